@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+# Component "service": the program and its configuration. Component "context": what programs need to
+# link libspanprof-context (cmake --install BUILD --component context).
+include(GNUInstallDirs)
+install(TARGETS spanprof RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT service)
+if(EXISTS ${CMAKE_SOURCE_DIR}/config/spanprof.yaml)
+    # With prefix /usr this is /etc, as the FHS has it.
+    install(FILES ${CMAKE_SOURCE_DIR}/config/spanprof.yaml
+        DESTINATION ${CMAKE_INSTALL_FULL_SYSCONFDIR}/spanprof COMPONENT service)
+endif()
+
+install(TARGETS spanprof_context spanprof_context_shared
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT context
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT context NAMELINK_COMPONENT context)
+install(FILES ${CMAKE_SOURCE_DIR}/context/spanprof_context.h
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT context)
+install(FILES ${CMAKE_BINARY_DIR}/context/spanprof-context.pc
+    ${CMAKE_BINARY_DIR}/context/spanprof-context-static.pc
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT context)
