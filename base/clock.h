@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Time in nanoseconds. The kernel stamps samples with CLOCK_MONOTONIC; telemetry speaks of Unix
+ * time. Thread: any.
+ */
+#include <stdint.h>
+
+#define NS_PER_SEC UINT64_C(1000000000)
+#define NS_PER_MS  UINT64_C(1000000)
+
+uint64_t clock_monotonic_ns(void);
+uint64_t clock_unix_ns(void);
+/* The offset between both clocks as it is now; taken anew for each drain, so that a stepped clock
+ * moves new samples only. The smallest of a few readings, so an interruption between does not
+ * count. */
+int64_t clock_unix_offset_ns(void);

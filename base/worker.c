@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Jobs go from the queue to a batch, from the batch to the finished list, and from there, by one
+ * post for as many as are there, to done(). The count of jobs is the loop's: it falls when done()
+ * is due, so the limit also bounds what is finished but not yet told of.
+ */
+#include "base/worker.h"
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+struct worker {
+    struct loop *loop;
+    struct worker_ops ops;
+    pthread_t thread;
+    size_t n_jobs; /* the loop's: submitted, done() not called yet */
+    struct post post;
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t wake;
+    struct list queue;
+    struct list finished;
+    bool posted;
+    bool closing;
+};
+
+static _Thread_local const struct worker *current_worker;
+
+static struct job *job_of(struct list *link)
+{
+    return container_of(link, struct job, link);
+}
+
+/* Waits for work; false when closing and nothing is left. */
+static bool take_batch(struct worker *worker, struct list *batch)
+{
+    pthread_mutex_lock(&worker->lock);
+    while (list_empty(&worker->queue) && !worker->closing)
+        pthread_cond_wait(&worker->wake, &worker->lock);
+    for (size_t i = 0; i < worker->ops.batch_limit && !list_empty(&worker->queue); i++)
+        list_append(batch, list_pop(&worker->queue));
+    pthread_mutex_unlock(&worker->lock);
+    return !list_empty(batch);
+}
+
+static void run_batch(struct worker *worker, struct list *batch)
+{
+    struct list *link, *tmp;
+    int failed = worker->ops.begin ? worker->ops.begin(worker->ops.context) : 0;
+    bool begun = !failed;
+    list_each(link, tmp, batch)
+    {
+        struct job *job = job_of(link);
+        job->error = begun ? job->run(job) : failed;
+    }
+    if (begun && worker->ops.end)
+        failed = worker->ops.end(worker->ops.context);
+    if (!failed)
+        return;
+    list_each(link, tmp, batch)
+    {
+        struct job *job = job_of(link);
+        job->error = job->error ? job->error : failed;
+    }
+}
+
+static void finish_batch(struct worker *worker, struct list *batch)
+{
+    struct list *link;
+    pthread_mutex_lock(&worker->lock);
+    while ((link = list_pop(batch)))
+        list_append(&worker->finished, link);
+    bool post = !worker->posted && !worker->closing;
+    worker->posted |= post;
+    if (post)
+        loop_post(worker->loop, &worker->post);
+    pthread_mutex_unlock(&worker->lock);
+}
+
+static void *worker_main(void *argument)
+{
+    struct worker *worker = argument;
+    struct list batch;
+    current_worker = worker;
+    list_init(&batch);
+    while (take_batch(worker, &batch)) {
+        run_batch(worker, &batch);
+        finish_batch(worker, &batch);
+    }
+    return NULL;
+}
+
+static void deliver(struct worker *worker)
+{
+    struct list finished, *link;
+    list_init(&finished);
+    pthread_mutex_lock(&worker->lock);
+    worker->posted = false;
+    while ((link = list_pop(&worker->finished)))
+        list_append(&finished, link);
+    pthread_mutex_unlock(&worker->lock);
+    while ((link = list_pop(&finished))) {
+        struct job *job = job_of(link);
+        worker->n_jobs--;
+        job->done(job, job->error);
+    }
+}
+
+static void deliver_post(struct post *post)
+{
+    deliver(container_of(post, struct worker, post));
+}
+
+/* Signals are the loop's: a thread that took one would interrupt a commit for nothing. */
+static int start_thread(struct worker *worker)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&worker->thread, NULL, worker_main, worker);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!error && worker->ops.name)
+        pthread_setname_np(worker->thread, worker->ops.name);
+    return -error;
+}
+
+static void worker_free(struct worker *worker)
+{
+    pthread_cond_destroy(&worker->wake);
+    pthread_mutex_destroy(&worker->lock);
+    free(worker);
+}
+
+int worker_open(struct worker **result, struct loop *loop, const struct worker_ops *ops)
+{
+    loop_assert_thread(loop);
+    assert(ops->queue_limit && ops->batch_limit);
+    struct worker *worker = calloc(1, sizeof(*worker));
+    if (!worker)
+        return -ENOMEM;
+    worker->loop = loop;
+    worker->ops = *ops;
+    worker->post.call = deliver_post;
+    list_init(&worker->queue);
+    list_init(&worker->finished);
+    pthread_mutex_init(&worker->lock, NULL);
+    pthread_cond_init(&worker->wake, NULL);
+    int error = start_thread(worker);
+    if (error) {
+        worker_free(worker);
+        return error;
+    }
+    *result = worker;
+    return 0;
+}
+
+int worker_submit(struct worker *worker, struct job *job)
+{
+    loop_assert_thread(worker->loop);
+    assert(job->run && job->done);
+    if (worker->n_jobs >= worker->ops.queue_limit)
+        return WORKER_FULL;
+    pthread_mutex_lock(&worker->lock);
+    bool closing = worker->closing;
+    if (!closing) {
+        job->error = 0;
+        list_append(&worker->queue, &job->link);
+        pthread_cond_signal(&worker->wake);
+    }
+    pthread_mutex_unlock(&worker->lock);
+    worker->n_jobs += !closing;
+    return closing ? WORKER_FULL : 0;
+}
+
+size_t worker_queued(const struct worker *worker)
+{
+    loop_assert_thread(worker->loop);
+    return worker->n_jobs;
+}
+
+void worker_close(struct worker *worker)
+{
+    if (!worker)
+        return;
+    loop_assert_thread(worker->loop);
+    pthread_mutex_lock(&worker->lock);
+    worker->closing = true;
+    pthread_cond_signal(&worker->wake);
+    pthread_mutex_unlock(&worker->lock);
+    pthread_join(worker->thread, NULL);
+    loop_unpost(worker->loop, &worker->post);
+    deliver(worker);
+    assert(!worker->n_jobs);
+    worker_free(worker);
+}
+
+bool worker_is_current(const struct worker *worker)
+{
+    return worker == current_worker;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * A thread that takes all queued jobs as one batch: begin, each run, end; then each done on the
+ * loop. For the writer that is BEGIN ... COMMIT: group commit without a timer. Thread: open, submit
+ * and close on the loop; begin, run and end on the worker; done on the loop. If begin fails, its
+ * error is that of every job of the batch; none runs, and end is not called. Limit: queue_limit
+ * jobs, then WORKER_FULL. Each submitted job gets done() exactly once, also at close.
+ */
+#include "base/loop.h"
+
+enum { WORKER_FULL = 1 };
+
+struct job {
+    struct list link; /* the worker's while submitted */
+    /* 0 or negative errno: a failure of this job that leaves the batch whole. A failure that breaks
+     * the batch (disk full) is remembered by the owner of begin/end, which then fails end(). */
+    int (*run)(struct job *job);
+    void (*done)(struct job *job, int error); /* run's error, else end's (whole batch), else 0 */
+    int error;
+};
+
+struct worker_ops {
+    const char *name; /* thread name, at most 15 characters */
+    size_t queue_limit;
+    size_t batch_limit; /* jobs a batch */
+    int (*begin)(void *context);
+    /* error 0: commit. Negative return: every job of the batch fails with it. */
+    int (*end)(void *context);
+    void *context;
+};
+
+struct worker;
+
+/* begin and end may be NULL; ops is copied. 0 or negative errno. */
+int worker_open(struct worker **worker, struct loop *loop, const struct worker_ops *ops);
+int worker_submit(struct worker *worker, struct job *job); /* 0, WORKER_FULL */
+size_t worker_queued(const struct worker *worker);         /* submitted, done() still to come */
+/* Not from within done(), where no further job is taken then: submit answers WORKER_FULL.
+ * Runs what is queued, joins the thread, delivers the outstanding done()s, frees. NULL is fine. */
+void worker_close(struct worker *worker);
+bool worker_is_current(const struct worker *worker); /* true on the worker's own thread */
