@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * One HTTP/2 connection on the loop, in either role, over a connected non-blocking socket.
+ * Source of the format: RFC 9113; nghttp2 does the frames.
+ *
+ * Thread: loop. No verb calls back into its caller: what a verb submits is sent in the next round
+ * of the loop, so callbacks come from the loop alone, and answers given in one round leave in one
+ * write. From a callback everything may be called but h2_close().
+ *
+ * Limits: enum and struct below; each counts in spanprof_h2_limit_total{limit=...} when it strikes,
+ * and then the stream is reset or (floods, slow peers) the connection ends with GOAWAY
+ * ENHANCE_YOUR_CALM.
+ */
+#include "base/buf.h"
+#include "base/loop.h"
+
+enum {
+    H2_HEADER_LIST_MAX = 8192, /* bytes, names and values and 32 each, as SETTINGS counts them */
+    H2_CONTINUATIONS_MAX = 8,  /* frames of one header block */
+    H2_SETTINGS_MAX = 32,      /* entries of a SETTINGS frame */
+    H2_OUTBOUND_ACK_MAX = 256, /* unsent answers to PING and SETTINGS */
+    H2_RESET_BURST = 500,      /* RST_STREAM from the peer, then H2_RESET_PER_SEC */
+    H2_RESET_PER_SEC = 33,
+    H2_GLITCH_BURST = 100, /* frames that are wrong or senseless, then H2_GLITCH_PER_SEC */
+    H2_GLITCH_PER_SEC = 10,
+};
+
+struct h2_conn;
+
+struct h2_header {
+    const char *name; /* lower case */
+    struct bytes value;
+    bool secret; /* never indexed (credentials) */
+};
+#define H2_HEADER(name_, text_) ((struct h2_header){(name_), BYTES_STR(text_), false})
+
+/* The peer has not gone while this exists; it is freed after closed(). */
+struct h2_stream {
+    struct h2_conn *conn;
+    int32_t id;
+    void *owner;        /* the user's */
+    bool remote_closed; /* END_STREAM was received */
+    bool answered;      /* h2_respond() was called */
+    bool headers_done;  /* the first header block is complete */
+    /* private */
+    struct list link;
+    struct buf out;
+    size_t out_sent;
+    struct h2_header *trailers;
+    size_t n_trailers;
+    size_t header_list_bytes;
+    size_t unconsumed; /* bytes of body whose window was not given back */
+    bool interim;      /* the block at hand is a 1xx answer */
+    bool unannounced;  /* the handler does not know it */
+    bool refused;      /* answered or reset by the connection itself: nothing more to the handler */
+    uint64_t begun_ns;
+    uint64_t deadline_ns; /* 0 = none */
+    uint64_t answered_ns;
+};
+
+/* All are called on the loop; `stream` comes with the owner that was set. Unset ones may be NULL.
+ */
+struct h2_handler {
+    /* Server: a peer opened a stream; set stream->owner. Negative: it is refused (REFUSED_STREAM).
+     */
+    int (*begin)(struct h2_stream *stream);
+    /* One header or trailer; valid UTF-8 it need not be. `trailer`: of a later block. */
+    void (*header)(struct h2_stream *stream, struct bytes name, struct bytes value, bool trailer);
+    void (*headers)(struct h2_stream *stream); /* the first block is complete (not 1xx) */
+    /* The owner gives the window back with h2_consumed() as it has room. */
+    void (*data)(struct h2_stream *stream, struct bytes piece);
+    void (*end)(struct h2_stream *stream); /* END_STREAM: all has come */
+    /* The last call for a stream; h2_error 0 = it ended in good order. `unprocessed`: the peer
+     * certainly did not look at it (REFUSED_STREAM, beyond GOAWAY's last id). */
+    void (*closed)(struct h2_stream *stream, uint32_t h2_error, bool unprocessed);
+    /* The peer wants no new streams (GOAWAY): open another connection for them. */
+    void (*goaway)(struct h2_conn *conn, uint32_t h2_error);
+    /* The connection has ended; all streams were closed() before. The last call; h2_close() is due,
+     * and allowed here. error: 0 = in order, negative errno otherwise (-ETIMEDOUT, -EPROTO,
+     * -ECONNRESET...). */
+    void (*ended)(struct h2_conn *conn, int error);
+};
+
+struct h2_settings {
+    bool server;
+    uint32_t max_streams;   /* the peer may have open at us */
+    uint32_t stream_window; /* bytes a peer may send before h2_consumed() */
+    uint32_t connection_window;
+    uint64_t handshake_timeout_ns; /* until the peer's SETTINGS */
+    uint64_t header_timeout_ns;    /* server: header block complete */
+    uint64_t request_timeout_ns;   /* server: from its first frame to END_STREAM */
+    uint64_t idle_timeout_ns;      /* without streams; 0 = never */
+    uint64_t
+        write_timeout_ns; /* no byte taken by the peer while some wait, or an answer not taken */
+};
+
+/* Takes fd over (closed with the connection, also on failure). handler and owner must outlive it.
+ */
+int h2_open(struct loop *loop, int fd, const struct h2_settings *settings,
+            const struct h2_handler *handler, void *owner, struct h2_conn **conn);
+/* Ends at once: closed() for each stream, then frees; ended() is not called. NULL is fine. */
+void h2_close(struct h2_conn *conn);
+void *h2_owner(const struct h2_conn *conn);
+size_t h2_streams(const struct h2_conn *conn); /* open ones */
+
+/* Graceful end: server: GOAWAY, a PING, GOAWAY with the last id; both: ended() once all streams are
+ * closed. May be called twice. */
+void h2_shutdown(struct h2_conn *conn);
+bool h2_closing(const struct h2_conn *conn); /* no new streams: GOAWAY was seen, or shut down */
+
+/* Client. body is taken over in any case. 0, -ENOMEM, -ENOTCONN when h2_closing(). Headers are
+ * copied. */
+int h2_request(struct h2_conn *conn, const struct h2_header *headers, size_t n, struct buf *body,
+               void *owner, struct h2_stream **stream);
+
+/* Server. body is taken over (may be NULL: none). Without trailers, the last frame of headers or
+ * body ends the stream. If the request has not ended by then it is reset with NO_ERROR after the
+ * answer. Once a stream. 0, -ENOMEM, -ENOTCONN: then the stream is reset. */
+struct h2_response {
+    const struct h2_header *headers; /* :status first */
+    size_t n_headers;
+    struct buf *body;
+    const struct h2_header *trailers;
+    size_t n_trailers;
+};
+int h2_respond(struct h2_stream *stream, const struct h2_response *response);
+
+/* The peer may send so many bytes more. With stream_too false only the connection's window grows:
+ * the rest of this stream is unwanted. */
+void h2_consumed(struct h2_stream *stream, size_t size, bool stream_too);
+void h2_reset(struct h2_stream *stream, uint32_t h2_error); /* closed() follows */
+/* Server: reset with CANCEL if it is not answered by then (CLOCK_MONOTONIC). */
+void h2_deadline(struct h2_stream *stream, uint64_t due_ns);
+
+/* The error codes used here. */
+enum {
+    H2_NO_ERROR = 0,
+    H2_PROTOCOL_ERROR = 1,
+    H2_INTERNAL_ERROR = 2,
+    H2_FLOW_CONTROL_ERROR = 3,
+    H2_REFUSED_STREAM = 7,
+    H2_CANCEL = 8,
+    H2_ENHANCE_YOUR_CALM = 11,
+    H2_INADEQUATE_SECURITY = 12,
+    H2_CONNECTION_LOST = 0x7fffffff, /* not on the wire: the connection ended under the stream */
+};

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * A libmicrohttpd daemon (one listening socket) on our loop. libmicrohttpd works on an epoll
+ * descriptor of its own, which the loop watches; http1_run() is the only caller of MHD_run().
+ * Thread: loop. Embedded by its owner.
+ */
+#include "base/loop.h"
+#include <microhttpd.h>
+
+struct http1 {
+    struct MHD_Daemon *mhd;
+    struct loop *loop;
+    struct watch watch;
+    struct timer again;
+    bool quiet;                      /* listens no more */
+    void (*ran)(struct http1 *http); /* after each run; may be NULL */
+};
+
+struct http1_settings {
+    unsigned flags;                  /* MHD_USE_EPOLL is added */
+    MHD_AcceptPolicyCallback accept; /* NULL: everyone */
+    MHD_AccessHandlerCallback handler;
+    void *context; /* of both */
+    const struct MHD_OptionItem
+        *options; /* end with MHD_OPTION_END; read during http1_open() only */
+};
+
+/* The listening socket is duplicated; fd stays the caller's, whatever comes of it, and listens for
+ * as long as any of the two is open. 0, -ENOMEM, -ENOTSUP, -EBADF, -EMFILE. Sets all but `ran`. */
+int http1_open(struct http1 *http, struct loop *loop, int fd,
+               const struct http1_settings *settings);
+void http1_run(struct http1 *http);
+void http1_run_soon(struct http1 *http); /* in the next round of the loop */
+void http1_quiesce(struct http1 *http);  /* closes the duplicate; again: no harm */
+void http1_close(struct http1 *http);    /* also when not open */

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Builder of one ExportProfilesServiceRequest with its dictionary: index 0 of each table is the
+ * zero value, nothing twice, nothing unreferenced, one sample shape a profile, timestamps inside
+ * the window. Source of the format: opentelemetry-proto 1.11, profiles/v1development. Thread:
+ * whoever holds it.
+ *
+ * The interning verbs return an index >= 0 (into their table; 0 of the dictionary's tables = not
+ * set), or negative errno: -ENOMEM, -EMSGSIZE when max_bytes would be passed, -EINVAL for a message
+ * that is malformed. What they interned up to then stays, and counts in the size. An interned thing
+ * that no sample came to use is left out at finish. Indices are the builder's own: never another
+ * one's. Text that is not UTF-8 is made so (bytes_sanitize()).
+ */
+#include "base/buf.h"
+
+struct otlp_profiles;
+
+#define OTLP_PROFILES_BYTES_MAX    ((size_t)1 << 30) /* of max_bytes */
+#define OTLP_PROFILES_VERSION_MAX  64                /* characters of a scope's version */
+#define OTLP_PROFILES_BUILD_ID_MAX 64                /* bytes; a longer build id is left out */
+
+enum otlp_profile_type { PROFILE_CPU, PROFILE_OFF_CPU, PROFILE_EVENTS, PROFILE_TYPE_COUNT };
+
+struct otlp_mapping {
+    uint64_t
+        memory_start; /* ELF addresses, as the OTel eBPF profiler sends them; 0, 0 = not known */
+    uint64_t memory_limit;
+    uint64_t file_offset;
+    struct bytes filename;
+    struct bytes gnu_build_id; /* raw */
+    struct bytes go_build_id;  /* text */
+    const uint8_t *htlhash;    /* 16 bytes or NULL */
+};
+
+struct otlp_location {
+    const char *frame_type; /* profile.frame.type: "kernel", "native", ... */
+    int32_t mapping;        /* index; 0 = unknown */
+    uint64_t address;
+    struct bytes function; /* empty: no Line */
+    struct bytes file;
+    int64_t line;
+};
+
+struct otlp_sample {
+    int32_t resource; /* from otlp_profiles_resource() */
+    enum otlp_profile_type type;
+    int32_t stack;
+    int32_t link;              /* 0 = none */
+    const int32_t *attributes; /* indices; of several with one key the first counts; borrowed */
+    size_t n_attributes;
+    uint64_t time_unix_ns;
+    int64_t value; /* CPU: unused (each timestamp is one sample of period_ns); off-CPU: ns */
+    uint64_t period_ns;
+};
+
+/* 0; -EMSGSIZE, -EINVAL: max_bytes too small or too large; -ENOMEM. */
+int otlp_profiles_open(size_t max_bytes, struct otlp_profiles **profiles);
+void otlp_profiles_close(struct otlp_profiles *profiles); /* NULL is fine */
+
+/* A Resource message (attributes, ...), kept byte for byte; equal bytes give the same index. Only
+ * the string table indices that a stranger may have put in are taken out: a receiver would look
+ * them up in our table, or refuse the request. */
+int32_t otlp_profiles_resource(struct otlp_profiles *profiles, struct bytes resource);
+int32_t otlp_profiles_attribute_string(struct otlp_profiles *profiles, const char *key,
+                                       struct bytes value);
+int32_t otlp_profiles_attribute_int(struct otlp_profiles *profiles, const char *key, int64_t value);
+/* A KeyValue message as it came (span or context attributes); its value is kept, in the shortest
+ * encoding and without string table indices. 0: it has no key, and otlp_profiles_add() skips it. */
+int32_t otlp_profiles_attribute(struct otlp_profiles *profiles, struct bytes key_value);
+int32_t otlp_profiles_mapping(struct otlp_profiles *profiles, const struct otlp_mapping *mapping);
+int32_t otlp_profiles_location(struct otlp_profiles *profiles,
+                               const struct otlp_location *location);
+int32_t otlp_profiles_stack(struct otlp_profiles *profiles, const int32_t *locations, size_t n);
+int32_t otlp_profiles_link(struct otlp_profiles *profiles, const uint8_t trace_id[16],
+                           const uint8_t span_id[8]);
+/* 0; -ENOMEM; -EMSGSIZE: it would not fit (nothing was added): finish this request and begin the
+ * next; if this one has no samples yet, it never will. Samples of the same identity (stack,
+ * attributes, link) in one profile are merged. */
+int otlp_profiles_add(struct otlp_profiles *profiles, const struct otlp_sample *sample);
+
+uint64_t otlp_profiles_samples(const struct otlp_profiles *profiles);
+/* An upper bound of the encoded size so far. */
+size_t otlp_profiles_size(const struct otlp_profiles *profiles);
+/* Window [start, end) is widened in each profile to hold its timestamps. Appends the request to
+ * out; the builder stays as it is. 0, BUF_FULL (not if out has room for otlp_profiles_size()),
+ * negative errno; on failure nothing was appended. Without samples: 0 and nothing. */
+int otlp_profiles_finish(struct otlp_profiles *profiles, uint64_t start_unix_ns,
+                         uint64_t end_unix_ns, const char *scope_version, struct buf *out);

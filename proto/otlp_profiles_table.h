@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Byte strings, each once, numbered from 0 in the order of coming: the tables of otlp_profiles.
+ * Thread: whoever holds it. Limit: the user counts what an entry will cost before adding it.
+ */
+#include "base/buf.h"
+
+struct profiles_entry {
+    uint64_t hash;
+    size_t offset; /* of the key */
+    size_t len;
+    int32_t
+        number; /* in the encoded table; PROFILES_UNUSED, PROFILES_USED while that is not known */
+};
+
+enum { PROFILES_UNUSED = -2, PROFILES_USED = -1 };
+
+struct profiles_table {
+    struct buf keys;
+    struct buf entries; /* struct profiles_entry */
+    int32_t *slots;     /* index + 1; 0 = free */
+    size_t n_slots;     /* a power of two, or 0 */
+};
+
+void profiles_table_close(struct profiles_table *table); /* may be called twice */
+int32_t profiles_table_count(const struct profiles_table *table);
+/* Keys are told apart byte by byte; the seed keeps strangers from choosing collisions. Index,
+ * -ENOENT. */
+int32_t profiles_table_find(const struct profiles_table *table, const uint8_t seed[16],
+                            struct bytes key);
+/* A key that is not there yet. Index, -ENOMEM (nothing was added). */
+int32_t profiles_table_add(struct profiles_table *table, const uint8_t seed[16], struct bytes key);
+struct profiles_entry *profiles_table_entry(const struct profiles_table *table, int32_t index);
+struct bytes profiles_table_key(const struct profiles_table *table, int32_t index);
+/* The key as the fixed struct that was added. */
+void profiles_table_read(const struct profiles_table *table, int32_t index, void *key, size_t size);
+
+/* At finish: all unused but entry 0; then mark (true: it was not marked before); then number. */
+void profiles_table_unmark(struct profiles_table *table);
+bool profiles_table_mark(struct profiles_table *table, int32_t index);
+void profiles_table_number(struct profiles_table *table);

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Attribute values of strangers in the one form that may go into a profiles request: no indices
+ * into a string table (theirs is not ours, and a receiver refuses the whole request for one out of
+ * range), one encoding for one value (so that nothing is in a table twice). Pure; thread: any.
+ * Input: messages that pb_check() passed, which bounds the recursion here.
+ */
+#include "base/buf.h"
+
+/* Appends the contents of an AnyValue; not longer than it was. 0, BUF_FULL, -ENOMEM. */
+int profiles_value_put(struct buf *out, struct bytes any_value, bool *had_index);
+/* Appends a Resource with its attributes in that form. */
+int profiles_value_put_resource(struct buf *out, struct bytes resource, bool *had_index);
+/* Key and value of a KeyValue; NULL data where missing. */
+void profiles_value_split(struct bytes key_value, struct bytes *key, struct bytes *value);

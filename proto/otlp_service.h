@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * OTLP's signals and the one table of their doors: gRPC method and HTTP path, of our receivers and
+ * of the backends we send to. Pure; thread: any. Source: OTLP specification 1.11.
+ */
+#include "base/bytes.h"
+
+enum signal { SIGNAL_TRACES, SIGNAL_PROFILES, SIGNAL_METRICS, SIGNAL_LOGS, SIGNAL_COUNT };
+extern const char *const signal_names[SIGNAL_COUNT]; /* "traces", ... */
+
+struct otlp_route {
+    enum signal signal;
+    const char *grpc_path;
+    const char *http_path;
+};
+
+extern const struct otlp_route otlp_routes[SIGNAL_COUNT]; /* by signal */
+
+/* NULL if there is none. A path with a query string is matched without it. */
+const struct otlp_route *otlp_route_of_grpc(struct bytes path);
+const struct otlp_route *otlp_route_of_http(struct bytes path);
