@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TLS to backends is not built yet. The Collector's default is TLS, so an exporter that says
+ * nothing about it is refused rather than silently sent in plain text.
+ */
+#include "config/check.h"
+#include "config/bind.h"
+#include "config/value.h"
+
+static void check_otlp_receiver(struct tree *tree, const char *path, const struct node *node,
+                                const struct config_receiver_otlp *otlp)
+{
+    if (!otlp->grpc.enabled && !otlp->http.enabled)
+        diag_error(tree->diag, tree_place(node, "protocols"),
+                   diag_path(tree->diag, path, "protocols"),
+                   "names no protocol; write protocols: {grpc: , http: }, or one of them");
+}
+
+static void check_join(struct tree *tree, const char *path, const struct node *node,
+                       const struct config_processor_join *join)
+{
+    if (join->tally_ttl_ns < join->wait_ns)
+        diag_error(tree->diag, tree_place(node, "tally_ttl"),
+                   diag_path(tree->diag, path, "tally_ttl"),
+                   "is shorter than wait; write at least the same");
+}
+
+static void check_retry(struct tree *tree, const char *path, const struct node *node,
+                        const struct config_retry *retry)
+{
+    path = diag_path(tree->diag, path, "retry_on_failure");
+    if (retry->max_interval_ns < retry->initial_interval_ns)
+        diag_error(tree->diag, tree_place(node, "retry_on_failure.max_interval"),
+                   diag_path(tree->diag, path, "max_interval"),
+                   "is shorter than initial_interval; write at least the same");
+    if (retry->max_elapsed_time_ns && (retry->max_elapsed_time_ns < retry->initial_interval_ns ||
+                                       retry->max_elapsed_time_ns < retry->max_interval_ns))
+        diag_error(tree->diag, tree_place(node, "retry_on_failure.max_elapsed_time"),
+                   diag_path(tree->diag, path, "max_elapsed_time"),
+                   "is shorter than initial_interval or max_interval; write at least the longer of "
+                   "them, or 0 for never giving up");
+}
+
+static void check_tls(struct tree *tree, const char *path, const struct node *node,
+                      struct config_exporter_otlp_grpc *otlp)
+{
+    if (otlp->endpoint.scheme == CONFIG_SCHEME_HTTPS)
+        diag_error(tree->diag, tree_place(node, "endpoint"),
+                   diag_path(tree->diag, path, "endpoint"),
+                   "TLS is not available in this version, so https:// cannot be used; write "
+                   "http://%s:%u, to a Collector on this node or over a network you trust",
+                   otlp->endpoint.host, (unsigned)otlp->endpoint.port);
+    else if (otlp->endpoint.scheme == CONFIG_SCHEME_NONE && !otlp->insecure)
+        diag_error(tree->diag, tree_place(node, "tls.insecure"), diag_path(tree->diag, path, "tls"),
+                   "TLS is not available in this version; write tls: {insecure: true} to send in "
+                   "plain text, to a Collector on this node or over a network you trust");
+    else
+        otlp->insecure = true;
+}
+
+void check_component(struct tree *tree, const char *path, const struct node *node,
+                     enum config_type type, void *settings)
+{
+    switch (type) {
+    case CONFIG_RECEIVER_OTLP:
+        check_otlp_receiver(tree, path, node, settings);
+        break;
+    case CONFIG_PROCESSOR_JOIN:
+        check_join(tree, path, node, settings);
+        break;
+    case CONFIG_EXPORTER_OTLP_GRPC: {
+        struct config_exporter_otlp_grpc *otlp = settings;
+        check_retry(tree, path, node, &otlp->retry);
+        check_tls(tree, path, node, otlp);
+        break;
+    }
+    default:
+        break;
+    }
+}
+
+struct listener {
+    const struct config_endpoint *endpoint;
+    const char *path;
+    struct config_place place;
+};
+
+#define LISTENERS_MAX (2 * CONFIG_COMPONENTS_MAX + 1)
+
+struct listeners {
+    struct tree *tree;
+    size_t count;
+    struct listener items[LISTENERS_MAX];
+};
+
+static bool is_any(const struct config_endpoint *endpoint)
+{
+    return strcmp(endpoint->host, "0.0.0.0") == 0 || strcmp(endpoint->host, "::") == 0;
+}
+
+static bool clash(const struct config_endpoint *a, const struct config_endpoint *b)
+{
+    return a->port && a->port == b->port &&
+           (strcmp(a->host, b->host) == 0 || is_any(a) || is_any(b));
+}
+
+static void add_listener(struct listeners *all, const struct config_endpoint *endpoint,
+                         const char *path, struct config_place place)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        char text[VALUE_ENDPOINT_MAX];
+        if (!clash(all->items[i].endpoint, endpoint))
+            continue;
+        value_format_endpoint(endpoint, text);
+        diag_error(all->tree->diag, place, path, "%s is taken by %s; choose another port", text,
+                   all->items[i].path);
+        return;
+    }
+    all->items[all->count++] = (struct listener){endpoint, path, place};
+}
+
+static const struct node *component_node(const struct node *root, enum config_class class,
+                                         const char *id)
+{
+    const struct node_entry *section = tree_find(root, config_class_names[class]);
+    const struct node_entry *entry = section ? tree_find(section->value, id) : NULL;
+    return entry ? entry->value : root;
+}
+
+static void check_listeners(struct tree *tree, const struct node *root, const struct config *config)
+{
+    struct listeners all = {.tree = tree};
+    for (size_t i = 0; i < config->n_receivers; i++) {
+        const struct config_receiver *receiver = &config->receivers[i];
+        if (!receiver->used || receiver->type != CONFIG_RECEIVER_OTLP)
+            continue;
+        const struct node *node = component_node(root, CLASS_RECEIVER, receiver->id);
+        if (receiver->otlp.grpc.enabled)
+            add_listener(
+                &all, &receiver->otlp.grpc.endpoint,
+                diag_printf(tree->diag, "receivers::%s::protocols::grpc::endpoint", receiver->id),
+                tree_place(node, "protocols.grpc.endpoint"));
+        if (receiver->otlp.http.enabled)
+            add_listener(
+                &all, &receiver->otlp.http.endpoint,
+                diag_printf(tree->diag, "receivers::%s::protocols::http::endpoint", receiver->id),
+                tree_place(node, "protocols.http.endpoint"));
+    }
+    if (config->service.metrics_enabled)
+        add_listener(&all, &config->service.metrics_address, "service::telemetry::metrics::address",
+                     tree_place(root, "service.telemetry.metrics.address"));
+}
+
+static size_t count_used(const struct config *config, enum config_class class,
+                         enum config_type type)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < components_count(config, class); i++) {
+        struct component_slot slot = components_at(config, class, i);
+        n += *slot.type == type && *slot.used;
+    }
+    return n;
+}
+
+/* This node has one sampler, one join and one store, whatever their names. */
+static void check_single(struct tree *tree, const struct node *root, const struct config *config,
+                         enum config_class class, enum config_type type)
+{
+    bool extension = class == CLASS_EXTENSION;
+    if (count_used(config, class, type) > 1)
+        diag_error(tree->diag,
+                   tree_place(root, extension ? "service.extensions" : "service.pipelines"),
+                   extension ? "service::extensions" : "service::pipelines",
+                   "more than one %s is in use; there is one of it, so name the same everywhere",
+                   keys_component_of(type)->name);
+}
+
+static void check_store(struct tree *tree, const struct node *root, struct config *config)
+{
+    enum config_type type = CONFIG_EXTENSION_SQLITE_STORAGE;
+    const char *name = keys_component_of(type)->name;
+    check_single(tree, root, config, CLASS_EXTENSION, type);
+    if (count_used(config, CLASS_EXTENSION, type))
+        return;
+    const struct node *listed = tree_get(root, "service.extensions");
+    if (listed && listed->kind != NODE_NULL && !(listed->kind == NODE_LIST && listed->count == 0))
+        return; /* what it lists is wrong, and reported */
+    if (config->n_extensions) {
+        const char *id = config->extensions[0].id;
+        diag_error(tree->diag, tree_place(root, "service.extensions"), "service::extensions",
+                   "the store \"%s\" is configured but not in use; write extensions: [%s] under "
+                   "service",
+                   id, id);
+        return;
+    }
+    struct component_slot slot;
+    if (components_add(config, CLASS_EXTENSION, name, type, &slot)) {
+        bind_defaults(tree, (int)type, slot.settings);
+        *slot.used = true;
+    }
+}
+
+static bool has_join(const struct config *config, enum config_signal signal)
+{
+    const struct config_pipeline *pipeline = config_find_pipeline(config, signal);
+    for (size_t i = 0; pipeline && i < pipeline->n_processors; i++)
+        if (config->processors[pipeline->processors[i]].type == CONFIG_PROCESSOR_JOIN)
+            return true;
+    return false;
+}
+
+/* Half a join is allowed, but hardly meant. */
+static void warn_half_join(struct tree *tree, const struct node *root, const struct config *config)
+{
+    bool traces = has_join(config, CONFIG_TRACES), profiles = has_join(config, CONFIG_PROFILES);
+    if (traces != profiles)
+        diag_warn(
+            tree->diag, tree_place(root, "service.pipelines"), "service::pipelines",
+            "join is in the %s pipeline only, so samples and spans are not joined; name it in "
+            "the %s pipeline too",
+            config_signal_names[traces ? CONFIG_TRACES : CONFIG_PROFILES],
+            config_signal_names[traces ? CONFIG_PROFILES : CONFIG_TRACES]);
+}
+
+void check_config(struct tree *tree, const struct node *root, struct config *config)
+{
+    check_single(tree, root, config, CLASS_RECEIVER, CONFIG_RECEIVER_SAMPLER);
+    check_single(tree, root, config, CLASS_PROCESSOR, CONFIG_PROCESSOR_JOIN);
+    check_store(tree, root, config);
+    check_listeners(tree, root, config);
+    if (tree->diag->n_errors == 0)
+        warn_half_join(tree, root, config);
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The Collector's configuration form, checked, as plain structs. Everything comes from one table
+ * (keys.c): path, type, default, range, sentence; parsing, checks, print-config and
+ * docs/configuration.md are made from it. All found errors are reported together, each as
+ * `file:line:column: path::to::key: what is wrong; what would be right`.
+ * Thread: any; read-only after config_load(). Strings are owned by the config.
+ *
+ * Limits: a file CONFIG_FILE_MAX, 10,000 values, nesting of 32, CONFIG_ERRORS_MAX errors (the rest
+ * is counted). What a loaded configuration guarantees beyond its types: at most one pipeline a
+ * signal; at most one used sampler, join and sqlite_storage, and exactly one sqlite_storage (a
+ * default one is added if none is configured); every exporter is plain text (insecure); no two
+ * listeners share an address.
+ */
+#include "base/buf.h"
+#include "base/log.h"
+
+#define CONFIG_NAME_MAX       128
+#define CONFIG_COMPONENTS_MAX 16 /* of each kind */
+#define CONFIG_LIST_MAX       64
+#define CONFIG_FILE_MAX       (1 << 20) /* bytes of one file */
+#define CONFIG_ERRORS_MAX     64
+#define CONFIG_WARNINGS_MAX   16
+
+enum config_scheme { CONFIG_SCHEME_NONE, CONFIG_SCHEME_HTTP, CONFIG_SCHEME_HTTPS };
+
+struct config_endpoint { /* host:port; port 0 is refused for exporters, allowed for receivers
+                            (tests) */
+    char host[256];      /* name or address; IPv6 without its brackets */
+    uint16_t port;
+    bool set;
+    enum config_scheme scheme; /* exporters: as written */
+};
+
+struct config_list {
+    const char *items[CONFIG_LIST_MAX + 1]; /* NULL-terminated */
+    size_t count;
+};
+
+struct config_otlp_grpc_server {
+    bool enabled;
+    struct config_endpoint endpoint;
+    uint64_t max_recv_msg_size_bytes; /* key in MiB; also bounds the inflated body */
+    uint32_t max_concurrent_streams;
+    uint32_t max_connections; /* ours */
+};
+
+struct config_otlp_http_server {
+    bool enabled;
+    struct config_endpoint endpoint;
+    uint64_t max_request_body_size_bytes; /* also bounds the inflated body */
+    uint32_t max_connections;             /* ours */
+    uint64_t idle_timeout_ns;
+};
+
+struct config_receiver_otlp {
+    struct config_otlp_grpc_server grpc;
+    struct config_otlp_http_server http;
+};
+
+struct config_receiver_sampler {
+    uint32_t frequency; /* Hz, 1..1000 */
+    uint64_t ring_size_bytes;
+    uint64_t drain_interval_ns;
+};
+
+struct config_processor_join {
+    uint64_t wait_ns;
+    uint64_t tally_ttl_ns;
+    uint64_t max_pending_bytes;
+    uint64_t max_tally_bytes;
+    uint32_t max_recent_spans;
+    uint32_t top_stacks;
+    struct config_list span_attributes;
+};
+
+struct config_retry {
+    bool enabled;
+    uint64_t initial_interval_ns;
+    double randomization_factor;
+    double multiplier;
+    uint64_t max_interval_ns;
+    uint64_t max_elapsed_time_ns; /* 0 = for ever */
+};
+
+struct config_header {
+    const char *name;
+    const char *value;
+};
+
+struct config_exporter_otlp_grpc {
+    struct config_endpoint endpoint;
+    bool insecure;
+    uint64_t timeout_ns;
+    bool gzip;
+    size_t n_headers;
+    struct config_header headers[CONFIG_LIST_MAX];
+    struct config_retry retry;
+    uint64_t max_request_size_bytes; /* ours: requests stay below it; 4 MiB less a margin */
+};
+
+enum config_verbosity { VERBOSITY_BASIC, VERBOSITY_NORMAL, VERBOSITY_DETAILED };
+
+struct config_exporter_debug {
+    enum config_verbosity verbosity;
+};
+
+struct config_sqlite_storage {
+    const char *directory;
+    bool fsync_full;         /* fsync: normal|full */
+    uint64_t max_size_bytes; /* key in MiB */
+};
+
+enum config_type {
+    CONFIG_RECEIVER_OTLP,
+    CONFIG_RECEIVER_SAMPLER,
+    CONFIG_PROCESSOR_JOIN,
+    CONFIG_EXPORTER_OTLP_GRPC,
+    CONFIG_EXPORTER_DEBUG,
+    CONFIG_EXTENSION_SQLITE_STORAGE,
+};
+
+struct config_receiver {
+    char id[CONFIG_NAME_MAX]; /* type or type/name */
+    enum config_type type;
+    bool used; /* by a pipeline */
+    union {
+        struct config_receiver_otlp otlp;
+        struct config_receiver_sampler sampler;
+    };
+};
+
+struct config_processor {
+    char id[CONFIG_NAME_MAX];
+    enum config_type type;
+    bool used;
+    union {
+        struct config_processor_join join;
+    };
+};
+
+struct config_exporter {
+    char id[CONFIG_NAME_MAX];
+    enum config_type type;
+    bool used;
+    union {
+        struct config_exporter_otlp_grpc otlp_grpc;
+        struct config_exporter_debug debug;
+    };
+};
+
+struct config_extension {
+    char id[CONFIG_NAME_MAX];
+    enum config_type type;
+    bool used;
+    union {
+        struct config_sqlite_storage sqlite_storage;
+    };
+};
+
+enum config_signal { CONFIG_TRACES, CONFIG_PROFILES, CONFIG_METRICS, CONFIG_LOGS, CONFIG_SIGNALS };
+
+struct config_pipeline {
+    char id[CONFIG_NAME_MAX];
+    enum config_signal signal;
+    size_t n_receivers, n_processors, n_exporters;
+    uint32_t receivers[CONFIG_COMPONENTS_MAX]; /* indices into config.receivers */
+    uint32_t processors[CONFIG_COMPONENTS_MAX];
+    uint32_t exporters[CONFIG_COMPONENTS_MAX];
+};
+
+struct config_service {
+    enum log_level log_level;
+    bool metrics_enabled;
+    struct config_endpoint metrics_address; /* localhost:8888 */
+    const char
+        *user; /* service.user: the account the service process drops to; "" = the store's owner */
+};
+
+struct config {
+    size_t n_receivers, n_processors, n_exporters, n_extensions, n_pipelines;
+    struct config_receiver receivers[CONFIG_COMPONENTS_MAX];
+    struct config_processor processors[CONFIG_COMPONENTS_MAX];
+    struct config_exporter exporters[CONFIG_COMPONENTS_MAX];
+    struct config_extension extensions[CONFIG_COMPONENTS_MAX];
+    struct config_pipeline pipelines[CONFIG_COMPONENTS_MAX];
+    struct config_service service;
+    size_t n_warnings;                         /* for the caller to log once */
+    const char *warnings[CONFIG_WARNINGS_MAX]; /* same form as errors */
+    void *memory;                              /* private: what strings lie in */
+};
+
+/* A --config file or a --set key=value, in the order of the command line. */
+struct config_source {
+    enum { CONFIG_SOURCE_FILE, CONFIG_SOURCE_SET } kind;
+    const char *text; /* path (`file:` before it is skipped), or a.b=v; outlives config_load() */
+};
+
+/* 0 and *config; or -EINVAL (-ENOMEM), *config is NULL, and errors holds one line an error, in the
+ * order of the sources and of the places in them, then one a warning (for a person, on stderr). */
+int config_load(const struct config_source *sources, size_t n, struct config **config,
+                struct buf *errors);
+void config_close(struct config *config); /* NULL is fine */
+
+/* The merged configuration with defaults filled in, as YAML; secrets (header values) redacted. */
+int config_print(const struct config *config, struct buf *out);
+int config_print_components(
+    struct buf *out);                        /* YAML: components with their signals and stability */
+int config_print_reference(struct buf *out); /* docs/configuration.md */
+
+/* Convenience for main: the first used component of a type, the pipeline of a signal; NULL if none.
+ */
+const struct config_receiver *config_find_receiver(const struct config *config,
+                                                   enum config_type type);
+const struct config_processor *config_find_processor(const struct config *config,
+                                                     enum config_type type);
+const struct config_extension *config_find_extension(const struct config *config,
+                                                     enum config_type type);
+const struct config_pipeline *config_find_pipeline(const struct config *config,
+                                                   enum config_signal signal);

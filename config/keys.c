@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Declared once. Names and, where sensible, defaults are the Collector's, so that what one knows of
+ * it holds here; where a default differs the sentence says so.
+ */
+#include "config/keys.h"
+
+#define AT(type, field) offsetof(struct type, field), sizeof(((struct type *)0)->field)
+#define NOWHERE         0, 0
+#define SECOND          1e9
+#define MINUTE          (60 * SECOND)
+#define HOUR            (60 * MINUTE)
+#define MS              1e6
+
+const char *const config_class_names[CLASSES] = {"receivers", "processors", "exporters",
+                                                 "extensions"};
+const char *const config_class_singular[CLASSES] = {"receiver", "processor", "exporter",
+                                                    "extension"};
+const char *const config_signal_names[CONFIG_SIGNALS] = {
+    [CONFIG_TRACES] = "traces",
+    [CONFIG_PROFILES] = "profiles",
+    [CONFIG_METRICS] = "metrics",
+    [CONFIG_LOGS] = "logs",
+};
+
+#define TRACES   (1U << CONFIG_TRACES)
+#define PROFILES (1U << CONFIG_PROFILES)
+
+const struct config_component config_components[] = {
+    {CONFIG_RECEIVER_OTLP, CLASS_RECEIVER, "otlp", NULL, TRACES, "beta",
+     "Takes spans by OTLP over gRPC and over HTTP (protobuf). At least one protocol must be named; "
+     "a "
+     "protocol that is not named is off, one without settings has its defaults. A request is "
+     "acknowledged once it is on disk."},
+    {CONFIG_RECEIVER_SAMPLER, CLASS_RECEIVER, "sampler", NULL, PROFILES, "alpha",
+     "Samples the stacks of everything that runs on this node with eBPF, together with the trace "
+     "and "
+     "span that each thread works for. Needs root or CAP_BPF and CAP_PERFMON."},
+    {CONFIG_PROCESSOR_JOIN, CLASS_PROCESSOR, "join", NULL, TRACES | PROFILES, "alpha",
+     "Joins samples with the spans they were taken in. Name it in the traces and in the profiles "
+     "pipeline: samples then carry their span's name and attributes, and spans their CPU time and "
+     "top "
+     "stacks."},
+    {CONFIG_EXPORTER_OTLP_GRPC, CLASS_EXPORTER, "otlp_grpc", "otlp", TRACES | PROFILES, "beta",
+     "Sends on by OTLP/gRPC, from a queue on disk: what was acknowledged survives restarts and "
+     "outages of the backend."},
+    {CONFIG_EXPORTER_DEBUG, CLASS_EXPORTER, "debug", NULL, TRACES | PROFILES, "alpha",
+     "Writes what is sent on to the log, for a first look."},
+    {CONFIG_EXTENSION_SQLITE_STORAGE, CLASS_EXTENSION, "sqlite_storage", NULL, 0, "alpha",
+     "The store on disk: waiting samples and outgoing requests. There is exactly one; if none is "
+     "configured, one with the defaults below is used."},
+};
+const size_t config_components_count = sizeof(config_components) / sizeof(config_components[0]);
+
+static const struct key_choice verbosities[] = {{"basic", VERBOSITY_BASIC},
+                                                {"normal", VERBOSITY_NORMAL},
+                                                {"detailed", VERBOSITY_DETAILED},
+                                                {NULL, 0}};
+static const struct key_choice compressions[] = {{"gzip", 1}, {"none", 0}, {NULL, 0}};
+static const struct key_choice fsyncs[] = {{"normal", 0}, {"full", 1}, {NULL, 0}};
+static const struct key_choice log_levels[] = {{"debug", LOG_LEVEL_DEBUG},
+                                               {"info", LOG_LEVEL_INFO},
+                                               {"warn", LOG_LEVEL_WARN},
+                                               {"error", LOG_LEVEL_ERROR},
+                                               {NULL, 0}};
+static const struct key_choice metrics_levels[] = {
+    {"none", 0}, {"normal", 1}, {"basic", 1}, {"detailed", 1}, {NULL, 0}};
+
+#define GRPC(field)    AT(config_receiver_otlp, grpc.field)
+#define HTTP(field)    AT(config_receiver_otlp, http.field)
+#define SAMPLER(field) AT(config_receiver_sampler, field)
+#define JOIN(field)    AT(config_processor_join, field)
+#define OUT(field)     AT(config_exporter_otlp_grpc, field)
+#define STORE(field)   AT(config_sqlite_storage, field)
+#define SERVICE(field) AT(config_service, field)
+
+const struct config_key config_keys[] = {
+    {OWNER_ROOT, "receivers", KEY_BUILT, 0, NOWHERE, NULL, 0, 0, NULL,
+     "Where data comes from: a map from component ids to their settings."},
+    {OWNER_ROOT, "processors", KEY_BUILT, 0, NOWHERE, NULL, 0, 0, NULL,
+     "What happens to data on its way."},
+    {OWNER_ROOT, "exporters", KEY_BUILT, 0, NOWHERE, NULL, 0, 0, NULL, "Where data goes."},
+    {OWNER_ROOT, "extensions", KEY_BUILT, 0, NOWHERE, NULL, 0, 0, NULL,
+     "Parts that are in no pipeline: the store."},
+    {OWNER_ROOT, "service", KEY_BUILT, 0, NOWHERE, NULL, 0, 0, NULL,
+     "Which of these are used, and how: see Service and Pipelines."},
+
+    {CONFIG_RECEIVER_OTLP, "protocols", KEY_SECTION, KEY_REQUIRED, NOWHERE, NULL, 0, 0, NULL,
+     "The protocols to listen for; at least one of grpc and http."},
+    {CONFIG_RECEIVER_OTLP, "protocols.grpc", KEY_SECTION, 0, GRPC(enabled), NULL, 0, 0, NULL,
+     "OTLP/gRPC. Absent: off. Empty: on, with defaults."},
+    {CONFIG_RECEIVER_OTLP, "protocols.grpc.endpoint", KEY_LISTEN, 0, GRPC(endpoint),
+     "localhost:4317", 0, 0, NULL, "Address to listen on, as host:port; [::1]:4317 for IPv6."},
+    {CONFIG_RECEIVER_OTLP, "protocols.grpc.max_recv_msg_size_mib", KEY_MIB, KEY_ZERO_IS_DEFAULT,
+     GRPC(max_recv_msg_size_bytes), "4", 1, 256, NULL,
+     "Largest request in MiB, before and after decompression; 0 means the default."},
+    {CONFIG_RECEIVER_OTLP, "protocols.grpc.max_concurrent_streams", KEY_COUNT, 0,
+     GRPC(max_concurrent_streams), "100", 1, 10000, NULL,
+     "Requests at a time on one connection. The Collector has no limit by default."},
+    {CONFIG_RECEIVER_OTLP, "protocols.grpc.max_connections", KEY_COUNT, 0, GRPC(max_connections),
+     "1024", 1, 65536, NULL, "Connections at a time; further ones are closed at once."},
+    {CONFIG_RECEIVER_OTLP, "protocols.http", KEY_SECTION, 0, HTTP(enabled), NULL, 0, 0, NULL,
+     "OTLP/HTTP. Absent: off. Empty: on, with defaults."},
+    {CONFIG_RECEIVER_OTLP, "protocols.http.endpoint", KEY_LISTEN, 0, HTTP(endpoint),
+     "localhost:4318", 0, 0, NULL, "Address to listen on, as host:port."},
+    {CONFIG_RECEIVER_OTLP, "protocols.http.max_request_body_size", KEY_BYTES, KEY_ZERO_IS_DEFAULT,
+     HTTP(max_request_body_size_bytes), "20971520", 1024, 268435456, NULL,
+     "Largest body in bytes, before and after decompression; 0 means the default."},
+    {CONFIG_RECEIVER_OTLP, "protocols.http.idle_timeout", KEY_DURATION, 0, HTTP(idle_timeout_ns),
+     "1m", SECOND, HOUR, NULL, "A connection without a request for this long is closed."},
+    {CONFIG_RECEIVER_OTLP, "protocols.http.max_connections", KEY_COUNT, 0, HTTP(max_connections),
+     "1024", 1, 65536, NULL, "Connections at a time; further ones are closed at once."},
+
+    {CONFIG_RECEIVER_SAMPLER, "frequency", KEY_COUNT, 0, SAMPLER(frequency), "97", 1, 1000, NULL,
+     "Samples a second on each CPU that is busy. A prime keeps out of step with periodic work."},
+    {CONFIG_RECEIVER_SAMPLER, "ring_size_mib", KEY_MIB, KEY_POWER_OF_TWO, SAMPLER(ring_size_bytes),
+     "8", 1, 256, NULL,
+     "Memory between kernel and program for samples not yet read; when it is full, samples are "
+     "lost "
+     "and counted."},
+    {CONFIG_RECEIVER_SAMPLER, "drain_interval", KEY_DURATION, 0, SAMPLER(drain_interval_ns),
+     "100ms", MS, 5 * SECOND, NULL,
+     "How often samples are read; they are also read when spans arrive."},
+
+    {CONFIG_PROCESSOR_JOIN, "wait", KEY_DURATION, 0, JOIN(wait_ns), "1m", 10 * MS, HOUR, NULL,
+     "How long a sample waits for its span before it leaves without the span's name."},
+    {CONFIG_PROCESSOR_JOIN, "tally_ttl", KEY_DURATION, 0, JOIN(tally_ttl_ns), "1h", SECOND,
+     24 * HOUR, NULL,
+     "How long the CPU time of a running span is kept after its last sample; at least wait. Spans "
+     "that idle longer than this are annotated with less than their CPU time."},
+    {CONFIG_PROCESSOR_JOIN, "max_pending_mib", KEY_MIB, 0, JOIN(max_pending_bytes), "64", 1, 4096,
+     NULL, "Waiting samples; past it the oldest leave early, without the span's name."},
+    {CONFIG_PROCESSOR_JOIN, "max_tally_mib", KEY_MIB, 0, JOIN(max_tally_bytes), "32", 1, 4096, NULL,
+     "Tallies of running spans; past it the ones longest without a sample are forgotten."},
+    {CONFIG_PROCESSOR_JOIN, "max_recent_spans", KEY_COUNT, 0, JOIN(max_recent_spans), "65536", 1,
+     1048576, NULL, "Joined spans that are remembered for samples that come late."},
+    {CONFIG_PROCESSOR_JOIN, "top_stacks", KEY_COUNT, 0, JOIN(top_stacks), "5", 0, 16, NULL,
+     "Ids of the most frequent stacks that are put on a span; 0 for none."},
+    {CONFIG_PROCESSOR_JOIN, "span_attributes", KEY_TEXTS, KEY_MAY_BE_EMPTY, JOIN(span_attributes),
+     "http.request.method, http.route, rpc.service, rpc.method, messaging.operation.name, "
+     "messaging.destination.name, db.system.name, db.operation.name, db.collection.name",
+     0, CONFIG_LIST_MAX, NULL,
+     "Attributes of a span that are copied to its samples; [] for none. Choose such with few "
+     "values."},
+
+    {CONFIG_EXPORTER_OTLP_GRPC, "endpoint", KEY_TARGET, KEY_REQUIRED, OUT(endpoint), NULL, 0, 0,
+     NULL, "Where to send: host:port or http://host:port."},
+    {CONFIG_EXPORTER_OTLP_GRPC, "tls", KEY_SECTION, 0, NOWHERE, NULL, 0, 0, NULL,
+     "TLS to the backend; not available in this version, so it must be switched off."},
+    {CONFIG_EXPORTER_OTLP_GRPC, "tls.insecure", KEY_BOOL, 0, OUT(insecure), "false", 0, 0, NULL,
+     "true: plain text. Required in this version, unless the endpoint begins with http://."},
+    {CONFIG_EXPORTER_OTLP_GRPC, "timeout", KEY_DURATION, 0, OUT(timeout_ns), "5s", 100 * MS,
+     10 * MINUTE, NULL, "Time for one try, from request to answer."},
+    {CONFIG_EXPORTER_OTLP_GRPC, "compression", KEY_CHOICE, 0, OUT(gzip), "gzip", 0, 0, compressions,
+     "Compression of requests."},
+    {CONFIG_EXPORTER_OTLP_GRPC, "headers", KEY_HEADERS, 0, OUT(n_headers), NULL, 0, CONFIG_LIST_MAX,
+     NULL,
+     "Sent with each request (gRPC metadata): a map, or a list of {name, value}. Values are never "
+     "printed."},
+    {CONFIG_EXPORTER_OTLP_GRPC, "retry_on_failure", KEY_SECTION, 0, NOWHERE, NULL, 0, 0, NULL,
+     "What happens when the backend is away or says to try again."},
+    {CONFIG_EXPORTER_OTLP_GRPC, "retry_on_failure.enabled", KEY_BOOL, 0, OUT(retry.enabled), "true",
+     0, 0, NULL, "false: a request that fails is given up, and counted."},
+    {CONFIG_EXPORTER_OTLP_GRPC, "retry_on_failure.initial_interval", KEY_DURATION, 0,
+     OUT(retry.initial_interval_ns), "5s", MS, HOUR, NULL, "Pause after the first failure."},
+    {CONFIG_EXPORTER_OTLP_GRPC, "retry_on_failure.randomization_factor", KEY_RATIO, 0,
+     OUT(retry.randomization_factor), "0.5", 0, 1, NULL,
+     "Each pause is drawn from this share below to this share above its length."},
+    {CONFIG_EXPORTER_OTLP_GRPC, "retry_on_failure.multiplier", KEY_RATIO, 0, OUT(retry.multiplier),
+     "1.5", 1, 100, NULL, "Each pause is this many times the one before."},
+    {CONFIG_EXPORTER_OTLP_GRPC, "retry_on_failure.max_interval", KEY_DURATION, 0,
+     OUT(retry.max_interval_ns), "30s", MS, 24 * HOUR, NULL,
+     "Longest pause; at least initial_interval."},
+    {CONFIG_EXPORTER_OTLP_GRPC, "retry_on_failure.max_elapsed_time", KEY_DURATION, KEY_ZERO_ALLOWED,
+     OUT(retry.max_elapsed_time_ns), "0s", MS, 8760 * HOUR, NULL,
+     "A request is given up after this, and counted; 0 means never, which is the default here (5m "
+     "in "
+     "the Collector), as requests wait on disk. Otherwise at least max_interval."},
+    {CONFIG_EXPORTER_OTLP_GRPC, "max_request_size", KEY_BYTES, 0, OUT(max_request_size_bytes),
+     "4128768", 65536, 67108864, NULL,
+     "Requests stay below this many bytes; the default is 64 KiB less than the 4 MiB that gRPC "
+     "servers take by default."},
+
+    {CONFIG_EXPORTER_DEBUG, "verbosity", KEY_CHOICE, 0, AT(config_exporter_debug, verbosity),
+     "basic", 0, 0, verbosities,
+     "basic: one line a request; normal: one an item; detailed: everything."},
+
+    {CONFIG_EXTENSION_SQLITE_STORAGE, "directory", KEY_TEXT, 0, STORE(directory),
+     "/var/lib/spanprof", 1, 4000, NULL, "Where the database lies; made if it is missing."},
+    {CONFIG_EXTENSION_SQLITE_STORAGE, "fsync", KEY_CHOICE, 0, STORE(fsync_full), "normal", 0, 0,
+     fsyncs,
+     "normal: what was acknowledged survives a crash of the program; full: also a loss of power, "
+     "with "
+     "one fsync a commit."},
+    {CONFIG_EXTENSION_SQLITE_STORAGE, "max_size_mib", KEY_MIB, 0, STORE(max_size_bytes), "1024", 16,
+     1048576, NULL,
+     "Largest size of the database; when it is reached, senders are told to come back later."},
+
+    {OWNER_SERVICE, "extensions", KEY_BUILT, 0, NOWHERE, NULL, 0, 0, NULL,
+     "List of the extensions in use."},
+    {OWNER_SERVICE, "pipelines", KEY_BUILT, 0, NOWHERE, NULL, 0, 0, NULL,
+     "Map from signals (traces, profiles) to their pipelines, one each."},
+    {OWNER_SERVICE, "telemetry", KEY_SECTION, 0, NOWHERE, NULL, 0, 0, NULL,
+     "What spanprof says about itself."},
+    {OWNER_SERVICE, "telemetry.logs", KEY_SECTION, 0, NOWHERE, NULL, 0, 0, NULL,
+     "Its log, on stderr."},
+    {OWNER_SERVICE, "telemetry.logs.level", KEY_CHOICE, 0, SERVICE(log_level), "info", 0, 0,
+     log_levels, "Records below this level are left out."},
+    {OWNER_SERVICE, "telemetry.metrics", KEY_SECTION, 0, NOWHERE, NULL, 0, 0, NULL,
+     "Its counters, as a page for Prometheus."},
+    {OWNER_SERVICE, "telemetry.metrics.level", KEY_CHOICE, 0, SERVICE(metrics_enabled), "normal", 0,
+     0, metrics_levels, "none: no page. All other levels give the same page."},
+    {OWNER_SERVICE, "telemetry.metrics.address", KEY_LISTEN, 0, SERVICE(metrics_address),
+     "localhost:8888", 0, 0, NULL, "Address of the page, as host:port."},
+    {OWNER_SERVICE, "user", KEY_TEXT, KEY_MAY_BE_EMPTY, SERVICE(user), "", 0, 64, NULL,
+     "Account that the part which talks to the network runs as; without it, the owner of the "
+     "store's "
+     "directory."},
+
+    {OWNER_PIPELINE, "receivers", KEY_BUILT, KEY_REQUIRED, NOWHERE, NULL, 0, 0, NULL,
+     "List of receivers; at least one."},
+    {OWNER_PIPELINE, "processors", KEY_BUILT, 0, NOWHERE, NULL, 0, 0, NULL,
+     "List of processors, in their order; may be left out."},
+    {OWNER_PIPELINE, "exporters", KEY_BUILT, KEY_REQUIRED, NOWHERE, NULL, 0, 0, NULL,
+     "List of exporters; at least one. Each gets everything."},
+};
+const size_t config_keys_count = sizeof(config_keys) / sizeof(config_keys[0]);
+
+static const struct config_hint hints[] = {
+    {-1 - CLASS_RECEIVER, "profiling", "spanprof's own sampler is the receiver `sampler`"},
+    {-1 - CLASS_PROCESSOR, "batch", "spanprof makes its batches itself; leave it out"},
+    {-1 - CLASS_PROCESSOR, "memory_limiter",
+     "memory is bounded by each component's own limits; leave it out"},
+    {-1 - CLASS_EXPORTER, "otlp_http",
+     "OTLP/HTTP export is not available in this version; use "
+     "otlp_grpc"},
+    {-1 - CLASS_EXPORTER, "otlphttp",
+     "OTLP/HTTP export is not available in this version; use "
+     "otlp_grpc"},
+    {-1 - CLASS_EXTENSION, "file_storage", "spanprof's store is the extension `sqlite_storage`"},
+    {CONFIG_EXPORTER_OTLP_GRPC, "sending_queue",
+     "every exporter has its queue in sqlite_storage; leave it out"},
+    {CONFIG_RECEIVER_OTLP, "protocols.grpc.tls", "TLS is not available in this version"},
+    {CONFIG_RECEIVER_OTLP, "protocols.http.tls", "TLS is not available in this version"},
+    {CONFIG_EXPORTER_OTLP_GRPC, "tls.ca_file", "TLS is not available in this version"},
+    {CONFIG_EXPORTER_OTLP_GRPC, "tls.cert_file", "TLS is not available in this version"},
+    {CONFIG_EXPORTER_OTLP_GRPC, "tls.key_file", "TLS is not available in this version"},
+    {CONFIG_EXPORTER_OTLP_GRPC, "tls.insecure_skip_verify", "TLS is not available in this version"},
+    {OWNER_ROOT, "connectors", "there are no connectors in spanprof; leave it out"},
+    {OWNER_SERVICE, "telemetry.metrics.readers",
+     "the page's address is service::telemetry::metrics::address"},
+    {OWNER_SERVICE, "telemetry.traces", "spanprof traces nothing of itself; leave it out"},
+    {OWNER_SERVICE, "telemetry.resource", "spanprof's own resource is fixed; leave it out"},
+};
+
+const char *keys_hint(int owner, const char *dotted)
+{
+    for (size_t i = 0; i < sizeof(hints) / sizeof(hints[0]); i++)
+        if (hints[i].owner == owner && strcmp(hints[i].path, dotted) == 0)
+            return hints[i].text;
+    return NULL;
+}
+
+const struct config_component *keys_component(enum config_class class, const char *type)
+{
+    for (size_t i = 0; i < config_components_count; i++) {
+        const struct config_component *component = &config_components[i];
+        if (component->class == class &&
+            (strcmp(component->name, type) == 0 ||
+             (component->alias && strcmp(component->alias, type) == 0)))
+            return component;
+    }
+    return NULL;
+}
+
+const struct config_component *keys_component_of(enum config_type type)
+{
+    for (size_t i = 0; i < config_components_count; i++)
+        if (config_components[i].type == type)
+            return &config_components[i];
+    return NULL;
+}
+
+const char *keys_name(const struct config_key *key)
+{
+    const char *dot = strrchr(key->path, '.');
+    return dot ? dot + 1 : key->path;
+}
+
+const struct config_key *keys_next(int owner, const char *prefix, const struct config_key *key)
+{
+    size_t len = strlen(prefix);
+    for (key = key ? key + 1 : config_keys; key < config_keys + config_keys_count; key++) {
+        size_t parent = (size_t)(keys_name(key) - key->path);
+        if (key->owner == owner && parent == (len ? len + 1 : 0) &&
+            strncmp(key->path, prefix, len) == 0)
+            return key;
+    }
+    return NULL;
+}
+
+const struct config_key *keys_find(int owner, const char *prefix, const char *name)
+{
+    const struct config_key *key = NULL;
+    while ((key = keys_next(owner, prefix, key)))
+        if (strcmp(keys_name(key), name) == 0)
+            return key;
+    return NULL;
+}
