@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loop's side of the analyst: the socket, and a timer that does scan and polls in steps of 20
+ * ms. Answers that the socket does not take wait; while many wait, no request is read and no step
+ * done, so a service that stands still makes the analyst stand still, not grow.
+ */
+#include "agent-bpf/analyst.h"
+#include "agent-bpf/analyst_client.h"
+#include "agent-bpf/analyst_parts.h"
+#include "agent-bpf/analyst_stats.h"
+#include "agent-bpf/kallsyms.h"
+#include "base/log.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define REQUEST_ARENA_MAX (64 * 1024)
+#define SOCKET_BUFFER     (1 << 20)
+
+struct unsent {
+    struct list link;
+    size_t size;
+    uint8_t datagram[];
+};
+
+bool analyst_congested(const struct analyst *analyst)
+{
+    return analyst->out_bytes > ANALYST_OUT_BYTES_MAX;
+}
+
+bool analyst_is_banned(const struct analyst *analyst, uint32_t pid)
+{
+    return analyst_ledger_banned(analyst->settings.ledger, pid, clock_monotonic_ns()) != 0;
+}
+
+static void update_watch(struct analyst *analyst)
+{
+    uint32_t events = analyst_congested(analyst) ? 0 : EPOLLIN;
+    if (!list_empty(&analyst->out))
+        events |= EPOLLOUT;
+    if (analyst->watch.loop && events != analyst->watch.events)
+        watch_change(&analyst->watch, events);
+}
+
+/* True: sent. */
+static bool try_send(struct analyst *analyst, const uint8_t *datagram, size_t size)
+{
+    ssize_t n;
+    do
+        n = send(analyst->watch.fd, datagram, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    return n >= 0 || (errno != EAGAIN && errno != ENOBUFS); /* the end is noticed when reading */
+}
+
+static void keep_unsent(struct analyst *analyst, const struct buf *datagram)
+{
+    struct unsent *unsent = calloc(1, sizeof(*unsent) + datagram->len);
+    if (!unsent) {
+        analyst_count(COUNT_ANALYST_QUEUE_FULL, 1);
+        return;
+    }
+    unsent->size = datagram->len;
+    memcpy(unsent->datagram, datagram->data, datagram->len);
+    list_append(&analyst->out, &unsent->link);
+    analyst->out_bytes += unsent->size;
+}
+
+void analyst_say(struct analyst *analyst, const struct analyst_message *message)
+{
+    _cleanup_buf_ struct buf datagram = BUF_INIT(ANALYST_MESSAGE_MAX);
+    if (analyst_message_encode(message, &datagram)) {
+        analyst_count(COUNT_ANALYST_QUEUE_FULL, 1);
+        return;
+    }
+    if (!list_empty(&analyst->out) || !try_send(analyst, datagram.data, datagram.len))
+        keep_unsent(analyst, &datagram);
+}
+
+static void flush(struct analyst *analyst)
+{
+    struct list *link;
+    while ((link = list_first(&analyst->out))) {
+        struct unsent *unsent = container_of(link, struct unsent, link);
+        if (!try_send(analyst, unsent->datagram, unsent->size))
+            return;
+        list_remove(link);
+        analyst->out_bytes -= unsent->size;
+        free(unsent);
+    }
+}
+
+static void serve(struct analyst *analyst, const struct analyst_message *message)
+{
+    switch (message->kind) {
+    case ANALYST_SCAN_WANTED:
+        analyst_scan_start(analyst);
+        break;
+    case ANALYST_PROCESS_WANTED:
+        subject_asked(analyst, message->process.pid, true);
+        break;
+    case ANALYST_CONTEXT_WANTED:
+        subject_asked(analyst, message->process.pid, false);
+        break;
+    case ANALYST_PROCESS_LEFT:
+        subject_forget(analyst, message->process.pid);
+        break;
+    case ANALYST_EXECUTABLE_WANTED:
+        analyst_answer_executable(analyst, &message->executable_ref);
+        break;
+    case ANALYST_NAMES_WANTED:
+        analyst_answer_names(analyst, &message->names_wanted);
+        break;
+    case ANALYST_KERNEL_NAMES_WANTED:
+        analyst_answer_kernel_names(analyst, &message->names_wanted);
+        break;
+    default:
+        log_warn("analyst", "request of unknown kind %u", message->kind);
+    }
+}
+
+static void take_request(struct analyst *analyst, size_t size)
+{
+    struct arena arena;
+    struct analyst_message message;
+    arena_init(&arena, REQUEST_ARENA_MAX);
+    if (!analyst_message_decode(BYTES(analyst->datagram, size), &arena, &message))
+        serve(analyst, &message);
+    else
+        log_warn("analyst", "request of %zu bytes not understood", size);
+    arena_close(&arena);
+}
+
+static void end(struct analyst *analyst)
+{
+    watch_stop(&analyst->watch);
+    timer_stop(&analyst->work);
+    loop_stop(analyst->settings.loop);
+}
+
+static void receive(struct analyst *analyst)
+{
+    uint64_t until_ns = clock_monotonic_ns() + ANALYST_STEP_NS;
+    while (!analyst_congested(analyst) && clock_monotonic_ns() < until_ns) {
+        ssize_t n =
+            recv(analyst->watch.fd, analyst->datagram, sizeof(analyst->datagram), MSG_DONTWAIT);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            return;
+        if (n <= 0) {
+            end(analyst);
+            return;
+        }
+        take_request(analyst, (size_t)n);
+    }
+}
+
+/* No wake-ups but for work that is due. */
+static void arm(struct analyst *analyst)
+{
+    uint64_t now_ns = clock_monotonic_ns();
+    uint64_t due_ns = subjects_due(analyst);
+    if (analyst->kallsyms && due_ns > now_ns + ANALYST_REST_NS)
+        due_ns = now_ns + ANALYST_REST_NS;
+    if (analyst->scanning)
+        due_ns = now_ns;
+    if (analyst_congested(analyst) || due_ns == UINT64_MAX)
+        timer_stop(&analyst->work); /* the socket wakes us */
+    else
+        timer_start(analyst->settings.loop, &analyst->work, due_ns > now_ns ? due_ns - now_ns : 0);
+}
+
+static void ready(struct watch *watch, uint32_t events)
+{
+    struct analyst *analyst = container_of(watch, struct analyst, watch);
+    if (events & EPOLLOUT)
+        flush(analyst);
+    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+        receive(analyst);
+    if (!analyst->watch.loop)
+        return;
+    update_watch(analyst);
+    arm(analyst);
+}
+
+static void work(struct timer *timer)
+{
+    struct analyst *analyst = container_of(timer, struct analyst, work);
+    uint64_t now_ns = clock_monotonic_ns();
+    subjects_poll(analyst, now_ns + ANALYST_STEP_NS);
+    analyst_scan_step(analyst, now_ns + ANALYST_STEP_NS);
+    analyst_rest_kernel(analyst, now_ns);
+    update_watch(analyst);
+    arm(analyst);
+}
+
+/* Files are kept open: the soft limit of 1024 is for programs that use select(). */
+static void raise_file_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit))
+        return;
+    rlim_t wanted = limit.rlim_max < 4096 ? limit.rlim_max : 4096;
+    if (limit.rlim_cur >= wanted)
+        return;
+    limit.rlim_cur = wanted;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static void settle_ledger(struct analyst *analyst)
+{
+    uint32_t pid = analyst_ledger_settle(analyst->settings.ledger, clock_monotonic_ns());
+    if (pid)
+        log_warn("analyst",
+                 "the analyst before this one ended while it looked at process %u: "
+                 "leaving that one alone for a while",
+                 pid);
+}
+
+static struct analyst *new_analyst(const struct analyst_settings *settings)
+{
+    struct analyst *analyst = calloc(1, sizeof(*analyst));
+    if (!analyst)
+        return NULL;
+    analyst->settings = *settings;
+    analyst->watch = (struct watch){.fd = settings->socket, .events = EPOLLIN, .ready = ready};
+    analyst->work = (struct timer){.fire = work};
+    list_init(&analyst->out);
+    for (int i = 0; i < ANALYST_DISTANCES; i++)
+        list_init(&analyst->waiting[i]);
+    binaries_init(&analyst->binaries);
+    MAP_INIT(&analyst->subjects, struct subject, pid);
+    analyst->mounts.limit_bytes = PROC_MOUNTS_BYTES_MAX;
+    return analyst;
+}
+
+int analyst_open(const struct analyst_settings *settings, struct analyst **out)
+{
+    struct analyst *analyst = new_analyst(settings);
+    if (!analyst) {
+        close(settings->socket);
+        return -ENOMEM;
+    }
+    raise_file_limit();
+    settle_ledger(analyst);
+    int size = SOCKET_BUFFER;
+    setsockopt(settings->socket, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+    int error = watch_start(settings->loop, &analyst->watch);
+    if (error) {
+        analyst_close(analyst);
+        return error;
+    }
+    *out = analyst;
+    return 0;
+}
+
+void analyst_close(struct analyst *analyst)
+{
+    if (!analyst)
+        return;
+    struct list *link;
+    watch_stop(&analyst->watch);
+    timer_stop(&analyst->work);
+    close(analyst->watch.fd);
+    while ((link = list_pop(&analyst->out)))
+        free(container_of(link, struct unsent, link));
+    subjects_close(analyst);
+    binaries_close(&analyst->binaries);
+    kallsyms_close(analyst->kallsyms);
+    free(analyst->scan_pids);
+    buf_close(&analyst->maps);
+    buf_close(&analyst->mounts);
+    buf_close(&analyst->text);
+    free(analyst);
+}

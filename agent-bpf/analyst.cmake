@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+# The analyst, its socket, and the service's process table.
+set(AGENT_ANALYST_LIBRARIES spanprof_proto PkgConfig::LIBBPF)
+set(AGENT_ANALYST_SOURCES
+    analyst.c analyst_binary.c analyst_client.c analyst_context.c analyst_ledger.c analyst_messages.c
+    analyst_names.c analyst_scan.c analyst_stats.c analyst_subject.c container.c elf.c elf_dynamic.c
+    kallsyms.c otel_context.c proc_maps.c proc_pid.c process.c process_details.c process_image.c
+    process_requests.c safe_open.c symbols.c tls.c)

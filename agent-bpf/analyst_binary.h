@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * What the analyst knows of executable files, found by the identity of a mapping (process.h). A
+ * file is read once; files behind a name that does not prove their content (device and inode) are
+ * looked at again after 10 s. Limits: BINARIES_MAX names, OPEN_FILES_MAX descriptors kept open (so
+ * that a file can be read after the last process that maps it has ended), SYMBOL_BYTES_MAX and
+ * SYMBOL_TABLES_MAX of symbol tables; beyond, the
+ * longest unused goes.
+ * Thread: the analyst's loop.
+ */
+#include "agent-bpf/analyst_messages.h"
+#include "agent-bpf/elf.h"
+#include "agent-bpf/symbols.h"
+#include "agent-bpf/tls.h"
+#include "base/list.h"
+#include "base/map.h"
+
+#define BINARIES_MAX      4096
+#define OPEN_FILES_MAX    256
+#define SYMBOL_BYTES_MAX  (64u << 20)
+#define SYMBOL_TABLES_MAX 256 /* each has a descriptor of its own */
+
+struct binary_key { /* which content */
+    uint64_t device;
+    uint64_t inode;
+    uint64_t size;
+    uint64_t changed_ns;
+};
+
+struct binary {
+    struct binary_key key;
+    size_t refs;           /* names */
+    int fd;                /* -1 = closed meanwhile */
+    bool is_elf;           /* else only the hash is known */
+    bool sets_trace_flags; /* it carries a context writer that is known to fill the flags */
+    uint8_t htlhash[16];
+    struct elf_build_ids ids;
+    uint32_t
+        generation; /* of the inode, as the kernel's stream of mappings has it; 0 = not known */
+    uint32_t n_segments;
+    struct analyst_segment segments[ANALYST_SEGMENTS_MAX];
+    struct tls_symbol *thread_context; /* NULL: it does not define the variable */
+    struct symbols *symbols;           /* NULL = not loaded */
+    struct list open;                  /* files with a descriptor, longest unused first */
+    struct list loaded;                /* those with a symbol table, likewise */
+};
+
+struct binaries {
+    struct map names;   /* struct binary_name by identity */
+    struct map files;   /* struct binary by key */
+    struct list recent; /* names, longest unused first */
+    struct list open;
+    struct list loaded;
+    size_t n_open;
+    size_t n_loaded;
+    size_t symbol_bytes;
+};
+
+void binaries_init(struct binaries *binaries);
+void binaries_close(struct binaries *binaries);
+
+/* The file mapped there; NULL if it cannot be read. Borrowed until the next call. */
+struct binary *binaries_get(struct binaries *binaries, const uint8_t identity[16], uint32_t pid,
+                            const struct process_mapping *mapping);
+/* Its symbols, loaded if need be; NULL: there are none, or the file cannot be read (any more). */
+const struct symbols *binaries_symbols(struct binaries *binaries, struct binary *binary);
+/* The ELF address of an offset in the file. */
+bool binary_address(const struct binary *binary, uint64_t offset, uint64_t *vaddr);

@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reader and writer walk the same fields in the same order, one pair of functions a kind. The
+ * reader carries a "bad" mark instead of an error from each call: after the first bad field
+ * everything reads as zero, and the mark is looked at once, at the end.
+ */
+#include "agent-bpf/analyst_messages.h"
+#include <errno.h>
+
+struct reader {
+    struct bytes in;
+    size_t at;
+    struct arena *arena;
+    bool bad;
+    bool out_of_memory;
+};
+
+static uint64_t get_int(struct reader *reader, size_t size)
+{
+    if (reader->bad || reader->in.len - reader->at < size) {
+        reader->bad = true;
+        return 0;
+    }
+    uint64_t value = 0;
+    for (size_t i = 0; i < size; i++)
+        value |= (uint64_t)reader->in.data[reader->at + i] << (8 * i);
+    reader->at += size;
+    return value;
+}
+
+static uint8_t get_u8(struct reader *reader)
+{
+    return (uint8_t)get_int(reader, 1);
+}
+
+static uint32_t get_u32(struct reader *reader)
+{
+    return (uint32_t)get_int(reader, 4);
+}
+
+static uint64_t get_u64(struct reader *reader)
+{
+    return get_int(reader, 8);
+}
+
+/* A range of fixed or announced length, borrowed. */
+static struct bytes get_range(struct reader *reader, size_t size)
+{
+    if (reader->bad || reader->in.len - reader->at < size) {
+        reader->bad = true;
+        return (struct bytes){0};
+    }
+    struct bytes range = BYTES(reader->in.data + reader->at, size);
+    reader->at += size;
+    return range;
+}
+
+static struct bytes get_bytes(struct reader *reader, size_t limit)
+{
+    uint32_t size = get_u32(reader);
+    if (size > limit) {
+        reader->bad = true;
+        return (struct bytes){0};
+    }
+    return get_range(reader, size);
+}
+
+static void get_fixed(struct reader *reader, uint8_t *out, size_t size)
+{
+    struct bytes range = get_range(reader, size);
+    if (range.len == size)
+        memcpy(out, range.data, size);
+    else
+        memset(out, 0, size);
+}
+
+static void *get_memory(struct reader *reader, size_t size)
+{
+    if (reader->bad)
+        return NULL;
+    void *memory = arena_zalloc(reader->arena, size ? size : 1);
+    if (!memory)
+        reader->bad = reader->out_of_memory = true;
+    return memory;
+}
+
+/* NUL-terminated copy; a NUL inside is malformed. */
+static const char *get_text(struct reader *reader, size_t limit)
+{
+    struct bytes range = get_bytes(reader, limit);
+    if (reader->bad || (range.len && memchr(range.data, 0, range.len))) {
+        reader->bad = true;
+        return "";
+    }
+    char *text = get_memory(reader, range.len + 1);
+    if (!text)
+        return "";
+    if (range.len)
+        memcpy(text, range.data, range.len);
+    return text;
+}
+
+static uint32_t get_count(struct reader *reader, uint32_t limit)
+{
+    uint32_t n = get_u32(reader);
+    if (n > limit) {
+        reader->bad = true;
+        return 0;
+    }
+    return n;
+}
+
+static int put_int(struct buf *out, uint64_t value, size_t size)
+{
+    uint8_t bytes[8];
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (uint8_t)(value >> (8 * i));
+    return buf_append(out, bytes, size);
+}
+
+static int put_bytes(struct buf *out, struct bytes bytes)
+{
+    int error = put_int(out, bytes.len, 4);
+    return error ? error : buf_append_bytes(out, bytes);
+}
+
+static void get_mapping(struct reader *reader, struct process_mapping *mapping)
+{
+    mapping->start = get_u64(reader);
+    mapping->length = get_u64(reader);
+    mapping->file_offset = get_u64(reader);
+    mapping->device_major = get_u32(reader);
+    mapping->device_minor = get_u32(reader);
+    mapping->inode = get_u64(reader);
+    mapping->inode_generation = get_u64(reader);
+    struct bytes build_id = get_bytes(reader, PROCESS_BUILD_ID_MAX);
+    mapping->build_id_len = (uint8_t)build_id.len;
+    if (build_id.len)
+        memcpy(mapping->build_id, build_id.data, build_id.len);
+    mapping->path = get_text(reader, ANALYST_PATH_MAX);
+}
+
+static int put_mapping(struct buf *out, const struct process_mapping *mapping)
+{
+    int error = put_int(out, mapping->start, 8);
+    error = error ? error : put_int(out, mapping->length, 8);
+    error = error ? error : put_int(out, mapping->file_offset, 8);
+    error = error ? error : put_int(out, mapping->device_major, 4);
+    error = error ? error : put_int(out, mapping->device_minor, 4);
+    error = error ? error : put_int(out, mapping->inode, 8);
+    error = error ? error : put_int(out, mapping->inode_generation, 8);
+    error = error ? error : put_bytes(out, BYTES(mapping->build_id, mapping->build_id_len));
+    const char *path = mapping->path ? mapping->path : "";
+    return error ? error : put_bytes(out, BYTES(path, strnlen(path, ANALYST_PATH_MAX)));
+}
+
+static void get_executable_ref(struct reader *reader, struct analyst_executable_ref *ref)
+{
+    get_fixed(reader, ref->identity, sizeof(ref->identity));
+    ref->pid = get_u32(reader);
+    get_mapping(reader, &ref->mapping);
+}
+
+static int put_executable_ref(struct buf *out, const struct analyst_executable_ref *ref)
+{
+    int error = buf_append(out, ref->identity, sizeof(ref->identity));
+    error = error ? error : put_int(out, ref->pid, 4);
+    return error ? error : put_mapping(out, &ref->mapping);
+}
+
+static void get_names_wanted(struct reader *reader, struct analyst_names_wanted *wanted)
+{
+    get_executable_ref(reader, &wanted->executable);
+    wanted->n = get_count(reader, ANALYST_NAMES_MAX);
+    wanted->addresses = get_memory(reader, wanted->n * sizeof(*wanted->addresses));
+    for (uint32_t i = 0; i < wanted->n && wanted->addresses; i++)
+        wanted->addresses[i] = get_u64(reader);
+}
+
+static int put_names_wanted(struct buf *out, const struct analyst_names_wanted *wanted)
+{
+    int error = put_executable_ref(out, &wanted->executable);
+    error = error ? error : put_int(out, wanted->n, 4);
+    for (uint32_t i = 0; i < wanted->n && !error; i++)
+        error = put_int(out, wanted->addresses[i], 8);
+    return error;
+}
+
+static void get_event(struct reader *reader, struct process_event *event)
+{
+    uint8_t kind = get_u8(reader);
+    event->kind = (enum process_event_kind)kind;
+    if (kind > PROCESS_LOST)
+        reader->bad = true;
+    event->time_ns = get_u64(reader);
+    event->pid = get_u32(reader);
+    event->parent_pid = get_u32(reader);
+    get_mapping(reader, &event->mapping);
+}
+
+static int put_event(struct buf *out, const struct process_event *event)
+{
+    int error = put_int(out, event->kind, 1);
+    error = error ? error : put_int(out, event->time_ns, 8);
+    error = error ? error : put_int(out, event->pid, 4);
+    error = error ? error : put_int(out, event->parent_pid, 4);
+    return error ? error : put_mapping(out, &event->mapping);
+}
+
+static void get_details(struct reader *reader, struct analyst_details *details)
+{
+    details->pid = get_u32(reader);
+    details->time_ns = get_u64(reader);
+    details->own_pid = get_u32(reader);
+    details->start_ns = get_u64(reader);
+    details->exe = get_bytes(reader, ANALYST_PATH_MAX);
+    details->container_id = get_bytes(reader, ANALYST_CONTAINER_MAX);
+}
+
+static int put_details(struct buf *out, const struct analyst_details *details)
+{
+    int error = put_int(out, details->pid, 4);
+    error = error ? error : put_int(out, details->time_ns, 8);
+    error = error ? error : put_int(out, details->own_pid, 4);
+    error = error ? error : put_int(out, details->start_ns, 8);
+    error = error ? error : put_bytes(out, details->exe);
+    return error ? error : put_bytes(out, details->container_id);
+}
+
+static void get_context(struct reader *reader, struct analyst_context *context)
+{
+    context->pid = get_u32(reader);
+    context->time_ns = get_u64(reader);
+    context->attached = get_u8(reader);
+    context->sets_trace_flags = get_u8(reader);
+    context->published_ns = get_u64(reader);
+    context->resource = get_bytes(reader, ANALYST_MESSAGE_MAX);
+    context->n_keys = get_count(reader, ANALYST_KEYS_MAX);
+    context->keys = get_memory(reader, context->n_keys * sizeof(*context->keys));
+    for (uint32_t i = 0; i < context->n_keys && context->keys; i++) {
+        context->keys[i] = get_bytes(reader, ANALYST_MESSAGE_MAX);
+        if (!bytes_utf8_valid(context->keys[i]))
+            reader->bad = true;
+    }
+}
+
+static int put_context(struct buf *out, const struct analyst_context *context)
+{
+    int error = put_int(out, context->pid, 4);
+    error = error ? error : put_int(out, context->time_ns, 8);
+    error = error ? error : put_int(out, context->attached, 1);
+    error = error ? error : put_int(out, context->sets_trace_flags, 1);
+    error = error ? error : put_int(out, context->published_ns, 8);
+    error = error ? error : put_bytes(out, context->resource);
+    error = error ? error : put_int(out, context->n_keys, 4);
+    for (uint32_t i = 0; i < context->n_keys && !error; i++)
+        error = put_bytes(out, context->keys[i]);
+    return error;
+}
+
+static void get_executable(struct reader *reader, struct analyst_executable *executable)
+{
+    get_fixed(reader, executable->identity, sizeof(executable->identity));
+    executable->found = get_u8(reader);
+    get_fixed(reader, executable->htlhash, sizeof(executable->htlhash));
+    executable->build_id = get_bytes(reader, 64);
+    executable->go_build_id = get_bytes(reader, 256);
+    executable->n_segments = get_count(reader, ANALYST_SEGMENTS_MAX);
+    for (uint32_t i = 0; i < executable->n_segments; i++) {
+        executable->segments[i].file_offset = get_u64(reader);
+        executable->segments[i].size = get_u64(reader);
+        executable->segments[i].vaddr = get_u64(reader);
+    }
+}
+
+static int put_executable(struct buf *out, const struct analyst_executable *executable)
+{
+    int error = buf_append(out, executable->identity, sizeof(executable->identity));
+    error = error ? error : put_int(out, executable->found, 1);
+    error = error ? error : buf_append(out, executable->htlhash, sizeof(executable->htlhash));
+    error = error ? error : put_bytes(out, executable->build_id);
+    error = error ? error : put_bytes(out, executable->go_build_id);
+    error = error ? error : put_int(out, executable->n_segments, 4);
+    for (uint32_t i = 0; i < executable->n_segments && !error; i++) {
+        error = put_int(out, executable->segments[i].file_offset, 8);
+        error = error ? error : put_int(out, executable->segments[i].size, 8);
+        error = error ? error : put_int(out, executable->segments[i].vaddr, 8);
+    }
+    return error;
+}
+
+/* Names end up on pages and in a backend: their promise (see the struct) is checked here again. */
+static struct bytes get_name(struct reader *reader)
+{
+    struct bytes name = get_bytes(reader, ANALYST_NAME_BYTES);
+    if (!bytes_utf8_valid(name))
+        reader->bad = true;
+    for (size_t i = 0; i < name.len; i++)
+        if (name.data[i] < 0x20 || name.data[i] == 0x7f)
+            reader->bad = true;
+    return name;
+}
+
+static void get_names(struct reader *reader, struct analyst_names *names)
+{
+    get_fixed(reader, names->identity, sizeof(names->identity));
+    names->n = get_count(reader, ANALYST_NAMES_MAX);
+    names->names = get_memory(reader, names->n * sizeof(*names->names));
+    for (uint32_t i = 0; i < names->n && names->names; i++) {
+        names->names[i].address = get_u64(reader);
+        names->names[i].function = get_name(reader);
+        names->names[i].file = get_name(reader);
+        names->names[i].line = get_u32(reader);
+    }
+}
+
+static int put_names(struct buf *out, const struct analyst_names *names)
+{
+    int error = buf_append(out, names->identity, sizeof(names->identity));
+    error = error ? error : put_int(out, names->n, 4);
+    for (uint32_t i = 0; i < names->n && !error; i++) {
+        error = put_int(out, names->names[i].address, 8);
+        error = error ? error : put_bytes(out, names->names[i].function);
+        error = error ? error : put_bytes(out, names->names[i].file);
+        error = error ? error : put_int(out, names->names[i].line, 4);
+    }
+    return error;
+}
+
+static void get_kernel(struct reader *reader, struct analyst_kernel *kernel)
+{
+    kernel->text_start = get_u64(reader);
+    kernel->text_end = get_u64(reader);
+    kernel->build_id = get_bytes(reader, 64);
+}
+
+static int put_kernel(struct buf *out, const struct analyst_kernel *kernel)
+{
+    int error = put_int(out, kernel->text_start, 8);
+    error = error ? error : put_int(out, kernel->text_end, 8);
+    return error ? error : put_bytes(out, kernel->build_id);
+}
+
+static void get_scan_done(struct reader *reader, struct analyst_scan_done *done)
+{
+    done->start_ns = get_u64(reader);
+    done->end_ns = get_u64(reader);
+}
+
+static int put_process(struct buf *out, const struct analyst_process *process)
+{
+    int error = put_int(out, process->pid, 4);
+    return error ? error : put_int(out, process->time_ns, 8);
+}
+
+static int put_body(const struct analyst_message *message, struct buf *out)
+{
+    switch (message->kind) {
+    case ANALYST_SCAN_WANTED:
+        return 0;
+    case ANALYST_PROCESS_WANTED:
+    case ANALYST_CONTEXT_WANTED:
+    case ANALYST_PROCESS_LEFT:
+    case ANALYST_GONE:
+        return put_process(out, &message->process);
+    case ANALYST_EXECUTABLE_WANTED:
+        return put_executable_ref(out, &message->executable_ref);
+    case ANALYST_NAMES_WANTED:
+    case ANALYST_KERNEL_NAMES_WANTED:
+        return put_names_wanted(out, &message->names_wanted);
+    case ANALYST_EVENT:
+        return put_event(out, &message->event);
+    case ANALYST_SCAN_DONE: {
+        int error = put_int(out, message->scan_done.start_ns, 8);
+        return error ? error : put_int(out, message->scan_done.end_ns, 8);
+    }
+    case ANALYST_DETAILS:
+        return put_details(out, &message->details);
+    case ANALYST_CONTEXT:
+        return put_context(out, &message->context);
+    case ANALYST_EXECUTABLE:
+        return put_executable(out, &message->executable);
+    case ANALYST_NAMES:
+    case ANALYST_KERNEL_NAMES:
+        return put_names(out, &message->names);
+    case ANALYST_KERNEL:
+        return put_kernel(out, &message->kernel);
+    }
+    return -EINVAL;
+}
+
+int analyst_message_encode(const struct analyst_message *message, struct buf *out)
+{
+    size_t before = out->len;
+    int error = put_int(out, message->kind, 1);
+    error = error ? error : put_body(message, out);
+    if (!error && out->len - before > ANALYST_MESSAGE_MAX)
+        error = BUF_FULL;
+    if (error)
+        out->len = before;
+    return error;
+}
+
+static void get_body(struct reader *reader, struct analyst_message *message)
+{
+    switch (message->kind) {
+    case ANALYST_SCAN_WANTED:
+        break;
+    case ANALYST_PROCESS_WANTED:
+    case ANALYST_CONTEXT_WANTED:
+    case ANALYST_PROCESS_LEFT:
+    case ANALYST_GONE:
+        message->process.pid = get_u32(reader);
+        message->process.time_ns = get_u64(reader);
+        break;
+    case ANALYST_EXECUTABLE_WANTED:
+        get_executable_ref(reader, &message->executable_ref);
+        break;
+    case ANALYST_NAMES_WANTED:
+    case ANALYST_KERNEL_NAMES_WANTED:
+        get_names_wanted(reader, &message->names_wanted);
+        break;
+    case ANALYST_EVENT:
+        get_event(reader, &message->event);
+        break;
+    case ANALYST_SCAN_DONE:
+        get_scan_done(reader, &message->scan_done);
+        break;
+    case ANALYST_DETAILS:
+        get_details(reader, &message->details);
+        break;
+    case ANALYST_CONTEXT:
+        get_context(reader, &message->context);
+        break;
+    case ANALYST_EXECUTABLE:
+        get_executable(reader, &message->executable);
+        break;
+    case ANALYST_NAMES:
+    case ANALYST_KERNEL_NAMES:
+        get_names(reader, &message->names);
+        break;
+    case ANALYST_KERNEL:
+        get_kernel(reader, &message->kernel);
+        break;
+    default:
+        reader->bad = true;
+    }
+}
+
+int analyst_message_decode(struct bytes datagram, struct arena *arena,
+                           struct analyst_message *message)
+{
+    memset(message, 0, sizeof(*message));
+    if (datagram.len > ANALYST_MESSAGE_MAX)
+        return ANALYST_MALFORMED;
+    struct reader reader = {.in = datagram, .arena = arena};
+    message->kind = (enum analyst_kind)get_u8(&reader);
+    get_body(&reader, message);
+    if (reader.out_of_memory)
+        return -ENOMEM;
+    return reader.bad || reader.at != datagram.len ? ANALYST_MALFORMED : 0;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Answers about executables and names. Each request gets exactly one answer, also when nothing
+ * could be found: the service repeats what stays unanswered.
+ */
+#include "agent-bpf/analyst_parts.h"
+#include "agent-bpf/analyst_stats.h"
+#include "agent-bpf/kallsyms.h"
+#include <errno.h>
+#include <string.h>
+
+#define KALLSYMS_KEEP_NS (60 * NS_PER_SEC)
+
+/* NULL: not readable, or its process is banned. */
+static struct binary *find(struct analyst *analyst, const struct analyst_executable_ref *ref)
+{
+    if (analyst_is_banned(analyst, ref->pid)) {
+        analyst_count(COUNT_BANNED, 1);
+        return NULL;
+    }
+    analyst_ledger_enter(analyst->settings.ledger, ref->pid);
+    struct binary *binary =
+        binaries_get(&analyst->binaries, ref->identity, ref->pid, &ref->mapping);
+    analyst_ledger_leave(analyst->settings.ledger);
+    return binary;
+}
+
+void analyst_answer_executable(struct analyst *analyst, const struct analyst_executable_ref *ref)
+{
+    struct analyst_message message = {.kind = ANALYST_EXECUTABLE};
+    struct analyst_executable *executable = &message.executable;
+    memcpy(executable->identity, ref->identity, sizeof(executable->identity));
+    const struct binary *binary = find(analyst, ref);
+    if (binary) {
+        executable->found = 1;
+        memcpy(executable->htlhash, binary->htlhash, sizeof(executable->htlhash));
+        executable->build_id = BYTES(binary->ids.gnu, binary->ids.gnu_len);
+        executable->go_build_id = BYTES(binary->ids.go, binary->ids.go_len);
+        executable->n_segments = binary->n_segments;
+        memcpy(executable->segments, binary->segments, sizeof(binary->segments));
+    }
+    analyst_say(analyst, &message);
+}
+
+_Static_assert(ANALYST_NAMES_MAX *(ANALYST_NAME_BYTES + 20) + 21 <= ANALYST_MESSAGE_MAX,
+               "an answer of names fits one datagram whatever the names");
+
+/* names was reserved before, and does not move. */
+static void fill(struct analyst_name *name, uint64_t address, const char *function,
+                 struct buf *names)
+{
+    *name = (struct analyst_name){.address = address};
+    size_t len = function ? strnlen(function, ANALYST_NAME_BYTES) : 0;
+    if (len && !buf_append(names, function, len))
+        name->function = BYTES(names->data + names->len - len, len);
+}
+
+void analyst_answer_names(struct analyst *analyst, const struct analyst_names_wanted *wanted)
+{
+    struct analyst_name names[ANALYST_NAMES_MAX];
+    char found[SYMBOLS_NAME_MAX];
+    _cleanup_buf_ struct buf memory = BUF_INIT(ANALYST_NAMES_MAX * ANALYST_NAME_BYTES);
+    struct binary *binary = find(analyst, &wanted->executable);
+    const struct symbols *symbols = binary ? binaries_symbols(&analyst->binaries, binary) : NULL;
+    bool room = !buf_reserve(&memory, ANALYST_NAMES_MAX * ANALYST_NAME_BYTES);
+    for (uint32_t i = 0; i < wanted->n; i++) {
+        uint64_t vaddr;
+        bool named = symbols && room && binary_address(binary, wanted->addresses[i], &vaddr) &&
+                     !symbols_find(symbols, vaddr, found);
+        fill(&names[i], wanted->addresses[i], named ? found : NULL, &memory);
+    }
+    struct analyst_message message = {.kind = ANALYST_NAMES,
+                                      .names = {.n = wanted->n, .names = names}};
+    memcpy(message.names.identity, wanted->executable.identity, sizeof(message.names.identity));
+    analyst_say(analyst, &message);
+}
+
+static const struct kallsyms *kallsyms_of(struct analyst *analyst)
+{
+    if (!analyst->kallsyms && kallsyms_open(NULL, &analyst->kallsyms))
+        analyst->kallsyms = NULL;
+    analyst->kallsyms_used_ns = clock_monotonic_ns();
+    return analyst->kallsyms;
+}
+
+void analyst_answer_kernel_names(struct analyst *analyst, const struct analyst_names_wanted *wanted)
+{
+    struct analyst_name names[ANALYST_NAMES_MAX];
+    _cleanup_buf_ struct buf memory = BUF_INIT(ANALYST_NAMES_MAX * ANALYST_NAME_BYTES);
+    const struct kallsyms *kallsyms = kallsyms_of(analyst);
+    bool room = !buf_reserve(&memory, ANALYST_NAMES_MAX * ANALYST_NAME_BYTES);
+    for (uint32_t i = 0; i < wanted->n; i++) {
+        const char *found =
+            kallsyms && room ? kallsyms_find(kallsyms, analyst->text_start + wanted->addresses[i])
+                             : NULL;
+        fill(&names[i], wanted->addresses[i], found, &memory);
+    }
+    struct analyst_message message = {.kind = ANALYST_KERNEL_NAMES,
+                                      .names = {.n = wanted->n, .names = names}};
+    memcpy(message.names.identity, wanted->executable.identity, sizeof(message.names.identity));
+    analyst_say(analyst, &message);
+}
+
+void analyst_tell_kernel(struct analyst *analyst)
+{
+    uint8_t build_id[20];
+    size_t len = kallsyms_build_id(NULL, build_id);
+    const struct kallsyms *kallsyms = kallsyms_of(analyst);
+    struct analyst_message message = {.kind = ANALYST_KERNEL,
+                                      .kernel = {.build_id = BYTES(build_id, len)}};
+    if (kallsyms) {
+        message.kernel.text_start = kallsyms_text_start(kallsyms);
+        message.kernel.text_end = kallsyms_text_end(kallsyms);
+    }
+    analyst->text_start = message.kernel.text_start;
+    analyst_say(analyst, &message);
+}
+
+void analyst_rest_kernel(struct analyst *analyst, uint64_t now_ns)
+{
+    if (!analyst->kallsyms || now_ns - analyst->kallsyms_used_ns < KALLSYMS_KEEP_NS)
+        return;
+    kallsyms_close(analyst->kallsyms);
+    analyst->kallsyms = NULL;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One place, for sources that need the kernel's struct metric cannot see that of base/stats.h as
+ * well. */
+#include "agent-bpf/analyst_stats.h"
+#include "base/stats.h"
+
+STAT_GAUGE(processes, "spanprof_processes", "", "Processes in the process table.");
+STAT_GAUGE(process_bytes, "spanprof_process_table_bytes", "", "Memory of the process table.");
+STAT_COUNTER(table_full, "spanprof_process_table_full_total", "limit=\"processes\"",
+             "Process events left out because a limit of the process table was reached.");
+STAT_COUNTER(mappings_full, "spanprof_process_table_full_total", "limit=\"mappings\"",
+             "Process events left out because a limit of the process table was reached.");
+STAT_COUNTER(bytes_full, "spanprof_process_table_full_total", "limit=\"bytes\"",
+             "Process events left out because a limit of the process table was reached.");
+STAT_COUNTER(stale_events, "spanprof_process_stale_events_total", "",
+             "Findings of a scan that newer events had overtaken.");
+STAT_COUNTER(requests_dropped, "spanprof_process_requests_dropped_total", "reason=\"queue_full\"",
+             "Requests to the analyst left out: too many waiting, or too many for one process.");
+STAT_COUNTER(budget_spent, "spanprof_process_requests_dropped_total", "reason=\"process_budget\"",
+             "Requests to the analyst left out: too many waiting, or too many for one process.");
+STAT_COUNTER(unresolved, "spanprof_process_addresses_unresolved_total", "",
+             "User addresses in no known mapping of a file.");
+STAT_COUNTER(attached, "spanprof_analyst_attached_total", "",
+             "Analysts that the service was connected to.");
+STAT_COUNTER(client_dropped, "spanprof_analyst_requests_dropped_total", "reason=\"queue_full\"",
+             "Requests to the analyst given up.");
+STAT_COUNTER(unanswered_dropped, "spanprof_analyst_requests_dropped_total", "reason=\"unanswered\"",
+             "Requests to the analyst given up.");
+STAT_COUNTER(malformed, "spanprof_analyst_messages_malformed_total", "",
+             "Messages of the analyst that were not understood; it was disconnected.");
+STAT_COUNTER(symbols_left_out, "spanprof_symbols_left_out_total", "",
+             "Function symbols beyond the limit of one executable.");
+STAT_COUNTER(open_refused, "spanprof_executables_not_opened_total", "reason=\"refused\"",
+             "Mapped files not read: refused are FIFOs, devices, empty files and FUSE.");
+STAT_COUNTER(open_different, "spanprof_executables_not_opened_total", "reason=\"different\"",
+             "Mapped files not read: refused are FIFOs, devices, empty files and FUSE.");
+STAT_COUNTER(open_failed, "spanprof_executables_not_opened_total", "reason=\"failed\"",
+             "Mapped files not read: refused are FIFOs, devices, empty files and FUSE.");
+STAT_COUNTER(executables_malformed, "spanprof_executables_malformed_total", "",
+             "Mapped files that are no ELF file for this reader.");
+STAT_COUNTER(contexts_attached, "spanprof_contexts_attached_total", "",
+             "Times that a process's thread context was made readable for the sampler.");
+STAT_COUNTER(contexts_malformed, "spanprof_contexts_unreadable_total", "reason=\"malformed\"",
+             "Process contexts that could not be read.");
+STAT_COUNTER(contexts_busy, "spanprof_contexts_unreadable_total", "reason=\"being_changed\"",
+             "Process contexts that could not be read.");
+STAT_COUNTER(contexts_raced, "spanprof_contexts_unreadable_total", "reason=\"process_changed\"",
+             "Process contexts that could not be read.");
+STAT_COUNTER(banned, "spanprof_processes_banned_total", "",
+             "Looks at a process left out because it had blocked an analyst before.");
+STAT_COUNTER(hangs, "spanprof_analyst_hangs_total", "",
+             "Analysts that ended while they looked at a process.");
+STAT_COUNTER(queue_full, "spanprof_analyst_queue_full_total", "what=\"work\"",
+             "Work that the analyst left out because of a limit.");
+STAT_COUNTER(processes_full, "spanprof_analyst_queue_full_total", "what=\"processes\"",
+             "Work that the analyst left out because of a limit.");
+STAT_GAUGE(symbol_bytes, "spanprof_symbol_bytes", "", "Memory of the analyst's symbol tables.");
+STAT_COUNTER(scans, "spanprof_process_scans_total", "", "Complete scans of /proc.");
+
+static struct metric *const stats[COUNT_ANALYST_STATS] = {
+    [COUNT_PROCESSES] = &processes,
+    [COUNT_PROCESS_BYTES] = &process_bytes,
+    [COUNT_PROCESS_TABLE_FULL] = &table_full,
+    [COUNT_PROCESS_MAPPINGS_FULL] = &mappings_full,
+    [COUNT_PROCESS_BYTES_FULL] = &bytes_full,
+    [COUNT_PROCESS_STALE_EVENTS] = &stale_events,
+    [COUNT_PROCESS_REQUESTS_DROPPED] = &requests_dropped,
+    [COUNT_PROCESS_BUDGET_SPENT] = &budget_spent,
+    [COUNT_PROCESS_UNRESOLVED] = &unresolved,
+    [COUNT_CLIENT_ATTACHED] = &attached,
+    [COUNT_CLIENT_DROPPED] = &client_dropped,
+    [COUNT_CLIENT_UNANSWERED_DROPPED] = &unanswered_dropped,
+    [COUNT_CLIENT_MALFORMED] = &malformed,
+    [COUNT_SYMBOLS_LEFT_OUT] = &symbols_left_out,
+    [COUNT_OPEN_REFUSED] = &open_refused,
+    [COUNT_OPEN_DIFFERENT] = &open_different,
+    [COUNT_OPEN_FAILED] = &open_failed,
+    [COUNT_EXECUTABLES_MALFORMED] = &executables_malformed,
+    [COUNT_CONTEXTS_ATTACHED] = &contexts_attached,
+    [COUNT_CONTEXTS_MALFORMED] = &contexts_malformed,
+    [COUNT_CONTEXTS_BUSY] = &contexts_busy,
+    [COUNT_CONTEXTS_RACED] = &contexts_raced,
+    [COUNT_BANNED] = &banned,
+    [COUNT_HANGS] = &hangs,
+    [COUNT_ANALYST_QUEUE_FULL] = &queue_full,
+    [COUNT_ANALYST_PROCESSES_FULL] = &processes_full,
+    [COUNT_SYMBOL_BYTES] = &symbol_bytes,
+    [COUNT_SCANS] = &scans,
+};
+
+void analyst_count(enum analyst_stat stat, int64_t delta)
+{
+    stat_add(stats[stat], delta);
+}
+
+void analyst_gauge(enum analyst_stat stat, int64_t value)
+{
+    stat_set(stats[stat], value);
+}
+
+int64_t analyst_counted(enum analyst_stat stat)
+{
+    return stat_get(stats[stat]);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Messages between the keeper and a child, SOCK_SEQPACKET, one fd at most each. Private to keeper.c
+ * and keeper_child.c. Thread: the socket's. Nothing blocks.
+ */
+#include <stdint.h>
+
+enum control_kind {
+    CONTROL_BEAT = 1, /* child: I am alive */
+    CONTROL_STOP,     /* keeper: drain and exit */
+    CONTROL_RELOAD,
+    CONTROL_ANALYST,  /* keeper, with fd */
+    CONTROL_CPU_CAME, /* keeper, with fd: cpu, buffer_size */
+    CONTROL_CPU_WENT, /* keeper: cpu */
+};
+
+struct control_message {
+    uint32_t kind;
+    uint32_t cpu;
+    uint64_t buffer_size;
+};
+
+enum { CONTROL_NONE = 1, CONTROL_CLOSED = 2 };
+
+int control_pair(int fds[2]); /* 0 or negative errno */
+/* fd: passed along if it is not -1; stays the caller's. 0 or negative errno (-EAGAIN: full). */
+int control_send(int socket, const struct control_message *message, int fd);
+/* 0 with *fd = -1 or an fd that is the caller's; CONTROL_NONE; CONTROL_CLOSED; negative errno. */
+int control_receive(int socket, struct control_message *message, int *fd);

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Names of kernel functions (/proc/kallsyms) and the kernel's own build id (/sys/kernel/notes).
+ * Without CAP_SYSLOG the kernel shows all addresses as zero: then there is nothing to name.
+ * Thread: whoever holds it. Limits: KALLSYMS_MAX functions, the rest is left out.
+ */
+#include "base/bytes.h"
+
+#define KALLSYMS_MAX      (1u << 20)
+#define KALLSYMS_NAME_MAX 512
+
+struct kallsyms;
+
+enum { KALLSYMS_HIDDEN = 1 };
+
+/* path: NULL = /proc/kallsyms. 0; KALLSYMS_HIDDEN: all addresses are zero; negative errno. */
+int kallsyms_open(const char *path, struct kallsyms **kallsyms);
+void kallsyms_close(struct kallsyms *kallsyms);                /* NULL is fine */
+uint64_t kallsyms_text_start(const struct kallsyms *kallsyms); /* _text (or _stext); 0 = unknown */
+uint64_t kallsyms_text_end(const struct kallsyms *kallsyms);   /* _end (or _etext); 0 = unknown */
+size_t kallsyms_bytes(const struct kallsyms *kallsyms);
+/* The function at an absolute address, valid until close; NULL = unknown. */
+const char *kallsyms_find(const struct kallsyms *kallsyms, uint64_t address);
+/* path: NULL = /sys/kernel/notes. Length, 0 if unknown. */
+size_t kallsyms_build_id(const char *path, uint8_t out[20]);

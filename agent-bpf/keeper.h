@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The process that was started. It loads BPF, opens and holds all perf events, forks service and
+ * analyst, starts either again when it dies or hangs, and passes signals on. It parses nothing.
+ * Thread: main, before any other thread exists (children are forked without exec).
+ *
+ * Signals: the first SIGTERM or SIGINT asks the service to stop and waits stop_timeout_ns for it; a
+ * second one, or the timeout, kills. SIGHUP: keeper_child.reload.
+ * Children: SIGTERM, SIGINT, SIGHUP and SIGPIPE are ignored (a whole group may be signalled; the
+ * keeper gives the word); they get SIGKILL when the keeper dies. No fd but 0..2, those named in the
+ * handles and keep_fds.
+ */
+#include "agent-bpf/sampler.h"
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct procstream;
+
+/* The service's exit code for what a new start cannot mend (configuration, port in use): the keeper
+ * ends with 1 at once. 0 ends the keeper with 0. Any other end means a new start. */
+#define SERVICE_EXIT_FATAL 3
+#define KEEPER_FDS_MAX     64 /* keep_fds */
+
+struct service_handles {
+    int control_fd;                /* keeper_child_start() */
+    bool sampling;                 /* the three below are set */
+    int ring_fd;                   /* ring_open(); -1 */
+    size_t ring_size;              /* bytes */
+    uint64_t period_ns;            /* of the sampler */
+    struct procstream *procstream; /* open, with all CPUs; the service's to close; NULL */
+    unsigned restarts;             /* 0 = the first start */
+};
+
+struct analyst_handles {
+    int control_fd; /* keeper_child_beat() or _start() */
+    int service_fd; /* SOCK_SEQPACKET, non-blocking; the other end goes to keeper_child.analyst() */
+    int contexts_fd; /* BPF map: u32 pid -> struct context_process */
+};
+
+struct keeper_settings {
+    bool want_sampler;
+    struct sampler_settings sampler;
+    /* Each runs in its own process and returns its exit code. */
+    int (*service_main)(const struct service_handles *handles, void *context);
+    int (*analyst_main)(const struct analyst_handles *handles, void *context); /* NULL: none */
+    void *context;
+    const char *user; /* account the children drop to; NULL or "": owner of store_directory */
+    const char *store_directory; /* where it is missing, its nearest parent counts */
+    const int *keep_fds;         /* open fds that the service inherits */
+    size_t n_keep_fds;
+    /* 0 = default */
+    uint64_t analyst_silence_ns; /* 5 s without heartbeat: killed, started again */
+    uint64_t service_silence_ns; /* 30 s */
+    uint64_t stop_timeout_ns;    /* 10 s */
+};
+
+/* Calls stats_share(), and returns main's exit code: 0 after a clean end, else 1. */
+int keeper_run(const struct keeper_settings *settings);

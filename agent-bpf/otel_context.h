@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The OTEL_CTX mapping of another process: its Resource and what is needed to read its thread
+ * records. Source of the format: OTEP 4719, OTEP 4947 (context/context_layout.h). Analyst only;
+ * otel_context_decode() is pure. Limits: payload of 1..65536 bytes, keys as the ABI.
+ */
+#include "base/bytes.h"
+
+#define OTEL_CONTEXT_KEYS_MAX 256
+
+enum otel_schema {
+    OTEL_SCHEMA_NONE,  /* no thread context */
+    OTEL_SCHEMA_TLS,   /* otel_thread_ctx_v1: tlsdesc_v1_dev or tls_v1 */
+    OTEL_SCHEMA_OTHER, /* one that is not read (yet): go_pprof_labels_v1, nodejs_v1, ... */
+};
+
+enum {
+    OTEL_CONTEXT_MALFORMED = 1,
+    OTEL_CONTEXT_BUSY = 2, /* being changed at each attempt: look again later */
+};
+
+struct otel_context {
+    uint64_t published_ns; /* CLOCK_BOOTTIME; never 0 */
+    struct bytes resource; /* Resource message, checked; borrowed from the payload; may be empty */
+    enum otel_schema schema;
+    bool schema_final; /* tls_v1, whose writers must set the trace flags */
+    uint32_t n_keys;
+    struct bytes keys[OTEL_CONTEXT_KEYS_MAX]; /* borrowed; valid UTF-8 */
+};
+
+/* Is a mapping of that name (as in /proc/PID/maps) one that may hold the header? */
+bool otel_context_named(struct bytes path);
+
+/* The publication time at address; 0, OTEL_CONTEXT_MALFORMED (no header there), _BUSY, negative
+ * errno. */
+int otel_context_poll(uint32_t pid, uint64_t address, uint64_t *published_ns);
+
+/* maps, mounts: texts, by which memory on strangers' file systems is refused (proc_maps_harmless).
+ * payload: OTEL_PROCESS_PAYLOAD_MAX bytes that the result refers to. Outcomes as above. */
+struct otel_context_source {
+    uint32_t pid;
+    uint64_t address;
+    struct bytes maps;
+    struct bytes mounts;
+};
+int otel_context_read(const struct otel_context_source *source, uint8_t *payload,
+                      struct otel_context *context);
+
+/* A ProcessContext message; all but published_ns. 0 or OTEL_CONTEXT_MALFORMED. */
+int otel_context_decode(struct bytes message, struct otel_context *context);

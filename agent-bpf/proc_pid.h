@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Small readers of /proc/PID. Only the analyst calls those that take a pid: any of them may block
+ * as long as the process wants. The parsers are pure. Outcomes: 0; negative errno (-ENOENT, -ESRCH:
+ * the process is gone); -E2BIG: longer than the limit.
+ */
+#include "base/buf.h"
+
+/* The whole of /proc/PID/name; replaces what the buf held. Limit: the buf's. */
+int proc_pid_read(uint32_t pid, const char *name, struct buf *out);
+/* Target of a link such as "exe"; raw bytes, not NUL-terminated. */
+int proc_pid_link(uint32_t pid, const char *name, char *out, size_t size, size_t *len);
+/* CLOCK_BOOTTIME of its start, rounded down to a clock tick (10 ms). */
+int proc_pid_start_ns(uint32_t pid, uint64_t *start_ns);
+/* Its pid in its innermost PID namespace. */
+int proc_pid_own(uint32_t pid, uint32_t *own_pid);
+/* Exactly size bytes of its memory; -EFAULT if not all of it is mapped. */
+int proc_pid_memory(uint32_t pid, uint64_t address, void *out, size_t size);
+
+bool proc_parse_start_ticks(struct bytes stat, uint64_t *ticks);
+bool proc_parse_own_pid(struct bytes status, uint32_t *own_pid);

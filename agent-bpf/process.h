@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The process table: which executable lies where in which process, and what is known of the
+ * process. WRITER thread only. Fed by the kernel's event stream (process_table_apply) and by the
+ * analyst's answers (process_table_answer); what it wants of the analyst it keeps as requests,
+ * taken by process_table_take_requests() after each batch and sent on the loop (analyst_client.h).
+ *
+ * Time: a process remembers its image from before the last exec (or the last process with its pid)
+ * for PROCESS_GRACE_NS, so samples may be resolved after all events of a drain were applied: the
+ * sample's time chooses the image.
+ *
+ * Limits, each counted when reached: PROCESS_TABLE_MAX processes, PROCESS_MAPPINGS_MAX mappings
+ * each, PROCESS_TABLE_BYTES_MAX in all. Beyond, the event is left out and its addresses stay
+ * unresolved.
+ */
+#include "agent-bpf/analyst_messages.h"
+#include "agent-bpf/process_event.h"
+#include "base/list.h"
+
+#define PROCESS_TABLE_MAX       65536
+#define PROCESS_MAPPINGS_MAX    4096
+#define PROCESS_TABLE_BYTES_MAX (256u << 20)
+#define PROCESS_GRACE_NS        UINT64_C(5000000000)
+#define PROCESS_REQUESTS_MAX    16384
+
+struct process_table;
+
+/* Where an address lies. Borrowed until the next change of the table. */
+struct process_place {
+    const uint8_t
+        *identity; /* 16 bytes: hash over the build id, else device and inode, and the path */
+    uint64_t file_offset;
+    const char *path;
+    int64_t *tag; /* the caller's number for this executable (its rowid); 0 at first */
+};
+
+struct process_details {
+    uint32_t pid;
+    uint32_t own_pid;             /* 0 = not known yet */
+    uint64_t start_ns;            /* as in analyst_details; 0 = not known yet */
+    struct bytes executable_name; /* raw bytes: sanitize before showing */
+    struct bytes executable_path;
+    struct bytes container_id;
+    struct bytes resource; /* as published; empty = none */
+    bool has_context;      /* publishes a process context */
+    bool sets_trace_flags;
+    size_t n_keys;
+    const struct bytes *keys; /* names of thread context attributes by key index */
+    int64_t *tag; /* the caller's number for this process (its rowid); 0 again after each change */
+};
+
+struct process_kernel { /* as the analyst told */
+    uint8_t identity[16];
+    uint64_t text_start; /* 0 = not known: kernel addresses stay absolute */
+    uint64_t text_end;
+    struct bytes build_id;
+    int64_t *tag;
+};
+
+enum { PROCESS_UNKNOWN = 1 }; /* no such process, or no mapping of a file there */
+
+int process_table_open(struct process_table **table);
+void process_table_close(struct process_table *table); /* NULL is fine */
+
+/* 0; negative errno (-ENOMEM: the event is lost, a later scan repairs). */
+int process_table_apply(struct process_table *table, const struct process_event *event);
+/* ANALYST_EVENT, _SCAN_DONE, _DETAILS, _CONTEXT, _GONE, _KERNEL change the table; for _EXECUTABLE
+ * and _NAMES, which belong into the dictionary, nothing happens here. */
+int process_table_answer(struct process_table *table, const struct analyst_message *message);
+/* Frees what has been dead for PROCESS_GRACE_NS; call with each drain. CLOCK_MONOTONIC. */
+void process_table_expire(struct process_table *table, uint64_t now_ns);
+/* A sample of this process was seen: asks for its details and for its context while it has none. */
+void process_table_sampled(struct process_table *table, uint32_t pid, uint64_t time_ns);
+
+/* Both: 0 or PROCESS_UNKNOWN. time_ns: when the sample was taken. */
+int process_table_resolve(struct process_table *table, uint32_t pid, uint64_t time_ns,
+                          uint64_t address, struct process_place *place);
+int process_table_details(struct process_table *table, uint32_t pid, uint64_t time_ns,
+                          struct process_details *details);
+/* 0 or PROCESS_UNKNOWN: the analyst has not told yet. */
+int process_table_kernel(struct process_table *table, struct process_kernel *kernel);
+
+/* Asks for names; addresses are offsets in the file, of the kernel (its identity) from _text.
+ * PROCESS_UNKNOWN: nothing known maps this executable. Any n; split into messages. */
+int process_table_want_names(struct process_table *table, const uint8_t identity[16],
+                             const uint64_t *addresses, size_t n);
+/* Moves the collected requests (struct analyst_request) to the end of the list. */
+void process_table_take_requests(struct process_table *table, struct list *requests);
+/* Sets all tags to 0: the caller's numbers are void (rolled back). Asks again for the executables
+ * that had one. */
+void process_table_forget_tags(struct process_table *table);
+
+size_t process_table_count(const struct process_table *table);
+size_t process_table_bytes(const struct process_table *table);
+
+/* The identity of an executable mapping; false: not a file (anonymous, [vdso], ...). Pure. */
+bool process_mapping_identity(const struct process_mapping *mapping, uint8_t identity[16]);

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the table wants of the analyst. Changes of processes are collected over a drain and said
+ * once; what cannot be said because too much waits is left out, for each of these wishes comes
+ * again: with the next sample of the process, the next mapping of the file, the next loss of
+ * events.
+ */
+#include "agent-bpf/analyst_client.h"
+#include "agent-bpf/analyst_stats.h"
+#include "agent-bpf/process_parts.h"
+#include "base/clock.h"
+
+#define CONTEXT_ASK_NS (5 * NS_PER_SEC) /* while a process is sampled without context */
+#define SCAN_ASK_NS    (10 * NS_PER_SEC)
+
+static void want(struct process_table *table, const struct analyst_message *message)
+{
+    struct analyst_request *request = NULL;
+    if (table->n_requests < PROCESS_REQUESTS_MAX)
+        request = analyst_request_make(message);
+    if (!request) {
+        analyst_count(COUNT_PROCESS_REQUESTS_DROPPED, 1);
+        return;
+    }
+    list_append(&table->requests, &request->link);
+    table->n_requests++;
+}
+
+static void want_of_process(struct process_table *table, enum analyst_kind kind, uint32_t pid)
+{
+    want(table, &(struct analyst_message){.kind = kind, .process = {.pid = pid}});
+}
+
+static struct analyst_executable_ref ref_of(const struct process_executable *executable)
+{
+    struct analyst_executable_ref ref = {.pid = executable->last_pid,
+                                         .mapping = executable->mapping};
+    memcpy(ref.identity, executable->identity, sizeof(ref.identity));
+    return ref;
+}
+
+void process_want_executable(struct process_table *table,
+                             const struct process_executable *executable)
+{
+    want(table, &(struct analyst_message){.kind = ANALYST_EXECUTABLE_WANTED,
+                                          .executable_ref = ref_of(executable)});
+}
+
+void process_want_scan(struct process_table *table, uint64_t time_ns)
+{
+    if (table->scan_asked_ns && time_ns < table->scan_asked_ns + SCAN_ASK_NS)
+        return;
+    table->scan_asked_ns = time_ns;
+    want(table, &(struct analyst_message){.kind = ANALYST_SCAN_WANTED});
+}
+
+void process_tell_left(struct process_table *table, uint32_t pid)
+{
+    want_of_process(table, ANALYST_PROCESS_LEFT, pid);
+}
+
+void process_table_sampled(struct process_table *table, uint32_t pid, uint64_t time_ns)
+{
+    struct process *process = process_newest(table, pid);
+    if (!process) /* an event was lost; the analyst finds out */
+        process = process_begin(table, pid, 0);
+    if (!process || process->until_ns != UINT64_MAX || time_ns < process->from_ns)
+        return;
+    bool attached = process->published && process->published->attached;
+    bool due = !process->context_asked_ns || time_ns >= process->context_asked_ns + CONTEXT_ASK_NS;
+    if (!process->asked || (!attached && due))
+        process_mark_changed(table, process);
+}
+
+static void want_of_changed(struct process_table *table, struct process *process, uint64_t now_ns)
+{
+    bool attached = process->published && process->published->attached;
+    if (!process->from_ns && !process->image && !process->asked)
+        process_want_scan(table, now_ns); /* sampled, but never heard of */
+    if (!process->asked)
+        want_of_process(table, ANALYST_PROCESS_WANTED, process->pid);
+    else if (!attached)
+        want_of_process(table, ANALYST_CONTEXT_WANTED, process->pid);
+    process->asked = process->told = true;
+    process->context_asked_ns = now_ns;
+}
+
+void process_table_take_requests(struct process_table *table, struct list *requests)
+{
+    struct list *link;
+    uint64_t now_ns = clock_monotonic_ns();
+    while ((link = list_pop(&table->changed)))
+        want_of_changed(table, container_of(link, struct process, changed), now_ns);
+    while ((link = list_pop(&table->requests)))
+        list_append(requests, link);
+    table->n_requests = 0;
+}
+
+static void want_names(struct process_table *table, const struct analyst_message *message,
+                       const uint64_t *addresses, size_t n)
+{
+    uint64_t chunk[ANALYST_NAMES_MAX];
+    for (size_t done = 0; done < n;) {
+        size_t now = n - done < ANALYST_NAMES_MAX ? n - done : ANALYST_NAMES_MAX;
+        memcpy(chunk, addresses + done, now * sizeof(*chunk));
+        struct analyst_message part = *message;
+        part.names_wanted.addresses = chunk;
+        part.names_wanted.n = (uint32_t)now;
+        want(table, &part);
+        done += now;
+    }
+}
+
+int process_table_want_names(struct process_table *table, const uint8_t identity[16],
+                             const uint64_t *addresses, size_t n)
+{
+    struct analyst_message message = {.kind = ANALYST_NAMES_WANTED};
+    const struct process_executable *executable = map_get(&table->executables, identity);
+    if (executable) {
+        message.names_wanted.executable = ref_of(executable);
+    } else if (table->kernel_known && !memcmp(identity, table->kernel.identity, 16)) {
+        message.kind = ANALYST_KERNEL_NAMES_WANTED;
+        memcpy(message.names_wanted.executable.identity, identity, 16);
+    } else {
+        return PROCESS_UNKNOWN;
+    }
+    want_names(table, &message, addresses, n);
+    return 0;
+}

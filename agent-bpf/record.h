@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause */
+#pragma once
+/*
+ * What crosses between kernel and user space: included by the BPF programs (after vmlinux.h) and by
+ * user space (after <stdint.h>). Sizes are asserted on both sides.
+ *
+ * A sample in the ring: struct record_header, then attributes_size bytes of context attributes (as
+ * the thread context ABI has them: key index u8, length u8, bytes), padded to 8, then frame words.
+ * Frames: leaf first, kernel frames in front of user frames. Each frame begins with one tagged
+ * word: kind in bits 56..63, payload in bits 0..55; RECORD_FRAME_WORDS(kind) further words may
+ * follow (interpreters). A kernel address is sign-extended from bit 55.
+ */
+#ifndef __VMLINUX_H__
+#include <linux/types.h>
+#include <stdint.h>
+#endif
+
+enum record_kind { RECORD_CPU = 1, RECORD_OFF_CPU = 2, RECORD_EVENT = 3 };
+
+/* Who said which span was running; 0 = nobody. One number a publisher ABI. */
+enum context_source {
+    CONTEXT_NONE = 0,
+    CONTEXT_OTEL_THREAD = 1,
+    CONTEXT_ELASTIC = 2,
+    CONTEXT_GO_LABELS = 3,
+    CONTEXT_CUSTOM_LABELS = 4,
+    CONTEXT_OBI = 5,
+};
+
+enum record_frame_kind { FRAME_NONE = 0, FRAME_KERNEL = 1, FRAME_NATIVE = 2 };
+
+#define RECORD_FRAME_SHIFT       56
+#define RECORD_FRAME_MASK        ((1ULL << RECORD_FRAME_SHIFT) - 1)
+#define RECORD_MAX_KERNEL_FRAMES 127
+#define RECORD_MAX_USER_FRAMES   127
+#define RECORD_MAX_FRAME_WORDS   (RECORD_MAX_KERNEL_FRAMES + RECORD_MAX_USER_FRAMES)
+#define RECORD_MAX_ATTRIBUTES    256
+#define RECORD_COMM              16
+#define RECORD_MAX_SIZE          (136 + RECORD_MAX_ATTRIBUTES + 8 * RECORD_MAX_FRAME_WORDS)
+
+enum record_flag {
+    RECORD_FLAG_USER_MODE = 1 << 0,     /* the tick interrupted user code */
+    RECORD_FLAG_CONTEXT_KNOWN = 1 << 1, /* the process has a reader attached */
+    RECORD_FLAG_CONTEXT_TORN = 1 << 2,  /* a record was there, but not readable or not valid */
+    RECORD_FLAG_KERNEL_THREAD = 1 << 3,
+    RECORD_FLAG_TRUNCATED = 1 << 4, /* more user frames than fit */
+};
+
+struct record_header {
+    __u32 size;          /* of the whole record in bytes, a multiple of 8 */
+    __u8 kind;           /* enum record_kind */
+    __u8 flags;          /* enum record_flag */
+    __u8 context_source; /* enum context_source */
+    __u8 trace_flags;    /* W3C; only with a context */
+    __u64 time_ns;       /* CLOCK_MONOTONIC */
+    __u64 value_ns;      /* CPU or blocked time that this sample stands for */
+    __u64 period_ns;     /* distance of samples when it was taken */
+    __u64 cgroup_id;
+    __u64 process_start_ns; /* task->group_leader->start_boottime: tells a reused pid apart */
+    __u32 cpu;
+    __u32 state; /* task state at switch-out (off-CPU); 0 for CPU samples */
+    __u32 pid;   /* thread group id in the PID namespace that spanprof runs in; 0 = not in it */
+    __u32 tid;
+    __u32 own_pid; /* the same in the process's own (innermost) PID namespace */
+    __u32 own_tid;
+    __u32 root_pid; /* the same in the root namespace */
+    __u32 root_tid;
+    char comm[RECORD_COMM];
+    __u8 trace_id[16];     /* zero = the source gives none */
+    __u8 span_id[8];       /* zero = the source gives none */
+    __u8 local_root_id[8]; /* zero = the source gives none */
+    __u16 attributes_size; /* bytes behind the header, before padding */
+    __u16 kernel_words;    /* frame words of kernel frames */
+    __u16 user_words;      /* frame words of user frames, behind the kernel's */
+    __u16 reserved;
+};
+
+_Static_assert(sizeof(struct record_header) == 136, "record_header crosses from BPF to user space");
+
+/*
+ * Value of the `contexts` map, key: __u32 pid as in record_header.pid. Written by the analyst; the
+ * programs on exec and exit delete it. Sources are tried in order; the first valid one counts.
+ */
+enum tls_model { TLS_NONE = 0, TLS_STATIC = 1, TLS_DYNAMIC = 2 };
+
+#define CONTEXT_MAX_SOURCES   4
+#define CONTEXT_START_TICK_NS 10000000ULL /* 1 s / USER_HZ */
+
+struct context_variable {
+    __u8 source;    /* enum context_source */
+    __u8 tls_model; /* enum tls_model */
+    __u8 dtv_entry_size;
+    __u8 reserved;
+    __s64 offset __attribute__((
+        aligned(8))); /* static: from the thread pointer; dynamic: within the module's block */
+    __u64 module;     /* dynamic: index into the DTV */
+    __s64 dtv_offset; /* dynamic: of the DTV pointer from the thread pointer */
+};
+
+struct context_process {
+    /* start of the process since boot, as field 22 of /proc/PID/stat in clock ticks times
+     * CONTEXT_START_TICK_NS; compared with the task's in whole ticks; other: stale; 0: not checked
+     */
+    __u64 process_start_ns;
+    __u32 count;
+    __u32 reserved;
+    struct context_variable variables[CONTEXT_MAX_SOURCES];
+};
+
+/* Index into the `counters` map (per CPU), exported by sampler_count(). */
+enum sampler_counter {
+    SAMPLER_SAMPLES, /* into the ring */
+    SAMPLER_LOST_RING_FULL,
+    SAMPLER_CONTEXTS, /* samples with ids */
+    SAMPLER_CONTEXTS_TORN,
+    SAMPLER_CONTEXTS_STALE,   /* entry of another process with the same pid */
+    SAMPLER_FOREIGN_PIDS,     /* samples of processes outside our PID namespace */
+    SAMPLER_CONTEXTS_DELETED, /* entries removed on exec and exit */
+    SAMPLER_COUNTERS,
+};
+
+_Static_assert(sizeof(struct context_variable) == 32, "context_variable is a BPF map value");
+_Static_assert(sizeof(struct context_process) == 16 + 32 * CONTEXT_MAX_SOURCES, "map value");

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Reader of the BPF ring buffer by its memory alone, so that a process without any right can drain
+ * it: the map's fd is enough, before or after setuid().
+ * Thread: one (the loop). One reader a ring at a time; a new one goes on where the last one
+ * stopped. Limits: a drain ends at the given position, and waits RING_SPIN_NS at most for a record
+ * that is being written; records that break the layout of record.h are counted and passed over.
+ */
+#include "agent-bpf/record.h"
+#include <stddef.h>
+
+struct ring;
+
+#define RING_SPIN_NS 2000000u
+
+enum { RING_BUSY = 1 };
+
+int ring_open(int map_fd, size_t size_bytes, struct ring **ring); /* 0 or negative errno */
+void ring_close(struct ring *ring);                               /* NULL is fine */
+
+/* Where the kernel writes next: every record that is in the ring now lies before it. */
+uint64_t ring_position(const struct ring *ring);
+
+/* The record and all that lies behind its header are valid and borrowed for the call; see the
+ * accessors below. It must be copied to be kept. */
+typedef void (*ring_record_fn)(void *context, const struct record_header *record);
+
+struct ring_counts {
+    uint64_t records;
+    uint64_t bytes;
+    uint64_t malformed;
+};
+
+/*
+ * Hands over all records before `until` (from ring_position()), and frees their room in the ring.
+ * counts may be NULL, else it is set. 0; RING_BUSY: a record before `until` was still being written
+ * after RING_SPIN_NS; it and what follows come with the next drain.
+ */
+int ring_drain(struct ring *ring, uint64_t until, ring_record_fn call, void *context,
+               struct ring_counts *counts);
+
+/* Do `size` bytes hold exactly one record that keeps to record.h? Pure. */
+_Bool ring_record_valid(const void *data, size_t size);
+
+static inline size_t record_padded(size_t attributes_size)
+{
+    return (attributes_size + 7u) & ~(size_t)7;
+}
+
+static inline const uint8_t *record_attributes(const struct record_header *record)
+{
+    return (const uint8_t *)(record + 1);
+}
+
+/* kernel_words, then user_words tagged words. */
+static inline const uint64_t *record_frames(const struct record_header *record)
+{
+    const void *frames = record_attributes(record) + record_padded(record->attributes_size);
+    return (const uint64_t *)frames;
+}
+
+static inline enum record_frame_kind record_frame_kind(uint64_t word)
+{
+    return (enum record_frame_kind)(word >> RECORD_FRAME_SHIFT);
+}
+
+/* A kernel address comes back sign-extended. */
+static inline uint64_t record_frame_address(uint64_t word)
+{
+    uint64_t payload = word & RECORD_FRAME_MASK;
+    if (record_frame_kind(word) == FRAME_KERNEL && (payload >> (RECORD_FRAME_SHIFT - 1)))
+        payload |= ~RECORD_FRAME_MASK;
+    return payload;
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause */
+/*
+ * The tick. A record is built in a buffer of its CPU and goes into the ring whole, so that nobody
+ * ever waits for a half-written one, and it takes no more room than it needs. Nothing wakes the
+ * reader: it comes by itself, some times a second.
+ *
+ * (Contains kernel helper calls that are offered to GPL-compatible programs alone.)
+ */
+#include <vmlinux.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+#include "agent-bpf/record.h"
+#include "agent-bpf/arch.bpf.h"
+#include "agent-bpf/unwind.bpf.h"
+#include "agent-bpf/context.bpf.h"
+
+#define PF_KTHREAD 0x00200000
+
+/* Set before loading. */
+const volatile __u64 period_ns;
+const volatile __u32 pidns_inum; /* spanprof's own PID namespace; 0 = the root */
+
+#define PIDNS_LEVELS 32 /* as many as the kernel nests */
+
+struct {
+    __uint(type, BPF_MAP_TYPE_RINGBUF);
+    __uint(max_entries, 1 << 20); /* resized before loading */
+} ring SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 16384);
+    __uint(map_flags, BPF_F_NO_PREALLOC); /* most nodes have few instrumented processes */
+    __type(key, __u32);
+    __type(value, struct context_process);
+} contexts SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, SAMPLER_COUNTERS);
+    __type(key, __u32);
+    __type(value, __u64);
+} counters SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct build);
+} builds SEC(".maps");
+
+static __always_inline void count(__u32 what)
+{
+    __u64 *counter = bpf_map_lookup_elem(&counters, &what);
+    if (counter)
+        *counter += 1;
+}
+
+/*
+ * numbers[level] cannot be reached through a pointer that the verifier knows to be a struct pid: it
+ * would not have the varying index. Read as a plain number, the address may be computed with.
+ */
+static __always_inline __u64 pid_address(const struct task_struct *task)
+{
+    return (__u64)BPF_CORE_READ(task, thread_pid);
+}
+
+static __always_inline const struct upid *pid_upid(__u64 pid, __u32 level)
+{
+    __u64 numbers = pid + bpf_core_field_offset(struct pid, numbers);
+    return (const struct upid *)(numbers + level * bpf_core_type_size(struct upid));
+}
+
+/* Number of a struct pid in spanprof's own namespace, which is not the root; 0: it has none. */
+static __noinline __u32 pid_in_namespace(__u64 pid)
+{
+    __u32 last = pid ? BPF_CORE_READ((const struct pid *)pid, level) : 0;
+    for (__u32 level = 1; level < PIDNS_LEVELS && level <= last; level++) {
+        const struct upid *upid = pid_upid(pid, level);
+        if (BPF_CORE_READ(upid, ns, ns.inum) == pidns_inum)
+            return (__u32)BPF_CORE_READ(upid, nr);
+    }
+    return 0;
+}
+
+static __always_inline __u32 pid_seen(const struct task_struct *task, int root_number)
+{
+    return pidns_inum ? pid_in_namespace(pid_address(task)) : (__u32)root_number;
+}
+
+static __always_inline __u32 pid_own(const struct task_struct *task, int root_number)
+{
+    const struct pid *pid = task->thread_pid;
+    __u32 level = pid ? pid->level : 0;
+    if (level == 0)
+        return (__u32)root_number;
+    return (__u32)BPF_CORE_READ(pid_upid(pid_address(task), level), nr);
+}
+
+static __always_inline void fill_identity(struct record_header *header, struct task_struct *task)
+{
+    struct task_struct *leader = task->group_leader;
+    header->root_pid = (__u32)task->tgid;
+    header->root_tid = (__u32)task->pid;
+    header->pid = pid_seen(leader, task->tgid);
+    header->tid = pid_seen(task, task->pid);
+    header->own_pid = pid_own(leader, task->tgid);
+    header->own_tid = pid_own(task, task->pid);
+    header->process_start_ns = leader->start_boottime;
+    header->cgroup_id = bpf_get_current_cgroup_id();
+    bpf_get_current_comm(header->comm, sizeof(header->comm));
+}
+
+static __always_inline void fill_context(struct build *build, struct task_struct *task)
+{
+    struct record_header *header = &build->header;
+    __u32 pid = header->pid;
+    if (pid == 0) {
+        count(SAMPLER_FOREIGN_PIDS);
+        return;
+    }
+    struct context_process *process = bpf_map_lookup_elem(&contexts, &pid);
+    if (!process)
+        return;
+    if (context_stale(process, header->process_start_ns)) {
+        count(SAMPLER_CONTEXTS_STALE);
+        return;
+    }
+    context_read(process, arch_thread_pointer(task), build);
+    if (header->context_source)
+        count(SAMPLER_CONTEXTS);
+    else if (header->flags & RECORD_FLAG_CONTEXT_TORN)
+        count(SAMPLER_CONTEXTS_TORN);
+}
+
+/* Frames behind the attributes; returns the record's size. */
+static __always_inline __u32 fill_stacks(struct bpf_perf_event_data *ctx, struct build *build)
+{
+    __u32 at = (build->header.attributes_size + 7u) & UNWIND_AT_MASK;
+    if (at > RECORD_MAX_ATTRIBUTES)
+        at = RECORD_MAX_ATTRIBUTES;
+    return sizeof(struct record_header) + at + unwind(ctx, build, at) * 8;
+}
+
+SEC("perf_event")
+int on_tick(struct bpf_perf_event_data *ctx)
+{
+    __u32 zero = 0;
+    struct task_struct *task = bpf_get_current_task_btf();
+    struct build *build = bpf_map_lookup_elem(&builds, &zero);
+    if (!build || task->pid == 0) /* the idle task */
+        return 0;
+    struct record_header *header = &build->header;
+    __builtin_memset(header, 0, sizeof(*header));
+    header->kind = RECORD_CPU;
+    header->time_ns = bpf_ktime_get_ns();
+    header->value_ns = period_ns;
+    header->period_ns = period_ns;
+    header->cpu = bpf_get_smp_processor_id();
+    if (arch_in_user_mode(&ctx->regs))
+        header->flags |= RECORD_FLAG_USER_MODE;
+    if (task->flags & PF_KTHREAD)
+        header->flags |= RECORD_FLAG_KERNEL_THREAD;
+    fill_identity(header, task);
+    if (task->mm)
+        fill_context(build, task);
+    __u32 size = fill_stacks(ctx, build);
+    if (size > RECORD_MAX_SIZE)
+        return 0;
+    header->size = size;
+    long lost = bpf_ringbuf_output(&ring, build, size, BPF_RB_NO_WAKEUP);
+    count(lost ? SAMPLER_LOST_RING_FULL : SAMPLER_SAMPLES);
+    return 0;
+}
+
+static __always_inline void forget(struct task_struct *task)
+{
+    __u32 pid = pid_seen(task->group_leader, task->tgid);
+    if (pid && bpf_map_delete_elem(&contexts, &pid) == 0)
+        count(SAMPLER_CONTEXTS_DELETED);
+}
+
+/* The new image has its variables elsewhere, or none. */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_exec, struct task_struct *task)
+{
+    forget(task);
+    return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(on_exit, struct task_struct *task)
+{
+    if (task->signal->live.counter == 0) /* the group's last thread */
+        forget(task);
+    return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One cpu-clock event a CPU, each with the tick program set on it by ioctl. What can be missing
+ * (the kernel's BTF, rights, a new enough kernel) is found out at open and told in one sentence.
+ */
+#include "agent-bpf/sampler.h"
+#include "agent-bpf/record.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/stats.h"
+#include <assert.h>
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <sampler.skel.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#define KERNEL_BTF      "/sys/kernel/btf/vmlinux"
+#define ROOT_PIDNS_INUM 0xEFFFFFFCu /* PROC_PID_INIT_INO of the kernel's ABI */
+
+STAT_COUNTER(samples_taken, "spanprof_samples_total", "", "Samples put into the ring.");
+STAT_COUNTER(samples_lost, "spanprof_samples_lost_total", "reason=\"ring_full\"",
+             "Samples lost, by reason.");
+STAT_COUNTER(contexts_found, "spanprof_sample_contexts_total", "outcome=\"found\"",
+             "Samples of processes whose context is read, by outcome (the rest had none).");
+STAT_COUNTER(contexts_torn, "spanprof_sample_contexts_total", "outcome=\"torn\"",
+             "Samples of processes whose context is read, by outcome (the rest had none).");
+STAT_COUNTER(contexts_stale, "spanprof_sample_contexts_total", "outcome=\"stale\"",
+             "Samples of processes whose context is read, by outcome (the rest had none).");
+STAT_COUNTER(samples_foreign, "spanprof_samples_foreign_total", "",
+             "Samples of processes outside spanprof's own PID namespace.");
+STAT_COUNTER(contexts_deleted, "spanprof_context_readers_removed_total", "",
+             "Context readers removed by the kernel because their process ended or changed image.");
+
+static struct metric *const counter_stats[SAMPLER_COUNTERS] = {
+    [SAMPLER_SAMPLES] = &samples_taken,
+    [SAMPLER_LOST_RING_FULL] = &samples_lost,
+    [SAMPLER_CONTEXTS] = &contexts_found,
+    [SAMPLER_CONTEXTS_TORN] = &contexts_torn,
+    [SAMPLER_CONTEXTS_STALE] = &contexts_stale,
+    [SAMPLER_FOREIGN_PIDS] = &samples_foreign,
+    [SAMPLER_CONTEXTS_DELETED] = &contexts_deleted,
+};
+
+struct sampler {
+    struct sampler_bpf *skeleton;
+    uint64_t period_ns;
+    uint32_t n_cpus;          /* possible ones */
+    int *cpu_fds;             /* -1 = not started */
+    uint64_t *counted_values; /* room for one look-up of a per-CPU value */
+    uint64_t counted[SAMPLER_COUNTERS];
+};
+
+/* libbpf's first complaint: the nearest to what the kernel refused. */
+static char first_complaint[256];
+
+static int on_libbpf(enum libbpf_print_level level, const char *format, va_list args)
+{
+    char line[256];
+    vsnprintf(line, sizeof(line), format, args);
+    line[strcspn(line, "\n")] = '\0';
+    if (level == LIBBPF_WARN && !first_complaint[0])
+        memcpy(first_complaint, line, sizeof(line));
+    log_debug("sampler", "libbpf: %s", line);
+    return 0;
+}
+
+static bool kernel_new_enough(char *release, size_t size)
+{
+    struct utsname name;
+    unsigned major = 0, minor = 0;
+    uname(&name);
+    snprintf(release, size, "%s", name.release);
+    if (sscanf(release, "%u.%u", &major, &minor) != 2)
+        return true; /* let the kernel itself decide */
+    return major > 6 || (major == 6 && minor >= 1);
+}
+
+static long read_sysctl(const char *path)
+{
+    long value = -1;
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return -1;
+    if (fscanf(file, "%ld", &value) != 1)
+        value = -1;
+    fclose(file);
+    return value;
+}
+
+static int kernel_usable(char *why, size_t size)
+{
+    char release[65];
+    if (!kernel_new_enough(release, sizeof(release))) {
+        snprintf(why, size, "this kernel (%s) is too old to sample: 6.1 or later is needed",
+                 release);
+        return SAMPLER_UNAVAILABLE;
+    }
+    if (access(KERNEL_BTF, R_OK) < 0) {
+        snprintf(why, size,
+                 "cannot read " KERNEL_BTF " (%s): sampling needs a kernel built with "
+                 "CONFIG_DEBUG_INFO_BTF=y, and /sys mounted where spanprof runs",
+                 strerror(errno));
+        return SAMPLER_UNAVAILABLE;
+    }
+    return 0;
+}
+
+static int why_load(int error, char *why, size_t size)
+{
+    if (error == -ENOMEM)
+        return error;
+    if (error == -EPERM || error == -EACCES)
+        snprintf(
+            why, size,
+            "loading BPF programs is not permitted: start spanprof as root, or give it CAP_BPF "
+            "and CAP_PERFMON (in a container: --cap-add, and a seccomp profile that allows bpf)");
+    else
+        snprintf(why, size,
+                 "the kernel does not take the BPF program (%s; %s): please report this "
+                 "with the output of `uname -a`",
+                 strerror(-error), first_complaint);
+    return SAMPLER_UNAVAILABLE;
+}
+
+static int why_perf(int error, char *why, size_t size)
+{
+    long paranoid = read_sysctl("/proc/sys/kernel/perf_event_paranoid");
+    if (error != -EPERM && error != -EACCES)
+        snprintf(why, size, "cannot open a cpu-clock perf event (%s)", strerror(-error));
+    else if (paranoid > 2)
+        snprintf(why, size,
+                 "perf events are not permitted: kernel.perf_event_paranoid is %ld, which asks for "
+                 "CAP_SYS_ADMIN; start spanprof as root, or set it to 2 and give CAP_PERFMON",
+                 paranoid);
+    else
+        snprintf(why, size,
+                 "perf events of whole CPUs are not permitted: start spanprof as root, or "
+                 "give it CAP_PERFMON");
+    return SAMPLER_UNAVAILABLE;
+}
+
+/* 0 in the root namespace. */
+static uint32_t own_pid_namespace(void)
+{
+    char text[64] = "";
+    unsigned inum = 0;
+    ssize_t n = readlink("/proc/self/ns/pid", text, sizeof(text) - 1);
+    if (n < 0 || sscanf(text, "pid:[%u]", &inum) != 1)
+        return 0;
+    return inum == ROOT_PIDNS_INUM ? 0 : inum;
+}
+
+static uint32_t ring_size(uint64_t wanted)
+{
+    uint64_t size = SAMPLER_RING_MIN;
+    while (size < wanted && size < SAMPLER_RING_MAX)
+        size <<= 1;
+    return (uint32_t)size;
+}
+
+static int load(struct sampler *sampler, const struct sampler_settings *settings)
+{
+    struct sampler_bpf *skeleton = sampler_bpf__open();
+    if (!skeleton)
+        return -errno;
+    sampler->skeleton = skeleton;
+    skeleton->rodata->period_ns = sampler->period_ns;
+    skeleton->rodata->pidns_inum = own_pid_namespace();
+    int r = bpf_map__set_max_entries(skeleton->maps.ring, ring_size(settings->ring_size_bytes));
+    if (r < 0)
+        return r;
+    bpf_program__set_autoattach(skeleton->progs.on_tick, false);
+    r = sampler_bpf__load(skeleton);
+    return r < 0 ? r : sampler_bpf__attach(skeleton);
+}
+
+static int open_clock(const struct sampler *sampler, uint32_t cpu)
+{
+    struct perf_event_attr attr = {
+        .size = sizeof(attr),
+        .type = PERF_TYPE_SOFTWARE,
+        .config = PERF_COUNT_SW_CPU_CLOCK,
+        .sample_period = sampler->period_ns,
+        .disabled = 1,
+        .exclude_idle = 1,
+    };
+    long fd = syscall(SYS_perf_event_open, &attr, -1, (int)cpu, -1, PERF_FLAG_FD_CLOEXEC);
+    return fd < 0 ? -errno : (int)fd;
+}
+
+static int sampler_alloc(const struct sampler_settings *settings, struct sampler **out)
+{
+    int n_cpus = libbpf_num_possible_cpus();
+    if (n_cpus <= 0)
+        return n_cpus < 0 ? n_cpus : -EINVAL;
+    struct sampler *sampler = calloc(1, sizeof(*sampler));
+    if (!sampler)
+        return -ENOMEM;
+    *out = sampler;
+    sampler->period_ns = NS_PER_SEC / settings->frequency_hz;
+    sampler->cpu_fds = malloc((size_t)n_cpus * sizeof(int));
+    sampler->counted_values = calloc((size_t)n_cpus, sizeof(uint64_t));
+    if (!sampler->cpu_fds || !sampler->counted_values)
+        return -ENOMEM;
+    sampler->n_cpus = (uint32_t)n_cpus;
+    for (int i = 0; i < n_cpus; i++)
+        sampler->cpu_fds[i] = -1;
+    return 0;
+}
+
+static int sampler_try(const struct sampler_settings *settings, struct sampler **out, char *why,
+                       size_t why_size)
+{
+    int r = sampler_alloc(settings, out);
+    if (r < 0)
+        return r;
+    first_complaint[0] = '\0';
+    libbpf_set_print(on_libbpf);
+    r = load(*out, settings);
+    if (r < 0)
+        return why_load(r, why, why_size);
+    int cpu = sched_getcpu();
+    int fd = open_clock(*out, cpu < 0 ? 0 : (uint32_t)cpu);
+    if (fd < 0 && fd != -ENODEV)
+        return why_perf(fd, why, why_size);
+    if (fd >= 0)
+        close(fd);
+    return 0;
+}
+
+int sampler_open(const struct sampler_settings *settings, struct sampler **sampler, char *why,
+                 size_t why_size)
+{
+    assert(settings->frequency_hz >= 1 && settings->frequency_hz <= 1000);
+    *sampler = NULL;
+    snprintf(why, why_size, "%s", "");
+    int r = kernel_usable(why, why_size);
+    if (r == 0)
+        r = sampler_try(settings, sampler, why, why_size);
+    if (r == 0)
+        return 0;
+    sampler_close(*sampler);
+    *sampler = NULL;
+    return r;
+}
+
+void sampler_close(struct sampler *sampler)
+{
+    if (!sampler)
+        return;
+    for (uint32_t cpu = 0; cpu < sampler->n_cpus; cpu++)
+        sampler_stop_cpu(sampler, cpu);
+    sampler_bpf__destroy(sampler->skeleton);
+    free(sampler->cpu_fds);
+    free(sampler->counted_values);
+    free(sampler);
+}
+
+int sampler_start_cpu(struct sampler *sampler, uint32_t cpu)
+{
+    if (cpu >= sampler->n_cpus)
+        return -ENODEV;
+    sampler_stop_cpu(sampler, cpu);
+    int fd = open_clock(sampler, cpu);
+    if (fd < 0)
+        return fd;
+    int program = bpf_program__fd(sampler->skeleton->progs.on_tick);
+    if (ioctl(fd, PERF_EVENT_IOC_SET_BPF, program) < 0 || ioctl(fd, PERF_EVENT_IOC_ENABLE, 0) < 0) {
+        int error = -errno;
+        close(fd);
+        return error;
+    }
+    sampler->cpu_fds[cpu] = fd;
+    return 0;
+}
+
+void sampler_stop_cpu(struct sampler *sampler, uint32_t cpu)
+{
+    if (cpu >= sampler->n_cpus || sampler->cpu_fds[cpu] < 0)
+        return;
+    close(sampler->cpu_fds[cpu]);
+    sampler->cpu_fds[cpu] = -1;
+}
+
+void sampler_count(struct sampler *sampler)
+{
+    int fd = sampler_counters_fd(sampler);
+    for (uint32_t what = 0; what < SAMPLER_COUNTERS; what++) {
+        uint64_t sum = 0;
+        if (bpf_map_lookup_elem(fd, &what, sampler->counted_values) < 0)
+            continue;
+        for (uint32_t cpu = 0; cpu < sampler->n_cpus; cpu++)
+            sum += sampler->counted_values[cpu];
+        stat_add(counter_stats[what], (int64_t)(sum - sampler->counted[what]));
+        sampler->counted[what] = sum;
+    }
+}
+
+int sampler_ring_fd(const struct sampler *sampler)
+{
+    return bpf_map__fd(sampler->skeleton->maps.ring);
+}
+
+size_t sampler_ring_size(const struct sampler *sampler)
+{
+    return bpf_map__max_entries(sampler->skeleton->maps.ring);
+}
+
+int sampler_contexts_fd(const struct sampler *sampler)
+{
+    return bpf_map__fd(sampler->skeleton->maps.contexts);
+}
+
+int sampler_counters_fd(const struct sampler *sampler)
+{
+    return bpf_map__fd(sampler->skeleton->maps.counters);
+}
+
+uint64_t sampler_period_ns(const struct sampler *sampler)
+{
+    return sampler->period_ns;
+}
+
+int sampler_run_stats(const struct sampler *sampler, struct sampler_run_stats *stats)
+{
+    struct bpf_prog_info info = {0};
+    uint32_t size = sizeof(info);
+    int fd = bpf_program__fd(sampler->skeleton->progs.on_tick);
+    int r = bpf_obj_get_info_by_fd(fd, &info, &size);
+    if (r < 0)
+        return r;
+    *stats = (struct sampler_run_stats){.run_ns = info.run_time_ns, .runs = info.run_cnt};
+    return 0;
+}
+
+static uint64_t map_bytes(int fd)
+{
+    char path[64], line[128];
+    unsigned long long bytes = 0;
+    snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return 0;
+    while (fgets(line, sizeof(line), file))
+        if (sscanf(line, "memlock: %llu", &bytes) == 1)
+            break;
+    fclose(file);
+    return bytes;
+}
+
+uint64_t sampler_map_bytes(const struct sampler *sampler)
+{
+    uint64_t sum = 0;
+    struct bpf_map *map;
+    bpf_object__for_each_map(map, sampler->skeleton->obj) sum += map_bytes(bpf_map__fd(map));
+    return sum;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Loads sampler.bpf.c and ticks on every online CPU: the keeper's side of sampling.
+ * Thread: the keeper's only one, with rights (CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN).
+ * What remains on an idle CPU: the clock interrupt of the perf event itself (frequency times a
+ * second, a fraction of a microsecond each); the program does not run there (exclude_idle).
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct sampler;
+
+#define SAMPLER_WHY_MAX  512
+#define SAMPLER_RING_MIN (64u << 10)
+#define SAMPLER_RING_MAX (1u << 30)
+
+enum { SAMPLER_UNAVAILABLE = 1 };
+
+struct sampler_settings {
+    uint32_t frequency_hz;    /* 1..1000 */
+    uint64_t ring_size_bytes; /* rounded up to a power of two, at least SAMPLER_RING_MIN */
+};
+
+/*
+ * 0; SAMPLER_UNAVAILABLE: this kernel, its settings or our rights do not allow it, and `why` is a
+ * sentence for the operator that says what to do; -ENOMEM.
+ */
+int sampler_open(const struct sampler_settings *settings, struct sampler **sampler, char *why,
+                 size_t why_size);
+void sampler_close(struct sampler *sampler); /* NULL is fine */
+
+/* Starts and ends the clock of one CPU. start: 0 or negative errno (-ENODEV: not online). */
+int sampler_start_cpu(struct sampler *sampler, uint32_t cpu);
+void sampler_stop_cpu(struct sampler *sampler, uint32_t cpu); /* also when not started */
+/* Adds what the kernel counted since the last call to the shared counters (base/stats.h). */
+void sampler_count(struct sampler *sampler);
+
+int sampler_ring_fd(const struct sampler *sampler); /* for ring_open(); borrowed */
+size_t sampler_ring_size(const struct sampler *sampler);
+int sampler_contexts_fd(const struct sampler *sampler); /* u32 pid -> struct context_process */
+int sampler_counters_fd(
+    const struct sampler *sampler); /* u32 enum sampler_counter -> u64 per CPU */
+uint64_t sampler_period_ns(const struct sampler *sampler);
+
+/* In all, of the tick program; zero unless the kernel's statistics are on (bpf_enable_stats). */
+struct sampler_run_stats {
+    uint64_t run_ns;
+    uint64_t runs;
+};
+int sampler_run_stats(const struct sampler *sampler, struct sampler_run_stats *stats);
+/* Memory of all maps as the kernel states it (fdinfo's memlock). */
+uint64_t sampler_map_bytes(const struct sampler *sampler);

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause */
+#ifndef __VMLINUX_H__
+#define __VMLINUX_H__
+/*
+ * The kernel types that the BPF programs use, and of these the fields alone that they use. Offsets
+ * come from the running kernel's BTF (preserve_access_index); kernels 6.1 and later have them all.
+ */
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef signed char __s8;
+typedef short __s16;
+typedef int __s32;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef _Bool bool;
+enum { false = 0, true = 1 };
+
+/* user-space ABI, whose values cannot change */
+enum bpf_map_type {
+    BPF_MAP_TYPE_HASH = 1,
+    BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+    BPF_MAP_TYPE_RINGBUF = 27
+};
+enum { BPF_F_NO_PREALLOC = 1, BPF_F_USER_STACK = 256, BPF_RB_NO_WAKEUP = 1 };
+
+#if defined(__TARGET_ARCH_x86)
+struct pt_regs { /* as the kernel lays it down for user space (struct user_regs) */
+    unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax;
+    unsigned long ip, cs, flags, sp, ss;
+};
+typedef struct pt_regs bpf_user_pt_regs_t;
+#else
+#error "no layout of the interrupted registers for this architecture yet"
+#endif
+
+struct bpf_perf_event_data {
+    bpf_user_pt_regs_t regs;
+    __u64 sample_period;
+    __u64 addr;
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct ns_common {
+    unsigned int inum;
+};
+
+struct pid_namespace {
+    struct ns_common ns;
+};
+
+struct upid {
+    int nr;
+    struct pid_namespace *ns;
+};
+
+struct pid {
+    unsigned int level;
+    struct upid numbers[1];
+};
+
+typedef struct {
+    int counter;
+} atomic_t;
+
+struct signal_struct {
+    atomic_t live;
+};
+
+struct mm_struct;
+
+#if defined(__TARGET_ARCH_x86)
+struct thread_struct {
+    unsigned long fsbase;
+};
+#endif
+
+struct task_struct {
+    unsigned int flags;
+    struct mm_struct *mm;
+    int pid;
+    int tgid;
+    struct task_struct *group_leader;
+    struct pid *thread_pid;
+    __u64 start_boottime;
+    struct signal_struct *signal;
+    struct thread_struct thread;
+};
+
+#pragma clang attribute pop
+#endif
