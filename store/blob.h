@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The form of what lies in BLOB columns: little-endian base-128 numbers, byte strings with their
+ * length in front, fixed fields. A file may have been damaged, so a reader takes any bytes: after
+ * the first thing that is not there it says `bad` and gives zeros. Thread: whoever holds it.
+ */
+#include "base/buf.h"
+
+struct blob_writer {
+    struct buf buf;
+    int error; /* the first -ENOMEM; later puts do nothing */
+};
+
+void blob_put_number(struct blob_writer *out, uint64_t number);
+void blob_put_signed(struct blob_writer *out, int64_t number); /* small magnitudes stay short */
+void blob_put_fixed(struct blob_writer *out, const void *data, size_t size);
+void blob_put_bytes(struct blob_writer *out, struct bytes bytes);
+void blob_writer_closep(struct blob_writer *out);
+
+#define _cleanup_blob_ __attribute__((cleanup(blob_writer_closep)))
+
+struct blob_reader {
+    struct bytes left;
+    bool bad;
+};
+
+uint64_t blob_get_number(struct blob_reader *in);
+uint32_t blob_get_number32(struct blob_reader *in); /* bad if larger */
+int64_t blob_get_signed(struct blob_reader *in);
+void blob_get_fixed(struct blob_reader *in, void *data, size_t size);
+struct bytes blob_get_bytes(struct blob_reader *in); /* borrowed */

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Each destination has a slot, kept by name; each request a mask of the slots that wait for it, in
+ * a row beside the one with its body, so that an acknowledgement does not write the body again. A
+ * slot whose name is no longer configured is cleared step by step, then free for another.
+ */
+#include "store/outbox.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/stats.h"
+#include "store/db.h"
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#define SLOTS_MAX    62  /* bits of a mask in an SQLite integer */
+#define COLLECT_ROWS 100 /* a step */
+
+#define HELP_BYTES "Bytes of requests that wait for a destination."
+#define HELP_ITEMS "Spans or samples in requests that wait for a destination."
+#define HELP_COUNT "Requests that wait for a destination."
+#define HELP_AGE   "Age of the oldest request that waits for a destination."
+#define HELP_FULL  "Requests refused because quota or disk has no room."
+#define HELP_NONE  "Spans or samples that no pipeline takes to a destination."
+#define EACH_SIGNAL(declare, variable, name, help)                                                 \
+    declare(variable##_traces, name, "signal=\"traces\"", help);                                   \
+    declare(variable##_profiles, name, "signal=\"profiles\"", help);                               \
+    declare(variable##_metrics, name, "signal=\"metrics\"", help);                                 \
+    declare(variable##_logs, name, "signal=\"logs\"", help)
+#define TABLE(variable)                                                                            \
+    {                                                                                              \
+        &variable##_traces, &variable##_profiles, &variable##_metrics, &variable##_logs            \
+    }
+
+EACH_SIGNAL(STAT_GAUGE, bytes, "spanprof_outbox_size_bytes", HELP_BYTES);
+EACH_SIGNAL(STAT_GAUGE, items, "spanprof_outbox_items", HELP_ITEMS);
+EACH_SIGNAL(STAT_GAUGE, requests, "spanprof_outbox_requests", HELP_COUNT);
+EACH_SIGNAL(STAT_GAUGE, age, "spanprof_outbox_oldest_age_seconds", HELP_AGE);
+EACH_SIGNAL(STAT_COUNTER, full, "spanprof_outbox_refused_total", HELP_FULL);
+EACH_SIGNAL(STAT_COUNTER, unwanted, "spanprof_outbox_unwanted_items_total", HELP_NONE);
+
+static struct metric *const bytes_of[SIGNAL_COUNT] = TABLE(bytes);
+static struct metric *const items_of[SIGNAL_COUNT] = TABLE(items);
+static struct metric *const requests_of[SIGNAL_COUNT] = TABLE(requests);
+static struct metric *const age_of[SIGNAL_COUNT] = TABLE(age);
+static struct metric *const full_of[SIGNAL_COUNT] = TABLE(full);
+static struct metric *const unwanted_of[SIGNAL_COUNT] = TABLE(unwanted);
+
+struct outbox {
+    struct db *db;
+    size_t n;
+    char *names[OUTBOX_DESTINATIONS_MAX];
+    uint64_t bits[OUTBOX_DESTINATIONS_MAX]; /* of the slot */
+    uint64_t live;                          /* all of them */
+    bool has_gone;                          /* slots that are to be cleared */
+    int64_t gone_at;                        /* how far that has come */
+    sqlite3_stmt *put, *put_body, *get, *clear, *remove, *remove_body, *sum, *oldest, *gone;
+    sqlite3_stmt *slots, *put_slot, *remove_slots;
+};
+
+/* Opening */
+
+static int prepare_all(struct outbox *outbox)
+{
+    const struct {
+        const char *sql;
+        sqlite3_stmt **statement;
+    } all[] = {
+        {"INSERT INTO outbox(signal, items, bytes, enqueued_unix_ns, waiting)"
+         " VALUES (?1, ?2, ?3, ?4, ?5)",
+         &outbox->put},
+        {"INSERT INTO outbox_body(seq, body) VALUES (?1, ?2)", &outbox->put_body},
+        {"SELECT signal, items, bytes, waiting FROM outbox WHERE seq = ?1", &outbox->get},
+        {"UPDATE outbox SET waiting = ?2 WHERE seq = ?1", &outbox->clear},
+        {"DELETE FROM outbox WHERE seq = ?1", &outbox->remove},
+        {"DELETE FROM outbox_body WHERE seq = ?1", &outbox->remove_body},
+        {"SELECT signal, sum(items), sum(bytes), count(*) FROM outbox GROUP BY signal",
+         &outbox->sum},
+        {"SELECT enqueued_unix_ns FROM outbox WHERE signal = ?1 ORDER BY seq LIMIT 1",
+         &outbox->oldest},
+        {"SELECT seq, waiting FROM outbox WHERE seq > ?1 ORDER BY seq LIMIT ?2", &outbox->gone},
+        {"SELECT slot, name FROM destination", &outbox->slots},
+        {"INSERT INTO destination(slot, name) VALUES (?1, ?2)", &outbox->put_slot},
+        {"DELETE FROM destination WHERE (1 << slot) & ?1 = 0", &outbox->remove_slots},
+    };
+    int error = 0;
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all) && !error; i++)
+        error = db_prepare(outbox->db, all[i].sql, all[i].statement);
+    return error;
+}
+
+static ptrdiff_t find_name(const struct outbox *outbox, const char *name)
+{
+    for (size_t i = 0; i < outbox->n; i++)
+        if (!strcmp(outbox->names[i], name))
+            return (ptrdiff_t)i;
+    return -1;
+}
+
+/* used: slots of any name, also of those that are gone. */
+static int read_slots(struct outbox *outbox, uint64_t *used)
+{
+    sqlite3_stmt *row _cleanup_reset_ = outbox->slots;
+    int outcome;
+    *used = 0;
+    while ((outcome = db_step(outbox->db, row)) == 1) {
+        int64_t slot = sqlite3_column_int64(row, 0);
+        const char *name = (const char *)sqlite3_column_text(row, 1);
+        if (slot < 0 || slot >= SLOTS_MAX || !name)
+            continue;
+        uint64_t bit = UINT64_C(1) << slot;
+        ptrdiff_t index = find_name(outbox, name);
+        *used |= bit;
+        outbox->has_gone |= index < 0;
+        if (index >= 0)
+            outbox->bits[index] = bit;
+    }
+    return outcome;
+}
+
+static int take_slot(struct outbox *outbox, size_t index, uint64_t *used)
+{
+    int slot = __builtin_ctzll(~*used);
+    if (slot >= SLOTS_MAX) {
+        log_error("store", "too many former destinations still have requests waiting");
+        return -EMFILE;
+    }
+    sqlite3_bind_int64(outbox->put_slot, 1, slot);
+    sqlite3_bind_text(outbox->put_slot, 2, outbox->names[index], -1, SQLITE_STATIC);
+    outbox->bits[index] = UINT64_C(1) << slot;
+    *used |= outbox->bits[index];
+    return db_run(outbox->db, outbox->put_slot);
+}
+
+static int assign_slots(struct outbox *outbox)
+{
+    uint64_t used;
+    memset(outbox->bits, 0, sizeof(outbox->bits));
+    outbox->live = 0;
+    outbox->has_gone = false;
+    outbox->gone_at = 0;
+    int error = read_slots(outbox, &used);
+    for (size_t i = 0; i < outbox->n && !error; i++) {
+        if (!outbox->bits[i])
+            error = take_slot(outbox, i, &used);
+        outbox->live |= outbox->bits[i];
+    }
+    return error;
+}
+
+static int count_all(struct outbox *outbox)
+{
+    sqlite3_stmt *row _cleanup_reset_ = outbox->sum;
+    int outcome;
+    for (int i = 0; i < SIGNAL_COUNT; i++) {
+        stat_set(items_of[i], 0);
+        stat_set(bytes_of[i], 0);
+        stat_set(requests_of[i], 0);
+        stat_set(age_of[i], 0);
+    }
+    while ((outcome = db_step(outbox->db, row)) == 1) {
+        int64_t signal = sqlite3_column_int64(row, 0);
+        if (signal < 0 || signal >= SIGNAL_COUNT)
+            continue;
+        stat_set(items_of[signal], sqlite3_column_int64(row, 1));
+        stat_set(bytes_of[signal], sqlite3_column_int64(row, 2));
+        stat_set(requests_of[signal], sqlite3_column_int64(row, 3));
+    }
+    return outcome;
+}
+
+int outbox_reload(struct outbox *outbox)
+{
+    int error = db_begin(outbox->db);
+    if (error)
+        return error;
+    error = assign_slots(outbox);
+    if (error)
+        db_fail(outbox->db, error);
+    error = db_commit(outbox->db);
+    return error ? error : count_all(outbox);
+}
+
+int outbox_open(struct db *db, const char *const *names, size_t n, struct outbox **result)
+{
+    struct outbox *outbox = calloc(1, sizeof(*outbox));
+    if (!outbox)
+        return -ENOMEM;
+    outbox->db = db;
+    int error = n > OUTBOX_DESTINATIONS_MAX ? -E2BIG : 0;
+    for (size_t i = 0; i < n && !error; i++) {
+        assert(find_name(outbox, names[i]) < 0);
+        outbox->names[i] = strdup(names[i]);
+        error = outbox->names[i] ? 0 : -ENOMEM;
+        outbox->n += !error;
+    }
+    if (!error)
+        error = prepare_all(outbox);
+    if (!error)
+        error = outbox_reload(outbox);
+    if (error) {
+        outbox_close(outbox);
+        return error;
+    }
+    *result = outbox;
+    return 0;
+}
+
+void outbox_close(struct outbox *outbox)
+{
+    if (!outbox)
+        return;
+    sqlite3_stmt **all[] = {&outbox->put,   &outbox->put_body,    &outbox->get,
+                            &outbox->clear, &outbox->remove,      &outbox->gone,
+                            &outbox->sum,   &outbox->remove_body, &outbox->oldest,
+                            &outbox->slots, &outbox->put_slot,    &outbox->remove_slots};
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+        db_unprepare(outbox->db, all[i]);
+    for (size_t i = 0; i < outbox->n; i++)
+        free(outbox->names[i]);
+    free(outbox);
+}
+
+/* Writer */
+
+static uint64_t mask_of(const struct outbox *outbox, uint32_t destinations)
+{
+    uint64_t mask = 0;
+    for (size_t i = 0; i < outbox->n; i++)
+        if (destinations >> i & 1)
+            mask |= outbox->bits[i];
+    return mask;
+}
+
+static int put(struct outbox *outbox, enum signal signal, uint64_t n_items, uint64_t mask,
+               struct bytes body)
+{
+    sqlite3_bind_int64(outbox->put, 1, signal);
+    sqlite3_bind_int64(outbox->put, 2, (int64_t)n_items);
+    sqlite3_bind_int64(outbox->put, 3, (int64_t)body.len);
+    sqlite3_bind_int64(outbox->put, 4, (int64_t)clock_unix_ns());
+    sqlite3_bind_int64(outbox->put, 5, (int64_t)mask);
+    int error = db_run(outbox->db, outbox->put);
+    if (error)
+        return error;
+    sqlite3_bind_int64(outbox->put_body, 1, sqlite3_last_insert_rowid(db_handle(outbox->db)));
+    sqlite3_bind_blob64(outbox->put_body, 2, body.len ? (const void *)body.data : "", body.len,
+                        SQLITE_STATIC);
+    error = db_run(outbox->db, outbox->put_body);
+    sqlite3_clear_bindings(outbox->put_body);
+    return error;
+}
+
+int outbox_put(struct outbox *outbox, enum signal signal, uint64_t n_items, uint32_t destinations,
+               struct bytes body)
+{
+    uint64_t mask = mask_of(outbox, destinations);
+    assert(signal < SIGNAL_COUNT);
+    if (!mask) {
+        stat_add(unwanted_of[signal], (int64_t)n_items);
+        return 0;
+    }
+    if (!db_take_room(outbox->db, body.len)) {
+        stat_add(full_of[signal], 1);
+        return -ENOSPC;
+    }
+    int error = put(outbox, signal, n_items, mask, body);
+    if (error)
+        return error;
+    stat_add(items_of[signal], (int64_t)n_items);
+    stat_add(bytes_of[signal], (int64_t)body.len);
+    stat_add(requests_of[signal], 1);
+    return 0;
+}
+
+bool outbox_has_room(const struct outbox *outbox)
+{
+    return db_has_room(outbox->db);
+}
+
+struct request_row {
+    int64_t seq, signal, items, bytes;
+    uint64_t waiting;
+};
+
+static int64_t not_negative(int64_t number) /* a damaged row */
+{
+    return number < 0 ? 0 : number;
+}
+
+static int get_row(struct outbox *outbox, int64_t seq, struct request_row *request)
+{
+    sqlite3_stmt *row _cleanup_reset_ = outbox->get;
+    sqlite3_bind_int64(row, 1, seq);
+    int outcome = db_step(outbox->db, row);
+    if (outcome <= 0)
+        return outcome ? outcome : -ENOENT;
+    *request = (struct request_row){
+        .seq = seq,
+        .signal = sqlite3_column_int64(row, 0),
+        .items = not_negative(sqlite3_column_int64(row, 1)),
+        .bytes = not_negative(sqlite3_column_int64(row, 2)),
+        .waiting = (uint64_t)sqlite3_column_int64(row, 3),
+    };
+    return 0;
+}
+
+static int remove_row(struct outbox *outbox, const struct request_row *request)
+{
+    sqlite3_bind_int64(outbox->remove, 1, request->seq);
+    sqlite3_bind_int64(outbox->remove_body, 1, request->seq);
+    int error = db_run(outbox->db, outbox->remove);
+    if (!error)
+        error = db_run(outbox->db, outbox->remove_body);
+    if (error || request->signal < 0 || request->signal >= SIGNAL_COUNT)
+        return error;
+    stat_add(items_of[request->signal], -request->items);
+    stat_add(bytes_of[request->signal], -request->bytes);
+    stat_add(requests_of[request->signal], -1);
+    return 0;
+}
+
+/* Those in `bits` no longer wait for it. */
+static int clear_bits(struct outbox *outbox, int64_t seq, uint64_t bits)
+{
+    struct request_row request;
+    int error = get_row(outbox, seq, &request);
+    if (error)
+        return error == -ENOENT ? 0 : error;
+    uint64_t waiting = request.waiting & ~bits & outbox->live;
+    if (!waiting)
+        return remove_row(outbox, &request);
+    if (waiting == request.waiting)
+        return 0;
+    sqlite3_bind_int64(outbox->clear, 1, seq);
+    sqlite3_bind_int64(outbox->clear, 2, (int64_t)waiting);
+    return db_run(outbox->db, outbox->clear);
+}
+
+int outbox_done(struct outbox *outbox, size_t destination, int64_t seq)
+{
+    assert(destination < outbox->n);
+    return clear_bits(outbox, seq, outbox->bits[destination]);
+}
+
+/* Former destinations */
+
+static int find_gone(struct outbox *outbox, int64_t seqs[COLLECT_ROWS], unsigned *n, bool *at_end)
+{
+    sqlite3_stmt *row _cleanup_reset_ = outbox->gone;
+    unsigned n_rows = 0;
+    int outcome;
+    sqlite3_bind_int64(row, 1, outbox->gone_at);
+    sqlite3_bind_int64(row, 2, COLLECT_ROWS);
+    while ((outcome = db_step(outbox->db, row)) == 1 && n_rows < COLLECT_ROWS) {
+        n_rows++;
+        outbox->gone_at = sqlite3_column_int64(row, 0);
+        if ((uint64_t)sqlite3_column_int64(row, 1) & ~outbox->live)
+            seqs[(*n)++] = outbox->gone_at;
+    }
+    *at_end = n_rows < COLLECT_ROWS;
+    return outcome < 0 ? outcome : 0;
+}
+
+static int collect_gone(struct outbox *outbox)
+{
+    int64_t seqs[COLLECT_ROWS];
+    unsigned n = 0;
+    bool at_end = false;
+    int error = find_gone(outbox, seqs, &n, &at_end);
+    for (unsigned i = 0; i < n && !error; i++)
+        error = clear_bits(outbox, seqs[i], 0);
+    if (error || !at_end)
+        return error;
+    outbox->has_gone = false;
+    sqlite3_bind_int64(outbox->remove_slots, 1, (int64_t)outbox->live);
+    return db_run(outbox->db, outbox->remove_slots);
+}
+
+int outbox_collect(struct outbox *outbox, uint64_t now_unix_ns)
+{
+    for (int signal = 0; signal < SIGNAL_COUNT; signal++) {
+        sqlite3_stmt *row _cleanup_reset_ = outbox->oldest;
+        sqlite3_bind_int64(row, 1, signal);
+        int outcome = stat_get(requests_of[signal]) > 0 ? db_step(outbox->db, row) : 0;
+        if (outcome < 0)
+            return outcome;
+        uint64_t since = outcome ? (uint64_t)sqlite3_column_int64(row, 0) : now_unix_ns;
+        stat_set(age_of[signal],
+                 since < now_unix_ns ? (int64_t)((now_unix_ns - since) / NS_PER_SEC) : 0);
+    }
+    return outbox->has_gone ? collect_gone(outbox) : 0;
+}

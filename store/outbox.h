@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Requests on their way out: one opaque body, a cursor for each destination; FIFO; deleted when the
+ * last destination has it. Writer: put, done. Reader: next.
+ * A destination that left the configuration holds nothing back: what waited for it alone goes.
+ * Limits: the store's quota (db_has_room()), OUTBOX_DESTINATIONS_MAX.
+ * Errors: negative errno of db.h.
+ */
+#include "base/bytes.h"
+#include "base/buf.h"
+#include "proto/otlp_service.h"
+
+struct db;
+struct outbox;
+
+#define OUTBOX_DESTINATIONS_MAX 16
+
+struct outbox_item {
+    int64_t seq;
+    enum signal signal;
+    uint64_t items; /* spans, samples, ... */
+    uint64_t enqueued_unix_ns;
+    struct buf body; /* owned by the item's holder */
+};
+
+/* names: the exporters' component ids; what is done is kept by name, so that the order may change.
+ * Writes: outside of a transaction. */
+int outbox_open(struct db *db, const char *const *names, size_t n, struct outbox **outbox);
+void outbox_close(struct outbox *outbox); /* NULL is fine */
+/* After a rolled-back transaction or a renewed database; writes: outside of a transaction. */
+int outbox_reload(struct outbox *outbox);
+
+/* Writer. destinations: mask of indices; 0 = nobody wants it (dropped, counted). -ENOSPC: no room;
+ * the transaction is whole, nothing was put. */
+int outbox_put(struct outbox *outbox, enum signal signal, uint64_t items, uint32_t destinations,
+               struct bytes body);
+bool outbox_has_room(const struct outbox *outbox);
+/* Writer: the destination has it (or gave it up); deletes what nobody waits for. Again: no harm. */
+int outbox_done(struct outbox *outbox, size_t destination, int64_t seq);
+/* Writer, now and then: gauges of age, and a bounded step of removing what waited for destinations
+ * that are gone. */
+int outbox_collect(struct outbox *outbox, uint64_t now_unix_ns);
+
+/* Reader: the next request for the destination after seq; -ENOENT if there is none. */
+struct outbox_reader;
+int outbox_reader_open(struct db *reader_db, struct outbox_reader **reader);
+void outbox_reader_close(struct outbox_reader *reader); /* NULL is fine */
+int outbox_next(struct outbox_reader *reader, const char *destination, int64_t after_seq,
+                struct outbox_item *item);
+/* The same of one signal, so that signals need not wait for each other. */
+int outbox_next_signal(struct outbox_reader *reader, const char *destination, enum signal signal,
+                       int64_t after_seq, struct outbox_item *item);

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bodies lie apart from what changes, since SQLite writes a row whole: pending_left and outbox are
+ * the small rows of pending and outbox_body. Rowids that others hold are AUTOINCREMENT, so that one
+ * that was forgotten never comes to mean another thing. BLOB forms: blob.h and the module that owns
+ * the table.
+ */
+#include "store/schema.h"
+
+const char *const schema_steps[SCHEMA_VERSION] = {
+    "CREATE TABLE meta(name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;"
+
+    "CREATE TABLE executable(id INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " identity BLOB NOT NULL UNIQUE CHECK(length(identity) = 16),"
+    " generation INTEGER NOT NULL, facts BLOB);"
+    "CREATE TABLE stack(id INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " hash BLOB NOT NULL UNIQUE CHECK(length(hash) = 16),"
+    " generation INTEGER NOT NULL, public_id BLOB, frames BLOB NOT NULL);"
+    "CREATE TABLE frame_name(executable INTEGER NOT NULL, address INTEGER NOT NULL,"
+    " line INTEGER NOT NULL, function BLOB NOT NULL, file BLOB NOT NULL,"
+    " PRIMARY KEY(executable, address)) WITHOUT ROWID;"
+    "CREATE TABLE process(id INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " hash BLOB NOT NULL UNIQUE CHECK(length(hash) = 16),"
+    " generation INTEGER NOT NULL, facts BLOB NOT NULL);"
+
+    "CREATE TABLE pending(seq INTEGER PRIMARY KEY AUTOINCREMENT, body BLOB NOT NULL);"
+    "CREATE TABLE pending_left(seq INTEGER PRIMARY KEY, waiting BLOB NOT NULL);"
+    "CREATE TABLE tally(id INTEGER PRIMARY KEY, body BLOB NOT NULL);"
+    "CREATE TABLE span_resource(id INTEGER PRIMARY KEY, body BLOB NOT NULL);"
+    "CREATE TABLE joined_span(id INTEGER PRIMARY KEY, resource INTEGER NOT NULL, body BLOB NOT "
+    "NULL);"
+
+    "CREATE TABLE destination(slot INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);"
+    "CREATE TABLE outbox(seq INTEGER PRIMARY KEY AUTOINCREMENT, signal INTEGER NOT NULL,"
+    " items INTEGER NOT NULL, bytes INTEGER NOT NULL, enqueued_unix_ns INTEGER NOT NULL,"
+    " waiting INTEGER NOT NULL);"
+    "CREATE TABLE outbox_body(seq INTEGER PRIMARY KEY, body BLOB NOT NULL);",
+};

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The dictionary: executables, stacks and the names of their frames. Writer thread only.
+ *
+ * A stack is interned once by a keyed hash over (executable, address) of its frames. Its public id
+ * is FNV-128a over htlhash and decimal address, leaf first (what Elastic agents get); the address
+ * is the ELF address where segments are known. It is computed when first asked for and then fixed,
+ * so that span and sample say the same. Limits: STACKS_CACHE stacks and STACKS_EXECUTABLE_CACHE
+ * executables in memory; on disk what was used in this generation or the one before, or is referred
+ * to (a generation: ten minutes or STACKS_GENERATION_MAX new stacks). Errors: negative errno of
+ * db.h.
+ */
+#include "base/bytes.h"
+
+struct db;
+struct stacks;
+struct id_set;
+
+#define STACKS_CACHE            8192
+#define STACKS_EXECUTABLE_CACHE 1024
+#define STACKS_GENERATION_NS    (600 * UINT64_C(1000000000))
+#define STACKS_GENERATION_MAX   200000
+#define STACKS_FRAMES_MAX       1024
+#define STACKS_NAME_MAX         4096 /* longer function and file names are cut */
+
+enum frame_kind { STACK_FRAME_KERNEL = 1, STACK_FRAME_NATIVE = 2 };
+
+struct frame {
+    uint8_t kind;
+    int64_t executable; /* rowid; 0 = no known mapping: address is the one in the process */
+    uint64_t
+        address; /* offset in the file; kernel: offset from _text, or absolute if executable is 0 */
+};
+
+struct executable_segment { /* of PT_LOAD: turns offsets in the file into ELF addresses */
+    uint64_t file_offset;
+    uint64_t size;
+    uint64_t vaddr;
+};
+
+#define EXECUTABLE_SEGMENTS_MAX 8
+
+struct executable_facts {
+    struct bytes path;     /* sanitized */
+    struct bytes build_id; /* GNU, raw; may be empty */
+    struct bytes go_build_id;
+    uint8_t htlhash[16];
+    bool htlhash_known;
+    uint32_t n_segments;
+    struct executable_segment segments[EXECUTABLE_SEGMENTS_MAX];
+};
+
+/* The segment that holds this offset in the file; NULL if none is known. */
+const struct executable_segment *executable_segment_of(const struct executable_facts *facts,
+                                                       uint64_t file_offset);
+
+struct frame_name {
+    uint64_t address; /* as in struct frame */
+    struct bytes function;
+    struct bytes file;
+    int64_t line; /* 0 = unknown */
+};
+
+int stacks_open(struct db *db, struct stacks **stacks);
+void stacks_close(struct stacks *stacks); /* NULL is fine */
+int stacks_reload(struct stacks *stacks); /* after a rolled-back transaction */
+
+/* The rowid of the executable with this 16-byte identity, made if new. Ids are never used again;
+ * one that was not asked for or used for two generations may be forgotten. */
+int stacks_executable(struct stacks *stacks, const uint8_t identity[16], int64_t *id);
+int stacks_executable_facts(struct stacks *stacks, int64_t id,
+                            const struct executable_facts *facts);
+/* Borrowed until the next call that changes the dictionary. -ENOENT if there is none such, or
+ * nothing is known of it yet. */
+int stacks_executable_get(struct stacks *stacks, int64_t id, const struct executable_facts **facts);
+
+/* Interns; *is_new tells that the stack had not been seen (its names are wanted). -ESTALE: an
+ * executable is no longer known: intern the executables again. -EINVAL: more than
+ * STACKS_FRAMES_MAX. */
+int stacks_intern(struct stacks *stacks, const struct frame *frames, size_t n, int64_t *id,
+                  bool *is_new);
+/* Frames of a stack, leaf first; borrowed until the next call that is about a stack. -ENOENT. */
+int stacks_frames(struct stacks *stacks, int64_t id, const struct frame **frames, size_t *n);
+int stacks_public_id(struct stacks *stacks, int64_t id, uint8_t out[16]);
+
+int stacks_set_names(struct stacks *stacks, int64_t executable, const struct frame_name *names,
+                     size_t n);
+/* 0 and the name; -ENOENT while unknown. Borrowed until the next call. */
+int stacks_name(struct stacks *stacks, const struct frame *frame, struct frame_name *name);
+
+/* True when a generation is over, and swept: collect with what is referred to. */
+bool stacks_collect_due(const struct stacks *stacks, uint64_t now_unix_ns);
+/* Begins a new generation and a sweep. referred: sealed; taken over. */
+int stacks_collect_begin(struct stacks *stacks, uint64_t now_unix_ns, struct id_set *referred);
+/* Removes stacks, names and executables that nothing refers to any more; a bounded step each call.
+ */
+int stacks_collect(struct stacks *stacks);

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * After a rollback the memory of the modules says more than the database does. Rather than undo it
+ * piece by piece, all of it is read anew: transactions fail rarely, and what is read is bounded.
+ * While that does not succeed the store is sick, takes nothing, and each begin tries again.
+ */
+#include "store/store.h"
+#include "base/log.h"
+#include "base/stats.h"
+#include "store/id_set.h"
+#include <assert.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+STAT_COUNTER(reloads, "spanprof_store_reloads_total", "",
+             "Times that all memory was read anew from the database.");
+
+struct store {
+    struct db *db;
+    struct stacks *stacks;
+    struct processes *processes;
+    struct join *join;
+    struct outbox *outbox;
+    struct store_settings settings;
+    int sick; /* why memory is not what the database says; 0 = it is */
+    atomic_uint_fast64_t generation;
+};
+
+static int open_modules(struct store *store)
+{
+    const struct store_settings *settings = &store->settings;
+    int error = stacks_open(store->db, &store->stacks);
+    if (!error)
+        error = processes_open(store->db, &store->processes);
+    if (!error)
+        error =
+            join_open(store->db, store->stacks, store->processes, &settings->join, &store->join);
+    if (!error)
+        error = outbox_open(store->db, settings->destinations, settings->n_destinations,
+                            &store->outbox);
+    return error;
+}
+
+static void close_modules(struct store *store)
+{
+    outbox_close(store->outbox);
+    join_close(store->join);
+    processes_close(store->processes);
+    stacks_close(store->stacks);
+    store->outbox = NULL;
+    store->join = NULL;
+    store->processes = NULL;
+    store->stacks = NULL;
+}
+
+/* A database that opens may yet turn out to be corrupt when its rows are read. */
+static int open_or_renew(struct store *store)
+{
+    int error = open_modules(store);
+    if (error != -EUCLEAN)
+        return error;
+    close_modules(store);
+    error = db_renew(store->db);
+    return error ? error : open_modules(store);
+}
+
+int store_open(const struct store_settings *settings, struct store **result)
+{
+    struct store *store = calloc(1, sizeof(*store));
+    if (!store)
+        return -ENOMEM;
+    store->settings = *settings;
+    store->generation = 1;
+    int error = db_open_writer(&settings->db, &store->db);
+    if (!error)
+        error = open_or_renew(store);
+    if (error) {
+        store_close(store);
+        return error;
+    }
+    *result = store;
+    return 0;
+}
+
+void store_close(struct store *store)
+{
+    if (!store)
+        return;
+    close_modules(store);
+    db_close(store->db);
+    free(store);
+}
+
+struct db *store_db(struct store *store)
+{
+    return store->db;
+}
+
+struct stacks *store_stacks(struct store *store)
+{
+    return store->stacks;
+}
+
+struct processes *store_processes(struct store *store)
+{
+    return store->processes;
+}
+
+struct join *store_join(struct store *store)
+{
+    return store->join;
+}
+
+struct outbox *store_outbox(struct store *store)
+{
+    return store->outbox;
+}
+
+uint64_t store_generation(const struct store *store)
+{
+    return atomic_load(&store->generation);
+}
+
+static int reload_modules(struct store *store)
+{
+    int error = stacks_reload(store->stacks);
+    if (!error)
+        error = processes_reload(store->processes);
+    if (!error)
+        error = join_reload(store->join);
+    if (!error)
+        error = outbox_reload(store->outbox);
+    return error;
+}
+
+static int reload(struct store *store)
+{
+    if (store->sick == -ENOSPC && db_rowids_spent(store->db))
+        store->sick = -EUCLEAN;
+    int error = store->sick == -EUCLEAN ? db_renew(store->db) : 0;
+    if (!error)
+        error = reload_modules(store);
+    if (error == -EUCLEAN && store->sick != -EUCLEAN) { /* it is only now met */
+        error = db_renew(store->db);
+        if (!error)
+            error = reload_modules(store);
+    }
+    stat_add(&reloads, 1);
+    if (error)
+        log_error("store", "the store is out of service: %s", strerror(-error));
+    return error;
+}
+
+/* The transaction is rolled back; memory follows. */
+static void recover(struct store *store, int error)
+{
+    store->sick = error;
+    atomic_fetch_add(&store->generation, 1);
+    int sick = reload(store);
+    store->sick = sick;
+}
+
+int store_begin(void *context)
+{
+    struct store *store = context;
+    if (store->sick)
+        recover(store, store->sick);
+    if (store->sick)
+        return store->sick;
+    int error = db_begin(store->db);
+    if (error == -EUCLEAN)
+        recover(store, error); /* nothing was lost of this batch but its turn */
+    return error;
+}
+
+void store_fail(struct store *store, int error)
+{
+    db_fail(store->db, error);
+}
+
+int store_end(void *context)
+{
+    struct store *store = context;
+    int error = join_flush(store->join);
+    if (error)
+        db_fail(store->db, error);
+    error = db_commit(store->db);
+    if (error)
+        recover(store, error);
+    return error;
+}
+
+int store_window(struct store *store, const struct window_settings *settings, uint64_t now_unix_ns,
+                 bool everything, size_t *n_samples)
+{
+    return window_close(store->join, store->stacks, store->processes, store->outbox, settings,
+                        now_unix_ns, everything, n_samples);
+}
+
+static int begin_sweep(struct store *store, uint64_t now_unix_ns)
+{
+    struct id_set stacks = {0}, processes = {0};
+    int error = join_references(store->join, &stacks, &processes);
+    id_set_seal(&stacks);
+    id_set_seal(&processes);
+    if (!error)
+        error = stacks_collect_begin(store->stacks, now_unix_ns, &stacks);
+    if (!error)
+        error = processes_collect_begin(store->processes, &processes);
+    id_set_close(&stacks);
+    id_set_close(&processes);
+    return error;
+}
+
+int store_collect(struct store *store, uint64_t now_unix_ns)
+{
+    int error =
+        stacks_collect_due(store->stacks, now_unix_ns) ? begin_sweep(store, now_unix_ns) : 0;
+    if (!error)
+        error = stacks_collect(store->stacks);
+    if (!error)
+        error = processes_collect(store->processes);
+    if (!error)
+        error = outbox_collect(store->outbox, now_unix_ns);
+    return error;
+}
+
+int store_maintain(struct store *store)
+{
+    int error = store->sick ? 0 : db_maintain(store->db);
+    if (error == -EUCLEAN)
+        recover(store, error);
+    return error;
+}

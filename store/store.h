@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The writer's store as one thing: database, dictionary, processes, join and outbox, their common
+ * transaction, and what happens when it fails.
+ *
+ * Thread: the writer, except where noted. store_begin() and store_end() are the worker's begin and
+ * end. A transaction that fails is rolled back and the memory of all modules is read anew from the
+ * database; a corrupt database is put aside and an empty one goes on. Both raise
+ * store_generation(): rowids that others hold (executables, processes, stacks) are void then. The
+ * modules' addresses stay the same as long as the store is open.
+ */
+#include "store/db.h"
+#include "store/join.h"
+#include "store/outbox.h"
+#include "store/processes.h"
+#include "store/stacks.h"
+#include "store/window.h"
+
+struct store;
+
+struct store_settings {
+    struct db_settings db;
+    struct join_settings join;
+    const char *const *destinations; /* component ids of exporters, as outbox_open() */
+    size_t n_destinations;
+};
+
+/* Any thread, before the writer runs. -EACCES, -EBUSY, -ENOTSUP: see db.h; said in a sentence. */
+int store_open(const struct store_settings *settings, struct store **store);
+void store_close(struct store *store); /* NULL is fine */
+
+struct db *store_db(struct store *store);
+struct stacks *store_stacks(struct store *store);
+struct processes *store_processes(struct store *store);
+struct join *store_join(struct store *store);
+struct outbox *store_outbox(struct store *store); /* address: any thread */
+
+/* context is the struct store. A negative return of begin: nothing of the batch may run. */
+int store_begin(void *context);
+int store_end(void *context);
+/* A job found that the batch cannot be committed; store_end() will fail with the first error told.
+ */
+void store_fail(struct store *store, int error);
+uint64_t store_generation(const struct store *store); /* any thread */
+
+int store_window(struct store *store, const struct window_settings *settings, uint64_t now_unix_ns,
+                 bool everything, size_t *n_samples);
+/* Within a transaction, about once a second: forgets what nothing refers to, a bounded step. */
+int store_collect(struct store *store, uint64_t now_unix_ns);
+/* Outside of a transaction, when idle: checkpoint and vacuum, a bounded step. */
+int store_maintain(struct store *store);

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The profile window: samples that are settled (joined, without context, or done waiting) become
+ * OTLP profile requests in the outbox; their pending bits are cleared in the same transaction.
+ * Writer thread only.
+ *
+ * A sample's Resource is its span's, or what its process published, with process.pid,
+ * process.executable.name, process.executable.path and container.id added where they are absent;
+ * without a service.name it is unknown_service:EXECUTABLE. Sample attributes: thread.name,
+ * thread.id, cpu.logical_number; spanprof.stack.id (public id, hex); with a context
+ * spanprof.context.source, spanprof.local_root.span_id (hex) and the context's attributes; of a
+ * joined span span.name, span.kind and the chosen attributes.
+ */
+#include "store/join.h"
+
+struct outbox;
+
+struct window_settings {
+    size_t max_request_bytes; /* a request stays under this; several are made if need be */
+    uint32_t
+        destinations; /* outbox destination mask; 0: samples go nowhere, counted by the outbox */
+    const char *scope_version; /* spanprof's own */
+};
+
+/* Closes the window at now. everything: also samples still waiting for their span (shutdown keeps
+ * them: pass false). *n_samples: exported. -ENOSPC with db_has_room() false: nothing was done, the
+ * samples wait for room. */
+int window_close(struct join *join, struct stacks *stacks, struct processes *processes,
+                 struct outbox *outbox, const struct window_settings *settings,
+                 uint64_t now_unix_ns, bool everything, size_t *n_samples);
