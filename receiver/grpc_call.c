@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A call is refused as early as it is known to be wrong: at its headers, at the prefix of its
+ * message or at the byte that is one too many. What still comes after that gives window to the
+ * connection only, so that the others on it go on.
+ */
+#include "receiver/grpc_call.h"
+#include "base/clock.h"
+#include "base/stats.h"
+#include "proto/otlp_service.h"
+#include "receiver/otlp_answer.h"
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CALLS_HELP "OTLP/gRPC calls, by how they ended."
+#define CALLS_STAT(variable, label)                                                                \
+    STAT_COUNTER(variable, "spanprof_grpc_server_calls_total", "outcome=\"" label "\"", CALLS_HELP)
+CALLS_STAT(calls_accepted, "accepted");
+CALLS_STAT(calls_busy, "busy");
+CALLS_STAT(calls_malformed, "malformed");
+CALLS_STAT(calls_too_big, "too_big");
+CALLS_STAT(calls_unknown, "unimplemented");
+CALLS_STAT(calls_not_grpc, "not_grpc");
+CALLS_STAT(calls_gone, "peer_gone");
+
+struct grpc_call {
+    struct list link; /* of the scope */
+    struct grpc_call_scope *scope;
+    struct h2_stream *stream; /* NULL: the peer has gone */
+    const struct otlp_route *route;
+    struct grpc_reader reader;
+    struct intake_request request;
+    size_t budget_bytes; /* taken of the scope's */
+    uint64_t timeout_ns; /* 0 = none */
+    enum intake_encoding encoding;
+    bool encoding_given;
+    bool post;
+    bool is_grpc; /* by its content-type */
+    bool bad_timeout;
+    bool at_intake;
+    bool answered;
+};
+
+static struct grpc_call *call_of(struct h2_stream *stream)
+{
+    return stream->owner;
+}
+
+static void call_free(struct grpc_call *call)
+{
+    list_remove(&call->link);
+    grpc_reader_close(&call->reader);
+    free(call);
+}
+
+static void give_budget(struct grpc_call *call)
+{
+    if (call->budget_bytes)
+        budget_give(call->scope->budget, call->budget_bytes);
+    call->budget_bytes = 0;
+}
+
+/* ---- answers ---- */
+
+static void count_answer(enum grpc_status status)
+{
+    switch (status) {
+    case GRPC_OK:
+        stat_add(&calls_accepted, 1);
+        break;
+    case GRPC_UNAVAILABLE:
+        stat_add(&calls_busy, 1);
+        break;
+    case GRPC_RESOURCE_EXHAUSTED:
+        stat_add(&calls_too_big, 1);
+        break;
+    case GRPC_UNIMPLEMENTED:
+        stat_add(&calls_unknown, 1);
+        break;
+    default:
+        stat_add(&calls_malformed, 1);
+        break;
+    }
+}
+
+static void refused(struct grpc_call *call)
+{
+    call->answered = true;
+    buf_close(&call->reader.message);
+    give_budget(call);
+}
+
+static void answer_http(struct grpc_call *call, const char *status)
+{
+    const struct h2_header header = H2_HEADER(":status", status);
+    stat_add(&calls_not_grpc, 1);
+    refused(call);
+    h2_respond(call->stream, &(struct h2_response){.headers = &header, .n_headers = 1});
+}
+
+static void answer_ok(struct grpc_call *call)
+{
+    const struct h2_header headers[] = {H2_HEADER(":status", "200"),
+                                        H2_HEADER("content-type", "application/grpc")};
+    const struct h2_header trailers[] = {H2_HEADER("grpc-status", "0")};
+    static const uint8_t empty_message[GRPC_PREFIX_SIZE];
+    _cleanup_buf_ struct buf body = BUF_INIT(0);
+    count_answer(GRPC_OK);
+    call->answered = true;
+    if (buf_append(&body, empty_message, sizeof(empty_message)))
+        return h2_reset(call->stream, H2_INTERNAL_ERROR);
+    h2_respond(call->stream, &(struct h2_response){headers, 2, &body, trailers, 1});
+}
+
+static int append_base64(struct buf *out, struct bytes in)
+{
+    int error = buf_reserve(out, 4 * ((in.len + 2) / 3) + 1);
+    if (!error)
+        out->len += bytes_to_base64(in, false, (char *)out->data + out->len);
+    return error;
+}
+
+/* Both places where clients look for the pause: the details, and a trailer of RetryInfo alone. */
+static int retry_texts(const struct otlp_answer *answer, struct buf *details, struct buf *info)
+{
+    _cleanup_buf_ struct buf message = BUF_INIT(0);
+    int error = grpc_details_write(answer->grpc, BYTES_STR(answer->message), answer->retry_delay_ns,
+                                   &message);
+    error = error ? error : append_base64(details, buf_bytes(&message));
+    buf_clear(&message);
+    error = error ? error : grpc_retry_info_write(answer->retry_delay_ns, &message);
+    return error ? error : append_base64(info, buf_bytes(&message));
+}
+
+/* Trailers alone: one block of headers that ends the stream. */
+static void answer_error(struct grpc_call *call, const struct otlp_answer *answer)
+{
+    _cleanup_buf_ struct buf text = BUF_INIT(0), details = BUF_INIT(0), info = BUF_INIT(0);
+    char code[4];
+    size_t n = 4;
+    bool retry = answer->retry_delay_ns != GRPC_NO_RETRY_INFO;
+    count_answer(answer->grpc);
+    refused(call);
+    snprintf(code, sizeof(code), "%u", (unsigned)answer->grpc % 100);
+    int error = grpc_percent_encode(BYTES_STR(answer->message), &text);
+    if (!error && retry)
+        error = retry_texts(answer, &details, &info);
+    if (error)
+        return h2_reset(call->stream, H2_INTERNAL_ERROR);
+    struct h2_header headers[8] = {
+        H2_HEADER(":status", "200"),
+        H2_HEADER("content-type", "application/grpc"),
+        H2_HEADER("grpc-status", code),
+        {"grpc-message", buf_bytes(&text), false},
+    };
+    if (answer->grpc == GRPC_UNIMPLEMENTED)
+        headers[n++] = H2_HEADER("grpc-accept-encoding", "identity,gzip");
+    if (retry) {
+        headers[n++] = (struct h2_header){"grpc-status-details-bin", buf_bytes(&details), false};
+        headers[n++] = (struct h2_header){"google.rpc.retryinfo-bin", buf_bytes(&info), false};
+    }
+    h2_respond(call->stream, &(struct h2_response){.headers = headers, .n_headers = n});
+}
+
+static void fail(struct grpc_call *call, enum grpc_status status, const char *message)
+{
+    answer_error(call, &(struct otlp_answer){status, 200, GRPC_NO_RETRY_INFO, message});
+}
+
+/* ---- headers ---- */
+
+int grpc_call_begin(struct h2_stream *stream, struct grpc_call_scope *scope)
+{
+    struct grpc_call *call = calloc(1, sizeof(*call));
+    if (!call)
+        return -ENOMEM;
+    call->scope = scope;
+    call->stream = stream;
+    grpc_reader_init(&call->reader, scope->max_message_bytes);
+    list_append(&scope->calls, &call->link);
+    stream->owner = call;
+    return 0;
+}
+
+/* application/grpc, application/grpc+proto, application/grpc;charset=... but not
+ * application/grpc-web */
+static bool is_grpc_type(struct bytes value)
+{
+    static const char type[] = "application/grpc";
+    size_t n = sizeof(type) - 1;
+    if (value.len < n || memcmp(value.data, type, n))
+        return false;
+    return value.len == n || value.data[n] == '+' || value.data[n] == ';';
+}
+
+static enum intake_encoding encoding_of(struct bytes value)
+{
+    if (bytes_is(value, "identity"))
+        return ENCODING_IDENTITY;
+    return bytes_is(value, "gzip") ? ENCODING_GZIP : ENCODING_UNKNOWN;
+}
+
+void grpc_call_header(struct h2_stream *stream, struct bytes name, struct bytes value, bool trailer)
+{
+    struct grpc_call *call = call_of(stream);
+    if (trailer)
+        return;
+    if (bytes_is(name, ":method"))
+        call->post = bytes_is(value, "POST");
+    else if (bytes_is(name, ":path"))
+        call->route = otlp_route_of_grpc(value);
+    else if (bytes_is(name, "content-type"))
+        call->is_grpc = is_grpc_type(value);
+    else if (bytes_is(name, "grpc-timeout"))
+        call->bad_timeout = grpc_timeout_parse(value, &call->timeout_ns) != 0;
+    else if (bytes_is(name, "grpc-encoding")) {
+        call->encoding = encoding_of(value);
+        call->encoding_given = true;
+    }
+}
+
+void grpc_call_headers(struct h2_stream *stream)
+{
+    struct grpc_call *call = call_of(stream);
+    if (!call->post)
+        return answer_http(call, "405");
+    if (!call->is_grpc)
+        return answer_http(call, "415");
+    if (!call->route)
+        return fail(call, GRPC_UNIMPLEMENTED, "unknown service or method");
+    if (!intake_has_pipeline(call->scope->intake, call->route->signal))
+        return fail(call, GRPC_UNIMPLEMENTED, "no pipeline takes this signal");
+    if (call->bad_timeout)
+        return fail(call, GRPC_INVALID_ARGUMENT, "malformed grpc-timeout");
+    if (call->timeout_ns && call->timeout_ns < UINT64_MAX - stream->begun_ns)
+        h2_deadline(stream, stream->begun_ns + call->timeout_ns);
+}
+
+/* ---- the message ---- */
+
+static void fail_reading(struct grpc_call *call, int outcome)
+{
+    static const struct otlp_answer answers[] = {
+        [GRPC_READ_TOO_BIG] = {GRPC_RESOURCE_EXHAUSTED, 413, GRPC_NO_RETRY_INFO,
+                               "the message is larger than allowed"},
+        [GRPC_READ_TWICE] = {GRPC_INTERNAL, 400, GRPC_NO_RETRY_INFO,
+                             "more than one message in a unary call"},
+        [GRPC_READ_BAD_FLAG] = {GRPC_INTERNAL, 400, GRPC_NO_RETRY_INFO,
+                                "malformed compressed flag"},
+        [GRPC_READ_MISSING] = {GRPC_INTERNAL, 400, GRPC_NO_RETRY_INFO,
+                               "no message in a unary call"},
+        [GRPC_READ_TRUNCATED] = {GRPC_INTERNAL, 400, GRPC_NO_RETRY_INFO, "the message is cut off"},
+    };
+    struct otlp_answer busy = otlp_answer_of(INTAKE_BUSY, NULL);
+    answer_error(call, outcome < 0 ? &busy : &answers[outcome]); /* negative: no memory */
+}
+
+static void take_piece(struct grpc_call *call, struct bytes piece)
+{
+    if (!budget_take(call->scope->budget, piece.len)) {
+        struct otlp_answer busy = otlp_answer_no_budget();
+        return answer_error(call, &busy);
+    }
+    call->budget_bytes += piece.len;
+    int outcome = grpc_reader_feed(&call->reader, piece);
+    if (outcome)
+        fail_reading(call, outcome);
+}
+
+void grpc_call_data(struct h2_stream *stream, struct bytes piece)
+{
+    struct grpc_call *call = call_of(stream);
+    if (!call->answered)
+        take_piece(call, piece);
+    h2_consumed(stream, piece.len, !call->answered);
+}
+
+static void on_done(struct intake_request *request)
+{
+    struct grpc_call *call = container_of(request, struct grpc_call, request);
+    call->at_intake = false;
+    if (!call->stream) { /* nobody is left to be told */
+        call_free(call);
+        return;
+    }
+    if (request->outcome == INTAKE_ACCEPTED)
+        return answer_ok(call);
+    struct otlp_answer answer = otlp_answer_of(request->outcome, request->message);
+    answer_error(call, &answer);
+}
+
+static void submit(struct grpc_call *call)
+{
+    struct intake_request *request = &call->request;
+    *request = (struct intake_request){
+        .signal = call->route->signal,
+        .encoding = call->reader.compressed ? call->encoding : ENCODING_IDENTITY,
+        .body = call->reader.message,
+        .max_inflated_bytes = call->scope->max_message_bytes,
+        .done = on_done,
+    };
+    call->reader.message = (struct buf){0};
+    call->at_intake = true;
+    give_budget(call); /* from here on the intake bounds it */
+    intake_submit(call->scope->intake, request);
+}
+
+void grpc_call_end(struct h2_stream *stream)
+{
+    struct grpc_call *call = call_of(stream);
+    if (call->answered)
+        return;
+    int outcome = grpc_reader_end(&call->reader);
+    if (outcome)
+        return fail_reading(call, outcome);
+    bool compressed = call->reader.compressed;
+    if (compressed && (!call->encoding_given || call->encoding == ENCODING_IDENTITY))
+        return fail(call, GRPC_INTERNAL, "compressed flag without grpc-encoding");
+    if (compressed && call->encoding == ENCODING_UNKNOWN)
+        return fail(call, GRPC_UNIMPLEMENTED, "unknown grpc-encoding");
+    submit(call);
+}
+
+void grpc_call_closed(struct h2_stream *stream, uint32_t h2_error, bool unprocessed)
+{
+    struct grpc_call *call = call_of(stream);
+    (void)h2_error, (void)unprocessed;
+    if (!call->answered)
+        stat_add(&calls_gone, 1);
+    give_budget(call);
+    call->stream = NULL;
+    if (!call->at_intake)
+        call_free(call);
+}
+
+void grpc_call_forget(struct grpc_call_scope *scope)
+{
+    struct list *link;
+    while ((link = list_pop(&scope->calls))) {
+        struct grpc_call *call = container_of(link, struct grpc_call, link);
+        assert(!call->stream && call->at_intake);
+        call->scope = NULL;
+    }
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * One unary Export call: from its first header to its trailers. Private to the gRPC server.
+ * Thread: loop. A call that is at the intake outlives its stream, its connection and the server.
+ */
+#include "proto/h2.h"
+#include "receiver/grpc_server.h"
+
+/* The begin, header, headers, data, end and closed of a connection whose owner is a grpc_call_scope
+ * *. */
+struct grpc_call_scope {
+    struct intake *intake;
+    struct budget *budget;
+    size_t max_message_bytes;
+    struct list calls; /* all that are alive */
+};
+
+int grpc_call_begin(struct h2_stream *stream, struct grpc_call_scope *scope);
+void grpc_call_header(struct h2_stream *stream, struct bytes name, struct bytes value,
+                      bool trailer);
+void grpc_call_headers(struct h2_stream *stream);
+void grpc_call_data(struct h2_stream *stream, struct bytes piece);
+void grpc_call_end(struct h2_stream *stream);
+void grpc_call_closed(struct h2_stream *stream, uint32_t h2_error, bool unprocessed);
+/* The scope goes: calls still at the intake forget it. All streams are closed by now. */
+void grpc_call_forget(struct grpc_call_scope *scope);

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libmicrohttpd takes an answer before the body or after it, but not in between. So a request that
+ * is found wrong in between is read to its end, up to a bound, and answered there: an answer to a
+ * peer that still writes would be lost with its connection.
+ */
+#include "receiver/http_call.h"
+#include "base/stats.h"
+#include "receiver/otlp_http.h"
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define THROWN_BODIES_MAX                                                                          \
+    4 /* of a refused body, in units of max_body_bytes; then the connection ends */
+
+#define REQUESTS_HELP "OTLP/HTTP requests answered, by status."
+#define REQUESTS_STAT(variable, code)                                                              \
+    STAT_COUNTER(variable, "spanprof_http_server_requests_total", "code=\"" code "\"",             \
+                 REQUESTS_HELP)
+REQUESTS_STAT(requests_200, "200");
+REQUESTS_STAT(requests_400, "400");
+REQUESTS_STAT(requests_404, "404");
+REQUESTS_STAT(requests_405, "405");
+REQUESTS_STAT(requests_413, "413");
+REQUESTS_STAT(requests_415, "415");
+REQUESTS_STAT(requests_503, "503");
+STAT_COUNTER(requests_cut, "spanprof_http_server_requests_cut_total", "",
+             "OTLP/HTTP requests whose connection ended before an answer.");
+
+enum call_state {
+    CALL_RECEIVING,
+    CALL_REFUSED,  /* the answer is known; the rest of the body is thrown away */
+    CALL_SLEEPING, /* at the intake, the connection is suspended */
+    CALL_READY,    /* the answer is known and due */
+    CALL_ANSWERED,
+};
+
+struct http_call {
+    struct list link;
+    struct http_call_scope *scope;
+    struct MHD_Connection *connection; /* NULL: it has gone */
+    enum call_state state;
+    struct otlp_http_verdict verdict;
+    struct buf body;
+    size_t budget_bytes;
+    size_t thrown_bytes; /* of a refused body */
+    struct intake_request request;
+    bool at_intake;
+};
+
+static void call_free(struct http_call *call)
+{
+    list_remove(&call->link);
+    buf_close(&call->body);
+    free(call);
+}
+
+static void give_budget(struct http_call *call)
+{
+    if (call->budget_bytes)
+        budget_give(call->scope->budget, call->budget_bytes);
+    call->budget_bytes = 0;
+}
+
+static void refuse(struct http_call *call, struct otlp_answer answer)
+{
+    call->state = CALL_REFUSED;
+    call->verdict.answer = answer;
+    buf_close(&call->body);
+    give_budget(call);
+}
+
+/* ---- answers ---- */
+
+static void count_answer(unsigned code)
+{
+    static const struct {
+        unsigned code;
+        struct metric *stat;
+    } stats[] = {{200, &requests_200}, {400, &requests_400}, {404, &requests_404},
+                 {405, &requests_405}, {413, &requests_413}, {415, &requests_415},
+                 {503, &requests_503}};
+    for (size_t i = 0; i < sizeof(stats) / sizeof(stats[0]); i++)
+        if (stats[i].code == code)
+            stat_add(stats[i].stat, 1);
+}
+
+static struct MHD_Response *response_of(const struct http_call *call)
+{
+    const struct otlp_http_verdict *verdict = &call->verdict;
+    _cleanup_buf_ struct buf body = BUF_INIT(0);
+    char seconds[16];
+    bool error = verdict->answer.http != 200;
+    if (error && otlp_http_error_body(&verdict->answer, verdict->json, &body))
+        return NULL;
+    /* libmicrohttpd wants a pointer also for nothing */
+    struct MHD_Response *response = MHD_create_response_from_buffer(
+        body.len, body.len ? body.data : (void *)seconds, MHD_RESPMEM_MUST_COPY);
+    if (!response)
+        return NULL;
+    MHD_add_response_header(response, "Content-Type",
+                            otlp_http_content_type(error && verdict->json));
+    if (verdict->wrong_method)
+        MHD_add_response_header(response, "Allow", "POST");
+    if (verdict->answer.retry_delay_ns != GRPC_NO_RETRY_INFO) {
+        snprintf(seconds, sizeof(seconds), "%u", otlp_http_retry_after(&verdict->answer));
+        MHD_add_response_header(response, "Retry-After", seconds);
+    }
+    if (call->scope->draining)
+        MHD_add_response_header(response, "Connection", "close");
+    return response;
+}
+
+static enum MHD_Result answer(struct http_call *call)
+{
+    struct MHD_Response *response = response_of(call);
+    if (!response)
+        return MHD_NO;
+    enum MHD_Result result =
+        MHD_queue_response(call->connection, call->verdict.answer.http, response);
+    MHD_destroy_response(response);
+    if (result == MHD_YES)
+        count_answer(call->verdict.answer.http);
+    call->state = CALL_ANSWERED;
+    return result;
+}
+
+/* ---- the intake ---- */
+
+static void on_done(struct intake_request *request)
+{
+    struct http_call *call = container_of(request, struct http_call, request);
+    call->at_intake = false;
+    if (!call->connection) {
+        call_free(call);
+        return;
+    }
+    if (call->state != CALL_SLEEPING) /* answered 503 meanwhile: the server closes */
+        return;
+    call->verdict.answer = otlp_answer_of(request->outcome, request->message);
+    call->state = CALL_READY;
+    MHD_resume_connection(call->connection);
+    call->scope->woken(call->scope);
+}
+
+static void submit(struct http_call *call)
+{
+    call->request = (struct intake_request){
+        .signal = call->verdict.route->signal,
+        .encoding = call->verdict.encoding,
+        .body = call->body,
+        .max_inflated_bytes = call->scope->max_body_bytes,
+        .done = on_done,
+    };
+    call->body = (struct buf){0};
+    call->at_intake = true;
+    call->state = CALL_SLEEPING;
+    give_budget(call);
+    MHD_suspend_connection(call->connection);
+    intake_submit(call->scope->intake, &call->request);
+}
+
+/* ---- steps ---- */
+
+static const char *header(struct MHD_Connection *connection, const char *name)
+{
+    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
+static enum MHD_Result begin(struct http_call_scope *scope, struct MHD_Connection *connection,
+                             const char *path, const char *method, struct http_call **result)
+{
+    struct http_call *call = calloc(1, sizeof(*call));
+    if (!call)
+        return MHD_NO;
+    call->scope = scope;
+    call->connection = connection;
+    call->body = BUF_INIT(scope->max_body_bytes);
+    call->verdict = otlp_http_check(&(struct otlp_http_head){
+        .method = method,
+        .path = path,
+        .content_type = header(connection, "Content-Type"),
+        .content_encoding = header(connection, "Content-Encoding"),
+        .content_length = header(connection, "Content-Length"),
+        .transfer_encoding = header(connection, "Transfer-Encoding"),
+        .max_body_bytes = scope->max_body_bytes,
+    });
+    list_append(&scope->calls, &call->link);
+    scope->n_active++;
+    *result = call;
+    if (call->verdict.answer.http == 200 &&
+        !intake_has_pipeline(scope->intake, call->verdict.route->signal))
+        call->verdict.answer = otlp_answer_of(INTAKE_NO_PIPELINE, NULL);
+    if (call->verdict.answer.http == 200)
+        return MHD_YES;
+    refuse(call, call->verdict.answer);
+    /* A peer that asks first (Expect) gets its answer now, instead of the word to go on. */
+    return call->verdict.hopeless || header(connection, "Expect") ? answer(call) : MHD_YES;
+}
+
+static enum MHD_Result take(struct http_call *call, const char *data, size_t size)
+{
+    if (call->state == CALL_RECEIVING) {
+        if (!budget_take(call->scope->budget, size)) {
+            refuse(call, otlp_answer_no_budget());
+        } else {
+            call->budget_bytes += size;
+            int error = buf_append(&call->body, data, size);
+            if (error)
+                refuse(call,
+                       otlp_answer_of(error == BUF_FULL ? INTAKE_TOO_BIG : INTAKE_BUSY, NULL));
+        }
+    }
+    if (call->state == CALL_REFUSED)
+        call->thrown_bytes += size;
+    return call->thrown_bytes > THROWN_BODIES_MAX * call->scope->max_body_bytes ? MHD_NO : MHD_YES;
+}
+
+enum MHD_Result http_call_step(struct http_call_scope *scope, struct MHD_Connection *connection,
+                               const char *path, const char *method, const char *data, size_t *size,
+                               struct http_call **result)
+{
+    struct http_call *call = *result;
+    if (!call)
+        return begin(scope, connection, path, method, result);
+    if (*size > 0) {
+        enum MHD_Result go_on = take(call, data, *size);
+        *size = 0;
+        return go_on;
+    }
+    switch (call->state) {
+    case CALL_RECEIVING:
+        submit(call);
+        return MHD_YES;
+    case CALL_REFUSED:
+    case CALL_READY:
+        return answer(call);
+    case CALL_SLEEPING:
+    case CALL_ANSWERED:
+        return MHD_YES;
+    }
+    return MHD_NO;
+}
+
+void http_call_completed(struct http_call *call)
+{
+    if (call->state != CALL_ANSWERED)
+        stat_add(&requests_cut, 1);
+    give_budget(call);
+    call->scope->n_active--;
+    call->connection = NULL;
+    if (!call->at_intake)
+        call_free(call);
+}
+
+void http_call_wake_all(struct http_call_scope *scope)
+{
+    struct list *link, *tmp;
+    list_each(link, tmp, &scope->calls)
+    {
+        struct http_call *call = container_of(link, struct http_call, link);
+        if (call->state != CALL_SLEEPING || !call->connection)
+            continue;
+        call->verdict.answer = otlp_answer_of(INTAKE_BUSY, "the node is shutting down: try again");
+        call->state = CALL_READY;
+        MHD_resume_connection(call->connection);
+    }
+}
+
+void http_call_forget(struct http_call_scope *scope)
+{
+    struct list *link;
+    while ((link = list_pop(&scope->calls))) {
+        struct http_call *call = container_of(link, struct http_call, link);
+        assert(!call->connection && call->at_intake);
+        call->scope = NULL;
+    }
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libmicrohttpd has one listening socket a daemon, so an endpoint of several addresses has several
+ * daemons.
+ *
+ * libmicrohttpd's timeout counts from the last byte, so a peer that sends one byte now and then
+ * would stay for ever. The limits here count from the beginning of a phase: connections wait in two
+ * lists, each in the order in which its time runs out.
+ */
+#include "receiver/http_server.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/stats.h"
+#include "proto/http1.h"
+#include "receiver/http_call.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#define HEAD_BYTES          (32 * 1024)
+#define REQUEST_TIMEOUT_NS  (60 * NS_PER_SEC)
+#define IDLE_TIMEOUT_MAX_NS (3600 * NS_PER_SEC) /* for idle_timeout 0 */
+
+STAT_GAUGE(connections, "spanprof_http_server_connections", "", "Open OTLP/HTTP connections.");
+STAT_COUNTER(over_limit, "spanprof_http_server_connections_refused_total",
+             "reason=\"max_connections\"", "OTLP/HTTP connections closed at once, by reason.");
+STAT_COUNTER(timed_out_waiting, "spanprof_http_server_timeouts_total", "phase=\"head\"",
+             "OTLP/HTTP connections ended by a time limit, by phase.");
+STAT_COUNTER(timed_out_receiving, "spanprof_http_server_timeouts_total", "phase=\"body\"",
+             "OTLP/HTTP connections ended by a time limit, by phase.");
+
+struct connection {
+    struct list link; /* of the phase; unlinked while a request is answered */
+    struct http_server *server;
+    uint64_t since_ns; /* of the phase */
+    int fd;            /* libmicrohttpd's */
+};
+
+struct http_daemon {
+    struct http_server *server;
+    struct http1 http;
+};
+
+struct http_server {
+    struct http_server_settings settings;
+    struct http_call_scope scope;
+    struct http_daemon daemons[LISTEN_SOCKETS_MAX];
+    size_t n_daemons;
+    size_t n_connections;
+    uint64_t idle_timeout_ns;
+    struct list waiting;   /* for the head of a request */
+    struct list receiving; /* its body */
+    struct timer sweep;
+    struct timer drained;
+    void (*stopped)(void *context);
+    void *context;
+};
+
+/* ---- running ---- */
+
+static void check_drained(struct http_server *server)
+{
+    if (server->stopped && !server->scope.n_active && !server->drained.due_ns)
+        timer_start(server->settings.loop, &server->drained, 0);
+}
+
+static void on_ran(struct http1 *http)
+{
+    check_drained(container_of(http, struct http_daemon, http)->server);
+}
+
+/* A connection was resumed: in the next round, together with others of this one. */
+static void on_woken(struct http_call_scope *scope)
+{
+    struct http_server *server = container_of(scope, struct http_server, scope);
+    for (size_t i = 0; i < server->n_daemons; i++)
+        http1_run_soon(&server->daemons[i].http);
+}
+
+static void on_drained(struct timer *timer)
+{
+    struct http_server *server = container_of(timer, struct http_server, drained);
+    void (*stopped)(void *context) = server->stopped;
+    server->stopped = NULL;
+    stopped(server->context);
+}
+
+/* ---- phases of a connection ---- */
+
+static uint64_t due_ns(const struct list *phase, uint64_t timeout_ns)
+{
+    if (list_empty(phase))
+        return UINT64_MAX;
+    return container_of(phase->next, struct connection, link)->since_ns + timeout_ns;
+}
+
+static void arm_sweep(struct http_server *server)
+{
+    uint64_t waiting = due_ns(&server->waiting, server->idle_timeout_ns);
+    uint64_t receiving = due_ns(&server->receiving, REQUEST_TIMEOUT_NS);
+    uint64_t due = waiting < receiving ? waiting : receiving;
+    uint64_t now = clock_monotonic_ns();
+    if (due != UINT64_MAX && (!server->sweep.due_ns || server->sweep.due_ns > due))
+        timer_start(server->settings.loop, &server->sweep, due > now ? due - now : 0);
+}
+
+static void enter(struct connection *connection, struct list *phase)
+{
+    list_remove(&connection->link);
+    connection->since_ns = clock_monotonic_ns();
+    if (phase)
+        list_append(phase, &connection->link);
+    arm_sweep(connection->server);
+}
+
+/* libmicrohttpd sees the end of the stream and closes the connection in its own time. */
+static void sweep_phase(struct list *phase, uint64_t timeout_ns, struct metric *stat)
+{
+    uint64_t now = clock_monotonic_ns();
+    while (due_ns(phase, timeout_ns) <= now) {
+        struct connection *connection = container_of(list_pop(phase), struct connection, link);
+        stat_add(stat, 1);
+        shutdown(connection->fd, SHUT_RDWR);
+    }
+}
+
+static void on_sweep(struct timer *timer)
+{
+    struct http_server *server = container_of(timer, struct http_server, sweep);
+    sweep_phase(&server->waiting, server->idle_timeout_ns, &timed_out_waiting);
+    sweep_phase(&server->receiving, REQUEST_TIMEOUT_NS, &timed_out_receiving);
+    arm_sweep(server);
+}
+
+/* ---- libmicrohttpd's calls ---- */
+
+static enum MHD_Result on_accept(void *context, const struct sockaddr *address, socklen_t size)
+{
+    struct http_server *server = context;
+    (void)address, (void)size;
+    if (server->n_connections < server->settings.config->max_connections)
+        return MHD_YES;
+    stat_add(&over_limit, 1);
+    return MHD_NO;
+}
+
+static void on_connection(void *context, struct MHD_Connection *mhd, void **socket_context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    struct http_server *server = context;
+    struct connection *connection = *socket_context;
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+        if (connection)
+            list_remove(&connection->link);
+        free(connection);
+        *socket_context = NULL;
+        server->n_connections--;
+        stat_add(&connections, -1);
+        return;
+    }
+    server->n_connections++;
+    stat_add(&connections, 1);
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+    connection = calloc(1, sizeof(*connection));
+    if (!connection || !info) { /* without it requests are refused */
+        free(connection);
+        return;
+    }
+    connection->server = server;
+    connection->fd = info->connect_fd;
+    *socket_context = connection;
+    enter(connection, &server->waiting);
+}
+
+static struct connection *connection_of(struct MHD_Connection *mhd)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
+
+static enum MHD_Result on_request(void *context, struct MHD_Connection *mhd, const char *path,
+                                  const char *method, const char *version, const char *data,
+                                  size_t *size, void **request)
+{
+    struct http_server *server = context;
+    struct connection *connection = connection_of(mhd);
+    bool first = !*request, last = !first && *size == 0;
+    (void)version;
+    if (!connection)
+        return MHD_NO;
+    if (first)
+        enter(connection, &server->receiving);
+    else if (last)
+        enter(connection, NULL);
+    return http_call_step(&server->scope, mhd, path, method, data, size,
+                          (struct http_call **)request);
+}
+
+static void on_completed(void *context, struct MHD_Connection *mhd, void **request,
+                         enum MHD_RequestTerminationCode code)
+{
+    struct http_server *server = context;
+    struct connection *connection = connection_of(mhd);
+    if (*request)
+        http_call_completed(*request);
+    *request = NULL;
+    if (connection && code == MHD_REQUEST_TERMINATED_COMPLETED_OK)
+        enter(connection, &server->waiting);
+}
+
+static void on_message(void *context, const char *format, va_list arguments)
+{
+    char text[256];
+    (void)context;
+    vsnprintf(text, sizeof(text), format, arguments);
+    text[strcspn(text, "\n")] = '\0';
+    log_debug("http_server", "%s", text);
+}
+
+/* ---- verbs ---- */
+
+static int daemon_open(struct http_daemon *daemon, struct http_server *server, int fd)
+{
+    const struct config_otlp_http_server *config = server->settings.config;
+    intptr_t idle_s = (intptr_t)((config->idle_timeout_ns + NS_PER_SEC - 1) / NS_PER_SEC);
+    struct MHD_OptionItem options[] = {
+        {MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)on_message, NULL},
+        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)config->max_connections + 16, NULL},
+        {MHD_OPTION_CONNECTION_TIMEOUT, idle_s, NULL},
+        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEAD_BYTES, NULL},
+        {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, server},
+        {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, server},
+        {MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    struct http1_settings settings = {.flags = MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG,
+                                      .accept = on_accept,
+                                      .handler = on_request,
+                                      .context = server,
+                                      .options = options};
+    *daemon = (struct http_daemon){.server = server, .http = {.ran = on_ran}};
+    return http1_open(&daemon->http, server->settings.loop, fd, &settings);
+}
+
+static void server_free(struct http_server *server)
+{
+    for (size_t i = 0; i < server->n_daemons; i++)
+        http1_close(&server->daemons[i].http);
+    http_call_forget(&server->scope);
+    timer_stop(&server->sweep);
+    timer_stop(&server->drained);
+    free(server);
+}
+
+static struct http_server *server_new(const struct http_server_settings *settings)
+{
+    struct http_server *server = calloc(1, sizeof(*server));
+    if (!server)
+        return NULL;
+    uint64_t idle_ns = settings->config->idle_timeout_ns;
+    server->settings = *settings;
+    server->idle_timeout_ns = idle_ns ? idle_ns : IDLE_TIMEOUT_MAX_NS;
+    server->scope = (struct http_call_scope){
+        .intake = settings->intake,
+        .budget = settings->budget,
+        .max_body_bytes = settings->config->max_request_body_size_bytes,
+        .woken = on_woken,
+    };
+    server->sweep.fire = on_sweep;
+    server->drained.fire = on_drained;
+    list_init(&server->scope.calls);
+    list_init(&server->waiting);
+    list_init(&server->receiving);
+    return server;
+}
+
+int http_server_open(const struct http_server_settings *settings, struct listen_sockets *sockets,
+                     struct http_server **result)
+{
+    struct http_server *server = server_new(settings);
+    if (!server)
+        return -ENOMEM;
+    int error = 0;
+    for (size_t i = 0; i < sockets->n && !error; i++) {
+        error = daemon_open(&server->daemons[i], server, sockets->fds[i]);
+        server->n_daemons = i + 1;
+    }
+    if (error) {
+        server_free(server);
+        return error;
+    }
+    listen_close(sockets); /* the daemons have duplicates */
+    *result = server;
+    return 0;
+}
+
+size_t http_server_connections(const struct http_server *server)
+{
+    return server->n_connections;
+}
+
+static void stop_listening(struct http_server *server)
+{
+    for (size_t i = 0; i < server->n_daemons; i++)
+        http1_quiesce(&server->daemons[i].http);
+}
+
+void http_server_drain(struct http_server *server, void (*stopped)(void *context), void *context)
+{
+    server->scope.draining = true;
+    server->stopped = stopped;
+    server->context = context;
+    stop_listening(server);
+    check_drained(server);
+}
+
+void http_server_close(struct http_server *server)
+{
+    if (!server)
+        return;
+    server->stopped = NULL;
+    server->scope.draining = true;
+    stop_listening(server);
+    http_call_wake_all(&server->scope);
+    for (size_t i = 0; i < server->n_daemons; i++)
+        http1_run(&server->daemons[i].http); /* sends what can be sent at once */
+    server_free(server);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The one door onto the writer: requests of receivers and samples of the ring go through here.
+ * Thread: loop. Limits: the writer's queue, intake_settings.max_queued_bytes, 64 MiB of drains and
+ * answers at the writer; beyond: INTAKE_BUSY, and samples stay in the ring.
+ */
+#include "base/buf.h"
+#include "base/worker.h"
+#include "store/outbox.h"
+
+#define INTAKE_WINDOW_NS UINT64_C(5000000000) /* of exported profiles */
+
+#define INTAKE_WRITER_QUEUE 4096 /* jobs: the writer's queue_limit */
+
+struct intake;
+
+enum intake_encoding { ENCODING_IDENTITY, ENCODING_GZIP, ENCODING_ZSTD, ENCODING_UNKNOWN };
+
+enum intake_outcome {
+    INTAKE_ACCEPTED = 0,    /* committed (also: an empty request) */
+    INTAKE_BUSY = 1,        /* queue full, store full or failing: UNAVAILABLE with retry */
+    INTAKE_MALFORMED = 2,   /* INVALID_ARGUMENT / 400 */
+    INTAKE_TOO_BIG = 3,     /* inflated past the limit: RESOURCE_EXHAUSTED / 413, final */
+    INTAKE_NO_PIPELINE = 4, /* the signal has no pipeline: UNIMPLEMENTED / 404 */
+};
+
+/* Embedded in the receiver's stream. The owner keeps it alive until done() was called, also when
+ * its peer has gone meanwhile. */
+struct intake_request {
+    struct job job; /* the intake's, also: */
+    struct post refusal;
+    struct intake *intake;
+    enum signal signal;
+    enum intake_encoding encoding;
+    struct buf body; /* taken over by intake_submit(), whatever it returns */
+    size_t body_len; /* the intake's */
+    size_t max_inflated_bytes;
+    enum intake_outcome outcome; /* valid in done() */
+    const char *message;         /* static text for the peer; NULL if accepted */
+    void (*done)(struct intake_request *request);
+};
+
+struct analyst_client;
+struct procstream;
+struct ring;
+struct store;
+
+struct intake_settings {
+    struct loop *loop;
+    struct worker *writer;
+    struct store *store;
+    struct ring *ring;             /* NULL: no sampler */
+    struct procstream *procstream; /* NULL: no sampler */
+    bool join;                     /* spans are annotated */
+    uint32_t trace_destinations;   /* outbox masks; 0 = the signal has no pipeline */
+    uint32_t profile_destinations;
+    uint64_t drain_interval_ns;
+    size_t max_queued_bytes;  /* of requests at the writer */
+    size_t max_request_bytes; /* of bodies in the outbox */
+    const char *version;
+    void (*committed)(void *context); /* a batch of the writer put something into the outbox */
+    void *context;
+};
+
+int intake_open(const struct intake_settings *settings, struct intake **intake);
+/* After the writer is closed. NULL is fine. */
+void intake_close(struct intake *intake);
+
+/* A new analyst; the fd is the intake's from now on. */
+void intake_analyst(struct intake *intake, int fd);
+/* Samples are drained once the first scan of /proc is done (or has taken too long): ready() then;
+ * at once without a sampler, but never from within this call. */
+void intake_start(struct intake *intake, void (*ready)(void *context));
+/* Drains the ring, closes the profile window, and calls stopped() when both are committed. Samples
+ * that wait for their span stay in the store. Nothing is accepted any more. */
+void intake_stop(struct intake *intake, void (*stopped)(void *context));
+
+/* Drains the sample ring first, so that a span meets its samples. done() follows on the loop, never
+ * from within this call. */
+void intake_submit(struct intake *intake, struct intake_request *request);
+/* True if the signal has a pipeline. */
+bool intake_has_pipeline(const struct intake *intake, enum signal signal);

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * A drain of the ring becomes samples of the store: addresses become places in executables, the
+ * thread's context becomes ids and attributes. WRITER thread only.
+ * Limits: SAMPLE_ATTRIBUTES_MAX bytes of context attributes a sample; what does not fit is left out
+ * and counted.
+ */
+#include "agent-bpf/process.h"
+#include "agent-bpf/record.h"
+#include "base/buf.h"
+#include "store/store.h"
+
+struct samples;
+
+int samples_open(struct store *store, struct process_table *table, struct samples **samples);
+void samples_close(struct samples *samples); /* NULL is fine */
+
+/* Events of the drain come first: process_table_apply(). Then each record, within the store's
+ * batch. unix_offset_ns: what to add to CLOCK_MONOTONIC. 0 or negative errno of the store. */
+int samples_add(struct samples *samples, const struct record_header *record,
+                int64_t unix_offset_ns);
+/* Asks for the names of frames that new stacks brought. Call after the last record of a drain. */
+void samples_want_names(struct samples *samples);
+/* What the analyst says of executables, names and the kernel goes into the dictionary, the rest
+ * into the process table. */
+int samples_answer(struct samples *samples, const struct analyst_message *message);
+/* The store was rolled back: rowids are void. */
+void samples_forget(struct samples *samples);

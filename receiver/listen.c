@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A host may stand for several addresses, and not each must work: a node without IPv6 has
+ * "localhost" all the same. One address that is taken by somebody else is an error, though: half a
+ * listener would be found out late.
+ */
+#include "receiver/listen.h"
+#include <assert.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { BACKLOG = 512 };
+
+static const char *reason(int error)
+{
+    switch (-error) {
+    case EADDRINUSE:
+        return "the port is in use by another program: stop that one or choose another port";
+    case EACCES:
+        return "not permitted: ports below 1024 need CAP_NET_BIND_SERVICE; choose a higher one";
+    case EADDRNOTAVAIL:
+        return "this node does not have that address";
+    case ENOENT:
+        return "the host name is not known";
+    default:
+        return strerror(-error);
+    }
+}
+
+static int explain(struct buf *text, const char *path, const struct config_endpoint *endpoint,
+                   int error)
+{
+    const char *form = strchr(endpoint->host, ':') ? "%s: cannot listen on [%s]:%u: %s"
+                                                   : "%s: cannot listen on %s:%u: %s";
+    char sentence[768];
+    snprintf(sentence, sizeof(sentence), form, path, endpoint->host, endpoint->port, reason(error));
+    if (text)
+        buf_append_bytes(text, BYTES_STR(sentence));
+    return error;
+}
+
+static int listen_on(const struct addrinfo *address, bool both_families)
+{
+    const int on = 1, v6only = !both_families;
+    int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -errno;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (address->ai_family == AF_INET6)
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only));
+    if (!bind(fd, address->ai_addr, address->ai_addrlen) && !listen(fd, BACKLOG))
+        return fd;
+    int error = -errno;
+    close(fd);
+    return error;
+}
+
+static void set_port(struct addrinfo *address, uint16_t port)
+{
+    if (address->ai_family == AF_INET)
+        ((struct sockaddr_in *)(void *)address->ai_addr)->sin_port = htons(port);
+    else if (address->ai_family == AF_INET6)
+        ((struct sockaddr_in6 *)(void *)address->ai_addr)->sin6_port = htons(port);
+}
+
+static uint16_t bound_port(int fd)
+{
+    struct sockaddr_storage address;
+    socklen_t size = sizeof(address);
+    if (getsockname(fd, (struct sockaddr *)&address, &size))
+        return 0;
+    if (address.ss_family == AF_INET)
+        return ntohs(((struct sockaddr_in *)(void *)&address)->sin_port);
+    return ntohs(((struct sockaddr_in6 *)(void *)&address)->sin6_port);
+}
+
+/* Not every node has every family. */
+static bool may_lack(int error)
+{
+    return error == -EADDRNOTAVAIL || error == -EAFNOSUPPORT;
+}
+
+static int open_all(struct addrinfo *list, uint16_t port, bool both_families,
+                    struct listen_sockets *sockets)
+{
+    int lacking = -EADDRNOTAVAIL;
+    for (struct addrinfo *address = list; address && sockets->n < LISTEN_SOCKETS_MAX;
+         address = address->ai_next) {
+        set_port(address, sockets->port ? sockets->port : port);
+        int fd = listen_on(address, both_families);
+        if (fd < 0 && !may_lack(fd))
+            return fd;
+        if (fd < 0) {
+            lacking = fd;
+            continue;
+        }
+        sockets->fds[sockets->n++] = fd;
+        sockets->port = bound_port(fd);
+    }
+    return sockets->n ? 0 : lacking;
+}
+
+static int resolve(const char *host, struct addrinfo **list)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+    int result = getaddrinfo(host, "0", &hints, list);
+    if (result == EAI_SYSTEM)
+        return -errno;
+    return result == EAI_MEMORY ? -ENOMEM : result ? -ENOENT : 0;
+}
+
+/* /etc/hosts of many containers gives "localhost" one family only. */
+static int open_host(const char *host, uint16_t port, bool both_families,
+                     struct listen_sockets *sockets)
+{
+    struct addrinfo *list;
+    int error = resolve(host, &list);
+    if (error)
+        return error;
+    error = open_all(list, port, both_families, sockets);
+    freeaddrinfo(list);
+    return error;
+}
+
+static int open_endpoint(const struct config_endpoint *endpoint, struct listen_sockets *sockets)
+{
+    const char *host = endpoint->host;
+    if (!strcmp(host, "localhost")) {
+        int v4 = open_host("127.0.0.1", endpoint->port, false, sockets);
+        int v6 = may_lack(v4) || !v4 ? open_host("::1", endpoint->port, false, sockets) : 0;
+        return sockets->n && may_lack(v6) ? 0 : v4 && !sockets->n ? v4 : v6;
+    }
+    if (!*host || !strcmp(host, "::")) {
+        int error = open_host("::", endpoint->port, true, sockets);
+        return may_lack(error) ? open_host("0.0.0.0", endpoint->port, false, sockets) : error;
+    }
+    return open_host(host, endpoint->port, false, sockets);
+}
+
+int listen_open(const struct config_endpoint *endpoint, const char *config_path,
+                struct listen_sockets *sockets, struct buf *error_text)
+{
+    *sockets = (struct listen_sockets){0};
+    for (size_t i = 0; i < LISTEN_SOCKETS_MAX; i++)
+        sockets->fds[i] = -1;
+    int error = open_endpoint(endpoint, sockets);
+    if (!error)
+        return 0;
+    listen_close(sockets);
+    return explain(error_text, config_path, endpoint, error);
+}
+
+void listen_close(struct listen_sockets *sockets)
+{
+    for (size_t i = 0; i < sockets->n; i++) {
+        if (sockets->fds[i] >= 0)
+            close(sockets->fds[i]);
+        sockets->fds[i] = -1;
+    }
+    sockets->n = 0;
+}

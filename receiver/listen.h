@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Listening sockets of one endpoint: one for each address of its host. Needs no loop, so that
+ * whoever has the right may open them and hand them on. "localhost" is 127.0.0.1 and ::1, as far as
+ * the node has both; "::" and "" take IPv4 too.
+ */
+#include "base/buf.h"
+#include "config/config.h"
+
+#define LISTEN_SOCKETS_MAX 8
+
+struct listen_sockets {
+    int fds[LISTEN_SOCKETS_MAX]; /* CLOEXEC, non-blocking, listening; -1 behind the last */
+    size_t n;
+    uint16_t port; /* as bound: with port 0 in the endpoint, the same for all */
+};
+
+/* 0 and the sockets, or negative errno (-EADDRINUSE, -EACCES, -EADDRNOTAVAIL, ...) with one
+ * sentence in `error` (may be NULL) that names config_path
+ * (`receivers::otlp::protocols::grpc::endpoint`) and the endpoint. Resolves names: blocking, for
+ * the start. */
+int listen_open(const struct config_endpoint *endpoint, const char *config_path,
+                struct listen_sockets *sockets, struct buf *error);
+void listen_close(struct listen_sockets *sockets); /* may be called twice; taken-over fds are -1 */

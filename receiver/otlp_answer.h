@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * What a peer is told, on either protocol: one table from what happened to gRPC status, HTTP status
+ * and whether to try again. Thread: any.
+ */
+#include "proto/grpc.h"
+#include "receiver/intake.h"
+
+#define OTLP_RETRY_DELAY_NS UINT64_C(1000000000) /* asked of peers that are to try again */
+
+struct otlp_answer {
+    enum grpc_status grpc;
+    unsigned http;
+    uint64_t retry_delay_ns; /* or GRPC_NO_RETRY_INFO: final */
+    const char *message;     /* static; NULL if accepted */
+};
+
+struct otlp_answer otlp_answer_of(enum intake_outcome outcome, const char *message);
+/* The budget of bytes being received is used up. */
+struct otlp_answer otlp_answer_no_budget(void);

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * OTLP/HTTP as text: which requests are welcome, and how errors are worded. Pure; thread: any.
+ * Source of the rules: OTLP specification 1.11, "OTLP/HTTP"; the Collector's answers.
+ */
+#include "proto/otlp_service.h"
+#include "receiver/otlp_answer.h"
+
+struct otlp_http_head { /* header values are NULL if absent */
+    const char *method;
+    const char *path;
+    const char *content_type;
+    const char *content_encoding;
+    const char *content_length;
+    const char *transfer_encoding;
+    size_t max_body_bytes;
+};
+
+struct otlp_http_verdict {
+    struct otlp_answer answer; /* http 200: go on */
+    const struct otlp_route *route;
+    enum intake_encoding encoding;
+    bool json;         /* the peer speaks JSON: errors too */
+    bool hopeless;     /* so large that the rest is not worth reading */
+    bool wrong_method; /* `Allow: POST` belongs to the answer */
+};
+
+struct otlp_http_verdict otlp_http_check(const struct otlp_http_head *head);
+
+/* A google.rpc.Status, as protobuf or JSON. */
+int otlp_http_error_body(const struct otlp_answer *answer, bool json, struct buf *out);
+const char *otlp_http_content_type(bool json);
+/* For Retry-After: whole seconds, at least 1. */
+unsigned otlp_http_retry_after(const struct otlp_answer *answer);
