@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exporter/otlp_grpc.h"
+#include "base/clock.h"
+#include "proto/codec.h"
+#include "proto/otlp_service.h"
+#include "proto/wire.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define RESPONSE_BYTES_MAX (64u << 10)
+#define SMALL_BYTES        1024 /* not worth compressing */
+
+struct otlp_grpc {
+    struct otlp_grpc_settings settings;
+    struct channel *channel;
+    char authority[300];
+    char user_agent[64];
+};
+
+/* ---- what an answer means ---- */
+
+static bool is_retryable(enum grpc_status status, bool asked_to_retry)
+{
+    switch (status) {
+    case GRPC_CANCELLED:
+    case GRPC_DEADLINE_EXCEEDED:
+    case GRPC_ABORTED:
+    case GRPC_OUT_OF_RANGE:
+    case GRPC_UNAVAILABLE:
+    case GRPC_DATA_LOSS:
+        return true;
+    case GRPC_RESOURCE_EXHAUSTED:
+        return asked_to_retry;
+    default:
+        return false;
+    }
+}
+
+static void say(struct otlp_grpc_result *result, struct bytes text)
+{
+    bytes_sanitize(text, result->message, sizeof(result->message));
+}
+
+/* Export...PartialSuccess: the count of rejected items is field 1 and the message 2 in each signal.
+ */
+static void read_partial_success(struct otlp_grpc_result *result, struct bytes response)
+{
+    struct wire_field field, inner;
+    struct wire_reader reader = wire_read(response);
+    while (wire_next(&reader, &field) == WIRE_FIELD) {
+        if (field.number != 1 || field.type != WIRE_BYTES)
+            continue;
+        struct wire_reader partial = wire_read(field.bytes);
+        while (wire_next(&partial, &inner) == WIRE_FIELD) {
+            if (inner.number == 1 && inner.type == WIRE_VARINT)
+                result->rejected = (int64_t)inner.value;
+            else if (inner.number == 2 && inner.type == WIRE_BYTES)
+                say(result, inner.bytes);
+        }
+    }
+}
+
+static enum grpc_status status_without_trailer(const struct otlp_grpc_call *call, uint32_t h2_error,
+                                               bool unprocessed)
+{
+    if (call->timed_out)
+        return GRPC_DEADLINE_EXCEEDED;
+    if (unprocessed)
+        return GRPC_UNAVAILABLE;
+    if (call->http_status && call->http_status != 200)
+        return grpc_status_from_http(call->http_status);
+    if (h2_error)
+        return grpc_status_from_h2(h2_error);
+    return call->http_status ? GRPC_UNKNOWN : GRPC_UNAVAILABLE;
+}
+
+static void conclude(struct otlp_grpc_call *call)
+{
+    struct otlp_grpc_result *result = &call->result;
+    bool asked_to_retry = call->details_delay_ns != GRPC_NO_RETRY_INFO;
+    result->retry_delay_ns = asked_to_retry ? call->details_delay_ns : 0;
+    if (result->status != GRPC_OK) {
+        result->verdict = is_retryable(result->status, asked_to_retry) ? EXPORT_RETRY : EXPORT_DROP;
+    } else {
+        result->verdict = EXPORT_OK;
+        if (grpc_reader_end(&call->reader) == GRPC_READ_OK && !call->reader.compressed)
+            read_partial_success(result, buf_bytes(&call->reader.message));
+    }
+}
+
+static void finish(struct otlp_grpc_call *call)
+{
+    timer_stop(&call->timeout);
+    channel_unwant(&call->waiter);
+    call->running = false;
+    call->stream = NULL;
+    conclude(call);
+    grpc_reader_close(&call->reader);
+    buf_close(&call->message);
+    call->done(call, &call->result);
+}
+
+/* ---- the stream ---- */
+
+static unsigned http_status(struct bytes value)
+{
+    unsigned status = 0;
+    for (size_t i = 0; i < value.len && i < 3; i++)
+        status = status * 10 + (unsigned)(value.data[i] - '0');
+    return status;
+}
+
+static void on_details(struct otlp_grpc_call *call, struct bytes value)
+{
+    uint8_t decoded[4096];
+    if (value.len > sizeof(decoded))
+        return;
+    ptrdiff_t len = bytes_from_base64(value, decoded);
+    if (len >= 0)
+        call->details_delay_ns = grpc_details_retry_delay(BYTES(decoded, (size_t)len));
+}
+
+static void on_header(struct h2_stream *stream, struct bytes name, struct bytes value, bool trailer)
+{
+    struct otlp_grpc_call *call = stream->owner;
+    (void)trailer;
+    if (!call)
+        return;
+    if (bytes_is(name, ":status")) {
+        call->http_status = http_status(value);
+    } else if (bytes_is(name, "grpc-status")) {
+        call->result.status = grpc_status_parse(value);
+        call->has_status = true;
+    } else if (bytes_is(name, "grpc-message")) {
+        _cleanup_buf_ struct buf text = BUF_INIT(sizeof(call->result.message) * 3);
+        if (grpc_percent_decode(value, &text) == 0)
+            say(&call->result, buf_bytes(&text));
+    } else if (bytes_is(name, "grpc-status-details-bin")) {
+        on_details(call, value);
+    }
+}
+
+static void on_data(struct h2_stream *stream, struct bytes piece)
+{
+    struct otlp_grpc_call *call = stream->owner;
+    h2_consumed(stream, piece.len, true);
+    if (call && !call->is_malformed)
+        call->is_malformed = grpc_reader_feed(&call->reader, piece) != GRPC_READ_OK;
+}
+
+/* Instead of the message that the backend did not send. */
+static void say_what_came(struct otlp_grpc_call *call, uint32_t h2_error)
+{
+    char *out = call->result.message;
+    size_t size = sizeof(call->result.message);
+    if (call->timed_out)
+        snprintf(out, size, "no answer in time");
+    else if (h2_error == H2_CONNECTION_LOST)
+        snprintf(out, size, "the connection ended before the answer");
+    else if (h2_error)
+        snprintf(out, size, "the call was reset, HTTP/2 error %u", h2_error);
+    else
+        snprintf(out, size, "an answer without grpc-status, HTTP status %u", call->http_status);
+}
+
+static void on_closed(struct h2_stream *stream, uint32_t h2_error, bool unprocessed)
+{
+    struct otlp_grpc_call *call = stream->owner;
+    if (!call)
+        return;
+    if (!call->has_status) {
+        call->result.status = status_without_trailer(call, h2_error, unprocessed);
+        if (!call->result.message[0])
+            say_what_came(call, h2_error);
+    }
+    finish(call);
+}
+
+static const struct h2_handler handler = {
+    .header = on_header, .data = on_data, .closed = on_closed};
+
+/* ---- the call ---- */
+
+static size_t request_headers(struct otlp_grpc_call *call, const char *timeout,
+                              struct h2_header *headers)
+{
+    const struct otlp_grpc *client = call->client;
+    const struct config_exporter_otlp_grpc *config = client->settings.config;
+    bool compressed = call->message.len && call->message.data[0] == 1;
+    size_t n = 0;
+    headers[n++] = H2_HEADER(":method", "POST");
+    headers[n++] = H2_HEADER(":scheme", "http");
+    headers[n++] = H2_HEADER(":path", otlp_routes[call->signal].grpc_path);
+    headers[n++] = H2_HEADER(":authority", client->authority);
+    headers[n++] = H2_HEADER("grpc-timeout", timeout);
+    headers[n++] = H2_HEADER("te", "trailers");
+    headers[n++] = H2_HEADER("content-type", "application/grpc");
+    headers[n++] = H2_HEADER("user-agent", client->user_agent);
+    if (compressed)
+        headers[n++] = H2_HEADER("grpc-encoding", "gzip");
+    if (call->signal == SIGNAL_PROFILES)
+        headers[n++] = H2_HEADER("otlp-profiles-development-version", "1");
+    for (size_t i = 0; i < config->n_headers; i++)
+        headers[n++] =
+            (struct h2_header){config->headers[i].name, BYTES_STR(config->headers[i].value), true};
+    return n;
+}
+
+static void on_connection(struct channel_waiter *waiter, struct h2_conn *conn, const char *why)
+{
+    struct otlp_grpc_call *call = container_of(waiter, struct otlp_grpc_call, waiter);
+    struct h2_header headers[10 + CONFIG_LIST_MAX];
+    char timeout[GRPC_TIMEOUT_TEXT];
+    uint64_t timeout_ns = call->client->settings.config->timeout_ns;
+    int error = -ENOTCONN;
+    if (conn) {
+        grpc_timeout_format(timeout_ns, timeout);
+        size_t n = request_headers(call, timeout, headers);
+        error = h2_request(conn, headers, n, &call->message, call, &call->stream);
+        why = strerror(-error);
+    }
+    if (error) {
+        call->result.status = GRPC_UNAVAILABLE;
+        say(&call->result, BYTES_STR(why));
+        return finish(call);
+    }
+    timer_start(call->client->settings.loop, &call->timeout, timeout_ns);
+}
+
+static void on_timeout(struct timer *timer)
+{
+    struct otlp_grpc_call *call = container_of(timer, struct otlp_grpc_call, timeout);
+    call->timed_out = true;
+    h2_reset(call->stream, H2_CANCEL); /* closed() follows */
+}
+
+void otlp_grpc_send(struct otlp_grpc *client, struct otlp_grpc_call *call, enum signal signal,
+                    struct buf *message)
+{
+    void (*done)(struct otlp_grpc_call *, const struct otlp_grpc_result *) = call->done;
+    *call = (struct otlp_grpc_call){.done = done,
+                                    .client = client,
+                                    .signal = signal,
+                                    .message = *message,
+                                    .waiter = {.ready = on_connection},
+                                    .timeout = {.fire = on_timeout},
+                                    .running = true,
+                                    .details_delay_ns = GRPC_NO_RETRY_INFO};
+    *message = BUF_INIT(0);
+    grpc_reader_init(&call->reader, RESPONSE_BYTES_MAX);
+    channel_want(client->channel, &call->waiter);
+}
+
+void otlp_grpc_cancel(struct otlp_grpc_call *call)
+{
+    if (!call->running)
+        return;
+    call->running = false;
+    timer_stop(&call->timeout);
+    channel_unwant(&call->waiter);
+    if (call->stream) {
+        call->stream->owner = NULL;
+        h2_reset(call->stream, H2_CANCEL);
+    }
+    grpc_reader_close(&call->reader);
+    buf_close(&call->message);
+}
+
+int otlp_grpc_message(struct bytes body, bool gzip, struct buf *out)
+{
+    static const uint8_t room[GRPC_PREFIX_SIZE];
+    size_t at = out->len;
+    bool compressed = gzip && body.len >= SMALL_BYTES;
+    int error = buf_append(out, room, sizeof(room));
+    if (!error)
+        error = compressed ? codec_gzip(body, out) : buf_append_bytes(out, body);
+    if (error) {
+        out->len = at;
+        return error;
+    }
+    grpc_prefix_write(out->data + at, compressed, (uint32_t)(out->len - at - sizeof(room)));
+    return 0;
+}
+
+/* ---- life ---- */
+
+int otlp_grpc_open(const struct otlp_grpc_settings *settings, struct otlp_grpc **clientp)
+{
+    struct otlp_grpc *client = calloc(1, sizeof(*client));
+    if (!client)
+        return -ENOMEM;
+    const struct config_endpoint *endpoint = &settings->config->endpoint;
+    bool is_v6 = strchr(endpoint->host, ':') != NULL;
+    client->settings = *settings;
+    snprintf(client->authority, sizeof(client->authority), is_v6 ? "[%s]:%u" : "%s:%u",
+             endpoint->host, endpoint->port);
+    snprintf(client->user_agent, sizeof(client->user_agent), "spanprof/%s", settings->version);
+    int error =
+        channel_open(&(struct channel_settings){.loop = settings->loop,
+                                                .endpoint = endpoint,
+                                                .connect_timeout_ns = settings->config->timeout_ns,
+                                                .handler = &handler},
+                     &client->channel);
+    if (error) {
+        free(client);
+        return error;
+    }
+    *clientp = client;
+    return 0;
+}
+
+void otlp_grpc_close(struct otlp_grpc *client)
+{
+    if (!client)
+        return;
+    channel_close(client->channel);
+    free(client);
+}
