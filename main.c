@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * spanprof: the table of contents. The process that is started becomes the keeper; it forks the
+ * service (service.c) and the analyst (agent-bpf/analyst.c). docs/architecture.md, section 2.
+ */
+#include "agent-bpf/analyst.h"
+#include "agent-bpf/keeper.h"
+#include "agent-bpf/keeper_child.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/stats.h"
+#include "config/cli.h"
+#include "service.h"
+#include <stdlib.h>
+
+struct program {
+    struct config *config;
+    struct service_sockets sockets;
+    struct analyst_ledger *ledger;
+};
+
+static int run_service(const struct service_handles *handles, void *context)
+{
+    struct program *program = context;
+    log_set_process("service");
+    return service_run(program->config, &program->sockets, handles);
+}
+
+struct analyst_process {
+    struct keeper_child child;
+    struct loop *loop;
+};
+
+static void analyst_stop(struct keeper_child *child)
+{
+    loop_stop(container_of(child, struct analyst_process, child)->loop);
+}
+
+static int run_analyst(const struct analyst_handles *handles, void *context)
+{
+    struct program *program = context;
+    struct analyst_process process = {.child.stop = analyst_stop};
+    struct analyst *analyst = NULL;
+    log_set_process("analyst");
+    int error = loop_open(&process.loop);
+    if (!error)
+        error = keeper_child_start(&process.child, process.loop, handles->control_fd);
+    if (!error)
+        error = analyst_open(&(struct analyst_settings){.loop = process.loop,
+                                                        .socket = handles->service_fd,
+                                                        .contexts_map_fd = handles->contexts_fd,
+                                                        .ledger = program->ledger},
+                             &analyst);
+    if (!error)
+        error = loop_run(process.loop);
+    analyst_close(analyst);
+    keeper_child_stop(&process.child);
+    loop_close(process.loop);
+    return error ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static int run(struct program *program)
+{
+    const struct config *config = program->config;
+    const struct config_receiver *sampler = config_find_receiver(config, CONFIG_RECEIVER_SAMPLER);
+    int fds[SERVICE_SOCKETS_MAX];
+    struct keeper_settings settings = {
+        .want_sampler = sampler != NULL,
+        .service_main = run_service,
+        .analyst_main = run_analyst,
+        .context = program,
+        .user = config->service.user,
+        .store_directory = config_find_extension(config, CONFIG_EXTENSION_SQLITE_STORAGE)
+                               ->sqlite_storage.directory,
+        .keep_fds = fds,
+        .n_keep_fds = service_sockets_fds(&program->sockets, fds),
+    };
+    if (sampler)
+        settings.sampler =
+            (struct sampler_settings){.frequency_hz = sampler->sampler.frequency,
+                                      .ring_size_bytes = sampler->sampler.ring_size_bytes};
+    if (sampler && analyst_ledger_open(&program->ledger) != 0)
+        log_warn("main", "no memory for the analyst's ledger; going on without it");
+    int code = keeper_run(&settings);
+    analyst_ledger_close(program->ledger);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    struct cli cli;
+    struct program program = {0};
+    if (cli_parse(argc, argv, &cli, stderr))
+        return CLI_EXIT_USAGE;
+    if (cli.command != CLI_RUN)
+        return cli_run_command(&cli, SPANPROF_VERSION, stdout, stderr);
+    if (cli_load_config(&cli, &program.config, stderr))
+        return CLI_EXIT_FAILURE;
+    log_set_level(program.config->service.log_level);
+    for (size_t i = 0; i < program.config->n_warnings; i++)
+        log_warn("config", "%s", program.config->warnings[i]);
+    int code = CLI_EXIT_FAILURE;
+    if (service_sockets_open(program.config, &program.sockets) == 0)
+        code = run(&program);
+    service_sockets_close(&program.sockets);
+    config_close(program.config);
+    return code;
+}

@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening follows the way of the data backwards (store, exporters, intake, receivers), so that each
+ * part finds the next one ready; stopping follows it forwards: receivers end, the ring is drained
+ * and the last profile window closed, exporters finish what is in flight. What is left lies in the
+ * store.
+ */
+#include "service.h"
+#include "agent-bpf/keeper_child.h"
+#include "agent-bpf/procstream.h"
+#include "agent-bpf/ring.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/worker.h"
+#include "exporter/exporter.h"
+#include "exporter/metrics_page.h"
+#include "receiver/grpc_server.h"
+#include "receiver/http_server.h"
+#include "receiver/intake.h"
+#include "store/store.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define QUEUED_BYTES_MAX      (64u << 20) /* requests waiting for the writer */
+#define RECEIVING_BYTES_MAX   (64u << 20) /* requests being received */
+#define REQUEST_BYTES_DEFAULT ((4u << 20) - (64u << 10))
+#define RECEIVERS_STOP_NS     (3 * NS_PER_SEC)
+#define EXPORTERS_STOP_NS     (4 * NS_PER_SEC)
+#define MAINTAIN_NS           NS_PER_SEC
+#define PREDECESSOR_TRIES     20
+#define PREDECESSOR_PAUSE_US  50000
+
+struct service {
+    const struct config *config;
+    struct service_sockets *sockets;
+    const struct service_handles *handles;
+    struct loop *loop;
+    struct worker *writer;
+    struct worker *reader;
+    struct store *store;
+    struct db *reader_db;
+    struct outbox_reader *outbox_reader;
+    struct ring *ring;
+    struct intake *intake;
+    struct budget budget;
+    struct keeper_child child;
+    struct grpc_server *grpc[SERVICE_RECEIVERS_MAX];
+    struct http_server *http[SERVICE_RECEIVERS_MAX];
+    struct metrics_page *metrics;
+    size_t n_exporters;
+    struct exporter *exporters[CONFIG_COMPONENTS_MAX];
+    const struct config_exporter *exporter_configs[CONFIG_COMPONENTS_MAX]; /* by destination */
+    uint64_t maintained_ns;                                                /* writer's */
+    size_t n_stopping; /* parts whose end the present step of stopping waits for */
+    struct timer stop_timer;
+    void (*next_step)(struct service *service);
+    bool stopping;
+    int exit_code;
+};
+
+/* ---- store and workers ---- */
+
+static int writer_end(void *context)
+{
+    struct service *service = context;
+    int error = store_end(service->store);
+    uint64_t now_ns = clock_monotonic_ns();
+    if (!error && now_ns - service->maintained_ns > MAINTAIN_NS) {
+        service->maintained_ns = now_ns;
+        store_maintain(service->store); /* what fails here was logged and is tried again */
+    }
+    return error;
+}
+
+static int writer_begin(void *context)
+{
+    struct service *service = context;
+    return store_begin(service->store);
+}
+
+static const struct config_pipeline *pipeline(const struct service *service,
+                                              enum config_signal signal)
+{
+    return config_find_pipeline(service->config, signal);
+}
+
+static bool pipeline_joins(const struct service *service, enum config_signal signal)
+{
+    const struct config_pipeline *of = pipeline(service, signal);
+    for (size_t i = 0; of && i < of->n_processors; i++)
+        if (service->config->processors[of->processors[i]].type == CONFIG_PROCESSOR_JOIN)
+            return true;
+    return false;
+}
+
+static struct join_settings join_settings(const struct service *service)
+{
+    const struct config_processor *join =
+        config_find_processor(service->config, CONFIG_PROCESSOR_JOIN);
+    if (!join) /* samples go on with their Link alone, at once */
+        return (struct join_settings){
+            .max_pending_bytes = 16u << 20, .max_tally_bytes = 1u << 20, .max_recent_spans = 1};
+    return (struct join_settings){
+        .wait_ns = pipeline_joins(service, CONFIG_PROFILES) ? join->join.wait_ns : 0,
+        .tally_ttl_ns = join->join.tally_ttl_ns,
+        .max_pending_bytes = join->join.max_pending_bytes,
+        .max_tally_bytes = join->join.max_tally_bytes,
+        .max_recent_spans = join->join.max_recent_spans,
+        .top_stacks = join->join.top_stacks,
+        .span_attributes = join->join.span_attributes.items,
+    };
+}
+
+static int open_store(struct service *service)
+{
+    const struct config_sqlite_storage *storage =
+        &config_find_extension(service->config, CONFIG_EXTENSION_SQLITE_STORAGE)->sqlite_storage;
+    const char *names[CONFIG_COMPONENTS_MAX];
+    struct store_settings settings = {
+        .db = {.directory = storage->directory,
+               .sync = storage->fsync_full ? DB_SYNC_FULL : DB_SYNC_NORMAL,
+               .max_size_bytes = storage->max_size_bytes},
+        .join = join_settings(service),
+        .destinations = names,
+    };
+    for (size_t i = 0; i < service->config->n_exporters; i++) {
+        if (!service->config->exporters[i].used)
+            continue;
+        service->exporter_configs[settings.n_destinations] = &service->config->exporters[i];
+        names[settings.n_destinations++] = service->config->exporters[i].id;
+    }
+    service->n_exporters = settings.n_destinations;
+    int error = store_open(&settings, &service->store);
+    for (int i = 0; error == -EBUSY && i < PREDECESSOR_TRIES;
+         i++) { /* one that was killed ends soon */
+        usleep(PREDECESSOR_PAUSE_US);
+        error = store_open(&settings, &service->store);
+    }
+    if (!error)
+        error = db_open_reader(&settings.db, &service->reader_db);
+    if (!error)
+        error = outbox_reader_open(service->reader_db, &service->outbox_reader);
+    return error;
+}
+
+static int open_workers(struct service *service)
+{
+    int error = worker_open(&service->writer, service->loop,
+                            &(struct worker_ops){.name = "writer",
+                                                 .queue_limit = INTAKE_WRITER_QUEUE,
+                                                 .batch_limit = 256,
+                                                 .begin = writer_begin,
+                                                 .end = writer_end,
+                                                 .context = service});
+    if (!error)
+        error = worker_open(
+            &service->reader, service->loop,
+            &(struct worker_ops){.name = "reader", .queue_limit = 256, .batch_limit = 1});
+    return error;
+}
+
+/* ---- exporters ---- */
+
+/* Mask over destinations of the exporters that the signal's pipeline names. */
+static uint32_t destinations(const struct service *service, enum config_signal signal)
+{
+    const struct config_pipeline *of = pipeline(service, signal);
+    uint32_t mask = 0;
+    for (size_t i = 0; of && i < of->n_exporters; i++)
+        for (size_t d = 0; d < service->n_exporters; d++)
+            if (service->exporter_configs[d] == &service->config->exporters[of->exporters[i]])
+                mask |= 1u << d;
+    return mask;
+}
+
+static int open_exporters(struct service *service)
+{
+    uint32_t traces = destinations(service, CONFIG_TRACES);
+    uint32_t profiles = destinations(service, CONFIG_PROFILES);
+    int error = 0;
+    for (size_t d = 0; !error && d < service->n_exporters; d++) {
+        uint32_t signals =
+            ((traces >> d & 1) << SIGNAL_TRACES) | ((profiles >> d & 1) << SIGNAL_PROFILES);
+        error = exporter_open(&(struct exporter_settings){.loop = service->loop,
+                                                          .writer = service->writer,
+                                                          .reader = service->reader,
+                                                          .outbox = store_outbox(service->store),
+                                                          .outbox_reader = service->outbox_reader,
+                                                          .destination = d,
+                                                          .config = service->exporter_configs[d],
+                                                          .signals = signals,
+                                                          .version = SPANPROF_VERSION},
+                              &service->exporters[d]);
+    }
+    return error;
+}
+
+static void committed(void *context)
+{
+    struct service *service = context;
+    for (size_t d = 0; d < service->n_exporters; d++)
+        exporter_wake(service->exporters[d]);
+}
+
+/* The smallest limit of all peers: a request is stored once, for all of them. */
+static size_t max_request_bytes(const struct service *service)
+{
+    uint64_t limit = REQUEST_BYTES_DEFAULT;
+    for (size_t d = 0; d < service->n_exporters; d++) {
+        const struct config_exporter *config = service->exporter_configs[d];
+        if (config->type == CONFIG_EXPORTER_OTLP_GRPC &&
+            config->otlp_grpc.max_request_size_bytes < limit)
+            limit = config->otlp_grpc.max_request_size_bytes;
+    }
+    return (size_t)limit;
+}
+
+/* ---- intake and receivers ---- */
+
+static int open_intake(struct service *service)
+{
+    const struct config_receiver *sampler =
+        config_find_receiver(service->config, CONFIG_RECEIVER_SAMPLER);
+    if (service->handles->sampling) {
+        int error =
+            ring_open(service->handles->ring_fd, service->handles->ring_size, &service->ring);
+        if (error)
+            return error;
+    }
+    return intake_open(
+        &(struct intake_settings){
+            .loop = service->loop,
+            .writer = service->writer,
+            .store = service->store,
+            .ring = service->ring,
+            .procstream = service->handles->procstream,
+            .join = pipeline_joins(service, CONFIG_TRACES),
+            .trace_destinations = destinations(service, CONFIG_TRACES),
+            .profile_destinations = destinations(service, CONFIG_PROFILES),
+            .drain_interval_ns = sampler ? sampler->sampler.drain_interval_ns : NS_PER_SEC,
+            .max_queued_bytes = QUEUED_BYTES_MAX,
+            .max_request_bytes = max_request_bytes(service),
+            .version = SPANPROF_VERSION,
+            .committed = committed,
+            .context = service,
+        },
+        &service->intake);
+}
+
+static int open_receiver(struct service *service, size_t i)
+{
+    const struct config_receiver_otlp *otlp = &service->config->receivers[i].otlp;
+    int error = 0;
+    if (otlp->grpc.enabled)
+        error = grpc_server_open(&(struct grpc_server_settings){.loop = service->loop,
+                                                                .intake = service->intake,
+                                                                .budget = &service->budget,
+                                                                .config = &otlp->grpc},
+                                 &service->sockets->grpc[i], &service->grpc[i]);
+    if (!error && otlp->http.enabled)
+        error = http_server_open(&(struct http_server_settings){.loop = service->loop,
+                                                                .intake = service->intake,
+                                                                .budget = &service->budget,
+                                                                .config = &otlp->http},
+                                 &service->sockets->http[i], &service->http[i]);
+    return error;
+}
+
+static void fail(struct service *service, const char *what, int error)
+{
+    log_error("service", "%s: %s", what, strerror(-error));
+    service->exit_code = SERVICE_EXIT_FATAL;
+    loop_stop(service->loop);
+}
+
+/* The processes that run already are known: spans may come. */
+static void open_receivers(void *context)
+{
+    struct service *service = context;
+    service->budget.limit_bytes = RECEIVING_BYTES_MAX;
+    for (size_t i = 0; i < service->config->n_receivers && !service->stopping; i++) {
+        const struct config_receiver *receiver = &service->config->receivers[i];
+        int error = receiver->used && receiver->type == CONFIG_RECEIVER_OTLP
+                        ? open_receiver(service, i)
+                        : 0;
+        if (error)
+            return fail(service, receiver->id, error);
+    }
+    if (service->stopping)
+        return;
+    log_info("service", "ready%s",
+             service->handles->sampling ? ": sampling this node, receiving spans"
+                                        : ": receiving spans");
+}
+
+/* ---- stopping ---- */
+
+static void step(struct service *service, uint64_t limit_ns, void (*next)(struct service *service))
+{
+    service->next_step = next;
+    service->n_stopping = 1; /* ours, given back by part_stopped() at the step's end */
+    timer_start(service->loop, &service->stop_timer, limit_ns);
+}
+
+static void advance(struct service *service)
+{
+    void (*next)(struct service *) = service->next_step;
+    timer_stop(&service->stop_timer);
+    service->next_step = NULL;
+    if (next)
+        next(service);
+}
+
+static void part_stopped(void *context)
+{
+    struct service *service = context;
+    if (service->n_stopping > 0 && --service->n_stopping == 0)
+        advance(service);
+}
+
+static void stop_late(struct timer *timer)
+{
+    struct service *service = container_of(timer, struct service, stop_timer);
+    service->n_stopping = 0;
+    advance(service);
+}
+
+static void end_loop(struct service *service)
+{
+    loop_stop(service->loop);
+}
+
+static void stop_exporters(struct service *service)
+{
+    uint64_t deadline_ns = clock_monotonic_ns() + EXPORTERS_STOP_NS;
+    step(service, EXPORTERS_STOP_NS, end_loop);
+    for (size_t d = 0; d < service->n_exporters; d++) {
+        service->n_stopping++;
+        exporter_drain(service->exporters[d], deadline_ns, part_stopped, service);
+    }
+    part_stopped(service);
+}
+
+/* A window that is late must not count for the next step. */
+static void intake_stopped(void *context)
+{
+    struct service *service = context;
+    if (service->next_step == stop_exporters)
+        part_stopped(service);
+}
+
+static void stop_intake(struct service *service)
+{
+    for (size_t i = 0; i < SERVICE_RECEIVERS_MAX; i++) {
+        grpc_server_close(service->grpc[i]);
+        http_server_close(service->http[i]);
+        service->grpc[i] = NULL;
+        service->http[i] = NULL;
+    }
+    step(service, RECEIVERS_STOP_NS, stop_exporters);
+    intake_stop(service->intake, intake_stopped);
+}
+
+static void stop_receivers(struct service *service)
+{
+    step(service, RECEIVERS_STOP_NS, stop_intake);
+    for (size_t i = 0; i < SERVICE_RECEIVERS_MAX; i++) {
+        if (service->grpc[i]) {
+            service->n_stopping++;
+            grpc_server_drain(service->grpc[i], part_stopped, service);
+        }
+        if (service->http[i]) {
+            service->n_stopping++;
+            http_server_drain(service->http[i], part_stopped, service);
+        }
+    }
+    part_stopped(service);
+}
+
+/* ---- the keeper ---- */
+
+static void asked_to_stop(struct keeper_child *child)
+{
+    struct service *service = container_of(child, struct service, child);
+    if (service->stopping)
+        return;
+    service->stopping = true;
+    log_info("service", "stopping");
+    stop_receivers(service);
+}
+
+static void analyst_came(struct keeper_child *child, int fd)
+{
+    struct service *service = container_of(child, struct service, child);
+    intake_analyst(service->intake, fd);
+}
+
+static void cpu_came(struct keeper_child *child, uint32_t cpu, int fd, size_t buffer_size)
+{
+    struct service *service = container_of(child, struct service, child);
+    int error = procstream_add(service->handles->procstream, cpu, fd, buffer_size);
+    if (error)
+        log_warn("service", "process events of CPU %u are not seen: %s", cpu, strerror(-error));
+    close(fd);
+}
+
+static void cpu_went(struct keeper_child *child, uint32_t cpu)
+{
+    struct service *service = container_of(child, struct service, child);
+    procstream_remove(service->handles->procstream, cpu);
+}
+
+/* ---- life ---- */
+
+static int open_metrics(struct service *service)
+{
+    if (!service->config->service.metrics_enabled)
+        return 0;
+    struct listen_sockets *sockets = &service->sockets->metrics;
+    return metrics_page_open(service->loop, sockets->fds, sockets->n, &service->metrics);
+}
+
+static int open_parts(struct service *service)
+{
+    int (*const parts[])(struct service *) = {open_store, open_workers, open_exporters, open_intake,
+                                              open_metrics};
+    int error = loop_open(&service->loop);
+    for (size_t i = 0; !error && i < sizeof(parts) / sizeof(*parts); i++)
+        error = parts[i](service);
+    if (!error)
+        error = keeper_child_start(&service->child, service->loop, service->handles->control_fd);
+    return error;
+}
+
+static void close_parts(struct service *service)
+{
+    keeper_child_stop(&service->child);
+    timer_stop(&service->stop_timer);
+    metrics_page_close(service->metrics);
+    for (size_t i = 0; i < SERVICE_RECEIVERS_MAX; i++) {
+        grpc_server_close(service->grpc[i]);
+        http_server_close(service->http[i]);
+    }
+    for (size_t d = 0; d < service->n_exporters; d++)
+        exporter_close(service->exporters[d]);
+    service->n_exporters = 0; /* what the workers still deliver wakes nobody */
+    worker_close(service->writer);
+    worker_close(service->reader);
+    intake_close(service->intake);
+    ring_close(service->ring);
+    procstream_close(service->handles->procstream);
+    outbox_reader_close(service->outbox_reader);
+    db_close(service->reader_db);
+    store_close(service->store);
+    loop_close(service->loop);
+}
+
+int service_run(const struct config *config, struct service_sockets *sockets,
+                const struct service_handles *handles)
+{
+    struct service *service = calloc(1, sizeof(*service));
+    if (!service)
+        return EXIT_FAILURE;
+    service->config = config;
+    service->sockets = sockets;
+    service->handles = handles;
+    service->child = (struct keeper_child){
+        .stop = asked_to_stop, .analyst = analyst_came, .cpu_came = cpu_came, .cpu_went = cpu_went};
+    service->stop_timer.fire = stop_late;
+    int error = open_parts(service);
+    if (error) {
+        log_error("service", "cannot start: %s", strerror(-error));
+        service->exit_code = handles->restarts ? EXIT_FAILURE : SERVICE_EXIT_FATAL;
+    } else {
+        intake_start(service->intake, open_receivers);
+        error = loop_run(service->loop);
+        if (error)
+            service->exit_code = EXIT_FAILURE;
+    }
+    int code = service->exit_code;
+    close_parts(service);
+    free(service);
+    return code;
+}

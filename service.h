@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The service process: the loop, the writer and the reader, and all parts between the ring, the
+ * receivers and the exporters. Listening sockets are opened before, by whoever has the right, and
+ * stay open while a service that died is started again: connections wait instead of being refused.
+ * Thread: main of its process.
+ */
+#include "agent-bpf/keeper.h"
+#include "config/config.h"
+#include "receiver/listen.h"
+
+#define SERVICE_RECEIVERS_MAX CONFIG_COMPONENTS_MAX
+#define SERVICE_SOCKETS_MAX   ((2 * SERVICE_RECEIVERS_MAX + 1) * LISTEN_SOCKETS_MAX)
+
+struct service_sockets {
+    struct listen_sockets grpc[SERVICE_RECEIVERS_MAX]; /* by index of the receiver */
+    struct listen_sockets http[SERVICE_RECEIVERS_MAX];
+    struct listen_sockets metrics;
+};
+
+/* 0 or negative errno, said in a sentence. */
+int service_sockets_open(const struct config *config, struct service_sockets *sockets);
+void service_sockets_close(struct service_sockets *sockets);
+size_t service_sockets_fds(const struct service_sockets *sockets, int fds[SERVICE_SOCKETS_MAX]);
+
+/* Returns the exit code: 0, SERVICE_EXIT_FATAL, or 1 for what a new start may mend. */
+int service_run(const struct config *config, struct service_sockets *sockets,
+                const struct service_handles *handles);

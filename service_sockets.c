@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every listener of the configuration, all errors said before giving up. */
+#include "base/log.h"
+#include "service.h"
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define PREDECESSOR_TRIES    20
+#define PREDECESSOR_PAUSE_US 50000
+
+/* A predecessor that was killed may take a moment to let go of its ports. */
+static int open_one(const struct config_endpoint *endpoint, const char *path,
+                    struct listen_sockets *sockets)
+{
+    _cleanup_buf_ struct buf why = BUF_INIT(1024);
+    int error = listen_open(endpoint, path, sockets, &why);
+    for (int i = 0; error == -EADDRINUSE && i < PREDECESSOR_TRIES; i++) {
+        usleep(PREDECESSOR_PAUSE_US);
+        buf_clear(&why);
+        error = listen_open(endpoint, path, sockets, &why);
+    }
+    if (error)
+        log_error("main", "%.*s", (int)why.len, (const char *)why.data);
+    return error;
+}
+
+static int open_receiver(const struct config_receiver *receiver, struct listen_sockets *grpc,
+                         struct listen_sockets *http)
+{
+    char path[CONFIG_NAME_MAX + 64];
+    const struct config_receiver_otlp *otlp = &receiver->otlp;
+    int error = 0;
+    if (otlp->grpc.enabled) {
+        snprintf(path, sizeof(path), "receivers::%s::protocols::grpc::endpoint", receiver->id);
+        error = open_one(&otlp->grpc.endpoint, path, grpc);
+    }
+    if (otlp->http.enabled) {
+        snprintf(path, sizeof(path), "receivers::%s::protocols::http::endpoint", receiver->id);
+        int http_error = open_one(&otlp->http.endpoint, path, http);
+        error = error ? error : http_error;
+    }
+    return error;
+}
+
+static void no_sockets(struct listen_sockets *sockets)
+{
+    *sockets = (struct listen_sockets){0};
+    for (size_t i = 0; i < LISTEN_SOCKETS_MAX; i++)
+        sockets->fds[i] = -1;
+}
+
+int service_sockets_open(const struct config *config, struct service_sockets *sockets)
+{
+    int error = 0;
+    for (size_t i = 0; i < SERVICE_RECEIVERS_MAX; i++) {
+        no_sockets(&sockets->grpc[i]);
+        no_sockets(&sockets->http[i]);
+    }
+    no_sockets(&sockets->metrics);
+    for (size_t i = 0; i < config->n_receivers; i++) {
+        const struct config_receiver *receiver = &config->receivers[i];
+        if (!receiver->used || receiver->type != CONFIG_RECEIVER_OTLP)
+            continue;
+        int one = open_receiver(receiver, &sockets->grpc[i], &sockets->http[i]);
+        error = error ? error : one;
+    }
+    if (config->service.metrics_enabled) {
+        int one = open_one(&config->service.metrics_address, "service::telemetry::metrics::address",
+                           &sockets->metrics);
+        error = error ? error : one;
+    }
+    return error;
+}
+
+void service_sockets_close(struct service_sockets *sockets)
+{
+    for (size_t i = 0; i < SERVICE_RECEIVERS_MAX; i++) {
+        listen_close(&sockets->grpc[i]);
+        listen_close(&sockets->http[i]);
+    }
+    listen_close(&sockets->metrics);
+}
+
+static size_t add_fds(const struct listen_sockets *sockets, int *fds)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < sockets->n; i++)
+        if (sockets->fds[i] >= 0)
+            fds[n++] = sockets->fds[i];
+    return n;
+}
+
+size_t service_sockets_fds(const struct service_sockets *sockets, int fds[SERVICE_SOCKETS_MAX])
+{
+    size_t n = add_fds(&sockets->metrics, fds);
+    for (size_t i = 0; i < SERVICE_RECEIVERS_MAX; i++) {
+        n += add_fds(&sockets->grpc[i], fds + n);
+        n += add_fds(&sockets->http[i], fds + n);
+    }
+    return n;
+}
