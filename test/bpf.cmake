@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+# spanprof_bpf_test(NAME): test/bpf/test_NAME.c, on the real kernel as root; else skipped (77).
+function(spanprof_bpf_test name)
+    add_executable(test_bpf_${name} ${CMAKE_SOURCE_DIR}/test/bpf/test_${name}.c)
+    target_include_directories(test_bpf_${name} PRIVATE ${CMAKE_SOURCE_DIR}/test/bpf)
+    target_link_libraries(test_bpf_${name} PRIVATE spanprof_agent spanprof_flags PkgConfig::CMOCKA ${ARGN})
+    add_test(NAME bpf.${name} COMMAND test_bpf_${name})
+    # one at a time: they take CPUs off line and count what others would disturb
+    set_tests_properties(bpf.${name} PROPERTIES LABELS bpf SKIP_RETURN_CODE 77 TIMEOUT 180 RUN_SERIAL ON)
+endfunction()
+
+spanprof_bpf_test(sampler PkgConfig::LIBBPF Threads::Threads)
+spanprof_bpf_test(sampler_host PkgConfig::LIBBPF Threads::Threads)
+spanprof_bpf_test(ring Threads::Threads)
+spanprof_bpf_test(procstream Threads::Threads ${CMAKE_DL_LIBS})
+spanprof_bpf_test(keeper)
+
+spanprof_unit_test(perf_record spanprof_agent)
+spanprof_unit_test(bpf_parts spanprof_agent)
+spanprof_fuzz_target(perf_record spanprof_agent)
+spanprof_bench(bpf spanprof_agent PkgConfig::LIBBPF Threads::Threads)

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* The sampler with all CPUs and its ring, threads that burn under a context, and the judging of
+ * samples. */
+#include "bpf_test.h"
+#include "agent-bpf/cpu_events.h"
+#include "agent-bpf/ring.h"
+#include "agent-bpf/sampler.h"
+#include "base/stats.h"
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define FREQUENCY 499
+
+struct published { /* OTEP 4947 */
+    uint8_t trace_id[16];
+    uint8_t span_id[8];
+    uint8_t valid;
+    uint8_t flags;
+    uint16_t attributes_size;
+    uint8_t attributes[612];
+} __attribute__((packed));
+
+static __thread struct published *volatile current_context __attribute__((tls_model("local-exec")));
+
+struct fixture {
+    struct sampler *sampler;
+    struct cpu_events cpus;
+    struct ring *ring;
+};
+
+struct tally {
+    uint32_t tid; /* of whose samples; 0 = all of this process */
+    struct published expected;
+    uint64_t samples, exact, without, wrong, torn, known, stacks, in_burn, attributes;
+    uint64_t others, idle;
+};
+
+static __attribute__((unused)) char *thread_pointer(void)
+{
+    char *tp;
+    __asm__("mov %%fs:0, %0" : "=r"(tp));
+    return tp;
+}
+
+static __attribute__((unused)) void setup_size(struct fixture *fixture, uint64_t ring_size)
+{
+    char why[SAMPLER_WHY_MAX];
+    struct sampler_settings settings = {.frequency_hz = FREQUENCY, .ring_size_bytes = ring_size};
+    if (sampler_open(&settings, &fixture->sampler, why, sizeof(why)) != 0)
+        fail_msg("%s", why);
+    assert_int_equal(cpu_events_open(&fixture->cpus, fixture->sampler), 0);
+    assert_int_equal(ring_open(sampler_ring_fd(fixture->sampler),
+                               sampler_ring_size(fixture->sampler), &fixture->ring),
+                     0);
+}
+
+static __attribute__((unused)) void teardown(struct fixture *fixture)
+{
+    ring_close(fixture->ring);
+    cpu_events_close(&fixture->cpus);
+    sampler_close(fixture->sampler);
+}
+
+static __attribute__((unused)) struct context_process own_reader(void)
+{
+    struct context_process process = {.count = 1};
+    process.variables[0] = (struct context_variable){
+        .source = CONTEXT_OTEL_THREAD,
+        .tls_model = TLS_STATIC,
+        .offset = (const char *)&current_context - thread_pointer(),
+    };
+    return process;
+}
+
+static __attribute__((unused)) void publish_reader(struct fixture *fixture, uint32_t pid,
+                                                   const struct context_process *process)
+{
+    int fd = sampler_contexts_fd(fixture->sampler);
+    assert_int_equal(bpf_map_update_elem(fd, &pid, process, BPF_ANY), 0);
+}
+
+static __attribute__((unused)) bool has_reader(struct fixture *fixture, uint32_t pid)
+{
+    struct context_process process;
+    return bpf_map_lookup_elem(sampler_contexts_fd(fixture->sampler), &pid, &process) == 0;
+}
+
+/* ---- the load ---- */
+
+static _Atomic bool stop_burning;
+
+static _Thread_local volatile uint64_t burnt;
+
+__attribute__((noinline)) static void burn_begin(void)
+{
+    for (uint64_t i = 0; i < 200000; i++)
+        burnt += i * i;
+}
+
+struct burner {
+    pthread_t thread;
+    struct published *context;
+    int cpu; /* -1: any */
+    _Atomic uint32_t tid;
+    void (*step)(struct burner *burner); /* besides burning */
+};
+
+static __attribute__((unused)) void *burner_main(void *argument)
+{
+    struct burner *burner = argument;
+    if (burner->cpu >= 0) {
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        CPU_SET((size_t)burner->cpu, &set);
+        pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
+    }
+    current_context = burner->context;
+    burner->tid = (uint32_t)syscall(SYS_gettid);
+    while (!stop_burning) {
+        burn_begin();
+        if (burner->step)
+            burner->step(burner);
+    }
+    current_context = NULL;
+    return NULL;
+}
+
+static __attribute__((unused)) void burner_start(struct burner *burner)
+{
+    stop_burning = false;
+    burner->tid = 0;
+    assert_int_equal(pthread_create(&burner->thread, NULL, burner_main, burner), 0);
+    while (!burner->tid)
+        sched_yield();
+}
+
+static __attribute__((unused)) void burner_stop(struct burner *burner)
+{
+    stop_burning = true;
+    pthread_join(burner->thread, NULL);
+}
+
+/* ---- judging samples ---- */
+
+static __attribute__((unused)) bool frame_in_burn(uint64_t word)
+{
+    uint64_t start = (uint64_t)(uintptr_t)burn_begin, address = record_frame_address(word);
+    return record_frame_kind(word) == FRAME_NATIVE && address >= start && address < start + 1024;
+}
+
+static __attribute__((unused)) void judge_ids(struct tally *tally,
+                                              const struct record_header *record)
+{
+    static const uint8_t none[16];
+    if (!memcmp(record->trace_id, tally->expected.trace_id, 16) &&
+        !memcmp(record->span_id, tally->expected.span_id, 8) && record->context_source)
+        tally->exact++;
+    else if (!memcmp(record->trace_id, none, 16) && !memcmp(record->span_id, none, 8) &&
+             record->context_source == CONTEXT_NONE)
+        tally->without++;
+    else
+        tally->wrong++;
+}
+
+static __attribute__((unused)) void judge(void *context, const struct record_header *record)
+{
+    struct tally *tally = context;
+    tally->idle += record->root_pid == 0;
+    if (record->pid != (uint32_t)getpid() || (tally->tid && record->tid != tally->tid)) {
+        tally->others++;
+        return;
+    }
+    tally->samples++;
+    judge_ids(tally, record);
+    tally->torn += (record->flags & RECORD_FLAG_CONTEXT_TORN) != 0;
+    tally->known += (record->flags & RECORD_FLAG_CONTEXT_KNOWN) != 0;
+    tally->stacks += record->user_words > 0;
+    const uint64_t *frames = record_frames(record);
+    if (record->user_words && frame_in_burn(frames[record->kernel_words]))
+        tally->in_burn++;
+    if (record->attributes_size == tally->expected.attributes_size &&
+        !memcmp(record_attributes(record), tally->expected.attributes, record->attributes_size))
+        tally->attributes++;
+}
+
+/* Drops what is in the ring, then looks for `ms`. */
+static __attribute__((unused)) void observe(struct fixture *fixture, struct tally *tally,
+                                            uint64_t ms)
+{
+    struct tally dropped = {.tid = UINT32_MAX};
+    struct ring_counts counts;
+    ring_drain(fixture->ring, ring_position(fixture->ring), judge, &dropped, NULL);
+    for (uint64_t waited = 0; waited < ms; waited += 50) {
+        sleep_ms(50);
+        assert_int_equal(
+            ring_drain(fixture->ring, ring_position(fixture->ring), judge, tally, &counts), 0);
+        assert_int_equal(counts.malformed, 0);
+    }
+    assert_int_equal(tally->idle, 0);
+}
+
+static __attribute__((unused)) struct published some_context(uint8_t seed)
+{
+    struct published context = {.valid = 1, .flags = 1, .attributes_size = 13};
+    memset(context.trace_id, seed, 16);
+    memset(context.span_id, seed + 1, 8);
+    memcpy(context.attributes, "\0\005hello\1\004four", 13);
+    return context;
+}

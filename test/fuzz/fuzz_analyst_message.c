@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whatever the analyst sends: decoded, said again it is the same, and the process table stands it.
+ */
+#include "agent-bpf/analyst_client.h"
+#include "agent-bpf/process.h"
+#include <assert.h>
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void say_again(const struct analyst_message *message, struct bytes datagram)
+{
+    _cleanup_buf_ struct buf again = BUF_INIT(ANALYST_MESSAGE_MAX);
+    assert(!analyst_message_encode(message, &again));
+    assert(bytes_equal(buf_bytes(&again), datagram));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct process_table *table;
+    static unsigned runs;
+    if (table && ++runs % 1000 == 0) {
+        process_table_close(table);
+        table = NULL;
+    }
+    if (!table && process_table_open(&table))
+        abort();
+    struct arena arena;
+    struct analyst_message message;
+    arena_init(&arena, 256 * 1024);
+    if (!analyst_message_decode(BYTES(data, size), &arena, &message))
+        say_again(&message, BYTES(data, size));
+    arena_close(&arena);
+    struct analyst_answer *answer;
+    if (!analyst_answer_make(BYTES(data, size), &answer)) {
+        process_table_answer(table, &answer->message);
+        if (answer->message.kind == ANALYST_EVENT)
+            process_table_apply(table, &answer->message.event);
+        analyst_answer_free(answer);
+    }
+    struct process_place place;
+    struct process_details details;
+    process_table_sampled(table, 10, 1000);
+    process_table_resolve(table, 10, 1000, 0x1000, &place);
+    process_table_details(table, 10, 1000, &details);
+    struct list requests = LIST_INIT(requests);
+    process_table_take_requests(table, &requests);
+    analyst_requests_free(&requests);
+    process_table_expire(table, 1000 + runs * UINT64_C(1000000));
+    return 0;
+}

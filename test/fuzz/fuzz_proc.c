@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Texts of /proc, which hold paths and names that strangers chose. */
+#include "agent-bpf/container.h"
+#include "agent-bpf/proc_maps.h"
+#include "agent-bpf/proc_pid.h"
+#include <assert.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct bytes text = BYTES(data, size), rest = text;
+    struct proc_map map;
+    uint64_t ticks;
+    uint32_t pid;
+    while (proc_maps_next(&rest, &map)) {
+        assert(map.start < map.end);
+        assert(!map.path.len ||
+               (map.path.data >= data && map.path.data + map.path.len <= data + size));
+        proc_maps_harmless(text, text, map.start, map.end - map.start);
+    }
+    proc_mounts_fuse(text, 8, 1, BYTES_LIT("/usr/bin/a b"));
+    proc_mounts_fuse(text, 0, 0, BYTES_LIT("/usr/bin/a b"));
+    proc_parse_start_ticks(text, &ticks);
+    proc_parse_own_pid(text, &pid);
+    struct bytes id = container_id_from_cgroup(text);
+    assert(id.len <= CONTAINER_ID_MAX);
+    return 0;
+}

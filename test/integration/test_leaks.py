@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A minute of everything; then no process has leaked, by LeakSanitizer in a sanitized build and by the
+size of the processes in any."""
+import time
+
+import harness
+import sender
+
+
+class Leaks(harness.IntegrationTest):
+    def memory(self, spanprof):
+        return {harness.comm_of(pid): harness.pss_kib(pid)
+                for pid in [spanprof.keeper, *harness.children_of(spanprof.keeper)]}
+
+    def test_a_minute_under_load(self):
+        sampler = harness.why_no_sampling() is None
+        spanprof = self.spanprof(sampler=sampler, over={"processors": {"join": {
+            "wait": "2s", "tally_ttl": "5s"}}})
+        load = sender.Load(spanprof.grpc_address, senders=2, spans=20)
+        workloads = [self.workload("--duty", "30,30", "--span-ms", 5, "--seconds", 55,
+                                   endpoint=spanprof.http_address) for _ in range(2)]
+        time.sleep(25)
+        before = self.memory(spanprof)
+        for _ in range(3):
+            self.backend.stop()
+            time.sleep(2)
+            self.backend.start()
+            time.sleep(5)
+        sender.GrpcSender(spanprof.grpc_address).status(b"\xff" * 100)
+        for workload in workloads:
+            workload.wait()
+        after = self.memory(spanprof)
+        load.stop()
+        print("KiB: %s -> %s" % (before, after))
+        if not harness.SANITIZE:
+            for name, kib in after.items():
+                self.assertLess(kib, before.get(name, kib) + 8192, name)
+        self.stop_spanprof(spanprof)
+        self.assertEqual(spanprof.reports(), [])
+        self.assertEqual(self.backend.violations, [])
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * A real analyst in a child process, and the service's side of it (client and process table) on one
+ * loop in the test.
+ */
+#include "agent-bpf/analyst.h"
+#include "agent-bpf/analyst_client.h"
+#include "agent-bpf/privileges.h"
+#include "agent-bpf/process.h"
+#include <sys/types.h>
+
+struct rig {
+    struct loop *loop;
+    struct analyst_client *client;
+    struct process_table *table;
+    struct analyst_ledger *ledger;
+    int contexts_map_fd; /* -1 = none; set before rig_start() */
+    const struct privileges
+        *rights;           /* that the analyst keeps; NULL = the test's; before rig_start() */
+    pid_t analyst;         /* 0 = none */
+    unsigned answers[256]; /* by kind */
+    /* Called for each answer besides the table; may be NULL. */
+    void (*answered)(struct rig *rig, const struct analyst_message *message);
+    void *context;
+};
+
+void rig_open(struct rig *rig); /* aborts on failure, like all of this */
+void rig_close(struct rig *rig);
+void rig_start(struct rig *rig); /* an analyst, attached */
+void rig_stop(struct rig *rig);  /* SIGKILL, detached */
+void rig_round(struct rig *rig); /* of the loop, up to 10 ms; requests and answers move */
+/* Rounds until done(rig) or the time is over; what done said last. */
+bool rig_until(struct rig *rig, bool (*done)(struct rig *rig), unsigned timeout_ms);
+/* Until this many answers of the kind have come. */
+bool rig_wait(struct rig *rig, enum analyst_kind kind, unsigned count, unsigned timeout_ms);
+void rig_send(struct rig *rig, const struct analyst_message *message);

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* With -u as its argument it writes docs/configuration.md anew instead of testing. */
+#include "config/format.h"
+#include "config/keys.h"
+#include "test_config.h"
+
+#define REFERENCE SPANPROF_SOURCE_DIR "/docs/configuration.md"
+
+/* Every key that can be written, with a value that is not its default. */
+static const char everything[] =
+    "receivers:\n"
+    "  otlp/main:\n"
+    "    protocols:\n"
+    "      grpc:\n"
+    "        endpoint: \"[::1]:14317\"\n"
+    "        max_recv_msg_size_mib: 5\n"
+    "        max_concurrent_streams: 101\n"
+    "        max_connections: 11\n"
+    "      http:\n"
+    "        endpoint: 127.0.0.1:14318\n"
+    "        max_request_body_size: 4096\n"
+    "        idle_timeout: 1m30s\n"
+    "        max_connections: 12\n"
+    "  sampler:\n"
+    "    frequency: 49\n"
+    "    ring_size_mib: 16\n"
+    "    drain_interval: 50ms\n"
+    "processors:\n"
+    "  join:\n"
+    "    wait: 2s\n"
+    "    tally_ttl: 2m\n"
+    "    max_pending_mib: 1\n"
+    "    max_tally_mib: 2\n"
+    "    max_recent_spans: 3\n"
+    "    top_stacks: 16\n"
+    "    span_attributes: [a.b, \"c d\", \"$$x\", \"5\"]\n"
+    "exporters:\n"
+    "  otlp_grpc:\n"
+    "    endpoint: backend:4317\n"
+    "    tls:\n"
+    "      insecure: true\n"
+    "    timeout: 7s\n"
+    "    compression: none\n"
+    "    headers: {authorization: \"[REDACTED]\", x-a: \"[REDACTED]\"}\n"
+    "    retry_on_failure:\n"
+    "      enabled: false\n"
+    "      initial_interval: 1s\n"
+    "      randomization_factor: 0.25\n"
+    "      multiplier: 2\n"
+    "      max_interval: 10s\n"
+    "      max_elapsed_time: 1h\n"
+    "    max_request_size: 100000\n"
+    "  debug:\n"
+    "    verbosity: detailed\n"
+    "extensions:\n"
+    "  sqlite_storage/x:\n"
+    "    directory: \"a \\\"b\\\" \\\\ $$c: #é\"\n"
+    "    fsync: full\n"
+    "    max_size_mib: 99\n"
+    "service:\n"
+    "  extensions: [sqlite_storage/x]\n"
+    "  pipelines:\n"
+    "    traces/all:\n"
+    "      receivers: [otlp/main]\n"
+    "      processors: [join]\n"
+    "      exporters: [otlp_grpc, debug]\n"
+    "    profiles:\n"
+    "      receivers: [sampler]\n"
+    "      processors: [join]\n"
+    "      exporters: [debug]\n"
+    "  telemetry:\n"
+    "    logs:\n"
+    "      level: error\n"
+    "    metrics:\n"
+    "      level: none\n"
+    "      address: 0.0.0.0:9999\n"
+    "  user: nobody\n";
+
+static char *print(const struct config *config)
+{
+    struct buf out = BUF_INIT(0);
+    assert_int_equal(config_print(config, &out), 0);
+    assert_int_equal(buf_append(&out, "", 1), 0);
+    return (char *)buf_release(&out, NULL);
+}
+
+static void everything_is_read_and_printed(void **state)
+{
+    (void)state;
+    struct config *config = load_valid(everything, NULL, NULL);
+    char *printed = print(config);
+    assert_string_equal(printed, everything);
+    free(printed);
+    config_close(config);
+    for (size_t i = 0; i < config_keys_count; i++) { /* so that a new key comes into this test */
+        char line[128];
+        snprintf(line, sizeof(line), " %s:", keys_name(&config_keys[i]));
+        if (config_keys[i].owner != OWNER_ROOT)
+            assert_non_null(strstr(everything, line));
+    }
+}
+
+static void defaults_are_filled_in(void **state)
+{
+    (void)state;
+    struct config *config = load_valid(MINIMAL, NULL, NULL);
+    char *printed = print(config);
+    assert_non_null(strstr(printed, "        max_recv_msg_size_mib: 4\n"));
+    assert_non_null(strstr(printed, "extensions:\n  sqlite_storage:\n    directory: "
+                                    "/var/lib/spanprof\n"));
+    assert_null(strstr(printed, "http:")); /* a protocol that is off */
+    config_close(config);
+    config = load_valid(printed, NULL, NULL); /* and mean the same when read again */
+    char *again = print(config);
+    assert_string_equal(printed, again);
+    free(printed);
+    free(again);
+    config_close(config);
+}
+
+static void secrets_are_not_printed(void **state)
+{
+    (void)state;
+    setenv("TOKEN", "hunter2", 1);
+    struct config *config =
+        load_valid(MINIMAL,
+                   "exporters:\n  otlp_grpc:\n    endpoint: http://b:1\n    headers:\n"
+                   "      authorization: Bearer ${env:TOKEN}\n",
+                   NULL);
+    assert_string_equal(config->exporters[1].otlp_grpc.headers[0].value, "Bearer hunter2");
+    char *printed = print(config);
+    assert_non_null(strstr(printed, "headers: {authorization: \"[REDACTED]\"}\n"));
+    assert_null(strstr(printed, "hunter2"));
+    free(printed);
+    config_close(config);
+}
+
+static void components_are_listed(void **state)
+{
+    struct buf out = BUF_INIT(0);
+    (void)state;
+    assert_int_equal(config_print_components(&out), 0);
+    assert_int_equal(buf_append(&out, "", 1), 0);
+    assert_string_equal((char *)out.data, "receivers:\n"
+                                          "  - name: otlp\n"
+                                          "    stability:\n"
+                                          "      traces: beta\n"
+                                          "  - name: sampler\n"
+                                          "    stability:\n"
+                                          "      profiles: alpha\n"
+                                          "processors:\n"
+                                          "  - name: join\n"
+                                          "    stability:\n"
+                                          "      traces: alpha\n"
+                                          "      profiles: alpha\n"
+                                          "exporters:\n"
+                                          "  - name: otlp_grpc\n"
+                                          "    aliases: [otlp]\n"
+                                          "    stability:\n"
+                                          "      traces: beta\n"
+                                          "      profiles: beta\n"
+                                          "  - name: debug\n"
+                                          "    stability:\n"
+                                          "      traces: alpha\n"
+                                          "      profiles: alpha\n"
+                                          "extensions:\n"
+                                          "  - name: sqlite_storage\n"
+                                          "    stability:\n"
+                                          "      extension: alpha\n");
+    buf_close(&out);
+}
+
+/* What the readers rely on; a table cannot be checked by the compiler. */
+static void the_table_is_sound(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < config_keys_count; i++) {
+        const struct config_key *key = &config_keys[i];
+        const char *dot = strrchr(key->path, '.');
+        assert_true(strlen(key->sentence) > 10);
+        assert_true(key->sentence[strlen(key->sentence) - 1] == '.');
+        assert_null(strpbrk(key->sentence, "|\n")); /* a cell of a Markdown table */
+        if ((key->kind == KEY_CHOICE) != (key->choices != NULL))
+            fail_msg("%s: choices", key->path);
+        char parent[128] = "";
+        if (dot) {
+            char prefix[128] = "";
+            memcpy(parent, key->path, (size_t)(dot - key->path));
+            const char *up = strrchr(parent, '.');
+            memcpy(prefix, parent, up ? (size_t)(up - parent) : 0);
+            const struct config_key *section = keys_find(key->owner, prefix, up ? up + 1 : parent);
+            assert_non_null(section);
+            assert_int_equal(section->kind, KEY_SECTION);
+        }
+        assert_ptr_equal(keys_find(key->owner, parent, keys_name(key)),
+                         key); /* no twin before it */
+    }
+}
+
+static char *make_reference(void)
+{
+    struct buf out = BUF_INIT(0);
+    assert_int_equal(config_print_reference(&out), 0);
+    assert_int_equal(buf_append(&out, "", 1), 0);
+    return (char *)buf_release(&out, NULL);
+}
+
+static void the_reference_is_up_to_date(void **state)
+{
+    static char found[1 << 17];
+    char *made = make_reference();
+    (void)state;
+    FILE *file = fopen(REFERENCE, "rb");
+    assert_non_null(file);
+    size_t n = fread(found, 1, sizeof(found) - 1, file);
+    fclose(file);
+    found[n] = 0;
+    if (strcmp(found, made) != 0)
+        print_error("docs/configuration.md is stale: run test_config_print -u\n");
+    assert_string_equal(found, made);
+    free(made);
+}
+
+static int update_reference(void)
+{
+    char *made = make_reference();
+    FILE *file = fopen(REFERENCE, "wb");
+    int error = !file || fputs(made, file) < 0 || fclose(file);
+    free(made);
+    if (error)
+        perror(REFERENCE);
+    return error;
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everything_is_read_and_printed),
+        cmocka_unit_test(defaults_are_filled_in),
+        cmocka_unit_test(secrets_are_not_printed),
+        cmocka_unit_test(components_are_listed),
+        cmocka_unit_test(the_table_is_sound),
+        cmocka_unit_test(the_reference_is_up_to_date),
+    };
+    if (argc == 2 && strcmp(argv[1], "-u") == 0)
+        return update_reference();
+    return cmocka_run_group_tests(tests, enter_directory, leave_directory);
+}

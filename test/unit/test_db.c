@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/stats.h"
+#include "store/schema.h"
+#include "test/support/store_fixture.h"
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static int set_up(void **state)
+{
+    static struct fixture fixture;
+    fixture_make(&fixture);
+    *state = &fixture;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    fixture_remove(*state);
+    return 0;
+}
+
+static int64_t pragma(struct db *db, const char *sql)
+{
+    sqlite3_stmt *statement;
+    assert_int_equal(db_prepare(db, sql, &statement), 0);
+    assert_int_equal(db_step(db, statement), 1);
+    int64_t value = sqlite3_column_int64(statement, 0);
+    db_unprepare(db, &statement);
+    return value;
+}
+
+static void write_file(const char *path, const void *data, size_t size)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, size, file), size);
+    fclose(file);
+}
+
+static void test_settings(void **state)
+{
+    struct fixture *fixture = *state;
+    struct db *db;
+    fixture->settings.db.sync = DB_SYNC_FULL;
+    fixture->settings.db.max_size_bytes = 1 << 22;
+    assert_int_equal(db_open_writer(&fixture->settings.db, &db), 0);
+    assert_int_equal(pragma(db, "PRAGMA auto_vacuum"), 2);
+    assert_int_equal(pragma(db, "PRAGMA secure_delete"), 0);
+    assert_int_equal(pragma(db, "PRAGMA synchronous"), 2);
+    assert_int_equal(pragma(db, "PRAGMA trusted_schema"), 0);
+    assert_int_equal(pragma(db, "PRAGMA cell_size_check"), 1);
+    assert_int_equal(pragma(db, "PRAGMA mmap_size"), 0);
+    assert_int_equal(pragma(db, "PRAGMA max_page_count"), 1024);
+    assert_int_equal(pragma(db, "PRAGMA busy_timeout"), 0);
+    assert_int_equal(pragma(db, "PRAGMA user_version"), SCHEMA_VERSION);
+    assert_int_equal(pragma(db, "PRAGMA application_id"), SCHEMA_APPLICATION_ID);
+    assert_true(access(fixture_path(fixture, "spanprof.db-wal"), F_OK) == 0);
+    db_close(db);
+}
+
+static void test_directory(void **state)
+{
+    struct fixture *fixture = *state;
+    struct db *db;
+    char command[600];
+    char *deep = strdup(fixture_path(fixture, "a/b"));
+    fixture->settings.db.directory = deep;
+    assert_int_equal(db_open_writer(&fixture->settings.db, &db), 0);
+    db_close(db);
+    fixture->settings.db.directory = fixture->directory;
+    snprintf(command, sizeof(command), "test $(stat -c %%a %s) = 700 && rm -r %s", deep,
+             fixture_path(fixture, "a"));
+    assert_int_equal(system(command), 0);
+    free(deep);
+}
+
+static void test_two_instances(void **state)
+{
+    struct fixture *fixture = *state;
+    struct db *one, *two;
+    assert_int_equal(db_open_writer(&fixture->settings.db, &one), 0);
+    assert_int_equal(db_open_writer(&fixture->settings.db, &two), -EBUSY);
+    db_close(one);
+    assert_int_equal(db_open_writer(&fixture->settings.db, &two), 0);
+    db_close(two);
+}
+
+/* As another account, since root may write anywhere. */
+static void test_unwritable(void **state)
+{
+    struct fixture *fixture = *state;
+    struct db *db;
+    int status;
+    pid_t child = fork();
+    if (!child) {
+        if (!geteuid() && setresuid(65534, 65534, 65534))
+            _exit(1);
+        fixture->settings.db.directory = "/proc/no-such";
+        int expected = db_open_writer(&fixture->settings.db, &db);
+        _exit(expected == -ENOENT || expected == -EACCES ? 0 : 2);
+    }
+    waitpid(child, &status, 0);
+    assert_int_equal(status, 0);
+    child = fork();
+    if (!child) {
+        if (!geteuid() && setresuid(65534, 65534, 65534))
+            _exit(1);
+        fixture->settings.db.directory = "/usr";
+        _exit(db_open_writer(&fixture->settings.db, &db) == -EACCES ? 0 : 2);
+    }
+    waitpid(child, &status, 0);
+    assert_int_equal(status, 0);
+}
+
+static void run_sql(struct fixture *fixture, const char *sql)
+{
+    sqlite3 *handle;
+    assert_int_equal(sqlite3_open(fixture_path(fixture, "spanprof.db"), &handle), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(handle, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(handle);
+}
+
+static void test_newer_schema(void **state)
+{
+    struct fixture *fixture = *state;
+    struct db *db;
+    fixture_open(fixture);
+    fixture_close(fixture);
+    run_sql(fixture, "PRAGMA user_version = 1000");
+    assert_int_equal(db_open_writer(&fixture->settings.db, &db), -ENOTSUP);
+    run_sql(fixture, "PRAGMA user_version = 1");
+    assert_int_equal(db_open_writer(&fixture->settings.db, &db), 0); /* untouched */
+    db_close(db);
+}
+
+static void test_not_ours(void **state)
+{
+    struct fixture *fixture = *state;
+    struct db *db;
+    run_sql(fixture, "CREATE TABLE theirs(a); INSERT INTO theirs VALUES (1)");
+    assert_int_equal(db_open_writer(&fixture->settings.db, &db), -ENOTSUP);
+    assert_int_not_equal(access(fixture_path(fixture, "spanprof.db.corrupt"), F_OK), 0);
+}
+
+static int64_t corrupt_count(void)
+{
+    return stats_find("spanprof_store_corrupt_total", "");
+}
+
+static void expect_put_aside(struct fixture *fixture)
+{
+    int64_t before = corrupt_count();
+    fixture_open(fixture);
+    assert_int_equal(corrupt_count(), before + 1);
+    assert_int_equal(access(fixture_path(fixture, "spanprof.db.corrupt"), F_OK), 0);
+    fixture_begin(fixture);
+    assert_int_equal(outbox_put(store_outbox(fixture->store), SIGNAL_TRACES, 1, 1, BYTES_LIT("x")),
+                     0);
+    fixture_commit(fixture);
+    fixture_reopen(fixture);
+    assert_int_equal(corrupt_count(), before + 1);
+}
+
+static void test_garbage(void **state)
+{
+    struct fixture *fixture = *state;
+    char garbage[8192];
+    for (size_t i = 0; i < sizeof(garbage); i++)
+        garbage[i] = (char)(i * 7);
+    write_file(fixture_path(fixture, "spanprof.db"), garbage, sizeof(garbage));
+    expect_put_aside(fixture);
+}
+
+/* The header is fine, the first page of the schema is not. */
+static void test_bad_schema_page(void **state)
+{
+    struct fixture *fixture = *state;
+    fixture_open(fixture);
+    fixture_close(fixture);
+    FILE *file = fopen(fixture_path(fixture, "spanprof.db"), "r+b");
+    assert_non_null(file);
+    fseek(file, 100, SEEK_SET);
+    for (int i = 100; i < 4096; i++)
+        fputc(0x5a, file);
+    fclose(file);
+    expect_put_aside(fixture);
+}
+
+static void test_missing_table(void **state)
+{
+    struct fixture *fixture = *state;
+    fixture_open(fixture);
+    fixture_close(fixture);
+    run_sql(fixture, "DROP TABLE tally");
+    expect_put_aside(fixture);
+}
+
+static void test_truncated(void **state)
+{
+    struct fixture *fixture = *state;
+    fixture_open(fixture);
+    fixture_stack(fixture, 1);
+    fixture_close(fixture);
+    assert_int_equal(truncate(fixture_path(fixture, "spanprof.db"), 3 * 4096 + 100), 0);
+    expect_put_aside(fixture);
+}
+
+static void test_empty_file(void **state)
+{
+    struct fixture *fixture = *state;
+    int64_t before = corrupt_count();
+    write_file(fixture_path(fixture, "spanprof.db"), "", 0);
+    fixture_open(fixture);
+    assert_int_equal(corrupt_count(), before);
+}
+
+/* Quota: puts are refused while deletes still have room, and after them there is room again. */
+static void test_quota(void **state)
+{
+    struct fixture *fixture = *state;
+    static uint8_t body[32768];
+    int64_t n = 0;
+    int error = 0;
+    fixture->settings.db.max_size_bytes = 8 << 20;
+    fixture_open(fixture);
+    while (!error && n < 1000) {
+        fixture_begin(fixture);
+        error = outbox_put(store_outbox(fixture->store), SIGNAL_TRACES, 1, 1,
+                           BYTES(body, sizeof(body)));
+        fixture_commit(fixture);
+        n += !error;
+    }
+    assert_int_equal(error, -ENOSPC);
+    assert_in_range(n, 150, 256);
+    assert_true(db_size_bytes(store_db(fixture->store)) <= 8 << 20);
+    assert_int_equal(stats_find("spanprof_outbox_requests", "signal=\"traces\""), n);
+    fixture_reopen(fixture); /* the limit holds after a restart as well */
+    fixture_begin(fixture);
+    assert_false(db_has_room(store_db(fixture->store)));
+    assert_int_equal(outbox_put(store_outbox(fixture->store), SIGNAL_TRACES, 1, 1, BYTES_LIT("x")),
+                     -ENOSPC);
+    for (int64_t seq = 1; seq <= n; seq++)
+        assert_int_equal(outbox_done(store_outbox(fixture->store), 0, seq), 0);
+    fixture_commit(fixture);
+    fixture_begin(fixture);
+    assert_true(db_has_room(store_db(fixture->store)));
+    assert_int_equal(outbox_put(store_outbox(fixture->store), SIGNAL_TRACES, 1, 1, BYTES_LIT("x")),
+                     0);
+    fixture_commit(fixture);
+}
+
+/* Past the reserve SQLite itself says no: nothing of the transaction stays. */
+static void test_hard_quota(void **state)
+{
+    struct fixture *fixture = *state;
+    static uint8_t body[1 << 20];
+    fixture->settings.db.max_size_bytes = 2 << 20;
+    fixture_open(fixture);
+    fixture_begin(fixture);
+    assert_int_equal(
+        outbox_put(store_outbox(fixture->store), SIGNAL_TRACES, 1, 1, BYTES(body, sizeof(body))),
+        0);
+    int error = db_exec(store_db(fixture->store),
+                        "INSERT INTO outbox_body(seq, body) VALUES (1000, zeroblob(1500000))");
+    db_fail(store_db(fixture->store), error);
+    assert_int_equal(error, -ENOSPC);
+    assert_int_equal(store_end(fixture->store), -ENOSPC);
+    assert_int_equal(stats_find("spanprof_outbox_requests", "signal=\"traces\""), 0);
+    fixture_begin(fixture);
+    assert_int_equal(outbox_put(store_outbox(fixture->store), SIGNAL_TRACES, 1, 1, BYTES_LIT("x")),
+                     0);
+    fixture_commit(fixture);
+}
+
+static void test_vacuum(void **state)
+{
+    struct fixture *fixture = *state;
+    static uint8_t body[1 << 20];
+    fixture_open(fixture);
+    for (int i = 0; i < 32; i++) {
+        fixture_begin(fixture);
+        outbox_put(store_outbox(fixture->store), SIGNAL_TRACES, 1, 1, BYTES(body, sizeof(body)));
+        fixture_commit(fixture);
+    }
+    uint64_t full = db_size_bytes(store_db(fixture->store));
+    fixture_begin(fixture);
+    for (int64_t seq = 1; seq <= 32; seq++)
+        outbox_done(store_outbox(fixture->store), 0, seq);
+    fixture_commit(fixture);
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(store_maintain(fixture->store), 0);
+    uint64_t left = db_size_bytes(store_db(fixture->store));
+    assert_true(full > 32 << 20);
+    assert_in_range(left, 1 << 20, 12 << 20); /* a slack is kept for what comes next */
+}
+
+/* The writer puts a corrupt file aside while a reader has it open; the reader follows. */
+static void test_renew(void **state)
+{
+    struct fixture *fixture = *state;
+    struct db *reader;
+    struct outbox_reader *outbox;
+    struct outbox_item item;
+    fixture_open(fixture);
+    assert_int_equal(db_open_reader(&fixture->settings.db, &reader), 0);
+    assert_int_equal(outbox_reader_open(reader, &outbox), 0);
+    fixture_begin(fixture);
+    outbox_put(store_outbox(fixture->store), SIGNAL_TRACES, 1, 1, BYTES_LIT("old"));
+    fixture_commit(fixture);
+    assert_int_equal(outbox_next(outbox, "first", 0, &item), 0);
+    buf_close(&item.body);
+    uint64_t generation = store_generation(fixture->store);
+    fixture_begin(fixture);
+    store_fail(fixture->store, -EUCLEAN);
+    assert_int_equal(store_end(fixture->store), -EUCLEAN);
+    assert_true(store_generation(fixture->store) > generation);
+    assert_int_equal(access(fixture_path(fixture, "spanprof.db.corrupt"), F_OK), 0);
+    assert_int_equal(outbox_next(outbox, "first", 0, &item), -ENOENT);
+    fixture_begin(fixture);
+    assert_int_equal(
+        outbox_put(store_outbox(fixture->store), SIGNAL_TRACES, 1, 1, BYTES_LIT("new")), 0);
+    fixture_commit(fixture);
+    assert_int_equal(outbox_next(outbox, "first", 0, &item), 0);
+    assert_true(bytes_is(buf_bytes(&item.body), "new"));
+    buf_close(&item.body);
+    outbox_reader_close(outbox);
+    db_close(reader); /* must not take the newer log with it */
+    fixture_begin(fixture);
+    outbox_put(store_outbox(fixture->store), SIGNAL_TRACES, 1, 1, BYTES_LIT("newer"));
+    fixture_commit(fixture);
+    fixture_reopen(fixture);
+    assert_int_equal(stats_find("spanprof_outbox_requests", "signal=\"traces\""), 2);
+}
+
+static void test_reader_cannot_write(void **state)
+{
+    struct fixture *fixture = *state;
+    struct db *reader;
+    fixture_open(fixture);
+    assert_int_equal(db_open_reader(&fixture->settings.db, &reader), 0);
+    assert_true(db_exec(reader, "INSERT INTO tally(id, body) VALUES (1, x'00')") < 0);
+    db_close(reader);
+}
+
+static void test_failed_step(void **state)
+{
+    struct fixture *fixture = *state;
+    struct db *db;
+    sqlite3_stmt *put;
+    assert_int_equal(db_open_writer(&fixture->settings.db, &db), 0);
+    assert_int_equal(db_prepare(db, "INSERT INTO tally(id, body) VALUES (1, x'00')", &put), 0);
+    assert_int_equal(db_begin(db), 0);
+    assert_int_equal(db_run(db, put), 0);
+    assert_int_equal(db_run(db, put), -EUCLEAN); /* twice the same rowid */
+    assert_int_equal(db_commit(db), -EUCLEAN);
+    assert_false(db_in_transaction(db));
+    assert_int_equal(pragma(db, "SELECT count(*) FROM tally"), 0);
+    assert_int_equal(db_begin(db), 0);
+    assert_int_equal(db_run(db, put), 0);
+    assert_int_equal(db_commit(db), 0);
+    db_close(db); /* finalizes what is left */
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(test_settings),      TEST(test_directory),
+        TEST(test_two_instances), TEST(test_unwritable),
+        TEST(test_newer_schema),  TEST(test_not_ours),
+        TEST(test_garbage),       TEST(test_bad_schema_page),
+        TEST(test_missing_table), TEST(test_truncated),
+        TEST(test_empty_file),    TEST(test_quota),
+        TEST(test_hard_quota),    TEST(test_vacuum),
+        TEST(test_renew),         TEST(test_reader_cannot_write),
+        TEST(test_failed_step),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,548 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Records become samples: addresses places, contexts ids and attributes, processes facts. */
+#include "base/stats.h"
+#include "proto/otlp_spans.h"
+#include "store/id_set.h"
+#include "test/support/samples_rig.h"
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#define KERNEL_TEXT UINT64_C(0xffffffff81000000)
+
+static const uint8_t kernel_build_id[20] = {0xab, 0xcd, 1};
+
+static void assert_frame(const struct frame *frame, enum frame_kind kind, bool has_executable,
+                         uint64_t address)
+{
+    assert_int_equal(frame->kind, kind);
+    assert_int_equal(frame->executable != 0, has_executable);
+    assert_int_equal(frame->address, address);
+}
+
+static void tell_kernel(struct samples_rig *rig, uint64_t text_start)
+{
+    samples_rig_answer(
+        rig, &(struct analyst_message){.kind = ANALYST_KERNEL,
+                                       .kernel = {.text_start = text_start,
+                                                  .text_end = text_start + 0x1000000,
+                                                  .build_id = BYTES(kernel_build_id, 20)}});
+}
+
+static struct record_parts of_process(uint32_t pid)
+{
+    return (struct record_parts){.head = {.pid = pid,
+                                          .tid = pid + 1,
+                                          .own_pid = 7,
+                                          .own_tid = 8,
+                                          .root_pid = pid + 5000,
+                                          .process_start_ns = 90000000000 + pid,
+                                          .value_ns = 10000000,
+                                          .period_ns = 10000000,
+                                          .cpu = 3,
+                                          .flags = RECORD_FLAG_USER_MODE,
+                                          .comm = "worker"}};
+}
+
+static struct record_parts with_user(size_t n, const uint64_t *user)
+{
+    struct record_parts parts = of_process(RIG_PID);
+    parts.n_user = n;
+    memcpy(parts.user, user, n * sizeof(*user));
+    return parts;
+}
+
+/* ---- frames ---- */
+
+static void test_user_frames(void **state)
+{
+    struct samples_rig *rig = *state;
+    struct samples_rig_left left;
+    struct analyst_message asked;
+    struct record_parts parts = with_user(3, (uint64_t[]){LIB + 0x100, APP + 0x204, APP + 0x100});
+    samples_rig_add(rig, &parts, 1);
+    assert_int_equal(samples_rig_leave(rig, &left), 1);
+    assert_int_equal(left.n_frames, 3);
+    assert_frame(&left.frames[0], STACK_FRAME_NATIVE, true, 0x100);
+    assert_frame(&left.frames[1], STACK_FRAME_NATIVE, true, APP_OFFSET + 0x203); /* the call */
+    assert_frame(&left.frames[2], STACK_FRAME_NATIVE, true, APP_OFFSET + 0x0ff);
+    samples_rig_executable(rig, left.frames[0].executable, LIB_PATH);
+    samples_rig_executable(rig, left.frames[1].executable, APP_PATH);
+    assert_int_equal(left.frames[2].executable, left.frames[1].executable);
+
+    assert_int_equal(samples_rig_requests(rig, ANALYST_NAMES_WANTED, &asked), 2);
+    samples_rig_add(rig, &parts, 1); /* a known stack is not asked for again */
+    assert_int_equal(samples_rig_requests(rig, ANALYST_NAMES_WANTED, NULL), 0);
+}
+
+/* Addresses of one executable go together, sorted, each once. */
+static void test_names_wanted(void **state)
+{
+    struct samples_rig *rig = *state;
+    struct analyst_message asked;
+    struct record_parts parts[2] = {
+        with_user(3, (uint64_t[]){APP + 0x900, APP + 0x101, APP + 0x501}),
+        with_user(2, (uint64_t[]){APP + 0x700, APP + 0x101}),
+    };
+    samples_rig_add(rig, parts, 2);
+    assert_int_equal(samples_rig_requests(rig, ANALYST_NAMES_WANTED, &asked), 1);
+    assert_string_equal(asked.names_wanted.executable.mapping.path, APP_PATH);
+    const uint64_t expected[] = {0x1100, 0x1500, 0x1700, 0x1900};
+    assert_int_equal(asked.names_wanted.n, 4);
+    for (size_t i = 0; i < 4; i++) { /* in the order of their bytes: little-endian */
+        bool found = false;
+        for (size_t j = 0; j < 4; j++)
+            found |= asked.names_wanted.addresses[j] == expected[i];
+        assert_true(found);
+    }
+}
+
+static void test_strays(void **state)
+{
+    struct samples_rig *rig = *state;
+    struct samples_rig_left left;
+    int64_t cut = stats_find("spanprof_frames_cut_total", "");
+    struct record_parts parts =
+        with_user(5, (uint64_t[]){APP, 0x5000, APP + 0x11, 0x1234, 0x7ffffffff000});
+    samples_rig_add(rig, &parts, 1);
+    samples_rig_leave(rig, &left);
+    assert_int_equal(left.n_frames, 3); /* one in the middle stays */
+    assert_frame(&left.frames[1], STACK_FRAME_NATIVE, false, 0x4fff);
+    assert_frame(&left.frames[2], STACK_FRAME_NATIVE, true, APP_OFFSET + 0x10);
+    assert_int_equal(stats_find("spanprof_frames_cut_total", "") - cut, 2);
+
+    parts = with_user(3, (uint64_t[]){0x5000, 0x6000, 0}); /* nothing known: the leaf stays */
+    samples_rig_add(rig, &parts, 1);
+    samples_rig_leave(rig, &left);
+    assert_int_equal(left.n_frames, 1);
+    assert_frame(&left.frames[0], STACK_FRAME_NATIVE, false, 0x5000);
+}
+
+static void test_empty_and_full_stack(void **state)
+{
+    struct samples_rig *rig = *state;
+    struct record_parts parts = of_process(RIG_PID);
+    samples_rig_add(rig, &parts, 1);
+    parts.n_kernel = RECORD_MAX_KERNEL_FRAMES;
+    parts.n_user = RECORD_MAX_USER_FRAMES;
+    for (size_t i = 0; i < RECORD_MAX_KERNEL_FRAMES; i++) {
+        parts.kernel[i] = KERNEL_TEXT + 0x10 * i;
+        parts.user[i] = APP + 0x10 * i;
+    }
+    samples_rig_add(rig, &parts, 1);
+    static struct samples_rig_left left;
+    assert_int_equal(samples_rig_leave(rig, &left), 2);
+    assert_int_equal(left.n_frames, RECORD_MAX_FRAME_WORDS);
+}
+
+static struct record_parts in_kernel(void)
+{
+    struct record_parts parts = with_user(2, (uint64_t[]){APP + 0x100, APP + 0x201});
+    parts.n_kernel = 2;
+    parts.kernel[0] = KERNEL_TEXT + 0x500;
+    parts.kernel[1] = KERNEL_TEXT + 0x801;
+    return parts;
+}
+
+static void test_kernel_frames(void **state)
+{
+    struct samples_rig *rig = *state;
+    struct samples_rig_left left;
+    struct analyst_message asked;
+    struct record_parts parts = in_kernel();
+    samples_rig_add(rig, &parts, 1); /* the analyst has not told of the kernel */
+    samples_rig_leave(rig, &left);
+    assert_frame(&left.frames[0], STACK_FRAME_KERNEL, false, KERNEL_TEXT + 0x500);
+    assert_int_equal(samples_rig_requests(rig, ANALYST_KERNEL_NAMES_WANTED, NULL), 0);
+
+    tell_kernel(rig, KERNEL_TEXT);
+    samples_rig_add(rig, &parts, 1);
+    samples_rig_leave(rig, &left);
+    assert_int_equal(left.n_frames, 4);
+    assert_frame(&left.frames[0], STACK_FRAME_KERNEL, true, 0x500);
+    assert_frame(&left.frames[1], STACK_FRAME_KERNEL, true, 0x800);
+    assert_frame(&left.frames[2], STACK_FRAME_NATIVE, true, APP_OFFSET + 0x100); /* exact */
+    assert_frame(&left.frames[3], STACK_FRAME_NATIVE, true, APP_OFFSET + 0x200);
+    assert_int_equal(samples_rig_requests(rig, ANALYST_KERNEL_NAMES_WANTED, &asked), 1);
+    assert_int_equal(asked.names_wanted.n, 2);
+
+    const struct executable_facts *facts =
+        samples_rig_executable(rig, left.frames[0].executable, "vmlinux");
+    assert_true(bytes_equal(facts->build_id, BYTES(kernel_build_id, 20)));
+    assert_true(facts->htlhash_known);
+    char hex[41];
+    uint8_t expected[16];
+    struct fnv128 fnv;
+    bytes_to_hex(BYTES(kernel_build_id, 20), hex);
+    fnv128_init(&fnv);
+    fnv128_add(&fnv, hex, 40);
+    fnv128_finish(&fnv, expected);
+    assert_memory_equal(facts->htlhash, expected, 16);
+}
+
+static void test_kernel_addresses_hidden(void **state)
+{
+    struct samples_rig *rig = *state;
+    struct samples_rig_left left;
+    struct record_parts parts = in_kernel();
+    tell_kernel(rig, 0);
+    samples_rig_add(rig, &parts, 1);
+    samples_rig_leave(rig, &left);
+    assert_frame(&left.frames[0], STACK_FRAME_KERNEL, false, KERNEL_TEXT + 0x500);
+    assert_int_equal(samples_rig_requests(rig, ANALYST_KERNEL_NAMES_WANTED, NULL), 0);
+
+    tell_kernel(rig, KERNEL_TEXT + 0x600); /* and one below the text */
+    samples_rig_add(rig, &parts, 1);
+    samples_rig_leave(rig, &left);
+    assert_frame(&left.frames[0], STACK_FRAME_KERNEL, false, KERNEL_TEXT + 0x500);
+    assert_frame(&left.frames[1], STACK_FRAME_KERNEL, true, 0x200);
+}
+
+/* ---- processes ---- */
+
+static void test_fields(void **state)
+{
+    struct samples_rig *rig = *state;
+    struct samples_rig_left left;
+    struct record_parts parts = of_process(RIG_PID);
+    parts.head.kind = RECORD_OFF_CPU;
+    parts.head.state = 2;
+    parts.head.time_ns = RECORD_T0 + 5;
+    samples_rig_add(rig, &parts, 1);
+    samples_rig_leave(rig, &left);
+    assert_int_equal(left.sample.time_unix_ns, FIXTURE_T0 + 5);
+    assert_int_equal(left.sample.value_ns, 10000000);
+    assert_int_equal(left.sample.period_ns, 10000000);
+    assert_int_equal(left.sample.kind, SAMPLE_OFF_CPU);
+    assert_int_equal(left.sample.state, 2);
+    assert_int_equal(left.sample.cpu, 3);
+    assert_int_equal(left.sample.tid, 8);
+    assert_string_equal(left.sample.comm, "worker");
+}
+
+static void test_unknown_process(void **state)
+{
+    struct samples_rig *rig = *state;
+    struct samples_rig_left left;
+    struct record_parts parts = of_process(200);
+    memcpy(parts.head.comm, "sixteen\x1b letters", 16); /* no NUL, and not to be shown as it is */
+    parts.n_user = 1;
+    parts.user[0] = APP; /* another process's */
+    samples_rig_add(rig, &parts, 1);
+    assert_int_equal(samples_rig_requests(rig, ANALYST_PROCESS_WANTED, NULL), 1);
+    samples_rig_leave(rig, &left);
+    assert_int_equal(left.facts.pid, 200);
+    assert_int_equal(left.facts.own_pid, 7);
+    assert_int_equal(left.facts.start_ns, 90000000200);
+    assert_string_equal(left.executable_name, "sixteen? letters");
+    assert_int_equal(left.facts.executable_path.len, 0);
+    assert_frame(&left.frames[0], STACK_FRAME_NATIVE, false, APP);
+}
+
+static void test_kernel_thread(void **state)
+{
+    struct samples_rig *rig = *state;
+    struct samples_rig_left left;
+    struct record_parts parts = of_process(30);
+    parts.head.flags = RECORD_FLAG_KERNEL_THREAD;
+    memcpy(parts.head.comm, "kworker/3:1", 12);
+    samples_rig_add(rig, &parts, 1);
+    assert_int_equal(samples_rig_requests(rig, ANALYST_PROCESS_WANTED, NULL), 0);
+    samples_rig_leave(rig, &left);
+    assert_string_equal(left.executable_name, "kworker/3:1");
+
+    parts = of_process(0); /* of a PID namespace that we do not see into */
+    samples_rig_add(rig, &parts, 1);
+    samples_rig_leave(rig, &left);
+    assert_int_equal(left.facts.pid, 5000);
+}
+
+static void tell_details(struct samples_rig *rig, const char *exe)
+{
+    samples_rig_answer(rig, &(struct analyst_message){.kind = ANALYST_DETAILS,
+                                                      .details = {.pid = RIG_PID,
+                                                                  .time_ns = RECORD_T0 - 1,
+                                                                  .own_pid = 7,
+                                                                  .start_ns = 90000000000,
+                                                                  .exe = BYTES_STR(exe)}});
+}
+
+static void test_details(void **state)
+{
+    struct samples_rig *rig = *state;
+    struct samples_rig_left before, after;
+    struct record_parts parts = of_process(RIG_PID);
+    samples_rig_add(rig, &parts, 1);
+    samples_rig_leave(rig, &before);
+    assert_string_equal(before.executable_path, APP_PATH); /* by its first mapping */
+    tell_details(rig, "/opt/\xff\nshop");
+    samples_rig_add(rig, &parts, 1);
+    samples_rig_leave(rig, &after);
+    assert_int_not_equal(after.sample.process, before.sample.process);
+    assert_string_equal(after.executable_path, "/opt/??shop");
+    assert_string_equal(after.executable_name, "??shop");
+    assert_int_equal(after.facts.start_ns, 90000000000);
+    samples_rig_add(rig, &parts, 1); /* remembered */
+    samples_rig_leave(rig, &before);
+    assert_int_equal(after.sample.process, before.sample.process);
+}
+
+/* ---- contexts ---- */
+
+/* Resource{attributes: KeyValue{"a", "b"}} */
+static const uint8_t resource[] = {0x0a, 8, 0x0a, 1, 'a', 0x12, 3, 0x0a, 1, 'b'};
+
+static void tell_context(struct samples_rig *rig, struct bytes *keys, uint32_t n, bool sets_flags)
+{
+    tell_details(rig, APP_PATH);
+    samples_rig_answer(
+        rig, &(struct analyst_message){.kind = ANALYST_CONTEXT,
+                                       .context = {.pid = RIG_PID,
+                                                   .time_ns = RECORD_T0 - 1,
+                                                   .attached = 1,
+                                                   .sets_trace_flags = sets_flags,
+                                                   .published_ns = 5,
+                                                   .resource = BYTES(resource, sizeof(resource)),
+                                                   .n_keys = n,
+                                                   .keys = keys}});
+}
+
+static struct record_parts with_context(const void *attributes, size_t size)
+{
+    struct record_parts parts = of_process(RIG_PID);
+    parts.head.context_source = CONTEXT_OTEL_THREAD;
+    parts.head.flags |= RECORD_FLAG_CONTEXT_KNOWN;
+    fixture_trace_id(1, parts.head.trace_id);
+    fixture_span_id(2, parts.head.span_id);
+    fixture_span_id(3, parts.head.local_root_id);
+    parts.attributes = BYTES(attributes, size);
+    return parts;
+}
+
+static int64_t dropped(void)
+{
+    return stats_find("spanprof_context_attributes_dropped_total", "");
+}
+
+static void test_ids(void **state)
+{
+    struct samples_rig *rig = *state;
+    struct samples_rig_left left;
+    struct record_parts parts = with_context(NULL, 0);
+    int64_t taken = stats_find("spanprof_intake_samples_total", "context=\"otel_thread\"");
+    tell_context(rig, NULL, 0, false);
+    samples_rig_add(rig, &parts, 1);
+    samples_rig_leave(rig, &left);
+    assert_memory_equal(left.sample.trace_id, parts.head.trace_id, 16);
+    assert_memory_equal(left.sample.span_id, parts.head.span_id, 8);
+    assert_memory_equal(left.sample.local_root_id, parts.head.local_root_id, 8);
+    assert_int_equal(left.sample.context_source, CONTEXT_OTEL_THREAD);
+    assert_true(bytes_equal(left.facts.resource, BYTES(resource, sizeof(resource))));
+    assert_int_equal(stats_find("spanprof_intake_samples_total", "context=\"otel_thread\""),
+                     taken + 1);
+}
+
+static void test_attributes(void **state)
+{
+    struct samples_rig *rig = *state;
+    struct samples_rig_left left;
+    struct bytes keys[] = {BYTES_LIT("http.route"), BYTES_LIT(""), BYTES_LIT("user.id")};
+    static const char attributes[] = "\x02\x02"
+                                     "u1"
+                                     "\x00\x03"
+                                     "/ol"
+                                     "\x01\x01x"     /* the key has no name */
+                                     "\x09\x01y"     /* nor has this one */
+                                     "\x00\x02/n"    /* of a repeated index the last counts */
+                                     "\x02\x05ends"; /* cut short */
+    struct record_parts parts = with_context(attributes, sizeof(attributes) - 1);
+    int64_t before = dropped();
+    tell_context(rig, keys, 3, false);
+    samples_rig_add(rig, &parts, 1);
+    samples_rig_leave(rig, &left);
+    struct buf expected _cleanup_buf_ = BUF_INIT(0);
+    otlp_attribute_string(&expected, 9, "http.route", BYTES_LIT("/n"));
+    otlp_attribute_string(&expected, 9, "user.id", BYTES_LIT("u1"));
+    assert_true(bytes_equal(left.sample.attributes, buf_bytes(&expected)));
+    assert_int_equal(dropped() - before, 2);
+}
+
+static void test_attributes_invalid(void **state)
+{
+    struct samples_rig *rig = *state;
+    struct samples_rig_left left;
+    struct bytes keys[] = {BYTES_LIT("a"), BYTES_LIT("b")};
+    static const char attributes[] = "\x00\x02\xc3\x28\x01\x00";
+    struct record_parts parts = with_context(attributes, sizeof(attributes) - 1);
+    int64_t before = dropped();
+    samples_rig_add(rig, &parts, 1); /* nothing is known of keys yet */
+    samples_rig_leave(rig, &left);
+    assert_int_equal(left.sample.attributes.len, 0);
+    assert_int_equal(dropped() - before, 2);
+
+    tell_context(rig, keys, 2, false);
+    samples_rig_add(rig, &parts, 1);
+    samples_rig_leave(rig, &left);
+    struct buf expected _cleanup_buf_ = BUF_INIT(0);
+    otlp_attribute_string(&expected, 9, "b", BYTES_LIT("")); /* the other is not UTF-8 */
+    assert_true(bytes_equal(left.sample.attributes, buf_bytes(&expected)));
+    assert_int_equal(dropped() - before, 3);
+}
+
+static void test_attributes_too_many(void **state)
+{
+    struct samples_rig *rig = *state;
+    struct samples_rig_left left;
+    char names[12][301];
+    struct bytes keys[12];
+    uint8_t attributes[24];
+    for (size_t i = 0; i < 12; i++) {
+        size_t len = i == 11 ? 256 : 200; /* the last is longer than any key may be */
+        memset(names[i], 'a' + (int)i, len);
+        keys[i] = BYTES(names[i], len);
+        attributes[2 * i] = (uint8_t)i;
+        attributes[2 * i + 1] = 0;
+    }
+    struct record_parts parts = with_context(attributes, sizeof(attributes));
+    int64_t before = dropped();
+    tell_context(rig, keys, 12, false);
+    samples_rig_add(rig, &parts, 1);
+    samples_rig_leave(rig, &left);
+    size_t each = left.sample.attributes.len / 4;
+    assert_in_range(left.sample.attributes.len, SAMPLE_ATTRIBUTES_MAX - each,
+                    SAMPLE_ATTRIBUTES_MAX);
+    assert_int_equal(dropped() - before, 12 - 4);
+}
+
+static void test_flags(void **state)
+{
+    struct samples_rig *rig = *state;
+    struct samples_rig_left left;
+    struct record_parts parts = with_context(NULL, 0), other = with_context(NULL, 0);
+    other.head.process_start_ns++; /* the pid again, another process */
+    samples_rig_add(rig, &parts, 1);
+    samples_rig_leave(rig, &left);
+    assert_false(left.sample.flags_trusted); /* zeros prove nothing */
+    parts.head.trace_flags = 1;
+    samples_rig_add(rig, &parts, 1);
+    samples_rig_leave(rig, &left);
+    assert_int_equal(left.sample.trace_flags, 1);
+    assert_true(left.sample.flags_trusted);
+    parts.head.trace_flags = 0;
+    samples_rig_add(rig, &parts, 1);
+    samples_rig_leave(rig, &left);
+    assert_true(left.sample.flags_trusted); /* learned */
+    samples_rig_add(rig, &other, 1);
+    samples_rig_leave(rig, &left);
+    assert_false(left.sample.flags_trusted);
+    tell_context(rig, NULL, 0, true);
+    samples_rig_add(rig, &other, 1);
+    samples_rig_leave(rig, &left);
+    assert_true(left.sample.flags_trusted); /* told */
+}
+
+static void test_unattributed(void **state)
+{
+    struct samples_rig *rig = *state;
+    const char *name = "spanprof_samples_unattributed_total";
+    int64_t idle = stats_find(name, "reason=\"none_active\"");
+    int64_t torn = stats_find(name, "reason=\"unreadable\"");
+    struct record_parts parts = of_process(RIG_PID);
+    samples_rig_add(rig, &parts, 1); /* it publishes nothing */
+    assert_int_equal(stats_find(name, "reason=\"none_active\""), idle);
+    tell_context(rig, NULL, 0, false);
+    samples_rig_add(rig, &parts, 1);
+    assert_int_equal(stats_find(name, "reason=\"none_active\""), idle + 1);
+    parts.head.flags |= RECORD_FLAG_CONTEXT_TORN;
+    samples_rig_add(rig, &parts, 1);
+    assert_int_equal(stats_find(name, "reason=\"unreadable\""), torn + 1);
+    assert_int_equal(stats_find(name, "reason=\"none_active\""), idle + 1);
+}
+
+/* ---- when the store forgets ---- */
+
+static void age(struct samples_rig *rig)
+{
+    struct stacks *stacks = store_stacks(rig->fixture.store);
+    for (int generation = 0; generation < 4; generation++) {
+        struct id_set none = {0};
+        fixture_begin(&rig->fixture);
+        assert_int_equal(stacks_collect_begin(stacks, FIXTURE_T0, &none), 0);
+        for (int step = 0; step < 10; step++)
+            assert_int_equal(stacks_collect(stacks), 0);
+        fixture_commit(&rig->fixture);
+    }
+}
+
+static void test_executable_forgotten(void **state)
+{
+    struct samples_rig *rig = *state;
+    struct samples_rig_left left;
+    struct record_parts parts = with_user(1, (uint64_t[]){APP + 0x100});
+    struct stacks *stacks = store_stacks(rig->fixture.store);
+    samples_rig_add(rig, &parts, 1);
+    samples_rig_leave(rig, &left);
+    int64_t before = left.frames[0].executable;
+    const struct executable_facts *facts;
+    assert_int_equal(samples_rig_requests(rig, ANALYST_NAMES_WANTED, NULL), 1);
+    age(rig);
+    assert_int_not_equal(stacks_executable_get(stacks, before, &facts), 0);
+    samples_rig_add(rig, &parts, 1); /* though the process table remembers the row */
+    samples_rig_leave(rig, &left);
+    assert_int_not_equal(left.frames[0].executable, before);
+    samples_rig_executable(rig, left.frames[0].executable, APP_PATH);
+    assert_int_equal(samples_rig_requests(rig, ANALYST_NAMES_WANTED, NULL), 1);
+}
+
+static void test_rolled_back(void **state)
+{
+    struct samples_rig *rig = *state;
+    struct samples_rig_left left;
+    struct record_made made;
+    struct record_parts parts = with_user(1, (uint64_t[]){APP + 0x100});
+    struct store *store = rig->fixture.store;
+    uint64_t generation = store_generation(store);
+    fixture_begin(&rig->fixture);
+    assert_int_equal(join_batch_begin(store_join(store)), 0);
+    assert_int_equal(samples_add(rig->samples, record_make(&made, &parts), 0), 0);
+    assert_int_equal(join_batch_commit(store_join(store)), 0);
+    store_fail(store, -EIO);
+    assert_int_equal(store_end(store), -EIO);
+    assert_int_not_equal(store_generation(store), generation);
+
+    samples_forget(rig->samples);
+    samples_rig_add(rig, &parts, 1);
+    assert_int_equal(samples_rig_leave(rig, &left), 1);
+    assert_int_equal(left.facts.pid, RIG_PID);
+    samples_rig_executable(rig, left.frames[0].executable, APP_PATH);
+    assert_int_equal(samples_rig_requests(rig, ANALYST_NAMES_WANTED, NULL), 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, samples_rig_setup, samples_rig_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_user_frames),
+        TEST(test_names_wanted),
+        TEST(test_strays),
+        TEST(test_empty_and_full_stack),
+        TEST(test_kernel_frames),
+        TEST(test_kernel_addresses_hidden),
+        TEST(test_fields),
+        TEST(test_unknown_process),
+        TEST(test_kernel_thread),
+        TEST(test_details),
+        TEST(test_ids),
+        TEST(test_attributes),
+        TEST(test_attributes_invalid),
+        TEST(test_attributes_too_many),
+        TEST(test_flags),
+        TEST(test_unattributed),
+        TEST(test_executable_forgotten),
+        TEST(test_rolled_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/log.h"
+#include "base/clock.h"
+#include <fcntl.h>
+#include <pthread.h>
+#include <regex.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+/*
+ * stderr goes to a file in memory while a test writes. It appends: threads that write to a memfd at
+ * its file position may overwrite each other, since the kernel locks the position of opened files
+ * only.
+ */
+static int real_stderr, capture_fd;
+
+static void capture(void)
+{
+    fflush(stderr);
+    real_stderr = dup(STDERR_FILENO);
+    capture_fd = memfd_create("log", 0);
+    assert_int_equal(fcntl(capture_fd, F_SETFL, O_APPEND), 0);
+    dup2(capture_fd, STDERR_FILENO);
+    close(capture_fd);
+}
+
+/* What was written, NUL-terminated; to be freed. */
+static char *captured(void)
+{
+    struct stat file;
+    assert_int_equal(fstat(STDERR_FILENO, &file), 0);
+    off_t size = file.st_size;
+    char *text = calloc(1, (size_t)size + 1);
+    ssize_t n = pread(STDERR_FILENO, text, (size_t)size, 0);
+    dup2(real_stderr, STDERR_FILENO);
+    close(real_stderr);
+    assert_int_equal(n, size);
+    return text;
+}
+
+static size_t n_lines(const char *text)
+{
+    size_t n = 0;
+    for (; *text; text++)
+        n += *text == '\n';
+    return n;
+}
+
+static void assert_matches(const char *text, const char *pattern)
+{
+    regex_t regex;
+    assert_int_equal(regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB), 0);
+    if (regexec(&regex, text, 0, NULL, 0))
+        fail_msg("'%s' does not match '%s'", text, pattern);
+    regfree(&regex);
+}
+
+#define TIME_PATTERN "^20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z "
+
+static void test_line(void **state)
+{
+    (void)state;
+    capture();
+    log_info("store", "opened %s in %d ms", "x.db", 3);
+    char *text = captured();
+    assert_matches(text, TIME_PATTERN "info store: opened x\\.db in 3 ms\n$");
+    free(text);
+    log_set_process("service");
+    capture();
+    log_error("store", "gone");
+    text = captured();
+    assert_matches(text, TIME_PATTERN "error service store: gone\n$");
+    free(text);
+    log_set_process(NULL);
+}
+
+static void test_level(void **state)
+{
+    (void)state;
+    capture();
+    log_debug("a", "not written");
+    log_set_level(LOG_LEVEL_DEBUG);
+    assert_int_equal(log_level(), LOG_LEVEL_DEBUG);
+    log_debug("a", "written");
+    log_set_level(LOG_LEVEL_WARN);
+    log_info("a", "not written");
+    log_warn("a", "written");
+    log_set_level(LOG_LEVEL_INFO);
+    char *text = captured();
+    assert_int_equal(n_lines(text), 2);
+    assert_null(strstr(text, "not written"));
+    free(text);
+}
+
+static void test_hostile_text(void **state)
+{
+    static char huge[10000];
+    (void)state;
+    memset(huge, 'x', sizeof(huge) - 1);
+    capture();
+    log_info("a", "two\nlines \x1b[31m and \xff");
+    log_info("a", "%s", huge);
+    char *text = captured();
+    assert_int_equal(n_lines(text), 2);
+    assert_non_null(strstr(text, "two?lines ?[31m and ?\n"));
+    assert_non_null(strstr(text, "xxx...\n"));
+    assert_true(strlen(text) < 2200);
+    free(text);
+}
+
+static void write_from(struct log_site *site, int i)
+{
+    log_write(site, LOG_LEVEL_INFO, "a", "record %d", i);
+}
+
+static void test_rate_limit(void **state)
+{
+    struct log_site site = {0}, other = {0};
+    (void)state;
+    capture();
+    for (int i = 0; i < 25; i++)
+        write_from(&site, i);
+    write_from(&other, 100); /* has a limit of its own */
+    atomic_fetch_sub(&site.window, (uint64_t)LOG_WINDOW_MS << 24);
+    write_from(&site, 200);
+    write_from(&site, 201);
+    char *text = captured();
+    assert_int_equal(n_lines(text), 13);
+    assert_non_null(strstr(text, "record 9\n"));
+    assert_null(strstr(text, "record 10\n"));
+    assert_non_null(strstr(text, "record 100\n"));
+    assert_non_null(strstr(text, "record 200 (15 such records left out before)\n"));
+    assert_non_null(strstr(text, "record 201\n"));
+    free(text);
+}
+
+static struct log_site shared_site;
+
+static void *write_many(void *argument)
+{
+    for (int i = 0; i < 1000; i++)
+        log_write(&shared_site, LOG_LEVEL_INFO, "thread", "a longer record, number %d of all", i);
+    return argument;
+}
+
+static void test_threads(void **state)
+{
+    pthread_t threads[4];
+    (void)state;
+    capture();
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, write_many, NULL), 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    char *text = captured();
+    assert_int_equal(n_lines(text), LOG_RECORDS_A_WINDOW);
+    assert_int_equal(LOG_SITE_RECORDS(atomic_load(&shared_site.window)), 4000);
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_line),         cmocka_unit_test(test_level),
+        cmocka_unit_test(test_hostile_text), cmocka_unit_test(test_rate_limit),
+        cmocka_unit_test(test_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/stats.h"
+#include "test/support/store_fixture.h"
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+struct test {
+    struct fixture fixture;
+    struct db *reader_db;
+    struct outbox_reader *reader;
+};
+
+static int set_up(void **state)
+{
+    static struct test test;
+    fixture_make(&test.fixture);
+    fixture_open(&test.fixture);
+    assert_int_equal(db_open_reader(&test.fixture.settings.db, &test.reader_db), 0);
+    assert_int_equal(outbox_reader_open(test.reader_db, &test.reader), 0);
+    *state = &test;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct test *test = *state;
+    outbox_reader_close(test->reader);
+    db_close(test->reader_db);
+    fixture_remove(&test->fixture);
+    return 0;
+}
+
+static void put(struct test *test, enum signal signal, uint32_t destinations, const char *body)
+{
+    fixture_begin(&test->fixture);
+    assert_int_equal(
+        outbox_put(store_outbox(test->fixture.store), signal, 7, destinations, BYTES_STR(body)), 0);
+    fixture_commit(&test->fixture);
+}
+
+static void done(struct test *test, size_t destination, int64_t seq)
+{
+    fixture_begin(&test->fixture);
+    assert_int_equal(outbox_done(store_outbox(test->fixture.store), destination, seq), 0);
+    fixture_commit(&test->fixture);
+}
+
+/* The seq of the next one, which must have this body; NULL: there must be none. */
+static int64_t next(struct test *test, const char *destination, int64_t after, const char *body)
+{
+    struct outbox_item item;
+    int error = outbox_next(test->reader, destination, after, &item);
+    assert_int_equal(error, body ? 0 : -ENOENT);
+    if (error)
+        return 0;
+    assert_true(bytes_is(buf_bytes(&item.body), body));
+    assert_int_equal(item.items, 7);
+    assert_true(item.enqueued_unix_ns > UINT64_C(1600000000000000000));
+    buf_close(&item.body);
+    return item.seq;
+}
+
+static int64_t waiting(const char *signal)
+{
+    char labels[64];
+    snprintf(labels, sizeof(labels), "signal=\"%s\"", signal);
+    return stats_find("spanprof_outbox_requests", labels);
+}
+
+static void test_fifo(void **state)
+{
+    struct test *test = *state;
+    next(test, "first", 0, NULL);
+    put(test, SIGNAL_TRACES, 1, "a");
+    put(test, SIGNAL_PROFILES, 1, "b");
+    put(test, SIGNAL_TRACES, 1, "");
+    int64_t seq = next(test, "first", 0, "a");
+    seq = next(test, "first", seq, "b");
+    seq = next(test, "first", seq, "");
+    next(test, "first", seq, NULL);
+    next(test, "second", 0, NULL);
+    next(test, "unknown", 0, NULL);
+    assert_int_equal(waiting("traces"), 2);
+    assert_int_equal(waiting("profiles"), 1);
+    assert_int_equal(stats_find("spanprof_outbox_size_bytes", "signal=\"profiles\""), 1);
+    assert_int_equal(stats_find("spanprof_outbox_items", "signal=\"traces\""), 14);
+}
+
+static void test_two_destinations(void **state)
+{
+    struct test *test = *state;
+    put(test, SIGNAL_TRACES, 3, "a");
+    put(test, SIGNAL_TRACES, 3, "b");
+    int64_t a = next(test, "first", 0, "a"), b = next(test, "first", a, "b");
+    done(test, 0, a);
+    assert_int_equal(waiting("traces"), 2);
+    assert_int_equal(next(test, "first", 0, "b"), b);
+    assert_int_equal(next(test, "second", 0, "a"), a);
+    done(test, 1, a);
+    assert_int_equal(waiting("traces"), 1);
+    done(test, 1, a); /* again: no harm */
+    done(test, 1, 99);
+    done(test, 1, b);
+    next(test, "second", 0, NULL);
+    fixture_reopen(&test->fixture); /* what is done stays done */
+    assert_int_equal(next(test, "first", 0, "b"), b);
+    done(test, 0, b);
+    assert_int_equal(waiting("traces"), 0);
+    next(test, "first", 0, NULL);
+}
+
+static void test_signals_apart(void **state)
+{
+    struct test *test = *state;
+    struct outbox_item item;
+    put(test, SIGNAL_PROFILES, 1, "p");
+    put(test, SIGNAL_TRACES, 1, "t");
+    assert_int_equal(outbox_next_signal(test->reader, "first", SIGNAL_TRACES, 0, &item), 0);
+    assert_int_equal(item.signal, SIGNAL_TRACES);
+    assert_true(bytes_is(buf_bytes(&item.body), "t"));
+    buf_close(&item.body);
+    assert_int_equal(outbox_next_signal(test->reader, "first", SIGNAL_TRACES, item.seq, &item),
+                     -ENOENT);
+    assert_int_equal(outbox_next_signal(test->reader, "first", SIGNAL_LOGS, 0, &item), -ENOENT);
+}
+
+static void test_unwanted(void **state)
+{
+    struct test *test = *state;
+    int64_t before = stats_find("spanprof_outbox_unwanted_items_total", "signal=\"logs\"");
+    put(test, SIGNAL_LOGS, 0, "nobody");
+    put(test, SIGNAL_LOGS, 4, "nobody either");
+    assert_int_equal(waiting("logs"), 0);
+    assert_int_equal(stats_find("spanprof_outbox_unwanted_items_total", "signal=\"logs\"") - before,
+                     14);
+}
+
+static void reopen_with(struct test *test, const char *const *names, size_t n)
+{
+    fixture_close(&test->fixture);
+    test->fixture.settings.destinations = names;
+    test->fixture.settings.n_destinations = n;
+    fixture_open(&test->fixture);
+}
+
+static void collect(struct test *test, int times)
+{
+    while (times--) {
+        fixture_begin(&test->fixture);
+        assert_int_equal(outbox_collect(store_outbox(test->fixture.store), FIXTURE_T0), 0);
+        fixture_commit(&test->fixture);
+    }
+}
+
+/* The order of the exporters changes, one goes, one comes. */
+static void test_configuration_changes(void **state)
+{
+    static const char *const swapped[] = {"second", "first"};
+    static const char *const other[] = {"third", "second"};
+    struct test *test = *state;
+    put(test, SIGNAL_TRACES, 1, "for first");
+    put(test, SIGNAL_TRACES, 2, "for second");
+    put(test, SIGNAL_TRACES, 3, "for both");
+    reopen_with(test, swapped, 2);
+    int64_t seq = next(test, "first", 0, "for first");
+    done(test, 1, seq); /* "first" is the second now */
+    next(test, "first", 0, "for both");
+    next(test, "second", 0, "for second");
+    reopen_with(test, other, 2);
+    collect(test, 3);
+    next(test, "first", 0, NULL);
+    next(test, "third", 0, NULL);
+    assert_int_equal(waiting("traces"), 2);
+    seq = next(test, "second", 0, "for second");
+    done(test, 1, seq);
+    done(test, 1, next(test, "second", seq, "for both"));
+    assert_int_equal(waiting("traces"), 0); /* nothing is held for the one that went */
+    put(test, SIGNAL_TRACES, 1, "for third");
+    next(test, "third", 0, "for third");
+}
+
+/* A backlog for a destination that is gone goes step by step. */
+static void test_gone_backlog(void **state)
+{
+    static const char *const other[] = {"second"};
+    struct test *test = *state;
+    for (int i = 0; i < 250; i++)
+        put(test, SIGNAL_TRACES, i % 2 ? 1 : 3, "x");
+    reopen_with(test, other, 1);
+    collect(test, 1);
+    assert_in_range(waiting("traces"), 180, 210);
+    collect(test, 3);
+    assert_int_equal(waiting("traces"), 125);
+    /* Many former names do not use up the slots. */
+    char name[32];
+    const char *names[] = {name, "second"};
+    for (int i = 0; i < 100; i++) {
+        snprintf(name, sizeof(name), "exporter/%d", i);
+        reopen_with(test, names, 2);
+        collect(test, 3);
+    }
+    assert_int_equal(waiting("traces"), 125);
+}
+
+static void test_age(void **state)
+{
+    struct test *test = *state;
+    struct outbox_item item;
+    put(test, SIGNAL_METRICS, 1, "m");
+    assert_int_equal(outbox_next(test->reader, "first", 0, &item), 0);
+    buf_close(&item.body);
+    fixture_begin(&test->fixture);
+    outbox_collect(store_outbox(test->fixture.store), item.enqueued_unix_ns + 90 * FIXTURE_SECOND);
+    fixture_commit(&test->fixture);
+    assert_int_equal(stats_find("spanprof_outbox_oldest_age_seconds", "signal=\"metrics\""), 90);
+    done(test, 0, item.seq);
+    collect(test, 1);
+    assert_int_equal(stats_find("spanprof_outbox_oldest_age_seconds", "signal=\"metrics\""), 0);
+}
+
+static void test_rolled_back(void **state)
+{
+    struct test *test = *state;
+    put(test, SIGNAL_TRACES, 1, "a");
+    fixture_begin(&test->fixture);
+    outbox_put(store_outbox(test->fixture.store), SIGNAL_TRACES, 1, 1, BYTES_LIT("b"));
+    outbox_done(store_outbox(test->fixture.store), 0, 1);
+    store_fail(test->fixture.store, -EIO);
+    assert_int_equal(store_end(test->fixture.store), -EIO);
+    assert_int_equal(waiting("traces"), 1);
+    next(test, "first", next(test, "first", 0, "a"), NULL);
+}
+
+static void test_too_many(void **state)
+{
+    struct test *test = *state;
+    struct outbox *outbox;
+    const char *names[OUTBOX_DESTINATIONS_MAX + 1];
+    for (size_t i = 0; i <= OUTBOX_DESTINATIONS_MAX; i++)
+        names[i] = "same";
+    assert_int_equal(
+        outbox_open(store_db(test->fixture.store), names, OUTBOX_DESTINATIONS_MAX + 1, &outbox),
+        -E2BIG);
+}
+
+/* A reader thread goes on while the writer puts, acknowledges and even replaces the file. */
+enum { N_PUTS = 400 };
+
+static void *read_on(void *context)
+{
+    struct test *test = context;
+    struct outbox_item item = {0};
+    uintptr_t n = 0;
+    for (bool last = false; !last;) {
+        int error = outbox_next(test->reader, "first", 0, &item);
+        if (error == -ENOENT || error == -EBUSY)
+            continue;
+        if (error)
+            return NULL;
+        last = bytes_is(buf_bytes(&item.body), "last");
+        n++;
+        buf_close(&item.body);
+    }
+    return (void *)n;
+}
+
+static void test_concurrent(void **state)
+{
+    struct test *test = *state;
+    pthread_t thread;
+    void *n_read;
+    assert_int_equal(pthread_create(&thread, NULL, read_on, test), 0);
+    for (int i = 1; i <= N_PUTS; i++) {
+        fixture_begin(&test->fixture);
+        assert_int_equal(
+            outbox_put(store_outbox(test->fixture.store), SIGNAL_TRACES, 7, 1, BYTES_LIT("body")),
+            0);
+        if (i % 100 == 0)
+            store_fail(test->fixture.store, -EUCLEAN);
+        assert_int_equal(store_end(test->fixture.store), i % 100 ? 0 : -EUCLEAN);
+        if (i % 3 == 0)
+            done(test, 0, i % 100);
+        if (i % 10 == 0)
+            store_maintain(test->fixture.store);
+    }
+    for (int64_t seq = 1; seq < 200; seq++)
+        done(test, 0, seq);
+    put(test, SIGNAL_TRACES, 1, "last");
+    pthread_join(thread, &n_read);
+    assert_true((uintptr_t)n_read >= 1);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(test_fifo),       TEST(test_two_destinations),      TEST(test_signals_apart),
+        TEST(test_unwanted),   TEST(test_configuration_changes), TEST(test_gone_backlog),
+        TEST(test_age),        TEST(test_rolled_back),           TEST(test_too_many),
+        TEST(test_concurrent),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
