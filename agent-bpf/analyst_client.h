@@ -51,6 +51,9 @@ struct analyst_client_settings {
     struct loop *loop;
     /* The callee owns the answer. */
     void (*answered)(void *context, struct analyst_answer *answer);
+    /* A datagram socket, non-blocking, connected to the Elastic agent in that process; the callee
+     * owns it. A later one for the same process replaces it. NULL: such sockets are closed. */
+    void (*correlated)(void *context, const struct analyst_process *process, int fd);
     void *context;
 };
 

@@ -66,7 +66,7 @@ static void add_variable(struct context_process *entry, const struct context_var
     for (uint32_t i = 0; i < entry->count; i++)
         if (same_variable(&entry->variables[i], variable))
             return;
-    if (entry->count == CONTEXT_MAX_SOURCES)
+    if (entry->count == CONTEXT_MAX_VARIABLES)
         return;
     entry->variables[entry->count] = *variable;
     entry->variables[entry->count++].source = CONTEXT_OTEL_THREAD;

@@ -232,6 +232,8 @@ static void get_context(struct reader *reader, struct analyst_context *context)
     context->pid = get_u32(reader);
     context->time_ns = get_u64(reader);
     context->attached = get_u8(reader);
+    context->sources = get_u8(reader);
+    context->publishes = get_u8(reader);
     context->sets_trace_flags = get_u8(reader);
     context->published_ns = get_u64(reader);
     context->resource = get_bytes(reader, ANALYST_MESSAGE_MAX);
@@ -249,6 +251,8 @@ static int put_context(struct buf *out, const struct analyst_context *context)
     int error = put_int(out, context->pid, 4);
     error = error ? error : put_int(out, context->time_ns, 8);
     error = error ? error : put_int(out, context->attached, 1);
+    error = error ? error : put_int(out, context->sources, 1);
+    error = error ? error : put_int(out, context->publishes, 1);
     error = error ? error : put_int(out, context->sets_trace_flags, 1);
     error = error ? error : put_int(out, context->published_ns, 8);
     error = error ? error : put_bytes(out, context->resource);
@@ -362,6 +366,7 @@ static int put_body(const struct analyst_message *message, struct buf *out)
     case ANALYST_CONTEXT_WANTED:
     case ANALYST_PROCESS_LEFT:
     case ANALYST_GONE:
+    case ANALYST_CORRELATION:
         return put_process(out, &message->process);
     case ANALYST_EXECUTABLE_WANTED:
         return put_executable_ref(out, &message->executable_ref);
@@ -410,6 +415,7 @@ static void get_body(struct reader *reader, struct analyst_message *message)
     case ANALYST_CONTEXT_WANTED:
     case ANALYST_PROCESS_LEFT:
     case ANALYST_GONE:
+    case ANALYST_CORRELATION:
         message->process.pid = get_u32(reader);
         message->process.time_ns = get_u64(reader);
         break;

@@ -41,6 +41,8 @@ enum analyst_kind {
     ANALYST_NAMES,        /* names */
     ANALYST_KERNEL_NAMES, /* names */
     ANALYST_KERNEL,       /* kernel */
+    ANALYST_CORRELATION,  /* process; with a descriptor: a datagram socket, connected to the Elastic
+                             agent in it (elastic_message.h) */
 };
 
 struct analyst_process {
@@ -75,6 +77,8 @@ struct analyst_context {
     uint32_t pid;
     uint64_t time_ns;         /* as in analyst_process */
     uint8_t attached;         /* the contexts map has an entry: samples carry ids from now on */
+    uint8_t sources;          /* of the entry: CONTEXT_BIT() of enum context_source (record.h) */
+    uint8_t publishes;        /* likewise, found in the process, whether they can be read or not */
     uint8_t sets_trace_flags; /* its writer is known to fill the flags */
     uint64_t published_ns;    /* CLOCK_BOOTTIME; 0 = the context was withdrawn */
     struct bytes resource;    /* Resource message */

@@ -56,10 +56,11 @@ static __always_inline enum context_outcome context_read_attributes(struct build
     if (wanted > RECORD_MAX_ATTRIBUTES)
         wanted = RECORD_MAX_ATTRIBUTES;
     void *from = (void *)(record + sizeof(struct otel_thread_record));
-    *(__u64 *)(build->rest + (wanted & 0x1f8)) = 0; /* what pads the last word */
+    *(__u64 *)(build->rest + (wanted & UNWIND_AT_MASK)) = 0; /* what pads the last word */
     if (bpf_probe_read_user(build->rest, wanted, from))
         return CONTEXT_TORN;
     build->header.attributes_size = (__u16)wanted;
+    build->header.attributes_source = CONTEXT_OTEL_THREAD;
     return CONTEXT_FOUND;
 }
 
@@ -107,7 +108,7 @@ __noinline int context_read_otel(struct build *build, __u64 variable)
         return CONTEXT_ABSENT;
     int outcome = context_read_record(build, record);
     if (outcome != CONTEXT_FOUND)
-        build->header.attributes_size = 0;
+        build->header.attributes_size = build->header.attributes_source = 0;
     return outcome;
 }
 
@@ -124,7 +125,7 @@ static __always_inline void context_read(const struct context_process *process, 
 {
     struct record_header *header = &build->header;
     header->flags |= RECORD_FLAG_CONTEXT_KNOWN;
-    for (__u32 i = 0; i < CONTEXT_MAX_SOURCES; i++) {
+    for (__u32 i = 0; i < CONTEXT_MAX_VARIABLES; i++) {
         const struct context_variable *variable = &process->variables[i];
         if (i >= process->count)
             break;

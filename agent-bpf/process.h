@@ -44,6 +44,8 @@ struct process_details {
     struct bytes container_id;
     struct bytes resource; /* as published; empty = none */
     bool has_context;      /* publishes a process context */
+    uint8_t sources;       /* as in analyst_context */
+    uint8_t publishes;
     bool sets_trace_flags;
     size_t n_keys;
     const struct bytes *keys; /* names of thread context attributes by key index */

@@ -110,6 +110,8 @@ static struct process_published *copy_published(struct process_table *table,
     published->bytes = bytes;
     published->published_ns = context->published_ns;
     published->attached = context->attached != 0;
+    published->sources = context->sources;
+    published->publishes = context->publishes;
     published->sets_trace_flags = context->sets_trace_flags != 0;
     published->n_keys = context->n_keys;
     uint8_t *at = (uint8_t *)&published->keys[context->n_keys];
@@ -164,6 +166,8 @@ int process_table_details(struct process_table *table, uint32_t pid, uint64_t ti
     };
     if (published) {
         details->has_context = true;
+        details->sources = published->sources;
+        details->publishes = published->publishes;
         details->resource = published->resource;
         details->sets_trace_flags = published->sets_trace_flags;
         details->n_keys = published->n_keys;

@@ -44,6 +44,8 @@ struct process_published { /* what CONTEXT told, in one block */
     size_t bytes;
     uint64_t published_ns;
     bool attached;
+    uint8_t sources;
+    uint8_t publishes;
     bool sets_trace_flags;
     struct bytes resource;
     size_t n_keys;

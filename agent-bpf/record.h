@@ -4,8 +4,13 @@
  * What crosses between kernel and user space: included by the BPF programs (after vmlinux.h) and by
  * user space (after <stdint.h>). Sizes are asserted on both sides.
  *
- * A sample in the ring: struct record_header, then attributes_size bytes of context attributes (as
- * the thread context ABI has them: key index u8, length u8, bytes), padded to 8, then frame words.
+ * A sample in the ring: struct record_header, then attributes_size bytes of context attributes,
+ * padded to 8, then frame words. Attributes, by header.attributes_source:
+ *   CONTEXT_OTEL_THREAD: as its ABI has them: key index u8, length u8, bytes
+ *   CONTEXT_GO_LABELS, CONTEXT_CUSTOM_LABELS: key length u8, value length u8, key, value; what is
+ *   longer than RECORD_LABEL_MAX is cut there. Which of them are ids is found out in user space
+ *   (labels.h): the header's ids are then those of a source of lower precedence, or zero.
+ * An incomplete last entry is possible and to be left out.
  * Frames: leaf first, kernel frames in front of user frames. Each frame begins with one tagged
  * word: kind in bits 56..63, payload in bits 0..55; RECORD_FRAME_WORDS(kind) further words may
  * follow (interpreters). A kernel address is sign-extended from bit 55.
@@ -25,7 +30,9 @@ enum context_source {
     CONTEXT_GO_LABELS = 3,
     CONTEXT_CUSTOM_LABELS = 4,
     CONTEXT_OBI = 5,
+    CONTEXT_SOURCES,
 };
+#define CONTEXT_BIT(source) (1u << (source)) /* in masks of sources */
 
 enum record_frame_kind { FRAME_NONE = 0, FRAME_KERNEL = 1, FRAME_NATIVE = 2 };
 
@@ -34,7 +41,8 @@ enum record_frame_kind { FRAME_NONE = 0, FRAME_KERNEL = 1, FRAME_NATIVE = 2 };
 #define RECORD_MAX_KERNEL_FRAMES 127
 #define RECORD_MAX_USER_FRAMES   127
 #define RECORD_MAX_FRAME_WORDS   (RECORD_MAX_KERNEL_FRAMES + RECORD_MAX_USER_FRAMES)
-#define RECORD_MAX_ATTRIBUTES    256
+#define RECORD_MAX_ATTRIBUTES    1024
+#define RECORD_LABEL_MAX         127 /* bytes of a key, and of a value */
 #define RECORD_COMM              16
 #define RECORD_MAX_SIZE          (136 + RECORD_MAX_ATTRIBUTES + 8 * RECORD_MAX_FRAME_WORDS)
 
@@ -43,7 +51,8 @@ enum record_flag {
     RECORD_FLAG_CONTEXT_KNOWN = 1 << 1, /* the process has a reader attached */
     RECORD_FLAG_CONTEXT_TORN = 1 << 2,  /* a record was there, but not readable or not valid */
     RECORD_FLAG_KERNEL_THREAD = 1 << 3,
-    RECORD_FLAG_TRUNCATED = 1 << 4, /* more user frames than fit */
+    RECORD_FLAG_TRUNCATED = 1 << 4,       /* more user frames than fit */
+    RECORD_FLAG_CONTEXT_CHANGED = 1 << 5, /* the process published anew since its entry was made */
 };
 
 struct record_header {
@@ -66,34 +75,43 @@ struct record_header {
     __u32 root_pid; /* the same in the root namespace */
     __u32 root_tid;
     char comm[RECORD_COMM];
-    __u8 trace_id[16];     /* zero = the source gives none */
-    __u8 span_id[8];       /* zero = the source gives none */
-    __u8 local_root_id[8]; /* zero = the source gives none */
-    __u16 attributes_size; /* bytes behind the header, before padding */
-    __u16 kernel_words;    /* frame words of kernel frames */
-    __u16 user_words;      /* frame words of user frames, behind the kernel's */
-    __u16 reserved;
+    __u8 trace_id[16];      /* zero = the source gives none */
+    __u8 span_id[8];        /* zero = the source gives none */
+    __u8 local_root_id[8];  /* zero = the source gives none */
+    __u16 attributes_size;  /* bytes behind the header, before padding */
+    __u16 kernel_words;     /* frame words of kernel frames */
+    __u16 user_words;       /* frame words of user frames, behind the kernel's */
+    __u8 attributes_source; /* enum context_source: the form of the attributes */
+    __u8 reserved;
 };
 
 _Static_assert(sizeof(struct record_header) == 136, "record_header crosses from BPF to user space");
 
 /*
- * Value of the `contexts` map, key: __u32 pid as in record_header.pid. Written by the analyst; the
- * programs on exec and exit delete it. Sources are tried in order; the first valid one counts.
+ * Value of the `contexts` map, key: __u32 pid as in record_header.pid. Written by the analyst in
+ * the order of precedence; the programs on exec and exit delete it. Variables are tried in order:
+ * the first that gives ids counts, labels are taken along if it has no attributes.
  */
 enum tls_model { TLS_NONE = 0, TLS_STATIC = 1, TLS_DYNAMIC = 2 };
 
-#define CONTEXT_MAX_SOURCES   4
+#define CONTEXT_MAX_VARIABLES 8
 #define CONTEXT_START_TICK_NS 10000000ULL /* 1 s / USER_HZ */
+
+enum go_labels_form { GO_LABELS_MAP = 1, GO_LABELS_SLICE = 2 };
 
 struct context_variable {
     __u8 source;    /* enum context_source */
     __u8 tls_model; /* enum tls_model */
     __u8 dtv_entry_size;
-    __u8 reserved;
+    __u8 go_form; /* enum go_labels_form */
+    __u16 go_g_m; /* CONTEXT_GO_LABELS: `offset` leads to the g; offsets in bytes from there on */
+    __u16 go_m_curg;
     __s64 offset __attribute__((
         aligned(8))); /* static: from the thread pointer; dynamic: within the module's block */
-    __u64 module;     /* dynamic: index into the DTV */
+    union {
+        __u64 module; /* dynamic: index into the DTV */
+        __u64 go_g_labels;
+    };
     __s64 dtv_offset; /* dynamic: of the DTV pointer from the thread pointer */
 };
 
@@ -102,9 +120,14 @@ struct context_process {
      * CONTEXT_START_TICK_NS; compared with the task's in whole ticks; other: stale; 0: not checked
      */
     __u64 process_start_ns;
+    __u64 published_address; /* of the publication time in the OTEL_CTX header; 0 = none */
+    __u64 published_ns;      /* as the analyst read it; another: RECORD_FLAG_CONTEXT_CHANGED */
+    /* Written by the sampler, without a lock, for the analyst to see whether it was right: */
+    __u32 n_found; /* reads that gave ids or labels */
+    __u32 n_torn;  /* reads that failed or made no sense */
     __u32 count;
     __u32 reserved;
-    struct context_variable variables[CONTEXT_MAX_SOURCES];
+    struct context_variable variables[CONTEXT_MAX_VARIABLES];
 };
 
 /* Index into the `counters` map (per CPU), exported by sampler_count(). */
@@ -120,4 +143,4 @@ enum sampler_counter {
 };
 
 _Static_assert(sizeof(struct context_variable) == 32, "context_variable is a BPF map value");
-_Static_assert(sizeof(struct context_process) == 16 + 32 * CONTEXT_MAX_SOURCES, "map value");
+_Static_assert(sizeof(struct context_process) == 40 + 32 * CONTEXT_MAX_VARIABLES, "map value");

@@ -63,6 +63,17 @@ struct config_receiver_sampler {
     uint32_t frequency; /* Hz, 1..1000 */
     uint64_t ring_size_bytes;
     uint64_t drain_interval_ns;
+    struct { /* which contexts are read */
+        bool otel;
+        bool elastic;
+        bool elastic_correlation; /* Elastic's agents are told of samples */
+        bool go_labels;
+        bool custom_labels;
+        bool obi;
+        const char *obi_map; /* path of the pinned map */
+        struct config_list trace_id_labels;
+        struct config_list span_id_labels;
+    } contexts;
 };
 
 struct config_processor_join {

@@ -141,7 +141,7 @@ static void test_garbage_gives_no_ids(void **state)
     check_garbage(&fixture, "attributes beyond memory", huge);
     struct context_process wild = reader;
     wild.count = UINT32_MAX;
-    for (int i = 0; i < CONTEXT_MAX_SOURCES; i++)
+    for (int i = 0; i < CONTEXT_MAX_VARIABLES; i++)
         wild.variables[i] = (struct context_variable){.source = CONTEXT_OTEL_THREAD,
                                                       .tls_model = (uint8_t)i,
                                                       .offset = INT64_MIN + i,
