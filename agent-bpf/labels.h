@@ -2,14 +2,19 @@
 #pragma once
 /*
  * Which trace and span do a thread's labels name? The labels of a sample (record.h) are text that
- * its program chose; the names below are those that known libraries use for ids. Pure; any thread.
+ * its program chose; the names below are those under which known libraries write ids. Pure; any
+ * thread.
  *
- * Names, first match wins, a trace and a span of different rows are not mixed but where the row
- * says so (sources: the libraries named): configured names          32 hex digits for a trace, 16
- * for a span trace_id, span_id         grafana/otel-profiling-go; proposed for pprof otel_traceid,
- * otel.traceid, otel.trace_id; span twins of the same form   polarsignals/otel-profiling-go trace
- * id, span id, local root span id   dd-trace-go: trace of 32 hex digits, spans decimal u64
- * profile_id (older pyroscope helpers): 16 hex digits, a span.
+ * The first row of which a label holds an id counts; ids of different rows are not put together:
+ *   1. configured names: a trace of 32 hex digits, a span of 16
+ *   2. trace_id, span_id: likewise (grafana/otel-profiling-go)
+ *   3. otel_traceid, otel.traceid, otel.trace_id, and the same with span: likewise
+ *      (polarsignals/otel-profiling-go)
+ *   4. trace id: 32 hex digits; span id, local root span id: decimal 64-bit numbers (dd-trace-go)
+ *   5. profile_id: a span of 16 hex digits (older helpers of grafana/pyroscope)
+ * A value of another form, and zero, is no id: the label is then text like any other. Of labels
+ * with the same key the first counts (custom-labels v1). If labels of the counting row contradict
+ * each other there are no ids.
  */
 #include "base/bytes.h"
 
@@ -18,7 +23,7 @@ struct label_names { /* configured; NULL-terminated lists, NULL = none; borrowed
     const char *const *span_id;
 };
 
-struct label_ids { /* zero = not named, or not an id */
+struct label_ids { /* zero = not named */
     uint8_t trace_id[16];
     uint8_t span_id[8];
     uint8_t local_root_id[8];
@@ -27,7 +32,7 @@ struct label_ids { /* zero = not named, or not an id */
 /* The next label of a sample's attributes (key length u8, value length u8, key, value); false at
  * the end, also when the last one is incomplete. Borrowed. */
 bool labels_next(struct bytes *rest, struct bytes *key, struct bytes *value);
-/* False: no label names an id. */
+/* False: no label holds an id, or they contradict each other; *ids is zero then. */
 bool labels_ids(struct bytes labels, const struct label_names *names, struct label_ids *ids);
-/* Is the label one of those that ids come from? Such labels need not be repeated as attributes. */
-bool labels_is_id(struct bytes key, const struct label_names *names);
+/* Does this label hold an id? */
+bool labels_is_id(struct bytes key, struct bytes value, const struct label_names *names);
