@@ -118,11 +118,7 @@ class Storm(harness.IntegrationTest):
         self.workload("--mode", "storm", "--count", half).wait(half / 50 + 60)
         self.workload("--mode", "storm", "--count", half, "--exec").wait(half / 25 + 60)
 
-    def test_short_lived_processes_leave_nothing_behind(self):
-        spanprof = self.spanprof(over={"processors": {"join": {"wait": "2s", "tally_ttl": "4s"}},
-                                       "receivers": {"sampler": {"frequency": 397}}})
-        spanprof.wait_sampling()
-        self.run_storm(STORM // 2)  # what grows until caches are full
+    def growth_of_a_storm(self, spanprof):
         time.sleep(8)
         before_kib, before = self.memory(spanprof), spanprof.metric("spanprof_processes")
         self.run_storm(STORM)
@@ -130,11 +126,22 @@ class Storm(harness.IntegrationTest):
         after_kib, after = self.memory(spanprof), spanprof.metric("spanprof_processes")
         print("%d processes: %d -> %d KiB, table %d -> %d" % (STORM, before_kib, after_kib, before,
                                                               after))
+        return after_kib - before_kib
+
+    def test_short_lived_processes_leave_nothing_behind(self):
+        spanprof = self.spanprof(over={"processors": {"join": {"wait": "2s", "tally_ttl": "4s"}},
+                                       "receivers": {"sampler": {"frequency": 397}}})
+        spanprof.wait_sampling()
+        self.run_storm(STORM // 2)
+        # Caches fill once, a leak grows with every round.
+        grown_kib = [self.growth_of_a_storm(spanprof)]
+        while grown_kib[-1] >= 4096 and len(grown_kib) < 3:
+            grown_kib.append(self.growth_of_a_storm(spanprof))
         # What else the machine starts and ends is in the table too, for its grace of 5 s.
         harness.wait_until(lambda: spanprof.metric("spanprof_processes") < live_processes() + 100, 60,
                            "the table holds little more than what lives")
         if not harness.SANITIZE:
-            self.assertLess(after_kib, before_kib + 4096)
+            self.assertLess(grown_kib[-1], 4096)
         self.assertEqual(spanprof.metric("spanprof_process_restarts_total"), 0)
         self.assert_conforming()
 
