@@ -59,6 +59,11 @@ static int run_analyst(const struct analyst_handles *handles, void *context)
     return error ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
+static const char *obi_map(const struct config_receiver_sampler *sampler)
+{
+    return sampler->contexts.obi ? sampler->contexts.obi_map : NULL;
+}
+
 static int run(struct program *program)
 {
     const struct config *config = program->config;
@@ -78,7 +83,8 @@ static int run(struct program *program)
     if (sampler)
         settings.sampler =
             (struct sampler_settings){.frequency_hz = sampler->sampler.frequency,
-                                      .ring_size_bytes = sampler->sampler.ring_size_bytes};
+                                      .ring_size_bytes = sampler->sampler.ring_size_bytes,
+                                      .obi_map = obi_map(&sampler->sampler)};
     if (sampler && analyst_ledger_open(&program->ledger) != 0)
         log_warn("main", "no memory for the analyst's ledger; going on without it");
     int code = keeper_run(&settings);

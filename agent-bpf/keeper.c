@@ -24,7 +24,8 @@
 #define BACKOFF_MIN_NS (100 * NS_PER_MS)
 #define BACKOFF_MAX_NS (5 * NS_PER_SEC)
 #define HEALTHY_NS     (10 * NS_PER_SEC) /* has run so long: the next backoff begins anew */
-#define LATE_NS        (2 * NS_PER_SEC)  /* the keeper itself was held up: no silence is judged */
+#define OBI_NS         (5 * NS_PER_SEC)
+#define LATE_NS        (2 * NS_PER_SEC) /* the keeper itself was held up: no silence is judged */
 
 STAT_COUNTER(service_restarts, "spanprof_process_restarts_total", "process=\"service\"",
              "Times that a process of spanprof was started again after it died or hung.");
@@ -212,6 +213,14 @@ static void on_cpu_went(void *context, uint32_t cpu)
     tell_service(context, &(struct control_message){.kind = CONTROL_CPU_WENT, .cpu = cpu}, -1);
 }
 
+static void look_for_obi(struct keeper *keeper, uint64_t now)
+{
+    if (now < keeper->obi_due_ns)
+        return;
+    keeper->obi_due_ns = now + OBI_NS;
+    sampler_obi_poll(keeper->sampler);
+}
+
 static void tick(struct keeper *keeper, uint64_t now)
 {
     if (now >= keeper->tick_due_ns + LATE_NS)
@@ -220,6 +229,7 @@ static void tick(struct keeper *keeper, uint64_t now)
     if (keeper->sampler) {
         sampler_count(keeper->sampler);
         cpu_events_update(&keeper->cpus);
+        look_for_obi(keeper, now);
     }
     judge_silence(&keeper->service, now);
     judge_silence(&keeper->analyst, now);

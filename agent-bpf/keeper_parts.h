@@ -32,6 +32,7 @@ struct keeper {
     struct child analyst;
     uint64_t stop_due_ns; /* 0 = not stopping */
     uint64_t tick_due_ns;
+    uint64_t obi_due_ns; /* its map is looked for then */
     bool done;
     int exit_code;
 };

@@ -53,6 +53,7 @@ enum record_flag {
     RECORD_FLAG_KERNEL_THREAD = 1 << 3,
     RECORD_FLAG_TRUNCATED = 1 << 4,       /* more user frames than fit */
     RECORD_FLAG_CONTEXT_CHANGED = 1 << 5, /* the process published anew since its entry was made */
+    RECORD_FLAG_LABELS_CUT = 1 << 6,      /* it has labels that are not in the attributes */
 };
 
 struct record_header {
@@ -135,6 +136,8 @@ enum sampler_counter {
     SAMPLER_SAMPLES, /* into the ring */
     SAMPLER_LOST_RING_FULL,
     SAMPLER_CONTEXTS, /* samples with ids */
+    SAMPLER_LABELS,   /* samples with labels and no ids beside them */
+    SAMPLER_LABELS_CUT,
     SAMPLER_CONTEXTS_TORN,
     SAMPLER_CONTEXTS_STALE,   /* entry of another process with the same pid */
     SAMPLER_FOREIGN_PIDS,     /* samples of processes outside our PID namespace */

@@ -14,6 +14,7 @@
 #include "agent-bpf/arch.bpf.h"
 #include "agent-bpf/unwind.bpf.h"
 #include "agent-bpf/context.bpf.h"
+#include "agent-bpf/context_obi.bpf.h"
 
 #define PF_KTHREAD 0x00200000
 
@@ -112,24 +113,36 @@ static __always_inline void fill_identity(struct record_header *header, struct t
     bpf_get_current_comm(header->comm, sizeof(header->comm));
 }
 
-static __always_inline void fill_context(struct build *build, struct task_struct *task)
+/* What the process itself says. */
+static __always_inline void fill_published(struct build *build, struct task_struct *task)
 {
     struct record_header *header = &build->header;
     __u32 pid = header->pid;
-    if (pid == 0) {
-        count(SAMPLER_FOREIGN_PIDS);
-        return;
-    }
     struct context_process *process = bpf_map_lookup_elem(&contexts, &pid);
     if (!process)
         return;
-    if (context_stale(process, header->process_start_ns)) {
+    if (context_stale(process, header->process_start_ns))
         count(SAMPLER_CONTEXTS_STALE);
+    else
+        context_read(process, arch_thread_pointer(task), build);
+}
+
+static __always_inline void fill_context(struct build *build, struct task_struct *task)
+{
+    struct record_header *header = &build->header;
+    if (header->pid == 0) {
+        count(SAMPLER_FOREIGN_PIDS);
         return;
     }
-    context_read(process, arch_thread_pointer(task), build);
+    fill_published(build, task);
+    if (!header->context_source)
+        context_read_obi(build);
+    if (header->flags & RECORD_FLAG_LABELS_CUT)
+        count(SAMPLER_LABELS_CUT);
     if (header->context_source)
         count(SAMPLER_CONTEXTS);
+    else if (header->attributes_source)
+        count(SAMPLER_LABELS);
     else if (header->flags & RECORD_FLAG_CONTEXT_TORN)
         count(SAMPLER_CONTEXTS_TORN);
 }

@@ -4,6 +4,7 @@
  * (the kernel's BTF, rights, a new enough kernel) is found out at open and told in one sentence.
  */
 #include "agent-bpf/sampler.h"
+#include "agent-bpf/obi_map.h"
 #include "agent-bpf/record.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -31,10 +32,14 @@ STAT_COUNTER(samples_lost, "spanprof_samples_lost_total", "reason=\"ring_full\""
              "Samples lost, by reason.");
 STAT_COUNTER(contexts_found, "spanprof_sample_contexts_total", "outcome=\"found\"",
              "Samples of processes whose context is read, by outcome (the rest had none).");
+STAT_COUNTER(labels_found, "spanprof_sample_contexts_total", "outcome=\"labels\"",
+             "Samples of processes whose context is read, by outcome (the rest had none).");
 STAT_COUNTER(contexts_torn, "spanprof_sample_contexts_total", "outcome=\"torn\"",
              "Samples of processes whose context is read, by outcome (the rest had none).");
 STAT_COUNTER(contexts_stale, "spanprof_sample_contexts_total", "outcome=\"stale\"",
              "Samples of processes whose context is read, by outcome (the rest had none).");
+STAT_COUNTER(labels_cut, "spanprof_sample_labels_cut_total", "",
+             "Samples with labels that had no room or could not be read.");
 STAT_COUNTER(samples_foreign, "spanprof_samples_foreign_total", "",
              "Samples of processes outside spanprof's own PID namespace.");
 STAT_COUNTER(contexts_deleted, "spanprof_context_readers_removed_total", "",
@@ -44,6 +49,8 @@ static struct metric *const counter_stats[SAMPLER_COUNTERS] = {
     [SAMPLER_SAMPLES] = &samples_taken,
     [SAMPLER_LOST_RING_FULL] = &samples_lost,
     [SAMPLER_CONTEXTS] = &contexts_found,
+    [SAMPLER_LABELS] = &labels_found,
+    [SAMPLER_LABELS_CUT] = &labels_cut,
     [SAMPLER_CONTEXTS_TORN] = &contexts_torn,
     [SAMPLER_CONTEXTS_STALE] = &contexts_stale,
     [SAMPLER_FOREIGN_PIDS] = &samples_foreign,
@@ -52,6 +59,7 @@ static struct metric *const counter_stats[SAMPLER_COUNTERS] = {
 
 struct sampler {
     struct sampler_bpf *skeleton;
+    struct obi_map obi;
     uint64_t period_ns;
     uint32_t n_cpus;          /* possible ones */
     int *cpu_fds;             /* -1 = not started */
@@ -180,7 +188,11 @@ static int load(struct sampler *sampler, const struct sampler_settings *settings
         return r;
     bpf_program__set_autoattach(skeleton->progs.on_tick, false);
     r = sampler_bpf__load(skeleton);
-    return r < 0 ? r : sampler_bpf__attach(skeleton);
+    if (r < 0)
+        return r;
+    sampler->obi = (struct obi_map){.path = settings->obi_map,
+                                    .slot_fd = bpf_map__fd(skeleton->maps.obi_slot)};
+    return sampler_bpf__attach(skeleton);
 }
 
 static int open_clock(const struct sampler *sampler, uint32_t cpu)
@@ -303,6 +315,11 @@ void sampler_count(struct sampler *sampler)
         stat_add(counter_stats[what], (int64_t)(sum - sampler->counted[what]));
         sampler->counted[what] = sum;
     }
+}
+
+void sampler_obi_poll(struct sampler *sampler)
+{
+    obi_map_poll(&sampler->obi);
 }
 
 int sampler_ring_fd(const struct sampler *sampler)

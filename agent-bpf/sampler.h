@@ -21,6 +21,7 @@ enum { SAMPLER_UNAVAILABLE = 1 };
 struct sampler_settings {
     uint32_t frequency_hz;    /* 1..1000 */
     uint64_t ring_size_bytes; /* rounded up to a power of two, at least SAMPLER_RING_MIN */
+    const char *obi_map;      /* path of its pin (obi_map.h), borrowed; NULL or "": not read */
 };
 
 /*
@@ -36,6 +37,9 @@ int sampler_start_cpu(struct sampler *sampler, uint32_t cpu);
 void sampler_stop_cpu(struct sampler *sampler, uint32_t cpu); /* also when not started */
 /* Adds what the kernel counted since the last call to the shared counters (base/stats.h). */
 void sampler_count(struct sampler *sampler);
+
+/* Looks whether OBI's map is there, or another one, and has it read. Does not wait. */
+void sampler_obi_poll(struct sampler *sampler);
 
 int sampler_ring_fd(const struct sampler *sampler); /* for ring_open(); borrowed */
 size_t sampler_ring_size(const struct sampler *sampler);

@@ -4,18 +4,7 @@
  * Stacks as tagged words (record.h), by frame pointers: the kernel's own walker.
  */
 
-#define UNWIND_KERNEL_BYTES (RECORD_MAX_KERNEL_FRAMES * 8)
-#define UNWIND_USER_BYTES   (RECORD_MAX_USER_FRAMES * 8)
-#define UNWIND_AT_MASK      0x7f8 /* offsets of frames: multiples of 8 */
-
-/* A record in the making. Larger than the largest record, so that a masked offset plus the largest
- * stack lies within: the mask alone then satisfies the verifier. */
-struct build {
-    struct record_header header;
-    __u8 rest[UNWIND_AT_MASK + 8 + UNWIND_USER_BYTES];
-};
-
-_Static_assert(sizeof(struct build) >= RECORD_MAX_SIZE, "record.h");
+#include "agent-bpf/build.bpf.h"
 
 /* The kind goes into the top byte of each word. A global function: verified once, for any
  * arguments, instead of anew for each length that the stacks may have. */

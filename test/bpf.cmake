@@ -11,6 +11,7 @@ endfunction()
 
 spanprof_bpf_test(sampler PkgConfig::LIBBPF Threads::Threads)
 spanprof_bpf_test(sampler_host PkgConfig::LIBBPF Threads::Threads)
+spanprof_bpf_test(contexts PkgConfig::LIBBPF Threads::Threads)
 spanprof_bpf_test(ring Threads::Threads)
 spanprof_bpf_test(procstream Threads::Threads ${CMAKE_DL_LIBS})
 spanprof_bpf_test(keeper)

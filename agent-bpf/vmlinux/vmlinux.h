@@ -23,6 +23,8 @@ enum { false = 0, true = 1 };
 enum bpf_map_type {
     BPF_MAP_TYPE_HASH = 1,
     BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+    BPF_MAP_TYPE_LRU_HASH = 9,
+    BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
     BPF_MAP_TYPE_RINGBUF = 27
 };
 enum { BPF_F_NO_PREALLOC = 1, BPF_F_USER_STACK = 256, BPF_RB_NO_WAKEUP = 1 };
@@ -33,6 +35,12 @@ struct pt_regs { /* as the kernel lays it down for user space (struct user_regs)
     unsigned long ip, cs, flags, sp, ss;
 };
 typedef struct pt_regs bpf_user_pt_regs_t;
+#elif defined(__TARGET_ARCH_arm64)
+struct user_pt_regs {
+    __u64 regs[31];
+    __u64 sp, pc, pstate;
+};
+typedef struct user_pt_regs bpf_user_pt_regs_t;
 #else
 #error "no layout of the interrupted registers for this architecture yet"
 #endif
@@ -76,6 +84,16 @@ struct mm_struct;
 #if defined(__TARGET_ARCH_x86)
 struct thread_struct {
     unsigned long fsbase;
+};
+#elif defined(__TARGET_ARCH_arm64)
+struct pt_regs {
+    __u64 regs[31];
+};
+
+struct thread_struct {
+    struct {
+        unsigned long tp_value;
+    } uw;
 };
 #endif
 

@@ -27,10 +27,11 @@ struct published { /* OTEP 4947 */
     uint8_t valid;
     uint8_t flags;
     uint16_t attributes_size;
-    uint8_t attributes[612];
+    uint8_t attributes[RECORD_MAX_ATTRIBUTES + 100];
 } __attribute__((packed));
 
 static __thread struct published *volatile current_context __attribute__((tls_model("local-exec")));
+static __thread void *volatile second_context __attribute__((tls_model("local-exec"), unused));
 
 struct fixture {
     struct sampler *sampler;
@@ -109,8 +110,9 @@ __attribute__((noinline)) static void burn_begin(void)
 
 struct burner {
     pthread_t thread;
-    struct published *context;
-    int cpu; /* -1: any */
+    void *context;
+    void *second; /* what its second variable points to */
+    int cpu;      /* -1: any */
     _Atomic uint32_t tid;
     void (*step)(struct burner *burner); /* besides burning */
 };
@@ -125,6 +127,7 @@ static __attribute__((unused)) void *burner_main(void *argument)
         pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
     }
     current_context = burner->context;
+    second_context = burner->second;
     burner->tid = (uint32_t)syscall(SYS_gettid);
     while (!stop_burning) {
         burn_begin();

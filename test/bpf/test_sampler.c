@@ -163,7 +163,7 @@ static void test_long_attributes_are_cut(void **state)
     struct context_process reader = own_reader();
     publish_reader(&fixture, (uint32_t)getpid(), &reader);
     struct published context = some_context(0x60);
-    context.attributes_size = 600;
+    context.attributes_size = RECORD_MAX_ATTRIBUTES + 100;
     struct burner burner = {.context = &context, .cpu = -1};
     burner_start(&burner);
     struct tally tally = {.tid = burner.tid, .expected = context};

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The map in which OpenTelemetry eBPF Instrumentation (OBI) tells of each thread's span: followed
+ * by its pin, put where the tick program looks it up. Either side may come first, and a map may be
+ * replaced. Never made or pinned here.
+ * Thread: the keeper's, with CAP_BPF. Takes no lock and opens no file: the kernel looks the path up
+ * and refuses what is not pinned.
+ */
+#include <stdint.h>
+
+struct obi_map {
+    const char *path;    /* borrowed; NULL or "": never polled */
+    int slot_fd;         /* BPF_MAP_TYPE_ARRAY_OF_MAPS of one; borrowed */
+    uint32_t id;         /* of the map in the slot; 0 = none */
+    uint32_t refused_id; /* logged already */
+};
+
+#define OBI_MAP_KEY_SIZE   8
+#define OBI_MAP_VALUE_SIZE 24
+
+/* Looks at the pin once. What changes is logged. */
+void obi_map_poll(struct obi_map *map);

@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every form of context but the OTel one alone (test_sampler.c), on the real kernel: this program's
+ * own threads publish it in their memory, the test writes the entry that the analyst would.
+ */
+#include "sampler_fixture.h"
+
+/* What a sample of the burner must say; `torn` and `cut` as flags. */
+struct expected {
+    uint8_t source, attributes_source, trace_flags;
+    bool torn, cut, changed;
+    uint8_t trace_id[16], span_id[8], local_root_id[8];
+    size_t size;
+    uint8_t attributes[RECORD_MAX_ATTRIBUTES];
+};
+
+struct verdict {
+    const struct expected *expected;
+    uint32_t tid;
+    unsigned samples, exact;
+    struct record_header other; /* the last that was not as expected */
+    uint8_t attributes[RECORD_MAX_ATTRIBUTES];
+};
+
+static uint8_t expected_flags(const struct expected *expected)
+{
+    return (uint8_t)((expected->torn ? RECORD_FLAG_CONTEXT_TORN : 0) |
+                     (expected->cut ? RECORD_FLAG_LABELS_CUT : 0) |
+                     (expected->changed ? RECORD_FLAG_CONTEXT_CHANGED : 0));
+}
+
+static bool as_expected(const struct expected *expected, const struct record_header *record)
+{
+    const uint8_t flags =
+        RECORD_FLAG_CONTEXT_TORN | RECORD_FLAG_LABELS_CUT | RECORD_FLAG_CONTEXT_CHANGED;
+    const uint8_t *attributes = record_attributes(record);
+    for (size_t i = record->attributes_size; i % 8; i++)
+        if (attributes[i])
+            return false; /* nothing of another sample may leak into what pads */
+    return record->context_source == expected->source &&
+           record->attributes_source == expected->attributes_source &&
+           record->trace_flags == expected->trace_flags &&
+           (record->flags & flags) == expected_flags(expected) &&
+           !memcmp(record->trace_id, expected->trace_id, 16) &&
+           !memcmp(record->span_id, expected->span_id, 8) &&
+           !memcmp(record->local_root_id, expected->local_root_id, 8) &&
+           record->attributes_size == expected->size &&
+           !memcmp(attributes, expected->attributes, expected->size);
+}
+
+static void judge_context(void *context, const struct record_header *record)
+{
+    struct verdict *verdict = context;
+    if (record->pid != (uint32_t)getpid() || record->tid != verdict->tid)
+        return;
+    verdict->samples++;
+    if (as_expected(verdict->expected, record)) {
+        verdict->exact++;
+        return;
+    }
+    verdict->other = *record;
+    memcpy(verdict->attributes, record_attributes(record), record->attributes_size);
+}
+
+static void tell_other(const struct verdict *verdict)
+{
+    const struct record_header *other = &verdict->other;
+    printf("%u samples, %u as expected; another: source %u, attributes of %u: %u bytes, flags %#x, "
+           "trace %02x.., span %02x.., root %02x.., trace flags %u\n",
+           verdict->samples, verdict->exact, other->context_source, other->attributes_source,
+           other->attributes_size, other->flags, other->trace_id[0], other->span_id[0],
+           other->local_root_id[0], other->trace_flags);
+    for (size_t i = 0; i < other->attributes_size; i++)
+        printf(verdict->attributes[i] > 32 && verdict->attributes[i] < 127 ? "%c" : "\\%o",
+               verdict->attributes[i]);
+    printf("\n");
+}
+
+static void drain_for(struct fixture *fixture, ring_record_fn call, void *context, unsigned ms)
+{
+    struct ring_counts counts;
+    for (unsigned waited = 0; waited < ms; waited += 25) {
+        sleep_ms(25);
+        ring_drain(fixture->ring, ring_position(fixture->ring), call, context, &counts);
+        assert_int_equal(counts.malformed, 0);
+    }
+}
+
+/* All samples of a thread whose variables point to `first` and `second` are as expected. */
+static void check(struct fixture *fixture, const char *what, void *first, void *second,
+                  const struct expected *expected)
+{
+    struct burner burner = {.context = first, .second = second, .cpu = -1};
+    burner_start(&burner);
+    struct verdict verdict = {.expected = expected, .tid = burner.tid};
+    for (int i = 0; i < 40 && verdict.samples < 40; i++)
+        drain_for(fixture, judge_context, &verdict, 50);
+    burner_stop(&burner);
+    if (verdict.samples >= 20 && verdict.exact == verdict.samples)
+        return;
+    tell_other(&verdict);
+    fail_msg("%s", what);
+}
+
+static struct context_variable static_variable(uint8_t source, const volatile void *address)
+{
+    return (struct context_variable){.source = source,
+                                     .tls_model = TLS_STATIC,
+                                     .offset = (const volatile char *)address - thread_pointer()};
+}
+
+static void publish_source(struct fixture *fixture, uint8_t source)
+{
+    struct context_process process = {.count = 1};
+    process.variables[0] = static_variable(source, &current_context);
+    publish_reader(fixture, (uint32_t)getpid(), &process);
+}
+
+/* ---- Elastic ---- */
+
+struct elastic { /* 37 bytes, as its specification has them */
+    uint16_t minor_version;
+    uint8_t valid, present, flags;
+    uint8_t trace_id[16], span_id[8], local_root_id[8];
+} __attribute__((packed));
+
+static struct elastic some_elastic(void)
+{
+    struct elastic record = {.minor_version = 1, .valid = 1, .present = 1, .flags = 1};
+    for (uint8_t i = 0; i < 16; i++)
+        record.trace_id[i] = (uint8_t)(0x10 + i);
+    for (uint8_t i = 0; i < 8; i++) {
+        record.span_id[i] = (uint8_t)(0x30 + i);
+        record.local_root_id[i] = (uint8_t)(0x50 + i);
+    }
+    return record;
+}
+
+static struct expected expect_elastic(const struct elastic *record)
+{
+    struct expected expected = {.source = CONTEXT_ELASTIC, .trace_flags = record->flags};
+    memcpy(expected.trace_id, record->trace_id, 16);
+    memcpy(expected.span_id, record->span_id, 8);
+    memcpy(expected.local_root_id, record->local_root_id, 8);
+    return expected;
+}
+
+static const struct expected nothing, torn = {.torn = true};
+
+static void test_elastic(void **state)
+{
+    struct fixture fixture;
+    (void)state;
+    setup_size(&fixture, 4 << 20);
+    publish_source(&fixture, CONTEXT_ELASTIC);
+    struct elastic good = some_elastic(), bad = good;
+    struct expected expected = expect_elastic(&good);
+    check(&fixture, "static", &good, NULL, &expected);
+    good.minor_version = 7; /* what was appended does not matter */
+    good.valid = 200;
+    memset(good.local_root_id, 0, 8);
+    expected = expect_elastic(&good);
+    check(&fixture, "later version, no root", &good, NULL, &expected);
+
+    check(&fixture, "no record", NULL, NULL, &nothing);
+    bad.present = 0;
+    check(&fixture, "no trace", &bad, NULL, &nothing);
+    bad.valid = 0;
+    check(&fixture, "being changed", &bad, NULL, &torn);
+    bad = good;
+    bad.present = 2;
+    check(&fixture, "neither present nor not", &bad, NULL, &torn);
+    bad = good;
+    bad.minor_version = 0;
+    check(&fixture, "no version", &bad, NULL, &torn);
+    bad = good;
+    memset(bad.trace_id, 0, 16);
+    check(&fixture, "no trace id", &bad, NULL, &torn);
+    bad = good;
+    memset(bad.span_id, 0, 8);
+    check(&fixture, "no span id", &bad, NULL, &torn);
+    check(&fixture, "wild pointer", (void *)0xdeadbeef000, NULL, &torn);
+    check(&fixture, "kernel pointer", (void *)0xffffffff81000000, NULL, &torn);
+    teardown(&fixture);
+}
+
+static void test_elastic_in_a_library(void **state)
+{
+    struct fixture fixture;
+    (void)state;
+    setup_size(&fixture, 4 << 20);
+    char **dtv = *(char ***)(void *)(thread_pointer() + 8);
+    struct context_process process = {.count = 1};
+    process.variables[0] = (struct context_variable){
+        .source = CONTEXT_ELASTIC,
+        .tls_model = TLS_DYNAMIC,
+        .dtv_entry_size = 16,
+        .module = 1,
+        .dtv_offset = 8,
+        .offset = (const char *)&current_context - dtv[2], /* module 1, two words an entry */
+    };
+    publish_reader(&fixture, (uint32_t)getpid(), &process);
+    struct elastic good = some_elastic();
+    struct expected expected = expect_elastic(&good);
+    check(&fixture, "dynamic", &good, NULL, &expected);
+    teardown(&fixture);
+}
+
+/* ---- records that another thread changes meanwhile ---- */
+
+struct torn_writer {
+    pthread_t thread;
+    void *record;
+    bool elastic;
+    uint64_t written;
+};
+
+/* All ids of a record are of one number, which never comes again. */
+static void write_elastic(volatile struct elastic *record, uint64_t number)
+{
+    record->valid = 0;
+    atomic_thread_fence(memory_order_seq_cst);
+    memcpy((void *)record->trace_id, &number, 8);
+    memcpy((void *)(record->trace_id + 8), &number, 8);
+    memcpy((void *)record->span_id, &number, 8);
+    memcpy((void *)record->local_root_id, &number, 8);
+    atomic_thread_fence(memory_order_seq_cst);
+    record->valid = 1;
+}
+
+static void write_otel(volatile struct published *record, uint64_t number)
+{
+    record->valid = 0;
+    atomic_thread_fence(memory_order_seq_cst);
+    memcpy((void *)record->trace_id, &number, 8);
+    memcpy((void *)(record->trace_id + 8), &number, 8);
+    memcpy((void *)record->span_id, &number, 8);
+    atomic_thread_fence(memory_order_seq_cst);
+    record->valid = 1;
+}
+
+static void *torn_main(void *argument)
+{
+    struct torn_writer *writer = argument;
+    while (!stop_burning) {
+        uint64_t number = 0x0101010101010101ULL + ++writer->written;
+        if (writer->elastic)
+            write_elastic(writer->record, number);
+        else
+            write_otel(writer->record, number);
+    }
+    return NULL;
+}
+
+struct mixed {
+    uint32_t tid;
+    unsigned found, torn, mixed;
+    bool elastic;
+};
+
+static void judge_mixed(void *context, const struct record_header *record)
+{
+    struct mixed *mixed = context;
+    if (record->tid != mixed->tid)
+        return;
+    mixed->torn += (record->flags & RECORD_FLAG_CONTEXT_TORN) != 0;
+    if (!record->context_source)
+        return;
+    mixed->found++;
+    if (memcmp(record->trace_id, record->trace_id + 8, 8) ||
+        memcmp(record->trace_id, record->span_id, 8) ||
+        (mixed->elastic && memcmp(record->trace_id, record->local_root_id, 8)))
+        mixed->mixed++;
+}
+
+static void check_mixed(bool elastic)
+{
+    static struct published otel; /* aligned as it comes */
+    static struct elastic record;
+    struct fixture fixture;
+    setup_size(&fixture, 4 << 20);
+    otel = some_context(1);
+    otel.attributes_size = 0;
+    record = some_elastic();
+    memset(otel.trace_id, 1, 16);
+    memset(otel.span_id, 1, 8);
+    memset(record.trace_id, 1, 32);
+    struct torn_writer writer = {.record = elastic ? (void *)&record : (void *)&otel,
+                                 .elastic = elastic};
+    publish_source(&fixture, elastic ? CONTEXT_ELASTIC : CONTEXT_OTEL_THREAD);
+    struct burner burner = {.context = writer.record, .cpu = -1};
+    burner_start(&burner);
+    assert_int_equal(pthread_create(&writer.thread, NULL, torn_main, &writer), 0);
+    struct mixed mixed = {.tid = burner.tid, .elastic = elastic};
+    drain_for(&fixture, judge_mixed, &mixed, 2500);
+    burner_stop(&burner);
+    pthread_join(writer.thread, NULL);
+    printf("%s: %u found, %u torn, %u mixed, %llu written\n", elastic ? "elastic" : "otel",
+           mixed.found, mixed.torn, mixed.mixed, (unsigned long long)writer.written);
+    assert_true(mixed.found + mixed.torn > 50);
+    assert_int_equal(mixed.mixed, 0);
+    teardown(&fixture);
+}
+
+static void test_otel_torn_by_another_thread(void **state)
+{
+    (void)state;
+    check_mixed(false);
+}
+
+static void test_elastic_torn_by_another_thread(void **state)
+{
+    (void)state;
+    check_mixed(true);
+}
+
+/* ---- several sources ---- */
+
+struct custom_set {
+    const void *storage;
+    uint64_t count, capacity;
+};
+
+struct custom_label {
+    uint64_t key_size;
+    const void *key;
+    uint64_t value_size;
+    const void *value;
+};
+
+static const struct custom_label one_label[] = {{8, "trace_id", 2, "ab"}};
+static struct custom_set one_label_set = {.storage = one_label, .count = 1, .capacity = 1};
+static const struct expected one_label_read = {
+    .attributes_source = CONTEXT_CUSTOM_LABELS, .size = 12, .attributes = "\010\002trace_idab"};
+
+static void publish_two(struct fixture *fixture, uint8_t first, uint8_t second)
+{
+    struct context_process process = {.count = 2};
+    process.variables[0] = static_variable(first, &current_context);
+    process.variables[1] = static_variable(second, &second_context);
+    publish_reader(fixture, (uint32_t)getpid(), &process);
+}
+
+static struct expected expect_otel(const struct published *record)
+{
+    struct expected expected = {.source = CONTEXT_OTEL_THREAD, .trace_flags = record->flags};
+    memcpy(expected.trace_id, record->trace_id, 16);
+    memcpy(expected.span_id, record->span_id, 8);
+    return expected;
+}
+
+static void test_precedence(void **state)
+{
+    struct fixture fixture;
+    (void)state;
+    setup_size(&fixture, 4 << 20);
+    struct published otel = some_context(0x70), invalid = otel;
+    struct elastic elastic = some_elastic();
+    struct expected of_otel = expect_otel(&otel), of_elastic = expect_elastic(&elastic);
+    struct expected with_labels = one_label_read;
+    of_otel.size = otel.attributes_size;
+    of_otel.attributes_source = CONTEXT_OTEL_THREAD;
+    memcpy(of_otel.attributes, otel.attributes, otel.attributes_size);
+    invalid.valid = 0;
+
+    publish_two(&fixture, CONTEXT_OTEL_THREAD, CONTEXT_ELASTIC);
+    check(&fixture, "the first of two", &otel, &elastic, &of_otel);
+    check(&fixture, "the second, for the first says nothing", NULL, &elastic, &of_elastic);
+    of_elastic.torn = true;
+    check(&fixture, "the second, for the first is torn", &invalid, &elastic, &of_elastic);
+
+    publish_two(&fixture, CONTEXT_OTEL_THREAD, CONTEXT_CUSTOM_LABELS);
+    check(&fixture, "ids, no labels", &otel, &one_label_set, &of_otel);
+    check(&fixture, "labels, no ids", NULL, &one_label_set, &one_label_read);
+    with_labels.torn = true;
+    check(&fixture, "labels where ids are torn", &invalid, &one_label_set, &with_labels);
+
+    publish_two(&fixture, CONTEXT_CUSTOM_LABELS, CONTEXT_OTEL_THREAD);
+    with_labels = one_label_read;
+    with_labels.source = CONTEXT_OTEL_THREAD;
+    with_labels.trace_flags = otel.flags;
+    memcpy(with_labels.trace_id, otel.trace_id, 16);
+    memcpy(with_labels.span_id, otel.span_id, 8);
+    check(&fixture, "labels, then ids: both, not their attributes", &one_label_set, &otel,
+          &with_labels);
+
+    publish_two(&fixture, CONTEXT_CUSTOM_LABELS, CONTEXT_CUSTOM_LABELS);
+    check(&fixture, "the first labels", &one_label_set, &one_label_set, &one_label_read);
+    check(&fixture, "the second labels", NULL, &one_label_set, &one_label_read);
+    teardown(&fixture);
+}
+
+static void test_counts_and_publication_time(void **state)
+{
+    struct fixture fixture;
+    uint64_t published_ns = 5;
+    uint32_t pid = (uint32_t)getpid();
+    (void)state;
+    setup_size(&fixture, 4 << 20);
+    struct elastic elastic = some_elastic(), bad = elastic;
+    struct expected expected = expect_elastic(&elastic);
+    struct context_process process = {
+        .count = 1, .published_address = (uint64_t)(uintptr_t)&published_ns, .published_ns = 5};
+    process.variables[0] = static_variable(CONTEXT_ELASTIC, &current_context);
+    publish_reader(&fixture, pid, &process);
+    check(&fixture, "as it was", &elastic, NULL, &expected);
+    assert_int_equal(bpf_map_lookup_elem(sampler_contexts_fd(fixture.sampler), &pid, &process), 0);
+    assert_true(process.n_found >= 20);
+    assert_int_equal(process.n_torn, 0);
+    published_ns = 6;
+    expected.changed = true;
+    check(&fixture, "published anew", &elastic, NULL, &expected);
+    bad.valid = 0;
+    check(&fixture, "anew, and torn", &bad, NULL,
+          &(struct expected){.torn = true, .changed = true});
+    assert_int_equal(bpf_map_lookup_elem(sampler_contexts_fd(fixture.sampler), &pid, &process), 0);
+    assert_true(process.n_torn >= 20);
+    process.published_address = 4096;
+    publish_reader(&fixture, pid, &process);
+    check(&fixture, "withdrawn", &elastic, NULL, &expected);
+    teardown(&fixture);
+}
+
+/* Entries of random bytes: nothing is read that makes a record malformed, or a wrong id. */
+static void test_entries_of_noise(void **state)
+{
+    struct fixture fixture;
+    struct published otel = some_context(0x21);
+    (void)state;
+    setup_size(&fixture, 4 << 20);
+    struct burner burner = {.context = &otel, .cpu = -1};
+    burner_start(&burner);
+    struct tally tally = {.tid = burner.tid, .expected = otel};
+    uint64_t noise = 88172645463325252ULL;
+    for (int round = 0; round < 60; round++) {
+        struct context_process process;
+        for (size_t i = 0; i < sizeof(process) / 8; i++) {
+            noise ^= noise << 13, noise ^= noise >> 7, noise ^= noise << 17;
+            memcpy((char *)&process + i * 8, &noise, 8);
+        }
+        process.process_start_ns = 0;
+        for (int i = 0; i < CONTEXT_MAX_VARIABLES; i++) {
+            process.variables[i].source = (uint8_t)(1 + (round + i) % CONTEXT_SOURCES);
+            process.variables[i].tls_model = (uint8_t)(1 + (round + i) % 2);
+            process.variables[i].go_form = (uint8_t)(1 + round % 2);
+            if (i % 2 && process.variables[i].source != CONTEXT_OTEL_THREAD)
+                process.variables[i].offset = (const char *)&current_context - thread_pointer();
+        }
+        publish_reader(&fixture, (uint32_t)getpid(), &process);
+        drain_for(&fixture, judge, &tally, 50);
+    }
+    burner_stop(&burner);
+    assert_true(tally.samples > 200);
+    assert_int_equal(tally.wrong, 0);
+    teardown(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_elastic),
+        cmocka_unit_test(test_elastic_in_a_library),
+        cmocka_unit_test(test_otel_torn_by_another_thread),
+        cmocka_unit_test(test_elastic_torn_by_another_thread),
+        cmocka_unit_test(test_precedence),
+        cmocka_unit_test(test_counts_and_publication_time),
+        cmocka_unit_test(test_entries_of_noise),
+    };
+    if (!bpf_test_possible())
+        return BPF_TEST_SKIP;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
