@@ -7,9 +7,10 @@
 #include "base/bytes.h"
 
 #define ELASTIC_MESSAGE_MAX 256
+#define ELASTIC_HOST_ID_MAX 128
 
-/* "I am here, and a message about a stack comes within samples_delay_ms." host_id: of at most 128
- * bytes, may be empty. Returns the bytes written to out. */
+/* "I am here, and a message about a stack comes within samples_delay_ms." host_id: of at most
+ * ELASTIC_HOST_ID_MAX bytes, may be empty. Returns the bytes written to out. */
 size_t elastic_registration(uint8_t out[ELASTIC_MESSAGE_MAX], uint32_t samples_delay_ms,
                             struct bytes host_id);
 
