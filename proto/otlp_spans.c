@@ -46,7 +46,7 @@ bool otlp_span_is_local_root(const struct otlp_span *span)
 }
 
 /* As everywhere in protobuf, the last of several counts. */
-static struct bytes key_of(struct bytes key_value)
+struct bytes otlp_key_value_key(struct bytes key_value)
 {
     struct wire_reader reader = wire_read(key_value);
     struct wire_field field;
@@ -57,13 +57,13 @@ static struct bytes key_of(struct bytes key_value)
     return key;
 }
 
-static bool find_attribute(struct bytes message, uint32_t number, const char *key,
+static bool find_attribute(struct bytes message, uint32_t number, struct bytes key,
                            struct bytes *key_value)
 {
     struct wire_reader reader = wire_read(message);
     struct wire_field field;
     while (wire_next(&reader, &field) == WIRE_FIELD) {
-        if (!spans_nested(&field, number) || !bytes_is(key_of(field.bytes), key))
+        if (!spans_nested(&field, number) || !bytes_equal(otlp_key_value_key(field.bytes), key))
             continue;
         *key_value = field.bytes;
         return true;
@@ -73,12 +73,18 @@ static bool find_attribute(struct bytes message, uint32_t number, const char *ke
 
 bool otlp_span_attribute(const struct otlp_span *span, const char *key, struct bytes *key_value)
 {
-    return find_attribute(span->raw, SPAN_ATTRIBUTES, key, key_value);
+    return find_attribute(span->raw, SPAN_ATTRIBUTES, BYTES_STR(key), key_value);
 }
 
 bool otlp_resource_attribute(struct bytes resource, const char *key, struct bytes *key_value)
 {
-    return find_attribute(resource, RESOURCE_ATTRIBUTES, key, key_value);
+    return find_attribute(resource, RESOURCE_ATTRIBUTES, BYTES_STR(key), key_value);
+}
+
+bool otlp_resource_has(struct bytes resource, struct bytes key)
+{
+    struct bytes key_value;
+    return find_attribute(resource, RESOURCE_ATTRIBUTES, key, &key_value);
 }
 
 /* The member that the oneof of AnyValue ends up with: the last one, over all parts of the value. */

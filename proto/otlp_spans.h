@@ -45,7 +45,9 @@ bool otlp_span_is_local_root(const struct otlp_span *span);
 bool otlp_span_attribute(const struct otlp_span *span, const char *key, struct bytes *key_value);
 /* Likewise in a Resource message. */
 bool otlp_resource_attribute(struct bytes resource, const char *key, struct bytes *key_value);
+bool otlp_resource_has(struct bytes resource, struct bytes key);
 /* The parts of a KeyValue message. string/int: false if the value is of another type. */
+struct bytes otlp_key_value_key(struct bytes key_value); /* empty if it has none */
 bool otlp_key_value_string(struct bytes key_value, struct bytes *text);
 bool otlp_key_value_int(struct bytes key_value, int64_t *number);
 

@@ -9,8 +9,9 @@
 #define REMEMBERED_BYTES_MAX ((size_t)64 << 20)
 #define ATTRIBUTES_MAX       128
 #define TEXT_MAX             4096
-#define RESOURCE_ATTRIBUTES  1 /* field of Resource */
-#define SPAN_ATTRIBUTES      9 /* field of Span: how attributes are framed */
+#define PUBLISHED_MAX        128 /* attributes of a process put beside those of a span */
+#define RESOURCE_ATTRIBUTES  1   /* field of Resource */
+#define SPAN_ATTRIBUTES      9   /* field of Span: how attributes are framed */
 
 STAT_COUNTER(bad_attributes, "spanprof_window_attributes_left_out_total", "",
              "Attributes of contexts and spans that were malformed or too many.");
@@ -86,17 +87,16 @@ int profile_request_begin(struct profile_request *request, size_t max_bytes)
 
 /* Resource */
 
-static int add_text(struct buf *out, struct bytes base, const char *key, struct bytes text)
+static int add_text(struct buf *out, const char *key, struct bytes text)
 {
     char clean[TEXT_MAX + 1];
-    struct bytes before;
-    if (!text.len || otlp_resource_attribute(base, key, &before))
+    if (!text.len || otlp_resource_has(buf_bytes(out), BYTES_STR(key)))
         return 0;
     size_t len = bytes_sanitize(text, clean, sizeof(clean));
     return otlp_attribute_string(out, RESOURCE_ATTRIBUTES, key, BYTES(clean, len));
 }
 
-static int add_service_name(struct buf *out, struct bytes base, struct bytes executable)
+static int add_service_name(struct buf *out, struct bytes executable)
 {
     char name[256] = "unknown_service";
     char clean[200];
@@ -107,31 +107,73 @@ static int add_service_name(struct buf *out, struct bytes base, struct bytes exe
         memcpy(name + len, clean, clean_len);
         len += clean_len;
     }
-    return add_text(out, base, "service.name", BYTES(name, len));
+    return add_text(out, "service.name", BYTES(name, len));
 }
 
-static int build_resource(struct buf *out, struct bytes base, const struct process_facts *facts)
+static struct bytes service_of(struct bytes resource)
 {
-    struct bytes before;
-    int error = buf_append_bytes(out, base);
-    if (!error && facts->pid && !otlp_resource_attribute(base, "process.pid", &before))
-        error = otlp_attribute_int(out, RESOURCE_ATTRIBUTES, "process.pid", facts->pid);
-    if (!error)
-        error = add_text(out, base, "process.executable.name", facts->executable_name);
-    if (!error)
-        error = add_text(out, base, "process.executable.path", facts->executable_path);
-    if (!error)
-        error = add_text(out, base, "container.id", facts->container_id);
-    if (!error)
-        error = add_service_name(out, base, facts->executable_name);
+    struct bytes key_value, name;
+    bool named = otlp_resource_attribute(resource, "service.name", &key_value) &&
+                 otlp_key_value_string(key_value, &name);
+    return named ? name : BYTES(NULL, 0);
+}
+
+static bool begins_with(struct bytes text, struct bytes prefix)
+{
+    return text.len >= prefix.len && !memcmp(text.data, prefix.data, prefix.len);
+}
+
+/* A process may send spans of several services: what it says of one is not said of another. */
+static bool applies(struct bytes key, struct bytes span_service, struct bytes service)
+{
+    if (begins_with(key, BYTES_LIT("spanprof.service.")))
+        return !span_service.len;
+    return !span_service.len || bytes_equal(span_service, service) ||
+           !begins_with(key, BYTES_LIT("service."));
+}
+
+/* What the span's Resource does not say, its process's may. */
+static int add_published(struct buf *out, struct bytes span_resource, struct bytes published)
+{
+    struct bytes span_service = service_of(span_resource), service = service_of(published);
+    struct wire_reader reader = wire_read(published);
+    struct wire_field field;
+    int error = 0;
+    for (size_t n = 0; !error && n < PUBLISHED_MAX && wire_next(&reader, &field) == WIRE_FIELD;
+         n++) {
+        if (field.number != RESOURCE_ATTRIBUTES || field.type != WIRE_BYTES)
+            continue;
+        struct bytes key = otlp_key_value_key(field.bytes);
+        if (applies(key, span_service, service) && !otlp_resource_has(span_resource, key))
+            error = buf_append_bytes(out, field.raw);
+    }
     return error;
 }
 
-static int32_t intern_resource(struct profile_request *request, struct bytes base,
-                               const struct process_facts *facts)
+static int build_resource(struct buf *out, const struct join_span_facts *span,
+                          struct bytes published, const struct process_facts *facts)
+{
+    int error = buf_append_bytes(out, span ? span->resource : published);
+    if (!error && span)
+        error = add_published(out, span->resource, published);
+    if (!error && facts->pid && !otlp_resource_has(buf_bytes(out), BYTES_LIT("process.pid")))
+        error = otlp_attribute_int(out, RESOURCE_ATTRIBUTES, "process.pid", facts->pid);
+    if (!error)
+        error = add_text(out, "process.executable.name", facts->executable_name);
+    if (!error)
+        error = add_text(out, "process.executable.path", facts->executable_path);
+    if (!error)
+        error = add_text(out, "container.id", facts->container_id);
+    if (!error)
+        error = add_service_name(out, facts->executable_name);
+    return error;
+}
+
+static int32_t intern_resource(struct profile_request *request, const struct join_span_facts *span,
+                               struct bytes published, const struct process_facts *facts)
 {
     struct buf resource _cleanup_buf_ = {0};
-    int error = build_resource(&resource, base, facts);
+    int error = build_resource(&resource, span, published, facts);
     return error ? -ENOMEM : otlp_profiles_resource(request->profiles, buf_bytes(&resource));
 }
 
@@ -145,10 +187,10 @@ static int32_t new_resource(struct profile_request *request, int64_t process,
         facts = &unknown;
     else if (error)
         return error;
-    int32_t index = intern_resource(request, span ? span->resource : facts->resource, facts);
+    int32_t index = intern_resource(request, span, facts->resource, facts);
     if (index == -EINVAL) { /* what a process published may be anything */
         stat_add(&bad_attributes, 1);
-        index = intern_resource(request, BYTES(NULL, 0), facts);
+        index = intern_resource(request, span, BYTES(NULL, 0), facts);
     }
     return index;
 }

@@ -5,9 +5,10 @@
  * OTLP profile requests in the outbox; their pending bits are cleared in the same transaction.
  * Writer thread only.
  *
- * A sample's Resource is its span's, or what its process published, with process.pid,
- * process.executable.name, process.executable.path and container.id added where they are absent;
- * without a service.name it is unknown_service:EXECUTABLE. Sample attributes: thread.name,
+ * A sample's Resource has, each where those before it do not say it: what its span's Resource says;
+ * what its process published (but service.* only if it is the same service); process.pid,
+ * process.executable.name, process.executable.path and container.id as found here; service.name
+ * unknown_service:EXECUTABLE. Sample attributes: thread.name,
  * thread.id, cpu.logical_number; spanprof.stack.id (public id, hex); with a context
  * spanprof.context.source, spanprof.local_root.span_id (hex) and the context's attributes; of a
  * joined span span.name, span.kind and the chosen attributes.

@@ -308,6 +308,129 @@ static void test_unjoined(void **state)
     free_requests(&requests);
 }
 
+/* The only Resource of a sample of a process that published this, in span 2 of service "shop". */
+static void merge(struct fixture *fixture, struct buf *published, struct requests *requests)
+{
+    struct fixture_span span;
+    struct join_result result;
+    int64_t process = fixture_process(fixture, 10, buf_bytes(published));
+    struct sample sample = fixture_sample(T0 + SECOND, (struct fixture_ids){1, 2, 0},
+                                          fixture_stack(fixture, 1), process);
+    buf_close(published);
+    fixture_add(fixture, &sample);
+    fixture_span(&span, 1, 2, 0, 5, 1000010);
+    otlp_attribute_string(&span.resource, 1, "host.name", BYTES_LIT("of the span"));
+    assert_int_equal(fixture_join(fixture, &span, &result), JOIN_MATCHED);
+    assert_int_equal(close_window(fixture, &settings, T0 + 6 * SECOND), 1);
+    read_requests(fixture, requests);
+    assert_int_equal(requests->n, 1);
+    fixture_span_close(&span);
+}
+
+/* The span's word counts, then the process's, then what is known here; each key once. */
+static void test_merged_resource(void **state)
+{
+    struct requests requests;
+    struct buf published = {0};
+    otlp_attribute_string(&published, 1, "service.name", BYTES_LIT("shop"));
+    otlp_attribute_string(&published, 1, "service.version", BYTES_LIT("7"));
+    otlp_attribute_string(&published, 1, "spanprof.service.name.source", BYTES_LIT("environment"));
+    otlp_attribute_string(&published, 1, "host.name", BYTES_LIT("of the process"));
+    otlp_attribute_int(&published, 1, "process.pid", 1);
+    otlp_attribute_string(&published, 1, "process.executable.name", BYTES_LIT("till"));
+    merge(*state, &published, &requests);
+    const ResourceProfiles *profiles = profiles_of(requests.all[0], "shop");
+    assert_text(resource_value(profiles, "service.version"), "7");
+    assert_text(resource_value(profiles, "host.name"), "of the span");
+    assert_int_equal(resource_value(profiles, "process.pid")->int_value, 1000010);
+    assert_text(resource_value(profiles, "process.executable.name"), "till");
+    assert_text(resource_value(profiles, "process.executable.path"), "/usr/bin/shop");
+    assert_null(resource_value(profiles, "spanprof.service.name.source")); /* it is the span's */
+    for (size_t i = 0; i < profiles->resource->n_attributes; i++)
+        for (size_t j = 0; j < i; j++)
+            assert_string_not_equal(profiles->resource->attributes[i]->key,
+                                    profiles->resource->attributes[j]->key);
+    free_requests(&requests);
+}
+
+static void test_merged_other_service(void **state)
+{
+    struct requests requests;
+    struct buf published = {0};
+    otlp_attribute_string(&published, 1, "service.name", BYTES_LIT("bank"));
+    otlp_attribute_string(&published, 1, "service.version", BYTES_LIT("7"));
+    otlp_attribute_string(&published, 1, "deployment.environment.name", BYTES_LIT("test"));
+    merge(*state, &published, &requests);
+    const ResourceProfiles *profiles = profiles_of(requests.all[0], "shop");
+    assert_null(resource_value(profiles, "service.version"));
+    assert_text(resource_value(profiles, "deployment.environment.name"), "test");
+    free_requests(&requests);
+}
+
+static void test_merged_garbage(void **state)
+{
+    struct requests requests;
+    struct buf published = {0};
+    buf_append(&published, "\x0a\x04\x0a\x01x\xff", 6); /* the value is no message */
+    merge(*state, &published, &requests);
+    const ResourceProfiles *profiles = profiles_of(requests.all[0], "shop");
+    assert_text(resource_value(profiles, "host.name"), "of the span");
+    assert_null(resource_value(profiles, "x"));
+    free_requests(&requests);
+}
+
+static const Sample *by_cpu(const Request *request, int64_t cpu)
+{
+    const Profile *profile = request->resource_profiles[0]->scope_profiles[0]->profiles[0];
+    for (size_t i = 0; i < profile->n_samples; i++)
+        if (sample_value(request, profile->samples[i], "cpu.logical_number")->int_value == cpu)
+            return profile->samples[i];
+    fail_msg("no sample of CPU %d", (int)cpu);
+    return NULL;
+}
+
+/* A publisher may know the trace, the span, or its local root only. */
+static void test_sources(void **state)
+{
+    static const char *const names[] = {NULL,        "otel_thread",   "elastic",
+                                        "go_labels", "custom_labels", "obi"};
+    static const struct fixture_ids ids[] = {{0, 0, 0}, {1, 2, 3}, {1, 0, 3},
+                                             {0, 2, 3}, {1, 0, 0}, {1, 2, 0}};
+    struct fixture *fixture = *state;
+    struct requests requests;
+    uint8_t link_span[8];
+    for (uint8_t i = 0; i < 6; i++) {
+        struct sample sample =
+            fixture_sample(T0 - 70 * SECOND, ids[i], fixture_stack(fixture, 1), 0);
+        sample.context_source = i;
+        sample.cpu = i;
+        fixture_add(fixture, &sample);
+    }
+    assert_int_equal(close_window(fixture, &settings, T0), 6);
+    read_requests(fixture, &requests);
+    const Request *request = requests.all[0];
+    for (uint8_t i = 0; i < 6; i++) {
+        const Sample *sample = by_cpu(request, i);
+        const Value *source = sample_value(request, sample, "spanprof.context.source");
+        const Value *root = sample_value(request, sample, "spanprof.local_root.span_id");
+        assert_int_equal(source != NULL, names[i] != NULL);
+        if (source)
+            assert_text(source, names[i]);
+        assert_int_equal(root != NULL, ids[i].root != 0);
+        bool linked = ids[i].trace && (ids[i].span || ids[i].root);
+        assert_int_equal(sample->link_index != 0, linked);
+        if (!linked)
+            continue;
+        fixture_span_id(ids[i].span ? ids[i].span : ids[i].root, link_span);
+        assert_memory_equal(request->dictionary->link_table[sample->link_index]->span_id.data,
+                            link_span, 8);
+    }
+    assert_text(sample_value(request, by_cpu(request, 3), "spanprof.span_id"), "ab00000000000002");
+    assert_text(sample_value(request, by_cpu(request, 4), "spanprof.trace_id"),
+                "ab000000000000000000000000000001");
+    free_requests(&requests);
+}
+
 /* Many samples: several requests, each below the limit, nothing lost or sent twice. */
 static void test_several_requests(void **state)
 {
@@ -433,8 +556,17 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_joined), TEST(test_unjoined), TEST(test_several_requests), TEST(test_too_big),
-        TEST(test_empty),  TEST(test_off_cpu),  TEST(test_no_room),
+        TEST(test_joined),
+        TEST(test_unjoined),
+        TEST(test_merged_resource),
+        TEST(test_merged_other_service),
+        TEST(test_merged_garbage),
+        TEST(test_sources),
+        TEST(test_several_requests),
+        TEST(test_too_big),
+        TEST(test_empty),
+        TEST(test_off_cpu),
+        TEST(test_no_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
