@@ -185,13 +185,46 @@ static void forget_answered(struct analyst_client *client, const struct analyst_
     }
 }
 
-/* False: detached. */
-static bool take_datagram(struct analyst_client *client, size_t size)
+static void close_fd(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+/* The analyst might pass anything. */
+static bool is_datagram_socket(int fd)
+{
+    int domain = 0, type = 0;
+    socklen_t size = sizeof(int);
+    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX &&
+           getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_DGRAM;
+}
+
+/* A correlation concerns only its socket, all others only what they say. Takes over both. */
+static void deliver(struct analyst_client *client, struct analyst_answer *answer, int fd)
+{
+    const struct analyst_client_settings *settings = &client->settings;
+    if (answer->message.kind != ANALYST_CORRELATION) {
+        close_fd(fd);
+        settings->answered(settings->context, answer);
+        return;
+    }
+    if (fd >= 0 && settings->correlated && is_datagram_socket(fd))
+        settings->correlated(settings->context, &answer->message.process, fd);
+    else
+        close_fd(fd);
+    analyst_answer_free(answer);
+}
+
+/* fd: that came with it; -1 = none. False: detached. */
+static bool take_datagram(struct analyst_client *client, size_t size, int fd)
 {
     struct analyst_answer *answer = NULL;
     int error = size > sizeof(client->datagram)
                     ? ANALYST_MALFORMED
                     : analyst_answer_make(BYTES(client->datagram, size), &answer);
+    if (error)
+        close_fd(fd);
     if (error == ANALYST_MALFORMED) {
         analyst_count(COUNT_CLIENT_MALFORMED, 1);
         log_error("analyst", "a message of the analyst was malformed: disconnecting it");
@@ -201,24 +234,60 @@ static bool take_datagram(struct analyst_client *client, size_t size)
     if (error)
         return true; /* without memory: lost, as if it had not been found */
     forget_answered(client, &answer->message);
-    client->settings.answered(client->settings.context, answer);
+    deliver(client, answer, fd);
     return client->watch.fd >= 0;
+}
+
+/* The one descriptor of the message; of several none is kept, -1. What does not fit the space the
+ * kernel has closed already. */
+static int passed_fd(struct msghdr *header)
+{
+    int kept = -1;
+    size_t n = 0;
+    for (struct cmsghdr *part = CMSG_FIRSTHDR(header); part; part = CMSG_NXTHDR(header, part)) {
+        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t n_fds = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < n_fds; i++, n++) {
+            close_fd(kept);
+            memcpy(&kept, CMSG_DATA(part) + i * sizeof(int), sizeof(int));
+        }
+    }
+    if (n <= 1 && !(header->msg_flags & MSG_CTRUNC))
+        return kept;
+    close_fd(kept);
+    return -1;
+}
+
+static ssize_t receive_one(struct analyst_client *client, int *fd)
+{
+    union {
+        struct cmsghdr header; /* for alignment */
+        char bytes[CMSG_SPACE(2 * sizeof(int))];
+    } space;
+    struct iovec part = {.iov_base = client->datagram, .iov_len = sizeof(client->datagram)};
+    struct msghdr header = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &space, .msg_controllen = sizeof(space)};
+    ssize_t n = recvmsg(client->watch.fd, &header, MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC);
+    *fd = n < 0 ? -1 : passed_fd(&header);
+    return n;
 }
 
 static void receive(struct analyst_client *client)
 {
     for (int i = 0; i < ANSWERS_AT_ONCE; i++) {
-        ssize_t n = recv(client->watch.fd, client->datagram, sizeof(client->datagram),
-                         MSG_DONTWAIT | MSG_TRUNC);
+        int fd;
+        ssize_t n = receive_one(client, &fd);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN)
             return;
         if (n <= 0) {
+            close_fd(fd);
             analyst_client_detach(client);
             return;
         }
-        if (!take_datagram(client, (size_t)n))
+        if (!take_datagram(client, (size_t)n, fd))
             return;
     }
 }

@@ -6,7 +6,8 @@
  * here blocks or fails for that. Requests wait in a bounded queue (the oldest go first, counted).
  * Those for executables and names are kept until answered, and said again to a new analyst, at most
  * three times; the others are not: a new analyst is asked for a scan, which brings everything back.
- * An analyst that sends a malformed message is detached (and so ends).
+ * An analyst that sends a malformed message is detached (and so ends). A descriptor that comes with
+ * any other message than ANALYST_CORRELATION, that is no such socket or not alone, is closed.
  *
  * Flow: writer job: process_table_take_requests() -> list; its done() on the loop:
  * analyst_client_submit(). Answer: answered() on the loop -> job -> process_table_answer() and the
@@ -51,8 +52,9 @@ struct analyst_client_settings {
     struct loop *loop;
     /* The callee owns the answer. */
     void (*answered)(void *context, struct analyst_answer *answer);
-    /* A datagram socket, non-blocking, connected to the Elastic agent in that process; the callee
-     * owns it. A later one for the same process replaces it. NULL: such sockets are closed. */
+    /* A datagram socket of the Unix domain, said to be connected to the Elastic agent in that
+     * process; the callee owns it. A later one for the same process replaces it. NULL: such sockets
+     * are closed. */
     void (*correlated)(void *context, const struct analyst_process *process, int fd);
     void *context;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What each child is given: the service the ring, the process stream and the socket to the analyst,
- * and no right; the analyst six rights, the contexts map and the other end of that socket.
+ * and no right; the analyst eight rights, the contexts map and the other end of that socket.
  */
 #include "agent-bpf/keeper_parts.h"
 #include "agent-bpf/control.h"
@@ -155,7 +155,9 @@ int keeper_start_analyst(struct keeper *keeper)
                                .context = &start};
     fork.rights.keep = PRIVILEGE(CAP_BPF) | PRIVILEGE(CAP_PERFMON) | PRIVILEGE(CAP_SYS_PTRACE) |
                        PRIVILEGE(CAP_DAC_READ_SEARCH) | PRIVILEGE(CAP_SYSLOG) |
-                       PRIVILEGE(CAP_CHECKPOINT_RESTORE);
+                       PRIVILEGE(CAP_CHECKPOINT_RESTORE) |
+                       /* to act in a process's name (fs_rights.h); it adds nothing to ptrace */
+                       PRIVILEGE(CAP_SETUID) | PRIVILEGE(CAP_SETGID);
     r = start_child(&keeper->analyst, &fork, fds[1]);
     close(service_fd);
     return r;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Elastic correlation, both directions.
-foreach(module elastic_storage elastic_socket)
+foreach(module analyst_passing elastic_storage elastic_socket)
     spanprof_unit_test(${module} spanprof_agent)
 endforeach()
 spanprof_fuzz_target(elastic_storage spanprof_agent)
