@@ -90,6 +90,7 @@ int elf_open(int fd, struct elf *elf)
     if (header.e_shentsize == sizeof(Elf64_Shdr) && header.e_shoff && header.e_shoff <= elf->size) {
         elf->section_offset = header.e_shoff;
         elf->n_sections = header.e_shnum < ELF_SECTIONS_MAX ? header.e_shnum : ELF_SECTIONS_MAX;
+        elf->names_section = header.e_shstrndx;
     }
     return read_segments(elf, &header);
 }
@@ -151,6 +152,24 @@ int elf_section_of_type(const struct elf *elf, uint32_t type, Elf64_Shdr *sectio
             return 0;
     }
     return ELF_MISSING;
+}
+
+int elf_section_named(const struct elf *elf, const char *name, Elf64_Shdr *section)
+{
+    Elf64_Shdr names;
+    size_t size = strlen(name) + 1;
+    char found[ELF_SECTION_NAME_MAX + 1];
+    int error = size <= sizeof(found) ? elf_section(elf, elf->names_section, &names) : -EINVAL;
+    for (uint32_t i = 0; i < elf->n_sections && !error; i++) {
+        error = elf_section(elf, i, section);
+        if (error || section->sh_name > names.sh_size || size > names.sh_size - section->sh_name ||
+            names.sh_offset > elf->size)
+            continue;
+        error = elf_read(elf, names.sh_offset + section->sh_name, found, size);
+        if (!error && !memcmp(found, name, size))
+            return 0;
+    }
+    return error ? error : ELF_MISSING;
 }
 
 static void take_go_build_id(struct bytes value, struct elf_build_ids *ids)

@@ -16,6 +16,7 @@
 #define ELF_NOTE_BYTES_MAX      (64 * 1024) /* of one note segment or section */
 #define ELF_GO_BUILD_ID_MAX     128
 #define ELF_GNU_BUILD_ID_MAX    20
+#define ELF_SECTION_NAME_MAX    31
 
 enum { ELF_MALFORMED = 1, ELF_MISSING = 2 };
 
@@ -26,6 +27,7 @@ struct elf {
     uint16_t type;    /* ET_EXEC, ET_DYN */
     uint64_t section_offset;
     uint32_t n_sections;
+    uint32_t names_section; /* index of the section that holds the sections' names */
     uint32_t n_segments;
     Elf64_Phdr segments[ELF_SEGMENTS_MAX]; /* PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_NOTE, PT_TLS */
 };
@@ -47,6 +49,8 @@ bool elf_offset_of_address(const struct elf *elf, uint64_t vaddr, uint64_t *offs
 bool elf_address_of_offset(const struct elf *elf, uint64_t offset, uint64_t *vaddr);
 int elf_section(const struct elf *elf, uint32_t index, Elf64_Shdr *section);
 int elf_section_of_type(const struct elf *elf, uint32_t type, Elf64_Shdr *section);
+/* name: at most ELF_SECTION_NAME_MAX bytes. */
+int elf_section_named(const struct elf *elf, const char *name, Elf64_Shdr *section);
 
 int elf_build_ids(const struct elf *elf, struct elf_build_ids *ids);
 /* From the bytes of notes, also those of /sys/kernel/notes. align 4 or 8. */

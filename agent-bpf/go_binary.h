@@ -17,7 +17,8 @@ struct go_binary {
     uint16_t g_m, m_curg, g_labels; /* offsets in bytes */
     bool g_in_word; /* the offset lies in the word at g_vaddr (runtime.tlsg), in memory */
     uint64_t g_vaddr;
-    int64_t g_offset; /* from the thread pointer; else */
+    bool g_in_register; /* aarch64 without cgo: x28 alone */
+    int64_t g_offset;   /* from the thread pointer; else */
 };
 
 enum { GO_BINARY_UNSUPPORTED = 1 }; /* a Go executable of a version that is not known */
@@ -27,6 +28,7 @@ enum { GO_BINARY_UNSUPPORTED = 1 }; /* a Go executable of a version that is not 
 int go_binary_find(const struct elf *elf, struct go_binary *go);
 
 struct tls_process;
-/* Fills all of the variable. 0, TLS_UNRESOLVED, negative errno. */
+/* Fills all of the variable; tls_model TLS_NONE: g is in the register alone. 0, TLS_UNRESOLVED,
+ * negative errno. */
 int go_binary_locate(const struct go_binary *go, const struct tls_process *process,
                      struct context_variable *variable);
