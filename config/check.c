@@ -6,6 +6,7 @@
 #include "config/check.h"
 #include "config/bind.h"
 #include "config/value.h"
+#include <stdio.h>
 
 static void check_otlp_receiver(struct tree *tree, const char *path, const struct node *node,
                                 const struct config_receiver_otlp *otlp)
@@ -14,6 +15,36 @@ static void check_otlp_receiver(struct tree *tree, const char *path, const struc
         diag_error(tree->diag, tree_place(node, "protocols"),
                    diag_path(tree->diag, path, "protocols"),
                    "names no protocol; write protocols: {grpc: , http: }, or one of them");
+}
+
+#define LABEL_NAME_MAX                                                                             \
+    127 /* the sampler cuts longer ones: RECORD_LABEL_MAX of agent-bpf/record.h */
+
+static void check_label_names(struct tree *tree, const char *path, const struct node *node,
+                              const char *key, const struct config_list *names)
+{
+    char dotted[64];
+    snprintf(dotted, sizeof(dotted), "contexts.%s", key);
+    for (size_t i = 0; i < names->count; i++)
+        if (strlen(names->items[i]) > LABEL_NAME_MAX)
+            diag_error(tree->diag, tree_place(node, dotted), diag_path(tree->diag, path, key),
+                       "\"%.20s...\" is longer than %d bytes, which is as much as is read of a "
+                       "label's name; leave it out",
+                       names->items[i], LABEL_NAME_MAX);
+}
+
+static void check_sampler(struct tree *tree, const char *path, const struct node *node,
+                          const struct config_receiver_sampler *sampler)
+{
+    path = diag_path(tree->diag, path, "contexts");
+    if (sampler->contexts.obi_map[0] != '/')
+        diag_error(tree->diag, tree_place(node, "contexts.obi_map"),
+                   diag_path(tree->diag, path, "obi_map"),
+                   "\"%s\" is not an absolute path; write one like "
+                   "/sys/fs/bpf/otel/traces_ctx_v1, or obi: false to do without",
+                   sampler->contexts.obi_map);
+    check_label_names(tree, path, node, "trace_id_labels", &sampler->contexts.trace_id_labels);
+    check_label_names(tree, path, node, "span_id_labels", &sampler->contexts.span_id_labels);
 }
 
 static void check_join(struct tree *tree, const char *path, const struct node *node,
@@ -64,6 +95,9 @@ void check_component(struct tree *tree, const char *path, const struct node *nod
     switch (type) {
     case CONFIG_RECEIVER_OTLP:
         check_otlp_receiver(tree, path, node, settings);
+        break;
+    case CONFIG_RECEIVER_SAMPLER:
+        check_sampler(tree, path, node, settings);
         break;
     case CONFIG_PROCESSOR_JOIN:
         check_join(tree, path, node, settings);

@@ -121,14 +121,17 @@ const struct config_key config_keys[] = {
     {CONFIG_RECEIVER_SAMPLER, "drain_interval", KEY_DURATION, 0, SAMPLER(drain_interval_ns),
      "100ms", MS, 5 * SECOND, NULL,
      "How often samples are read; they are also read when spans arrive."},
+    {CONFIG_RECEIVER_SAMPLER, "contexts", KEY_SECTION, 0, NOWHERE, NULL, 0, 0, NULL,
+     "What is read of the trace and span that a thread works for; of several in one process the "
+     "first in this order counts."},
     {CONFIG_RECEIVER_SAMPLER, "contexts.otel", KEY_BOOL, 0, SAMPLER(contexts.otel), "true", 0, 0,
      NULL, "Read OpenTelemetry process and thread contexts."},
     {CONFIG_RECEIVER_SAMPLER, "contexts.elastic", KEY_BOOL, 0, SAMPLER(contexts.elastic), "true", 0,
      0, NULL, "Read what Elastic's agents publish for profilers."},
     {CONFIG_RECEIVER_SAMPLER, "contexts.elastic_correlation", KEY_BOOL, 0,
      SAMPLER(contexts.elastic_correlation), "true", 0, 0, NULL,
-     "Tell Elastic's agents which stacks were seen in their spans, so that they write them on the "
-     "spans."},
+     "Tell the agents that contexts.elastic reads which stacks were seen in their spans, so that "
+     "they write them on the spans."},
     {CONFIG_RECEIVER_SAMPLER, "contexts.go_labels", KEY_BOOL, 0, SAMPLER(contexts.go_labels),
      "true", 0, 0, NULL, "Read pprof labels of goroutines."},
     {CONFIG_RECEIVER_SAMPLER, "contexts.custom_labels", KEY_BOOL, 0,
@@ -137,13 +140,18 @@ const struct config_key config_keys[] = {
     {CONFIG_RECEIVER_SAMPLER, "contexts.obi", KEY_BOOL, 0, SAMPLER(contexts.obi), "true", 0, 0,
      NULL, "Read the map that OpenTelemetry eBPF Instrumentation fills, where it is there."},
     {CONFIG_RECEIVER_SAMPLER, "contexts.obi_map", KEY_TEXT, 0, SAMPLER(contexts.obi_map),
-     "/sys/fs/bpf/otel/traces_ctx_v1", 0, 1024, NULL, "Where that map is pinned."},
+     "/sys/fs/bpf/otel/traces_ctx_v1", 2, 1024, NULL,
+     "Where that map is pinned; an absolute path. It may come and go."},
     {CONFIG_RECEIVER_SAMPLER, "contexts.trace_id_labels", KEY_TEXTS, KEY_MAY_BE_EMPTY,
      SAMPLER(contexts.trace_id_labels), "", 0, 0, NULL,
-     "Further names of labels that hold a trace id in 32 hex digits."},
+     "Further names of labels that hold a trace id in 32 hex digits, for go_labels and "
+     "custom_labels. Known without: trace_id, otel_traceid, otel.traceid, otel.trace_id, and "
+     "`trace id`."},
     {CONFIG_RECEIVER_SAMPLER, "contexts.span_id_labels", KEY_TEXTS, KEY_MAY_BE_EMPTY,
      SAMPLER(contexts.span_id_labels), "", 0, 0, NULL,
-     "Further names of labels that hold a span id in 16 hex digits."},
+     "Further names of labels that hold a span id in 16 hex digits. Known without: span_id, "
+     "otel_spanid, otel.spanid, otel.span_id, profile_id, and as decimal numbers `span id` and "
+     "`local root span id`."},
 
     {CONFIG_PROCESSOR_JOIN, "wait", KEY_DURATION, 0, JOIN(wait_ns), "1m", 10 * MS, HOUR, NULL,
      "How long a sample waits for its span before it leaves without the span's name."},

@@ -41,6 +41,12 @@ static void defaults_of_receivers(void **state)
     assert_int_equal(sampler->frequency, 97);
     assert_true(sampler->ring_size_bytes == 8 * MIB);
     assert_true(sampler->drain_interval_ns == 100 * MS);
+    assert_true(sampler->contexts.otel && sampler->contexts.elastic && sampler->contexts.obi);
+    assert_true(sampler->contexts.go_labels && sampler->contexts.custom_labels);
+    assert_true(sampler->contexts.elastic_correlation);
+    assert_string_equal(sampler->contexts.obi_map, "/sys/fs/bpf/otel/traces_ctx_v1");
+    assert_null(sampler->contexts.trace_id_labels.items[0]);
+    assert_null(sampler->contexts.span_id_labels.items[0]);
     config_close(config);
 }
 

@@ -77,6 +77,48 @@ static const struct {
      "is the extension `sqlite_storage`; extensions here: sqlite_storage"},
 };
 
+#define NAME_128                                                                                   \
+    "a234567890123456789012345678901234567890123456789012345678901234567890123456789012345678"     \
+    "90123456789012345678901234567890123456789"
+
+static void wrong_contexts(void **state)
+{
+    static const struct {
+        const char *contexts, *message;
+    } cases[] = {
+        {"{otle: false}", "1:63: receivers::sampler::contexts: unknown key \"otle\"; did you mean "
+                          "\"otel\"? keys here: otel, elastic, elastic_correlation, go_labels, "
+                          "custom_labels, obi, obi_map, trace_id_labels, span_id_labels"},
+        {"{otel: 1}", "1:69: receivers::sampler::contexts::otel: expected true or false (without "
+                      "quotes), found a number \"1\""},
+        {"{obi_map: fs/bpf}",
+         "1:72: receivers::sampler::contexts::obi_map: \"fs/bpf\" is not an absolute path; write "
+         "one like /sys/fs/bpf/otel/traces_ctx_v1, or obi: false to do without"},
+        {"{obi_map: ''}", "1:72: receivers::sampler::contexts::obi_map: an empty text is out of "
+                          "range; write 2 to 1024 bytes"},
+        {"{trace_id_labels: [a, " NAME_128 "]}",
+         "1:80: receivers::sampler::contexts::trace_id_labels: \"a2345678901234567890...\" is "
+         "longer than 127 bytes, which is as much as is read of a label's name; leave it out"},
+        {"{span_id_labels: [a, a]}",
+         "1:83: receivers::sampler::contexts::span_id_labels: \"a\" stands twice; keep one"},
+        {"{span_id_labels: 5}", "1:79: receivers::sampler::contexts::span_id_labels: expected a "
+                                "list of texts like [a, b], found a number \"5\""},
+        {"true", "1:62: receivers::sampler::contexts: expected a map of keys, found a boolean"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[1024], expected[1024];
+        snprintf(text, sizeof(text),
+                 "receivers: {otlp: {protocols: {grpc: }}, sampler: {contexts: %s}}\n"
+                 "exporters: {debug: }\n"
+                 "service: {pipelines: {traces: {receivers: [otlp], exporters: [debug]},\n"
+                 "                      profiles: {receivers: [sampler], exporters: [debug]}}}\n",
+                 cases[i].contexts);
+        snprintf(expected, sizeof(expected), "c.yaml:%s\n", cases[i].message);
+        expect_errors(text, NULL, expected);
+    }
+}
+
 static void wrong_keys(void **state)
 {
     (void)state;
@@ -389,6 +431,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_keys),
+        cmocka_unit_test(wrong_contexts),
         cmocka_unit_test(wrong_exporters),
         cmocka_unit_test(wrong_services),
         cmocka_unit_test(all_errors_together),
