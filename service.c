@@ -3,7 +3,7 @@
  * Opening follows the way of the data backwards (store, exporters, intake, receivers), so that each
  * part finds the next one ready; stopping follows it forwards: receivers end, the ring is drained
  * and the last profile window closed, exporters finish what is in flight. What is left lies in the
- * store.
+ * store, with the samples of the meantime: a span that outlives the restart has them.
  */
 #include "service.h"
 #include "agent-bpf/keeper_child.h"
@@ -445,6 +445,8 @@ static void close_parts(struct service *service)
     for (size_t d = 0; d < service->n_exporters; d++)
         exporter_close(service->exporters[d]);
     service->n_exporters = 0; /* what the workers still deliver wakes nobody */
+    if (service->intake)
+        intake_drain_last(service->intake);
     worker_close(service->writer);
     worker_close(service->reader);
     intake_close(service->intake);

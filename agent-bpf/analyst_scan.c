@@ -13,35 +13,76 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static int add_pid(struct analyst *analyst, size_t *cap, uint32_t pid)
+#define BUSIEST 32 /* are looked at before the kernel's names are read, which takes long */
+
+struct candidate {
+    uint32_t pid;
+    uint64_t cpu_ticks;
+};
+
+struct candidates {
+    struct candidate *items;
+    size_t n;
+    size_t cap;
+};
+
+static int add_candidate(struct candidates *to, uint32_t pid, uint64_t cpu_ticks)
 {
-    if (analyst->n_scan_pids == *cap) {
-        size_t more = *cap ? *cap * 2 : 1024;
-        uint32_t *pids = realloc(analyst->scan_pids, more * sizeof(*pids));
-        if (!pids)
+    if (to->n == to->cap) {
+        size_t more = to->cap ? to->cap * 2 : 1024;
+        struct candidate *items = realloc(to->items, more * sizeof(*items));
+        if (!items)
             return -ENOMEM;
-        analyst->scan_pids = pids;
-        *cap = more;
+        to->items = items;
+        to->cap = more;
     }
-    analyst->scan_pids[analyst->n_scan_pids++] = pid;
+    to->items[to->n++] = (struct candidate){.pid = pid, .cpu_ticks = cpu_ticks};
     return 0;
 }
 
-static void list_pids(struct analyst *analyst)
+static int busiest_first(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+    return (x->cpu_ticks < y->cpu_ticks) - (x->cpu_ticks > y->cpu_ticks);
+}
+
+/* 0 for one that has gone: it is found out when its turn comes. */
+static uint64_t cpu_ticks(struct analyst *analyst, uint32_t pid)
+{
+    uint64_t ticks = 0;
+    analyst->text.limit_bytes = 8192;
+    if (proc_pid_read(pid, "stat", &analyst->text) == 0)
+        (void)proc_parse_cpu_ticks(buf_bytes(&analyst->text), &ticks);
+    return ticks;
+}
+
+static void find_candidates(struct analyst *analyst, struct candidates *found)
 {
     DIR *proc = opendir("/proc");
     struct dirent *entry;
-    size_t cap = 0;
     while (proc && (entry = readdir(proc))) {
         char *end;
         unsigned long pid = strtoul(entry->d_name, &end, 10);
-        if (!pid || *end || pid > UINT32_MAX || analyst->n_scan_pids >= ANALYST_SUBJECTS_MAX)
+        if (!pid || *end || pid > UINT32_MAX || found->n >= ANALYST_SUBJECTS_MAX)
             continue;
-        if (add_pid(analyst, &cap, (uint32_t)pid))
+        if (add_candidate(found, (uint32_t)pid, cpu_ticks(analyst, (uint32_t)pid)))
             break;
     }
     if (proc)
         closedir(proc);
+}
+
+/* The busiest first: until their contexts are known, their samples have none. */
+static void list_pids(struct analyst *analyst)
+{
+    struct candidates found = {0};
+    find_candidates(analyst, &found);
+    if (found.n)
+        qsort(found.items, found.n, sizeof(*found.items), busiest_first);
+    analyst->scan_pids = calloc(found.n ? found.n : 1, sizeof(*analyst->scan_pids));
+    for (size_t i = 0; analyst->scan_pids && i < found.n; i++)
+        analyst->scan_pids[analyst->n_scan_pids++] = found.items[i].pid;
+    free(found.items);
 }
 
 static void scan_free(struct analyst *analyst)
@@ -61,7 +102,6 @@ void analyst_scan_start(struct analyst *analyst)
     analyst->scan_again = false;
     analyst->scanning = true;
     analyst->scan_start_ns = clock_monotonic_ns();
-    analyst_tell_kernel(analyst);
     list_pids(analyst);
 }
 
@@ -151,17 +191,29 @@ static void scan_process(struct analyst *analyst, uint32_t pid)
     subject_asked(analyst, pid, true);
 }
 
+static void scan_end(struct analyst *analyst)
+{
+    analyst_say(analyst, &(struct analyst_message){.kind = ANALYST_SCAN_DONE,
+                                                   .scan_done = {.start_ns = analyst->scan_start_ns,
+                                                                 .end_ns = clock_monotonic_ns()}});
+    scan_free(analyst);
+    if (analyst->scan_again)
+        analyst_scan_start(analyst);
+}
+
+static bool is_kernels_turn(const struct analyst *analyst)
+{
+    size_t n = analyst->n_scan_pids;
+    return analyst->scan_at == (n < BUSIEST ? n : BUSIEST);
+}
+
 void analyst_scan_step(struct analyst *analyst, uint64_t until_ns)
 {
     while (analyst->scanning && !analyst_congested(analyst)) {
+        if (is_kernels_turn(analyst))
+            analyst_tell_kernel(analyst);
         if (analyst->scan_at == analyst->n_scan_pids) {
-            analyst_say(analyst,
-                        &(struct analyst_message){.kind = ANALYST_SCAN_DONE,
-                                                  .scan_done = {.start_ns = analyst->scan_start_ns,
-                                                                .end_ns = clock_monotonic_ns()}});
-            scan_free(analyst);
-            if (analyst->scan_again)
-                analyst_scan_start(analyst);
+            scan_end(analyst);
             return;
         }
         scan_process(analyst, analyst->scan_pids[analyst->scan_at++]);

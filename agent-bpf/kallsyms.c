@@ -14,6 +14,7 @@
 
 #define FUNCTION_BYTES_MAX (64 * 1024)
 #define NAMES_LIMIT        (64u << 20)
+#define READ_BYTES         16384 /* procfs states a block of 1 KiB, which costs thousands of reads */
 
 struct function {
     uint64_t address;
@@ -102,9 +103,11 @@ static int read_file(struct kallsyms *kallsyms, FILE *file)
 
 int kallsyms_open(const char *path, struct kallsyms **out)
 {
+    char room[READ_BYTES];
     FILE *file = fopen(path ? path : "/proc/kallsyms", "re");
     if (!file)
         return -errno;
+    setvbuf(file, room, _IOFBF, sizeof(room));
     struct kallsyms *kallsyms = calloc(1, sizeof(*kallsyms));
     int error = kallsyms ? 0 : -ENOMEM;
     if (kallsyms) {

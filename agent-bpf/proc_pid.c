@@ -13,8 +13,10 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define READ_STEP   65536
-#define START_FIELD 22 /* of stat, counted from 1; the state behind the name is field 3 */
+#define READ_STEP 65536
+/* Fields of stat, counted from 1; the state behind the name is field 3. */
+#define USER_TICKS_FIELD 14
+#define START_FIELD      22
 
 static int open_name(uint32_t pid, const char *name)
 {
@@ -92,15 +94,31 @@ static void skip_field(struct bytes *text)
         text->data++, text->len--;
 }
 
-bool proc_parse_start_ticks(struct bytes stat, uint64_t *ticks)
+static struct bytes stat_from_field(struct bytes stat, int wanted)
 {
     const uint8_t *end = stat.len ? memrchr(stat.data, ')', stat.len) : NULL;
     if (!end)
-        return false;
+        return (struct bytes){0};
     struct bytes rest = BYTES(end + 1, stat.len - (size_t)(end + 1 - stat.data));
-    for (int field = 3; field < START_FIELD; field++)
+    for (int field = 3; field < wanted; field++)
         skip_field(&rest);
+    return rest;
+}
+
+bool proc_parse_start_ticks(struct bytes stat, uint64_t *ticks)
+{
+    struct bytes rest = stat_from_field(stat, START_FIELD);
     return next_number(&rest, ticks);
+}
+
+bool proc_parse_cpu_ticks(struct bytes stat, uint64_t *ticks)
+{
+    struct bytes rest = stat_from_field(stat, USER_TICKS_FIELD);
+    uint64_t user, kernel;
+    if (!next_number(&rest, &user) || !next_number(&rest, &kernel))
+        return false;
+    *ticks = user + kernel;
+    return true;
 }
 
 bool proc_parse_own_pid(struct bytes status, uint32_t *own_pid)

@@ -19,4 +19,5 @@ int proc_pid_own(uint32_t pid, uint32_t *own_pid);
 int proc_pid_memory(uint32_t pid, uint64_t address, void *out, size_t size);
 
 bool proc_parse_start_ticks(struct bytes stat, uint64_t *ticks);
+bool proc_parse_cpu_ticks(struct bytes stat, uint64_t *ticks); /* user and kernel, all threads */
 bool proc_parse_own_pid(struct bytes status, uint32_t *own_pid);

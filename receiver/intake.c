@@ -188,7 +188,6 @@ void intake_stop(struct intake *intake, void (*stopped)(void *context))
     intake->stopped = stopped;
     intake_drain(intake);
     intake->stopping = true;
-    timer_stop(&intake->drain_timer);
     timer_stop(&intake->window_timer);
     timer_stop(&intake->scan_timer);
     if (intake_window_last(intake) != 0)

@@ -5,6 +5,7 @@
  * Thread: loop. Limits: the writer's queue, intake_settings.max_queued_bytes, 64 MiB of drains and
  * answers at the writer; beyond: INTAKE_BUSY, and samples stay in the ring.
  */
+#include "agent-bpf/labels.h"
 #include "base/buf.h"
 #include "base/worker.h"
 #include "store/outbox.h"
@@ -56,8 +57,9 @@ struct intake_settings {
     uint32_t trace_destinations;   /* outbox masks; 0 = the signal has no pipeline */
     uint32_t profile_destinations;
     uint64_t drain_interval_ns;
-    size_t max_queued_bytes;  /* of requests at the writer */
-    size_t max_request_bytes; /* of bodies in the outbox */
+    struct label_names label_names; /* configured; borrowed */
+    size_t max_queued_bytes;        /* of requests at the writer */
+    size_t max_request_bytes;       /* of bodies in the outbox */
     const char *version;
     void (*committed)(void *context); /* a batch of the writer put something into the outbox */
     void *context;
@@ -73,8 +75,11 @@ void intake_analyst(struct intake *intake, int fd);
  * at once without a sampler, but never from within this call. */
 void intake_start(struct intake *intake, void (*ready)(void *context));
 /* Drains the ring, closes the profile window, and calls stopped() when both are committed. Samples
- * that wait for their span stay in the store. Nothing is accepted any more. */
+ * that wait for their span stay in the store, and what is sampled from here on comes to them.
+ * Nothing else is accepted any more. */
 void intake_stop(struct intake *intake, void (*stopped)(void *context));
+/* The very last samples: right before the writer is closed. */
+void intake_drain_last(struct intake *intake);
 
 /* Drains the sample ring first, so that a span meets its samples. done() follows on the loop, never
  * from within this call. */

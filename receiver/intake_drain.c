@@ -185,6 +185,12 @@ void intake_drain(struct intake *intake)
     batch_free(batch);
 }
 
+void intake_drain_last(struct intake *intake)
+{
+    timer_stop(&intake->drain_timer);
+    intake_drain(intake);
+}
+
 void intake_drain_fire(struct timer *timer)
 {
     struct intake *intake = container_of(timer, struct intake, drain_timer);

@@ -22,6 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     proc_mounts_fuse(text, 8, 1, BYTES_LIT("/usr/bin/a b"));
     proc_mounts_fuse(text, 0, 0, BYTES_LIT("/usr/bin/a b"));
     proc_parse_start_ticks(text, &ticks);
+    proc_parse_cpu_ticks(text, &ticks);
     proc_parse_own_pid(text, &pid);
     struct bytes id = container_id_from_cgroup(text);
     assert(id.len <= CONTAINER_ID_MAX);

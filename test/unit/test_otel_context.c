@@ -376,6 +376,12 @@ static void proc_texts(void **state)
     assert_int_equal(ticks, 4242);
     assert_false(proc_parse_start_ticks(BYTES_LIT("7 (a) S 1 2"), &ticks));
     assert_false(proc_parse_start_ticks(BYTES_LIT(""), &ticks));
+    assert_true(proc_parse_cpu_ticks(
+        BYTES_LIT("7 (a) b) c) S 1 2 3 4 5 6 7 8 9 10 1100 12 13 14 15 16 17 18 4242 20\n"),
+        &ticks));
+    assert_int_equal(ticks, 1112);
+    assert_false(proc_parse_cpu_ticks(BYTES_LIT("7 (a) S 1 2 3 4 5 6 7 8 9 10 1100"), &ticks));
+    assert_false(proc_parse_cpu_ticks(BYTES_LIT(""), &ticks));
     assert_true(proc_parse_own_pid(BYTES_LIT("Name:\tNStgid:9\nNStgid:\t700\t31\nX:\t1\n"), &pid));
     assert_int_equal(pid, 31);
     assert_false(proc_parse_own_pid(BYTES_LIT("Name:\tx\n"), &pid));
