@@ -218,6 +218,14 @@ static size_t max_request_bytes(const struct service *service)
 
 /* ---- intake and receivers ---- */
 
+static struct label_names label_names(const struct config_receiver *sampler)
+{
+    if (!sampler)
+        return (struct label_names){0};
+    return (struct label_names){.trace_id = sampler->sampler.contexts.trace_id_labels.items,
+                                .span_id = sampler->sampler.contexts.span_id_labels.items};
+}
+
 static int open_intake(struct service *service)
 {
     const struct config_receiver *sampler =
@@ -239,6 +247,7 @@ static int open_intake(struct service *service)
             .trace_destinations = destinations(service, CONFIG_TRACES),
             .profile_destinations = destinations(service, CONFIG_PROFILES),
             .drain_interval_ns = sampler ? sampler->sampler.drain_interval_ns : NS_PER_SEC,
+            .label_names = label_names(sampler),
             .max_queued_bytes = QUEUED_BYTES_MAX,
             .max_request_bytes = max_request_bytes(service),
             .version = SPANPROF_VERSION,

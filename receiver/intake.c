@@ -164,7 +164,8 @@ int intake_open(const struct intake_settings *settings, struct intake **intakep)
     intake->scan_timer.fire = scan_late;
     int error = process_table_open(&intake->table);
     if (!error)
-        error = samples_open(settings->store, intake->table, &intake->samples);
+        error =
+            samples_open(settings->store, intake->table, &settings->label_names, &intake->samples);
     if (!error)
         error = intake_analyst_open(intake);
     if (error) {

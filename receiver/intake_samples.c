@@ -7,29 +7,16 @@
 #include "receiver/intake_samples.h"
 #include "agent-bpf/ring.h"
 #include "base/stats.h"
-#include "proto/otlp_spans.h"
+#include "receiver/intake_context.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-STAT_COUNTER(samples_otel, "spanprof_intake_samples_total", "context=\"otel_thread\"",
-             "Samples taken, by the source of their context.");
-STAT_COUNTER(samples_none, "spanprof_intake_samples_total", "context=\"none\"",
-             "Samples taken, by the source of their context.");
-STAT_COUNTER(samples_other, "spanprof_intake_samples_total", "context=\"other\"",
-             "Samples taken, by the source of their context.");
-STAT_COUNTER(samples_unattributed, "spanprof_samples_unattributed_total", "reason=\"none_active\"",
-             "Samples without context of processes that do publish one, by reason.");
-STAT_COUNTER(samples_torn, "spanprof_samples_unattributed_total", "reason=\"unreadable\"",
-             "Samples without context of processes that do publish one, by reason.");
-STAT_COUNTER(attributes_dropped, "spanprof_context_attributes_dropped_total", "",
-             "Context attributes left out: unknown key, not UTF-8, or more than fit.");
 STAT_COUNTER(
     frames_cut, "spanprof_frames_cut_total", "",
     "User frames left out at the far end of a stack because they lie in no known mapping.");
 
 #define ASKED_SLOTS 65536 /* names asked for lately; a collision asks twice, which is harmless */
-#define FLAG_SLOTS  4096  /* processes whose contexts were seen with the sampled flag */
 
 struct wanted {
     uint8_t identity[16];
@@ -42,12 +29,12 @@ struct samples {
     struct frame frames[RECORD_MAX_FRAME_WORDS];
     const uint8_t *identities[RECORD_MAX_FRAME_WORDS]; /* of frames[i]'s executable, else NULL */
     struct buf wanted;                                 /* struct wanted */
-    struct buf attributes;
+    struct sample_context *context;
     uint64_t asked[ASKED_SLOTS];
-    uint64_t sets_flags[FLAG_SLOTS];
 };
 
-int samples_open(struct store *store, struct process_table *table, struct samples **samplesp)
+int samples_open(struct store *store, struct process_table *table, const struct label_names *names,
+                 struct samples **samplesp)
 {
     struct samples *samples = calloc(1, sizeof(*samples));
     if (!samples)
@@ -55,7 +42,11 @@ int samples_open(struct store *store, struct process_table *table, struct sample
     samples->store = store;
     samples->table = table;
     samples->wanted = BUF_INIT(1 << 20);
-    samples->attributes = BUF_INIT(SAMPLE_ATTRIBUTES_MAX);
+    int error = sample_context_open(names, &samples->context);
+    if (error) {
+        samples_close(samples);
+        return error;
+    }
     *samplesp = samples;
     return 0;
 }
@@ -65,7 +56,7 @@ void samples_close(struct samples *samples)
     if (!samples)
         return;
     buf_close(&samples->wanted);
-    buf_close(&samples->attributes);
+    sample_context_close(samples->context);
     free(samples);
 }
 
@@ -255,73 +246,6 @@ void samples_want_names(struct samples *samples)
     buf_clear(&samples->wanted);
 }
 
-static bool context_key(const struct process_details *details, uint8_t index, char *key,
-                        size_t size)
-{
-    if (index >= details->n_keys || details->keys[index].len == 0 ||
-        details->keys[index].len >= size)
-        return false;
-    memcpy(key, details->keys[index].data, details->keys[index].len);
-    key[details->keys[index].len] = '\0';
-    return true;
-}
-
-/* Key index u8, length u8, bytes; an incomplete entry ends it; of a repeated index the last counts.
- */
-static size_t last_entry(const uint8_t *data, size_t size, const uint8_t **entries)
-{
-    memset(entries, 0, 256 * sizeof(*entries));
-    size_t n = 0;
-    for (size_t at = 0; at + 2 <= size && at + 2 + data[at + 1] <= size;
-         at += 2u + data[at + 1], n++)
-        entries[data[at]] = data + at;
-    return n;
-}
-
-static struct bytes context_attributes(struct samples *samples, const struct record_header *record,
-                                       const struct process_details *details)
-{
-    buf_clear(&samples->attributes);
-    const uint8_t *entries[256];
-    if (record->attributes_size == 0 ||
-        !last_entry(record_attributes(record), record->attributes_size, entries))
-        return buf_bytes(&samples->attributes);
-    for (size_t index = 0; index < 256; index++) {
-        if (!entries[index])
-            continue;
-        char key[256];
-        struct bytes value = BYTES(entries[index] + 2, entries[index][1]);
-        if (!context_key(details, (uint8_t)index, key, sizeof(key)) || !bytes_utf8_valid(value) ||
-            otlp_attribute_string(&samples->attributes, 9, key, value) != 0)
-            stat_add(&attributes_dropped, 1);
-    }
-    return buf_bytes(&samples->attributes);
-}
-
-/* A writer that once set the sampled flag sets the flag byte; zeros alone prove nothing, since
- * older writers left the byte reserved. */
-static bool flags_trusted(struct samples *samples, const struct record_header *record)
-{
-    uint64_t who = (record->process_start_ns << 20 ^ record->pid) | 1;
-    uint64_t *slot = &samples->sets_flags[(who * UINT64_C(0x9e3779b97f4a7c15)) >> 52];
-    if (record->trace_flags & 1)
-        *slot = who;
-    return *slot == who;
-}
-
-static void count_context(const struct record_header *record, bool publishes)
-{
-    if (record->context_source == CONTEXT_OTEL_THREAD)
-        stat_add(&samples_otel, 1);
-    else if (record->context_source != CONTEXT_NONE)
-        stat_add(&samples_other, 1);
-    else
-        stat_add(&samples_none, 1);
-    if (record->context_source == CONTEXT_NONE && publishes)
-        stat_add(record->flags & RECORD_FLAG_CONTEXT_TORN ? &samples_torn : &samples_unattributed,
-                 1);
-}
-
 static int process_row(struct samples *samples, const struct record_header *record,
                        const struct process_details *details, int64_t *id)
 {
@@ -369,8 +293,6 @@ int samples_add(struct samples *samples, const struct record_header *record, int
         process_table_sampled(samples->table, record->pid, record->time_ns);
         process_table_details(samples->table, record->pid, record->time_ns, &details);
     }
-    count_context(record, details.has_context);
-
     struct sample sample = {
         .time_unix_ns = (uint64_t)((int64_t)record->time_ns + unix_offset_ns),
         .value_ns = record->value_ns,
@@ -379,15 +301,10 @@ int samples_add(struct samples *samples, const struct record_header *record, int
         .tid = record->own_tid,
         .kind = record->kind,
         .state = (uint8_t)record->state,
-        .context_source = record->context_source,
-        .trace_flags = record->trace_flags,
-        .flags_trusted = details.sets_trace_flags || flags_trusted(samples, record),
-        .attributes = context_attributes(samples, record, &details),
     };
-    memcpy(sample.trace_id, record->trace_id, sizeof(sample.trace_id));
-    memcpy(sample.span_id, record->span_id, sizeof(sample.span_id));
-    memcpy(sample.local_root_id, record->local_root_id, sizeof(sample.local_root_id));
     memcpy(sample.comm, record->comm, sizeof(sample.comm));
+    if (sample_context_fill(samples->context, record, &details, &sample) == SAMPLE_CONTEXT_CHANGED)
+        process_table_context_changed(samples->table, record->pid, record->time_ns);
 
     int error = process_row(samples, record, &details, &sample.process);
     if (!error)

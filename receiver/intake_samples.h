@@ -2,10 +2,9 @@
 #pragma once
 /*
  * A drain of the ring becomes samples of the store: addresses become places in executables, the
- * thread's context becomes ids and attributes. WRITER thread only.
- * Limits: SAMPLE_ATTRIBUTES_MAX bytes of context attributes a sample; what does not fit is left out
- * and counted.
+ * thread's context becomes ids and attributes (intake_context.h). WRITER thread only.
  */
+#include "agent-bpf/labels.h"
 #include "agent-bpf/process.h"
 #include "agent-bpf/record.h"
 #include "base/buf.h"
@@ -13,7 +12,9 @@
 
 struct samples;
 
-int samples_open(struct store *store, struct process_table *table, struct samples **samples);
+/* names: of labels that hold ids; what they point at is borrowed. */
+int samples_open(struct store *store, struct process_table *table, const struct label_names *names,
+                 struct samples **samples);
 void samples_close(struct samples *samples); /* NULL is fine */
 
 /* Events of the drain come first: process_table_apply(). Then each record, within the store's

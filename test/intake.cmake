@@ -5,7 +5,7 @@ add_library(spanprof_intake_fixture STATIC ${support}/intake_rig.c ${support}/re
 target_link_libraries(spanprof_intake_fixture PUBLIC spanprof_receiver
     PRIVATE spanprof_flags PkgConfig::CMOCKA)
 
-foreach(module intake intake_answers intake_samples intake_sampling intake_spans)
+foreach(module intake intake_answers intake_context intake_samples intake_sampling intake_spans)
     spanprof_unit_test(${module} spanprof_intake_fixture)
 endforeach()
 foreach(module intake intake_sampling)

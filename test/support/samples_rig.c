@@ -7,12 +7,14 @@
 
 int samples_rig_setup(void **state)
 {
+    static const char *const spans[] = {RIG_SPAN_LABEL, NULL};
+    static const struct label_names names = {.span_id = spans};
     static struct samples_rig rig;
     arena_init(&rig.arena, 1 << 20);
     fixture_make(&rig.fixture);
     fixture_open(&rig.fixture);
     assert_int_equal(process_table_open(&rig.table), 0);
-    assert_int_equal(samples_open(rig.fixture.store, rig.table, &rig.samples), 0);
+    assert_int_equal(samples_open(rig.fixture.store, rig.table, &names, &rig.samples), 0);
     samples_rig_map(&rig, RIG_PID, APP, APP_OFFSET, APP_PATH);
     samples_rig_map(&rig, RIG_PID, LIB, 0, LIB_PATH);
     samples_rig_requests(&rig, ANALYST_SCAN_WANTED, NULL); /* none is of interest */
@@ -98,6 +100,31 @@ size_t samples_rig_requests(struct samples_rig *rig, enum analyst_kind kind,
     return n;
 }
 
+struct record_parts samples_rig_record(uint32_t pid)
+{
+    return (struct record_parts){.head = {.pid = pid,
+                                          .tid = pid + 1,
+                                          .own_pid = 7,
+                                          .own_tid = 8,
+                                          .root_pid = pid + 5000,
+                                          .process_start_ns = 90000000000 + pid,
+                                          .value_ns = 10000000,
+                                          .period_ns = 10000000,
+                                          .cpu = 3,
+                                          .flags = RECORD_FLAG_USER_MODE,
+                                          .comm = "worker"}};
+}
+
+void samples_rig_details(struct samples_rig *rig, const char *exe)
+{
+    samples_rig_answer(rig, &(struct analyst_message){.kind = ANALYST_DETAILS,
+                                                      .details = {.pid = RIG_PID,
+                                                                  .time_ns = RECORD_T0 - 1,
+                                                                  .own_pid = 7,
+                                                                  .start_ns = 90000000000,
+                                                                  .exe = BYTES_STR(exe)}});
+}
+
 struct leaving {
     struct samples_rig *rig;
     struct samples_rig_left *last;
@@ -119,7 +146,9 @@ static int keep(void *context, const struct sample *sample, const struct join_sp
     struct store *store = leaving->rig->fixture.store;
     const struct process_facts *facts;
     const struct frame *frames;
-    (void)span;
+    left->joined = span != NULL;
+    if (span)
+        memcpy(left->joined_span, span->span_id, sizeof(left->joined_span));
     left->sample = *sample;
     left->sample.attributes =
         copied(sample->attributes, left->attributes, sizeof(left->attributes));

@@ -10,12 +10,13 @@
 #include "test/support/record_fixture.h"
 #include "test/support/store_fixture.h"
 
-#define APP        UINT64_C(0x400000)
-#define APP_OFFSET UINT64_C(0x1000)
-#define LIB        UINT64_C(0x7f0000000000)
-#define APP_PATH   "/usr/bin/app"
-#define LIB_PATH   "/usr/lib/lib.so"
-#define RIG_PID    100
+#define APP            UINT64_C(0x400000)
+#define APP_OFFSET     UINT64_C(0x1000)
+#define LIB            UINT64_C(0x7f0000000000)
+#define APP_PATH       "/usr/bin/app"
+#define LIB_PATH       "/usr/lib/lib.so"
+#define RIG_PID        100
+#define RIG_SPAN_LABEL "my span" /* a configured name of span ids */
 
 struct samples_rig {
     struct fixture fixture;
@@ -41,6 +42,11 @@ void samples_rig_answer(struct samples_rig *rig, const struct analyst_message *m
 size_t samples_rig_requests(struct samples_rig *rig, enum analyst_kind kind,
                             struct analyst_message *last);
 
+/* A record of this process without frames and context. */
+struct record_parts samples_rig_record(uint32_t pid);
+/* The analyst's word on process RIG_PID. */
+void samples_rig_details(struct samples_rig *rig, const char *exe);
+
 /* What one sample is in the store, with copies of what it refers to. */
 struct samples_rig_left {
     struct sample sample;
@@ -50,6 +56,8 @@ struct samples_rig_left {
     struct process_facts facts; /* texts: below */
     char executable_name[64], executable_path[256];
     uint8_t resource[256];
+    bool joined;
+    uint8_t joined_span[8];
 };
 /* All samples leave; returns how many, the last in *last. */
 size_t samples_rig_leave(struct samples_rig *rig, struct samples_rig_left *last);

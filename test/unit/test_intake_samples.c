@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records become samples: addresses places, contexts ids and attributes, processes facts. */
+/* Records become samples: addresses places, processes facts. */
 #include "base/stats.h"
-#include "proto/otlp_spans.h"
 #include "store/id_set.h"
 #include "test/support/samples_rig.h"
 #include <errno.h>
@@ -31,24 +30,9 @@ static void tell_kernel(struct samples_rig *rig, uint64_t text_start)
                                                   .build_id = BYTES(kernel_build_id, 20)}});
 }
 
-static struct record_parts of_process(uint32_t pid)
-{
-    return (struct record_parts){.head = {.pid = pid,
-                                          .tid = pid + 1,
-                                          .own_pid = 7,
-                                          .own_tid = 8,
-                                          .root_pid = pid + 5000,
-                                          .process_start_ns = 90000000000 + pid,
-                                          .value_ns = 10000000,
-                                          .period_ns = 10000000,
-                                          .cpu = 3,
-                                          .flags = RECORD_FLAG_USER_MODE,
-                                          .comm = "worker"}};
-}
-
 static struct record_parts with_user(size_t n, const uint64_t *user)
 {
-    struct record_parts parts = of_process(RIG_PID);
+    struct record_parts parts = samples_rig_record(RIG_PID);
     parts.n_user = n;
     memcpy(parts.user, user, n * sizeof(*user));
     return parts;
@@ -123,7 +107,7 @@ static void test_strays(void **state)
 static void test_empty_and_full_stack(void **state)
 {
     struct samples_rig *rig = *state;
-    struct record_parts parts = of_process(RIG_PID);
+    struct record_parts parts = samples_rig_record(RIG_PID);
     samples_rig_add(rig, &parts, 1);
     parts.n_kernel = RECORD_MAX_KERNEL_FRAMES;
     parts.n_user = RECORD_MAX_USER_FRAMES;
@@ -206,7 +190,7 @@ static void test_fields(void **state)
 {
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
-    struct record_parts parts = of_process(RIG_PID);
+    struct record_parts parts = samples_rig_record(RIG_PID);
     parts.head.kind = RECORD_OFF_CPU;
     parts.head.state = 2;
     parts.head.time_ns = RECORD_T0 + 5;
@@ -226,7 +210,7 @@ static void test_unknown_process(void **state)
 {
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
-    struct record_parts parts = of_process(200);
+    struct record_parts parts = samples_rig_record(200);
     memcpy(parts.head.comm, "sixteen\x1b letters", 16); /* no NUL, and not to be shown as it is */
     parts.n_user = 1;
     parts.user[0] = APP; /* another process's */
@@ -245,7 +229,7 @@ static void test_kernel_thread(void **state)
 {
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
-    struct record_parts parts = of_process(30);
+    struct record_parts parts = samples_rig_record(30);
     parts.head.flags = RECORD_FLAG_KERNEL_THREAD;
     memcpy(parts.head.comm, "kworker/3:1", 12);
     samples_rig_add(rig, &parts, 1);
@@ -253,31 +237,21 @@ static void test_kernel_thread(void **state)
     samples_rig_leave(rig, &left);
     assert_string_equal(left.executable_name, "kworker/3:1");
 
-    parts = of_process(0); /* of a PID namespace that we do not see into */
+    parts = samples_rig_record(0); /* of a PID namespace that we do not see into */
     samples_rig_add(rig, &parts, 1);
     samples_rig_leave(rig, &left);
     assert_int_equal(left.facts.pid, 5000);
-}
-
-static void tell_details(struct samples_rig *rig, const char *exe)
-{
-    samples_rig_answer(rig, &(struct analyst_message){.kind = ANALYST_DETAILS,
-                                                      .details = {.pid = RIG_PID,
-                                                                  .time_ns = RECORD_T0 - 1,
-                                                                  .own_pid = 7,
-                                                                  .start_ns = 90000000000,
-                                                                  .exe = BYTES_STR(exe)}});
 }
 
 static void test_details(void **state)
 {
     struct samples_rig *rig = *state;
     struct samples_rig_left before, after;
-    struct record_parts parts = of_process(RIG_PID);
+    struct record_parts parts = samples_rig_record(RIG_PID);
     samples_rig_add(rig, &parts, 1);
     samples_rig_leave(rig, &before);
     assert_string_equal(before.executable_path, APP_PATH); /* by its first mapping */
-    tell_details(rig, "/opt/\xff\nshop");
+    samples_rig_details(rig, "/opt/\xff\nshop");
     samples_rig_add(rig, &parts, 1);
     samples_rig_leave(rig, &after);
     assert_int_not_equal(after.sample.process, before.sample.process);
@@ -287,178 +261,6 @@ static void test_details(void **state)
     samples_rig_add(rig, &parts, 1); /* remembered */
     samples_rig_leave(rig, &before);
     assert_int_equal(after.sample.process, before.sample.process);
-}
-
-/* ---- contexts ---- */
-
-/* Resource{attributes: KeyValue{"a", "b"}} */
-static const uint8_t resource[] = {0x0a, 8, 0x0a, 1, 'a', 0x12, 3, 0x0a, 1, 'b'};
-
-static void tell_context(struct samples_rig *rig, struct bytes *keys, uint32_t n, bool sets_flags)
-{
-    tell_details(rig, APP_PATH);
-    samples_rig_answer(
-        rig, &(struct analyst_message){.kind = ANALYST_CONTEXT,
-                                       .context = {.pid = RIG_PID,
-                                                   .time_ns = RECORD_T0 - 1,
-                                                   .attached = 1,
-                                                   .sets_trace_flags = sets_flags,
-                                                   .published_ns = 5,
-                                                   .resource = BYTES(resource, sizeof(resource)),
-                                                   .n_keys = n,
-                                                   .keys = keys}});
-}
-
-static struct record_parts with_context(const void *attributes, size_t size)
-{
-    struct record_parts parts = of_process(RIG_PID);
-    parts.head.context_source = CONTEXT_OTEL_THREAD;
-    parts.head.flags |= RECORD_FLAG_CONTEXT_KNOWN;
-    fixture_trace_id(1, parts.head.trace_id);
-    fixture_span_id(2, parts.head.span_id);
-    fixture_span_id(3, parts.head.local_root_id);
-    parts.attributes = BYTES(attributes, size);
-    return parts;
-}
-
-static int64_t dropped(void)
-{
-    return stats_find("spanprof_context_attributes_dropped_total", "");
-}
-
-static void test_ids(void **state)
-{
-    struct samples_rig *rig = *state;
-    struct samples_rig_left left;
-    struct record_parts parts = with_context(NULL, 0);
-    int64_t taken = stats_find("spanprof_intake_samples_total", "context=\"otel_thread\"");
-    tell_context(rig, NULL, 0, false);
-    samples_rig_add(rig, &parts, 1);
-    samples_rig_leave(rig, &left);
-    assert_memory_equal(left.sample.trace_id, parts.head.trace_id, 16);
-    assert_memory_equal(left.sample.span_id, parts.head.span_id, 8);
-    assert_memory_equal(left.sample.local_root_id, parts.head.local_root_id, 8);
-    assert_int_equal(left.sample.context_source, CONTEXT_OTEL_THREAD);
-    assert_true(bytes_equal(left.facts.resource, BYTES(resource, sizeof(resource))));
-    assert_int_equal(stats_find("spanprof_intake_samples_total", "context=\"otel_thread\""),
-                     taken + 1);
-}
-
-static void test_attributes(void **state)
-{
-    struct samples_rig *rig = *state;
-    struct samples_rig_left left;
-    struct bytes keys[] = {BYTES_LIT("http.route"), BYTES_LIT(""), BYTES_LIT("user.id")};
-    static const char attributes[] = "\x02\x02"
-                                     "u1"
-                                     "\x00\x03"
-                                     "/ol"
-                                     "\x01\x01x"     /* the key has no name */
-                                     "\x09\x01y"     /* nor has this one */
-                                     "\x00\x02/n"    /* of a repeated index the last counts */
-                                     "\x02\x05ends"; /* cut short */
-    struct record_parts parts = with_context(attributes, sizeof(attributes) - 1);
-    int64_t before = dropped();
-    tell_context(rig, keys, 3, false);
-    samples_rig_add(rig, &parts, 1);
-    samples_rig_leave(rig, &left);
-    struct buf expected _cleanup_buf_ = BUF_INIT(0);
-    otlp_attribute_string(&expected, 9, "http.route", BYTES_LIT("/n"));
-    otlp_attribute_string(&expected, 9, "user.id", BYTES_LIT("u1"));
-    assert_true(bytes_equal(left.sample.attributes, buf_bytes(&expected)));
-    assert_int_equal(dropped() - before, 2);
-}
-
-static void test_attributes_invalid(void **state)
-{
-    struct samples_rig *rig = *state;
-    struct samples_rig_left left;
-    struct bytes keys[] = {BYTES_LIT("a"), BYTES_LIT("b")};
-    static const char attributes[] = "\x00\x02\xc3\x28\x01\x00";
-    struct record_parts parts = with_context(attributes, sizeof(attributes) - 1);
-    int64_t before = dropped();
-    samples_rig_add(rig, &parts, 1); /* nothing is known of keys yet */
-    samples_rig_leave(rig, &left);
-    assert_int_equal(left.sample.attributes.len, 0);
-    assert_int_equal(dropped() - before, 2);
-
-    tell_context(rig, keys, 2, false);
-    samples_rig_add(rig, &parts, 1);
-    samples_rig_leave(rig, &left);
-    struct buf expected _cleanup_buf_ = BUF_INIT(0);
-    otlp_attribute_string(&expected, 9, "b", BYTES_LIT("")); /* the other is not UTF-8 */
-    assert_true(bytes_equal(left.sample.attributes, buf_bytes(&expected)));
-    assert_int_equal(dropped() - before, 3);
-}
-
-static void test_attributes_too_many(void **state)
-{
-    struct samples_rig *rig = *state;
-    struct samples_rig_left left;
-    char names[12][301];
-    struct bytes keys[12];
-    uint8_t attributes[24];
-    for (size_t i = 0; i < 12; i++) {
-        size_t len = i == 11 ? 256 : 200; /* the last is longer than any key may be */
-        memset(names[i], 'a' + (int)i, len);
-        keys[i] = BYTES(names[i], len);
-        attributes[2 * i] = (uint8_t)i;
-        attributes[2 * i + 1] = 0;
-    }
-    struct record_parts parts = with_context(attributes, sizeof(attributes));
-    int64_t before = dropped();
-    tell_context(rig, keys, 12, false);
-    samples_rig_add(rig, &parts, 1);
-    samples_rig_leave(rig, &left);
-    size_t each = left.sample.attributes.len / 4;
-    assert_in_range(left.sample.attributes.len, SAMPLE_ATTRIBUTES_MAX - each,
-                    SAMPLE_ATTRIBUTES_MAX);
-    assert_int_equal(dropped() - before, 12 - 4);
-}
-
-static void test_flags(void **state)
-{
-    struct samples_rig *rig = *state;
-    struct samples_rig_left left;
-    struct record_parts parts = with_context(NULL, 0), other = with_context(NULL, 0);
-    other.head.process_start_ns++; /* the pid again, another process */
-    samples_rig_add(rig, &parts, 1);
-    samples_rig_leave(rig, &left);
-    assert_false(left.sample.flags_trusted); /* zeros prove nothing */
-    parts.head.trace_flags = 1;
-    samples_rig_add(rig, &parts, 1);
-    samples_rig_leave(rig, &left);
-    assert_int_equal(left.sample.trace_flags, 1);
-    assert_true(left.sample.flags_trusted);
-    parts.head.trace_flags = 0;
-    samples_rig_add(rig, &parts, 1);
-    samples_rig_leave(rig, &left);
-    assert_true(left.sample.flags_trusted); /* learned */
-    samples_rig_add(rig, &other, 1);
-    samples_rig_leave(rig, &left);
-    assert_false(left.sample.flags_trusted);
-    tell_context(rig, NULL, 0, true);
-    samples_rig_add(rig, &other, 1);
-    samples_rig_leave(rig, &left);
-    assert_true(left.sample.flags_trusted); /* told */
-}
-
-static void test_unattributed(void **state)
-{
-    struct samples_rig *rig = *state;
-    const char *name = "spanprof_samples_unattributed_total";
-    int64_t idle = stats_find(name, "reason=\"none_active\"");
-    int64_t torn = stats_find(name, "reason=\"unreadable\"");
-    struct record_parts parts = of_process(RIG_PID);
-    samples_rig_add(rig, &parts, 1); /* it publishes nothing */
-    assert_int_equal(stats_find(name, "reason=\"none_active\""), idle);
-    tell_context(rig, NULL, 0, false);
-    samples_rig_add(rig, &parts, 1);
-    assert_int_equal(stats_find(name, "reason=\"none_active\""), idle + 1);
-    parts.head.flags |= RECORD_FLAG_CONTEXT_TORN;
-    samples_rig_add(rig, &parts, 1);
-    assert_int_equal(stats_find(name, "reason=\"unreadable\""), torn + 1);
-    assert_int_equal(stats_find(name, "reason=\"none_active\""), idle + 1);
 }
 
 /* ---- when the store forgets ---- */
@@ -535,12 +337,6 @@ int main(void)
         TEST(test_unknown_process),
         TEST(test_kernel_thread),
         TEST(test_details),
-        TEST(test_ids),
-        TEST(test_attributes),
-        TEST(test_attributes_invalid),
-        TEST(test_attributes_too_many),
-        TEST(test_flags),
-        TEST(test_unattributed),
         TEST(test_executable_forgotten),
         TEST(test_rolled_back),
     };
