@@ -335,6 +335,41 @@ static int fix_public_id(struct stacks *stacks, int64_t id, uint8_t out[16])
     return error;
 }
 
+static int frames_ready(struct stacks *stacks, size_t n, bool *ready)
+{
+    *ready = true;
+    for (size_t i = 0; *ready && i < n; i++) {
+        const struct executable_facts *facts;
+        int64_t executable = stacks->frames[i].executable;
+        int error = executable ? stacks_executable_get(stacks, executable, &facts) : 0;
+        if (error && error != -ENOENT)
+            return error;
+        *ready = !executable || (!error && facts->htlhash_known);
+    }
+    return 0;
+}
+
+static int read_ready(struct stacks *stacks, int64_t id, bool *ready)
+{
+    sqlite3_stmt *row _cleanup_reset_ = stacks->get_frames;
+    size_t n;
+    int error = read_frames(stacks, row, id, &n);
+    if (error)
+        return error;
+    *ready = sqlite3_column_bytes(row, 0) == 16;
+    return *ready ? 0 : frames_ready(stacks, n, ready);
+}
+
+int stacks_public_id_ready(struct stacks *stacks, int64_t id, bool *ready)
+{
+    struct intern_entry *entry;
+    int error = intern_id(&stacks->rows, id, &entry);
+    if (error)
+        return error;
+    *ready = container_of(entry, struct cached_stack, entry)->public_known;
+    return *ready ? 0 : read_ready(stacks, id, ready);
+}
+
 int stacks_public_id(struct stacks *stacks, int64_t id, uint8_t out[16])
 {
     struct intern_entry *entry;

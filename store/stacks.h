@@ -83,6 +83,8 @@ int stacks_intern(struct stacks *stacks, const struct frame *frames, size_t n, i
 /* Frames of a stack, leaf first; borrowed until the next call that is about a stack. -ENOENT. */
 int stacks_frames(struct stacks *stacks, int64_t id, const struct frame **frames, size_t *n);
 int stacks_public_id(struct stacks *stacks, int64_t id, uint8_t out[16]);
+/* Whether it is fixed, or all is known that it is made of: who can wait asks later. */
+int stacks_public_id_ready(struct stacks *stacks, int64_t id, bool *ready);
 
 int stacks_set_names(struct stacks *stacks, int64_t executable, const struct frame_name *names,
                      size_t n);

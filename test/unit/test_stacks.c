@@ -166,6 +166,38 @@ static void add_frame(struct fnv128 *fnv, const uint8_t hash[16], const char *de
     fnv128_add(fnv, decimal, strlen(decimal));
 }
 
+static bool ready(struct fixture *fixture, int64_t stack)
+{
+    bool is_ready = false;
+    assert_int_equal(stacks_public_id_ready(stacks_of(fixture), stack, &is_ready), 0);
+    return is_ready;
+}
+
+/* A public id is ready once its executables are known, or it was asked for all the same. */
+static void test_public_id_ready(void **state)
+{
+    struct fixture *fixture = *state;
+    struct executable_facts known = facts(), unhashed = facts();
+    bool is_ready;
+    uint8_t id[16];
+    int64_t exe = executable(fixture, 1), dark = executable(fixture, 2);
+    const struct frame frames[] = {{STACK_FRAME_KERNEL, 0, 1}, {STACK_FRAME_NATIVE, exe, 2}},
+                       darker[] = {{STACK_FRAME_NATIVE, exe, 3}, {STACK_FRAME_NATIVE, dark, 4}};
+    int64_t stack = intern(fixture, frames, 2, true), other = intern(fixture, darker, 2, true);
+    assert_false(ready(fixture, stack));
+    unhashed.htlhash_known = false;
+    assert_int_equal(stacks_executable_facts(stacks_of(fixture), exe, &unhashed), 0);
+    assert_false(ready(fixture, stack));
+    assert_int_equal(stacks_executable_facts(stacks_of(fixture), exe, &known), 0);
+    assert_true(ready(fixture, stack));
+    assert_false(ready(fixture, other));
+    assert_int_equal(stacks_public_id(stacks_of(fixture), other, id), 0);
+    assert_true(ready(fixture, other));
+    restart(fixture);
+    assert_true(ready(fixture, other));
+    assert_int_equal(stacks_public_id_ready(stacks_of(fixture), 4711, &is_ready), -ENOENT);
+}
+
 /* htlhash and decimal ELF address, leaf first; fixed once it was told. */
 static void test_public_id(void **state)
 {
@@ -333,9 +365,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_intern),      TEST(test_limits),   TEST(test_executables),
-        TEST(test_public_id),   TEST(test_names),    TEST(test_collect),
-        TEST(test_collect_due), TEST(test_rollback), TEST(test_damaged),
+        TEST(test_intern),    TEST(test_limits),          TEST(test_executables),
+        TEST(test_public_id), TEST(test_public_id_ready), TEST(test_names),
+        TEST(test_collect),   TEST(test_collect_due),     TEST(test_rollback),
+        TEST(test_damaged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
