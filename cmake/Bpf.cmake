@@ -2,6 +2,13 @@
 # spanprof_bpf(TARGET file.bpf.c): clang -target bpf and bpftool's skeleton, as a SYSTEM include.
 find_program(BPF_CLANG NAMES clang-14 clang REQUIRED)
 find_program(BPFTOOL NAMES bpftool PATHS /usr/sbin REQUIRED)
+set(SPANPROF_BPF_FLAGS -g -O2 -target bpf -mcpu=v3 -Wall -Werror
+    -I${CMAKE_SOURCE_DIR} -I${CMAKE_SOURCE_DIR}/agent-bpf/vmlinux)
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL aarch64)
+    set(SPANPROF_BPF_ARCH arm64)
+else()
+    set(SPANPROF_BPF_ARCH x86)
+endif()
 function(spanprof_bpf target source)
     get_filename_component(stem ${source} NAME_WE)
     set(out ${CMAKE_BINARY_DIR}/bpf)
@@ -9,8 +16,7 @@ function(spanprof_bpf target source)
     set(skeleton ${out}/${stem}.skel.h)
     add_custom_command(OUTPUT ${object} ${skeleton}
         COMMAND ${CMAKE_COMMAND} -E make_directory ${out}
-        COMMAND ${BPF_CLANG} -g -O2 -target bpf -D__TARGET_ARCH_x86 -mcpu=v3 -Wall -Werror
-                -I${CMAKE_SOURCE_DIR} -I${CMAKE_SOURCE_DIR}/agent-bpf/vmlinux
+        COMMAND ${BPF_CLANG} ${SPANPROF_BPF_FLAGS} -D__TARGET_ARCH_${SPANPROF_BPF_ARCH}
                 -MD -MF ${object}.d -MT ${object}
                 -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object}
         COMMAND ${BPFTOOL} gen skeleton ${object} name ${stem}_bpf > ${skeleton}

@@ -12,9 +12,19 @@ endfunction()
 spanprof_bpf_test(sampler PkgConfig::LIBBPF Threads::Threads)
 spanprof_bpf_test(sampler_host PkgConfig::LIBBPF Threads::Threads)
 spanprof_bpf_test(contexts PkgConfig::LIBBPF Threads::Threads)
+spanprof_bpf_test(contexts_labels PkgConfig::LIBBPF Threads::Threads)
+spanprof_bpf_test(contexts_obi PkgConfig::LIBBPF Threads::Threads)
 spanprof_bpf_test(ring Threads::Threads)
 spanprof_bpf_test(procstream Threads::Threads ${CMAKE_DL_LIBS})
 spanprof_bpf_test(keeper)
+
+# What differs between processors is compiled for each, also where none of them can load it.
+foreach(arch x86 arm64)
+    add_test(NAME unit.sampler_bpf_${arch}
+        COMMAND ${BPF_CLANG} ${SPANPROF_BPF_FLAGS} -D__TARGET_ARCH_${arch}
+                -c ${CMAKE_SOURCE_DIR}/agent-bpf/sampler.bpf.c -o /dev/null)
+    set_tests_properties(unit.sampler_bpf_${arch} PROPERTIES LABELS unit TIMEOUT 60)
+endforeach()
 
 spanprof_unit_test(perf_record spanprof_agent)
 spanprof_unit_test(bpf_parts spanprof_agent)
