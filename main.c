@@ -6,6 +6,7 @@
 #include "agent-bpf/analyst.h"
 #include "agent-bpf/keeper.h"
 #include "agent-bpf/keeper_child.h"
+#include "agent-bpf/record.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/stats.h"
@@ -36,21 +37,38 @@ static void analyst_stop(struct keeper_child *child)
     loop_stop(container_of(child, struct analyst_process, child)->loop);
 }
 
+static unsigned context_sources(const struct config_receiver *sampler)
+{
+    if (!sampler)
+        return 0;
+    const struct config_receiver_sampler *config = &sampler->sampler;
+    return (config->contexts.otel ? CONTEXT_BIT(CONTEXT_OTEL_THREAD) : 0) |
+           (config->contexts.elastic ? CONTEXT_BIT(CONTEXT_ELASTIC) : 0) |
+           (config->contexts.go_labels ? CONTEXT_BIT(CONTEXT_GO_LABELS) : 0) |
+           (config->contexts.custom_labels ? CONTEXT_BIT(CONTEXT_CUSTOM_LABELS) : 0);
+}
+
 static int run_analyst(const struct analyst_handles *handles, void *context)
 {
     struct program *program = context;
     struct analyst_process process = {.child.stop = analyst_stop};
     struct analyst *analyst = NULL;
+    const struct config_receiver *sampler =
+        config_find_receiver(program->config, CONFIG_RECEIVER_SAMPLER);
     log_set_process("analyst");
     int error = loop_open(&process.loop);
     if (!error)
         error = keeper_child_start(&process.child, process.loop, handles->control_fd);
     if (!error)
-        error = analyst_open(&(struct analyst_settings){.loop = process.loop,
-                                                        .socket = handles->service_fd,
-                                                        .contexts_map_fd = handles->contexts_fd,
-                                                        .ledger = program->ledger},
-                             &analyst);
+        error = analyst_open(
+            &(struct analyst_settings){
+                .loop = process.loop,
+                .socket = handles->service_fd,
+                .contexts_map_fd = handles->contexts_fd,
+                .ledger = program->ledger,
+                .sources = context_sources(sampler),
+                .elastic_correlation = sampler && sampler->sampler.contexts.elastic_correlation},
+            &analyst);
     if (!error)
         error = loop_run(process.loop);
     analyst_close(analyst);

@@ -22,6 +22,7 @@
 
 struct unsent {
     struct list link;
+    int fd; /* goes with it; -1 = none */
     size_t size;
     uint8_t datagram[];
 };
@@ -45,38 +46,76 @@ static void update_watch(struct analyst *analyst)
         watch_change(&analyst->watch, events);
 }
 
-/* True: sent. */
-static bool try_send(struct analyst *analyst, const uint8_t *datagram, size_t size)
+static void close_fd(int fd)
 {
-    ssize_t n;
-    do
-        n = send(analyst->watch.fd, datagram, size, MSG_DONTWAIT | MSG_NOSIGNAL);
-    while (n < 0 && errno == EINTR);
-    return n >= 0 || (errno != EAGAIN && errno != ENOBUFS); /* the end is noticed when reading */
+    if (fd >= 0)
+        close(fd);
 }
 
-static void keep_unsent(struct analyst *analyst, const struct buf *datagram)
+/* fd: -1 = none. True: sent, or never to be. */
+static bool try_send(struct analyst *analyst, const uint8_t *datagram, size_t size, int fd)
 {
-    struct unsent *unsent = calloc(1, sizeof(*unsent) + datagram->len);
+    union { /* aligned as a header is */
+        char bytes[CMSG_SPACE(sizeof(fd))];
+        struct cmsghdr header;
+    } control = {.bytes = {0}};
+    struct iovec part = {.iov_base = (void *)(uintptr_t)datagram, .iov_len = size};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (fd >= 0) {
+        control.header = (struct cmsghdr){
+            .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(fd))};
+        memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+        message.msg_control = &control;
+        message.msg_controllen = sizeof(control.bytes);
+    }
+    ssize_t n;
+    do
+        n = sendmsg(analyst->watch.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    /* The end is noticed when reading. Too many descriptors under way: the reader takes some. */
+    return n >= 0 || (errno != EAGAIN && errno != ENOBUFS && errno != ETOOMANYREFS);
+}
+
+static void keep_unsent(struct analyst *analyst, const struct buf *datagram, int fd)
+{
+    struct unsent *unsent = NULL;
+    if (fd < 0 || analyst->out_fds < ANALYST_OUT_FDS_MAX)
+        unsent = calloc(1, sizeof(*unsent) + datagram->len);
     if (!unsent) {
+        close_fd(fd);
         analyst_count(COUNT_ANALYST_QUEUE_FULL, 1);
         return;
     }
+    unsent->fd = fd;
     unsent->size = datagram->len;
     memcpy(unsent->datagram, datagram->data, datagram->len);
     list_append(&analyst->out, &unsent->link);
     analyst->out_bytes += unsent->size;
+    analyst->out_fds += fd >= 0;
+}
+
+void analyst_say_fd(struct analyst *analyst, const struct analyst_message *message, int fd)
+{
+    _cleanup_buf_ struct buf datagram = BUF_INIT(ANALYST_MESSAGE_MAX);
+    if (analyst_message_encode(message, &datagram)) {
+        close_fd(fd);
+        analyst_count(COUNT_ANALYST_QUEUE_FULL, 1);
+    } else if (list_empty(&analyst->out) && try_send(analyst, datagram.data, datagram.len, fd)) {
+        close_fd(fd);
+    } else {
+        keep_unsent(analyst, &datagram, fd);
+    }
 }
 
 void analyst_say(struct analyst *analyst, const struct analyst_message *message)
 {
-    _cleanup_buf_ struct buf datagram = BUF_INIT(ANALYST_MESSAGE_MAX);
-    if (analyst_message_encode(message, &datagram)) {
-        analyst_count(COUNT_ANALYST_QUEUE_FULL, 1);
-        return;
-    }
-    if (!list_empty(&analyst->out) || !try_send(analyst, datagram.data, datagram.len))
-        keep_unsent(analyst, &datagram);
+    analyst_say_fd(analyst, message, -1);
+}
+
+static void free_unsent(struct unsent *unsent)
+{
+    close_fd(unsent->fd);
+    free(unsent);
 }
 
 static void flush(struct analyst *analyst)
@@ -84,11 +123,12 @@ static void flush(struct analyst *analyst)
     struct list *link;
     while ((link = list_first(&analyst->out))) {
         struct unsent *unsent = container_of(link, struct unsent, link);
-        if (!try_send(analyst, unsent->datagram, unsent->size))
+        if (!try_send(analyst, unsent->datagram, unsent->size, unsent->fd))
             return;
         list_remove(link);
         analyst->out_bytes -= unsent->size;
-        free(unsent);
+        analyst->out_fds -= unsent->fd >= 0;
+        free_unsent(unsent);
     }
 }
 
@@ -99,10 +139,10 @@ static void serve(struct analyst *analyst, const struct analyst_message *message
         analyst_scan_start(analyst);
         break;
     case ANALYST_PROCESS_WANTED:
-        subject_asked(analyst, message->process.pid, true);
+        subject_asked(analyst, message->process.pid, true, message->process.time_ns != 0);
         break;
     case ANALYST_CONTEXT_WANTED:
-        subject_asked(analyst, message->process.pid, false);
+        subject_asked(analyst, message->process.pid, false, message->process.time_ns != 0);
         break;
     case ANALYST_PROCESS_LEFT:
         subject_forget(analyst, message->process.pid);
@@ -246,6 +286,8 @@ int analyst_open(const struct analyst_settings *settings, struct analyst **out)
     }
     raise_file_limit();
     settle_ledger(analyst);
+    for (int source = 0; source < CONTEXT_OBI - 1; source++) /* another's may be left */
+        analyst_gauge((enum analyst_stat)(COUNT_READERS_OTEL_THREAD + source), 0);
     int size = SOCKET_BUFFER;
     setsockopt(settings->socket, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
     int error = watch_start(settings->loop, &analyst->watch);
@@ -266,12 +308,13 @@ void analyst_close(struct analyst *analyst)
     timer_stop(&analyst->work);
     close(analyst->watch.fd);
     while ((link = list_pop(&analyst->out)))
-        free(container_of(link, struct unsent, link));
+        free_unsent(container_of(link, struct unsent, link));
     subjects_close(analyst);
     binaries_close(&analyst->binaries);
     kallsyms_close(analyst->kallsyms);
     free(analyst->scan_pids);
     buf_close(&analyst->maps);
+    buf_close(&analyst->maps_again);
     buf_close(&analyst->mounts);
     buf_close(&analyst->text);
     free(analyst);

@@ -20,6 +20,8 @@ struct analyst_settings {
     int socket;          /* SOCK_SEQPACKET to the service; owned; at its end: loop_stop() */
     int contexts_map_fd; /* record.h; borrowed; -1 = none (no sampler) */
     struct analyst_ledger *ledger; /* may be NULL */
+    unsigned sources;              /* which are read: CONTEXT_BIT() of record.h */
+    bool elastic_correlation;      /* sockets to Elastic's agents are handed to the service */
 };
 
 int analyst_open(const struct analyst_settings *settings, struct analyst **analyst);

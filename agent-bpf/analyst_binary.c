@@ -7,7 +7,6 @@
 #include "agent-bpf/analyst_stats.h"
 #include "agent-bpf/safe_open.h"
 #include "base/clock.h"
-#include "context/context_layout.h"
 #include <errno.h>
 #include <linux/fs.h>
 #include <stdlib.h>
@@ -15,8 +14,6 @@
 #include <unistd.h>
 
 #define LOOK_AGAIN_NS (10 * NS_PER_SEC)
-/* Exported by libspanprof-context next to the thread context; its writer always sets the flags. */
-#define OUR_WRITER_SYMBOL "spanprof_context_records_v1"
 
 struct binary_name {
     uint8_t identity[16];
@@ -63,7 +60,7 @@ static void release(struct binaries *binaries, struct binary *binary)
     map_remove(&binaries->files, &binary->key);
     unload(binaries, binary);
     close_file(binaries, binary);
-    free(binary->thread_context);
+    free(binary->publishers);
     free(binary);
 }
 
@@ -101,20 +98,6 @@ static void take_segments(struct binary *binary, const struct elf *elf)
                 take_segment(binary, &elf->segments[i]);
 }
 
-static int take_thread_context(struct binary *binary, const struct elf *elf)
-{
-    struct tls_symbol symbol, ours;
-    int error = tls_find(elf, OTEL_THREAD_SYMBOL, &symbol);
-    if (error || !symbol.defined)
-        return error < 0 ? error : 0;
-    binary->thread_context = malloc(sizeof(symbol));
-    if (!binary->thread_context)
-        return -ENOMEM;
-    *binary->thread_context = symbol;
-    binary->sets_trace_flags = !tls_find(elf, OUR_WRITER_SYMBOL, &ours) && ours.defined;
-    return 0;
-}
-
 static int analyse(struct binary *binary)
 {
     struct elf elf;
@@ -130,7 +113,7 @@ static int analyse(struct binary *binary)
     }
     binary->is_elf = true;
     take_segments(binary, &elf);
-    return take_thread_context(binary, &elf);
+    return publishers_find(&elf, &binary->publishers);
 }
 
 static void keep_open(struct binaries *binaries, struct binary *binary)
@@ -148,7 +131,7 @@ static struct binary *new_binary(struct binaries *binaries, const struct binary_
     binary->key = *key;
     binary->fd = fd;
     if (analyse(binary) || map_put(&binaries->files, binary, NULL)) {
-        free(binary->thread_context);
+        free(binary->publishers);
         free(binary);
         return NULL;
     }

@@ -10,9 +10,9 @@
  * Thread: the analyst's loop.
  */
 #include "agent-bpf/analyst_messages.h"
+#include "agent-bpf/analyst_publishers.h"
 #include "agent-bpf/elf.h"
 #include "agent-bpf/symbols.h"
-#include "agent-bpf/tls.h"
 #include "base/list.h"
 #include "base/map.h"
 
@@ -30,20 +30,19 @@ struct binary_key { /* which content */
 
 struct binary {
     struct binary_key key;
-    size_t refs;           /* names */
-    int fd;                /* -1 = closed meanwhile */
-    bool is_elf;           /* else only the hash is known */
-    bool sets_trace_flags; /* it carries a context writer that is known to fill the flags */
+    size_t refs; /* names */
+    int fd;      /* -1 = closed meanwhile */
+    bool is_elf; /* else only the hash is known */
     uint8_t htlhash[16];
     struct elf_build_ids ids;
     uint32_t
         generation; /* of the inode, as the kernel's stream of mappings has it; 0 = not known */
     uint32_t n_segments;
     struct analyst_segment segments[ANALYST_SEGMENTS_MAX];
-    struct tls_symbol *thread_context; /* NULL: it does not define the variable */
-    struct symbols *symbols;           /* NULL = not loaded */
-    struct list open;                  /* files with a descriptor, longest unused first */
-    struct list loaded;                /* those with a symbol table, likewise */
+    struct publishers *publishers; /* NULL: it holds none */
+    struct symbols *symbols;       /* NULL = not loaded */
+    struct list open;              /* files with a descriptor, longest unused first */
+    struct list loaded;            /* those with a symbol table, likewise */
 };
 
 struct binaries {

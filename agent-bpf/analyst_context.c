@@ -1,196 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a published process context to an entry in the sampler's contexts map. Order matters: first
- * the keys and the resource are told to the service, then the entry is written, so that no sample
- * carries attributes whose names are unknown.
- *
- * The process may exec between our reading and our writing, after which the entry would describe a
- * program that is gone; the sampler removes entries on exec, but ours would come after that. So the
- * header is read once more after the write: a new program does not have it there with the same
- * time.
+ * What a process says of itself and of its threads, looked for and told. Order matters: first the
+ * keys and the resource are told to the service, then the entry is written, so that no sample
+ * carries attributes whose names are unknown; a socket to the agent comes last. What was told
+ * already is not told again.
  */
 #include "agent-bpf/analyst_parts.h"
 #include "agent-bpf/analyst_stats.h"
-#include "agent-bpf/process.h"
 #include "agent-bpf/proc_pid.h"
-#include <bpf/bpf.h>
 #include <errno.h>
 
-#define FILES_MAX 1024 /* different files of one process looked at for the variable */
-
-struct reading {
-    struct analyst *analyst;
-    struct subject *subject;
-    bool mounts_read;
-};
-
-static struct bytes mounts_of(struct reading *reading)
+static struct bytes mounts_of(struct look *look)
 {
-    struct analyst *analyst = reading->analyst;
-    if (!reading->mounts_read &&
-        proc_pid_read(reading->subject->pid, "mountinfo", &analyst->mounts))
+    struct analyst *analyst = look->analyst;
+    if (!look->mounts_read && proc_pid_read(look->subject->pid, "mountinfo", &analyst->mounts))
         buf_clear(&analyst->mounts);
-    reading->mounts_read = true;
+    look->mounts_read = true;
     return buf_bytes(&analyst->mounts);
 }
 
-static int read_words(void *context, uint64_t address, void *out, size_t size)
+bool look_is_harmless(struct look *look, uint64_t address, uint64_t size)
 {
-    struct reading *reading = context;
-    if (!proc_maps_harmless(buf_bytes(&reading->analyst->maps), mounts_of(reading), address, size))
-        return -EFAULT;
-    return proc_pid_memory(reading->subject->pid, address, out, size);
+    return proc_maps_harmless(buf_bytes(&look->analyst->maps), mounts_of(look), address, size);
 }
 
-/* Also what an analyst before this one may have entered. */
-static void delete_entry(struct analyst *analyst, struct subject *subject)
+int look_memory(struct look *look, uint64_t address, void *out, size_t size)
 {
-    if (analyst->settings.contexts_map_fd >= 0)
-        bpf_map_delete_elem(analyst->settings.contexts_map_fd, &subject->pid);
-    subject->entered = false;
-}
-
-static bool has_musl(struct bytes maps)
-{
-    static const char loader[] = "/ld-musl-";
-    return maps.len && memmem(maps.data, maps.len, loader, sizeof(loader) - 1);
-}
-
-static bool same_variable(const struct context_variable *a, const struct context_variable *b)
-{
-    return a->tls_model == b->tls_model && a->offset == b->offset && a->module == b->module;
-}
-
-static void add_variable(struct context_process *entry, const struct context_variable *variable)
-{
-    for (uint32_t i = 0; i < entry->count; i++)
-        if (same_variable(&entry->variables[i], variable))
-            return;
-    if (entry->count == CONTEXT_MAX_VARIABLES)
-        return;
-    entry->variables[entry->count] = *variable;
-    entry->variables[entry->count++].source = CONTEXT_OTEL_THREAD;
-}
-
-static void try_file(struct reading *reading, const struct proc_map *map,
-                     struct context_process *entry)
-{
-    char path[ANALYST_PATH_MAX];
-    struct process_mapping mapping;
-    struct binary *binary;
-    analyst_complete_mapping(reading->analyst, reading->subject->pid, map, path, &mapping, &binary);
-    uint64_t vaddr;
-    if (!binary || !binary->thread_context || !binary_address(binary, map->offset, &vaddr))
-        return;
-    struct tls_process process = {
-        .read = read_words,
-        .context = reading,
-        .bias = map->start - vaddr,
-        .is_executable = binary->thread_context->in_executable,
-        .libc = has_musl(buf_bytes(&reading->analyst->maps)) ? TLS_LIBC_MUSL : TLS_LIBC_GLIBC,
-    };
-    struct context_variable variable;
-    if (tls_locate(binary->thread_context, &process, &variable))
-        return;
-    reading->subject->sets_trace_flags &= binary->sets_trace_flags;
-    add_variable(entry, &variable);
-}
-
-/* Every file with code, once: its first executable mapping. */
-static void find_variables(struct reading *reading, struct context_process *entry)
-{
-    struct bytes rest = buf_bytes(&reading->analyst->maps);
-    struct proc_map map, last = {0};
-    for (int n = 0; n < FILES_MAX && proc_maps_next(&rest, &map);) {
-        if (!map.executable || !map.inode || !map.path.len || map.path.data[0] != '/')
-            continue;
-        if (map.inode == last.inode && bytes_equal(map.path, last.path))
-            continue;
-        last = map;
-        n++;
-        try_file(reading, &map, entry);
-    }
-}
-
-/* 0 when samples carry ids from now on. */
-static int enter(struct reading *reading, const struct context_process *entry)
-{
-    struct analyst *analyst = reading->analyst;
-    struct subject *subject = reading->subject;
-    if (analyst->settings.contexts_map_fd < 0 || !entry->count)
-        return -ENOENT;
-    if (bpf_map_update_elem(analyst->settings.contexts_map_fd, &subject->pid, entry, BPF_ANY))
-        return -errno;
-    subject->entered = true;
-    uint64_t published_ns;
-    int error = otel_context_poll(subject->pid, subject->address, &published_ns);
-    if (!error || error == OTEL_CONTEXT_BUSY)
-        return 0;
-    analyst_count(COUNT_CONTEXTS_RACED, 1);
-    delete_entry(analyst, subject);
-    return -ESRCH;
-}
-
-static void tell(struct reading *reading, uint64_t time_ns, bool attached)
-{
-    struct otel_context *context = &reading->analyst->context;
-    struct subject *subject = reading->subject;
-    analyst_say(reading->analyst,
-                &(struct analyst_message){.kind = ANALYST_CONTEXT,
-                                          .context = {.pid = subject->pid,
-                                                      .time_ns = time_ns,
-                                                      .attached = attached,
-                                                      .sets_trace_flags = subject->sets_trace_flags,
-                                                      .published_ns = context->published_ns,
-                                                      .resource = context->resource,
-                                                      .n_keys = context->n_keys,
-                                                      .keys = context->keys}});
-    subject->reported = true;
-}
-
-/* news: the publication has not been told yet; else only the variable may have come (a library that
- * was loaded after it). */
-static void attach(struct reading *reading, uint64_t time_ns, bool news)
-{
-    const struct otel_context *context = &reading->analyst->context;
-    struct subject *subject = reading->subject;
-    struct context_process entry = {.process_start_ns = subject->start_ns};
-    subject->sets_trace_flags = true;
-    if (context->schema == OTEL_SCHEMA_TLS)
-        find_variables(reading, &entry);
-    subject->sets_trace_flags = entry.count && (subject->sets_trace_flags || context->schema_final);
-    bool attachable = entry.count && reading->analyst->settings.contexts_map_fd >= 0;
-    bool was_entered = subject->entered;
-    if (!news && !attachable)
-        return;
-    tell(reading, time_ns, attachable);
-    if (!attachable) {
-        delete_entry(reading->analyst, subject);
-    } else if (enter(reading, &entry)) {
-        subject->published_ns = 0; /* looked at again */
-        tell(reading, time_ns, false);
-    } else if (!was_entered) {
-        analyst_count(COUNT_CONTEXTS_ATTACHED, 1);
-    }
+    if (look_is_harmless(look, address, size))
+        return proc_pid_memory(look->subject->pid, address, out, size);
+    analyst_count(COUNT_CONTEXTS_MEMORY, 1);
+    return -EFAULT;
 }
 
 /* The first mapping that holds a readable header. */
-static int find_context(struct reading *reading)
+static int find_context(struct look *look)
 {
-    struct analyst *analyst = reading->analyst;
+    struct analyst *analyst = look->analyst;
     struct bytes rest = buf_bytes(&analyst->maps);
     struct proc_map map;
     int outcome = -ENOENT;
+    if (!(analyst->settings.sources & CONTEXT_BIT(CONTEXT_OTEL_THREAD)))
+        return outcome;
     while (proc_maps_next(&rest, &map)) {
         if (map.executable || !otel_context_named(map.path))
             continue;
-        struct otel_context_source source = {.pid = reading->subject->pid,
+        struct otel_context_source source = {.pid = look->subject->pid,
                                              .address = map.start,
                                              .maps = buf_bytes(&analyst->maps),
-                                             .mounts = mounts_of(reading)};
+                                             .mounts = mounts_of(look)};
         outcome = otel_context_read(&source, analyst->payload, &analyst->context);
         if (!outcome) {
-            reading->subject->address = map.start;
+            look->subject->address = map.start;
             return 0;
         }
         analyst_count(outcome == OTEL_CONTEXT_BUSY ? COUNT_CONTEXTS_BUSY : COUNT_CONTEXTS_MALFORMED,
@@ -199,42 +59,124 @@ static int find_context(struct reading *reading)
     return outcome;
 }
 
-void subject_withdraw(struct analyst *analyst, struct subject *subject)
+static void take_context(struct look *look)
 {
-    delete_entry(analyst, subject);
-    subject->address = subject->published_ns = 0;
-    if (!subject->reported)
+    struct subject *subject = look->subject;
+    const struct otel_context *context = &look->analyst->context;
+    look->has_context = true;
+    subject->published_ns = context->published_ns;
+    look->entry.published_address =
+        subject->address + offsetof(struct otel_process_header, published_at_ns);
+    look->entry.published_ns = context->published_ns;
+    if (context->schema == OTEL_SCHEMA_TLS)
+        look->publishes |= CONTEXT_BIT(CONTEXT_OTEL_THREAD);
+    if (context->schema == OTEL_SCHEMA_GO_LABELS)
+        look->publishes |= CONTEXT_BIT(CONTEXT_GO_LABELS);
+}
+
+/* Every Go program has the variable; it publishes once a read has given labels. */
+static void look_at_labels(struct look *look)
+{
+    struct context_process entry;
+    const struct analyst *analyst = look->analyst;
+    const unsigned go = CONTEXT_BIT(CONTEXT_GO_LABELS);
+    bool alone = look_sources(look) == go && look->subject->sources == go;
+    if (alone && ((look->subject->publishes & go) ||
+                  (!attach_entry(analyst, look->subject, &entry) && entry.n_found)))
+        look->publishes |= go;
+}
+
+static bool flags_are_set(const struct look *look, unsigned sources)
+{
+    const unsigned with_flags = CONTEXT_BIT(CONTEXT_OTEL_THREAD) | CONTEXT_BIT(CONTEXT_ELASTIC);
+    return (sources & with_flags) && !look->flags_unsure;
+}
+
+static void digest_of(const struct analyst_message *message, uint8_t digest[16])
+{
+    const struct analyst_context *context = &message->context;
+    const uint8_t head[] = {context->sources, context->publishes, context->sets_trace_flags};
+    struct fnv128 fnv;
+    fnv128_init(&fnv);
+    fnv128_add(&fnv, head, sizeof(head));
+    fnv128_add(&fnv, &context->resource.len, sizeof(context->resource.len));
+    fnv128_add(&fnv, context->resource.data, context->resource.len);
+    for (uint32_t i = 0; i < context->n_keys; i++) {
+        fnv128_add(&fnv, &context->keys[i].len, sizeof(context->keys[i].len));
+        fnv128_add(&fnv, context->keys[i].data, context->keys[i].len);
+    }
+    fnv128_finish(&fnv, digest);
+}
+
+static void say(struct look *look, const struct analyst_message *message)
+{
+    const struct analyst_context *context = &message->context;
+    struct subject *subject = look->subject;
+    uint8_t digest[16];
+    bool something =
+        context->sources || context->publishes || context->resource.len || context->n_keys;
+    digest_of(message, digest);
+    if (subject->reported ? !memcmp(digest, subject->told, sizeof(digest)) : !something)
         return;
-    subject->reported = false;
-    analyst_say(analyst, &(struct analyst_message){
-                             .kind = ANALYST_CONTEXT,
-                             .context = {.pid = subject->pid, .time_ns = clock_monotonic_ns()}});
+    analyst_say(look->analyst, message);
+    memcpy(subject->told, digest, sizeof(digest));
+    subject->reported = something;
+    subject->publishes = context->publishes;
+}
+
+static void tell(struct look *look, uint64_t time_ns, unsigned sources)
+{
+    const struct otel_context *context = &look->analyst->context;
+    struct analyst_message message = {
+        .kind = ANALYST_CONTEXT,
+        .context = {.pid = look->subject->pid,
+                    .time_ns = time_ns,
+                    .sources = (uint8_t)sources,
+                    .publishes = (uint8_t)look->publishes,
+                    .sets_trace_flags = flags_are_set(look, sources)}};
+    _cleanup_buf_ struct buf resource = {0};
+    if (look_resource(look, &resource))
+        buf_clear(&resource);
+    message.context.resource = buf_bytes(&resource);
+    if (look->has_context) {
+        message.context.n_keys = context->n_keys;
+        message.context.keys = look->analyst->context.keys;
+    }
+    say(look, &message);
 }
 
 void subject_look(struct analyst *analyst, struct subject *subject)
 {
-    struct reading reading = {.analyst = analyst, .subject = subject};
+    struct look look = {.analyst = analyst, .subject = subject};
     uint64_t time_ns = clock_monotonic_ns();
-    int outcome = find_context(&reading);
-    if (outcome == OTEL_CONTEXT_BUSY)
+    look_environment(&look);
+    int outcome = find_context(&look);
+    if (outcome == OTEL_CONTEXT_BUSY && subject->address)
         return; /* what was told still holds, as far as one can know */
-    if (outcome) {
-        subject_withdraw(analyst, subject);
-        return;
+    subject->looked_ns = time_ns;
+    if (!outcome)
+        take_context(&look);
+    else
+        subject->address = subject->published_ns = 0;
+    look_find_variables(&look);
+    look_elastic(&look);
+    look_at_labels(&look);
+    tell(&look, time_ns, look_sources(&look));
+    int error = look_enter(&look);
+    if (error && error != -ENOENT) {
+        subject->looked_ns = 0; /* looked at again */
+        tell(&look, time_ns, 0);
     }
-    bool news = !subject->reported || subject->published_ns != analyst->context.published_ns;
-    if (!news && subject->entered)
-        return;
-    subject->published_ns = analyst->context.published_ns;
-    attach(&reading, time_ns, news);
+    look_correlate(&look);
 }
 
 bool subject_unchanged(struct analyst *analyst, struct subject *subject)
 {
-    (void)analyst;
     uint64_t published_ns;
-    if (!subject->address || !subject->published_ns || !subject->entered)
+    if (!subject->looked_ns || !attach_holds(analyst, subject) || !elastic_holds(subject))
         return false;
+    if (!subject->address)
+        return true;
     int error = otel_context_poll(subject->pid, subject->address, &published_ns);
     return !error && published_ns == subject->published_ns;
 }

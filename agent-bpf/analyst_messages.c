@@ -231,11 +231,9 @@ static void get_context(struct reader *reader, struct analyst_context *context)
 {
     context->pid = get_u32(reader);
     context->time_ns = get_u64(reader);
-    context->attached = get_u8(reader);
     context->sources = get_u8(reader);
     context->publishes = get_u8(reader);
     context->sets_trace_flags = get_u8(reader);
-    context->published_ns = get_u64(reader);
     context->resource = get_bytes(reader, ANALYST_MESSAGE_MAX);
     context->n_keys = get_count(reader, ANALYST_KEYS_MAX);
     context->keys = get_memory(reader, context->n_keys * sizeof(*context->keys));
@@ -250,11 +248,9 @@ static int put_context(struct buf *out, const struct analyst_context *context)
 {
     int error = put_int(out, context->pid, 4);
     error = error ? error : put_int(out, context->time_ns, 8);
-    error = error ? error : put_int(out, context->attached, 1);
     error = error ? error : put_int(out, context->sources, 1);
     error = error ? error : put_int(out, context->publishes, 1);
     error = error ? error : put_int(out, context->sets_trace_flags, 1);
-    error = error ? error : put_int(out, context->published_ns, 8);
     error = error ? error : put_bytes(out, context->resource);
     error = error ? error : put_int(out, context->n_keys, 4);
     for (uint32_t i = 0; i < context->n_keys && !error; i++)

@@ -26,7 +26,7 @@ enum analyst_kind {
     /* service -> analyst */
     ANALYST_SCAN_WANTED = 1,     /* nothing else: every process of /proc, again */
     ANALYST_PROCESS_WANTED,      /* process: details, and its contexts looked for */
-    ANALYST_CONTEXT_WANTED,      /* process: it is sampled and has no context yet */
+    ANALYST_CONTEXT_WANTED,      /* process: its contexts looked for, also if it has some */
     ANALYST_PROCESS_LEFT,        /* process */
     ANALYST_EXECUTABLE_WANTED,   /* executable_ref */
     ANALYST_NAMES_WANTED,        /* names_wanted */
@@ -47,8 +47,9 @@ enum analyst_kind {
 
 struct analyst_process {
     uint32_t pid; /* as in record_header.pid */
-    uint64_t
-        time_ns; /* answers: CLOCK_MONOTONIC before the look; the process may have execed since */
+    /* CLOCK_MONOTONIC. Answers: before the look; the process may have execed since. Requests: of a
+     * sample of this program; 0 = none yet. */
+    uint64_t time_ns;
 };
 
 /* Which file, and one place where it is (or was) mapped, by which the analyst finds it. */
@@ -73,15 +74,17 @@ struct analyst_details {
     struct bytes container_id;
 };
 
+/* What a process says of itself now, in place of what was told before; nothing at all: it says
+ * nothing (any more). */
 struct analyst_context {
     uint32_t pid;
-    uint64_t time_ns;         /* as in analyst_process */
-    uint8_t attached;         /* the contexts map has an entry: samples carry ids from now on */
-    uint8_t sources;          /* of the entry: CONTEXT_BIT() of enum context_source (record.h) */
+    uint64_t time_ns; /* as in analyst_process */
+    /* CONTEXT_BIT() of enum context_source (record.h) in its entry of the contexts map: from now on
+     * samples carry their ids. 0 = it has no entry. */
+    uint8_t sources;
     uint8_t publishes;        /* likewise, found in the process, whether they can be read or not */
-    uint8_t sets_trace_flags; /* its writer is known to fill the flags */
-    uint64_t published_ns;    /* CLOCK_BOOTTIME; 0 = the context was withdrawn */
-    struct bytes resource;    /* Resource message */
+    uint8_t sets_trace_flags; /* its writers are known to fill the flags */
+    struct bytes resource;    /* Resource message, of all that the process says of itself */
     uint32_t n_keys;
     struct bytes *keys; /* key index -> attribute name, valid UTF-8 */
 };

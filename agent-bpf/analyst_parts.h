@@ -4,13 +4,15 @@
  * The parts of the analyst, private to analyst*.c. Thread: its loop.
  *
  * A subject is a process that the service is interested in. It is looked at when the service asks,
- * and again after a while: while it has no context, at growing distances from 50 ms to 10 s as long
- * as the service keeps asking; when it has one, every 2 s for a newer one.
+ * and again after a while: while more may come, at growing distances from 50 ms to 10 s as long as
+ * the service keeps asking; then every 2 s for changes of what was found.
  */
 #include "agent-bpf/analyst.h"
 #include "agent-bpf/analyst_binary.h"
+#include "agent-bpf/analyst_environment.h"
 #include "agent-bpf/analyst_ledger.h"
 #include "agent-bpf/analyst_messages.h"
+#include "agent-bpf/elastic_storage.h"
 #include "agent-bpf/otel_context.h"
 #include "agent-bpf/proc_maps.h"
 #include "agent-bpf/record.h"
@@ -20,24 +22,39 @@
 
 #define ANALYST_SUBJECTS_MAX     65536
 #define ANALYST_OUT_BYTES_MAX    (8u << 20)       /* unsent; above, no new work is taken up */
+#define ANALYST_OUT_FDS_MAX      256              /* unsent */
 #define ANALYST_STEP_NS          (20 * NS_PER_MS) /* of work, then the loop's other business */
 #define ANALYST_POLL_NS          (50 * NS_PER_MS)
 #define ANALYST_REST_NS          (60 * NS_PER_SEC)
 #define ANALYST_DISTANCES        9                 /* 50 ms << 0 .. 8 = 12.8 s */
-#define ANALYST_SETTLED_DISTANCE 5                 /* 1.6 s: has a context */
+#define ANALYST_SETTLED_DISTANCE 5                 /* 1.6 s: nothing more is expected */
 #define ANALYST_INTEREST_NS      (15 * NS_PER_SEC) /* polled so long after the service asked */
+
+struct elastic_peer {    /* of a subject with Elastic's library */
+    uint64_t pointer_at; /* address of the pointer to the process storage */
+    uint64_t storage;    /* what it was; 0 = none yet */
+    uint64_t connected_ns;
+    uint8_t connected[16]; /* digest of the storage whose socket was tried; zero = none */
+};
 
 struct subject {
     uint32_t pid;
-    uint8_t distance; /* of its next look: index into analyst.waiting */
-    bool reported;    /* a context was told to the service */
-    bool entered;     /* the contexts map has an entry */
-    bool sets_trace_flags;
+    uint8_t distance;  /* of its next look: index into analyst.waiting */
+    uint8_t sources;   /* in its entry of the contexts map; 0 = it has none */
+    uint8_t publishes; /* as told */
+    bool reported;     /* something was told to the service */
+    bool sampled;
+    bool environment_read;
+    uint32_t n_torn; /* of its entry, when its variables were located last */
     uint64_t due_ns;
     uint64_t asked_ns;
+    uint64_t looked_ns; /* at its maps; 0: to be looked at in any case */
     uint64_t start_ns;
-    uint64_t address;      /* of the OTEL_CTX header; 0 = none known */
-    uint64_t published_ns; /* of what was read last */
+    uint64_t address;                /* of the OTEL_CTX header; 0 = none known */
+    uint64_t published_ns;           /* of what was read last */
+    uint8_t told[16];                /* digest of the message; zero = none */
+    struct environment *environment; /* NULL: it says nothing */
+    struct elastic_peer *elastic;    /* NULL: no such library */
     struct list waiting;
 };
 
@@ -47,6 +64,8 @@ struct analyst {
     struct timer work;  /* scan and polls */
     struct list out;    /* datagrams that the socket did not take yet */
     size_t out_bytes;
+    size_t out_fds;
+    size_t environment_bytes; /* of all subjects */
     struct binaries binaries;
     struct map subjects;
     struct list waiting[ANALYST_DISTANCES]; /* subjects by due_ns */
@@ -63,32 +82,83 @@ struct analyst {
     uint64_t text_start;
     /* reused */
     struct buf maps;
+    struct buf maps_again;
     struct buf mounts;
     struct buf text;
     uint8_t datagram[ANALYST_MESSAGE_MAX];
     uint8_t payload[OTEL_PROCESS_PAYLOAD_MAX];
+    uint8_t elastic_data[ELASTIC_STORAGE_MAX];
     struct otel_context context;
 };
 
 /* analyst.c */
 void analyst_say(struct analyst *analyst, const struct analyst_message *message);
+/* With a descriptor, which it owns from now on. */
+void analyst_say_fd(struct analyst *analyst, const struct analyst_message *message, int fd);
 bool analyst_congested(const struct analyst *analyst);
 bool analyst_is_banned(const struct analyst *analyst, uint32_t pid);
 
 /* analyst_subject.c */
 struct subject *subject_get(struct analyst *analyst, uint32_t pid); /* NULL at a limit */
 void subject_forget(struct analyst *analyst, uint32_t pid);
-void subject_asked(struct analyst *analyst, uint32_t pid, bool details);
+/* details: it is new to the service, or another program since its exec. */
+void subject_asked(struct analyst *analyst, uint32_t pid, bool details, bool sampled);
+bool subject_is_sampled(const struct analyst *analyst, uint32_t pid);
 void subject_details(struct analyst *analyst, struct subject *subject);
 uint64_t subjects_due(const struct analyst *analyst); /* when the next look is; UINT64_MAX: none */
 void subjects_poll(struct analyst *analyst, uint64_t until_ns);
 void subjects_close(struct analyst *analyst);
 
-/* analyst_context.c: maps in analyst->maps are the subject's, fresh. */
+/* One look at a subject, whose maps in analyst->maps are fresh. */
+struct look {
+    struct analyst *analyst;
+    struct subject *subject;
+    bool mounts_read;
+    bool has_context; /* analyst->context is the subject's */
+    bool flags_unsure;
+    unsigned publishes;
+    struct context_process entry;
+    struct {
+        uint64_t start;
+        uint64_t inode;
+    } places[CONTEXT_MAX_VARIABLES]; /* by variable: where its file is mapped */
+    uint64_t elastic_pointer_at;     /* 0 = no such library */
+    struct bytes elastic_data;       /* in analyst->elastic_data; empty = none (yet) */
+    struct elastic_storage elastic;
+};
+
+/* analyst_context.c */
 void subject_look(struct analyst *analyst, struct subject *subject);
-/* True: the context is as it was told. */
+/* True: everything is as it was told. */
 bool subject_unchanged(struct analyst *analyst, struct subject *subject);
-void subject_withdraw(struct analyst *analyst, struct subject *subject);
+/* Memory of the subject that is not on strangers' file systems. 0, -EFAULT (also: counted, not
+ * read), negative errno. */
+int look_memory(struct look *look, uint64_t address, void *out, size_t size);
+bool look_is_harmless(struct look *look, uint64_t address, uint64_t size);
+
+/* analyst_attach.c */
+void look_find_variables(struct look *look);
+/* 0: samples carry ids from now on; -ENOENT: nothing to enter; -ESRCH: it is another program by
+ * now; negative errno. */
+int look_enter(struct look *look);
+unsigned look_sources(const struct look *look); /* of its entry, if it can be entered */
+/* The entry is there, and its reads succeed as far as one can know. */
+bool attach_holds(const struct analyst *analyst, const struct subject *subject);
+int attach_entry(const struct analyst *analyst, const struct subject *subject,
+                 struct context_process *entry); /* 0 or negative errno */
+/* Also what an analyst before this one may have entered. */
+void attach_delete(struct analyst *analyst, struct subject *subject);
+void attach_forget(struct subject *subject); /* the process is gone, and its entry with it */
+
+/* analyst_resource.c */
+void look_environment(struct look *look); /* uses analyst->payload */
+int look_resource(struct look *look, struct buf *out);
+void resource_forget(struct analyst *analyst, struct subject *subject);
+
+/* analyst_elastic.c */
+void look_elastic(struct look *look);
+void look_correlate(struct look *look); /* hands a socket to the service, if it is due */
+bool elastic_holds(const struct subject *subject);
 
 /* analyst_scan.c */
 void analyst_scan_start(struct analyst *analyst);

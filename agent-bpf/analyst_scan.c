@@ -188,7 +188,7 @@ static void scan_process(struct analyst *analyst, uint32_t pid)
             scan_mappings(analyst, pid, time_ns);
         analyst_ledger_leave(analyst->settings.ledger);
     }
-    subject_asked(analyst, pid, true);
+    subject_asked(analyst, pid, true, subject_is_sampled(analyst, pid));
 }
 
 static void scan_end(struct analyst *analyst)

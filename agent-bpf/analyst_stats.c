@@ -41,11 +41,41 @@ STAT_COUNTER(executables_malformed, "spanprof_executables_malformed_total", "",
 STAT_COUNTER(contexts_attached, "spanprof_contexts_attached_total", "",
              "Times that a process's thread context was made readable for the sampler.");
 STAT_COUNTER(contexts_malformed, "spanprof_contexts_unreadable_total", "reason=\"malformed\"",
-             "Process contexts that could not be read.");
+             "Times that what a process publishes of its contexts could not be read.");
 STAT_COUNTER(contexts_busy, "spanprof_contexts_unreadable_total", "reason=\"being_changed\"",
-             "Process contexts that could not be read.");
+             "Times that what a process publishes of its contexts could not be read.");
 STAT_COUNTER(contexts_raced, "spanprof_contexts_unreadable_total", "reason=\"process_changed\"",
-             "Process contexts that could not be read.");
+             "Times that what a process publishes of its contexts could not be read.");
+STAT_COUNTER(contexts_unresolved, "spanprof_contexts_unreadable_total",
+             "reason=\"unresolved_variable\"",
+             "Times that what a process publishes of its contexts could not be read.");
+STAT_COUNTER(contexts_memory, "spanprof_contexts_unreadable_total", "reason=\"memory\"",
+             "Times that what a process publishes of its contexts could not be read.");
+STAT_COUNTER(contexts_version, "spanprof_contexts_unreadable_total",
+             "reason=\"unsupported_labels\"",
+             "Times that what a process publishes of its contexts could not be read.");
+STAT_COUNTER(contexts_go, "spanprof_contexts_unreadable_total", "reason=\"unsupported_go\"",
+             "Times that what a process publishes of its contexts could not be read.");
+STAT_COUNTER(contexts_storage, "spanprof_contexts_unreadable_total", "reason=\"malformed_storage\"",
+             "Times that what a process publishes of its contexts could not be read.");
+STAT_COUNTER(contexts_refused, "spanprof_contexts_unreadable_total", "reason=\"refused_socket\"",
+             "Times that what a process publishes of its contexts could not be read.");
+STAT_COUNTER(contexts_unreachable, "spanprof_contexts_unreadable_total",
+             "reason=\"unreachable_socket\"",
+             "Times that what a process publishes of its contexts could not be read.");
+STAT_COUNTER(contexts_environment, "spanprof_contexts_unreadable_total",
+             "reason=\"malformed_environment\"",
+             "Times that what a process publishes of its contexts could not be read.");
+STAT_COUNTER(contexts_no_room, "spanprof_contexts_unreadable_total", "reason=\"no_room\"",
+             "Times that what a process publishes of its contexts could not be read.");
+STAT_GAUGE(readers_otel_thread, "spanprof_context_readers", "source=\"otel_thread\"",
+           "Processes whose contexts are read, by source.");
+STAT_GAUGE(readers_elastic, "spanprof_context_readers", "source=\"elastic\"",
+           "Processes whose contexts are read, by source.");
+STAT_GAUGE(readers_go_labels, "spanprof_context_readers", "source=\"go_labels\"",
+           "Processes whose contexts are read, by source.");
+STAT_GAUGE(readers_custom_labels, "spanprof_context_readers", "source=\"custom_labels\"",
+           "Processes whose contexts are read, by source.");
 STAT_COUNTER(banned, "spanprof_processes_banned_total", "",
              "Looks at a process left out because it had blocked an analyst before.");
 STAT_COUNTER(hangs, "spanprof_analyst_hangs_total", "",
@@ -80,6 +110,19 @@ static struct metric *const stats[COUNT_ANALYST_STATS] = {
     [COUNT_CONTEXTS_MALFORMED] = &contexts_malformed,
     [COUNT_CONTEXTS_BUSY] = &contexts_busy,
     [COUNT_CONTEXTS_RACED] = &contexts_raced,
+    [COUNT_CONTEXTS_UNRESOLVED] = &contexts_unresolved,
+    [COUNT_CONTEXTS_MEMORY] = &contexts_memory,
+    [COUNT_CONTEXTS_VERSION] = &contexts_version,
+    [COUNT_CONTEXTS_GO_UNSUPPORTED] = &contexts_go,
+    [COUNT_CONTEXTS_STORAGE_MALFORMED] = &contexts_storage,
+    [COUNT_CONTEXTS_SOCKET_REFUSED] = &contexts_refused,
+    [COUNT_CONTEXTS_SOCKET_FAILED] = &contexts_unreachable,
+    [COUNT_CONTEXTS_ENVIRONMENT] = &contexts_environment,
+    [COUNT_CONTEXTS_NO_ROOM] = &contexts_no_room,
+    [COUNT_READERS_OTEL_THREAD] = &readers_otel_thread,
+    [COUNT_READERS_ELASTIC] = &readers_elastic,
+    [COUNT_READERS_GO_LABELS] = &readers_go_labels,
+    [COUNT_READERS_CUSTOM_LABELS] = &readers_custom_labels,
     [COUNT_BANNED] = &banned,
     [COUNT_HANGS] = &hangs,
     [COUNT_ANALYST_QUEUE_FULL] = &queue_full,

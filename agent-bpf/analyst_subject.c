@@ -42,12 +42,20 @@ struct subject *subject_get(struct analyst *analyst, uint32_t pid)
     return subject;
 }
 
+static void free_subject(struct analyst *analyst, struct subject *subject)
+{
+    attach_forget(subject);
+    resource_forget(analyst, subject);
+    free(subject->elastic);
+    free(subject);
+}
+
 static void remove_subject(struct analyst *analyst, struct subject *subject)
 {
     uint32_t pid = subject->pid;
     map_remove(&analyst->subjects, &pid);
     list_remove(&subject->waiting);
-    free(subject);
+    free_subject(analyst, subject);
 }
 
 void subject_forget(struct analyst *analyst, uint32_t pid)
@@ -61,7 +69,7 @@ void subjects_close(struct analyst *analyst)
 {
     struct subject *subject;
     for (size_t i = 0; (subject = map_next(&analyst->subjects, &i));)
-        free(subject);
+        free_subject(analyst, subject);
     map_close(&analyst->subjects);
 }
 
@@ -134,33 +142,64 @@ static bool look(struct analyst *analyst, struct subject *subject, bool details)
     return false;
 }
 
+/* Nothing better is to come: OpenTelemetry's context before all others, where that is read. */
+static bool is_settled(const struct analyst *analyst, const struct subject *subject)
+{
+    unsigned best = analyst->settings.sources & CONTEXT_BIT(CONTEXT_OTEL_THREAD);
+    bool waits_for_storage = subject->elastic && !subject->elastic->storage;
+    return subject->sources && (subject->sources & best) == best && !waits_for_storage;
+}
+
+static bool is_of_interest(const struct subject *subject, uint64_t now_ns)
+{
+    return now_ns - subject->asked_ns < ANALYST_INTEREST_NS;
+}
+
 static void wait_again(struct analyst *analyst, struct subject *subject, uint64_t now_ns)
 {
-    if (subject->entered)
+    bool interest = is_of_interest(subject, now_ns);
+    if (subject->sources && (!interest || is_settled(analyst, subject)))
         wait_for(analyst, subject, now_ns, ANALYST_SETTLED_DISTANCE);
-    else if (subject->reported || now_ns - subject->asked_ns < ANALYST_INTEREST_NS)
+    else if (interest || subject->address || subject->publishes)
         wait_for(analyst, subject, now_ns, (uint8_t)(subject->distance + 1));
     else
         list_remove(&subject->waiting); /* until it is asked for again */
 }
 
-/* details: it is new to the service, or another program since its exec. */
-void subject_asked(struct analyst *analyst, uint32_t pid, bool details)
+bool subject_is_sampled(const struct analyst *analyst, uint32_t pid)
+{
+    const struct subject *subject = map_get(&analyst->subjects, &pid);
+    return subject && subject->sampled;
+}
+
+static void begin_again(struct analyst *analyst, struct subject *subject)
+{
+    resource_forget(analyst, subject);
+    free(subject->elastic);
+    subject->elastic = NULL;
+    subject->address = subject->published_ns = 0;
+    subject->publishes = 0;
+    subject->sampled = false;
+    subject->reported = false; /* the service has forgotten it by the exec */
+}
+
+void subject_asked(struct analyst *analyst, uint32_t pid, bool details, bool sampled)
 {
     struct subject *subject = subject_get(analyst, pid);
     if (!subject)
         return;
     uint64_t now_ns = clock_monotonic_ns();
     subject->asked_ns = now_ns;
-    if (details) {
-        subject->address = subject->published_ns = 0;
-        subject->reported = false; /* the service has forgotten it by the exec */
-    }
+    subject->looked_ns = 0;
+    if (details)
+        begin_again(analyst, subject);
+    subject->sampled |= sampled;
     if (!look(analyst, subject, details))
         return;
     bool waiting = list_linked(&subject->waiting);
-    if (subject->asked_ns && (details || !waiting || subject->entered))
-        wait_for(analyst, subject, now_ns, subject->entered ? ANALYST_SETTLED_DISTANCE : 0);
+    bool settled = is_settled(analyst, subject);
+    if (subject->asked_ns && (details || !waiting || settled))
+        wait_for(analyst, subject, now_ns, settled ? ANALYST_SETTLED_DISTANCE : 0);
 }
 
 uint64_t subjects_due(const struct analyst *analyst)
@@ -181,6 +220,8 @@ static void poll_list(struct analyst *analyst, struct list *head, uint64_t until
         struct subject *subject = container_of(list_first(head), struct subject, waiting);
         if (subject->due_ns > now_ns)
             return;
+        if (!is_settled(analyst, subject) && is_of_interest(subject, now_ns))
+            subject->looked_ns = 0; /* more may be there by now */
         if (look(analyst, subject, false))
             wait_again(analyst, subject, now_ns);
         now_ns = clock_monotonic_ns();

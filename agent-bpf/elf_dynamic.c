@@ -42,6 +42,8 @@ static void take_entry(struct elf_dynamic *dynamic, const Elf64_Dyn *entry)
         dynamic->relocations_size = entry->d_un.d_val;
     if (entry->d_tag == DT_PLTRELSZ)
         dynamic->plt_relocations_size = entry->d_un.d_val;
+    if (entry->d_tag == DT_FLAGS_1)
+        dynamic->flags_1 = entry->d_un.d_val;
 }
 
 int elf_dynamic_open(const struct elf *elf, struct elf_dynamic *dynamic)

@@ -24,6 +24,7 @@ struct elf_dynamic {
     uint64_t relocations_size;
     uint64_t plt_relocations;
     uint64_t plt_relocations_size;
+    uint64_t flags_1; /* DT_FLAGS_1 */
 };
 
 struct elf_symbol {

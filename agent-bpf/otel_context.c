@@ -13,7 +13,8 @@
 #include <errno.h>
 #include <resource.pb-c.h>
 
-#define ATTEMPTS 3
+#define ATTEMPTS              3
+#define OTEL_GO_LABELS_SCHEMA "go_pprof_labels_v1" /* OTEP 4947: no key map, nothing in TLS */
 
 enum { PROCESS_RESOURCE = 1, PROCESS_ATTRIBUTES = 2 };
 enum { KEY_VALUE_KEY = 1, KEY_VALUE_VALUE = 2 };
@@ -119,7 +120,8 @@ static int read_attribute(struct bytes message, struct otel_context *context)
     if (bytes_is(key, OTEL_THREAD_SCHEMA_KEY) && any_string(value, &text)) {
         context->schema_final = bytes_is(text, OTEL_THREAD_SCHEMA);
         bool tls = context->schema_final || bytes_is(text, OTEL_THREAD_SCHEMA_DEV);
-        context->schema = tls ? OTEL_SCHEMA_TLS : OTEL_SCHEMA_OTHER;
+        bool go = bytes_is(text, OTEL_GO_LABELS_SCHEMA);
+        context->schema = tls ? OTEL_SCHEMA_TLS : go ? OTEL_SCHEMA_GO_LABELS : OTEL_SCHEMA_OTHER;
     }
     return 0;
 }

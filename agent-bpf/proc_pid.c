@@ -15,8 +15,9 @@
 
 #define READ_STEP 65536
 /* Fields of stat, counted from 1; the state behind the name is field 3. */
-#define USER_TICKS_FIELD 14
-#define START_FIELD      22
+#define USER_TICKS_FIELD  14
+#define START_FIELD       22
+#define ENVIRONMENT_FIELD 50 /* its start; then its end */
 
 static int open_name(uint32_t pid, const char *name)
 {
@@ -119,6 +120,12 @@ bool proc_parse_cpu_ticks(struct bytes stat, uint64_t *ticks)
         return false;
     *ticks = user + kernel;
     return true;
+}
+
+bool proc_parse_environment(struct bytes stat, uint64_t *start, uint64_t *end)
+{
+    struct bytes rest = stat_from_field(stat, ENVIRONMENT_FIELD);
+    return next_number(&rest, start) && next_number(&rest, end);
 }
 
 bool proc_parse_own_pid(struct bytes status, uint32_t *own_pid)

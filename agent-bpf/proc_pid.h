@@ -21,3 +21,5 @@ int proc_pid_memory(uint32_t pid, uint64_t address, void *out, size_t size);
 bool proc_parse_start_ticks(struct bytes stat, uint64_t *ticks);
 bool proc_parse_cpu_ticks(struct bytes stat, uint64_t *ticks); /* user and kernel, all threads */
 bool proc_parse_own_pid(struct bytes status, uint32_t *own_pid);
+/* Addresses of its initial environment; 0 where the kernel does not tell us. */
+bool proc_parse_environment(struct bytes stat, uint64_t *start, uint64_t *end);

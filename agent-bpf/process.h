@@ -42,8 +42,7 @@ struct process_details {
     struct bytes executable_name; /* raw bytes: sanitize before showing */
     struct bytes executable_path;
     struct bytes container_id;
-    struct bytes resource; /* as published; empty = none */
-    bool has_context;      /* publishes a process context */
+    struct bytes resource; /* what it says of itself; empty = nothing */
     uint8_t sources;       /* as in analyst_context */
     uint8_t publishes;
     bool sets_trace_flags;
@@ -72,8 +71,12 @@ int process_table_apply(struct process_table *table, const struct process_event 
 int process_table_answer(struct process_table *table, const struct analyst_message *message);
 /* Frees what has been dead for PROCESS_GRACE_NS; call with each drain. CLOCK_MONOTONIC. */
 void process_table_expire(struct process_table *table, uint64_t now_ns);
-/* A sample of this process was seen: asks for its details and for its context while it has none. */
+/* A sample of this process was seen: asks for its details, for its context while it has none, and
+ * again after it mapped another file. */
 void process_table_sampled(struct process_table *table, uint32_t pid, uint64_t time_ns);
+/* A sample told that what is known of the process's context is out of date: asks at once, but not
+ * more often than five times a second. */
+void process_table_context_changed(struct process_table *table, uint32_t pid, uint64_t time_ns);
 
 /* Both: 0 or PROCESS_UNKNOWN. time_ns: when the sample was taken. */
 int process_table_resolve(struct process_table *table, uint32_t pid, uint64_t time_ns,

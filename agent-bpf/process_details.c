@@ -108,8 +108,6 @@ static struct process_published *copy_published(struct process_table *table,
     if (!published)
         return NULL;
     published->bytes = bytes;
-    published->published_ns = context->published_ns;
-    published->attached = context->attached != 0;
     published->sources = context->sources;
     published->publishes = context->publishes;
     published->sets_trace_flags = context->sets_trace_flags != 0;
@@ -129,7 +127,7 @@ int process_context_answer(struct process_table *table, const struct analyst_con
     if (pb_check(&opentelemetry__proto__resource__v1__resource__descriptor, context->resource))
         return -EBADMSG;
     struct process_published *published = NULL;
-    if (context->published_ns) {
+    if (context->publishes || context->sources || context->resource.len || context->n_keys) {
         published = copy_published(table, context);
         if (!published)
             return -ENOMEM;
@@ -165,7 +163,6 @@ int process_table_details(struct process_table *table, uint32_t pid, uint64_t ti
         .tag = &process->tag,
     };
     if (published) {
-        details->has_context = true;
         details->sources = published->sources;
         details->publishes = published->publishes;
         details->resource = published->resource;

@@ -269,6 +269,7 @@ static int map_file(struct process_table *table, struct process *process,
             release_executable(table, executable);
         return -ENOMEM;
     }
+    process->remapped = true;
     size_t at = cut_hole(table, image, mapping->start, mapping->start + mapping->length);
     insert(image, at,
            &(struct image_mapping){.start = mapping->start,

@@ -42,8 +42,6 @@ struct process_image {
 
 struct process_published { /* what CONTEXT told, in one block */
     size_t bytes;
-    uint64_t published_ns;
-    bool attached;
     uint8_t sources;
     uint8_t publishes;
     bool sets_trace_flags;
@@ -57,9 +55,12 @@ struct process {
     bool asked; /* its details were asked for, or came with a scan */
     bool told;  /* the analyst may know it: say when it has left */
     uint64_t from_ns;
-    uint64_t until_ns; /* UINT64_MAX while it lives */
-    uint64_t seen_ns;  /* in a scan */
+    uint64_t until_ns;   /* UINT64_MAX while it lives */
+    uint64_t seen_ns;    /* in a scan */
+    uint64_t sampled_ns; /* last; 0 = never */
     uint64_t context_asked_ns;
+    bool context_wanted; /* though it has one */
+    bool remapped;       /* mapped a file since its context was asked for */
     struct process *older;
     struct list ended;   /* the table's, in the order of time */
     struct list changed; /* the table's: a request is due */

@@ -8,10 +8,14 @@
 #include "agent-bpf/analyst_client.h"
 #include "agent-bpf/analyst_stats.h"
 #include "agent-bpf/process_parts.h"
+#include "agent-bpf/record.h"
 #include "base/clock.h"
 
-#define CONTEXT_ASK_NS (5 * NS_PER_SEC) /* while a process is sampled without context */
-#define SCAN_ASK_NS    (10 * NS_PER_SEC)
+#define CONTEXT_ASK_NS  (5 * NS_PER_SEC)  /* while a process is sampled without context */
+#define BETTER_ASK_NS   (30 * NS_PER_SEC) /* with one, but not OpenTelemetry's */
+#define REMAPPED_ASK_NS (NS_PER_SEC)      /* after it mapped another file */
+#define CHANGED_ASK_NS  (200 * NS_PER_MS)
+#define SCAN_ASK_NS     (10 * NS_PER_SEC)
 
 static void want(struct process_table *table, const struct analyst_message *message)
 {
@@ -26,9 +30,12 @@ static void want(struct process_table *table, const struct analyst_message *mess
     table->n_requests++;
 }
 
-static void want_of_process(struct process_table *table, enum analyst_kind kind, uint32_t pid)
+static void want_of_process(struct process_table *table, enum analyst_kind kind,
+                            const struct process *process)
 {
-    want(table, &(struct analyst_message){.kind = kind, .process = {.pid = pid}});
+    want(table,
+         &(struct analyst_message){
+             .kind = kind, .process = {.pid = process->pid, .time_ns = process->sampled_ns}});
 }
 
 static struct analyst_executable_ref ref_of(const struct process_executable *executable)
@@ -56,7 +63,25 @@ void process_want_scan(struct process_table *table, uint64_t time_ns)
 
 void process_tell_left(struct process_table *table, uint32_t pid)
 {
-    want_of_process(table, ANALYST_PROCESS_LEFT, pid);
+    want(table, &(struct analyst_message){.kind = ANALYST_PROCESS_LEFT, .process = {.pid = pid}});
+}
+
+static uint8_t sources_of(const struct process *process)
+{
+    return process->published ? process->published->sources : 0;
+}
+
+/* Publishing makes no event in the kernel's stream, so it is looked for again and again. */
+static bool context_due(const struct process *process, uint64_t time_ns)
+{
+    uint8_t sources = sources_of(process);
+    if (!process->sampled_ns)
+        return true; /* more is asked of processes that are sampled */
+    if (process->remapped)
+        return time_ns >= process->context_asked_ns + REMAPPED_ASK_NS;
+    if (sources & CONTEXT_BIT(CONTEXT_OTEL_THREAD))
+        return false;
+    return time_ns >= process->context_asked_ns + (sources ? BETTER_ASK_NS : CONTEXT_ASK_NS);
 }
 
 void process_table_sampled(struct process_table *table, uint32_t pid, uint64_t time_ns)
@@ -66,22 +91,35 @@ void process_table_sampled(struct process_table *table, uint32_t pid, uint64_t t
         process = process_begin(table, pid, 0);
     if (!process || process->until_ns != UINT64_MAX || time_ns < process->from_ns)
         return;
-    bool attached = process->published && process->published->attached;
-    bool due = !process->context_asked_ns || time_ns >= process->context_asked_ns + CONTEXT_ASK_NS;
-    if (!process->asked || (!attached && due))
+    bool due = context_due(process, time_ns);
+    process->sampled_ns = time_ns ? time_ns : 1;
+    process->context_wanted |= due;
+    if (!process->asked || due)
         process_mark_changed(table, process);
+}
+
+void process_table_context_changed(struct process_table *table, uint32_t pid, uint64_t time_ns)
+{
+    struct process *process = process_newest(table, pid);
+    if (!process || time_ns < process->from_ns ||
+        time_ns < process->context_asked_ns + CHANGED_ASK_NS)
+        return;
+    process->context_wanted = true;
+    process_mark_changed(table, process);
 }
 
 static void want_of_changed(struct process_table *table, struct process *process, uint64_t now_ns)
 {
-    bool attached = process->published && process->published->attached;
     if (!process->from_ns && !process->image && !process->asked)
         process_want_scan(table, now_ns); /* sampled, but never heard of */
     if (!process->asked)
-        want_of_process(table, ANALYST_PROCESS_WANTED, process->pid);
-    else if (!attached)
-        want_of_process(table, ANALYST_CONTEXT_WANTED, process->pid);
+        want_of_process(table, ANALYST_PROCESS_WANTED, process);
+    else if (process->context_wanted || !sources_of(process))
+        want_of_process(table, ANALYST_CONTEXT_WANTED, process);
+    else
+        return;
     process->asked = process->told = true;
+    process->context_wanted = process->remapped = false;
     process->context_asked_ns = now_ns;
 }
 

@@ -21,6 +21,7 @@
 #define MODULES_MAX         (1u << 20)
 
 struct finder {
+    const struct elf *elf;
     struct tls_symbol *symbol;
     uint32_t index;
 };
@@ -39,16 +40,25 @@ static bool slot_kind(uint16_t machine, uint32_t type, enum tls_slot_kind *kind)
     return true;
 }
 
+/* The word behind a module slot, which the link editor has filled: the offset in the segment. */
+static bool has_offset_behind(const struct finder *finder, uint64_t vaddr)
+{
+    uint64_t at, offset;
+    return elf_offset_of_address(finder->elf, vaddr + 8, &at) &&
+           !elf_read(finder->elf, at, &offset, sizeof(offset)) && offset == finder->symbol->value;
+}
+
 /* The relocation names the symbol, or (bound at link time: protected, -Bsymbolic) has no symbol but
- * the symbol's place in the segment as addend. A module slot has no addend to tell by. */
+ * the symbol's place in the segment as addend, or behind it. */
 static bool is_of_symbol(const struct finder *finder, const Elf64_Rela *relocation,
                          enum tls_slot_kind kind)
 {
     uint32_t index = (uint32_t)ELF64_R_SYM(relocation->r_info);
     if (index)
         return index == finder->index;
-    return kind != TLS_SLOT_MODULE && relocation->r_addend >= 0 &&
-           (uint64_t)relocation->r_addend == finder->symbol->value;
+    if (kind == TLS_SLOT_MODULE)
+        return has_offset_behind(finder, relocation->r_offset);
+    return relocation->r_addend >= 0 && (uint64_t)relocation->r_addend == finder->symbol->value;
 }
 
 static bool take_relocation(void *context, const Elf64_Rela *relocation)
@@ -78,11 +88,15 @@ int tls_find(const struct elf *elf, const char *name, struct tls_symbol *symbol)
         found.symbol.st_value > segment->p_memsz)
         return 0;
     symbol->defined = true;
-    symbol->in_executable = elf->type == ET_EXEC || elf_segment(elf, PT_INTERP);
+    symbol->in_executable =
+        elf->type == ET_EXEC || elf_segment(elf, PT_INTERP) || (dynamic.flags_1 & DF_1_PIE);
     symbol->value = found.symbol.st_value;
     symbol->segment_size = segment->p_memsz;
     symbol->segment_align = segment->p_align ? segment->p_align : 1;
-    struct finder finder = {symbol, found.index};
+    if (dynamic.plt_relocations &&
+        elf_address_of_offset(elf, dynamic.plt_relocations, &symbol->lazy_start))
+        symbol->lazy_end = symbol->lazy_start + dynamic.plt_relocations_size;
+    struct finder finder = {elf, symbol, found.index};
     return elf_dynamic_relocations(&dynamic, take_relocation, &finder);
 }
 
@@ -116,6 +130,19 @@ static int locate_dynamic(const struct tls_symbol *symbol, const struct tls_proc
     return 0;
 }
 
+/* Not relocated yet, or left for the first use: glibc before 2.34 does so with the descriptors
+ * among DT_JMPREL where binding is lazy, and keeps the relocation's address as the argument until
+ * then. Later ones, and musl, resolve descriptors while they load. Both lay out the argument of a
+ * dynamic one as {module, offset, ...}: glibc's struct tlsdesc_dynamic_arg, musl's struct td_index.
+ */
+static bool is_lazy(const struct tls_symbol *symbol, const struct tls_process *process,
+                    const uint64_t function_and_argument[2])
+{
+    uint64_t argument = function_and_argument[1] - process->bias;
+    return !function_and_argument[0] ||
+           (argument >= symbol->lazy_start && argument < symbol->lazy_end);
+}
+
 static int locate_slot(const struct tls_symbol *symbol, const struct tls_process *process,
                        const struct tls_slot *slot, struct context_variable *variable)
 {
@@ -128,6 +155,8 @@ static int locate_slot(const struct tls_symbol *symbol, const struct tls_process
         return locate_static((int64_t)words[0], variable);
     if (slot->kind == TLS_SLOT_MODULE)
         return locate_dynamic(symbol, process, words, variable);
+    if (is_lazy(symbol, process, words))
+        return TLS_UNRESOLVED;
     if ((int64_t)words[1] <= STATIC_ARGUMENT_MAX)
         return locate_static((int64_t)words[1], variable);
     error = process->read(process->context, words[1], words, sizeof(words));

@@ -25,11 +25,14 @@ struct tls_slot {
 
 struct tls_symbol {
     bool defined;
-    bool in_executable; /* the file has an interpreter or is not shared: Local Exec is possible */
+    bool in_executable; /* the file is linked as a program: Local Exec is possible */
     uint16_t machine;
     uint64_t value; /* st_value: offset in the TLS segment */
     uint64_t segment_size;
     uint64_t segment_align;
+    /* Relocations that a dynamic linker may leave for later; vaddr, end exclusive. */
+    uint64_t lazy_start;
+    uint64_t lazy_end;
     uint32_t n_slots;
     struct tls_slot slots[TLS_SLOTS_MAX];
 };

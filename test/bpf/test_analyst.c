@@ -78,7 +78,7 @@ static bool entered_and_told(struct rig *with)
     struct process_details details;
     return entered(with) &&
            !process_table_details(with->table, (uint32_t)child, clock_monotonic_ns(), &details) &&
-           details.has_context;
+           details.publishes;
 }
 
 static uint64_t word(uint64_t address)
@@ -117,7 +117,7 @@ static void expect_right(void)
     struct process_details details;
     assert_int_equal(
         process_table_details(rig.table, (uint32_t)child, clock_monotonic_ns(), &details), 0);
-    assert_true(details.has_context);
+    assert_int_equal(details.publishes, CONTEXT_BIT(CONTEXT_OTEL_THREAD));
     assert_true(details.sets_trace_flags); /* our own library does */
 }
 
@@ -242,7 +242,7 @@ static bool details_without_context(struct rig *with)
 {
     struct process_details details;
     return !process_table_details(with->table, (uint32_t)child, clock_monotonic_ns(), &details) &&
-           !details.has_context;
+           !details.publishes;
 }
 
 static void withdrawn(void **state)

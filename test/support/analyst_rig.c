@@ -48,8 +48,11 @@ static void run_analyst(const struct rig *rig, int socket)
 {
     struct loop *loop;
     struct analyst *analyst;
-    struct analyst_settings settings = {
-        .socket = socket, .contexts_map_fd = rig->contexts_map_fd, .ledger = rig->ledger};
+    struct analyst_settings settings = {.socket = socket,
+                                        .contexts_map_fd = rig->contexts_map_fd,
+                                        .ledger = rig->ledger,
+                                        .sources = ~0u,
+                                        .elastic_correlation = true};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     MUST(!rig->rights || !privileges_drop(rig->rights));
     MUST(!loop_open(&loop));

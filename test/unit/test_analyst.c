@@ -2,6 +2,7 @@
 /* The client against a peer of our own, and the analyst itself on the processes of this test. */
 #include "agent-bpf/analyst_ledger.h"
 #include "agent-bpf/analyst_stats.h"
+#include "agent-bpf/record.h"
 #include "agent-bpf/safe_open.h"
 #include "base/clock.h"
 #include "test/support/analyst_rig.h"
@@ -325,7 +326,7 @@ static bool has_context(struct rig *with)
     struct process_details details;
     return !process_table_details(with->table, (uint32_t)looked_at, clock_monotonic_ns(),
                                   &details) &&
-           details.has_context && memmem(details.resource.data, details.resource.len, "shop", 4) &&
+           details.publishes && memmem(details.resource.data, details.resource.len, "shop", 4) &&
            details.n_keys == 2;
 }
 
@@ -435,7 +436,7 @@ static void a_trap_stops_only_one(void **state)
     struct process_details details;
     assert_int_equal(
         process_table_details(rig.table, (uint32_t)trap, clock_monotonic_ns(), &details), 0);
-    assert_false(details.has_context);
+    assert_int_equal(details.publishes, 0);
     fixture_kill(trap);
     fixture_kill(good);
     munmap(possible, 4096);

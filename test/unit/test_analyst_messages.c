@@ -50,9 +50,9 @@ static const struct analyst_message messages[] = {
     {.kind = ANALYST_CONTEXT,
      .context = {.pid = 9,
                  .time_ns = 8,
-                 .attached = 1,
+                 .sources = 2,
+                 .publishes = 6,
                  .sets_trace_flags = 1,
-                 .published_ns = 5,
                  .resource = {(const uint8_t *)"\x0a\x00", 2},
                  .n_keys = 2,
                  .keys = context_keys}},
@@ -71,6 +71,7 @@ static const struct analyst_message messages[] = {
      .kernel = {.text_start = 0xffffffff81000000,
                 .text_end = 3,
                 .build_id = {(const uint8_t *)"\7", 1}}},
+    {.kind = ANALYST_CORRELATION, .process = {.pid = 3, .time_ns = 5}},
 };
 #define N_MESSAGES (sizeof(messages) / sizeof(*messages))
 
@@ -96,7 +97,8 @@ static void there_and_back(void **state)
     arena_init(&arena, 65536);
     assert_int_equal(analyst_message_encode(&messages[10], &text), 0);
     assert_int_equal(analyst_message_decode(buf_bytes(&text), &arena, &decoded), 0);
-    assert_int_equal(decoded.context.published_ns, 5);
+    assert_int_equal(decoded.context.sources, 2);
+    assert_int_equal(decoded.context.publishes, 6);
     assert_int_equal(decoded.context.n_keys, 2);
     assert_true(bytes_is(decoded.context.keys[0], "http.route"));
     buf_clear(&text);

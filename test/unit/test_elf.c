@@ -371,6 +371,8 @@ static void tls_slots(void **state)
     struct tls_process process = {.read = read_words, .bias = 0x1000};
     struct context_variable variable;
     words[1] = (uint64_t)-24; /* static descriptor */
+    assert_int_equal(tls_locate(&symbol, &process, &variable), TLS_UNRESOLVED); /* no function */
+    words[0] = 0x7000;
     assert_int_equal(tls_locate(&symbol, &process, &variable), 0);
     assert_int_equal(variable.tls_model, TLS_STATIC);
     assert_int_equal(variable.offset, -24);
@@ -388,6 +390,12 @@ static void tls_slots(void **state)
     assert_int_equal(variable.dtv_entry_size, 8);
     words[2] = 0; /* no module yet */
     assert_int_equal(tls_locate(&symbol, &process, &variable), TLS_UNRESOLVED);
+    words[2] = 3;
+    symbol.lazy_start = 0x5000000000 - 0x1000 - 24; /* the argument is a relocation still */
+    symbol.lazy_end = 0x5000000000 - 0x1000 + 24;
+    assert_int_equal(tls_locate(&symbol, &process, &variable), TLS_UNRESOLVED);
+    symbol.lazy_end -= 24;
+    assert_int_equal(tls_locate(&symbol, &process, &variable), 0);
     words[1] = 0x6000000000; /* wild */
     assert_int_equal(tls_locate(&symbol, &process, &variable), -EFAULT);
     symbol.slots[0].kind = TLS_SLOT_OFFSET;

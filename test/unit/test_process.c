@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent-bpf/record.h"
 #include "test/support/process_fixture.h"
 
 #define SEC UINT64_C(1000000000)
@@ -222,6 +223,54 @@ static void samples_ask_for_context(void **state)
     assert_int_equal(taken[ANALYST_CONTEXT_WANTED], 1);
 }
 
+static void tell_sources(uint32_t pid, unsigned sources)
+{
+    struct analyst_message context = {
+        .kind = ANALYST_CONTEXT,
+        .context = {.pid = pid, .time_ns = clock_monotonic_ns(), .sources = (uint8_t)sources}};
+    assert_int_equal(process_table_answer(table, &context), 0);
+}
+
+static unsigned context_requests(void)
+{
+    taken[ANALYST_CONTEXT_WANTED] = 0;
+    take();
+    return taken[ANALYST_CONTEXT_WANTED];
+}
+
+/* A process that has a context is asked for when something may have changed. */
+static void contexts_are_asked_for_again(void **state)
+{
+    (void)state;
+    uint64_t now_ns = clock_monotonic_ns();
+    apply(PROCESS_EXECED, 10, 0, now_ns);
+    take();
+    tell_sources(10, CONTEXT_BIT(CONTEXT_OTEL_THREAD));
+    process_table_sampled(table, 10, now_ns + 1);
+    assert_int_equal(context_requests(), 1); /* now it is known to be sampled */
+    process_table_sampled(table, 10, now_ns + 100 * SEC);
+    assert_int_equal(context_requests(), 0);
+    map(10, now_ns + 2, 0x1000, 0x1000, 0, "/lib/publisher.so");
+    assert_int_equal(context_requests(), 0);
+    process_table_sampled(table, 10, now_ns + SEC / 2);
+    assert_int_equal(context_requests(), 0); /* more may follow */
+    process_table_sampled(table, 10, now_ns + 2 * SEC);
+    assert_int_equal(context_requests(), 1);
+    process_table_sampled(table, 10, now_ns + 4 * SEC);
+    assert_int_equal(context_requests(), 0);
+    process_table_context_changed(table, 10, now_ns + 1);
+    assert_int_equal(context_requests(), 0); /* asked just now */
+    process_table_context_changed(table, 10, now_ns + SEC);
+    assert_int_equal(context_requests(), 1);
+    process_table_context_changed(table, 11, now_ns + SEC); /* nobody */
+    assert_int_equal(context_requests(), 0);
+    tell_sources(10, CONTEXT_BIT(CONTEXT_GO_LABELS)); /* a better one may come */
+    process_table_sampled(table, 10, now_ns + 10 * SEC);
+    assert_int_equal(context_requests(), 0);
+    process_table_sampled(table, 10, now_ns + 60 * SEC);
+    assert_int_equal(context_requests(), 1);
+}
+
 static void names(void **state)
 {
     (void)state;
@@ -283,8 +332,8 @@ static void answers(void **state)
     struct analyst_message context = {.kind = ANALYST_CONTEXT,
                                       .context = {.pid = 10,
                                                   .time_ns = 150,
-                                                  .attached = 1,
-                                                  .published_ns = 9,
+                                                  .sources = CONTEXT_BIT(CONTEXT_GO_LABELS),
+                                                  .publishes = CONTEXT_BIT(CONTEXT_ELASTIC),
                                                   .resource = BYTES(resource, sizeof(resource)),
                                                   .n_keys = 2,
                                                   .keys = keys}};
@@ -299,7 +348,8 @@ static void answers(void **state)
     assert_int_equal(process_table_answer(table, &told), 0);
     assert_int_equal(process_table_details(table, 10, 200, &details), 0);
     assert_int_equal(*details.tag, 0); /* changed */
-    assert_true(details.has_context);
+    assert_int_equal(details.sources, CONTEXT_BIT(CONTEXT_GO_LABELS));
+    assert_int_equal(details.publishes, CONTEXT_BIT(CONTEXT_ELASTIC));
     assert_int_equal(details.own_pid, 3);
     assert_int_equal(details.start_ns, 42);
     assert_true(bytes_is(details.executable_path, "/usr/bin/a"));
@@ -315,23 +365,31 @@ static void answers(void **state)
     apply(PROCESS_FORKED, 11, 10, 160); /* the container goes to the child, the context does not */
     assert_int_equal(process_table_details(table, 11, 200, &details), 0);
     assert_true(bytes_is(details.container_id, "c0ffee"));
-    assert_false(details.has_context);
+    assert_int_equal(details.publishes, 0);
+    assert_int_equal(details.resource.len, 0);
 
     apply(PROCESS_EXECED, 10, 0, 200);
     assert_int_equal(process_table_answer(table, &context), 0); /* read before the exec */
     assert_int_equal(process_table_details(table, 10, 300, &details), 0);
-    assert_false(details.has_context);
+    assert_int_equal(details.publishes, 0);
     context.context.time_ns = 250;
     context.context.resource = BYTES(resource, sizeof(resource) - 1);
     assert_int_equal(process_table_answer(table, &context), -EBADMSG);
     context.context.resource = (struct bytes){0};
     assert_int_equal(process_table_answer(table, &context), 0);
     assert_int_equal(process_table_details(table, 10, 300, &details), 0);
-    assert_true(details.has_context);
-    context.context.published_ns = 0;
+    assert_int_equal(details.n_keys, 2);
+    context.context = (struct analyst_context){
+        .pid = 10, .time_ns = 250, .resource = BYTES(resource, sizeof(resource))};
+    assert_int_equal(process_table_answer(table, &context), 0); /* its name alone */
+    assert_int_equal(process_table_details(table, 10, 300, &details), 0);
+    assert_int_equal(details.publishes, 0);
+    assert_int_equal(details.resource.len, sizeof(resource));
+    context.context.resource = (struct bytes){0}; /* withdrawn */
     assert_int_equal(process_table_answer(table, &context), 0);
     assert_int_equal(process_table_details(table, 10, 300, &details), 0);
-    assert_false(details.has_context);
+    assert_int_equal(details.resource.len, 0);
+    assert_int_equal(details.n_keys, 0);
 
     struct analyst_message gone = {.kind = ANALYST_GONE, .process = {.pid = 10, .time_ns = 150}};
     assert_int_equal(process_table_answer(table, &gone),
@@ -384,6 +442,7 @@ int main(void)
         T(times_to_come),
         T(asks),
         T(samples_ask_for_context),
+        T(contexts_are_asked_for_again),
         T(names),
         T(kernel),
         T(answers),

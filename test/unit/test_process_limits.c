@@ -152,7 +152,7 @@ static void scenario(void)
     struct analyst_message context = {.kind = ANALYST_CONTEXT,
                                       .context = {.pid = 11,
                                                   .time_ns = 250,
-                                                  .published_ns = 9,
+                                                  .publishes = 2,
                                                   .resource = BYTES(resource, sizeof(resource)),
                                                   .n_keys = 2,
                                                   .keys = keys}};

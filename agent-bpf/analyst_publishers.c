@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent-bpf/analyst_publishers.h"
+#include "agent-bpf/analyst_stats.h"
+#include "agent-bpf/elastic_storage.h"
+#include "agent-bpf/elf_dynamic.h"
+#include "context/context_layout.h"
+#include <errno.h>
+#include <stdlib.h>
+
+/* Exported by libspanprof-context next to the thread context; its writer always sets the flags. */
+#define OUR_WRITER_SYMBOL        "spanprof_context_records_v1"
+#define CUSTOM_LABELS_SYMBOL     "custom_labels_current_set"
+#define CUSTOM_LABELS_ABI_SYMBOL "custom_labels_abi_version"
+
+struct finder {
+    const struct elf *elf;
+    const struct elf_dynamic *dynamic;
+    struct publishers *publishers;
+};
+
+/* The address of a variable of at least that size. */
+static bool find_object(const struct finder *finder, const char *name, uint64_t size,
+                        uint64_t *vaddr)
+{
+    struct elf_symbol found;
+    if (elf_dynamic_find(finder->dynamic, name, &found) ||
+        ELF64_ST_TYPE(found.symbol.st_info) == STT_TLS || found.symbol.st_size < size)
+        return false;
+    *vaddr = found.symbol.st_value;
+    return true;
+}
+
+static bool find_thread_local(const struct finder *finder, const char *name,
+                              struct tls_symbol *symbol)
+{
+    struct elf_symbol found; /* first, for most files end here */
+    return !elf_dynamic_find(finder->dynamic, name, &found) &&
+           !tls_find(finder->elf, name, symbol) && symbol->defined;
+}
+
+static void find_otel(const struct finder *finder)
+{
+    struct publishers *publishers = finder->publishers;
+    struct elf_symbol ours;
+    if (!find_thread_local(finder, OTEL_THREAD_SYMBOL, &publishers->otel))
+        return;
+    publishers->sources |= CONTEXT_BIT(CONTEXT_OTEL_THREAD);
+    publishers->sets_trace_flags = !elf_dynamic_find(finder->dynamic, OUR_WRITER_SYMBOL, &ours);
+}
+
+static void find_elastic(const struct finder *finder)
+{
+    struct publishers *publishers = finder->publishers;
+    if (find_object(finder, ELASTIC_PROCESS_SYMBOL, 8, &publishers->elastic_storage) &&
+        find_thread_local(finder, ELASTIC_THREAD_SYMBOL, &publishers->elastic))
+        publishers->sources |= CONTEXT_BIT(CONTEXT_ELASTIC);
+}
+
+static void find_custom_labels(const struct finder *finder)
+{
+    struct publishers *publishers = finder->publishers;
+    if (find_object(finder, CUSTOM_LABELS_ABI_SYMBOL, 4, &publishers->custom_labels_abi) &&
+        find_thread_local(finder, CUSTOM_LABELS_SYMBOL, &publishers->custom_labels))
+        publishers->sources |= CONTEXT_BIT(CONTEXT_CUSTOM_LABELS);
+}
+
+static void find_go(const struct finder *finder)
+{
+    struct publishers *publishers = finder->publishers;
+    int error = go_binary_find(finder->elf, &publishers->go);
+    if (error == GO_BINARY_UNSUPPORTED)
+        analyst_count(COUNT_CONTEXTS_GO_UNSUPPORTED, 1);
+    if (!error && publishers->go.found && publishers->go.labels_form)
+        publishers->sources |= CONTEXT_BIT(CONTEXT_GO_LABELS);
+}
+
+int publishers_find(const struct elf *elf, struct publishers **out)
+{
+    struct publishers found = {0};
+    struct elf_dynamic dynamic;
+    const struct finder finder = {elf, &dynamic, &found};
+    *out = NULL;
+    if (!elf_dynamic_open(elf, &dynamic)) {
+        find_otel(&finder);
+        find_elastic(&finder);
+        find_custom_labels(&finder);
+    }
+    find_go(&finder);
+    if (!found.sources)
+        return 0;
+    *out = malloc(sizeof(found));
+    if (!*out)
+        return -ENOMEM;
+    **out = found;
+    return 0;
+}
