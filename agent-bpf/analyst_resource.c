@@ -17,7 +17,6 @@
 #include <stdlib.h>
 
 #define RESOURCE_ATTRIBUTES 1 /* field of Resource */
-#define KEY_VALUE_KEY       1
 #define SERVICE_NAME        "service.name"
 #define SERVICE_NAME_SOURCE "spanprof.service.name.source"
 #define MERGED_MAX          16384       /* bytes; the store keeps no longer one */
@@ -72,17 +71,6 @@ void look_environment(struct look *look)
         analyst->environment_bytes += environment->size;
 }
 
-static struct bytes key_of(struct bytes key_value)
-{
-    struct wire_reader reader = wire_read(key_value);
-    struct wire_field field;
-    struct bytes key = {0};
-    while (wire_next(&reader, &field) == WIRE_FIELD)
-        if (field.number == KEY_VALUE_KEY && field.type == WIRE_BYTES)
-            key = field.bytes;
-    return key;
-}
-
 /* As it is, but for a claim that is ours to make. */
 static int add_published(struct buf *out, struct bytes resource)
 {
@@ -91,7 +79,7 @@ static int add_published(struct buf *out, struct bytes resource)
     int error = 0;
     while (!error && wire_next(&reader, &field) == WIRE_FIELD) {
         bool attribute = field.number == RESOURCE_ATTRIBUTES && field.type == WIRE_BYTES;
-        if (!attribute || !bytes_is(key_of(field.bytes), SERVICE_NAME_SOURCE))
+        if (!attribute || !bytes_is(otlp_key_value_key(field.bytes), SERVICE_NAME_SOURCE))
             error = buf_append_bytes(out, field.raw);
     }
     return error;
@@ -99,8 +87,7 @@ static int add_published(struct buf *out, struct bytes resource)
 
 static bool has(const struct buf *resource, const char *key)
 {
-    struct bytes key_value;
-    return otlp_resource_attribute(buf_bytes(resource), key, &key_value);
+    return otlp_resource_has(buf_bytes(resource), BYTES_STR(key));
 }
 
 /* What does not fit (any more) is left out: it is all that a later source loses. */
@@ -116,20 +103,15 @@ static int add_text(struct buf *out, const char *key, struct bytes text)
     return otlp_attribute_string(out, RESOURCE_ATTRIBUTES, key, text);
 }
 
-/* Keys come from environment_parse(): short, and without NUL. */
 static int add_attributes(struct buf *out, struct bytes attributes)
 {
     struct wire_reader reader = wire_read(attributes);
     struct wire_field field;
-    char key[ENVIRONMENT_KEY_MAX + 1];
     int error = 0;
     while (!error && wire_next(&reader, &field) == WIRE_FIELD) {
-        struct bytes name = key_of(field.bytes);
-        if (!name.len || name.len >= sizeof(key))
-            continue;
-        memcpy(key, name.data, name.len);
-        key[name.len] = 0;
-        if (!has(out, key) && fits(out, field.raw.len) && strcmp(key, SERVICE_NAME_SOURCE) != 0)
+        struct bytes key = otlp_key_value_key(field.bytes);
+        if (!bytes_is(key, SERVICE_NAME_SOURCE) && fits(out, field.raw.len) &&
+            !otlp_resource_has(buf_bytes(out), key))
             error = buf_append_bytes(out, field.raw);
     }
     return error;

@@ -107,7 +107,11 @@ static int add_service_name(struct buf *out, struct bytes executable)
         memcpy(name + len, clean, clean_len);
         len += clean_len;
     }
-    return add_text(out, "service.name", BYTES(name, len));
+    bool is_ours = executable.len && !otlp_resource_has(buf_bytes(out), BYTES_LIT("service.name"));
+    int error = add_text(out, "service.name", BYTES(name, len));
+    if (!error && is_ours)
+        error = add_text(out, "spanprof.service.name.source", BYTES_LIT("executable"));
+    return error;
 }
 
 static struct bytes service_of(struct bytes resource)

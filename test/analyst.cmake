@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-foreach(module process process_limits container elf symbols analyst_messages)
+foreach(module process process_limits container elf symbols analyst_messages analyst_environment)
     spanprof_unit_test(${module} spanprof_agent)
 endforeach()
 spanprof_failing_alloc(test_process_limits)
@@ -46,6 +46,6 @@ add_dependencies(test_bpf_analyst context_host context_user_a context_user_share
 add_test(NAME bpf.analyst COMMAND test_bpf_analyst)
 set_tests_properties(bpf.analyst PROPERTIES LABELS bpf SKIP_RETURN_CODE 77 TIMEOUT 180 RUN_SERIAL ON)
 
-foreach(target elf otel_context analyst_message proc)
+foreach(target elf otel_context analyst_message analyst_environment proc)
     spanprof_fuzz_target(${target} spanprof_agent)
 endforeach()

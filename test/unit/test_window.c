@@ -297,6 +297,8 @@ static void test_unjoined(void **state)
         damaged = pid && pid->int_value == 30 ? request->resource_profiles[i] : damaged;
     }
     assert_text(resource_value(named, "service.name"), "unknown_service:shop");
+    assert_text(resource_value(named, "spanprof.service.name.source"), "executable");
+    assert_null(resource_value(profiles, "spanprof.service.name.source")); /* it said so itself */
     assert_text(resource_value(damaged, "service.name"), "unknown_service:shop");
     assert_int_not_equal(only_sample(named)->link_index, 0); /* its Link alone */
     assert_null(sample_value(request, only_sample(named), "span.name"));
