@@ -46,6 +46,21 @@ add_dependencies(test_bpf_analyst context_host context_user_a context_user_share
 add_test(NAME bpf.analyst COMMAND test_bpf_analyst)
 set_tests_properties(bpf.analyst PROPERTIES LABELS bpf SKIP_RETURN_CODE 77 TIMEOUT 180 RUN_SERIAL ON)
 
+add_library(context_sources MODULE ${CMAKE_CURRENT_LIST_DIR}/support/context_sources.c)
+target_include_directories(context_sources PRIVATE ${CMAKE_SOURCE_DIR})
+target_link_libraries(context_sources PRIVATE spanprof_flags)
+add_executable(test_bpf_analyst_sources ${CMAKE_CURRENT_LIST_DIR}/bpf/test_analyst_sources.c
+    ${CMAKE_CURRENT_LIST_DIR}/support/context_fixture.c
+    ${CMAKE_CURRENT_LIST_DIR}/support/analyst_rig.c)
+target_link_libraries(test_bpf_analyst_sources PRIVATE spanprof_agent spanprof_context
+    spanprof_flags PkgConfig::CMOCKA PkgConfig::LIBBPF ${CMAKE_DL_LIBS})
+target_compile_definitions(test_bpf_analyst_sources PRIVATE
+    CONTEXT_SOURCES_LIBRARY="$<TARGET_FILE:context_sources>")
+add_dependencies(test_bpf_analyst_sources context_sources)
+add_test(NAME bpf.analyst_sources COMMAND test_bpf_analyst_sources)
+set_tests_properties(bpf.analyst_sources PROPERTIES LABELS bpf SKIP_RETURN_CODE 77 TIMEOUT 180
+    RUN_SERIAL ON)
+
 foreach(target elf otel_context analyst_message analyst_environment proc)
     spanprof_fuzz_target(${target} spanprof_agent)
 endforeach()

@@ -24,20 +24,33 @@ static void on_answer(void *context, struct analyst_answer *answer)
     analyst_answer_free(answer);
 }
 
+static void on_correlated(void *context, const struct analyst_process *process, int fd)
+{
+    struct rig *rig = context;
+    MUST(process->pid);
+    if (rig->correlated_fd >= 0)
+        close(rig->correlated_fd);
+    rig->correlated_fd = fd;
+    rig->correlations++;
+}
+
 void rig_open(struct rig *rig)
 {
-    *rig = (struct rig){.contexts_map_fd = -1};
+    *rig = (struct rig){.contexts_map_fd = -1, .correlated_fd = -1};
     MUST(!loop_open(&rig->loop));
     MUST(!process_table_open(&rig->table));
     MUST(!analyst_ledger_open(&rig->ledger));
     MUST(!analyst_client_open(
-        &(struct analyst_client_settings){.loop = rig->loop, .answered = on_answer, .context = rig},
+        &(struct analyst_client_settings){
+            .loop = rig->loop, .answered = on_answer, .correlated = on_correlated, .context = rig},
         &rig->client));
 }
 
 void rig_close(struct rig *rig)
 {
     rig_stop(rig);
+    if (rig->correlated_fd >= 0)
+        close(rig->correlated_fd);
     analyst_client_close(rig->client);
     process_table_close(rig->table);
     analyst_ledger_close(rig->ledger);

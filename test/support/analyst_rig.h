@@ -20,6 +20,8 @@ struct rig {
         *rights;           /* that the analyst keeps; NULL = the test's; before rig_start() */
     pid_t analyst;         /* 0 = none */
     unsigned answers[256]; /* by kind */
+    unsigned correlations; /* sockets that were handed over */
+    int correlated_fd;     /* the last one; -1 = none */
     /* Called for each answer besides the table; may be NULL. */
     void (*answered)(struct rig *rig, const struct analyst_message *message);
     void *context;

@@ -5,6 +5,7 @@
 #include "agent-bpf/record.h"
 #include "agent-bpf/safe_open.h"
 #include "base/clock.h"
+#include "proto/otlp_spans.h"
 #include "test/support/analyst_rig.h"
 #include "test/support/context_fixture.h"
 #include <dlfcn.h>
@@ -18,6 +19,7 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -371,6 +373,65 @@ static void polls_for_contexts(void **state)
     fixture_kill(pid);
 }
 
+static void sleep_with_name(void)
+{
+    char *const environment[] = {"PATH=/bin",
+                                 "OTEL_RESOURCE_ATTRIBUTES=service.name=other,team=core",
+                                 "OTEL_SERVICE_NAME=by-environment", NULL};
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    execle("/bin/sleep", "sleep", "1000", NULL, environment);
+    _exit(1);
+}
+
+static struct bytes resource_of(pid_t pid)
+{
+    struct process_details details = {0};
+    process_table_details(rig.table, (uint32_t)pid, clock_monotonic_ns(), &details);
+    assert_int_equal(details.publishes, 0);
+    return details.resource;
+}
+
+static bool says(pid_t pid, const char *key, const char *value)
+{
+    struct bytes key_value, text;
+    return otlp_resource_attribute(resource_of(pid), key, &key_value) &&
+           otlp_key_value_string(key_value, &text) && bytes_is(text, value);
+}
+
+static bool is_named(struct rig *with)
+{
+    (void)with;
+    return says(looked_at, "service.name", "by-environment");
+}
+
+/* It publishes nothing, but its environment names it: read once it is sampled. */
+static void reads_environments(void **state)
+{
+    (void)state;
+    int done[2];
+    char byte;
+    assert_int_equal(pipe2(done, O_CLOEXEC), 0);
+    looked_at = fork();
+    if (!looked_at)
+        sleep_with_name();
+    close(done[1]);
+    assert_int_equal(read(done[0], &byte, 1), 0); /* it has execed */
+    close(done[0]);
+    rig_start(&rig);
+    assert_true(rig_wait(&rig, ANALYST_SCAN_DONE, 1, 30000));
+    struct process_event exec = {
+        .kind = PROCESS_EXECED, .pid = (uint32_t)looked_at, .time_ns = clock_monotonic_ns()};
+    process_table_apply(rig.table, &exec);
+    assert_true(rig_wait(&rig, ANALYST_DETAILS, rig.answers[ANALYST_DETAILS] + 1, 5000));
+    rig_round(&rig);
+    assert_int_equal(resource_of(looked_at).len, 0);
+    process_table_sampled(rig.table, (uint32_t)looked_at, clock_monotonic_ns());
+    assert_true(rig_until(&rig, is_named, 5000));
+    assert_true(says(looked_at, "team", "core"));
+    assert_true(says(looked_at, "spanprof.service.name.source", "environment"));
+    fixture_kill(looked_at);
+}
+
 static void survives_its_analyst(void **state)
 {
     (void)state;
@@ -486,6 +547,7 @@ int main(void)
         R(scan_tells_all),
         R(finds_contexts),
         R(polls_for_contexts),
+        R(reads_environments),
         R(survives_its_analyst),
         R(a_trap_stops_only_one),
     };
