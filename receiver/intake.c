@@ -167,6 +167,15 @@ int intake_open(const struct intake_settings *settings, struct intake **intakep)
         error =
             samples_open(settings->store, intake->table, &settings->label_names, &intake->samples);
     if (!error)
+        error = correlation_open(
+            &(struct correlation_settings){.loop = settings->loop,
+                                           .writer = settings->writer,
+                                           .store = settings->store,
+                                           .drain_interval_ns = settings->drain_interval_ns},
+            &intake->correlation);
+    if (!error)
+        samples_correlate(intake->samples, intake->correlation);
+    if (!error)
         error = intake_analyst_open(intake);
     if (error) {
         intake_close(intake);
@@ -188,6 +197,7 @@ void intake_stop(struct intake *intake, void (*stopped)(void *context))
 {
     intake->stopped = stopped;
     intake_drain(intake);
+    correlation_stop(intake->correlation);
     intake->stopping = true;
     timer_stop(&intake->window_timer);
     timer_stop(&intake->scan_timer);
@@ -203,6 +213,7 @@ void intake_close(struct intake *intake)
     timer_stop(&intake->window_timer);
     timer_stop(&intake->scan_timer);
     analyst_client_close(intake->analyst);
+    correlation_close(intake->correlation);
     samples_close(intake->samples);
     process_table_close(intake->table);
     free(intake);

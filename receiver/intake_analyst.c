@@ -43,9 +43,19 @@ static void answer_done(struct job *job, int error)
         intake_begin_draining(intake);
 }
 
+static void follow_gone(struct intake *intake, const struct analyst_message *message)
+{
+    if (message->kind == ANALYST_GONE)
+        correlation_event(intake->correlation,
+                          &(struct process_event){.kind = PROCESS_EXITED,
+                                                  .pid = message->process.pid,
+                                                  .time_ns = message->process.time_ns});
+}
+
 static void analyst_answered(void *context, struct analyst_answer *answer)
 {
     struct intake *intake = context;
+    follow_gone(intake, &answer->message);
     struct answer_job *answered = calloc(1, sizeof(*answered));
     if (answered) {
         *answered = (struct answer_job){
@@ -62,10 +72,17 @@ static void analyst_answered(void *context, struct analyst_answer *answer)
     analyst_answer_free(answer);
 }
 
+static void analyst_correlated(void *context, const struct analyst_process *process, int fd)
+{
+    struct intake *intake = context;
+    correlation_attach(intake->correlation, process, fd);
+}
+
 int intake_analyst_open(struct intake *intake)
 {
     return analyst_client_open(&(struct analyst_client_settings){.loop = intake->settings.loop,
                                                                  .answered = analyst_answered,
+                                                                 .correlated = analyst_correlated,
                                                                  .context = intake},
                                &intake->analyst);
 }

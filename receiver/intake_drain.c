@@ -61,6 +61,7 @@ static void keep_event(void *context, const struct process_event *event)
         stat_add(&events_lost, 1);
         batch->scan_wanted = true;
     }
+    correlation_event(batch->intake->correlation, event);
     size_t len =
         event->kind == PROCESS_MAPPED && event->mapping.path ? strlen(event->mapping.path) + 1 : 0;
     copy.mapping.path = NULL;

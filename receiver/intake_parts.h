@@ -6,6 +6,7 @@
  * Private to them. Thread: loop, except where said otherwise.
  */
 #include "agent-bpf/process.h"
+#include "receiver/correlation.h"
 #include "receiver/intake.h"
 #include "receiver/intake_samples.h"
 
@@ -16,7 +17,8 @@ struct intake {
     struct analyst_client *analyst;
     struct process_table *table; /* writer's */
     struct samples *samples;     /* writer's */
-    uint64_t generation;         /* writer's: store_generation() that rowids belong to */
+    struct correlation *correlation;
+    uint64_t generation; /* writer's: store_generation() that rowids belong to */
     struct timer drain_timer;
     struct timer window_timer;
     struct timer scan_timer;

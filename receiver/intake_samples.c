@@ -7,6 +7,7 @@
 #include "receiver/intake_samples.h"
 #include "agent-bpf/ring.h"
 #include "base/stats.h"
+#include "receiver/correlation.h"
 #include "receiver/intake_context.h"
 #include <errno.h>
 #include <stdio.h>
@@ -31,6 +32,7 @@ struct samples {
     struct buf wanted;                                 /* struct wanted */
     struct sample_context *context;
     uint64_t asked[ASKED_SLOTS];
+    struct correlation *correlation; /* NULL: nobody */
 };
 
 int samples_open(struct store *store, struct process_table *table, const struct label_names *names,
@@ -58,6 +60,11 @@ void samples_close(struct samples *samples)
     buf_close(&samples->wanted);
     sample_context_close(samples->context);
     free(samples);
+}
+
+void samples_correlate(struct samples *samples, struct correlation *correlation)
+{
+    samples->correlation = correlation;
 }
 
 void samples_forget(struct samples *samples)
@@ -314,6 +321,8 @@ int samples_add(struct samples *samples, const struct record_header *record, int
         samples_forget(samples);
         error = stack_row(samples, record, &sample.stack);
     }
+    if (!error && samples->correlation)
+        correlation_add(samples->correlation, record, sample.stack);
     return error ? error : join_add_sample(store_join(samples->store), &sample);
 }
 

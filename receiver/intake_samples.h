@@ -10,12 +10,17 @@
 #include "base/buf.h"
 #include "store/store.h"
 
+struct correlation;
 struct samples;
 
 /* names: of labels that hold ids; what they point at is borrowed. */
 int samples_open(struct store *store, struct process_table *table, const struct label_names *names,
                  struct samples **samples);
 void samples_close(struct samples *samples); /* NULL is fine */
+/* Before the first sample: who counts samples for Elastic agents; borrowed. NULL, as at first:
+ * nobody.
+ */
+void samples_correlate(struct samples *samples, struct correlation *correlation);
 
 /* Events of the drain come first: process_table_apply(). Then each record, within the store's
  * batch. unix_offset_ns: what to add to CLOCK_MONOTONIC. 0 or negative errno of the store. */
