@@ -214,7 +214,8 @@ const struct config_key config_keys[] = {
 
     {CONFIG_EXPORTER_DEBUG, "verbosity", KEY_CHOICE, 0, AT(config_exporter_debug, verbosity),
      "basic", 0, 0, verbosities,
-     "basic: one line a request; normal: one an item; detailed: everything."},
+     "basic: one line a request; normal: also one a span or sample, with ids and attributes; "
+     "detailed: every field. At most 64 KiB a request."},
 
     {CONFIG_EXTENSION_SQLITE_STORAGE, "directory", KEY_TEXT, 0, STORE(directory),
      "/var/lib/spanprof", 1, 4000, NULL, "Where the database lies; made if it is missing."},

@@ -9,8 +9,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/stats.h"
+#include "exporter/debug_exporter.h"
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define SENT(signal)                                                                               \
     STAT_COUNTER(sent_##signal, "spanprof_exporter_sent_items_total", "signal=\"" #signal "\"",    \
@@ -56,7 +58,6 @@ struct lane_fetch {
     size_t n;
     int64_t seqs[JOINED_REQUESTS_MAX];
     uint64_t items;
-    size_t body_bytes;
     struct buf body;
     struct buf message; /* what goes over the wire; kept for further tries */
 };
@@ -98,6 +99,24 @@ static int fetch_items(struct lane_fetch *fetch)
     return error < 0 && fetch->n == 0 ? error : 0;
 }
 
+/* By the reader: a stderr that nobody reads must not hold up the loop. */
+static void show(const struct lane_fetch *fetch)
+{
+    _cleanup_buf_ struct buf text = BUF_INIT(0);
+    log_info("debug", "%s: %zu requests, %llu items, %zu bytes", signal_names[fetch->signal],
+             fetch->n, (unsigned long long)fetch->items, fetch->body.len);
+    if (debug_exporter_text(fetch->config->debug.verbosity, fetch->signal, buf_bytes(&fetch->body),
+                            &text))
+        log_warn("debug", "no memory to show a request");
+    size_t shown = 0;
+    while (shown < text.len) {
+        ssize_t n = write(STDERR_FILENO, text.data + shown, text.len - shown);
+        if (n <= 0 && errno != EINTR)
+            return; /* nowhere left to tell of it */
+        shown += n > 0 ? (size_t)n : 0;
+    }
+}
+
 static int fetch_run(struct job *job)
 {
     struct lane_fetch *fetch = container_of(job, struct lane_fetch, job);
@@ -105,7 +124,8 @@ static int fetch_run(struct job *job)
     if (!error && fetch->config->type == CONFIG_EXPORTER_OTLP_GRPC)
         error = otlp_grpc_message(buf_bytes(&fetch->body), fetch->config->otlp_grpc.gzip,
                                   &fetch->message);
-    fetch->body_bytes = fetch->body.len;
+    if (!error && fetch->n && fetch->config->type == CONFIG_EXPORTER_DEBUG)
+        show(fetch);
     buf_close(&fetch->body);
     return error > 0 ? -EMSGSIZE : error;
 }
@@ -334,10 +354,8 @@ static void answered(struct otlp_grpc_call *call, const struct otlp_grpc_result 
         refused(lane, result);
 }
 
-static void show(struct lane *lane)
+static void shown(struct lane *lane)
 {
-    log_info("debug", "%s: %zu requests, %llu items, %zu bytes", signal_names[lane->signal],
-             lane->fetched->n, (unsigned long long)lane->fetched->items, lane->fetched->body_bytes);
     stat_add(sent[lane->signal], (int64_t)lane->fetched->items);
     settle(lane);
 }
@@ -345,7 +363,7 @@ static void show(struct lane *lane)
 static void send_or_drop(struct lane *lane)
 {
     if (!lane->exporter->client)
-        return show(lane);
+        return shown(lane);
     if (lane->unserved_until_ns && clock_monotonic_ns() < lane->unserved_until_ns)
         return drop(lane, &dropped_unserved);
     send_fetched(lane);

@@ -29,6 +29,10 @@ foreach(module exporter exporter_faults)
     spanprof_unit_test(${module} spanprof_exporter_fixture)
 endforeach()
 
+spanprof_unit_test(debug_exporter spanprof_exporter)
+spanprof_failing_alloc(test_debug_exporter)
+spanprof_fuzz_target(debug_exporter spanprof_exporter)
+
 add_library(spanprof_h2_fuzz STATIC ${support}/h2_fuzz.c)
 target_link_libraries(spanprof_h2_fuzz PUBLIC spanprof_base PRIVATE spanprof_flags)
 spanprof_fuzz_target(codec spanprof_proto)

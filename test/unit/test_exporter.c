@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 /* ---- sending ---- */
@@ -181,6 +182,35 @@ static void test_debug(void **state)
     assert_int_equal(rig->backend.n_requests, 0);
 }
 
+static void test_debug_shows_requests(void **state)
+{
+    static const uint8_t request[] = {0x0a, 9, 0x12, 7, 0x12, 5, 0x2a, 3, 'G', 'E', 'T'};
+    struct rig *rig = *state;
+    char text[4096] = "";
+    FILE *shown = tmpfile();
+    int stderr_fd = dup(STDERR_FILENO);
+    exporter_close(rig->exporter);
+    assert_true(rig_is_empty(rig));
+    rig->config = (struct config_exporter){.id = "first",
+                                           .type = CONFIG_EXPORTER_DEBUG,
+                                           .used = true,
+                                           .debug.verbosity = VERBOSITY_DETAILED};
+    exporter_rig_start(rig);
+    assert_true(shown && dup2(fileno(shown), STDERR_FILENO) >= 0);
+    rig_put_bytes(rig, SIGNAL_TRACES, BYTES(request, sizeof(request)));
+    rig_await_empty(rig);
+    assert_true(dup2(stderr_fd, STDERR_FILENO) >= 0);
+    rewind(shown);
+    assert_true(fread(text, 1, sizeof(text) - 1, shown) > 0);
+    assert_non_null(strstr(text, " debug: traces: 1 requests, 3 items, 11 bytes\n"
+                                 "resource_spans #0\n"
+                                 "  scope_spans #0\n"
+                                 "    spans #0\n"
+                                 "      name: GET\n"));
+    fclose(shown);
+    close(stderr_fd);
+}
+
 #define RIG_TEST(name)                                                                             \
     cmocka_unit_test_setup_teardown(name, exporter_rig_setup, exporter_rig_teardown)
 
@@ -196,6 +226,7 @@ int main(void)
         RIG_TEST(test_drain_ends_at_its_deadline),
         RIG_TEST(test_close_at_any_moment),
         RIG_TEST(test_debug),
+        RIG_TEST(test_debug_shows_requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
