@@ -222,7 +222,7 @@ static void test_changed(void **state)
     samples_rig_add(rig, &parts, 1);
     assert_int_equal(samples_rig_requests(rig, ANALYST_CONTEXT_WANTED, NULL), 1);
     parts = with_context(NULL, 0);
-    parts.head.time_ns = now_ns += FIXTURE_SECOND;
+    parts.head.time_ns = now_ns + FIXTURE_SECOND;
     parts.head.flags |= RECORD_FLAG_CONTEXT_CHANGED;
     samples_rig_add(rig, &parts, 1);
     assert_int_equal(samples_rig_requests(rig, ANALYST_CONTEXT_WANTED, NULL), 1);
@@ -274,7 +274,7 @@ static void test_labels(void **state)
     put_texts(&labels, "trace_id", TRACE_TEXT);
     fixture_trace_id(7, trace);
     fixture_span_id(8, span);
-    for (uint8_t source = CONTEXT_GO_LABELS; source <= CONTEXT_CUSTOM_LABELS; source++) {
+    for (unsigned source = CONTEXT_GO_LABELS; source <= CONTEXT_CUSTOM_LABELS; source++) {
         struct record_parts parts = with_labels(source, &labels);
         parts.head.trace_flags = 1; /* not the labels' */
         samples_rig_add(rig, &parts, 1);
@@ -493,7 +493,7 @@ static void test_counted_by_source(void **state)
         [CONTEXT_OBI] = "context=\"obi\"",
     };
     struct samples_rig *rig = *state;
-    for (uint8_t source = 0; source < CONTEXT_SOURCES; source++) {
+    for (unsigned source = 0; source < CONTEXT_SOURCES; source++) {
         struct record_parts parts = with_ids(source);
         int64_t before = stats_find("spanprof_intake_samples_total", labels[source]);
         assert_true(before >= 0);
