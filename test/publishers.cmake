@@ -7,6 +7,7 @@
 #                                      general_dynamic, tlsdesc)
 #     late                             loads SYMBOLS_MODEL.so by dlopen(): SYMBOLS are otel, elastic,
 #                                      labels; tlsdesc_large does not fit into any static TLS
+#     hostile                          loads them too, and lies
 find_program(SPANPROF_PUBLISHER_GCC NAMES gcc)
 find_program(SPANPROF_MUSL_GCC musl-gcc)
 set(publisher_dir ${CMAKE_CURRENT_BINARY_DIR}/publisher)
@@ -49,7 +50,8 @@ function(publisher_programs libc)
     file(MAKE_DIRECTORY ${dir})
     set(slot ${publisher_sources}/publisher_slot.c)
     set(objects)
-    foreach(part ${publisher_parts} publisher_linked publisher_late)
+    foreach(part ${publisher_parts} publisher_linked publisher_late publisher_fuse
+            publisher_hostile)
         publisher_file(${part}.o ${libc} SOURCES ${publisher_sources}/${part}.c FLAGS -c -fPIE)
         list(APPEND objects ${part}.o)
     endforeach()
@@ -91,6 +93,9 @@ function(publisher_programs libc)
         FLAGS -pie -L${dir} -lcustomlabels_tlsdesc -Wl,-rpath,${dir})
 
     publisher_file(late ${libc} SOURCES ${parts} ${dir}/publisher_late.o FLAGS -pie)
+    list(REMOVE_ITEM parts ${dir}/publisher.o)
+    publisher_file(hostile ${libc} SOURCES ${parts} ${dir}/publisher_late.o ${dir}/publisher_fuse.o
+        ${dir}/publisher_hostile.o FLAGS -pie)
     set(tlsdesc_large ${tlsdesc} -DPUBLISHER_BALLAST=65536)
     set(symbols_of_otel -DPUBLISHER_OTEL)
     set(symbols_of_elastic -DPUBLISHER_ELASTIC)

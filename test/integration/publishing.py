@@ -50,7 +50,9 @@ def late(libc, library, *options):
 
 
 def source_of(libc, library):
-    return "%s=%s" % (library.split("_")[0], path(libc, library + ".so"))
+    """Of the ABI that the library's name begins with."""
+    abi = "labels" if library.startswith("libcustomlabels") else library.split("_")[0]
+    return "%s=%s" % (abi, path(libc, library + ".so"))
 
 
 def run(publishers, timeout=60):

@@ -37,39 +37,58 @@ static const char *hex(const uint8_t *bytes, size_t size, char *text)
     return text;
 }
 
-static void tell_cpu(const uint8_t *data, size_t size)
+static void tell_cpu(const uint8_t *data, size_t size, int sender)
 {
     char trace[33], root[17], stack[33];
-    printf("{\"type\":\"cpu\",\"size\":%zu,\"trace_id\":\"%s\",\"root_id\":\"%s\","
+    printf("{\"type\":\"cpu\",\"sender\":%d,\"size\":%zu,\"trace_id\":\"%s\",\"root_id\":\"%s\","
            "\"stack_id\":\"%s\",\"count\":%u,\"time\":%" PRIu64 "}\n",
-           size, hex(data + 4, 16, trace), hex(data + 20, 8, root), hex(data + 28, 16, stack),
-           u16_at(data + 44), burn_unix_ns());
+           sender, size, hex(data + 4, 16, trace), hex(data + 20, 8, root),
+           hex(data + 28, 16, stack), u16_at(data + 44), burn_unix_ns());
 }
 
-static void tell_registration(const uint8_t *data, size_t size)
+static void tell_registration(const uint8_t *data, size_t size, int sender)
 {
     char host[2 * 256 + 1] = "";
     size_t length = u32_at(data + 8);
     if (length > size - REGISTRATION_MIN || length > 256)
         length = 0;
-    printf("{\"type\":\"registration\",\"size\":%zu,\"delay_ms\":%u,\"host_id_hex\":\"%s\"}\n",
-           size, u32_at(data + 4), hex(data + REGISTRATION_MIN, length, host));
+    printf("{\"type\":\"registration\",\"sender\":%d,\"size\":%zu,\"delay_ms\":%u,"
+           "\"host_id_hex\":\"%s\"}\n",
+           sender, size, u32_at(data + 4), hex(data + REGISTRATION_MIN, length, host));
+}
+
+/* -1: the kernel did not say. */
+static int sender_of(struct msghdr *message)
+{
+    struct ucred sender = {.pid = -1};
+    struct cmsghdr *control = CMSG_FIRSTHDR(message);
+    if (control && control->cmsg_type == SCM_CREDENTIALS)
+        memcpy(&sender, CMSG_DATA(control), sizeof(sender));
+    return sender.pid;
 }
 
 static void *listen_for_samples(void *unused)
 {
     uint8_t data[1024];
-    for (ssize_t got; (got = recv(listening, data, sizeof(data), 0)) >= 0;) {
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct ucred))];
+    struct iovec part = {data, sizeof(data)};
+    for (;;) {
+        struct msghdr message = {.msg_iov = &part,
+                                 .msg_iovlen = 1,
+                                 .msg_control = control,
+                                 .msg_controllen = sizeof(control)};
+        ssize_t got = recvmsg(listening, &message, 0);
+        if (got < 0)
+            return unused;
         size_t size = (size_t)got;
         unsigned type = size >= 4 ? u16_at(data) : 0;
         if (type == MESSAGE_CPU && size >= CPU_SIZE)
-            tell_cpu(data, size);
+            tell_cpu(data, size, sender_of(&message));
         else if (type == MESSAGE_REGISTRATION && size >= REGISTRATION_MIN)
-            tell_registration(data, size);
+            tell_registration(data, size, sender_of(&message));
         else
             printf("{\"type\":\"strange\",\"size\":%zu}\n", size);
     }
-    return unused;
 }
 
 static size_t put_text(uint8_t *at, const char *text)
@@ -106,7 +125,9 @@ void publisher_agent_start(void *volatile *process_storage, const char *service,
         snprintf(address.sun_path, sizeof(address.sun_path), "%s", socket_path);
         listening = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         unlink(socket_path);
-        if (listening < 0 || bind(listening, (struct sockaddr *)&address, sizeof(address)) ||
+        if (listening < 0 ||
+            setsockopt(listening, SOL_SOCKET, SO_PASSCRED, &(int){1}, sizeof(int)) ||
+            bind(listening, (struct sockaddr *)&address, sizeof(address)) ||
             pthread_create(&thread, NULL, listen_for_samples, NULL)) {
             perror(socket_path);
             exit(1);

@@ -3,9 +3,11 @@
 /*
  * The process's half of Elastic's agent: its process storage, and the socket on which it hears of
  * samples. What comes is written as JSON lines:
- *     {"type":"registration", "size", "delay_ms", "host_id"}
- *     {"type":"cpu", "size", "trace_id", "root_id", "stack_id", "count", "time"}
+ *     {"type":"registration", "sender", "size", "delay_ms", "host_id_hex"}
+ *     {"type":"cpu", "sender", "size", "trace_id", "root_id", "stack_id", "count",
+ *      "time"}
  *     {"type":"strange", "size"}                      a message that the agent would discard
+ * sender: its pid, for there may be several profilers.
  * Source of the formats: elastic/apm, specs/agents/universal-profiling-integration.md.
  */
 #include <stddef.h>

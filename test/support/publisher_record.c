@@ -141,14 +141,15 @@ static void show_to_obi(int map, const struct publisher_span *span)
 {
     uint64_t key = (uint64_t)getpid() << 32 | (uint64_t)syscall(SYS_gettid);
     uint8_t value[24];
-    union bpf_attr attributes = {
-        .map_fd = (uint32_t)map, .key = (uint64_t)&key, .value = (uint64_t)value};
-    if (span) {
-        memcpy(value, span->trace_id, 16);
-        memcpy(value + 16, span->span_id, 8);
+    union bpf_attr attributes = {.map_fd = (uint32_t)map, .key = (uint64_t)&key};
+    if (!span) {
+        syscall(SYS_bpf, BPF_MAP_DELETE_ELEM, &attributes, sizeof(attributes));
+        return;
     }
-    syscall(SYS_bpf, span ? BPF_MAP_UPDATE_ELEM : BPF_MAP_DELETE_ELEM, &attributes,
-            sizeof(attributes));
+    memcpy(value, span->trace_id, 16);
+    memcpy(value + 16, span->span_id, 8);
+    attributes.value = (uint64_t)value;
+    syscall(SYS_bpf, BPF_MAP_UPDATE_ELEM, &attributes, sizeof(attributes));
 }
 
 void publisher_show(struct publisher_records *records, void *volatile *slot,
