@@ -3,6 +3,7 @@
 #include "agent-bpf/analyst_stats.h"
 #include "agent-bpf/elastic_storage.h"
 #include "agent-bpf/elf_dynamic.h"
+#include "agent-bpf/elf_symtab.h"
 #include "context/context_layout.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -14,17 +15,24 @@
 
 struct finder {
     const struct elf *elf;
-    const struct elf_dynamic *dynamic;
+    const struct elf_dynamic *dynamic; /* NULL: a static executable */
     struct publishers *publishers;
 };
+
+static bool find_symbol(const struct finder *finder, const char *name, unsigned type,
+                        struct elf_symbol *found)
+{
+    int error = finder->dynamic ? elf_dynamic_find(finder->dynamic, name, found)
+                                : elf_symtab_find(finder->elf, name, type, found);
+    return !error && ELF64_ST_TYPE(found->symbol.st_info) == type;
+}
 
 /* The address of a variable of at least that size. */
 static bool find_object(const struct finder *finder, const char *name, uint64_t size,
                         uint64_t *vaddr)
 {
     struct elf_symbol found;
-    if (elf_dynamic_find(finder->dynamic, name, &found) ||
-        ELF64_ST_TYPE(found.symbol.st_info) == STT_TLS || found.symbol.st_size < size)
+    if (!find_symbol(finder, name, STT_OBJECT, &found) || found.symbol.st_size < size)
         return false;
     *vaddr = found.symbol.st_value;
     return true;
@@ -34,8 +42,8 @@ static bool find_thread_local(const struct finder *finder, const char *name,
                               struct tls_symbol *symbol)
 {
     struct elf_symbol found; /* first, for most files end here */
-    return !elf_dynamic_find(finder->dynamic, name, &found) &&
-           !tls_find(finder->elf, name, symbol) && symbol->defined;
+    return find_symbol(finder, name, STT_TLS, &found) && !tls_find(finder->elf, name, symbol) &&
+           symbol->defined;
 }
 
 static void find_otel(const struct finder *finder)
@@ -45,22 +53,22 @@ static void find_otel(const struct finder *finder)
     if (!find_thread_local(finder, OTEL_THREAD_SYMBOL, &publishers->otel))
         return;
     publishers->sources |= CONTEXT_BIT(CONTEXT_OTEL_THREAD);
-    publishers->sets_trace_flags = !elf_dynamic_find(finder->dynamic, OUR_WRITER_SYMBOL, &ours);
+    publishers->sets_trace_flags = find_symbol(finder, OUR_WRITER_SYMBOL, STT_TLS, &ours);
 }
 
 static void find_elastic(const struct finder *finder)
 {
     struct publishers *publishers = finder->publishers;
-    if (find_object(finder, ELASTIC_PROCESS_SYMBOL, 8, &publishers->elastic_storage) &&
-        find_thread_local(finder, ELASTIC_THREAD_SYMBOL, &publishers->elastic))
+    if (find_thread_local(finder, ELASTIC_THREAD_SYMBOL, &publishers->elastic) &&
+        find_object(finder, ELASTIC_PROCESS_SYMBOL, 8, &publishers->elastic_storage))
         publishers->sources |= CONTEXT_BIT(CONTEXT_ELASTIC);
 }
 
 static void find_custom_labels(const struct finder *finder)
 {
     struct publishers *publishers = finder->publishers;
-    if (find_object(finder, CUSTOM_LABELS_ABI_SYMBOL, 4, &publishers->custom_labels_abi) &&
-        find_thread_local(finder, CUSTOM_LABELS_SYMBOL, &publishers->custom_labels))
+    if (find_thread_local(finder, CUSTOM_LABELS_SYMBOL, &publishers->custom_labels) &&
+        find_object(finder, CUSTOM_LABELS_ABI_SYMBOL, 4, &publishers->custom_labels_abi))
         publishers->sources |= CONTEXT_BIT(CONTEXT_CUSTOM_LABELS);
 }
 
@@ -78,9 +86,12 @@ int publishers_find(const struct elf *elf, struct publishers **out)
 {
     struct publishers found = {0};
     struct elf_dynamic dynamic;
-    const struct finder finder = {elf, &dynamic, &found};
+    struct finder finder = {elf, &dynamic, &found};
     *out = NULL;
-    if (!elf_dynamic_open(elf, &dynamic)) {
+    int missing = elf_dynamic_open(elf, &dynamic);
+    if (missing == ELF_MISSING)
+        finder.dynamic = NULL;
+    if (elf_segment(elf, PT_TLS) && (!missing || !finder.dynamic)) {
         find_otel(&finder);
         find_elastic(&finder);
         find_custom_labels(&finder);

@@ -7,6 +7,7 @@
  */
 #include "agent-bpf/tls.h"
 #include "agent-bpf/elf_dynamic.h"
+#include "agent-bpf/elf_symtab.h"
 #include <errno.h>
 
 #ifndef R_X86_64_TLSDESC
@@ -80,7 +81,10 @@ int tls_find(const struct elf *elf, const char *name, struct tls_symbol *symbol)
     struct elf_dynamic dynamic;
     struct elf_symbol found;
     int error = elf_dynamic_open(elf, &dynamic);
-    error = error ? error : elf_dynamic_find(&dynamic, name, &found);
+    if (error == ELF_MISSING) /* static: then it has no relocations either */
+        error = elf_symtab_find(elf, name, STT_TLS, &found);
+    else if (!error)
+        error = elf_dynamic_find(&dynamic, name, &found);
     if (error)
         return error == ELF_MISSING ? 0 : error;
     const Elf64_Phdr *segment = elf_segment(elf, PT_TLS);

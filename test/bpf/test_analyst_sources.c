@@ -134,7 +134,7 @@ static void run_child(void)
         if (shared->storage && sources && !*sources->elastic_storage)
             *sources->elastic_storage = make_storage();
         while (recv(fd, &byte, 1, MSG_DONTWAIT) >= 0)
-            shared->heard++;
+            shared->heard += byte == 'x'; /* another spanprof may have found it, too */
     }
 }
 
@@ -143,6 +143,7 @@ static void start_child(void)
     child = fork();
     if (!child)
         run_child();
+    rig.correlated_pid = child;
     assert_true(WAIT_FOR(shared->loaded == shared->load && shared->thread_pointer, 5000));
 }
 
@@ -165,16 +166,21 @@ static unsigned wanted_sources;
 
 static bool is_entered(struct rig *with)
 {
-    struct context_process entry;
+    struct context_process entry = {.count = 0};
+    unsigned sources = 0;
     (void)with;
-    return details_of().sources == wanted_sources && entry_of(&entry);
+    entry_of(&entry);
+    for (uint32_t i = 0; i < entry.count; i++)
+        sources |= CONTEXT_BIT(entry.variables[i].source);
+    return sources == wanted_sources && details_of().sources == wanted_sources;
 }
 
 static void expect_entered(unsigned sources)
 {
     wanted_sources = sources;
     if (!rig_until(&rig, is_entered, 20000))
-        fail_msg("sources %x instead of %x", details_of().sources, sources);
+        fail_msg("sources %x instead of %x, %u scans", details_of().sources, sources,
+                 rig.answers[ANALYST_SCAN_DONE]);
 }
 
 static uint64_t word(uint64_t address)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Everything that the analyst does with a file. */
+#include "agent-bpf/analyst_publishers.h"
 #include "agent-bpf/symbols.h"
-#include "agent-bpf/tls.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -39,6 +39,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     elf_build_ids(&elf, &ids);
     if (!tls_find(&elf, "otel_thread_ctx_v1", &symbol))
         assert(symbol.n_slots <= TLS_SLOTS_MAX);
+    struct publishers *publishers;
+    if (!publishers_find(&elf, &publishers))
+        free(publishers);
     names(&elf);
     uint64_t other;
     for (uint64_t at = 0; at < size + 4096; at += 1021)

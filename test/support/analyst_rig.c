@@ -27,7 +27,10 @@ static void on_answer(void *context, struct analyst_answer *answer)
 static void on_correlated(void *context, const struct analyst_process *process, int fd)
 {
     struct rig *rig = context;
-    MUST(process->pid);
+    if ((pid_t)process->pid != rig->correlated_pid) {
+        close(fd);
+        return;
+    }
     if (rig->correlated_fd >= 0)
         close(rig->correlated_fd);
     rig->correlated_fd = fd;

@@ -20,8 +20,11 @@ struct rig {
         *rights;           /* that the analyst keeps; NULL = the test's; before rig_start() */
     pid_t analyst;         /* 0 = none */
     unsigned answers[256]; /* by kind */
-    unsigned correlations; /* sockets that were handed over */
-    int correlated_fd;     /* the last one; -1 = none */
+    /* Sockets of this process that were handed over, and the last one (-1 = none); others, for the
+     * machine is not ours alone, are closed. */
+    pid_t correlated_pid;
+    unsigned correlations;
+    int correlated_fd;
     /* Called for each answer besides the table; may be NULL. */
     void (*answered)(struct rig *rig, const struct analyst_message *message);
     void *context;
