@@ -64,3 +64,6 @@ set_tests_properties(bpf.analyst_sources PROPERTIES LABELS bpf SKIP_RETURN_CODE 
 foreach(target elf otel_context analyst_message analyst_environment proc)
     spanprof_fuzz_target(${target} spanprof_agent)
 endforeach()
+
+spanprof_bench(analyst spanprof_agent spanprof_context PkgConfig::LIBBPF)
+target_sources(bench_analyst PRIVATE ${CMAKE_CURRENT_LIST_DIR}/support/context_fixture.c)
