@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every sample at the right span, and CPU time that is true: known work on a real kernel."""
+import resource
 import time
 
 import harness
@@ -7,8 +8,17 @@ import truth
 from harness import FREQUENCY
 
 SECONDS = 30
-SUM_LIMIT = 0.03 if harness.SANITIZE else 0.01  # sanitizers' own work crowds the workload out
+DUTIES = (100, 30, 20)  # together less than two CPUs: spanprof and the backend need some of them too
+SUM_LIMIT = 0.01
+SECONDS_WITHOUT = 4
+MISSING_WITHOUT = 0.227  # 300 samples in 4 s
+FED = 0.95  # a workload that got less of the CPU time that it asked for was crowded out
 LEAD_MS = 1500  # a new process is known to the sampler after this
+
+
+def ended_children_cpu_s():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 @harness.needs_sampling
@@ -26,10 +36,14 @@ class Accuracy(harness.IntegrationTest):
         return {span.span_id: span for span in self.backend.spans() if span.span_id in wanted}
 
     def assert_links(self, workload):
-        least = 0.9 * FREQUENCY * sum(r["cpu_ns"] for r in workload.spans().values()) / 1e9
+        spans = workload.spans().values()
+        cpu_s = sum(r["cpu_ns"] for r in spans) / 1e9
+        wall_s = sum(r["end"] - r["start"] for r in spans) / 1e9
+        missing = max(0.1, truth.tolerance(cpu_s / wall_s, FREQUENCY * wall_s))
         verdict = truth.judge(workload.records, self.backend.samples())
         print("links: %s" % verdict)
-        self.assertGreater(verdict.published(), least, verdict)
+        self.assertGreater(verdict.published() + verdict.at_edges,
+                           (1 - missing) * FREQUENCY * cpu_s, verdict)
         self.assertGreaterEqual(verdict.share(), 0.99, verdict)
         self.assertEqual(verdict.outside_linked, 0, verdict)
         return verdict
@@ -46,21 +60,32 @@ class Accuracy(harness.IntegrationTest):
     def test_cpu_time_of_spans_and_in_sum(self):
         spanprof = self.spanprof()
         spanprof.wait_sampling()
-        workload = self.run_workload(spanprof, "--duty", "100,50,30", "--span-ms", 5000,
+        workload = self.run_workload(spanprof, "--duty", ",".join(map(str, DUTIES)), "--span-ms", 5000,
                                      seconds=SECONDS).wait(SECONDS + 30)
         forwarded = self.all_forwarded(workload)
         self.stop_spanprof(spanprof)
         for span_id, record in workload.spans().items():
             if record["end"] - record["start"] > 4e9:
                 self.assert_cpu_time(record, forwarded[span_id])
-        true_ns = sum(record["cpu_ns"] for record in workload.spans().values())
-        sampled_ns = sum(span.cpu_ns or 0 for span in forwarded.values())
-        print("sum: %.3f s sampled, %.3f s true" % (sampled_ns / 1e9, true_ns / 1e9))
-        self.assertLessEqual(abs(sampled_ns / true_ns - 1), SUM_LIMIT)
+        self.assert_sum(workload, forwarded)
         self.assert_links(workload)
         self.assert_samples(workload, forwarded)
         self.assert_windows()
         self.assert_conforming()
+
+    def share_got(self, workload, asked_s):
+        """Of the CPU time that the workload's spans asked for."""
+        return min(sum(r["cpu_ns"] for r in workload.spans().values()) / 1e9 / asked_s, 1)
+
+    def assert_sum(self, workload, forwarded):
+        """Where other programs crowd the workload out, each time it is put off counts as an end of its duty."""
+        share = self.share_got(workload, SECONDS * sum(DUTIES) / 100)
+        true_ns = sum(record["cpu_ns"] for record in workload.spans().values())
+        sampled_ns = sum(span.cpu_ns or 0 for span in forwarded.values())
+        print("sum: %.3f s sampled, %.3f s true, %.0f %% of what was asked for" % (
+            sampled_ns / 1e9, true_ns / 1e9, 100 * share))
+        limit = SUM_LIMIT if share >= FED else truth.tolerance(share, FREQUENCY * true_ns / 1e9 / share)
+        self.assertLessEqual(abs(sampled_ns / true_ns - 1), limit)
 
     def assert_samples(self, workload, forwarded):
         """What samples say of themselves, of their span and of their process."""
@@ -124,24 +149,35 @@ class Accuracy(harness.IntegrationTest):
         self.stop_spanprof(spanprof)
         self.assert_links(nested)
         self.assert_links(pool)
-        for span_id, record in {**nested.spans(), **pool.spans()}.items():
-            if record["cpu_ns"] > 0.8e9:
-                wall = max(record["cpu_ns"], 1)
-                error = abs(forwarded[span_id].cpu_ns / record["cpu_ns"] - 1)
-                self.assertLessEqual(error, truth.tolerance(0.9, FREQUENCY * wall / 1e9), record)
+        self.assert_near(nested, forwarded, self.share_got(nested, 9))
+        self.assert_near(pool, forwarded, self.share_got(pool, 2 * 0.9 * 6))
         parent = next(r for r in pool.spans().values() if r["name"] == "parent")
         self.assertLess(forwarded[parent["span_id"]].cpu_ns or 0, 50e6,
                         "what children used is not their parent's")
         self.assert_conforming()
 
+    def assert_near(self, workload, forwarded, share):
+        """At a duty of 90 %, or less where the workload was crowded out."""
+        for span_id, record in workload.spans().items():
+            if record["cpu_ns"] > 0.8e9:
+                error = abs(forwarded[span_id].cpu_ns / record["cpu_ns"] - 1)
+                ticks = FREQUENCY * record["cpu_ns"] / 1e9 / share
+                self.assertLessEqual(error, truth.tolerance(0.9 * share, ticks), record)
+
     def test_without_context(self):
         spanprof = self.spanprof(over={"processors": {"join": {"wait": "60s"}}})
         spanprof.wait_sampling()
-        workload = self.workload("--mode", "none", "--duty", "100", "--seconds", 4)
+        before_s = ended_children_cpu_s()
+        workload = self.workload("--mode", "none", "--duty", "100", "--seconds", SECONDS_WITHOUT)
         tid = workload.first("off", 20)["tid"]
+        workload.wait()
+        cpu_s = min(ended_children_cpu_s() - before_s, SECONDS_WITHOUT)
+        missing = max(MISSING_WITHOUT, truth.tolerance(cpu_s / SECONDS_WITHOUT,
+                                                       FREQUENCY * SECONDS_WITHOUT))
+        least = (1 - missing) * FREQUENCY * cpu_s
         self.backend.wait(lambda: truth.count(
-            s for s in self.backend.samples() if s.attributes.get("thread.id") == tid) > 100, 15,
-            "samples without context do not wait for a span")
+            s for s in self.backend.samples() if s.attributes.get("thread.id") == tid) > least, 15,
+            "%.0f samples without context, which do not wait for a span" % least)
         verdict = truth.judge(workload.records, self.backend.samples())
         self.assertEqual(verdict.outside_linked, 0, verdict)
         own = [s for s in self.backend.samples() if s.attributes.get("thread.id") == tid]

@@ -129,8 +129,10 @@ class Judge(unittest.TestCase):
             self.sample(15 * 10**8, ("a", "b")), self.sample(15 * 10**8, none),
             self.sample(15 * 10**8, ("a", "c")), self.sample(25 * 10**8, none),
             self.sample(25 * 10**8, ("a", "b")), self.sample(10**9, none),
+            self.sample(10**9, ("a", "b")), self.sample(10**9, ("a", "c")),
             self.sample(5 * 10**9, none), self.sample(15 * 10**8, none, tid=2)])
         self.assertEqual((verdict.right, verdict.missing, verdict.wrong), (1, 1, 1))
+        self.assertEqual(verdict.at_edges, 1)
         self.assertEqual((verdict.outside, verdict.outside_linked), (2, 1))
 
     def test_tolerance(self):

@@ -45,6 +45,7 @@ class Verdict:
 
     def __init__(self):
         self.right = self.missing = self.wrong = 0
+        self.at_edges = 0  # with a span of the workload, too near to its begin or end to be judged
         self.outside = self.outside_linked = 0
         self.examples = []
 
@@ -55,21 +56,22 @@ class Verdict:
         return self.right / max(self.published(), 1)
 
     def __str__(self):
-        return "%d right, %d without link, %d wrong; without span %d, of these linked %d; %s" % (
-            self.right, self.missing, self.wrong, self.outside, self.outside_linked,
+        return "%d right, %d without link, %d wrong, %d at edges; without span %d, of these linked %d; %s" % (
+            self.right, self.missing, self.wrong, self.at_edges, self.outside, self.outside_linked,
             self.examples[:3])
 
 
 def judge(records, samples):
     intervals = Intervals(records)
+    spans = {(record["trace_id"], record["span_id"]) for record in records if record["type"] == "on"}
     verdict = Verdict()
     for sample in samples:
         tid = sample.attributes.get("thread.id")
         for time in sample.times:
             want = intervals.at(tid, time)
             if want is None:
-                continue
-            if want == (None, None):
+                verdict.at_edges += sample.key() in spans
+            elif want == (None, None):
                 verdict.outside += 1
                 verdict.outside_linked += sample.key() != want
             elif sample.key() == want:

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define CHUNK_STEPS     20000 /* some 20 us between two looks at the clock */
+#define CHUNK_STEPS     50000 /* some 50 us between two looks at the clock, the work of others */
 #define PHASE_MIN_NS    60000000u
 #define PHASE_SPREAD_NS 80000000u
 
