@@ -17,6 +17,24 @@ struct custom_label {
     const void *value;
 };
 
+struct elastic { /* 37 bytes, as its specification has them */
+    uint16_t minor_version;
+    uint8_t valid, present, flags;
+    uint8_t trace_id[16], span_id[8], local_root_id[8];
+} __attribute__((packed));
+
+static __attribute__((unused)) struct elastic some_elastic(void)
+{
+    struct elastic record = {.minor_version = 1, .valid = 1, .present = 1, .flags = 1};
+    for (uint8_t i = 0; i < 16; i++)
+        record.trace_id[i] = (uint8_t)(0x10 + i);
+    for (uint8_t i = 0; i < 8; i++) {
+        record.span_id[i] = (uint8_t)(0x30 + i);
+        record.local_root_id[i] = (uint8_t)(0x50 + i);
+    }
+    return record;
+}
+
 /* ---- what samples say ---- */
 
 /* What a sample of the burner must say; `torn` and `cut` as flags. */

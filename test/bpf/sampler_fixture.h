@@ -19,7 +19,9 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#ifndef FREQUENCY
 #define FREQUENCY 499
+#endif
 
 struct published { /* OTEP 4947 */
     uint8_t trace_id[16];

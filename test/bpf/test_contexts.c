@@ -7,24 +7,6 @@
 
 /* ---- Elastic ---- */
 
-struct elastic { /* 37 bytes, as its specification has them */
-    uint16_t minor_version;
-    uint8_t valid, present, flags;
-    uint8_t trace_id[16], span_id[8], local_root_id[8];
-} __attribute__((packed));
-
-static struct elastic some_elastic(void)
-{
-    struct elastic record = {.minor_version = 1, .valid = 1, .present = 1, .flags = 1};
-    for (uint8_t i = 0; i < 16; i++)
-        record.trace_id[i] = (uint8_t)(0x10 + i);
-    for (uint8_t i = 0; i < 8; i++) {
-        record.span_id[i] = (uint8_t)(0x30 + i);
-        record.local_root_id[i] = (uint8_t)(0x50 + i);
-    }
-    return record;
-}
-
 static struct expected expect_elastic(const struct elastic *record)
 {
     struct expected expected = {.source = CONTEXT_ELASTIC, .trace_flags = record->flags};
@@ -91,114 +73,6 @@ static void test_elastic_in_a_library(void **state)
     struct expected expected = expect_elastic(&good);
     check(&fixture, "dynamic", &good, NULL, &expected);
     teardown(&fixture);
-}
-
-/* ---- records that another thread changes meanwhile ---- */
-
-struct torn_writer {
-    pthread_t thread;
-    void *record;
-    bool elastic;
-    uint64_t written;
-};
-
-/* All ids of a record are of one number, which never comes again. */
-static void write_elastic(volatile struct elastic *record, uint64_t number)
-{
-    record->valid = 0;
-    atomic_thread_fence(memory_order_seq_cst);
-    memcpy((void *)record->trace_id, &number, 8);
-    memcpy((void *)(record->trace_id + 8), &number, 8);
-    memcpy((void *)record->span_id, &number, 8);
-    memcpy((void *)record->local_root_id, &number, 8);
-    atomic_thread_fence(memory_order_seq_cst);
-    record->valid = 1;
-}
-
-static void write_otel(volatile struct published *record, uint64_t number)
-{
-    record->valid = 0;
-    atomic_thread_fence(memory_order_seq_cst);
-    memcpy((void *)record->trace_id, &number, 8);
-    memcpy((void *)(record->trace_id + 8), &number, 8);
-    memcpy((void *)record->span_id, &number, 8);
-    atomic_thread_fence(memory_order_seq_cst);
-    record->valid = 1;
-}
-
-static void *torn_main(void *argument)
-{
-    struct torn_writer *writer = argument;
-    while (!stop_burning) {
-        uint64_t number = 0x0101010101010101ULL + ++writer->written;
-        if (writer->elastic)
-            write_elastic(writer->record, number);
-        else
-            write_otel(writer->record, number);
-    }
-    return NULL;
-}
-
-struct mixed {
-    uint32_t tid;
-    unsigned found, torn, mixed;
-    bool elastic;
-};
-
-static void judge_mixed(void *context, const struct record_header *record)
-{
-    struct mixed *mixed = context;
-    if (record->tid != mixed->tid)
-        return;
-    mixed->torn += (record->flags & RECORD_FLAG_CONTEXT_TORN) != 0;
-    if (!record->context_source)
-        return;
-    mixed->found++;
-    if (memcmp(record->trace_id, record->trace_id + 8, 8) ||
-        memcmp(record->trace_id, record->span_id, 8) ||
-        (mixed->elastic && memcmp(record->trace_id, record->local_root_id, 8)))
-        mixed->mixed++;
-}
-
-static void check_mixed(bool elastic)
-{
-    static struct published otel; /* aligned as it comes */
-    static struct elastic record;
-    struct fixture fixture;
-    setup_size(&fixture, 4 << 20);
-    otel = some_context(1);
-    otel.attributes_size = 0;
-    record = some_elastic();
-    memset(otel.trace_id, 1, 16);
-    memset(otel.span_id, 1, 8);
-    memset(record.trace_id, 1, 32);
-    struct torn_writer writer = {.record = elastic ? (void *)&record : (void *)&otel,
-                                 .elastic = elastic};
-    publish_source(&fixture, elastic ? CONTEXT_ELASTIC : CONTEXT_OTEL_THREAD);
-    struct burner burner = {.context = writer.record, .cpu = -1};
-    burner_start(&burner);
-    assert_int_equal(pthread_create(&writer.thread, NULL, torn_main, &writer), 0);
-    struct mixed mixed = {.tid = burner.tid, .elastic = elastic};
-    drain_for(&fixture, judge_mixed, &mixed, 2500);
-    burner_stop(&burner);
-    pthread_join(writer.thread, NULL);
-    printf("%s: %u found, %u torn, %u mixed, %llu written\n", elastic ? "elastic" : "otel",
-           mixed.found, mixed.torn, mixed.mixed, (unsigned long long)writer.written);
-    assert_true(mixed.found + mixed.torn > 50);
-    assert_int_equal(mixed.mixed, 0);
-    teardown(&fixture);
-}
-
-static void test_otel_torn_by_another_thread(void **state)
-{
-    (void)state;
-    check_mixed(false);
-}
-
-static void test_elastic_torn_by_another_thread(void **state)
-{
-    (void)state;
-    check_mixed(true);
 }
 
 /* ---- several sources ---- */
@@ -333,12 +207,8 @@ static void test_entries_of_noise(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_elastic),
-        cmocka_unit_test(test_elastic_in_a_library),
-        cmocka_unit_test(test_otel_torn_by_another_thread),
-        cmocka_unit_test(test_elastic_torn_by_another_thread),
-        cmocka_unit_test(test_precedence),
-        cmocka_unit_test(test_counts_and_publication_time),
+        cmocka_unit_test(test_elastic),          cmocka_unit_test(test_elastic_in_a_library),
+        cmocka_unit_test(test_precedence),       cmocka_unit_test(test_counts_and_publication_time),
         cmocka_unit_test(test_entries_of_noise),
     };
     if (!bpf_test_possible())
