@@ -72,8 +72,9 @@ static bool try_send(struct analyst *analyst, const uint8_t *datagram, size_t si
     do
         n = sendmsg(analyst->watch.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     while (n < 0 && errno == EINTR);
-    /* The end is noticed when reading. Too many descriptors under way: the reader takes some. */
-    return n >= 0 || (errno != EAGAIN && errno != ENOBUFS && errno != ETOOMANYREFS);
+    if (n < 0 && errno == ETOOMANYREFS) /* too many descriptors under way: this one is lost */
+        analyst_count(COUNT_ANALYST_QUEUE_FULL, 1);
+    return n >= 0 || (errno != EAGAIN && errno != ENOBUFS); /* the end is noticed when reading */
 }
 
 static void keep_unsent(struct analyst *analyst, const struct buf *datagram, int fd)

@@ -171,7 +171,8 @@ int environment_parse(struct bytes block, struct environment **environment)
         return outcome;
     if (outcome)
         buf_clear(&attributes);
-    if (!check_name(&variables.service_name) || !check_name(&platform))
+    bool service_good = check_name(&variables.service_name), platform_good = check_name(&platform);
+    if (!service_good || !platform_good)
         outcome = ENVIRONMENT_MALFORMED;
     int error = make(variables.service_name, platform, buf_bytes(&attributes), environment);
     return error ? error : outcome;

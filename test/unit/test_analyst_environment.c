@@ -52,7 +52,7 @@ static void names(void **state)
     assert_null(environment);
     assert_int_equal(parse((struct bytes){0}), 0);
     assert_null(environment);
-    assert_int_equal(PARSE("OTEL_SERVICE_NAME=\xff"), ENVIRONMENT_MALFORMED);
+    assert_int_equal(PARSE("OTEL_SERVICE_NAME=\xff\0K_SERVICE=\xff"), ENVIRONMENT_MALFORMED);
     assert_null(environment);
 }
 
