@@ -34,8 +34,8 @@ struct shared {
     bool has_otel;
     volatile bool load; /* the library */
     volatile bool loaded;
-    volatile bool storage;   /* fill and publish the storage */
-    volatile unsigned heard; /* datagrams on the socket */
+    volatile unsigned storage; /* this one is to be published; 0 = none yet */
+    volatile unsigned heard;   /* datagrams on the socket */
 };
 
 static struct rig rig;
@@ -83,13 +83,13 @@ static size_t put_text(uint8_t *out, const char *text)
     return sizeof(len) + len;
 }
 
-static void *make_storage(void)
+static void *make_storage(unsigned number)
 {
-    static uint8_t storage[512];
+    uint8_t *storage = calloc(1, 512);
     const uint16_t minor_version = 1;
     memcpy(storage, &minor_version, sizeof(minor_version));
     size_t at = sizeof(minor_version);
-    at += put_text(storage + at, "of elastic");
+    at += put_text(storage + at, number == 1 ? "of elastic" : "renamed");
     at += put_text(storage + at, "testing");
     put_text(storage + at, shared->socket);
     return storage;
@@ -122,6 +122,7 @@ static void run_child(void)
 {
     static const struct spanprof_attribute attributes[] = {{"service.name", "shop"}};
     const struct context_sources *sources = NULL;
+    unsigned published = 0;
     char byte;
     shared->thread_pointer = (uintptr_t)__builtin_thread_pointer();
     shared->places[CONTEXT_OTEL_THREAD] = (uintptr_t)&otel_thread_ctx_v1;
@@ -131,8 +132,10 @@ static void run_child(void)
     for (;; usleep(1000)) {
         if (shared->load && !sources)
             sources = load();
-        if (shared->storage && sources && !*sources->elastic_storage)
-            *sources->elastic_storage = make_storage();
+        if (sources && shared->storage != published) {
+            published = shared->storage;
+            *sources->elastic_storage = make_storage(published);
+        }
         while (recv(fd, &byte, 1, MSG_DONTWAIT) >= 0)
             shared->heard += byte == 'x'; /* another spanprof may have found it, too */
     }
@@ -241,7 +244,8 @@ static bool is_correlated_again(struct rig *with)
 static void all_at_once(void **state)
 {
     (void)state;
-    shared->has_otel = shared->load = shared->storage = true;
+    shared->has_otel = shared->load = true;
+    shared->storage = 1;
     start_child();
     rig_start(&rig);
     expect_entered(OTEL | ELASTIC | LABELS);
@@ -269,7 +273,7 @@ static void without_process_context(void **state)
     expect_entered(ELASTIC | LABELS);
     expect_variables(all_sources + 1, 2);
     assert_int_equal(rig.correlations, 0);
-    shared->storage = true; /* and the agent is ready only later */
+    shared->storage = 1; /* and the agent is ready only later */
     assert_true(rig_until(&rig, is_correlated, 10000));
     expect_resource("of elastic");
     expect_resource("testing");
@@ -277,6 +281,29 @@ static void without_process_context(void **state)
     rig_send(&rig, &(struct analyst_message){.kind = ANALYST_SCAN_WANTED});
     assert_true(rig_wait(&rig, ANALYST_SCAN_DONE, 2, 20000)); /* as after our own restart */
     assert_true(rig_until(&rig, is_correlated_again, 10000));
+    expect_entered(ELASTIC | LABELS);
+}
+
+static bool is_renamed(struct rig *with)
+{
+    struct process_details details = details_of();
+    return with->correlations == 2 &&
+           memmem(details.resource.data, details.resource.len, "renamed", 7);
+}
+
+/* Noticed by polling: told anew, and another socket. */
+static void storage_replaced(void **state)
+{
+    (void)state;
+    shared->load = true;
+    shared->storage = 1;
+    start_child();
+    rig_start(&rig);
+    assert_true(rig_until(&rig, is_correlated, 20000));
+    assert_true(rig_wait(&rig, ANALYST_SCAN_DONE, 1, 20000));
+    expect_resource("of elastic");
+    shared->storage = 2;
+    assert_true(rig_until(&rig, is_renamed, 15000));
     expect_entered(ELASTIC | LABELS);
 }
 
@@ -349,6 +376,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         R(all_at_once),
         R(without_process_context),
+        R(storage_replaced),
         R(library_loaded_though_it_has_a_source),
         R(unknown_labels_are_not_read),
         R(located_again),
