@@ -35,6 +35,12 @@ struct published { /* OTEP 4947 */
 static __thread struct published *volatile current_context __attribute__((tls_model("local-exec")));
 static __thread void *volatile second_context __attribute__((tls_model("local-exec"), unused));
 
+#if defined(__x86_64__)
+#define DTV_OFFSET 8 /* glibc: from the thread pointer */
+#elif defined(__aarch64__)
+#define DTV_OFFSET 0
+#endif
+
 struct fixture {
     struct sampler *sampler;
     struct cpu_events cpus;
@@ -51,7 +57,11 @@ struct tally {
 static __attribute__((unused)) char *thread_pointer(void)
 {
     char *tp;
+#if defined(__x86_64__)
     __asm__("mov %%fs:0, %0" : "=r"(tp));
+#elif defined(__aarch64__)
+    __asm__("mrs %0, tpidr_el0" : "=r"(tp));
+#endif
     return tp;
 }
 

@@ -58,14 +58,14 @@ static void test_elastic_in_a_library(void **state)
     struct fixture fixture;
     (void)state;
     setup_size(&fixture, 4 << 20);
-    char **dtv = *(char ***)(void *)(thread_pointer() + 8);
+    char **dtv = *(char ***)(void *)(thread_pointer() + DTV_OFFSET);
     struct context_process process = {.count = 1};
     process.variables[0] = (struct context_variable){
         .source = CONTEXT_ELASTIC,
         .tls_model = TLS_DYNAMIC,
         .dtv_entry_size = 16,
         .module = 1,
-        .dtv_offset = 8,
+        .dtv_offset = DTV_OFFSET,
         .offset = (const char *)&current_context - dtv[2], /* module 1, two words an entry */
     };
     publish_reader(&fixture, (uint32_t)getpid(), &process);

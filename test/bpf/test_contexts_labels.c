@@ -109,6 +109,48 @@ static void test_go_slice(void **state)
     teardown(&fixture);
 }
 
+#if defined(__aarch64__)
+/* Without cgo no thread-local variable holds g: it is in a register, in user code and as the kernel
+ * found it at a system call. */
+static void hold_g_in_x28(struct burner *burner)
+{
+    for (int i = 0; i < 1000; i++)
+        __asm__ volatile("mov x28, %0\n"
+                         "mov x0, #2000\n"
+                         "1: subs x0, x0, #1\n"
+                         "b.ne 1b\n"
+                         "mov x8, #172\n" /* getpid */
+                         "svc #0\n"
+                         :
+                         : "r"(burner->second)
+                         : "x28", "x0", "x8", "cc", "memory");
+}
+
+static void test_go_register(void **state)
+{
+    struct fixture fixture;
+    struct go_thread thread;
+    struct text labels[2] = {text("k"), text("v")};
+    struct go_slice slice = {labels, 1, 1};
+    struct expected expected = {.attributes_source = CONTEXT_GO_LABELS};
+    (void)state;
+    setup_size(&fixture, 4 << 20);
+    publish_go(&fixture, GO_LABELS_SLICE);
+    go_thread_init(&thread, &slice);
+    expect_label(&expected, "k", 1, "v", 1);
+    struct burner burner = {.second = thread.g0, .cpu = -1, .step = hold_g_in_x28};
+    burner_start(&burner);
+    struct verdict verdict = {.expected = &expected, .tid = burner.tid};
+    for (int i = 0; i < 40 && verdict.samples < 100; i++)
+        drain_for(&fixture, judge_context, &verdict, 50);
+    burner_stop(&burner);
+    tell_other(&verdict); /* of those that were taken elsewhere */
+    assert_true(verdict.exact > 20);
+    assert_true(verdict.exact * 10 > verdict.samples * 8);
+    teardown(&fixture);
+}
+#endif
+
 static void test_go_pointers_that_lead_nowhere(void **state)
 {
     struct fixture fixture;
@@ -295,6 +337,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_go_slice),
+#if defined(__aarch64__)
+        cmocka_unit_test(test_go_register),
+#endif
         cmocka_unit_test(test_go_pointers_that_lead_nowhere),
         cmocka_unit_test(test_labels_beyond_the_limits),
         cmocka_unit_test(test_go_map),

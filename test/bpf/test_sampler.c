@@ -48,7 +48,7 @@ static void test_dynamic_tls(void **state)
     struct fixture fixture;
     (void)state;
     setup_size(&fixture, 4 << 20);
-    char **dtv = *(char ***)(void *)(thread_pointer() + 8);
+    char **dtv = *(char ***)(void *)(thread_pointer() + DTV_OFFSET);
     char *block = dtv[2]; /* entry 1, two words each */
     struct context_process reader = {.count = 2};
     reader.variables[0] = (struct context_variable){/* a module that this thread has not */
@@ -56,13 +56,13 @@ static void test_dynamic_tls(void **state)
                                                     .tls_model = TLS_DYNAMIC,
                                                     .dtv_entry_size = 16,
                                                     .module = 1ULL << 40,
-                                                    .dtv_offset = 8};
+                                                    .dtv_offset = DTV_OFFSET};
     reader.variables[1] =
         (struct context_variable){.source = CONTEXT_OTEL_THREAD,
                                   .tls_model = TLS_DYNAMIC,
                                   .dtv_entry_size = 16,
                                   .module = 1,
-                                  .dtv_offset = 8,
+                                  .dtv_offset = DTV_OFFSET,
                                   .offset = (const char *)&current_context - block};
     check_reader(&fixture, &reader, true);
     teardown(&fixture);
