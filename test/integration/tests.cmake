@@ -20,6 +20,7 @@ spanprof_integration_test(contexts_elastic FILE contexts SERIAL TIMEOUT 120
     ARGUMENTS Matrix.test_elastic Matrix.test_elastic_is_registered_with_again_after_a_restart)
 spanprof_integration_test(contexts_precedence FILE contexts SERIAL TIMEOUT 60
     ARGUMENTS Precedence)
+spanprof_integration_test(hostile_contexts SERIAL TIMEOUT 150)
 spanprof_integration_test(rights FILE processes TIMEOUT 60 ARGUMENTS Rights)
 spanprof_integration_test(analyst FILE processes SERIAL TIMEOUT 150 ARGUMENTS Analyst)
 spanprof_integration_test(storm FILE processes SERIAL TIMEOUT 150 ARGUMENTS Storm)
@@ -30,6 +31,8 @@ spanprof_integration_test(soak_long_span FILE long_spans SERIAL TIMEOUT 600 LABE
     ENVIRONMENT SPANPROF_SOAK=1 ARGUMENTS LongSpans.test_longer_than_the_wait)
 spanprof_integration_test(soak_storm FILE processes SERIAL TIMEOUT 3600 LABELS soak
     ENVIRONMENT SPANPROF_SOAK=1 ARGUMENTS Storm)
+spanprof_integration_test(soak_torn FILE hostile_contexts SERIAL TIMEOUT 1500 LABELS soak
+    ENVIRONMENT SPANPROF_SOAK=1 ARGUMENTS Torn)
 
 # With OTLP classes and a gRPC library that others made: ./dev test peers installs them.
 set(peers ${CMAKE_SOURCE_DIR}/build/peers/bin/python)

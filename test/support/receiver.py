@@ -326,6 +326,11 @@ class Backend:
         with self.changed:
             return [s for s in self._samples if pid is None or s.resource.get("process.pid") == pid]
 
+    def forget(self):
+        """What has come so far, but not the violations."""
+        with self.changed:
+            self.received, self._spans, self._samples = [], [], []
+
     def raw_spans(self):
         return [raw for request in self.requests("traces")
                 for raw in receiver_wire.raw_spans(request.body)]
