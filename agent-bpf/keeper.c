@@ -96,9 +96,7 @@ static void service_ended(struct keeper *keeper, int status, uint64_t now)
     kill_child(&keeper->analyst); /* its socket is dead; it scans anew for the next service */
     if (exited && WEXITSTATUS(status) == 0)
         finish(keeper, 0);
-    else if (exited && WEXITSTATUS(status) == SERVICE_EXIT_FATAL)
-        finish(keeper, 1);
-    else if (keeper->stop_due_ns)
+    else if (keeper->stop_due_ns || (exited && WEXITSTATUS(status) == SERVICE_EXIT_FATAL))
         finish(keeper, 1);
     else {
         plan_restart(&keeper->service, now);

@@ -14,6 +14,7 @@
 #include "agent-bpf/proc_pid.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -132,9 +133,8 @@ static int open_by_mapping(uint32_t pid, const struct process_mapping *mapping,
                            struct safe_file *file)
 {
     char path[96];
-    snprintf(path, sizeof(path), "/proc/%u/map_files/%llx-%llx", pid,
-             (unsigned long long)mapping->start,
-             (unsigned long long)(mapping->start + mapping->length));
+    snprintf(path, sizeof(path), "/proc/%u/map_files/%" PRIx64 "-%" PRIx64, pid, mapping->start,
+             mapping->start + mapping->length);
     _cleanup_fd_ int fd = open(path, O_PATH | O_CLOEXEC);
     return fd < 0 ? -errno : checked(open_seen(fd, file), mapping, file);
 }

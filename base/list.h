@@ -35,7 +35,7 @@ static inline bool list_linked(const struct list *link)
 
 static inline void list_append(struct list *head, struct list *link)
 {
-    assert(!list_linked(link));
+    assert(!list_linked(link) && head->prev);
     link->prev = head->prev;
     link->next = head;
     head->prev->next = link;

@@ -343,7 +343,7 @@ void channel_close(struct channel *channel)
     if (!channel)
         return;
     struct list *link;
-    while ((link = list_pop(&channel->waiters)))
+    while (list_pop(&channel->waiters))
         continue;
     stop_connecting(channel);
     timer_stop(&channel->wake);

@@ -146,7 +146,7 @@ int grpc_reader_end(const struct grpc_reader *reader)
 /* ---- header values ---- */
 
 static const struct {
-    char unit;
+    uint8_t unit;
     uint64_t ns;
 } timeout_units[] = {
     {'n', 1},

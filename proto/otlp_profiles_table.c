@@ -37,7 +37,8 @@ void profiles_table_read(const struct profiles_table *table, int32_t index, void
 {
     struct bytes bytes = profiles_table_key(table, index);
     assert(bytes.len == size);
-    memcpy(key, bytes.data, size);
+    if (size)
+        memcpy(key, bytes.data, size);
 }
 
 /* The slot of the key, or the free one where it would go. */

@@ -168,12 +168,13 @@ static void agent_flush(struct agent *agent)
     enum send_outcome outcome = send_waiting(agent);
     if (outcome == SEND_DONE && agent->waiting.cap > WAITING_KEPT)
         buf_close(&agent->waiting);
-    if (outcome == SEND_GONE)
+    bool gone = outcome == SEND_GONE;
+    if (outcome == SEND_WAIT && !agent->watch.loop)
+        gone = watch_start(agent->correlation->settings.loop, &agent->watch) != 0;
+    if (gone)
         agent_drop(agent);
     else if (outcome != SEND_WAIT)
         watch_stop(&agent->watch); /* what failed is tried again with the next message */
-    else if (!agent->watch.loop && watch_start(agent->correlation->settings.loop, &agent->watch))
-        agent_drop(agent);
 }
 
 static void agent_ready(struct watch *watch, uint32_t events)

@@ -141,6 +141,7 @@ static void answer_error(struct grpc_call *call, const struct otlp_answer *answe
     char code[4];
     size_t n = 4;
     bool retry = answer->retry_delay_ns != GRPC_NO_RETRY_INFO;
+    assert(answer->message);
     count_answer(answer->grpc);
     refused(call);
     snprintf(code, sizeof(code), "%u", (unsigned)answer->grpc % 100);

@@ -68,13 +68,15 @@ static void set_port(struct addrinfo *address, uint16_t port)
 
 static uint16_t bound_port(int fd)
 {
-    struct sockaddr_storage address;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } address = {.v6 = {0}};
     socklen_t size = sizeof(address);
-    if (getsockname(fd, (struct sockaddr *)&address, &size))
+    if (getsockname(fd, &address.any, &size))
         return 0;
-    if (address.ss_family == AF_INET)
-        return ntohs(((struct sockaddr_in *)(void *)&address)->sin_port);
-    return ntohs(((struct sockaddr_in6 *)(void *)&address)->sin6_port);
+    return ntohs(address.any.sa_family == AF_INET ? address.v4.sin_port : address.v6.sin6_port);
 }
 
 /* Not every node has every family. */

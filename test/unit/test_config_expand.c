@@ -201,7 +201,7 @@ static void references_do_not_unfold_without_end(void **state)
 {
     (void)state;
     char name[8], value[64];
-    for (char c = 'A'; c < 'O'; c++) {
+    for (int c = 'A'; c < 'O'; c++) {
         snprintf(name, sizeof(name), "X%c", c);
         snprintf(value, sizeof(value), "${env:X%c}${env:X%c}", c + 1, c + 1);
         setenv(name, value, 1);

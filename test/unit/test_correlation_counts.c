@@ -131,9 +131,9 @@ static void test_not_counted(void **state)
     add(bench, &no_root, stack, 1);
     add(bench, &no_trace, stack, 1);
     add(bench, &off_cpu, stack, 1);
-    for (uint8_t source = 0; source < CONTEXT_SOURCES; source++) {
+    for (int source = 0; source < CONTEXT_SOURCES; source++) {
         struct record_header other = record(PID, 1, 1);
-        other.context_source = source;
+        other.context_source = (uint8_t)source;
         if (source != CONTEXT_ELASTIC)
             add(bench, &other, stack, 1);
     }

@@ -281,8 +281,8 @@ static void test_normal_has_a_line_a_sample(void **state)
 static void test_detailed_resolves_the_dictionary(void **state)
 {
     static const char *const wanted[] = {
-        "\n      sample_type\n        type_strindex: 1 (samples)\n        unit_strindex: 2 "
-        "(count)\n",
+        "\n      sample_type\n        type_strindex: 1 (samples)\n",
+        "\n        unit_strindex: 2 (count)\n",
         "\n        timestamps_unix_nano: 1500 1500\n",
         " (thread.name=worker) ",
         " (thread.id=4711)\n",

@@ -320,6 +320,21 @@ static void kernel(void **state)
     assert_int_equal(*told.tag, 0);
 }
 
+static struct bytes told_keys[2] = {{(const uint8_t *)"http.route", 10},
+                                    {(const uint8_t *)"user.id", 7}};
+
+static struct analyst_message context_told(uint64_t time_ns)
+{
+    return (struct analyst_message){.kind = ANALYST_CONTEXT,
+                                    .context = {.pid = 10,
+                                                .time_ns = time_ns,
+                                                .sources = CONTEXT_BIT(CONTEXT_GO_LABELS),
+                                                .publishes = CONTEXT_BIT(CONTEXT_ELASTIC),
+                                                .resource = BYTES(resource, sizeof(resource)),
+                                                .n_keys = 2,
+                                                .keys = told_keys}};
+}
+
 static void answers(void **state)
 {
     (void)state;
@@ -328,15 +343,7 @@ static void answers(void **state)
     struct process_details details;
     assert_int_equal(process_table_details(table, 10, 200, &details), 0);
     *details.tag = 77;
-    struct bytes keys[2] = {BYTES_LIT("http.route"), BYTES_LIT("user.id")};
-    struct analyst_message context = {.kind = ANALYST_CONTEXT,
-                                      .context = {.pid = 10,
-                                                  .time_ns = 150,
-                                                  .sources = CONTEXT_BIT(CONTEXT_GO_LABELS),
-                                                  .publishes = CONTEXT_BIT(CONTEXT_ELASTIC),
-                                                  .resource = BYTES(resource, sizeof(resource)),
-                                                  .n_keys = 2,
-                                                  .keys = keys}};
+    struct analyst_message context = context_told(150);
     assert_int_equal(process_table_answer(table, &context), 0);
     struct analyst_message told = {.kind = ANALYST_DETAILS,
                                    .details = {.pid = 10,
@@ -367,8 +374,14 @@ static void answers(void **state)
     assert_true(bytes_is(details.container_id, "c0ffee"));
     assert_int_equal(details.publishes, 0);
     assert_int_equal(details.resource.len, 0);
+}
 
+static void answers_change(void **state)
+{
+    (void)state;
     apply(PROCESS_EXECED, 10, 0, 200);
+    struct process_details details;
+    struct analyst_message context = context_told(150);
     assert_int_equal(process_table_answer(table, &context), 0); /* read before the exec */
     assert_int_equal(process_table_details(table, 10, 300, &details), 0);
     assert_int_equal(details.publishes, 0);
@@ -390,7 +403,13 @@ static void answers(void **state)
     assert_int_equal(process_table_details(table, 10, 300, &details), 0);
     assert_int_equal(details.resource.len, 0);
     assert_int_equal(details.n_keys, 0);
+}
 
+static void gone_by_the_analyst(void **state)
+{
+    (void)state;
+    apply(PROCESS_EXECED, 10, 0, 200);
+    struct process_details details;
     struct analyst_message gone = {.kind = ANALYST_GONE, .process = {.pid = 10, .time_ns = 150}};
     assert_int_equal(process_table_answer(table, &gone),
                      0); /* from before the exec: not this one */
@@ -446,6 +465,8 @@ int main(void)
         T(names),
         T(kernel),
         T(answers),
+        T(answers_change),
+        T(gone_by_the_analyst),
         T(identity),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
