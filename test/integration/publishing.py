@@ -10,7 +10,9 @@ import truth
 
 FREQUENCY = 397
 SETTLE_S = 2.5 * harness.SLOWNESS  # from "published" to "read": looks come after 50, 100, ... ms
-OVER = {"receivers": {"sampler": {"frequency": FREQUENCY}}, "processors": {"join": {"wait": "1s"}}}
+WAIT_S = 0.3
+OVER = {"receivers": {"sampler": {"frequency": FREQUENCY}},
+        "processors": {"join": {"wait": "%dms" % (1000 * WAIT_S)}}}
 
 
 def path(libc, name):
@@ -147,7 +149,9 @@ class PublishersTest(harness.IntegrationTest):
         self.publishers = []
 
     def stop_when_delivered(self, spanprof):
-        """Stops it; what a slow backend has not taken by then it gets from the next one."""
+        """Stops it when no sample of before waits for a span any more; what a slow backend has not taken by
+        then it gets from the next one."""
+        time.sleep(WAIT_S + 0.3 * harness.SLOWNESS)
         self.stop_spanprof(spanprof)
         database = os.path.join(spanprof.store, "spanprof.db")
         last, = query(database, "SELECT coalesce(max(seq), 0) FROM outbox")

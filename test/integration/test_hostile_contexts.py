@@ -38,8 +38,9 @@ def is_of_one_number(sample):
 @unittest.skipIf(publishing.why_not(LIBC), publishing.why_not(LIBC))
 class HostileTest(publishing.PublishersTest):
     def start(self, frequency=publishing.FREQUENCY):
-        self.sp = self.spanprof(over={"receivers": {"sampler": {"frequency": frequency}},
-                                      "processors": {"join": {"wait": "1s"}}})
+        over = harness.merge({"receivers": {"sampler": {"frequency": frequency}}},
+                             {"processors": publishing.OVER["processors"]})
+        self.sp = self.spanprof(over=over)
         self.sp.wait_sampling()
 
     def hostile(self, *arguments):
