@@ -29,6 +29,7 @@ extern _Thread_local void *otel_thread_ctx_v1;
 struct shared {
     uint64_t thread_pointer;
     uint64_t places[CONTEXT_SOURCES]; /* of the variables */
+    char directory[40];
     char socket[64];
     uint32_t version; /* of custom labels */
     bool has_otel;
@@ -51,9 +52,9 @@ static int open_rig(void **state)
     assert_true(rig.contexts_map_fd >= 0);
     shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(shared != MAP_FAILED);
-    snprintf(shared->socket, sizeof(shared->socket), "/tmp/spanprof_agent_XXXXXX");
-    assert_non_null(mkdtemp(shared->socket));
-    strcat(shared->socket, "/socket");
+    snprintf(shared->directory, sizeof(shared->directory), "/tmp/spanprof_agent_XXXXXX");
+    assert_non_null(mkdtemp(shared->directory));
+    snprintf(shared->socket, sizeof(shared->socket), "%s/socket", shared->directory);
     shared->version = 1;
     return 0;
 }
@@ -67,8 +68,7 @@ static int close_rig(void **state)
     close(rig.contexts_map_fd);
     rig_close(&rig);
     unlink(shared->socket);
-    *strrchr(shared->socket, '/') = 0;
-    rmdir(shared->socket);
+    rmdir(shared->directory);
     munmap(shared, 4096);
     return 0;
 }
@@ -98,7 +98,7 @@ static void *make_storage(unsigned number)
 static int bind_socket(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    memcpy(address.sun_path, shared->socket, sizeof(shared->socket));
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", shared->socket);
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)))
         _exit(1);

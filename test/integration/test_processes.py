@@ -24,7 +24,7 @@ class Rights(harness.IntegrationTest):
         spanprof = self.spanprof()
         self.assert_no_capabilities(spanprof.service)
         analyst = harness.status_of(harness.wait_until(lambda: spanprof.analyst, 5, "an analyst"))
-        allowed = sum(1 << bit for bit in (2, 19, 34, 38, 39, 40))
+        allowed = sum(1 << bit for bit in (2, 6, 7, 19, 34, 38, 39, 40))
         self.assertEqual(int(analyst["CapEff"], 16) & ~allowed, 0, "capabilities of the analyst")
 
     def test_the_service_drops_to_the_owner_of_the_store(self):
