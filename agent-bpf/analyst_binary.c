@@ -34,11 +34,11 @@ void binaries_init(struct binaries *binaries)
 
 static void unload(struct binaries *binaries, struct binary *binary)
 {
-    if (!binary->symbols)
+    if (!binary->names)
         return;
-    binaries->symbol_bytes -= symbols_bytes(binary->symbols);
-    symbols_close(binary->symbols);
-    binary->symbols = NULL;
+    binaries->symbol_bytes -= function_names_bytes(binary->names);
+    function_names_close(binary->names);
+    binary->names = NULL;
     list_remove(&binary->loaded);
     binaries->n_loaded--;
 }
@@ -211,14 +211,15 @@ struct binary *binaries_get(struct binaries *binaries, const uint8_t identity[16
     return name->binary;
 }
 
-static void load(struct binaries *binaries, struct binary *binary)
+static void load(struct binaries *binaries, struct binary *binary, uint32_t pid)
 {
     struct elf elf;
-    if (binary->fd < 0 || elf_open(binary->fd, &elf) || symbols_open(&elf, &binary->symbols))
+    if (binary->fd < 0 || elf_open(binary->fd, &elf) ||
+        function_names_open(&elf, pid, &binary->names))
         return;
     list_append(&binaries->loaded, &binary->loaded);
     binaries->n_loaded++;
-    binaries->symbol_bytes += symbols_bytes(binary->symbols);
+    binaries->symbol_bytes += function_names_bytes(binary->names);
     struct list *oldest = list_first(&binaries->loaded);
     while ((binaries->symbol_bytes > SYMBOL_BYTES_MAX || binaries->n_loaded > SYMBOL_TABLES_MAX) &&
            oldest != &binary->loaded) {
@@ -228,17 +229,18 @@ static void load(struct binaries *binaries, struct binary *binary)
     analyst_gauge(COUNT_SYMBOL_BYTES, (int64_t)binaries->symbol_bytes);
 }
 
-const struct symbols *binaries_symbols(struct binaries *binaries, struct binary *binary)
+const struct function_names *binaries_names(struct binaries *binaries, struct binary *binary,
+                                            uint32_t pid)
 {
     if (!binary->is_elf)
         return NULL;
-    if (!binary->symbols)
-        load(binaries, binary);
-    if (!binary->symbols)
+    if (!binary->names)
+        load(binaries, binary, pid);
+    if (!binary->names)
         return NULL;
     list_remove(&binary->loaded);
     list_append(&binaries->loaded, &binary->loaded);
-    return binary->symbols;
+    return binary->names;
 }
 
 bool binary_address(const struct binary *binary, uint64_t offset, uint64_t *vaddr)

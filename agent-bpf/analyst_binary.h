@@ -12,14 +12,14 @@
 #include "agent-bpf/analyst_messages.h"
 #include "agent-bpf/analyst_publishers.h"
 #include "agent-bpf/elf.h"
-#include "agent-bpf/symbols.h"
+#include "agent-bpf/function_names.h"
 #include "base/list.h"
 #include "base/map.h"
 
 #define BINARIES_MAX      4096
 #define OPEN_FILES_MAX    256
 #define SYMBOL_BYTES_MAX  (64u << 20)
-#define SYMBOL_TABLES_MAX 256 /* each has a descriptor of its own */
+#define SYMBOL_TABLES_MAX 128 /* each has up to three descriptors of its own */
 
 struct binary_key { /* which content */
     uint64_t device;
@@ -40,9 +40,9 @@ struct binary {
     uint32_t n_segments;
     struct analyst_segment segments[ANALYST_SEGMENTS_MAX];
     struct publishers *publishers; /* NULL: it holds none */
-    struct symbols *symbols;       /* NULL = not loaded */
+    struct function_names *names;  /* NULL = not loaded */
     struct list open;              /* files with a descriptor, longest unused first */
-    struct list loaded;            /* those with a symbol table, likewise */
+    struct list loaded;            /* those with names, likewise */
 };
 
 struct binaries {
@@ -62,7 +62,9 @@ void binaries_close(struct binaries *binaries);
 /* The file mapped there; NULL if it cannot be read. Borrowed until the next call. */
 struct binary *binaries_get(struct binaries *binaries, const uint8_t identity[16], uint32_t pid,
                             const struct process_mapping *mapping);
-/* Its symbols, loaded if need be; NULL: there are none, or the file cannot be read (any more). */
-const struct symbols *binaries_symbols(struct binaries *binaries, struct binary *binary);
+/* Names of its functions, loaded if need be; NULL: there are none, or the file cannot be read (any
+ * more). pid: a process that maps it. */
+const struct function_names *binaries_names(struct binaries *binaries, struct binary *binary,
+                                            uint32_t pid);
 /* The ELF address of an offset in the file. */
 bool binary_address(const struct binary *binary, uint64_t offset, uint64_t *vaddr);

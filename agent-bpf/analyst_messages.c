@@ -309,6 +309,7 @@ static void get_names(struct reader *reader, struct analyst_names *names)
     for (uint32_t i = 0; i < names->n && names->names; i++) {
         names->names[i].address = get_u64(reader);
         names->names[i].function = get_name(reader);
+        names->names[i].system_name = get_name(reader);
         names->names[i].file = get_name(reader);
         names->names[i].line = get_u32(reader);
     }
@@ -321,6 +322,7 @@ static int put_names(struct buf *out, const struct analyst_names *names)
     for (uint32_t i = 0; i < names->n && !error; i++) {
         error = put_int(out, names->names[i].address, 8);
         error = error ? error : put_bytes(out, names->names[i].function);
+        error = error ? error : put_bytes(out, names->names[i].system_name);
         error = error ? error : put_bytes(out, names->names[i].file);
         error = error ? error : put_int(out, names->names[i].line, 4);
     }

@@ -16,7 +16,7 @@
 
 #define ANALYST_MESSAGE_MAX   (64 * 1024 + 4096) /* bytes of a datagram */
 #define ANALYST_PATH_MAX      4096
-#define ANALYST_NAMES_MAX     128 /* addresses or names in one message */
+#define ANALYST_NAMES_MAX     40 /* addresses or names in one message */
 #define ANALYST_NAME_BYTES    512
 #define ANALYST_KEYS_MAX      256
 #define ANALYST_CONTAINER_MAX 128
@@ -107,7 +107,8 @@ struct analyst_executable {
 
 struct analyst_name {
     uint64_t address;
-    struct bytes function; /* valid UTF-8 without control characters; empty = not known */
+    struct bytes function;    /* valid UTF-8 without control characters; empty = not known */
+    struct bytes system_name; /* likewise: as the linker has it, where that is another */
     struct bytes file;
     uint32_t line;
 };

@@ -42,37 +42,51 @@ void analyst_answer_executable(struct analyst *analyst, const struct analyst_exe
     analyst_say(analyst, &message);
 }
 
-_Static_assert(ANALYST_NAMES_MAX *(ANALYST_NAME_BYTES + 20) + 21 <= ANALYST_MESSAGE_MAX,
+_Static_assert(ANALYST_NAMES_MAX *(3 * ANALYST_NAME_BYTES + 24) + 21 <= ANALYST_MESSAGE_MAX,
                "an answer of names fits one datagram whatever the names");
+_Static_assert(FUNCTION_NAME_MAX <= ANALYST_NAME_BYTES + 1, "each text fits the message");
 
-/* names was reserved before, and does not move. */
-static void fill(struct analyst_name *name, uint64_t address, const char *function,
-                 struct buf *names)
+struct names_answer {
+    struct function_name found[ANALYST_NAMES_MAX];
+    struct analyst_name names[ANALYST_NAMES_MAX];
+};
+
+static void fill(struct names_answer *answer, uint32_t i, uint64_t address, bool named)
 {
-    *name = (struct analyst_name){.address = address};
-    size_t len = function ? strnlen(function, ANALYST_NAME_BYTES) : 0;
-    if (len && !buf_append(names, function, len))
-        name->function = BYTES(names->data + names->len - len, len);
+    const struct function_name *found = &answer->found[i];
+    answer->names[i] = (struct analyst_name){.address = address};
+    if (named)
+        answer->names[i] = (struct analyst_name){.address = address,
+                                                 .function = BYTES_STR(found->function),
+                                                 .system_name = BYTES_STR(found->system_name),
+                                                 .file = BYTES_STR(found->file),
+                                                 .line = found->line};
+}
+
+static void say_names(struct analyst *analyst, enum analyst_kind kind,
+                      const struct analyst_names_wanted *wanted, struct names_answer *answer)
+{
+    struct analyst_message message = {.kind = kind,
+                                      .names = {.n = wanted->n, .names = answer->names}};
+    memcpy(message.names.identity, wanted->executable.identity, sizeof(message.names.identity));
+    analyst_say(analyst, &message);
 }
 
 void analyst_answer_names(struct analyst *analyst, const struct analyst_names_wanted *wanted)
 {
-    struct analyst_name names[ANALYST_NAMES_MAX];
-    char found[SYMBOLS_NAME_MAX];
-    _cleanup_buf_ struct buf memory = BUF_INIT(ANALYST_NAMES_MAX * ANALYST_NAME_BYTES);
+    struct names_answer answer;
     struct binary *binary = find(analyst, &wanted->executable);
-    const struct symbols *symbols = binary ? binaries_symbols(&analyst->binaries, binary) : NULL;
-    bool room = !buf_reserve(&memory, ANALYST_NAMES_MAX * ANALYST_NAME_BYTES);
+    analyst_ledger_enter(analyst->settings.ledger, wanted->executable.pid);
+    const struct function_names *names =
+        binary ? binaries_names(&analyst->binaries, binary, wanted->executable.pid) : NULL;
     for (uint32_t i = 0; i < wanted->n; i++) {
         uint64_t vaddr;
-        bool named = symbols && room && binary_address(binary, wanted->addresses[i], &vaddr) &&
-                     !symbols_find(symbols, vaddr, found);
-        fill(&names[i], wanted->addresses[i], named ? found : NULL, &memory);
+        bool named = names && binary_address(binary, wanted->addresses[i], &vaddr) &&
+                     !function_names_find(names, vaddr, &answer.found[i]);
+        fill(&answer, i, wanted->addresses[i], named);
     }
-    struct analyst_message message = {.kind = ANALYST_NAMES,
-                                      .names = {.n = wanted->n, .names = names}};
-    memcpy(message.names.identity, wanted->executable.identity, sizeof(message.names.identity));
-    analyst_say(analyst, &message);
+    analyst_ledger_leave(analyst->settings.ledger);
+    say_names(analyst, ANALYST_NAMES, wanted, &answer);
 }
 
 static const struct kallsyms *kallsyms_of(struct analyst *analyst)
@@ -85,20 +99,18 @@ static const struct kallsyms *kallsyms_of(struct analyst *analyst)
 
 void analyst_answer_kernel_names(struct analyst *analyst, const struct analyst_names_wanted *wanted)
 {
-    struct analyst_name names[ANALYST_NAMES_MAX];
-    _cleanup_buf_ struct buf memory = BUF_INIT(ANALYST_NAMES_MAX * ANALYST_NAME_BYTES);
+    struct names_answer answer;
     const struct kallsyms *kallsyms = kallsyms_of(analyst);
-    bool room = !buf_reserve(&memory, ANALYST_NAMES_MAX * ANALYST_NAME_BYTES);
     for (uint32_t i = 0; i < wanted->n; i++) {
-        const char *found =
-            kallsyms && room ? kallsyms_find(kallsyms, analyst->text_start + wanted->addresses[i])
-                             : NULL;
-        fill(&names[i], wanted->addresses[i], found, &memory);
+        struct function_name *found = &answer.found[i];
+        const char *function =
+            kallsyms ? kallsyms_find(kallsyms, analyst->text_start + wanted->addresses[i]) : NULL;
+        memset(found, 0, sizeof(*found));
+        if (function)
+            bytes_sanitize(BYTES_STR(function), found->function, sizeof(found->function));
+        fill(&answer, i, wanted->addresses[i], function);
     }
-    struct analyst_message message = {.kind = ANALYST_KERNEL_NAMES,
-                                      .names = {.n = wanted->n, .names = names}};
-    memcpy(message.names.identity, wanted->executable.identity, sizeof(message.names.identity));
-    analyst_say(analyst, &message);
+    say_names(analyst, ANALYST_KERNEL_NAMES, wanted, &answer);
 }
 
 void analyst_tell_kernel(struct analyst *analyst)

@@ -13,24 +13,29 @@
 #include <unistd.h>
 
 #define AT_ONCE           2048 /* symbols read in one go */
-#define SIZE_MAX_KEPT     ((UINT32_C(1) << 29) - 1)
+#define SIZE_MAX_KEPT     ((UINT32_C(1) << 28) - 1)
 #define UNSIZED_BYTES_MAX (64 * 1024)
 #define NESTING_MAX       32 /* symbols looked back at for one that covers the address */
 
 struct symbol {
     uint64_t address;
-    uint32_t size : 29;
+    uint32_t size : 28;
     uint32_t rank : 3; /* the higher the better */
+    uint32_t file : 1; /* enum which_file */
     uint32_t name;     /* offset in the string table */
 };
 
 _Static_assert(sizeof(struct symbol) == 16, "the memory budget counts on it");
 
+enum which_file { FILE_DEBUG, FILE_OWN, N_FILES };
+
 struct symbols {
-    int fd;
-    uint64_t file_size;
-    uint64_t strings;
-    uint64_t strings_size;
+    struct symbols_file {
+        int fd; /* -1: there is no such file */
+        uint64_t size;
+        uint64_t strings;
+        uint64_t strings_size;
+    } files[N_FILES];
     struct symbol *table;
     size_t n;
     size_t cap;
@@ -50,11 +55,11 @@ static uint8_t rank_of(const Elf64_Sym *symbol)
     return (uint8_t)(rank + (symbol->st_size ? 4 : 0));
 }
 
-static int add(struct symbols *symbols, const Elf64_Sym *symbol)
+static int add(struct symbols *symbols, enum which_file file, const Elf64_Sym *symbol)
 {
     uint8_t type = ELF64_ST_TYPE(symbol->st_info);
     if ((type != STT_FUNC && type != STT_GNU_IFUNC) || symbol->st_shndx == SHN_UNDEF ||
-        !symbol->st_value || symbol->st_name >= symbols->strings_size)
+        !symbol->st_value || symbol->st_name >= symbols->files[file].strings_size)
         return 0;
     if (symbols->n == symbols->cap) {
         size_t cap = symbols->cap ? symbols->cap * 2 : 256;
@@ -73,16 +78,17 @@ static int add(struct symbols *symbols, const Elf64_Sym *symbol)
         .address = symbol->st_value,
         .size = (uint32_t)size & SIZE_MAX_KEPT,
         .rank = rank_of(symbol) & 7u,
+        .file = file & 1u,
         .name = symbol->st_name,
     };
     return 0;
 }
 
-static int read_source(struct symbols *symbols, const struct elf *elf,
+static int read_source(struct symbols *symbols, enum which_file file, const struct elf *elf,
                        const struct symbol_source *source)
 {
-    symbols->strings = source->strings;
-    symbols->strings_size = source->strings_size;
+    symbols->files[file].strings = source->strings;
+    symbols->files[file].strings_size = source->strings_size;
     Elf64_Sym *read = malloc(AT_ONCE * sizeof(*read));
     int error = read ? 0 : -ENOMEM;
     uint64_t limit = source->offset < elf->size ? (elf->size - source->offset) / sizeof(*read) : 0;
@@ -91,7 +97,7 @@ static int read_source(struct symbols *symbols, const struct elf *elf,
         uint64_t now = count - done < AT_ONCE ? count - done : AT_ONCE;
         error = elf_read(elf, source->offset + done * sizeof(*read), read, now * sizeof(*read));
         for (uint64_t i = 0; i < now && !error; i++)
-            error = add(symbols, &read[i]);
+            error = add(symbols, file, &read[i]);
         done += now;
     }
     free(read);
@@ -141,6 +147,8 @@ static int by_address_then_rank(const void *a, const void *b)
         return left->address < right->address ? -1 : 1;
     if (left->rank != right->rank)
         return left->rank > right->rank ? -1 : 1;
+    if (left->file != right->file)
+        return left->file < right->file ? -1 : 1;
     return left->name < right->name ? -1 : left->name > right->name;
 }
 
@@ -162,34 +170,54 @@ static void sort_and_thin(struct symbols *symbols)
 }
 
 /* Sources from the richest; a malformed one is as good as none. */
-static int load(struct symbols *symbols, const struct elf *elf)
+static int load_own(struct symbols *symbols, const struct elf *elf)
 {
     struct symbol_source source;
+    size_t before = symbols->n;
     int error = 0;
-    for (int i = 0; i < 3 && !symbols->n; i++) {
+    for (int i = 0; i < 3 && symbols->n == before; i++) {
         error = i == 0   ? source_of_section(elf, SHT_SYMTAB, &source)
                 : i == 1 ? source_of_section(elf, SHT_DYNSYM, &source)
                          : source_of_dynamic(elf, &source);
-        error = error ? error : read_source(symbols, elf, &source);
+        error = error ? error : read_source(symbols, FILE_OWN, elf, &source);
         if (error < 0)
             return error;
     }
-    sort_and_thin(symbols);
     return symbols->n || error == ELF_MISSING ? 0 : error;
 }
 
-int symbols_open(const struct elf *elf, struct symbols **out)
+static int load_debug(struct symbols *symbols, const struct elf *elf)
+{
+    struct symbol_source source;
+    int error = source_of_section(elf, SHT_SYMTAB, &source);
+    error = error ? error : read_source(symbols, FILE_DEBUG, elf, &source);
+    return error < 0 ? error : 0;
+}
+
+static int hold(struct symbols_file *file, const struct elf *elf)
+{
+    file->size = elf->size;
+    file->fd = fcntl(elf->fd, F_DUPFD_CLOEXEC, 0);
+    return file->fd < 0 ? -errno : 0;
+}
+
+int symbols_open(const struct elf *elf, const struct elf *debug, struct symbols **out)
 {
     struct symbols *symbols = calloc(1, sizeof(*symbols));
     if (!symbols)
         return -ENOMEM;
-    symbols->file_size = elf->size;
-    symbols->fd = fcntl(elf->fd, F_DUPFD_CLOEXEC, 0);
-    int error = symbols->fd < 0 ? -errno : load(symbols, elf);
+    symbols->files[FILE_DEBUG].fd = symbols->files[FILE_OWN].fd = -1;
+    int error = hold(&symbols->files[FILE_OWN], elf);
+    if (!error && debug)
+        error = hold(&symbols->files[FILE_DEBUG], debug);
+    if (!error && debug)
+        error = load_debug(symbols, debug);
+    error = error ? error : load_own(symbols, elf);
     if (error) {
         symbols_close(symbols);
         return error;
     }
+    sort_and_thin(symbols);
     *out = symbols;
     return 0;
 }
@@ -198,8 +226,9 @@ void symbols_close(struct symbols *symbols)
 {
     if (!symbols)
         return;
-    if (symbols->fd >= 0)
-        close(symbols->fd);
+    for (int i = 0; i < N_FILES; i++)
+        if (symbols->files[i].fd >= 0)
+            close(symbols->files[i].fd);
     free(symbols->table);
     free(symbols);
 }
@@ -217,12 +246,13 @@ size_t symbols_count(const struct symbols *symbols)
 static int read_name(const struct symbols *symbols, const struct symbol *symbol, char *name)
 {
     uint8_t raw[SYMBOLS_NAME_MAX];
-    uint64_t left = symbols->strings_size - symbol->name;
+    const struct symbols_file *file = &symbols->files[symbol->file];
+    uint64_t left = file->strings_size - symbol->name;
     size_t want = left < sizeof(raw) ? (size_t)left : sizeof(raw);
-    uint64_t offset = symbols->strings + symbol->name;
-    if (offset < symbols->strings || offset >= symbols->file_size)
+    uint64_t offset = file->strings + symbol->name;
+    if (offset < file->strings || offset >= file->size)
         return ELF_MISSING;
-    ssize_t n = pread(symbols->fd, raw, want, (off_t)offset);
+    ssize_t n = pread(file->fd, raw, want, (off_t)offset);
     if (n <= 0)
         return ELF_MISSING;
     size_t len = strnlen((const char *)raw, (size_t)n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Everything that the analyst does with a file. */
 #include "agent-bpf/analyst_publishers.h"
-#include "agent-bpf/symbols.h"
+#include "agent-bpf/function_names.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -11,15 +11,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void names(const struct elf *elf)
 {
-    struct symbols *symbols;
-    if (symbols_open(elf, &symbols))
+    struct function_names *names;
+    if (function_names_open(elf, 0, &names))
         return;
-    char name[SYMBOLS_NAME_MAX];
+    struct function_name name;
     const uint64_t addresses[] = {0, 0x1000, 0x1139, 0x401000, UINT64_MAX};
     for (size_t i = 0; i < sizeof(addresses) / sizeof(*addresses); i++)
-        if (!symbols_find(symbols, addresses[i], name))
-            assert(bytes_utf8_valid(BYTES_STR(name)));
-    symbols_close(symbols);
+        if (!function_names_find(names, addresses[i], &name))
+            assert(bytes_utf8_valid(BYTES_STR(name.function)) && *name.function);
+    function_names_close(names);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -12,6 +12,7 @@ static struct bytes context_keys[] = {{(const uint8_t *)"http.route", 10}, {NULL
 static struct analyst_name answered_names[] = {
     {.address = 5,
      .function = {(const uint8_t *)"main", 4},
+     .system_name = {(const uint8_t *)"_Z4mainv", 8},
      .file = {(const uint8_t *)"a.c", 3},
      .line = 7},
     {.address = 6},

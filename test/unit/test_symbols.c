@@ -25,7 +25,7 @@ static struct symbols *open_symbols(const char *path)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     assert_true(fd >= 0);
     assert_int_equal(elf_open(fd, &elf), 0);
-    assert_int_equal(symbols_open(&elf, &symbols), 0);
+    assert_int_equal(symbols_open(&elf, NULL, &symbols), 0);
     close(fd); /* they keep their own */
     return symbols;
 }
@@ -120,7 +120,7 @@ static struct symbols *symbols_of(const struct table *table)
     struct symbols *symbols = NULL;
     int fd = file_of(table, sizeof(*table));
     assert_int_equal(elf_open(fd, &elf), 0);
-    assert_int_equal(symbols_open(&elf, &symbols), 0);
+    assert_int_equal(symbols_open(&elf, NULL, &symbols), 0);
     close(fd);
     return symbols;
 }
@@ -173,7 +173,7 @@ static void lies(void **state)
     struct symbols *symbols = NULL;
     int fd = file_of(table, sizeof(*table));
     assert_int_equal(elf_open(fd, &elf), 0);
-    assert_int_equal(symbols_open(&elf, &symbols),
+    assert_int_equal(symbols_open(&elf, NULL, &symbols),
                      0);                      /* longer than the file: what there is counts */
     assert_true(symbols_count(symbols) >= 2); /* and what the strings look like as symbols */
     symbols_close(symbols);
@@ -189,7 +189,7 @@ static void lies(void **state)
     table->sections[2].sh_offset = UINT64_MAX - 4;
     fd = file_of(table, sizeof(*table));
     assert_int_equal(elf_open(fd, &elf), 0);
-    assert_int_equal(symbols_open(&elf, &symbols), 0); /* as good as no symbols */
+    assert_int_equal(symbols_open(&elf, NULL, &symbols), 0); /* as good as no symbols */
     assert_int_equal(symbols_count(symbols), 0);
     expect(symbols, 0x200, NULL);
     symbols_close(symbols);
