@@ -18,7 +18,7 @@
 #include <sys/random.h>
 
 _Static_assert(sizeof(struct mapping_key) == 40 && sizeof(struct location_key) == 32 &&
-                   sizeof(struct profile_key) == 16 && sizeof(struct function_key) == 8 &&
+                   sizeof(struct profile_key) == 16 && sizeof(struct function_key) == 12 &&
                    sizeof(struct link_key) == 24 && sizeof(struct sample_key) == 12,
                "keys have no padding");
 
@@ -297,18 +297,26 @@ int32_t otlp_profiles_mapping(struct otlp_profiles *profiles, const struct otlp_
                   wire_bytes_size(DICTIONARY_MAPPINGS, size));
 }
 
-static int32_t intern_function(struct otlp_profiles *profiles, struct bytes name, struct bytes file)
+static int32_t intern_function(struct otlp_profiles *profiles, const struct otlp_location *location)
 {
     struct function_key key;
-    key.name = intern_string(profiles, name);
-    if (key.name < 0)
-        return key.name;
-    key.file = intern_string(profiles, file);
-    if (key.file < 0)
-        return key.file;
-    return intern(
-        profiles, &profiles->functions, BYTES(&key, sizeof(key)),
-        wire_bytes_size(DICTIONARY_FUNCTIONS, 2 + index_size(key.name) + index_size(key.file)));
+    const struct {
+        struct bytes text;
+        int32_t *index;
+    } all[] = {
+        {location->function, &key.name},
+        {location->system_name, &key.system_name},
+        {location->file, &key.file},
+    };
+    size_t size = 0;
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+        *all[i].index = intern_string(profiles, all[i].text);
+        if (*all[i].index < 0)
+            return *all[i].index;
+        size += 1 + index_size(*all[i].index);
+    }
+    return intern(profiles, &profiles->functions, BYTES(&key, sizeof(key)),
+                  wire_bytes_size(DICTIONARY_FUNCTIONS, size));
 }
 
 int32_t otlp_profiles_location(struct otlp_profiles *profiles, const struct otlp_location *location)
@@ -316,7 +324,7 @@ int32_t otlp_profiles_location(struct otlp_profiles *profiles, const struct otlp
     struct location_key key = {.address = location->address, .mapping = location->mapping};
     assert(key.mapping >= 0 && key.mapping < profiles_table_count(&profiles->mappings));
     if (location->function.len > 0) {
-        key.function = intern_function(profiles, location->function, location->file);
+        key.function = intern_function(profiles, location);
         key.line = location->line > 0 ? location->line : 0;
     }
     if (key.function < 0)

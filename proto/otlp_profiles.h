@@ -37,7 +37,8 @@ struct otlp_location {
     const char *frame_type; /* profile.frame.type: "kernel", "native", ... */
     int32_t mapping;        /* index; 0 = unknown */
     uint64_t address;
-    struct bytes function; /* empty: no Line */
+    struct bytes function;    /* empty: no Line */
+    struct bytes system_name; /* mangled; empty: the same, or not known */
     struct bytes file;
     int64_t line;
 };

@@ -12,6 +12,7 @@ enum { MAPPING_ATTRIBUTES = 3 };
 
 struct function_key {
     int32_t name;
+    int32_t system_name;
     int32_t file;
 };
 
@@ -150,6 +151,7 @@ enum {
     LINE_FUNCTION = 1,
     LINE_LINE = 2,
     FUNCTION_NAME = 1,
+    FUNCTION_SYSTEM_NAME = 2,
     FUNCTION_FILENAME = 3,
     ATTRIBUTE_KEY = 1,
     ATTRIBUTE_VALUE = 2,

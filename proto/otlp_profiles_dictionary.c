@@ -100,6 +100,9 @@ static int put_function(struct encoder *encoder, int32_t index)
     struct function_key key;
     profiles_table_read(&profiles->functions, index, &key, sizeof(key));
     int error = profiles_put_index(encoder, FUNCTION_NAME, &profiles->strings, key.name);
+    if (!error)
+        error =
+            profiles_put_index(encoder, FUNCTION_SYSTEM_NAME, &profiles->strings, key.system_name);
     return error ? error
                  : profiles_put_index(encoder, FUNCTION_FILENAME, &profiles->strings, key.file);
 }

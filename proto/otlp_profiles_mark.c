@@ -32,6 +32,7 @@ static void mark_function(struct otlp_profiles *profiles, int32_t index)
         return;
     profiles_table_read(&profiles->functions, index, &key, sizeof(key));
     profiles_table_mark(&profiles->strings, key.name);
+    profiles_table_mark(&profiles->strings, key.system_name);
     profiles_table_mark(&profiles->strings, key.file);
 }
 

@@ -366,7 +366,8 @@ static int put_names(struct samples *samples, const uint8_t identity[16],
         found[n++] = (struct frame_name){.address = names->names[i].address,
                                          .function = names->names[i].function,
                                          .file = names->names[i].file,
-                                         .line = names->names[i].line};
+                                         .line = names->names[i].line,
+                                         .system_name = names->names[i].system_name};
     return error ? error : stacks_set_names(stacks, id, found, n);
 }
 

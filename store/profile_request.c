@@ -268,6 +268,7 @@ static int32_t new_location(struct profile_request *request, const struct frame 
         return error;
     if (!error) {
         location.function = name.function;
+        location.system_name = name.system_name;
         location.file = name.file;
         location.line = name.line > 0 ? name.line : 0;
     }

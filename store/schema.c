@@ -35,4 +35,6 @@ const char *const schema_steps[SCHEMA_VERSION] = {
     " items INTEGER NOT NULL, bytes INTEGER NOT NULL, enqueued_unix_ns INTEGER NOT NULL,"
     " waiting INTEGER NOT NULL);"
     "CREATE TABLE outbox_body(seq INTEGER PRIMARY KEY, body BLOB NOT NULL);",
+
+    "ALTER TABLE frame_name ADD COLUMN system_name BLOB NOT NULL DEFAULT x'';",
 };

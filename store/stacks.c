@@ -79,10 +79,12 @@ static int prepare_all(struct stacks *stacks)
     } all[] = {
         {"SELECT public_id, frames FROM stack WHERE id = ?1", &stacks->get_frames},
         {"UPDATE stack SET public_id = ?2 WHERE id = ?1", &stacks->set_public_id},
-        {"INSERT OR REPLACE INTO frame_name(executable, address, line, function, file)"
-         " VALUES (?1, ?2, ?3, ?4, ?5)",
+        {"INSERT OR REPLACE INTO"
+         " frame_name(executable, address, line, function, file, system_name)"
+         " VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
          &stacks->set_name},
-        {"SELECT line, function, file FROM frame_name WHERE executable = ?1 AND address = ?2",
+        {"SELECT line, function, file, system_name FROM frame_name"
+         " WHERE executable = ?1 AND address = ?2",
          &stacks->get_name},
         {"SELECT value FROM meta WHERE name = 'stack.key'", &stacks->load_meta},
         {"INSERT OR REPLACE INTO meta(name, value) VALUES ('stack.key', ?1)", &stacks->save_meta},
@@ -411,6 +413,7 @@ int stacks_set_names(struct stacks *stacks, int64_t executable, const struct fra
         sqlite3_bind_int64(stacks->set_name, 3, names[i].line);
         bind_text(stacks->set_name, 4, names[i].function);
         bind_text(stacks->set_name, 5, names[i].file);
+        bind_text(stacks->set_name, 6, names[i].system_name);
         error = db_run(stacks->db, stacks->set_name);
     }
     sqlite3_clear_bindings(stacks->set_name);
@@ -419,17 +422,24 @@ int stacks_set_names(struct stacks *stacks, int64_t executable, const struct fra
 
 static int copy_name(struct stacks *stacks, sqlite3_stmt *row, struct frame_name *name)
 {
-    struct bytes function =
-        BYTES(sqlite3_column_blob(row, 1), (size_t)sqlite3_column_bytes(row, 1));
-    struct bytes file = BYTES(sqlite3_column_blob(row, 2), (size_t)sqlite3_column_bytes(row, 2));
+    struct bytes *texts[] = {&name->function, &name->file, &name->system_name};
+    size_t size = 1;
+    for (int i = 0; i < 3; i++) {
+        int column = i + 1;
+        *texts[i] =
+            BYTES(sqlite3_column_blob(row, column), (size_t)sqlite3_column_bytes(row, column));
+        size += texts[i]->len;
+    }
     buf_clear(&stacks->name_texts);
-    if (buf_reserve(&stacks->name_texts, function.len + file.len + 1) ||
-        buf_append_bytes(&stacks->name_texts, function) ||
-        buf_append_bytes(&stacks->name_texts, file))
+    if (buf_reserve(&stacks->name_texts, size))
         return -ENOMEM;
+    for (int i = 0; i < 3; i++) {
+        const uint8_t *copy = stacks->name_texts.data + stacks->name_texts.len;
+        if (buf_append_bytes(&stacks->name_texts, *texts[i]))
+            return -ENOMEM;
+        texts[i]->data = copy;
+    }
     name->line = sqlite3_column_int64(row, 0);
-    name->function = BYTES(stacks->name_texts.data, function.len);
-    name->file = BYTES(stacks->name_texts.data + function.len, file.len);
     return 0;
 }
 

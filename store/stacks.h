@@ -59,7 +59,8 @@ struct frame_name {
     uint64_t address; /* as in struct frame */
     struct bytes function;
     struct bytes file;
-    int64_t line; /* 0 = unknown */
+    int64_t line;             /* 0 = unknown */
+    struct bytes system_name; /* as the linker has it (mangled), where that is another */
 };
 
 int stacks_open(struct db *db, struct stacks **stacks);

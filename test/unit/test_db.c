@@ -134,8 +134,27 @@ static void test_newer_schema(void **state)
     fixture_close(fixture);
     run_sql(fixture, "PRAGMA user_version = 1000");
     assert_int_equal(db_open_writer(&fixture->settings.db, &db), -ENOTSUP);
-    run_sql(fixture, "PRAGMA user_version = 1");
+    char back[64];
+    snprintf(back, sizeof(back), "PRAGMA user_version = %d", SCHEMA_VERSION);
+    run_sql(fixture, back);
     assert_int_equal(db_open_writer(&fixture->settings.db, &db), 0); /* untouched */
+    db_close(db);
+}
+
+/* What version 1 held is read by this one. */
+static void test_older_schema(void **state)
+{
+    struct fixture *fixture = *state;
+    struct db *db;
+    fixture_open(fixture);
+    fixture_close(fixture);
+    run_sql(fixture, "ALTER TABLE frame_name DROP COLUMN system_name;"
+                     "INSERT INTO frame_name VALUES (1, 2, 3, 'f', 'f.c');"
+                     "PRAGMA user_version = 1");
+    assert_int_equal(db_open_writer(&fixture->settings.db, &db), 0);
+    assert_int_equal(pragma(db, "PRAGMA user_version"), SCHEMA_VERSION);
+    assert_int_equal(
+        pragma(db, "SELECT count(*) FROM frame_name WHERE line = 3 AND system_name = x''"), 1);
     db_close(db);
 }
 
@@ -371,14 +390,23 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_settings),      TEST(test_directory),
-        TEST(test_two_instances), TEST(test_unwritable),
-        TEST(test_newer_schema),  TEST(test_not_ours),
-        TEST(test_garbage),       TEST(test_bad_schema_page),
-        TEST(test_missing_table), TEST(test_truncated),
-        TEST(test_empty_file),    TEST(test_quota),
-        TEST(test_hard_quota),    TEST(test_vacuum),
-        TEST(test_renew),         TEST(test_reader_cannot_write),
+        TEST(test_settings),
+        TEST(test_directory),
+        TEST(test_two_instances),
+        TEST(test_unwritable),
+        TEST(test_newer_schema),
+        TEST(test_older_schema),
+        TEST(test_not_ours),
+        TEST(test_garbage),
+        TEST(test_bad_schema_page),
+        TEST(test_missing_table),
+        TEST(test_truncated),
+        TEST(test_empty_file),
+        TEST(test_quota),
+        TEST(test_hard_quota),
+        TEST(test_vacuum),
+        TEST(test_renew),
+        TEST(test_reader_cannot_write),
         TEST(test_failed_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

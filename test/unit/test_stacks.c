@@ -237,9 +237,9 @@ static void test_names(void **state)
     int64_t exe = executable(fixture, 1);
     memset(endless, 'x', sizeof(endless));
     const struct frame_name names[] = {
-        {0x10, BYTES_LIT("main"), BYTES_LIT("main.c"), 12},
-        {UINT64_MAX, BYTES_LIT("top"), BYTES(NULL, 0), 0},
-        {0x30, BYTES(endless, sizeof(endless)), BYTES(NULL, 0), 0},
+        {0x10, BYTES_LIT("main"), BYTES_LIT("main.c"), 12, BYTES_LIT("_Z4mainv")},
+        {.address = UINT64_MAX, .function = BYTES_LIT("top")},
+        {.address = 0x30, .function = BYTES(endless, sizeof(endless))},
     };
     struct frame frame = {STACK_FRAME_NATIVE, exe, 0x10};
     struct frame_name name;
@@ -248,15 +248,17 @@ static void test_names(void **state)
     assert_int_equal(stacks_name(stacks_of(fixture), &frame, &name), 0);
     assert_true(bytes_is(name.function, "main"));
     assert_true(bytes_is(name.file, "main.c"));
+    assert_true(bytes_is(name.system_name, "_Z4mainv"));
     assert_int_equal(name.line, 12);
     frame.address = UINT64_MAX;
     assert_int_equal(stacks_name(stacks_of(fixture), &frame, &name), 0);
     assert_true(bytes_is(name.function, "top"));
     assert_int_equal(name.file.len, 0);
+    assert_int_equal(name.system_name.len, 0);
     frame.address = 0x30;
     assert_int_equal(stacks_name(stacks_of(fixture), &frame, &name), 0);
     assert_int_equal(name.function.len, STACKS_NAME_MAX);
-    const struct frame_name better = {0x10, BYTES_LIT("better"), BYTES(NULL, 0), 1};
+    const struct frame_name better = {.address = 0x10, .function = BYTES_LIT("better"), .line = 1};
     assert_int_equal(stacks_set_names(stacks_of(fixture), exe, &better, 1), 0);
     frame.address = 0x10;
     restart(fixture);
@@ -286,7 +288,7 @@ static bool has_name(struct fixture *fixture, int64_t exe)
 static void test_collect(void **state)
 {
     struct fixture *fixture = *state;
-    const struct frame_name names[] = {{0x10, BYTES_LIT("f"), BYTES(NULL, 0), 0}};
+    const struct frame_name names[] = {{.address = 0x10, .function = BYTES_LIT("f")}};
     const struct frame *read;
     int64_t exe[3], stack[3];
     size_t n;

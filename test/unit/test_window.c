@@ -159,7 +159,8 @@ static int64_t rich_stack(struct fixture *fixture)
         .n_segments = 1,
         .segments = {{0x1000, 0x1000, 0x401000}},
     };
-    struct frame_name name = {0x1010, BYTES_LIT("hot"), BYTES_LIT("shop.c"), 42};
+    struct frame_name name = {0x1010, BYTES_LIT("hot"), BYTES_LIT("shop.c"), 42,
+                              BYTES_LIT("_Z3hotv")};
     int64_t executable, stack;
     bool is_new;
     struct stacks *stacks = store_stacks(fixture->store);
@@ -197,6 +198,8 @@ static void check_frames(const Request *request, const Sample *sample)
     const Opentelemetry__Proto__Profiles__V1development__Function *function =
         request->dictionary->function_table[native->lines[0]->function_index];
     assert_string_equal(request->dictionary->string_table[function->name_strindex], "hot");
+    assert_string_equal(request->dictionary->string_table[function->system_name_strindex],
+                        "_Z3hotv");
     assert_string_equal(request->dictionary->string_table[function->filename_strindex], "shop.c");
 }
 
