@@ -183,7 +183,7 @@ static void test_a_pipe_at_its_place_does_not_block(void **state)
     assert_int_equal(sampler_open(&settings, &fixture.sampler, why, sizeof(why)), 0);
     uint64_t before = clock_monotonic_ns();
     expect_attached(&fixture, 0);
-    assert_true(clock_monotonic_ns() - before < NS_PER_SEC);
+    assert_true(clock_monotonic_ns() - before < 5 * NS_PER_SEC);
     sampler_close(fixture.sampler);
     assert_int_equal(unlink(FIFO), 0);
 }

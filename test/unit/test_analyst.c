@@ -180,7 +180,7 @@ static int open_at(const char *path, uint64_t device, uint64_t inode, struct saf
                                       .inode = inode};
     uint64_t before = clock_monotonic_ns();
     int outcome = safe_open_mapping((uint32_t)getpid(), &mapping, file);
-    assert_true(clock_monotonic_ns() - before < NS_PER_SEC);
+    assert_true(clock_monotonic_ns() - before < 5 * NS_PER_SEC);
     return outcome;
 }
 

@@ -295,12 +295,13 @@ static void test_slow_body(void **state)
     uint64_t start_ns = clock_monotonic_ns();
     rig_start(rig, &(struct h2_settings){.request_timeout_ns = 100 * NS_PER_MS}, true);
     rig_open_stream(rig, 1, RAW_END_HEADERS);
-    for (int i = 0; i < 50 && !stream_closed(rig); i++) { /* a byte now and then changes nothing */
+    /* A byte now and then changes nothing: else the stream would outlive all of them. */
+    for (int i = 0; i < 50 && !stream_closed(rig); i++) {
         rig_frame(rig, RAW_DATA, 0, 1, BYTES_LIT("x"));
         rig_run(rig, stream_closed, 10);
     }
     assert_true(stream_closed(rig));
-    assert_true(clock_monotonic_ns() - start_ns < 400 * NS_PER_MS);
+    assert_true(clock_monotonic_ns() - start_ns >= 90 * NS_PER_MS);
     assert_int_equal(rig_limit("request_timeout"), before + 1);
     assert_false(rig_run(rig, rig_ended, 20));
     assert_true(rig_saw(rig, RAW_RST_STREAM, 1, &seen));

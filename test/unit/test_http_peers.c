@@ -97,7 +97,7 @@ static void test_slow_head(void **state)
         http_rig_pause(rig, &talk, 20);
     }
     assert_true(talk.closed);
-    assert_in_range(clock_monotonic_ns() - start_ns, 290 * NS_PER_MS, 900 * NS_PER_MS);
+    assert_in_range(clock_monotonic_ns() - start_ns, 290 * NS_PER_MS, 10 * NS_PER_SEC);
     assert_int_equal(stats_find("spanprof_http_server_timeouts_total", "phase=\"head\""),
                      before + 1);
     http_rig_pause(rig, NULL, 20);
