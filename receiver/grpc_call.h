@@ -23,5 +23,9 @@ void grpc_call_headers(struct h2_stream *stream);
 void grpc_call_data(struct h2_stream *stream, struct bytes piece);
 void grpc_call_end(struct h2_stream *stream);
 void grpc_call_closed(struct h2_stream *stream, uint32_t h2_error, bool unprocessed);
+/* The handler's verbs that are a call's; .begin (calls the above) and .ended are the owner's. */
+#define GRPC_CALL_VERBS                                                                            \
+    .header = grpc_call_header, .headers = grpc_call_headers, .data = grpc_call_data,              \
+    .end = grpc_call_end, .closed = grpc_call_closed
 /* The scope goes: calls still at the intake forget it. All streams are closed by now. */
 void grpc_call_forget(struct grpc_call_scope *scope);

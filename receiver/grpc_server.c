@@ -106,15 +106,7 @@ static int on_begin(struct h2_stream *stream)
     return grpc_call_begin(stream, &connection->server->scope);
 }
 
-static const struct h2_handler handler = {
-    .begin = on_begin,
-    .header = grpc_call_header,
-    .headers = grpc_call_headers,
-    .data = grpc_call_data,
-    .end = grpc_call_end,
-    .closed = grpc_call_closed,
-    .ended = on_ended,
-};
+static const struct h2_handler handler = {.begin = on_begin, GRPC_CALL_VERBS, .ended = on_ended};
 
 static void connection_open(struct grpc_server *server, int fd)
 {

@@ -29,15 +29,7 @@ static void on_ended(struct h2_conn *conn, int error)
     h2_close(conn);
 }
 
-static const struct h2_handler handler = {
-    .begin = on_begin,
-    .header = grpc_call_header,
-    .headers = grpc_call_headers,
-    .data = grpc_call_data,
-    .end = grpc_call_end,
-    .closed = grpc_call_closed,
-    .ended = on_ended,
-};
+static const struct h2_handler handler = {.begin = on_begin, GRPC_CALL_VERBS, .ended = on_ended};
 
 static const struct h2_settings settings = {
     .server = true,

@@ -248,3 +248,35 @@ size_t fixture_left_joined(const struct fixture_left *left)
         n += left->samples[i].joined;
     return n;
 }
+
+/* ---- for cmocka ---- */
+
+int fixture_set_up(void **state)
+{
+    static struct fixture fixture;
+    fixture_make(&fixture);
+    fixture_open(&fixture);
+    *state = &fixture;
+    return 0;
+}
+
+int fixture_tear_down(void **state)
+{
+    fixture_remove(*state);
+    return 0;
+}
+
+int fixture_set_up_in_transaction(void **state)
+{
+    fixture_set_up(state);
+    fixture_begin(*state);
+    return 0;
+}
+
+int fixture_tear_down_in_transaction(void **state)
+{
+    struct fixture *fixture = *state;
+    if (db_in_transaction(store_db(fixture->store)))
+        fixture_commit(fixture);
+    return fixture_tear_down(state);
+}

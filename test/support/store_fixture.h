@@ -23,6 +23,12 @@ void fixture_open(struct fixture *fixture);
 void fixture_close(struct fixture *fixture);
 void fixture_reopen(struct fixture *fixture);
 void fixture_remove(struct fixture *fixture); /* closes, and deletes the directory */
+/* For cmocka, as setup and teardown: the state is a fixture, made and open; or in a transaction
+ * too, which the teardown commits unless the test did. */
+int fixture_set_up(void **state);
+int fixture_tear_down(void **state);
+int fixture_set_up_in_transaction(void **state);
+int fixture_tear_down_in_transaction(void **state);
 /* "directory/name" in a static buffer */
 const char *fixture_path(const struct fixture *fixture, const char *name);
 

@@ -1,54 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/stats.h"
-#include "test/support/store_fixture.h"
+#include "test/support/join_fixture.h"
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
 #define T0     FIXTURE_T0
 #define TICK   FIXTURE_TICK
 #define SECOND FIXTURE_SECOND
-
-static int set_up(void **state)
-{
-    static struct fixture fixture;
-    fixture_make(&fixture);
-    fixture_open(&fixture);
-    *state = &fixture;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    fixture_remove(*state);
-    return 0;
-}
-
-static int64_t counted(const char *result)
-{
-    char labels[64];
-    snprintf(labels, sizeof(labels), "result=\"%s\"", result);
-    int64_t n = stats_find("spanprof_join_samples_total", labels);
-    assert_true(n >= 0);
-    return n;
-}
-
-static void add(struct fixture *fixture, uint64_t time, struct fixture_ids ids, unsigned stack,
-                int64_t process)
-{
-    struct sample sample = fixture_sample(time, ids, fixture_stack(fixture, stack), process);
-    fixture_add(fixture, &sample);
-}
-
-static struct join_result join(struct fixture *fixture, struct fixture_span *span, int expected)
-{
-    struct join_result result;
-    assert_int_equal(fixture_join(fixture, span, &result), expected);
-    return result;
-}
 
 static void test_matched(void **state)
 {
@@ -488,7 +445,7 @@ static void test_attributes(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_set_up, fixture_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_matched),
         TEST(test_no_samples),

@@ -8,25 +8,6 @@
 #include <stdio.h>
 #include <cmocka.h>
 
-static int set_up(void **state)
-{
-    static struct fixture fixture;
-    fixture_make(&fixture);
-    fixture_open(&fixture);
-    fixture_begin(&fixture);
-    *state = &fixture;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct fixture *fixture = *state;
-    if (db_in_transaction(store_db(fixture->store)))
-        fixture_commit(fixture);
-    fixture_remove(fixture);
-    return 0;
-}
-
 static void restart(struct fixture *fixture)
 {
     fixture_commit(fixture);
@@ -365,7 +346,9 @@ static void test_damaged(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name)                                                                                 \
+    cmocka_unit_test_setup_teardown(name, fixture_set_up_in_transaction,                           \
+                                    fixture_tear_down_in_transaction)
     const struct CMUnitTest tests[] = {
         TEST(test_intern),    TEST(test_limits),          TEST(test_executables),
         TEST(test_public_id), TEST(test_public_id_ready), TEST(test_names),

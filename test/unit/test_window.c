@@ -26,21 +26,6 @@ typedef Opentelemetry__Proto__Common__V1__AnyValue Value;
 static const struct window_settings settings = {
     .max_request_bytes = 1 << 20, .destinations = 1, .scope_version = "1.2.3"};
 
-static int set_up(void **state)
-{
-    static struct fixture fixture;
-    fixture_make(&fixture);
-    fixture_open(&fixture);
-    *state = &fixture;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    fixture_remove(*state);
-    return 0;
-}
-
 static size_t close_window(struct fixture *fixture, const struct window_settings *how, uint64_t now)
 {
     size_t n;
@@ -559,7 +544,7 @@ static void test_no_room(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_set_up, fixture_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_joined),
         TEST(test_unjoined),
