@@ -17,9 +17,9 @@
 #define AARCH64_TLS_TPREL64  1030
 #define AARCH64_TLSDESC      1031
 
-#define STATIC_ARGUMENT_MAX 0xffffffffLL /* above, a TLSDESC argument is a pointer */
-#define STATIC_OFFSET_MAX   (INT64_C(1) << 32)
-#define MODULES_MAX         (1u << 20)
+#define STATIC_ABOVE_MAX  0x400000 /* lowest address at which linkers place an executable */
+#define STATIC_OFFSET_MAX (INT64_C(1) << 32)
+#define MODULES_MAX       (1u << 20)
 
 struct finder {
     const struct elf *elf;
@@ -147,6 +147,13 @@ static bool is_lazy(const struct tls_symbol *symbol, const struct tls_process *p
            (argument >= symbol->lazy_start && argument < symbol->lazy_end);
 }
 
+/* An offset from the thread pointer, not a pointer: below it on x86-64; above it on aarch64, by no
+ * more than the static blocks take. The heap of an executable without PIE begins below 4 GiB. */
+static bool is_static_argument(const struct tls_symbol *symbol, int64_t argument)
+{
+    return argument < 0 || (symbol->machine == EM_AARCH64 && argument < STATIC_ABOVE_MAX);
+}
+
 static int locate_slot(const struct tls_symbol *symbol, const struct tls_process *process,
                        const struct tls_slot *slot, struct context_variable *variable)
 {
@@ -161,7 +168,7 @@ static int locate_slot(const struct tls_symbol *symbol, const struct tls_process
         return locate_dynamic(symbol, process, words, variable);
     if (is_lazy(symbol, process, words))
         return TLS_UNRESOLVED;
-    if ((int64_t)words[1] <= STATIC_ARGUMENT_MAX)
+    if (is_static_argument(symbol, (int64_t)words[1]))
         return locate_static((int64_t)words[1], variable);
     error = process->read(process->context, words[1], words, sizeof(words));
     return error ? error : locate_dynamic(symbol, process, words, variable);

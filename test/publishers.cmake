@@ -7,6 +7,7 @@
 #                                      general_dynamic, tlsdesc)
 #     late                             loads SYMBOLS_MODEL.so by dlopen(): SYMBOLS are otel, elastic,
 #                                      labels; tlsdesc_large does not fit into any static TLS
+#     late_no_pie                      likewise; its heap, with what descriptors point to, lies low
 #     hostile                          loads them too, and lies
 find_program(SPANPROF_PUBLISHER_GCC NAMES gcc)
 find_program(SPANPROF_MUSL_GCC musl-gcc)
@@ -93,6 +94,7 @@ function(publisher_programs libc)
         FLAGS -pie -L${dir} -lcustomlabels_tlsdesc -Wl,-rpath,${dir})
 
     publisher_file(late ${libc} SOURCES ${parts} ${dir}/publisher_late.o FLAGS -pie)
+    publisher_file(late_no_pie ${libc} SOURCES ${parts} ${dir}/publisher_late.o FLAGS -no-pie)
     list(REMOVE_ITEM parts ${dir}/publisher.o)
     publisher_file(hostile ${libc} SOURCES ${parts} ${dir}/publisher_late.o ${dir}/publisher_fuse.o
         ${dir}/publisher_hostile.o FLAGS -pie)
@@ -115,3 +117,11 @@ if(SPANPROF_MUSL_GCC)
     publisher_programs(musl)
 endif()
 add_custom_target(publishers ALL DEPENDS ${publisher_files})
+
+# Libraries of others, fetched from their registries: ./dev test peers.
+foreach(peer datadog_python custom_labels)
+    add_test(NAME peers.${peer} COMMAND /usr/bin/python3 -B
+        ${CMAKE_CURRENT_LIST_DIR}/peers/test_${peer}.py)
+    set_tests_properties(peers.${peer} PROPERTIES LABELS peers SKIP_RETURN_CODE 77 TIMEOUT 900
+        RUN_SERIAL ON ENVIRONMENT "SPANPROF_BINARY=${CMAKE_BINARY_DIR}/spanprof;SPANPROF_BUILD_DIR=${CMAKE_BINARY_DIR}")
+endforeach()

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that publish contexts (test/support/publisher.c), and whether samples say what they did."""
+import atexit
 import os
 import signal
 import sqlite3
+import subprocess
+import tempfile
+import threading
 import time
 
 import harness
@@ -43,13 +47,33 @@ class Publisher(harness.Workload):
             record.setdefault("seen", now)
         for record in ready[self.released:]:
             if now - record["seen"] >= SETTLE_S:
-                os.kill(record["pid"], signal.SIGUSR1)
+                self.release(record)
                 self.released += 1
 
+    def release(self, record):
+        os.kill(record["pid"], signal.SIGUSR1)
 
-def late(libc, library, *options):
+
+class Peer(Publisher):
+    """A program of others, or one that uses their library; it goes on when it reads a line."""
+
+    def __init__(self, label, command, **environment):
+        self.label, self.released, self.records = label, 0, []
+        self.errors = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=self.errors, env=harness.environment(**environment))
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        atexit.register(self.kill)
+
+    def release(self, _):
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
+
+
+def late(libc, library, *options, program="late"):
     """A program that loads SYMBOLS_MODEL.so late."""
-    return Publisher(libc, "late", [source_of(libc, library)], *options)
+    return Publisher(libc, program, [source_of(libc, library)], *options)
 
 
 def source_of(libc, library):

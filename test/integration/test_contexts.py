@@ -42,6 +42,7 @@ class Matrix(publishing.PublishersTest):
                 self.publish(publishing.Publisher(libc, name, ["otel"]))
             for model in LATE:
                 self.publish(publishing.late(libc, "otel_" + model))
+            self.publish(publishing.late(libc, "otel_tlsdesc_large", program="late_no_pie"))
         self.check_all(lambda record: record["attributes"])
 
     def test_otel_variants(self):

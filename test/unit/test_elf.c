@@ -351,7 +351,7 @@ static uint64_t words[4];
 static int read_words(void *context, uint64_t address, void *out, size_t size)
 {
     (void)context;
-    if (address != 0x1000 && address != 0x5000000000)
+    if (address != 0x1000 && address != 0x5000000000 && address != 0xa000000)
         return -EFAULT;
     memcpy(out, address == 0x1000 ? words : words + 2, size);
     return 0;
@@ -385,6 +385,18 @@ static void tls_slots(void **state)
     assert_int_equal(variable.offset, 16);
     assert_int_equal(variable.dtv_offset, 8);
     assert_int_equal(variable.dtv_entry_size, 16);
+    words[1] = 0xa000000; /* likewise, in the heap of an executable without PIE */
+    assert_int_equal(tls_locate(&symbol, &process, &variable), 0);
+    assert_int_equal(variable.tls_model, TLS_DYNAMIC);
+    symbol.machine = EM_AARCH64;
+    assert_int_equal(tls_locate(&symbol, &process, &variable), 0);
+    assert_int_equal(variable.tls_model, TLS_DYNAMIC);
+    words[1] = 0x40; /* static there */
+    assert_int_equal(tls_locate(&symbol, &process, &variable), 0);
+    assert_int_equal(variable.tls_model, TLS_STATIC);
+    assert_int_equal(variable.offset, 0x40);
+    symbol.machine = EM_X86_64;
+    words[1] = 0x5000000000;
     process.libc = TLS_LIBC_MUSL;
     assert_int_equal(tls_locate(&symbol, &process, &variable), 0);
     assert_int_equal(variable.dtv_entry_size, 8);
