@@ -9,6 +9,8 @@ foreach(module correlation correlation_counts)
     spanprof_unit_test(${module} spanprof_intake_fixture)
 endforeach()
 target_sources(test_correlation PRIVATE ${CMAKE_CURRENT_LIST_DIR}/support/fail_vfs.c)
+spanprof_bench(correlation spanprof_intake_fixture)
+target_link_libraries(bench_correlation PRIVATE PkgConfig::CMOCKA)
 
 # Elastic's Java agents, from Maven Central: ./dev test peers.
 foreach(case OtelAgent ApmAgent)
