@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A debug file is only looked for when the executable was stripped: else it has nothing to add to
- * the names of functions.
+ * Go's own table comes first: it has lines too, and is right where linkers' symbols were stripped;
+ * what of a Go program is C has symbols. A debug file is only looked for when the executable was
+ * stripped: else it has nothing to add to the names of functions.
  */
 #include "agent-bpf/function_names.h"
 #include "agent-bpf/debug_file.h"
+#include "agent-bpf/demangle.h"
+#include "agent-bpf/go_symbols.h"
 #include "agent-bpf/symbols.h"
 #include <errno.h>
 #include <stdlib.h>
 
 struct function_names {
+    struct go_symbols *go; /* NULL: it has none of Go */
     struct symbols *symbols;
     size_t debug_bytes; /* of a debug file in memory */
 };
@@ -37,6 +41,8 @@ int function_names_open(const struct elf *elf, uint32_t pid, struct function_nam
     if (!names)
         return -ENOMEM;
     int error = open_symbols(elf, pid, names);
+    if (!error && go_symbols_open(elf, &names->go) == -ENOMEM)
+        error = -ENOMEM;
     if (error) {
         function_names_close(names);
         return error;
@@ -49,6 +55,7 @@ void function_names_close(struct function_names *names)
 {
     if (!names)
         return;
+    go_symbols_close(names->go);
     symbols_close(names->symbols);
     free(names);
 }
@@ -58,13 +65,29 @@ size_t function_names_bytes(const struct function_names *names)
     return sizeof(*names) + names->debug_bytes + symbols_bytes(names->symbols);
 }
 
+/* A mangled name that was cut is nobody's name. */
+static void take_symbol(const char *symbol, struct function_name *name)
+{
+    char shown[FUNCTION_NAME_MAX];
+    struct bytes raw = BYTES_STR(symbol);
+    if (!demangle(symbol, shown, sizeof(shown))) {
+        bytes_sanitize(raw, name->function, sizeof(name->function));
+        return;
+    }
+    bytes_sanitize(BYTES_STR(shown), name->function, sizeof(name->function));
+    if (raw.len < sizeof(name->system_name))
+        memcpy(name->system_name, symbol, raw.len + 1);
+}
+
 int function_names_find(const struct function_names *names, uint64_t vaddr,
                         struct function_name *name)
 {
     char symbol[SYMBOLS_NAME_MAX];
+    if (names->go && !go_symbols_find(names->go, vaddr, name))
+        return 0;
     memset(name, 0, sizeof(*name));
     int error = symbols_find(names->symbols, vaddr, symbol);
     if (!error)
-        bytes_sanitize(BYTES_STR(symbol), name->function, sizeof(name->function));
+        take_symbol(symbol, name);
     return error;
 }

@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What is known of the functions of one executable, from the best source that it has: its symbols
- * and those of its debug file (symbols.h, debug_file.h). Analyst only.
+ * What is known of the functions of one executable, from the best source that it has: Go's own
+ * table (go_symbols.h), its symbols and those of its debug file (symbols.h, debug_file.h). Analyst
+ * only.
  */
 #include "agent-bpf/elf.h"
-
-#define FUNCTION_NAME_MAX 513 /* bytes of each text, with NUL */
-
-struct function_name { /* texts are sanitized; empty = not known */
-    char function[FUNCTION_NAME_MAX];
-    char system_name[FUNCTION_NAME_MAX]; /* as the linker has it, where that is another */
-    char file[FUNCTION_NAME_MAX];
-    uint32_t line; /* 0 = not known */
-};
+#include "agent-bpf/function_name.h"
 
 struct function_names;
 

@@ -12,3 +12,10 @@ pkg_check_modules(ZLIB REQUIRED IMPORTED_TARGET zlib)
 pkg_check_modules(LZMA REQUIRED IMPORTED_TARGET liblzma)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+
+# libiberty has no .pc file; it is static and position independent.
+find_library(IBERTY_LIBRARY iberty REQUIRED)
+find_path(IBERTY_INCLUDE_DIR demangle.h PATH_SUFFIXES libiberty REQUIRED)
+add_library(iberty INTERFACE)
+target_link_libraries(iberty INTERFACE ${IBERTY_LIBRARY})
+target_include_directories(iberty SYSTEM INTERFACE ${IBERTY_INCLUDE_DIR})
