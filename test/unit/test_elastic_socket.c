@@ -347,9 +347,20 @@ static void test_own_root(void **state)
     close(outside);
 }
 
+static bool may_mount(void)
+{
+    int status = 1;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(unshare(CLONE_NEWNS) ? 1 : 0);
+    return waitpid(pid, &status, 0) == pid && status == 0;
+}
+
 static void test_own_mounts(void **state)
 {
     (void)state;
+    if (!may_mount())
+        skip();
     make_directory("mount", 0755);
     int hidden = bind_datagram("mount/own", USER, 0, 0777); /* under the mount */
     pid_t pid = start(&(struct process_plan){.uid = USER, .tmpfs = path_of("mount")});
