@@ -52,7 +52,8 @@ static int put_samples(struct store *store, unsigned step)
         .path = BYTES_LIT("/bin/x"), .n_segments = 1, .segments = {{0, 0x10000, 0x400000}}};
     struct process_facts process_facts = {
         .start_ns = 1, .pid = 10 + step % 2, .executable_name = BYTES_LIT("x")};
-    struct frame_name name = {16, BYTES_LIT("f"), BYTES_LIT("f.c"), 3};
+    struct frame_name name = {
+        .address = 16, .function = BYTES_LIT("f"), .file = BYTES_LIT("f.c"), .line = 3};
     struct stacks *stacks = store_stacks(store);
     struct join *join = store_join(store);
     int64_t executable, stack, process;

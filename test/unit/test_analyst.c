@@ -345,14 +345,14 @@ static void finds_contexts(void **state)
     struct process_event exec = {
         .kind = PROCESS_EXECED, .pid = (uint32_t)after, .time_ns = clock_monotonic_ns()};
     process_table_apply(rig.table, &exec);
-    assert_true(rig_until(&rig, has_context, 5000));
+    assert_true(rig_until(&rig, has_context, 30000));
     /* an end that the kernel's stream did not tell of: noticed by looking */
     fixture_kill(before);
     unsigned gone = rig.answers[ANALYST_GONE];
     struct analyst_message again = {.kind = ANALYST_CONTEXT_WANTED,
                                     .process = {.pid = (uint32_t)before}};
     rig_send(&rig, &again);
-    assert_true(rig_wait(&rig, ANALYST_GONE, gone + 1, 5000));
+    assert_true(rig_wait(&rig, ANALYST_GONE, gone + 1, 30000));
     fixture_kill(after);
 }
 
@@ -369,7 +369,7 @@ static void polls_for_contexts(void **state)
     }
     looked_at = pid;
     rig_start(&rig);
-    assert_true(rig_until(&rig, has_context, 5000));
+    assert_true(rig_until(&rig, has_context, 30000));
     fixture_kill(pid);
 }
 
@@ -422,11 +422,11 @@ static void reads_environments(void **state)
     struct process_event exec = {
         .kind = PROCESS_EXECED, .pid = (uint32_t)looked_at, .time_ns = clock_monotonic_ns()};
     process_table_apply(rig.table, &exec);
-    assert_true(rig_wait(&rig, ANALYST_DETAILS, rig.answers[ANALYST_DETAILS] + 1, 5000));
+    assert_true(rig_wait(&rig, ANALYST_DETAILS, rig.answers[ANALYST_DETAILS] + 1, 30000));
     rig_round(&rig);
     assert_int_equal(resource_of(looked_at).len, 0);
     process_table_sampled(rig.table, (uint32_t)looked_at, clock_monotonic_ns());
-    assert_true(rig_until(&rig, is_named, 5000));
+    assert_true(rig_until(&rig, is_named, 30000));
     assert_true(says(looked_at, "team", "core"));
     assert_true(says(looked_at, "spanprof.service.name.source", "environment"));
     fixture_kill(looked_at);
@@ -445,7 +445,7 @@ static void survives_its_analyst(void **state)
     }
     rig_start(&rig);
     assert_true(rig_wait(&rig, ANALYST_SCAN_DONE, 1, 30000));
-    assert_true(rig_until(&rig, has_context, 10000));
+    assert_true(rig_until(&rig, has_context, 30000));
     kill(rig.analyst, SIGSTOP); /* nothing blocks */
     for (int i = 0; i < 1000; i++)
         rig_send(&rig, &process_wanted);
@@ -490,10 +490,13 @@ static void a_trap_stops_only_one(void **state)
     rig_start(&rig);
     rig_until(&rig, never, 3000); /* time to walk into it */
     assert_int_equal(rig.answers[ANALYST_SCAN_DONE], 0);
-    rig_stop(&rig); /* as the keeper does */
-    rig_start(&rig);
-    assert_true(rig_wait(&rig, ANALYST_SCAN_DONE, 1, 30000));
-    assert_true(rig_until(&rig, has_context, 5000));
+    for (int hangs = 0; hangs < 4 && !rig.answers[ANALYST_SCAN_DONE]; hangs++) {
+        rig_stop(&rig); /* as the keeper does, again if the scan got there after the ban */
+        rig_start(&rig);
+        rig_wait(&rig, ANALYST_SCAN_DONE, 1, 10000);
+    }
+    assert_true(rig.answers[ANALYST_SCAN_DONE] > 0);
+    assert_true(rig_until(&rig, has_context, 30000));
     struct process_details details;
     assert_int_equal(
         process_table_details(rig.table, (uint32_t)trap, clock_monotonic_ns(), &details), 0);
