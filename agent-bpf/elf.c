@@ -40,7 +40,7 @@ int elf_read(const struct elf *elf, uint64_t offset, void *out, size_t size)
 static bool wanted_segment(uint32_t type)
 {
     return type == PT_LOAD || type == PT_DYNAMIC || type == PT_INTERP || type == PT_NOTE ||
-           type == PT_TLS;
+           type == PT_TLS || type == PT_GNU_EH_FRAME;
 }
 
 static int read_segments(struct elf *elf, const Elf64_Ehdr *header)

@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: Apache-2.0
+# Unwind information of executables, and stacks unwound with it.
+set(AGENT_UNWIND_SOURCES eh_cfa.c eh_entry.c eh_expression.c eh_frame.c unwind.c unwind_page.c)

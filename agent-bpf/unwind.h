@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Unwinding in user space: registers, a copy of the stack and the rules of unwind_rows.h give the
+ * addresses of a thread's frames, leaf first. Everything that is read may be torn or made up by the
+ * thread: reads stay within the copy, each step must climb the stack, and frames are counted.
+ * Thread: any; no state.
+ */
+#include "agent-bpf/unwind_rows.h"
+#include "base/bytes.h"
+
+#define UNWIND_FRAMES_MAX    512
+#define UNWIND_REGISTERS_MAX 32
+
+struct unwind_registers {
+    uint64_t pc;
+    uint64_t of[UNWIND_REGISTERS_MAX]; /* by DWARF number */
+    uint32_t known;                    /* a bit for each */
+};
+
+struct unwind_input {
+    uint16_t elf_machine; /* EM_X86_64, EM_AARCH64 */
+    struct unwind_registers registers;
+    uint64_t stack_start; /* address of the copy's first byte */
+    struct bytes stack;
+    /* The rule for an address of the thread; UNWIND_NO_INFO for code of which nothing is known.
+     * False: there is no code. */
+    bool (*find)(void *context, uint64_t address, struct unwind_rule *rule);
+    void *context;
+};
+
+enum unwind_end {
+    UNWIND_END_OF_STACK,  /* the outermost frame is there */
+    UNWIND_END_TRUNCATED, /* UNWIND_FRAMES_MAX */
+    UNWIND_END_NO_MEMORY, /* beyond the copy of the stack */
+    UNWIND_END_NO_PROGRESS,
+    UNWIND_END_BAD_ADDRESS, /* a return address, or a leaf, that lies in no code */
+    UNWIND_END_UNKNOWN,     /* of a rule or a register that is not known */
+};
+
+struct unwind_frame {
+    uint64_t pc;
+    bool is_return; /* pc lies behind a call; else it is the instruction itself */
+};
+
+struct unwind_frames {
+    struct unwind_frame frames[UNWIND_FRAMES_MAX];
+    uint32_t n;
+    enum unwind_end end;
+};
+
+void unwind(const struct unwind_input *input, struct unwind_frames *frames);

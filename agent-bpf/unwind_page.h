@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * One page of rows and rules (unwind_rows.h) in memory, made from left to right.
+ * Thread: whoever holds it. The page owns its arrays. Limits: UNWIND_ROWS_MAX, UNWIND_RULES_MAX.
+ */
+#include "agent-bpf/unwind_rows.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct unwind_page {
+    uint64_t start; /* ELF address, a multiple of UNWIND_PAGE_BYTES */
+    struct unwind_row *rows;
+    struct unwind_rule *rules;
+    uint32_t n_rows;
+    uint32_t n_rules;
+    uint32_t rows_cap;
+    uint32_t rules_cap;
+    uint32_t unknown; /* rows whose rule cannot be expressed */
+    uint32_t damaged; /* descriptions that were malformed or beyond a limit */
+    uint16_t buckets[256];
+    uint16_t *next_in_bucket; /* of each rule; index + 1, 0 = end */
+};
+
+/* Begins with one row: no information. 0 or -ENOMEM. */
+int unwind_page_init(struct unwind_page *page, uint64_t start);
+void unwind_page_close(struct unwind_page *page); /* may be called twice */
+
+/* From address (within the page) on, up to what is put later, rule holds. Rows at address and
+ * behind it are taken away first. Equal neighbours become one. 0 or -ENOMEM. */
+int unwind_page_put(struct unwind_page *page, uint64_t address, const struct unwind_rule *rule);
+
+/* The rule of an address within the page. Borrowed. */
+const struct unwind_rule *unwind_page_find(const struct unwind_page *page, uint64_t address);
