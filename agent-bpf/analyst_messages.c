@@ -215,6 +215,7 @@ static void get_details(struct reader *reader, struct analyst_details *details)
     details->start_ns = get_u64(reader);
     details->exe = get_bytes(reader, ANALYST_PATH_MAX);
     details->container_id = get_bytes(reader, ANALYST_CONTAINER_MAX);
+    details->pod_uid = get_bytes(reader, ANALYST_CONTAINER_MAX);
 }
 
 static int put_details(struct buf *out, const struct analyst_details *details)
@@ -224,7 +225,8 @@ static int put_details(struct buf *out, const struct analyst_details *details)
     error = error ? error : put_int(out, details->own_pid, 4);
     error = error ? error : put_int(out, details->start_ns, 8);
     error = error ? error : put_bytes(out, details->exe);
-    return error ? error : put_bytes(out, details->container_id);
+    error = error ? error : put_bytes(out, details->container_id);
+    return error ? error : put_bytes(out, details->pod_uid);
 }
 
 static void get_context(struct reader *reader, struct analyst_context *context)

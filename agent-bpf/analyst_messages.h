@@ -72,6 +72,7 @@ struct analyst_details {
     uint64_t start_ns; /* CLOCK_BOOTTIME, rounded down to 10 ms: field 22 of /proc/PID/stat */
     struct bytes exe;  /* path, as in /proc/PID/exe; raw */
     struct bytes container_id;
+    struct bytes pod_uid;
 };
 
 /* What a process says of itself now, in place of what was told before; nothing at all: it says

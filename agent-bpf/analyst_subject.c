@@ -86,30 +86,39 @@ static void say_gone(struct analyst *analyst, struct subject *subject, uint64_t 
     remove_subject(analyst, subject);
 }
 
-static int read_details(struct analyst *analyst, struct analyst_details *details, char *exe)
+struct detail_texts {
+    char exe[ANALYST_PATH_MAX];
+    struct container container;
+};
+
+static int read_details(struct analyst *analyst, struct analyst_details *details,
+                        struct detail_texts *texts)
 {
     size_t exe_len = 0;
     int error = proc_pid_start_ns(details->pid, &details->start_ns);
     error = error ? error : proc_pid_own(details->pid, &details->own_pid);
     if (error)
         return error;
-    if (!proc_pid_link(details->pid, "exe", exe, ANALYST_PATH_MAX,
+    if (!proc_pid_link(details->pid, "exe", texts->exe, sizeof(texts->exe),
                        &exe_len)) /* kernel threads: none */
-        details->exe = BYTES(exe, exe_len);
+        details->exe = BYTES(texts->exe, exe_len);
     analyst->text.limit_bytes = 64 * 1024;
-    if (!proc_pid_read(details->pid, "cgroup", &analyst->text))
-        details->container_id = container_id_from_cgroup(buf_bytes(&analyst->text));
+    if (proc_pid_read(details->pid, "cgroup", &analyst->text))
+        return 0;
+    container_from_cgroup(buf_bytes(&analyst->text), &texts->container);
+    details->container_id = texts->container.id;
+    details->pod_uid = BYTES_STR(texts->container.pod_uid);
     return 0;
 }
 
 void subject_details(struct analyst *analyst, struct subject *subject)
 {
-    char exe[ANALYST_PATH_MAX];
+    struct detail_texts texts;
     struct analyst_message message = {
         .kind = ANALYST_DETAILS,
         .details = {.pid = subject->pid, .time_ns = clock_monotonic_ns()},
     };
-    int error = read_details(analyst, &message.details, exe);
+    int error = read_details(analyst, &message.details, &texts);
     if (error)
         return;
     subject->start_ns = message.details.start_ns;

@@ -63,18 +63,72 @@ static struct bytes id_of_part(struct bytes part)
     return count_hex(id) == ID_DIGITS && bounded ? id : (struct bytes){0};
 }
 
-struct bytes container_id_from_path(struct bytes path)
+/* The innermost part that names a container; [start, end) of it in the path. */
+static struct bytes find_id(struct bytes path, size_t *start)
 {
     size_t end = path.len && path.data[path.len - 1] == '/' ? path.len - 1 : path.len;
     for (size_t i = end; i-- > 0;) {
         if (i > 0 && path.data[i - 1] != '/')
             continue;
         struct bytes id = id_of_part(BYTES(path.data + i, end - i));
+        *start = i;
         if (id.len)
             return id;
         end = i ? i - 1 : 0;
     }
     return (struct bytes){0};
+}
+
+struct bytes container_id_from_path(struct bytes path)
+{
+    size_t start;
+    return find_id(path, &start);
+}
+
+/* 8-4-4-4-12 hex digits with '-' between them, or '_' all through. */
+static bool take_uuid(struct bytes text, char *uuid)
+{
+    if (text.len < CONTAINER_POD_UID_MAX || (text.data[8] != '-' && text.data[8] != '_'))
+        return false;
+    for (size_t i = 0; i < CONTAINER_POD_UID_MAX; i++) {
+        bool between = i == 8 || i == 13 || i == 18 || i == 23;
+        if (between ? text.data[i] != text.data[8] : !is_hex(text.data[i]))
+            return false;
+        uuid[i] = between ? '-' : (char)text.data[i];
+    }
+    return true;
+}
+
+/* [kubepods-][burstable-]podUID[.slice][:runtime:ID] */
+static bool take_pod(struct bytes part, char *uid)
+{
+    static const char start[] = "pod";
+    size_t n = sizeof(start) - 1;
+    for (size_t i = 0; i + n + CONTAINER_POD_UID_MAX <= part.len; i++) {
+        struct bytes rest = BYTES(part.data + i + n + CONTAINER_POD_UID_MAX,
+                                  part.len - i - n - CONTAINER_POD_UID_MAX);
+        bool bounded = (i == 0 || part.data[i - 1] == '-') &&
+                       (!rest.len || rest.data[0] == '.' || rest.data[0] == ':');
+        if (bounded && !memcmp(part.data + i, start, n) &&
+            take_uuid(BYTES(part.data + i + n, CONTAINER_POD_UID_MAX), uid))
+            return true;
+    }
+    return false;
+}
+
+void container_from_path(struct bytes path, struct container *container)
+{
+    size_t start = 0;
+    *container = (struct container){.id = find_id(path, &start)};
+    if (!container->id.len)
+        return;
+    struct bytes own = BYTES(path.data + start, (size_t)(container->id.data - path.data) - start);
+    size_t end = start ? start - 1 : 0, above = end;
+    while (above > 0 && path.data[above - 1] != '/')
+        above--;
+    if (!take_pod(BYTES(path.data + above, end - above), container->pod_uid) &&
+        !take_pod(own, container->pod_uid))
+        container->pod_uid[0] = 0;
 }
 
 /* The path of one line, behind the second colon; *unified if it is that of cgroup v2 ("0::"). */
@@ -92,20 +146,21 @@ static struct bytes path_of_line(struct bytes line, bool *unified)
     return BYTES(line.data + at, line.len - at);
 }
 
-struct bytes container_id_from_cgroup(struct bytes text)
+void container_from_cgroup(struct bytes text, struct container *container)
 {
-    struct bytes found = {0};
+    *container = (struct container){0};
     for (size_t at = 0; at < text.len;) {
         const uint8_t *newline = memchr(text.data + at, '\n', text.len - at);
         size_t end = newline ? (size_t)(newline - text.data) : text.len;
         struct bytes line = BYTES(text.data + at, end - at);
-        bool unified;
-        struct bytes id = line.len ? container_id_from_path(path_of_line(line, &unified)) : line;
-        if (id.len && unified)
-            return id;
-        if (id.len && !found.len)
-            found = id;
+        struct container found = {0};
+        bool unified = false;
+        if (line.len)
+            container_from_path(path_of_line(line, &unified), &found);
+        if (found.id.len && (unified || !container->id.len))
+            *container = found;
+        if (found.id.len && unified)
+            return;
         at = end + 1;
     }
-    return found;
 }

@@ -42,6 +42,7 @@ struct process_details {
     struct bytes executable_name; /* raw bytes: sanitize before showing */
     struct bytes executable_path;
     struct bytes container_id;
+    struct bytes pod_uid;  /* of Kubernetes */
     struct bytes resource; /* what it says of itself; empty = nothing */
     uint8_t sources;       /* as in analyst_context */
     uint8_t publishes;

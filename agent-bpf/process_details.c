@@ -32,6 +32,8 @@ void process_details_inherit(struct process_table *table, struct process *child,
     if (parent->container)
         replace_text(table, &child->container, &child->container_len,
                      BYTES(parent->container, parent->container_len));
+    if (parent->pod)
+        replace_text(table, &child->pod, &child->pod_len, BYTES(parent->pod, parent->pod_len));
     if (parent->exe && !exec)
         replace_text(table, &child->exe, &child->exe_len, BYTES(parent->exe, parent->exe_len));
     if (exec) { /* the same process */
@@ -59,6 +61,7 @@ void process_details_free(struct process_table *table, struct process *process)
 {
     process_free(table, process->exe, process->exe_len);
     process_free(table, process->container, process->container_len);
+    process_free(table, process->pod, process->pod_len);
     free_published(table, process);
 }
 
@@ -84,6 +87,7 @@ int process_details_answer(struct process_table *table, const struct analyst_det
             replace_text(table, &process->exe, &process->exe_len, without_deleted(details->exe));
     changed |=
         replace_text(table, &process->container, &process->container_len, details->container_id);
+    changed |= replace_text(table, &process->pod, &process->pod_len, details->pod_uid);
     if (changed)
         process->tag = 0;
     return 0;
@@ -160,6 +164,7 @@ int process_table_details(struct process_table *table, uint32_t pid, uint64_t ti
         .executable_path = path,
         .executable_name = path.len ? base_name(path) : path,
         .container_id = BYTES(process->container, process->container_len),
+        .pod_uid = BYTES(process->pod, process->pod_len),
         .tag = &process->tag,
     };
     if (published) {

@@ -74,6 +74,8 @@ struct process {
     bool exe_told; /* by the analyst, not guessed from a mapping */
     char *container;
     size_t container_len;
+    char *pod;
+    size_t pod_len;
     struct process_published *published; /* NULL = none */
     int64_t tag;
 };

@@ -272,6 +272,7 @@ static int process_row(struct samples *samples, const struct record_header *reco
         .executable_name = BYTES(name, name_len),
         .executable_path = BYTES(path, path_len),
         .container_id = details->container_id,
+        .pod_uid = details->pod_uid,
         .resource = details->resource,
         .sets_trace_flags = details->sets_trace_flags,
     };

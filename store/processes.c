@@ -131,6 +131,7 @@ static void encode(struct blob_writer *out, const struct process_facts *facts)
     put_text(out, facts->executable_path, &was_cut);
     put_text(out, facts->container_id, &was_cut);
     blob_put_bytes(out, resource);
+    put_text(out, facts->pod_uid, &was_cut);
     stat_add(&cut_texts, was_cut);
 }
 
@@ -151,6 +152,8 @@ static struct process_block *decode(struct bytes blob)
     facts->executable_path = blob_get_bytes(&in);
     facts->container_id = blob_get_bytes(&in);
     facts->resource = blob_get_bytes(&in);
+    if (in.left.len) /* schema 1 ends here */
+        facts->pod_uid = blob_get_bytes(&in);
     if (in.bad)
         block->facts = (struct process_facts){0};
     return block;

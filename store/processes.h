@@ -24,6 +24,7 @@ struct process_facts {
     struct bytes executable_name;
     struct bytes executable_path;
     struct bytes container_id;
+    struct bytes pod_uid; /* of Kubernetes */
     /* Attributes of the process's own Resource as published (OTEL_CTX), protobuf: the bytes of an
      * opentelemetry.proto.resource.v1.Resource; empty if none. */
     struct bytes resource;

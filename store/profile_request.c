@@ -169,6 +169,8 @@ static int build_resource(struct buf *out, const struct join_span_facts *span,
     if (!error)
         error = add_text(out, "container.id", facts->container_id);
     if (!error)
+        error = add_text(out, "k8s.pod.uid", facts->pod_uid);
+    if (!error)
         error = add_service_name(out, facts->executable_name);
     return error;
 }

@@ -87,6 +87,7 @@ int64_t fixture_process(struct fixture *fixture, uint32_t pid, struct bytes reso
         .own_pid = pid + 1000000,
         .executable_name = BYTES_LIT("shop"),
         .executable_path = BYTES_LIT("/usr/bin/shop"),
+        .pod_uid = BYTES_LIT("0b9c1f2e-3d4a-4b5c-8d6e-7f8091a2b3c4"),
         .resource = resource,
     };
     bool own = !db_in_transaction(store_db(fixture->store));

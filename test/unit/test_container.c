@@ -57,6 +57,89 @@ static void innermost(void **state)
     expect("/docker/" ID "/system.slice/some.service", ID);
 }
 
+#define UID     "0b9c1f2e-3d4a-4b5c-8d6e-7f8091a2b3c4"
+#define UID_    "0b9c1f2e_3d4a_4b5c_8d6e_7f8091a2b3c4"
+#define UID_MIX "0b9c1f2e_3d4a-4b5c_8d6e_7f8091a2b3c4"
+
+static void expect_pod(const char *path, const char *uid)
+{
+    struct container container;
+    container_from_path(BYTES_STR(path), &container);
+    if (strcmp(container.pod_uid, uid) != 0)
+        fail_msg("%s: got '%s'", path, container.pod_uid);
+    if (*uid)
+        assert_true(bytes_is(container.id, ID));
+}
+
+static void pods(void **state)
+{
+    (void)state;
+    /* cgroup v1 and v2 without systemd: Docker, containerd, CRI-O */
+    expect_pod("/kubepods/burstable/pod" UID "/" ID, UID);
+    expect_pod("/kubepods/pod" UID "/" ID, UID);
+    expect_pod("/kubepods/besteffort/pod" UID "/crio-" ID, UID);
+    /* slices of systemd */
+    expect_pod("/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_
+               ".slice/cri-containerd-" ID ".scope",
+               UID);
+    expect_pod("/kubepods.slice/kubepods-pod" UID_ ".slice/docker-" ID ".scope", UID);
+    expect_pod("/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" UID_
+               ".slice/crio-" ID ".scope/container",
+               UID);
+    /* kind: a node in a container */
+    expect_pod("/system.slice/docker-" ID2
+               ".scope/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-burstable.slice/"
+               "kubelet-kubepods-burstable-pod" UID_ ".slice/cri-containerd-" ID ".scope",
+               UID);
+    /* containerd with cgroupfs paths under systemd's driver */
+    expect_pod("/system.slice/containerd.service/kubepods-burstable-pod" UID_
+               ".slice:cri-containerd:" ID,
+               UID);
+    /* as seen from within another cgroup namespace */
+    expect_pod("/../../pod" UID "/" ID, UID);
+    expect_pod("/../../kubepods-burstable-pod" UID_ ".slice/cri-containerd-" ID ".scope", UID);
+}
+
+static void no_pods(void **state)
+{
+    (void)state;
+    expect_pod("/docker/" ID, "");
+    expect_pod("/kubepods/burstable/pod" UID, "");          /* no container in it */
+    expect_pod("/kubepods/burstable/pod" UID "/x/" ID, ""); /* somebody else's cgroups in it */
+    expect_pod("/docker/" ID "/pod" UID "/y", "");
+    expect_pod("/kubepods/burstable/pod0123456789abcdef0123456789abcdef/" ID, ""); /* from a file */
+    expect_pod("/kubepods.slice/kubepods-pod" UID_MIX ".slice/cri-containerd-" ID ".scope", "");
+    expect_pod("/kubepods/pod" UID "0/" ID, "");
+    expect_pod("/kubepods/xpod" UID "/" ID, "");
+    expect_pod("/kubepods/pod" UID_ "g.slice/" ID, "");
+    expect_pod("/machine.slice/machine-libpod_pod_" ID2 ".slice/libpod-" ID ".scope", "");
+    expect_pod("", "");
+    expect_pod("/", "");
+}
+
+static struct bytes container_id_from_cgroup(struct bytes text)
+{
+    struct container container;
+    container_from_cgroup(text, &container);
+    return container.id;
+}
+
+static void pod_of_lines(void **state)
+{
+    (void)state;
+    struct container container;
+    const char *both = "12:cpu,cpuacct:/docker/" ID2 "\n"
+                       "4:memory:/kubepods/pod" UID "/" ID "\n"
+                       "0::/kubepods.slice/kubepods-pod" UID_ ".slice/crio-" ID ".scope\n";
+    container_from_cgroup(BYTES_STR(both), &container);
+    assert_true(bytes_is(container.id, ID));
+    assert_string_equal(container.pod_uid, UID);
+    const char *old = "12:cpu,cpuacct:/kubepods/pod" UID "/" ID "\n4:memory:/docker/" ID2 "\n";
+    container_from_cgroup(BYTES_STR(old), &container);
+    assert_true(bytes_is(container.id, ID));
+    assert_string_equal(container.pod_uid, UID);
+}
+
 static void lines(void **state)
 {
     (void)state;
@@ -73,10 +156,9 @@ static void lines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runtimes),
-        cmocka_unit_test(none),
-        cmocka_unit_test(innermost),
-        cmocka_unit_test(lines),
+        cmocka_unit_test(runtimes),     cmocka_unit_test(none), cmocka_unit_test(innermost),
+        cmocka_unit_test(lines),        cmocka_unit_test(pods), cmocka_unit_test(no_pods),
+        cmocka_unit_test(pod_of_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

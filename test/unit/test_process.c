@@ -352,7 +352,8 @@ static void answers(void **state)
                                                .time_ns = 150,
                                                .start_ns = 42,
                                                .exe = BYTES_LIT("/usr/bin/a (deleted)"),
-                                               .container_id = BYTES_LIT("c0ffee")}};
+                                               .container_id = BYTES_LIT("c0ffee"),
+                                               .pod_uid = BYTES_LIT("0b9c1f2e")}};
     assert_int_equal(process_table_answer(table, &told), 0);
     assert_int_equal(process_table_details(table, 10, 200, &details), 0);
     assert_int_equal(*details.tag, 0); /* changed */
@@ -362,6 +363,7 @@ static void answers(void **state)
     assert_int_equal(details.start_ns, 42);
     assert_true(bytes_is(details.executable_path, "/usr/bin/a"));
     assert_true(bytes_is(details.container_id, "c0ffee"));
+    assert_true(bytes_is(details.pod_uid, "0b9c1f2e"));
     assert_true(bytes_equal(details.resource, BYTES(resource, sizeof(resource))));
     assert_int_equal(details.n_keys, 2);
     assert_true(bytes_is(details.keys[1], "user.id"));
@@ -373,6 +375,7 @@ static void answers(void **state)
     apply(PROCESS_FORKED, 11, 10, 160); /* the container goes to the child, the context does not */
     assert_int_equal(process_table_details(table, 11, 200, &details), 0);
     assert_true(bytes_is(details.container_id, "c0ffee"));
+    assert_true(bytes_is(details.pod_uid, "0b9c1f2e"));
     assert_int_equal(details.publishes, 0);
     assert_int_equal(details.resource.len, 0);
 }

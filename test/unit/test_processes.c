@@ -25,6 +25,7 @@ static struct process_facts facts(void)
         .executable_name = BYTES_LIT("shop"),
         .executable_path = BYTES_LIT("/usr/bin/shop"),
         .container_id = BYTES_LIT("0123456789abcdef"),
+        .pod_uid = BYTES_LIT("0b9c1f2e-3d4a-4b5c-8d6e-7f8091a2b3c4"),
         .resource = BYTES_LIT("\x0a\x00"),
         .sets_trace_flags = true,
     };
@@ -54,6 +55,7 @@ static void test_content(void **state)
     assert_true(bytes_is(read->executable_name, "shop"));
     assert_true(bytes_is(read->executable_path, "/usr/bin/shop"));
     assert_true(bytes_is(read->container_id, "0123456789abcdef"));
+    assert_true(bytes_is(read->pod_uid, "0b9c1f2e-3d4a-4b5c-8d6e-7f8091a2b3c4"));
     assert_true(bytes_equal(read->resource, known.resource));
     assert_int_equal(processes_get(store_processes(fixture->store), 99, &read), -ENOENT);
 }

@@ -217,6 +217,7 @@ static void test_joined(void **state)
     assert_int_equal(resource_value(profiles, "process.pid")->int_value, 1000010); /* the span's */
     assert_text(resource_value(profiles, "process.executable.name"), "shop");
     assert_text(resource_value(profiles, "process.executable.path"), "/usr/bin/shop");
+    assert_text(resource_value(profiles, "k8s.pod.uid"), "0b9c1f2e-3d4a-4b5c-8d6e-7f8091a2b3c4");
     const Sample *out = only_sample(profiles);
     assert_text(sample_value(request, out, "thread.name"), "worker");
     assert_int_equal(sample_value(request, out, "thread.id")->int_value, 77);
