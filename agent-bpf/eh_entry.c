@@ -205,26 +205,24 @@ static int read_cie_head(const struct eh_entries *entries, struct entry *entry, 
     do
         augmentation[n] = (char)eh_fixed(cursor, 1);
     while (augmentation[n] && ++n <= AUGMENTATION_MAX);
-    if (n > AUGMENTATION_MAX || (n && augmentation[0] != 'z'))
+    bool sized = augmentation[0] == 'z'; /* else there are no data, and no letters for any */
+    if (n > AUGMENTATION_MAX || (!sized && augmentation[strspn(augmentation, "SBG")]))
         return ELF_MALFORMED;
     if (version == 4 && eh_fixed(cursor, 2) != 8) /* size of an address; of a segment: 0 */
         return ELF_MALFORMED;
     cie->code_align = eh_uleb(cursor);
     cie->data_align = eh_sleb(cursor);
     uint64_t ra = version == 1 ? eh_fixed(cursor, 1) : eh_uleb(cursor);
-    cie->augmented = n > 0;
-    const uint8_t *instructions = cursor->at;
-    if (n) {
-        uint64_t size = eh_uleb(cursor);
-        if (size > (uint64_t)(cursor->end - cursor->at))
-            return ELF_MALFORMED;
-        instructions = cursor->at + size;
-        for (size_t i = 1; i < n; i++)
-            read_augmentation(entry, augmentation[i], cie);
-        if (cursor->at > instructions)
-            return ELF_MALFORMED;
-        cursor->at = instructions;
-    }
+    cie->augmented = sized;
+    uint64_t size = sized ? eh_uleb(cursor) : 0;
+    if (size > (uint64_t)(cursor->end - cursor->at))
+        return ELF_MALFORMED;
+    const uint8_t *instructions = cursor->at + size;
+    for (size_t i = sized; i < n; i++)
+        read_augmentation(entry, augmentation[i], cie);
+    if (cursor->at > instructions)
+        return ELF_MALFORMED;
+    cursor->at = instructions;
     return cursor->failed || ra != entries->machine->ra ? ELF_MALFORMED : 0;
 }
 

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+# Unwind information and unwinding.
+set(support ${CMAKE_CURRENT_LIST_DIR}/support)
+
+spanprof_unit_test(eh_frame spanprof_agent)
+spanprof_fuzz_target(eh_frame spanprof_agent)
+spanprof_bench(unwind spanprof_agent)
+
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    return()
+endif()
+
+# Every row of real files against what readelf says: a sample, and all that there is.
+add_executable(eh_frame_compare ${support}/eh_frame_compare.c ${support}/readelf_frames.c)
+target_link_libraries(eh_frame_compare PRIVATE spanprof_agent spanprof_flags)
+set(libraries /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE})
+file(GLOB eh_frame_samples ${libraries}/libc.so.6 ${libraries}/ld-linux-*.so.*
+    ${libraries}/libm.so.6 ${libraries}/libmvec.so.1 ${libraries}/libstdc++.so.6
+    ${libraries}/libgcc_s.so.1 ${libraries}/libcrypto.so.3 ${libraries}/libssl.so.3
+    ${libraries}/libgnutls.so.30 ${libraries}/libgcrypt.so.20 ${libraries}/libsqlite3.so.0
+    ${libraries}/libz*.so.1 ${libraries}/libelf.so.1 ${libraries}/libprotobuf*.so.??
+    /usr/bin/python3.[0-9][0-9] /usr/bin/perl /usr/bin/git /usr/bin/cmake /usr/bin/bash /usr/bin/gdb
+    /usr/bin/sqlite3 /usr/bin/openssl /usr/bin/curl /usr/bin/tar /usr/bin/find /usr/bin/ls
+    /usr/bin/mawk ${libraries}/libglib-2.0.so.0 ${libraries}/libgmp.so.10
+    ${libraries}/libpcre2-8.so.0 ${libraries}/libkrb5.so.3 ${libraries}/libnghttp2.so.14
+    /usr/bin/*-gcc-1[0-9] /usr/bin/*-ld.gold)
+file(GLOB eh_frame_small ${CMAKE_CURRENT_LIST_DIR}/fuzz/corpus/eh_frame/[!c]*.so)
+list(APPEND eh_frame_samples ${eh_frame_small} $<TARGET_FILE:eh_frame_compare>)
+add_test(NAME unit.eh_frame_rows COMMAND eh_frame_compare ${eh_frame_samples})
+set_tests_properties(unit.eh_frame_rows PROPERTIES LABELS unit TIMEOUT 300)
+add_test(NAME soak.eh_frame_rows COMMAND eh_frame_compare /usr/bin /usr/lib)
+set_tests_properties(soak.eh_frame_rows PROPERTIES LABELS soak TIMEOUT 3600)
+
+# Programs whose stacks are known: test/unwind/NAME. Not with the flags of the build: without frame
+# pointers, and bound lazily, as distributions build.
+set(unwind_hosts)
+function(unwind_host name compiler)
+    set(output ${CMAKE_CURRENT_BINARY_DIR}/unwind/${name})
+    set(flags -std=gnu11 -D_GNU_SOURCE -I${CMAKE_SOURCE_DIR} -Wall -Wextra -Werror)
+    set(no_info ${support}/unwind_no_info.c)
+    add_custom_command(OUTPUT ${output}
+        COMMAND ${compiler} ${flags} -O2 -fno-omit-frame-pointer -fno-asynchronous-unwind-tables
+                -fno-unwind-tables -c -o ${output}.no_info.o ${no_info}
+        COMMAND ${compiler} ${flags} -fomit-frame-pointer -fasynchronous-unwind-tables ${ARGN}
+                -o ${output} ${support}/unwind_host.c ${output}.no_info.o -Wl,-z,lazy
+        DEPENDS ${support}/unwind_host.c ${support}/unwind_host.h ${no_info} VERBATIM)
+    set(unwind_hosts ${unwind_hosts} ${output} PARENT_SCOPE)
+endfunction()
+
+file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/unwind)
+unwind_host(O0 gcc -O0 -fPIE -pie)
+unwind_host(O2 gcc -O2 -fPIE -pie)
+unwind_host(O3 gcc -O3 -fno-pie -no-pie)
+unwind_host(clang_O2 ${BPF_CLANG} -O2 -fPIE -pie)
+unwind_host(static gcc -O2 -static)
+unwind_host(no_table gcc -O2 -fPIE -pie -Wl,--no-eh-frame-hdr)
+if(SPANPROF_MUSL_GCC)
+    unwind_host(musl_static ${SPANPROF_MUSL_GCC} -O2 -static)
+endif()
+add_custom_target(unwind_hosts ALL DEPENDS ${unwind_hosts})
+spanprof_unit_test(unwind spanprof_agent)
+target_compile_definitions(test_unwind PRIVATE
+    UNWIND_HOSTS="${CMAKE_CURRENT_BINARY_DIR}/unwind")
+add_dependencies(test_unwind unwind_hosts)
