@@ -30,3 +30,6 @@ set_tests_properties(peers.go_names PROPERTIES LABELS peers SKIP_RETURN_CODE 77 
 
 spanprof_unit_test(demangle spanprof_agent)
 spanprof_fuzz_target(demangle spanprof_agent)
+
+spanprof_bench(names spanprof_agent ${CMAKE_DL_LIBS})
+target_sources(bench_names PRIVATE ${CMAKE_CURRENT_LIST_DIR}/support/go_table.c)
