@@ -82,6 +82,29 @@ static const char *obi_map(const struct config_receiver_sampler *sampler)
     return sampler->contexts.obi ? sampler->contexts.obi_map : NULL;
 }
 
+static struct filter_rules filter_rules(const struct config_filter *filter)
+{
+    return (struct filter_rules){.values = {[FILTER_PIDS] = filter->pids.items,
+                                            [FILTER_COMMS] = filter->comms.items,
+                                            [FILTER_EXECUTABLES] = filter->executables.items,
+                                            [FILTER_CGROUPS] = filter->cgroups.items,
+                                            [FILTER_CONTAINERS] = filter->containers.items}};
+}
+
+static void set_sampler(struct keeper_settings *settings,
+                        const struct config_receiver_sampler *sampler)
+{
+    settings->sampler = (struct sampler_settings){
+        .frequency_hz = sampler->frequency,
+        .ring_size_bytes = sampler->ring_size_bytes,
+        .obi_map = obi_map(sampler),
+        .ticks_timed = sampler->max_cpu_percent > 0,
+        .filters = {filter_rules(&sampler->include), filter_rules(&sampler->exclude)}};
+    settings->pace = (struct pace_settings){.probability = sampler->probability,
+                                            .interval_ns = sampler->probability_interval_ns,
+                                            .max_cpu_percent = sampler->max_cpu_percent};
+}
+
 static int run(struct program *program)
 {
     const struct config *config = program->config;
@@ -99,10 +122,7 @@ static int run(struct program *program)
         .n_keep_fds = service_sockets_fds(&program->sockets, fds),
     };
     if (sampler)
-        settings.sampler =
-            (struct sampler_settings){.frequency_hz = sampler->sampler.frequency,
-                                      .ring_size_bytes = sampler->sampler.ring_size_bytes,
-                                      .obi_map = obi_map(&sampler->sampler)};
+        set_sampler(&settings, &sampler->sampler);
     if (sampler && analyst_ledger_open(&program->ledger) != 0)
         log_warn("main", "no memory for the analyst's ledger; going on without it");
     int code = keeper_run(&settings);

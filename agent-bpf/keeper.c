@@ -25,6 +25,7 @@
 #define BACKOFF_MAX_NS (5 * NS_PER_SEC)
 #define HEALTHY_NS     (10 * NS_PER_SEC) /* has run so long: the next backoff begins anew */
 #define OBI_NS         (5 * NS_PER_SEC)
+#define FILTER_NS      (2 * NS_PER_SEC)
 #define LATE_NS        (2 * NS_PER_SEC) /* the keeper itself was held up: no silence is judged */
 
 STAT_COUNTER(service_restarts, "spanprof_process_restarts_total", "process=\"service\"",
@@ -211,12 +212,26 @@ static void on_cpu_went(void *context, uint32_t cpu)
     tell_service(context, &(struct control_message){.kind = CONTROL_CPU_WENT, .cpu = cpu}, -1);
 }
 
-static void look_for_obi(struct keeper *keeper, uint64_t now)
+/* OBI's map, and the cgroups that filters name. */
+static void look_around(struct keeper *keeper, uint64_t now)
 {
-    if (now < keeper->obi_due_ns)
-        return;
-    keeper->obi_due_ns = now + OBI_NS;
-    sampler_obi_poll(keeper->sampler);
+    if (now >= keeper->obi_due_ns) {
+        keeper->obi_due_ns = now + OBI_NS;
+        sampler_obi_poll(keeper->sampler);
+    }
+    if (now >= keeper->filter_due_ns) {
+        keeper->filter_due_ns = now + FILTER_NS;
+        sampler_filter_poll(keeper->sampler);
+    }
+}
+
+static void tend_sampler(struct keeper *keeper, uint64_t now)
+{
+    const pid_t pids[PACE_PROCESSES] = {keeper->service.pid, keeper->analyst.pid};
+    sampler_count(keeper->sampler);
+    cpu_events_update(&keeper->cpus);
+    look_around(keeper, now);
+    pace_update(&keeper->pace, pids, now);
 }
 
 static void tick(struct keeper *keeper, uint64_t now)
@@ -224,11 +239,8 @@ static void tick(struct keeper *keeper, uint64_t now)
     if (now >= keeper->tick_due_ns + LATE_NS)
         keeper->service.heard_ns = keeper->analyst.heard_ns = now;
     keeper->tick_due_ns = now + TICK_NS;
-    if (keeper->sampler) {
-        sampler_count(keeper->sampler);
-        cpu_events_update(&keeper->cpus);
-        look_for_obi(keeper, now);
-    }
+    if (keeper->sampler)
+        tend_sampler(keeper, now);
     judge_silence(&keeper->service, now);
     judge_silence(&keeper->analyst, now);
     if (keeper->stop_due_ns && now >= keeper->stop_due_ns) {
@@ -292,6 +304,9 @@ static void open_sampling(struct keeper *keeper)
         log_error("keeper", "sampling is off: %s", r < 0 ? strerror(-r) : why);
         return;
     }
+    struct pace_settings pace = keeper->settings->pace;
+    pace.frequency_hz = keeper->settings->sampler.frequency_hz;
+    pace_open(&keeper->pace, &pace, keeper->sampler, clock_monotonic_ns());
     r = cpu_events_open(&keeper->cpus, keeper->sampler);
     if (r < 0) {
         log_error("keeper", "sampling is off: %s", strerror(-r));

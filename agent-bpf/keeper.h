@@ -11,6 +11,7 @@
  * keeper gives the word); they get SIGKILL when the keeper dies. No fd but 0..2, those named in the
  * handles and keep_fds.
  */
+#include "agent-bpf/pace.h"
 #include "agent-bpf/sampler.h"
 #include <stdbool.h>
 #include <sys/types.h>
@@ -27,7 +28,7 @@ struct service_handles {
     bool sampling;                 /* the three below are set */
     int ring_fd;                   /* ring_open(); -1 */
     size_t ring_size;              /* bytes */
-    uint64_t period_ns;            /* of the sampler */
+    uint64_t period_ns;            /* of the sampler, at the start */
     struct procstream *procstream; /* open, with all CPUs; the service's to close; NULL */
     unsigned restarts;             /* 0 = the first start */
 };
@@ -41,6 +42,7 @@ struct analyst_handles {
 struct keeper_settings {
     bool want_sampler;
     struct sampler_settings sampler;
+    struct pace_settings pace; /* its frequency_hz is taken from sampler */
     /* Each runs in its own process and returns its exit code. */
     int (*service_main)(const struct service_handles *handles, void *context);
     int (*analyst_main)(const struct analyst_handles *handles, void *context); /* NULL: none */

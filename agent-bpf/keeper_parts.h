@@ -27,12 +27,14 @@ struct keeper {
     struct privileges target;
     struct sampler *sampler; /* NULL: no sampling */
     struct cpu_events cpus;
+    struct pace pace; /* if there is a sampler */
     int signal_fd;
     struct child service;
     struct child analyst;
     uint64_t stop_due_ns; /* 0 = not stopping */
     uint64_t tick_due_ns;
     uint64_t obi_due_ns; /* its map is looked for then */
+    uint64_t filter_due_ns;
     bool done;
     int exit_code;
 };

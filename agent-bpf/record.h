@@ -139,9 +139,16 @@ enum sampler_counter {
     SAMPLER_LABELS,   /* samples with labels and no ids beside them */
     SAMPLER_LABELS_CUT,
     SAMPLER_CONTEXTS_TORN,
-    SAMPLER_CONTEXTS_STALE,   /* entry of another process with the same pid */
-    SAMPLER_FOREIGN_PIDS,     /* samples of processes outside our PID namespace */
-    SAMPLER_CONTEXTS_DELETED, /* entries removed on exec and exit */
+    SAMPLER_CONTEXTS_STALE,        /* entry of another process with the same pid */
+    SAMPLER_FOREIGN_PIDS,          /* samples of processes outside our PID namespace */
+    SAMPLER_CONTEXTS_DELETED,      /* entries removed on exec and exit */
+    SAMPLER_FILTERED_NOT_INCLUDED, /* ticks of tasks that are not to be sampled, by the rule */
+    SAMPLER_FILTERED_PID,
+    SAMPLER_FILTERED_COMM,
+    SAMPLER_FILTERED_EXECUTABLE,
+    SAMPLER_FILTERED_CGROUP,
+    SAMPLER_FILTERED_CONTAINER,
+    SAMPLER_TICK_NS, /* that ticks took, filtered ones too */
     SAMPLER_COUNTERS,
 };
 

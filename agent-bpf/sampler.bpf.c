@@ -15,11 +15,12 @@
 #include "agent-bpf/unwind.bpf.h"
 #include "agent-bpf/context.bpf.h"
 #include "agent-bpf/context_obi.bpf.h"
+#include "agent-bpf/filter.bpf.h"
 
 #define PF_KTHREAD 0x00200000
 
 /* Set before loading. */
-const volatile __u64 period_ns;
+const volatile __u8 ticks_timed; /* in SAMPLER_TICK_NS */
 const volatile __u32 pidns_inum; /* spanprof's own PID namespace; 0 = the root */
 
 #define PIDNS_LEVELS 32 /* as many as the kernel nests */
@@ -51,11 +52,16 @@ struct {
     __type(value, struct build);
 } builds SEC(".maps");
 
-static __always_inline void count(__u32 what)
+static __always_inline void add(__u32 what, __u64 amount)
 {
     __u64 *counter = bpf_map_lookup_elem(&counters, &what);
     if (counter)
-        *counter += 1;
+        *counter += amount;
+}
+
+static __always_inline void count(__u32 what)
+{
+    add(what, 1);
 }
 
 /*
@@ -156,20 +162,19 @@ static __always_inline __u32 fill_stacks(struct bpf_perf_event_data *ctx, struct
     return sizeof(struct record_header) + at + unwind(ctx, build, at) * 8;
 }
 
-SEC("perf_event")
-int on_tick(struct bpf_perf_event_data *ctx)
+static __always_inline void take_sample(struct bpf_perf_event_data *ctx, struct task_struct *task,
+                                        __u64 now)
 {
     __u32 zero = 0;
-    struct task_struct *task = bpf_get_current_task_btf();
     struct build *build = bpf_map_lookup_elem(&builds, &zero);
-    if (!build || task->pid == 0) /* the idle task */
-        return 0;
+    if (!build)
+        return;
     struct record_header *header = &build->header;
     __builtin_memset(header, 0, sizeof(*header));
     header->kind = RECORD_CPU;
-    header->time_ns = bpf_ktime_get_ns();
-    header->value_ns = period_ns;
-    header->period_ns = period_ns;
+    header->time_ns = now;
+    header->value_ns = ctx->sample_period; /* of this very event: the rate may change */
+    header->period_ns = ctx->sample_period;
     header->cpu = bpf_get_smp_processor_id();
     if (arch_in_user_mode(&ctx->regs))
         header->flags |= RECORD_FLAG_USER_MODE;
@@ -180,10 +185,28 @@ int on_tick(struct bpf_perf_event_data *ctx)
         fill_context(build, task);
     __u32 size = fill_stacks(ctx, build);
     if (size > RECORD_MAX_SIZE)
-        return 0;
+        return;
     header->size = size;
     long lost = bpf_ringbuf_output(&ring, build, size, BPF_RB_NO_WAKEUP);
     count(lost ? SAMPLER_LOST_RING_FULL : SAMPLER_SAMPLES);
+}
+
+SEC("perf_event")
+int on_tick(struct bpf_perf_event_data *ctx)
+{
+    __u64 now = bpf_ktime_get_ns();
+    struct task_struct *task = bpf_get_current_task_btf();
+    if (task->pid == 0) /* the idle task */
+        return 0;
+    __u32 filtered = SAMPLER_SAMPLES;
+    if (filter_kinds)
+        filtered = filter(task, pid_seen(task->group_leader, task->tgid));
+    if (filtered == SAMPLER_SAMPLES)
+        take_sample(ctx, task, now);
+    else
+        count(filtered);
+    if (ticks_timed)
+        add(SAMPLER_TICK_NS, bpf_ktime_get_ns() - now);
     return 0;
 }
 

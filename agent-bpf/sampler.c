@@ -4,6 +4,7 @@
  * (the kernel's BTF, rights, a new enough kernel) is found out at open and told in one sentence.
  */
 #include "agent-bpf/sampler.h"
+#include "agent-bpf/filter.h"
 #include "agent-bpf/obi_map.h"
 #include "agent-bpf/record.h"
 #include "base/clock.h"
@@ -44,6 +45,21 @@ STAT_COUNTER(samples_foreign, "spanprof_samples_foreign_total", "",
              "Samples of processes outside spanprof's own PID namespace.");
 STAT_COUNTER(contexts_deleted, "spanprof_context_readers_removed_total", "",
              "Context readers removed by the kernel because their process ended or changed image.");
+STAT_COUNTER(filtered_not_included, "spanprof_samples_filtered_total", "by=\"not_included\"",
+             "Ticks of tasks that are not to be sampled, by the rule that says so.");
+STAT_COUNTER(filtered_pid, "spanprof_samples_filtered_total", "by=\"pid\"",
+             "Ticks of tasks that are not to be sampled, by the rule that says so.");
+STAT_COUNTER(filtered_comm, "spanprof_samples_filtered_total", "by=\"comm\"",
+             "Ticks of tasks that are not to be sampled, by the rule that says so.");
+STAT_COUNTER(filtered_executable, "spanprof_samples_filtered_total", "by=\"executable\"",
+             "Ticks of tasks that are not to be sampled, by the rule that says so.");
+STAT_COUNTER(filtered_cgroup, "spanprof_samples_filtered_total", "by=\"cgroup\"",
+             "Ticks of tasks that are not to be sampled, by the rule that says so.");
+STAT_COUNTER(filtered_container, "spanprof_samples_filtered_total", "by=\"container\"",
+             "Ticks of tasks that are not to be sampled, by the rule that says so.");
+STAT_COUNTER(
+    tick_time, "spanprof_tick_nanoseconds_total", "",
+    "CPU time that ticks took in the kernel; counted while sampler.max_cpu_percent is set.");
 
 static struct metric *const counter_stats[SAMPLER_COUNTERS] = {
     [SAMPLER_SAMPLES] = &samples_taken,
@@ -55,12 +71,21 @@ static struct metric *const counter_stats[SAMPLER_COUNTERS] = {
     [SAMPLER_CONTEXTS_STALE] = &contexts_stale,
     [SAMPLER_FOREIGN_PIDS] = &samples_foreign,
     [SAMPLER_CONTEXTS_DELETED] = &contexts_deleted,
+    [SAMPLER_FILTERED_NOT_INCLUDED] = &filtered_not_included,
+    [SAMPLER_FILTERED_PID] = &filtered_pid,
+    [SAMPLER_FILTERED_COMM] = &filtered_comm,
+    [SAMPLER_FILTERED_EXECUTABLE] = &filtered_executable,
+    [SAMPLER_FILTERED_CGROUP] = &filtered_cgroup,
+    [SAMPLER_FILTERED_CONTAINER] = &filtered_container,
+    [SAMPLER_TICK_NS] = &tick_time,
 };
 
 struct sampler {
     struct sampler_bpf *skeleton;
     struct obi_map obi;
+    struct filter *filter; /* NULL: no rules */
     uint64_t period_ns;
+    bool paused;
     uint32_t n_cpus;          /* possible ones */
     int *cpu_fds;             /* -1 = not started */
     uint64_t *counted_values; /* room for one look-up of a per-CPU value */
@@ -175,19 +200,31 @@ static uint32_t ring_size(uint64_t wanted)
     return (uint32_t)size;
 }
 
+static int set_before_load(struct sampler_bpf *skeleton, const struct sampler_settings *settings)
+{
+    skeleton->rodata->pidns_inum = own_pid_namespace();
+    skeleton->rodata->ticks_timed = settings->ticks_timed;
+    skeleton->rodata->filter_kinds = filter_kinds(&settings->filters);
+    skeleton->rodata->filter_includes = filter_includes(&settings->filters);
+    int r =
+        bpf_map__set_max_entries(skeleton->maps.filters, filter_entries_max(&settings->filters));
+    r = r ? r : bpf_map__set_max_entries(skeleton->maps.ring, ring_size(settings->ring_size_bytes));
+    return r;
+}
+
 static int load(struct sampler *sampler, const struct sampler_settings *settings)
 {
     struct sampler_bpf *skeleton = sampler_bpf__open();
     if (!skeleton)
         return -errno;
     sampler->skeleton = skeleton;
-    skeleton->rodata->period_ns = sampler->period_ns;
-    skeleton->rodata->pidns_inum = own_pid_namespace();
-    int r = bpf_map__set_max_entries(skeleton->maps.ring, ring_size(settings->ring_size_bytes));
+    int r = set_before_load(skeleton, settings);
     if (r < 0)
         return r;
     bpf_program__set_autoattach(skeleton->progs.on_tick, false);
     r = sampler_bpf__load(skeleton);
+    if (r == 0 && filter_kinds(&settings->filters))
+        r = filter_open(&settings->filters, bpf_map__fd(skeleton->maps.filters), &sampler->filter);
     if (r < 0)
         return r;
     sampler->obi = (struct obi_map){.path = settings->obi_map,
@@ -271,10 +308,27 @@ void sampler_close(struct sampler *sampler)
         return;
     for (uint32_t cpu = 0; cpu < sampler->n_cpus; cpu++)
         sampler_stop_cpu(sampler, cpu);
+    filter_close(sampler->filter);
     sampler_bpf__destroy(sampler->skeleton);
     free(sampler->cpu_fds);
     free(sampler->counted_values);
     free(sampler);
+}
+
+/* Ticks from now on, unless paused. */
+static int start_clock(const struct sampler *sampler, uint32_t cpu)
+{
+    int fd = open_clock(sampler, cpu);
+    if (fd < 0)
+        return fd;
+    int program = bpf_program__fd(sampler->skeleton->progs.on_tick);
+    if (ioctl(fd, PERF_EVENT_IOC_SET_BPF, program) < 0 ||
+        (!sampler->paused && ioctl(fd, PERF_EVENT_IOC_ENABLE, 0) < 0)) {
+        int error = -errno;
+        close(fd);
+        return error;
+    }
+    return fd;
 }
 
 int sampler_start_cpu(struct sampler *sampler, uint32_t cpu)
@@ -282,17 +336,41 @@ int sampler_start_cpu(struct sampler *sampler, uint32_t cpu)
     if (cpu >= sampler->n_cpus)
         return -ENODEV;
     sampler_stop_cpu(sampler, cpu);
-    int fd = open_clock(sampler, cpu);
+    int fd = start_clock(sampler, cpu);
     if (fd < 0)
         return fd;
-    int program = bpf_program__fd(sampler->skeleton->progs.on_tick);
-    if (ioctl(fd, PERF_EVENT_IOC_SET_BPF, program) < 0 || ioctl(fd, PERF_EVENT_IOC_ENABLE, 0) < 0) {
-        int error = -errno;
-        close(fd);
-        return error;
-    }
     sampler->cpu_fds[cpu] = fd;
     return 0;
+}
+
+/* A new clock in place of the old one: a tick reads the period of its own clock, so none can say a
+ * wrong one, however near to the change. */
+int sampler_set_frequency(struct sampler *sampler, uint32_t frequency_hz)
+{
+    assert(frequency_hz >= 1 && frequency_hz <= 1000);
+    int error = 0;
+    sampler->period_ns = NS_PER_SEC / frequency_hz;
+    for (uint32_t cpu = 0; cpu < sampler->n_cpus; cpu++) {
+        if (sampler->cpu_fds[cpu] < 0)
+            continue;
+        int fd = start_clock(sampler, cpu);
+        if (fd < 0) {
+            error = error ? error : fd;
+            continue;
+        }
+        close(sampler->cpu_fds[cpu]);
+        sampler->cpu_fds[cpu] = fd;
+    }
+    return error;
+}
+
+void sampler_pause(struct sampler *sampler, bool paused)
+{
+    sampler->paused = paused;
+    for (uint32_t cpu = 0; cpu < sampler->n_cpus; cpu++)
+        if (sampler->cpu_fds[cpu] >= 0)
+            (void)ioctl(sampler->cpu_fds[cpu],
+                        paused ? PERF_EVENT_IOC_DISABLE : PERF_EVENT_IOC_ENABLE, 0);
 }
 
 void sampler_stop_cpu(struct sampler *sampler, uint32_t cpu)
@@ -317,9 +395,20 @@ void sampler_count(struct sampler *sampler)
     }
 }
 
+uint64_t sampler_tick_time_ns(const struct sampler *sampler)
+{
+    return sampler->counted[SAMPLER_TICK_NS];
+}
+
 void sampler_obi_poll(struct sampler *sampler)
 {
     obi_map_poll(&sampler->obi);
+}
+
+void sampler_filter_poll(struct sampler *sampler)
+{
+    if (sampler->filter)
+        filter_poll(sampler->filter);
 }
 
 int sampler_ring_fd(const struct sampler *sampler)

@@ -6,6 +6,7 @@
  * What remains on an idle CPU: the clock interrupt of the perf event itself (frequency times a
  * second, a fraction of a microsecond each); the program does not run there (exclude_idle).
  */
+#include "agent-bpf/filter.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,6 +23,8 @@ struct sampler_settings {
     uint32_t frequency_hz;    /* 1..1000 */
     uint64_t ring_size_bytes; /* rounded up to a power of two, at least SAMPLER_RING_MIN */
     const char *obi_map;      /* path of its pin (obi_map.h), borrowed; NULL or "": not read */
+    bool ticks_timed;         /* for sampler_tick_time_ns(); one more reading of a clock each */
+    struct filter_settings filters; /* borrows its values; none: all is sampled */
 };
 
 /*
@@ -35,18 +38,30 @@ void sampler_close(struct sampler *sampler); /* NULL is fine */
 /* Starts and ends the clock of one CPU. start: 0 or negative errno (-ENODEV: not online). */
 int sampler_start_cpu(struct sampler *sampler, uint32_t cpu);
 void sampler_stop_cpu(struct sampler *sampler, uint32_t cpu); /* also when not started */
+/*
+ * Another rate, 1..1000 Hz, for CPUs that are started now or later. The first negative errno: that
+ * CPU ticks on at its old rate. Every sample states the true period of its tick. A change costs
+ * each CPU what has passed of its period.
+ */
+int sampler_set_frequency(struct sampler *sampler, uint32_t frequency_hz);
+/* No ticks on any CPU, also one that is started meanwhile, until called with false. */
+void sampler_pause(struct sampler *sampler, bool paused);
 /* Adds what the kernel counted since the last call to the shared counters (base/stats.h). */
 void sampler_count(struct sampler *sampler);
+/* What ticks took of all CPUs in all, as of the last sampler_count(); 0 if they are not timed. */
+uint64_t sampler_tick_time_ns(const struct sampler *sampler);
 
 /* Looks whether OBI's map is there, or another one, and has it read. Does not wait. */
 void sampler_obi_poll(struct sampler *sampler);
+/* Looks for the cgroups that filters name. Does not wait. */
+void sampler_filter_poll(struct sampler *sampler);
 
 int sampler_ring_fd(const struct sampler *sampler); /* for ring_open(); borrowed */
 size_t sampler_ring_size(const struct sampler *sampler);
 int sampler_contexts_fd(const struct sampler *sampler); /* u32 pid -> struct context_process */
 int sampler_counters_fd(
     const struct sampler *sampler); /* u32 enum sampler_counter -> u64 per CPU */
-uint64_t sampler_period_ns(const struct sampler *sampler);
+uint64_t sampler_period_ns(const struct sampler *sampler); /* at present */
 
 /* In all, of the tick program; zero unless the kernel's statistics are on (bpf_enable_stats). */
 struct sampler_run_stats {

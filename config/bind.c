@@ -233,11 +233,17 @@ static void split_texts(const struct binding *b, const char *text)
             return;
 }
 
+static const char *bind_item(const struct config_key *key, const struct node *node)
+{
+    bool number = node->kind == NODE_SCALAR && value_type(node->text) == VALUE_INT;
+    return number && key->flags & KEY_NUMBERS_TOO ? node->text : bind_text(node);
+}
+
 static void bind_texts(const struct binding *b)
 {
     const struct node *node = b->node;
     struct config_list *list = field(b);
-    const char *text = node->kind == NODE_LIST ? NULL : bind_text(node);
+    const char *text = node->kind == NODE_LIST ? NULL : bind_item(b->key, node);
     *list = (struct config_list){.count = 0};
     if (node->kind != NODE_LIST && !text) {
         refuse_type(b, "a list of texts like [a, b]");
@@ -248,7 +254,7 @@ static void bind_texts(const struct binding *b)
     for (const struct node_entry *e = node->entries; e && node->kind == NODE_LIST; e = e->next) {
         struct binding item = *b;
         item.node = e->value;
-        text = bind_text(e->value);
+        text = bind_item(b->key, e->value);
         if (!text && e->value->kind != NODE_BROKEN)
             refuse_type(&item, "a text (numbers and true/false need quotes)");
         if (!text || !add_text(b, e->value->place, text))

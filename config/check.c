@@ -33,9 +33,71 @@ static void check_label_names(struct tree *tree, const char *path, const struct 
                        names->items[i], LABEL_NAME_MAX);
 }
 
+/* What agent-bpf/filter.h says of its values; NULL, or what is wrong. */
+static const char *wrong_pid(const char *text)
+{
+    bool good =
+        *text >= '1' && *text <= '9' && strlen(text) <= 7 && !text[strspn(text, "0123456789")];
+    return good ? NULL : "is not the number of a process; write one like 1234";
+}
+
+static const char *wrong_comm(const char *text)
+{
+    return strlen(text) < 16 ? NULL
+                             : "is longer than 15 bytes, where the kernel cuts names of threads";
+}
+
+static const char *wrong_executable(const char *text)
+{
+    if (strchr(text, '/'))
+        return "holds a /; write the file's name without directories";
+    return strlen(text) < 64 ? NULL : "is longer than 63 bytes, which is as much as is compared";
+}
+
+static const char *wrong_cgroup(const char *text)
+{
+    bool good = text[0] == '/' && !strstr(text, "/..") && !strstr(text, "//");
+    return good ? NULL : "is not a cgroup's path; write one like /system.slice/ssh.service";
+}
+
+static const char *wrong_container(const char *text)
+{
+    size_t len = strlen(text);
+    bool good = len >= 12 && len <= 64 && !text[strspn(text, "0123456789abcdef-")];
+    return good ? NULL : "is not a container's id; write 12 to 64 hex digits in lower case";
+}
+
+static void check_filter(struct tree *tree, const char *path, const struct node *node,
+                         const char *name, const struct config_filter *filter)
+{
+    const struct {
+        const char *key;
+        const struct config_list *values;
+        const char *(*wrong)(const char *text);
+    } lists[] = {{"pids", &filter->pids, wrong_pid},
+                 {"comms", &filter->comms, wrong_comm},
+                 {"executables", &filter->executables, wrong_executable},
+                 {"cgroups", &filter->cgroups, wrong_cgroup},
+                 {"containers", &filter->containers, wrong_container}};
+    char dotted[64];
+    path = diag_path(tree->diag, path, name);
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        snprintf(dotted, sizeof(dotted), "%s.%s", name, lists[i].key);
+        for (size_t j = 0; j < lists[i].values->count; j++) {
+            const char *wrong = lists[i].wrong(lists[i].values->items[j]);
+            if (wrong)
+                diag_error(tree->diag, tree_place(node, dotted),
+                           diag_path(tree->diag, path, lists[i].key), "\"%.80s\" %s",
+                           lists[i].values->items[j], wrong);
+        }
+    }
+}
+
 static void check_sampler(struct tree *tree, const char *path, const struct node *node,
                           const struct config_receiver_sampler *sampler)
 {
+    check_filter(tree, path, node, "include", &sampler->include);
+    check_filter(tree, path, node, "exclude", &sampler->exclude);
     path = diag_path(tree->diag, path, "contexts");
     if (sampler->contexts.obi_map[0] != '/')
         diag_error(tree->diag, tree_place(node, "contexts.obi_map"),

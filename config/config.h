@@ -59,10 +59,23 @@ struct config_receiver_otlp {
     struct config_otlp_http_server http;
 };
 
+struct config_filter {       /* agent-bpf/filter.h */
+    struct config_list pids; /* decimal */
+    struct config_list comms;
+    struct config_list executables;
+    struct config_list cgroups;
+    struct config_list containers;
+};
+
 struct config_receiver_sampler {
     uint32_t frequency; /* Hz, 1..1000 */
     uint64_t ring_size_bytes;
     uint64_t drain_interval_ns;
+    double probability; /* of sampling in an interval, 0.001..1 */
+    uint64_t probability_interval_ns;
+    double max_cpu_percent; /* 0 = no limit */
+    struct config_filter include;
+    struct config_filter exclude;
     struct { /* which contexts are read */
         bool otel;
         bool elastic;

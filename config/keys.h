@@ -35,6 +35,7 @@ enum {
     KEY_POWER_OF_TWO = 4,
     KEY_MAY_BE_EMPTY = 8,
     KEY_ZERO_ALLOWED = 16, /* 0 besides min..max */
+    KEY_NUMBERS_TOO = 32,  /* a list of texts that may be written as whole numbers */
 };
 
 struct key_choice {

@@ -79,7 +79,25 @@ struct signal_struct {
     atomic_t live;
 };
 
-struct mm_struct;
+struct qstr {
+    const unsigned char *name;
+};
+
+struct dentry {
+    struct qstr d_name;
+};
+
+struct path {
+    struct dentry *dentry;
+};
+
+struct file {
+    struct path f_path;
+};
+
+struct mm_struct {
+    struct file *exe_file;
+};
 
 #if defined(__TARGET_ARCH_x86)
 struct thread_struct {

@@ -41,6 +41,10 @@ static void defaults_of_receivers(void **state)
     assert_int_equal(sampler->frequency, 97);
     assert_true(sampler->ring_size_bytes == 8 * MIB);
     assert_true(sampler->drain_interval_ns == 100 * MS);
+    assert_true(sampler->probability == 1 && sampler->probability_interval_ns == MINUTE);
+    assert_true(sampler->max_cpu_percent == 0);
+    assert_int_equal(sampler->include.pids.count + sampler->include.comms.count, 0);
+    assert_int_equal(sampler->exclude.executables.count + sampler->exclude.cgroups.count, 0);
     assert_true(sampler->contexts.otel && sampler->contexts.elastic && sampler->contexts.obi);
     assert_true(sampler->contexts.go_labels && sampler->contexts.custom_labels);
     assert_true(sampler->contexts.elastic_correlation);

@@ -119,6 +119,64 @@ static void wrong_contexts(void **state)
     }
 }
 
+/* Within the braces of the sampler; places from 1:52 on. */
+static void wrong_sampler(void **state)
+{
+    static const struct {
+        const char *settings, *message;
+    } cases[] = {
+        {"include: {pids: [12, 0]}", "1:68: receivers::sampler::include::pids: \"0\" is not the "
+                                     "number of a process; write one like 1234"},
+        {"include: {pids: [12, init]}", "1:68: receivers::sampler::include::pids: \"init\" is not "
+                                        "the number of a process; write one like 1234"},
+        {"exclude: {comms: [sixteen-letters!]}",
+         "1:69: receivers::sampler::exclude::comms: \"sixteen-letters!\" is longer than 15 bytes, "
+         "where the kernel cuts names of threads"},
+        {"exclude: {comms: [5]}", "1:70: receivers::sampler::exclude::comms: expected a text "
+                                  "(numbers and true/false need quotes), found a number \"5\""},
+        {"include: {executables: [/bin/sh]}",
+         "1:75: receivers::sampler::include::executables: \"/bin/sh\" holds a /; write the file's "
+         "name without directories"},
+        {"include: {cgroups: [system.slice]}",
+         "1:71: receivers::sampler::include::cgroups: \"system.slice\" is not a cgroup's path; "
+         "write one like /system.slice/ssh.service"},
+        {"exclude: {cgroups: [/a/../b]}",
+         "1:71: receivers::sampler::exclude::cgroups: \"/a/../b\" is not a cgroup's path; write "
+         "one like /system.slice/ssh.service"},
+        {"exclude: {containers: [my-container]}",
+         "1:74: receivers::sampler::exclude::containers: \"my-container\" is not a container's id; "
+         "write 12 to 64 hex digits in lower case"},
+        {"exclude: {containers: [abc]}",
+         "1:74: receivers::sampler::exclude::containers: \"abc\" is not a container's id; write 12 "
+         "to 64 hex digits in lower case"},
+        {"exclude: {pid: [1]}",
+         "1:62: receivers::sampler::exclude: unknown key \"pid\"; did you mean \"pids\"? keys "
+         "here: pids, comms, executables, cgroups, containers"},
+        {"probability: 0",
+         "1:65: receivers::sampler::probability: 0 is out of range; write 0.0001 to 1"},
+        {"probability: 2",
+         "1:65: receivers::sampler::probability: 2 is out of range; write 0.0001 to 1"},
+        {"max_cpu_percent: 101",
+         "1:69: receivers::sampler::max_cpu_percent: 101 is out of range; write 0 to 100"},
+        {"max_cpu_percent: -1",
+         "1:69: receivers::sampler::max_cpu_percent: -1 is out of range; write 0 to 100"},
+        {"probability_interval: 100ms",
+         "1:74: receivers::sampler::probability_interval: 100ms is out of range; write 1s to 24h"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[1024], expected[1024];
+        snprintf(text, sizeof(text),
+                 "receivers: {otlp: {protocols: {grpc: }}, sampler: {%s}}\n"
+                 "exporters: {debug: }\n"
+                 "service: {pipelines: {traces: {receivers: [otlp], exporters: [debug]},\n"
+                 "                      profiles: {receivers: [sampler], exporters: [debug]}}}\n",
+                 cases[i].settings);
+        snprintf(expected, sizeof(expected), "c.yaml:%s\n", cases[i].message);
+        expect_errors(text, NULL, expected);
+    }
+}
+
 static void wrong_keys(void **state)
 {
     (void)state;
@@ -432,6 +490,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_keys),
         cmocka_unit_test(wrong_contexts),
+        cmocka_unit_test(wrong_sampler),
         cmocka_unit_test(wrong_exporters),
         cmocka_unit_test(wrong_services),
         cmocka_unit_test(all_errors_together),

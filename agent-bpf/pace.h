@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * How much of the node's time is sampled: whether it samples at all in the present interval, drawn
+ * once for each (a fleet then samples a share of its nodes at any time), and how fast, within a
+ * budget of CPU time for spanprof's processes and their ticks.
+ * Thread: the keeper's.
+ *
+ * Samples are never scaled: they state the period at which they were taken, and what is not sampled
+ * is not there. The metrics spanprof_sampling_active and _frequency_hz tell.
+ *
+ * The budget is in percent of all CPUs online. The rate is lowered, at most by half at a time, when
+ * what was used in the last PACE_BUDGET_NS is above; it is raised in small steps while what the
+ * higher rate would take is below. It stays within 1 Hz and what is configured, on primes, which
+ * keep out of step with periodic work. While paused nothing is judged. What the clock interrupts
+ * themselves take is not in it.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct sampler;
+
+#define PACE_BUDGET_NS UINT64_C(2000000000)
+#define PACE_PROCESSES 2 /* beside the calling one */
+
+struct pace_settings {
+    uint32_t frequency_hz;  /* as configured: the highest */
+    double probability;     /* of sampling in an interval, 0..1; 0 and 1: always */
+    uint64_t interval_ns;   /* CLOCK_MONOTONIC, from the start on */
+    double max_cpu_percent; /* 0 = no budget */
+};
+
+struct pace_process {
+    pid_t pid;
+    uint64_t cpu_ns;
+};
+
+struct pace {
+    struct pace_settings settings;
+    struct sampler *sampler;
+    bool active; /* it samples now */
+    uint64_t draw_due_ns;
+    uint32_t frequency_hz; /* now */
+    uint64_t judge_due_ns;
+    uint64_t judged_ns; /* the three at the last judgement */
+    uint64_t tick_ns;
+    struct pace_process processes[PACE_PROCESSES + 1]; /* first the calling one */
+};
+
+/* Before CPUs are started, so that they tick only if they shall. */
+void pace_open(struct pace *pace, const struct pace_settings *settings, struct sampler *sampler,
+               uint64_t now_ns);
+/* After each sampler_count(), about once a second. pids: spanprof's other processes; 0: not
+ * running.
+ */
+void pace_update(struct pace *pace, const pid_t pids[PACE_PROCESSES], uint64_t now_ns);
+
+/* The rate after one at which `percent` was used. Pure. */
+uint32_t pace_next_frequency(const struct pace_settings *settings, uint32_t frequency_hz,
+                             double percent);
