@@ -8,7 +8,9 @@
  * The file is a stranger's: everything is read by pread() into own memory; malformed parts cost
  * only themselves and are counted in the page.
  * If FDEs overlap, an address belongs to the one that begins last before it, as binary search finds
- * it. Thread: whoever holds it. Outcomes: 0; ELF_MISSING; ELF_MALFORMED; negative errno.
+ * it; one that the table leaves out is not seen, as by any unwinder (BOLT does that to a function
+ * behind an empty one). Thread: whoever holds it. Outcomes: 0; ELF_MISSING; ELF_MALFORMED; negative
+ * errno.
  */
 #include "agent-bpf/elf.h"
 #include "agent-bpf/unwind_page.h"
