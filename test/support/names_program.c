@@ -1,15 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An executable with a function that only its symbol table names. */
+/* names_program [SECONDS]: an executable with a function that only its symbol table names, and two
+ * with the names that compilers of C++ and Rust would give them. Each works a third of the time. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+int work_in_cpp(int x) __asm__("_ZN4shop4Cart5totalEid");
+int work_in_rust(int x) __asm__("_RNvCs1234_4till5total");
+
+static double cpu_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Each a loop of its own, so that the compiler makes no two of them one. */
+#define WORK(step)                                                                                 \
+    for (unsigned i = 0; i < 20000000; i++)                                                        \
+        __asm__ volatile("" : "+r"(x));                                                            \
+    return x * 3 + (step)
 
 static int __attribute__((noinline)) known_by_symtab(int x)
 {
-    return x * 3 + 1;
+    WORK(1);
+}
+
+int __attribute__((noinline)) work_in_cpp(int x)
+{
+    WORK(2);
+}
+
+int __attribute__((noinline)) work_in_rust(int x)
+{
+    WORK(3);
 }
 
 int main(int argc, char **argv)
 {
-    (void)argv;
-    printf("%d\n", known_by_symtab(argc));
+    int x = argc;
+    double seconds = argc > 1 ? atof(argv[1]) : 0;
+    do {
+        x = known_by_symtab(x);
+        x = work_in_cpp(x);
+        x = work_in_rust(x);
+    } while (cpu_seconds() < seconds);
+    printf("%d\n", x & 1);
     return 0;
 }
