@@ -76,7 +76,7 @@ class Matrix(publishing.PublishersTest):
     def elastic(self, libc, model, *options):
         socket = os.path.join(self.directory, "%s-%s.sock" % (libc, model))
         return publishing.late(libc, "elastic_" + model, "--service", "elastic-service", "--socket",
-                               socket, "--linger-ms", 2500 * harness.SLOWNESS, *options)
+                               socket, "--linger-ms", int(1000 * publishing.SETTLE_S), *options)
 
     def assert_told(self, publisher, deaf=(0, 0)):
         """The agent has heard of the very samples that were exported; but for some of those taken while it
@@ -103,7 +103,8 @@ class Matrix(publishing.PublishersTest):
         self.assertEqual({r.get("spanprof.service.name.source") for r in resources}, {source})
 
     def test_elastic_is_registered_with_again_after_a_restart(self):
-        publisher = self.publish(self.elastic(LIBCS[0], "tlsdesc", "--cpu-ms", 12000, "--threads", 1))
+        cpu_ms = 12000 if harness.SANITIZE else 8000
+        publisher = self.publish(self.elastic(LIBCS[0], "tlsdesc", "--cpu-ms", cpu_ms, "--threads", 1))
         harness.wait_until(lambda: self.heard(self.go_on(publisher), "cpu"), 20 * harness.SLOWNESS,
                            "the agent hears of samples")
         self.assertEqual(len(self.heard(publisher, "registration")), 1)
