@@ -122,7 +122,7 @@ static int take_header(struct go_symbols *symbols)
         return ELF_MALFORMED;
     uint8_t first = symbols->form->first_word;
     if (!first) {
-        uint32_t files;
+        uint32_t files = 0;
         symbols->functions = 2 * sizeof(*words);
         uint64_t end = symbols->functions + symbols->n_functions * entry_size(symbols);
         error = read_table(symbols, sum(end, 8), &files, sizeof(files));
