@@ -5,19 +5,25 @@
  * x86-64   mov %fs:offset,%rax                           fixed address
  *          mov $offset,%rcx; mov %fs:(%rcx),%rax         position independent
  *          mov word(%rip),%rcx; mov %fs:(%rcx),%rax      not relaxed by the linker
- * aarch64  adrp x27, page; ldrsb x0, [x27, #iscgo]; cbz x0, no; mrs x0, tpidr_el0; then one of
- *          mov x27, #offset | movz x27, #high, lsl #16; movk x27, #low |
- *          adrp x27, page; ldr x27, [x27, #word]
- *          and ldr x28, [x0, x27]
+ * aarch64  where iscgo is: adrp xN, page; ldrsb w0, [xN, #low]
+ *                        | adrp xN, page; add xN, xN, #low; ldrsb x0, [xN]    to 1.19
+ *          cbz x0, no    | cmp x0, xzr; b.eq no                               to 1.14
+ *          mrs x0, tpidr_el0
+ *          mov x27, #offset | movz x27, #high, lsl #16; movk x27, #low
+ *                           | adrp x27, page; ldr x27, [x27, #word]           not relaxed
+ *          ldr x28, [x0, x27] | add x0, x0, x27; ldr x28, [x0]                to 1.15
  *
  * runtime.iscgo is set by the linker and never changes, so the file's value counts.
  */
 #include "agent-bpf/go_code.h"
 #include "agent-bpf/elf_search.h"
 
-#define A64_LDR_G  0xf87b681cu /* ldr x28, [x0, x27] */
-#define A64_MRS_TP 0xd53bd040u /* mrs x0, tpidr_el0 */
-#define A64_PAGE   UINT64_C(4096)
+#define A64_MRS_TP   0xd53bd040u /* mrs x0, tpidr_el0 */
+#define A64_LDR_G    0xf87b681cu /* ldr x28, [x0, x27] */
+#define A64_ADD_TP   0x8b1b0000u /* add x0, x0, x27 */
+#define A64_LDR_G_AT 0xf940001cu /* ldr x28, [x0] */
+#define A64_CMP_ZERO 0xeb1f001fu /* cmp x0, xzr */
+#define A64_PAGE     UINT64_C(4096)
 
 struct finder {
     const struct elf *elf;
@@ -72,19 +78,55 @@ static uint64_t a64_page(uint32_t word, uint64_t vaddr)
     return (vaddr & ~(A64_PAGE - 1)) + pages * A64_PAGE;
 }
 
-/* adrp xN; ldrsb or ldrb wM, [xN, #offset] at two words: the byte's address; 0 = they are not. */
-static uint64_t a64_byte_address(const uint8_t *code, uint64_t vaddr)
+/* A place in the code. */
+struct a64 {
+    const uint8_t *code;
+    uint64_t vaddr;
+};
+
+static struct a64 a64_back(struct a64 at, unsigned n_words)
 {
-    uint32_t load = word_at(code + 4);
-    uint32_t opcode = load & 0xffc00000u;
-    unsigned reg;
-    bool is_load = opcode == 0x39800000u || opcode == 0x39c00000u || opcode == 0x39400000u;
-    if (!a64_is_adrp(word_at(code), &reg) || !is_load || (load >> 5 & 31) != reg)
-        return 0;
-    return a64_page(word_at(code), vaddr) + (load >> 10 & 0xfff);
+    return (struct a64){at.code - n_words * 4, at.vaddr - n_words * 4};
 }
 
-/* What is put into x27, by the words between mrs and ldr x28. */
+/* ldrsb or ldrb of [xN, #offset] at `load`, and in front of it what puts the address into xN: the
+ * byte's address; 0 = it is something else. */
+static uint64_t a64_byte_address(struct a64 load)
+{
+    uint32_t word = word_at(load.code), before = word_at(load.code - 4);
+    uint32_t opcode = word & 0xffc00000u;
+    unsigned base = word >> 5 & 31, reg;
+    uint64_t low = word >> 10 & 0xfff;
+    struct a64 adrp = a64_back(load, 1);
+    if (opcode != 0x39800000u && opcode != 0x39c00000u && opcode != 0x39400000u)
+        return 0;
+    if ((before & 0xffc003ffu) == (0x91000000u | base << 5 | base)) { /* add xN, xN, #low */
+        low += before >> 10 & 0xfff;
+        adrp = a64_back(load, 2);
+    }
+    if (!a64_is_adrp(word_at(adrp.code), &reg) || reg != base)
+        return 0;
+    return a64_page(word_at(adrp.code), adrp.vaddr) + low;
+}
+
+/* The byte by which is decided whether mrs is reached at all; 0 = there is no such test. */
+static uint64_t a64_iscgo(struct a64 mrs)
+{
+    uint32_t branch = word_at(mrs.code - 4);
+    if ((branch & 0x7f00001fu) == 0x34000000u) /* cbz x0 */
+        return a64_byte_address(a64_back(mrs, 2));
+    if ((branch & 0xff00001fu) == 0x54000000u && word_at(mrs.code - 8) == A64_CMP_ZERO) /* b.eq */
+        return a64_byte_address(a64_back(mrs, 3));
+    return 0;
+}
+
+static bool a64_loads_g(const uint8_t *code)
+{
+    return word_at(code) == A64_LDR_G ||
+           (word_at(code) == A64_ADD_TP && word_at(code + 4) == A64_LDR_G_AT);
+}
+
+/* What is put into x27, by the words behind mrs. */
 static bool a64_offset(const uint8_t *code, size_t n_words, uint64_t vaddr, struct go_g *g)
 {
     uint32_t first = word_at(code), second = n_words > 1 ? word_at(code + 4) : 0;
@@ -117,18 +159,17 @@ static bool a64_is_cgo(struct finder *finder, uint64_t vaddr)
     return byte != 0;
 }
 
-static bool a64_take(void *context, uint64_t vaddr, const uint8_t *load)
+static bool a64_take(void *context, uint64_t vaddr, const uint8_t *mrs)
 {
     struct finder *finder = context;
-    for (unsigned back = 2; back <= 3; back++) { /* one or two words between mrs and the load */
-        const uint8_t *mrs = load - back * 4;
-        uint64_t mrs_vaddr = vaddr - back * 4;
-        uint64_t is_cgo = a64_byte_address(mrs - 12, mrs_vaddr - 12);
-        bool cbz_x0 = (word_at(mrs - 4) & 0x7f00001fu) == 0x34000000u;
-        if (word_at(mrs) != A64_MRS_TP || !cbz_x0 || !is_cgo ||
-            !a64_offset(mrs + 4, back - 1, mrs_vaddr + 4, finder->g))
+    uint64_t iscgo = a64_iscgo((struct a64){mrs, vaddr});
+    if (!iscgo)
+        return false;
+    for (unsigned n_words = 1; n_words <= 2; n_words++) {
+        if (!a64_loads_g(mrs + 4 + n_words * 4) ||
+            !a64_offset(mrs + 4, n_words, vaddr + 4, finder->g))
             continue;
-        if (!a64_is_cgo(finder, is_cgo))
+        if (!a64_is_cgo(finder, iscgo))
             *finder->g = (struct go_g){.place = GO_G_IN_REGISTER};
         return true;
     }
@@ -138,12 +179,12 @@ static bool a64_take(void *context, uint64_t vaddr, const uint8_t *load)
 int go_code_find_g(const struct elf *elf, struct go_g *g)
 {
     static const uint8_t first_cmp[] = {0x48, 0x39, 0x60, 0x08, 0x77, 0x05, 0xe8};
-    static const uint32_t load_g = A64_LDR_G;
+    static const uint32_t mrs = A64_MRS_TP;
     bool x86 = elf->machine == EM_X86_64;
     struct finder finder = {.elf = elf, .g = g};
     struct elf_search search = {
         .segment_flags = PF_X,
-        .needle = x86 ? BYTES(first_cmp, sizeof(first_cmp)) : BYTES(&load_g, sizeof(load_g)),
+        .needle = x86 ? BYTES(first_cmp, sizeof(first_cmp)) : BYTES(&mrs, sizeof(mrs)),
         .align = x86 ? 1 : 4,
         .bytes_max = GO_CODE_BYTES_MAX,
         .take = x86 ? x86_take : a64_take,

@@ -2,14 +2,14 @@
 #pragma once
 /*
  * Where a thread of a Go executable keeps its g, decoded from the one function of the runtime that
- * loads it and has kept its form from Go 1.13 on: on x86-64 runtime.stackcheck (asm_amd64.s), on
+ * loads it: on x86-64 runtime.stackcheck (asm_amd64.s), on
  * aarch64 runtime.load_g (tls_arm64.s). They are found by their instructions, as a stripped program
  * has no names, and since Go 1.26 the table of functions does not say where the code begins.
  * Analyst only. Limits: GO_CODE_BYTES_MAX of code are looked through.
  */
 #include "agent-bpf/elf.h"
 
-#define GO_CODE_BYTES_MAX (UINT64_C(1) << 29)
+#define GO_CODE_BYTES_MAX (UINT64_C(64) << 20) /* the linkers put the runtime first */
 
 enum go_g_place {
     GO_G_AT_OFFSET,   /* offset, from the thread pointer */

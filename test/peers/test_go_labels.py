@@ -105,6 +105,7 @@ class Executables(unittest.TestCase):
         found = self.inspect(path)
         self.assertEqual(found["outcome"], 0)
         self.assertTrue(found["found"])
+        self.assertTrue(found["decoded"], path)
         self.assertEqual(found["version"], ".".join(version.split(".")[:2]))
         self.assertEqual({name: found[name] for name in dwarf}, dwarf)
         self.assertEqual((found["in_word"], found["in_register"]), (False, in_register))

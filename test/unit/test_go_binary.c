@@ -226,6 +226,9 @@ static void g_on_x86(void **state)
 /* load_g: where iscgo is, then the offset in one or two words. */
 #define A64_HEAD 0xb000001b, 0x398c0360, 0xb4000080, 0xd53bd040 /* adrp x27 of the next page */
 #define A64_TAIL 0xf87b681c, 0xd65f03c0
+/* Forms of older versions: add x27, x27, #0x300; ldrsb x0, [x27]; at the end add x0, x0, x27. */
+#define A64_ADD_HEAD 0xb000001b, 0x910c037b, 0x39800360
+#define A64_ADD_TAIL 0x8b1b0000, 0xf940001c, 0xd65f03c0
 
 static void g_on_aarch64(void **state)
 {
@@ -233,6 +236,14 @@ static void g_on_aarch64(void **state)
     const uint32_t mov[] = {A64_HEAD, 0xd280021b, A64_TAIL};              /* 16 */
     const uint32_t movk[] = {A64_HEAD, 0xd2a0003b, 0xf280021b, A64_TAIL}; /* 0x10010 */
     const uint32_t word[] = {A64_HEAD, 0xb000001b, 0xf940077b, A64_TAIL}; /* next page, 8 */
+    const uint32_t add[] = {A64_ADD_HEAD, 0xb4000080, 0xd53bd040, 0xd280021b, A64_TAIL}; /* 1.16 */
+    const uint32_t go_1_15[] = {A64_ADD_HEAD, 0xb40000a0, 0xd53bd040, 0xd280021b, A64_ADD_TAIL};
+    const uint32_t go_1_15_pie[] = {A64_ADD_HEAD, 0xb40000c0, 0xd53bd040,
+                                    0xd2a0003b,   0xf280021b, A64_ADD_TAIL};
+    const uint32_t go_1_13[] = {A64_ADD_HEAD, 0xeb1f001f, 0x540000a0,
+                                0xd53bd040,   0xd280021b, A64_ADD_TAIL};
+    const uint32_t other_reg[] = {0xb000001a, 0x910c037b, 0x39800360, 0xb4000080,
+                                  0xd53bd040, 0xd280021b, A64_TAIL}; /* adrp x26 */
     const uint32_t unknown[] = {A64_HEAD, 0xd503201f, A64_TAIL};
     const struct {
         struct bytes code;
@@ -244,6 +255,13 @@ static void g_on_aarch64(void **state)
         {BYTES(word, sizeof(word)), true, true, false, 0},
         {BYTES(mov, sizeof(mov)), false, false, true, 0},
         {BYTES(movk, sizeof(movk)), false, false, true, 0},
+        {BYTES(add, sizeof(add)), true, false, false, 16},
+        {BYTES(add, sizeof(add)), false, false, true, 0},
+        {BYTES(go_1_15, sizeof(go_1_15)), true, false, false, 16},
+        {BYTES(go_1_15_pie, sizeof(go_1_15_pie)), true, false, false, 0x10010},
+        {BYTES(go_1_13, sizeof(go_1_13)), true, false, false, 16},
+        {BYTES(go_1_13, sizeof(go_1_13)), false, false, true, 0},
+        {BYTES(other_reg, sizeof(other_reg)), true, false, true, 0},
         {BYTES(unknown, sizeof(unknown)), true, false, true, 0},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
