@@ -313,7 +313,7 @@ static void find_root(struct filter *filter)
     FILE *mounts = setmntent("/proc/self/mounts", "re");
     while (mounts && !filter->root[0] && getmntent_r(mounts, &entry, text, sizeof(text)))
         if (strcmp(entry.mnt_type, "cgroup2") == 0 && strlen(entry.mnt_dir) < sizeof(filter->root))
-            strcpy(filter->root, entry.mnt_dir);
+            snprintf(filter->root, sizeof(filter->root), "%s", entry.mnt_dir);
     if (mounts)
         endmntent(mounts);
     if (!filter->root[0])

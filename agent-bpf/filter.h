@@ -9,7 +9,8 @@
  * comms: names of threads, whole. executables: the file's name without directories; the
  * interpreter's for scripts; kernel threads have none. cgroups: paths in the unified hierarchy, all
  * that is below is meant. containers: ids, or their beginnings, as in names of cgroups
- * (container.h). cgroups and containers come and go: they are looked for by filter_poll().
+ * (container.h): whoever may make cgroups may also name one so, which then counts as that
+ * container. cgroups and containers come and go: they are looked for by filter_poll().
  *
  * Limits: FILTER_RULES_MAX values of a kind; FILTER_IDS_MAX cgroups that rules are about, and
  * FILTER_WALK_MAX that are searched for containers, FILTER_WALK_DEPTH deep: what lies beyond is as

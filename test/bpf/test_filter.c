@@ -111,6 +111,27 @@ static void test_others(void **state)
     check_rules(&both, true, "not_included");
 }
 
+/* The whole of the program is verified only with rules of all kinds. */
+static void test_all_kinds_at_once(void **state)
+{
+    const char *const pids[] = {"1", "2", NULL}, *const names[] = {"nobody", "none", NULL};
+    const char *const paths[] = {"/nobody", NULL}, *const ids[] = {"0123456789ab", NULL};
+    const struct filter_rules rules = {.values = {[FILTER_PIDS] = pids,
+                                                  [FILTER_COMMS] = names,
+                                                  [FILTER_EXECUTABLES] = names,
+                                                  [FILTER_CGROUPS] = paths,
+                                                  [FILTER_CONTAINERS] = ids}};
+    (void)state;
+    check_rules(&(struct filter_settings){.exclude = rules}, true, "pid");
+    check_rules(&(struct filter_settings){.include = rules}, false, "not_included");
+    struct filter_settings ours = {.include = rules};
+    const char *const burner[] = {"nobody", "burner", NULL};
+    ours.include.values[FILTER_COMMS] = burner;
+    check_rules(&ours, true, "not_included");
+    ours.exclude.values[FILTER_COMMS] = burner;
+    check_rules(&ours, false, "comm");
+}
+
 static void test_values_of_wrong_form(void **state)
 {
     static const struct {
@@ -186,9 +207,10 @@ static pid_t burn_in(const char *path)
         int fd = open(full, O_WRONLY);
         bool moved = fd >= 0 && write(fd, "0", 1) == 1;
         (void)!write(ready[1], moved ? "y" : "n", 1);
-        while (moved)
+        if (!moved)
+            _exit(1);
+        for (;;)
             burn_begin();
-        _exit(1);
     }
     char answer = 0;
     assert_int_equal(read(ready[0], &answer, 1), 1);
@@ -446,6 +468,7 @@ int main(void)
         cmocka_unit_test(test_by_comm),
         cmocka_unit_test(test_by_executable),
         cmocka_unit_test(test_others),
+        cmocka_unit_test(test_all_kinds_at_once),
         cmocka_unit_test(test_values_of_wrong_form),
         cmocka_unit_test(test_by_cgroup),
         cmocka_unit_test(test_by_container),
