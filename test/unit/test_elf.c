@@ -357,17 +357,22 @@ static int read_words(void *context, uint64_t address, void *out, size_t size)
     return 0;
 }
 
-static void tls_slots(void **state)
+static struct tls_symbol symbol_by(enum tls_slot_kind kind)
+{
+    return (struct tls_symbol){.defined = true,
+                               .machine = EM_X86_64,
+                               .value = 8,
+                               .segment_size = 100,
+                               .segment_align = 64,
+                               .in_executable = true,
+                               .n_slots = 1,
+                               .slots = {{kind, 0}}};
+}
+
+static void tls_descriptors(void **state)
 {
     (void)state;
-    struct tls_symbol symbol = {.defined = true,
-                                .machine = EM_X86_64,
-                                .value = 8,
-                                .segment_size = 100,
-                                .segment_align = 64,
-                                .in_executable = true,
-                                .n_slots = 1,
-                                .slots = {{TLS_SLOT_DESC, 0}}};
+    struct tls_symbol symbol = symbol_by(TLS_SLOT_DESC);
     struct tls_process process = {.read = read_words, .bias = 0x1000};
     struct context_variable variable;
     words[1] = (uint64_t)-24; /* static descriptor */
@@ -410,7 +415,14 @@ static void tls_slots(void **state)
     assert_int_equal(tls_locate(&symbol, &process, &variable), 0);
     words[1] = 0x6000000000; /* wild */
     assert_int_equal(tls_locate(&symbol, &process, &variable), -EFAULT);
-    symbol.slots[0].kind = TLS_SLOT_OFFSET;
+}
+
+static void tls_slots(void **state)
+{
+    (void)state;
+    struct tls_symbol symbol = symbol_by(TLS_SLOT_OFFSET);
+    struct tls_process process = {.read = read_words, .bias = 0x1000, .libc = TLS_LIBC_MUSL};
+    struct context_variable variable;
     words[0] = (uint64_t)-4096;
     assert_int_equal(tls_locate(&symbol, &process, &variable), 0);
     assert_int_equal(variable.offset, -4096);
@@ -441,7 +453,7 @@ int main(void)
         cmocka_unit_test(cut_short),       cmocka_unit_test(addresses),
         cmocka_unit_test(dynamic_symbols), cmocka_unit_test(loops_end),
         cmocka_unit_test(extreme_numbers), cmocka_unit_test(tls_of_this_program),
-        cmocka_unit_test(tls_slots),
+        cmocka_unit_test(tls_descriptors), cmocka_unit_test(tls_slots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
