@@ -4,6 +4,7 @@
 #include "agent-bpf/proc_maps.h"
 #include "agent-bpf/proc_pid.h"
 #include <assert.h>
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -24,7 +25,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     proc_parse_start_ticks(text, &ticks);
     proc_parse_cpu_ticks(text, &ticks);
     proc_parse_own_pid(text, &pid);
-    struct bytes id = container_id_from_cgroup(text);
-    assert(id.len <= CONTAINER_ID_MAX);
+    struct container container;
+    container_from_cgroup(text, &container);
+    assert(container.id.len <= CONTAINER_ID_MAX);
+    assert(strlen(container.pod_uid) <= CONTAINER_POD_UID_MAX);
     return 0;
 }
