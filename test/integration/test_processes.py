@@ -9,7 +9,7 @@ import harness
 import sender
 import truth
 
-STORM = 100000 if harness.SOAK else 5000
+STORM = 100000 if harness.SOAK else 2000 if harness.SANITIZE else 5000
 
 
 @harness.needs_sampling

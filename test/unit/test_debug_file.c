@@ -169,7 +169,7 @@ static uint8_t *compress(const void *data, size_t size, size_t *compressed_size)
     uint8_t *compressed = malloc(room);
     assert_non_null(compressed);
     *compressed_size = 0;
-    assert_int_equal(lzma_easy_buffer_encode(6, LZMA_CHECK_CRC32, NULL, data, size, compressed,
+    assert_int_equal(lzma_easy_buffer_encode(0, LZMA_CHECK_CRC32, NULL, data, size, compressed,
                                              compressed_size, room),
                      LZMA_OK);
     return compressed;
