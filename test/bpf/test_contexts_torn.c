@@ -4,7 +4,9 @@
  * few reads succeed, but those give no mixture of two states. An argument: seconds for each format
  * instead of 2.5 (a million reads take some ten minutes).
  */
-#define FREQUENCY 1000
+#define FREQUENCY  1000
+#define FOUND_MIN  10 /* fewer show nothing; how many there are in a round is chance */
+#define ROUNDS_MAX 10
 #include "contexts_fixture.h"
 
 static uint32_t duration_ms = 2500;
@@ -104,13 +106,14 @@ static void check_mixed(bool elastic)
     burner_start(&burner);
     assert_int_equal(pthread_create(&writer.thread, NULL, torn_main, &writer), 0);
     struct mixed mixed = {.tid = burner.tid, .elastic = elastic};
-    drain_for(&fixture, judge_mixed, &mixed, duration_ms);
+    for (int i = 0; i < ROUNDS_MAX && mixed.found < FOUND_MIN; i++)
+        drain_for(&fixture, judge_mixed, &mixed, duration_ms);
     burner_stop(&burner);
     pthread_join(writer.thread, NULL);
     printf("%s: %u samples with ids, %u with torn reads, %u mixed; %llu written\n",
            elastic ? "elastic" : "otel", mixed.found, mixed.torn, mixed.mixed,
            (unsigned long long)writer.written);
-    assert_true(mixed.found > 20 && mixed.torn > 0);
+    assert_true(mixed.found >= FOUND_MIN && mixed.torn > 0);
     assert_int_equal(mixed.mixed, 0);
     teardown(&fixture);
 }

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-int work_in_cpp(int x) __asm__("_ZN4shop4Cart5totalEid");
-int work_in_rust(int x) __asm__("_RNvCs1234_4till5total");
+unsigned work_in_cpp(unsigned x) __asm__("_ZN4shop4Cart5totalEid");
+unsigned work_in_rust(unsigned x) __asm__("_RNvCs1234_4till5total");
 
 static double cpu_seconds(void)
 {
@@ -21,30 +21,30 @@ static double cpu_seconds(void)
         __asm__ volatile("" : "+r"(x));                                                            \
     return x * 3 + (step)
 
-static int __attribute__((noinline)) known_by_symtab(int x)
+static unsigned __attribute__((noinline)) known_by_symtab(unsigned x)
 {
     WORK(1);
 }
 
-int __attribute__((noinline)) work_in_cpp(int x)
+unsigned __attribute__((noinline)) work_in_cpp(unsigned x)
 {
     WORK(2);
 }
 
-int __attribute__((noinline)) work_in_rust(int x)
+unsigned __attribute__((noinline)) work_in_rust(unsigned x)
 {
     WORK(3);
 }
 
 int main(int argc, char **argv)
 {
-    int x = argc;
+    unsigned x = (unsigned)argc;
     double seconds = argc > 1 ? atof(argv[1]) : 0;
     do {
         x = known_by_symtab(x);
         x = work_in_cpp(x);
         x = work_in_rust(x);
     } while (cpu_seconds() < seconds);
-    printf("%d\n", x & 1);
+    printf("%u\n", x & 1);
     return 0;
 }
