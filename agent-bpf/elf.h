@@ -29,7 +29,8 @@ struct elf {
     uint32_t n_sections;
     uint32_t names_section; /* index of the section that holds the sections' names */
     uint32_t n_segments;
-    Elf64_Phdr segments[ELF_SEGMENTS_MAX]; /* PT_LOAD, _DYNAMIC, _INTERP, _NOTE, _TLS, _GNU_EH_FRAME */
+    Elf64_Phdr
+        segments[ELF_SEGMENTS_MAX]; /* PT_LOAD, _DYNAMIC, _INTERP, _NOTE, _TLS, _GNU_EH_FRAME */
 };
 
 struct elf_build_ids {
