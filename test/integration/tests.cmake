@@ -4,13 +4,9 @@ spanprof_integration_test(support TIMEOUT 30)
 spanprof_integration_test(accuracy SERIAL TIMEOUT 150)
 spanprof_integration_test(long_spans SERIAL TIMEOUT 90
     ARGUMENTS LongSpans.test_longer_than_the_wait LongSpans.test_sent_twice)
-# A restart's cost in time, over a span that is long enough to show it: of the program as it is used.
-if(NOT SPANPROF_SANITIZE)
-    set(restarts LongSpans.test_restarted_in_mid_span LongSpans.test_sent_again_after_restart)
-endif()
 spanprof_integration_test(restarts FILE long_spans SERIAL TIMEOUT 150
-    ARGUMENTS LongSpans.test_service_killed_in_mid_span LongSpans.test_killed_whole_in_mid_span
-    ${restarts})
+    ARGUMENTS LongSpans.test_sent_again_after_restart LongSpans.test_service_killed_in_mid_span
+    LongSpans.test_restarted_in_mid_span LongSpans.test_killed_whole_in_mid_span)
 spanprof_integration_test(forwarding TIMEOUT 120 LABELS tsan)
 spanprof_integration_test(kills FILE durability TIMEOUT 150 ARGUMENTS Kills)
 spanprof_integration_test(disk FILE durability TIMEOUT 120 ARGUMENTS Disk)
