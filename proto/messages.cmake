@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 spanprof_otlp(spanprof_otlp common.proto resource.proto trace.proto trace_service.proto profiles.proto
-    profiles_service.proto process_context.proto rpc_status.proto)
+    profiles_service.proto metrics.proto metrics_service.proto logs.proto logs_service.proto
+    process_context.proto rpc_status.proto)
 set(PROTO_MESSAGES_LIBRARIES spanprof_otlp)
 set(PROTO_MESSAGES_SOURCES wire.c pb.c otlp_spans.c otlp_spans_attribute.c otlp_spans_pack.c
     otlp_spans_rewrite.c otlp_spans_walk.c otlp_profiles.c otlp_profiles_add.c otlp_profiles_check.c

@@ -7,7 +7,9 @@ import harness  # noqa: F401  (finds test/support)
 import receiver_schema
 
 ROOTS = (receiver_schema.TRACE_REQUEST, receiver_schema.TRACE_RESPONSE,
-         receiver_schema.PROFILES_REQUEST, receiver_schema.PROFILES_RESPONSE)
+         receiver_schema.PROFILES_REQUEST, receiver_schema.PROFILES_RESPONSE,
+         receiver_schema.METRICS_REQUEST, receiver_schema.METRICS_RESPONSE,
+         receiver_schema.LOGS_REQUEST, receiver_schema.LOGS_RESPONSE)
 
 
 def shape(field):

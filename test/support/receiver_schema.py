@@ -18,6 +18,10 @@ TRACE_RESPONSE = "opentelemetry.proto.collector.trace.v1.ExportTraceServiceRespo
 PROFILES = "opentelemetry.proto.collector.profiles.v1development"
 PROFILES_REQUEST = PROFILES + ".ExportProfilesServiceRequest"
 PROFILES_RESPONSE = PROFILES + ".ExportProfilesServiceResponse"
+METRICS_REQUEST = "opentelemetry.proto.collector.metrics.v1.ExportMetricsServiceRequest"
+METRICS_RESPONSE = "opentelemetry.proto.collector.metrics.v1.ExportMetricsServiceResponse"
+LOGS_REQUEST = "opentelemetry.proto.collector.logs.v1.ExportLogsServiceRequest"
+LOGS_RESPONSE = "opentelemetry.proto.collector.logs.v1.ExportLogsServiceResponse"
 
 
 def _compile():
