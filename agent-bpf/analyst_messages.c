@@ -331,6 +331,54 @@ static int put_names(struct buf *out, const struct analyst_names *names)
     return error;
 }
 
+static void get_unwind_wanted(struct reader *reader, struct analyst_unwind_wanted *wanted)
+{
+    wanted->ticket = get_u64(reader);
+    wanted->pid = get_u32(reader);
+    wanted->stack = get_bytes(reader, sizeof(struct record_stack) + RECORD_STACK_MAX);
+    wanted->n = get_count(reader, ANALYST_MAPPINGS_MAX);
+    wanted->mappings = get_memory(reader, wanted->n * sizeof(*wanted->mappings));
+    for (uint32_t i = 0; i < wanted->n && wanted->mappings; i++)
+        get_executable_ref(reader, &wanted->mappings[i]);
+}
+
+static int put_unwind_wanted(struct buf *out, const struct analyst_unwind_wanted *wanted)
+{
+    int error = put_int(out, wanted->ticket, 8);
+    error = error ? error : put_int(out, wanted->pid, 4);
+    error = error ? error : put_bytes(out, wanted->stack);
+    error = error ? error : put_int(out, wanted->n, 4);
+    for (uint32_t i = 0; i < wanted->n && !error; i++)
+        error = put_executable_ref(out, &wanted->mappings[i]);
+    return error;
+}
+
+static void get_unwound(struct reader *reader, struct analyst_unwound *unwound)
+{
+    unwound->ticket = get_u64(reader);
+    unwound->end = get_u8(reader);
+    if (unwound->end >= UNWIND_ENDS)
+        reader->bad = true;
+    unwound->n = get_count(reader, RECORD_MAX_USER_FRAMES);
+    unwound->frames = get_memory(reader, unwound->n * sizeof(*unwound->frames));
+    for (uint32_t i = 0; i < unwound->n && unwound->frames; i++) {
+        unwound->frames[i].pc = get_u64(reader);
+        unwound->frames[i].is_return = get_u8(reader);
+    }
+}
+
+static int put_unwound(struct buf *out, const struct analyst_unwound *unwound)
+{
+    int error = put_int(out, unwound->ticket, 8);
+    error = error ? error : put_int(out, unwound->end, 1);
+    error = error ? error : put_int(out, unwound->n, 4);
+    for (uint32_t i = 0; i < unwound->n && !error; i++) {
+        error = put_int(out, unwound->frames[i].pc, 8);
+        error = error ? error : put_int(out, unwound->frames[i].is_return, 1);
+    }
+    return error;
+}
+
 static void get_kernel(struct reader *reader, struct analyst_kernel *kernel)
 {
     kernel->text_start = get_u64(reader);
@@ -390,6 +438,10 @@ static int put_body(const struct analyst_message *message, struct buf *out)
         return put_names(out, &message->names);
     case ANALYST_KERNEL:
         return put_kernel(out, &message->kernel);
+    case ANALYST_UNWIND_WANTED:
+        return put_unwind_wanted(out, &message->unwind_wanted);
+    case ANALYST_UNWOUND:
+        return put_unwound(out, &message->unwound);
     }
     return -EINVAL;
 }
@@ -447,6 +499,12 @@ static void get_body(struct reader *reader, struct analyst_message *message)
         break;
     case ANALYST_KERNEL:
         get_kernel(reader, &message->kernel);
+        break;
+    case ANALYST_UNWIND_WANTED:
+        get_unwind_wanted(reader, &message->unwind_wanted);
+        break;
+    case ANALYST_UNWOUND:
+        get_unwound(reader, &message->unwound);
         break;
     default:
         reader->bad = true;

@@ -11,6 +11,7 @@
  * count + elements; nothing may follow.
  */
 #include "agent-bpf/process_event.h"
+#include "agent-bpf/record.h"
 #include "base/arena.h"
 #include "base/buf.h"
 
@@ -21,6 +22,7 @@
 #define ANALYST_KEYS_MAX      256
 #define ANALYST_CONTAINER_MAX 128
 #define ANALYST_SEGMENTS_MAX  8
+#define ANALYST_MAPPINGS_MAX  64 /* of one stack to be unwound */
 
 enum analyst_kind {
     /* service -> analyst */
@@ -31,6 +33,7 @@ enum analyst_kind {
     ANALYST_EXECUTABLE_WANTED,   /* executable_ref */
     ANALYST_NAMES_WANTED,        /* names_wanted */
     ANALYST_KERNEL_NAMES_WANTED, /* names_wanted: addresses are offsets from _text */
+    ANALYST_UNWIND_WANTED,       /* unwind_wanted */
     /* analyst -> service */
     ANALYST_EVENT = 64,   /* event: found by the scan; PROCESS_FORKED stands for "was there" */
     ANALYST_SCAN_DONE,    /* scan_done */
@@ -43,6 +46,7 @@ enum analyst_kind {
     ANALYST_KERNEL,       /* kernel */
     ANALYST_CORRELATION,  /* process; with a descriptor: a datagram socket, connected to the Elastic
                              agent in it (elastic_message.h) */
+    ANALYST_UNWOUND,      /* unwound */
 };
 
 struct analyst_process {
@@ -120,6 +124,28 @@ struct analyst_names { /* each wanted address once */
     struct analyst_name *names;
 };
 
+/* A stack that the tick could not unwind to its end (record.h), to be gone on with. */
+struct analyst_unwind_wanted {
+    uint64_t ticket; /* the asker's; comes back with the answer */
+    uint32_t pid;
+    struct bytes stack; /* struct record_stack and the copy behind it, as in the record */
+    uint32_t n;
+    struct analyst_executable_ref *mappings; /* of that process; those that words of the copy, or
+                                                pc, point into; by address */
+};
+
+struct analyst_unwound_frame {
+    uint64_t pc;
+    uint8_t is_return; /* pc lies behind a call */
+};
+
+struct analyst_unwound {
+    uint64_t ticket;
+    uint8_t end; /* enum unwind_end; not UNWIND_END_WANTED */
+    uint32_t n;  /* at most RECORD_MAX_USER_FRAMES */
+    struct analyst_unwound_frame *frames;
+};
+
 struct analyst_kernel {
     uint64_t text_start; /* _text; 0 = addresses are hidden from us */
     uint64_t text_end;   /* _end; 0 likewise */
@@ -144,6 +170,8 @@ struct analyst_message {
         struct analyst_executable executable;
         struct analyst_names names;
         struct analyst_kernel kernel;
+        struct analyst_unwind_wanted unwind_wanted;
+        struct analyst_unwound unwound;
     };
 };
 

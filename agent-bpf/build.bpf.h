@@ -2,9 +2,9 @@
 #pragma once
 /* A record in the making: one a CPU, too large for the stack. */
 
-#define UNWIND_KERNEL_BYTES (RECORD_MAX_KERNEL_FRAMES * 8)
-#define UNWIND_USER_BYTES   (RECORD_MAX_USER_FRAMES * 8)
-#define UNWIND_AT_MASK      0x7f8 /* offsets of frames: multiples of 8 */
+#define BUILD_AT_MASK   0x1ff8 /* offsets of frames: multiples of 8 */
+#define BUILD_STACK_MAX (sizeof(struct record_stack) + RECORD_STACK_MAX)
+#define BUILD_CHUNK     4096 /* of the stack, copied at once */
 
 #define LABELS_MAX      32                         /* read of one set */
 #define LABEL_BYTES_MAX (2 + 2 * RECORD_LABEL_MAX) /* in the attributes */
@@ -31,13 +31,45 @@ struct go_bucket { /* Go <= 1.23: of a map[string]string */
 
 _Static_assert(sizeof(struct go_bucket) == 264, "without the overflow pointer");
 
+#define WALK_MAPPINGS 8 /* remembered in a walk: most stacks lie in fewer files */
+
+struct walk_mapping {
+    __u64 start;
+    __u64 end;
+    __u64 bias; /* ELF address minus address */
+    struct unwind_file file;
+    __u32 executable;
+    __u32 how; /* enum unwind_how; 0 = not loaded yet */
+};
+
+struct walk { /* from frame to frame */
+    __u64 pc;
+    __u64 registers[UNWIND_REGISTERS_MAX]; /* by DWARF number */
+    __u32 known;                           /* a bit for each */
+    __u32 is_return;                       /* what pc is */
+    __u64 cfa;
+    struct unwind_rule rule; /* of the frame at pc */
+    __u64 mm;
+    __u64 maple_root;
+    __u64 vma;
+    __u64 node[32]; /* of the maple tree, a copy */
+    struct walk_mapping mappings[WALK_MAPPINGS];
+    __u32 n_mappings; /* ever remembered: the oldest makes room */
+    __u32 mapping;    /* index of the one that pc lies in */
+    __u32 frames_at;  /* in rest, of the first user frame */
+    __u32 n_frames;
+    __u32 now_s;
+    __u32 end;                 /* enum unwind_end */
+    struct record_stack stack; /* where somebody else has to go on */
+};
+
 /* `rest` is larger than what a record has behind its header, so that a masked offset plus the
  * largest stack lies within: the mask alone then satisfies the verifier. Where frames come later
  * there is room meanwhile for labels as their process holds them. */
 struct build {
     struct record_header header;
     union {
-        __u8 rest[UNWIND_AT_MASK + 8 + UNWIND_USER_BYTES];
+        __u8 rest[BUILD_AT_MASK + 8 + BUILD_STACK_MAX + BUILD_CHUNK];
         struct {
             __u8
                 attributes[RECORD_MAX_ATTRIBUTES + LABEL_BYTES_MAX]; /* the last may reach beyond */
@@ -48,9 +80,8 @@ struct build {
             };
         };
     };
+    struct walk walk; /* no part of the record */
 };
 
-_Static_assert(sizeof(struct build) ==
-                   sizeof(struct record_header) + UNWIND_AT_MASK + 8 + UNWIND_USER_BYTES,
-               "labels take no room of their own");
-_Static_assert(sizeof(struct build) >= RECORD_MAX_SIZE, "record.h");
+_Static_assert(BUILD_AT_MASK >= RECORD_MAX_ATTRIBUTES + 8 * RECORD_MAX_FRAME_WORDS, "record.h");
+_Static_assert(sizeof(struct build) - sizeof(struct walk) >= RECORD_MAX_SIZE, "record.h");

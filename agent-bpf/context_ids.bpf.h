@@ -68,7 +68,7 @@ static __always_inline enum context_outcome context_read_attributes(struct build
     if (wanted > RECORD_MAX_ATTRIBUTES)
         wanted = RECORD_MAX_ATTRIBUTES;
     void *from = (void *)(record + sizeof(struct otel_thread_record));
-    *(__u64 *)(build->rest + (wanted & UNWIND_AT_MASK)) = 0; /* what pads the last word */
+    *(__u64 *)(build->rest + (wanted & BUILD_AT_MASK)) = 0; /* what pads the last word */
     if (bpf_probe_read_user(build->rest, wanted, from))
         return CONTEXT_TORN;
     build->header.attributes_size = (__u16)wanted;

@@ -14,11 +14,13 @@
  * Frames: leaf first, kernel frames in front of user frames. Each frame begins with one tagged
  * word: kind in bits 56..63, payload in bits 0..55; RECORD_FRAME_WORDS(kind) further words may
  * follow (interpreters). A kernel address is sign-extended from bit 55.
+ * With RECORD_FLAG_STACK: behind the frames struct record_stack and its copy of the stack.
  */
 #ifndef __VMLINUX_H__
 #include <linux/types.h>
 #include <stdint.h>
 #endif
+#include "agent-bpf/unwind_rows.h"
 
 enum record_kind { RECORD_CPU = 1, RECORD_OFF_CPU = 2, RECORD_EVENT = 3 };
 
@@ -38,22 +40,26 @@ enum record_frame_kind { FRAME_NONE = 0, FRAME_KERNEL = 1, FRAME_NATIVE = 2 };
 
 #define RECORD_FRAME_SHIFT       56
 #define RECORD_FRAME_MASK        ((1ULL << RECORD_FRAME_SHIFT) - 1)
+#define RECORD_FRAME_EXACT       (1ULL << 55) /* FRAME_NATIVE: no return address, but what ran */
 #define RECORD_MAX_KERNEL_FRAMES 127
-#define RECORD_MAX_USER_FRAMES   127
+#define RECORD_MAX_USER_FRAMES   512
 #define RECORD_MAX_FRAME_WORDS   (RECORD_MAX_KERNEL_FRAMES + RECORD_MAX_USER_FRAMES)
 #define RECORD_MAX_ATTRIBUTES    1024
 #define RECORD_LABEL_MAX         127 /* bytes of a key, and of a value */
 #define RECORD_COMM              16
-#define RECORD_MAX_SIZE          (136 + RECORD_MAX_ATTRIBUTES + 8 * RECORD_MAX_FRAME_WORDS)
+#define RECORD_STACK_MAX         32768 /* bytes of a copy of the stack */
+#define RECORD_MAX_SIZE                                                                            \
+    (136 + RECORD_MAX_ATTRIBUTES + 8 * RECORD_MAX_FRAME_WORDS + 312 + RECORD_STACK_MAX)
 
 enum record_flag {
     RECORD_FLAG_USER_MODE = 1 << 0,     /* the tick interrupted user code */
     RECORD_FLAG_CONTEXT_KNOWN = 1 << 1, /* the process has a reader attached */
     RECORD_FLAG_CONTEXT_TORN = 1 << 2,  /* a record was there, but not readable or not valid */
     RECORD_FLAG_KERNEL_THREAD = 1 << 3,
-    RECORD_FLAG_TRUNCATED = 1 << 4,       /* more user frames than fit */
+    RECORD_FLAG_TRUNCATED = 1 << 4,       /* the user stack goes on: header.end says why */
     RECORD_FLAG_CONTEXT_CHANGED = 1 << 5, /* the process published anew since its entry was made */
     RECORD_FLAG_LABELS_CUT = 1 << 6,      /* it has labels that are not in the attributes */
+    RECORD_FLAG_STACK = 1 << 7,           /* a record_stack follows the frames */
 };
 
 struct record_header {
@@ -83,10 +89,28 @@ struct record_header {
     __u16 kernel_words;     /* frame words of kernel frames */
     __u16 user_words;       /* frame words of user frames, behind the kernel's */
     __u8 attributes_source; /* enum context_source: the form of the attributes */
-    __u8 reserved;
+    __u8 end;               /* enum unwind_end: why there are no further user frames */
 };
 
 _Static_assert(sizeof(struct record_header) == 136, "record_header crosses from BPF to user space");
+
+/*
+ * From where on a stack is still to be unwound, in user space: the rows of the code at pc were not
+ * loaded when the tick came. The frame of pc itself is not among the record's frames. (In the mode
+ * for comparing unwinders: where it began; all frames are there too.)
+ */
+struct record_stack {
+    __u64 pc;
+    __u64 start;    /* address that the copy begins at: the stack pointer */
+    __u32 size;     /* bytes of the copy, which follows; a multiple of 8 */
+    __u32 known;    /* a bit for each register that is */
+    __u8 is_return; /* pc lies behind a call; else it is the instruction itself */
+    __u8 reserved[7];
+    struct unwind_file file;               /* that pc lies in; zero: unknown */
+    __u64 registers[UNWIND_REGISTERS_MAX]; /* by DWARF number */
+};
+
+_Static_assert(sizeof(struct record_stack) == 312, "record_stack crosses from BPF to user space");
 
 /*
  * Value of the `contexts` map, key: __u32 pid as in record_header.pid. Written by the analyst in
@@ -148,7 +172,9 @@ enum sampler_counter {
     SAMPLER_FILTERED_EXECUTABLE,
     SAMPLER_FILTERED_CGROUP,
     SAMPLER_FILTERED_CONTAINER,
-    SAMPLER_TICK_NS, /* that ticks took, filtered ones too */
+    SAMPLER_TICK_NS,           /* that ticks took, filtered ones too */
+    SAMPLER_STACKS_COPIED,     /* samples with RECORD_FLAG_STACK */
+    SAMPLER_STACKS_NOT_COPIED, /* it was due, but the ring was half full or nothing was readable */
     SAMPLER_COUNTERS,
 };
 

@@ -70,6 +70,21 @@ uint64_t ring_position(const struct ring *ring)
     return atomic_load_explicit(ring->producer, memory_order_acquire);
 }
 
+/* Bytes of a stack's copy and what goes before it; 0: there is none; SIZE_MAX: it breaks the
+ * layout.
+ */
+static size_t stack_size(const struct record_header *record, size_t left)
+{
+    if (!(record->flags & RECORD_FLAG_STACK))
+        return 0;
+    if (left < sizeof(struct record_stack))
+        return SIZE_MAX;
+    const struct record_stack *stack = record_stack(record);
+    if (stack->size > RECORD_STACK_MAX || stack->size % 8)
+        return SIZE_MAX;
+    return sizeof(*stack) + stack->size;
+}
+
 _Bool ring_record_valid(const void *data, size_t size)
 {
     const struct record_header *record = data;
@@ -79,10 +94,11 @@ _Bool ring_record_valid(const void *data, size_t size)
         return 0;
     if (record->attributes_size > RECORD_MAX_ATTRIBUTES ||
         record->kernel_words > RECORD_MAX_KERNEL_FRAMES ||
-        record->user_words > RECORD_MAX_USER_FRAMES)
+        record->user_words > RECORD_MAX_USER_FRAMES || record->end >= UNWIND_ENDS)
         return 0;
     size_t words = (size_t)record->kernel_words + record->user_words;
-    return size == sizeof(*record) + record_padded(record->attributes_size) + 8 * words;
+    size_t at = sizeof(*record) + record_padded(record->attributes_size) + 8 * words;
+    return at <= size && size - at == stack_size(record, size - at);
 }
 
 /* The record's length word once it is written; the busy flag stays on if that takes too long. */

@@ -60,15 +60,30 @@ static inline const uint64_t *record_frames(const struct record_header *record)
     return (const uint64_t *)frames;
 }
 
+/* With RECORD_FLAG_STACK; the copy lies behind it. */
+static inline const struct record_stack *record_stack(const struct record_header *record)
+{
+    const void *stack = record_frames(record) + record->kernel_words + record->user_words;
+    return (const struct record_stack *)stack;
+}
+
 static inline enum record_frame_kind record_frame_kind(uint64_t word)
 {
     return (enum record_frame_kind)(word >> RECORD_FRAME_SHIFT);
+}
+
+/* The instruction that ran, or was interrupted by a signal; else the one behind a call. */
+static inline _Bool record_frame_is_exact(uint64_t word)
+{
+    return record_frame_kind(word) == FRAME_NATIVE && (word & RECORD_FRAME_EXACT);
 }
 
 /* A kernel address comes back sign-extended. */
 static inline uint64_t record_frame_address(uint64_t word)
 {
     uint64_t payload = word & RECORD_FRAME_MASK;
+    if (record_frame_kind(word) == FRAME_NATIVE)
+        payload &= ~RECORD_FRAME_EXACT;
     if (record_frame_kind(word) == FRAME_KERNEL && (payload >> (RECORD_FRAME_SHIFT - 1)))
         payload |= ~RECORD_FRAME_MASK;
     return payload;

@@ -45,9 +45,10 @@ struct {
     __type(value, __u64);
 } counters SEC(".maps");
 
+/* By CPU; a value is too large for an array of that kind. */
 struct {
-    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-    __uint(max_entries, 1);
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1); /* resized before loading */
     __type(key, __u32);
     __type(value, struct build);
 } builds SEC(".maps");
@@ -153,20 +154,45 @@ static __always_inline void fill_context(struct build *build, struct task_struct
         count(SAMPLER_CONTEXTS_TORN);
 }
 
-/* Frames behind the attributes; returns the record's size. */
-static __always_inline __u32 fill_stacks(struct bpf_perf_event_data *ctx, struct build *build)
+/* The copy of a stack that somebody else has to unwind. While the reader is behind, records without
+ * it go in more surely. */
+static __always_inline __u32 fill_copy(struct build *build, __u32 at)
 {
-    __u32 at = (build->header.attributes_size + 7u) & UNWIND_AT_MASK;
+    if (!build->header.pid)
+        return 0;
+    bool room = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) * 2 <
+                bpf_ringbuf_query(&ring, BPF_RB_RING_SIZE);
+    __u32 size = room ? (__u32)stack_copy(build, at) : 0;
+    if (!size || size > RECORD_STACK_MAX) {
+        count(SAMPLER_STACKS_NOT_COPIED);
+        return 0;
+    }
+    build->walk.stack.size = size;
+    bpf_probe_read_kernel(build->rest + (at & BUILD_AT_MASK), sizeof(struct record_stack),
+                          &build->walk.stack);
+    build->header.flags |= RECORD_FLAG_STACK;
+    count(SAMPLER_STACKS_COPIED);
+    return sizeof(struct record_stack) + size;
+}
+
+/* Frames behind the attributes; returns the record's size. */
+static __always_inline __u32 fill_stacks(struct bpf_perf_event_data *ctx, struct build *build,
+                                         struct task_struct *task)
+{
+    __u32 at = (build->header.attributes_size + 7u) & BUILD_AT_MASK;
     if (at > RECORD_MAX_ATTRIBUTES)
         at = RECORD_MAX_ATTRIBUTES;
-    return sizeof(struct record_header) + at + unwind(ctx, build, at) * 8;
+    at += unwind(ctx, build, task, at) * 8;
+    if (build->walk.end == UNWIND_END_WANTED || (stacks_always && build->walk.n_frames))
+        at += fill_copy(build, at);
+    return sizeof(struct record_header) + at;
 }
 
 static __always_inline void take_sample(struct bpf_perf_event_data *ctx, struct task_struct *task,
                                         __u64 now)
 {
-    __u32 zero = 0;
-    struct build *build = bpf_map_lookup_elem(&builds, &zero);
+    __u32 cpu = bpf_get_smp_processor_id();
+    struct build *build = bpf_map_lookup_elem(&builds, &cpu);
     if (!build)
         return;
     struct record_header *header = &build->header;
@@ -175,7 +201,7 @@ static __always_inline void take_sample(struct bpf_perf_event_data *ctx, struct 
     header->time_ns = now;
     header->value_ns = ctx->sample_period; /* of this very event: the rate may change */
     header->period_ns = ctx->sample_period;
-    header->cpu = bpf_get_smp_processor_id();
+    header->cpu = cpu;
     if (arch_in_user_mode(&ctx->regs))
         header->flags |= RECORD_FLAG_USER_MODE;
     if (task->flags & PF_KTHREAD)
@@ -183,7 +209,7 @@ static __always_inline void take_sample(struct bpf_perf_event_data *ctx, struct 
     fill_identity(header, task);
     if (task->mm)
         fill_context(build, task);
-    __u32 size = fill_stacks(ctx, build);
+    __u32 size = fill_stacks(ctx, build, task);
     if (size > RECORD_MAX_SIZE)
         return;
     header->size = size;

@@ -61,6 +61,12 @@ STAT_COUNTER(
     tick_time, "spanprof_tick_nanoseconds_total", "",
     "CPU time that ticks took in the kernel; counted while sampler.max_cpu_percent is set.");
 
+STAT_COUNTER(stacks_copied, "spanprof_stacks_copied_total", "",
+             "Samples with a copy of their stack, because the unwind tables of their code were not "
+             "loaded yet.");
+STAT_COUNTER(stacks_not_copied, "spanprof_stacks_not_copied_total", "",
+             "Samples whose stack had to be copied and was not: no room, or not readable.");
+
 static struct metric *const counter_stats[SAMPLER_COUNTERS] = {
     [SAMPLER_SAMPLES] = &samples_taken,
     [SAMPLER_LOST_RING_FULL] = &samples_lost,
@@ -78,6 +84,8 @@ static struct metric *const counter_stats[SAMPLER_COUNTERS] = {
     [SAMPLER_FILTERED_CGROUP] = &filtered_cgroup,
     [SAMPLER_FILTERED_CONTAINER] = &filtered_container,
     [SAMPLER_TICK_NS] = &tick_time,
+    [SAMPLER_STACKS_COPIED] = &stacks_copied,
+    [SAMPLER_STACKS_NOT_COPIED] = &stacks_not_copied,
 };
 
 struct sampler {
@@ -200,14 +208,28 @@ static uint32_t ring_size(uint64_t wanted)
     return (uint32_t)size;
 }
 
+/* Memory is taken as blocks are loaded. */
+static uint32_t unwind_blocks(uint64_t bytes)
+{
+    uint64_t blocks = bytes / SAMPLER_UNWIND_BLOCK;
+    return blocks < 256 ? 256 : blocks > 1u << 20 ? 1u << 20 : (uint32_t)blocks;
+}
+
 static int set_before_load(struct sampler_bpf *skeleton, const struct sampler_settings *settings)
 {
     skeleton->rodata->pidns_inum = own_pid_namespace();
     skeleton->rodata->ticks_timed = settings->ticks_timed;
     skeleton->rodata->filter_kinds = filter_kinds(&settings->filters);
     skeleton->rodata->filter_includes = filter_includes(&settings->filters);
+    skeleton->rodata->page_shift = (uint32_t)__builtin_ctzl((unsigned long)sysconf(_SC_PAGESIZE));
+    skeleton->rodata->stacks_always = settings->stacks_always;
+    int n_cpus = libbpf_num_possible_cpus();
+    uint32_t n_blocks = unwind_blocks(settings->unwind_bytes);
     int r =
         bpf_map__set_max_entries(skeleton->maps.filters, filter_entries_max(&settings->filters));
+    r = r ? r : bpf_map__set_max_entries(skeleton->maps.builds, (uint32_t)n_cpus);
+    r = r ? r : bpf_map__set_max_entries(skeleton->maps.blocks, n_blocks);
+    r = r ? r : bpf_map__set_max_entries(skeleton->maps.pages, n_blocks);
     r = r ? r : bpf_map__set_max_entries(skeleton->maps.ring, ring_size(settings->ring_size_bytes));
     return r;
 }
@@ -424,6 +446,16 @@ size_t sampler_ring_size(const struct sampler *sampler)
 int sampler_contexts_fd(const struct sampler *sampler)
 {
     return bpf_map__fd(sampler->skeleton->maps.contexts);
+}
+
+struct unwind_maps sampler_unwind_maps(const struct sampler *sampler)
+{
+    return (struct unwind_maps){
+        .executables = bpf_map__fd(sampler->skeleton->maps.executables),
+        .pages = bpf_map__fd(sampler->skeleton->maps.pages),
+        .blocks = bpf_map__fd(sampler->skeleton->maps.blocks),
+        .n_blocks = bpf_map__max_entries(sampler->skeleton->maps.blocks),
+    };
 }
 
 int sampler_counters_fd(const struct sampler *sampler)

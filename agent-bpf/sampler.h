@@ -13,9 +13,10 @@
 
 struct sampler;
 
-#define SAMPLER_WHY_MAX  512
-#define SAMPLER_RING_MIN (64u << 10)
-#define SAMPLER_RING_MAX (1u << 30)
+#define SAMPLER_WHY_MAX      512
+#define SAMPLER_RING_MIN     (64u << 10)
+#define SAMPLER_RING_MAX     (1u << 30)
+#define SAMPLER_UNWIND_BLOCK 4096 /* bytes of memory that a block of unwind rows takes */
 
 enum { SAMPLER_UNAVAILABLE = 1 };
 
@@ -23,6 +24,8 @@ struct sampler_settings {
     uint32_t frequency_hz;    /* 1..1000 */
     uint64_t ring_size_bytes; /* rounded up to a power of two, at least SAMPLER_RING_MIN */
     const char *obi_map;      /* path of its pin (obi_map.h), borrowed; NULL or "": not read */
+    uint64_t unwind_bytes;    /* of unwind tables in the kernel at most */
+    bool stacks_always;       /* each sample has a copy of its stack: to compare unwinders */
     bool ticks_timed;         /* for sampler_tick_time_ns(); one more reading of a clock each */
     struct filter_settings filters; /* borrows its values; none: all is sampled */
 };
@@ -59,6 +62,14 @@ void sampler_filter_poll(struct sampler *sampler);
 int sampler_ring_fd(const struct sampler *sampler); /* for ring_open(); borrowed */
 size_t sampler_ring_size(const struct sampler *sampler);
 int sampler_contexts_fd(const struct sampler *sampler); /* u32 pid -> struct context_process */
+struct unwind_maps {                                    /* unwind_rows.h; borrowed */
+    int executables;
+    int pages;
+    int blocks;
+    uint32_t n_blocks; /* as many as may be there */
+};
+
+struct unwind_maps sampler_unwind_maps(const struct sampler *sampler);
 int sampler_counters_fd(
     const struct sampler *sampler); /* u32 enum sampler_counter -> u64 per CPU */
 uint64_t sampler_period_ns(const struct sampler *sampler); /* at present */

@@ -9,8 +9,7 @@
 #include "agent-bpf/unwind_rows.h"
 #include "base/bytes.h"
 
-#define UNWIND_FRAMES_MAX    512
-#define UNWIND_REGISTERS_MAX 32
+#define UNWIND_FRAMES_MAX 512
 
 struct unwind_registers {
     uint64_t pc;
@@ -27,15 +26,6 @@ struct unwind_input {
      * False: there is no code. */
     bool (*find)(void *context, uint64_t address, struct unwind_rule *rule);
     void *context;
-};
-
-enum unwind_end {
-    UNWIND_END_OF_STACK,  /* the outermost frame is there */
-    UNWIND_END_TRUNCATED, /* UNWIND_FRAMES_MAX */
-    UNWIND_END_NO_MEMORY, /* beyond the copy of the stack */
-    UNWIND_END_NO_PROGRESS,
-    UNWIND_END_BAD_ADDRESS, /* a return address, or a leaf, that lies in no code */
-    UNWIND_END_UNKNOWN,     /* of a rule or a register that is not known */
 };
 
 struct unwind_frame {

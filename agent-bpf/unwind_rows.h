@@ -73,5 +73,100 @@ struct unwind_rule {
 
 #define UNWIND_PLACE(rule, slot) ((rule)->places >> (2 * (slot)) & 3)
 
+enum unwind_end {
+    UNWIND_END_OF_STACK,  /* the outermost frame is there */
+    UNWIND_END_TRUNCATED, /* as many frames as there may be */
+    UNWIND_END_NO_MEMORY, /* the stack cannot be read there, or lies beyond its copy */
+    UNWIND_END_NO_PROGRESS,
+    UNWIND_END_BAD_ADDRESS, /* a return address, or a leaf, that lies in no code */
+    UNWIND_END_UNKNOWN,     /* of a rule or a register that is not known */
+    UNWIND_END_WANTED,      /* the rows of this code are not loaded (yet) */
+    UNWIND_END_FOREIGN,     /* code of another kind of machine: 32 bit */
+    UNWIND_ENDS,
+};
+
+#define UNWIND_REGISTERS_MAX 32 /* by DWARF number */
+
 _Static_assert(sizeof(struct unwind_row) == 4, "shared form");
 _Static_assert(sizeof(struct unwind_rule) == 16, "shared form");
+
+/*
+ * The BPF maps that the analyst fills. The tick program knows a file by what the kernel's mapping
+ * says of it, so an executable that is loaded serves every process that maps it, from its first
+ * instruction on:
+ *   executables: struct unwind_file -> struct unwind_executable
+ *   pages:       struct unwind_page_key -> struct unwind_page_entry
+ *   blocks:      struct unwind_block_key -> struct unwind_block
+ * A page whose rows and rules do not fit one block is cut into 2^n equal ranges of addresses. What
+ * is not there is asked for by a record with RECORD_FLAG_STACK.
+ */
+struct unwind_file {
+    __u64 inode;
+    __u64 size;
+    __u32 device; /* as the kernel has it: major << 20 | minor */
+    __u32 generation;
+};
+
+/* The kernel's vdso, which is no file. */
+#define UNWIND_VDSO_INODE  1
+#define UNWIND_VDSO_DEVICE (~0u)
+
+#define UNWIND_SEGMENTS_MAX 4
+
+struct unwind_segment { /* of PT_LOAD, executable */
+    __u64 offset;       /* in the file; first and last byte rounded out to memory pages */
+    __u64 end;
+    __u64 bias; /* ELF address minus offset */
+};
+
+enum unwind_how {
+    UNWIND_BY_ROWS = 1,
+    UNWIND_BY_FRAME_POINTERS = 2, /* it has no rows, or cannot be read */
+};
+
+struct unwind_executable {
+    __u32 id; /* in the keys below; never used again */
+    __u8 how; /* enum unwind_how */
+    __u8 n_segments;
+    __u16 reserved;
+    struct unwind_segment segments[UNWIND_SEGMENTS_MAX];
+};
+
+#define UNWIND_ADDRESS_MAX (1ULL << 38) /* ELF addresses beyond: by frame pointers */
+#define UNWIND_BLOCK_BYTES                                                                         \
+    (16 + 16 * UNWIND_BLOCK_RULES_MAX) /* an entry of 4096 bytes with what the kernel adds */
+#define UNWIND_BLOCK_RULES_MAX 248
+#define UNWIND_BLOCK_ROWS_MAX  (4 * UNWIND_BLOCK_RULES_MAX)
+#define UNWIND_BLOCK_SHIFT_MIN 6 /* 64 bytes of code always fit */
+
+struct unwind_page_key {
+    __u32 executable;
+    __u32 page; /* ELF address >> UNWIND_PAGE_SHIFT */
+};
+
+struct unwind_page_entry {
+    __u32 used_s;      /* CLOCK_MONOTONIC in seconds; the tick program notes it */
+    __u32 block_shift; /* log2 of the bytes of code that a block is about */
+};
+
+struct unwind_block_key {
+    __u32 executable;
+    __u32 start; /* ELF address >> UNWIND_BLOCK_SHIFT_MIN */
+};
+
+/* Rows from the front, rules from the back: rule i is rules[UNWIND_BLOCK_RULES_MAX - 1 - i]. The
+ * first row begins where the block does. */
+struct unwind_block {
+    struct unwind_block_key key; /* again: a block may be reused while it is read */
+    __u16 n_rows;
+    __u16 n_rules;
+    __u32 reserved;
+    union {
+        struct unwind_row rows[UNWIND_BLOCK_ROWS_MAX];
+        struct unwind_rule rules[UNWIND_BLOCK_RULES_MAX];
+    };
+};
+
+_Static_assert(sizeof(struct unwind_file) == 24, "map key");
+_Static_assert(sizeof(struct unwind_executable) == 8 + 24 * UNWIND_SEGMENTS_MAX, "map value");
+_Static_assert(sizeof(struct unwind_block) == UNWIND_BLOCK_BYTES, "map value");

@@ -22,12 +22,13 @@ enum { false = 0, true = 1 };
 /* user-space ABI, whose values cannot change */
 enum bpf_map_type {
     BPF_MAP_TYPE_HASH = 1,
+    BPF_MAP_TYPE_ARRAY = 2,
     BPF_MAP_TYPE_PERCPU_ARRAY = 6,
     BPF_MAP_TYPE_LRU_HASH = 9,
     BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
     BPF_MAP_TYPE_RINGBUF = 27
 };
-enum { BPF_F_NO_PREALLOC = 1, BPF_F_USER_STACK = 256, BPF_RB_NO_WAKEUP = 1 };
+enum { BPF_F_NO_PREALLOC = 1, BPF_RB_NO_WAKEUP = 1, BPF_RB_AVAIL_DATA = 0, BPF_RB_RING_SIZE = 1 };
 
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs { /* as the kernel lays it down for user space (struct user_regs) */
@@ -91,12 +92,53 @@ struct path {
     struct dentry *dentry;
 };
 
-struct file {
-    struct path f_path;
+struct super_block {
+    __u32 s_dev;
 };
 
+struct inode {
+    unsigned long i_ino;
+    long long i_size;
+    __u32 i_generation;
+    struct super_block *i_sb;
+};
+
+struct file {
+    struct path f_path;
+    struct inode *f_inode;
+};
+
+struct vm_area_struct {
+    unsigned long vm_start;
+    unsigned long vm_end;
+    struct mm_struct *vm_mm;
+    unsigned long vm_flags;
+    unsigned long vm_pgoff;
+    struct file *vm_file;
+};
+
+struct maple_range_64 {
+    unsigned long pivot[15];
+    void *slot[16];
+};
+
+struct maple_arange_64 {
+    unsigned long pivot[9];
+    void *slot[10];
+};
+
+struct maple_tree {
+    void *ma_root;
+};
+
+typedef struct {
+    void *vdso;
+} mm_context_t;
+
 struct mm_struct {
+    struct maple_tree mm_mt;
     struct file *exe_file;
+    mm_context_t context;
 };
 
 #if defined(__TARGET_ARCH_x86)
