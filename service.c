@@ -79,13 +79,16 @@ static int writer_begin(void *context)
     return store_begin(service->store);
 }
 
-static const struct config_pipeline *pipeline(const struct service *service,
-                                              enum config_signal signal)
+_Static_assert((int)SIGNAL_TRACES == CONFIG_TRACES && (int)SIGNAL_PROFILES == CONFIG_PROFILES &&
+                   (int)SIGNAL_METRICS == CONFIG_METRICS && (int)SIGNAL_LOGS == CONFIG_LOGS,
+               "a signal is the configuration's by its number");
+
+static const struct config_pipeline *pipeline(const struct service *service, enum signal signal)
 {
-    return config_find_pipeline(service->config, signal);
+    return config_find_pipeline(service->config, (enum config_signal)signal);
 }
 
-static bool pipeline_joins(const struct service *service, enum config_signal signal)
+static bool pipeline_joins(const struct service *service, enum signal signal)
 {
     const struct config_pipeline *of = pipeline(service, signal);
     for (size_t i = 0; of && i < of->n_processors; i++)
@@ -102,7 +105,7 @@ static struct join_settings join_settings(const struct service *service)
         return (struct join_settings){
             .max_pending_bytes = 16u << 20, .max_tally_bytes = 1u << 20, .max_recent_spans = 1};
     return (struct join_settings){
-        .wait_ns = pipeline_joins(service, CONFIG_PROFILES) ? join->join.wait_ns : 0,
+        .wait_ns = pipeline_joins(service, SIGNAL_PROFILES) ? join->join.wait_ns : 0,
         .tally_ttl_ns = join->join.tally_ttl_ns,
         .max_pending_bytes = join->join.max_pending_bytes,
         .max_tally_bytes = join->join.max_tally_bytes,
@@ -163,7 +166,7 @@ static int open_workers(struct service *service)
 /* ---- exporters ---- */
 
 /* Mask over destinations of the exporters that the signal's pipeline names. */
-static uint32_t destinations(const struct service *service, enum config_signal signal)
+static uint32_t destinations(const struct service *service, enum signal signal)
 {
     const struct config_pipeline *of = pipeline(service, signal);
     uint32_t mask = 0;
@@ -176,12 +179,11 @@ static uint32_t destinations(const struct service *service, enum config_signal s
 
 static int open_exporters(struct service *service)
 {
-    uint32_t traces = destinations(service, CONFIG_TRACES);
-    uint32_t profiles = destinations(service, CONFIG_PROFILES);
     int error = 0;
     for (size_t d = 0; !error && d < service->n_exporters; d++) {
-        uint32_t signals =
-            ((traces >> d & 1) << SIGNAL_TRACES) | ((profiles >> d & 1) << SIGNAL_PROFILES);
+        uint32_t signals = 0;
+        for (enum signal signal = 0; signal < SIGNAL_COUNT; signal++)
+            signals |= (destinations(service, signal) >> d & 1) << signal;
         error = exporter_open(&(struct exporter_settings){.loop = service->loop,
                                                           .writer = service->writer,
                                                           .reader = service->reader,
@@ -243,9 +245,11 @@ static int open_intake(struct service *service)
             .store = service->store,
             .ring = service->ring,
             .procstream = service->handles->procstream,
-            .join = pipeline_joins(service, CONFIG_TRACES),
-            .trace_destinations = destinations(service, CONFIG_TRACES),
-            .profile_destinations = destinations(service, CONFIG_PROFILES),
+            .join = pipeline_joins(service, SIGNAL_TRACES),
+            .destinations = {[SIGNAL_TRACES] = destinations(service, SIGNAL_TRACES),
+                             [SIGNAL_PROFILES] = destinations(service, SIGNAL_PROFILES),
+                             [SIGNAL_METRICS] = destinations(service, SIGNAL_METRICS),
+                             [SIGNAL_LOGS] = destinations(service, SIGNAL_LOGS)},
             .drain_interval_ns = sampler ? sampler->sampler.drain_interval_ns : NS_PER_SEC,
             .label_names = label_names(sampler),
             .max_queued_bytes = QUEUED_BYTES_MAX,
@@ -257,20 +261,35 @@ static int open_intake(struct service *service)
         &service->intake);
 }
 
+/* Mask of the signals whose pipeline names the receiver. */
+static uint32_t signals_of(const struct service *service, size_t receiver)
+{
+    uint32_t mask = 0;
+    for (enum signal signal = 0; signal < SIGNAL_COUNT; signal++) {
+        const struct config_pipeline *of = pipeline(service, signal);
+        for (size_t i = 0; of && i < of->n_receivers; i++)
+            mask |= (uint32_t)(of->receivers[i] == receiver) << signal;
+    }
+    return mask;
+}
+
 static int open_receiver(struct service *service, size_t i)
 {
     const struct config_receiver_otlp *otlp = &service->config->receivers[i].otlp;
+    uint32_t signals = signals_of(service, i);
     int error = 0;
     if (otlp->grpc.enabled)
         error = grpc_server_open(&(struct grpc_server_settings){.loop = service->loop,
                                                                 .intake = service->intake,
                                                                 .budget = &service->budget,
+                                                                .signals = signals,
                                                                 .config = &otlp->grpc},
                                  &service->sockets->grpc[i], &service->grpc[i]);
     if (!error && otlp->http.enabled)
         error = http_server_open(&(struct http_server_settings){.loop = service->loop,
                                                                 .intake = service->intake,
                                                                 .budget = &service->budget,
+                                                                .signals = signals,
                                                                 .config = &otlp->http},
                                  &service->sockets->http[i], &service->http[i]);
     return error;

@@ -25,10 +25,15 @@ const char *const config_signal_names[CONFIG_SIGNALS] = {
 
 #define TRACES   (1U << CONFIG_TRACES)
 #define PROFILES (1U << CONFIG_PROFILES)
+#define METRICS  (1U << CONFIG_METRICS)
+#define LOGS     (1U << CONFIG_LOGS)
+#define ALL      (TRACES | PROFILES | METRICS | LOGS)
 
 const struct config_component config_components[] = {
-    {CONFIG_RECEIVER_OTLP, CLASS_RECEIVER, "otlp", NULL, TRACES, "beta",
-     "Takes spans by OTLP over gRPC and over HTTP (protobuf). At least one protocol must be named; "
+    {CONFIG_RECEIVER_OTLP, CLASS_RECEIVER, "otlp", NULL, ALL, "beta",
+     "Takes spans, metrics, logs and profiles by OTLP over gRPC and over HTTP (protobuf): those "
+     "whose "
+     "pipeline names it. At least one protocol must be named; "
      "a "
      "protocol that is not named is off, one without settings has its defaults. A request is "
      "acknowledged once it is on disk."},
@@ -41,10 +46,10 @@ const struct config_component config_components[] = {
      "pipeline: samples then carry their span's name and attributes, and spans their CPU time and "
      "top "
      "stacks."},
-    {CONFIG_EXPORTER_OTLP_GRPC, CLASS_EXPORTER, "otlp_grpc", "otlp", TRACES | PROFILES, "beta",
+    {CONFIG_EXPORTER_OTLP_GRPC, CLASS_EXPORTER, "otlp_grpc", "otlp", ALL, "beta",
      "Sends on by OTLP/gRPC, from a queue on disk: what was acknowledged survives restarts and "
      "outages of the backend."},
-    {CONFIG_EXPORTER_DEBUG, CLASS_EXPORTER, "debug", NULL, TRACES | PROFILES, "alpha",
+    {CONFIG_EXPORTER_DEBUG, CLASS_EXPORTER, "debug", NULL, ALL, "alpha",
      "Writes what is sent on to the log, for a first look."},
     {CONFIG_EXTENSION_SQLITE_STORAGE, CLASS_EXTENSION, "sqlite_storage", NULL, 0, "alpha",
      "The store on disk: waiting samples and outgoing requests. There is exactly one; if none is "
@@ -275,7 +280,7 @@ const struct config_key config_keys[] = {
     {OWNER_SERVICE, "extensions", KEY_BUILT, 0, NOWHERE, NULL, 0, 0, NULL,
      "List of the extensions in use."},
     {OWNER_SERVICE, "pipelines", KEY_BUILT, 0, NOWHERE, NULL, 0, 0, NULL,
-     "Map from signals (traces, profiles) to their pipelines, one each."},
+     "Map from signals (traces, profiles, metrics, logs) to their pipelines, one each."},
     {OWNER_SERVICE, "telemetry", KEY_SECTION, 0, NOWHERE, NULL, 0, 0, NULL,
      "What spanprof says about itself."},
     {OWNER_SERVICE, "telemetry.logs", KEY_SECTION, 0, NOWHERE, NULL, 0, 0, NULL,

@@ -195,11 +195,16 @@ static bool check_signal(const struct reference *ref, const struct component_slo
     const struct config_component *component = keys_component_of(*slot->type);
     if (!ref->pipeline || component->signals & 1U << ref->pipeline->signal)
         return true;
+    const char *names[CONFIG_SIGNALS];
+    size_t n = 0;
+    for (unsigned signal = 0; signal < CONFIG_SIGNALS; signal++)
+        if (component->signals & 1U << signal)
+            names[n++] = config_signal_names[signal];
     diag_error(ref->build->tree->diag, place, ref->path,
-               "the %s \"%s\" has no %s; name it in the %s pipeline only",
+               "the %s \"%s\" has no %s; name it in the %s%s%s pipeline%s only",
                config_class_singular[ref->class], slot->id,
-               config_signal_names[ref->pipeline->signal],
-               component->signals & 1U << CONFIG_TRACES ? "traces" : "profiles");
+               config_signal_names[ref->pipeline->signal], names[0], n > 1 ? " and the " : "",
+               n > 1 ? names[1] : "", n > 1 ? "s" : ""); /* three of four: no such component */
     return false;
 }
 
@@ -284,12 +289,8 @@ static bool parse_signal(struct build *build, const struct node_entry *entry, co
     while (!problem && signal < CONFIG_SIGNALS && strcmp(config_signal_names[signal], id.type) != 0)
         signal++;
     if (problem || signal == CONFIG_SIGNALS) {
-        diag_error(diag, entry->place, path, "is no pipeline; write traces or profiles");
-        return false;
-    }
-    if (signal != CONFIG_TRACES && signal != CONFIG_PROFILES) {
         diag_error(diag, entry->place, path,
-                   "%s are not available in this version; traces and profiles are", id.type);
+                   "is no pipeline; write traces, profiles, metrics or logs");
         return false;
     }
     const struct config_pipeline *first =

@@ -59,9 +59,9 @@ static const char introduction[] =
 
 static const char pipelines[] =
     "\n"
-    "A pipeline names what it consists of; `traces` and `profiles` are available in this version, "
-    "one\n"
-    "pipeline each. A component must be configured, may stand once in a list, and must know the "
+    "A pipeline names what it consists of; there is one each of `traces`, `profiles`, `metrics` "
+    "and\n"
+    "`logs`. A component must be configured, may stand once in a list, and must know the "
     "signal.\n"
     "There is one sampler, one `join` and one store on a node. Components that no pipeline names "
     "are\n"
@@ -71,7 +71,14 @@ static const char pipelines[] =
     "      extensions: [sqlite_storage]\n"
     "      pipelines:\n"
     "        traces:   {receivers: [otlp],    processors: [join], exporters: [otlp_grpc]}\n"
-    "        profiles: {receivers: [sampler], processors: [join], exporters: [otlp_grpc]}\n";
+    "        profiles: {receivers: [sampler], processors: [join], exporters: [otlp_grpc]}\n"
+    "        metrics:  {receivers: [otlp], exporters: [otlp_grpc]}\n"
+    "        logs:     {receivers: [otlp], exporters: [otlp_grpc]}\n"
+    "\n"
+    "Metrics and logs go on byte for byte. An otlp receiver serves the signals whose pipeline "
+    "names "
+    "it;\n"
+    "the others are answered UNIMPLEMENTED (404 on HTTP).\n";
 
 static int write_default(const struct config_key *key, struct buf *out)
 {

@@ -16,7 +16,7 @@
 
 #define SENT(signal)                                                                               \
     STAT_COUNTER(sent_##signal, "spanprof_exporter_sent_items_total", "signal=\"" #signal "\"",    \
-                 "Spans and samples that a backend has taken.")
+                 "Items (spans, samples, data points, log records) that a backend has taken.")
 SENT(traces);
 SENT(profiles);
 SENT(metrics);
@@ -26,10 +26,17 @@ static struct metric *const sent[SIGNAL_COUNT] = {&sent_traces, &sent_profiles, 
 
 #define DROPPED(name, reason)                                                                      \
     STAT_COUNTER(name, "spanprof_exporter_dropped_items_total", "reason=\"" reason "\"",           \
-                 "Spans and samples that a backend will never get, by reason.")
+                 "Items that a backend will never get, by reason.")
 DROPPED(dropped_refused, "refused");
 DROPPED(dropped_expired, "max_elapsed_time");
-DROPPED(dropped_unserved, "no_profiles_service");
+DROPPED(dropped_no_profiles, "no_profiles_service");
+DROPPED(dropped_no_metrics, "no_metrics_service");
+DROPPED(dropped_no_logs, "no_logs_service");
+static struct metric *const dropped_unserved[SIGNAL_COUNT] = {
+    [SIGNAL_PROFILES] = &dropped_no_profiles,
+    [SIGNAL_METRICS] = &dropped_no_metrics,
+    [SIGNAL_LOGS] = &dropped_no_logs,
+};
 DROPPED(dropped_partial, "partial_success");
 STAT_COUNTER(requests_sent, "spanprof_exporter_requests_total", "outcome=\"ok\"",
              "Requests to backends, by outcome.");
@@ -295,24 +302,25 @@ static void drop(struct lane *lane, struct metric *reason)
     settle(lane);
 }
 
-static bool profiles_unserved(const struct lane *lane, const struct otlp_grpc_result *result)
+/* A backend for spans alone is nothing unusual: it is asked again now and then only. */
+static bool is_unserved(const struct lane *lane, const struct otlp_grpc_result *result)
 {
-    return lane->signal == SIGNAL_PROFILES && result->status == GRPC_UNIMPLEMENTED;
+    return lane->signal != SIGNAL_TRACES && result->status == GRPC_UNIMPLEMENTED;
 }
 
 static void refused(struct lane *lane, const struct otlp_grpc_result *result)
 {
     stat_add(&requests_refused, 1);
-    if (profiles_unserved(lane, result)) {
+    if (is_unserved(lane, result)) {
         if (!lane->unserved_until_ns)
-            log_warn(
-                "exporter",
-                "%s: the backend does not take profiles, they are dropped; a Collector takes them "
-                "with "
-                "--feature-gates=service.profilesSupport and a profiles pipeline. Traces go on",
-                name_of(lane));
+            log_warn("exporter", "%s: the backend does not take %s, they are dropped%s",
+                     name_of(lane), signal_names[lane->signal],
+                     lane->signal == SIGNAL_PROFILES
+                         ? "; a Collector takes them with "
+                           "--feature-gates=service.profilesSupport and a profiles pipeline"
+                         : "");
         lane->unserved_until_ns = clock_monotonic_ns() + PROBE_AGAIN_NS;
-        return drop(lane, &dropped_unserved);
+        return drop(lane, dropped_unserved[lane->signal]);
     }
     if (lane->fetched->n > 1) { /* in its parts: one bad part costs only itself */
         lane->singly_until = lane->fetched->seqs[lane->fetched->n - 1];
@@ -365,7 +373,7 @@ static void send_or_drop(struct lane *lane)
     if (!lane->exporter->client)
         return shown(lane);
     if (lane->unserved_until_ns && clock_monotonic_ns() < lane->unserved_until_ns)
-        return drop(lane, &dropped_unserved);
+        return drop(lane, dropped_unserved[lane->signal]);
     send_fetched(lane);
 }
 

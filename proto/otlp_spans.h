@@ -55,12 +55,12 @@ bool otlp_key_value_int(struct bytes key_value, int64_t *number);
 int otlp_spans_check(struct bytes request); /* OTLP_OK, OTLP_MALFORMED, OTLP_TOO_BIG */
 
 /*
- * Calls visit for each span in order; it may append attributes (each framed as Span field 9: use
- * otlp_attribute_*) to `added`, which holds those of earlier spans already: append, and cut back no
- * further than its length at the call. Then emits the request in one or more bodies of at most
- * max_body_bytes, each with its count of spans. A request with nothing added and within the limit
- * is emitted as it came (an empty one too); else each body repeats what lies around its spans
- * (Resource, scope, schema_url, unknown fields), ahead of them.
+ * Calls visit (unless that is NULL) for each span in order; it may append attributes (each framed
+ * as Span field 9: use otlp_attribute_*) to `added`, which holds those of earlier spans already:
+ * append, and cut back no further than its length at the call. Then emits the request in one or
+ * more bodies of at most max_body_bytes, each with its count of spans. A request with nothing added
+ * and within the limit is emitted as it came (an empty one too); else each body repeats what lies
+ * around its spans (Resource, scope, schema_url, unknown fields), ahead of them.
  *
  * Memory: the additions, and one body. The request should have passed otlp_spans_check(): a fault
  * met here comes to light only after the spans before it were visited.

@@ -79,10 +79,10 @@ static int visit_span(void *context, struct bytes raw)
     struct visitor *visitor = context;
     struct buf *added = &visitor->edits->added;
     struct otlp_span span = {.raw = raw, .resource = visitor->resource};
-    int outcome = parse_span(raw, &span);
-    if (outcome)
-        return outcome;
     struct edit edit = {.span = visitor->span++, .offset = added->len};
+    int outcome = visitor->rewrite->visit ? parse_span(raw, &span) : 0;
+    if (outcome || !visitor->rewrite->visit)
+        return outcome;
     outcome = visitor->rewrite->visit(visitor->rewrite->context, &span, added);
     assert(outcome || added->len >= edit.offset);
     if (outcome || added->len == edit.offset)

@@ -231,7 +231,7 @@ void grpc_call_headers(struct h2_stream *stream)
         return answer_http(call, "415");
     if (!call->route)
         return fail(call, GRPC_UNIMPLEMENTED, "unknown service or method");
-    if (!intake_has_pipeline(call->scope->intake, call->route->signal))
+    if (!otlp_serves(call->scope->intake, call->scope->signals, call->route->signal))
         return fail(call, GRPC_UNIMPLEMENTED, "no pipeline takes this signal");
     if (call->bad_timeout)
         return fail(call, GRPC_INVALID_ARGUMENT, "malformed grpc-timeout");

@@ -12,6 +12,7 @@
 struct grpc_call_scope {
     struct intake *intake;
     struct budget *budget;
+    uint32_t signals; /* that are served */
     size_t max_message_bytes;
     struct list calls; /* all that are alive */
 };

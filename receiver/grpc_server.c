@@ -231,6 +231,7 @@ int grpc_server_open(const struct grpc_server_settings *settings, struct listen_
     server->scope =
         (struct grpc_call_scope){.intake = settings->intake,
                                  .budget = settings->budget,
+                                 .signals = settings->signals,
                                  .max_message_bytes = settings->config->max_recv_msg_size_bytes};
     server->accept_again.fire = on_accept_again;
     server->drained.fire = on_drained;

@@ -191,7 +191,7 @@ static enum MHD_Result begin(struct http_call_scope *scope, struct MHD_Connectio
     scope->n_active++;
     *result = call;
     if (call->verdict.answer.http == 200 &&
-        !intake_has_pipeline(scope->intake, call->verdict.route->signal))
+        !otlp_serves(scope->intake, scope->signals, call->verdict.route->signal))
         call->verdict.answer = otlp_answer_of(INTAKE_NO_PIPELINE, NULL);
     if (call->verdict.answer.http == 200)
         return MHD_YES;

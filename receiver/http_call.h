@@ -11,6 +11,7 @@
 struct http_call_scope {
     struct intake *intake;
     struct budget *budget;
+    uint32_t signals; /* that are served */
     size_t max_body_bytes;
     struct list calls;                            /* all that are alive */
     size_t n_active;                              /* calls with a connection */

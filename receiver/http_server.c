@@ -266,6 +266,7 @@ static struct http_server *server_new(const struct http_server_settings *setting
     server->scope = (struct http_call_scope){
         .intake = settings->intake,
         .budget = settings->budget,
+        .signals = settings->signals,
         .max_body_bytes = settings->config->max_request_body_size_bytes,
         .woken = on_woken,
     };

@@ -18,6 +18,7 @@ struct http_server_settings {
     struct loop *loop;
     struct intake *intake;
     struct budget *budget;
+    uint32_t signals; /* mask of 1 << enum signal: pipelines that name this receiver; 0 = all */
     const struct config_otlp_http_server *config;
 };
 

@@ -3,24 +3,21 @@
  * Everything that changes the store passes here, as a job of the writer, in the order in which it
  * came: a drain of the ring before the request whose spans it may hold samples of. The loop only
  * moves bytes (ring, process stream, request bodies, the analyst's answers); what they mean is
- * found out by the writer (intake_samples.c, intake_spans.c).
+ * found out by the writer (intake_samples.c, intake_spans.c, intake_items.c).
  */
 #include "receiver/intake.h"
 #include "agent-bpf/analyst_client.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/stats.h"
+#include "receiver/intake_body.h"
+#include "receiver/intake_items.h"
 #include "receiver/intake_parts.h"
 #include "receiver/intake_spans.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
-STAT_COUNTER(requests_busy, "spanprof_requests_refused_total", "signal=\"traces\",reason=\"busy\"",
-             "Requests refused for good or for now, by reason.");
-STAT_COUNTER(requests_store, "spanprof_requests_refused_total",
-             "signal=\"traces\",reason=\"store\"",
-             "Requests refused for good or for now, by reason.");
 STAT_GAUGE(queued_bytes, "spanprof_intake_queued_bytes", "",
            "Bytes of requests waiting for the writer.");
 
@@ -53,14 +50,25 @@ bool intake_has_room(const struct intake *intake)
 
 /* ---- requests ---- */
 
+static int run_signal(struct intake_request *request, const struct intake_settings *settings)
+{
+    uint32_t destinations = settings->destinations[request->signal];
+    if (request->signal == SIGNAL_TRACES)
+        return intake_spans_run(
+            request, settings->store,
+            &(struct intake_spans_settings){.join = settings->join,
+                                            .destinations = destinations,
+                                            .max_body_bytes = settings->max_request_bytes});
+    return intake_items_run(
+        request, settings->store,
+        &(struct intake_items_settings){.destinations = destinations,
+                                        .max_body_bytes = settings->max_request_bytes});
+}
+
 static int request_run(struct job *job)
 {
     struct intake_request *request = container_of(job, struct intake_request, job);
-    const struct intake_settings *settings = &request->intake->settings;
-    struct intake_spans_settings spans = {.join = settings->join,
-                                          .destinations = settings->trace_destinations,
-                                          .max_body_bytes = settings->max_request_bytes};
-    int error = intake_spans_run(request, settings->store, &spans);
+    int error = run_signal(request, &request->intake->settings);
     return error == -ENOSPC
                ? error
                : intake_broken(request->intake, error); /* no room: only this one fails */
@@ -76,7 +84,7 @@ static void request_done(struct job *job, int error)
     if (error) {
         request->outcome = INTAKE_BUSY;
         request->message = error == -ENOSPC ? "the store is full" : "the store failed";
-        stat_add(&requests_store, 1);
+        intake_refused(request->signal, REFUSED_STORE);
     } else if (intake->settings.committed) {
         intake->settings.committed(intake->settings.context);
     }
@@ -94,14 +102,15 @@ static void refuse(struct intake_request *request, enum intake_outcome outcome, 
     buf_close(&request->body);
     request->outcome = outcome;
     request->message = message;
-    stat_add(&requests_busy, outcome == INTAKE_BUSY);
+    if (outcome == INTAKE_BUSY)
+        intake_refused(request->signal, REFUSED_BUSY);
     request->refusal = (struct post){.call = refuse_later};
     loop_post(request->intake->settings.loop, &request->refusal);
 }
 
 bool intake_has_pipeline(const struct intake *intake, enum signal signal)
 {
-    return signal == SIGNAL_TRACES && intake->settings.trace_destinations != 0;
+    return intake->settings.destinations[signal] != 0;
 }
 
 void intake_submit(struct intake *intake, struct intake_request *request)
@@ -119,7 +128,8 @@ void intake_submit(struct intake *intake, struct intake_request *request)
     if (intake->queued + request->body_len > intake->settings.max_queued_bytes ||
         !intake_has_room(intake))
         return refuse(request, INTAKE_BUSY, "too many requests are waiting");
-    intake_drain(intake);
+    if (request->signal == SIGNAL_TRACES)
+        intake_drain(intake);
     if (worker_submit(intake->settings.writer, &request->job) != 0)
         return refuse(request, INTAKE_BUSY, "too many requests are waiting");
     intake->queued += request->body_len;

@@ -51,11 +51,10 @@ struct intake_settings {
     struct loop *loop;
     struct worker *writer;
     struct store *store;
-    struct ring *ring;             /* NULL: no sampler */
-    struct procstream *procstream; /* NULL: no sampler */
-    bool join;                     /* spans are annotated */
-    uint32_t trace_destinations;   /* outbox masks; 0 = the signal has no pipeline */
-    uint32_t profile_destinations;
+    struct ring *ring;                   /* NULL: no sampler */
+    struct procstream *procstream;       /* NULL: no sampler */
+    bool join;                           /* spans are annotated */
+    uint32_t destinations[SIGNAL_COUNT]; /* outbox masks; 0 = the signal has no pipeline */
     uint64_t drain_interval_ns;
     struct label_names label_names; /* configured; borrowed */
     size_t max_queued_bytes;        /* of requests at the writer */
@@ -81,8 +80,8 @@ void intake_stop(struct intake *intake, void (*stopped)(void *context));
 /* The very last samples: right before the writer is closed. */
 void intake_drain_last(struct intake *intake);
 
-/* Drains the sample ring first, so that a span meets its samples. done() follows on the loop, never
- * from within this call. */
+/* Drains the sample ring before a trace request, so that spans meet their samples. done() follows
+ * on the loop, never from within this call. */
 void intake_submit(struct intake *intake, struct intake_request *request);
 /* True if the signal has a pipeline. */
 bool intake_has_pipeline(const struct intake *intake, enum signal signal);

@@ -24,7 +24,7 @@ static int window_run(struct job *job)
     const struct intake_settings *settings = &window->intake->settings;
     struct store *store = settings->store;
     struct window_settings how = {.max_request_bytes = settings->max_request_bytes,
-                                  .destinations = settings->profile_destinations,
+                                  .destinations = settings->destinations[SIGNAL_PROFILES],
                                   .scope_version = settings->version};
     uint64_t now_unix_ns = clock_unix_ns();
     int error =

@@ -23,3 +23,8 @@ struct otlp_answer otlp_answer_no_budget(void)
 {
     return otlp_answer_of(INTAKE_BUSY, "too many bytes are being received: try again");
 }
+
+bool otlp_serves(const struct intake *intake, uint32_t signals, enum signal signal)
+{
+    return (!signals || signals >> signal & 1) && intake_has_pipeline(intake, signal);
+}

@@ -17,5 +17,7 @@ struct otlp_answer {
 };
 
 struct otlp_answer otlp_answer_of(enum intake_outcome outcome, const char *message);
+/* Whether a receiver whose settings have this mask serves the signal. */
+bool otlp_serves(const struct intake *intake, uint32_t signals, enum signal signal);
 /* The budget of bytes being received is used up. */
 struct otlp_answer otlp_answer_no_budget(void);

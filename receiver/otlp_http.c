@@ -80,8 +80,9 @@ struct otlp_http_verdict otlp_http_check(const struct otlp_http_head *head)
     if (verdict.answer.http != 200)
         return verdict;
     if (!verdict.route) {
-        verdict.answer =
-            refuse(404, GRPC_UNIMPLEMENTED, "unknown path: OTLP traces go to /v1/traces");
+        verdict.answer = refuse(404, GRPC_UNIMPLEMENTED,
+                                "unknown path: OTLP goes to /v1/traces, /v1/metrics, /v1/logs and "
+                                "/v1development/profiles");
     } else if (strcmp(head->method, "POST")) {
         verdict.wrong_method = true;
         verdict.answer = refuse(405, GRPC_UNIMPLEMENTED, "only POST is served here");

@@ -17,11 +17,12 @@
 #define COLLECT_ROWS 100 /* a step */
 
 #define HELP_BYTES "Bytes of requests that wait for a destination."
-#define HELP_ITEMS "Spans or samples in requests that wait for a destination."
+#define HELP_ITEMS                                                                                 \
+    "Items (spans, samples, data points, log records) in requests that wait for a destination."
 #define HELP_COUNT "Requests that wait for a destination."
 #define HELP_AGE   "Age of the oldest request that waits for a destination."
 #define HELP_FULL  "Requests refused because quota or disk has no room."
-#define HELP_NONE  "Spans or samples that no pipeline takes to a destination."
+#define HELP_NONE  "Items that no pipeline takes to a destination."
 #define EACH_SIGNAL(declare, variable, name, help)                                                 \
     declare(variable##_traces, name, "signal=\"traces\"", help);                                   \
     declare(variable##_profiles, name, "signal=\"profiles\"", help);                               \

@@ -27,8 +27,8 @@ int http_rig_start(struct http_rig *rig, uint64_t idle_timeout_ns)
     if (error)
         return error;
     rig->port = sockets.port;
-    const struct http_server_settings settings = {rig->loop, &rig->intake, &rig->budget,
-                                                  &rig->config};
+    const struct http_server_settings settings = {
+        .loop = rig->loop, .intake = &rig->intake, .budget = &rig->budget, .config = &rig->config};
     return http_server_open(&settings, &sockets, &rig->server);
 }
 

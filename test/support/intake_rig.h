@@ -13,8 +13,8 @@
 #include <pthread.h>
 
 struct intake_rig_options {
-    bool sampler; /* ring and process stream (of no CPU) */
-    bool no_traces;
+    bool sampler;   /* ring and process stream (of no CPU) */
+    bool no_traces; /* nor metrics and logs */
     const char *vfs;
     uint64_t max_store_bytes;
     size_t max_queued_bytes; /* 0: 1 MiB */

@@ -333,13 +333,14 @@ static const struct {
      "value "
      "(list of ids)"},
     {"otlp: {protocols: {grpc: }}, sampler: ",
-     "service: {pipelines: {traces: {receivers: [sampler], exporters: [debug]}, profiles: "
-     "{receivers: [otlp], exporters: [debug]}}}\n",
-     "4:44: service::pipelines::traces::receivers: the receiver \"sampler\" has no traces; "
+     "processors: {join: }\n"
+     "service: {pipelines: {traces: {receivers: [sampler], exporters: [debug]}, metrics: "
+     "{receivers: [otlp], processors: [join], exporters: [debug]}}}\n",
+     "5:44: service::pipelines::traces::receivers: the receiver \"sampler\" has no traces; "
      "name "
      "it in the profiles pipeline only\n"
-     "c.yaml:4:98: service::pipelines::profiles::receivers: the receiver \"otlp\" has no "
-     "profiles; name it in the traces pipeline only"},
+     "c.yaml:5:117: service::pipelines::metrics::processors: the processor \"join\" has no "
+     "metrics; name it in the traces and the profiles pipelines only"},
     {"sampler: , sampler/b: ",
      "service: {pipelines: {profiles: {receivers: [sampler, sampler/b], exporters: "
      "[debug]}}}\n",
@@ -349,9 +350,12 @@ static const struct {
     {"otlp: {protocols: {grpc: }}",
      "service: {pipelines: {metrics: {receivers: [otlp], exporters: [debug]}, foo: , traces: "
      "{receivers: [otlp], exporters: [debug]}}}\n",
-     "4:23: service::pipelines::metrics: metrics are not available in this version; traces and "
-     "profiles are\n"
-     "c.yaml:4:73: service::pipelines::foo: is no pipeline; write traces or profiles"},
+     "4:73: service::pipelines::foo: is no pipeline; write traces, profiles, metrics or logs"},
+    {"otlp: {protocols: {grpc: }}",
+     "service: {pipelines: {metrics: {receivers: [otlp], exporters: [debug]}, metrics/b: "
+     "{receivers: [otlp], exporters: [debug]}}}\n",
+     "4:73: service::pipelines::metrics/b: is a second metrics pipeline beside \"metrics\"; there "
+     "is one a signal, so name all its receivers and exporters there"},
     {"otlp: {protocols: {grpc: }}",
      "service: {pipelines: {traces: {receivers: [otlp], exporters: [debug]}, traces/b: "
      "{receivers: [otlp], exporters: [debug]}}}\n",

@@ -43,8 +43,8 @@ static int setup(void **state)
     if (listen_open(&rig->config.endpoint, "grpc::endpoint", &sockets, NULL))
         return -1;
     rig->port = sockets.port;
-    const struct grpc_server_settings settings = {rig->loop, &rig->intake, &rig->budget,
-                                                  &rig->config};
+    const struct grpc_server_settings settings = {
+        .loop = rig->loop, .intake = &rig->intake, .budget = &rig->budget, .config = &rig->config};
     if (grpc_server_open(&settings, &sockets, &rig->server))
         return -1;
     h2_end_init(&rig->client);

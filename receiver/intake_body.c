@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "receiver/intake_body.h"
+#include "base/stats.h"
+#include "proto/codec.h"
+#include "proto/otlp_items.h"
+
+#define REFUSED(signal, reason)                                                                    \
+    STAT_COUNTER(refused_##signal##_##reason, "spanprof_requests_refused_total",                   \
+                 "signal=\"" #signal "\",reason=\"" #reason "\"",                                  \
+                 "Requests refused for good or for now, by reason.")
+#define REFUSED_ALL(signal)                                                                        \
+    REFUSED(signal, busy);                                                                         \
+    REFUSED(signal, store);                                                                        \
+    REFUSED(signal, malformed);                                                                    \
+    REFUSED(signal, too_big)
+#define TABLE(signal)                                                                              \
+    {                                                                                              \
+        &refused_##signal##_busy, &refused_##signal##_store, &refused_##signal##_malformed,        \
+            &refused_##signal##_too_big                                                            \
+    }
+
+REFUSED_ALL(traces);
+REFUSED_ALL(profiles);
+REFUSED_ALL(metrics);
+REFUSED_ALL(logs);
+
+void intake_refused(enum signal signal, enum intake_refusal reason)
+{
+    static struct metric *const counters[SIGNAL_COUNT][INTAKE_REFUSALS] = {
+        [SIGNAL_TRACES] = TABLE(traces),
+        [SIGNAL_PROFILES] = TABLE(profiles),
+        [SIGNAL_METRICS] = TABLE(metrics),
+        [SIGNAL_LOGS] = TABLE(logs),
+    };
+    stat_add(counters[signal][reason], 1);
+}
+
+int intake_refuse_body(struct intake_request *request, enum intake_outcome outcome,
+                       const char *message)
+{
+    request->outcome = outcome;
+    request->message = message;
+    intake_refused(request->signal,
+                   outcome == INTAKE_MALFORMED ? REFUSED_MALFORMED : REFUSED_TOO_BIG);
+    return 1;
+}
+
+/* CODEC_OK and the bytes to read: the body itself or what it inflated to. */
+static int inflate(struct intake_request *request, struct buf *inflated, struct bytes *out)
+{
+    struct bytes body = buf_bytes(&request->body);
+    *out = body;
+    int outcome = CODEC_OK;
+    if (request->encoding == ENCODING_GZIP)
+        outcome = codec_inflate_gzip(body, request->max_inflated_bytes, inflated);
+    else if (request->encoding == ENCODING_ZSTD)
+        outcome = codec_inflate_zstd(body, request->max_inflated_bytes, inflated);
+    else if (body.len > request->max_inflated_bytes)
+        return CODEC_TOO_BIG;
+    if (request->encoding != ENCODING_IDENTITY)
+        *out = buf_bytes(inflated);
+    return outcome;
+}
+
+static const char *what_it_is_not(enum signal signal)
+{
+    static const char *const messages[SIGNAL_COUNT] = {
+        [SIGNAL_TRACES] = "the body is not an ExportTraceServiceRequest",
+        [SIGNAL_PROFILES] = "the body is not an ExportProfilesServiceRequest",
+        [SIGNAL_METRICS] = "the body is not an ExportMetricsServiceRequest",
+        [SIGNAL_LOGS] = "the body is not an ExportLogsServiceRequest",
+    };
+    return messages[signal];
+}
+
+int intake_body_read(struct intake_request *request, struct buf *inflated, struct bytes *body)
+{
+    int outcome = inflate(request, inflated, body);
+    if (outcome == CODEC_TOO_BIG)
+        return intake_refuse_body(request, INTAKE_TOO_BIG,
+                                  "the request is larger than this receiver accepts");
+    if (outcome == CODEC_MALFORMED)
+        return intake_refuse_body(request, INTAKE_MALFORMED,
+                                  "the compressed body cannot be decoded");
+    if (outcome < 0)
+        return outcome;
+    outcome = otlp_items_check(request->signal, *body);
+    if (outcome == OTLP_TOO_BIG)
+        return intake_refuse_body(request, INTAKE_TOO_BIG,
+                                  "the body would decode to far more memory than its size");
+    if (outcome != OTLP_OK)
+        return intake_refuse_body(request, INTAKE_MALFORMED, what_it_is_not(request->signal));
+    return 0;
+}

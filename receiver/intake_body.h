@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * What requests of all signals have in common on the writer: the way from the body that came to a
+ * checked Export request, and how one is refused and counted. Private to receiver/intake*.c.
+ * Thread: writer; intake_refused() any.
+ */
+#include "receiver/intake.h"
+
+enum intake_refusal {
+    REFUSED_BUSY,
+    REFUSED_STORE,
+    REFUSED_MALFORMED,
+    REFUSED_TOO_BIG,
+    INTAKE_REFUSALS
+};
+
+/* spanprof_requests_refused_total */
+void intake_refused(enum signal signal, enum intake_refusal reason);
+
+/* Sets outcome (INTAKE_MALFORMED or INTAKE_TOO_BIG) and message, and counts. Returns 1. */
+int intake_refuse_body(struct intake_request *request, enum intake_outcome outcome,
+                       const char *message);
+
+/* The checked Export request in protobuf: the body itself or what it inflated to, in `inflated`.
+ * 0; 1: refused; -ENOMEM. */
+int intake_body_read(struct intake_request *request, struct buf *inflated, struct bytes *body);

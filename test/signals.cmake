@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+# Metrics, logs and profiles of others: what passes through.
+add_library(spanprof_items_fixture STATIC ${CMAKE_CURRENT_LIST_DIR}/support/items_request.c)
+target_link_libraries(spanprof_items_fixture PUBLIC spanprof_proto
+    PRIVATE spanprof_flags PkgConfig::CMOCKA)
+
+spanprof_unit_test(otlp_items spanprof_items_fixture)
+spanprof_unit_test(intake_items spanprof_intake_fixture spanprof_items_fixture)

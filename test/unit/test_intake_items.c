@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Metrics and logs on the writer: what lies in the outbox afterwards, and what is counted. */
+#include "base/stats.h"
+#include "proto/codec.h"
+#include "proto/otlp_items.h"
+#include "receiver/intake_items.h"
+#include "test/support/items_request.h"
+#include "test/support/store_fixture.h"
+#include "test/support/trace_request.h"
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#define INFLATED_MAX (1u << 20)
+
+static const struct intake_items_settings settings = {.destinations = 1, .max_body_bytes = 1 << 20};
+static const enum signal signals[] = {SIGNAL_METRICS, SIGNAL_LOGS};
+
+struct test {
+    struct fixture fixture;
+    struct buf body;
+    struct outgoing outgoing;
+};
+
+static int open_with(void **state, uint64_t max_size_bytes)
+{
+    static struct test test;
+    test = (struct test){.body = BUF_INIT(0)};
+    fixture_make(&test.fixture);
+    test.fixture.settings.db.max_size_bytes = max_size_bytes;
+    fixture_open(&test.fixture);
+    *state = &test;
+    return 0;
+}
+
+static int set_up(void **state)
+{
+    return open_with(state, 0);
+}
+
+static int set_up_with_quota(void **state)
+{
+    return open_with(state, 1 << 20);
+}
+
+static int tear_down(void **state)
+{
+    struct test *test = *state;
+    outgoing_close(&test->outgoing);
+    buf_close(&test->body);
+    fixture_remove(&test->fixture);
+    return 0;
+}
+
+/* The outcome; the outbox is read. */
+static int run(struct test *test, enum signal signal, struct bytes body,
+               enum intake_encoding encoding, const struct intake_items_settings *with)
+{
+    struct buf copy _cleanup_buf_ = BUF_INIT(0);
+    assert_int_equal(buf_append_bytes(&copy, body), 0);
+    struct intake_request request = {.signal = signal,
+                                     .encoding = encoding,
+                                     .body = copy,
+                                     .max_inflated_bytes = INFLATED_MAX,
+                                     .outcome = INTAKE_BUSY};
+    fixture_begin(&test->fixture);
+    assert_int_equal(intake_items_run(&request, test->fixture.store, with), 0);
+    fixture_commit(&test->fixture);
+    assert_int_equal(request.message == NULL, request.outcome == INTAKE_ACCEPTED);
+    outgoing_close(&test->outgoing);
+    outgoing_read(&test->outgoing, &test->fixture.settings.db, signal);
+    return (int)request.outcome;
+}
+
+static int64_t received(enum signal signal)
+{
+    return stats_find(signal == SIGNAL_METRICS ? "spanprof_metric_points_received_total"
+                                               : "spanprof_log_records_received_total",
+                      "");
+}
+
+static int64_t refused(enum signal signal, const char *reason)
+{
+    char labels[64];
+    snprintf(labels, sizeof(labels), "signal=\"%s\",reason=\"%s\"", signal_names[signal], reason);
+    return stats_find("spanprof_requests_refused_total", labels);
+}
+
+static void test_as_it_came(void **state)
+{
+    struct test *test = *state;
+    for (size_t s = 0; s < 2; s++) {
+        enum signal signal = signals[s];
+        uint64_t items = items_expected(signal, 7);
+        int64_t before = received(signal);
+        struct buf gzip _cleanup_buf_ = BUF_INIT(0);
+        buf_clear(&test->body);
+        items_request(&test->body, signal, 7, 100);
+        struct bytes body = buf_bytes(&test->body);
+        assert_int_equal(codec_gzip(body, &gzip), 0);
+        assert_int_equal(run(test, signal, body, ENCODING_IDENTITY, &settings), INTAKE_ACCEPTED);
+        assert_int_equal(run(test, signal, buf_bytes(&gzip), ENCODING_GZIP, &settings),
+                         INTAKE_ACCEPTED);
+        assert_int_equal(test->outgoing.n, 2);
+        for (size_t i = 0; i < 2; i++) {
+            assert_true(bytes_equal(buf_bytes(&test->outgoing.items[i].body), body));
+            assert_int_equal(test->outgoing.items[i].items, items);
+        }
+        assert_int_equal(received(signal) - before, 2 * items);
+    }
+}
+
+static void test_empty(void **state)
+{
+    struct test *test = *state;
+    for (size_t s = 0; s < 2; s++) {
+        buf_clear(&test->body);
+        items_request(&test->body, signals[s], 0, 0);
+        assert_int_equal(
+            run(test, signals[s], buf_bytes(&test->body), ENCODING_IDENTITY, &settings),
+            INTAKE_ACCEPTED);
+        assert_int_equal(run(test, signals[s], BYTES(NULL, 0), ENCODING_IDENTITY, &settings),
+                         INTAKE_ACCEPTED);
+        assert_int_equal(test->outgoing.n, 0);
+    }
+}
+
+static void test_malformed(void **state)
+{
+    struct test *test = *state;
+    for (size_t s = 0; s < 2; s++) {
+        enum signal signal = signals[s];
+        int64_t before = refused(signal, "malformed");
+        buf_clear(&test->body);
+        items_request(&test->body, signal, 3, 10);
+        struct bytes body = buf_bytes(&test->body), cut = BYTES(body.data, body.len - 1);
+        assert_int_equal(run(test, signal, cut, ENCODING_IDENTITY, &settings), INTAKE_MALFORMED);
+        assert_int_equal(run(test, signal, body, ENCODING_ZSTD, &settings), INTAKE_MALFORMED);
+        assert_int_equal(test->outgoing.n, 0);
+        assert_int_equal(refused(signal, "malformed") - before, 2);
+    }
+}
+
+static void test_limits(void **state)
+{
+    struct test *test = *state;
+    for (size_t s = 0; s < 2; s++) {
+        enum signal signal = signals[s];
+        int64_t before = refused(signal, "too_big");
+        uint64_t items = 0;
+        struct intake_items_settings small = settings;
+        struct bytes body;
+        small.max_body_bytes = 2500;
+        buf_clear(&test->body);
+        items_request(&test->body, signal, 20, 500);
+        body = buf_bytes(&test->body);
+        assert_int_equal(run(test, signal, body, ENCODING_IDENTITY, &small), INTAKE_ACCEPTED);
+        assert_in_range(test->outgoing.n, 5, 10);
+        for (size_t i = 0; i < test->outgoing.n; i++)
+            items += test->outgoing.items[i].items;
+        assert_int_equal(items, items_expected(signal, 20));
+
+        size_t n_before = test->outgoing.n;
+        small.max_body_bytes = 500; /* one alone is larger than a peer takes */
+        assert_int_equal(run(test, signal, body, ENCODING_IDENTITY, &small), INTAKE_TOO_BIG);
+        buf_clear(&test->body);
+        items_request(&test->body, signal, 1, INFLATED_MAX);
+        body = buf_bytes(&test->body);
+        assert_int_equal(run(test, signal, body, ENCODING_IDENTITY, &settings), INTAKE_TOO_BIG);
+        assert_int_equal(test->outgoing.n, n_before);
+        assert_int_equal(refused(signal, "too_big") - before, 2);
+    }
+}
+
+static void test_no_room(void **state)
+{
+    struct test *test = *state;
+    int error = 0;
+    items_request(&test->body, SIGNAL_LOGS, 1, 100000);
+    for (int i = 0; i < 20 && !error; i++) {
+        struct intake_request request = {
+            .signal = SIGNAL_LOGS, .body = test->body, .max_inflated_bytes = INFLATED_MAX};
+        fixture_begin(&test->fixture);
+        error = intake_items_run(&request, test->fixture.store, &settings);
+        fixture_commit(&test->fixture);
+    }
+    assert_int_equal(error, -ENOSPC);
+    outgoing_read(&test->outgoing, &test->fixture.settings.db, SIGNAL_LOGS);
+    assert_in_range(test->outgoing.n, 1, 10);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_as_it_came),
+        TEST(test_empty),
+        TEST(test_malformed),
+        TEST(test_limits),
+        cmocka_unit_test_setup_teardown(test_no_room, set_up_with_quota, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
