@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""An OTLP/gRPC backend for tests and the demo: traces and profiles, with faults on demand.
+"""An OTLP/gRPC backend for tests and the demo: every signal, with faults on demand.
 
 As a module: Backend(). As a program: prints what it gets as JSON lines.
     receiver.py --listen 127.0.0.1:14317 [--no-profiles] [--fault traces:UNAVAILABLE:5]
@@ -23,9 +23,12 @@ import receiver_wire  # noqa: E402
 SERVICES = {
     "traces": "opentelemetry.proto.collector.trace.v1.TraceService",
     "profiles": "opentelemetry.proto.collector.profiles.v1development.ProfilesService",
+    "metrics": "opentelemetry.proto.collector.metrics.v1.MetricsService",
+    "logs": "opentelemetry.proto.collector.logs.v1.LogsService",
 }
 SPANS_SHOWN = 200000  # a request with more is counted, not looked at
-REQUESTS = {"traces": receiver_schema.TRACE_REQUEST, "profiles": receiver_schema.PROFILES_REQUEST}
+REQUESTS = {"traces": receiver_schema.TRACE_REQUEST, "profiles": receiver_schema.PROFILES_REQUEST,
+            "metrics": receiver_schema.METRICS_REQUEST, "logs": receiver_schema.LOGS_REQUEST}
 
 
 class Received:
@@ -83,13 +86,15 @@ class Span:
 
 
 class Frame:
-    __slots__ = ("function", "file", "address", "kind", "mapping", "mapping_attributes")
+    __slots__ = ("function", "file", "address", "kind", "mapping", "mapping_attributes",
+                 "attributes")
 
-    def __init__(self, function, file, address, kind, mapping, mapping_attributes):
+    def __init__(self, function, file, address, attributes, mapping, mapping_attributes):
         self.function = function
         self.file = file
         self.address = address
-        self.kind = kind
+        self.attributes = attributes
+        self.kind = attributes.get("profile.frame.type")
         self.mapping = mapping
         self.mapping_attributes = mapping_attributes
 
@@ -166,7 +171,7 @@ class Resolver:
             self.locations[index] = Frame(
                 self.strings[function.name_strindex] or self.strings[function.system_name_strindex],
                 self.strings[function.filename_strindex], location.address,
-                self.attributes(location.attribute_indices).get("profile.frame.type"),
+                self.attributes(location.attribute_indices),
                 self.strings[mapping.filename_strindex], self.attributes(mapping.attribute_indices))
         return self.locations[index]
 
@@ -293,10 +298,12 @@ class Backend:
             try:
                 if request.signal == "traces":
                     spans = spans_of(request.message)
-                else:
+                elif request.signal == "profiles":
                     errors = receiver_check.check(request.message, request.metadata,
                                                   len(request.body))
                     samples = samples_of(request.message)
+                else:
+                    request.message  # decodes
             except Exception as error:  # an undecodable request is a finding, not our end
                 errors.append("%s request of %d bytes: %r" % (request.signal, len(request.body),
                                                               error))
