@@ -12,7 +12,13 @@ import grpc
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
 import receiver_schema  # noqa: E402
 
-METHOD = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+METHODS = {"traces": "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+           "metrics": "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+           "logs": "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
+           "profiles": "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"}
+PATHS = {"traces": "/v1/traces", "metrics": "/v1/metrics", "logs": "/v1/logs",
+         "profiles": "/v1development/profiles"}
+METHOD = METHODS["traces"]
 
 
 def set_attribute(owner, key, value):
@@ -81,11 +87,11 @@ def request_of_truth(process, records, attributes=None):
 class GrpcSender:
     """Export of serialized requests. Raises grpc.RpcError."""
 
-    def __init__(self, address, compression=None):
+    def __init__(self, address, compression=None, signal="traces"):
         self.channel = grpc.insecure_channel(address, compression=compression, options=[
             ("grpc.max_send_message_length", -1), ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.max_reconnect_backoff_ms", 500)])
-        self.call = self.channel.unary_unary(METHOD)
+        self.call = self.channel.unary_unary(METHODS[signal])
 
     def send(self, body, timeout=10, **options):
         return self.call(body, timeout=timeout, **options)
