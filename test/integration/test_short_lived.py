@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that end before anybody could look at them: their CPU time is there, with whole stacks."""
+import concurrent.futures
+import os
+import struct
+import time
+import unittest
+
+import harness
+import stacks
+import truth
+
+RUNS = 200 if harness.SANITIZE else 1000
+RUN_MS = 20
+TRUE_FREQUENCY = 997
+TRUE_SECONDS = 4
+LEAST = 0.95
+ENTRY_BYTES = 64  # of _start()
+
+
+def entry_of(path):
+    """ELF address of a file's first instruction; None if it is no ELF file."""
+    try:
+        with open(path, "rb") as file:
+            header = file.read(32)
+    except OSError:
+        return None
+    return struct.unpack_from("<Q", header, 24)[0] if header.startswith(b"\x7fELF") else None
+
+
+def is_first_code(frame):
+    """Whether it lies at the entry of its file, as the first frame of each process does."""
+    entry = entry_of(frame.mapping)
+    return entry is not None and entry <= frame.address < entry + ENTRY_BYTES
+
+
+class Children:
+    """Processes that were started and waited for: their pids and, as the kernel counted it, their
+    CPU time."""
+
+    def __init__(self):
+        self.pids = set()
+        self.cpu_s = 0
+
+    def run(self, *command):
+        null = [(os.POSIX_SPAWN_OPEN, fd, "/dev/null", os.O_RDWR, 0) for fd in (0, 1)]
+        pid = os.posix_spawn(command[0], command, os.environ, file_actions=null)
+        _, status, used = os.wait4(pid, 0)
+        if status != 0:
+            raise RuntimeError("%s ended with %d" % (command, status))
+        self.pids.add(pid)
+        self.cpu_s += used.ru_utime + used.ru_stime
+
+
+@harness.needs_sampling
+class ShortLived(harness.IntegrationTest):
+    def start(self, frequency):
+        self.frequency = frequency
+        self.sp = self.spanprof(over={"receivers": {"sampler": {"frequency": frequency}}})
+        self.sp.wait_sampling()
+
+    def samples_of(self, children):
+        return [sample for sample in self.backend.samples()
+                if sample.resource.get("process.pid") in children.pids]
+
+    def finish(self, children):
+        """Share of the CPU time that has come, by what the samples say that they stand for."""
+        def share():
+            return sum(sample.count() * sample.period for sample in self.samples_of(children)) / (
+                1e9 * children.cpu_s)
+        try:
+            self.backend.wait(lambda: share() > LEAST, 20 * harness.SLOWNESS)
+        except TimeoutError:
+            pass  # then too few will be found
+        self.stop_spanprof(self.sp)
+        self.assert_conforming()
+        self.assertEqual(self.frequency, round(1e9 / self.samples_of(children)[0].period))
+        return share()
+
+    @unittest.skipUnless(os.path.isdir(stacks.DIRECTORY), "programs of stacks.cmake are for x86-64")
+    def test_programs_of_20_ms(self):
+        program = stacks.Program("O2")
+        children = [Children(), Children()]  # of a thread each
+        self.start(harness.FREQUENCY)
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda own: [own.run(program.path, "plain", str(RUN_MS))
+                                       for _ in range(RUNS // 2)], children))
+        both = Children()
+        both.pids, both.cpu_s = children[0].pids | children[1].pids, sum(c.cpu_s for c in children)
+        share = self.finish(both)
+        verdict = stacks.judge("plain", program, stacks.MODES["plain"], self.samples_of(both))
+        expected = RUNS * RUN_MS * self.frequency / 1000
+        limit = LEAST - truth.tolerance(both.cpu_s / RUNS, expected) if harness.SANITIZE else LEAST
+        print("%d runs: %.3f s of CPU time, %.1f %% of it sampled; of %.0f samples expected in burn() "
+              "%.1f %% are exact" % (RUNS, both.cpu_s, 100 * share, expected,
+                                     100 * verdict.right / expected))
+        print(verdict)
+        self.assertGreaterEqual(share, LEAST)
+        self.assertGreaterEqual(verdict.right, LEAST * expected, verdict)
+        self.assertEqual(verdict.wrong_names, 0)
+
+    def test_true_in_a_loop(self):
+        children = Children()
+        self.start(TRUE_FREQUENCY)
+        end = time.monotonic() + TRUE_SECONDS
+        while time.monotonic() < end:
+            children.run("/bin/true")
+        share = self.finish(children)
+        own = [s for s in self.samples_of(children) if s.attributes.get("thread.name") == "true"]
+        named = [s for s in own if s.resource.get("process.executable.name") == "true"]
+        in_user = [s for s in own if s.frames and s.frames[0].kind == "native"]
+        whole = [s for s in in_user if is_first_code(s.frames[-1])]
+        print("%d runs of %.0f us CPU time: %.1f %% of it sampled; of %d samples as `true` %d have the "
+              "executable's name; %d of %d in user mode are whole" % (
+                  len(children.pids), 1e6 * children.cpu_s / len(children.pids), 100 * share,
+                  truth.count(own), truth.count(named), truth.count(whole), truth.count(in_user)))
+        self.assertGreaterEqual(share, LEAST)
+        # The rest is their starter's work between fork and exec.
+        self.assertGreaterEqual(truth.count(own), 0.6 * truth.count(self.samples_of(children)))
+        self.assertGreaterEqual(truth.count(named), 0.99 * truth.count(own))
+        self.assertGreaterEqual(truth.count(whole), LEAST * truth.count(in_user))
+
+
+if __name__ == "__main__":
+    harness.main()
