@@ -60,6 +60,7 @@ MODES = {
     "leaf": Expected("spin spin_long leaf main ..."),
     "through_library": Expected("burn compare @+ through_library main ...", musl=False),
     "through_no_info": Expected("burn without_unwind_info through_no_info main ..."),
+    "generated": Expected("burn @ generated main ..."),
     "thread": Expected("burn on_thread @ @", musl=False),
     "coroutine": Expected("burn in_coroutine @", musl=False),
     "in_handler": Expected("burn on_signal @ interrupted in_handler main ...", musl=False),

@@ -256,6 +256,24 @@ OWN_FRAME static void in_handler_in_handler(void)
 }
 
 #ifdef __x86_64__
+/* As a compiler at run time would, with a frame pointer. */
+OWN_FRAME static void generated(void)
+{
+    static const unsigned char call_argument[] = {
+        0x55,             /* push %rbp */
+        0x48, 0x89, 0xe5, /* mov %rsp, %rbp */
+        0xff, 0xd7,       /* call *%rdi */
+        0x5d,             /* pop %rbp */
+        0xc3,             /* ret */
+    };
+    char *code = mmap(NULL, CODE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    need(code != MAP_FAILED, "mmap");
+    memcpy(code, call_argument, sizeof(call_argument));
+    ((void (*)(void (*)(void)))(void *)code)(burn);
+    sum++;
+}
+
 /* What lies in front of the address where a signal struck is another function. */
 void trap_at_entry(void);
 __asm__(".text\n"
@@ -416,6 +434,7 @@ int main(int argc, char **argv)
 #endif
 #ifdef __x86_64__
         {"in_handler_at_entry", in_handler_at_entry},
+        {"generated", generated},
 #endif
 #ifndef STACKS_STATIC
         {"plugin", plugin},
