@@ -65,6 +65,7 @@ static int run_analyst(const struct analyst_handles *handles, void *context)
                 .loop = process.loop,
                 .socket = handles->service_fd,
                 .contexts_map_fd = handles->contexts_fd,
+                .unwind = &handles->unwind,
                 .ledger = program->ledger,
                 .sources = context_sources(sampler),
                 .elastic_correlation = sampler && sampler->sampler.contexts.elastic_correlation},
@@ -97,6 +98,7 @@ static void set_sampler(struct keeper_settings *settings,
     settings->sampler = (struct sampler_settings){
         .frequency_hz = sampler->frequency,
         .ring_size_bytes = sampler->ring_size_bytes,
+        .unwind_bytes = sampler->unwind_table_bytes,
         .obi_map = obi_map(sampler),
         .ticks_timed = sampler->max_cpu_percent > 0,
         .filters = {filter_rules(&sampler->include), filter_rules(&sampler->exclude)}};

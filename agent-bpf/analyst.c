@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define REQUEST_ARENA_MAX (64 * 1024)
+#define REQUEST_ARENA_MAX (256 * 1024) /* paths may be long */
 #define SOCKET_BUFFER     (1 << 20)
 
 struct unsent {
@@ -157,6 +157,9 @@ static void serve(struct analyst *analyst, const struct analyst_message *message
     case ANALYST_KERNEL_NAMES_WANTED:
         analyst_answer_kernel_names(analyst, &message->names_wanted);
         break;
+    case ANALYST_UNWIND_WANTED:
+        analyst_answer_unwind(analyst, &message->unwind_wanted);
+        break;
     default:
         log_warn("analyst", "request of unknown kind %u", message->kind);
     }
@@ -203,7 +206,8 @@ static void receive(struct analyst *analyst)
 static void arm(struct analyst *analyst)
 {
     uint64_t now_ns = clock_monotonic_ns();
-    uint64_t due_ns = subjects_due(analyst);
+    uint64_t due_ns = subjects_due(analyst), tables_ns = tables_due(analyst->tables);
+    due_ns = tables_ns < due_ns ? tables_ns : due_ns;
     if (analyst->kallsyms && due_ns > now_ns + ANALYST_REST_NS)
         due_ns = now_ns + ANALYST_REST_NS;
     if (analyst->scanning)
@@ -234,6 +238,7 @@ static void work(struct timer *timer)
     subjects_poll(analyst, now_ns + ANALYST_STEP_NS);
     analyst_scan_step(analyst, now_ns + ANALYST_STEP_NS);
     analyst_rest_kernel(analyst, now_ns);
+    tables_tend(analyst->tables, now_ns);
     update_watch(analyst);
     arm(analyst);
 }
@@ -291,7 +296,8 @@ int analyst_open(const struct analyst_settings *settings, struct analyst **out)
         analyst_gauge((enum analyst_stat)(COUNT_READERS_OTEL_THREAD + source), 0);
     int size = SOCKET_BUFFER;
     setsockopt(settings->socket, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
-    int error = watch_start(settings->loop, &analyst->watch);
+    int error = tables_open(settings->unwind, &analyst->tables);
+    error = error ? error : watch_start(settings->loop, &analyst->watch);
     if (error) {
         analyst_close(analyst);
         return error;
@@ -311,6 +317,7 @@ void analyst_close(struct analyst *analyst)
     while ((link = list_pop(&analyst->out)))
         free_unsent(container_of(link, struct unsent, link));
     subjects_close(analyst);
+    tables_close(analyst->tables);
     binaries_close(&analyst->binaries);
     kallsyms_close(analyst->kallsyms);
     free(analyst->scan_pids);

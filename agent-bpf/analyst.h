@@ -10,6 +10,7 @@
  * Needs (less works, with less known): CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE,
  * CAP_SYSLOG, CAP_BPF. Thread: the loop's.
  */
+#include "agent-bpf/unwind_maps.h"
 #include "base/loop.h"
 
 struct analyst;
@@ -19,9 +20,10 @@ struct analyst_settings {
     struct loop *loop;
     int socket;          /* SOCK_SEQPACKET to the service; owned; at its end: loop_stop() */
     int contexts_map_fd; /* record.h; borrowed; -1 = none (no sampler) */
-    struct analyst_ledger *ledger; /* may be NULL */
-    unsigned sources;              /* which are read: CONTEXT_BIT() of record.h */
-    bool elastic_correlation;      /* sockets to Elastic's agents are handed to the service */
+    const struct unwind_maps *unwind; /* NULL = none (no sampler) */
+    struct analyst_ledger *ledger;    /* may be NULL */
+    unsigned sources;                 /* which are read: CONTEXT_BIT() of record.h */
+    bool elastic_correlation;         /* sockets to Elastic's agents are handed to the service */
 };
 
 int analyst_open(const struct analyst_settings *settings, struct analyst **analyst);

@@ -11,8 +11,7 @@
 
 #define KALLSYMS_KEEP_NS (60 * NS_PER_SEC)
 
-/* NULL: not readable, or its process is banned. */
-static struct binary *find(struct analyst *analyst, const struct analyst_executable_ref *ref)
+struct binary *analyst_binary(struct analyst *analyst, const struct analyst_executable_ref *ref)
 {
     if (analyst_is_banned(analyst, ref->pid)) {
         analyst_count(COUNT_BANNED, 1);
@@ -30,7 +29,7 @@ void analyst_answer_executable(struct analyst *analyst, const struct analyst_exe
     struct analyst_message message = {.kind = ANALYST_EXECUTABLE};
     struct analyst_executable *executable = &message.executable;
     memcpy(executable->identity, ref->identity, sizeof(executable->identity));
-    const struct binary *binary = find(analyst, ref);
+    const struct binary *binary = analyst_binary(analyst, ref);
     if (binary) {
         executable->found = 1;
         memcpy(executable->htlhash, binary->htlhash, sizeof(executable->htlhash));
@@ -75,7 +74,7 @@ static void say_names(struct analyst *analyst, enum analyst_kind kind,
 void analyst_answer_names(struct analyst *analyst, const struct analyst_names_wanted *wanted)
 {
     struct names_answer answer;
-    struct binary *binary = find(analyst, &wanted->executable);
+    struct binary *binary = analyst_binary(analyst, &wanted->executable);
     analyst_ledger_enter(analyst->settings.ledger, wanted->executable.pid);
     const struct function_names *names =
         binary ? binaries_names(&analyst->binaries, binary, wanted->executable.pid) : NULL;

@@ -12,6 +12,7 @@
 #include "agent-bpf/analyst_environment.h"
 #include "agent-bpf/analyst_ledger.h"
 #include "agent-bpf/analyst_messages.h"
+#include "agent-bpf/analyst_tables.h"
 #include "agent-bpf/elastic_storage.h"
 #include "agent-bpf/otel_context.h"
 #include "agent-bpf/proc_maps.h"
@@ -67,6 +68,7 @@ struct analyst {
     size_t out_fds;
     size_t environment_bytes; /* of all subjects */
     struct binaries binaries;
+    struct tables *tables;
     struct map subjects;
     struct list waiting[ANALYST_DISTANCES]; /* subjects by due_ns */
     /* scan */
@@ -169,7 +171,12 @@ void analyst_complete_mapping(struct analyst *analyst, uint32_t pid, const struc
                               char path[ANALYST_PATH_MAX], struct process_mapping *mapping,
                               struct binary **binary);
 
+/* analyst_unwind.c */
+void analyst_answer_unwind(struct analyst *analyst, const struct analyst_unwind_wanted *wanted);
+
 /* analyst_names.c */
+/* NULL: not readable, or its process is banned. */
+struct binary *analyst_binary(struct analyst *analyst, const struct analyst_executable_ref *ref);
 void analyst_answer_executable(struct analyst *analyst, const struct analyst_executable_ref *ref);
 void analyst_answer_names(struct analyst *analyst, const struct analyst_names_wanted *wanted);
 void analyst_answer_kernel_names(struct analyst *analyst,

@@ -87,6 +87,19 @@ STAT_COUNTER(processes_full, "spanprof_analyst_queue_full_total", "what=\"proces
 STAT_GAUGE(symbol_bytes, "spanprof_symbol_bytes", "", "Memory of the analyst's symbol tables.");
 STAT_COUNTER(scans, "spanprof_process_scans_total", "", "Complete scans of /proc.");
 
+STAT_COUNTER(unwind_pages_made, "spanprof_unwind_pages_made_total", "",
+             "Pages of 64 KiB of code whose unwind rows were decoded.");
+STAT_GAUGE(unwind_pages, "spanprof_unwind_pages", "", "Pages of unwind rows in the kernel.");
+STAT_GAUGE(unwind_blocks, "spanprof_unwind_blocks", "",
+           "Blocks of unwind rows in the kernel, of 4096 bytes each.");
+STAT_COUNTER(unwind_evicted, "spanprof_unwind_pages_evicted_total", "",
+             "Pages of unwind rows that made room for others.");
+STAT_COUNTER(unwind_no_room, "spanprof_unwind_pages_no_room_total", "",
+             "Pages of unwind rows, or files, that the kernel's maps had no room for.");
+STAT_COUNTER(unwind_unreadable, "spanprof_unwind_files_unreadable_total", "",
+             "Executables that could not be read for unwinding; unwound by frame pointers for ten "
+             "seconds.");
+
 static struct metric *const stats[COUNT_ANALYST_STATS] = {
     [COUNT_PROCESSES] = &processes,
     [COUNT_PROCESS_BYTES] = &process_bytes,
@@ -129,6 +142,12 @@ static struct metric *const stats[COUNT_ANALYST_STATS] = {
     [COUNT_ANALYST_PROCESSES_FULL] = &processes_full,
     [COUNT_SYMBOL_BYTES] = &symbol_bytes,
     [COUNT_SCANS] = &scans,
+    [COUNT_UNWIND_PAGES_MADE] = &unwind_pages_made,
+    [COUNT_UNWIND_PAGES] = &unwind_pages,
+    [COUNT_UNWIND_BLOCKS] = &unwind_blocks,
+    [COUNT_UNWIND_EVICTED] = &unwind_evicted,
+    [COUNT_UNWIND_NO_ROOM] = &unwind_no_room,
+    [COUNT_UNWIND_UNREADABLE] = &unwind_unreadable,
 };
 
 void analyst_count(enum analyst_stat stat, int64_t delta)

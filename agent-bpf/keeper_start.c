@@ -143,12 +143,16 @@ int keeper_start_analyst(struct keeper *keeper)
     }
     start.analyst = (struct analyst_handles){.control_fd = fds[1],
                                              .service_fd = service_fd,
-                                             .contexts_fd = sampler_contexts_fd(keeper->sampler)};
-    const int keep[] = {fds[1], service_fd, start.analyst.contexts_fd};
+                                             .contexts_fd = sampler_contexts_fd(keeper->sampler),
+                                             .unwind = sampler_unwind_maps(keeper->sampler)};
+    const struct unwind_maps *unwind = &start.analyst.unwind;
+    const int keep[] = {
+        fds[1],        service_fd,    start.analyst.contexts_fd, unwind->executables,
+        unwind->pages, unwind->blocks};
     struct keeper_fork fork = {.name = "analyst",
                                .comm = "spanprof-ana",
                                .fds = keep,
-                               .n_fds = 3,
+                               .n_fds = sizeof(keep) / sizeof(*keep),
                                .rights = keeper->target,
                                .without_network = true,
                                .main = run_analyst,

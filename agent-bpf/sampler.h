@@ -7,6 +7,7 @@
  * second, a fraction of a microsecond each); the program does not run there (exclude_idle).
  */
 #include "agent-bpf/filter.h"
+#include "agent-bpf/unwind_maps.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -62,13 +63,6 @@ void sampler_filter_poll(struct sampler *sampler);
 int sampler_ring_fd(const struct sampler *sampler); /* for ring_open(); borrowed */
 size_t sampler_ring_size(const struct sampler *sampler);
 int sampler_contexts_fd(const struct sampler *sampler); /* u32 pid -> struct context_process */
-struct unwind_maps {                                    /* unwind_rows.h; borrowed */
-    int executables;
-    int pages;
-    int blocks;
-    uint32_t n_blocks; /* as many as may be there */
-};
-
 struct unwind_maps sampler_unwind_maps(const struct sampler *sampler);
 int sampler_counters_fd(
     const struct sampler *sampler); /* u32 enum sampler_counter -> u64 per CPU */

@@ -148,7 +148,7 @@ static int step(struct walk *walk, struct unwind_rule *rule)
 
 void unwind(const struct unwind_input *input, struct unwind_frames *frames)
 {
-    struct walk walk = {input, eh_machine_of(input->elf_machine), input->registers, false};
+    struct walk walk = {input, eh_machine_of(input->elf_machine), input->registers, input->is_return};
     int end = walk.machine ? GOES_ON : UNWIND_END_UNKNOWN;
     frames->n = 0;
     while (end == GOES_ON) {

@@ -20,6 +20,7 @@ struct unwind_registers {
 struct unwind_input {
     uint16_t elf_machine; /* EM_X86_64, EM_AARCH64 */
     struct unwind_registers registers;
+    bool is_return;       /* what registers.pc is: behind a call, else the instruction itself */
     uint64_t stack_start; /* address of the copy's first byte */
     struct bytes stack;
     /* The rule for an address of the thread; UNWIND_NO_INFO for code of which nothing is known.

@@ -70,6 +70,7 @@ struct config_filter {       /* agent-bpf/filter.h */
 struct config_receiver_sampler {
     uint32_t frequency; /* Hz, 1..1000 */
     uint64_t ring_size_bytes;
+    uint64_t unwind_table_bytes; /* in the kernel, at most */
     uint64_t drain_interval_ns;
     double probability; /* of sampling in an interval, 0.001..1 */
     uint64_t probability_interval_ns;

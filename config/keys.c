@@ -123,6 +123,10 @@ const struct config_key config_keys[] = {
      "Memory between kernel and program for samples not yet read; when it is full, samples are "
      "lost "
      "and counted."},
+    {CONFIG_RECEIVER_SAMPLER, "unwind_tables_mib", KEY_MIB, 0, SAMPLER(unwind_table_bytes), "32", 1,
+     4096, NULL,
+     "Memory in the kernel for unwind tables, taken as samples touch code; when it is full, what was "
+     "not used for longest makes room."},
     {CONFIG_RECEIVER_SAMPLER, "drain_interval", KEY_DURATION, 0, SAMPLER(drain_interval_ns),
      "100ms", MS, 5 * SECOND, NULL,
      "How often samples are read; they are also read when spans arrive."},

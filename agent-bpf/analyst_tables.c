@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent-bpf/analyst_tables.h"
+#include "agent-bpf/analyst_stats.h"
+#include "agent-bpf/eh_frame.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define UNREADABLE_NS  (10 * NS_PER_SEC)
+#define UNREADABLE_MAX 1024
+#define VDSO_BYTES_MAX (64u << 10)
+
+struct table {
+    struct binary_key key;
+    struct eh_frame *frame; /* NULL: it has no rows */
+    struct unwind_executable executable;
+    struct unwind_file files[TABLE_FILES_MAX];
+    uint32_t n_files;
+    uint32_t next_file;
+    struct list recent;
+};
+
+struct table_page {
+    struct unwind_page_key key;
+    struct unwind_page page;
+    struct list recent;
+};
+
+struct unreadable {
+    struct unwind_file file;
+    uint64_t until_ns;
+    struct list link;
+};
+
+struct tables {
+    struct unwind_loader *loader; /* NULL: no maps */
+    struct map by_key;
+    struct map pages;
+    struct map unreadable;
+    struct list recent; /* tables, longest unused first */
+    struct list recent_pages;
+    struct list ending; /* unreadable, in the order of time */
+    struct table *vdso;
+    uint32_t next_id; /* without maps */
+    uint64_t evicted_told;
+};
+
+/* ---- opening ---- */
+
+static void take_segments(struct unwind_executable *executable, const struct elf *elf)
+{
+    uint64_t mask = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
+    for (uint32_t i = 0; i < elf->n_segments; i++) {
+        const Elf64_Phdr *segment = &elf->segments[i];
+        if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X) ||
+            executable->n_segments == UNWIND_SEGMENTS_MAX)
+            continue;
+        executable->segments[executable->n_segments++] = (struct unwind_segment){
+            .offset = segment->p_offset & ~mask,
+            .end = (segment->p_offset + segment->p_filesz + mask) & ~mask,
+            .bias = segment->p_vaddr - segment->p_offset,
+        };
+    }
+}
+
+static uint32_t new_id(struct tables *tables)
+{
+    return tables->loader ? unwind_loader_id(tables->loader) : ++tables->next_id;
+}
+
+static void read_file(struct table *table, int fd)
+{
+    struct elf elf;
+    if (elf_open(fd, &elf))
+        return;
+    take_segments(&table->executable, &elf);
+    if (!eh_frame_open(&elf, &table->frame))
+        table->executable.how = UNWIND_BY_ROWS;
+}
+
+static struct table *new_table(struct tables *tables, int fd)
+{
+    struct table *table = calloc(1, sizeof(*table));
+    if (!table)
+        return NULL;
+    table->executable.id = new_id(tables);
+    table->executable.how = UNWIND_BY_FRAME_POINTERS;
+    read_file(table, fd);
+    return table;
+}
+
+/* ---- pages of our own ---- */
+
+static void drop_page(struct tables *tables, struct table_page *page)
+{
+    map_remove(&tables->pages, &page->key);
+    list_remove(&page->recent);
+    unwind_page_close(&page->page);
+    free(page);
+}
+
+static struct table_page *keep_page(struct tables *tables, const struct unwind_page_key *key,
+                                    struct unwind_page *made)
+{
+    struct table_page *page = calloc(1, sizeof(*page));
+    if (page)
+        page->key = *key;
+    if (!page || map_put(&tables->pages, page, NULL)) {
+        free(page);
+        unwind_page_close(made);
+        return NULL;
+    }
+    page->page = *made;
+    list_append(&tables->recent_pages, &page->recent);
+    if (tables->pages.count > TABLES_PAGES_MAX)
+        drop_page(tables,
+                  container_of(list_first(&tables->recent_pages), struct table_page, recent));
+    return page;
+}
+
+/* NULL: it cannot be made. */
+static const struct unwind_page *page_of(struct tables *tables, struct table *table,
+                                         uint64_t address)
+{
+    struct unwind_page_key key = {table->executable.id, (uint32_t)(address >> UNWIND_PAGE_SHIFT)};
+    if (!table->frame || address >= UNWIND_ADDRESS_MAX)
+        return NULL;
+    struct table_page *page = map_get(&tables->pages, &key);
+    if (page) {
+        list_remove(&page->recent);
+        list_append(&tables->recent_pages, &page->recent);
+        return &page->page;
+    }
+    struct unwind_page made;
+    if (eh_frame_page(table->frame, address, &made))
+        return NULL;
+    analyst_count(COUNT_UNWIND_PAGES_MADE, 1);
+    page = keep_page(tables, &key, &made);
+    return page ? &page->page : NULL;
+}
+
+void table_rule(struct tables *tables, struct table *table, uint64_t address,
+                struct unwind_rule *rule)
+{
+    const struct unwind_page *page = page_of(tables, table, address);
+    *rule = page ? *unwind_page_find(page, address) : (struct unwind_rule){0};
+}
+
+/* ---- tables ---- */
+
+static void drop_pages(struct tables *tables, uint32_t id)
+{
+    struct table_page *page;
+    for (size_t i = 0; (page = map_next(&tables->pages, &i));)
+        if (page->key.executable == id)
+            drop_page(tables, page);
+}
+
+static void free_table(struct tables *tables, struct table *table)
+{
+    for (uint32_t i = 0; tables->loader && i < table->n_files; i++)
+        unwind_loader_remove_file(tables->loader, &table->files[i]);
+    if (tables->loader && table->n_files)
+        unwind_loader_forget(tables->loader, table->executable.id);
+    drop_pages(tables, table->executable.id);
+    eh_frame_close(table->frame);
+    free(table);
+}
+
+static void drop_table(struct tables *tables, struct table *table)
+{
+    map_remove(&tables->by_key, &table->key);
+    list_remove(&table->recent);
+    free_table(tables, table);
+}
+
+struct table *tables_of(struct tables *tables, const struct binary *binary)
+{
+    struct table *table = map_get(&tables->by_key, &binary->key);
+    if (table) {
+        list_remove(&table->recent);
+        list_append(&tables->recent, &table->recent);
+        return table;
+    }
+    if (binary->fd < 0)
+        return NULL;
+    table = new_table(tables, binary->fd);
+    if (!table)
+        return NULL;
+    table->key = binary->key;
+    if (map_put(&tables->by_key, table, NULL)) {
+        free_table(tables, table);
+        return NULL;
+    }
+    list_append(&tables->recent, &table->recent);
+    if (tables->by_key.count > TABLES_MAX)
+        drop_table(tables, container_of(list_first(&tables->recent), struct table, recent));
+    return table;
+}
+
+struct table *tables_vdso(struct tables *tables)
+{
+    return tables->vdso;
+}
+
+/* ---- into the kernel ---- */
+
+static bool file_known(const struct table *table, const struct unwind_file *file)
+{
+    for (uint32_t i = 0; i < table->n_files; i++)
+        if (!memcmp(&table->files[i], file, sizeof(*file)))
+            return true;
+    return false;
+}
+
+void table_is_file(struct tables *tables, struct table *table, const struct unwind_file *file)
+{
+    if (!tables->loader || file_known(table, file))
+        return;
+    if (unwind_loader_put_file(tables->loader, file, &table->executable)) {
+        analyst_count(COUNT_UNWIND_NO_ROOM, 1);
+        return;
+    }
+    if (table->n_files < TABLE_FILES_MAX) {
+        table->files[table->n_files++] = *file;
+        return;
+    }
+    struct unwind_file *oldest = &table->files[table->next_file++ % TABLE_FILES_MAX];
+    unwind_loader_remove_file(tables->loader, oldest);
+    *oldest = *file;
+}
+
+void table_load(struct tables *tables, struct table *table, uint64_t address)
+{
+    if (!table->n_files || address >= UNWIND_ADDRESS_MAX ||
+        unwind_loader_has_page(tables->loader, table->executable.id, address))
+        return;
+    const struct unwind_page *page = page_of(tables, table, address);
+    struct unwind_page none;
+    if (!page && unwind_page_init(&none, address & ~(uint64_t)(UNWIND_PAGE_BYTES - 1)))
+        return;
+    if (unwind_loader_put_page(tables->loader, table->executable.id, page ? page : &none))
+        analyst_count(COUNT_UNWIND_NO_ROOM, 1);
+    if (!page)
+        unwind_page_close(&none);
+}
+
+static void end_unreadable(struct tables *tables, struct unreadable *unreadable)
+{
+    unwind_loader_remove_file(tables->loader, &unreadable->file);
+    map_remove(&tables->unreadable, &unreadable->file);
+    list_remove(&unreadable->link);
+    free(unreadable);
+}
+
+void tables_unreadable(struct tables *tables, const struct unwind_file *file)
+{
+    const struct unwind_executable none = {.how = UNWIND_BY_FRAME_POINTERS};
+    if (!tables->loader || map_get(&tables->unreadable, file))
+        return;
+    struct unreadable *unreadable = calloc(1, sizeof(*unreadable));
+    if (!unreadable)
+        return;
+    unreadable->file = *file;
+    unreadable->until_ns = clock_monotonic_ns() + UNREADABLE_NS;
+    if (map_put(&tables->unreadable, unreadable, NULL)) {
+        free(unreadable);
+        return;
+    }
+    list_append(&tables->ending, &unreadable->link);
+    unwind_loader_put_file(tables->loader, file, &none);
+    analyst_count(COUNT_UNWIND_UNREADABLE, 1);
+    if (tables->unreadable.count > UNREADABLE_MAX)
+        end_unreadable(tables, container_of(list_first(&tables->ending), struct unreadable, link));
+}
+
+void tables_tend(struct tables *tables, uint64_t now_ns)
+{
+    struct list *link;
+    while ((link = list_first(&tables->ending))) {
+        struct unreadable *unreadable = container_of(link, struct unreadable, link);
+        if (unreadable->until_ns > now_ns)
+            break;
+        end_unreadable(tables, unreadable);
+    }
+    if (!tables->loader)
+        return;
+    struct unwind_loader_counts counts = unwind_loader_counts(tables->loader);
+    analyst_gauge(COUNT_UNWIND_PAGES, (int64_t)counts.pages);
+    analyst_gauge(COUNT_UNWIND_BLOCKS, (int64_t)counts.blocks);
+    analyst_count(COUNT_UNWIND_EVICTED, (int64_t)(counts.evicted - tables->evicted_told));
+    tables->evicted_told = counts.evicted;
+}
+
+uint64_t tables_due(const struct tables *tables)
+{
+    const struct list *link = list_first(&tables->ending);
+    return link ? container_of(link, const struct unreadable, link)->until_ns : UINT64_MAX;
+}
+
+/* ---- all of it ---- */
+
+static size_t vdso_size(const uint8_t *image)
+{
+    const Elf64_Ehdr *header = (const void *)image;
+    return header->e_shoff + (size_t)header->e_shentsize * header->e_shnum; /* sections end it */
+}
+
+/* The kernel's own file in each process, the same for all: ours is copied, and loaded whole. */
+static void open_vdso(struct tables *tables)
+{
+    const uint8_t *image = (const void *)(uintptr_t)getauxval(AT_SYSINFO_EHDR);
+    size_t size = image ? vdso_size(image) : 0;
+    int fd = size && size <= VDSO_BYTES_MAX ? memfd_create("vdso", MFD_CLOEXEC) : -1;
+    if (fd < 0)
+        return;
+    if (write(fd, image, size) == (ssize_t)size)
+        tables->vdso = new_table(tables, fd);
+    close(fd);
+    if (!tables->vdso)
+        return;
+    struct unwind_executable *vdso = &tables->vdso->executable;
+    vdso->n_segments = 1;
+    vdso->segments[0] = (struct unwind_segment){.end = VDSO_BYTES_MAX};
+    const struct unwind_file file = {.inode = UNWIND_VDSO_INODE, .device = UNWIND_VDSO_DEVICE};
+    table_is_file(tables, tables->vdso, &file);
+    for (uint64_t address = 0; address < size; address += UNWIND_PAGE_BYTES)
+        table_load(tables, tables->vdso, address);
+}
+
+int tables_open(const struct unwind_maps *maps, struct tables **out)
+{
+    struct tables *tables = calloc(1, sizeof(*tables));
+    if (!tables)
+        return -ENOMEM;
+    MAP_INIT(&tables->by_key, struct table, key);
+    MAP_INIT(&tables->pages, struct table_page, key);
+    MAP_INIT(&tables->unreadable, struct unreadable, file);
+    list_init(&tables->recent);
+    list_init(&tables->recent_pages);
+    list_init(&tables->ending);
+    if (maps && maps->executables >= 0 && unwind_loader_open(maps, &tables->loader)) {
+        tables_close(tables);
+        return -ENOMEM;
+    }
+    open_vdso(tables);
+    *out = tables;
+    return 0;
+}
+
+void tables_close(struct tables *tables)
+{
+    if (!tables)
+        return;
+    struct list *link;
+    while ((link = list_first(&tables->recent)))
+        drop_table(tables, container_of(link, struct table, recent));
+    while ((link = list_first(&tables->ending)))
+        end_unreadable(tables, container_of(link, struct unreadable, link));
+    if (tables->vdso)
+        free_table(tables, tables->vdso);
+    unwind_loader_close(tables->loader);
+    map_close(&tables->by_key);
+    map_close(&tables->pages);
+    map_close(&tables->unreadable);
+    free(tables);
+}
