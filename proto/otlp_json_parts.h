@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What both directions know of a field. Private to proto/otlp_json_*.c. */
+#include "proto/otlp_json.h"
+#include "proto/pb.h"
+#include "proto/wire.h"
+
+enum otlp_json_bytes { BYTES_BASE64, BYTES_HEX, BYTES_HEX_OR_BASE64 };
+
+enum otlp_json_bytes otlp_json_bytes_of(const ProtobufCFieldDescriptor *field);
+bool otlp_json_is_oneof(const ProtobufCFieldDescriptor *field);
+bool otlp_json_same_oneof(const ProtobufCFieldDescriptor *a, const ProtobufCFieldDescriptor *b);
+/* Of a number, bool or enumerator. */
+enum wire_type otlp_json_wire_type(ProtobufCType type);
