@@ -1,38 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exporter/debug_exporter.h"
 #include "exporter/debug_parts.h"
+#include "proto/otlp_items.h"
 #include "proto/pb.h"
 #include <inttypes.h>
 
 #define DECODED_BYTES_MAX ((size_t)128 << 20)
 
-static void show_traces(struct debug_text *text, enum config_verbosity verbosity,
+static void show_normal(struct debug_text *text, enum signal signal,
                         const ProtobufCMessage *message)
 {
-    if (verbosity == VERBOSITY_NORMAL)
-        debug_normal_traces(text, (const TraceRequest *)message);
-    else
-        debug_detailed(text, message);
-}
-
-static void show_profiles(struct debug_text *text, enum config_verbosity verbosity,
-                          const ProtobufCMessage *message)
-{
-    const ProfilesRequest *request = (const ProfilesRequest *)message;
-    text->dictionary = request->dictionary;
-    if (verbosity == VERBOSITY_NORMAL)
-        debug_normal_profiles(text, request);
-    else
-        debug_detailed(text, message);
-}
-
-static const ProtobufCMessageDescriptor *descriptor_of(enum signal signal)
-{
-    if (signal == SIGNAL_TRACES)
-        return &opentelemetry__proto__collector__trace__v1__export_trace_service_request__descriptor;
-    if (signal == SIGNAL_PROFILES)
-        return &opentelemetry__proto__collector__profiles__v1development__export_profiles_service_request__descriptor;
-    return NULL;
+    switch (signal) {
+    case SIGNAL_TRACES:
+        return debug_normal_traces(text, (const TraceRequest *)message);
+    case SIGNAL_PROFILES:
+        return debug_normal_profiles(text, (const ProfilesRequest *)message);
+    case SIGNAL_METRICS:
+        return debug_normal_metrics(text, (const MetricsRequest *)message);
+    case SIGNAL_LOGS:
+        return debug_normal_logs(text, (const LogsRequest *)message);
+    case SIGNAL_COUNT:
+        break;
+    }
 }
 
 static void show(struct debug_text *text, enum config_verbosity verbosity, enum signal signal,
@@ -41,14 +30,16 @@ static void show(struct debug_text *text, enum config_verbosity verbosity, enum 
     ProtobufCMessage *message;
     struct arena arena;
     arena_init(&arena, DECODED_BYTES_MAX);
-    int outcome = pb_unpack(descriptor_of(signal), request, &arena, &message);
+    int outcome = pb_unpack(otlp_items_descriptor(signal), request, &arena, &message);
+    if (outcome == PB_OK && signal == SIGNAL_PROFILES)
+        text->dictionary = ((const ProfilesRequest *)message)->dictionary;
     if (outcome != PB_OK) {
         debug_printf(text, "%s", outcome == PB_MALFORMED ? "malformed" : "too large to be shown");
         debug_line_end(text);
-    } else if (signal == SIGNAL_TRACES) {
-        show_traces(text, verbosity, message);
+    } else if (verbosity == VERBOSITY_NORMAL) {
+        show_normal(text, signal, message);
     } else {
-        show_profiles(text, verbosity, message);
+        debug_detailed(text, message);
     }
     arena_close(&arena);
 }
@@ -56,7 +47,7 @@ static void show(struct debug_text *text, enum config_verbosity verbosity, enum 
 int debug_exporter_text(enum config_verbosity verbosity, enum signal signal, struct bytes request,
                         struct buf *out)
 {
-    if (verbosity == VERBOSITY_BASIC || !descriptor_of(signal))
+    if (verbosity == VERBOSITY_BASIC)
         return 0;
     struct debug_text text;
     debug_text_open(&text, NULL);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exporter/debug_parts.h"
 
-typedef Opentelemetry__Proto__Common__V1__InstrumentationScope Scope;
-typedef Opentelemetry__Proto__Resource__V1__Resource Resource;
 typedef Opentelemetry__Proto__Trace__V1__Span Span;
 typedef Opentelemetry__Proto__Trace__V1__ScopeSpans ScopeSpans;
 typedef Opentelemetry__Proto__Trace__V1__ResourceSpans ResourceSpans;
@@ -14,8 +12,8 @@ typedef Opentelemetry__Proto__Profiles__V1development__Link ProfileLink;
 typedef Opentelemetry__Proto__Profiles__V1development__ScopeProfiles ScopeProfiles;
 typedef Opentelemetry__Proto__Profiles__V1development__ResourceProfiles ResourceProfiles;
 
-static void resource_line(struct debug_text *text, const char *what, size_t i,
-                          const Resource *resource)
+void debug_resource_line(struct debug_text *text, const char *what, size_t i,
+                         const Resource *resource)
 {
     debug_printf(text, "%s #%zu", what, i);
     if (resource)
@@ -23,7 +21,7 @@ static void resource_line(struct debug_text *text, const char *what, size_t i,
     debug_line_end(text);
 }
 
-static void scope_line(struct debug_text *text, const char *what, size_t i, const Scope *scope)
+void debug_scope_line(struct debug_text *text, const char *what, size_t i, const Scope *scope)
 {
     debug_printf(text, "%s #%zu", what, i);
     if (scope) {
@@ -51,10 +49,10 @@ void debug_normal_traces(struct debug_text *text, const TraceRequest *request)
 {
     for (size_t r = 0; r < request->n_resource_spans; r++) {
         const ResourceSpans *resource = request->resource_spans[r];
-        resource_line(text, "ResourceSpans", r, resource->resource);
+        debug_resource_line(text, "ResourceSpans", r, resource->resource);
         for (size_t s = 0; s < resource->n_scope_spans; s++) {
             const ScopeSpans *scope = resource->scope_spans[s];
-            scope_line(text, "ScopeSpans", s, scope->scope);
+            debug_scope_line(text, "ScopeSpans", s, scope->scope);
             for (size_t i = 0; i < scope->n_spans; i++)
                 span_line(text, scope->spans[i]);
         }
@@ -122,10 +120,10 @@ void debug_normal_profiles(struct debug_text *text, const ProfilesRequest *reque
 {
     for (size_t r = 0; r < request->n_resource_profiles; r++) {
         const ResourceProfiles *resource = request->resource_profiles[r];
-        resource_line(text, "ResourceProfiles", r, resource->resource);
+        debug_resource_line(text, "ResourceProfiles", r, resource->resource);
         for (size_t s = 0; s < resource->n_scope_profiles; s++) {
             const ScopeProfiles *scope = resource->scope_profiles[s];
-            scope_line(text, "ScopeProfiles", s, scope->scope);
+            debug_scope_line(text, "ScopeProfiles", s, scope->scope);
             for (size_t i = 0; i < scope->n_profiles; i++)
                 profile_lines(text, i, scope->profiles[i]);
         }

@@ -17,7 +17,7 @@ enum { METRIC_GAUGE = 5, METRIC_SUM = 7, METRIC_HISTOGRAM = 9, METRIC_EXPONENTIA
 enum { METRIC_SUMMARY = 11, DATA_POINTS = 1 };
 enum { PROFILE_SAMPLES = 2 };
 
-int otlp_items_check(enum signal signal, struct bytes request)
+const ProtobufCMessageDescriptor *otlp_items_descriptor(enum signal signal)
 {
     static const ProtobufCMessageDescriptor *const descriptors[SIGNAL_COUNT] = {
         [SIGNAL_TRACES] =
@@ -29,7 +29,12 @@ int otlp_items_check(enum signal signal, struct bytes request)
         [SIGNAL_LOGS] =
             &opentelemetry__proto__collector__logs__v1__export_logs_service_request__descriptor,
     };
-    return pb_check(descriptors[signal], request);
+    return descriptors[signal];
+}
+
+int otlp_items_check(enum signal signal, struct bytes request)
+{
+    return pb_check(otlp_items_descriptor(signal), request);
 }
 
 struct count {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A request of a stranger as the debug exporter shows it. The first byte chooses signal and
- * verbosity. What is written is bounded, and printable line by line.
+ * A request of a stranger as the debug exporter shows it. The first byte chooses signal (bits 0 and
+ * 2) and verbosity (bit 1). What is written is bounded, and printable line by line.
  */
 #include "exporter/debug_exporter.h"
 #include "exporter/debug_text.h"
@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     _cleanup_buf_ struct buf out = BUF_INIT(0);
     if (!size)
         return 0;
-    enum signal signal = data[0] & 1 ? SIGNAL_PROFILES : SIGNAL_TRACES;
+    enum signal signal = (data[0] & 1) | (data[0] & 4) >> 1;
     enum config_verbosity verbosity = data[0] & 2 ? VERBOSITY_DETAILED : VERBOSITY_NORMAL;
     if (debug_exporter_text(verbosity, signal, BYTES(data + 1, size - 1), &out) ||
         out.len > DEBUG_TEXT_MAX + 64)

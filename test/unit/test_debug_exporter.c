@@ -124,7 +124,7 @@ static void test_basic_says_no_more(void **state)
     char *text = shown_spans(VERBOSITY_BASIC, spans, 1);
     assert_string_equal(text, "");
     free(text);
-    text = shown(VERBOSITY_DETAILED, SIGNAL_LOGS, BYTES_LIT("any"));
+    text = shown(VERBOSITY_BASIC, SIGNAL_LOGS, BYTES_LIT("any"));
     assert_string_equal(text, "");
     free(text);
 }
