@@ -66,15 +66,25 @@ static int open_seen(int path_fd, struct safe_file *file)
     return file->fd < 0 ? -errno : 0;
 }
 
-int safe_open_path(int root_fd, const char *path, struct safe_file *file)
+static int open_resolved(int root_fd, const char *path, uint64_t resolve, struct safe_file *file)
 {
     struct open_how how = {
         .flags = O_PATH | O_CLOEXEC,
-        .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+        .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | resolve,
     };
     file->fd = -1;
     _cleanup_fd_ int fd = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
     return fd < 0 ? -errno : open_seen(fd, file);
+}
+
+int safe_open_path(int root_fd, const char *path, struct safe_file *file)
+{
+    return open_resolved(root_fd, path, 0, file);
+}
+
+int safe_open_plain(int root_fd, const char *path, struct safe_file *file)
+{
+    return open_resolved(root_fd, path, RESOLVE_NO_SYMLINKS, file);
 }
 
 static bool same_build_id(int fd, const struct process_mapping *mapping)

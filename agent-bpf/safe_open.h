@@ -25,3 +25,5 @@ enum {
 int safe_open_mapping(uint32_t pid, const struct process_mapping *mapping, struct safe_file *file);
 /* A file by path below a directory descriptor, with the same care but no comparison. */
 int safe_open_path(int root_fd, const char *path, struct safe_file *file);
+/* Likewise, through no symbolic link at all (-ELOOP). */
+int safe_open_plain(int root_fd, const char *path, struct safe_file *file);

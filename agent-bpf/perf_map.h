@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * What a JIT compiler says of the code that it made: address ranges and their names, read from the
+ * text of a perf map. Thread: whoever holds it.
+ *
+ * Format (linux/tools/perf/Documentation/jit-interface.txt, and what V8, HotSpot, CPython and .NET
+ * write): a line each, START SIZE NAME, the numbers in hex with or without 0x, the name up to the
+ * end of the line. Compilers append: where code lies at the place of other code by now, the later
+ * line tells of it.
+ * Limits: the map's bytes_max; what no longer fits has no name, and is counted.
+ */
+#include "agent-bpf/function_name.h"
+#include "base/bytes.h"
+
+struct perf_map {
+    struct perf_map_branch *branches; /* by address; no range overlaps another */
+    size_t n_branches;
+    size_t cap;
+    size_t n;     /* ranges */
+    size_t bytes; /* memory */
+    size_t bytes_max;
+};
+
+void perf_map_init(struct perf_map *map, size_t bytes_max);
+void perf_map_close(struct perf_map *map); /* may be called twice; empties it */
+
+/* Takes the whole lines of text. Returns their length: the rest is the start of a line. */
+size_t perf_map_add(struct perf_map *map, struct bytes text);
+/* The name of the code there: valid UTF-8 without control characters, shorter than
+ * FUNCTION_NAME_MAX, borrowed until the next change. NULL: none. */
+const char *perf_map_find(const struct perf_map *map, uint64_t address);

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lines as JIT compilers write them, and lines as they do not; against a model that keeps all. */
+#include "agent-bpf/perf_map.h"
+#include "base/stats.h"
+#include "test/support/fail_alloc.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#define BYTES_MAX ((size_t)1 << 20)
+
+static int64_t left_out(const char *reason)
+{
+    char labels[64];
+    snprintf(labels, sizeof(labels), "reason=\"%s\"", reason);
+    return stats_find("spanprof_perf_map_lines_left_out_total", labels);
+}
+
+static struct perf_map map_of(const char *text)
+{
+    struct perf_map map;
+    perf_map_init(&map, BYTES_MAX);
+    assert_int_equal(perf_map_add(&map, BYTES_STR(text)), strlen(text));
+    return map;
+}
+
+static void assert_name(const struct perf_map *map, uint64_t address, const char *name)
+{
+    const char *found = perf_map_find(map, address);
+    if (name)
+        assert_non_null(found);
+    else
+        assert_null(found);
+    if (name)
+        assert_string_equal(found, name);
+}
+
+static void test_forms(void **state)
+{
+    (void)state;
+    int64_t malformed = left_out("malformed");
+    struct perf_map map =
+        map_of("7f2800006200 310 JS:*hot /srv/app.js:1:13\n"                 /* V8 */
+               "0x00007fc068ec7640 0x00000000000000f8 double Hot.hot(int)\n" /* HotSpot */
+               "7ff43cc967c7 b py::hot:/srv/app.py\n"                        /* CPython */
+               "00007F8A2C3D1000 1A4 int32 [App] App.Main::Run(int32)\n"     /* .NET */
+               "0X10 0X1 x\n"
+               "\t20  1 \t blanks  between \r\n"
+               "ffffffffffffffff 1 the last\n"
+               "0 1 the first\n");
+    assert_int_equal(map.n, 8);
+    assert_int_equal(left_out("malformed"), malformed);
+    assert_name(&map, 0x7f2800006200, "JS:*hot /srv/app.js:1:13");
+    assert_name(&map, 0x7f280000650f, "JS:*hot /srv/app.js:1:13");
+    assert_name(&map, 0x7f28000061ff, NULL);
+    assert_name(&map, 0x7f2800006510, NULL);
+    assert_name(&map, 0x7fc068ec7640 + 0xf7, "double Hot.hot(int)");
+    assert_name(&map, 0x7ff43cc967d1, "py::hot:/srv/app.py");
+    assert_name(&map, 0x7f8a2c3d1000, "int32 [App] App.Main::Run(int32)");
+    assert_name(&map, 0x10, "x");
+    assert_name(&map, 0x20, "blanks  between");
+    assert_name(&map, UINT64_MAX, "the last");
+    assert_name(&map, 0, "the first");
+    perf_map_close(&map);
+    assert_name(&map, 0, NULL);
+    perf_map_close(&map);
+}
+
+static void test_malformed(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "",
+        " ",
+        "1",
+        "1 1",
+        "1 1 ",
+        "1 1\tx",
+        "1  x",
+        "x 1 name",
+        "1 x name",
+        "-1 1 name",
+        "1 -1 name",
+        "1,1 name",
+        "0x 1 name",
+        "1 0x name",
+        "11112222333344445 1 name",
+        "1 11112222333344445 name",
+        "1 0 name",
+        "ffffffffffffffff 2 name",
+        "1g 1 name",
+        "0x0x1 1 name",
+        "\x01 1 name",
+    };
+    for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
+        char text[64];
+        int64_t malformed = left_out("malformed");
+        bool good = i == 5; /* a tab is a blank */
+        snprintf(text, sizeof(text), "%s\n", lines[i]);
+        struct perf_map map = map_of(text);
+        assert_int_equal(map.n, good);
+        assert_int_equal(left_out("malformed") - malformed, !good);
+        perf_map_close(&map);
+    }
+}
+
+static void test_foreign_names(void **state)
+{
+    (void)state;
+    char text[2000] = "30 1 ";
+    memset(text + 5, 'n', 1000);
+    memcpy(text + 1005, "\n10 1 a\x1b[31m\xff\xc3\xa9\n", 17);
+    struct perf_map map = map_of(text);
+    assert_name(&map, 0x10, "a?[31m?\xc3\xa9");
+    assert_int_equal(strlen(perf_map_find(&map, 0x30)), FUNCTION_NAME_MAX - 1);
+    perf_map_close(&map);
+}
+
+static void test_lines_in_pieces(void **state)
+{
+    (void)state;
+    struct perf_map map;
+    perf_map_init(&map, BYTES_MAX);
+    assert_int_equal(perf_map_add(&map, BYTES_LIT("")), 0);
+    assert_int_equal(perf_map_add(&map, BYTES_LIT("10 1 half")), 0);
+    assert_int_equal(map.n, 0);
+    assert_int_equal(perf_map_add(&map, BYTES_LIT("10 1 whole\n20 1 half")), 11);
+    assert_name(&map, 0x10, "whole");
+    assert_name(&map, 0x20, NULL);
+    perf_map_close(&map);
+}
+
+/* What is overwritten a little is there no more. */
+static void test_moved_code(void **state)
+{
+    (void)state;
+    struct perf_map map = map_of("100 100 old\n"
+                                 "200 100 next\n"
+                                 "1ff 1 new\n");
+    assert_name(&map, 0x1ff, "new");
+    assert_name(&map, 0x100, NULL);
+    assert_name(&map, 0x200, "next");
+    perf_map_add(&map, BYTES_LIT("0 1000 all\n"));
+    assert_int_equal(map.n, 1);
+    assert_name(&map, 0x200, "all");
+    perf_map_add(&map, BYTES_LIT("0 1000 all again\n"));
+    assert_name(&map, 0xfff, "all again");
+    perf_map_close(&map);
+}
+
+enum { SPACE = 2000, STEPS = 4000 };
+
+struct model { /* by address: the step that wrote the range there, and where that ends */
+    unsigned step[SPACE];
+};
+
+static void model_add(struct model *model, unsigned start, unsigned size, unsigned step)
+{
+    for (unsigned at = start; at < start + size; at++) {
+        unsigned old = model->step[at];
+        for (unsigned i = 0; old && i < SPACE; i++)
+            if (model->step[i] == old)
+                model->step[i] = 0;
+    }
+    for (unsigned at = start; at < start + size; at++)
+        model->step[at] = step;
+}
+
+static void test_against_model(void **state)
+{
+    (void)state;
+    static struct model model;
+    struct perf_map map;
+    uint64_t random = 1;
+    perf_map_init(&map, BYTES_MAX);
+    for (unsigned step = 1; step <= STEPS; step++) {
+        char line[64];
+        random = random * UINT64_C(6364136223846793005) + 1442695040888963407u;
+        unsigned size = 1 + (unsigned)(random >> 33) % 20;
+        unsigned start = (unsigned)(random >> 40) % (SPACE - size);
+        model_add(&model, start, size, step);
+        snprintf(line, sizeof(line), "%x %x %u\n", start, size, step);
+        perf_map_add(&map, BYTES_STR(line));
+        for (unsigned at = 0; at < SPACE && step % 200 == 0; at++) {
+            const char *name = perf_map_find(&map, at);
+            assert_int_equal(name ? strtoul(name, NULL, 10) : 0, model.step[at]);
+        }
+    }
+    perf_map_close(&map);
+}
+
+static void test_memory_limit(void **state)
+{
+    (void)state;
+    int64_t no_memory = left_out("memory");
+    struct perf_map map;
+    perf_map_init(&map, 10000);
+    for (unsigned i = 0; i < 1000; i++) {
+        char line[64];
+        snprintf(line, sizeof(line), "%x 1 name\n", i);
+        perf_map_add(&map, BYTES_STR(line));
+        assert_true(map.bytes <= 10000);
+    }
+    assert_true(map.n > 50 && map.n < 1000);
+    assert_int_equal(left_out("memory") - no_memory, 1000 - (int64_t)map.n);
+    assert_name(&map, 999, NULL);
+    /* What does not fit still ends what it overwrites. */
+    perf_map_add(&map, BYTES_LIT("0 1 a name that is longer than the first one, by more than is "
+                                 "left below the limit of this map, which was chosen so; it is "
+                                 "known no more what lies there\n"));
+    assert_name(&map, 0, NULL);
+    assert_name(&map, 1, "name");
+    perf_map_add(&map, BYTES_LIT("0 1000 one\n"));
+    assert_int_equal(map.n, 1);
+    size_t one = map.bytes;
+    perf_map_close(&map);
+    assert_int_equal(map.bytes, 0);
+    perf_map_add(&map, BYTES_LIT("0 1000 one\n"));
+    assert_int_equal(map.bytes, one);
+    perf_map_close(&map);
+}
+
+static void test_no_memory(void **state)
+{
+    (void)state;
+    int64_t no_memory = left_out("memory");
+    struct perf_map map = map_of("10 1 old\n");
+    fail_alloc_at(1);
+    perf_map_add(&map, BYTES_LIT("10 1 new\n20 1 next\n"));
+    assert_true(fail_alloc_hit());
+    assert_int_equal(left_out("memory") - no_memory, 1);
+    assert_name(&map, 0x10, NULL);
+    assert_name(&map, 0x20, "next");
+    perf_map_close(&map);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_forms),         cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_foreign_names), cmocka_unit_test(test_lines_in_pieces),
+        cmocka_unit_test(test_moved_code),    cmocka_unit_test(test_against_model),
+        cmocka_unit_test(test_memory_limit),  cmocka_unit_test(test_no_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
