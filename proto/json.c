@@ -25,29 +25,6 @@ int json_fail(struct json *json, const char *what)
     return JSON_MALFORMED;
 }
 
-static inline void skip_space(struct json *json)
-{
-    const uint8_t *at = json->at;
-    while (at < json->end && *at <= ' ' &&
-           (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t'))
-        at++;
-    json->at = at;
-}
-
-bool json_sees(struct json *json, char c)
-{
-    skip_space(json);
-    return json->at < json->end && *json->at == (uint8_t)c;
-}
-
-bool json_takes(struct json *json, char c)
-{
-    if (!json_sees(json, c))
-        return false;
-    json->at++;
-    return true;
-}
-
 int json_expect(struct json *json, char c, const char *what)
 {
     return json_takes(json, c) ? JSON_OK : json_fail(json, what);
@@ -56,7 +33,7 @@ int json_expect(struct json *json, char c, const char *what)
 static bool takes_word(struct json *json, const char *word)
 {
     size_t len = strlen(word);
-    skip_space(json);
+    json_skip_space(json);
     if ((size_t)(json->end - json->at) < len || memcmp(json->at, word, len))
         return false;
     json->at += len;
@@ -81,7 +58,7 @@ int json_next(struct json *json, char close, bool *first)
 
 int json_finish(struct json *json)
 {
-    skip_space(json);
+    json_skip_space(json);
     return json->at == json->end ? JSON_OK : json_fail(json, "more text after the end");
 }
 
@@ -258,7 +235,7 @@ size_t json_number_length(struct bytes text)
 
 int json_number(struct json *json, struct bytes *token)
 {
-    skip_space(json);
+    json_skip_space(json);
     size_t len = json_number_length(BYTES(json->at, (size_t)(json->end - json->at)));
     if (len == 0)
         return json_fail(json, "a number is missing");

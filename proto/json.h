@@ -28,8 +28,30 @@ struct json_string {
 
 struct json json_open(struct bytes text);
 int json_fail(struct json *json, const char *what); /* JSON_MALFORMED; keeps the first */
-bool json_sees(struct json *json, char c);          /* after white space; nothing is taken */
-bool json_takes(struct json *json, char c);
+
+static inline void json_skip_space(struct json *json)
+{
+    const uint8_t *at = json->at;
+    while (at < json->end && *at <= ' ' &&
+           (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t'))
+        at++;
+    json->at = at;
+}
+
+/* After white space; nothing else is taken. */
+static inline bool json_sees(struct json *json, char c)
+{
+    json_skip_space(json);
+    return json->at < json->end && *json->at == (uint8_t)c;
+}
+
+static inline bool json_takes(struct json *json, char c)
+{
+    bool sees = json_sees(json, c);
+    json->at += sees;
+    return sees;
+}
+
 int json_expect(struct json *json, char c, const char *what);
 bool json_takes_null(struct json *json);
 /* The next item of an array or object whose opening was taken; *first is true before the first one.

@@ -17,18 +17,6 @@ enum otlp_json_bytes otlp_json_bytes_of(const ProtobufCFieldDescriptor *field)
     return BYTES_BASE64;
 }
 
-bool otlp_json_is_oneof(const ProtobufCFieldDescriptor *field)
-{
-    return field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF;
-}
-
-/* The members of a oneof share the field that says which of them is set. */
-bool otlp_json_same_oneof(const ProtobufCFieldDescriptor *a, const ProtobufCFieldDescriptor *b)
-{
-    return otlp_json_is_oneof(a) && otlp_json_is_oneof(b) &&
-           a->quantifier_offset == b->quantifier_offset;
-}
-
 enum wire_type otlp_json_wire_type(ProtobufCType type)
 {
     switch (type) {

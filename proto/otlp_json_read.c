@@ -46,7 +46,8 @@ static const ProtobufCFieldDescriptor *find_field(const ProtobufCMessageDescript
         if (i >= descriptor->n_fields)
             i = 0;
         const ProtobufCFieldDescriptor *field = &descriptor->fields[i];
-        if (!is_camel_case_of(field->name, key) && !bytes_is(key, field->name))
+        if (!key.len || key.data[0] != (uint8_t)field->name[0] ||
+            (!is_camel_case_of(field->name, key) && !bytes_is(key, field->name)))
             continue;
         *hint = i + 1;
         return field;
@@ -276,18 +277,12 @@ static int read_nested(struct reader *reader, const ProtobufCFieldDescriptor *fi
     return error;
 }
 
-static bool is_number(const ProtobufCFieldDescriptor *field)
-{
-    return field->type != PROTOBUF_C_TYPE_MESSAGE && field->type != PROTOBUF_C_TYPE_STRING &&
-           field->type != PROTOBUF_C_TYPE_BYTES;
-}
-
 static int read_item(struct reader *reader, const ProtobufCFieldDescriptor *field, unsigned depth)
 {
     uint64_t value;
     if (field->type == PROTOBUF_C_TYPE_MESSAGE)
         return read_nested(reader, field, depth);
-    if (!is_number(field))
+    if (!otlp_json_is_number(field))
         return read_string(reader, field, true);
     int error = read_number(reader, field, &value);
     return error ? error : put_bare(reader->out, otlp_json_wire_type(field->type), value);
@@ -320,12 +315,13 @@ static int read_packed(struct reader *reader, const ProtobufCFieldDescriptor *fi
 static int read_field(struct reader *reader, const ProtobufCFieldDescriptor *field, unsigned depth)
 {
     if (field->label == PROTOBUF_C_LABEL_REPEATED)
-        return is_number(field) ? read_packed(reader, field) : read_items(reader, field, depth);
+        return otlp_json_is_number(field) ? read_packed(reader, field)
+                                          : read_items(reader, field, depth);
     if (field->type == PROTOBUF_C_TYPE_MESSAGE)
         return read_nested(reader, field, depth);
     bool zero_too = otlp_json_is_oneof(field);
-    return is_number(field) ? read_singular_number(reader, field, zero_too)
-                            : read_string(reader, field, zero_too);
+    return otlp_json_is_number(field) ? read_singular_number(reader, field, zero_too)
+                                      : read_string(reader, field, zero_too);
 }
 
 /* The bits of a field, and with a value of those that it excludes. */

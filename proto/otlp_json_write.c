@@ -139,12 +139,6 @@ static int write_number(struct buf *out, ProtobufCType type, uint64_t bits)
 
 /* ---- fields ---- */
 
-static bool is_number(const ProtobufCFieldDescriptor *field)
-{
-    return field->type != PROTOBUF_C_TYPE_MESSAGE && field->type != PROTOBUF_C_TYPE_STRING &&
-           field->type != PROTOBUF_C_TYPE_BYTES;
-}
-
 static int write_key(struct buf *out, const char *name, bool first)
 {
     char key[64], *at = key;
@@ -216,7 +210,7 @@ static int write_list(struct buf *out, const ProtobufCFieldDescriptor *field,
     while (!error && wire_next(&reader, &item) == WIRE_FIELD) {
         if (item.number != field->id)
             continue;
-        if (is_number(field) && item.type == WIRE_BYTES) {
+        if (otlp_json_is_number(field) && item.type == WIRE_BYTES) {
             error = write_packed(out, field, item.bytes, &first);
             continue;
         }
@@ -272,7 +266,7 @@ static int write_field(struct buf *out, const ProtobufCFieldDescriptor *field,
 
 static bool has_its_type(const ProtobufCFieldDescriptor *field, enum wire_type type)
 {
-    if (!is_number(field))
+    if (!otlp_json_is_number(field))
         return type == WIRE_BYTES;
     return type == otlp_json_wire_type(field->type) ||
            (field->label == PROTOBUF_C_LABEL_REPEATED && type == WIRE_BYTES);
@@ -313,11 +307,12 @@ static int find_places(const ProtobufCMessageDescriptor *descriptor, struct byte
 static int write_message(struct buf *out, const ProtobufCMessageDescriptor *descriptor,
                          struct bytes message, unsigned depth)
 {
-    struct place places[FIELDS_MAX] = {0};
+    struct place places[FIELDS_MAX];
     bool first = true;
     assert(descriptor->n_fields <= FIELDS_MAX);
     if (depth > PB_DEPTH_MAX)
         return OTLP_JSON_MALFORMED;
+    memset(places, 0, descriptor->n_fields * sizeof(places[0]));
     int error = find_places(descriptor, message, places);
     error = error ? error : buf_append(out, "{", 1);
     for (unsigned i = 0; !error && i < descriptor->n_fields; i++)

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SPANS = 100, ROUNDS = 15, REPEATS = 100 };
+enum { SPANS = 100, ROUNDS = 200, REPEATS = 10 };
 
 #define LIMIT ((size_t)20 << 20)
 
