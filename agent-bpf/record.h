@@ -97,7 +97,7 @@ _Static_assert(sizeof(struct record_header) == 136, "record_header crosses from 
 /*
  * From where on a stack is still to be unwound, in user space: the rows of the code at pc were not
  * loaded when the tick came. The frame of pc itself is not among the record's frames. (In the mode
- * for comparing unwinders: where it began; all frames are there too.)
+ * for comparing unwinders also in records that are whole: where it began.)
  */
 struct record_stack {
     __u64 pc;

@@ -191,7 +191,7 @@ static __noinline void walk_user_stack(struct build *build, struct task_struct *
             break;
     }
     walk->end = (__u32)end;
-    if (end == UNWIND_END_WANTED && !stacks_always)
+    if (end == UNWIND_END_WANTED)
         walk_note(walk);
 }
 

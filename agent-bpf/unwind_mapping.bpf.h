@@ -19,7 +19,7 @@ const volatile __u32 page_shift = 12; /* log2 of the bytes of a memory page */
 #define MAPLE_ARANGE          3
 #define MAPLE_NODE_BYTES      256
 #define MAPLE_TYPE(entry)     ((entry) >> 3 & 15)
-#define MAPLE_IS_NODE(entry)  (((entry)&3) == 2 && (entry) > 4096)
+#define MAPLE_IS_NODE(entry)  ((entry) > 4096) /* else it is empty, or a mark */
 #define MAPLE_FIELD(type, at) (bpf_core_field_offset(struct type, at) / 8)
 
 #define VM_EXEC 4

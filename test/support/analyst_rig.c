@@ -66,6 +66,7 @@ static void run_analyst(const struct rig *rig, int socket)
     struct analyst *analyst;
     struct analyst_settings settings = {.socket = socket,
                                         .contexts_map_fd = rig->contexts_map_fd,
+                                        .unwind = rig->unwind,
                                         .ledger = rig->ledger,
                                         .sources = ~0u,
                                         .elastic_correlation = true};
