@@ -319,6 +319,29 @@ static int32_t intern_function(struct otlp_profiles *profiles, const struct otlp
                   wire_bytes_size(DICTIONARY_FUNCTIONS, size));
 }
 
+/* Their bytes in a list of indices, or negative errno. */
+static int32_t location_attributes(struct otlp_profiles *profiles,
+                                   const struct otlp_location *location,
+                                   int32_t indices[LOCATION_ATTRIBUTES_MAX])
+{
+    const struct {
+        const char *key, *value;
+    } all[LOCATION_ATTRIBUTES_MAX] = {
+        {"profile.frame.type", location->frame_type},
+        {"spanprof.frame.truncated", location->truncated},
+    };
+    int32_t bytes = 0;
+    for (size_t i = 0; i < LOCATION_ATTRIBUTES_MAX; i++) {
+        if (!all[i].value || !*all[i].value)
+            continue;
+        indices[i] = otlp_profiles_attribute_string(profiles, all[i].key, BYTES_STR(all[i].value));
+        if (indices[i] < 0)
+            return indices[i];
+        bytes += (int32_t)index_size(indices[i]);
+    }
+    return bytes;
+}
+
 int32_t otlp_profiles_location(struct otlp_profiles *profiles, const struct otlp_location *location)
 {
     struct location_key key = {.address = location->address, .mapping = location->mapping};
@@ -329,15 +352,13 @@ int32_t otlp_profiles_location(struct otlp_profiles *profiles, const struct otlp
     }
     if (key.function < 0)
         return key.function;
-    if (location->frame_type && *location->frame_type)
-        key.frame_type = otlp_profiles_attribute_string(profiles, "profile.frame.type",
-                                                        BYTES_STR(location->frame_type));
-    if (key.frame_type < 0)
-        return key.frame_type;
+    int32_t attribute_bytes = location_attributes(profiles, location, key.attributes);
+    if (attribute_bytes < 0)
+        return attribute_bytes;
     size_t line_bytes = 2 + index_size(key.function) + wire_varint_size((uint64_t)key.line);
     size_t size = 2 + index_size(key.mapping) + wire_varint_size(key.address) +
                   wire_bytes_size(LOCATION_LINES, line_bytes) +
-                  wire_bytes_size(LOCATION_ATTRIBUTES, index_size(key.frame_type));
+                  wire_bytes_size(LOCATION_ATTRIBUTES, (size_t)attribute_bytes);
     return intern(profiles, &profiles->locations, BYTES(&key, sizeof(key)),
                   wire_bytes_size(DICTIONARY_LOCATIONS, size));
 }

@@ -35,7 +35,9 @@ struct otlp_mapping {
 
 struct otlp_location {
     const char *frame_type; /* profile.frame.type: "kernel", "native", ... */
-    int32_t mapping;        /* index; 0 = unknown */
+    const char
+        *truncated;  /* spanprof.frame.truncated: why the stack ends here; NULL: it does not */
+    int32_t mapping; /* index; 0 = unknown */
     uint64_t address;
     struct bytes function;    /* empty: no Line */
     struct bytes system_name; /* mangled; empty: the same, or not known */

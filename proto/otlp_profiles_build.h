@@ -8,7 +8,7 @@
 #include "proto/otlp_profiles.h"
 #include "proto/otlp_profiles_table.h"
 
-enum { MAPPING_ATTRIBUTES = 3 };
+enum { MAPPING_ATTRIBUTES = 3, LOCATION_ATTRIBUTES_MAX = 2 };
 
 struct function_key {
     int32_t name;
@@ -28,9 +28,8 @@ struct location_key {
     uint64_t address;
     int64_t line;
     int32_t mapping;
-    int32_t function; /* 0: no Line */
-    int32_t frame_type;
-    int32_t zero;
+    int32_t function;                            /* 0: no Line */
+    int32_t attributes[LOCATION_ATTRIBUTES_MAX]; /* 0 = none */
 };
 
 struct link_key {

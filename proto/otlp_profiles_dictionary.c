@@ -90,7 +90,7 @@ static int put_location(struct encoder *encoder, int32_t index)
         error = put_line(encoder, &key);
     if (!error)
         error = profiles_put_indices(encoder, LOCATION_ATTRIBUTES, &profiles->attributes,
-                                     BYTES(&key.frame_type, sizeof(key.frame_type)), true);
+                                     BYTES(key.attributes, sizeof(key.attributes)), true);
     return error;
 }
 

@@ -44,7 +44,8 @@ static void mark_location(struct otlp_profiles *profiles, int32_t index)
     profiles_table_read(&profiles->locations, index, &key, sizeof(key));
     mark_mapping(profiles, key.mapping);
     mark_function(profiles, key.function);
-    mark_attribute(profiles, key.frame_type);
+    for (size_t i = 0; i < LOCATION_ATTRIBUTES_MAX; i++)
+        mark_attribute(profiles, key.attributes[i]);
 }
 
 static void mark_stack(struct otlp_profiles *profiles, int32_t index)

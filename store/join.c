@@ -34,12 +34,12 @@
 
 /* Settling */
 
-struct tally_sample join_tally_sample(const struct slot *slot)
+static int canonical(void *context, int64_t stack, int64_t *same, bool *open)
 {
-    return (struct tally_sample){.time_unix_ns = slot_time(slot),
-                                 .value_ns = slot->value_ns,
-                                 .stack = slot->stack,
-                                 .cpu = slot->cpu};
+    struct join *join = context;
+    *open = stacks_is_promised(join->stacks, stack);
+    int error = stacks_canonical(join->stacks, stack, same);
+    return error == -ENOENT ? 0 : error; /* forgotten: its own */
 }
 
 static void chain(struct tally *tally, struct slot *slot)
@@ -115,9 +115,14 @@ int join_exact_tally(struct join *join, struct joined *joined, int64_t process,
 
 int join_move(struct join *join, struct slot *slot, struct tally *from, struct tally *to)
 {
-    struct tally_sample sample = join_tally_sample(slot);
-    tally_take(&join->tallies, from, &sample);
-    return tally_add(&join->tallies, to, &sample);
+    struct tally_sample sample = {.time_unix_ns = slot_time(slot),
+                                  .value_ns = slot->value_ns,
+                                  .stack = slot->stack,
+                                  .cpu = slot->cpu};
+    int error = tally_take(&join->tallies, from, &sample);
+    if (!error)
+        error = canonical(join, slot->stack, &sample.stack, &sample.promised);
+    return error ? error : tally_add(&join->tallies, to, &sample);
 }
 
 /* Samples */
@@ -154,11 +159,12 @@ static void add_alone(struct join *join, struct slot *slot, enum join_reason rea
     join_count(reason, fresh);
 }
 
-static struct tally_sample tally_sample_of(const struct sample *sample)
+static struct tally_sample tally_sample_of(const struct join *join, const struct sample *sample)
 {
     return (struct tally_sample){.time_unix_ns = sample->time_unix_ns,
                                  .value_ns = sample->value_ns,
                                  .stack = sample->stack,
+                                 .promised = stacks_is_promised(join->stacks, sample->stack),
                                  .cpu = sample->kind == SAMPLE_CPU};
 }
 
@@ -166,7 +172,7 @@ static int add_late(struct join *join, struct tally *tally, struct joined *joine
                     const struct sample *sample)
 {
     struct tally *exact;
-    struct tally_sample counted = tally_sample_of(sample);
+    struct tally_sample counted = tally_sample_of(join, sample);
     int error = join_exact_tally(join, joined, sample->process, &exact);
     if (!error)
         error = tally_add(&join->tallies, exact, &counted);
@@ -191,7 +197,7 @@ static bool joined_elsewhere(struct join *join, const struct tally *tally)
 static int add_to_tally(struct join *join, struct tally *tally, struct slot *slot,
                         const struct sample *sample, bool fresh)
 {
-    struct tally_sample counted = tally_sample_of(sample);
+    struct tally_sample counted = tally_sample_of(join, sample);
     struct joined *joined = joined_of(tally, sample->time_unix_ns);
     int error = 0;
     if (joined) {
@@ -318,6 +324,7 @@ static int open_all(struct join *join)
     if (!error)
         error = pending_open(&join->pending, join->db);
     join->tallies.forgetting = forgetting;
+    join->tallies.canonical = canonical;
     join->tallies.context = join;
     return error ? error : join_reload(join);
 }

@@ -49,7 +49,8 @@ struct join_result {
     uint64_t cpu_ns;  /* of CPU samples, all that the span ever had */
     uint64_t samples; /* of the same */
     size_t n_stacks;
-    uint8_t stack_ids[JOIN_TOP_STACKS_MAX][16]; /* public ids, most samples first */
+    /* Public ids, most samples first; without stacks whose promise is open. */
+    uint8_t stack_ids[JOIN_TOP_STACKS_MAX][16];
 };
 
 enum { JOIN_NO_SAMPLES = 0, JOIN_MATCHED = 1 };
@@ -72,7 +73,8 @@ struct join_span_facts {
 typedef int join_visit(void *context, const struct sample *sample,
                        const struct join_span_facts *span);
 
-/* Hands out each settled sample once and forgets it; everything: also those that still wait.
+/* Hands out each settled sample once and forgets it; everything: also those that still wait. One
+ * whose stack is promised stays until that is settled, unless its room is needed.
  * Forgets also what has outlived its time. now_unix_ns: what waiting times are measured against. */
 int join_leave(struct join *join, uint64_t now_unix_ns, bool everything, join_visit *visit,
                void *context, size_t *n_samples);

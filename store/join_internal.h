@@ -32,7 +32,6 @@ struct join {
 };
 
 void join_count(enum join_reason reason, int64_t n);
-struct tally_sample join_tally_sample(const struct slot *slot);
 /* A waiting slot leaves the chain of its tally. */
 void join_unchain(struct slot *slot);
 /* A slot in no chain is settled with a span, or without. */

@@ -6,6 +6,7 @@
  */
 #include "store/join_internal.h"
 #include "store/db.h"
+#include "store/stacks.h"
 #include <errno.h>
 
 STAT_COUNTER(joined_samples, "spanprof_join_samples_total", "result=\"joined\"",
@@ -138,6 +139,8 @@ int join_drop_excess(struct join *join)
 }
 
 struct leaving {
+    struct join *join;
+    bool promised_too;
     join_visit *visit;
     void *context;
     size_t n;
@@ -146,6 +149,8 @@ struct leaving {
 static int leave(void *context, struct slot *slot, const struct sample *sample)
 {
     struct leaving *leaving = context;
+    if (!leaving->promised_too && stacks_is_promised(leaving->join->stacks, slot->stack))
+        return PENDING_STAYS;
     struct joined *joined = slot->state == SLOT_JOINED ? slot->joined : NULL;
     int error = leaving->visit(leaving->context, sample, joined ? &joined->facts : NULL);
     if (error)
@@ -176,7 +181,11 @@ static int leave_all(struct join *join, struct leaving *leaving)
 int join_leave(struct join *join, uint64_t now_unix_ns, bool everything, join_visit *visit,
                void *context, size_t *n_samples)
 {
-    struct leaving leaving = {.visit = visit, .context = context};
+    struct leaving leaving = {.join = join,
+                              .promised_too = everything || join->pending.bytes >
+                                                                join->settings.max_pending_bytes,
+                              .visit = visit,
+                              .context = context};
     int error = end_waiting(join, now_unix_ns, everything);
     if (!error)
         error = make_room(join);

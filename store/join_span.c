@@ -174,9 +174,22 @@ static int more_samples(const void *a, const void *b)
     return x->stack < y->stack ? -1 : x->stack > y->stack;
 }
 
-static int tell(struct join *join, const struct tally *tally, struct join_result *result)
+/* A stack whose promise is open has no id yet that its sample will leave with. */
+static int tell_stack(struct join *join, int64_t stack, struct join_result *result)
+{
+    if (stacks_is_promised(join->stacks, stack))
+        return 0;
+    int error = stacks_public_id(join->stacks, stack, result->stack_ids[result->n_stacks]);
+    result->n_stacks += !error;
+    return error == -ENOENT ? 0 : error;
+}
+
+static int tell(struct join *join, struct tally *tally, struct join_result *result)
 {
     struct tally_stack stacks[TALLY_STACKS_MAX];
+    int error = tally_unite(&join->tallies, tally);
+    if (error)
+        return error;
     size_t n = tally->n_stacks;
     if (n)
         memcpy(stacks, tally->stacks, n * sizeof(*stacks));
@@ -185,11 +198,9 @@ static int tell(struct join *join, const struct tally *tally, struct join_result
     result->samples = tally->samples;
     result->n_stacks = 0;
     for (size_t i = 0; i < n && result->n_stacks < join->settings.top_stacks; i++) {
-        int error =
-            stacks_public_id(join->stacks, stacks[i].stack, result->stack_ids[result->n_stacks]);
-        if (error && error != -ENOENT)
+        error = tell_stack(join, stacks[i].stack, result);
+        if (error)
             return error;
-        result->n_stacks += !error;
     }
     return tally->samples ? JOIN_MATCHED : JOIN_NO_SAMPLES;
 }

@@ -314,10 +314,11 @@ static int visit_ready(struct pending *pending, struct batch *batch, struct byte
         previous = sample;
         if (slot->state != SLOT_READY && slot->state != SLOT_JOINED)
             continue;
-        int error = visit(context, slot, &sample);
-        if (error)
-            return error;
-        slot_set(pending, slot, SLOT_GONE);
+        int outcome = visit(context, slot, &sample);
+        if (outcome < 0)
+            return outcome;
+        if (outcome != PENDING_STAYS)
+            slot_set(pending, slot, SLOT_GONE);
     }
     return 0;
 }
@@ -337,7 +338,8 @@ int pending_leave(struct pending *pending, struct batch *batch,
         db_fail(pending->db, error);
         return error;
     }
-    return batch->n_waiting ? save_left(pending, batch) : pending_remove(pending, batch);
+    return batch->n_waiting || batch->n_ready ? save_left(pending, batch)
+                                              : pending_remove(pending, batch);
 }
 
 int pending_open(struct pending *pending, struct db *db)

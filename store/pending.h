@@ -78,8 +78,10 @@ uint64_t slot_time(const struct slot *slot);
 /* Changes the state and the counts that hang on it. */
 void slot_set(struct pending *pending, struct slot *slot, enum slot_state state);
 
-/* Calls visit for each slot that is ready or joined, with its sample; the slot is gone afterwards.
- */
+enum { PENDING_STAYS = 1 };
+
+/* Calls visit for each slot that is ready or joined, with its sample; the slot is gone afterwards,
+ * unless it returns PENDING_STAYS. */
 int pending_leave(struct pending *pending, struct batch *batch,
                   int (*visit)(void *context, struct slot *slot, const struct sample *sample),
                   void *context);

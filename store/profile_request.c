@@ -19,6 +19,10 @@ STAT_COUNTER(bad_attributes, "spanprof_window_attributes_left_out_total", "",
 /* enum context_source of agent-bpf/record.h, which lies beside this folder */
 static const char *const source_names[] = {NULL,        "otel_thread",   "elastic",
                                            "go_labels", "custom_labels", "obi"};
+/* enum unwind_end of agent-bpf/unwind_rows.h, likewise */
+static const char *const truncation_names[] = {NULL,          "depth",       "memory",
+                                               "no_progress", "bad_address", "no_unwind_info",
+                                               "not_loaded",  "foreign"};
 static const char *const kind_names[] = {NULL,     "internal", "server",
                                          "client", "producer", "consumer"};
 #define NAME_OF(names, index) ((index) < sizeof(names) / sizeof(*(names)) ? (names)[index] : NULL)
@@ -31,7 +35,8 @@ struct resource_key {
 struct location_key {
     int64_t executable;
     uint64_t address;
-    uint64_t kind;
+    uint32_t kind;
+    uint32_t truncation; /* enum unwind_end; 0 = the stack goes on from here, or is whole */
 };
 
 struct seen_resource {
@@ -244,7 +249,7 @@ static int place(struct profile_request *request, const struct frame *frame,
                  struct otlp_location *location)
 {
     const struct executable_facts *facts;
-    int error = frame->executable
+    int error = frame->executable && frame->kind != STACK_FRAME_SPECIAL
                     ? stacks_executable_get(request->stacks, frame->executable, &facts)
                     : -ENOENT;
     location->address = frame->address;
@@ -258,9 +263,10 @@ static int place(struct profile_request *request, const struct frame *frame,
     return location->mapping < 0 ? location->mapping : 0;
 }
 
-static int32_t new_location(struct profile_request *request, const struct frame *frame)
+static int32_t new_location(struct profile_request *request, const struct frame *frame,
+                            uint32_t truncation)
 {
-    struct otlp_location location = {0};
+    struct otlp_location location = {.truncated = NAME_OF(truncation_names, truncation)};
     struct frame_name name;
     int error = place(request, frame, &location);
     if (error)
@@ -277,13 +283,14 @@ static int32_t new_location(struct profile_request *request, const struct frame 
     return otlp_profiles_location(request->profiles, &location);
 }
 
-static int32_t location_of(struct profile_request *request, const struct frame *frame)
+static int32_t location_of(struct profile_request *request, const struct frame *frame,
+                           uint32_t truncation)
 {
-    struct location_key key = {frame->executable, frame->address, frame->kind};
+    struct location_key key = {frame->executable, frame->address, frame->kind, truncation};
     struct seen_location *seen = map_get(&request->locations_seen, &key);
     if (seen)
         return seen->index;
-    int32_t index = new_location(request, frame);
+    int32_t index = new_location(request, frame, truncation);
     if (index < 0)
         return index;
     seen = arena_zalloc(&request->arena, sizeof(*seen));
@@ -299,13 +306,16 @@ static int32_t new_stack(struct profile_request *request, int64_t id)
     int32_t locations[STACKS_FRAMES_MAX];
     const struct frame *frames;
     size_t n = 0;
+    uint32_t truncation = 0;
     int error = stacks_frames(request->stacks, id, &frames, &n);
     if (error == -ENOENT) /* an empty stack: the sample still counts */
         n = 0;
     else if (error)
         return error;
+    if (n && frame_is_truncation(&frames[n - 1]))
+        truncation = (uint32_t)frames[--n].address;
     for (size_t i = 0; i < n; i++) {
-        locations[i] = location_of(request, &frames[i]);
+        locations[i] = location_of(request, &frames[i], i + 1 == n ? truncation : 0);
         if (locations[i] < 0)
             return locations[i];
     }
@@ -322,12 +332,26 @@ static int fill_public_id(struct profile_request *request, struct seen_stack *se
     return 0;
 }
 
+/* Most stacks are their own canonical one, and were seen before. */
+static int find_stack(struct profile_request *request, int64_t *id, struct seen_stack **seen)
+{
+    int64_t promised = *id;
+    *seen = map_get(&request->stacks_seen, id);
+    if (*seen)
+        return 0;
+    int error = stacks_canonical(request->stacks, promised, id);
+    if (*id != promised)
+        *seen = map_get(&request->stacks_seen, id);
+    return error == -ENOENT ? 0 : error;
+}
+
 static int stack_of(struct profile_request *request, int64_t id, struct seen_stack **result)
 {
-    struct seen_stack *seen = map_get(&request->stacks_seen, &id);
+    struct seen_stack *seen;
+    int error = find_stack(request, &id, &seen);
     *result = seen;
-    if (seen)
-        return 0;
+    if (seen || error)
+        return error;
     int32_t index = new_stack(request, id);
     if (index < 0)
         return index;
@@ -336,7 +360,7 @@ static int stack_of(struct profile_request *request, int64_t id, struct seen_sta
         return -ENOMEM;
     seen->id = id;
     seen->index = index;
-    int error = fill_public_id(request, seen);
+    error = fill_public_id(request, seen);
     if (error)
         return error;
     *result = seen;

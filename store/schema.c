@@ -37,4 +37,7 @@ const char *const schema_steps[SCHEMA_VERSION] = {
     "CREATE TABLE outbox_body(seq INTEGER PRIMARY KEY, body BLOB NOT NULL);",
 
     "ALTER TABLE frame_name ADD COLUMN system_name BLOB NOT NULL DEFAULT x'';",
+
+    "ALTER TABLE stack ADD COLUMN same_as INTEGER;"
+    "CREATE INDEX stack_same ON stack(same_as) WHERE same_as IS NOT NULL;",
 };

@@ -4,41 +4,16 @@
  * identity, so the hash goes over just those bytes. Its key is made once for each store: strangers
  * choose frames, and two stacks that collide would be one.
  */
-#include "store/stacks.h"
 #include "base/log.h"
 #include "base/stats.h"
-#include "store/blob.h"
-#include "store/db.h"
-#include "store/executables.h"
-#include "store/intern.h"
-#include <assert.h>
+#include "store/stacks_parts.h"
 #include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
 STAT_COUNTER(stacks_new, "spanprof_store_stacks_new_total", "", "Stacks that had not been seen.");
 STAT_COUNTER(stacks_removed, "spanprof_store_stacks_removed_total", "",
              "Stacks that nothing referred to any more.");
-
-struct cached_stack {
-    struct intern_entry entry;
-    bool public_known;
-    uint8_t public_id[16];
-};
-
-struct stacks {
-    struct db *db;
-    struct intern rows;
-    struct executables executables;
-    uint64_t generation_began_ns; /* 0 = not known yet */
-    uint8_t hash_key[16];
-    struct blob_writer scratch;
-    struct frame frames[STACKS_FRAMES_MAX];
-    struct buf name_texts;
-    sqlite3_stmt *get_frames, *set_public_id, *set_name, *get_name, *load_meta, *save_meta;
-};
 
 const struct executable_segment *executable_segment_of(const struct executable_facts *facts,
                                                        uint64_t file_offset)
@@ -79,6 +54,9 @@ static int prepare_all(struct stacks *stacks)
     } all[] = {
         {"SELECT public_id, frames FROM stack WHERE id = ?1", &stacks->get_frames},
         {"UPDATE stack SET public_id = ?2 WHERE id = ?1", &stacks->set_public_id},
+        {"SELECT same_as FROM stack WHERE id = ?1", &stacks->get_same},
+        {"UPDATE stack SET same_as = ?2, frames = x'' WHERE id = ?1", &stacks->set_same},
+        {"SELECT id, same_as FROM stack WHERE same_as IS NOT NULL", &stacks->walk_same},
         {"INSERT OR REPLACE INTO"
          " frame_name(executable, address, line, function, file, system_name)"
          " VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
@@ -102,17 +80,15 @@ static int count_removed(void *context, int64_t id)
     return 0;
 }
 
-static int use_executables(struct stacks *stacks, const struct frame *frames, size_t n);
-
 /* An old stack is still referred to, so what its frames name must stay as well. */
 static int keep_stack(void *context, int64_t id)
 {
     struct stacks *stacks = context;
-    const struct frame *frames;
+    sqlite3_stmt *row _cleanup_reset_ = stacks->get_frames;
     size_t n;
-    int error = stacks_frames(stacks, id, &frames, &n);
+    int error = stacks_read_row(stacks, row, id, &n);
     if (!error)
-        error = use_executables(stacks, frames, n);
+        error = stacks_use_executables(stacks, stacks->frames, n);
     return error == -ENOENT || error == -ESTALE ? 0 : error;
 }
 
@@ -147,6 +123,7 @@ int stacks_open(struct db *db, struct stacks **result)
     if (!stacks)
         return -ENOMEM;
     stacks->db = db;
+    MAP_INIT(&stacks->promised, struct promised_stack, id);
     int error = open_all(stacks);
     if (error) {
         stacks_close(stacks);
@@ -160,13 +137,16 @@ void stacks_close(struct stacks *stacks)
 {
     if (!stacks)
         return;
-    sqlite3_stmt **all[] = {&stacks->get_frames, &stacks->set_public_id, &stacks->set_name,
+    sqlite3_stmt **all[] = {&stacks->get_frames, &stacks->set_public_id, &stacks->get_same,
+                            &stacks->set_same,   &stacks->walk_same,     &stacks->set_name,
                             &stacks->get_name,   &stacks->load_meta,     &stacks->save_meta};
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
         db_unprepare(stacks->db, all[i]);
     if (stacks->rows.db)
         intern_close(&stacks->rows);
     executables_close(&stacks->executables);
+    stacks_forget_promises(stacks);
+    map_close(&stacks->promised);
     buf_close(&stacks->scratch.buf);
     buf_close(&stacks->name_texts);
     free(stacks);
@@ -174,6 +154,7 @@ void stacks_close(struct stacks *stacks)
 
 int stacks_reload(struct stacks *stacks)
 {
+    stacks_forget_promises(stacks);
     int error = executables_reload(&stacks->executables);
     if (!error)
         error = intern_reload(&stacks->rows);
@@ -197,11 +178,12 @@ int stacks_executable_get(struct stacks *stacks, int64_t id, const struct execut
     return executables_get(&stacks->executables, id, facts);
 }
 
-static int use_executables(struct stacks *stacks, const struct frame *frames, size_t n)
+int stacks_use_executables(struct stacks *stacks, const struct frame *frames, size_t n)
 {
     int64_t last = 0; /* neighbours mostly share it */
     for (size_t i = 0; i < n; i++) {
-        if (!frames[i].executable || frames[i].executable == last)
+        if (frames[i].kind == STACK_FRAME_SPECIAL || !frames[i].executable ||
+            frames[i].executable == last)
             continue;
         last = frames[i].executable;
         int error = executables_use(&stacks->executables, last);
@@ -213,9 +195,12 @@ static int use_executables(struct stacks *stacks, const struct frame *frames, si
 
 /* Stacks */
 
-static void encode(struct blob_writer *out, const struct frame *frames, size_t n)
+int stacks_encode(struct stacks *stacks, const struct frame *frames, size_t n)
 {
+    struct blob_writer *out = &stacks->scratch;
     uint64_t before = 0;
+    if (n > STACKS_FRAMES_MAX)
+        return -EINVAL;
     buf_clear(&out->buf);
     out->error = 0;
     for (size_t i = 0; i < n; i++) {
@@ -223,6 +208,7 @@ static void encode(struct blob_writer *out, const struct frame *frames, size_t n
         blob_put_signed(out, (int64_t)(frames[i].address - before));
         before = frames[i].address;
     }
+    return out->error;
 }
 
 int stacks_intern(struct stacks *stacks, const struct frame *frames, size_t n, int64_t *id,
@@ -230,19 +216,18 @@ int stacks_intern(struct stacks *stacks, const struct frame *frames, size_t n, i
 {
     uint8_t hash[16];
     struct intern_entry *entry;
-    if (n > STACKS_FRAMES_MAX)
-        return -EINVAL;
-    encode(&stacks->scratch, frames, n);
-    if (stacks->scratch.error)
-        return stacks->scratch.error;
+    int error = stacks_encode(stacks, frames, n);
+    if (error)
+        return error;
     bytes_siphash128(buf_bytes(&stacks->scratch.buf), stacks->hash_key, hash);
     int use = intern_key(&stacks->rows, hash, buf_bytes(&stacks->scratch.buf), &entry);
     if (use < 0)
         return use;
+    container_of(entry, struct cached_stack, entry)->same_known = true; /* was never promised */
     *id = entry->id;
     *is_new = use == INTERN_NEW;
     stat_add(&stacks_new, use == INTERN_NEW);
-    return use == INTERN_KNOWN ? 0 : use_executables(stacks, frames, n);
+    return use == INTERN_KNOWN ? 0 : stacks_use_executables(stacks, frames, n);
 }
 
 static int decode(struct stacks *stacks, struct bytes blob, size_t *n)
@@ -260,8 +245,7 @@ static int decode(struct stacks *stacks, struct bytes blob, size_t *n)
     return in.left.len ? -EUCLEAN : 0;
 }
 
-/* The row stays at hand in *row for its public id; the caller resets it. */
-static int read_frames(struct stacks *stacks, sqlite3_stmt *row, int64_t id, size_t *n)
+int stacks_read_row(struct stacks *stacks, sqlite3_stmt *row, int64_t id, size_t *n)
 {
     sqlite3_bind_int64(row, 1, id);
     int outcome = db_step(stacks->db, row);
@@ -277,116 +261,9 @@ static int read_frames(struct stacks *stacks, sqlite3_stmt *row, int64_t id, siz
 int stacks_frames(struct stacks *stacks, int64_t id, const struct frame **frames, size_t *n)
 {
     sqlite3_stmt *row _cleanup_reset_ = stacks->get_frames;
-    int error = read_frames(stacks, row, id, n);
+    int error = stacks_canonical(stacks, id, &id);
     *frames = stacks->frames;
-    return error;
-}
-
-/* Public ids */
-
-static int add_frame(struct stacks *stacks, struct fnv128 *fnv, const struct frame *frame)
-{
-    static const uint8_t unknown[16];
-    const struct executable_facts *facts = NULL;
-    uint64_t address = frame->address;
-    char decimal[24];
-    int error = frame->executable ? stacks_executable_get(stacks, frame->executable, &facts) : 0;
-    if (error && error != -ENOENT)
-        return error;
-    if (facts) {
-        const struct executable_segment *segment = executable_segment_of(facts, address);
-        address = segment ? address - segment->file_offset + segment->vaddr : address;
-    }
-    fnv128_add(fnv, facts && facts->htlhash_known ? facts->htlhash : unknown, 16);
-    int n = snprintf(decimal, sizeof(decimal), "%" PRIu64, address);
-    fnv128_add(fnv, decimal, (size_t)n);
-    return 0;
-}
-
-static int hash_public_id(struct stacks *stacks, size_t n, uint8_t out[16])
-{
-    struct fnv128 fnv;
-    fnv128_init(&fnv);
-    for (size_t i = 0; i < n; i++) {
-        int error = add_frame(stacks, &fnv, &stacks->frames[i]);
-        if (error)
-            return error;
-    }
-    fnv128_finish(&fnv, out);
-    return 0;
-}
-
-static int fix_public_id(struct stacks *stacks, int64_t id, uint8_t out[16])
-{
-    sqlite3_stmt *row _cleanup_reset_ = stacks->get_frames;
-    size_t n;
-    int error = read_frames(stacks, row, id, &n);
-    if (error)
-        return error;
-    if (sqlite3_column_bytes(row, 0) == 16) {
-        memcpy(out, sqlite3_column_blob(row, 0), 16);
-        return 0;
-    }
-    error = hash_public_id(stacks, n, out);
-    if (error)
-        return error;
-    sqlite3_bind_int64(stacks->set_public_id, 1, id);
-    sqlite3_bind_blob(stacks->set_public_id, 2, out, 16, SQLITE_STATIC);
-    error = db_run(stacks->db, stacks->set_public_id);
-    sqlite3_clear_bindings(stacks->set_public_id);
-    return error;
-}
-
-static int frames_ready(struct stacks *stacks, size_t n, bool *ready)
-{
-    *ready = true;
-    for (size_t i = 0; *ready && i < n; i++) {
-        const struct executable_facts *facts;
-        int64_t executable = stacks->frames[i].executable;
-        int error = executable ? stacks_executable_get(stacks, executable, &facts) : 0;
-        if (error && error != -ENOENT)
-            return error;
-        *ready = !executable || (!error && facts->htlhash_known);
-    }
-    return 0;
-}
-
-static int read_ready(struct stacks *stacks, int64_t id, bool *ready)
-{
-    sqlite3_stmt *row _cleanup_reset_ = stacks->get_frames;
-    size_t n;
-    int error = read_frames(stacks, row, id, &n);
-    if (error)
-        return error;
-    *ready = sqlite3_column_bytes(row, 0) == 16;
-    return *ready ? 0 : frames_ready(stacks, n, ready);
-}
-
-int stacks_public_id_ready(struct stacks *stacks, int64_t id, bool *ready)
-{
-    struct intern_entry *entry;
-    int error = intern_id(&stacks->rows, id, &entry);
-    if (error)
-        return error;
-    *ready = container_of(entry, struct cached_stack, entry)->public_known;
-    return *ready ? 0 : read_ready(stacks, id, ready);
-}
-
-int stacks_public_id(struct stacks *stacks, int64_t id, uint8_t out[16])
-{
-    struct intern_entry *entry;
-    int error = intern_id(&stacks->rows, id, &entry);
-    if (error)
-        return error;
-    struct cached_stack *stack = container_of(entry, struct cached_stack, entry);
-    if (!stack->public_known) {
-        error = fix_public_id(stacks, id, stack->public_id);
-        if (error)
-            return error;
-        stack->public_known = true;
-    }
-    memcpy(out, stack->public_id, 16);
-    return 0;
+    return error ? error : stacks_read_row(stacks, row, id, n);
 }
 
 /* Names */
@@ -470,7 +347,8 @@ int stacks_collect_begin(struct stacks *stacks, uint64_t now_unix_ns, struct id_
 {
     struct id_set none = {0}; /* executables are kept by the use that stacks make of them */
     stacks->generation_began_ns = now_unix_ns;
-    int error = intern_sweep_begin(&stacks->rows, referred);
+    int error = stacks_add_same(stacks, referred);
+    error = error ? error : intern_sweep_begin(&stacks->rows, referred);
     return error ? error : intern_sweep_begin(&stacks->executables.rows, &none);
 }
 

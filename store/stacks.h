@@ -10,6 +10,10 @@
  * executables in memory; on disk what was used in this generation or the one before, or is referred
  * to (a generation: ten minutes or STACKS_GENERATION_MAX new stacks). Errors: negative errno of
  * db.h.
+ *
+ * A promised stack is one whose end is still being found: a row of its own with the frames so far,
+ * for one sample. Fulfilled, it is the same as another stack, and everything here that takes an id
+ * answers for that one.
  */
 #include "base/bytes.h"
 
@@ -24,7 +28,15 @@ struct id_set;
 #define STACKS_FRAMES_MAX       1024
 #define STACKS_NAME_MAX         4096 /* longer function and file names are cut */
 
-enum frame_kind { STACK_FRAME_KERNEL = 1, STACK_FRAME_NATIVE = 2 };
+enum frame_kind { STACK_FRAME_KERNEL = 1, STACK_FRAME_NATIVE = 2, STACK_FRAME_SPECIAL = 3 };
+
+/* What a special frame has in place of an executable. */
+enum frame_special {
+    /* The last frame: the stack goes on, but could not be followed; address: enum unwind_end of
+     * agent-bpf/unwind_rows.h. Makes another stack, but not another public id. */
+    FRAME_TRUNCATION = 0,
+    FRAME_NAMED = 1, /* reserved */
+};
 
 struct frame {
     uint8_t kind;
@@ -32,6 +44,11 @@ struct frame {
     uint64_t
         address; /* offset in the file; kernel: offset from _text, or absolute if executable is 0 */
 };
+
+static inline bool frame_is_truncation(const struct frame *frame)
+{
+    return frame->kind == STACK_FRAME_SPECIAL && frame->executable == FRAME_TRUNCATION;
+}
 
 struct executable_segment { /* of PT_LOAD: turns offsets in the file into ELF addresses */
     uint64_t file_offset;
@@ -81,10 +98,21 @@ int stacks_executable_get(struct stacks *stacks, int64_t id, const struct execut
  * STACKS_FRAMES_MAX. */
 int stacks_intern(struct stacks *stacks, const struct frame *frames, size_t n, int64_t *id,
                   bool *is_new);
+/* A promise is open until it is fulfilled or given up: its own frames count then, as they do after
+ * stacks_reload() and after a restart. As stacks_intern(). */
+int stacks_promise(struct stacks *stacks, const struct frame *frames, size_t n, int64_t *id);
+/* same_as: an interned stack. -ENOENT: there is no such open promise. */
+int stacks_fulfil(struct stacks *stacks, int64_t promised, int64_t same_as);
+void stacks_give_up(struct stacks *stacks, int64_t promised);
+bool stacks_is_promised(const struct stacks *stacks, int64_t id); /* and it is open */
+/* The stack that this one is the same as; most are their own. -ENOENT. */
+int stacks_canonical(struct stacks *stacks, int64_t id, int64_t *canonical);
+
 /* Frames of a stack, leaf first; borrowed until the next call that is about a stack. -ENOENT. */
 int stacks_frames(struct stacks *stacks, int64_t id, const struct frame **frames, size_t *n);
 int stacks_public_id(struct stacks *stacks, int64_t id, uint8_t out[16]);
-/* Whether it is fixed, or all is known that it is made of: who can wait asks later. */
+/* Whether it is fixed, or all is known that it is made of: who can wait asks later. Never while a
+ * promise is open. */
 int stacks_public_id_ready(struct stacks *stacks, int64_t id, bool *ready);
 
 int stacks_set_names(struct stacks *stacks, int64_t executable, const struct frame_name *names,

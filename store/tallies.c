@@ -207,9 +207,40 @@ static int grow_stacks(struct tallies *tallies, struct tally *tally)
     return 0;
 }
 
+int tally_unite(struct tallies *tallies, struct tally *tally)
+{
+    bool any_open = false;
+    unsigned n = tally->promised ? tally->n_stacks : 0;
+    if (!tally->promised)
+        return 0;
+    tally->n_stacks = 0;
+    for (unsigned i = 0; i < n; i++) {
+        struct tally_stack stack = tally->stacks[i];
+        bool open;
+        int error = tallies->canonical(tallies->context, stack.stack, &stack.stack, &open);
+        if (error)
+            return error; /* the transaction is broken, and memory with it */
+        struct tally_stack *same = find_stack(tally, stack.stack);
+        if (same)
+            same->count += stack.count;
+        else
+            tally->stacks[tally->n_stacks++] = stack;
+        any_open |= open;
+    }
+    tally->promised = any_open;
+    mark_changed(tallies, tally);
+    return 0;
+}
+
 static int add_stack(struct tallies *tallies, struct tally *tally, int64_t stack, uint64_t count)
 {
     struct tally_stack *at = find_stack(tally, stack);
+    if (!at && tally->n_stacks == TALLY_STACKS_MAX && tally->promised) {
+        int error = tally_unite(tallies, tally);
+        if (error)
+            return error;
+        at = find_stack(tally, stack);
+    }
     if (!at && tally->n_stacks == TALLY_STACKS_MAX) {
         at = rarest(tally);
         at->stack = stack;
@@ -242,19 +273,34 @@ int tally_add(struct tallies *tallies, struct tally *tally, const struct tally_s
         return 0;
     tally->cpu_ns += sample->value_ns;
     tally->samples++;
+    tally->promised |= sample->promised;
     return add_stack(tallies, tally, sample->stack, 1);
 }
 
-void tally_take(struct tallies *tallies, struct tally *tally, const struct tally_sample *sample)
+/* It may have been united with another since. */
+static int find_counted(struct tallies *tallies, const struct tally *tally, int64_t stack,
+                        struct tally_stack **at)
 {
-    struct tally_stack *at = find_stack(tally, sample->stack);
-    if (!sample->cpu)
-        return;
+    bool open;
+    *at = find_stack(tally, stack);
+    int error = *at ? 0 : tallies->canonical(tallies->context, stack, &stack, &open);
+    if (!error && !*at)
+        *at = find_stack(tally, stack);
+    return error;
+}
+
+int tally_take(struct tallies *tallies, struct tally *tally, const struct tally_sample *sample)
+{
+    struct tally_stack *at;
+    int error = sample->cpu ? find_counted(tallies, tally, sample->stack, &at) : 0;
+    if (error || !sample->cpu)
+        return error;
     tally->cpu_ns -= tally->cpu_ns < sample->value_ns ? tally->cpu_ns : sample->value_ns;
     tally->samples -= tally->samples > 0;
     if (at && !--at->count)
         *at = tally->stacks[--tally->n_stacks];
     mark_changed(tallies, tally);
+    return 0;
 }
 
 int tally_merge(struct tallies *tallies, struct tally *into, struct tally *from)
@@ -266,6 +312,7 @@ int tally_merge(struct tallies *tallies, struct tally *into, struct tally *from)
     }
     into->cpu_ns += from->cpu_ns;
     into->samples += from->samples;
+    into->promised |= from->promised;
     for (unsigned i = 0; i < from->n_stacks && !error; i++)
         error = add_stack(tallies, into, from->stacks[i].stack, from->stacks[i].count);
     from->cpu_ns = from->samples = 0;
@@ -331,6 +378,7 @@ static int decode(struct tallies *tallies, struct bytes blob, struct tally *tall
     uint64_t n = blob_get_number(&in);
     if (in.bad || n > TALLY_STACKS_MAX)
         return -EUCLEAN;
+    tally->promised = n > 0; /* it may have been so when it was written */
     for (uint64_t i = 0; i < n; i++) {
         int64_t stack = (int64_t)blob_get_number(&in);
         uint64_t count = blob_get_number(&in);

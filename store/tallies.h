@@ -36,7 +36,8 @@ struct tally_sample {
     uint64_t time_unix_ns;
     uint64_t value_ns;
     int64_t stack;
-    bool cpu; /* else only its time counts */
+    bool promised; /* the stack may turn out to be the same as another */
+    bool cpu;      /* else only its time counts */
 };
 
 struct tally {
@@ -44,6 +45,7 @@ struct tally {
     struct tally *next; /* the same key, another process; in the order of their first samples */
     struct tally_process who;
     bool contradicted; /* a span came with this key, whose Resource says another process */
+    bool promised;     /* some of its stacks may be the same as others: tally_unite() */
     uint8_t n_stacks, cap_stacks;
     int64_t id;
     int64_t process; /* the latest row of facts */
@@ -65,6 +67,9 @@ struct tallies {
     int64_t next_id;
     /* Called before one is freed: nothing may point at it afterwards. */
     void (*forgetting)(void *context, struct tally *tally);
+    /* The stack that this one is the same as, as far as is known; *open: that may still change. 0
+     * or negative errno. */
+    int (*canonical)(void *context, int64_t stack, int64_t *canonical, bool *open);
     void *context;
     sqlite3_stmt *put, *remove, *load;
 };
@@ -85,7 +90,9 @@ int tallies_trim(struct tallies *tallies, const struct tally *keep, size_t *n);
 int tallies_expire(struct tallies *tallies, uint64_t now_unix_ns, uint64_t ttl_ns);
 
 int tally_add(struct tallies *tallies, struct tally *tally, const struct tally_sample *sample);
-void tally_take(struct tallies *tallies, struct tally *tally, const struct tally_sample *sample);
+int tally_take(struct tallies *tallies, struct tally *tally, const struct tally_sample *sample);
+/* Counts of stacks that are known to be the same become one. */
+int tally_unite(struct tallies *tallies, struct tally *tally);
 /* All of `from` goes to `into`. */
 int tally_merge(struct tallies *tallies, struct tally *into, struct tally *from);
 bool tally_is_by_trace(const struct tally *tally);

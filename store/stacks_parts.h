@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * What stacks.c (rows, names), stacks_public.c (public ids) and stacks_promised.c (promises) share;
+ * nobody else includes it. WRITER thread.
+ */
+#include "store/blob.h"
+#include "store/db.h"
+#include "store/executables.h"
+#include "store/intern.h"
+#include "store/stacks.h"
+
+struct cached_stack {
+    struct intern_entry entry;
+    bool same_known;
+    bool public_known;
+    int64_t same_as; /* of one whose promise was fulfilled; 0 = it stands for itself */
+    uint8_t public_id[16];
+};
+
+struct promised_stack {
+    int64_t id;
+};
+
+struct stacks {
+    struct db *db;
+    struct intern rows;
+    struct executables executables;
+    struct map promised;          /* those that are open */
+    uint64_t generation_began_ns; /* 0 = not known yet */
+    uint8_t hash_key[16];
+    struct blob_writer scratch;
+    struct frame frames[STACKS_FRAMES_MAX];
+    struct buf name_texts;
+    sqlite3_stmt *get_frames, *set_public_id, *get_same, *set_same, *walk_same;
+    sqlite3_stmt *set_name, *get_name, *load_meta, *save_meta;
+};
+
+/* The row's own frames go to stacks->frames. It stays at hand in *row (get_frames) for its public
+ * id; the caller resets it. */
+int stacks_read_row(struct stacks *stacks, sqlite3_stmt *row, int64_t id, size_t *n);
+/* Into stacks->scratch. -EINVAL: too many. */
+int stacks_encode(struct stacks *stacks, const struct frame *frames, size_t n);
+int stacks_use_executables(struct stacks *stacks, const struct frame *frames, size_t n);
+
+/* stacks_promised.c */
+void stacks_forget_promises(struct stacks *stacks);
+/* Adds what referred stacks are the same as, and seals again. */
+int stacks_add_same(struct stacks *stacks, struct id_set *referred);
