@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The whole service under load: spans acknowledged through gRPC (each after its commit), latency, memory.
+"""The whole service under load: spans, data points and log records acknowledged through gRPC (each
+request after its commit), latency, memory.
 
 Prints `name value unit`. h2load sends; the outbox is emptied by the debug exporter, so that nothing but
 spanprof is measured. Memory is PSS summed over keeper, service and analyst; that of BPF maps lies in the
@@ -17,9 +18,13 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "integration"))
 import harness  # noqa: E402
+import sender  # noqa: E402
 
-EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
-SPANS_A_REQUEST = 100
+# file, signal, what it counts as, their name
+LOADS = (("spans_330", "traces", "spanprof_spans_received_total", "spans"),
+         ("spans_800", "traces", "spanprof_spans_received_total", "spans"),
+         ("metrics", "metrics", "spanprof_metric_points_received_total", "points"),
+         ("logs", "logs", "spanprof_log_records_received_total", "records"))
 SECONDS = 6
 
 
@@ -30,6 +35,8 @@ def print_figure(name, value, unit):
 def spanprof(directory, sampler):
     over = {"exporters": {"debug": {}}, "service": {"pipelines": {
         signal: {"exporters": ["debug"]} for signal in (["traces", "profiles"] if sampler else ["traces"])}}}
+    for signal in ("metrics", "logs"):
+        over["service"]["pipelines"][signal] = {"receivers": ["otlp"], "exporters": ["debug"]}
     over["service"]["telemetry"] = {"logs": {"level": "error"}}
     return harness.Spanprof(directory, "127.0.0.1:1", sampler=sampler, over=over)
 
@@ -65,41 +72,41 @@ def percentile(values, share):
     return values[min(len(values) - 1, int(share * len(values)))]
 
 
-def load(program, path, clients):
+def load(program, path, method, clients):
     """Requests a second and sorted latencies in microseconds of answered requests, by h2load."""
     log = path + ".log"
     subprocess.run(["h2load", "-D", str(SECONDS), "--warm-up-time", "1", "-c", str(clients), "-m", "8",
                     "-d", path, "-H", "te: trailers", "-H", "content-type: application/grpc",
-                    "--log-file", log, "http://%s%s" % (program.grpc_address, EXPORT)],
+                    "--log-file", log, "http://%s%s" % (program.grpc_address, method)],
                    check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     with open(log) as file:
         rows = [line.split("\t") for line in file]
     return sorted(int(row[2]) for row in rows if row[1] == "200")
 
 
-def grpc_file(directory, size):
-    with open(os.path.join(HERE, "spans_%d.bin" % size), "rb") as file:
+def grpc_file(directory, name):
+    with open(os.path.join(HERE, name + ".bin"), "rb") as file:
         body = file.read()
-    path = os.path.join(directory, "spans_%d.grpc" % size)
+    path = os.path.join(directory, name + ".grpc")
     with open(path, "wb") as file:
         file.write(b"\0" + struct.pack(">I", len(body)) + body)
     return path
 
 
-def measure_spans(directory, size):
-    program = spanprof(os.path.join(directory, "load%d" % size), sampler=False)
+def measure_load(directory, file, signal, counter, items):
+    program = spanprof(os.path.join(directory, "load_" + file), sampler=False)
     os.mkdir(program.directory)
     program.start()
-    path = grpc_file(directory, size)
-    before, cpu = program.metric("spanprof_spans_received_total"), cpu_seconds(program.service)
+    path = grpc_file(directory, file)
+    before, cpu = program.metric(counter), cpu_seconds(program.service)
     began = time.monotonic()
-    micros = load(program, path, clients=4)
+    micros = load(program, path, sender.METHODS[signal], clients=4)
     wall = time.monotonic() - began
-    spans = program.metric("spanprof_spans_received_total") - before
+    taken = program.metric(counter) - before
     cpu = cpu_seconds(program.service) - cpu
-    name = "grpc_%d" % size
-    print_figure(name + "_spans_per_second", spans / wall, "spans/s")
-    print_figure(name + "_spans_per_cpu_second", spans / cpu, "spans/s of CPU")
+    name = "grpc_" + file.replace("spans_", "")
+    print_figure("%s_%s_per_second" % (name, items), taken / wall, items + "/s")
+    print_figure("%s_%s_per_cpu_second" % (name, items), taken / cpu, items + "/s of CPU")
     print_figure(name + "_latency_p50_ms", percentile(micros, 0.50) / 1000, "ms")
     print_figure(name + "_latency_p99_ms", percentile(micros, 0.99) / 1000, "ms")
     print_figure(name + "_pss_mib", pss_mib(program), "MiB")
@@ -133,8 +140,8 @@ def measure_memory(directory):
 def main():
     with tempfile.TemporaryDirectory(prefix="spanprof-bench-") as directory:
         measure_memory(directory)
-        for size in (330, 800):
-            measure_spans(directory, size)
+        for figures in LOADS:
+            measure_load(directory, *figures)
 
 
 main()
