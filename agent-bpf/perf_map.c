@@ -22,13 +22,13 @@ struct range {
     char *name;    /* NUL-terminated, its own */
 };
 
-struct block { /* not empty */
+struct block { /* not empty, unless it is the only one */
     size_t n;
     struct range ranges[BLOCK_RANGES];
 };
 
 struct perf_map_branch {
-    uint64_t from; /* ranges that start here or above, up to the next branch; of the first: 0 */
+    uint64_t from; /* ranges that start here or above, up to the next branch; of the first: any */
     struct block *block;
 };
 
@@ -132,8 +132,6 @@ static void remove_block(struct perf_map *map, size_t at)
     free(branch->block);
     map->bytes -= sizeof(struct block);
     memmove(branch, branch + 1, (--map->n_branches - at) * sizeof(*branch));
-    if (map->n_branches)
-        map->branches[0].from = 0;
 }
 
 /* The upper half of a full one becomes its own. */
@@ -205,11 +203,8 @@ static bool insert(struct perf_map *map, const struct range *extent, struct byte
         return false;
     struct block *block = map->branches[place.branch].block;
     char *kept = keep_name(map, name);
-    if (!kept) {
-        if (!block->n)
-            remove_block(map, place.branch);
+    if (!kept)
         return false;
-    }
     struct range *range = &block->ranges[place.at];
     memmove(range + 1, range, (block->n++ - place.at) * sizeof(*range));
     *range = (struct range){extent->start, extent->last, kept};

@@ -66,7 +66,6 @@ struct perf_file { /* of a process */
     bool behind;      /* not read to its end */
     bool skipping;    /* up to the next line */
     uint64_t looked_ns;
-    uint64_t start_ns; /* of the process */
     uint64_t device;
     uint64_t inode;
     uint64_t offset; /* read so far */
@@ -85,7 +84,7 @@ static void close_fd(int *fd)
 
 /* ---- the file ---- */
 
-struct place {
+struct process_facts {
     uint32_t own_pid;
     uint64_t start_ns;
     struct fs_rights rights;
@@ -96,16 +95,16 @@ static bool is_gone(int error)
     return error == -ENOENT || error == -ESRCH;
 }
 
-static int read_process(struct perf_maps *maps, uint32_t pid, struct place *place)
+static int read_process(struct perf_maps *maps, uint32_t pid, struct process_facts *process)
 {
     maps->text.limit_bytes = STATUS_BYTES_MAX;
-    int error = proc_pid_start_ns(pid, &place->start_ns);
+    int error = proc_pid_start_ns(pid, &process->start_ns);
     error = error ? error : proc_pid_read(pid, "status", &maps->text);
     if (error)
         return is_gone(error) ? PROCESS_GONE : error;
     struct bytes status = buf_bytes(&maps->text);
     bool understood =
-        proc_parse_own_pid(status, &place->own_pid) && fs_rights_parse(status, &place->rights);
+        proc_parse_own_pid(status, &process->own_pid) && fs_rights_parse(status, &process->rights);
     return understood ? 0 : FILE_REFUSED;
 }
 
@@ -138,34 +137,34 @@ static uint64_t unix_time(uint64_t boot_ns)
     return clock_unix_ns() - since_ns;
 }
 
-static int check(const struct safe_file *file, uint32_t pid, const struct place *place)
+static int check(const struct safe_file *file, uint32_t pid, const struct process_facts *process)
 {
     struct stat status;
     uint64_t start_ns;
     if (fstat(file->fd, &status))
         return -errno;
-    if (status.st_uid && status.st_uid != place->rights.uid)
+    if (status.st_uid && status.st_uid != process->rights.uid)
         return FILE_REFUSED;
-    if (file->changed_ns + 2 * CLOCK_TICK_NS < unix_time(place->start_ns))
+    if (file->changed_ns + 2 * CLOCK_TICK_NS < unix_time(process->start_ns))
         return FILE_STALE;
     /* What was read on the way was all of one process. */
-    return proc_pid_start_ns(pid, &start_ns) || start_ns != place->start_ns ? PROCESS_GONE : 0;
+    return proc_pid_start_ns(pid, &start_ns) || start_ns != process->start_ns ? PROCESS_GONE : 0;
 }
 
-static int open_file(struct perf_maps *maps, uint32_t pid, struct place *place,
-                     struct safe_file *file)
+static int open_file(struct perf_maps *maps, uint32_t pid, struct safe_file *file)
 {
     char path[48];
-    int error = read_process(maps, pid, place);
+    struct process_facts process;
+    int error = read_process(maps, pid, &process);
     if (error)
         return error;
-    snprintf(path, sizeof(path), "/tmp/perf-%u.map", place->own_pid);
+    snprintf(path, sizeof(path), "/tmp/perf-%u.map", process.own_pid);
     if (on_fuse(maps, pid, path))
         return FILE_REFUSED;
     error = open_path(pid, path, file);
     if (error)
         return error;
-    error = check(file, pid, place);
+    error = check(file, pid, &process);
     if (error)
         close(file->fd);
     return error;
@@ -236,10 +235,14 @@ static size_t allowance(struct perf_maps *maps, uint64_t now_ns)
     return PERF_MAPS_RATE_BYTES - maps->second_bytes;
 }
 
-static int read_step(struct perf_maps *maps, struct perf_file *file, int fd, uint64_t now_ns)
+static int read_step(struct perf_maps *maps, struct perf_file *file, const struct safe_file *opened,
+                     uint64_t now_ns)
 {
+    file->behind = opened->size > file->offset;
+    if (!file->behind)
+        return 0;
     for (size_t i = 0; i < CHUNKS && allowance(maps, now_ns) >= sizeof(maps->line); i++) {
-        ssize_t n = pread(fd, maps->line, sizeof(maps->line), (off_t)file->offset);
+        ssize_t n = pread(opened->fd, maps->line, sizeof(maps->line), (off_t)file->offset);
         if (n < 0)
             return -errno;
         size_t taken = take(file, BYTES(maps->line, (size_t)n));
@@ -250,7 +253,6 @@ static int read_step(struct perf_maps *maps, struct perf_file *file, int fd, uin
         if (!file->behind)
             return 0;
     }
-    file->behind = true;
     stat_add(&behind, 1);
     return 0;
 }
@@ -276,18 +278,13 @@ static void settle(struct perf_file *file, int error)
 
 static int look(struct perf_maps *maps, struct perf_file *file, uint64_t now_ns)
 {
-    struct place place = {0};
-    struct safe_file opened = {.fd = -1};
-    int error = open_file(maps, file->pid, &place, &opened);
-    if (place.start_ns && place.start_ns != file->start_ns) { /* the pid is another's by now */
-        empty(file);
-        file->start_ns = place.start_ns;
-    }
+    struct safe_file opened;
+    int error = open_file(maps, file->pid, &opened);
     if (error)
         return error;
     if (!goes_on(file, &opened))
         begin(file, &opened);
-    error = read_step(maps, file, opened.fd, now_ns);
+    error = read_step(maps, file, &opened, now_ns);
     close(opened.fd);
     return error;
 }

@@ -150,20 +150,62 @@ static void test_moved_code(void **state)
     perf_map_close(&map);
 }
 
-enum { SPACE = 2000, STEPS = 4000 };
+static void add(struct perf_map *map, unsigned start, unsigned size, unsigned name)
+{
+    char line[64];
+    snprintf(line, sizeof(line), "%x %x %u\n", start, size, name);
+    assert_int_equal(perf_map_add(map, BYTES_STR(line)), strlen(line));
+}
+
+static unsigned number_at(const struct perf_map *map, uint64_t address)
+{
+    const char *name = perf_map_find(map, address);
+    return name ? (unsigned)strtoul(name, NULL, 10) : 0;
+}
+
+/* One more at each place among enough for several blocks; and one over each two neighbours. */
+static void test_every_place(void **state)
+{
+    (void)state;
+    enum { N = 320, STEP = 4, NEW = 1000 }; /* the last block is full */
+    for (unsigned place = 0; place <= N; place++) {
+        struct perf_map map;
+        perf_map_init(&map, BYTES_MAX);
+        for (unsigned i = 1; i <= N; i++)
+            add(&map, i * STEP, 2, i);
+        add(&map, place * STEP + 2, 1, NEW);
+        for (unsigned i = 1; i <= N; i++)
+            assert_int_equal(number_at(&map, i * STEP + 1), i);
+        assert_int_equal(number_at(&map, place * STEP + 2), NEW);
+        assert_int_equal(number_at(&map, place * STEP + 3), 0);
+        add(&map, place * STEP + 1, STEP, NEW + 1);
+        for (unsigned i = 1; i <= N; i++) {
+            unsigned left = i == place || i == place + 1 ? NEW + 1 : i;
+            assert_int_equal(number_at(&map, i * STEP + (i == place)), left);
+        }
+        perf_map_close(&map);
+    }
+}
+
+enum { SPACE = 20000, STEPS = 20000 };
 
 struct model { /* by address: the step that wrote the range there, and where that ends */
     unsigned step[SPACE];
 };
 
+static void model_remove(struct model *model, unsigned at)
+{
+    unsigned old = model->step[at];
+    while (at && model->step[at - 1] == old)
+        at--;
+    for (; old && at < SPACE && model->step[at] == old; at++)
+        model->step[at] = 0;
+}
+
 static void model_add(struct model *model, unsigned start, unsigned size, unsigned step)
 {
-    for (unsigned at = start; at < start + size; at++) {
-        unsigned old = model->step[at];
-        for (unsigned i = 0; old && i < SPACE; i++)
-            if (model->step[i] == old)
-                model->step[i] = 0;
-    }
+    for (unsigned at = start; at < start + size; at++)
+        model_remove(model, at);
     for (unsigned at = start; at < start + size; at++)
         model->step[at] = step;
 }
@@ -176,17 +218,13 @@ static void test_against_model(void **state)
     uint64_t random = 1;
     perf_map_init(&map, BYTES_MAX);
     for (unsigned step = 1; step <= STEPS; step++) {
-        char line[64];
         random = random * UINT64_C(6364136223846793005) + 1442695040888963407u;
-        unsigned size = 1 + (unsigned)(random >> 33) % 20;
+        unsigned size = 1 + (unsigned)(random >> 33) % (step % 1000 ? 20 : SPACE / 2);
         unsigned start = (unsigned)(random >> 40) % (SPACE - size);
         model_add(&model, start, size, step);
-        snprintf(line, sizeof(line), "%x %x %u\n", start, size, step);
-        perf_map_add(&map, BYTES_STR(line));
-        for (unsigned at = 0; at < SPACE && step % 200 == 0; at++) {
-            const char *name = perf_map_find(&map, at);
-            assert_int_equal(name ? strtoul(name, NULL, 10) : 0, model.step[at]);
-        }
+        add(&map, start, size, step);
+        for (unsigned at = 0; at < SPACE && step % 500 == 499; at++)
+            assert_int_equal(number_at(&map, at), model.step[at]);
     }
     perf_map_close(&map);
 }
@@ -234,6 +272,16 @@ static void test_no_memory(void **state)
     assert_name(&map, 0x10, NULL);
     assert_name(&map, 0x20, "next");
     perf_map_close(&map);
+    for (unsigned n = 1; n <= 4; n++) { /* the first of all: its table, its block, its name */
+        perf_map_init(&map, BYTES_MAX);
+        fail_alloc_at(n);
+        perf_map_add(&map, BYTES_LIT("10 1 lost\n"));
+        assert_int_equal(fail_alloc_hit(), n < 4);
+        assert_name(&map, 0x10, n < 4 ? NULL : "lost");
+        perf_map_add(&map, BYTES_LIT("10 1 there\n"));
+        assert_name(&map, 0x10, "there");
+        perf_map_close(&map);
+    }
 }
 
 int main(void)
@@ -241,8 +289,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forms),         cmocka_unit_test(test_malformed),
         cmocka_unit_test(test_foreign_names), cmocka_unit_test(test_lines_in_pieces),
-        cmocka_unit_test(test_moved_code),    cmocka_unit_test(test_against_model),
-        cmocka_unit_test(test_memory_limit),  cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_moved_code),    cmocka_unit_test(test_every_place),
+        cmocka_unit_test(test_against_model), cmocka_unit_test(test_memory_limit),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -330,14 +330,33 @@ static void test_written_anew(void **state)
     assert_named(pid, 0x10, "x");
     char path[256];
     snprintf(path, sizeof(path), "%s", map_path(pid));
-    write_map(7, "10 1 x\n20 1 y\n", USER);
+    write_map(7, "10 1 y\n", USER);
     assert_int_equal(rename(map_path(7), path), 0);
     now_ns += PERF_MAPS_AGE_NS;
-    assert_named(pid, 0x20, "y");
+    assert_named(pid, 0x10, "y");
     assert_int_equal(unlink(path), 0);
     now_ns += PERF_MAPS_AGE_NS;
     assert_named(pid, 0x20, NULL);
     assert_int_equal(maps.bytes, 0);
+    stop(pid);
+}
+
+/* Another file, which ends as the one before did. */
+static void test_same_end(void **state)
+{
+    (void)state;
+    char path[256], end[256];
+    pid_t pid = start_user();
+    snprintf(path, sizeof(path), "%s", map_path(pid));
+    snprintf(end, sizeof(end), "20 1 %0200d\n", 0);
+    write_map(pid, "10 1 a\n", USER);
+    append(pid, end);
+    assert_named(pid, 0x10, "a");
+    write_map(7, "10 1 b\n", USER);
+    append(7, end);
+    assert_int_equal(rename(map_path(7), path), 0);
+    now_ns += PERF_MAPS_AGE_NS;
+    assert_named(pid, 0x10, "b");
     stop(pid);
 }
 
@@ -400,6 +419,9 @@ static void test_rate(void **state)
 {
     (void)state;
     pid_t pid = start_user();
+    pid_t other = start_user();
+    write_map(other, "10 1 other\n", USER);
+    assert_named(other, 0x10, "other");
     write_map(pid, "", USER);
     make_big(pid, PERF_MAPS_STEP_BYTES - 2 * PERF_MAPS_LINE_BYTES);
     size_t n = 0;
@@ -409,8 +431,18 @@ static void test_rate(void **state)
     }
     assert_in_range(n, PERF_MAPS_RATE_BYTES / PERF_MAPS_STEP_BYTES,
                     PERF_MAPS_RATE_BYTES / PERF_MAPS_STEP_BYTES + 2);
+    /* Others keep their names, unless there is something new to be read. */
+    now_ns += PERF_MAPS_AGE_NS;
+    assert_named(other, 0x10, "other");
+    append(other, "20 1 more\n");
+    now_ns += PERF_MAPS_RETRY_NS;
+    assert_named(other, 0x20, NULL);
+    assert_named(other, 0x10, NULL);
     now_ns += NS_PER_SEC;
+    assert_named(other, 0x10, "other");
+    assert_named(other, 0x20, "more");
     assert_named(pid, 0x10, "new");
+    stop(other);
     stop(pid);
 }
 
@@ -499,13 +531,21 @@ static void test_as_analyst(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_own_root),   TEST(test_own_pid_namespace),
-        TEST(test_owners),     TEST(test_not_a_file),
-        TEST(test_fuse),       TEST(test_from_before),
-        TEST(test_appended),   TEST(test_written_anew),
-        TEST(test_absent),     TEST(test_steps),
-        TEST(test_rate),       TEST(test_end_of_long_file),
-        TEST(test_long_lines), TEST(test_longest_unused_goes),
+        TEST(test_own_root),
+        TEST(test_own_pid_namespace),
+        TEST(test_owners),
+        TEST(test_not_a_file),
+        TEST(test_fuse),
+        TEST(test_from_before),
+        TEST(test_appended),
+        TEST(test_written_anew),
+        TEST(test_same_end),
+        TEST(test_absent),
+        TEST(test_steps),
+        TEST(test_rate),
+        TEST(test_end_of_long_file),
+        TEST(test_long_lines),
+        TEST(test_longest_unused_goes),
         TEST(test_as_analyst),
     };
     if (geteuid()) {
