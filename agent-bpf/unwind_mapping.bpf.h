@@ -90,7 +90,8 @@ static __always_inline void mapping_file(struct unwind_file *file, const struct 
 /* offset: of the address in the file; bias: what makes that offset of it. */
 static __always_inline void mapping_place(struct walk_mapping *mapping, __u64 offset, __u64 bias)
 {
-    const struct unwind_executable *executable = bpf_map_lookup_elem(&executables, &mapping->file);
+    struct unwind_file file = mapping->file; /* kernel 6.1 takes no key from where build lies */
+    const struct unwind_executable *executable = bpf_map_lookup_elem(&executables, &file);
     mapping->how = 0;
     if (!executable)
         return;
