@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What perf_maps_find() says of addresses of a process, in hex on standard input: a line each. */
+#include "agent-bpf/perf_maps.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(int argc, char **argv)
+{
+    static struct perf_maps maps;
+    uint32_t pid = argc == 2 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0;
+    uint64_t now_ns = clock_monotonic_ns(), address;
+    perf_maps_init(&maps);
+    for (int step = 0; step < 1000 && !perf_maps_get(&maps, pid, now_ns); step++)
+        now_ns += PERF_MAPS_RETRY_NS; /* a long one is read in steps */
+    while (scanf("%" SCNx64, &address) == 1) {
+        const char *name = perf_maps_find(&maps, pid, now_ns, address);
+        printf("%s\n", name ? name : "");
+    }
+    perf_maps_close(&maps);
+    return 0;
+}
