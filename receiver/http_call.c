@@ -92,16 +92,14 @@ static struct MHD_Response *response_of(const struct http_call *call)
     const struct otlp_http_verdict *verdict = &call->verdict;
     _cleanup_buf_ struct buf body = BUF_INIT(0);
     char seconds[16];
-    bool error = verdict->answer.http != 200;
-    if (error && otlp_http_error_body(&verdict->answer, verdict->json, &body))
+    if (otlp_http_body(&verdict->answer, verdict->json, &body))
         return NULL;
     /* libmicrohttpd wants a pointer also for nothing */
     struct MHD_Response *response = MHD_create_response_from_buffer(
         body.len, body.len ? body.data : (void *)seconds, MHD_RESPMEM_MUST_COPY);
     if (!response)
         return NULL;
-    MHD_add_response_header(response, "Content-Type",
-                            otlp_http_content_type(error && verdict->json));
+    MHD_add_response_header(response, "Content-Type", otlp_http_content_type(verdict->json));
     if (verdict->wrong_method)
         MHD_add_response_header(response, "Allow", "POST");
     if (verdict->answer.retry_delay_ns != GRPC_NO_RETRY_INFO) {
@@ -150,6 +148,7 @@ static void submit(struct http_call *call)
     call->request = (struct intake_request){
         .signal = call->verdict.route->signal,
         .encoding = call->verdict.encoding,
+        .json = call->verdict.json,
         .body = call->body,
         .max_inflated_bytes = call->scope->max_body_bytes,
         .done = on_done,

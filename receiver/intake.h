@@ -13,6 +13,7 @@
 #define INTAKE_WINDOW_NS UINT64_C(5000000000) /* of exported profiles */
 
 #define INTAKE_WRITER_QUEUE 4096 /* jobs: the writer's queue_limit */
+#define INTAKE_PROBLEM_MAX  128  /* bytes of what a peer is told of its body */
 
 struct intake;
 
@@ -34,11 +35,13 @@ struct intake_request {
     struct intake *intake;
     enum signal signal;
     enum intake_encoding encoding;
+    bool json;       /* else protobuf; as the body is when inflated */
     struct buf body; /* taken over by intake_submit(), whatever it returns */
     size_t body_len; /* the intake's */
     size_t max_inflated_bytes;
     enum intake_outcome outcome; /* valid in done() */
-    const char *message;         /* static text for the peer; NULL if accepted */
+    const char *message;         /* for the peer, static or problem; NULL if accepted */
+    char problem[INTAKE_PROBLEM_MAX];
     void (*done)(struct intake_request *request);
 };
 

@@ -3,6 +3,9 @@
 #include "base/stats.h"
 #include "proto/codec.h"
 #include "proto/otlp_items.h"
+#include "proto/otlp_json.h"
+#include "proto/otlp_schema.h"
+#include <stdio.h>
 
 #define REFUSED(signal, reason)                                                                    \
     STAT_COUNTER(refused_##signal##_##reason, "spanprof_requests_refused_total",                   \
@@ -73,16 +76,37 @@ static const char *what_it_is_not(enum signal signal)
     return messages[signal];
 }
 
-int intake_body_read(struct intake_request *request, struct buf *inflated, struct bytes *body)
+/* 0; 1: refused; -ENOMEM. */
+static int convert(struct intake_request *request, struct buf *made, struct bytes *body)
 {
-    int outcome = inflate(request, inflated, body);
+    struct buf message = BUF_INIT(request->max_inflated_bytes);
+    struct otlp_json_error error;
+    int outcome = otlp_json_read(otlp_schema_request(request->signal), *body, &message, &error);
+    buf_close(made);
+    *made = message;
+    *body = buf_bytes(made);
+    if (outcome == OTLP_JSON_TOO_BIG)
+        return intake_refuse_body(request, INTAKE_TOO_BIG,
+                                  "as protobuf the request is larger than this receiver accepts");
+    if (outcome != OTLP_JSON_MALFORMED)
+        return outcome;
+    snprintf(request->problem, sizeof(request->problem), "not OTLP/JSON: %s at byte %zu",
+             error.what, error.offset);
+    return intake_refuse_body(request, INTAKE_MALFORMED, request->problem);
+}
+
+int intake_body_read(struct intake_request *request, struct buf *made, struct bytes *body)
+{
+    int outcome = inflate(request, made, body);
     if (outcome == CODEC_TOO_BIG)
         return intake_refuse_body(request, INTAKE_TOO_BIG,
                                   "the request is larger than this receiver accepts");
     if (outcome == CODEC_MALFORMED)
         return intake_refuse_body(request, INTAKE_MALFORMED,
                                   "the compressed body cannot be decoded");
-    if (outcome < 0)
+    if (!outcome && request->json)
+        outcome = convert(request, made, body);
+    if (outcome)
         return outcome;
     outcome = otlp_items_check(request->signal, *body);
     if (outcome == OTLP_TOO_BIG)

@@ -86,13 +86,9 @@ struct otlp_http_verdict otlp_http_check(const struct otlp_http_head *head)
     } else if (strcmp(head->method, "POST")) {
         verdict.wrong_method = true;
         verdict.answer = refuse(405, GRPC_UNIMPLEMENTED, "only POST is served here");
-    } else if (verdict.json) {
-        verdict.answer =
-            refuse(415, GRPC_INVALID_ARGUMENT,
-                   "OTLP/JSON is not served yet: send protobuf (application/x-protobuf)");
-    } else if (!token_is(type, "application/x-protobuf")) {
-        verdict.answer =
-            refuse(415, GRPC_INVALID_ARGUMENT, "Content-Type must be application/x-protobuf");
+    } else if (!verdict.json && !token_is(type, "application/x-protobuf")) {
+        verdict.answer = refuse(415, GRPC_INVALID_ARGUMENT,
+                                "Content-Type must be application/x-protobuf or application/json");
     } else if (head->content_encoding && !encoding_of(head->content_encoding, &verdict.encoding)) {
         verdict.answer =
             refuse(415, GRPC_INVALID_ARGUMENT, "Content-Encoding must be identity, gzip or zstd");
@@ -100,8 +96,10 @@ struct otlp_http_verdict otlp_http_check(const struct otlp_http_head *head)
     return verdict;
 }
 
-int otlp_http_error_body(const struct otlp_answer *answer, bool json, struct buf *out)
+int otlp_http_body(const struct otlp_answer *answer, bool json, struct buf *out)
 {
+    if (answer->http == 200) /* nothing is set in it */
+        return json ? buf_append(out, "{}", 2) : 0;
     /* Messages are our own: no character in them needs an escape. */
     if (json)
         return buf_printf(out, "{\"code\":%u,\"message\":\"%s\"}", (unsigned)answer->grpc,

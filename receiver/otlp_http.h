@@ -21,15 +21,15 @@ struct otlp_http_verdict {
     struct otlp_answer answer; /* http 200: go on */
     const struct otlp_route *route;
     enum intake_encoding encoding;
-    bool json;         /* the peer speaks JSON: errors too */
+    bool json;         /* the peer speaks JSON: answers too */
     bool hopeless;     /* so large that the rest is not worth reading */
     bool wrong_method; /* `Allow: POST` belongs to the answer */
 };
 
 struct otlp_http_verdict otlp_http_check(const struct otlp_http_head *head);
 
-/* A google.rpc.Status, as protobuf or JSON. */
-int otlp_http_error_body(const struct otlp_answer *answer, bool json, struct buf *out);
+/* The Export response without partial success, or a google.rpc.Status; as protobuf or JSON. */
+int otlp_http_body(const struct otlp_answer *answer, bool json, struct buf *out);
 const char *otlp_http_content_type(bool json);
 /* For Retry-After: whole seconds, at least 1. */
 unsigned otlp_http_retry_after(const struct otlp_answer *answer);

@@ -2,6 +2,7 @@
 """OTLP/JSON against Google's protobuf: random requests of each signal, both ways. Google's JSON has ids in
 base64 where OTLP has hex: that is the one thing which is changed here."""
 import base64
+import gzip
 import json
 import math
 import os
@@ -9,6 +10,8 @@ import random
 import struct
 import subprocess
 import unittest
+import urllib.error
+import urllib.request
 
 import harness
 import receiver_schema
@@ -206,6 +209,67 @@ class Json(unittest.TestCase):
             elif field.message_type is not None:
                 for inner in value if field.label == field.LABEL_REPEATED else (value,):
                     self.clear(inner, name)
+
+
+class Door(harness.IntegrationTest):
+    """Through the HTTP port: what was said in JSON reaches a gRPC backend as protobuf."""
+    PATHS = {"traces": "/v1/traces", "metrics": "/v1/metrics", "logs": "/v1/logs"}
+    IDS = '"traceId":"5B8EFFF798038103D269B633813FC60C","spanId":"EEE19B7EC3C1B174"'
+    TEXTS = {
+        "traces": '{"resourceSpans":[{"scopeSpans":[{"spans":[{%s,"name":"a","kind":2,'
+                  '"startTimeUnixNano":"1544712660000000000","endTimeUnixNano":1544712661000000000}]}]}]}',
+        "metrics": '{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"m","gauge":{"dataPoints":'
+                   '[{"asDouble":"NaN","exemplars":[{%s}]}]}}]}]}]}',
+        "logs": '{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"severityNumber":9,%s,'
+                '"body":{"bytesValue":"AAEC/w=="}}]}]}]}',
+    }
+
+    def post(self, path, body, headers=None):
+        request = urllib.request.Request(
+            "http://%s%s" % (self.instance.http_address, path), body,
+            {"Content-Type": "application/json", **(headers or {})})
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return answer.status, answer.headers["Content-Type"], answer.read()
+        except urllib.error.HTTPError as answer:
+            return answer.code, answer.headers["Content-Type"], answer.read()
+
+    def pipelines(self):
+        one = {"receivers": ["otlp"], "exporters": ["otlp_grpc"]}
+        return {"service": {"pipelines": {"metrics": dict(one), "logs": dict(one)}}}
+
+    def test_each_signal(self):
+        self.instance = self.spanprof(sampler=False, over=self.pipelines())
+        for signal, path in self.PATHS.items():
+            text = (self.TEXTS[signal] % self.IDS).encode()
+            for body, headers in ((text, None), (gzip.compress(text), {"Content-Encoding": "gzip"})):
+                self.assertEqual(self.post(path, body, headers), (200, "application/json", b"{}"))
+            expected = receiver_schema.message(REQUESTS[signal])()
+            json_format.ParseDict(with_ids(json.loads(text), from_hex), expected)
+            want = expected.SerializeToString(deterministic=True)
+
+            def bodies():
+                return b"".join(r.body for r in self.backend.requests(signal))
+            self.backend.wait(lambda: len(bodies()) >= 2 * len(want), 15, signal + " are forwarded")
+            twice = type(expected).FromString(bodies())
+            expected.MergeFrom(type(expected).FromString(want))
+            self.assertEqual(twice.SerializeToString(deterministic=True),
+                             expected.SerializeToString(deterministic=True))
+
+    def test_what_is_wrong_is_said_in_json(self):
+        self.instance = self.spanprof(sampler=False)
+        status, kind, body = self.post("/v1/traces", b'{"resourceSpans":[{"scopeSpans":{}}]}')
+        self.assertEqual((status, kind), (400, "application/json"))
+        self.assertEqual(json.loads(body), {
+            "code": 3, "message": "not OTLP/JSON: an array is missing at byte 32"})
+        status, kind, body = self.post("/v1/traces", b"\x0a\x00")
+        self.assertEqual((status, json.loads(body)["code"]), (400, 3))
+        self.assertEqual(self.post("/v1/nothing", b"{}")[0], 404)
+        self.assertEqual(self.post("/v1/traces", b"{}"), (200, "application/json", b"{}"))
+        self.assertEqual(self.instance.metric("spanprof_requests_refused_total",
+                                              'signal="traces",reason="malformed"'), 2)
+        self.stop_spanprof(self.instance)
+        self.assertEqual(self.backend.requests("traces"), [])
 
 
 if __name__ == "__main__":

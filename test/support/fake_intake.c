@@ -47,6 +47,7 @@ void intake_submit(struct intake *intake, struct intake_request *request)
     intake->n_requests++;
     intake->n_bytes += request->body.len;
     intake->last_encoding = request->encoding;
+    intake->last_json = request->json;
     intake->last_signal = request->signal;
     buf_close(&intake->last_body);
     intake->last_body = request->body;

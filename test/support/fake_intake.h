@@ -17,6 +17,7 @@ struct intake {
     uint64_t n_bytes;     /* of bodies */
     struct buf last_body; /* as it came */
     enum intake_encoding last_encoding;
+    bool last_json;
     enum signal last_signal;
     struct timer answer;
     struct list waiting;

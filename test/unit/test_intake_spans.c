@@ -2,6 +2,8 @@
 /* A request on the writer: what becomes of it, and what lies in the outbox afterwards. */
 #include "base/stats.h"
 #include "proto/codec.h"
+#include "proto/otlp_json.h"
+#include "proto/otlp_schema.h"
 #include "proto/otlp_spans.h"
 #include "receiver/intake_spans.h"
 #include "test/support/store_fixture.h"
@@ -64,23 +66,29 @@ static struct trace_span some_span(unsigned trace, unsigned id)
 }
 
 /* The outcome; the outbox is read. */
-static int run(struct test *test, struct bytes body, enum intake_encoding encoding,
-               const struct intake_spans_settings *settings)
+static int run_request(struct test *test, struct bytes body, struct intake_request *request,
+                       const struct intake_spans_settings *settings)
 {
     struct buf copy _cleanup_buf_ = BUF_INIT(0);
     assert_int_equal(buf_append_bytes(&copy, body), 0);
-    struct intake_request request = {.signal = SIGNAL_TRACES,
-                                     .encoding = encoding,
-                                     .body = copy,
-                                     .max_inflated_bytes = INFLATED_MAX,
-                                     .outcome = INTAKE_BUSY};
+    request->signal = SIGNAL_TRACES;
+    request->body = copy;
+    request->max_inflated_bytes = INFLATED_MAX;
+    request->outcome = INTAKE_BUSY;
     fixture_begin(&test->fixture);
-    assert_int_equal(intake_spans_run(&request, test->fixture.store, settings), 0);
+    assert_int_equal(intake_spans_run(request, test->fixture.store, settings), 0);
     fixture_commit(&test->fixture);
-    assert_int_equal(request.message == NULL, request.outcome == INTAKE_ACCEPTED);
+    assert_int_equal(request->message == NULL, request->outcome == INTAKE_ACCEPTED);
     outgoing_close(&test->outgoing);
     outgoing_read(&test->outgoing, &test->fixture.settings.db, SIGNAL_TRACES);
-    return (int)request.outcome;
+    return (int)request->outcome;
+}
+
+static int run(struct test *test, struct bytes body, enum intake_encoding encoding,
+               const struct intake_spans_settings *settings)
+{
+    struct intake_request request = {.encoding = encoding};
+    return run_request(test, body, &request, settings);
 }
 
 static void assert_out(const struct test *test, size_t i, struct bytes body, uint64_t items)
@@ -339,6 +347,50 @@ static void test_no_room(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+/* ---- JSON ---- */
+
+static void test_json_goes_out_as_protobuf(void **state)
+{
+    struct test *test = *state;
+    struct trace_span spans[] = {some_span(1, 1), some_span(1, 2)};
+    struct buf text _cleanup_buf_ = BUF_INIT(INFLATED_MAX), packed _cleanup_buf_ = BUF_INIT(0);
+    struct intake_request plain = {.json = true};
+    struct intake_request gzip = {.json = true, .encoding = ENCODING_GZIP};
+    struct intake_request empty = {.json = true};
+    trace_request(&test->body, spans, 2);
+    assert_int_equal(
+        otlp_json_write(otlp_schema_request(SIGNAL_TRACES), buf_bytes(&test->body), &text), 0);
+    assert_int_equal(codec_gzip(buf_bytes(&text), &packed), 0);
+    assert_int_equal(run_request(test, buf_bytes(&text), &plain, &joining), INTAKE_ACCEPTED);
+    assert_int_equal(run_request(test, buf_bytes(&packed), &gzip, &joining), INTAKE_ACCEPTED);
+    assert_int_equal(run_request(test, BYTES_LIT("{}"), &empty, &joining), INTAKE_ACCEPTED);
+    assert_int_equal(test->outgoing.n, 2);
+    for (size_t i = 0; i < 2; i++) {
+        struct buf again _cleanup_buf_ = BUF_INIT(INFLATED_MAX);
+        struct bytes out = buf_bytes(&test->outgoing.items[i].body);
+        assert_int_equal(otlp_json_write(otlp_schema_request(SIGNAL_TRACES), out, &again), 0);
+        assert_true(bytes_equal(buf_bytes(&again), buf_bytes(&text)));
+        assert_int_equal(test->outgoing.items[i].items, 2);
+    }
+}
+
+static void test_json_that_is_none_is_told_where(void **state)
+{
+    struct test *test = *state;
+    struct intake_request request = {.json = true};
+    struct intake_request empty = {.json = true};
+    int64_t before =
+        stats_find("spanprof_requests_refused_total", "signal=\"traces\",reason=\"malformed\"");
+    assert_int_equal(run_request(test, BYTES_LIT("{\"resourceSpans\":[1]}"), &request, &joining),
+                     INTAKE_MALFORMED);
+    assert_string_equal(request.message, "not OTLP/JSON: an object is missing at byte 18");
+    assert_int_equal(run_request(test, BYTES(NULL, 0), &empty, &joining), INTAKE_MALFORMED);
+    assert_int_equal(test->outgoing.n, 0);
+    assert_int_equal(
+        stats_find("spanprof_requests_refused_total", "signal=\"traces\",reason=\"malformed\""),
+        before + 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -352,6 +404,8 @@ int main(void)
         TEST(test_bomb),
         TEST(test_malformed),
         TEST(test_malformed_is_not_joined),
+        TEST(test_json_goes_out_as_protobuf),
+        TEST(test_json_that_is_none_is_told_where),
         cmocka_unit_test_setup_teardown(test_no_room, set_up_with_quota, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
