@@ -66,6 +66,6 @@ add_dependencies(test_unwind unwind_hosts)
 # Stacks of programs under load, against what elfutils says: needs libdw-dev.
 pkg_check_modules(LIBDW IMPORTED_TARGET libdw)
 if(LIBDW_FOUND)
-    add_executable(oracle ${support}/oracle.c ${support}/analyst_rig.c)
+    add_executable(oracle ${support}/oracle.c ${support}/unwind_rig.c ${support}/analyst_rig.c)
     target_link_libraries(oracle PRIVATE spanprof_agent spanprof_flags PkgConfig::LIBDW)
 endif()

@@ -6,9 +6,8 @@
  */
 #include "agent-bpf/cpu_events.h"
 #include "agent-bpf/record.h"
-#include "agent-bpf/ring.h"
-#include "agent-bpf/sampler.h"
 #include "base/clock.h"
+#include "test/support/unwind_rig.h"
 #include <bpf/bpf.h>
 #include <pthread.h>
 #include <sched.h>
@@ -22,9 +21,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ROUNDS      9 /* of all figures in turn; the least disturbed one counts */
-#define ROUND_MS    300
-#define BURNERS_MAX 64
+#define ROUNDS       9 /* of all figures in turn; the least disturbed one counts */
+#define ROUND_MS     300
+#define FRAMES_BELOW 4  /* leaf, burn, start_thread, clone3 */
+#define SETTLED_MS   60 /* without an incomplete stack: tables are loaded */
+#define BURNERS_MAX  64
 
 static __thread void *volatile context_variable __attribute__((tls_model("local-exec")));
 
@@ -100,11 +101,15 @@ static void lay_out(void)
 
 static _Atomic int stop;
 
-static int descend(int depth) /* a stack worth walking */
+static _Atomic int depth_wanted = 20;
+
+__attribute__((noinline, optimize("omit-frame-pointer"))) static int descend(int depth)
 {
     static _Thread_local volatile int sum;
-    if (depth > 0)
-        return descend(depth - 1) + 1;
+    if (depth > 0) {
+        volatile int below = descend(depth - 1); /* no loop instead */
+        return below + 1;
+    }
     while (!stop)
         sum++;
     return sum;
@@ -120,7 +125,7 @@ static void *burn(void *argument)
         bpf_map_update_elem(obi_map, &thread, ids, BPF_ANY);
     else
         context_variable = argument;
-    return (void *)(intptr_t)descend(20);
+    return (void *)(intptr_t)descend(depth_wanted);
 }
 
 static void set_reader(const struct sampler *sampler, uint8_t source, uint8_t go_form)
@@ -143,7 +148,7 @@ static void set_reader(const struct sampler *sampler, uint8_t source, uint8_t go
 }
 
 struct seen {
-    uint64_t records, contexts;
+    uint64_t records, contexts, frames;
 };
 
 static void note(void *context, const struct record_header *record)
@@ -152,6 +157,7 @@ static void note(void *context, const struct record_header *record)
     if (record->pid != (uint32_t)getpid())
         return;
     seen->records++;
+    seen->frames += record->user_words;
     seen->contexts += record->context_source || record->attributes_source;
 }
 
@@ -160,25 +166,35 @@ struct figure {
     void *published; /* what the threads' variable points to */
     uint8_t source;
     uint8_t go_form;
+    bool sampled;
     double ns[ROUNDS];
 };
 
 static struct figure figures[] = {
-    {.name = "bpf_tick_ns"},
-    {.name = "bpf_tick_context_ns", .published = &otel, .source = CONTEXT_OTEL_THREAD},
-    {.name = "bpf_tick_elastic_ns", .published = &elastic, .source = CONTEXT_ELASTIC},
+    {.name = "bpf_tick_ns", .sampled = true},
+    {.name = "bpf_tick_context_ns",
+     .sampled = true,
+     .published = &otel,
+     .source = CONTEXT_OTEL_THREAD},
+    {.name = "bpf_tick_elastic_ns",
+     .sampled = true,
+     .published = &elastic,
+     .source = CONTEXT_ELASTIC},
     {.name = "bpf_tick_go_slice_ns",
+     .sampled = true,
      .published = go_thread,
      .source = CONTEXT_GO_LABELS,
      .go_form = GO_LABELS_SLICE},
     {.name = "bpf_tick_go_map_ns",
+     .sampled = true,
      .published = go_thread,
      .source = CONTEXT_GO_LABELS,
      .go_form = GO_LABELS_MAP},
     {.name = "bpf_tick_custom_labels_ns",
+     .sampled = true,
      .published = &custom_set,
      .source = CONTEXT_CUSTOM_LABELS},
-    {.name = "bpf_tick_obi_ns", .published = &obi_map, .source = CONTEXT_OBI},
+    {.name = "bpf_tick_obi_ns", .sampled = true, .published = &obi_map, .source = CONTEXT_OBI},
 };
 #define N_FIGURES (sizeof(figures) / sizeof(figures[0]))
 
@@ -192,20 +208,29 @@ static void set_up(const struct sampler *sampler, const struct figure *figure)
     go_thread[2] = figure->go_form == GO_LABELS_MAP ? (void *)&go_map_variable : (void *)&go_slice;
 }
 
-static double measure(const struct sampler *sampler, struct ring *ring, const struct figure *figure)
+struct bench {
+    struct sampler *sampler;
+    struct cpu_events cpus;
+    struct ring *ring;
+    struct unwind_rig unwind;
+};
+
+static double measure(struct bench *bench, const struct figure *figure)
 {
+    const struct sampler *sampler = bench->sampler;
+    struct ring *ring = bench->ring;
     pthread_t threads[BURNERS_MAX];
     struct sampler_run_stats before, after;
     long n = sysconf(_SC_NPROCESSORS_ONLN);
-    struct seen seen = {0}, dropped;
+    struct seen seen = {0};
     n = n > BURNERS_MAX ? BURNERS_MAX : n;
     stop = 0;
     set_up(sampler, figure);
     for (long i = 0; i < n; i++)
         if (pthread_create(&threads[i], NULL, burn, figure->published) != 0)
             abort();
-    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
-    ring_drain(ring, ring_position(ring), note, &dropped, NULL);
+    if (figure->sampled)
+        unwind_rig_settle(&bench->unwind, ring, (uint32_t)getpid(), SETTLED_MS, 5000);
     sampler_run_stats(sampler, &before);
     nanosleep(&(struct timespec){.tv_nsec = ROUND_MS * 1000000}, NULL);
     sampler_run_stats(sampler, &after);
@@ -217,6 +242,9 @@ static double measure(const struct sampler *sampler, struct ring *ring, const st
     if (seen.contexts * 100 < seen.records * (figure->source ? 95 : 0))
         fprintf(stderr, "bench_bpf: %s: %llu of %llu samples have a context\n", figure->name,
                 (unsigned long long)seen.contexts, (unsigned long long)seen.records);
+    if (figure->sampled && seen.frames < seen.records * (uint64_t)depth_wanted)
+        fprintf(stderr, "bench_bpf: %s: stacks of %.1f frames\n", figure->name,
+                (double)seen.frames / (double)seen.records);
     return runs ? (double)(after.run_ns - before.run_ns) / (double)runs : 0;
 }
 
@@ -226,12 +254,12 @@ static int ascending(const void *a, const void *b)
     return difference < 0 ? -1 : difference > 0;
 }
 
-static void measure_all(const struct sampler *sampler, struct ring *ring)
+static void measure_all(struct bench *bench)
 {
     for (int round = 0; round < ROUNDS; round++)
         for (size_t i = 0; i < N_FIGURES; i++)
             if (figures[i].source != CONTEXT_OBI || obi_map >= 0)
-                figures[i].ns[round] = measure(sampler, ring, &figures[i]);
+                figures[i].ns[round] = measure(bench, &figures[i]);
     for (size_t i = 0; i < N_FIGURES; i++) {
         qsort(figures[i].ns, ROUNDS, sizeof(double), ascending);
         if (figures[i].ns[0] > 0)
@@ -239,47 +267,65 @@ static void measure_all(const struct sampler *sampler, struct ring *ring)
     }
 }
 
-struct rig {
-    struct sampler *sampler;
-    struct cpu_events cpus;
-    struct ring *ring;
-};
-
-static void rig_close(struct rig *rig)
+static void bench_close(struct bench *bench)
 {
-    ring_close(rig->ring);
-    cpu_events_close(&rig->cpus);
-    sampler_close(rig->sampler);
+    if (bench->unwind.analyst.loop)
+        unwind_rig_close(&bench->unwind);
+    ring_close(bench->ring);
+    cpu_events_close(&bench->cpus);
+    sampler_close(bench->sampler);
 }
 
-static bool rig_open(struct rig *rig, const struct sampler_settings *settings)
+static bool bench_open(struct bench *bench, const struct sampler_settings *settings)
 {
     char why[SAMPLER_WHY_MAX] = "";
-    *rig = (struct rig){.cpus.uevent_fd = -1};
-    if (sampler_open(settings, &rig->sampler, why, sizeof(why)) == 0 &&
-        cpu_events_open(&rig->cpus, rig->sampler) == 0 &&
-        ring_open(sampler_ring_fd(rig->sampler), sampler_ring_size(rig->sampler), &rig->ring) == 0)
+    *bench = (struct bench){.cpus.uevent_fd = -1};
+    if (sampler_open(settings, &bench->sampler, why, sizeof(why)) == 0 &&
+        cpu_events_open(&bench->cpus, bench->sampler) == 0 &&
+        ring_open(sampler_ring_fd(bench->sampler), sampler_ring_size(bench->sampler),
+                  &bench->ring) == 0) {
+        unwind_rig_open(&bench->unwind, bench->sampler);
         return true;
+    }
     fprintf(stderr, "bench_bpf: %s\n", *why ? why : "no perf events, or no memory");
-    rig_close(rig);
+    bench_close(bench);
     return false;
+}
+
+/* By the depth of the stack. */
+static void measure_depths(struct bench *bench)
+{
+    static const int depths[] = {10, 30, 100, 300};
+    static const struct figure figure = {.name = "depth", .sampled = true};
+    double by_depth[4] = {0};
+    for (size_t i = 0; i < 4; i++) {
+        depth_wanted = depths[i] - FRAMES_BELOW;
+        for (int round = 0; round < ROUNDS; round++) {
+            double ns = measure(bench, &figure);
+            if (!round || ns < by_depth[i])
+                by_depth[i] = ns;
+        }
+        printf("bpf_tick_depth_%d_ns %.0f ns\n", depths[i], by_depth[i]);
+    }
+    printf("bpf_frame_ns %.1f ns\n", (by_depth[3] - by_depth[1]) / (depths[3] - depths[1]));
 }
 
 /* All ticks are of something that is not included, by one kind of rule. */
 static void measure_filtered(const char *name, enum filter_kind kind, const char *value)
 {
+    static const struct figure nobody = {.name = "filtered"};
     const char *const rule[] = {value, NULL};
     struct sampler_settings settings = {.frequency_hz = 499, .ring_size_bytes = 4 << 20};
     double ns[ROUNDS];
-    struct rig rig;
+    struct bench bench;
     settings.filters.include.values[kind] = rule;
-    if (!rig_open(&rig, &settings))
+    if (!bench_open(&bench, &settings))
         return;
     for (int round = 0; round < ROUNDS; round++)
-        ns[round] = measure(rig.sampler, rig.ring, &figures[0]);
+        ns[round] = measure(&bench, &nobody);
     qsort(ns, ROUNDS, sizeof(double), ascending);
     printf("%s %.0f ns\n", name, ns[0]);
-    rig_close(&rig);
+    bench_close(&bench);
 }
 
 /* OBI's map, pinned in a BPF file system that nobody else sees. */
@@ -297,7 +343,7 @@ static void make_obi_map(char *directory, char *pin, size_t pin_size)
 int main(void)
 {
     char directory[] = "/tmp/spanprof-bench-XXXXXX", pin[64] = "";
-    struct rig rig;
+    struct bench bench;
     struct sampler_settings settings = {
         .frequency_hz = 499, .ring_size_bytes = 4 << 20, .obi_map = pin};
     make_obi_map(directory, pin, sizeof(pin));
@@ -306,12 +352,13 @@ int main(void)
     int stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
     if (stats_fd < 0)
         fprintf(stderr, "bench_bpf: root is needed\n");
-    if (stats_fd < 0 || !rig_open(&rig, &settings))
+    if (stats_fd < 0 || !bench_open(&bench, &settings))
         return 77;
-    sampler_obi_poll(rig.sampler);
-    measure_all(rig.sampler, rig.ring);
-    printf("bpf_map_bytes %llu bytes\n", (unsigned long long)sampler_map_bytes(rig.sampler));
-    rig_close(&rig);
+    sampler_obi_poll(bench.sampler);
+    measure_all(&bench);
+    measure_depths(&bench);
+    printf("bpf_map_bytes %llu bytes\n", (unsigned long long)sampler_map_bytes(bench.sampler));
+    bench_close(&bench);
     measure_filtered("bpf_tick_filtered_pid_ns", FILTER_PIDS, "1");
     measure_filtered("bpf_tick_filtered_comm_ns", FILTER_COMMS, "nobody");
     measure_filtered("bpf_tick_filtered_executable_ns", FILTER_EXECUTABLES, "nobody");

@@ -7,11 +7,9 @@
  */
 #include "agent-bpf/cpu_events.h"
 #include "agent-bpf/proc_maps.h"
-#include "agent-bpf/ring.h"
-#include "agent-bpf/sampler.h"
 #include "base/clock.h"
 #include "base/map.h"
-#include "test/support/analyst_rig.h"
+#include "test/support/unwind_rig.h"
 #include <elfutils/libdwfl.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -53,14 +51,12 @@ struct stack {
 };
 
 static struct {
-    struct rig rig;
+    struct unwind_rig rig;
     struct sampler *sampler;
     struct cpu_events cpus;
     struct ring *ring;
-    struct unwind_maps maps;
     struct map targets;
     pid_t session;
-    uint64_t tickets;
     unsigned show;
     uint64_t outcomes[OUTCOMES], ends[UNWIND_ENDS], frames;
 } oracle;
@@ -218,50 +214,11 @@ static struct target *target_of(uint32_t pid)
     return target;
 }
 
-/* As the service asks, from what /proc says now. */
-static void want_tables(const struct record_header *record)
-{
-    static struct analyst_executable_ref refs[ANALYST_MAPPINGS_MAX];
-    char paths[ANALYST_MAPPINGS_MAX][256];
-    struct buf text = BUF_INIT(PROC_MAPS_BYTES_MAX);
-    struct analyst_unwind_wanted wanted = {
-        .ticket = ++oracle.tickets, .pid = record->pid, .mappings = refs};
-    const struct record_stack *stack = record_stack(record);
-    wanted.stack = BYTES((const uint8_t *)stack, sizeof(*stack) + stack->size);
-    struct proc_map map;
-    if (proc_maps_read(record->pid, &text))
-        return;
-    struct bytes rest = buf_bytes(&text);
-    while (proc_maps_next(&rest, &map) && wanted.n < ANALYST_MAPPINGS_MAX) {
-        if (!map.executable || !map.inode || map.path.len >= sizeof(paths[0]))
-            continue;
-        struct analyst_executable_ref *ref = &refs[wanted.n];
-        memcpy(paths[wanted.n], map.path.data, map.path.len);
-        paths[wanted.n][map.path.len] = 0;
-        *ref = (struct analyst_executable_ref){
-            .pid = record->pid,
-            .mapping = {.start = map.start,
-                        .length = map.end - map.start,
-                        .file_offset = map.offset,
-                        .device_major = map.device_major,
-                        .device_minor = map.device_minor,
-                        .inode = map.inode,
-                        .path = paths[wanted.n]},
-        };
-        if (process_mapping_identity(&ref->mapping, ref->identity))
-            wanted.n++;
-    }
-    rig_send(&oracle.rig,
-             &(struct analyst_message){.kind = ANALYST_UNWIND_WANTED, .unwind_wanted = wanted});
-    buf_close(&text);
-}
-
 static enum outcome compare(const struct record_header *record, struct target *target)
 {
     struct stack ours;
     if (record->end == UNWIND_END_WANTED) {
-        if (record->flags & RECORD_FLAG_STACK)
-            want_tables(record);
+        unwind_rig_take(&oracle.rig, record);
         return NOT_LOADED;
     }
     Dwfl *dwfl = record->flags & RECORD_FLAG_STACK ? dwfl_of(target) : NULL;
@@ -296,11 +253,8 @@ static void open_all(uint32_t frequency_hz)
         fprintf(stderr, "oracle: %s\n", why);
         exit(77);
     }
-    oracle.maps = sampler_unwind_maps(oracle.sampler);
     MAP_INIT(&oracle.targets, struct target, pid);
-    rig_open(&oracle.rig);
-    oracle.rig.unwind = &oracle.maps;
-    rig_start(&oracle.rig);
+    unwind_rig_open(&oracle.rig, oracle.sampler);
     if (ring_open(sampler_ring_fd(oracle.sampler), sampler_ring_size(oracle.sampler), &oracle.ring))
         abort();
 }
@@ -321,7 +275,7 @@ static void watch(pid_t pid, unsigned seconds)
     uint64_t end_ns = clock_monotonic_ns() + seconds * NS_PER_SEC;
     while (clock_monotonic_ns() < end_ns && waitpid(pid, NULL, WNOHANG) == 0) {
         ring_drain(oracle.ring, ring_position(oracle.ring), on_record, NULL, NULL);
-        rig_round(&oracle.rig);
+        rig_round(&oracle.rig.analyst);
     }
     kill(-pid, SIGKILL);
 }
@@ -368,7 +322,7 @@ int main(int argc, char **argv)
     int code = report(argv[optind]);
     cpu_events_close(&oracle.cpus);
     ring_close(oracle.ring);
-    rig_close(&oracle.rig);
+    unwind_rig_close(&oracle.rig);
     sampler_close(oracle.sampler);
     return code;
 }
