@@ -39,6 +39,8 @@ struct grpc_call {
     bool post;
     bool is_grpc; /* by its content-type */
     bool bad_timeout;
+    bool bad_version; /* of profiles: not the one that is served, or told twice */
+    bool version_given;
     bool at_intake;
     bool answered;
 };
@@ -216,7 +218,10 @@ void grpc_call_header(struct h2_stream *stream, struct bytes name, struct bytes 
         call->is_grpc = is_grpc_type(value);
     else if (bytes_is(name, "grpc-timeout"))
         call->bad_timeout = grpc_timeout_parse(value, &call->timeout_ns) != 0;
-    else if (bytes_is(name, "grpc-encoding")) {
+    else if (bytes_is(name, OTLP_PROFILES_VERSION_KEY)) {
+        call->bad_version = call->version_given || !bytes_is(value, OTLP_PROFILES_VERSION);
+        call->version_given = true;
+    } else if (bytes_is(name, "grpc-encoding")) {
         call->encoding = encoding_of(value);
         call->encoding_given = true;
     }
@@ -233,6 +238,9 @@ void grpc_call_headers(struct h2_stream *stream)
         return fail(call, GRPC_UNIMPLEMENTED, "unknown service or method");
     if (!otlp_serves(call->scope->intake, call->scope->signals, call->route->signal))
         return fail(call, GRPC_UNIMPLEMENTED, "no pipeline takes this signal");
+    if (call->route->signal == SIGNAL_PROFILES && call->bad_version)
+        return fail(call, GRPC_INVALID_ARGUMENT,
+                    "unknown " OTLP_PROFILES_VERSION_KEY ": version 1 is served");
     if (call->bad_timeout)
         return fail(call, GRPC_INVALID_ARGUMENT, "malformed grpc-timeout");
     if (call->timeout_ns && call->timeout_ns < UINT64_MAX - stream->begun_ns)

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 
 #define THROWN_BODIES_MAX                                                                          \
     4 /* of a refused body, in units of max_body_bytes; then the connection ends */
@@ -168,6 +169,30 @@ static const char *header(struct MHD_Connection *connection, const char *name)
     return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
 }
 
+struct version_header {
+    const char *value;
+    unsigned n;
+};
+
+static enum MHD_Result find_version(void *context, enum MHD_ValueKind kind, const char *name,
+                                    const char *value)
+{
+    struct version_header *version = context;
+    (void)kind;
+    if (strcasecmp(name, OTLP_PROFILES_VERSION_KEY) == 0) {
+        version->value = value;
+        version->n++;
+    }
+    return MHD_YES;
+}
+
+static const char *profiles_version(struct MHD_Connection *connection)
+{
+    struct version_header version = {NULL, 0};
+    MHD_get_connection_values(connection, MHD_HEADER_KIND, find_version, &version);
+    return version.n > 1 ? "" : version.value;
+}
+
 static enum MHD_Result begin(struct http_call_scope *scope, struct MHD_Connection *connection,
                              const char *path, const char *method, struct http_call **result)
 {
@@ -184,6 +209,7 @@ static enum MHD_Result begin(struct http_call_scope *scope, struct MHD_Connectio
         .content_encoding = header(connection, "Content-Encoding"),
         .content_length = header(connection, "Content-Length"),
         .transfer_encoding = header(connection, "Transfer-Encoding"),
+        .profiles_version = profiles_version(connection),
         .max_body_bytes = scope->max_body_bytes,
     });
     list_append(&scope->calls, &call->link);

@@ -4,6 +4,7 @@
 #include "proto/codec.h"
 #include "proto/otlp_items.h"
 #include "proto/otlp_json.h"
+#include "proto/otlp_profiles_layout.h"
 #include "proto/otlp_schema.h"
 #include <stdio.h>
 
@@ -21,6 +22,9 @@
         &refused_##signal##_busy, &refused_##signal##_store, &refused_##signal##_malformed,        \
             &refused_##signal##_too_big                                                            \
     }
+
+STAT_COUNTER(former_layout, "spanprof_profiles_former_layout_total", "",
+             "Profiles requests whose samples were numbered as before OTLP 1.10, and renumbered.");
 
 REFUSED_ALL(traces);
 REFUSED_ALL(profiles);
@@ -95,6 +99,18 @@ static int convert(struct intake_request *request, struct buf *made, struct byte
     return intake_refuse_body(request, INTAKE_MALFORMED, request->problem);
 }
 
+/* Samples get today's numbers: what comes later, and whoever gets the request, knows only those. */
+static int follow_layout(struct intake_request *request, struct buf *made, struct bytes body)
+{
+    struct buf *holder = body.data == request->body.data ? &request->body : made;
+    bool former = false;
+    int outcome = otlp_profiles_is_former(body, &former);
+    if (outcome || !former)
+        return outcome;
+    stat_add(&former_layout, 1);
+    return otlp_profiles_renumber(holder->data, body.len);
+}
+
 int intake_body_read(struct intake_request *request, struct buf *made, struct bytes *body)
 {
     int outcome = inflate(request, made, body);
@@ -108,7 +124,12 @@ int intake_body_read(struct intake_request *request, struct buf *made, struct by
         outcome = convert(request, made, body);
     if (outcome)
         return outcome;
-    outcome = otlp_items_check(request->signal, *body);
+    if (request->signal == SIGNAL_PROFILES)
+        outcome = follow_layout(request, made, *body);
+    if (outcome == OTLP_OK)
+        outcome = otlp_items_check(request->signal, *body);
+    if (outcome < 0)
+        return outcome;
     if (outcome == OTLP_TOO_BIG)
         return intake_refuse_body(request, INTAKE_TOO_BIG,
                                   "the body would decode to far more memory than its size");

@@ -92,6 +92,10 @@ struct otlp_http_verdict otlp_http_check(const struct otlp_http_head *head)
     } else if (head->content_encoding && !encoding_of(head->content_encoding, &verdict.encoding)) {
         verdict.answer =
             refuse(415, GRPC_INVALID_ARGUMENT, "Content-Encoding must be identity, gzip or zstd");
+    } else if (verdict.route->signal == SIGNAL_PROFILES && head->profiles_version &&
+               strcmp(head->profiles_version, OTLP_PROFILES_VERSION)) {
+        verdict.answer = refuse(400, GRPC_INVALID_ARGUMENT,
+                                "unknown " OTLP_PROFILES_VERSION_KEY ": version 1 is served");
     }
     return verdict;
 }

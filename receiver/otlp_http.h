@@ -14,6 +14,7 @@ struct otlp_http_head { /* header values are NULL if absent */
     const char *content_encoding;
     const char *content_length;
     const char *transfer_encoding;
+    const char *profiles_version; /* "" if given more than once */
     size_t max_body_bytes;
 };
 

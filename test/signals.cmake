@@ -7,5 +7,6 @@ target_link_libraries(spanprof_items_fixture PUBLIC spanprof_proto
 spanprof_unit_test(otlp_items spanprof_items_fixture)
 spanprof_unit_test(intake_items spanprof_intake_fixture spanprof_items_fixture)
 spanprof_unit_test(debug_items spanprof_exporter)
+spanprof_unit_test(otlp_profiles_layout spanprof_proto)
 spanprof_fuzz_target(otlp_items spanprof_proto)
 spanprof_integration_test(signals TIMEOUT 120)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics and logs: byte for byte, as durable as traces, and in no signal's way."""
+"""Metrics, logs and profiles of others: byte for byte, as durable as traces, in no signal's way."""
+import http.client
 import os
 
 import grpc
@@ -64,6 +65,49 @@ def odd(signal):
     return UNKNOWN + wire.field(1, wire.field(2, scope) + UNKNOWN + wire.field(1, UNKNOWN)), 1
 
 
+def profiles_of(n, linked=False):
+    """As a host profiler sends them: n samples, each once, with a thread name."""
+    request = receiver_schema.message(receiver_schema.PROFILES_REQUEST)()
+    table = request.dictionary
+    for element in (table.mapping_table, table.location_table, table.function_table, table.link_table,
+                    table.attribute_table, table.stack_table):
+        element.add()
+    table.string_table.extend(["", "samples", "count", "cpu", "nanoseconds", "thread.name", "main",
+                               "service.name"])
+    table.function_table.add(name_strindex=6)
+    table.location_table.add(address=4096).lines.add(function_index=1)
+    table.stack_table.add(location_indices=[1])
+    table.attribute_table.add(key_strindex=5).value.string_value = "worker"
+    if linked:
+        table.link_table.add(trace_id=os.urandom(16), span_id=os.urandom(8))
+    resource = request.resource_profiles.add()
+    pair = resource.resource.attributes.add(key_strindex=7)
+    pair.value.string_value_strindex = 6
+    profile = resource.scope_profiles.add().profiles.add(
+        time_unix_nano=NOW, duration_nano=10 ** 9, period=10 ** 7, profile_id=os.urandom(16))
+    profile.sample_type.type_strindex, profile.sample_type.unit_strindex = 1, 2
+    profile.period_type.type_strindex, profile.period_type.unit_strindex = 3, 4
+    for i in range(n):
+        sample = profile.samples.add(stack_index=1, attribute_indices=[1] if i else [],
+                                     link_index=int(linked and i % 2))
+        sample.timestamps_unix_nano.append(NOW + i)
+    return request.SerializeToString(), n
+
+
+def former_layout(request):
+    """The same request with Sample numbered as before OTLP 1.10: written by hand, from the bytes."""
+    def nested(message, path):
+        out = b""
+        for number, kind, value, raw in wire.fields(message):
+            if path and number == path[0] and kind == 2:
+                raw = wire.field(number, nested(value, path[1:]))
+            elif not path and number in (2, 3, 4):
+                raw = bytes([{4: 2, 2: 3, 3: 4}[number] << 3 | kind]) + raw[1:]
+            out += raw
+        return out
+    return nested(request, [1, 2, 2, 2])
+
+
 MADE = {"metrics": metrics_of, "logs": logs_of}
 RECEIVED = {"metrics": "spanprof_metric_points_received_total",
             "logs": "spanprof_log_records_received_total"}
@@ -74,6 +118,10 @@ class Signals(harness.IntegrationTest):
         pipeline = {"receivers": ["otlp"], "exporters": ["otlp_grpc"]}
         return self.spanprof(sampler=False, over=harness.merge(
             {"service": {"pipelines": {"metrics": pipeline, "logs": dict(pipeline)}}}, over or {}))
+
+    def spanprof_of_profiles(self):
+        return self.spanprof(sampler=False, over={"service": {"pipelines": {
+            "profiles": {"receivers": ["otlp"], "exporters": ["otlp_grpc"]}}}})
 
     def bytes_of(self, signal, backend=None):
         return b"".join(r.body for r in (backend or self.backend).requests(signal))
@@ -110,6 +158,55 @@ class Signals(harness.IntegrationTest):
                              spanprof.metric(RECEIVED[signal]))
         self.stop_spanprof(spanprof)
         self.assertEqual(self.backend.requests("traces"), [])
+
+    def test_profiles_of_others(self):
+        spanprof = self.spanprof_of_profiles()
+        client = sender.GrpcSender(spanprof.grpc_address, signal="profiles")
+        plain, odd = profiles_of(20)[0], UNKNOWN + profiles_of(3, linked=True)[0]
+        client.send(plain)
+        self.assertEqual(sender.post(spanprof.http_address, odd, path=sender.PATHS["profiles"],
+                                     encoding="gzip")[0], 200)
+        self.await_bytes("profiles", plain + odd)
+        self.assertEqual([r.body for r in self.backend.requests("profiles")], [plain, odd])
+        self.assertEqual(client.status(plain[:-3])[0], "INVALID_ARGUMENT")
+        self.assertEqual(spanprof.metric("spanprof_profile_samples_received_total"), 23)
+        self.stop_spanprof(spanprof)
+
+    def test_former_layout_of_samples(self):
+        spanprof = self.spanprof_of_profiles()
+        client = sender.GrpcSender(spanprof.grpc_address, signal="profiles")
+        body, _ = profiles_of(10, linked=True)
+        former = former_layout(body)
+        self.assertNotEqual(former, body)
+        client.send(former)
+        client.send(body)
+        self.await_bytes("profiles", body * 2)
+        self.assertEqual(spanprof.metric("spanprof_profiles_former_layout_total"), 1)
+        self.stop_spanprof(spanprof)
+
+    def test_version_of_profiles(self):
+        spanprof = self.spanprof_of_profiles()
+        client = sender.GrpcSender(spanprof.grpc_address, signal="profiles")
+        key, body = "otlp-profiles-development-version", profiles_of(1)[0]
+        for values, served in (([], True), (["1"], True), (["2"], False), (["01"], False),
+                               ([""], False), (["1", "1"], False)):
+            with self.subTest(values):
+                try:
+                    client.send(body, metadata=[(key, value) for value in values])
+                    code = "OK"
+                except grpc.RpcError as error:
+                    code = error.code().name
+                self.assertEqual(code, "OK" if served else "INVALID_ARGUMENT")
+                connection = http.client.HTTPConnection(spanprof.http_address, timeout=10)
+                connection.putrequest("POST", sender.PATHS["profiles"])
+                for name, value in [("Content-Type", "application/x-protobuf"),
+                                    ("Content-Length", str(len(body)))] + \
+                        [("OTLP-Profiles-Development-Version", value) for value in values]:
+                    connection.putheader(name, value)
+                connection.endheaders(body)
+                self.assertEqual(connection.getresponse().status, 200 if served else 400)
+                connection.close()
+        self.stop_spanprof(spanprof)
 
     def test_no_signal_waits_for_another(self):
         spanprof = self.spanprof_of_all()
