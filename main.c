@@ -17,6 +17,7 @@
 struct program {
     struct config *config;
     struct service_sockets sockets;
+    struct service_files files;
     struct analyst_ledger *ledger;
 };
 
@@ -24,7 +25,7 @@ static int run_service(const struct service_handles *handles, void *context)
 {
     struct program *program = context;
     log_set_process("service");
-    return service_run(program->config, &program->sockets, handles);
+    return service_run(program->config, &program->sockets, &program->files, handles);
 }
 
 struct analyst_process {
@@ -122,6 +123,8 @@ static int run(struct program *program)
                                ->sqlite_storage.directory,
         .keep_fds = fds,
         .n_keep_fds = service_sockets_fds(&program->sockets, fds),
+        .files = program->files.files,
+        .n_files = program->files.n,
     };
     if (sampler)
         set_sampler(&settings, &sampler->sampler);
@@ -146,9 +149,11 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < program.config->n_warnings; i++)
         log_warn("config", "%s", program.config->warnings[i]);
     int code = CLI_EXIT_FAILURE;
-    if (service_sockets_open(program.config, &program.sockets) == 0)
+    if (service_sockets_open(program.config, &program.sockets) == 0 &&
+        service_files_open(program.config, &program.files) == 0)
         code = run(&program);
     service_sockets_close(&program.sockets);
+    service_files_close(&program.files);
     config_close(program.config);
     return code;
 }

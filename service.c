@@ -34,6 +34,7 @@
 struct service {
     const struct config *config;
     struct service_sockets *sockets;
+    struct service_files *files;
     const struct service_handles *handles;
     struct loop *loop;
     struct worker *writer;
@@ -44,6 +45,7 @@ struct service {
     struct ring *ring;
     struct intake *intake;
     struct budget budget;
+    struct service_tls tls;
     struct keeper_child child;
     struct grpc_server *grpc[SERVICE_RECEIVERS_MAX];
     struct http_server *http[SERVICE_RECEIVERS_MAX];
@@ -177,24 +179,27 @@ static uint32_t destinations(const struct service *service, enum signal signal)
     return mask;
 }
 
+static int open_exporter(struct service *service, size_t d)
+{
+    struct exporter_settings settings = {.loop = service->loop,
+                                         .writer = service->writer,
+                                         .reader = service->reader,
+                                         .outbox = store_outbox(service->store),
+                                         .outbox_reader = service->outbox_reader,
+                                         .destination = d,
+                                         .config = service->exporter_configs[d],
+                                         .version = SPANPROF_VERSION};
+    for (enum signal signal = 0; signal < SIGNAL_COUNT; signal++)
+        settings.signals |= (destinations(service, signal) >> d & 1) << signal;
+    int error = service_tls_exporter(&service->tls, settings.config, &settings.tls);
+    return error ? error : exporter_open(&settings, &service->exporters[d]);
+}
+
 static int open_exporters(struct service *service)
 {
     int error = 0;
-    for (size_t d = 0; !error && d < service->n_exporters; d++) {
-        uint32_t signals = 0;
-        for (enum signal signal = 0; signal < SIGNAL_COUNT; signal++)
-            signals |= (destinations(service, signal) >> d & 1) << signal;
-        error = exporter_open(&(struct exporter_settings){.loop = service->loop,
-                                                          .writer = service->writer,
-                                                          .reader = service->reader,
-                                                          .outbox = store_outbox(service->store),
-                                                          .outbox_reader = service->outbox_reader,
-                                                          .destination = d,
-                                                          .config = service->exporter_configs[d],
-                                                          .signals = signals,
-                                                          .version = SPANPROF_VERSION},
-                              &service->exporters[d]);
-    }
+    for (size_t d = 0; !error && d < service->n_exporters; d++)
+        error = open_exporter(service, d);
     return error;
 }
 
@@ -273,32 +278,53 @@ static uint32_t signals_of(const struct service *service, size_t receiver)
     return mask;
 }
 
+static int open_grpc(struct service *service, size_t i)
+{
+    const struct config_receiver *receiver = &service->config->receivers[i];
+    const struct config_otlp_grpc_server *config = &receiver->otlp.grpc;
+    struct grpc_server_settings settings = {.loop = service->loop,
+                                            .intake = service->intake,
+                                            .budget = &service->budget,
+                                            .signals = signals_of(service, i),
+                                            .config = config};
+    int error =
+        service_tls_receiver(&service->tls, receiver, "grpc", &config->tls, "h2", &settings.tls);
+    return error ? error
+                 : grpc_server_open(&settings, &service->sockets->grpc[i], &service->grpc[i]);
+}
+
+static int open_http(struct service *service, size_t i)
+{
+    const struct config_receiver *receiver = &service->config->receivers[i];
+    const struct config_otlp_http_server *config = &receiver->otlp.http;
+    struct http_server_settings settings = {.loop = service->loop,
+                                            .intake = service->intake,
+                                            .budget = &service->budget,
+                                            .signals = signals_of(service, i),
+                                            .config = config};
+    int error = service_tls_receiver(&service->tls, receiver, "http", &config->tls, "http/1.1",
+                                     &settings.tls);
+    return error ? error
+                 : http_server_open(&settings, &service->sockets->http[i], &service->http[i]);
+}
+
 static int open_receiver(struct service *service, size_t i)
 {
     const struct config_receiver_otlp *otlp = &service->config->receivers[i].otlp;
-    uint32_t signals = signals_of(service, i);
-    int error = 0;
-    if (otlp->grpc.enabled)
-        error = grpc_server_open(&(struct grpc_server_settings){.loop = service->loop,
-                                                                .intake = service->intake,
-                                                                .budget = &service->budget,
-                                                                .signals = signals,
-                                                                .config = &otlp->grpc},
-                                 &service->sockets->grpc[i], &service->grpc[i]);
-    if (!error && otlp->http.enabled)
-        error = http_server_open(&(struct http_server_settings){.loop = service->loop,
-                                                                .intake = service->intake,
-                                                                .budget = &service->budget,
-                                                                .signals = signals,
-                                                                .config = &otlp->http},
-                                 &service->sockets->http[i], &service->http[i]);
-    return error;
+    int error = otlp->grpc.enabled ? open_grpc(service, i) : 0;
+    return error || !otlp->http.enabled ? error : open_http(service, i);
+}
+
+/* What could be opened once may be so again: certificates in the midst of their renewal. */
+static int exit_code_of_failure(const struct service *service)
+{
+    return service->handles->restarts ? EXIT_FAILURE : SERVICE_EXIT_FATAL;
 }
 
 static void fail(struct service *service, const char *what, int error)
 {
     log_error("service", "%s: %s", what, strerror(-error));
-    service->exit_code = SERVICE_EXIT_FATAL;
+    service->exit_code = exit_code_of_failure(service);
     loop_stop(service->loop);
 }
 
@@ -439,6 +465,12 @@ static void cpu_went(struct keeper_child *child, uint32_t cpu)
     procstream_remove(service->handles->procstream, cpu);
 }
 
+static void file_changed(struct keeper_child *child, uint32_t file, int fd)
+{
+    struct service *service = container_of(child, struct service, child);
+    service_tls_file_changed(&service->tls, file, fd);
+}
+
 /* ---- life ---- */
 
 static int open_metrics(struct service *service)
@@ -454,6 +486,7 @@ static int open_parts(struct service *service)
     int (*const parts[])(struct service *) = {open_store, open_workers, open_exporters, open_intake,
                                               open_metrics};
     int error = loop_open(&service->loop);
+    service_tls_init(&service->tls, service->loop, service->files);
     for (size_t i = 0; !error && i < sizeof(parts) / sizeof(*parts); i++)
         error = parts[i](service);
     if (!error)
@@ -480,6 +513,7 @@ static void close_parts(struct service *service)
     intake_close(service->intake);
     ring_close(service->ring);
     procstream_close(service->handles->procstream);
+    service_tls_close(&service->tls);
     outbox_reader_close(service->outbox_reader);
     db_close(service->reader_db);
     store_close(service->store);
@@ -487,21 +521,25 @@ static void close_parts(struct service *service)
 }
 
 int service_run(const struct config *config, struct service_sockets *sockets,
-                const struct service_handles *handles)
+                struct service_files *files, const struct service_handles *handles)
 {
     struct service *service = calloc(1, sizeof(*service));
     if (!service)
         return EXIT_FAILURE;
     service->config = config;
     service->sockets = sockets;
+    service->files = files;
     service->handles = handles;
-    service->child = (struct keeper_child){
-        .stop = asked_to_stop, .analyst = analyst_came, .cpu_came = cpu_came, .cpu_went = cpu_went};
+    service->child = (struct keeper_child){.stop = asked_to_stop,
+                                           .analyst = analyst_came,
+                                           .cpu_came = cpu_came,
+                                           .cpu_went = cpu_went,
+                                           .file_changed = file_changed};
     service->stop_timer.fire = stop_late;
     int error = open_parts(service);
     if (error) {
         log_error("service", "cannot start: %s", strerror(-error));
-        service->exit_code = handles->restarts ? EXIT_FAILURE : SERVICE_EXIT_FATAL;
+        service->exit_code = exit_code_of_failure(service);
     } else {
         intake_start(service->intake, open_receivers);
         error = loop_run(service->loop);

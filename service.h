@@ -9,6 +9,7 @@
 #include "agent-bpf/keeper.h"
 #include "config/config.h"
 #include "receiver/listen.h"
+#include "service_tls.h"
 
 #define SERVICE_RECEIVERS_MAX CONFIG_COMPONENTS_MAX
 #define SERVICE_SOCKETS_MAX   ((2 * SERVICE_RECEIVERS_MAX + 1) * LISTEN_SOCKETS_MAX)
@@ -26,4 +27,4 @@ size_t service_sockets_fds(const struct service_sockets *sockets, int fds[SERVIC
 
 /* Returns the exit code: 0, SERVICE_EXIT_FATAL, or 1 for what a new start may mend. */
 int service_run(const struct config *config, struct service_sockets *sockets,
-                const struct service_handles *handles);
+                struct service_files *files, const struct service_handles *handles);

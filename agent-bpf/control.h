@@ -13,11 +13,15 @@ enum control_kind {
     CONTROL_ANALYST,  /* keeper, with fd */
     CONTROL_CPU_CAME, /* keeper, with fd: cpu, buffer_size */
     CONTROL_CPU_WENT, /* keeper: cpu */
+    CONTROL_FILE,     /* keeper, with fd: file */
 };
 
 struct control_message {
     uint32_t kind;
-    uint32_t cpu;
+    union {
+        uint32_t cpu;
+        uint32_t file; /* index in keeper_settings.files */
+    };
     uint64_t buffer_size;
 };
 

@@ -186,6 +186,27 @@ static void on_stop(struct keeper *keeper, uint64_t now)
     tell_service(keeper, &(struct control_message){.kind = CONTROL_STOP}, -1);
 }
 
+static void on_file_changed(void *context, size_t i)
+{
+    const struct keeper *keeper = context;
+    const struct keeper_file *file = &keeper->settings->files[i];
+    log_info("keeper", "%s has changed", file->path);
+    tell_service(context, &(struct control_message){.kind = CONTROL_FILE, .file = (uint32_t)i},
+                 file->fd);
+}
+
+static void look_at_files(struct keeper *keeper, bool all, uint64_t now)
+{
+    const struct keeper_settings *settings = keeper->settings;
+    keeper_files_poll(settings->files, settings->n_files, all, now, on_file_changed, keeper);
+}
+
+static void on_reload(struct keeper *keeper, uint64_t now)
+{
+    look_at_files(keeper, true, now);
+    tell_service(keeper, &(struct control_message){.kind = CONTROL_RELOAD}, -1);
+}
+
 static void on_signals(struct keeper *keeper, uint64_t now)
 {
     struct signalfd_siginfo info;
@@ -193,7 +214,7 @@ static void on_signals(struct keeper *keeper, uint64_t now)
         if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT)
             on_stop(keeper, now);
         else if (info.ssi_signo == SIGHUP)
-            tell_service(keeper, &(struct control_message){.kind = CONTROL_RELOAD}, -1);
+            on_reload(keeper, now);
     }
     reap_children(keeper, now);
 }
@@ -241,6 +262,7 @@ static void tick(struct keeper *keeper, uint64_t now)
     keeper->tick_due_ns = now + TICK_NS;
     if (keeper->sampler)
         tend_sampler(keeper, now);
+    look_at_files(keeper, false, now);
     judge_silence(&keeper->service, now);
     judge_silence(&keeper->analyst, now);
     if (keeper->stop_due_ns && now >= keeper->stop_due_ns) {
@@ -364,7 +386,8 @@ static void keeper_close(struct keeper *keeper)
 
 int keeper_run(const struct keeper_settings *settings)
 {
-    assert(settings->service_main && settings->n_keep_fds <= KEEPER_FDS_MAX);
+    assert(settings->service_main && settings->n_keep_fds <= KEEPER_FDS_MAX &&
+           settings->n_files <= KEEPER_FILES_MAX);
     uint64_t service_silence = settings->service_silence_ns, silence = settings->analyst_silence_ns;
     struct keeper keeper = {
         .settings = settings,

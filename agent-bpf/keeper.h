@@ -6,11 +6,12 @@
  * Thread: main, before any other thread exists (children are forked without exec).
  *
  * Signals: the first SIGTERM or SIGINT asks the service to stop and waits stop_timeout_ns for it; a
- * second one, or the timeout, kills. SIGHUP: keeper_child.reload.
+ * second one, or the timeout, kills. SIGHUP: all files are read again, then keeper_child.reload.
  * Children: SIGTERM, SIGINT, SIGHUP and SIGPIPE are ignored (a whole group may be signalled; the
  * keeper gives the word); they get SIGKILL when the keeper dies. No fd but 0..2, those named in the
- * handles and keep_fds.
+ * handles, keep_fds and files.
  */
+#include "agent-bpf/keeper_files.h"
 #include "agent-bpf/pace.h"
 #include "agent-bpf/sampler.h"
 #include <stdbool.h>
@@ -52,6 +53,8 @@ struct keeper_settings {
     const char *store_directory; /* where it is missing, its nearest parent counts */
     const int *keep_fds;         /* open fds that the service inherits */
     size_t n_keep_fds;
+    struct keeper_file *files; /* open; the service inherits their fds too */
+    size_t n_files;
     /* 0 = default */
     uint64_t analyst_silence_ns; /* 5 s without heartbeat: killed, started again */
     uint64_t service_silence_ns; /* 30 s */

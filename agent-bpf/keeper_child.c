@@ -38,6 +38,12 @@ static void deliver(struct keeper_child *child, const struct control_message *me
             return;
         }
         break;
+    case CONTROL_FILE:
+        if (child->file_changed && fd >= 0) {
+            child->file_changed(child, message->file, fd);
+            return;
+        }
+        break;
     case CONTROL_CPU_WENT:
         if (child->cpu_went)
             child->cpu_went(child, message->cpu);

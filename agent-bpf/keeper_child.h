@@ -24,6 +24,8 @@ struct keeper_child {
     /* Service only: a CPU came: procstream_add() with these, then close fd. */
     void (*cpu_came)(struct keeper_child *child, uint32_t cpu, int fd, size_t buffer_size);
     void (*cpu_went)(struct keeper_child *child, uint32_t cpu); /* procstream_remove() */
+    /* Service only: that of keeper_settings.files has other contents; the fd is the callee's. */
+    void (*file_changed)(struct keeper_child *child, uint32_t file, int fd);
 };
 
 int keeper_child_start(struct keeper_child *child, struct loop *loop, int control_fd);

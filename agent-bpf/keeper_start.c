@@ -80,7 +80,7 @@ int keeper_start_service(struct keeper *keeper)
 {
     const struct keeper_settings *settings = keeper->settings;
     struct child_start start = {.keeper = keeper};
-    int fds[2], keep[KEEPER_FDS_MAX + 2];
+    int fds[2], keep[KEEPER_FDS_MAX + KEEPER_FILES_MAX + 2];
     size_t n_keep = 0;
     int r = control_pair(fds);
     if (r < 0)
@@ -90,6 +90,8 @@ int keeper_start_service(struct keeper *keeper)
         .control_fd = fds[1], .ring_fd = -1, .restarts = keeper->service.starts};
     for (size_t i = 0; i < settings->n_keep_fds; i++)
         keep[n_keep++] = settings->keep_fds[i];
+    for (size_t i = 0; i < settings->n_files; i++)
+        keep[n_keep++] = settings->files[i].fd;
     keep[n_keep++] = fds[1];
     if (keeper->sampler) {
         start.service.sampling = true;

@@ -159,6 +159,8 @@ static void bind_choice(const struct binding *b)
     char range[FORMAT_MAX];
     const char *text = bind_text(b->node);
     const struct key_choice *choice = b->key->choices;
+    if (!text && b->key->flags & KEY_NUMBERS_TOO && b->node->kind == NODE_SCALAR)
+        text = b->node->text;
     while (text && choice->name && strcmp(choice->name, text) != 0)
         choice++;
     if (!text || !choice->name) {
@@ -185,7 +187,8 @@ static void bind_plain_text(const struct binding *b)
         return;
     }
     for (size_t i = 0; i < len; i++)
-        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f) {
+        if (((unsigned char)text[i] < 0x20 || text[i] == 0x7f) &&
+            !(b->key->flags & KEY_LINES && strchr("\n\r\t", text[i]))) {
             diag_error(b->tree->diag, b->node->place, b->path,
                        "holds a control character; write one line of text");
             return;

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * TLS to backends is not built yet. The Collector's default is TLS, so an exporter that says
- * nothing about it is refused rather than silently sent in plain text.
- */
 #include "config/check.h"
 #include "config/bind.h"
+#include "config/check_tls.h"
 #include "config/value.h"
 #include <stdio.h>
 
@@ -15,6 +12,10 @@ static void check_otlp_receiver(struct tree *tree, const char *path, const struc
         diag_error(tree->diag, tree_place(node, "protocols"),
                    diag_path(tree->diag, path, "protocols"),
                    "names no protocol; write protocols: {grpc: , http: }, or one of them");
+    check_tls_receiver(tree, diag_path(tree->diag, path, "protocols"), node, "grpc",
+                       &otlp->grpc.tls);
+    check_tls_receiver(tree, diag_path(tree->diag, path, "protocols"), node, "http",
+                       &otlp->http.tls);
 }
 
 #define LABEL_NAME_MAX                                                                             \
@@ -134,23 +135,6 @@ static void check_retry(struct tree *tree, const char *path, const struct node *
                    "them, or 0 for never giving up");
 }
 
-static void check_tls(struct tree *tree, const char *path, const struct node *node,
-                      struct config_exporter_otlp_grpc *otlp)
-{
-    if (otlp->endpoint.scheme == CONFIG_SCHEME_HTTPS)
-        diag_error(tree->diag, tree_place(node, "endpoint"),
-                   diag_path(tree->diag, path, "endpoint"),
-                   "TLS is not available in this version, so https:// cannot be used; write "
-                   "http://%s:%u, to a Collector on this node or over a network you trust",
-                   otlp->endpoint.host, (unsigned)otlp->endpoint.port);
-    else if (otlp->endpoint.scheme == CONFIG_SCHEME_NONE && !otlp->insecure)
-        diag_error(tree->diag, tree_place(node, "tls.insecure"), diag_path(tree->diag, path, "tls"),
-                   "TLS is not available in this version; write tls: {insecure: true} to send in "
-                   "plain text, to a Collector on this node or over a network you trust");
-    else
-        otlp->insecure = true;
-}
-
 void check_component(struct tree *tree, const char *path, const struct node *node,
                      enum config_type type, void *settings)
 {
@@ -167,7 +151,7 @@ void check_component(struct tree *tree, const char *path, const struct node *nod
     case CONFIG_EXPORTER_OTLP_GRPC: {
         struct config_exporter_otlp_grpc *otlp = settings;
         check_retry(tree, path, node, &otlp->retry);
-        check_tls(tree, path, node, otlp);
+        check_tls_exporter(tree, path, node, &otlp->endpoint, &otlp->tls);
         break;
     }
     default:

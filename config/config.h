@@ -10,8 +10,8 @@
  * Limits: a file CONFIG_FILE_MAX, 10,000 values, nesting of 32, CONFIG_ERRORS_MAX errors (the rest
  * is counted). What a loaded configuration guarantees beyond its types: at most one pipeline a
  * signal; at most one used sampler, join and sqlite_storage, and exactly one sqlite_storage (a
- * default one is added if none is configured); every exporter is plain text (insecure); no two
- * listeners share an address.
+ * default one is added if none is configured); no two listeners share an address; certificates come
+ * with their key, from a file or as text, and a receiver's tls has both.
  */
 #include "base/buf.h"
 #include "base/log.h"
@@ -38,12 +38,34 @@ struct config_list {
     size_t count;
 };
 
+enum config_tls_version { CONFIG_TLS_1_2, CONFIG_TLS_1_3 };
+
+struct config_tls { /* texts and paths: "" = not given */
+    bool enabled;   /* receivers: the section is there */
+    bool insecure;  /* exporters: plain text, also for http:// */
+    bool insecure_skip_verify;
+    bool include_system_ca_certs_pool;
+    bool client_ca_file_reload;
+    const char *ca_file;
+    const char *ca_pem;
+    const char *cert_file;
+    const char *cert_pem;
+    const char *key_file;
+    const char *key_pem;
+    const char *client_ca_file;
+    const char *server_name_override;
+    enum config_tls_version min_version;
+    enum config_tls_version max_version;
+    uint64_t reload_interval_ns; /* 0 = never */
+};
+
 struct config_otlp_grpc_server {
     bool enabled;
     struct config_endpoint endpoint;
     uint64_t max_recv_msg_size_bytes; /* key in MiB; also bounds the inflated body */
     uint32_t max_concurrent_streams;
     uint32_t max_connections; /* ours */
+    struct config_tls tls;
 };
 
 struct config_otlp_http_server {
@@ -52,6 +74,7 @@ struct config_otlp_http_server {
     uint64_t max_request_body_size_bytes; /* also bounds the inflated body */
     uint32_t max_connections;             /* ours */
     uint64_t idle_timeout_ns;
+    struct config_tls tls;
 };
 
 struct config_receiver_otlp {
@@ -116,7 +139,7 @@ struct config_header {
 
 struct config_exporter_otlp_grpc {
     struct config_endpoint endpoint;
-    bool insecure;
+    struct config_tls tls;
     uint64_t timeout_ns;
     bool gzip;
     size_t n_headers;

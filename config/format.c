@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is printed can be read again: print-config's output is a configuration with the same meaning
- * (but for redacted headers), and a test holds it to that.
+ * (but for redacted headers and keys), and a test holds it to that.
  */
 #include "config/format.h"
 #include "config/value.h"
@@ -171,6 +171,8 @@ int format_value(const struct config_key *key, const void *settings, struct buf 
     case KEY_CHOICE:
         return format_text(choice_name(key, settings), out);
     case KEY_TEXT:
+        if (key->flags & KEY_SECRET && **(const char *const *)field)
+            return buf_printf(out, "\"[REDACTED]\"");
         return format_text(*(const char *const *)field, out);
     case KEY_TEXTS:
         return format_texts(field, out);

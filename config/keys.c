@@ -4,13 +4,9 @@
  * it holds here; where a default differs the sentence says so.
  */
 #include "config/keys.h"
+#include "config/keys_tls.h"
 
 #define AT(type, field) offsetof(struct type, field), sizeof(((struct type *)0)->field)
-#define NOWHERE         0, 0
-#define SECOND          1e9
-#define MINUTE          (60 * SECOND)
-#define HOUR            (60 * MINUTE)
-#define MS              1e6
 
 const char *const config_class_names[CLASSES] = {"receivers", "processors", "exporters",
                                                  "extensions"};
@@ -79,6 +75,10 @@ static const struct key_choice metrics_levels[] = {
 #define STORE(field)   AT(config_sqlite_storage, field)
 #define SERVICE(field) AT(config_service, field)
 
+#define GRPC_TLS(field) GRPC(tls.field)
+#define HTTP_TLS(field) HTTP(tls.field)
+#define OUT_TLS(field)  OUT(tls.field)
+
 const struct config_key config_keys[] = {
     {OWNER_ROOT, "receivers", KEY_BUILT, 0, NOWHERE, NULL, 0, 0, NULL,
      "Where data comes from: a map from component ids to their settings."},
@@ -104,6 +104,7 @@ const struct config_key config_keys[] = {
      "Requests at a time on one connection. The Collector has no limit by default."},
     {CONFIG_RECEIVER_OTLP, "protocols.grpc.max_connections", KEY_COUNT, 0, GRPC(max_connections),
      "1024", 1, 65536, NULL, "Connections at a time; further ones are closed at once."},
+    TLS_SERVER_KEYS(CONFIG_RECEIVER_OTLP, "protocols.grpc.tls", GRPC_TLS),
     {CONFIG_RECEIVER_OTLP, "protocols.http", KEY_SECTION, 0, HTTP(enabled), NULL, 0, 0, NULL,
      "OTLP/HTTP. Absent: off. Empty: on, with defaults."},
     {CONFIG_RECEIVER_OTLP, "protocols.http.endpoint", KEY_LISTEN, 0, HTTP(endpoint),
@@ -115,6 +116,7 @@ const struct config_key config_keys[] = {
      "1m", SECOND, HOUR, NULL, "A connection without a request for this long is closed."},
     {CONFIG_RECEIVER_OTLP, "protocols.http.max_connections", KEY_COUNT, 0, HTTP(max_connections),
      "1024", 1, 65536, NULL, "Connections at a time; further ones are closed at once."},
+    TLS_SERVER_KEYS(CONFIG_RECEIVER_OTLP, "protocols.http.tls", HTTP_TLS),
 
     {CONFIG_RECEIVER_SAMPLER, "frequency", KEY_COUNT, 0, SAMPLER(frequency), "97", 1, 1000, NULL,
      "Samples a second on each CPU that is busy. A prime keeps out of step with periodic work."},
@@ -125,7 +127,8 @@ const struct config_key config_keys[] = {
      "and counted."},
     {CONFIG_RECEIVER_SAMPLER, "unwind_tables_mib", KEY_MIB, 0, SAMPLER(unwind_table_bytes), "32", 1,
      4096, NULL,
-     "Memory in the kernel for unwind tables, taken as samples touch code; when it is full, what was "
+     "Memory in the kernel for unwind tables, taken as samples touch code; when it is full, what "
+     "was "
      "not used for longest makes room."},
     {CONFIG_RECEIVER_SAMPLER, "drain_interval", KEY_DURATION, 0, SAMPLER(drain_interval_ns),
      "100ms", MS, 5 * SECOND, NULL,
@@ -229,10 +232,7 @@ const struct config_key config_keys[] = {
 
     {CONFIG_EXPORTER_OTLP_GRPC, "endpoint", KEY_TARGET, KEY_REQUIRED, OUT(endpoint), NULL, 0, 0,
      NULL, "Where to send: host:port or http://host:port."},
-    {CONFIG_EXPORTER_OTLP_GRPC, "tls", KEY_SECTION, 0, NOWHERE, NULL, 0, 0, NULL,
-     "TLS to the backend; not available in this version, so it must be switched off."},
-    {CONFIG_EXPORTER_OTLP_GRPC, "tls.insecure", KEY_BOOL, 0, OUT(insecure), "false", 0, 0, NULL,
-     "true: plain text. Required in this version, unless the endpoint begins with http://."},
+    TLS_CLIENT_KEYS(CONFIG_EXPORTER_OTLP_GRPC, "tls", OUT_TLS),
     {CONFIG_EXPORTER_OTLP_GRPC, "timeout", KEY_DURATION, 0, OUT(timeout_ns), "5s", 100 * MS,
      10 * MINUTE, NULL, "Time for one try, from request to answer."},
     {CONFIG_EXPORTER_OTLP_GRPC, "compression", KEY_CHOICE, 0, OUT(gzip), "gzip", 0, 0, compressions,
@@ -325,12 +325,11 @@ static const struct config_hint hints[] = {
     {-1 - CLASS_EXTENSION, "file_storage", "spanprof's store is the extension `sqlite_storage`"},
     {CONFIG_EXPORTER_OTLP_GRPC, "sending_queue",
      "every exporter has its queue in sqlite_storage; leave it out"},
-    {CONFIG_RECEIVER_OTLP, "protocols.grpc.tls", "TLS is not available in this version"},
-    {CONFIG_RECEIVER_OTLP, "protocols.http.tls", "TLS is not available in this version"},
-    {CONFIG_EXPORTER_OTLP_GRPC, "tls.ca_file", "TLS is not available in this version"},
-    {CONFIG_EXPORTER_OTLP_GRPC, "tls.cert_file", "TLS is not available in this version"},
-    {CONFIG_EXPORTER_OTLP_GRPC, "tls.key_file", "TLS is not available in this version"},
-    {CONFIG_EXPORTER_OTLP_GRPC, "tls.insecure_skip_verify", "TLS is not available in this version"},
+    TLS_HINTS(CONFIG_RECEIVER_OTLP, "protocols.grpc.tls"),
+    TLS_HINTS(CONFIG_RECEIVER_OTLP, "protocols.http.tls"),
+    TLS_HINTS(CONFIG_EXPORTER_OTLP_GRPC, "tls"),
+    {CONFIG_RECEIVER_OTLP, "protocols.grpc.tls.ca_file", NOT_CA_FILE},
+    {CONFIG_RECEIVER_OTLP, "protocols.http.tls.ca_file", NOT_CA_FILE},
     {OWNER_ROOT, "connectors", "there are no connectors in spanprof; leave it out"},
     {OWNER_SERVICE, "telemetry.metrics.readers",
      "the page's address is service::telemetry::metrics::address"},

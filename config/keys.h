@@ -35,7 +35,9 @@ enum {
     KEY_POWER_OF_TWO = 4,
     KEY_MAY_BE_EMPTY = 8,
     KEY_ZERO_ALLOWED = 16, /* 0 besides min..max */
-    KEY_NUMBERS_TOO = 32,  /* a list of texts that may be written as whole numbers */
+    KEY_NUMBERS_TOO = 32,  /* texts that may be written as numbers */
+    KEY_LINES = 64,        /* a text of several lines */
+    KEY_SECRET = 128,      /* never printed */
 };
 
 struct key_choice {

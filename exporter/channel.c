@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/stats.h"
 #include "base/worker.h"
+#include "proto/tls.h"
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
@@ -60,10 +61,11 @@ struct channel {
     size_t n_addresses;
     size_t next_address;
     struct address addresses[ADDRESSES_MAX];
-    struct watch connecting; /* fd -1: not connecting */
-    struct timer deadline;   /* of the address at hand */
-    struct timer wake;       /* answers waiters in the next round */
-    char why[192];
+    struct watch connecting;       /* fd -1: not connecting */
+    struct timer deadline;         /* of the address at hand */
+    struct tls_handshake securing; /* of a socket that is connected; fd -1: none */
+    struct timer wake;             /* answers waiters in the next round */
+    char why[512];
 };
 
 /* ---- waiters ---- */
@@ -91,7 +93,11 @@ static void connection_ended(struct h2_conn *conn, int error)
 {
     struct connection *connection = h2_owner(conn);
     struct channel *channel = connection->channel;
-    if (error)
+    if (error && channel->settings.tls && !h2_settled(conn)) /* not all of them send an alert */
+        log_warn("exporter",
+                 "%s hung up after the TLS handshake; it may demand a certificate: tls::cert_file",
+                 channel->settings.endpoint->host);
+    else if (error)
         log_debug("exporter", "connection to %s ended: %s", channel->settings.endpoint->host,
                   strerror(-error));
     if (channel->current == connection)
@@ -110,15 +116,17 @@ static void connection_goaway(struct h2_conn *conn, uint32_t h2_error)
     h2_shutdown(conn);
 }
 
-static int connection_open(struct channel *channel, int fd)
+static int connection_open(struct channel *channel, int fd, struct tls *tls)
 {
     const struct h2_settings settings = {.max_streams = 1,
                                          .stream_window = WINDOW_BYTES,
                                          .connection_window = 4 * WINDOW_BYTES,
                                          .handshake_timeout_ns = HANDSHAKE_NS,
-                                         .write_timeout_ns = WRITE_NS};
+                                         .write_timeout_ns = WRITE_NS,
+                                         .tls = tls};
     struct connection *connection = calloc(1, sizeof(*connection));
     if (!connection) {
+        tls_close(tls);
         close(fd);
         return -ENOMEM;
     }
@@ -145,29 +153,53 @@ static void stop_connecting(struct channel *channel)
     if (channel->connecting.fd >= 0)
         close(channel->connecting.fd);
     channel->connecting.fd = -1;
+    tls_handshake_stop(&channel->securing);
 }
 
-static void address_failed(struct channel *channel, int error)
+static void address_failed(struct channel *channel, const char *why)
 {
     const struct config_endpoint *endpoint = channel->settings.endpoint;
     stop_connecting(channel);
     snprintf(channel->why, sizeof(channel->why), "cannot connect to %.100s:%u: %s", endpoint->host,
-             endpoint->port, strerror(error));
+             endpoint->port, why);
     try_next_address(channel);
+}
+
+static void established(struct channel *channel, int fd, struct tls *tls)
+{
+    int error = connection_open(channel, fd, tls);
+    if (error)
+        return address_failed(channel, strerror(-error));
+    stat_add(&connects, 1);
+    answer_waiters(channel, channel->current->h2, NULL);
+}
+
+static void on_secured(struct tls_handshake *securing, enum tls_outcome outcome, const char *why)
+{
+    struct channel *channel = container_of(securing, struct channel, securing);
+    struct tls *tls = securing->tls;
+    int fd = securing->fd;
+    if (outcome != TLS_OK)
+        return address_failed(channel, why);
+    securing->tls = NULL;
+    securing->fd = -1;
+    established(channel, fd, tls);
 }
 
 static void connected(struct channel *channel)
 {
+    const struct channel_settings *settings = &channel->settings;
     int fd = channel->connecting.fd, one = 1;
     watch_stop(&channel->connecting);
     channel->connecting.fd = -1; /* the connection's from here on */
     stop_connecting(channel);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    int error = connection_open(channel, fd);
+    if (!settings->tls)
+        return established(channel, fd, NULL);
+    int error = tls_handshake_start(&channel->securing, settings->loop, settings->tls, fd,
+                                    settings->connect_timeout_ns);
     if (error)
-        return address_failed(channel, -error);
-    stat_add(&connects, 1);
-    answer_waiters(channel, channel->current->h2, NULL);
+        address_failed(channel, strerror(-error));
 }
 
 static void on_connecting(struct watch *watch, uint32_t events)
@@ -179,14 +211,14 @@ static void on_connecting(struct watch *watch, uint32_t events)
     if (getsockopt(watch->fd, SOL_SOCKET, SO_ERROR, &error, &size))
         error = errno;
     if (error)
-        address_failed(channel, error);
+        address_failed(channel, strerror(error));
     else
         connected(channel);
 }
 
 static void on_deadline(struct timer *timer)
 {
-    address_failed(container_of(timer, struct channel, deadline), ETIMEDOUT);
+    address_failed(container_of(timer, struct channel, deadline), strerror(ETIMEDOUT));
 }
 
 static void try_next_address(struct channel *channel)
@@ -196,15 +228,15 @@ static void try_next_address(struct channel *channel)
     const struct address *address = &channel->addresses[channel->next_address++];
     int fd = socket(address->socket.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
-        return address_failed(channel, errno);
+        return address_failed(channel, strerror(errno));
     channel->connecting.fd = fd;
     if (connect(fd, (const struct sockaddr *)&address->socket, address->size) &&
         errno != EINPROGRESS)
-        return address_failed(channel, errno);
+        return address_failed(channel, strerror(errno));
     channel->connecting.events = EPOLLOUT;
     int error = watch_start(channel->settings.loop, &channel->connecting);
     if (error)
-        return address_failed(channel, -error);
+        return address_failed(channel, strerror(-error));
     timer_start(channel->settings.loop, &channel->deadline, channel->settings.connect_timeout_ns);
 }
 
@@ -286,7 +318,7 @@ static bool resolve_here(struct channel *channel)
 
 static bool is_connecting(const struct channel *channel)
 {
-    return channel->resolving || channel->connecting.fd >= 0;
+    return channel->resolving || channel->connecting.fd >= 0 || channel->securing.fd >= 0;
 }
 
 static void on_wake(struct timer *timer)
@@ -319,6 +351,7 @@ int channel_open(const struct channel_settings *settings, struct channel **chann
     channel->handler.goaway = connection_goaway;
     channel->handler.ended = connection_ended;
     channel->connecting = (struct watch){.fd = -1, .ready = on_connecting};
+    channel->securing = (struct tls_handshake){.fd = -1, .done = on_secured};
     channel->deadline.fire = on_deadline;
     channel->wake.fire = on_wake;
     list_init(&channel->waiters);

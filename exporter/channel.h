@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The way to one endpoint: resolves its name, connects, keeps an HTTP/2 connection, and replaces
- * one that is going away (GOAWAY) while its last streams end. Connects when a call asks for it.
- * Thread: loop; names are resolved on a thread of the channel's own.
+ * The way to one endpoint: resolves its name, connects, by TLS if so set, keeps an HTTP/2
+ * connection, and replaces one that is going away (GOAWAY) while its last streams end. Connects
+ * when a call asks for it. Thread: loop; names are resolved on a thread of the channel's own.
  */
 #include "base/list.h"
 #include "config/config.h"
 #include "proto/h2.h"
 
 struct channel;
+struct tls_context;
 
 /* Who waits for the connection. Embedded; called once: conn is NULL if it could not be had, and why
  * says so (valid for the call). Never from within channel_want(). */
@@ -21,7 +22,8 @@ struct channel_waiter {
 struct channel_settings {
     struct loop *loop;
     const struct config_endpoint *endpoint;
-    uint64_t connect_timeout_ns; /* of each address */
+    uint64_t connect_timeout_ns; /* of each address; again for its TLS handshake */
+    struct tls_context *tls;     /* outlives the channel; NULL: plain text */
     /* Streams of the channel's connections; its begin, goaway and ended are the channel's. */
     const struct h2_handler *handler;
 };

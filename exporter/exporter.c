@@ -71,6 +71,7 @@ int exporter_open(const struct exporter_settings *settings, struct exporter **ex
     if (settings->config->type == CONFIG_EXPORTER_OTLP_GRPC)
         error = otlp_grpc_open(&(struct otlp_grpc_settings){.loop = settings->loop,
                                                             .config = &settings->config->otlp_grpc,
+                                                            .tls = settings->tls,
                                                             .version = settings->version},
                                &exporter->client);
     if (error) {

@@ -190,7 +190,7 @@ static size_t request_headers(struct otlp_grpc_call *call, const char *timeout,
     bool compressed = call->message.len && call->message.data[0] == 1;
     size_t n = 0;
     headers[n++] = H2_HEADER(":method", "POST");
-    headers[n++] = H2_HEADER(":scheme", "http");
+    headers[n++] = H2_HEADER(":scheme", client->settings.tls ? "https" : "http");
     headers[n++] = H2_HEADER(":path", otlp_routes[call->signal].grpc_path);
     headers[n++] = H2_HEADER(":authority", client->authority);
     headers[n++] = H2_HEADER("grpc-timeout", timeout);
@@ -300,6 +300,7 @@ int otlp_grpc_open(const struct otlp_grpc_settings *settings, struct otlp_grpc *
         channel_open(&(struct channel_settings){.loop = settings->loop,
                                                 .endpoint = endpoint,
                                                 .connect_timeout_ns = settings->config->timeout_ns,
+                                                .tls = settings->tls,
                                                 .handler = &handler},
                      &client->channel);
     if (error) {

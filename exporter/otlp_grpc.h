@@ -49,7 +49,8 @@ struct otlp_grpc_call {
 struct otlp_grpc_settings {
     struct loop *loop;
     const struct config_exporter_otlp_grpc *config;
-    const char *version; /* for user-agent */
+    struct tls_context *tls; /* outlives the client; NULL: plain text */
+    const char *version;     /* for user-agent */
 };
 
 int otlp_grpc_open(const struct otlp_grpc_settings *settings, struct otlp_grpc **client);

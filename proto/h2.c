@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bytes between the socket and nghttp2, and time. transport_read() and transport_write() are the
- * only places that touch the socket: TLS will slide in there.
+ * only places that know of TLS.
  *
  * One timer a connection watches over all time limits. It is never moved later: when it fires, the
  * limits are looked at and it is set to the earliest one left. So a busy connection costs no timer
@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/stats.h"
+#include "proto/tls.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -56,6 +57,8 @@ void h2_count(enum h2_limit limit)
 static ssize_t transport_read(struct h2_conn *conn, uint8_t *out, size_t size)
 {
     ssize_t n;
+    if (conn->settings.tls)
+        return tls_read(conn->settings.tls, out, size);
     do {
         n = recv(conn->watch.fd, out, size, 0);
     } while (n < 0 && errno == EINTR);
@@ -65,6 +68,8 @@ static ssize_t transport_read(struct h2_conn *conn, uint8_t *out, size_t size)
 static ssize_t transport_write(struct h2_conn *conn, const uint8_t *data, size_t size)
 {
     ssize_t n;
+    if (conn->settings.tls)
+        return tls_write(conn->settings.tls, data, size);
     do {
         n = send(conn->watch.fd, data, size, MSG_NOSIGNAL);
     } while (n < 0 && errno == EINTR);
@@ -158,7 +163,7 @@ static int receive(struct h2_conn *conn)
         int error = feed(conn, piece, (size_t)n);
         if (error)
             return error;
-        if ((size_t)n < sizeof(piece))
+        if ((size_t)n < sizeof(piece) && !conn->settings.tls) /* a record of TLS is short */
             return 0;
     }
     return 0;
@@ -325,6 +330,7 @@ static void conn_free(struct h2_conn *conn)
     timer_stop(&conn->watchdog);
     nghttp2_session_del(conn->session);
     buf_close(&conn->out);
+    tls_close(conn->settings.tls);
     if (conn->watch.fd >= 0)
         close(conn->watch.fd);
     free(conn);
@@ -335,8 +341,11 @@ int h2_open(struct loop *loop, int fd, const struct h2_settings *settings,
 {
     assert(handler->ended);
     struct h2_conn *conn = calloc(1, sizeof(*conn));
-    if (!conn)
-        return close(fd), -ENOMEM;
+    if (!conn) {
+        tls_close(settings->tls);
+        close(fd);
+        return -ENOMEM;
+    }
     uint64_t now = clock_monotonic_ns();
     *conn = (struct h2_conn){
         .loop = loop,
@@ -381,6 +390,11 @@ void *h2_owner(const struct h2_conn *conn)
 size_t h2_streams(const struct h2_conn *conn)
 {
     return conn->n_streams;
+}
+
+bool h2_settled(const struct h2_conn *conn)
+{
+    return conn->settled;
 }
 
 bool h2_closing(const struct h2_conn *conn)

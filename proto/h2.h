@@ -27,6 +27,7 @@ enum {
 };
 
 struct h2_conn;
+struct tls;
 
 struct h2_header {
     const char *name; /* lower case */
@@ -93,6 +94,7 @@ struct h2_settings {
     uint64_t idle_timeout_ns;      /* without streams; 0 = never */
     uint64_t
         write_timeout_ns; /* no byte taken by the peer while some wait, or an answer not taken */
+    struct tls *tls; /* of the socket, its handshake done; taken over with it. NULL: plain text */
 };
 
 /* Takes fd over (closed with the connection, also on failure). handler and owner must outlive it.
@@ -103,6 +105,7 @@ int h2_open(struct loop *loop, int fd, const struct h2_settings *settings,
 void h2_close(struct h2_conn *conn);
 void *h2_owner(const struct h2_conn *conn);
 size_t h2_streams(const struct h2_conn *conn); /* open ones */
+bool h2_settled(const struct h2_conn *conn);   /* the peer's SETTINGS have come */
 
 /* Graceful end: server: GOAWAY, a PING, GOAWAY with the last id; both: ended() once all streams are
  * closed. May be called twice. */

@@ -67,15 +67,19 @@ int http1_open(struct http1 *http, struct loop *loop, int fd, const struct http1
     http->loop = loop;
     http->again = (struct timer){.fire = on_again};
     http->watch = (struct watch){.fd = -1};
-    http->quiet = false;
+    http->quiet = fd < 0;
     http->mhd = NULL;
-    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    if (own < 0)
+    int own = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (fd >= 0 && own < 0)
         return -errno;
-    http->mhd =
-        MHD_start_daemon(settings->flags | MHD_USE_EPOLL, 0, settings->accept, settings->context,
-                         settings->handler, settings->context, MHD_OPTION_ARRAY, settings->options,
-                         MHD_OPTION_LISTEN_SOCKET, own, MHD_OPTION_END);
+    const struct MHD_OptionItem listens[] = {
+        {fd < 0 ? MHD_OPTION_END : MHD_OPTION_LISTEN_SOCKET, own, NULL},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    unsigned flags = settings->flags | MHD_USE_EPOLL | (fd < 0 ? MHD_USE_NO_LISTEN_SOCKET : 0u);
+    http->mhd = MHD_start_daemon(flags, 0, settings->accept, settings->context, settings->handler,
+                                 settings->context, MHD_OPTION_ARRAY, settings->options,
+                                 MHD_OPTION_ARRAY, listens, MHD_OPTION_END);
     if (!http->mhd)
         return -ENOMEM; /* own is closed */
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(http->mhd, MHD_DAEMON_INFO_EPOLL_FD);
@@ -87,6 +91,12 @@ int http1_open(struct http1 *http, struct loop *loop, int fd, const struct http1
     if (error)
         http1_close(http);
     return error;
+}
+
+void http1_add(struct http1 *http, int fd, const struct sockaddr *peer, socklen_t size)
+{
+    MHD_add_connection(http->mhd, fd, peer, size); /* closes it where it fails */
+    http1_run_soon(http);
 }
 
 void http1_quiesce(struct http1 *http)

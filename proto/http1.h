@@ -13,7 +13,7 @@ struct http1 {
     struct loop *loop;
     struct watch watch;
     struct timer again;
-    bool quiet;                      /* listens no more */
+    bool quiet;                      /* listens no more, or never did */
     void (*ran)(struct http1 *http); /* after each run; may be NULL */
 };
 
@@ -27,9 +27,11 @@ struct http1_settings {
 };
 
 /* The listening socket is duplicated; fd stays the caller's, whatever comes of it, and listens for
- * as long as any of the two is open. 0, -ENOMEM, -ENOTSUP, -EBADF, -EMFILE. Sets all but `ran`. */
+ * as long as any of the two is open. fd -1: does not listen, see http1_add(). 0, -ENOMEM, -ENOTSUP, -EBADF, -EMFILE. Sets all but `ran`. */
 int http1_open(struct http1 *http, struct loop *loop, int fd,
                const struct http1_settings *settings);
+/* A connected socket to serve; taken over in any case. peer: as getpeername() has it. */
+void http1_add(struct http1 *http, int fd, const struct sockaddr *peer, socklen_t size);
 void http1_run(struct http1 *http);
 void http1_run_soon(struct http1 *http); /* in the next round of the loop */
 void http1_quiesce(struct http1 *http);  /* closes the duplicate; again: no harm */

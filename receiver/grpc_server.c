@@ -6,22 +6,21 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/stats.h"
+#include "proto/tls_gate.h"
+#include "receiver/acceptor.h"
 #include "receiver/grpc_call.h"
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 enum {
-    ACCEPTS_A_ROUND = 32,
     STREAM_WINDOW = 256 * 1024,
     CONNECTION_WINDOW = 1024 * 1024,
     DEFAULT_STREAMS = 100, /* config 0 means the library's choice: unlimited is none for us */
 };
-#define ACCEPT_PAUSE_NS      (100 * NS_PER_MS) /* when file descriptors have run out */
 #define HANDSHAKE_TIMEOUT_NS (10 * NS_PER_SEC)
 #define HEADER_TIMEOUT_NS    (10 * NS_PER_SEC)
 #define REQUEST_TIMEOUT_NS   (60 * NS_PER_SEC)
@@ -36,11 +35,6 @@ STAT_COUNTER(connections_no_files, "spanprof_grpc_server_connections_refused_tot
 STAT_COUNTER(connections_failed, "spanprof_grpc_server_connections_failed_total", "",
              "OTLP/gRPC connections that ended by an error, a limit or in the middle of a call.");
 
-struct listener {
-    struct watch watch;
-    struct grpc_server *server;
-};
-
 struct connection {
     struct list link;
     struct grpc_server *server;
@@ -51,11 +45,10 @@ struct grpc_server {
     struct grpc_server_settings settings;
     struct grpc_call_scope scope;
     struct h2_settings h2;
-    struct listener listeners[LISTEN_SOCKETS_MAX];
-    size_t n_listeners;
+    struct acceptor acceptor;
+    struct tls_gate gate; /* if there is TLS */
     struct list connections;
     size_t n_connections;
-    struct timer accept_again;
     struct timer drained;
     bool draining;
     void (*stopped)(void *context);
@@ -108,19 +101,27 @@ static int on_begin(struct h2_stream *stream)
 
 static const struct h2_handler handler = {.begin = on_begin, GRPC_CALL_VERBS, .ended = on_ended};
 
-static void connection_open(struct grpc_server *server, int fd)
+static bool is_full(struct grpc_server *server)
 {
-    const int on = 1;
-    struct connection *connection = calloc(1, sizeof(*connection));
+    bool full = server->n_connections >= server->settings.config->max_connections;
+    if (full)
+        stat_add(&connections_over_limit, 1);
+    return full;
+}
+
+static void connection_open(struct grpc_server *server, int fd, struct tls *tls)
+{
+    struct connection *connection = is_full(server) ? NULL : calloc(1, sizeof(*connection));
     if (!connection) {
+        tls_close(tls);
         close(fd);
         return;
     }
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)); /* hosts that vanish */
+    struct h2_settings settings = server->h2;
+    settings.tls = tls;
     connection->server = server;
     int error =
-        h2_open(server->settings.loop, fd, &server->h2, &handler, connection, &connection->h2);
+        h2_open(server->settings.loop, fd, &settings, &handler, connection, &connection->h2);
     if (error) {
         log_warn("grpc_server", "cannot serve a connection: %s", strerror(-error));
         free(connection);
@@ -133,73 +134,28 @@ static void connection_open(struct grpc_server *server, int fd)
 
 /* ---- listening ---- */
 
-static void set_listening(struct grpc_server *server, bool on)
+static void on_passed(struct tls_gate *gate, struct tls *tls, int fd)
 {
-    for (size_t i = 0; i < server->n_listeners; i++)
-        watch_change(&server->listeners[i].watch, on ? EPOLLIN : 0);
+    connection_open(container_of(gate, struct grpc_server, gate), fd, tls);
 }
 
-static void on_accept_again(struct timer *timer)
+static void on_accepted(struct acceptor *acceptor, int fd)
 {
-    set_listening(container_of(timer, struct grpc_server, accept_again), true);
+    const int on = 1;
+    struct grpc_server *server = container_of(acceptor, struct grpc_server, acceptor);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)); /* hosts that vanish */
+    if (server->settings.tls)
+        tls_gate_enter(&server->gate, fd);
+    else
+        connection_open(server, fd, NULL);
 }
 
-/* What waits in the backlog stays readable: without a pause the loop would spin. */
-static void out_of_files(struct grpc_server *server)
+static void stop_listening(struct grpc_server *server)
 {
-    stat_add(&connections_no_files, 1);
-    log_warn("grpc_server", "out of file descriptors: connections wait");
-    set_listening(server, false);
-    timer_start(server->settings.loop, &server->accept_again, ACCEPT_PAUSE_NS);
-}
-
-static void on_acceptable(struct watch *watch, uint32_t events)
-{
-    struct grpc_server *server = container_of(watch, struct listener, watch)->server;
-    (void)events;
-    for (int i = 0; i < ACCEPTS_A_ROUND; i++) {
-        int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        bool none_left =
-            fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS);
-        if (none_left)
-            return out_of_files(server);
-        if (fd < 0 && errno == EAGAIN)
-            return;
-        if (fd < 0)
-            continue; /* that one has gone again */
-        if (server->n_connections < server->settings.config->max_connections) {
-            connection_open(server, fd);
-            continue;
-        }
-        stat_add(&connections_over_limit, 1);
-        close(fd);
-    }
-}
-
-static int start_listening(struct grpc_server *server, struct listen_sockets *sockets)
-{
-    for (size_t i = 0; i < sockets->n; i++) {
-        struct listener *listener = &server->listeners[i];
-        listener->server = server;
-        listener->watch =
-            (struct watch){.fd = sockets->fds[i], .events = EPOLLIN, .ready = on_acceptable};
-        int error = watch_start(server->settings.loop, &listener->watch);
-        if (error)
-            return error;
-        server->n_listeners = i + 1;
-    }
-    return 0;
-}
-
-static void stop_listening(struct grpc_server *server, bool close_sockets)
-{
-    timer_stop(&server->accept_again);
-    for (size_t i = 0; i < server->n_listeners; i++) {
-        watch_stop(&server->listeners[i].watch);
-        if (close_sockets)
-            close(server->listeners[i].watch.fd);
-    }
-    server->n_listeners = 0;
+    acceptor_stop(&server->acceptor);
+    if (server->settings.tls)
+        tls_gate_close(&server->gate);
 }
 
 /* ---- verbs ---- */
@@ -233,17 +189,23 @@ int grpc_server_open(const struct grpc_server_settings *settings, struct listen_
                                  .budget = settings->budget,
                                  .signals = settings->signals,
                                  .max_message_bytes = settings->config->max_recv_msg_size_bytes};
-    server->accept_again.fire = on_accept_again;
     server->drained.fire = on_drained;
     list_init(&server->scope.calls);
     list_init(&server->connections);
-    int error = start_listening(server, sockets);
+    server->gate = (struct tls_gate){.loop = settings->loop,
+                                     .context = settings->tls,
+                                     .area = "grpc_server",
+                                     .passed = on_passed};
+    tls_gate_init(&server->gate);
+    server->acceptor = (struct acceptor){.loop = settings->loop,
+                                         .area = "grpc_server",
+                                         .out_of_files = &connections_no_files,
+                                         .accepted = on_accepted};
+    int error = acceptor_start(&server->acceptor, sockets);
     if (error) {
-        stop_listening(server, false);
         free(server);
         return error;
     }
-    sockets->n = 0; /* taken over */
     *result = server;
     return 0;
 }
@@ -259,7 +221,7 @@ void grpc_server_drain(struct grpc_server *server, void (*stopped)(void *context
     server->draining = true;
     server->stopped = stopped;
     server->context = context;
-    stop_listening(server, true);
+    stop_listening(server);
     list_each(link, tmp, &server->connections)
         h2_shutdown(container_of(link, struct connection, link)->h2);
     check_drained(server);
@@ -270,7 +232,7 @@ void grpc_server_close(struct grpc_server *server)
     struct list *link;
     if (!server)
         return;
-    stop_listening(server, true);
+    stop_listening(server);
     timer_stop(&server->drained);
     while ((link = list_first(&server->connections)))
         connection_free(container_of(link, struct connection, link));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * OTLP/gRPC: unary Export calls on HTTP/2 without TLS. Each complete message goes through
+ * OTLP/gRPC: unary Export calls on HTTP/2, with TLS or without. Each complete message goes through
  * intake_submit(); the answer is sent from its done(), so success means committed.
  * Thread: loop. Limits: config's max_connections (then accepted and closed, counted),
  * max_concurrent_streams, max_recv_msg_size; the budget; the time limits in grpc_server.c.
@@ -13,6 +13,7 @@
 #include "receiver/listen.h"
 
 struct grpc_server;
+struct tls_context;
 
 struct grpc_server_settings {
     struct loop *loop;
@@ -20,6 +21,7 @@ struct grpc_server_settings {
     struct budget *budget; /* may be shared with the HTTP server */
     uint32_t signals; /* mask of 1 << enum signal: pipelines that name this receiver; 0 = all */
     const struct config_otlp_grpc_server *config;
+    struct tls_context *tls; /* outlives the server; NULL: plain text */
 };
 
 /* Takes the sockets over, on success only. */

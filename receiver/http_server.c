@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libmicrohttpd has one listening socket a daemon, so an endpoint of several addresses has several
- * daemons.
+ * daemons. With TLS there is one, which does not listen: it gets the plain ends of bridges.
  *
  * libmicrohttpd's timeout counts from the last byte, so a peer that sends one byte now and then
  * would stay for ever. The limits here count from the beginning of a phase: connections wait in two
@@ -12,8 +12,13 @@
 #include "base/log.h"
 #include "base/stats.h"
 #include "proto/http1.h"
+#include "proto/tls_bridge.h"
+#include "proto/tls_gate.h"
+#include "receiver/acceptor.h"
 #include "receiver/http_call.h"
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -25,6 +30,8 @@
 STAT_GAUGE(connections, "spanprof_http_server_connections", "", "Open OTLP/HTTP connections.");
 STAT_COUNTER(over_limit, "spanprof_http_server_connections_refused_total",
              "reason=\"max_connections\"", "OTLP/HTTP connections closed at once, by reason.");
+STAT_COUNTER(out_of_files, "spanprof_http_server_connections_refused_total",
+             "reason=\"out_of_files\"", "OTLP/HTTP connections closed at once, by reason.");
 STAT_COUNTER(timed_out_waiting, "spanprof_http_server_timeouts_total", "phase=\"head\"",
              "OTLP/HTTP connections ended by a time limit, by phase.");
 STAT_COUNTER(timed_out_receiving, "spanprof_http_server_timeouts_total", "phase=\"body\"",
@@ -47,6 +54,9 @@ struct http_server {
     struct http_call_scope scope;
     struct http_daemon daemons[LISTEN_SOCKETS_MAX];
     size_t n_daemons;
+    struct acceptor acceptor; /* these three: if there is TLS */
+    struct tls_gate gate;
+    struct tls_bridges bridges;
     size_t n_connections;
     uint64_t idle_timeout_ns;
     struct list waiting;   /* for the head of a request */
@@ -220,8 +230,6 @@ static void on_message(void *context, const char *format, va_list arguments)
     log_debug("http_server", "%s", text);
 }
 
-/* ---- verbs ---- */
-
 static int daemon_open(struct http_daemon *daemon, struct http_server *server, int fd)
 {
     const struct config_otlp_http_server *config = server->settings.config;
@@ -245,10 +253,74 @@ static int daemon_open(struct http_daemon *daemon, struct http_server *server, i
     return http1_open(&daemon->http, server->settings.loop, fd, &settings);
 }
 
+/* ---- TLS ---- */
+
+static void on_passed(struct tls_gate *gate, struct tls *tls, int fd)
+{
+    struct http_server *server = container_of(gate, struct http_server, gate);
+    struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
+    socklen_t size = sizeof(peer);
+    int plain;
+    (void)getpeername(fd, (struct sockaddr *)&peer, &size);
+    int error = tls_bridge_open(&server->bridges, tls, fd, &plain);
+    if (error)
+        log_warn("http_server", "cannot serve a connection: %s", strerror(-error));
+    else
+        http1_add(&server->daemons[0].http, plain, (const struct sockaddr *)&peer, size);
+}
+
+static void on_accepted(struct acceptor *acceptor, int fd)
+{
+    const int on = 1;
+    struct http_server *server = container_of(acceptor, struct http_server, acceptor);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    tls_gate_enter(&server->gate, fd);
+}
+
+static void tls_init(struct http_server *server)
+{
+    struct loop *loop = server->settings.loop;
+    server->acceptor = (struct acceptor){.loop = loop,
+                                         .area = "http_server",
+                                         .out_of_files = &out_of_files,
+                                         .accepted = on_accepted};
+    server->gate = (struct tls_gate){
+        .loop = loop, .context = server->settings.tls, .area = "http_server", .passed = on_passed};
+    tls_gate_init(&server->gate);
+    tls_bridges_init(&server->bridges, loop);
+}
+
+static int open_daemons(struct http_server *server, struct listen_sockets *sockets)
+{
+    size_t n = server->settings.tls ? 1 : sockets->n;
+    int error = 0;
+    for (size_t i = 0; i < n && !error; i++) {
+        error =
+            daemon_open(&server->daemons[i], server, server->settings.tls ? -1 : sockets->fds[i]);
+        server->n_daemons = i + 1;
+    }
+    if (error || server->settings.tls)
+        return error ? error : acceptor_start(&server->acceptor, sockets);
+    listen_close(sockets); /* the daemons have duplicates */
+    return 0;
+}
+
+static void stop_listening(struct http_server *server)
+{
+    acceptor_stop(&server->acceptor);
+    tls_gate_close(&server->gate);
+    for (size_t i = 0; i < server->n_daemons; i++)
+        http1_quiesce(&server->daemons[i].http);
+}
+
+/* ---- verbs ---- */
+
 static void server_free(struct http_server *server)
 {
     for (size_t i = 0; i < server->n_daemons; i++)
         http1_close(&server->daemons[i].http);
+    tls_bridges_close(&server->bridges);
     http_call_forget(&server->scope);
     timer_stop(&server->sweep);
     timer_stop(&server->drained);
@@ -275,6 +347,7 @@ static struct http_server *server_new(const struct http_server_settings *setting
     list_init(&server->scope.calls);
     list_init(&server->waiting);
     list_init(&server->receiving);
+    tls_init(server);
     return server;
 }
 
@@ -284,16 +357,11 @@ int http_server_open(const struct http_server_settings *settings, struct listen_
     struct http_server *server = server_new(settings);
     if (!server)
         return -ENOMEM;
-    int error = 0;
-    for (size_t i = 0; i < sockets->n && !error; i++) {
-        error = daemon_open(&server->daemons[i], server, sockets->fds[i]);
-        server->n_daemons = i + 1;
-    }
+    int error = open_daemons(server, sockets);
     if (error) {
         server_free(server);
         return error;
     }
-    listen_close(sockets); /* the daemons have duplicates */
     *result = server;
     return 0;
 }
@@ -301,12 +369,6 @@ int http_server_open(const struct http_server_settings *settings, struct listen_
 size_t http_server_connections(const struct http_server *server)
 {
     return server->n_connections;
-}
-
-static void stop_listening(struct http_server *server)
-{
-    for (size_t i = 0; i < server->n_daemons; i++)
-        http1_quiesce(&server->daemons[i].http);
 }
 
 void http_server_drain(struct http_server *server, void (*stopped)(void *context), void *context)

@@ -13,6 +13,7 @@
 #include "receiver/listen.h"
 
 struct http_server;
+struct tls_context;
 
 struct http_server_settings {
     struct loop *loop;
@@ -20,6 +21,7 @@ struct http_server_settings {
     struct budget *budget;
     uint32_t signals; /* mask of 1 << enum signal: pipelines that name this receiver; 0 = all */
     const struct config_otlp_http_server *config;
+    struct tls_context *tls; /* outlives the server; NULL: plain text */
 };
 
 /* Takes the sockets over, on success only. */

@@ -22,7 +22,7 @@ struct one_call {
 
 static struct config_exporter_otlp_grpc config = {
     .endpoint = {.host = "127.0.0.1", .set = true},
-    .insecure = true,
+    .tls.insecure = true,
     .timeout_ns = 60 * NS_PER_SEC,
 };
 
@@ -91,7 +91,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0)
         return 0;
     if (loop_open(&loop) ||
-        otlp_grpc_open(&(struct otlp_grpc_settings){loop, &config, "fuzz"}, &client))
+        otlp_grpc_open(
+            &(struct otlp_grpc_settings){.loop = loop, .config = &config, .version = "fuzz"},
+            &client))
         abort();
     send_calls(client, calls);
     int fd = accept_one(loop, listener);

@@ -87,10 +87,14 @@ def request_of_truth(process, records, attributes=None):
 class GrpcSender:
     """Export of serialized requests. Raises grpc.RpcError."""
 
-    def __init__(self, address, compression=None, signal="traces"):
-        self.channel = grpc.insecure_channel(address, compression=compression, options=[
-            ("grpc.max_send_message_length", -1), ("grpc.initial_reconnect_backoff_ms", 100),
-            ("grpc.max_reconnect_backoff_ms", 500)])
+    def __init__(self, address, compression=None, signal="traces", credentials=None):
+        options = [("grpc.max_send_message_length", -1), ("grpc.initial_reconnect_backoff_ms", 100),
+                   ("grpc.max_reconnect_backoff_ms", 500)]
+        if credentials:
+            options.append(("grpc.use_local_subchannel_pool", 1))  # a connection of its own
+            self.channel = grpc.secure_channel(address, credentials, options, compression)
+        else:
+            self.channel = grpc.insecure_channel(address, options, compression)
         self.call = self.channel.unary_unary(METHODS[signal])
 
     def send(self, body, timeout=10, **options):
@@ -109,9 +113,10 @@ class GrpcSender:
 
 
 def post(address, body, content_type="application/x-protobuf", encoding=None, path="/v1/traces",
-         method="POST", chunked=False, timeout=10):
-    """(HTTP status, headers, body)."""
-    connection = http.client.HTTPConnection(address, timeout=timeout)
+         method="POST", chunked=False, timeout=10, tls=None):
+    """(HTTP status, headers, body). tls: an ssl.SSLContext."""
+    connection = http.client.HTTPSConnection(address, timeout=timeout, context=tls) if tls \
+        else http.client.HTTPConnection(address, timeout=timeout)
     headers = {"Content-Type": content_type} if content_type else {}
     if encoding == "gzip":
         body = gzip.compress(body)
@@ -135,8 +140,9 @@ class Load:
     As an SDK does, a request that was not answered OK is sent again, the same bytes, until it is.
     """
 
-    def __init__(self, address, senders=4, spans=20, padding=100):
+    def __init__(self, address, senders=4, spans=20, padding=100, credentials=None):
         self.address = address
+        self.credentials = credentials
         self.acknowledged = set()
         self.sent = set()
         self.refused = 0
@@ -148,7 +154,7 @@ class Load:
             thread.start()
 
     def _run(self):
-        sender = GrpcSender(self.address)
+        sender = GrpcSender(self.address, credentials=self.credentials)
         while not self._stop.is_set():
             body, ids = request_of(self._spans, self._padding)
             with self._lock:

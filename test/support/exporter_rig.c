@@ -34,7 +34,7 @@ static void configure(struct rig *rig)
         (struct config_exporter){.id = "first", .type = CONFIG_EXPORTER_OTLP_GRPC, .used = true};
     rig->config.otlp_grpc = (struct config_exporter_otlp_grpc){
         .endpoint = {.host = "localhost", .port = rig->backend.port, .set = true},
-        .insecure = true,
+        .tls.insecure = true,
         .timeout_ns = 5 * NS_PER_SEC,
         .n_headers = 1,
         .headers = {{"x-tenant", "blue"}},

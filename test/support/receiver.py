@@ -216,9 +216,10 @@ class Backend:
     violations: what receiver_check found in profiles requests.
     """
 
-    def __init__(self, address="127.0.0.1:0", profiles=True, on_receive=None):
+    def __init__(self, address="127.0.0.1:0", profiles=True, on_receive=None, credentials=None):
         self.address = address
         self.profiles = profiles
+        self.credentials = credentials  # of grpc; None: plain text
         self.received = []
         self.violations = []
         self.changed = threading.Condition()
@@ -243,7 +244,8 @@ class Backend:
             handler = grpc.unary_unary_rpc_method_handler(self._export(signal))
             server.add_generic_rpc_handlers(
                 (grpc.method_handlers_generic_handler(service, {"Export": handler}),))
-        port = server.add_insecure_port(self.address)
+        port = server.add_secure_port(self.address, self.credentials) if self.credentials \
+            else server.add_insecure_port(self.address)
         if port == 0:
             raise RuntimeError("cannot listen on " + self.address)
         self.address = "%s:%d" % (self.address.rsplit(":", 1)[0], port)

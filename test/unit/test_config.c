@@ -71,7 +71,7 @@ static void defaults_of_join_and_exporters(void **state)
     assert_int_equal(config->exporters[0].debug.verbosity, VERBOSITY_BASIC);
     const struct config_exporter_otlp_grpc *otlp = &config->exporters[1].otlp_grpc;
     assert_endpoint(&otlp->endpoint, "b", 1);
-    assert_true(otlp->insecure && otlp->gzip && otlp->retry.enabled);
+    assert_true(otlp->tls.insecure && otlp->gzip && otlp->retry.enabled);
     assert_true(otlp->timeout_ns == 5 * SECOND && otlp->retry.initial_interval_ns == 5 * SECOND);
     assert_true(otlp->retry.randomization_factor == 0.5 && otlp->retry.multiplier == 1.5);
     assert_true(otlp->retry.max_interval_ns == 30 * SECOND && otlp->retry.max_elapsed_time_ns == 0);
@@ -141,7 +141,7 @@ static void ids_and_aliases(void **state)
     assert_true(config->receivers[0].used);
     assert_int_equal(config->exporters[0].type, CONFIG_EXPORTER_OTLP_GRPC);
     assert_endpoint(&config->exporters[0].otlp_grpc.endpoint, "::1", 4317);
-    assert_true(config->exporters[0].otlp_grpc.insecure); /* http:// says so */
+    assert_true(config->exporters[0].otlp_grpc.tls.insecure); /* http:// says so */
     assert_false(config->exporters[1].used);
     assert_string_equal(config->pipelines[0].id, "traces/x");
     assert_int_equal(config->n_warnings, 1);

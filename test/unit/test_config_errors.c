@@ -195,18 +195,30 @@ static const struct {
     {"", "13: exporters::otlp_grpc: the key \"endpoint\" is missing; write its value (host:port "
          "or URL)"},
     {"endpoint: ", "25: exporters::otlp_grpc::endpoint: needs a value (host:port or URL)"},
-    {"endpoint: 'b:1'", "24: exporters::otlp_grpc::tls: TLS is not available in this version; "
-                        "write tls: {insecure: true} to send in plain text, to a Collector on "
-                        "this node or over a network you trust"},
-    {"endpoint: 'b:1', tls: {insecure: false}",
-     "58: exporters::otlp_grpc::tls: TLS is not available in this version; write tls: "
-     "{insecure: true} to send in plain text, to a Collector on this node or over a network "
-     "you "
-     "trust"},
     {"endpoint: 'https://b:1', tls: {insecure: true}",
-     "35: exporters::otlp_grpc::endpoint: TLS is not available in this version, so https:// "
-     "cannot be used; write http://b:1, to a Collector on this node or over a network you "
-     "trust"},
+     "66: exporters::otlp_grpc::tls::insecure: true means plain text, but the endpoint begins with "
+     "https://; keep one of them"},
+    {"endpoint: 'b:1', tls: {insecure: true, ca_file: x}",
+     "58: exporters::otlp_grpc::tls::insecure: true means plain text, but ca_file stands beside "
+     "it; keep one of them"},
+    {"endpoint: 'http://b:1', tls: {ca_pem: x}",
+     "63: exporters::otlp_grpc::tls::ca_pem: means TLS, but the endpoint begins with http://; "
+     "write https:// or leave it out"},
+    {"endpoint: 'b:1', tls: {cert_file: x}",
+     "59: exporters::otlp_grpc::tls::cert_file: has no key; write key_file too"},
+    {"endpoint: 'b:1', tls: {key_pem: x}",
+     "47: exporters::otlp_grpc::tls::key_file: has no certificate; write cert_file too"},
+    {"endpoint: 'b:1', tls: {ca_file: x, ca_pem: y}",
+     "68: exporters::otlp_grpc::tls::ca_pem: stands beside ca_file; keep one of them"},
+    {"endpoint: 'b:1', tls: {min_version: 1.3, max_version: '1.2'}",
+     "79: exporters::otlp_grpc::tls::max_version: is older than min_version; write at least the "
+     "same"},
+    {"endpoint: 'b:1', tls: {min_version: 1.1}",
+     "61: exporters::otlp_grpc::tls::min_version: expected one of 1.2, 1.3, found a number with a "
+     "fraction \"1.1\""},
+    {"endpoint: 'b:1', tls: {reload_interval: 10ms}",
+     "65: exporters::otlp_grpc::tls::reload_interval: 10ms is out of range; write 0, or 1s to "
+     "24h"},
     {"endpoint: 'http://b'", "35: exporters::otlp_grpc::endpoint: \"http://b\" has no port; "
                              "write host:port, for example localhost:4317"},
     {"endpoint: 'http://b:0'", "35: exporters::otlp_grpc::endpoint: \"http://b:0\" has port 0, "
@@ -224,9 +236,11 @@ static const struct {
      "49: exporters::otlp_grpc: unknown key \"sending_queue\"; every exporter has its queue in "
      "sqlite_storage; leave it out; keys here: endpoint, tls, timeout, compression, headers, "
      "retry_on_failure, max_request_size"},
-    {"endpoint: 'http://b:1', tls: {ca_file: x}",
-     "55: exporters::otlp_grpc::tls: unknown key \"ca_file\"; TLS is not available in this "
-     "version; keys here: insecure"},
+    {"endpoint: 'b:1', tls: {cipher_suites: [x]}",
+     "48: exporters::otlp_grpc::tls: unknown key \"cipher_suites\"; only suites with forward "
+     "secrecy and authenticated encryption are used; leave it out; keys here: insecure, "
+     "insecure_skip_verify, ca_file, ca_pem, include_system_ca_certs_pool, server_name_override, "
+     "cert_file, cert_pem, key_file, key_pem, min_version, max_version, reload_interval"},
     {"endpoint: 'http://b:1', tls: {insecure: yes}",
      "65: exporters::otlp_grpc::tls::insecure: expected true or false (without quotes), found "
      "a "

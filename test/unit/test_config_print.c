@@ -16,14 +16,35 @@ static const char everything[] =
     "        max_recv_msg_size_mib: 5\n"
     "        max_concurrent_streams: 101\n"
     "        max_connections: 11\n"
+    "        tls:\n"
+    "          cert_file: /etc/tls/tls.crt\n"
+    "          cert_pem: \"\"\n"
+    "          key_file: /etc/tls/tls.key\n"
+    "          key_pem: \"\"\n"
+    "          min_version: \"1.3\"\n"
+    "          max_version: \"1.3\"\n"
+    "          reload_interval: 30s\n"
+    "          client_ca_file: /etc/tls/ca.crt\n"
+    "          client_ca_file_reload: true\n"
     "      http:\n"
     "        endpoint: 127.0.0.1:14318\n"
     "        max_request_body_size: 4096\n"
     "        idle_timeout: 1m30s\n"
     "        max_connections: 12\n"
+    "        tls:\n"
+    "          cert_file: \"\"\n"
+    "          cert_pem: \"the certificate\\x0a\"\n"
+    "          key_file: \"\"\n"
+    "          key_pem: \"[REDACTED]\"\n"
+    "          min_version: \"1.2\"\n"
+    "          max_version: \"1.2\"\n"
+    "          reload_interval: 0s\n"
+    "          client_ca_file: \"\"\n"
+    "          client_ca_file_reload: false\n"
     "  sampler:\n"
     "    frequency: 49\n"
     "    ring_size_mib: 16\n"
+    "    unwind_tables_mib: 48\n"
     "    drain_interval: 50ms\n"
     "    include:\n"
     "      pids: [\"1\", \"4194304\"]\n"
@@ -63,7 +84,19 @@ static const char everything[] =
     "  otlp_grpc:\n"
     "    endpoint: backend:4317\n"
     "    tls:\n"
-    "      insecure: true\n"
+    "      insecure: false\n"
+    "      insecure_skip_verify: true\n"
+    "      ca_file: \"\"\n"
+    "      ca_pem: \"the CA\"\n"
+    "      include_system_ca_certs_pool: true\n"
+    "      server_name_override: backend.example\n"
+    "      cert_file: mine.crt\n"
+    "      cert_pem: \"\"\n"
+    "      key_file: mine.key\n"
+    "      key_pem: \"\"\n"
+    "      min_version: \"1.2\"\n"
+    "      max_version: \"1.3\"\n"
+    "      reload_interval: 1m\n"
     "    timeout: 7s\n"
     "    compression: none\n"
     "    headers: {authorization: \"[REDACTED]\", x-a: \"[REDACTED]\"}\n"
@@ -156,6 +189,16 @@ static void secrets_are_not_printed(void **state)
     char *printed = print(config);
     assert_non_null(strstr(printed, "headers: {authorization: \"[REDACTED]\"}\n"));
     assert_null(strstr(printed, "hunter2"));
+    free(printed);
+    config_close(config);
+    config = load_valid(MINIMAL,
+                        "exporters:\n  otlp_grpc:\n    endpoint: b:1\n    tls: {cert_file: c, "
+                        "key_pem: \"hunter2\\nhunter3\"}\n",
+                        NULL);
+    assert_string_equal(config->exporters[1].otlp_grpc.tls.key_pem, "hunter2\nhunter3");
+    printed = print(config);
+    assert_non_null(strstr(printed, "key_pem: \"[REDACTED]\"\n"));
+    assert_null(strstr(printed, "hunter"));
     free(printed);
     config_close(config);
 }

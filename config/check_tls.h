@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * What the keys of a tls section say together. Private to config/. Thread: any.
+ */
+#include "config/config.h"
+#include "config/tree.h"
+
+/* node, path: of the receiver, and of its protocols. */
+void check_tls_receiver(struct tree *tree, const char *path, const struct node *node,
+                        const char *protocol, const struct config_tls *tls);
+/* Sets tls->insecure for http://. */
+void check_tls_exporter(struct tree *tree, const char *path, const struct node *node,
+                        const struct config_endpoint *endpoint, struct config_tls *tls);

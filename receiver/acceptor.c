@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "receiver/acceptor.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/stats.h"
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { ACCEPTS_A_ROUND = 32 };
+#define PAUSE_NS (100 * NS_PER_MS) /* when file descriptors have run out */
+
+static void set_listening(struct acceptor *acceptor, bool on)
+{
+    for (size_t i = 0; i < acceptor->n_listeners; i++)
+        watch_change(&acceptor->listeners[i].watch, on ? EPOLLIN : 0);
+}
+
+static void on_again(struct timer *timer)
+{
+    set_listening(container_of(timer, struct acceptor, again), true);
+}
+
+/* What waits in the backlog stays readable: without a pause the loop would spin. */
+static void out_of_files(struct acceptor *acceptor)
+{
+    stat_add(acceptor->out_of_files, 1);
+    log_warn(acceptor->area, "out of file descriptors: connections wait");
+    set_listening(acceptor, false);
+    timer_start(acceptor->loop, &acceptor->again, PAUSE_NS);
+}
+
+static void on_acceptable(struct watch *watch, uint32_t events)
+{
+    struct acceptor *acceptor = container_of(watch, struct acceptor_listener, watch)->acceptor;
+    (void)events;
+    for (int i = 0; i < ACCEPTS_A_ROUND; i++) {
+        int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        bool none_left =
+            fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS);
+        if (none_left)
+            return out_of_files(acceptor);
+        if (fd < 0 && errno == EAGAIN)
+            return;
+        if (fd >= 0) /* else it has gone again */
+            acceptor->accepted(acceptor, fd);
+    }
+}
+
+static void stop(struct acceptor *acceptor, bool close_sockets)
+{
+    timer_stop(&acceptor->again);
+    for (size_t i = 0; i < acceptor->n_listeners; i++) {
+        watch_stop(&acceptor->listeners[i].watch);
+        if (close_sockets)
+            close(acceptor->listeners[i].watch.fd);
+    }
+    acceptor->n_listeners = 0;
+}
+
+int acceptor_start(struct acceptor *acceptor, struct listen_sockets *sockets)
+{
+    acceptor->again = (struct timer){.fire = on_again};
+    acceptor->n_listeners = 0;
+    for (size_t i = 0; i < sockets->n; i++) {
+        struct acceptor_listener *listener = &acceptor->listeners[i];
+        listener->acceptor = acceptor;
+        listener->watch =
+            (struct watch){.fd = sockets->fds[i], .events = EPOLLIN, .ready = on_acceptable};
+        int error = watch_start(acceptor->loop, &listener->watch);
+        if (error) {
+            stop(acceptor, false);
+            return error;
+        }
+        acceptor->n_listeners = i + 1;
+    }
+    sockets->n = 0; /* taken over */
+    return 0;
+}
+
+void acceptor_stop(struct acceptor *acceptor)
+{
+    stop(acceptor, true);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Takes connections from listening sockets. When file descriptors run out it pauses: what waits in
+ * the backlog stays. Thread: loop. Embedded.
+ */
+#include "base/loop.h"
+#include "receiver/listen.h"
+
+struct acceptor;
+struct metric;
+
+struct acceptor_listener {
+    struct watch watch;
+    struct acceptor *acceptor;
+};
+
+struct acceptor {
+    struct loop *loop;
+    const char *area;            /* of log records */
+    struct metric *out_of_files; /* counts pauses */
+    /* fd: connected, non-blocking, CLOEXEC; the owner's. */
+    void (*accepted)(struct acceptor *acceptor, int fd);
+    /* private */
+    struct acceptor_listener listeners[LISTEN_SOCKETS_MAX];
+    size_t n_listeners;
+    struct timer again;
+};
+
+/* The fields above are set. Takes the sockets over, on success only. 0 or negative errno. */
+int acceptor_start(struct acceptor *acceptor, struct listen_sockets *sockets);
+/* Closes the sockets; again, or when not started: no harm. */
+void acceptor_stop(struct acceptor *acceptor);

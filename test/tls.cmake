@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+add_library(spanprof_certificates STATIC ${CMAKE_CURRENT_LIST_DIR}/support/certificates.c)
+target_link_libraries(spanprof_certificates PUBLIC spanprof_base PkgConfig::GNUTLS PRIVATE spanprof_flags)
+target_include_directories(spanprof_certificates PUBLIC ${CMAKE_SOURCE_DIR})
+
+add_executable(make_certificates ${CMAKE_CURRENT_LIST_DIR}/support/make_certificates.c)
+target_link_libraries(make_certificates PRIVATE spanprof_certificates spanprof_flags)
+
+spanprof_integration_test(tls TIMEOUT 120)
