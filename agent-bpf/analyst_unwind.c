@@ -4,7 +4,7 @@
  * unwound with the same rows, and what was touched is loaded, so the next tick finds it. Each
  * request gets one answer, if only the frame that it began with.
  *
- * The process may be gone: its files come from the request, by which the service knew them. What it
+ * The process may be gone: its files come from the request, as the service knew them. What that
  * does not name (code made at run time, the vdso) is looked up in /proc while the process is there.
  */
 #include "agent-bpf/analyst_parts.h"
@@ -17,6 +17,16 @@
 #define OWN_MACHINE EM_AARCH64
 #endif
 
+#define PLACES_MAX (2 * ANALYST_MAPPINGS_MAX)
+
+struct place { /* a range of code, as far as it was looked at */
+    uint64_t start;
+    uint64_t length;
+    uint64_t bias;       /* ELF address minus address */
+    struct table *table; /* NULL: nothing is known of it: by frame pointers */
+    bool is_file;
+};
+
 struct touched { /* code that a frame lies in */
     struct table *table;
     uint64_t address; /* ELF */
@@ -26,108 +36,120 @@ struct unwinding {
     struct analyst *analyst;
     const struct analyst_unwind_wanted *wanted;
     struct record_stack stack;
-    struct table *tables[ANALYST_MAPPINGS_MAX];
-    uint64_t biases[ANALYST_MAPPINGS_MAX]; /* ELF address minus address */
-    bool looked[ANALYST_MAPPINGS_MAX];
     bool maps_read;
+    uint32_t n_places;
     uint32_t n_touched;
+    struct place places[PLACES_MAX];
     struct touched touched[UNWIND_FRAMES_MAX];
 };
 
-static void look_at_mapping(struct unwinding *unwinding, uint32_t i)
+static void take_binary(struct unwinding *unwinding, struct place *place,
+                        const struct binary *binary, uint64_t file_offset)
 {
-    const struct analyst_executable_ref *ref = &unwinding->wanted->mappings[i];
     uint64_t elf_address;
-    unwinding->looked[i] = true;
-    struct binary *binary = analyst_binary(unwinding->analyst, ref);
-    analyst_ledger_enter(unwinding->analyst->settings.ledger, ref->pid);
-    if (!binary || !binary_address(binary, ref->mapping.file_offset, &elf_address))
+    if (!binary || !binary_address(binary, file_offset, &elf_address))
         return;
-    unwinding->tables[i] = tables_of(unwinding->analyst->tables, binary);
-    unwinding->biases[i] = elf_address - ref->mapping.start;
+    place->table = tables_of(unwinding->analyst->tables, binary);
+    place->bias = elf_address - place->start;
 }
 
-/* The mapping of an address; n: none. */
-static uint32_t mapping_of(const struct unwinding *unwinding, uint64_t address)
+static bool place_in_request(struct unwinding *unwinding, uint64_t address, struct place *place)
 {
     const struct analyst_unwind_wanted *wanted = unwinding->wanted;
-    for (uint32_t i = 0; i < wanted->n; i++)
-        if (address - wanted->mappings[i].mapping.start < wanted->mappings[i].mapping.length)
-            return i;
-    return wanted->n;
-}
-
-static void touch(struct unwinding *unwinding, struct table *table, uint64_t address)
-{
-    if (unwinding->n_touched < UNWIND_FRAMES_MAX)
-        unwinding->touched[unwinding->n_touched++] = (struct touched){table, address};
-}
-
-static bool find_in_mapping(struct unwinding *unwinding, uint32_t i, uint64_t address,
-                            struct unwind_rule *rule)
-{
-    if (!unwinding->looked[i])
-        look_at_mapping(unwinding, i);
-    struct table *table = unwinding->tables[i];
-    *rule = (struct unwind_rule){0};
-    if (!table)
-        return true; /* code all the same: by frame pointers */
-    uint64_t elf_address = address + unwinding->biases[i];
-    table_rule(unwinding->analyst->tables, table, elf_address, rule);
-    touch(unwinding, table, elf_address);
-    return true;
+    for (uint32_t i = 0; i < wanted->n; i++) {
+        const struct process_mapping *mapping = &wanted->mappings[i].mapping;
+        if (address - mapping->start >= mapping->length)
+            continue;
+        *place =
+            (struct place){.start = mapping->start, .length = mapping->length, .is_file = true};
+        struct binary *binary = analyst_binary(unwinding->analyst, &wanted->mappings[i]);
+        analyst_ledger_enter(unwinding->analyst->settings.ledger, wanted->pid);
+        take_binary(unwinding, place, binary, mapping->file_offset);
+        return true;
+    }
+    return false;
 }
 
 static struct bytes maps_of(struct unwinding *unwinding)
 {
-    struct buf *maps = &unwinding->analyst->maps;
-    if (!unwinding->maps_read && proc_maps_read(unwinding->wanted->pid, maps))
-        buf_clear(maps);
+    struct analyst *analyst = unwinding->analyst;
+    if (!unwinding->maps_read && (analyst_is_banned(analyst, unwinding->wanted->pid) ||
+                                  proc_maps_read(unwinding->wanted->pid, &analyst->maps)))
+        buf_clear(&analyst->maps);
     unwinding->maps_read = true;
-    return buf_bytes(maps);
+    return buf_bytes(&analyst->maps);
 }
 
-static bool find_in_proc(struct unwinding *unwinding, uint64_t address, struct unwind_rule *rule)
+static void take_map(struct unwinding *unwinding, const struct proc_map *map, struct place *place)
 {
-    struct tables *tables = unwinding->analyst->tables;
+    struct analyst *analyst = unwinding->analyst;
+    *place = (struct place){.start = map->start, .length = map->end - map->start};
+    if (bytes_equal(map->path, BYTES_LIT("[vdso]"))) {
+        place->table = tables_vdso(analyst->tables);
+        place->bias = -map->start;
+    } else if (map->inode) {
+        char path[ANALYST_PATH_MAX];
+        struct process_mapping mapping;
+        struct binary *binary;
+        place->is_file = true;
+        analyst_complete_mapping(analyst, unwinding->wanted->pid, map, path, &mapping, &binary);
+        take_binary(unwinding, place, binary, map->offset);
+    }
+}
+
+static bool place_in_proc(struct unwinding *unwinding, uint64_t address, struct place *place)
+{
     struct bytes rest = maps_of(unwinding);
     struct proc_map map;
     while (proc_maps_next(&rest, &map)) {
         if (address < map.start || address >= map.end)
             continue;
-        *rule = (struct unwind_rule){0};
-        if (bytes_equal(map.path, BYTES_LIT("[vdso]")) && tables_vdso(tables))
-            table_rule(tables, tables_vdso(tables), address - map.start, rule);
+        take_map(unwinding, &map, place);
         return map.executable;
     }
     return false;
 }
 
+/* NULL: there is no code, or nobody knows (any more). */
+static const struct place *place_of(struct unwinding *unwinding, uint64_t address)
+{
+    struct place place;
+    for (uint32_t i = 0; i < unwinding->n_places; i++)
+        if (address - unwinding->places[i].start < unwinding->places[i].length)
+            return &unwinding->places[i];
+    if (unwinding->n_places == PLACES_MAX)
+        return NULL;
+    if (!place_in_request(unwinding, address, &place) && !place_in_proc(unwinding, address, &place))
+        return NULL;
+    unwinding->places[unwinding->n_places] = place;
+    return &unwinding->places[unwinding->n_places++];
+}
+
 static bool find(void *context, uint64_t address, struct unwind_rule *rule)
 {
     struct unwinding *unwinding = context;
-    uint32_t i = mapping_of(unwinding, address);
-    return i < unwinding->wanted->n ? find_in_mapping(unwinding, i, address, rule)
-                                    : find_in_proc(unwinding, address, rule);
+    const struct place *place = place_of(unwinding, address);
+    *rule = (struct unwind_rule){0};
+    if (!place || !place->table)
+        return place;
+    table_rule(unwinding->analyst->tables, place->table, address + place->bias, rule);
+    if (unwinding->n_touched < UNWIND_FRAMES_MAX)
+        unwinding->touched[unwinding->n_touched++] =
+            (struct touched){place->table, address + place->bias};
+    return true;
 }
 
-static bool is_no_file(const struct unwind_file *file)
-{
-    static const struct unwind_file none;
-    return !memcmp(file, &none, sizeof(none));
-}
-
-/* The tick said which file it could not unwind: that is the one that pc lies in. */
+/* The tick said which file it could not unwind: that is the one that pc lies in. One that nobody
+ * knows is asked for again; its process may be between two programs. */
 static void note_file(struct unwinding *unwinding)
 {
     const struct record_stack *stack = &unwinding->stack;
     struct tables *tables = unwinding->analyst->tables;
-    if (is_no_file(&stack->file))
+    const struct place *place = place_of(unwinding, stack->pc - !!stack->is_return);
+    if (!stack->file.inode || !place || !place->is_file)
         return;
-    uint32_t i = mapping_of(unwinding, stack->pc - !!stack->is_return);
-    struct table *table = i < unwinding->wanted->n ? unwinding->tables[i] : NULL;
-    if (table)
-        table_is_file(tables, table, &stack->file);
+    if (place->table)
+        table_is_file(tables, place->table, &stack->file);
     else
         tables_unreadable(tables, &stack->file);
 }

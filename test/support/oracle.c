@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * oracle [-s SECONDS] [-f HZ] [-v N] COMMAND...: runs the command (and all that it starts) under
- * the sampler in the mode that copies registers and stack with each sample, has elfutils unwind the
- * same stack, and compares frame by frame. -v: shows so many stacks that differ.
- * Prints figures as the benchmarks do; exits 1 below 99.5 % identical stacks, 77 without rights.
+ * oracle [-s SECONDS] [-f HZ] [-m MIB] [-n N] [-v N] COMMAND...: runs the command (and all that it
+ * starts) under the sampler in the mode that copies registers and stack with each sample, has
+ * elfutils unwind the same stack, and compares frame by frame. -m: memory for unwind tables; -n: at
+ * least so many stacks must have been compared; -v: shows so many stacks that differ. Prints
+ * figures as the benchmarks do; exits 1 below 99.5 % identical stacks, 77 without rights.
  */
 #include "agent-bpf/cpu_events.h"
 #include "agent-bpf/proc_maps.h"
@@ -20,9 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define RING_BYTES   (UINT64_C(128) << 20)
-#define UNWIND_BYTES (UINT64_C(256) << 20)
-#define FRAMES_MAX   (RECORD_MAX_USER_FRAMES + 1)
+#define RING_BYTES (UINT64_C(128) << 20)
+#define FRAMES_MAX (RECORD_MAX_USER_FRAMES + 1)
 
 enum outcome {
     IDENTICAL,
@@ -242,12 +242,12 @@ static void on_record(void *context, const struct record_header *record)
 
 /* ---- running ---- */
 
-static void open_all(uint32_t frequency_hz)
+static void open_all(uint32_t frequency_hz, uint64_t unwind_bytes)
 {
     char why[SAMPLER_WHY_MAX];
     struct sampler_settings settings = {.frequency_hz = frequency_hz,
                                         .ring_size_bytes = RING_BYTES,
-                                        .unwind_bytes = UNWIND_BYTES,
+                                        .unwind_bytes = unwind_bytes,
                                         .stacks_always = true};
     if (sampler_open(&settings, &oracle.sampler, why, sizeof(why))) {
         fprintf(stderr, "oracle: %s\n", why);
@@ -280,7 +280,7 @@ static void watch(pid_t pid, unsigned seconds)
     kill(-pid, SIGKILL);
 }
 
-static int report(const char *name)
+static int report(const char *name, uint64_t n_min)
 {
     uint64_t judged = 0;
     for (int i = IDENTICAL; i <= DIFFERENT; i++)
@@ -295,18 +295,22 @@ static int report(const char *name)
     for (int i = 0; i < UNWIND_ENDS; i++)
         printf(" %" PRIu64, oracle.ends[i]);
     printf("\n");
-    return percent >= 99.5 ? 0 : 1;
+    return percent >= 99.5 && judged >= n_min ? 0 : 1;
 }
 
 int main(int argc, char **argv)
 {
-    unsigned seconds = 10, frequency_hz = 499;
+    unsigned seconds = 10, frequency_hz = 499, mib = 64, n_min = 1;
     int option;
-    while ((option = getopt(argc, argv, "+s:f:v:")) != -1) {
+    while ((option = getopt(argc, argv, "+s:f:m:n:v:")) != -1) {
         if (option == 's')
             seconds = (unsigned)atoi(optarg);
         else if (option == 'f')
             frequency_hz = (uint32_t)atoi(optarg);
+        else if (option == 'm')
+            mib = (unsigned)atoi(optarg);
+        else if (option == 'n')
+            n_min = (unsigned)atoi(optarg);
         else if (option == 'v')
             oracle.show = (unsigned)atoi(optarg);
         else
@@ -314,12 +318,12 @@ int main(int argc, char **argv)
     }
     if (optind == argc)
         return 2;
-    open_all(frequency_hz);
+    open_all(frequency_hz, (uint64_t)mib << 20);
     oracle.session = start(argv + optind);
     if (cpu_events_open(&oracle.cpus, oracle.sampler))
         return 77;
     watch(oracle.session, seconds);
-    int code = report(argv[optind]);
+    int code = report(argv[optind], n_min);
     cpu_events_close(&oracle.cpus);
     ring_close(oracle.ring);
     unwind_rig_close(&oracle.rig);

@@ -58,8 +58,9 @@ bool unwind_rig_take(struct unwind_rig *rig, const struct record_header *record)
         while (wanted.n < ANALYST_MAPPINGS_MAX && proc_maps_next(&rest, &map))
             wanted.n += take_map(&map, record->pid, paths[wanted.n], &refs[wanted.n]);
         rig->wanted++;
-        rig_send(&rig->analyst,
-                 &(struct analyst_message){.kind = ANALYST_UNWIND_WANTED, .unwind_wanted = wanted});
+        if (wanted.n) /* else it is gone, or between two programs */
+            rig_send(&rig->analyst, &(struct analyst_message){.kind = ANALYST_UNWIND_WANTED,
+                                                              .unwind_wanted = wanted});
     }
     buf_close(&text);
     return true;
