@@ -377,10 +377,24 @@ bool analyst_client_attached(const struct analyst_client *client)
     return client->watch.fd >= 0;
 }
 
+/* The answer would come too late; and they are large, so that others would be lost for them. */
+static bool is_too_late(const struct analyst_client *client, const struct analyst_request *request)
+{
+    return request->kind == ANALYST_UNWIND_WANTED &&
+           (client->watch.fd < 0 || client->queue_bytes > ANALYST_REQUEST_BYTES_MAX / 2);
+}
+
 void analyst_client_submit(struct analyst_client *client, struct list *requests)
 {
     struct list *link;
-    while ((link = list_pop(requests)))
-        enqueue(client, container_of(link, struct analyst_request, link), false);
+    while ((link = list_pop(requests))) {
+        struct analyst_request *request = container_of(link, struct analyst_request, link);
+        if (!is_too_late(client, request)) {
+            enqueue(client, request, false);
+            continue;
+        }
+        free(request);
+        analyst_count(COUNT_CLIENT_DROPPED, 1);
+    }
     flush(client);
 }

@@ -6,6 +6,7 @@
  * here blocks or fails for that. Requests wait in a bounded queue (the oldest go first, counted).
  * Those for executables and names are kept until answered, and said again to a new analyst, at most
  * three times; the others are not: a new analyst is asked for a scan, which brings everything back.
+ * Those for the rest of a stack are left out where they would wait long.
  * An analyst that sends a malformed message is detached (and so ends). A descriptor that comes with
  * any other message than ANALYST_CORRELATION, that is no such socket or not alone, is closed.
  *

@@ -91,6 +91,17 @@ int process_table_kernel(struct process_table *table, struct process_kernel *ker
  * PROCESS_UNKNOWN: nothing known maps this executable. Any n; split into messages. */
 int process_table_want_names(struct process_table *table, const uint8_t identity[16],
                              const uint64_t *addresses, size_t n);
+struct process_unwind {
+    uint64_t ticket; /* comes back in the answer */
+    uint32_t pid;
+    uint64_t time_ns;                 /* of the sample */
+    const struct record_stack *stack; /* its copy behind it */
+};
+
+/* Asks to go on with a stack (ANALYST_UNWIND_WANTED). With it go the mappings that pc and the words
+ * of the copy point into, those next to the leaf first, as many as a message may have.
+ * PROCESS_UNKNOWN: no mapping is known there; -ENOMEM: not asked (counted). */
+int process_table_want_unwind(struct process_table *table, const struct process_unwind *wanted);
 /* Moves the collected requests (struct analyst_request) to the end of the list. */
 void process_table_take_requests(struct process_table *table, struct list *requests);
 /* Sets all tags to 0: the caller's numbers are void (rolled back). Asks again for the executables

@@ -10,6 +10,8 @@
 #include "agent-bpf/process_parts.h"
 #include "agent-bpf/record.h"
 #include "base/clock.h"
+#include <errno.h>
+#include <stdlib.h>
 
 #define CONTEXT_ASK_NS  (5 * NS_PER_SEC)  /* while a process is sampled without context */
 #define BETTER_ASK_NS   (30 * NS_PER_SEC) /* with one, but not OpenTelemetry's */
@@ -17,17 +19,19 @@
 #define CHANGED_ASK_NS  (200 * NS_PER_MS)
 #define SCAN_ASK_NS     (10 * NS_PER_SEC)
 
-static void want(struct process_table *table, const struct analyst_message *message)
+/* Whether it could be kept. */
+static bool want(struct process_table *table, const struct analyst_message *message)
 {
     struct analyst_request *request = NULL;
     if (table->n_requests < PROCESS_REQUESTS_MAX)
         request = analyst_request_make(message);
     if (!request) {
         analyst_count(COUNT_PROCESS_REQUESTS_DROPPED, 1);
-        return;
+        return false;
     }
     list_append(&table->requests, &request->link);
     table->n_requests++;
+    return true;
 }
 
 static void want_of_process(struct process_table *table, enum analyst_kind kind,
@@ -164,4 +168,92 @@ int process_table_want_names(struct process_table *table, const uint8_t identity
     }
     want_names(table, &message, addresses, n);
     return 0;
+}
+
+/* Mappings of a process that a stack seems to go through. */
+struct passed {
+    const struct process_image *image;
+    uint64_t start, end; /* of all of them */
+    size_t bytes;        /* in the message */
+    size_t n;
+    const struct image_mapping *mappings[ANALYST_MAPPINGS_MAX];
+};
+
+#define MAPPING_BYTES 160 /* of one in a message, without its path */
+
+static void pass(struct passed *passed, uint64_t address)
+{
+    if (address < passed->start || address >= passed->end)
+        return;
+    const struct image_mapping *mapping = process_image_find(passed->image, address);
+    for (size_t i = passed->n; mapping && i > 0; i--)
+        if (passed->mappings[i - 1] == mapping)
+            return;
+    if (!mapping || passed->n == ANALYST_MAPPINGS_MAX)
+        return;
+    size_t bytes = MAPPING_BYTES + strlen(mapping->executable->mapping.path);
+    if (bytes > ANALYST_MESSAGE_MAX - passed->bytes)
+        return;
+    passed->bytes += bytes;
+    passed->mappings[passed->n++] = mapping;
+}
+
+/* Any word may be a return address; what lies before it is in the code that called. */
+static void pass_stack(struct passed *passed, const struct record_stack *stack)
+{
+    const uint8_t *copy = (const uint8_t *)(stack + 1);
+    pass(passed, stack->pc - !!stack->is_return);
+    for (uint32_t at = 0; at + sizeof(uint64_t) <= stack->size; at += sizeof(uint64_t)) {
+        uint64_t word;
+        memcpy(&word, copy + at, sizeof(word));
+        pass(passed, word - 1);
+    }
+}
+
+static int by_address(const void *a, const void *b)
+{
+    const struct image_mapping *const *x = a, *const *y = b;
+    return ((*x)->start > (*y)->start) - ((*x)->start < (*y)->start);
+}
+
+/* Found by its path, also in the root of another that maps it. */
+static struct analyst_executable_ref ref_of_mapping(const struct process *process,
+                                                    const struct image_mapping *mapping)
+{
+    struct analyst_executable_ref ref = ref_of(mapping->executable);
+    if (process->until_ns == UINT64_MAX)
+        ref.pid = process->pid;
+    ref.mapping.start = mapping->start;
+    ref.mapping.length = mapping->length;
+    ref.mapping.file_offset = mapping->file_offset;
+    return ref;
+}
+
+int process_table_want_unwind(struct process_table *table, const struct process_unwind *wanted)
+{
+    const struct record_stack *stack = wanted->stack;
+    const struct process *process = process_at(table, wanted->pid, wanted->time_ns);
+    const struct process_image *image = process ? process->image : NULL;
+    if (!image || !image->n)
+        return PROCESS_UNKNOWN;
+    const struct image_mapping *last = &image->mappings[image->n - 1];
+    struct analyst_executable_ref refs[ANALYST_MAPPINGS_MAX];
+    size_t size = sizeof(*stack) + stack->size;
+    struct passed passed = {.image = image,
+                            .start = image->mappings[0].start,
+                            .end = last->start + last->length,
+                            .bytes = MAPPING_BYTES + size};
+    pass_stack(&passed, stack);
+    if (!passed.n)
+        return PROCESS_UNKNOWN;
+    qsort(passed.mappings, passed.n, sizeof(*passed.mappings), by_address);
+    for (size_t i = 0; i < passed.n; i++)
+        refs[i] = ref_of_mapping(process, passed.mappings[i]);
+    struct analyst_message message = {.kind = ANALYST_UNWIND_WANTED,
+                                      .unwind_wanted = {.ticket = wanted->ticket,
+                                                        .pid = wanted->pid,
+                                                        .stack = BYTES((const void *)stack, size),
+                                                        .n = (uint32_t)passed.n,
+                                                        .mappings = refs}};
+    return want(table, &message) ? 0 : -ENOMEM;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * A drain of the ring becomes samples of the store: addresses become places in executables, the
- * thread's context becomes ids and attributes (intake_context.h). WRITER thread only.
+ * A drain of the ring becomes samples of the store: addresses become places in executables
+ * (intake_frames.h), of a stack's frames (intake_stacks.h); the thread's context becomes ids and
+ * attributes (intake_context.h). WRITER thread only.
  */
 #include "agent-bpf/labels.h"
 #include "agent-bpf/process.h"
@@ -28,8 +29,11 @@ int samples_add(struct samples *samples, const struct record_header *record,
                 int64_t unix_offset_ns);
 /* Asks for the names of frames that new stacks brought. Call after the last record of a drain. */
 void samples_want_names(struct samples *samples);
-/* What the analyst says of executables, names and the kernel goes into the dictionary, the rest
- * into the process table. */
+/* What the analyst says of executables, names, stacks and the kernel goes into the dictionary, the
+ * rest into the process table. */
 int samples_answer(struct samples *samples, const struct analyst_message *message);
+/* Stacks whose end was not found in time stay as they are. Before each profile window.
+ * CLOCK_MONOTONIC. */
+void samples_expire(struct samples *samples, uint64_t now_ns);
 /* The store was rolled back: rowids are void. */
 void samples_forget(struct samples *samples);

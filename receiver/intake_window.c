@@ -27,6 +27,7 @@ static int window_run(struct job *job)
                                   .destinations = settings->destinations[SIGNAL_PROFILES],
                                   .scope_version = settings->version};
     uint64_t now_unix_ns = clock_unix_ns();
+    samples_expire(window->intake->samples, clock_monotonic_ns());
     int error =
         window->closes ? store_window(store, &how, now_unix_ns, false, &window->n_samples) : 0;
     if (error == -ENOSPC && !db_has_room(store_db(store)))

@@ -1,3 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-# Stacks that are promised: test/store.cmake, test/intake.cmake have the libraries.
+# Stacks whose end is found later. The libraries: test/store.cmake, test/intake.cmake.
 spanprof_unit_test(promised spanprof_store_fixture)
+spanprof_unit_test(intake_stacks spanprof_intake_fixture)

@@ -23,7 +23,8 @@ const struct record_header *record_make(struct record_made *made, const struct r
     head.kernel_words = (uint16_t)parts->n_kernel;
     head.user_words = (uint16_t)parts->n_user;
     size_t frames_at = sizeof(head) + record_padded(parts->attributes.len);
-    head.size = (uint32_t)(frames_at + 8 * words);
+    head.size = (uint32_t)(frames_at + 8 * words + parts->stack.len);
+    head.flags |= parts->stack.len ? RECORD_FLAG_STACK : 0;
 
     memset(made, 0, sizeof(*made));
     memcpy(made->bytes, &head, sizeof(head));
@@ -33,8 +34,13 @@ const struct record_header *record_make(struct record_made *made, const struct r
         uint64_t word = i < parts->n_kernel
                             ? tagged(parts->kernel[i], FRAME_KERNEL)
                             : tagged(parts->user[i - parts->n_kernel], FRAME_NATIVE);
+        if (i == parts->n_kernel ||
+            (i > parts->n_kernel && i - parts->n_kernel == parts->interrupted))
+            word |= RECORD_FRAME_EXACT;
         memcpy(made->bytes + frames_at + 8 * i, &word, sizeof(word));
     }
+    if (parts->stack.len)
+        memcpy(made->bytes + frames_at + 8 * words, parts->stack.data, parts->stack.len);
     assert_true(ring_record_valid(made->bytes, head.size));
     return (const struct record_header *)(const void *)made->bytes;
 }

@@ -14,6 +14,8 @@ struct record_parts {          /* addresses are plain; the fixture tags them */
     struct bytes attributes;
     size_t n_kernel, n_user;
     uint64_t kernel[RECORD_MAX_KERNEL_FRAMES], user[RECORD_MAX_USER_FRAMES];
+    size_t interrupted; /* a user frame that a signal came to; the first one was interrupted too */
+    struct bytes stack; /* record_stack and its copy; empty: none */
 };
 
 struct record_made {

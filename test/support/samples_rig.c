@@ -143,6 +143,8 @@ static int keep(void *context, const struct sample *sample, const struct join_sp
 {
     struct leaving *leaving = context;
     struct samples_rig_left *left = leaving->last;
+    if (!left)
+        return 0;
     struct store *store = leaving->rig->fixture.store;
     const struct process_facts *facts;
     const struct frame *frames;
@@ -165,15 +167,25 @@ static int keep(void *context, const struct sample *sample, const struct join_sp
     return 0;
 }
 
-size_t samples_rig_leave(struct samples_rig *rig, struct samples_rig_left *last)
+static size_t leave(struct samples_rig *rig, bool everything, struct samples_rig_left *last)
 {
     struct leaving leaving = {rig, last};
     size_t n;
     fixture_begin(&rig->fixture);
     assert_int_equal(
-        join_leave(store_join(rig->fixture.store), FIXTURE_T0, true, keep, &leaving, &n), 0);
+        join_leave(store_join(rig->fixture.store), FIXTURE_T0, everything, keep, &leaving, &n), 0);
     fixture_commit(&rig->fixture);
     return n;
+}
+
+size_t samples_rig_leave(struct samples_rig *rig, struct samples_rig_left *last)
+{
+    return leave(rig, true, last);
+}
+
+size_t samples_rig_leave_settled(struct samples_rig *rig, struct samples_rig_left *last)
+{
+    return leave(rig, false, last);
 }
 
 const struct executable_facts *samples_rig_executable(struct samples_rig *rig, int64_t id,

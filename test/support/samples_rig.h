@@ -52,7 +52,7 @@ struct samples_rig_left {
     struct sample sample;
     uint8_t attributes[SAMPLE_ATTRIBUTES_MAX];
     size_t n_frames;
-    struct frame frames[RECORD_MAX_FRAME_WORDS];
+    struct frame frames[STACKS_FRAMES_MAX];
     struct process_facts facts; /* texts: below */
     char executable_name[64], executable_path[256];
     uint8_t resource[256];
@@ -61,6 +61,8 @@ struct samples_rig_left {
 };
 /* All samples leave; returns how many, the last in *last. */
 size_t samples_rig_leave(struct samples_rig *rig, struct samples_rig_left *last);
+/* Those that a profile window takes at that time; last may be NULL. */
+size_t samples_rig_leave_settled(struct samples_rig *rig, struct samples_rig_left *last);
 /* The facts of an executable; its path must be this one. */
 const struct executable_facts *samples_rig_executable(struct samples_rig *rig, int64_t id,
                                                       const char *path);
