@@ -17,10 +17,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DIRECTORY   "/usr/lib/debug/.build-id/"
-#define PATH_SIZE   (sizeof(DIRECTORY) + 2 * (size_t)ELF_GNU_BUILD_ID_MAX + sizeof("/.debug"))
-#define CHUNK       ((size_t)64 * 1024)
-#define RATIO_SINCE ((size_t)1 << 20)
+#define DEBUG_ROOT     "/usr/lib/debug/"
+#define DIRECTORY      DEBUG_ROOT ".build-id/"
+#define LINK_BYTES_MAX 4096
+#define PATH_SIZE      (sizeof(DIRECTORY) + 2 * (size_t)ELF_GNU_BUILD_ID_MAX + sizeof("/.debug"))
+#define CHUNK          ((size_t)64 * 1024)
+#define RATIO_SINCE    ((size_t)1 << 20)
 
 static bool make_path(const struct elf_build_ids *ids, char path[PATH_SIZE])
 {
@@ -73,6 +75,7 @@ struct place {
     const struct elf_build_ids *ids;
     const char *root;
     bool trusted;
+    bool has_symbols; /* else it needs none */
 };
 
 static int open_in(const struct place *place, const char *path, struct elf *elf)
@@ -80,8 +83,8 @@ static int open_in(const struct place *place, const char *path, struct elf *elf)
     int error = open_below(place->root, path, elf);
     if (error)
         return error;
-    if ((place->trusted || same_owner(elf->fd, place->executable)) && has_symbols(elf) &&
-        belongs_to(elf, place->ids))
+    if ((place->trusted || same_owner(elf->fd, place->executable)) &&
+        (!place->has_symbols || has_symbols(elf)) && belongs_to(elf, place->ids))
         return 0;
     close(elf->fd);
     return ELF_MISSING;
@@ -95,21 +98,67 @@ static bool root_is_harmless(uint32_t pid, const char *path)
            !proc_mounts_fuse(buf_bytes(&mounts), 0, 0, BYTES_STR(path));
 }
 
-static int open_separate(const struct elf *executable, uint32_t pid, struct elf *elf)
+/* On the host, else in the process's root. */
+static int open_somewhere(const struct place *wanted, uint32_t pid, const char *path,
+                          struct elf *elf)
 {
-    struct elf_build_ids ids;
-    char path[PATH_SIZE], root[32];
-    int error = elf_build_ids(executable, &ids);
-    if (error || !make_path(&ids, path))
-        return error ? error : ELF_MISSING;
-    struct place place = {executable, &ids, "/", .trusted = true};
-    error = open_in(&place, path, elf);
+    char root[32];
+    struct place place = *wanted;
+    place.root = "/";
+    place.trusted = true;
+    int error = open_in(&place, path, elf);
     if (!error || !root_is_harmless(pid, path))
         return error;
     snprintf(root, sizeof(root), "/proc/%u/root", pid);
     place.root = root;
     place.trusted = false;
     return open_in(&place, path, elf);
+}
+
+int debug_file_separate(const struct elf *executable, uint32_t pid, struct elf *elf)
+{
+    struct elf_build_ids ids;
+    char path[PATH_SIZE];
+    int error = elf_build_ids(executable, &ids);
+    if (error || !make_path(&ids, path))
+        return error ? error : ELF_MISSING;
+    struct place place = {.executable = executable, .ids = &ids, .has_symbols = true};
+    return open_somewhere(&place, pid, path, elf);
+}
+
+/* .gnu_debugaltlink: a path with NUL, and the build id of what is there. */
+
+static int read_link(const struct elf *debug, char path[LINK_BYTES_MAX], struct elf_build_ids *ids)
+{
+    Elf64_Shdr section;
+    int error = elf_section_named(debug, ".gnu_debugaltlink", &section);
+    if (error)
+        return error;
+    if (section.sh_type == SHT_NOBITS || section.sh_size > LINK_BYTES_MAX)
+        return ELF_MALFORMED;
+    error = elf_read(debug, section.sh_offset, path, section.sh_size);
+    if (error)
+        return error;
+    size_t len = strnlen(path, section.sh_size) + 1;
+    *ids = (struct elf_build_ids){.gnu_len = section.sh_size > len ? section.sh_size - len : 0};
+    if (!ids->gnu_len || ids->gnu_len > sizeof(ids->gnu))
+        return ELF_MALFORMED;
+    memcpy(ids->gnu, path + len, ids->gnu_len);
+    return 0;
+}
+
+int debug_file_shared(const struct elf *debug, uint32_t pid, struct elf *elf)
+{
+    struct elf_build_ids ids;
+    char link[LINK_BYTES_MAX], path[PATH_SIZE];
+    int error = read_link(debug, link, &ids);
+    if (error)
+        return error;
+    struct place place = {.executable = debug, .ids = &ids};
+    error = make_path(&ids, path) ? open_somewhere(&place, pid, path, elf) : ELF_MISSING;
+    if (!error || strncmp(link, DEBUG_ROOT, strlen(DEBUG_ROOT)) != 0)
+        return error;
+    return open_somewhere(&place, pid, link, elf);
 }
 
 /* .gnu_debugdata */
@@ -224,7 +273,7 @@ static int open_inside(const struct elf *executable, struct debug_file *file)
 int debug_file_open(const struct elf *elf, uint32_t pid, struct debug_file *file)
 {
     memset(file, 0, sizeof(*file));
-    int error = open_separate(elf, pid, &file->elf);
+    int error = debug_file_separate(elf, pid, &file->elf);
     error = error ? open_inside(elf, file) : 0;
     if (error)
         file->elf.fd = -1;

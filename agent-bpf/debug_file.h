@@ -24,6 +24,11 @@ struct debug_file {
  * negative errno. */
 int debug_file_open(const struct elf *elf, uint32_t pid, struct debug_file *file);
 void debug_file_close(struct debug_file *file);
+/* The separate file alone; its fd is the caller's. Outcomes as above. */
+int debug_file_separate(const struct elf *elf, uint32_t pid, struct elf *debug);
+/* The file that dwz made of what several debug files have in common, by its build id or below
+ * /usr/lib/debug where .gnu_debugaltlink says; likewise. */
+int debug_file_shared(const struct elf *debug, uint32_t pid, struct elf *shared);
 /* The decoded .gnu_debugdata in a memfd, whatever it is. 0, ELF_MISSING, ELF_MALFORMED (also: a
  * limit), negative errno. */
 int debug_file_decode(const struct elf *elf, int *fd, size_t *size);

@@ -66,7 +66,7 @@ static bool header_is_ours(const Elf64_Ehdr *header)
     return !memcmp(header->e_ident, ELFMAG, SELFMAG) && header->e_ident[EI_CLASS] == ELFCLASS64 &&
            header->e_ident[EI_DATA] == ELFDATA2LSB &&
            (header->e_machine == EM_X86_64 || header->e_machine == EM_AARCH64) &&
-           (header->e_type == ET_EXEC || header->e_type == ET_DYN);
+           (header->e_type == ET_EXEC || header->e_type == ET_DYN || header->e_type == ET_REL);
 }
 
 int elf_open(int fd, struct elf *elf)

@@ -24,7 +24,7 @@ struct elf {
     int fd; /* borrowed */
     uint64_t size;
     uint16_t machine; /* EM_X86_64, EM_AARCH64 */
-    uint16_t type;    /* ET_EXEC, ET_DYN */
+    uint16_t type;    /* ET_EXEC, ET_DYN; ET_REL, as dwz writes */
     uint64_t section_offset;
     uint32_t n_sections;
     uint32_t names_section; /* index of the section that holds the sections' names */

@@ -2,11 +2,13 @@
 #pragma once
 /*
  * What is known of the functions of one executable, from the best source that it has: Go's own
- * table (go_symbols.h), its symbols and those of its debug file (symbols.h, debug_file.h). Analyst
- * only.
+ * table (go_symbols.h), its symbols and those of its debug file (symbols.h, debug_file.h); and, if
+ * asked for, lines and inlined functions from its DWARF (dwarf_lines.h). Analyst only.
  */
 #include "agent-bpf/elf.h"
 #include "agent-bpf/function_name.h"
+
+#define FUNCTION_NAMES_AT_MAX 32 /* functions at one address */
 
 struct function_names;
 
@@ -18,3 +20,11 @@ size_t function_names_bytes(const struct function_names *names); /* memory */
 /* The function at this ELF address. 0 or ELF_MISSING. */
 int function_names_find(const struct function_names *names, uint64_t vaddr,
                         struct function_name *name);
+
+/* Lines, too, from now on. Without DWARF: nothing changes. 0, -ENOMEM. */
+int function_names_add_lines(struct function_names *names, const struct elf *elf, uint32_t pid);
+/* The functions at this ELF address, innermost first: those that were inlined there, each with the
+ * place it was at, and last the one that function_names_find() tells. Returns how many; 0: none is
+ * known. deadline_ns (CLOCK_MONOTONIC): what is not known by then is left out. */
+size_t function_names_all(struct function_names *names, uint64_t vaddr, uint64_t deadline_ns,
+                          struct function_name found[FUNCTION_NAMES_AT_MAX]);
