@@ -135,9 +135,9 @@ static int stack_id(struct correlation_counts *counts, const struct count *count
                     uint8_t id[16])
 {
     struct stacks *stacks = store_stacks(counts->store);
-    bool ready = true;
+    bool ready = !stacks_is_promised(stacks, count->key.stack); /* its id would be another one's */
     int error = 0;
-    if (now_ns < count->first_ns + CORRELATION_HOLD_NS)
+    if (ready && now_ns < count->first_ns + CORRELATION_HOLD_NS)
         error = stacks_public_id_ready(stacks, count->key.stack, &ready);
     if (error || !ready)
         return error ? error : STACK_NOT_READY;

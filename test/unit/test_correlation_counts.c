@@ -199,6 +199,34 @@ static void test_held_back(void **state)
     assert_int_equal(take(bench, LATE), 1);
 }
 
+/* An id that no sample leaves with is of no use: it is waited for the promised one. */
+static void test_promised(void **state)
+{
+    struct bench *bench = *state;
+    struct stacks *stacks = store_stacks(bench->fixture.store);
+    struct record_header one = record(PID, 1, 1);
+    const struct frame frame = {STACK_FRAME_NATIVE, 0, 1};
+    int64_t whole = fixture_stack(&bench->fixture, 1), first, second;
+    uint8_t id[16], own[16];
+    fixture_begin(&bench->fixture);
+    assert_int_equal(stacks_promise(stacks, &frame, 1, &first), 0);
+    assert_int_equal(stacks_promise(stacks, &frame, 1, &second), 0);
+    fixture_commit(&bench->fixture);
+    add(bench, &one, first, 2);
+    add(bench, &one, second, 1);
+    assert_int_equal(take(bench, LATE), 0);
+    fixture_begin(&bench->fixture);
+    assert_int_equal(stacks_fulfil(stacks, first, whole), 0);
+    fixture_commit(&bench->fixture);
+    public_id(bench, whole, id);
+    assert_int_equal(take(bench, LATE), 1);
+    assert_int_equal(told(bench, &one, id), 2);
+    stacks_give_up(stacks, second);
+    assert_int_equal(take(bench, LATE), 1);
+    public_id(bench, second, own);
+    assert_int_equal(told(bench, &one, own), 1);
+}
+
 static void test_limit(void **state)
 {
     struct bench *bench = *state;
@@ -253,8 +281,9 @@ static void test_forgotten_stack(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_counts), TEST(test_not_counted), TEST(test_split),           TEST(test_held_back),
-        TEST(test_limit),  TEST(test_rolled_back), TEST(test_forgotten_stack),
+        TEST(test_counts),      TEST(test_not_counted),     TEST(test_split),
+        TEST(test_held_back),   TEST(test_promised),        TEST(test_limit),
+        TEST(test_rolled_back), TEST(test_forgotten_stack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
