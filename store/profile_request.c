@@ -252,8 +252,10 @@ static int place(struct profile_request *request, const struct frame *frame,
     int error = frame->executable && frame->kind != STACK_FRAME_SPECIAL
                     ? stacks_executable_get(request->stacks, frame->executable, &facts)
                     : -ENOENT;
-    location->address = frame->address;
-    location->frame_type = frame->kind == STACK_FRAME_KERNEL ? "kernel" : "native";
+    location->address = frame_is_named(frame) ? 0 : frame->address;
+    location->frame_type = frame_is_named(frame)               ? "jit"
+                           : frame->kind == STACK_FRAME_KERNEL ? "kernel"
+                                                               : "native";
     if (error)
         return error == -ENOENT ? 0 : error;
     const struct executable_segment *segment = executable_segment_of(facts, frame->address);

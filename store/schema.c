@@ -40,4 +40,8 @@ const char *const schema_steps[SCHEMA_VERSION] = {
 
     "ALTER TABLE stack ADD COLUMN same_as INTEGER;"
     "CREATE INDEX stack_same ON stack(same_as) WHERE same_as IS NOT NULL;",
+
+    "CREATE TABLE code_name(id INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " hash BLOB NOT NULL UNIQUE CHECK(length(hash) = 16),"
+    " generation INTEGER NOT NULL, function BLOB NOT NULL);",
 };

@@ -27,6 +27,11 @@ const struct executable_segment *executable_segment_of(const struct executable_f
     return NULL;
 }
 
+static struct bytes cut(struct bytes text)
+{
+    return text.len > STACKS_NAME_MAX ? BYTES(text.data, STACKS_NAME_MAX) : text;
+}
+
 /* Opening */
 
 static int load_key(struct stacks *stacks)
@@ -88,13 +93,14 @@ static int keep_stack(void *context, int64_t id)
     size_t n;
     int error = stacks_read_row(stacks, row, id, &n);
     if (!error)
-        error = stacks_use_executables(stacks, stacks->frames, n);
+        error = stacks_use_parts(stacks, stacks->frames, n);
     return error == -ENOENT || error == -ESTALE ? 0 : error;
 }
 
 static int open_all(struct stacks *stacks)
 {
     int error = executables_open(&stacks->executables, stacks->db);
+    error = error ? error : code_names_open(&stacks->code_names, stacks->db);
     if (!error)
         error = intern_open(
             &stacks->rows, stacks->db,
@@ -145,6 +151,7 @@ void stacks_close(struct stacks *stacks)
     if (stacks->rows.db)
         intern_close(&stacks->rows);
     executables_close(&stacks->executables);
+    code_names_close(&stacks->code_names);
     stacks_forget_promises(stacks);
     map_close(&stacks->promised);
     buf_close(&stacks->scratch.buf);
@@ -156,6 +163,7 @@ int stacks_reload(struct stacks *stacks)
 {
     stacks_forget_promises(stacks);
     int error = executables_reload(&stacks->executables);
+    error = error ? error : code_names_reload(&stacks->code_names);
     if (!error)
         error = intern_reload(&stacks->rows);
     return error ? error : load_key(stacks);
@@ -178,19 +186,38 @@ int stacks_executable_get(struct stacks *stacks, int64_t id, const struct execut
     return executables_get(&stacks->executables, id, facts);
 }
 
-int stacks_use_executables(struct stacks *stacks, const struct frame *frames, size_t n)
+int stacks_use_parts(struct stacks *stacks, const struct frame *frames, size_t n)
 {
     int64_t last = 0; /* neighbours mostly share it */
-    for (size_t i = 0; i < n; i++) {
-        if (frames[i].kind == STACK_FRAME_SPECIAL || !frames[i].executable ||
-            frames[i].executable == last)
+    int error = 0;
+    for (size_t i = 0; i < n && !error; i++) {
+        const struct frame *frame = &frames[i];
+        if (frame_is_named(frame))
+            error = code_names_use(&stacks->code_names, (int64_t)frame->address);
+        if (frame->kind == STACK_FRAME_SPECIAL || !frame->executable || frame->executable == last)
             continue;
-        last = frames[i].executable;
-        int error = executables_use(&stacks->executables, last);
-        if (error)
-            return error == -ENOENT ? -ESTALE : error;
+        last = frame->executable;
+        error = executables_use(&stacks->executables, last);
     }
-    return 0;
+    return error == -ENOENT ? -ESTALE : error;
+}
+
+/* Code without a file */
+
+int stacks_named(struct stacks *stacks, struct bytes function, int64_t *id)
+{
+    uint8_t hash[16];
+    function = cut(function);
+    bytes_siphash128(function, stacks->hash_key, hash);
+    return code_names_intern(&stacks->code_names, hash, function, id);
+}
+
+int stacks_code_name(struct stacks *stacks, const struct frame *frame, struct bytes *function)
+{
+    buf_clear(&stacks->name_texts);
+    int error = code_names_get(&stacks->code_names, (int64_t)frame->address, &stacks->name_texts);
+    *function = buf_bytes(&stacks->name_texts);
+    return error;
 }
 
 /* Stacks */
@@ -227,7 +254,7 @@ int stacks_intern(struct stacks *stacks, const struct frame *frames, size_t n, i
     *id = entry->id;
     *is_new = use == INTERN_NEW;
     stat_add(&stacks_new, use == INTERN_NEW);
-    return use == INTERN_KNOWN ? 0 : stacks_use_executables(stacks, frames, n);
+    return use == INTERN_KNOWN ? 0 : stacks_use_parts(stacks, frames, n);
 }
 
 static int decode(struct stacks *stacks, struct bytes blob, size_t *n)
@@ -267,11 +294,6 @@ int stacks_frames(struct stacks *stacks, int64_t id, const struct frame **frames
 }
 
 /* Names */
-
-static struct bytes cut(struct bytes text)
-{
-    return text.len > STACKS_NAME_MAX ? BYTES(text.data, STACKS_NAME_MAX) : text;
-}
 
 static void bind_text(sqlite3_stmt *statement, int index, struct bytes text)
 {
@@ -324,6 +346,8 @@ int stacks_name(struct stacks *stacks, const struct frame *frame, struct frame_n
 {
     sqlite3_stmt *row _cleanup_reset_ = stacks->get_name;
     *name = (struct frame_name){.address = frame->address};
+    if (frame->kind == STACK_FRAME_SPECIAL)
+        return frame_is_named(frame) ? stacks_code_name(stacks, frame, &name->function) : -ENOENT;
     sqlite3_bind_int64(row, 1, frame->executable);
     sqlite3_bind_int64(row, 2, (int64_t)frame->address);
     int outcome = db_step(stacks->db, row);
@@ -337,7 +361,8 @@ int stacks_name(struct stacks *stacks, const struct frame *frame, struct frame_n
 bool stacks_collect_due(const struct stacks *stacks, uint64_t now_unix_ns)
 {
     uint64_t began = stacks->generation_began_ns;
-    if (stacks->rows.sweeping || stacks->executables.rows.sweeping)
+    if (stacks->rows.sweeping || stacks->executables.rows.sweeping ||
+        stacks->code_names.rows.sweeping)
         return false; /* first to the end of the table */
     return now_unix_ns < began || now_unix_ns - began >= STACKS_GENERATION_NS ||
            stacks->rows.n_new >= STACKS_GENERATION_MAX;
@@ -345,17 +370,19 @@ bool stacks_collect_due(const struct stacks *stacks, uint64_t now_unix_ns)
 
 int stacks_collect_begin(struct stacks *stacks, uint64_t now_unix_ns, struct id_set *referred)
 {
-    struct id_set none = {0}; /* executables are kept by the use that stacks make of them */
+    struct id_set none = {0}, no_name = {0}; /* both are kept by the use that stacks make of them */
     stacks->generation_began_ns = now_unix_ns;
     int error = stacks_add_same(stacks, referred);
     error = error ? error : intern_sweep_begin(&stacks->rows, referred);
-    return error ? error : intern_sweep_begin(&stacks->executables.rows, &none);
+    error = error ? error : intern_sweep_begin(&stacks->executables.rows, &none);
+    return error ? error : intern_sweep_begin(&stacks->code_names.rows, &no_name);
 }
 
 int stacks_collect(struct stacks *stacks)
 {
     int error = intern_sweep(&stacks->rows);
     if (error || stacks->rows.sweeping)
-        return error; /* executables after the last stack had its say */
-    return intern_sweep(&stacks->executables.rows);
+        return error; /* the others after the last stack had its say */
+    error = intern_sweep(&stacks->executables.rows);
+    return error ? error : intern_sweep(&stacks->code_names.rows);
 }

@@ -5,7 +5,8 @@
  *
  * A stack is interned once by a keyed hash over (executable, address) of its frames. Its public id
  * is FNV-128a over htlhash and decimal address, leaf first (what Elastic agents get); the address
- * is the ELF address where segments are known. It is computed when first asked for and then fixed,
+ * is the ELF address where segments are known; of a named frame the FNV-128a of its name stands
+ * for the htlhash, with address 0. It is computed when first asked for and then fixed,
  * so that span and sample say the same. Limits: STACKS_CACHE stacks and STACKS_EXECUTABLE_CACHE
  * executables in memory; on disk what was used in this generation or the one before, or is referred
  * to (a generation: ten minutes or STACKS_GENERATION_MAX new stacks). Errors: negative errno of
@@ -35,7 +36,9 @@ enum frame_special {
     /* The last frame: the stack goes on, but could not be followed; address: enum unwind_end of
      * agent-bpf/unwind_rows.h. Makes another stack, but not another public id. */
     FRAME_TRUNCATION = 0,
-    FRAME_NAMED = 1, /* reserved */
+    /* Code that lies in no file, but was given a name, by which alone it is known: it moves, and
+     * what runs at its address is another code in another process. address: of stacks_named(). */
+    FRAME_NAMED = 1,
 };
 
 struct frame {
@@ -44,6 +47,11 @@ struct frame {
     uint64_t
         address; /* offset in the file; kernel: offset from _text, or absolute if executable is 0 */
 };
+
+static inline bool frame_is_named(const struct frame *frame)
+{
+    return frame->kind == STACK_FRAME_SPECIAL && frame->executable == FRAME_NAMED;
+}
 
 static inline bool frame_is_truncation(const struct frame *frame)
 {
@@ -93,8 +101,12 @@ int stacks_executable_facts(struct stacks *stacks, int64_t id,
  * nothing is known of it yet. */
 int stacks_executable_get(struct stacks *stacks, int64_t id, const struct executable_facts **facts);
 
+/* The rowid of the name of code that lies in no file, made if new; cut to STACKS_NAME_MAX. As of
+ * executables. */
+int stacks_named(struct stacks *stacks, struct bytes function, int64_t *id);
+
 /* Interns; *is_new tells that the stack had not been seen (its names are wanted). -ESTALE: an
- * executable is no longer known: intern the executables again. -EINVAL: more than
+ * executable or name is no longer known: intern them again. -EINVAL: more than
  * STACKS_FRAMES_MAX. */
 int stacks_intern(struct stacks *stacks, const struct frame *frames, size_t n, int64_t *id,
                   bool *is_new);

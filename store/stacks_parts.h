@@ -5,6 +5,7 @@
  * nobody else includes it. WRITER thread.
  */
 #include "store/blob.h"
+#include "store/code_names.h"
 #include "store/db.h"
 #include "store/executables.h"
 #include "store/intern.h"
@@ -26,6 +27,7 @@ struct stacks {
     struct db *db;
     struct intern rows;
     struct executables executables;
+    struct code_names code_names;
     struct map promised;          /* those that are open */
     uint64_t generation_began_ns; /* 0 = not known yet */
     uint8_t hash_key[16];
@@ -41,7 +43,10 @@ struct stacks {
 int stacks_read_row(struct stacks *stacks, sqlite3_stmt *row, int64_t id, size_t *n);
 /* Into stacks->scratch. -EINVAL: too many. */
 int stacks_encode(struct stacks *stacks, const struct frame *frames, size_t n);
-int stacks_use_executables(struct stacks *stacks, const struct frame *frames, size_t n);
+/* All that the frames refer to. -ESTALE. */
+int stacks_use_parts(struct stacks *stacks, const struct frame *frames, size_t n);
+/* Of a named frame, into stacks->name_texts. */
+int stacks_code_name(struct stacks *stacks, const struct frame *frame, struct bytes *function);
 
 /* stacks_promised.c */
 void stacks_forget_promises(struct stacks *stacks);

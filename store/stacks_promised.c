@@ -34,7 +34,7 @@ int stacks_promise(struct stacks *stacks, const struct frame *frames, size_t n, 
     uint8_t hash[16];
     struct intern_entry *entry;
     int error = stacks_encode(stacks, frames, n);
-    error = error ? error : stacks_use_executables(stacks, frames, n);
+    error = error ? error : stacks_use_parts(stacks, frames, n);
     if (error)
         return error;
     if (getrandom(hash, sizeof(hash), 0) != sizeof(hash))

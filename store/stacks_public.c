@@ -5,6 +5,22 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+static int add_named(struct stacks *stacks, struct fnv128 *fnv, const struct frame *frame)
+{
+    struct bytes function;
+    struct fnv128 name;
+    uint8_t id[16];
+    int error = stacks_code_name(stacks, frame, &function);
+    if (error && error != -ENOENT)
+        return error;
+    fnv128_init(&name);
+    fnv128_add(&name, function.data, function.len);
+    fnv128_finish(&name, id);
+    fnv128_add(fnv, id, sizeof(id));
+    fnv128_add(fnv, "0", 1);
+    return 0;
+}
+
 static int add_frame(struct stacks *stacks, struct fnv128 *fnv, const struct frame *frame)
 {
     static const uint8_t unknown[16];
@@ -13,6 +29,8 @@ static int add_frame(struct stacks *stacks, struct fnv128 *fnv, const struct fra
     char decimal[24];
     if (frame_is_truncation(frame))
         return 0;
+    if (frame_is_named(frame))
+        return add_named(stacks, fnv, frame);
     bool has_executable = frame->kind != STACK_FRAME_SPECIAL && frame->executable;
     int error = has_executable ? stacks_executable_get(stacks, frame->executable, &facts) : 0;
     if (error && error != -ENOENT)

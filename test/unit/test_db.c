@@ -148,7 +148,8 @@ static void test_older_schema(void **state)
     struct db *db;
     fixture_open(fixture);
     fixture_close(fixture);
-    run_sql(fixture, "DROP INDEX stack_same;"
+    run_sql(fixture, "DROP TABLE code_name;"
+                     "DROP INDEX stack_same;"
                      "ALTER TABLE stack DROP COLUMN same_as;"
                      "INSERT INTO stack(hash, generation, frames)"
                      " VALUES (x'000102030405060708090a0b0c0d0e0f', 1, x'0102');"
@@ -161,6 +162,7 @@ static void test_older_schema(void **state)
         pragma(db, "SELECT count(*) FROM frame_name WHERE line = 3 AND system_name = x''"), 1);
     assert_int_equal(
         pragma(db, "SELECT count(*) FROM stack WHERE frames = x'0102' AND same_as IS NULL"), 1);
+    assert_int_equal(pragma(db, "SELECT count(*) FROM code_name"), 0);
     db_close(db);
 }
 

@@ -218,7 +218,9 @@ static void test_truncated(void **state)
     int64_t whole = intern(fixture, frames, 1), memory = intern(fixture, frames, 2);
     frames[1].address = 1;
     int64_t depth = intern(fixture, frames, 2);
-    frames[1].executable = FRAME_NAMED; /* no rowid of an executable */
+    int64_t name;
+    assert_int_equal(stacks_named(stacks_of(fixture), BYTES_LIT("f"), &name), 0);
+    frames[1] = (struct frame){STACK_FRAME_SPECIAL, FRAME_NAMED, (uint64_t)name};
     int64_t named = intern(fixture, frames, 2);
     assert_int_equal(stacks_public_id_ready(stacks_of(fixture), memory, &ready), 0);
     assert_true(ready);
