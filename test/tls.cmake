@@ -6,4 +6,10 @@ target_include_directories(spanprof_certificates PUBLIC ${CMAKE_SOURCE_DIR})
 add_executable(make_certificates ${CMAKE_CURRENT_LIST_DIR}/support/make_certificates.c)
 target_link_libraries(make_certificates PRIVATE spanprof_certificates spanprof_flags)
 
+add_library(spanprof_tls_fixture STATIC ${CMAKE_CURRENT_LIST_DIR}/support/tls_rig.c)
+target_link_libraries(spanprof_tls_fixture PUBLIC spanprof_proto spanprof_certificates
+    PRIVATE spanprof_flags PkgConfig::CMOCKA)
+spanprof_unit_test(tls spanprof_tls_fixture)
+spanprof_failing_alloc(test_tls)
+
 spanprof_integration_test(tls TIMEOUT 120)
