@@ -11,5 +11,7 @@ target_link_libraries(spanprof_tls_fixture PUBLIC spanprof_proto spanprof_certif
     PRIVATE spanprof_flags PkgConfig::CMOCKA)
 spanprof_unit_test(tls spanprof_tls_fixture)
 spanprof_failing_alloc(test_tls)
+spanprof_unit_test(tls_server spanprof_tls_fixture spanprof_http_fixture)
+spanprof_unit_test(keeper_files spanprof_agent)
 
 spanprof_integration_test(tls TIMEOUT 120)
