@@ -47,7 +47,9 @@ enum record_frame_kind { FRAME_NONE = 0, FRAME_KERNEL = 1, FRAME_NATIVE = 2 };
 #define RECORD_MAX_ATTRIBUTES    1024
 #define RECORD_LABEL_MAX         127 /* bytes of a key, and of a value */
 #define RECORD_COMM              16
-#define RECORD_STACK_MAX         32768 /* bytes of a copy of the stack */
+#define RECORD_RED_ZONE                                                                            \
+    128 /* bytes below the stack pointer: epilogues have popped what rules name */
+#define RECORD_STACK_MAX 32768 /* bytes of a copy of the stack */
 #define RECORD_MAX_SIZE                                                                            \
     (136 + RECORD_MAX_ATTRIBUTES + 8 * RECORD_MAX_FRAME_WORDS + 312 + RECORD_STACK_MAX)
 
@@ -101,7 +103,7 @@ _Static_assert(sizeof(struct record_header) == 136, "record_header crosses from 
  */
 struct record_stack {
     __u64 pc;
-    __u64 start;    /* address that the copy begins at: the stack pointer */
+    __u64 start;    /* address that the copy begins at: RECORD_RED_ZONE below the stack pointer */
     __u32 size;     /* bytes of the copy, which follows; a multiple of 8 */
     __u32 known;    /* a bit for each register that is */
     __u8 is_return; /* pc lies behind a call; else it is the instruction itself */

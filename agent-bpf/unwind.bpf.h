@@ -164,7 +164,7 @@ static __always_inline void walk_note(struct walk *walk)
     const struct walk_mapping *mapping = &walk->mappings[walk->mapping % WALK_MAPPINGS];
     __builtin_memcpy(stack->registers, walk->registers, sizeof(stack->registers));
     stack->pc = walk->pc;
-    stack->start = walk->registers[ARCH_SP];
+    stack->start = walk->registers[ARCH_SP] - RECORD_RED_ZONE;
     stack->size = 0;
     stack->known = walk->known;
     stack->is_return = walk->is_return != 0;

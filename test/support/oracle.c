@@ -189,8 +189,8 @@ static enum outcome judge(const struct record_header *record, Dwfl *dwfl, struct
     }
     if ((judged == DIFFERENT || judged == FURTHER) && oracle.show) {
         oracle.show--;
-        printf("%s: pid %u, end %u, %zu frames; elfutils: %zu %s\n", outcome_names[judged],
-               record->pid, record->end, ours->n, theirs.n, why);
+        printf("%s: pid %u, end %u, %zu frames; elfutils: %zu (%d) %s\n", outcome_names[judged],
+               record->pid, record->end, ours->n, theirs.n, outcome, why);
         show_side(dwfl, "ours", ours->pcs, ours->n);
         show_side(dwfl, "elfutils'", theirs.pcs, theirs.n);
     }
