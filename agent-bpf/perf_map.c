@@ -16,15 +16,9 @@ STAT_COUNTER(malformed, "spanprof_perf_map_lines_left_out_total", "reason=\"malf
 STAT_COUNTER(no_memory, "spanprof_perf_map_lines_left_out_total", "reason=\"memory\"",
              "Lines of perf maps that give no name.");
 
-struct range {
-    uint64_t start;
-    uint64_t last; /* address in it */
-    char *name;    /* NUL-terminated, its own */
-};
-
 struct block { /* not empty, unless it is the only one */
     size_t n;
-    struct range ranges[BLOCK_RANGES];
+    struct perf_map_range ranges[BLOCK_RANGES];
 };
 
 struct perf_map_branch {
@@ -77,7 +71,7 @@ static bool place_below(const struct perf_map *map, uint64_t address, struct pla
     return true;
 }
 
-static struct range *range_at(const struct perf_map *map, struct place place)
+static struct perf_map_range *range_at(const struct perf_map *map, struct place place)
 {
     return &map->branches[place.branch].block->ranges[place.at];
 }
@@ -157,16 +151,16 @@ static bool split(struct perf_map *map, struct place *place)
 static void remove_range(struct perf_map *map, struct place place)
 {
     struct block *block = map->branches[place.branch].block;
-    struct range *range = &block->ranges[place.at];
+    struct perf_map_range *range = &block->ranges[place.at];
     map->bytes -= strlen(range->name) + 1 + MALLOC_OVERHEAD;
     map->n--;
-    free(range->name);
+    free((char *)range->name);
     memmove(range, range + 1, (--block->n - place.at) * sizeof(*range));
     if (!block->n)
         remove_block(map, place.branch);
 }
 
-static void remove_overlapped(struct perf_map *map, const struct range *by)
+static void remove_overlapped(struct perf_map *map, const struct perf_map_range *by)
 {
     struct place place;
     while (place_below(map, by->last, &place) && range_at(map, place)->last >= by->start)
@@ -196,7 +190,7 @@ static char *keep_name(struct perf_map *map, struct bytes name)
     return kept;
 }
 
-static bool insert(struct perf_map *map, const struct range *extent, struct bytes name)
+static bool insert(struct perf_map *map, const struct perf_map_range *extent, struct bytes name)
 {
     struct place place;
     if (!find_room(map, extent->start, &place))
@@ -205,9 +199,9 @@ static bool insert(struct perf_map *map, const struct range *extent, struct byte
     char *kept = keep_name(map, name);
     if (!kept)
         return false;
-    struct range *range = &block->ranges[place.at];
+    struct perf_map_range *range = &block->ranges[place.at];
     memmove(range + 1, range, (block->n++ - place.at) * sizeof(*range));
-    *range = (struct range){extent->start, extent->last, kept};
+    *range = (struct perf_map_range){extent->start, extent->last, kept};
     map->n++;
     return true;
 }
@@ -222,7 +216,7 @@ void perf_map_close(struct perf_map *map)
     for (size_t i = 0; i < map->n_branches; i++) {
         struct block *block = map->branches[i].block;
         for (size_t k = 0; k < block->n; k++)
-            free(block->ranges[k].name);
+            free((char *)block->ranges[k].name);
         free(block);
     }
     free(map->branches);
@@ -272,7 +266,7 @@ static bool take_number(struct bytes *line, uint64_t *number)
 
 static void take_line(struct perf_map *map, struct bytes line)
 {
-    struct range extent;
+    struct perf_map_range extent;
     uint64_t size;
     if (!take_number(&line, &extent.start) || !take_number(&line, &size) || !size ||
         __builtin_add_overflow(extent.start, size - 1, &extent.last) ||
@@ -297,11 +291,27 @@ size_t perf_map_add(struct perf_map *map, struct bytes text)
     return at;
 }
 
-const char *perf_map_find(const struct perf_map *map, uint64_t address)
+/* The last address before the next range. */
+static uint64_t end_of_gap(const struct perf_map *map, struct place next)
 {
-    struct place place;
-    if (!place_below(map, address, &place))
-        return NULL;
-    const struct range *range = range_at(map, place);
-    return range->last >= address ? range->name : NULL;
+    if (next.at >= map->branches[next.branch].block->n)
+        next = (struct place){.branch = next.branch + 1};
+    return next.branch < map->n_branches ? range_at(map, next)->start - 1 : UINT64_MAX;
+}
+
+struct perf_map_range perf_map_find(const struct perf_map *map, uint64_t address)
+{
+    struct perf_map_range gap = {.last = UINT64_MAX};
+    struct place below, next = {0};
+    if (!map->n)
+        return gap;
+    if (place_below(map, address, &below)) {
+        const struct perf_map_range *range = range_at(map, below);
+        if (range->last >= address)
+            return *range;
+        gap.start = range->last + 1;
+        next = (struct place){below.branch, below.at + 1};
+    }
+    gap.last = end_of_gap(map, next);
+    return gap;
 }

@@ -13,6 +13,13 @@
 #include "agent-bpf/function_name.h"
 #include "base/bytes.h"
 
+struct perf_map_range {
+    uint64_t start;
+    uint64_t last;    /* address in it */
+    const char *name; /* valid UTF-8 without control characters, shorter than FUNCTION_NAME_MAX,
+                         borrowed until the next change; NULL: it has none */
+};
+
 struct perf_map {
     struct perf_map_branch *branches; /* by address; no range overlaps another */
     size_t n_branches;
@@ -27,6 +34,5 @@ void perf_map_close(struct perf_map *map); /* may be called twice; empties it */
 
 /* Takes the whole lines of text. Returns their length: the rest is the start of a line. */
 size_t perf_map_add(struct perf_map *map, struct bytes text);
-/* The name of the code there: valid UTF-8 without control characters, shorter than
- * FUNCTION_NAME_MAX, borrowed until the next change. NULL: none. */
-const char *perf_map_find(const struct perf_map *map, uint64_t address);
+/* The code there; or, where none was told of, the gap between those next to it. */
+struct perf_map_range perf_map_find(const struct perf_map *map, uint64_t address);

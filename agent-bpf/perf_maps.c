@@ -356,9 +356,12 @@ static struct perf_file *file_of(struct perf_maps *maps, uint32_t pid, uint64_t 
     return file;
 }
 
-static const char *find(const struct perf_file *file, uint64_t address)
+static bool find(const struct perf_file *file, uint64_t address, struct perf_map_range *range)
 {
-    return file && !file->behind ? perf_map_find(&file->map, address) : NULL;
+    *range = (struct perf_map_range){.last = UINT64_MAX};
+    if (file && !file->behind)
+        *range = perf_map_find(&file->map, address);
+    return range->name;
 }
 
 void perf_maps_init(struct perf_maps *maps)
@@ -384,10 +387,11 @@ const struct perf_map *perf_maps_get(struct perf_maps *maps, uint32_t pid, uint6
     return file && !file->behind && file->map.n ? &file->map : NULL;
 }
 
-const char *perf_maps_find(struct perf_maps *maps, uint32_t pid, uint64_t now_ns, uint64_t address)
+bool perf_maps_find(struct perf_maps *maps, uint32_t pid, uint64_t now_ns, uint64_t address,
+                    struct perf_map_range *range)
 {
-    const char *name = find(file_of(maps, pid, now_ns, PERF_MAPS_AGE_NS), address);
-    return name ? name : find(file_of(maps, pid, now_ns, PERF_MAPS_RETRY_NS), address);
+    return find(file_of(maps, pid, now_ns, PERF_MAPS_AGE_NS), address, range) ||
+           find(file_of(maps, pid, now_ns, PERF_MAPS_RETRY_NS), address, range);
 }
 
 void perf_maps_forget(struct perf_maps *maps, uint32_t pid)

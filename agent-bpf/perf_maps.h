@@ -49,7 +49,9 @@ void perf_maps_close(struct perf_maps *maps);
 /* The process's map, read at most PERF_MAPS_AGE_NS ago; borrowed until the next call. NULL: it has
  * none. now_ns: CLOCK_MONOTONIC. */
 const struct perf_map *perf_maps_get(struct perf_maps *maps, uint32_t pid, uint64_t now_ns);
-/* The name of its code there, as perf_map_find(); also if it is only a moment old. */
-const char *perf_maps_find(struct perf_maps *maps, uint32_t pid, uint64_t now_ns, uint64_t address);
+/* As perf_map_find(); also of code that is only a moment old. False: there is no map, or it has no
+ * name for it. */
+bool perf_maps_find(struct perf_maps *maps, uint32_t pid, uint64_t now_ns, uint64_t address,
+                    struct perf_map_range *range);
 /* The process has ended, or is another program by now. */
 void perf_maps_forget(struct perf_maps *maps, uint32_t pid);

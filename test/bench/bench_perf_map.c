@@ -55,8 +55,9 @@ static void measure_map(struct bytes text)
     size_t n_found = 0;
     start = cpu_s();
     for (int i = 0; i < N_FINDS; i++)
-        n_found += perf_map_find(&map, HEAP + random_number() %
-                                                  ((uint64_t)N_PLACES * PLACE_BYTES)) != NULL;
+        n_found +=
+            perf_map_find(&map, HEAP + random_number() % ((uint64_t)N_PLACES * PLACE_BYTES)).name !=
+            NULL;
     printf("perf_map_find %.0f ns\n", 1e9 * (cpu_s() - start) / N_FINDS);
     printf("perf_map_found %.1f %%\n", 100.0 * (double)n_found / N_FINDS);
     perf_map_close(&map);

@@ -21,11 +21,14 @@ static void add_in_pieces(struct perf_map *map, struct bytes text, size_t piece)
 static void check_name(const struct perf_map *whole, const struct perf_map *pieces,
                        uint64_t address)
 {
-    const char *name = perf_map_find(whole, address), *other = perf_map_find(pieces, address);
-    assert(!name == !other);
+    struct perf_map_range range = perf_map_find(whole, address);
+    struct perf_map_range same = perf_map_find(pieces, address);
+    const char *name = range.name;
+    assert(range.start <= address && range.last >= address);
+    assert(range.start == same.start && range.last == same.last && !name == !same.name);
     if (!name)
         return;
-    assert(!strcmp(name, other));
+    assert(!strcmp(name, same.name));
     assert(*name && strlen(name) < FUNCTION_NAME_MAX && bytes_utf8_valid(BYTES_STR(name)));
 }
 

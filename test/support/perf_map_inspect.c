@@ -14,8 +14,8 @@ int main(int argc, char **argv)
     for (int step = 0; step < 1000 && !perf_maps_get(&maps, pid, now_ns); step++)
         now_ns += PERF_MAPS_RETRY_NS; /* a long one is read in steps */
     while (scanf("%" SCNx64, &address) == 1) {
-        const char *name = perf_maps_find(&maps, pid, now_ns, address);
-        printf("%s\n", name ? name : "");
+        struct perf_map_range range;
+        printf("%s\n", perf_maps_find(&maps, pid, now_ns, address, &range) ? range.name : "");
     }
     perf_maps_close(&maps);
     return 0;

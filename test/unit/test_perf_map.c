@@ -28,13 +28,14 @@ static struct perf_map map_of(const char *text)
 
 static void assert_name(const struct perf_map *map, uint64_t address, const char *name)
 {
-    const char *found = perf_map_find(map, address);
+    struct perf_map_range range = perf_map_find(map, address);
+    assert_true(address >= range.start && address <= range.last);
     if (name)
-        assert_non_null(found);
+        assert_non_null(range.name);
     else
-        assert_null(found);
+        assert_null(range.name);
     if (name)
-        assert_string_equal(found, name);
+        assert_string_equal(range.name, name);
 }
 
 static void test_forms(void **state)
@@ -114,7 +115,7 @@ static void test_foreign_names(void **state)
     memcpy(text + 1005, "\n10 1 a\x1b[31m\xff\xc3\xa9\n", 17);
     struct perf_map map = map_of(text);
     assert_name(&map, 0x10, "a?[31m?\xc3\xa9");
-    assert_int_equal(strlen(perf_map_find(&map, 0x30)), FUNCTION_NAME_MAX - 1);
+    assert_int_equal(strlen(perf_map_find(&map, 0x30).name), FUNCTION_NAME_MAX - 1);
     perf_map_close(&map);
 }
 
@@ -129,6 +130,42 @@ static void test_lines_in_pieces(void **state)
     assert_int_equal(perf_map_add(&map, BYTES_LIT("10 1 whole\n20 1 half")), 11);
     assert_name(&map, 0x10, "whole");
     assert_name(&map, 0x20, NULL);
+    perf_map_close(&map);
+}
+
+static void assert_extent(const struct perf_map *map, uint64_t address, uint64_t start,
+                          uint64_t last)
+{
+    struct perf_map_range range = perf_map_find(map, address);
+    assert_true(range.start == start && range.last == last);
+}
+
+/* Of code, and of what lies between. */
+static void test_extents(void **state)
+{
+    (void)state;
+    struct perf_map map = map_of("");
+    assert_extent(&map, 5, 0, UINT64_MAX);
+    perf_map_add(&map, BYTES_LIT("100 10 a\n110 10 b\n200 1 c\n"));
+    assert_extent(&map, 0xff, 0, 0xff);
+    assert_extent(&map, 0x100, 0x100, 0x10f);
+    assert_extent(&map, 0x110, 0x110, 0x11f);
+    assert_extent(&map, 0x120, 0x120, 0x1ff);
+    assert_extent(&map, 0x200, 0x200, 0x200);
+    assert_extent(&map, 0x201, 0x201, UINT64_MAX);
+    perf_map_add(&map, BYTES_LIT("0 1 first\nffffffffffffffff 1 last\n"));
+    assert_extent(&map, 1, 1, 0xff);
+    assert_extent(&map, UINT64_MAX, UINT64_MAX, UINT64_MAX);
+    assert_extent(&map, UINT64_MAX - 1, 0x201, UINT64_MAX - 1);
+    perf_map_close(&map);
+    perf_map_init(&map, BYTES_MAX);
+    for (unsigned i = 1; i <= 1000; i++) { /* also at the ends of blocks */
+        char line[32];
+        snprintf(line, sizeof(line), "%x 1 n\n", 2 * i);
+        perf_map_add(&map, BYTES_STR(line));
+    }
+    for (unsigned i = 1; i < 1000; i++)
+        assert_extent(&map, 2 * i + 1, 2 * i + 1, 2 * i + 1);
     perf_map_close(&map);
 }
 
@@ -159,7 +196,7 @@ static void add(struct perf_map *map, unsigned start, unsigned size, unsigned na
 
 static unsigned number_at(const struct perf_map *map, uint64_t address)
 {
-    const char *name = perf_map_find(map, address);
+    const char *name = perf_map_find(map, address).name;
     return name ? (unsigned)strtoul(name, NULL, 10) : 0;
 }
 
@@ -289,9 +326,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forms),         cmocka_unit_test(test_malformed),
         cmocka_unit_test(test_foreign_names), cmocka_unit_test(test_lines_in_pieces),
-        cmocka_unit_test(test_moved_code),    cmocka_unit_test(test_every_place),
-        cmocka_unit_test(test_against_model), cmocka_unit_test(test_memory_limit),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_extents),       cmocka_unit_test(test_moved_code),
+        cmocka_unit_test(test_every_place),   cmocka_unit_test(test_against_model),
+        cmocka_unit_test(test_memory_limit),  cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -143,13 +143,14 @@ static void stop(pid_t pid)
 
 static void assert_named(pid_t pid, uint64_t address, const char *name)
 {
-    const char *found = perf_maps_find(&maps, (uint32_t)pid, now_ns, address);
+    struct perf_map_range range;
+    bool found = perf_maps_find(&maps, (uint32_t)pid, now_ns, address, &range);
+    assert_int_equal(found, name != NULL);
+    assert_true(address >= range.start && address <= range.last);
     if (name)
-        assert_non_null(found);
+        assert_string_equal(range.name, name);
     else
-        assert_null(found);
-    if (name)
-        assert_string_equal(found, name);
+        assert_null(range.name);
 }
 
 static int64_t not_read(const char *reason)
@@ -516,8 +517,9 @@ static void test_as_analyst(void **state)
                                         PRIVILEGE(CAP_SYS_PTRACE) | PRIVILEGE(CAP_DAC_READ_SEARCH)};
         if (privileges_drop(&rights))
             _exit(2);
-        const char *name = perf_maps_find(&maps, (uint32_t)pid, now_ns, 0x10);
-        _exit(name && strcmp(name, "name") == 0 ? 0 : 1);
+        struct perf_map_range range;
+        bool found = perf_maps_find(&maps, (uint32_t)pid, now_ns, 0x10, &range);
+        _exit(found && strcmp(range.name, "name") == 0 ? 0 : 1);
     }
     int status;
     assert_int_equal(waitpid(analyst, &status, 0), analyst);
