@@ -17,9 +17,10 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-_Static_assert(sizeof(struct mapping_key) == 40 && sizeof(struct location_key) == 32 &&
-                   sizeof(struct profile_key) == 16 && sizeof(struct function_key) == 12 &&
-                   sizeof(struct link_key) == 24 && sizeof(struct sample_key) == 12,
+_Static_assert(sizeof(struct mapping_key) == 40 && sizeof(struct location_key) == 24 &&
+                   sizeof(struct line_key) == 16 && sizeof(struct profile_key) == 16 &&
+                   sizeof(struct function_key) == 12 && sizeof(struct link_key) == 24 &&
+                   sizeof(struct sample_key) == 12,
                "keys have no padding");
 
 #define SCOPE_BYTES    (2 + 10 + 2 + OTLP_PROFILES_VERSION_MAX)
@@ -297,16 +298,16 @@ int32_t otlp_profiles_mapping(struct otlp_profiles *profiles, const struct otlp_
                   wire_bytes_size(DICTIONARY_MAPPINGS, size));
 }
 
-static int32_t intern_function(struct otlp_profiles *profiles, const struct otlp_location *location)
+static int32_t intern_function(struct otlp_profiles *profiles, const struct otlp_line *line)
 {
     struct function_key key;
     const struct {
         struct bytes text;
         int32_t *index;
     } all[] = {
-        {location->function, &key.name},
-        {location->system_name, &key.system_name},
-        {location->file, &key.file},
+        {line->function, &key.name},
+        {line->system_name, &key.system_name},
+        {line->file, &key.file},
     };
     size_t size = 0;
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
@@ -342,24 +343,46 @@ static int32_t location_attributes(struct otlp_profiles *profiles,
     return bytes;
 }
 
+/* Lines that have a function, behind the key. Their bytes on the wire, or negative errno. */
+static int64_t location_lines(struct otlp_profiles *profiles, const struct otlp_location *location,
+                              struct line_key keys[], int32_t *n)
+{
+    size_t size = 0;
+    assert(location->n_lines <= OTLP_PROFILES_LINES_MAX);
+    for (size_t i = 0; i < location->n_lines; i++) {
+        const struct otlp_line *line = &location->lines[i];
+        if (!line->function.len)
+            continue;
+        struct line_key key = {.line = line->line > 0 ? line->line : 0,
+                               .function = intern_function(profiles, line)};
+        if (key.function < 0)
+            return key.function;
+        size += wire_bytes_size(LOCATION_LINES, 2 + index_size(key.function) +
+                                                    wire_varint_size((uint64_t)key.line));
+        keys[(*n)++] = key;
+    }
+    return (int64_t)size;
+}
+
 int32_t otlp_profiles_location(struct otlp_profiles *profiles, const struct otlp_location *location)
 {
-    struct location_key key = {.address = location->address, .mapping = location->mapping};
-    assert(key.mapping >= 0 && key.mapping < profiles_table_count(&profiles->mappings));
-    if (location->function.len > 0) {
-        key.function = intern_function(profiles, location);
-        key.line = location->line > 0 ? location->line : 0;
-    }
-    if (key.function < 0)
-        return key.function;
-    int32_t attribute_bytes = location_attributes(profiles, location, key.attributes);
+    struct {
+        struct location_key head;
+        struct line_key lines[OTLP_PROFILES_LINES_MAX];
+    } key;
+    key.head = (struct location_key){.address = location->address, .mapping = location->mapping};
+    assert(location->mapping >= 0 && location->mapping < profiles_table_count(&profiles->mappings));
+    int64_t line_bytes = location_lines(profiles, location, key.lines, &key.head.n_lines);
+    if (line_bytes < 0)
+        return (int32_t)line_bytes;
+    int32_t attribute_bytes = location_attributes(profiles, location, key.head.attributes);
     if (attribute_bytes < 0)
         return attribute_bytes;
-    size_t line_bytes = 2 + index_size(key.function) + wire_varint_size((uint64_t)key.line);
-    size_t size = 2 + index_size(key.mapping) + wire_varint_size(key.address) +
-                  wire_bytes_size(LOCATION_LINES, line_bytes) +
+    size_t size = 2 + index_size(key.head.mapping) + wire_varint_size(key.head.address) +
+                  (size_t)line_bytes +
                   wire_bytes_size(LOCATION_ATTRIBUTES, (size_t)attribute_bytes);
-    return intern(profiles, &profiles->locations, BYTES(&key, sizeof(key)),
+    size_t len = sizeof(key.head) + (size_t)key.head.n_lines * sizeof(key.lines[0]);
+    return intern(profiles, &profiles->locations, BYTES(&key, len),
                   wire_bytes_size(DICTIONARY_LOCATIONS, size));
 }
 

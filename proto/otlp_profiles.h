@@ -18,6 +18,7 @@ struct otlp_profiles;
 
 #define OTLP_PROFILES_BYTES_MAX    ((size_t)1 << 30) /* of max_bytes */
 #define OTLP_PROFILES_VERSION_MAX  64                /* characters of a scope's version */
+#define OTLP_PROFILES_LINES_MAX    64                /* of a location */
 #define OTLP_PROFILES_BUILD_ID_MAX 64                /* bytes; a longer build id is left out */
 
 enum otlp_profile_type { PROFILE_CPU, PROFILE_OFF_CPU, PROFILE_EVENTS, PROFILE_TYPE_COUNT };
@@ -33,16 +34,23 @@ struct otlp_mapping {
     const uint8_t *htlhash;    /* 16 bytes or NULL */
 };
 
+struct otlp_line {
+    struct bytes function;    /* empty: no Line */
+    struct bytes system_name; /* mangled; empty: the same, or not known */
+    struct bytes file;
+    int64_t line; /* 0 = not known */
+};
+
 struct otlp_location {
     const char *frame_type; /* profile.frame.type: "kernel", "native", ... */
     const char
         *truncated;  /* spanprof.frame.truncated: why the stack ends here; NULL: it does not */
     int32_t mapping; /* index; 0 = unknown */
     uint64_t address;
-    struct bytes function;    /* empty: no Line */
-    struct bytes system_name; /* mangled; empty: the same, or not known */
-    struct bytes file;
-    int64_t line;
+    /* Of what was inlined at the address innermost first, last of the function that was compiled.
+     */
+    const struct otlp_line *lines;
+    size_t n_lines; /* at most OTLP_PROFILES_LINES_MAX */
 };
 
 struct otlp_sample {

@@ -24,12 +24,17 @@ struct mapping_key {
     int32_t attributes[MAPPING_ATTRIBUTES]; /* 0 = none */
 };
 
-struct location_key {
+struct location_key { /* then its lines */
     uint64_t address;
-    int64_t line;
     int32_t mapping;
-    int32_t function;                            /* 0: no Line */
+    int32_t n_lines;
     int32_t attributes[LOCATION_ATTRIBUTES_MAX]; /* 0 = none */
+};
+
+struct line_key {
+    int64_t line;
+    int32_t function;
+    int32_t zero;
 };
 
 struct link_key {

@@ -64,7 +64,7 @@ static int put_mapping(struct encoder *encoder, int32_t index)
     return error;
 }
 
-static int put_line(struct encoder *encoder, const struct location_key *key)
+static int put_line(struct encoder *encoder, const struct line_key *key)
 {
     struct wire_nest nest;
     int error = wire_begin(encoder->out, LOCATION_LINES, 2 + 2 * WIRE_VARINT_MAX, &nest);
@@ -82,12 +82,14 @@ static int put_location(struct encoder *encoder, int32_t index)
 {
     const struct otlp_profiles *profiles = encoder->profiles;
     struct location_key key;
-    profiles_table_read(&profiles->locations, index, &key, sizeof(key));
+    int32_t n_lines = profiles_location(profiles, index, &key);
     int error = profiles_put_index(encoder, LOCATION_MAPPING, &profiles->mappings, key.mapping);
     if (!error)
         error = profiles_put_nonzero(encoder, LOCATION_ADDRESS, key.address);
-    if (!error && key.function)
-        error = put_line(encoder, &key);
+    for (int32_t i = 0; !error && i < n_lines; i++) {
+        struct line_key line = profiles_line(profiles, index, i);
+        error = put_line(encoder, &line);
+    }
     if (!error)
         error = profiles_put_indices(encoder, LOCATION_ATTRIBUTES, &profiles->attributes,
                                      BYTES(key.attributes, sizeof(key.attributes)), true);

@@ -29,6 +29,24 @@ int profiles_put_index(struct encoder *encoder, uint32_t field, const struct pro
 int profiles_put_indices(struct encoder *encoder, uint32_t field,
                          const struct profiles_table *table, struct bytes list, bool skip_zero);
 
+/* Returns its n_lines; the i-th of them: profiles_line(). */
+static inline int32_t profiles_location(const struct otlp_profiles *profiles, int32_t index,
+                                        struct location_key *key)
+{
+    memcpy(key, profiles_table_key(&profiles->locations, index).data, sizeof(*key));
+    return key->n_lines;
+}
+
+static inline struct line_key profiles_line(const struct otlp_profiles *profiles, int32_t location,
+                                            int32_t i)
+{
+    struct line_key line;
+    const uint8_t *lines =
+        profiles_table_key(&profiles->locations, location).data + sizeof(struct location_key);
+    memcpy(&line, lines + (size_t)i * sizeof(line), sizeof(line));
+    return line;
+}
+
 /* An index within a key that is, or has, a list of them. */
 static inline int32_t profiles_list_at(struct bytes list, size_t offset)
 {

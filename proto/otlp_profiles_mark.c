@@ -41,9 +41,10 @@ static void mark_location(struct otlp_profiles *profiles, int32_t index)
     struct location_key key;
     if (!profiles_table_mark(&profiles->locations, index))
         return;
-    profiles_table_read(&profiles->locations, index, &key, sizeof(key));
+    int32_t n_lines = profiles_location(profiles, index, &key);
     mark_mapping(profiles, key.mapping);
-    mark_function(profiles, key.function);
+    for (int32_t i = 0; i < n_lines; i++)
+        mark_function(profiles, profiles_line(profiles, index, i).function);
     for (size_t i = 0; i < LOCATION_ATTRIBUTES_MAX; i++)
         mark_attribute(profiles, key.attributes[i]);
 }

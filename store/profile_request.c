@@ -269,19 +269,22 @@ static int32_t new_location(struct profile_request *request, const struct frame 
                             uint32_t truncation)
 {
     struct otlp_location location = {.truncated = NAME_OF(truncation_names, truncation)};
-    struct frame_name name;
+    struct frame_name names[STACKS_INLINED_MAX + 1], compiled;
+    struct otlp_line lines[STACKS_INLINED_MAX + 1];
     int error = place(request, frame, &location);
     if (error)
         return error;
-    error = stacks_name(request->stacks, frame, &name);
+    error = stacks_name(request->stacks, frame, &compiled);
     if (error && error != -ENOENT)
         return error;
-    if (!error) {
-        location.function = name.function;
-        location.system_name = name.system_name;
-        location.file = name.file;
-        location.line = name.line > 0 ? name.line : 0;
-    }
+    size_t n = error ? 0 : stacks_inlined(&compiled, names);
+    if (!error)
+        names[n++] = compiled;
+    for (size_t i = 0; i < n; i++)
+        lines[i] = (struct otlp_line){names[i].function, names[i].system_name, names[i].file,
+                                      names[i].line};
+    location.lines = lines;
+    location.n_lines = n;
     return otlp_profiles_location(request->profiles, &location);
 }
 

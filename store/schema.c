@@ -44,4 +44,6 @@ const char *const schema_steps[SCHEMA_VERSION] = {
     "CREATE TABLE code_name(id INTEGER PRIMARY KEY AUTOINCREMENT,"
     " hash BLOB NOT NULL UNIQUE CHECK(length(hash) = 16),"
     " generation INTEGER NOT NULL, function BLOB NOT NULL);",
+
+    "ALTER TABLE frame_name ADD COLUMN inlined BLOB NOT NULL DEFAULT x'';",
 };

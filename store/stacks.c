@@ -63,10 +63,10 @@ static int prepare_all(struct stacks *stacks)
         {"UPDATE stack SET same_as = ?2, frames = x'' WHERE id = ?1", &stacks->set_same},
         {"SELECT id, same_as FROM stack WHERE same_as IS NOT NULL", &stacks->walk_same},
         {"INSERT OR REPLACE INTO"
-         " frame_name(executable, address, line, function, file, system_name)"
-         " VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+         " frame_name(executable, address, line, function, file, system_name, inlined)"
+         " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
          &stacks->set_name},
-        {"SELECT line, function, file, system_name FROM frame_name"
+        {"SELECT line, function, file, system_name, inlined FROM frame_name"
          " WHERE executable = ?1 AND address = ?2",
          &stacks->get_name},
         {"SELECT value FROM meta WHERE name = 'stack.key'", &stacks->load_meta},
@@ -302,18 +302,66 @@ static void bind_text(sqlite3_stmt *statement, int index, struct bytes text)
                         SQLITE_STATIC);
 }
 
+/* Into the scratch. */
+static int encode_inlined(struct stacks *stacks, const struct frame_name *names, size_t n)
+{
+    struct blob_writer *out = &stacks->scratch;
+    buf_clear(&out->buf);
+    out->error = 0;
+    for (size_t i = 0; i < n && i < STACKS_INLINED_MAX; i++) {
+        blob_put_bytes(out, cut(names[i].function));
+        blob_put_bytes(out, cut(names[i].file));
+        blob_put_bytes(out, cut(names[i].system_name));
+        blob_put_signed(out, names[i].line);
+    }
+    return out->error;
+}
+
+size_t stacks_inlined(const struct frame_name *name, struct frame_name inlined[STACKS_INLINED_MAX])
+{
+    struct blob_reader in = {.left = name->inlined};
+    size_t n = 0;
+    while (in.left.len && n < STACKS_INLINED_MAX) {
+        inlined[n] = (struct frame_name){.address = name->address};
+        inlined[n].function = blob_get_bytes(&in);
+        inlined[n].file = blob_get_bytes(&in);
+        inlined[n].system_name = blob_get_bytes(&in);
+        inlined[n].line = blob_get_signed(&in);
+        if (in.bad)
+            return 0;
+        n++;
+    }
+    return n;
+}
+
+/* Of one address; the last is the function that was compiled. */
+static int set_names_at(struct stacks *stacks, int64_t executable, const struct frame_name *names,
+                        size_t n)
+{
+    const struct frame_name *compiled = &names[n - 1];
+    int error = encode_inlined(stacks, names, n - 1);
+    if (error)
+        return error;
+    struct bytes inlined = buf_bytes(&stacks->scratch.buf);
+    sqlite3_bind_int64(stacks->set_name, 1, executable);
+    sqlite3_bind_int64(stacks->set_name, 2, (int64_t)compiled->address);
+    sqlite3_bind_int64(stacks->set_name, 3, compiled->line);
+    bind_text(stacks->set_name, 4, compiled->function);
+    bind_text(stacks->set_name, 5, compiled->file);
+    bind_text(stacks->set_name, 6, compiled->system_name);
+    sqlite3_bind_blob64(stacks->set_name, 7, inlined.data ? (const void *)inlined.data : "",
+                        inlined.len, SQLITE_STATIC);
+    return db_run(stacks->db, stacks->set_name);
+}
+
 int stacks_set_names(struct stacks *stacks, int64_t executable, const struct frame_name *names,
                      size_t n)
 {
     int error = 0;
-    for (size_t i = 0; i < n && !error; i++) {
-        sqlite3_bind_int64(stacks->set_name, 1, executable);
-        sqlite3_bind_int64(stacks->set_name, 2, (int64_t)names[i].address);
-        sqlite3_bind_int64(stacks->set_name, 3, names[i].line);
-        bind_text(stacks->set_name, 4, names[i].function);
-        bind_text(stacks->set_name, 5, names[i].file);
-        bind_text(stacks->set_name, 6, names[i].system_name);
-        error = db_run(stacks->db, stacks->set_name);
+    for (size_t i = 0, end; i < n && !error; i = end) {
+        for (end = i + 1; end < n && names[end].address == names[i].address;)
+            end++;
+        error = set_names_at(stacks, executable, &names[i], end - i);
     }
     sqlite3_clear_bindings(stacks->set_name);
     return error;
@@ -321,9 +369,10 @@ int stacks_set_names(struct stacks *stacks, int64_t executable, const struct fra
 
 static int copy_name(struct stacks *stacks, sqlite3_stmt *row, struct frame_name *name)
 {
-    struct bytes *texts[] = {&name->function, &name->file, &name->system_name};
+    struct bytes *texts[] = {&name->function, &name->file, &name->system_name, &name->inlined};
+    const int n_texts = sizeof(texts) / sizeof(*texts);
     size_t size = 1;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < n_texts; i++) {
         int column = i + 1;
         *texts[i] =
             BYTES(sqlite3_column_blob(row, column), (size_t)sqlite3_column_bytes(row, column));
@@ -332,7 +381,7 @@ static int copy_name(struct stacks *stacks, sqlite3_stmt *row, struct frame_name
     buf_clear(&stacks->name_texts);
     if (buf_reserve(&stacks->name_texts, size))
         return -ENOMEM;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < n_texts; i++) {
         const uint8_t *copy = stacks->name_texts.data + stacks->name_texts.len;
         if (buf_append_bytes(&stacks->name_texts, *texts[i]))
             return -ENOMEM;

@@ -28,6 +28,7 @@ struct id_set;
 #define STACKS_GENERATION_MAX   200000
 #define STACKS_FRAMES_MAX       1024
 #define STACKS_NAME_MAX         4096 /* longer function and file names are cut */
+#define STACKS_INLINED_MAX      31   /* functions inlined at one address, beside the compiled one */
 
 enum frame_kind { STACK_FRAME_KERNEL = 1, STACK_FRAME_NATIVE = 2, STACK_FRAME_SPECIAL = 3 };
 
@@ -86,6 +87,7 @@ struct frame_name {
     struct bytes file;
     int64_t line;             /* 0 = unknown */
     struct bytes system_name; /* as the linker has it (mangled), where that is another */
+    struct bytes inlined;     /* functions inlined there: of stacks_name() for stacks_inlined() */
 };
 
 int stacks_open(struct db *db, struct stacks **stacks);
@@ -127,10 +129,15 @@ int stacks_public_id(struct stacks *stacks, int64_t id, uint8_t out[16]);
  * promise is open. */
 int stacks_public_id_ready(struct stacks *stacks, int64_t id, bool *ready);
 
+/* Of one address one after the other: what was inlined there innermost first, then the function
+ * that was compiled. */
 int stacks_set_names(struct stacks *stacks, int64_t executable, const struct frame_name *names,
                      size_t n);
-/* 0 and the name; -ENOENT while unknown. Borrowed until the next call. */
+/* 0 and the name of the function that was compiled; -ENOENT while unknown. Borrowed until the next
+ * call. */
 int stacks_name(struct stacks *stacks, const struct frame *frame, struct frame_name *name);
+/* What was inlined there, innermost first; borrowed as the name. Returns how many. */
+size_t stacks_inlined(const struct frame_name *name, struct frame_name inlined[STACKS_INLINED_MAX]);
 
 /* True when a generation is over, and swept: collect with what is referred to. */
 bool stacks_collect_due(const struct stacks *stacks, uint64_t now_unix_ns);

@@ -110,9 +110,11 @@ static int32_t intern_stack(struct otlp_profiles *profiles, unsigned stack)
     int32_t locations[DEPTH];
     for (unsigned i = 0; i < DEPTH; i++) {
         char function[32];
-        struct otlp_location location = {.frame_type = "native", .address = stack * 7 + i};
+        struct otlp_line line = {0};
+        struct otlp_location location = {
+            .frame_type = "native", .address = stack * 7 + i, .lines = &line, .n_lines = 1};
         snprintf(function, sizeof(function), "function_%u", (stack + i) % 4000);
-        location.function = BYTES_STR(function);
+        line.function = BYTES_STR(function);
         locations[i] = otlp_profiles_location(profiles, &location);
         must(locations[i] > 0 ? 0 : -1, "location");
     }

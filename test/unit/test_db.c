@@ -154,12 +154,14 @@ static void test_older_schema(void **state)
                      "INSERT INTO stack(hash, generation, frames)"
                      " VALUES (x'000102030405060708090a0b0c0d0e0f', 1, x'0102');"
                      "ALTER TABLE frame_name DROP COLUMN system_name;"
+                     "ALTER TABLE frame_name DROP COLUMN inlined;"
                      "INSERT INTO frame_name VALUES (1, 2, 3, 'f', 'f.c');"
                      "PRAGMA user_version = 1");
     assert_int_equal(db_open_writer(&fixture->settings.db, &db), 0);
     assert_int_equal(pragma(db, "PRAGMA user_version"), SCHEMA_VERSION);
-    assert_int_equal(
-        pragma(db, "SELECT count(*) FROM frame_name WHERE line = 3 AND system_name = x''"), 1);
+    assert_int_equal(pragma(db, "SELECT count(*) FROM frame_name"
+                                " WHERE line = 3 AND system_name = x'' AND inlined = x''"),
+                     1);
     assert_int_equal(
         pragma(db, "SELECT count(*) FROM stack WHERE frames = x'0102' AND same_as IS NULL"), 1);
     assert_int_equal(pragma(db, "SELECT count(*) FROM code_name"), 0);

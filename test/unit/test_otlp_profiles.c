@@ -177,7 +177,8 @@ static void test_zero_things_are_entry_zero(void **state)
 {
     struct otlp_profiles *profiles = profiles_open(1 << 20);
     const struct otlp_mapping mapping = {.memory_start = 5, .memory_limit = 5};
-    const struct otlp_location location = {.file = BYTES_LIT("without a function")};
+    const struct otlp_line line = {.file = BYTES_LIT("without a function")};
+    const struct otlp_location location = {.lines = &line, .n_lines = 1};
     static const uint8_t zero[16];
     _cleanup_buf_ struct buf keyless = BUF_INIT(0);
     (void)state;
@@ -188,6 +189,41 @@ static void test_zero_things_are_entry_zero(void **state)
     assert_int_equal(otlp_profiles_link(profiles, zero, zero), 0);
     assert_int_equal(otlp_profiles_attribute(profiles, BYTES(keyless.data + 2, keyless.len - 2)),
                      0);
+    otlp_profiles_close(profiles);
+}
+
+static void test_inlined_functions_are_lines(void **state)
+{
+    _cleanup_buf_ struct buf out = BUF_INIT(0);
+    struct arena arena;
+    struct otlp_profiles *profiles = profiles_open(1 << 20);
+    struct otlp_line lines[] = {
+        {.function = BYTES_LIT("inner"), .file = BYTES_LIT("inner.h"), .line = 3},
+        {.file = BYTES_LIT("of no function")},
+        {.function = BYTES_LIT("outer"), .system_name = BYTES_LIT("_Z5outerv"), .line = -1},
+    };
+    struct otlp_location location = {.frame_type = "native", .lines = lines, .n_lines = 3};
+    struct otlp_sample sample = {.type = PROFILE_CPU, .time_unix_ns = 1500, .period_ns = 1000};
+    (void)state;
+    int32_t index = otlp_profiles_location(profiles, &location);
+    assert_int_equal(otlp_profiles_location(profiles, &location), index);
+    lines[2].line = 4;
+    assert_int_not_equal(otlp_profiles_location(profiles, &location), index);
+    sample.stack = otlp_profiles_stack(profiles, &index, 1);
+    sample.resource = otlp_profiles_resource(profiles, BYTES(NULL, 0));
+    assert_int_equal(otlp_profiles_add(profiles, &sample), 0);
+    const Request *request = finish(profiles, &out, &arena);
+    assert_true(out.len <= otlp_profiles_size(profiles));
+    assert_int_equal(request->dictionary->n_location_table, 2);
+    const OF(Location) *found = request->dictionary->location_table[1];
+    assert_int_equal(found->n_lines, 2);
+    assert_int_equal(found->lines[0]->line, 3);
+    assert_int_equal(found->lines[1]->line, 0);
+    const OF(Function) *outer =
+        request->dictionary->function_table[found->lines[1]->function_index];
+    assert_string_equal(string_of(request, outer->name_strindex), "outer");
+    assert_string_equal(string_of(request, outer->system_name_strindex), "_Z5outerv");
+    arena_close(&arena);
     otlp_profiles_close(profiles);
 }
 
@@ -372,7 +408,8 @@ static void test_large_requests(void **state)
     (void)state;
     for (int i = 0; i < N; i++) {
         snprintf(name, sizeof(name), "f%d", i);
-        struct otlp_location location = {.frame_type = "jvm", .function = BYTES_STR(name)};
+        struct otlp_line line = {.function = BYTES_STR(name)};
+        struct otlp_location location = {.frame_type = "jvm", .lines = &line, .n_lines = 1};
         int32_t index = otlp_profiles_location(profiles, &location);
         assert_true(index > 0);
         sample.stack = otlp_profiles_stack(profiles, &index, 1);
@@ -450,6 +487,7 @@ int main(void)
         cmocka_unit_test(test_samples_of_one_identity_merge),
         cmocka_unit_test(test_what_no_sample_uses_is_left_out),
         cmocka_unit_test(test_zero_things_are_entry_zero),
+        cmocka_unit_test(test_inlined_functions_are_lines),
         cmocka_unit_test(test_the_window_holds_late_samples),
         cmocka_unit_test(test_string_indices_of_strangers_are_taken_out),
         cmocka_unit_test(test_one_value_has_one_entry),

@@ -218,7 +218,7 @@ static void test_names(void **state)
     int64_t exe = executable(fixture, 1);
     memset(endless, 'x', sizeof(endless));
     const struct frame_name names[] = {
-        {0x10, BYTES_LIT("main"), BYTES_LIT("main.c"), 12, BYTES_LIT("_Z4mainv")},
+        {0x10, BYTES_LIT("main"), BYTES_LIT("main.c"), 12, BYTES_LIT("_Z4mainv"), {0}},
         {.address = UINT64_MAX, .function = BYTES_LIT("top")},
         {.address = 0x30, .function = BYTES(endless, sizeof(endless))},
     };
@@ -245,6 +245,44 @@ static void test_names(void **state)
     restart(fixture);
     assert_int_equal(stacks_name(stacks_of(fixture), &frame, &name), 0);
     assert_true(bytes_is(name.function, "better"));
+}
+
+/* Several of one address in a row are what was inlined there. */
+static void test_inlined(void **state)
+{
+    struct fixture *fixture = *state;
+    struct frame_name many[STACKS_INLINED_MAX + 4], inlined[STACKS_INLINED_MAX], name;
+    int64_t exe = executable(fixture, 1);
+    const struct frame_name names[] = {
+        {.address = 8, .function = BYTES_LIT("alone")},
+        {0x10, BYTES_LIT("inner"), BYTES_LIT("inner.h"), 7, BYTES_LIT("_Z5innerv"), {0}},
+        {.address = 0x10, .function = BYTES_LIT("middle"), .line = 70000},
+        {0x10, BYTES_LIT("outer"), BYTES_LIT("outer.c"), 12, BYTES_LIT("_Z5outerv"), {0}},
+    };
+    struct frame frame = {STACK_FRAME_NATIVE, exe, 0x10};
+    assert_int_equal(stacks_set_names(stacks_of(fixture), exe, names, 4), 0);
+    restart(fixture);
+    assert_int_equal(stacks_name(stacks_of(fixture), &frame, &name), 0);
+    assert_true(bytes_is(name.function, "outer"));
+    assert_int_equal(name.line, 12);
+    assert_int_equal(stacks_inlined(&name, inlined), 2);
+    assert_true(bytes_is(inlined[0].function, "inner"));
+    assert_true(bytes_is(inlined[0].file, "inner.h"));
+    assert_true(bytes_is(inlined[0].system_name, "_Z5innerv"));
+    assert_int_equal(inlined[0].line, 7);
+    assert_true(bytes_is(inlined[1].function, "middle"));
+    assert_int_equal(inlined[1].line, 70000);
+    frame.address = 8;
+    assert_int_equal(stacks_name(stacks_of(fixture), &frame, &name), 0);
+    assert_int_equal(stacks_inlined(&name, inlined), 0);
+    for (size_t i = 0; i < STACKS_INLINED_MAX + 4; i++)
+        many[i] = (struct frame_name){.address = 8, .line = (int64_t)i};
+    assert_int_equal(stacks_set_names(stacks_of(fixture), exe, many, STACKS_INLINED_MAX + 4), 0);
+    assert_int_equal(stacks_name(stacks_of(fixture), &frame, &name), 0);
+    assert_int_equal(name.line, STACKS_INLINED_MAX + 3);
+    assert_int_equal(stacks_inlined(&name, inlined), STACKS_INLINED_MAX);
+    name.inlined.len--; /* damaged */
+    assert_int_equal(stacks_inlined(&name, inlined), 0);
 }
 
 static void generation(struct fixture *fixture, int64_t referred)
@@ -352,8 +390,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_intern),    TEST(test_limits),          TEST(test_executables),
         TEST(test_public_id), TEST(test_public_id_ready), TEST(test_names),
-        TEST(test_collect),   TEST(test_collect_due),     TEST(test_rollback),
-        TEST(test_damaged),
+        TEST(test_inlined),   TEST(test_collect),         TEST(test_collect_due),
+        TEST(test_rollback),  TEST(test_damaged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

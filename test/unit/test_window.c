@@ -144,15 +144,17 @@ static int64_t rich_stack(struct fixture *fixture)
         .n_segments = 1,
         .segments = {{0x1000, 0x1000, 0x401000}},
     };
-    struct frame_name name = {0x1010, BYTES_LIT("hot"), BYTES_LIT("shop.c"), 42,
-                              BYTES_LIT("_Z3hotv")};
+    struct frame_name names[] = {
+        {.address = 0x1010, .function = BYTES_LIT("inlined"), .line = 7},
+        {0x1010, BYTES_LIT("hot"), BYTES_LIT("shop.c"), 42, BYTES_LIT("_Z3hotv"), {0}},
+    };
     int64_t executable, stack;
     bool is_new;
     struct stacks *stacks = store_stacks(fixture->store);
     fixture_begin(fixture);
     assert_int_equal(stacks_executable(stacks, identity, &executable), 0);
     assert_int_equal(stacks_executable_facts(stacks, executable, &facts), 0);
-    assert_int_equal(stacks_set_names(stacks, executable, &name, 1), 0);
+    assert_int_equal(stacks_set_names(stacks, executable, names, 2), 0);
     const struct frame frames[] = {{STACK_FRAME_KERNEL, 0, 0xffffffff81000010},
                                    {STACK_FRAME_NATIVE, executable, 0x1010}};
     assert_int_equal(stacks_intern(stacks, frames, 2, &stack, &is_new), 0);
@@ -178,10 +180,13 @@ static void check_frames(const Request *request, const Sample *sample)
     assert_text(value_of(request, mapping->attribute_indices, mapping->n_attribute_indices,
                          "process.executable.build_id.gnu"),
                 "dead");
-    assert_int_equal(native->n_lines, 1);
-    assert_int_equal(native->lines[0]->line, 42);
+    assert_int_equal(native->n_lines, 2);
+    assert_int_equal(native->lines[0]->line, 7);
+    assert_int_equal(native->lines[1]->line, 42);
     const Opentelemetry__Proto__Profiles__V1development__Function *function =
         request->dictionary->function_table[native->lines[0]->function_index];
+    assert_string_equal(request->dictionary->string_table[function->name_strindex], "inlined");
+    function = request->dictionary->function_table[native->lines[1]->function_index];
     assert_string_equal(request->dictionary->string_table[function->name_strindex], "hot");
     assert_string_equal(request->dictionary->string_table[function->system_name_strindex],
                         "_Z3hotv");
