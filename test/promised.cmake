@@ -2,3 +2,5 @@
 # Stacks whose end is found later. The libraries: test/store.cmake, test/intake.cmake.
 spanprof_unit_test(promised spanprof_store_fixture)
 spanprof_unit_test(intake_stacks spanprof_intake_fixture)
+spanprof_bench(intake_stacks spanprof_intake_fixture)
+target_link_libraries(bench_intake_stacks PRIVATE PkgConfig::CMOCKA)
