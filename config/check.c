@@ -231,6 +231,26 @@ static void check_listeners(struct tree *tree, const struct node *root, const st
                      tree_place(root, "service.telemetry.metrics.address"));
 }
 
+/* Two writers would rotate each other's file away. */
+static void check_files(struct tree *tree, const struct node *root, const struct config *config)
+{
+    for (size_t i = 0; i < config->n_exporters; i++) {
+        const struct config_exporter *exporter = &config->exporters[i];
+        for (size_t j = 0; j < i && exporter->type == CONFIG_EXPORTER_FILE; j++) {
+            const struct config_exporter *other = &config->exporters[j];
+            if (other->type != CONFIG_EXPORTER_FILE || !exporter->used || !other->used ||
+                strcmp(exporter->file.path, other->file.path) != 0)
+                continue;
+            const struct node *node = component_node(root, CLASS_EXPORTER, exporter->id);
+            diag_error(tree->diag, tree_place(node, "path"),
+                       diag_printf(tree->diag, "exporters::%s::path", exporter->id),
+                       "%s is written by %s; choose another file, or name one exporter in several "
+                       "pipelines",
+                       exporter->file.path, other->id);
+        }
+    }
+}
+
 static size_t count_used(const struct config *config, enum config_class class,
                          enum config_type type)
 {
@@ -308,6 +328,7 @@ void check_config(struct tree *tree, const struct node *root, struct config *con
     check_single(tree, root, config, CLASS_PROCESSOR, CONFIG_PROCESSOR_JOIN);
     check_store(tree, root, config);
     check_listeners(tree, root, config);
+    check_files(tree, root, config);
     if (tree->diag->n_errors == 0)
         warn_half_join(tree, root, config);
 }

@@ -154,6 +154,24 @@ struct config_exporter_debug {
     enum config_verbosity verbosity;
 };
 
+enum config_file_format { CONFIG_FILE_JSON, CONFIG_FILE_PROTO };
+
+struct config_exporter_file {
+    const char *path;
+    enum config_file_format format;
+    bool zstd;
+    bool append;
+    bool create_directory;
+    uint64_t flush_interval_ns; /* 0: before a request counts as sent */
+    struct {
+        bool enabled;
+        uint64_t max_bytes;   /* key in MiB */
+        uint32_t max_days;    /* 0 = no limit */
+        uint32_t max_backups; /* 0 = no limit */
+        bool localtime;       /* in the names of backups */
+    } rotation;
+};
+
 struct config_sqlite_storage {
     const char *directory;
     bool fsync_full;         /* fsync: normal|full */
@@ -166,6 +184,7 @@ enum config_type {
     CONFIG_PROCESSOR_JOIN,
     CONFIG_EXPORTER_OTLP_GRPC,
     CONFIG_EXPORTER_DEBUG,
+    CONFIG_EXPORTER_FILE,
     CONFIG_EXTENSION_SQLITE_STORAGE,
 };
 
@@ -195,6 +214,7 @@ struct config_exporter {
     union {
         struct config_exporter_otlp_grpc otlp_grpc;
         struct config_exporter_debug debug;
+        struct config_exporter_file file;
     };
 };
 

@@ -27,11 +27,9 @@ const char *const config_signal_names[CONFIG_SIGNALS] = {
 
 const struct config_component config_components[] = {
     {CONFIG_RECEIVER_OTLP, CLASS_RECEIVER, "otlp", NULL, ALL, "beta",
-     "Takes spans, metrics, logs and profiles by OTLP over gRPC and over HTTP (protobuf): those "
-     "whose "
-     "pipeline names it. At least one protocol must be named; "
-     "a "
-     "protocol that is not named is off, one without settings has its defaults. A request is "
+     "Takes spans, metrics, logs and profiles by OTLP over gRPC and over HTTP (protobuf "
+     "and JSON): those whose pipeline names it. At least one protocol must be named; a protocol "
+     "that is not named is off, one without settings has its defaults. A request is "
      "acknowledged once it is on disk."},
     {CONFIG_RECEIVER_SAMPLER, CLASS_RECEIVER, "sampler", NULL, PROFILES, "alpha",
      "Samples the stacks of everything that runs on this node with eBPF, together with the trace "
@@ -47,6 +45,12 @@ const struct config_component config_components[] = {
      "outages of the backend."},
     {CONFIG_EXPORTER_DEBUG, CLASS_EXPORTER, "debug", NULL, ALL, "alpha",
      "Writes what is sent on to the log, for a first look."},
+    {CONFIG_EXPORTER_FILE, CLASS_EXPORTER, "file", NULL, ALL, "alpha",
+     "Writes to a file, a request a record: a line of OTLP/JSON, which the Collector's "
+     "otlp_json_file receiver reads; with format proto or with compression each record stands "
+     "behind its length (4 bytes, big-endian). What cannot be written waits in the store. The file "
+     "and its directory must be writable for the user that the service runs as (service::user, "
+     "else the owner of the store's directory)."},
     {CONFIG_EXTENSION_SQLITE_STORAGE, CLASS_EXTENSION, "sqlite_storage", NULL, 0, "alpha",
      "The store on disk: waiting samples and outgoing requests. There is exactly one; if none is "
      "configured, one with the defaults below is used."},
@@ -58,6 +62,9 @@ static const struct key_choice verbosities[] = {{"basic", VERBOSITY_BASIC},
                                                 {"detailed", VERBOSITY_DETAILED},
                                                 {NULL, 0}};
 static const struct key_choice compressions[] = {{"gzip", 1}, {"none", 0}, {NULL, 0}};
+static const struct key_choice file_formats[] = {
+    {"json", CONFIG_FILE_JSON}, {"proto", CONFIG_FILE_PROTO}, {NULL, 0}};
+static const struct key_choice file_compressions[] = {{"none", 0}, {"zstd", 1}, {NULL, 0}};
 static const struct key_choice fsyncs[] = {{"normal", 0}, {"full", 1}, {NULL, 0}};
 static const struct key_choice log_levels[] = {{"debug", LOG_LEVEL_DEBUG},
                                                {"info", LOG_LEVEL_INFO},
@@ -72,6 +79,7 @@ static const struct key_choice metrics_levels[] = {
 #define SAMPLER(field) AT(config_receiver_sampler, field)
 #define JOIN(field)    AT(config_processor_join, field)
 #define OUT(field)     AT(config_exporter_otlp_grpc, field)
+#define TO_FILE(field) AT(config_exporter_file, field)
 #define STORE(field)   AT(config_sqlite_storage, field)
 #define SERVICE(field) AT(config_service, field)
 
@@ -270,6 +278,33 @@ const struct config_key config_keys[] = {
      "basic: one line a request; normal: also one a span or sample, with ids and attributes; "
      "detailed: every field. At most 64 KiB a request."},
 
+    {CONFIG_EXPORTER_FILE, "path", KEY_TEXT, KEY_REQUIRED, TO_FILE(path), NULL, 1, 3000, NULL,
+     "The file. If it is moved or removed a new one is made."},
+    {CONFIG_EXPORTER_FILE, "format", KEY_CHOICE, 0, TO_FILE(format), "json", 0, 0, file_formats,
+     "json, or proto: the protobuf encoding of the request."},
+    {CONFIG_EXPORTER_FILE, "compression", KEY_CHOICE, 0, TO_FILE(zstd), "none", 0, 0,
+     file_compressions, "zstd: each record is a zstd frame."},
+    {CONFIG_EXPORTER_FILE, "append", KEY_BOOL, 0, TO_FILE(append), "true", 0, 0, NULL,
+     "false: what is in the file when the service starts is thrown away, unless there is rotation. "
+     "That is the Collector's default, but not here, as every restart would lose what was sent."},
+    {CONFIG_EXPORTER_FILE, "create_directory", KEY_BOOL, 0, TO_FILE(create_directory), "false", 0,
+     0, NULL, "Make the directories of path if they are missing."},
+    {CONFIG_EXPORTER_FILE, "flush_interval", KEY_DURATION, KEY_ZERO_ALLOWED,
+     TO_FILE(flush_interval_ns), "1s", MS, HOUR, NULL,
+     "Records are in the file at once, and on disk after this time at the latest: as much may be "
+     "lost with the power. 0: a request counts as sent only when it is on disk."},
+    {CONFIG_EXPORTER_FILE, "rotation", KEY_SECTION, 0, TO_FILE(rotation.enabled), NULL, 0, 0, NULL,
+     "Absent: one file that grows. Present: when it is full it is renamed, with the time before "
+     "its extension (data-2026-11-21T15-04-05.678.json), and a new one is begun."},
+    {CONFIG_EXPORTER_FILE, "rotation.max_megabytes", KEY_MIB, 0, TO_FILE(rotation.max_bytes), "100",
+     1, 1048576, NULL, "Largest size of the file in MiB; a record that is larger has one alone."},
+    {CONFIG_EXPORTER_FILE, "rotation.max_days", KEY_COUNT, 0, TO_FILE(rotation.max_days), "0", 0,
+     36500, NULL, "Older backups are removed, by the time in their name; 0: never."},
+    {CONFIG_EXPORTER_FILE, "rotation.max_backups", KEY_COUNT, 0, TO_FILE(rotation.max_backups),
+     "100", 0, 60000, NULL, "How many backups are kept, the newest; 0: all."},
+    {CONFIG_EXPORTER_FILE, "rotation.localtime", KEY_BOOL, 0, TO_FILE(rotation.localtime), "false",
+     0, 0, NULL, "The time in names is local, else UTC."},
+
     {CONFIG_EXTENSION_SQLITE_STORAGE, "directory", KEY_TEXT, 0, STORE(directory),
      "/var/lib/spanprof", 1, 4000, NULL, "Where the database lies; made if it is missing."},
     {CONFIG_EXTENSION_SQLITE_STORAGE, "fsync", KEY_CHOICE, 0, STORE(fsync_full), "normal", 0, 0,
@@ -325,6 +360,11 @@ static const struct config_hint hints[] = {
     {-1 - CLASS_EXTENSION, "file_storage", "spanprof's store is the extension `sqlite_storage`"},
     {CONFIG_EXPORTER_OTLP_GRPC, "sending_queue",
      "every exporter has its queue in sqlite_storage; leave it out"},
+    {CONFIG_EXPORTER_FILE, "group_by",
+     "all goes to one file; use several exporters, named file/NAME"},
+    {CONFIG_EXPORTER_FILE, "encoding", "use format: json or proto"},
+    {CONFIG_EXPORTER_FILE, "directory_permissions",
+     "directories are made with 0755 less the umask; leave it out"},
     TLS_HINTS(CONFIG_RECEIVER_OTLP, "protocols.grpc.tls"),
     TLS_HINTS(CONFIG_RECEIVER_OTLP, "protocols.http.tls"),
     TLS_HINTS(CONFIG_EXPORTER_OTLP_GRPC, "tls"),

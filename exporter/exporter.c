@@ -74,6 +74,8 @@ int exporter_open(const struct exporter_settings *settings, struct exporter **ex
                                                             .tls = settings->tls,
                                                             .version = settings->version},
                                &exporter->client);
+    if (settings->config->type == CONFIG_EXPORTER_FILE)
+        error = file_exporter_open(settings->loop, &settings->config->file, &exporter->file);
     if (error) {
         exporter_close(exporter);
         return error;
@@ -91,5 +93,6 @@ void exporter_close(struct exporter *exporter)
     for (size_t i = 0; i < SIGNAL_COUNT; i++)
         lane_close(&exporter->lanes[i]);
     otlp_grpc_close(exporter->client);
+    file_exporter_close(exporter->file);
     free(exporter);
 }

@@ -11,6 +11,7 @@
 #include "base/stats.h"
 #include "exporter/debug_exporter.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -50,6 +51,13 @@ STAT_COUNTER(requests_refused, "spanprof_exporter_requests_total", "outcome=\"re
 #define MARK_AGAIN_NS       (100 * NS_PER_MS)
 #define PROBE_AGAIN_NS      (300 * NS_PER_SEC)
 #define WIRE_SLACK          1024 /* of gRPC and gzip around a body that does not shrink */
+
+/* A disk that is full or away may come back at any time. */
+static const struct config_retry file_retry = {.enabled = true,
+                                               .initial_interval_ns = NS_PER_SEC,
+                                               .randomization_factor = 0.5,
+                                               .multiplier = 1.5,
+                                               .max_interval_ns = 10 * NS_PER_SEC};
 
 /* ---- fetching: runs on the reader, knows the lane only on the loop ---- */
 
@@ -124,13 +132,24 @@ static void show(const struct lane_fetch *fetch)
     }
 }
 
+/* What goes over the wire or into the file. A body that is no request gives none: it is refused
+ * later, where it can be told apart from what it was joined with. */
+static int make_message(struct lane_fetch *fetch)
+{
+    struct bytes body = buf_bytes(&fetch->body);
+    if (fetch->config->type == CONFIG_EXPORTER_OTLP_GRPC)
+        return otlp_grpc_message(body, fetch->config->otlp_grpc.gzip, &fetch->message);
+    if (fetch->config->type != CONFIG_EXPORTER_FILE || fetch->n == 0)
+        return 0;
+    int error = file_exporter_record(&fetch->config->file, fetch->signal, body, &fetch->message);
+    return error == -EBADMSG ? 0 : error;
+}
+
 static int fetch_run(struct job *job)
 {
     struct lane_fetch *fetch = container_of(job, struct lane_fetch, job);
     int error = fetch_items(fetch);
-    if (!error && fetch->config->type == CONFIG_EXPORTER_OTLP_GRPC)
-        error = otlp_grpc_message(buf_bytes(&fetch->body), fetch->config->otlp_grpc.gzip,
-                                  &fetch->message);
+    error = error ? error : make_message(fetch);
     if (!error && fetch->n && fetch->config->type == CONFIG_EXPORTER_DEBUG)
         show(fetch);
     buf_close(&fetch->body);
@@ -267,13 +286,18 @@ static void settle(struct lane *lane)
 static void send_fetched(struct lane *lane)
 {
     _cleanup_buf_ struct buf message = BUF_INIT(0);
-    if (buf_append_bytes(&message, buf_bytes(&lane->fetched->message))) {
+    struct file_exporter *file = lane->exporter->file;
+    int error = buf_append_bytes(&message, buf_bytes(&lane->fetched->message));
+    if (!error && file)
+        error = file_exporter_write(file, &lane->file_call, &message);
+    if (error) {
         lane->state = LANE_PAUSING;
         timer_start(lane->exporter->settings.loop, &lane->pause, READ_AGAIN_NS);
         return;
     }
     lane->state = LANE_SENDING;
-    otlp_grpc_send(lane->exporter->client, &lane->call, lane->signal, &message);
+    if (!file)
+        otlp_grpc_send(lane->exporter->client, &lane->call, lane->signal, &message);
 }
 
 static void taken(struct lane *lane, const struct otlp_grpc_result *result)
@@ -362,6 +386,17 @@ static void answered(struct otlp_grpc_call *call, const struct otlp_grpc_result 
         refused(lane, result);
 }
 
+static void written(struct file_exporter_call *call, int error)
+{
+    struct lane *lane = container_of(call, struct lane, file_call);
+    struct otlp_grpc_result result = {.status = GRPC_UNAVAILABLE};
+    if (!error)
+        return taken(lane, &result);
+    snprintf(result.message, sizeof(result.message), "%s: %s",
+             lane->exporter->settings.config->file.path, strerror(-error));
+    try_later(lane, &result);
+}
+
 static void shown(struct lane *lane)
 {
     stat_add(sent[lane->signal], (int64_t)lane->fetched->items);
@@ -370,8 +405,11 @@ static void shown(struct lane *lane)
 
 static void send_or_drop(struct lane *lane)
 {
-    if (!lane->exporter->client)
+    if (lane->exporter->settings.config->type == CONFIG_EXPORTER_DEBUG)
         return shown(lane);
+    if (lane->fetched->message.len == 0)
+        return refused(lane, &(struct otlp_grpc_result){.status = GRPC_INVALID_ARGUMENT,
+                                                        .message = "what was stored is malformed"});
     if (lane->unserved_until_ns && clock_monotonic_ns() < lane->unserved_until_ns)
         return drop(lane, dropped_unserved[lane->signal]);
     send_fetched(lane);
@@ -420,14 +458,16 @@ static void on_pause(struct timer *timer)
 
 void lane_init(struct lane *lane, struct exporter *exporter, enum signal signal)
 {
-    static const struct config_retry none;
     const struct config_exporter *config = exporter->settings.config;
     bool retries = config->type == CONFIG_EXPORTER_OTLP_GRPC;
-    *lane = (struct lane){
-        .exporter = exporter, .signal = signal, .call.done = answered, .pause.fire = on_pause};
+    *lane = (struct lane){.exporter = exporter,
+                          .signal = signal,
+                          .call.done = answered,
+                          .file_call.done = written,
+                          .pause.fire = on_pause};
     list_init(&lane->marks);
     list_init(&lane->marking);
-    backoff_init(&lane->backoff, retries ? &config->otlp_grpc.retry : &none,
+    backoff_init(&lane->backoff, retries ? &config->otlp_grpc.retry : &file_retry,
                  clock_monotonic_ns() + signal);
 }
 
@@ -449,6 +489,7 @@ void lane_close(struct lane *lane)
     struct list *link;
     timer_stop(&lane->pause);
     otlp_grpc_cancel(&lane->call);
+    file_exporter_cancel(&lane->file_call);
     while ((link = list_pop(&lane->marks)))
         free(container_of(link, struct lane_mark, link));
     while ((link = list_pop(&lane->marking))) /* mark_done() frees it */

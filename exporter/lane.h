@@ -6,6 +6,7 @@
  */
 #include "exporter/backoff.h"
 #include "exporter/exporter.h"
+#include "exporter/file_exporter.h"
 #include "exporter/otlp_grpc.h"
 
 enum lane_state {
@@ -26,6 +27,7 @@ struct lane {
     int64_t singly_until;       /* up to this one requests go alone: together they were refused */
     struct lane_fetch *fetched; /* what is being sent */
     struct otlp_grpc_call call;
+    struct file_exporter_call file_call;
     struct backoff backoff;
     struct timer pause;
     bool failing;               /* since the last success; said once */
@@ -43,7 +45,8 @@ void lane_close(struct lane *lane);
 /* Of exporter.c */
 struct exporter {
     struct exporter_settings settings;
-    struct otlp_grpc *client; /* NULL: debug */
+    struct otlp_grpc *client;   /* of otlp_grpc */
+    struct file_exporter *file; /* of file; neither: debug */
     struct lane lanes[SIGNAL_COUNT];
     bool draining;
     struct timer drain_timer;

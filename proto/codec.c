@@ -143,3 +143,16 @@ int codec_gzip(struct bytes in, struct buf *out)
     deflateEnd(&stream);
     return error;
 }
+
+int codec_zstd(struct bytes in, struct buf *out)
+{
+    size_t bound = ZSTD_compressBound(in.len);
+    int error = buf_reserve(out, bound);
+    if (error)
+        return error;
+    size_t size = ZSTD_compress(out->data + out->len, bound, in.data, in.len, ZSTD_CLEVEL_DEFAULT);
+    if (ZSTD_isError(size))
+        return -ENOMEM; /* nothing else can go wrong: there is room for the largest result */
+    out->len += size;
+    return 0;
+}

@@ -18,3 +18,5 @@ int codec_inflate_zstd(struct bytes in, size_t max_bytes,
 
 /* Appends one gzip member. 0, BUF_FULL (out's limit) or -ENOMEM. */
 int codec_gzip(struct bytes in, struct buf *out);
+/* Appends one zstd frame, at zstd's default level. Outcomes as above. */
+int codec_zstd(struct bytes in, struct buf *out);

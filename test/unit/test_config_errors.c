@@ -419,6 +419,19 @@ static void wrong_services(void **state)
     }
 }
 
+static void two_exporters_to_one_file(void **state)
+{
+    (void)state;
+    expect_errors("receivers: {otlp: {protocols: {grpc: }}}\n"
+                  "exporters: {file: {path: /a}, file/b: {path: /a}, file/c: {path: /b}, "
+                  "file/unused: {path: /a}}\n"
+                  "service: {pipelines: {traces: {receivers: [otlp], exporters: [file, file/b, "
+                  "file/c]}}}\n",
+                  NULL,
+                  "c.yaml:2:46: exporters::file/b::path: /a is written by file; choose another "
+                  "file, or name one exporter in several pipelines\n");
+}
+
 /* Everything that is wrong is said at once, in the order of the file. */
 static void all_errors_together(void **state)
 {
@@ -511,6 +524,7 @@ int main(void)
         cmocka_unit_test(wrong_sampler),
         cmocka_unit_test(wrong_exporters),
         cmocka_unit_test(wrong_services),
+        cmocka_unit_test(two_exporters_to_one_file),
         cmocka_unit_test(all_errors_together),
         cmocka_unit_test(components_have_a_limit),
         cmocka_unit_test(lists_have_a_limit),
