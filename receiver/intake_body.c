@@ -124,7 +124,7 @@ int intake_body_read(struct intake_request *request, struct buf *made, struct by
         outcome = convert(request, made, body);
     if (outcome)
         return outcome;
-    if (request->signal == SIGNAL_PROFILES)
+    if (request->signal == SIGNAL_PROFILES && !request->json) /* names leave no doubt */
         outcome = follow_layout(request, made, *body);
     if (outcome == OTLP_OK)
         outcome = otlp_items_check(request->signal, *body);

@@ -213,7 +213,8 @@ class Json(unittest.TestCase):
 
 class Door(harness.IntegrationTest):
     """Through the HTTP port: what was said in JSON reaches a gRPC backend as protobuf."""
-    PATHS = {"traces": "/v1/traces", "metrics": "/v1/metrics", "logs": "/v1/logs"}
+    PATHS = {"traces": "/v1/traces", "metrics": "/v1/metrics", "logs": "/v1/logs",
+             "profiles": "/v1development/profiles"}
     IDS = '"traceId":"5B8EFFF798038103D269B633813FC60C","spanId":"EEE19B7EC3C1B174"'
     TEXTS = {
         "traces": '{"resourceSpans":[{"scopeSpans":[{"spans":[{%s,"name":"a","kind":2,'
@@ -222,6 +223,12 @@ class Door(harness.IntegrationTest):
                    '[{"asDouble":"NaN","exemplars":[{%s}]}]}}]}]}]}',
         "logs": '{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"severityNumber":9,%s,'
                 '"body":{"bytesValue":"AAEC/w=="}}]}]}]}',
+        # What in protobuf would be taken for the numbers that samples had before OTLP 1.10.
+        "profiles": '{"resourceProfiles":[{"scopeProfiles":[{"profiles":[{"sampleType":'
+                    '{"typeStrindex":1,"unitStrindex":2},"samples":[{"stackIndex":1,"attributeIndices":'
+                    '[1]}]}]}]}],"dictionary":{"linkTable":[{},{%s}],"stringTable":["","samples","count"],'
+                    '"stackTable":[{},{}],"attributeTable":[{}],"mappingTable":[{}],"locationTable":[{}],'
+                    '"functionTable":[{}]}}',
     }
 
     def post(self, path, body, headers=None):
@@ -236,7 +243,8 @@ class Door(harness.IntegrationTest):
 
     def pipelines(self):
         one = {"receivers": ["otlp"], "exporters": ["otlp_grpc"]}
-        return {"service": {"pipelines": {"metrics": dict(one), "logs": dict(one)}}}
+        return {"service": {"pipelines": {"metrics": dict(one), "logs": dict(one),
+                                          "profiles": dict(one)}}}
 
     def test_each_signal(self):
         self.instance = self.spanprof(sampler=False, over=self.pipelines())
