@@ -140,12 +140,14 @@ static void serve(struct analyst *analyst, const struct analyst_message *message
         analyst_scan_start(analyst);
         break;
     case ANALYST_PROCESS_WANTED:
+        perf_maps_forget(&analyst->perf_maps, message->process.pid); /* it may have execed */
         subject_asked(analyst, message->process.pid, true, message->process.time_ns != 0);
         break;
     case ANALYST_CONTEXT_WANTED:
         subject_asked(analyst, message->process.pid, false, message->process.time_ns != 0);
         break;
     case ANALYST_PROCESS_LEFT:
+        perf_maps_left(&analyst->perf_maps, message->process.pid, clock_monotonic_ns());
         subject_forget(analyst, message->process.pid);
         break;
     case ANALYST_EXECUTABLE_WANTED:
@@ -159,6 +161,9 @@ static void serve(struct analyst *analyst, const struct analyst_message *message
         break;
     case ANALYST_UNWIND_WANTED:
         analyst_answer_unwind(analyst, &message->unwind_wanted);
+        break;
+    case ANALYST_CODE_WANTED:
+        analyst_answer_code(analyst, &message->code_wanted);
         break;
     default:
         log_warn("analyst", "request of unknown kind %u", message->kind);
@@ -277,7 +282,8 @@ static struct analyst *new_analyst(const struct analyst_settings *settings)
     list_init(&analyst->out);
     for (int i = 0; i < ANALYST_DISTANCES; i++)
         list_init(&analyst->waiting[i]);
-    binaries_init(&analyst->binaries);
+    binaries_init(&analyst->binaries, settings->lines);
+    perf_maps_init(&analyst->perf_maps);
     MAP_INIT(&analyst->subjects, struct subject, pid);
     analyst->mounts.limit_bytes = PROC_MOUNTS_BYTES_MAX;
     return analyst;
@@ -319,6 +325,7 @@ void analyst_close(struct analyst *analyst)
     subjects_close(analyst);
     tables_close(analyst->tables);
     binaries_close(&analyst->binaries);
+    perf_maps_close(&analyst->perf_maps);
     kallsyms_close(analyst->kallsyms);
     free(analyst->scan_pids);
     buf_close(&analyst->maps);

@@ -166,6 +166,8 @@ static void forget_answered(struct analyst_client *client, const struct analyst_
         kind = ANALYST_EXECUTABLE_WANTED;
         identity = message->executable.identity;
     } else if (message->kind == ANALYST_NAMES) {
+        if (message->names.more)
+            return;
         kind = ANALYST_NAMES_WANTED;
     } else if (message->kind == ANALYST_KERNEL_NAMES) {
         kind = ANALYST_KERNEL_NAMES_WANTED;
@@ -380,7 +382,7 @@ bool analyst_client_attached(const struct analyst_client *client)
 /* The answer would come too late; and they are large, so that others would be lost for them. */
 static bool is_too_late(const struct analyst_client *client, const struct analyst_request *request)
 {
-    return request->kind == ANALYST_UNWIND_WANTED &&
+    return (request->kind == ANALYST_UNWIND_WANTED || request->kind == ANALYST_CODE_WANTED) &&
            (client->watch.fd < 0 || client->queue_bytes > ANALYST_REQUEST_BYTES_MAX / 2);
 }
 

@@ -306,6 +306,7 @@ static struct bytes get_name(struct reader *reader)
 static void get_names(struct reader *reader, struct analyst_names *names)
 {
     get_fixed(reader, names->identity, sizeof(names->identity));
+    names->more = get_u8(reader);
     names->n = get_count(reader, ANALYST_NAMES_MAX);
     names->names = get_memory(reader, names->n * sizeof(*names->names));
     for (uint32_t i = 0; i < names->n && names->names; i++) {
@@ -320,6 +321,7 @@ static void get_names(struct reader *reader, struct analyst_names *names)
 static int put_names(struct buf *out, const struct analyst_names *names)
 {
     int error = buf_append(out, names->identity, sizeof(names->identity));
+    error = error ? error : put_int(out, names->more, 1);
     error = error ? error : put_int(out, names->n, 4);
     for (uint32_t i = 0; i < names->n && !error; i++) {
         error = put_int(out, names->names[i].address, 8);
@@ -375,6 +377,57 @@ static int put_unwound(struct buf *out, const struct analyst_unwound *unwound)
     for (uint32_t i = 0; i < unwound->n && !error; i++) {
         error = put_int(out, unwound->frames[i].pc, 8);
         error = error ? error : put_int(out, unwound->frames[i].is_return, 1);
+    }
+    return error;
+}
+
+static void get_code_wanted(struct reader *reader, struct analyst_code_wanted *wanted)
+{
+    wanted->ticket = get_u64(reader);
+    wanted->pid = get_u32(reader);
+    wanted->n = get_count(reader, RECORD_MAX_USER_FRAMES);
+    wanted->addresses = get_memory(reader, wanted->n * sizeof(*wanted->addresses));
+    for (uint32_t i = 0; i < wanted->n && wanted->addresses; i++)
+        wanted->addresses[i] = get_u64(reader);
+}
+
+static int put_code_wanted(struct buf *out, const struct analyst_code_wanted *wanted)
+{
+    int error = put_int(out, wanted->ticket, 8);
+    error = error ? error : put_int(out, wanted->pid, 4);
+    error = error ? error : put_int(out, wanted->n, 4);
+    for (uint32_t i = 0; i < wanted->n && !error; i++)
+        error = put_int(out, wanted->addresses[i], 8);
+    return error;
+}
+
+static void get_code(struct reader *reader, struct analyst_code *code)
+{
+    code->ticket = get_u64(reader);
+    code->pid = get_u32(reader);
+    code->named = get_u8(reader);
+    code->n = get_count(reader, RECORD_MAX_USER_FRAMES);
+    code->ranges = get_memory(reader, code->n * sizeof(*code->ranges));
+    for (uint32_t i = 0; i < code->n && code->ranges; i++) {
+        struct analyst_code_range *range = &code->ranges[i];
+        range->start = get_u64(reader);
+        range->last = get_u64(reader);
+        range->function = get_name(reader);
+        if (range->start > range->last)
+            reader->bad = true;
+    }
+}
+
+static int put_code(struct buf *out, const struct analyst_code *code)
+{
+    int error = put_int(out, code->ticket, 8);
+    error = error ? error : put_int(out, code->pid, 4);
+    error = error ? error : put_int(out, code->named, 1);
+    error = error ? error : put_int(out, code->n, 4);
+    for (uint32_t i = 0; i < code->n && !error; i++) {
+        error = put_int(out, code->ranges[i].start, 8);
+        error = error ? error : put_int(out, code->ranges[i].last, 8);
+        error = error ? error : put_bytes(out, code->ranges[i].function);
     }
     return error;
 }
@@ -442,6 +495,10 @@ static int put_body(const struct analyst_message *message, struct buf *out)
         return put_unwind_wanted(out, &message->unwind_wanted);
     case ANALYST_UNWOUND:
         return put_unwound(out, &message->unwound);
+    case ANALYST_CODE_WANTED:
+        return put_code_wanted(out, &message->code_wanted);
+    case ANALYST_CODE:
+        return put_code(out, &message->code);
     }
     return -EINVAL;
 }
@@ -505,6 +562,12 @@ static void get_body(struct reader *reader, struct analyst_message *message)
         break;
     case ANALYST_UNWOUND:
         get_unwound(reader, &message->unwound);
+        break;
+    case ANALYST_CODE_WANTED:
+        get_code_wanted(reader, &message->code_wanted);
+        break;
+    case ANALYST_CODE:
+        get_code(reader, &message->code);
         break;
     default:
         reader->bad = true;

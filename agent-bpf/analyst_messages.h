@@ -34,6 +34,7 @@ enum analyst_kind {
     ANALYST_NAMES_WANTED,        /* names_wanted */
     ANALYST_KERNEL_NAMES_WANTED, /* names_wanted: addresses are offsets from _text */
     ANALYST_UNWIND_WANTED,       /* unwind_wanted */
+    ANALYST_CODE_WANTED,         /* code_wanted */
     /* analyst -> service */
     ANALYST_EVENT = 64,   /* event: found by the scan; PROCESS_FORKED stands for "was there" */
     ANALYST_SCAN_DONE,    /* scan_done */
@@ -47,6 +48,7 @@ enum analyst_kind {
     ANALYST_CORRELATION,  /* process; with a descriptor: a datagram socket, connected to the Elastic
                              agent in it (elastic_message.h) */
     ANALYST_UNWOUND,      /* unwound */
+    ANALYST_CODE,         /* code */
 };
 
 struct analyst_process {
@@ -118,8 +120,11 @@ struct analyst_name {
     uint32_t line;
 };
 
-struct analyst_names { /* each wanted address once */
+/* Each wanted address once; or, where functions were inlined, several times in a row, innermost
+ * first. */
+struct analyst_names {
     uint8_t identity[16];
+    uint8_t more; /* a further answer to the same request follows */
     uint32_t n;
     struct analyst_name *names;
 };
@@ -144,6 +149,28 @@ struct analyst_unwound {
     uint8_t end; /* enum unwind_end; not UNWIND_END_WANTED */
     uint32_t n;  /* at most RECORD_MAX_USER_FRAMES */
     struct analyst_unwound_frame *frames;
+};
+
+/* Names of code that lies in no file. */
+struct analyst_code_wanted {
+    uint64_t ticket; /* the asker's; comes back with the answer */
+    uint32_t pid;
+    uint32_t n; /* at most RECORD_MAX_USER_FRAMES */
+    uint64_t *addresses;
+};
+
+struct analyst_code_range {
+    uint64_t start;
+    uint64_t last;         /* address in it */
+    struct bytes function; /* as analyst_name.function; empty = none in all of the range */
+};
+
+struct analyst_code {
+    uint64_t ticket;
+    uint32_t pid;
+    uint8_t named; /* the process gives names to its code; else there are no ranges */
+    uint32_t n;    /* at most RECORD_MAX_USER_FRAMES; as many as fit the datagram */
+    struct analyst_code_range *ranges; /* those that the addresses lie in */
 };
 
 struct analyst_kernel {
@@ -172,6 +199,8 @@ struct analyst_message {
         struct analyst_kernel kernel;
         struct analyst_unwind_wanted unwind_wanted;
         struct analyst_unwound unwound;
+        struct analyst_code_wanted code_wanted;
+        struct analyst_code code;
     };
 };
 

@@ -15,6 +15,7 @@
 #include "agent-bpf/analyst_tables.h"
 #include "agent-bpf/elastic_storage.h"
 #include "agent-bpf/otel_context.h"
+#include "agent-bpf/perf_maps.h"
 #include "agent-bpf/proc_maps.h"
 #include "agent-bpf/record.h"
 #include "base/clock.h"
@@ -69,6 +70,7 @@ struct analyst {
     size_t environment_bytes; /* of all subjects */
     struct binaries binaries;
     struct tables *tables;
+    struct perf_maps perf_maps;
     struct map subjects;
     struct list waiting[ANALYST_DISTANCES]; /* subjects by due_ns */
     /* scan */
@@ -170,6 +172,9 @@ void analyst_scan_step(struct analyst *analyst, uint64_t until_ns);
 void analyst_complete_mapping(struct analyst *analyst, uint32_t pid, const struct proc_map *map,
                               char path[ANALYST_PATH_MAX], struct process_mapping *mapping,
                               struct binary **binary);
+
+/* analyst_code.c */
+void analyst_answer_code(struct analyst *analyst, const struct analyst_code_wanted *wanted);
 
 /* analyst_unwind.c */
 void analyst_answer_unwind(struct analyst *analyst, const struct analyst_unwind_wanted *wanted);

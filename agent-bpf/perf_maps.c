@@ -73,6 +73,8 @@ struct perf_file { /* of a process */
     uint8_t tail[TAIL_BYTES]; /* what stands before offset */
     struct perf_map map;
     struct list recent;
+    struct list left;
+    uint64_t left_ns;
 };
 
 static void close_fd(int *fd)
@@ -293,6 +295,7 @@ static void drop(struct perf_maps *maps, struct perf_file *file)
 {
     map_remove(&maps->by_pid, &file->pid);
     list_remove(&file->recent);
+    list_remove(&file->left);
     maps->bytes -= file->map.bytes;
     perf_map_close(&file->map);
     free(file);
@@ -369,6 +372,7 @@ void perf_maps_init(struct perf_maps *maps)
     memset(maps, 0, sizeof(*maps));
     MAP_INIT(&maps->by_pid, struct perf_file, pid);
     list_init(&maps->recent);
+    list_init(&maps->left);
     maps->bytes_max = PERF_MAPS_BYTES_MAX;
 }
 
@@ -392,6 +396,27 @@ bool perf_maps_find(struct perf_maps *maps, uint32_t pid, uint64_t now_ns, uint6
 {
     return find(file_of(maps, pid, now_ns, PERF_MAPS_AGE_NS), address, range) ||
            find(file_of(maps, pid, now_ns, PERF_MAPS_RETRY_NS), address, range);
+}
+
+static void drop_left(struct perf_maps *maps, uint64_t now_ns)
+{
+    struct list *link;
+    while ((link = list_first(&maps->left))) {
+        struct perf_file *file = container_of(link, struct perf_file, left);
+        if (now_ns - file->left_ns < PERF_MAPS_LEFT_NS)
+            return;
+        drop(maps, file);
+    }
+}
+
+void perf_maps_left(struct perf_maps *maps, uint32_t pid, uint64_t now_ns)
+{
+    drop_left(maps, now_ns);
+    struct perf_file *file = map_get(&maps->by_pid, &pid);
+    if (!file || list_linked(&file->left))
+        return;
+    file->left_ns = now_ns;
+    list_append(&maps->left, &file->left);
 }
 
 void perf_maps_forget(struct perf_maps *maps, uint32_t pid)

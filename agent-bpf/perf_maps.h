@@ -6,7 +6,7 @@
  *
  * Whose names they are: a regular file of the process's user or of root, not on FUSE, reached
  * through no symbolic link, and changed since the process was started, for pids come again and the
- * files stay. A process that has ended keeps its names until it is forgotten.
+ * files stay. A process that has ended keeps its names for a while.
  * When it is read: what was appended at most every PERF_MAPS_AGE_NS; every PERF_MAPS_RETRY_NS for
  * code that has no name yet; in steps of PERF_MAPS_STEP_BYTES. There are no names as long as it is
  * not read to its end, for the last line about an address counts. A file that was written anew is
@@ -24,6 +24,8 @@
 #define PERF_MAPS_ABSENT_NS                                                                        \
     (8 * NS_PER_SEC) /* at most, where none could be read when last looked */
 
+#define PERF_MAPS_LEFT_NS (5 * NS_PER_SEC)
+
 #define PERF_MAPS_FILE_BYTES  (UINT64_C(128) << 20) /* of a longer one the end */
 #define PERF_MAPS_LINE_BYTES  ((size_t)64 << 10)    /* longer lines give no name */
 #define PERF_MAPS_STEP_BYTES  ((size_t)2 << 20)     /* read at once */
@@ -35,6 +37,7 @@
 struct perf_maps {
     struct map by_pid;  /* struct perf_file */
     struct list recent; /* likewise, longest unused first */
+    struct list left;   /* those that have ended, likewise; longest ago first */
     size_t bytes;       /* memory of the names */
     size_t bytes_max;   /* PERF_MAPS_BYTES_MAX; smaller in tests */
     uint64_t second_ns; /* when the current second of reading began */
@@ -53,5 +56,7 @@ const struct perf_map *perf_maps_get(struct perf_maps *maps, uint32_t pid, uint6
  * name for it. */
 bool perf_maps_find(struct perf_maps *maps, uint32_t pid, uint64_t now_ns, uint64_t address,
                     struct perf_map_range *range);
-/* The process has ended, or is another program by now. */
+/* It is another program by now. */
 void perf_maps_forget(struct perf_maps *maps, uint32_t pid);
+/* It has ended: forgotten after PERF_MAPS_LEFT_NS, for samples of it may still come. */
+void perf_maps_left(struct perf_maps *maps, uint32_t pid, uint64_t now_ns);

@@ -18,6 +18,12 @@ static struct analyst_name answered_names[] = {
     {.address = 6},
 };
 
+static struct analyst_code_range code_ranges[] = {
+    {.start = 1, .last = 1, .function = {(const uint8_t *)"JS:*f", 5}},
+    {.start = 2, .last = 9},
+    {.start = 10, .last = UINT64_MAX, .function = {(const uint8_t *)"g", 1}},
+};
+
 #define MAPPING                                                                                    \
     {                                                                                              \
         .start = 0x1000, .length = 0x2000, .file_offset = 0x3000, .device_major = 8,               \
@@ -74,6 +80,10 @@ static const struct analyst_message messages[] = {
                 .text_end = 3,
                 .build_id = {(const uint8_t *)"\7", 1}}},
     {.kind = ANALYST_CORRELATION, .process = {.pid = 3, .time_ns = 5}},
+    {.kind = ANALYST_CODE_WANTED,
+     .code_wanted = {.ticket = 1, .pid = 2, .n = 3, .addresses = wanted_addresses}},
+    {.kind = ANALYST_CODE,
+     .code = {.ticket = 1, .pid = 2, .named = 1, .n = 3, .ranges = code_ranges}},
 };
 #define N_MESSAGES (sizeof(messages) / sizeof(*messages))
 
@@ -146,6 +156,11 @@ static void malformed(void **state)
     assert_int_equal(decode(buf_bytes(&text), 65536), ANALYST_MALFORMED); /* control characters */
     buf_clear(&text);
     name.function = BYTES_LIT("\xff");
+    assert_int_equal(analyst_message_encode(&bad, &text), 0);
+    assert_int_equal(decode(buf_bytes(&text), 65536), ANALYST_MALFORMED);
+    buf_clear(&text);
+    struct analyst_code_range range = {.start = 2, .last = 1};
+    bad = (struct analyst_message){.kind = ANALYST_CODE, .code = {.n = 1, .ranges = &range}};
     assert_int_equal(analyst_message_encode(&bad, &text), 0);
     assert_int_equal(decode(buf_bytes(&text), 65536), ANALYST_MALFORMED);
 }

@@ -174,7 +174,11 @@ static void test_own_root(void **state)
     /* It has ended, and keeps its names. */
     now_ns += PERF_MAPS_AGE_NS;
     assert_named(pid, 0x10, "users");
-    perf_maps_forget(&maps, (uint32_t)pid);
+    perf_maps_left(&maps, (uint32_t)pid, now_ns);
+    perf_maps_left(&maps, (uint32_t)pid, now_ns += PERF_MAPS_LEFT_NS - 1);
+    assert_named(pid, 0x10, "users");
+    perf_maps_left(&maps, 1u << 30, now_ns += 1);
+    assert_int_equal(maps.by_pid.count, 0);
     assert_named(pid, 0x10, NULL);
     assert_int_equal(maps.bytes, 0);
 }
