@@ -2,6 +2,7 @@
 #include "agent-bpf/analyst_tables.h"
 #include "agent-bpf/analyst_stats.h"
 #include "agent-bpf/eh_frame.h"
+#include "agent-bpf/go_unwind.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include <errno.h>
@@ -16,7 +17,9 @@
 
 struct table {
     struct binary_key key;
-    struct eh_frame *frame; /* NULL: it has no rows */
+    struct eh_frame *frame; /* NULL: it has none */
+    struct go_symbols *go;  /* NULL: it is no Go program */
+    uint16_t machine;
     struct unwind_executable executable;
     struct unwind_file files[TABLE_FILES_MAX];
     uint32_t n_files;
@@ -78,7 +81,12 @@ static void read_file(struct table *table, int fd)
     if (elf_open(fd, &elf))
         return;
     take_segments(&table->executable, &elf);
-    if (!eh_frame_open(&elf, &table->frame))
+    table->machine = elf.machine;
+    if (eh_frame_open(&elf, &table->frame))
+        table->frame = NULL;
+    if (go_symbols_open(&elf, &table->go))
+        table->go = NULL;
+    if (table->frame || table->go)
         table->executable.how = UNWIND_BY_ROWS;
 }
 
@@ -122,12 +130,25 @@ static struct table_page *keep_page(struct tables *tables, const struct unwind_p
     return page;
 }
 
+static int make_page(struct table *table, uint64_t address, struct unwind_page *page)
+{
+    uint64_t start = address & ~(uint64_t)(UNWIND_PAGE_BYTES - 1);
+    int error =
+        table->frame ? eh_frame_page(table->frame, address, page) : unwind_page_init(page, start);
+    if (error || !table->go)
+        return error;
+    error = go_unwind_page(table->go, table->machine, page);
+    if (error)
+        unwind_page_close(page);
+    return error;
+}
+
 /* NULL: it cannot be made. */
 static const struct unwind_page *page_of(struct tables *tables, struct table *table,
                                          uint64_t address)
 {
     struct unwind_page_key key = {table->executable.id, (uint32_t)(address >> UNWIND_PAGE_SHIFT)};
-    if (!table->frame || address >= UNWIND_ADDRESS_MAX)
+    if (table->executable.how != UNWIND_BY_ROWS || address >= UNWIND_ADDRESS_MAX)
         return NULL;
     struct table_page *page = map_get(&tables->pages, &key);
     if (page) {
@@ -136,7 +157,7 @@ static const struct unwind_page *page_of(struct tables *tables, struct table *ta
         return &page->page;
     }
     struct unwind_page made;
-    if (eh_frame_page(table->frame, address, &made))
+    if (make_page(table, address, &made))
         return NULL;
     analyst_count(COUNT_UNWIND_PAGES_MADE, 1);
     page = keep_page(tables, &key, &made);
@@ -168,6 +189,7 @@ static void free_table(struct tables *tables, struct table *table)
         unwind_loader_forget(tables->loader, table->executable.id);
     drop_pages(tables, table->executable.id);
     eh_frame_close(table->frame);
+    go_symbols_close(table->go);
     free(table);
 }
 

@@ -29,11 +29,12 @@ static const struct form {
     bool has_units;       /* files are found through compilation units */
     uint8_t first_word;   /* of the header that holds an offset, names; 0 = offsets are its own */
     uint8_t pcdata;       /* where a function's pcdata begins, behind its address */
+    uint8_t flags;        /* field whose second byte has them; 0 = none (1.16 writes a zero) */
 } forms[] = {
-    {0xfb, 8, false, 0, 32}, /* Go 1.2 */
-    {0xfa, 8, true, 3, 36},  /* Go 1.16 */
-    {0xf0, 4, true, 4, 36},  /* Go 1.18 */
-    {0xf1, 4, true, 4, 40},  /* Go 1.20 */
+    {0xfb, 8, false, 0, 32, 0}, /* Go 1.2 */
+    {0xfa, 8, true, 3, 36, 8},  /* Go 1.16 */
+    {0xf0, 4, true, 4, 36, 8},  /* Go 1.18 */
+    {0xf1, 4, true, 4, 40, 9},  /* Go 1.20 */
 };
 
 struct go_symbols {
@@ -51,6 +52,7 @@ struct go_symbols {
 /* A function's entry, behind its address. */
 enum {
     FIELD_NAME = 0,
+    FIELD_STACK = 3,
     FIELD_FILES = 4,
     FIELD_LINES = 5,
     FIELD_N_PCDATA = 6,
@@ -320,8 +322,8 @@ static int read_function(const struct go_symbols *symbols, uint64_t index,
                  : read_table(symbols, function->at, function->fields, sizeof(function->fields));
 }
 
-static int find_function(const struct go_symbols *symbols, uint64_t vaddr,
-                         struct function *function)
+/* *index: how many functions begin at the address or before it. */
+static int functions_up_to(const struct go_symbols *symbols, uint64_t vaddr, uint64_t *index)
 {
     uint64_t low = 0, high = symbols->n_functions + 1, address;
     while (low < high) {
@@ -334,14 +336,26 @@ static int find_function(const struct go_symbols *symbols, uint64_t vaddr,
         else
             high = middle;
     }
-    if (!low || low > symbols->n_functions)
+    *index = low;
+    return 0;
+}
+
+static int find_function(const struct go_symbols *symbols, uint64_t vaddr,
+                         struct function *function)
+{
+    uint64_t index;
+    int error = functions_up_to(symbols, vaddr, &index);
+    if (!error && (!index || index > symbols->n_functions))
         return ELF_MISSING; /* before the first or behind the last */
-    int error = read_function(symbols, low - 1, function);
+    error = error ? error : read_function(symbols, index - 1, function);
     return error ? error : function->entry <= vaddr ? 0 : ELF_MALFORMED;
 }
 
 struct values { /* read piece by piece */
     const struct go_symbols *symbols;
+    uint64_t pc;
+    uint32_t value;
+    bool first;
     uint64_t at, end;
     size_t n, used;
     uint8_t bytes[VALUES_AT_ONCE];
@@ -377,32 +391,48 @@ static int next_varint(struct values *values, uint32_t *number)
     return 0;
 }
 
-/* The value that a function's table has at an address: pairs of how much the value changes, and how
- * far it holds. */
+/* A function's table: pairs of how much the value changes, and how far it holds. */
+static int values_open(struct values *values, const struct go_symbols *symbols, uint32_t table,
+                       const struct function *function)
+{
+    *values = (struct values){.symbols = symbols,
+                              .at = sum(symbols->values, table),
+                              .pc = function->entry,
+                              .value = UINT32_MAX,
+                              .first = true};
+    if (!table || values->at >= symbols->size)
+        return ELF_MISSING;
+    uint64_t left = symbols->size - values->at;
+    values->end = values->at + (left < GO_SYMBOLS_VALUES_MAX ? left : GO_SYMBOLS_VALUES_MAX);
+    return 0;
+}
+
+/* values->value holds up to values->pc. ELF_MISSING: that was the last. */
+static int values_next(struct values *values)
+{
+    uint32_t change, distance;
+    int error = next_varint(values, &change);
+    if (!error && !change && !values->first)
+        return ELF_MISSING;
+    error = error ? error : next_varint(values, &distance);
+    if (error)
+        return error;
+    values->first = false;
+    values->value += change & 1 ? ~(change >> 1) : change >> 1;
+    values->pc += (uint64_t)distance * values->symbols->quantum;
+    return 0;
+}
+
 static int value_at(const struct go_symbols *symbols, uint32_t table,
                     const struct function *function, uint64_t vaddr, int32_t *value)
 {
-    struct values values = {.symbols = symbols, .at = sum(symbols->values, table)};
-    if (!table || values.at >= symbols->size)
-        return ELF_MISSING;
-    uint64_t left = symbols->size - values.at, pc = function->entry;
-    values.end = values.at + (left < GO_SYMBOLS_VALUES_MAX ? left : GO_SYMBOLS_VALUES_MAX);
-    uint32_t current = UINT32_MAX;
-    for (bool first = true;; first = false) {
-        uint32_t change, distance;
-        int error = next_varint(&values, &change);
-        if (!error && !change && !first)
-            return ELF_MISSING; /* its end */
-        error = error ? error : next_varint(&values, &distance);
-        if (error)
-            return error;
-        current += change & 1 ? ~(change >> 1) : change >> 1;
-        pc += (uint64_t)distance * symbols->quantum;
-        if (vaddr < pc) {
-            *value = (int32_t)current;
-            return 0;
-        }
-    }
+    struct values values;
+    int error = values_open(&values, symbols, table, function);
+    do
+        error = error ? error : values_next(&values);
+    while (!error && vaddr >= values.pc);
+    *value = (int32_t)values.value;
+    return error;
 }
 
 static bool is_inlined(const struct go_symbols *symbols, const struct function *function,
@@ -453,4 +483,60 @@ int go_symbols_find(const struct go_symbols *symbols, uint64_t vaddr, struct fun
         return 0;
     name->line = line > 0 ? (uint32_t)line : 0;
     return 0;
+}
+
+/* Stacks */
+
+struct stretch {
+    uint64_t start, end;
+    size_t left; /* calls */
+    int (*call)(void *context, const struct go_stack *stack);
+    void *context;
+};
+
+static int tell_stack(struct stretch *stretch, const struct go_stack *stack)
+{
+    struct go_stack cut = *stack;
+    cut.start = cut.start > stretch->start ? cut.start : stretch->start;
+    cut.end = cut.end < stretch->end ? cut.end : stretch->end;
+    if (cut.start >= cut.end)
+        return 0;
+    return stretch->left-- ? stretch->call(stretch->context, &cut) : ELF_MALFORMED;
+}
+
+static int tell_function(const struct go_symbols *symbols, const struct function *function,
+                         uint64_t end, struct stretch *stretch)
+{
+    struct values values;
+    uint8_t field = symbols->form->flags;
+    struct go_stack stack = {.end = function->entry,
+                             .flags = field ? (uint8_t)(function->fields[field] >> 8) : 0};
+    int error = values_open(&values, symbols, function->fields[FIELD_STACK], function);
+    while (!error && stack.end < stretch->end && stack.end < end) {
+        error = values_next(&values);
+        stack.start = stack.end;
+        stack.end = values.pc < end ? values.pc : end;
+        stack.depth = values.value;
+        if (!error && (int32_t)stack.depth >= 0)
+            error = tell_stack(stretch, &stack);
+    }
+    return error < 0 ? error : 0; /* a malformed table costs only its function */
+}
+
+int go_symbols_stacks(const struct go_symbols *symbols, uint64_t start, uint64_t end,
+                      int (*call)(void *context, const struct go_stack *stack), void *context)
+{
+    struct stretch stretch = {start, end, GO_SYMBOLS_STACKS_MAX, call, context};
+    uint64_t index, next;
+    int error = functions_up_to(symbols, start, &index);
+    for (index = index ? index - 1 : 0; !error && index < symbols->n_functions; index++) {
+        struct function function;
+        error = read_function(symbols, index, &function);
+        error = error ? error : address_at(symbols, index + 1, &next);
+        if (error || function.entry >= end)
+            break;
+        if (next > function.entry)
+            error = tell_function(symbols, &function, next, &stretch);
+    }
+    return error;
 }

@@ -24,3 +24,21 @@ void go_symbols_close(struct go_symbols *symbols); /* NULL is fine */
  * that was inlined there, the file is the function's own and the line is left out: that of the
  * table is the other function's. 0, ELF_MISSING, ELF_MALFORMED. */
 int go_symbols_find(const struct go_symbols *symbols, uint64_t vaddr, struct function_name *name);
+
+enum go_function_flag { /* since Go 1.17 */
+                        GO_FUNCTION_OUTERMOST = 1,
+                        GO_FUNCTION_WRITES_SP = 2, /* it changes to another stack */
+};
+
+struct go_stack {
+    uint64_t start; /* ELF addresses, cut to those asked for */
+    uint64_t end;
+    uint32_t depth; /* bytes that the stack pointer is below where it was on entry */
+    uint8_t flags;  /* enum go_function_flag */
+};
+
+/* For each stretch of Go code in [start, end), in order; those that the table does not tell are
+ * left out. 0, what a call returned, ELF_MISSING, ELF_MALFORMED. At most GO_SYMBOLS_STACKS_MAX. */
+#define GO_SYMBOLS_STACKS_MAX 65536
+int go_symbols_stacks(const struct go_symbols *symbols, uint64_t start, uint64_t end,
+                      int (*call)(void *context, const struct go_stack *stack), void *context);

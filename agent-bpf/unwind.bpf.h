@@ -61,7 +61,7 @@ static __always_inline int walk_slot(const struct walk *walk, __u32 slot, __u64 
 static __always_inline bool walk_climbs(const struct walk *walk)
 {
     __u64 sp;
-    if (walk->rule.flags & UNWIND_SIGNAL_FRAME)
+    if (walk->rule.flags & (UNWIND_SIGNAL_FRAME | UNWIND_OTHER_STACK))
         return true;
     if (!walk_register(walk, ARCH_SP, &sp))
         return false;
@@ -112,8 +112,8 @@ __noinline int walk_to_caller(struct build *build)
         end = UNWIND_END_NO_PROGRESS;
     if (end == WALK_GOES_ON)
         end = walk_slot(walk, UNWIND_RA, &pc);
-    if (end != WALK_GOES_ON)
-        return end;
+    if (end != WALK_GOES_ON) /* a stack that is changed for good ends there */
+        return walk->rule.flags & UNWIND_OTHER_STACK ? UNWIND_END_OF_STACK : end;
     __u32 known = 1u << ARCH_SP;
     if (walk_slot(walk, UNWIND_FP, &fp) == WALK_GOES_ON)
         known |= 1u << ARCH_FP;

@@ -96,7 +96,7 @@ static bool is_outermost(const struct unwind_rule *rule)
 static bool climbs(const struct walk *walk, const struct unwind_rule *rule, uint64_t cfa)
 {
     uint64_t sp;
-    if (rule->flags & UNWIND_SIGNAL_FRAME)
+    if (rule->flags & (UNWIND_SIGNAL_FRAME | UNWIND_OTHER_STACK))
         return true;
     if (!read_register(&walk->registers, walk->machine->sp, &sp))
         return false;
@@ -132,8 +132,8 @@ static int step(struct walk *walk, struct unwind_rule *rule)
         end = UNWIND_END_NO_PROGRESS;
     if (end == GOES_ON)
         end = read_slot(walk, rule, UNWIND_RA, cfa, &caller.pc);
-    if (end != GOES_ON)
-        return end;
+    if (end != GOES_ON) /* a stack that is changed for good ends there */
+        return rule->flags & UNWIND_OTHER_STACK ? UNWIND_END_OF_STACK : end;
     set(&caller, machine->sp, cfa);
     if (read_slot(walk, rule, UNWIND_FP, cfa, &value) == GOES_ON)
         set(&caller, machine->fp, value);
@@ -148,7 +148,8 @@ static int step(struct walk *walk, struct unwind_rule *rule)
 
 void unwind(const struct unwind_input *input, struct unwind_frames *frames)
 {
-    struct walk walk = {input, eh_machine_of(input->elf_machine), input->registers, input->is_return};
+    struct walk walk = {input, eh_machine_of(input->elf_machine), input->registers,
+                        input->is_return};
     int end = walk.machine ? GOES_ON : UNWIND_END_UNKNOWN;
     frames->n = 0;
     while (end == GOES_ON) {

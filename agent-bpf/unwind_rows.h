@@ -58,8 +58,9 @@ enum unwind_slot { UNWIND_RA = 0, UNWIND_FP = 1, UNWIND_THIRD = 2, UNWIND_SLOTS 
 #define UNWIND_LOST 255 /* of a return address: there is no caller; else: not known */
 #define UNWIND_WORD 8
 
-/* The return address is where the caller was interrupted, not behind a call. */
-#define UNWIND_SIGNAL_FRAME 1
+/* Flags of a rule. */
+#define UNWIND_SIGNAL_FRAME 1 /* the caller was interrupted: its address is not behind a call */
+#define UNWIND_OTHER_STACK  2 /* the caller may lie on another stack, or below */
 
 struct unwind_rule {
     __s32 cfa_offset;
