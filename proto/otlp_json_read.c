@@ -206,15 +206,28 @@ static bool enumerator_of(const ProtobufCFieldDescriptor *field, struct bytes te
     return found;
 }
 
+static int value_of(struct reader *reader, const ProtobufCFieldDescriptor *field, struct bytes text,
+                    bool quoted, uint64_t *value)
+{
+    bool is_number = text.len && json_number_length(text) == text.len;
+    if (quoted && enumerator_of(field, text, value))
+        return 0;
+    if (field->type == PROTOBUF_C_TYPE_DOUBLE)
+        return double_of(reader, text, is_number, value);
+    return is_number ? integer_of(reader, field->type, text, value)
+                     : json_fail(&reader->json, "a number is missing");
+}
+
 /* A number or bool, as it is on the wire. */
 static int read_number(struct reader *reader, const ProtobufCFieldDescriptor *field,
                        uint64_t *value)
 {
     struct buf unescaped = BUF_INIT(64);
     struct bytes text;
-    bool flag;
     assert(field->type != PROTOBUF_C_TYPE_FLOAT);
+    *value = 0;
     if (field->type == PROTOBUF_C_TYPE_BOOL) {
+        bool flag;
         int error = json_bool(&reader->json, &flag);
         *value = flag;
         return error;
@@ -222,14 +235,7 @@ static int read_number(struct reader *reader, const ProtobufCFieldDescriptor *fi
     bool quoted = json_sees(&reader->json, '"');
     const uint8_t *begin = reader->json.at;
     int error = quoted ? short_text(reader, &unescaped, &text) : json_number(&reader->json, &text);
-    bool is_number = !error && text.len && json_number_length(text) == text.len;
-    if (!error && quoted && enumerator_of(field, text, value))
-        is_number = true;
-    else if (!error && field->type == PROTOBUF_C_TYPE_DOUBLE)
-        error = double_of(reader, text, is_number, value);
-    else if (!error)
-        error = is_number ? integer_of(reader, field->type, text, value)
-                          : json_fail(&reader->json, "a number is missing");
+    error = error ? error : value_of(reader, field, text, quoted, value);
     if (error == JSON_MALFORMED)
         reader->json.at = begin;
     buf_close(&unescaped);
