@@ -59,6 +59,7 @@ static void free_process(struct process_table *table, struct process *process)
     list_remove(&process->ended);
     list_remove(&process->changed);
     process_image_release(table, process->image);
+    process_past_free(table, process);
     process_details_free(table, process);
     process_free(table, process, sizeof(*process));
     table->n_processes--;
@@ -379,7 +380,7 @@ int process_table_resolve(struct process_table *table, uint32_t pid, uint64_t ti
 {
     const struct process *process = process_at(table, pid, time_ns);
     const struct image_mapping *mapping =
-        process ? process_image_find(process->image, address) : NULL;
+        process ? process_mapping_at(process, time_ns, address) : NULL;
     if (!mapping) {
         analyst_count(COUNT_PROCESS_UNRESOLVED, 1);
         return PROCESS_UNKNOWN;

@@ -7,8 +7,8 @@
  * taken by process_table_take_requests() after each batch and sent on the loop (analyst_client.h).
  *
  * Time: a process remembers its image from before the last exec (or the last process with its pid)
- * for PROCESS_GRACE_NS, so samples may be resolved after all events of a drain were applied: the
- * sample's time chooses the image.
+ * for PROCESS_GRACE_NS, and the last few mappings that others took the place of, so samples may be
+ * resolved after all events of a drain were applied: the sample's time chooses.
  *
  * Limits, each counted when reached: PROCESS_TABLE_MAX processes, PROCESS_MAPPINGS_MAX mappings
  * each, PROCESS_TABLE_BYTES_MAX in all. Beyond, the event is left out and its addresses stay
@@ -102,6 +102,21 @@ struct process_unwind {
  * of the copy point into, those next to the leaf first, as many as a message may have.
  * PROCESS_UNKNOWN: no mapping is known there; -ENOMEM: not asked (counted). */
 int process_table_want_unwind(struct process_table *table, const struct process_unwind *wanted);
+struct process_code_wanted {
+    uint64_t ticket; /* comes back in the answer */
+    uint32_t pid;
+    uint64_t time_ns; /* of the sample */
+    uint32_t n;       /* at most RECORD_MAX_USER_FRAMES */
+    uint64_t *addresses;
+};
+
+/* Asks for names of code that lies in no file (ANALYST_CODE_WANTED). PROCESS_UNKNOWN; -ENOMEM: not
+ * asked (counted). */
+int process_table_want_code(struct process_table *table, const struct process_code_wanted *wanted);
+/* Since when the program ran that the process ran at that time. PROCESS_UNKNOWN: also while nothing
+ * is known of its mappings. */
+int process_table_program(struct process_table *table, uint32_t pid, uint64_t time_ns,
+                          uint64_t *since_ns);
 /* Moves the collected requests (struct analyst_request) to the end of the list. */
 void process_table_take_requests(struct process_table *table, struct list *requests);
 /* Sets all tags to 0: the caller's numbers are void (rolled back). Asks again for the executables

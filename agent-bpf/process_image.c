@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Only mappings of files are kept. One of anything else (JIT code, [vdso]) cuts a hole into what
- * was there, for the kernel tells of mapping but not of unmapping. An executable is kept for a
- * while after its last mapping is gone, since its names are asked for when the samples leave.
+ * was there, for the kernel tells of mapping but not of unmapping. What was there is remembered for
+ * samples from before, which come later: a library may lie where another one was a moment ago. An
+ * executable is kept for a while after its last mapping is gone, since its names are asked for when
+ * the samples leave.
  */
 #include "agent-bpf/analyst_stats.h"
 #include "agent-bpf/process_parts.h"
@@ -250,6 +252,82 @@ static size_t cut_hole(struct process_table *table, struct process_image *image,
     return at;
 }
 
+/* ---- what was there before ---- */
+
+static struct past_mapping *next_past(struct process_table *table, struct process *process)
+{
+    struct process_past *past = process->past;
+    if (!past)
+        process->past = past = process_alloc(table, sizeof(*past));
+    if (!past)
+        return NULL;
+    struct past_mapping *oldest = &past->mappings[past->n++ % PROCESS_PAST_MAPPINGS];
+    if (oldest->mapping.executable) {
+        release_executable(table, oldest->mapping.executable);
+        past->lost_ns = oldest->until_ns > past->lost_ns ? oldest->until_ns : past->lost_ns;
+    }
+    return oldest;
+}
+
+static bool is_same_again(const struct image_mapping *a, const struct image_mapping *b)
+{
+    return a->executable == b->executable && a->start - a->file_offset == b->start - b->file_offset;
+}
+
+/* Of what `by` is about to be mapped over. */
+static void remember_past(struct process_table *table, struct process *process,
+                          const struct image_mapping *by)
+{
+    const struct process_image *image = process->image;
+    uint64_t by_end = by->start + by->length;
+    for (size_t i = first_behind(image, by->start); image && i < image->n; i++) {
+        const struct image_mapping *old = &image->mappings[i];
+        uint64_t start = old->start > by->start ? old->start : by->start;
+        uint64_t end = old->start + old->length;
+        if (old->start >= by_end)
+            return;
+        struct past_mapping *past = is_same_again(old, by) ? NULL : next_past(table, process);
+        if (!past)
+            continue;
+        *past = (struct past_mapping){.mapping = *old, .until_ns = by->time_ns};
+        past->mapping.start = start;
+        past->mapping.file_offset += start - old->start;
+        past->mapping.length = (end < by_end ? end : by_end) - start;
+        hold_executable(table, old->executable);
+    }
+}
+
+void process_past_free(struct process_table *table, struct process *process)
+{
+    struct process_past *past = process->past;
+    if (!past)
+        return;
+    for (size_t i = 0; i < past->n && i < PROCESS_PAST_MAPPINGS; i++)
+        release_executable(table, past->mappings[i].mapping.executable);
+    process_free(table, past, sizeof(*past));
+    process->past = NULL;
+}
+
+const struct image_mapping *process_mapping_at(const struct process *process, uint64_t time_ns,
+                                               uint64_t address)
+{
+    const struct image_mapping *mapping = process_image_find(process->image, address);
+    const struct process_past *past = process->past;
+    if (!past || (mapping && mapping->time_ns <= time_ns))
+        return mapping;
+    const struct past_mapping *found = NULL; /* the first that was still there */
+    for (size_t i = 0; i < past->n && i < PROCESS_PAST_MAPPINGS; i++) {
+        const struct past_mapping *one = &past->mappings[i];
+        if (address - one->mapping.start < one->mapping.length && time_ns < one->until_ns &&
+            (!found || one->until_ns < found->until_ns))
+            found = one;
+    }
+    if (found)
+        mapping = &found->mapping;
+    bool is_sure = time_ns >= past->lost_ns || (mapping && mapping->time_ns <= time_ns);
+    return is_sure ? mapping : NULL;
+}
+
 static void insert(struct process_image *image, size_t at, const struct image_mapping *mapping)
 {
     assert(image->n < image->cap);
@@ -270,13 +348,13 @@ static int map_file(struct process_table *table, struct process *process,
         return -ENOMEM;
     }
     process->remapped = true;
-    size_t at = cut_hole(table, image, mapping->start, mapping->start + mapping->length);
-    insert(image, at,
-           &(struct image_mapping){.start = mapping->start,
-                                   .length = mapping->length,
-                                   .file_offset = mapping->file_offset,
-                                   .time_ns = event->time_ns,
-                                   .executable = executable});
+    const struct image_mapping made = {.start = mapping->start,
+                                       .length = mapping->length,
+                                       .file_offset = mapping->file_offset,
+                                       .time_ns = event->time_ns,
+                                       .executable = executable};
+    remember_past(table, process, &made);
+    insert(image, cut_hole(table, image, made.start, made.start + made.length), &made);
     return 0;
 }
 
@@ -302,6 +380,10 @@ int process_image_map(struct process_table *table, struct process *process,
     struct process_image *image = writable_image(table, process);
     if (!image)
         return -ENOMEM;
+    remember_past(table, process,
+                  &(struct image_mapping){.start = mapping->start,
+                                          .length = mapping->length,
+                                          .time_ns = event->time_ns});
     cut_hole(table, image, mapping->start, end);
     return 0;
 }

@@ -40,6 +40,19 @@ struct process_image {
     struct image_mapping mappings[];
 };
 
+#define PROCESS_PAST_MAPPINGS 16 /* of a process; beyond, the oldest go first */
+
+struct past_mapping {
+    struct image_mapping mapping; /* or the part of it that something was mapped over */
+    uint64_t until_ns;
+};
+
+struct process_past {
+    size_t n;         /* ever put here */
+    uint64_t lost_ns; /* older ones have gone: what lay where before that is not known for sure */
+    struct past_mapping mappings[PROCESS_PAST_MAPPINGS];
+};
+
 struct process_published { /* what CONTEXT told, in one block */
     size_t bytes;
     uint8_t sources;
@@ -66,6 +79,7 @@ struct process {
     struct list changed; /* the table's: a request is due */
     uint32_t n_asked; /* of PROCESS_EXECUTABLES_ASKED_MAX; goes on to children and through exec */
     struct process_image *image;
+    struct process_past *past; /* NULL: nothing was mapped over */
     /* details */
     uint32_t own_pid;
     uint64_t start_ns;
@@ -106,8 +120,12 @@ void process_free(struct process_table *table, void *memory, size_t size);
 void process_image_release(struct process_table *table, struct process_image *image);
 struct process_image *process_image_share(struct process_image *image); /* NULL stays NULL */
 const struct image_mapping *process_image_find(const struct process_image *image, uint64_t address);
-/* Puts the mapping in the place of whatever was there. 0, -ENOMEM, -ENOSPC; PROCESS_STALE:
- * something newer is there. */
+/* What lay there at the time; NULL if that is nothing, or not known any more. */
+const struct image_mapping *process_mapping_at(const struct process *process, uint64_t time_ns,
+                                               uint64_t address);
+void process_past_free(struct process_table *table, struct process *process);
+/* Puts the mapping in the place of whatever was there, which the process remembers. 0, -ENOMEM,
+ * -ENOSPC; PROCESS_STALE: something newer is there. */
 enum { PROCESS_STALE = 1 };
 int process_image_map(struct process_table *table, struct process *process,
                       const struct process_event *event);

@@ -172,8 +172,9 @@ int process_table_want_names(struct process_table *table, const uint8_t identity
 
 /* Mappings of a process that a stack seems to go through. */
 struct passed {
-    const struct process_image *image;
-    uint64_t start, end; /* of all of them */
+    const struct process *process;
+    uint64_t time_ns;
+    uint64_t start, end; /* of all that it maps now or mapped before */
     size_t bytes;        /* in the message */
     size_t n;
     const struct image_mapping *mappings[ANALYST_MAPPINGS_MAX];
@@ -185,7 +186,8 @@ static void pass(struct passed *passed, uint64_t address)
 {
     if (address < passed->start || address >= passed->end)
         return;
-    const struct image_mapping *mapping = process_image_find(passed->image, address);
+    const struct image_mapping *mapping =
+        process_mapping_at(passed->process, passed->time_ns, address);
     for (size_t i = passed->n; mapping && i > 0; i--)
         if (passed->mappings[i - 1] == mapping)
             return;
@@ -216,6 +218,26 @@ static int by_address(const void *a, const void *b)
     return ((*x)->start > (*y)->start) - ((*x)->start < (*y)->start);
 }
 
+static void widen(struct passed *passed, const struct image_mapping *mapping)
+{
+    uint64_t end = mapping->start + mapping->length;
+    passed->start = mapping->start < passed->start ? mapping->start : passed->start;
+    passed->end = end > passed->end ? end : passed->end;
+}
+
+static void find_range(struct passed *passed)
+{
+    const struct process_image *image = passed->process->image;
+    const struct process_past *past = passed->process->past;
+    passed->start = UINT64_MAX;
+    if (image && image->n) {
+        widen(passed, &image->mappings[0]);
+        widen(passed, &image->mappings[image->n - 1]);
+    }
+    for (size_t i = 0; past && i < past->n && i < PROCESS_PAST_MAPPINGS; i++)
+        widen(passed, &past->mappings[i].mapping);
+}
+
 /* Found by its path, also in the root of another that maps it. */
 static struct analyst_executable_ref ref_of_mapping(const struct process *process,
                                                     const struct image_mapping *mapping)
@@ -233,16 +255,13 @@ int process_table_want_unwind(struct process_table *table, const struct process_
 {
     const struct record_stack *stack = wanted->stack;
     const struct process *process = process_at(table, wanted->pid, wanted->time_ns);
-    const struct process_image *image = process ? process->image : NULL;
-    if (!image || !image->n)
+    if (!process)
         return PROCESS_UNKNOWN;
-    const struct image_mapping *last = &image->mappings[image->n - 1];
     struct analyst_executable_ref refs[ANALYST_MAPPINGS_MAX];
     size_t size = sizeof(*stack) + stack->size;
-    struct passed passed = {.image = image,
-                            .start = image->mappings[0].start,
-                            .end = last->start + last->length,
-                            .bytes = MAPPING_BYTES + size};
+    struct passed passed = {
+        .process = process, .time_ns = wanted->time_ns, .bytes = MAPPING_BYTES + size};
+    find_range(&passed);
     pass_stack(&passed, stack);
     if (!passed.n)
         return PROCESS_UNKNOWN;
@@ -255,5 +274,28 @@ int process_table_want_unwind(struct process_table *table, const struct process_
                                                         .stack = BYTES((const void *)stack, size),
                                                         .n = (uint32_t)passed.n,
                                                         .mappings = refs}};
+    return want(table, &message) ? 0 : -ENOMEM;
+}
+
+int process_table_program(struct process_table *table, uint32_t pid, uint64_t time_ns,
+                          uint64_t *since_ns)
+{
+    const struct process *process = process_at(table, pid, time_ns);
+    if (!process || !process->image || !process->image->n)
+        return PROCESS_UNKNOWN;
+    *since_ns = process->from_ns;
+    return 0;
+}
+
+int process_table_want_code(struct process_table *table, const struct process_code_wanted *wanted)
+{
+    uint64_t since_ns;
+    if (process_table_program(table, wanted->pid, wanted->time_ns, &since_ns))
+        return PROCESS_UNKNOWN;
+    struct analyst_message message = {.kind = ANALYST_CODE_WANTED,
+                                      .code_wanted = {.ticket = wanted->ticket,
+                                                      .pid = wanted->pid,
+                                                      .n = wanted->n,
+                                                      .addresses = wanted->addresses}};
     return want(table, &message) ? 0 : -ENOMEM;
 }

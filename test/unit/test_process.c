@@ -67,6 +67,48 @@ static void overlaps_as_a_model(void **state)
     }
 }
 
+/* A sample is resolved by what lay there when it was taken. */
+static void mapped_over(void **state)
+{
+    (void)state;
+    apply(PROCESS_EXECED, 10, 0, 100);
+    map(10, 101, 0x1000, 0x4000, 0, "/bin/a");
+    map(10, 200, 0x2000, 0x1000, 0x7000, "/lib/b.so");
+    map(10, 300, 0x2000, 0x1000, 0, "//anon");
+    map(10, 400, 0x2000, 0x3000, 0, "/lib/c.so");
+    expect_at(10, 150, 0x2010, "/bin/a", 0x1010);
+    expect_at(10, 199, 0x4010, "/bin/a", 0x3010);
+    expect_at(10, 200, 0x2010, "/lib/b.so", 0x7010);
+    expect_at(10, 299, 0x2010, "/lib/b.so", 0x7010);
+    expect_at(10, 399, 0x3010, "/bin/a", 0x2010);
+    expect_at(10, 400, 0x3010, "/lib/c.so", 0x1010);
+    expect_at(10, 150, 0x1010, "/bin/a", 0x10);
+    map(10, 500, 0x2000, 0x3000, 0, "/lib/c.so"); /* the same again, as a scan finds it */
+    expect_at(10, 399, 0x3010, "/bin/a", 0x2010);
+    expect_at(10, 450, 0x3010, "/lib/c.so", 0x1010);
+    apply(PROCESS_EXITED, 10, 0, 600);
+    process_table_expire(table, 600 + PROCESS_GRACE_NS);
+    assert_int_equal(process_table_count(table), 0);
+}
+
+/* Of what is too long ago, nothing is said rather than something wrong. */
+static void mapped_over_many_times(void **state)
+{
+    (void)state;
+    char path[32];
+    apply(PROCESS_EXECED, 10, 0, 100);
+    map(10, 101, 0x9000, 0x1000, 0, "/bin/a");
+    for (unsigned i = 0; i < 100; i++) {
+        snprintf(path, sizeof(path), "/lib/%u.so", i);
+        map(10, 1000 + i * 10, 0x1000, 0x1000, 0, path);
+    }
+    expect_at(10, 1999, 0x1000, "/lib/99.so", 0);
+    expect_at(10, 1989, 0x1000, "/lib/98.so", 0);
+    expect_at(10, 1850, 0x1000, "/lib/85.so", 0);
+    expect_none(10, 1005, 0x1000);
+    expect_at(10, 1005, 0x9000, "/bin/a", 0);
+}
+
 static void exec_keeps_what_was_before(void **state)
 {
     (void)state;
@@ -457,6 +499,8 @@ int main(void)
         T(resolves),
         T(overlaps),
         T(overlaps_as_a_model),
+        T(mapped_over),
+        T(mapped_over_many_times),
         T(exec_keeps_what_was_before),
         T(fork_copies),
         T(exit_and_reuse),
