@@ -69,6 +69,7 @@ static int run_analyst(const struct analyst_handles *handles, void *context)
                 .unwind = &handles->unwind,
                 .ledger = program->ledger,
                 .sources = context_sources(sampler),
+                .lines = sampler && sampler->sampler.symbols.lines,
                 .elastic_correlation = sampler && sampler->sampler.contexts.elastic_correlation},
             &analyst);
     if (!error)

@@ -282,7 +282,7 @@ static struct analyst *new_analyst(const struct analyst_settings *settings)
     list_init(&analyst->out);
     for (int i = 0; i < ANALYST_DISTANCES; i++)
         list_init(&analyst->waiting[i]);
-    binaries_init(&analyst->binaries);
+    binaries_init(&analyst->binaries, settings->lines);
     perf_maps_init(&analyst->perf_maps);
     MAP_INIT(&analyst->subjects, struct subject, pid);
     analyst->mounts.limit_bytes = PROC_MOUNTS_BYTES_MAX;

@@ -23,6 +23,7 @@ struct analyst_settings {
     const struct unwind_maps *unwind; /* NULL = none (no sampler) */
     struct analyst_ledger *ledger;    /* may be NULL */
     unsigned sources;                 /* which are read: CONTEXT_BIT() of record.h */
+    bool lines;                       /* of sources, and inlined functions, are looked for */
     bool elastic_correlation;         /* sockets to Elastic's agents are handed to the service */
 };
 

@@ -22,9 +22,10 @@ struct binary_name {
     struct list recent;
 };
 
-void binaries_init(struct binaries *binaries)
+void binaries_init(struct binaries *binaries, bool lines)
 {
     memset(binaries, 0, sizeof(*binaries));
+    binaries->lines = lines;
     MAP_INIT(&binaries->names, struct binary_name, identity);
     MAP_INIT(&binaries->files, struct binary, key);
     list_init(&binaries->recent);
@@ -36,7 +37,8 @@ static void unload(struct binaries *binaries, struct binary *binary)
 {
     if (!binary->names)
         return;
-    binaries->symbol_bytes -= function_names_bytes(binary->names);
+    binaries->symbol_bytes -= binary->names_bytes;
+    binary->names_bytes = 0;
     function_names_close(binary->names);
     binary->names = NULL;
     list_remove(&binary->loaded);
@@ -211,15 +213,13 @@ struct binary *binaries_get(struct binaries *binaries, const uint8_t identity[16
     return name->binary;
 }
 
-static void load(struct binaries *binaries, struct binary *binary, uint32_t pid)
+void binaries_settle(struct binaries *binaries, struct binary *binary)
 {
-    struct elf elf;
-    if (binary->fd < 0 || elf_open(binary->fd, &elf) ||
-        function_names_open(&elf, pid, &binary->names))
+    if (!binary->names)
         return;
-    list_append(&binaries->loaded, &binary->loaded);
-    binaries->n_loaded++;
-    binaries->symbol_bytes += function_names_bytes(binary->names);
+    binaries->symbol_bytes -= binary->names_bytes;
+    binary->names_bytes = function_names_bytes(binary->names);
+    binaries->symbol_bytes += binary->names_bytes;
     struct list *oldest = list_first(&binaries->loaded);
     while ((binaries->symbol_bytes > SYMBOL_BYTES_MAX || binaries->n_loaded > SYMBOL_TABLES_MAX) &&
            oldest != &binary->loaded) {
@@ -229,8 +229,21 @@ static void load(struct binaries *binaries, struct binary *binary, uint32_t pid)
     analyst_gauge(COUNT_SYMBOL_BYTES, (int64_t)binaries->symbol_bytes);
 }
 
-const struct function_names *binaries_names(struct binaries *binaries, struct binary *binary,
-                                            uint32_t pid)
+static void load(struct binaries *binaries, struct binary *binary, uint32_t pid)
+{
+    struct elf elf;
+    if (binary->fd < 0 || elf_open(binary->fd, &elf) ||
+        function_names_open(&elf, pid, &binary->names))
+        return;
+    if (binaries->lines && function_names_add_lines(binary->names, &elf, pid))
+        analyst_count(COUNT_LINES_UNREADABLE, 1);
+    list_append(&binaries->loaded, &binary->loaded);
+    binaries->n_loaded++;
+    binaries_settle(binaries, binary);
+}
+
+struct function_names *binaries_names(struct binaries *binaries, struct binary *binary,
+                                      uint32_t pid)
 {
     if (!binary->is_elf)
         return NULL;

@@ -5,7 +5,7 @@
  * file is read once; files behind a name that does not prove their content (device and inode) are
  * looked at again after 10 s. Limits: BINARIES_MAX names, OPEN_FILES_MAX descriptors kept open (so
  * that a file can be read after the last process that maps it has ended), SYMBOL_BYTES_MAX and
- * SYMBOL_TABLES_MAX of symbol tables; beyond, the
+ * SYMBOL_TABLES_MAX of symbol tables, with what is known of lines; beyond, the
  * longest unused goes.
  * Thread: the analyst's loop.
  */
@@ -18,7 +18,7 @@
 
 #define BINARIES_MAX      4096
 #define OPEN_FILES_MAX    256
-#define SYMBOL_BYTES_MAX  (64u << 20)
+#define SYMBOL_BYTES_MAX  (96u << 20)
 #define SYMBOL_TABLES_MAX 128 /* each has up to three descriptors of its own */
 
 struct binary_key { /* which content */
@@ -41,6 +41,7 @@ struct binary {
     struct analyst_segment segments[ANALYST_SEGMENTS_MAX];
     struct publishers *publishers; /* NULL: it holds none */
     struct function_names *names;  /* NULL = not loaded */
+    size_t names_bytes;            /* as counted */
     struct list open;              /* files with a descriptor, longest unused first */
     struct list loaded;            /* those with names, likewise */
 };
@@ -54,9 +55,10 @@ struct binaries {
     size_t n_open;
     size_t n_loaded;
     size_t symbol_bytes;
+    bool lines; /* are looked for */
 };
 
-void binaries_init(struct binaries *binaries);
+void binaries_init(struct binaries *binaries, bool lines);
 void binaries_close(struct binaries *binaries);
 
 /* The file mapped there; NULL if it cannot be read. Borrowed until the next call. */
@@ -64,7 +66,9 @@ struct binary *binaries_get(struct binaries *binaries, const uint8_t identity[16
                             const struct process_mapping *mapping);
 /* Names of its functions, loaded if need be; NULL: there are none, or the file cannot be read (any
  * more). pid: a process that maps it. */
-const struct function_names *binaries_names(struct binaries *binaries, struct binary *binary,
-                                            uint32_t pid);
+struct function_names *binaries_names(struct binaries *binaries, struct binary *binary,
+                                      uint32_t pid);
+/* After they were used: they may have grown, and others have to go. */
+void binaries_settle(struct binaries *binaries, struct binary *binary);
 /* The ELF address of an offset in the file. */
 bool binary_address(const struct binary *binary, uint64_t offset, uint64_t *vaddr);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Answers about executables and names. Each request gets exactly one answer, also when nothing
- * could be found: the service repeats what stays unanswered.
+ * could be found: the service repeats what stays unanswered. Names of inlined functions may need
+ * more than one datagram, of which all but the last say so.
  */
 #include "agent-bpf/analyst_parts.h"
 #include "agent-bpf/analyst_stats.h"
@@ -10,6 +11,7 @@
 #include <string.h>
 
 #define KALLSYMS_KEEP_NS (60 * NS_PER_SEC)
+#define LINES_NS         (500 * NS_PER_MS) /* for those of one request: a tenth of the silence allowed */
 
 struct binary *analyst_binary(struct analyst *analyst, const struct analyst_executable_ref *ref)
 {
@@ -46,46 +48,65 @@ _Static_assert(ANALYST_NAMES_MAX *(3 * ANALYST_NAME_BYTES + 24) + 21 <= ANALYST_
 _Static_assert(FUNCTION_NAME_MAX <= ANALYST_NAME_BYTES + 1, "each text fits the message");
 
 struct names_answer {
+    uint32_t n;
     struct function_name found[ANALYST_NAMES_MAX];
     struct analyst_name names[ANALYST_NAMES_MAX];
 };
 
-static void fill(struct names_answer *answer, uint32_t i, uint64_t address, bool named)
+/* found: NULL: it has no name. */
+static void add(struct names_answer *answer, uint64_t address, const struct function_name *found)
 {
-    const struct function_name *found = &answer->found[i];
-    answer->names[i] = (struct analyst_name){.address = address};
-    if (named)
-        answer->names[i] = (struct analyst_name){.address = address,
-                                                 .function = BYTES_STR(found->function),
-                                                 .system_name = BYTES_STR(found->system_name),
-                                                 .file = BYTES_STR(found->file),
-                                                 .line = found->line};
+    struct function_name *own = &answer->found[answer->n];
+    struct analyst_name *name = &answer->names[answer->n++];
+    *name = (struct analyst_name){.address = address};
+    if (!found)
+        return;
+    *own = *found;
+    name->function = BYTES_STR(own->function);
+    name->system_name = BYTES_STR(own->system_name);
+    name->file = BYTES_STR(own->file);
+    name->line = own->line;
 }
 
 static void say_names(struct analyst *analyst, enum analyst_kind kind,
-                      const struct analyst_names_wanted *wanted, struct names_answer *answer)
+                      const struct analyst_names_wanted *wanted, struct names_answer *answer,
+                      bool more)
 {
-    struct analyst_message message = {.kind = kind,
-                                      .names = {.n = wanted->n, .names = answer->names}};
+    struct analyst_message message = {
+        .kind = kind, .names = {.more = more, .n = answer->n, .names = answer->names}};
     memcpy(message.names.identity, wanted->executable.identity, sizeof(message.names.identity));
     analyst_say(analyst, &message);
+    answer->n = 0;
 }
+
+_Static_assert(FUNCTION_NAMES_AT_MAX <= ANALYST_NAMES_MAX, "those of one address fit an answer");
 
 void analyst_answer_names(struct analyst *analyst, const struct analyst_names_wanted *wanted)
 {
-    struct names_answer answer;
+    struct names_answer answer = {.n = 0};
+    struct function_name found[FUNCTION_NAMES_AT_MAX];
+    uint64_t deadline_ns = clock_monotonic_ns() + LINES_NS;
     struct binary *binary = analyst_binary(analyst, &wanted->executable);
     analyst_ledger_enter(analyst->settings.ledger, wanted->executable.pid);
-    const struct function_names *names =
+    struct function_names *names =
         binary ? binaries_names(&analyst->binaries, binary, wanted->executable.pid) : NULL;
     for (uint32_t i = 0; i < wanted->n; i++) {
         uint64_t vaddr;
-        bool named = names && binary_address(binary, wanted->addresses[i], &vaddr) &&
-                     !function_names_find(names, vaddr, &answer.found[i]);
-        fill(&answer, i, wanted->addresses[i], named);
+        size_t n = names && binary_address(binary, wanted->addresses[i], &vaddr)
+                       ? function_names_all(names, vaddr, deadline_ns, found)
+                       : 0;
+        if (answer.n + (n ? n : 1) > ANALYST_NAMES_MAX)
+            say_names(analyst, ANALYST_NAMES, wanted, &answer, true);
+        for (size_t j = 0; j < n; j++)
+            add(&answer, wanted->addresses[i], &found[j]);
+        if (!n)
+            add(&answer, wanted->addresses[i], NULL);
     }
+    if (names)
+        binaries_settle(&analyst->binaries, binary);
+    analyst_count(COUNT_LINES_LATE, names && clock_monotonic_ns() > deadline_ns);
     analyst_ledger_leave(analyst->settings.ledger);
-    say_names(analyst, ANALYST_NAMES, wanted, &answer);
+    say_names(analyst, ANALYST_NAMES, wanted, &answer, false);
 }
 
 static const struct kallsyms *kallsyms_of(struct analyst *analyst)
@@ -98,18 +119,17 @@ static const struct kallsyms *kallsyms_of(struct analyst *analyst)
 
 void analyst_answer_kernel_names(struct analyst *analyst, const struct analyst_names_wanted *wanted)
 {
-    struct names_answer answer;
+    struct names_answer answer = {.n = 0};
     const struct kallsyms *kallsyms = kallsyms_of(analyst);
     for (uint32_t i = 0; i < wanted->n; i++) {
-        struct function_name *found = &answer.found[i];
+        struct function_name found = {.line = 0};
         const char *function =
             kallsyms ? kallsyms_find(kallsyms, analyst->text_start + wanted->addresses[i]) : NULL;
-        memset(found, 0, sizeof(*found));
         if (function)
-            bytes_sanitize(BYTES_STR(function), found->function, sizeof(found->function));
-        fill(&answer, i, wanted->addresses[i], function);
+            bytes_sanitize(BYTES_STR(function), found.function, sizeof(found.function));
+        add(&answer, wanted->addresses[i], function ? &found : NULL);
     }
-    say_names(analyst, ANALYST_KERNEL_NAMES, wanted, &answer);
+    say_names(analyst, ANALYST_KERNEL_NAMES, wanted, &answer, false);
 }
 
 void analyst_tell_kernel(struct analyst *analyst)

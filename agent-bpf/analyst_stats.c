@@ -85,6 +85,10 @@ STAT_COUNTER(queue_full, "spanprof_analyst_queue_full_total", "what=\"work\"",
 STAT_COUNTER(processes_full, "spanprof_analyst_queue_full_total", "what=\"processes\"",
              "Work that the analyst left out because of a limit.");
 STAT_GAUGE(symbol_bytes, "spanprof_symbol_bytes", "", "Memory of the analyst's symbol tables.");
+STAT_COUNTER(lines_unreadable, "spanprof_lines_unreadable_total", "",
+             "Executables without lines because their DWARF was malformed or too large.");
+STAT_COUNTER(lines_late, "spanprof_lines_late_total", "",
+             "Answers of names in which lines may be missing, because looking took too long.");
 STAT_COUNTER(scans, "spanprof_process_scans_total", "", "Complete scans of /proc.");
 
 STAT_COUNTER(unwind_pages_made, "spanprof_unwind_pages_made_total", "",
@@ -141,6 +145,8 @@ static struct metric *const stats[COUNT_ANALYST_STATS] = {
     [COUNT_ANALYST_QUEUE_FULL] = &queue_full,
     [COUNT_ANALYST_PROCESSES_FULL] = &processes_full,
     [COUNT_SYMBOL_BYTES] = &symbol_bytes,
+    [COUNT_LINES_UNREADABLE] = &lines_unreadable,
+    [COUNT_LINES_LATE] = &lines_late,
     [COUNT_SCANS] = &scans,
     [COUNT_UNWIND_PAGES_MADE] = &unwind_pages_made,
     [COUNT_UNWIND_PAGES] = &unwind_pages,

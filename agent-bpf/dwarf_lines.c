@@ -7,6 +7,7 @@
 #include "agent-bpf/dwarf_lines.h"
 #include "agent-bpf/dwarf_functions.h"
 #include "agent-bpf/dwarf_index.h"
+#include "base/clock.h"
 #include "base/list.h"
 #include <errno.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 
 #define CANDIDATES_MAX 4 /* units looked into for an address */
 #define ORIGINS_MAX    8 /* references followed for a name */
+#define UNIT_NS        (200 * NS_PER_MS)
 
 _Static_assert(DWARF_CHAIN_MAX <= DWARF_FUNCTIONS_AT_MAX, "a chain fits the answer");
 
@@ -136,6 +138,7 @@ static int fill(struct dwarf_lines *lines, struct loaded *loaded, uint64_t deadl
     return error < 0 ? error : 0;
 }
 
+/* What the deadline cut is tried again, unless the unit alone took long: it would each time. */
 static struct loaded *load(struct dwarf_lines *lines, uint32_t index, uint64_t deadline_ns)
 {
     struct list *link, *tmp;
@@ -148,13 +151,16 @@ static struct loaded *load(struct dwarf_lines *lines, uint32_t index, uint64_t d
         list_append(&lines->loaded, &loaded->link);
         return loaded;
     }
-    struct loaded *loaded = calloc(1, sizeof(*loaded));
+    uint64_t start_ns = clock_monotonic_ns();
+    struct loaded *loaded = start_ns < deadline_ns ? calloc(1, sizeof(*loaded)) : NULL;
     if (!loaded)
         return NULL;
     loaded->index = index;
     list_append(&lines->loaded, &loaded->link);
     lines->n_loaded++;
-    if (fill(lines, loaded, deadline_ns)) {
+    int error = fill(lines, loaded, deadline_ns);
+    uint64_t end_ns = clock_monotonic_ns();
+    if (error || (end_ns > deadline_ns && end_ns - start_ns < UNIT_NS)) {
         unload(lines, loaded);
         return NULL;
     }

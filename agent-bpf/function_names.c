@@ -120,7 +120,7 @@ int function_names_add_lines(struct function_names *names, const struct elf *elf
         error = open_lines(names, elf, &debug, pid);
         close(debug.fd);
     }
-    return error == -ENOMEM ? error : 0;
+    return error == ELF_MISSING ? 0 : error;
 }
 
 static void take_function(const struct dwarf_function *function, struct function_name *name)

@@ -21,7 +21,8 @@ size_t function_names_bytes(const struct function_names *names); /* memory */
 int function_names_find(const struct function_names *names, uint64_t vaddr,
                         struct function_name *name);
 
-/* Lines, too, from now on. Without DWARF: nothing changes. 0, -ENOMEM. */
+/* Lines, too, from now on. Without DWARF: nothing changes. 0, ELF_MALFORMED (also: a limit),
+ * negative errno; then it is as without. */
 int function_names_add_lines(struct function_names *names, const struct elf *elf, uint32_t pid);
 /* The functions at this ELF address, innermost first: those that were inlined there, each with the
  * place it was at, and last the one that function_names_find() tells. Returns how many; 0: none is

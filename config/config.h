@@ -111,6 +111,9 @@ struct config_receiver_sampler {
         struct config_list trace_id_labels;
         struct config_list span_id_labels;
     } contexts;
+    struct {
+        bool lines; /* and inlined functions */
+    } symbols;
 };
 
 struct config_processor_join {

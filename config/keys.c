@@ -216,6 +216,13 @@ const struct config_key config_keys[] = {
      "Further names of labels that hold a span id in 16 hex digits. Known without: span_id, "
      "otel_spanid, otel.spanid, otel.span_id, profile_id, and as decimal numbers `span id` and "
      "`local root span id`."},
+    {CONFIG_RECEIVER_SAMPLER, "symbols", KEY_SECTION, 0, NOWHERE, NULL, 0, 0, NULL,
+     "How frames are named."},
+    {CONFIG_RECEIVER_SAMPLER, "symbols.lines", KEY_BOOL, 0, SAMPLER(symbols.lines), "true", 0, 0,
+     NULL,
+     "Look for source files, lines and inlined functions where an executable or its debug file has "
+     "DWARF. Stripped programs cost nothing more; false saves memory and profiles' size where most "
+     "have it."},
 
     {CONFIG_PROCESSOR_JOIN, "wait", KEY_DURATION, 0, JOIN(wait_ns), "1m", 10 * MS, HOUR, NULL,
      "How long a sample waits for its span before it leaves without the span's name."},

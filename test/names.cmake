@@ -34,4 +34,4 @@ spanprof_fuzz_target(demangle spanprof_agent)
 spanprof_bench(names spanprof_agent ${CMAKE_DL_LIBS})
 target_sources(bench_names PRIVATE ${CMAKE_CURRENT_LIST_DIR}/support/go_table.c)
 
-spanprof_integration_test(names TIMEOUT 60)
+spanprof_integration_test(names TIMEOUT 120)

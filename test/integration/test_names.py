@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of a stripped program have the names of the symbols that lie compressed in it."""
+"""Functions of a stripped program have the names of the symbols that lie compressed in it; those of one with DWARF
+also the lines that they were at, and what was inlined into them."""
 import lzma
 import os
 import subprocess
@@ -7,6 +8,9 @@ import subprocess
 import harness
 
 SECONDS = 3
+# The loop of lines_program.c: its statement, or the counting.
+INLINED = [[("innermost", "lines_innermost.h", line), ("middle", "lines_middle.h", 202),
+            ("outer", "lines_program.c", 302)] for line in (102, 103)]
 SHOWN = {"known_by_symtab": "", "shop::Cart::total": "_ZN4shop4Cart5totalEid",
          "till::total": "_RNvCs1234_4till5total"}
 
@@ -23,10 +27,19 @@ class Names(harness.IntegrationTest):
                        check=True)
         return program
 
+    def leaves(self, program):
+        """Once for each sample that was taken."""
+        return [sample.frames[0] for sample in self.backend.samples() for _ in range(sample.count())
+                if sample.resource.get("process.executable.name") == program
+                and sample.frames and sample.frames[0].kind == "native"]
+
     def leaf_names(self):
-        return {sample.frames[0].function for sample in self.backend.samples()
-                if sample.resource.get("process.executable.name") == "shopper"
-                and sample.frames and sample.frames[0].kind == "native"}
+        return {frame.function for frame in self.leaves("shopper")}
+
+    def inlined_leaves(self):
+        """Whose function is outer(): as (function, name of the file, line), innermost first."""
+        return [[(function, os.path.basename(file), line) for function, file, line in frame.lines]
+                for frame in self.leaves("gcc5") if frame.function == "outer"]
 
     def system_names(self):
         names = {}
@@ -45,6 +58,25 @@ class Names(harness.IntegrationTest):
         names = self.system_names()
         self.assertEqual({name: names[name] for name in SHOWN}, SHOWN)
         self.assert_conforming()
+
+    def run_inlined(self, **over):
+        program = os.path.join(os.environ["SPANPROF_BUILD_DIR"], "test", "lines", "gcc5")
+        spanprof = self.spanprof(over={"processors": {"join": {"wait": "2s"}}, **over})
+        spanprof.wait_sampling()
+        subprocess.run([program, str(SECONDS)], check=True, stdout=subprocess.DEVNULL)
+        harness.wait_until(lambda: len(self.inlined_leaves()) > 50, 30, "samples of outer()")
+        self.stop_spanprof(spanprof)
+        self.assert_conforming()
+        return self.inlined_leaves()
+
+    def test_inlined(self):
+        leaves = self.run_inlined()
+        told = [chain for chain in leaves if chain in INLINED]
+        self.assertGreater(len(told), 0.99 * len(leaves), [chain for chain in leaves if chain not in INLINED])
+
+    def test_without_lines(self):
+        leaves = self.run_inlined(receivers={"sampler": {"symbols": {"lines": False}}})
+        self.assertEqual(leaves, [[("outer", "", 0)]] * len(leaves))
 
 
 if __name__ == "__main__":

@@ -69,6 +69,7 @@ static void run_analyst(const struct rig *rig, int socket)
                                         .unwind = rig->unwind,
                                         .ledger = rig->ledger,
                                         .sources = ~0u,
+                                        .lines = true,
                                         .elastic_correlation = true};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     MUST(!rig->rights || !privileges_drop(rig->rights));

@@ -86,12 +86,14 @@ class Span:
 
 
 class Frame:
-    __slots__ = ("function", "file", "address", "kind", "mapping", "mapping_attributes",
+    """function, file: of the function that was compiled; lines: [(function, file, line)], those inlined into it
+    before it, innermost first."""
+    __slots__ = ("function", "file", "lines", "address", "kind", "mapping", "mapping_attributes",
                  "attributes")
 
-    def __init__(self, function, file, address, attributes, mapping, mapping_attributes):
-        self.function = function
-        self.file = file
+    def __init__(self, lines, address, attributes, mapping, mapping_attributes):
+        self.lines = lines
+        self.function, self.file, _ = lines[-1] if lines else ("", "", 0)
         self.address = address
         self.attributes = attributes
         self.kind = attributes.get("profile.frame.type")
@@ -162,15 +164,17 @@ class Resolver:
         return {self.strings[table[i].key_strindex]: value_of(table[i].value, self.strings)
                 for i in indices}
 
+    def line(self, line):
+        function = self.dictionary.function_table[line.function_index]
+        return (self.strings[function.name_strindex] or self.strings[function.system_name_strindex],
+                self.strings[function.filename_strindex], line.line)
+
     def location(self, index):
         if index not in self.locations:
             location = self.dictionary.location_table[index]
             mapping = self.dictionary.mapping_table[location.mapping_index]
-            function = self.dictionary.function_table[
-                location.lines[0].function_index if location.lines else 0]
             self.locations[index] = Frame(
-                self.strings[function.name_strindex] or self.strings[function.system_name_strindex],
-                self.strings[function.filename_strindex], location.address,
+                [self.line(line) for line in location.lines], location.address,
                 self.attributes(location.attribute_indices),
                 self.strings[mapping.filename_strindex], self.attributes(mapping.attribute_indices))
         return self.locations[index]

@@ -73,7 +73,7 @@ static const struct analyst_message messages[] = {
                     .go_build_id = {(const uint8_t *)"go", 2},
                     .n_segments = 2,
                     .segments = {{1, 2, 3}, {4, 5, 6}}}},
-    {.kind = ANALYST_NAMES, .names = {.identity = {4}, .n = 2, .names = answered_names}},
+    {.kind = ANALYST_NAMES, .names = {.identity = {4}, .more = 1, .n = 2, .names = answered_names}},
     {.kind = ANALYST_KERNEL_NAMES, .names = {.n = 2, .names = answered_names}},
     {.kind = ANALYST_KERNEL,
      .kernel = {.text_start = 0xffffffff81000000,

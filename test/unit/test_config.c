@@ -51,6 +51,7 @@ static void defaults_of_receivers(void **state)
     assert_string_equal(sampler->contexts.obi_map, "/sys/fs/bpf/otel/traces_ctx_v1");
     assert_null(sampler->contexts.trace_id_labels.items[0]);
     assert_null(sampler->contexts.span_id_labels.items[0]);
+    assert_true(sampler->symbols.lines);
     config_close(config);
 }
 

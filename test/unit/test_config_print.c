@@ -71,6 +71,8 @@ static const char everything[] =
     "      obi_map: /sys/fs/bpf/mine\n"
     "      trace_id_labels: [traceID, \"the trace\"]\n"
     "      span_id_labels: [spanID]\n"
+    "    symbols:\n"
+    "      lines: false\n"
     "processors:\n"
     "  join:\n"
     "    wait: 2s\n"

@@ -131,7 +131,7 @@ static void split(void **state)
 static void too_late(void **state)
 {
     (void)state;
-    find_at(LINES_PROGRAMS "/gcc5", NULL, "lines_marker", 0);
+    assert_int_equal(find_at(LINES_PROGRAMS "/gcc5", NULL, "lines_marker", 0), 0);
 }
 
 static void without(void **state)

@@ -106,19 +106,30 @@ static bool name_of(struct samples_rig *rig, const struct frame *frame, const ch
     return error == 0 && bytes_is(name.function, function) && name.line == line;
 }
 
+static bool inlined_into(struct samples_rig *rig, const struct frame *frame, const char *function,
+                         int64_t line)
+{
+    struct frame_name name, inlined[STACKS_INLINED_MAX];
+    int error = stacks_name(store_stacks(rig->fixture.store), frame, &name);
+    return error == 0 && stacks_inlined(&name, inlined) == 1 &&
+           bytes_is(inlined[0].function, function) && inlined[0].line == line;
+}
+
 static void test_names(void **state)
 {
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
     struct analyst_name names[] = {
+        {.address = APP_OFFSET + 0x100, .function = BYTES_LIT("inlined"), .line = 7},
         {.address = APP_OFFSET + 0x100, .function = BYTES_LIT("hot"), .line = 12},
         {.address = APP_OFFSET + 0x200, .function = BYTES_LIT("cold")}};
-    struct analyst_message message = {.kind = ANALYST_NAMES, .names = {.n = 2, .names = names}};
+    struct analyst_message message = {.kind = ANALYST_NAMES, .names = {.n = 3, .names = names}};
     app_identity(message.names.identity);
     add_sample(rig, &left);
     assert_int_equal(samples_rig_requests(rig, ANALYST_NAMES_WANTED, NULL), 1);
     samples_rig_answer(rig, &message);
     assert_true(name_of(rig, &left.frames[0], "hot", 12));
+    assert_true(inlined_into(rig, &left.frames[0], "inlined", 7));
     struct frame other = left.frames[0];
     other.address = APP_OFFSET + 0x200;
     assert_true(name_of(rig, &other, "cold", 0));
