@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exporter/file_exporter.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "exporter/file_writer.h"
 #include "proto/codec.h"
@@ -9,6 +10,8 @@
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
+
+#define UPKEEP_AGAIN_NS (100 * NS_PER_MS)
 
 /* One record a signal, and the job of the flush timer; those that were cancelled beside them. */
 enum { QUEUE_LIMIT = 4 * SIGNAL_COUNT };
@@ -43,15 +46,18 @@ static void upkeep_done(struct job *job, int error)
     struct file_exporter *file = container_of(job, struct file_exporter, upkeep);
     file->upkeeping = false;
     if (error)
-        log_warn("file", "%s: %s; it must be writable for the user that spanprof's service runs as",
-                 file->writer.config->path, strerror(-error));
+        log_warn("file", "%s: %s%s", file->writer.config->path, strerror(-error),
+                 error == -EACCES
+                     ? "; it must be writable for the user that spanprof's service runs as"
+                     : "");
 }
 
 static void upkeep(struct file_exporter *file)
 {
-    if (file->upkeeping)
-        return;
-    file->upkeeping = worker_submit(file->worker, &file->upkeep) == 0;
+    if (!file->upkeeping && worker_submit(file->worker, &file->upkeep) == 0)
+        file->upkeeping = true;
+    else
+        timer_start(file->loop, &file->flush, UPKEEP_AGAIN_NS);
 }
 
 static void on_flush(struct timer *timer)
