@@ -111,7 +111,7 @@ static bool is_full(struct grpc_server *server)
 
 static void connection_open(struct grpc_server *server, int fd, struct tls *tls)
 {
-    struct connection *connection = is_full(server) ? NULL : calloc(1, sizeof(*connection));
+    struct connection *connection = calloc(1, sizeof(*connection));
     if (!connection) {
         tls_close(tls);
         close(fd);
@@ -134,9 +134,14 @@ static void connection_open(struct grpc_server *server, int fd, struct tls *tls)
 
 /* ---- listening ---- */
 
+/* Others may have come meanwhile. */
 static void on_passed(struct tls_gate *gate, struct tls *tls, int fd)
 {
-    connection_open(container_of(gate, struct grpc_server, gate), fd, tls);
+    struct grpc_server *server = container_of(gate, struct grpc_server, gate);
+    if (!is_full(server))
+        return connection_open(server, fd, tls);
+    tls_close(tls);
+    close(fd);
 }
 
 static void on_accepted(struct acceptor *acceptor, int fd)
@@ -145,7 +150,9 @@ static void on_accepted(struct acceptor *acceptor, int fd)
     struct grpc_server *server = container_of(acceptor, struct grpc_server, acceptor);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)); /* hosts that vanish */
-    if (server->settings.tls)
+    if (is_full(server))
+        close(fd);
+    else if (server->settings.tls)
         tls_gate_enter(&server->gate, fd);
     else
         connection_open(server, fd, NULL);

@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define HEAD_BYTES          (32 * 1024)
 #define REQUEST_TIMEOUT_NS  (60 * NS_PER_SEC)
@@ -145,14 +146,18 @@ static void on_sweep(struct timer *timer)
 
 /* ---- libmicrohttpd's calls ---- */
 
+static bool is_full(struct http_server *server)
+{
+    bool full = server->n_connections >= server->settings.config->max_connections;
+    if (full)
+        stat_add(&over_limit, 1);
+    return full;
+}
+
 static enum MHD_Result on_accept(void *context, const struct sockaddr *address, socklen_t size)
 {
-    struct http_server *server = context;
     (void)address, (void)size;
-    if (server->n_connections < server->settings.config->max_connections)
-        return MHD_YES;
-    stat_add(&over_limit, 1);
-    return MHD_NO;
+    return is_full(context) ? MHD_NO : MHD_YES;
 }
 
 static void on_connection(void *context, struct MHD_Connection *mhd, void **socket_context,
@@ -275,7 +280,10 @@ static void on_accepted(struct acceptor *acceptor, int fd)
     struct http_server *server = container_of(acceptor, struct http_server, acceptor);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-    tls_gate_enter(&server->gate, fd);
+    if (is_full(server))
+        close(fd);
+    else
+        tls_gate_enter(&server->gate, fd);
 }
 
 static void tls_init(struct http_server *server)
