@@ -5,7 +5,7 @@
 struct outcome {
     int code;
     struct cli cli;
-    char out[16384];
+    char out[65536];
     char err[4096];
 };
 
