@@ -7,6 +7,7 @@
  */
 #include "agent-bpf/analyst_parts.h"
 #include "agent-bpf/analyst_stats.h"
+#include "agent-bpf/vdso.h"
 #include "agent-bpf/proc_pid.h"
 #include "agent-bpf/process.h"
 #include <dirent.h>
@@ -151,7 +152,8 @@ static void scan_mappings(struct analyst *analyst, uint32_t pid, uint64_t time_n
     struct proc_map map;
     int left = PROCESS_MAPPINGS_MAX;
     while (left > 0 && proc_maps_next(&rest, &map)) {
-        if (!map.executable || !map.inode || !map.path.len || map.path.data[0] != '/')
+        bool is_file = map.inode && map.path.len && map.path.data[0] == '/';
+        if (!map.executable || (!is_file && !bytes_equal(map.path, BYTES_LIT(VDSO_PATH))))
             continue;
         char path[ANALYST_PATH_MAX];
         struct binary *binary;

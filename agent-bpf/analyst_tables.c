@@ -3,17 +3,15 @@
 #include "agent-bpf/analyst_stats.h"
 #include "agent-bpf/eh_frame.h"
 #include "agent-bpf/go_unwind.h"
+#include "agent-bpf/vdso.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/auxv.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define UNREADABLE_NS  (10 * NS_PER_SEC)
 #define UNREADABLE_MAX 1024
-#define VDSO_BYTES_MAX (64u << 10)
 
 struct table {
     struct binary_key key;
@@ -326,22 +324,13 @@ uint64_t tables_due(const struct tables *tables)
 
 /* ---- all of it ---- */
 
-static size_t vdso_size(const uint8_t *image)
-{
-    const Elf64_Ehdr *header = (const void *)image;
-    return header->e_shoff + (size_t)header->e_shentsize * header->e_shnum; /* sections end it */
-}
-
-/* The kernel's own file in each process, the same for all: ours is copied, and loaded whole. */
+/* Loaded whole: no tick has to ask for it. */
 static void open_vdso(struct tables *tables)
 {
-    const uint8_t *image = (const void *)(uintptr_t)getauxval(AT_SYSINFO_EHDR);
-    size_t size = image ? vdso_size(image) : 0;
-    int fd = size && size <= VDSO_BYTES_MAX ? memfd_create("vdso", MFD_CLOEXEC) : -1;
+    int fd = vdso_open();
     if (fd < 0)
         return;
-    if (write(fd, image, size) == (ssize_t)size)
-        tables->vdso = new_table(tables, fd);
+    tables->vdso = new_table(tables, fd);
     close(fd);
     if (!tables->vdso)
         return;
@@ -350,8 +339,7 @@ static void open_vdso(struct tables *tables)
     vdso->segments[0] = (struct unwind_segment){.end = VDSO_BYTES_MAX};
     const struct unwind_file file = {.inode = UNWIND_VDSO_INODE, .device = UNWIND_VDSO_DEVICE};
     table_is_file(tables, tables->vdso, &file);
-    for (uint64_t address = 0; address < size; address += UNWIND_PAGE_BYTES)
-        table_load(tables, tables->vdso, address);
+    table_load(tables, tables->vdso, 0);
 }
 
 int tables_open(const struct unwind_maps *maps, struct tables **out)

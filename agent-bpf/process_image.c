@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Only mappings of files are kept. One of anything else (JIT code, [vdso]) cuts a hole into what
- * was there, for the kernel tells of mapping but not of unmapping. What was there is remembered for
- * samples from before, which come later: a library may lie where another one was a moment ago. An
- * executable is kept for a while after its last mapping is gone, since its names are asked for when
- * the samples leave.
+ * Only mappings of files, and the vdso, are kept. One of anything else (JIT code) cuts a hole into
+ * what was there, for the kernel tells of mapping but not of unmapping. What was there is
+ * remembered for samples from before, which come later: a library may lie where another one was a
+ * moment ago. An executable is kept for a while after its last mapping is gone, since its names are
+ * asked for when the samples leave.
  */
 #include "agent-bpf/analyst_stats.h"
 #include "agent-bpf/process_parts.h"
+#include "agent-bpf/vdso.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -30,6 +31,8 @@ static bool starts_with(const char *text, const char *start)
 static bool is_file(const struct process_mapping *mapping)
 {
     const char *path = mapping->path;
+    if (path && !strcmp(path, VDSO_PATH))
+        return true;
     if (!path || path[0] != '/' || starts_with(path, "//") || starts_with(path, "/dev/") ||
         starts_with(path, "/SYSV") || starts_with(path, "/anon_hugepage"))
         return false;

@@ -12,6 +12,8 @@
 #include "agent-bpf/elf.h"
 #include "agent-bpf/proc_maps.h"
 #include "agent-bpf/proc_pid.h"
+#include "agent-bpf/unwind_rows.h"
+#include "agent-bpf/vdso.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -160,10 +162,24 @@ static int try_both(uint32_t pid, const struct process_mapping *mapping, struct 
     return second ? error : 0;
 }
 
+/* Always the same content, whatever its process says. */
+static int open_vdso(struct safe_file *file)
+{
+    file->fd = vdso_open();
+    if (file->fd < 0)
+        return SAFE_OPEN_REFUSED;
+    off_t size = lseek(file->fd, 0, SEEK_END);
+    file->device = UNWIND_VDSO_DEVICE;
+    file->inode = UNWIND_VDSO_INODE;
+    file->size = (uint64_t)size;
+    return 0;
+}
+
 int safe_open_mapping(uint32_t pid, const struct process_mapping *mapping, struct safe_file *file)
 {
     *file = (struct safe_file){.fd = -1};
-    int error = try_both(pid, mapping, file);
+    int error = mapping->path && !strcmp(mapping->path, VDSO_PATH) ? open_vdso(file)
+                                                                   : try_both(pid, mapping, file);
     if (error)
         analyst_count(error == SAFE_OPEN_REFUSED     ? COUNT_OPEN_REFUSED
                       : error == SAFE_OPEN_DIFFERENT ? COUNT_OPEN_DIFFERENT

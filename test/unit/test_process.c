@@ -484,7 +484,11 @@ static void identity(void **state)
     mapping.inode = 0;
     assert_true(process_mapping_identity(&mapping, b));
     assert_memory_equal(a, b, 16);
-    const char *none[] = {"[vdso]", "//anon", "/dev/zero", "/SYSV00000000", "", "/anon_hugepage"};
+    mapping = (struct process_mapping){.path = "[vdso]"}; /* the same in all processes */
+    assert_true(process_mapping_identity(&mapping, a));
+    mapping.inode = 5;
+    const char *none[] = {"[vsyscall]",    "//anon", "/dev/zero",
+                          "/SYSV00000000", "",       "/anon_hugepage"};
     for (size_t i = 0; i < sizeof(none) / sizeof(*none); i++) {
         mapping.path = none[i];
         assert_false(process_mapping_identity(&mapping, a));
