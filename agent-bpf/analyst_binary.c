@@ -164,19 +164,22 @@ static struct binary *binary_of_file(struct binaries *binaries, const struct saf
     return binary;
 }
 
-/* Looks at what is mapped there now, and lets the name stand for it. */
+/* Looks at what is mapped there now, and lets the name stand for it. What is known of a file whose
+ * content is proven is kept though it cannot be opened any more. */
 static void refresh(struct binaries *binaries, struct binary_name *name, uint32_t pid,
                     const struct process_mapping *mapping)
 {
     struct safe_file file;
     struct binary *binary = NULL;
+    name->checked_ns = clock_monotonic_ns();
     if (!safe_open_mapping(pid, mapping, &file))
         binary = binary_of_file(binaries, &file);
+    if (!binary && name->binary && mapping->build_id_len)
+        return;
     if (binary)
         binary->refs++;
     release(binaries, name->binary);
     name->binary = binary;
-    name->checked_ns = clock_monotonic_ns();
 }
 
 static struct binary_name *new_name(struct binaries *binaries, const uint8_t identity[16])
@@ -207,7 +210,7 @@ struct binary *binaries_get(struct binaries *binaries, const uint8_t identity[16
         return NULL;
     list_remove(&name->recent);
     list_append(&binaries->recent, &name->recent);
-    bool proven = name->binary && mapping->build_id_len;
+    bool proven = name->binary && name->binary->fd >= 0 && mapping->build_id_len;
     if (fresh || (!proven && clock_monotonic_ns() - name->checked_ns > LOOK_AGAIN_NS))
         refresh(binaries, name, pid, mapping);
     return name->binary;
