@@ -127,7 +127,7 @@ static int renumber_sample(uint8_t *data, size_t len)
         uint8_t *tag = data + (field.raw.data - data);
         if (*tag & 0x80)
             return OTLP_MALFORMED;
-        *tag = (uint8_t)(numbers[field.number] << 3 | field.type);
+        *tag = (uint8_t)((unsigned)numbers[field.number] << 3 | field.type);
     }
     return got;
 }
