@@ -1,0 +1,309 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""spanprof on Debian's kernels, each in an emulated machine, and on the one that runs here.
+
+    kernels.py BUILD DIRECTORY JUNIT [--short] [KERNEL ...]    KERNEL: host, 6.1, 6.12; default: all
+
+BUILD has spanprof and the tests, DIRECTORY keeps kernels and logs, JUNIT gets the outcomes. Each machine
+boots with an initramfs of busybox, spanprof, kernel_check and (not with --short) the tests of the bpf
+suite: nothing else is on it, and no module is loaded. Emulated throughout: no KVM is needed.
+"""
+import glob
+import os
+import queue
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import xml.etree.ElementTree as ElementTree
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+KERNELS = ("host", "6.1", "6.12")
+MACHINE_WITHIN_S = 420  # from switching on to the last test
+SILENT_S = 200          # longer than any test may take
+CHECK_WITHIN_S = 180
+LOG_TAIL = 40
+PROGRAMS = ("spanprof", "test/kernel_check", "test/kernel_workload_framed",
+            "test/kernel_workload_frameless")
+# What the tests of the bpf suite run, load or look up, beside what they are linked with.
+TEST_FILES = ("test/context_host", "test/*.so")
+SYSTEM_FILES = ("/bin/sleep", "/bin/true", "/etc/passwd", "/etc/group", "/lib/*/libresolv.so.2")
+# Tests that fail for what an emulated CPU is: each instruction takes its own time, so that ticks cost ten
+# times as much of the CPU time that they measure, and the clocks of two CPUs do not agree.
+NOT_EMULATED = {"test_periods_stay_true", "test_budget", "test_order_across_cpus"}
+
+
+class Unavailable(Exception):
+    """A kernel or a tool cannot be had here: its tests are skipped."""
+
+
+class Results:
+    """Printed as they come, written as JUnit at the end."""
+
+    def __init__(self):
+        self.suite = ElementTree.Element("testsuite", name="kernels")
+        self.failed = False
+
+    def add(self, kernel, step, outcome, text=""):
+        print("%-5s %-7s %s%s" % (kernel, outcome, step, ": " + text if text else ""), flush=True)
+        case = ElementTree.SubElement(self.suite, "testcase", name="kernels.%s: %s" % (kernel, step))
+        if outcome == "skipped":
+            ElementTree.SubElement(case, "skipped", message=text)
+        elif outcome != "ok":
+            ElementTree.SubElement(case, "failure", message=text)
+            self.failed = True
+
+    def figure(self, kernel, text):
+        print("%-5s %-7s %s" % (kernel, "", text), flush=True)
+
+    def write(self, path):
+        ElementTree.ElementTree(self.suite).write(path)
+
+
+# ---- kernels ----
+
+def by_version(name):
+    return [int(number) for number in re.findall(r"\d+", name)]
+
+
+def run_tool(*command, directory="."):
+    """Its output; Unavailable with what it said last if it fails or is not there."""
+    try:
+        run = subprocess.run(command, cwd=directory, timeout=300, capture_output=True, text=True,
+                             check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Unavailable(str(error)) from error
+    if run.returncode:
+        raise Unavailable("%s: %s" % (command[0], (run.stderr.strip() or "?").splitlines()[-1]))
+    return run.stdout
+
+
+def packages_of(series):
+    """The signed cloud kernels of the series that apt offers."""
+    found = run_tool("apt-cache", "--names-only", "search", "^linux-image-.*-cloud-amd64$")
+    return re.findall(r"^(linux-image-%s\.[0-9][^ ]*-cloud-amd64) " % re.escape(series), found, re.M)
+
+
+def download(series, directory):
+    if not packages_of(series):
+        run_tool("apt-get", "-q", "update")
+    packages = packages_of(series)
+    if not packages:
+        raise Unavailable("apt offers no linux-image-%s.*-cloud-amd64" % series)
+    with tempfile.TemporaryDirectory(dir=directory) as place:
+        run_tool("apt-get", "-q", "download", max(packages, key=by_version), directory=place)
+        run_tool("dpkg-deb", "-x", glob.glob(place + "/*.deb")[0], place)
+        shutil.move(glob.glob(place + "/boot/vmlinuz-*")[0], directory)
+
+
+def kernel_image(series, directory):
+    pattern = os.path.join(directory, "vmlinuz-%s.[0-9]*" % series)
+    if not glob.glob(pattern):
+        download(series, directory)
+    return max(glob.glob(pattern), key=by_version)
+
+
+# ---- initramfs ----
+
+def libraries_of(program):
+    output = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
+    return re.findall(r"(/\S+) \(0x", output)
+
+
+def bpf_tests(build):
+    return sorted(os.path.basename(path) for path in glob.glob(build + "/test/test_bpf_*"))
+
+
+def files_of(build, tests):
+    """All that is copied, each to where it is here: tests know some paths by heart."""
+    wanted = [os.path.join(build, name) for name in PROGRAMS]
+    wanted += [os.path.join(build, "test", test) for test in tests]
+    for pattern in [os.path.join(build, name) for name in TEST_FILES] + list(SYSTEM_FILES):
+        wanted += glob.glob(pattern)
+    return set(wanted).union(*map(libraries_of, wanted))
+
+
+def put(root, source, place):
+    target = root + place
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    shutil.copy(source, target)
+
+
+def make_initramfs(build, tests, path):
+    """A cpio archive of a root directory; the kernel takes it as it is."""
+    with tempfile.TemporaryDirectory() as root:
+        os.chmod(root, 0o755)  # it becomes /
+        for directory in ("proc", "sys", "dev", "tmp"):
+            os.mkdir(os.path.join(root, directory))
+        os.chmod(os.path.join(root, "tmp"), 0o1777)
+        put(root, shutil.which("busybox"), "/bin/busybox")
+        put(root, os.path.join(HERE, "init"), "/init")
+        for file in files_of(build, tests):
+            put(root, file, file)
+        with open(root + "/tests", "w") as file:
+            file.writelines(test + "\n" for test in tests)
+        with open(path, "wb") as archive:
+            subprocess.run("find . | cpio -o -H newc -R 0:0 --quiet", shell=True, cwd=root, stdout=archive,
+                           check=True)
+
+
+# ---- machines ----
+
+class Machine:
+    """One emulated machine; what it says on its second serial port comes as lines."""
+
+    def __init__(self, image, initramfs, build, log):
+        self.log = log
+        self.started = time.monotonic()
+        self.lines = queue.Queue()
+        self.process = subprocess.Popen(
+            ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2",
+             "-m", "1024", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+             "-kernel", image, "-initrd", initramfs, "-serial", "file:" + log, "-serial", "stdio",
+             "-append", "console=ttyS0 rdinit=/init panic=-1 BUILD=" + build],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace")
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.lines.put(line.strip())
+        self.lines.put(None)
+
+    def __iter__(self):
+        """Lines until it is off; None if it hangs."""
+        while True:
+            left = self.started + MACHINE_WITHIN_S - time.monotonic()
+            try:
+                line = self.lines.get(timeout=max(0, min(left, SILENT_S)))
+            except queue.Empty:
+                yield None
+                return
+            if line is None:
+                return
+            yield line
+
+    def age(self):
+        return time.monotonic() - self.started
+
+    def off(self):
+        self.process.kill()
+        self.process.wait()
+
+    def failed_in(self, test):
+        """The tests of a program that failed, by its report on the console."""
+        with open(self.log, errors="replace") as file:
+            report = file.read().rpartition("== %s\n" % test)[2]
+        return set(re.findall(r"^\[  FAILED  \] (\w+)$", report, re.M))
+
+
+def tail(log):
+    with open(log, errors="replace") as file:
+        return "".join(file.readlines()[-LOG_TAIL:])
+
+
+def add_end(results, kernel, name, status, seconds):
+    outcome = {0: "ok", 77: "skipped"}.get(status, "failed")
+    results.add(kernel, name, outcome, "exit %d, at %.1f s" % (status, seconds))
+
+
+def add_test(results, kernel, machine, name, status):
+    """A program of the bpf suite; its exit status is the number of tests that failed."""
+    excused = machine.failed_in(name) & NOT_EMULATED if status != 77 else ()
+    for test in sorted(excused):
+        results.add(kernel, test, "skipped", "it failed, as it may on an emulated CPU")
+    add_end(results, kernel, name, status - len(excused), machine.age())
+
+
+def add_line(results, kernel, line):
+    """What kernel_check says, a line a step. True if it was one."""
+    word, _, rest = line.partition(" ")
+    step, _, text = rest.partition(": ")
+    if word in ("ok", "failed", "skipped"):
+        results.add(kernel, step, word, text)
+    elif word == "figure":
+        results.figure(kernel, rest)
+    return word in ("ok", "failed", "skipped", "figure")
+
+
+def run_machine(results, series, build, directory, tests):
+    for tool in ("qemu-system-x86_64", "busybox", "cpio"):
+        if not shutil.which(tool):
+            raise Unavailable("there is no " + tool)
+    image = kernel_image(series, directory)
+    initramfs = os.path.join(directory, "initramfs")
+    make_initramfs(build, tests, initramfs)
+    log = os.path.join(directory, series + ".log")
+    machine = Machine(image, initramfs, build, log)
+    try:
+        whole = follow(results, series, machine, tests)
+    finally:
+        machine.off()
+    if not whole:
+        print(tail(log), flush=True)
+
+
+def follow(results, kernel, machine, tests):
+    """Whether all is well."""
+    missing = ["boots", "kernel_check", *tests]
+    failed_before, results.failed = results.failed, False
+    for line in machine:
+        if line is None:
+            break
+        word, _, rest = line.partition(" ")
+        if word == "booted":
+            results.add(kernel, "boots", "ok", "%s in %.1f s" % (rest, machine.age()))
+            missing.remove("boots")
+        elif word == "ended":
+            name, status = rest.split()
+            add_test(results, kernel, machine, name, int(status))
+            missing.remove(name)
+        else:
+            add_line(results, kernel, line)
+    for step in missing:
+        results.add(kernel, step, "failed", "it never ended")
+    fine = not results.failed
+    results.failed |= failed_before
+    return fine
+
+
+def run_host(results, build, directory):
+    started = time.monotonic()
+    log = os.path.join(directory, "host.log")
+    with tempfile.TemporaryDirectory() as place, open(log, "w") as errors:
+        run = subprocess.run([os.path.join(build, "test/kernel_check"), os.path.join(build, "spanprof"),
+                              os.path.join(build, "test"), place], timeout=CHECK_WITHIN_S,
+                             stdout=subprocess.PIPE, stderr=errors, text=True, check=False)
+    for line in run.stdout.splitlines():
+        add_line(results, "host", line)
+    add_end(results, "host", "kernel_check", run.returncode, time.monotonic() - started)
+    if run.returncode not in (0, 77):
+        print(tail(log), flush=True)
+
+
+def run_kernel(results, kernel, build, directory, tests):
+    try:
+        if kernel == "host":
+            run_host(results, build, directory)
+        else:
+            run_machine(results, kernel, build, directory, tests)
+    except Unavailable as reason:
+        results.add(kernel, "all", "skipped", str(reason))
+
+
+def main():
+    build, directory, junit, *kernels = sys.argv[1:]
+    build, directory = os.path.abspath(build), os.path.abspath(directory)
+    tests = [] if "--short" in kernels else bpf_tests(build)
+    os.makedirs(directory, exist_ok=True)
+    results = Results()
+    for kernel in [kernel for kernel in kernels if kernel != "--short"] or KERNELS:
+        run_kernel(results, kernel, build, directory, tests)
+    results.write(junit)
+    return 1 if results.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
