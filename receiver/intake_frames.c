@@ -5,6 +5,7 @@
  * exported: by then the process may be gone.
  */
 #include "receiver/intake_frames.h"
+#include "receiver/intake_code.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@ struct wanted {
 struct frames {
     struct store *store;
     struct process_table *table;
+    struct code *code;
     size_t n;
     struct frame frames[FRAMES_MAX];
     const uint8_t *identities[FRAMES_MAX]; /* of frames[i]'s executable; NULL: names not wanted */
@@ -35,6 +37,11 @@ int frames_open(struct store *store, struct process_table *table, struct frames 
     frames->store = store;
     frames->table = table;
     frames->wanted = BUF_INIT(1 << 20);
+    int error = code_open(&frames->code);
+    if (error) {
+        frames_close(frames);
+        return error;
+    }
     *framesp = frames;
     return 0;
 }
@@ -44,12 +51,14 @@ void frames_close(struct frames *frames)
     if (!frames)
         return;
     buf_close(&frames->wanted);
+    code_close(frames->code);
     free(frames);
 }
 
 void frames_forget(struct frames *frames)
 {
     process_table_forget_tags(frames->table);
+    code_forget(frames->code);
     memset(frames->asked, 0, sizeof(frames->asked)); /* names may have been rolled back too */
 }
 
@@ -157,13 +166,52 @@ int frames_add_user(struct frames *frames, uint32_t pid, uint64_t time_ns, uint6
 
 void frames_add(struct frames *frames, const struct frame *add, size_t n)
 {
-    size_t room = RECORD_MAX_FRAME_WORDS - frames->n;
+    size_t room = FRAMES_MAX - frames->n;
     n = n < room ? n : room;
     if (!n)
         return;
     memcpy(frames->frames + frames->n, add, n * sizeof(*add));
     memset(frames->identities + frames->n, 0, n * sizeof(*frames->identities));
     frames->n += n;
+}
+
+static uint32_t add_wanted(uint64_t *wanted, uint32_t n, uint64_t address)
+{
+    for (uint32_t i = n; i > 0; i--) /* recursion: the last ones, mostly */
+        if (wanted[i - 1] == address)
+            return n;
+    if (n == RECORD_MAX_USER_FRAMES)
+        return n;
+    wanted[n] = address;
+    return n + 1;
+}
+
+uint32_t frames_name_code(struct frames *frames, uint32_t pid, uint64_t time_ns, uint64_t *wanted)
+{
+    struct code_program program = {.pid = pid};
+    uint32_t n = 0;
+    if (!pid || process_table_program(frames->table, pid, time_ns, &program.since_ns))
+        return 0;
+    for (size_t i = 0; i < frames->n; i++) {
+        struct frame *frame = &frames->frames[i];
+        int64_t name = 0;
+        if (frame->kind != STACK_FRAME_NATIVE || frame->executable)
+            continue;
+        enum code_state state = code_find(frames->code, &program, time_ns, frame->address, &name);
+        if (state == CODE_NAMED)
+            *frame = (struct frame){STACK_FRAME_SPECIAL, FRAME_NAMED, (uint64_t)name};
+        else if (state == CODE_UNKNOWN && wanted)
+            n = add_wanted(wanted, n, frame->address);
+    }
+    return n;
+}
+
+int frames_put_code(struct frames *frames, uint64_t time_ns, const struct analyst_code *told)
+{
+    struct code_program program = {.pid = told->pid};
+    if (process_table_program(frames->table, told->pid, time_ns, &program.since_ns))
+        return 0; /* forgotten meanwhile */
+    return code_answer(frames->code, &program, time_ns, told, store_stacks(frames->store));
 }
 
 void frames_end(struct frames *frames, uint8_t end)

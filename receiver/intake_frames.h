@@ -12,8 +12,9 @@
 #include "agent-bpf/record.h"
 #include "store/store.h"
 
-#define FRAMES_MAX (RECORD_MAX_FRAME_WORDS + 1) /* of a stack, with the one that says it was cut   \
-                                                 */
+#define FRAMES_MAX                                                                                 \
+    (RECORD_MAX_FRAME_WORDS + 1) /* of a stack, with the one that says it was cut                  \
+                                  */
 
 struct frames;
 
@@ -28,6 +29,12 @@ int frames_add_kernel(struct frames *frames, uint64_t address);
 int frames_add_user(struct frames *frames, uint32_t pid, uint64_t time_ns, uint64_t address);
 /* As they were told by frames_at_hand() before; their names are not asked for again. */
 void frames_add(struct frames *frames, const struct frame *add, size_t n);
+/* Names those of the frames at hand that lie in no file, as far as is known. wanted (may be NULL)
+ * gets the addresses that are to be asked for, each once; it holds RECORD_MAX_USER_FRAMES. Returns
+ * how many. */
+uint32_t frames_name_code(struct frames *frames, uint32_t pid, uint64_t time_ns, uint64_t *wanted);
+/* What the analyst told, for a sample of that time. */
+int frames_put_code(struct frames *frames, uint64_t time_ns, const struct analyst_code *told);
 /* enum unwind_end: unless the outermost frame is there, the stack says why not. */
 void frames_end(struct frames *frames, uint8_t end);
 /* Borrowed until the next change. */

@@ -195,6 +195,10 @@ int samples_answer(struct samples *samples, const struct analyst_message *messag
     case ANALYST_KERNEL:
         process_table_answer(samples->table, message);
         return frames_kernel_row(samples->frames);
+    case ANALYST_CODE:
+        error = intake_stacks_code(samples->stacks, &message->code);
+        frames_ask(samples->frames);
+        return error;
     case ANALYST_UNWOUND:
         error = intake_stacks_answer(samples->stacks, &message->unwound);
         frames_ask(samples->frames);

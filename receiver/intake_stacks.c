@@ -55,6 +55,7 @@ struct promise {
     uint64_t pc;
     uint32_t pid;
     bool is_return;
+    bool names_wanted; /* of code without a file; the frames are whole */
     uint16_t n_user;
     size_t bytes; /* with the copy, which may wait to be sent */
     size_t n;
@@ -152,13 +153,14 @@ void intake_stacks_expire(struct intake_stacks *stacks, uint64_t now_ns)
     }
 }
 
-/* Of the frames at hand. NULL without memory, or beyond a limit; counted. */
-static struct promise *new_promise(struct intake_stacks *stacks, const struct record_header *record)
+/* Of the frames at hand; request_bytes may wait to be sent. NULL without memory, or beyond a limit;
+ * counted. */
+static struct promise *new_promise(struct intake_stacks *stacks, uint32_t pid, uint64_t time_ns,
+                                   size_t request_bytes)
 {
-    const struct record_stack *stack = record_stack(record);
     size_t n;
     const struct frame *frames = frames_at_hand(stacks->frames, &n);
-    size_t bytes = sizeof(struct promise) + n * sizeof(*frames) + sizeof(*stack) + stack->size;
+    size_t bytes = sizeof(struct promise) + n * sizeof(*frames) + request_bytes;
     if (stacks->promises.count >= STACKS_PROMISED_MAX ||
         stacks->bytes + bytes > STACKS_PROMISED_BYTES) {
         stat_add(&not_room, 1);
@@ -170,11 +172,8 @@ static struct promise *new_promise(struct intake_stacks *stacks, const struct re
         return NULL;
     }
     promise->ticket = ++stacks->last_ticket;
-    promise->time_ns = record->time_ns;
-    promise->pid = record->pid;
-    promise->pc = stack->pc;
-    promise->is_return = stack->is_return;
-    promise->n_user = record->user_words;
+    promise->time_ns = time_ns;
+    promise->pid = pid;
     promise->bytes = bytes;
     promise->n = n;
     if (n)
@@ -190,6 +189,20 @@ static int ask_analyst(struct intake_stacks *stacks, const struct promise *promi
                                                                      .pid = promise->pid,
                                                                      .time_ns = promise->time_ns,
                                                                      .stack = stack});
+    if (outcome)
+        stat_add(outcome == PROCESS_UNKNOWN ? &not_asked : &not_memory, 1);
+    return outcome;
+}
+
+static int ask_names(struct intake_stacks *stacks, const struct promise *promise,
+                     uint64_t *addresses, uint32_t n)
+{
+    int outcome = process_table_want_code(stacks->table,
+                                          &(struct process_code_wanted){.ticket = promise->ticket,
+                                                                        .pid = promise->pid,
+                                                                        .time_ns = promise->time_ns,
+                                                                        .n = n,
+                                                                        .addresses = addresses});
     if (outcome)
         stat_add(outcome == PROCESS_UNKNOWN ? &not_asked : &not_memory, 1);
     return outcome;
@@ -257,7 +270,13 @@ static int promise_rest(struct intake_stacks *stacks, const struct record_header
                         int64_t *id)
 {
     const struct record_stack *stack = record_stack(record);
-    struct promise *promise = new_promise(stacks, record);
+    struct promise *promise =
+        new_promise(stacks, record->pid, record->time_ns, sizeof(*stack) + stack->size);
+    if (promise) {
+        promise->pc = stack->pc;
+        promise->is_return = stack->is_return;
+        promise->n_user = record->user_words;
+    }
     int outcome = frames_add_user(stacks->frames, record->pid, record->time_ns,
                                   call_address(stack->pc, stack->is_return));
     frames_end(stacks->frames, UNWIND_END_WANTED);
@@ -270,6 +289,38 @@ static int promise_rest(struct intake_stacks *stacks, const struct record_header
     else
         free(promise);
     return outcome;
+}
+
+/* Of the frames at hand, which are whole, for names that were asked for. NULL: all that is known of
+ * them is at hand. */
+static struct promise *promise_of_names(struct intake_stacks *stacks, uint32_t pid,
+                                        uint64_t time_ns)
+{
+    uint64_t addresses[RECORD_MAX_USER_FRAMES];
+    uint32_t n = frames_name_code(stacks->frames, pid, time_ns, addresses);
+    struct promise *promise = n ? new_promise(stacks, pid, time_ns, n * sizeof(*addresses)) : NULL;
+    if (promise && ask_names(stacks, promise, addresses, n)) {
+        free(promise);
+        return NULL;
+    }
+    if (promise)
+        promise->names_wanted = true;
+    return promise;
+}
+
+/* The frames at hand, which are whole; with a promise if they are to be named first. */
+static int intern_named(struct intake_stacks *stacks, const struct record_header *record,
+                        int64_t *id)
+{
+    struct promise *promise = promise_of_names(stacks, record->pid, record->time_ns);
+    if (!promise)
+        return intern(stacks, id);
+    int error = put_promise(stacks, promise);
+    if (error)
+        free(promise);
+    else
+        *id = promise->stack;
+    return error;
 }
 
 /* Why there are no further user frames. */
@@ -304,7 +355,7 @@ int intake_stacks_row(struct intake_stacks *stacks, const struct record_header *
     if (outcome != NO_PROMISE)
         return outcome;
     count_truncated(end_of(record));
-    return intern(stacks, id);
+    return intern_named(stacks, record, id);
 }
 
 /* Answers */
@@ -330,22 +381,12 @@ static int add_answer(struct intake_stacks *stacks, const struct promise *promis
     return error;
 }
 
-static int fulfil(struct intake_stacks *stacks, const struct promise *promise,
-                  const struct analyst_unwound *unwound)
+/* outcome: of putting the frames together that are at hand. */
+static int fulfil(struct intake_stacks *stacks, struct promise *promise, int outcome)
 {
     int64_t same_as;
-    int error = add_answer(stacks, promise, unwound);
-    if (!error)
-        error = intern(stacks, &same_as);
-    return error ? error : stacks_fulfil(store_stacks(stacks->store), promise->stack, same_as);
-}
-
-int intake_stacks_answer(struct intake_stacks *stacks, const struct analyst_unwound *unwound)
-{
-    struct promise *promise = map_get(&stacks->promises, &unwound->ticket);
-    if (!promise)
-        return 0; /* late */
-    int error = fulfil(stacks, promise, unwound);
+    int error = outcome ? outcome : intern(stacks, &same_as);
+    error = error ? error : stacks_fulfil(store_stacks(stacks->store), promise->stack, same_as);
     if (error == -ESTALE || error == -ENOENT) {
         give_up(stacks, promise, &given_up_forgotten);
         return 0;
@@ -353,4 +394,49 @@ int intake_stacks_answer(struct intake_stacks *stacks, const struct analyst_unwo
     stat_add(&fulfilled, !error);
     forget_promise(stacks, promise);
     return error;
+}
+
+/* The same promise goes on with the frames at hand. False: nothing is waited for. */
+static bool wait_for_names(struct intake_stacks *stacks, struct promise *promise)
+{
+    struct promise *whole = promise_of_names(stacks, promise->pid, promise->time_ns);
+    if (!whole)
+        return false;
+    whole->stack = promise->stack;
+    if (map_put(&stacks->promises, whole, NULL)) {
+        free(whole);
+        return false;
+    }
+    list_append(&promise->age, &whole->age); /* in its place */
+    stacks->bytes += whole->bytes;
+    forget_promise(stacks, promise);
+    return true;
+}
+
+int intake_stacks_answer(struct intake_stacks *stacks, const struct analyst_unwound *unwound)
+{
+    struct promise *promise = map_get(&stacks->promises, &unwound->ticket);
+    if (!promise || promise->names_wanted)
+        return 0; /* late */
+    int error = add_answer(stacks, promise, unwound);
+    if (!error && wait_for_names(stacks, promise))
+        return 0;
+    return fulfil(stacks, promise, error);
+}
+
+static int fulfil_by_names(struct intake_stacks *stacks, struct promise *promise)
+{
+    frames_begin(stacks->frames);
+    frames_add(stacks->frames, promise->frames, promise->n);
+    frames_name_code(stacks->frames, promise->pid, promise->time_ns, NULL);
+    return fulfil(stacks, promise, 0);
+}
+
+int intake_stacks_code(struct intake_stacks *stacks, const struct analyst_code *code)
+{
+    struct promise *promise = map_get(&stacks->promises, &code->ticket);
+    if (!promise || !promise->names_wanted || promise->pid != code->pid)
+        return 0; /* late */
+    int error = frames_put_code(stacks->frames, promise->time_ns, code);
+    return error ? error : fulfil_by_names(stacks, promise);
 }

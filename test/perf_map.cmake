@@ -15,3 +15,6 @@ add_test(NAME peers.perf_maps COMMAND /usr/bin/python3 -B
     ${CMAKE_CURRENT_LIST_DIR}/peers/test_perf_maps.py)
 set_tests_properties(peers.perf_maps PROPERTIES LABELS peers SKIP_RETURN_CODE 77 TIMEOUT 300
     ENVIRONMENT "SPANPROF_BUILD_DIR=${CMAKE_BINARY_DIR}")
+
+spanprof_unit_test(analyst_code spanprof_agent)
+target_sources(test_analyst_code PRIVATE ${CMAKE_CURRENT_LIST_DIR}/support/analyst_rig.c)

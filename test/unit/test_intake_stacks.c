@@ -85,6 +85,16 @@ static void answer_usual(struct samples_rig *rig, uint64_t ticket)
            (struct analyst_unwound_frame[]){{APP + 0x301, 1}, {APP + 0x401, 1}});
 }
 
+/* The process gives no names to code that lies in no file. */
+static void answer_nameless(struct samples_rig *rig)
+{
+    struct analyst_message asked;
+    assert_int_equal(samples_rig_requests(rig, ANALYST_CODE_WANTED, &asked), 1);
+    samples_rig_answer(rig, &(struct analyst_message){
+                                .kind = ANALYST_CODE,
+                                .code = {.ticket = asked.code_wanted.ticket, .pid = RIG_PID}});
+}
+
 /* Samples that a profile window would take. */
 static size_t leave(struct samples_rig *rig, struct samples_rig_left *last)
 {
@@ -316,6 +326,7 @@ static void test_answer_cut(void **state)
     int64_t before = truncated("memory"), unknown = truncated("no_unwind_info");
     answer(rig, add_unfinished(rig), UNWIND_END_NO_MEMORY, 2,
            (struct analyst_unwound_frame[]){{APP + 0x301, 1}, {JIT + 1, 1}});
+    answer_nameless(rig);
     assert_int_equal(leave(rig, &left), 1);
     assert_cut(&left, 4, UNWIND_END_NO_MEMORY);
     assert_frame(&left.frames[3], false, JIT);
