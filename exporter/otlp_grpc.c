@@ -285,20 +285,31 @@ int otlp_grpc_message(struct bytes body, bool gzip, struct buf *out)
 
 /* ---- life ---- */
 
+/* The name that the certificate is for is also whom the calls are for, as in the Collector. */
+static void set_authority(struct otlp_grpc *client)
+{
+    const struct config_endpoint *endpoint = &client->settings.config->endpoint;
+    const char *name =
+        client->settings.tls ? client->settings.config->tls.server_name_override : "";
+    bool is_v6 = strchr(endpoint->host, ':') != NULL;
+    if (name && *name)
+        snprintf(client->authority, sizeof(client->authority), "%s", name);
+    else
+        snprintf(client->authority, sizeof(client->authority), is_v6 ? "[%s]:%u" : "%s:%u",
+                 endpoint->host, endpoint->port);
+}
+
 int otlp_grpc_open(const struct otlp_grpc_settings *settings, struct otlp_grpc **clientp)
 {
     struct otlp_grpc *client = calloc(1, sizeof(*client));
     if (!client)
         return -ENOMEM;
-    const struct config_endpoint *endpoint = &settings->config->endpoint;
-    bool is_v6 = strchr(endpoint->host, ':') != NULL;
     client->settings = *settings;
-    snprintf(client->authority, sizeof(client->authority), is_v6 ? "[%s]:%u" : "%s:%u",
-             endpoint->host, endpoint->port);
+    set_authority(client);
     snprintf(client->user_agent, sizeof(client->user_agent), "spanprof/%s", settings->version);
     int error =
         channel_open(&(struct channel_settings){.loop = settings->loop,
-                                                .endpoint = endpoint,
+                                                .endpoint = &settings->config->endpoint,
                                                 .connect_timeout_ns = settings->config->timeout_ns,
                                                 .tls = settings->tls,
                                                 .handler = &handler},

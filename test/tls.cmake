@@ -13,5 +13,6 @@ spanprof_unit_test(tls spanprof_tls_fixture)
 spanprof_failing_alloc(test_tls)
 spanprof_unit_test(tls_server spanprof_tls_fixture spanprof_http_fixture)
 spanprof_unit_test(keeper_files spanprof_agent)
+spanprof_unit_test(exporter_tls spanprof_exporter_fixture spanprof_certificates)
 
 spanprof_integration_test(tls TIMEOUT 120)

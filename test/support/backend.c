@@ -190,15 +190,10 @@ static const struct h2_handler handler = {
     .ended = on_ended,
 };
 
-static void on_acceptable(struct watch *watch, uint32_t events)
+static void serve(struct backend *backend, int fd, struct tls *tls)
 {
-    struct backend *backend = container_of(watch, struct backend, listener);
-    const struct h2_settings settings =
-        h2_pair_settings(&(struct h2_settings){.max_streams = 100}, true);
-    int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    (void)events;
-    if (fd < 0)
-        return;
+    struct h2_settings settings = h2_pair_settings(&(struct h2_settings){.max_streams = 100}, true);
+    settings.tls = tls;
     struct backend_connection *connection = calloc(1, sizeof(*connection));
     if (!connection)
         abort();
@@ -208,6 +203,22 @@ static void on_acceptable(struct watch *watch, uint32_t events)
         abort();
     list_append(&backend->connections, &connection->link);
     backend->n_connections++;
+}
+
+static void on_passed(struct tls_gate *gate, struct tls *tls, int fd)
+{
+    serve(container_of(gate, struct backend, gate), fd, tls);
+}
+
+static void on_acceptable(struct watch *watch, uint32_t events)
+{
+    struct backend *backend = container_of(watch, struct backend, listener);
+    int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    (void)events;
+    if (fd >= 0 && backend->gate.context)
+        tls_gate_enter(&backend->gate, fd);
+    else if (fd >= 0)
+        serve(backend, fd, NULL);
 }
 
 /* ---- verbs ---- */
@@ -231,7 +242,9 @@ void backend_return(struct backend *backend)
 
 void backend_open(struct backend *backend, struct loop *loop)
 {
-    *backend = (struct backend){.loop = loop};
+    *backend = (struct backend){.loop = loop,
+                                .gate = {.loop = loop, .area = "backend", .passed = on_passed}};
+    tls_gate_init(&backend->gate);
     list_init(&backend->connections);
     list_init(&backend->requests);
     backend_return(backend);
@@ -244,6 +257,7 @@ void backend_leave(struct backend *backend)
     if (backend->listener.fd >= 0)
         close(backend->listener.fd);
     backend->listener.fd = -1;
+    tls_gate_close(&backend->gate);
     while ((link = list_first(&backend->connections)))
         connection_free(container_of(link, struct backend_connection, link));
 }

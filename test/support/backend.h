@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "proto/grpc.h"
 #include "proto/h2.h"
+#include "proto/tls_gate.h"
 
 enum backend_manner {
     BACKEND_ANSWERS, /* status, and what belongs to it */
@@ -40,6 +41,7 @@ struct backend {
     struct loop *loop;
     struct watch listener; /* fd -1: away */
     uint16_t port;
+    struct tls_gate gate; /* with a context: TLS */
     struct list connections;
     size_t n_connections; /* that ever were */
     struct list requests; /* struct backend_request, in order */

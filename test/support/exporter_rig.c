@@ -22,6 +22,7 @@ void exporter_rig_start(struct rig *rig)
         .outbox_reader = rig->outbox_reader,
         .destination = 0,
         .config = &rig->config,
+        .tls = rig->tls,
         .signals = 1u << SIGNAL_TRACES | 1u << SIGNAL_PROFILES,
         .version = "1.2.3",
     };

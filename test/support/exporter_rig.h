@@ -18,6 +18,7 @@ struct rig {
     struct db *reader_db;
     struct outbox_reader *outbox_reader;
     struct config_exporter config;
+    struct tls_context *tls; /* the test's; NULL: plain text */
     struct exporter *exporter;
     struct backend backend;
     bool stopped;
