@@ -128,11 +128,11 @@ __noinline int walk_to_caller(struct build *build)
     return walk->pc ? WALK_GOES_ON : UNWIND_END_OF_STACK;
 }
 
-static __always_inline void walk_add_frame(struct build *build)
+static __always_inline void walk_add_frame(struct build *build, bool exact)
 {
     struct walk *walk = &build->walk;
     __u64 word = (walk->pc & (RECORD_FRAME_EXACT - 1)) | (__u64)FRAME_NATIVE << RECORD_FRAME_SHIFT;
-    if (!walk->is_return)
+    if (exact)
         word |= RECORD_FRAME_EXACT;
     *(__u64 *)(build->rest + ((walk->frames_at + walk->n_frames * 8) & BUILD_AT_MASK)) = word;
     walk->n_frames++;
@@ -154,7 +154,9 @@ __noinline int walk_step(struct build *build)
         return UNWIND_END_WANTED;
     if (walk->n_frames >= RECORD_MAX_USER_FRAMES)
         return UNWIND_END_TRUNCATED;
-    walk_add_frame(build);
+    /* What a signal handler returns to has not called it. */
+    bool exact = !walk->is_return || (is_code && walk->rule.flags & UNWIND_SIGNAL_FRAME);
+    walk_add_frame(build, exact);
     return is_code ? walk_to_caller(build) : UNWIND_END_BAD_ADDRESS;
 }
 

@@ -162,7 +162,9 @@ void unwind(const struct unwind_input *input, struct unwind_frames *frames)
         } else if (frames->n == UNWIND_FRAMES_MAX) {
             end = UNWIND_END_TRUNCATED;
         } else {
-            frames->frames[frames->n++] = (struct unwind_frame){pc, walk.is_return};
+            /* What a signal handler returns to has not called it. */
+            bool exact = !walk.is_return || (is_code && rule.flags & UNWIND_SIGNAL_FRAME);
+            frames->frames[frames->n++] = (struct unwind_frame){pc, !exact};
             end = is_code ? step(&walk, &rule) : UNWIND_END_BAD_ADDRESS;
         }
     }
