@@ -168,6 +168,40 @@ static void client_is_bounded(void **state)
     assert_true(got >= ANALYST_REQUESTS_MAX);
 }
 
+/* The rest of a stack is asked for now or not at all, and never in the place of other requests. */
+static void client_leaves_stacks_out(void **state)
+{
+    (void)state;
+    static uint8_t stack[sizeof(struct record_stack) + RECORD_STACK_MAX];
+    const struct analyst_message unwind_wanted = {
+        .kind = ANALYST_UNWIND_WANTED, .unwind_wanted = {.stack = BYTES(stack, sizeof(stack))}};
+    int64_t dropped = analyst_counted(COUNT_CLIENT_DROPPED);
+    rig_send(&rig, &unwind_wanted);
+    assert_int_equal(analyst_counted(COUNT_CLIENT_DROPPED) - dropped, 1);
+    attach_peer();
+    rig_send(&rig, &unwind_wanted);
+    assert_int_equal(next_request(), ANALYST_SCAN_WANTED);
+    assert_int_equal(next_request(), ANALYST_UNWIND_WANTED);
+    attach_peer(); /* not repeated */
+    assert_int_equal(next_request(), ANALYST_SCAN_WANTED);
+    assert_int_equal(next_request(), 0);
+
+    unsigned n_sent = 0, n_stacks = 0, n_others = 0;
+    rig_send(&rig, &names_wanted); /* and now it reads nothing */
+    while (analyst_counted(COUNT_CLIENT_DROPPED) - dropped == 1 && n_sent++ < 1000)
+        rig_send(&rig, &unwind_wanted);
+    assert_in_range(n_sent, 2, 600);
+    rig_send(&rig, &names_wanted);
+    for (int idle = 0; idle < 3; idle++, loop_once(rig.loop, 10))
+        for (unsigned kind; (kind = next_request());) {
+            n_stacks += kind == ANALYST_UNWIND_WANTED;
+            n_others += kind == ANALYST_NAMES_WANTED;
+            idle = 0;
+        }
+    assert_int_equal(n_stacks, n_sent - 1);
+    assert_int_equal(n_others, 2);
+}
+
 /* ---- opening strangers' files ---- */
 
 static int open_at(const char *path, uint64_t device, uint64_t inode, struct safe_file *file)
@@ -544,6 +578,7 @@ int main(void)
         R(client_repeats),
         R(client_distrusts),
         R(client_is_bounded),
+        R(client_leaves_stacks_out),
         cmocka_unit_test(opens_only_what_was_mapped),
         cmocka_unit_test(opens_deleted_files),
         cmocka_unit_test(ledger),
