@@ -18,3 +18,8 @@ set_tests_properties(peers.perf_maps PROPERTIES LABELS peers SKIP_RETURN_CODE 77
 
 spanprof_unit_test(analyst_code spanprof_agent)
 target_sources(test_analyst_code PRIVATE ${CMAKE_CURRENT_LIST_DIR}/support/analyst_rig.c)
+
+# Makes code at run time, and moves it.
+add_executable(jit_program ${CMAKE_CURRENT_LIST_DIR}/support/jit_program.c)
+target_link_libraries(jit_program PRIVATE spanprof_flags)
+spanprof_integration_test(jit TIMEOUT 90)
