@@ -427,6 +427,7 @@ static void test_not_asked(void **state)
     assert_int_equal(not_promised("process_unknown") - unknown, 2);
     parts.head.pid = 0; /* of another pid namespace */
     samples_rig_add(rig, &parts, 1);
+    free(copied);
     parts = unfinished(&copied);
     parts.head.end = UNWIND_END_OF_STACK; /* the copy is for those who compare */
     parts.head.flags = 0;
