@@ -25,6 +25,7 @@
 #define QUEUED_BYTES_MAX      (64u << 20) /* requests waiting for the writer */
 #define RECEIVING_BYTES_MAX   (64u << 20) /* requests being received */
 #define REQUEST_BYTES_DEFAULT ((4u << 20) - (64u << 10))
+#define RECENT_SPANS_BYTES    (16u << 20) /* remembered for profiles of others */
 #define RECEIVERS_STOP_NS     (3 * NS_PER_SEC)
 #define EXPORTERS_STOP_NS     (4 * NS_PER_SEC)
 #define MAINTAIN_NS           NS_PER_SEC
@@ -117,6 +118,55 @@ static struct join_settings join_settings(const struct service *service)
     };
 }
 
+/* Mask over destinations of the exporters that the signal's pipeline names. */
+static uint32_t destinations(const struct service *service, enum signal signal)
+{
+    const struct config_pipeline *of = pipeline(service, signal);
+    uint32_t mask = 0;
+    for (size_t i = 0; of && i < of->n_exporters; i++)
+        for (size_t d = 0; d < service->n_exporters; d++)
+            if (service->exporter_configs[d] == &service->config->exporters[of->exporters[i]])
+                mask |= 1u << d;
+    return mask;
+}
+
+/* The smallest limit of all peers: a request is stored once, for all of them. */
+static size_t max_request_bytes(const struct service *service)
+{
+    uint64_t limit = REQUEST_BYTES_DEFAULT;
+    for (size_t d = 0; d < service->n_exporters; d++) {
+        const struct config_exporter *config = service->exporter_configs[d];
+        if (config->type == CONFIG_EXPORTER_OTLP_GRPC &&
+            config->otlp_grpc.max_request_size_bytes < limit)
+            limit = config->otlp_grpc.max_request_size_bytes;
+    }
+    return (size_t)limit;
+}
+
+/* Profiles of others wait for spans if a receiver takes both, and both are joined. */
+static struct held_settings held_settings(const struct service *service)
+{
+    const struct config_pipeline *profiles = pipeline(service, SIGNAL_PROFILES);
+    const struct config_processor *join =
+        config_find_processor(service->config, CONFIG_PROCESSOR_JOIN);
+    bool receives = false;
+    for (size_t i = 0; profiles && i < profiles->n_receivers; i++)
+        receives |= service->config->receivers[profiles->receivers[i]].type == CONFIG_RECEIVER_OTLP;
+    struct held_settings settings = {
+        .enabled = receives && pipeline_joins(service, SIGNAL_PROFILES) &&
+                   pipeline_joins(service, SIGNAL_TRACES),
+        .max_recent_bytes = RECENT_SPANS_BYTES,
+        .destinations = destinations(service, SIGNAL_PROFILES),
+        .max_body_bytes = max_request_bytes(service),
+    };
+    if (join) {
+        settings.wait_ns = join->join.wait_ns;
+        settings.max_bytes = join->join.max_pending_bytes;
+        settings.span_attributes = join->join.span_attributes.items;
+    }
+    return settings;
+}
+
 static int open_store(struct service *service)
 {
     const struct config_sqlite_storage *storage =
@@ -136,6 +186,7 @@ static int open_store(struct service *service)
         names[settings.n_destinations++] = service->config->exporters[i].id;
     }
     service->n_exporters = settings.n_destinations;
+    settings.held = held_settings(service);
     int error = store_open(&settings, &service->store);
     for (int i = 0; error == -EBUSY && i < PREDECESSOR_TRIES;
          i++) { /* one that was killed ends soon */
@@ -167,18 +218,6 @@ static int open_workers(struct service *service)
 
 /* ---- exporters ---- */
 
-/* Mask over destinations of the exporters that the signal's pipeline names. */
-static uint32_t destinations(const struct service *service, enum signal signal)
-{
-    const struct config_pipeline *of = pipeline(service, signal);
-    uint32_t mask = 0;
-    for (size_t i = 0; of && i < of->n_exporters; i++)
-        for (size_t d = 0; d < service->n_exporters; d++)
-            if (service->exporter_configs[d] == &service->config->exporters[of->exporters[i]])
-                mask |= 1u << d;
-    return mask;
-}
-
 static int open_exporter(struct service *service, size_t d)
 {
     struct exporter_settings settings = {.loop = service->loop,
@@ -208,19 +247,6 @@ static void committed(void *context)
     struct service *service = context;
     for (size_t d = 0; d < service->n_exporters; d++)
         exporter_wake(service->exporters[d]);
-}
-
-/* The smallest limit of all peers: a request is stored once, for all of them. */
-static size_t max_request_bytes(const struct service *service)
-{
-    uint64_t limit = REQUEST_BYTES_DEFAULT;
-    for (size_t d = 0; d < service->n_exporters; d++) {
-        const struct config_exporter *config = service->exporter_configs[d];
-        if (config->type == CONFIG_EXPORTER_OTLP_GRPC &&
-            config->otlp_grpc.max_request_size_bytes < limit)
-            limit = config->otlp_grpc.max_request_size_bytes;
-    }
-    return (size_t)limit;
 }
 
 /* ---- intake and receivers ---- */

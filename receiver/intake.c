@@ -13,6 +13,7 @@
 #include "receiver/intake_body.h"
 #include "receiver/intake_items.h"
 #include "receiver/intake_parts.h"
+#include "receiver/intake_profiles.h"
 #include "receiver/intake_spans.h"
 #include <assert.h>
 #include <errno.h>
@@ -59,6 +60,8 @@ static int run_signal(struct intake_request *request, const struct intake_settin
             &(struct intake_spans_settings){.join = settings->join,
                                             .destinations = destinations,
                                             .max_body_bytes = settings->max_request_bytes});
+    if (request->signal == SIGNAL_PROFILES)
+        return intake_profiles_run(request, settings->store, &settings->label_names);
     return intake_items_run(
         request, settings->store,
         &(struct intake_items_settings){.destinations = destinations,

@@ -9,8 +9,6 @@ STAT_COUNTER(points_received, "spanprof_metric_points_received_total", "",
              "Data points in accepted requests.");
 STAT_COUNTER(records_received, "spanprof_log_records_received_total", "",
              "Log records in accepted requests.");
-STAT_COUNTER(samples_received, "spanprof_profile_samples_received_total", "",
-             "Samples of profiles in accepted requests.");
 
 struct putting {
     struct outbox *outbox;
@@ -22,14 +20,6 @@ static int put_body(void *context, struct bytes body, uint64_t n_items)
 {
     const struct putting *putting = context;
     return outbox_put(putting->outbox, putting->signal, n_items, putting->destinations, body);
-}
-
-static void count(enum signal signal, uint64_t n_items)
-{
-    struct metric *const counters[SIGNAL_COUNT] = {[SIGNAL_METRICS] = &points_received,
-                                                   [SIGNAL_LOGS] = &records_received,
-                                                   [SIGNAL_PROFILES] = &samples_received};
-    stat_add(counters[signal], (int64_t)n_items);
 }
 
 int intake_items_run(struct intake_request *request, struct store *store,
@@ -48,13 +38,13 @@ int intake_items_run(struct intake_request *request, struct store *store,
     struct otlp_split split = {put_body, &putting, settings->max_body_bytes};
     outcome = otlp_items_split(request->signal, body, &split);
     if (outcome == OTLP_TOO_BIG) {
-        intake_refuse_body(
-            request, INTAKE_TOO_BIG,
-            "one metric, log record or profile alone is larger than a request may be");
+        intake_refuse_body(request, INTAKE_TOO_BIG,
+                           "one metric or log record alone is larger than a request may be");
         return 0;
     }
     if (outcome != OTLP_OK)
         return outcome == OTLP_MALFORMED ? -EPROTO : outcome;
-    count(request->signal, n_items);
+    stat_add(request->signal == SIGNAL_METRICS ? &points_received : &records_received,
+             (int64_t)n_items);
     return 0;
 }

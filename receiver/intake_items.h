@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * A request of metrics, logs or profiles on the writer: inflate, check, put into the outbox as it
- * came. WRITER thread only, inside the store's transaction.
+ * A request of metrics or logs on the writer: inflate, check, put into the outbox as it came.
+ * WRITER thread only, inside the store's transaction.
  */
 #include "receiver/intake.h"
 #include "store/store.h"

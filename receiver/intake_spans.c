@@ -43,7 +43,9 @@ static int visit_span(void *context, const struct otlp_span *span, struct buf *a
 {
     struct visit *visit = context;
     struct join_result result;
-    int outcome = join_span(store_join(visit->store), span, &result);
+    int outcome = held_span(store_held(visit->store), span);
+    if (!outcome)
+        outcome = join_span(store_join(visit->store), span, &result);
     if (outcome != JOIN_MATCHED)
         return outcome;
     visit->n_annotated++;

@@ -34,6 +34,7 @@ static int window_run(struct job *job)
         error = 0; /* the samples wait for room */
     if (!error)
         error = store_collect(store, now_unix_ns);
+    window->n_samples += held_has_leaving(store_held(store));
     process_table_expire(window->intake->table, clock_monotonic_ns());
     process_table_take_requests(window->intake->table, &window->requests);
     return intake_broken(window->intake, error);

@@ -74,3 +74,39 @@ int owner_score(const struct owner_evidence *span, const struct process_facts *p
     owner_evidence_of(process->resource, &published);
     return score_service(span, &published, score);
 }
+
+static uint64_t mark_text(struct bytes text, const uint8_t key[16])
+{
+    return text.len ? bytes_siphash(text, key) | 1 : 0;
+}
+
+void owner_mark_of(const struct owner_evidence *evidence, const uint8_t key[16],
+                   struct owner_mark *mark)
+{
+    struct bytes container = evidence->container_id;
+    if (container.len > CONTAINER_ID_SHORT)
+        container.len = CONTAINER_ID_SHORT;
+    mark->container = mark_text(container, key);
+    mark->instance = mark_text(evidence->instance_id, key);
+    mark->service = mark_text(evidence->service_name, key);
+    if (mark->service && evidence->service_namespace.len)
+        mark->service ^= mark_text(evidence->service_namespace, key) & ~UINT64_C(1);
+}
+
+/* Whether a weaker part may still speak against it. */
+static bool part_contradicts(uint64_t a, uint64_t b, bool *agreed)
+{
+    if (!a || !b)
+        return false;
+    bool same = a == b, contradicts = !same && !*agreed;
+    *agreed |= same;
+    return contradicts;
+}
+
+bool owner_marks_contradict(const struct owner_mark *a, const struct owner_mark *b)
+{
+    bool agreed = false;
+    return part_contradicts(a->container, b->container, &agreed) ||
+           part_contradicts(a->instance, b->instance, &agreed) ||
+           part_contradicts(a->service, b->service, &agreed);
+}

@@ -46,4 +46,10 @@ const char *const schema_steps[SCHEMA_VERSION] = {
     " generation INTEGER NOT NULL, function BLOB NOT NULL);",
 
     "ALTER TABLE frame_name ADD COLUMN inlined BLOB NOT NULL DEFAULT x'';",
+
+    "CREATE TABLE held(seq INTEGER PRIMARY KEY AUTOINCREMENT, received_unix_ns INTEGER NOT NULL,"
+    " items INTEGER NOT NULL, bytes INTEGER NOT NULL, contexts BLOB NOT NULL);"
+    "CREATE TABLE held_body(seq INTEGER PRIMARY KEY, body BLOB NOT NULL, samples BLOB NOT NULL);"
+    "CREATE TABLE held_span(seq INTEGER NOT NULL, context INTEGER NOT NULL, facts BLOB NOT NULL,"
+    " PRIMARY KEY(seq, context)) WITHOUT ROWID;",
 };

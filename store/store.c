@@ -22,6 +22,7 @@ struct store {
     struct processes *processes;
     struct join *join;
     struct outbox *outbox;
+    struct held *held;
     struct store_settings settings;
     int sick; /* why memory is not what the database says; 0 = it is */
     atomic_uint_fast64_t generation;
@@ -39,15 +40,19 @@ static int open_modules(struct store *store)
     if (!error)
         error = outbox_open(store->db, settings->destinations, settings->n_destinations,
                             &store->outbox);
+    if (!error)
+        error = held_open(store->db, store->outbox, &settings->held, &store->held);
     return error;
 }
 
 static void close_modules(struct store *store)
 {
+    held_close(store->held);
     outbox_close(store->outbox);
     join_close(store->join);
     processes_close(store->processes);
     stacks_close(store->stacks);
+    store->held = NULL;
     store->outbox = NULL;
     store->join = NULL;
     store->processes = NULL;
@@ -117,6 +122,11 @@ struct outbox *store_outbox(struct store *store)
     return store->outbox;
 }
 
+struct held *store_held(struct store *store)
+{
+    return store->held;
+}
+
 uint64_t store_generation(const struct store *store)
 {
     return atomic_load(&store->generation);
@@ -131,6 +141,8 @@ static int reload_modules(struct store *store)
         error = join_reload(store->join);
     if (!error)
         error = outbox_reload(store->outbox);
+    if (!error)
+        error = held_reload(store->held);
     return error;
 }
 
@@ -183,6 +195,8 @@ int store_end(void *context)
 {
     struct store *store = context;
     int error = join_flush(store->join);
+    if (!error)
+        error = held_flush(store->held);
     if (error)
         db_fail(store->db, error);
     error = db_commit(store->db);
@@ -223,6 +237,7 @@ int store_collect(struct store *store, uint64_t now_unix_ns)
         error = processes_collect(store->processes);
     if (!error)
         error = outbox_collect(store->outbox, now_unix_ns);
+    held_expire(store->held, now_unix_ns);
     return error;
 }
 

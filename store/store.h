@@ -11,6 +11,7 @@
  * modules' addresses stay the same as long as the store is open.
  */
 #include "store/db.h"
+#include "store/held.h"
 #include "store/join.h"
 #include "store/outbox.h"
 #include "store/processes.h"
@@ -22,6 +23,7 @@ struct store;
 struct store_settings {
     struct db_settings db;
     struct join_settings join;
+    struct held_settings held;
     const char *const *destinations; /* component ids of exporters, as outbox_open() */
     size_t n_destinations;
 };
@@ -34,6 +36,7 @@ struct db *store_db(struct store *store);
 struct stacks *store_stacks(struct store *store);
 struct processes *store_processes(struct store *store);
 struct join *store_join(struct store *store);
+struct held *store_held(struct store *store);
 struct outbox *store_outbox(struct store *store); /* address: any thread */
 
 /* context is the struct store. A negative return of begin: nothing of the batch may run. */

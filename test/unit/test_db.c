@@ -148,7 +148,8 @@ static void test_older_schema(void **state)
     struct db *db;
     fixture_open(fixture);
     fixture_close(fixture);
-    run_sql(fixture, "DROP TABLE code_name;"
+    run_sql(fixture, "DROP TABLE held; DROP TABLE held_body; DROP TABLE held_span;"
+                     "DROP TABLE code_name;"
                      "DROP INDEX stack_same;"
                      "ALTER TABLE stack DROP COLUMN same_as;"
                      "INSERT INTO stack(hash, generation, frames)"
