@@ -37,3 +37,9 @@ add_executable(lines_inspect ${lines_support}/lines_inspect.c)
 target_link_libraries(lines_inspect PRIVATE spanprof_agent spanprof_flags)
 spanprof_integration_test(lines TIMEOUT 120)
 spanprof_bench(lines spanprof_agent)
+
+spanprof_unit_test(analyst_lines spanprof_agent)
+target_sources(test_analyst_lines PRIVATE ${lines_support}/analyst_rig.c)
+add_dependencies(test_analyst_lines lines_programs)
+target_compile_definitions(test_analyst_lines PRIVATE
+    LINES_PROGRAMS="${CMAKE_CURRENT_BINARY_DIR}/lines")

@@ -6,6 +6,7 @@ import random
 import re
 import shutil
 import subprocess
+import tempfile
 import unittest
 
 BUILD = os.environ["SPANPROF_BUILD_DIR"]
@@ -86,12 +87,35 @@ def comparable(chain, other):
     return chain[:-1] == other[:-1] and chain[-1][1:] == other[-1][1:] and chain[-1][0] != ""
 
 
+RUST = """
+use std::collections::HashMap;
+fn main() {
+    let mut counts = HashMap::new();
+    for i in 0..1000u64 { *counts.entry(i * 7 % 100).or_insert(0u64) += i; }
+    let mut sorted: Vec<_> = counts.into_iter().collect();
+    sort(&mut sorted);
+    println!("{:?}", sorted.iter().map(|pair| format!("{}", pair.0)).collect::<Vec<_>>().join(","));
+}
+fn sort<T: Ord>(values: &mut Vec<T>) { values.sort(); }
+"""
+GO = """
+package main
+import ("fmt"; "sort"; "strings")
+func main() {
+    counts := map[int]int{}
+    for i := 0; i < 1000; i++ { counts[i * 7 % 100] += i }
+    keys := []int{}
+    for key := range counts { keys = append(keys, key) }
+    sort.Ints(keys)
+    fmt.Println(len(strings.Repeat("a", keys[5])), keys[:3])
+}
+"""
+
+
 class Lines(unittest.TestCase):
-    def compare(self, judge, same, without=()):
+    def compare(self, judge, same, paths):
         inlined = 0
-        for path in programs():
-            if os.path.basename(path) in without:
-                continue
+        for path in paths:
             with self.subTest(path):
                 debug = debug_file(path)
                 addresses = addresses_of(debug)
@@ -105,7 +129,24 @@ class Lines(unittest.TestCase):
 
     @unittest.skipUnless(SYMBOLIZER, "no llvm-symbolizer")
     def test_symbolizer(self):
-        self.compare(symbolizer, comparable)
+        self.compare(symbolizer, comparable, programs())
+
+    def compare_built(self, source, name, *command):
+        if not SYMBOLIZER or not shutil.which(command[0]):
+            self.skipTest("no %s, or no llvm-symbolizer" % command[0])
+        with tempfile.TemporaryDirectory(prefix="spanprof-lines-") as directory:
+            with open(os.path.join(directory, name), "w") as file:
+                file.write(source)
+            built = subprocess.run(command, cwd=directory, capture_output=True, text=True)
+            if built.returncode:
+                self.skipTest("%s does not work here: %s" % (command[0], built.stderr.strip()[-200:]))
+            self.compare(symbolizer, comparable, [os.path.join(directory, "program")])
+
+    def test_rust(self):
+        self.compare_built(RUST, "program.rs", "rustc", "-O", "-g", "program.rs")
+
+    def test_go(self):
+        self.compare_built(GO, "program.go", "go", "build", "-o", "program", "program.go")
 
     @unittest.skipUnless(shutil.which("addr2line"), "no binutils")
     def test_addr2line(self):
@@ -113,7 +154,7 @@ class Lines(unittest.TestCase):
         and finds nothing by 64-bit DWARF."""
         def same(chain, other):
             return comparable([(name, line) for name, _, line in chain], [(name, line) for name, _, line in other])
-        self.compare(addr2line, same, without=("gcc64",))
+        self.compare(addr2line, same, [path for path in programs() if os.path.basename(path) != "gcc64"])
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ static const char *frame_name(const Dictionary *dictionary, const Stack *stack, 
     const Location *location = dictionary->location_table[stack->location_indices[n]];
     if (!location->n_lines)
         return "";
-    int32_t function = location->lines[0]->function_index;
+    int32_t function = location->lines[location->n_lines - 1]->function_index; /* not inlined */
     return dictionary->string_table[dictionary->function_table[function]->name_strindex];
 }
 
