@@ -171,16 +171,16 @@ static void test_cut(void **state)
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
     int64_t stacks[UNWIND_ENDS];
-    for (uint8_t end = 0; end < UNWIND_ENDS; end++) {
+    for (int end = 0; end < UNWIND_ENDS; end++) {
         struct record_parts parts = with_user(1, (uint64_t[]){APP + 0x100});
         int64_t before = end ? truncated(reasons[end]) : 0;
-        parts.head.end = end;
+        parts.head.end = (uint8_t)end;
         samples_rig_add(rig, &parts, 1);
         assert_int_equal(leave(rig, &left), 1);
         stacks[end] = left.sample.stack;
         if (!end)
             continue;
-        assert_cut(&left, 1, end);
+        assert_cut(&left, 1, (enum unwind_end)end);
         assert_int_equal(truncated(reasons[end]) - before, 1);
         assert_int_not_equal(stacks[end], stacks[end - 1]);
     }
