@@ -39,7 +39,8 @@ const struct config_component config_components[] = {
      "Joins samples with the spans they were taken in. Name it in the traces and in the profiles "
      "pipeline: samples then carry their span's name and attributes, and spans their CPU time and "
      "top "
-     "stacks."},
+     "stacks. Samples of other profilers (an otlp receiver in the profiles pipeline) are joined by "
+     "their Links or labels."},
     {CONFIG_EXPORTER_OTLP_GRPC, CLASS_EXPORTER, "otlp_grpc", "otlp", ALL, "beta",
      "Sends on by OTLP/gRPC, from a queue on disk: what was acknowledged survives restarts and "
      "outages of the backend."},

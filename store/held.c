@@ -229,14 +229,24 @@ static const struct owner_mark *mark_of(struct held *held, struct bytes resource
     return &held->latest_mark;
 }
 
+static bool is_chosen(const struct held *held, struct bytes key)
+{
+    for (size_t i = 0; i < held->n_keys; i++)
+        if (held->keys[i].len == key.len && bytes_equal(held->keys[i], key))
+            return true;
+    return false;
+}
+
+/* In one pass, for it is done for every span. */
 static void choose_attributes(const struct held *held, const struct otlp_span *span,
                               struct buf *out)
 {
-    struct bytes key_value;
-    for (const char *const *key = held->settings.span_attributes; key && *key; key++)
-        if (otlp_span_attribute(span, *key, &key_value))
-            (void)wire_put_bytes(out, SPAN_ATTRIBUTES,
-                                 key_value); /* what does not fit is left out */
+    struct wire_reader reader = wire_read(span->raw);
+    struct wire_field field;
+    while (held->n_keys && wire_next(&reader, &field) == WIRE_FIELD)
+        if (field.number == SPAN_ATTRIBUTES && field.type == WIRE_BYTES &&
+            is_chosen(held, otlp_key_value_key(field.bytes)))
+            (void)buf_append_bytes(out, field.raw); /* what does not fit is left out */
 }
 
 static int meet(struct held *held, struct awaited *awaited, const struct profiles_span *span,
@@ -302,6 +312,9 @@ int held_open(struct db *db, struct outbox *outbox, const struct held_settings *
     list_init(&held->ages);
     list_init(&held->leaving);
     MAP_INIT(&held->by_ids, struct awaited, ids);
+    for (const char *const *key = settings->span_attributes; key && *key && held->n_keys < KEYS_MAX;
+         key++)
+        held->keys[held->n_keys++] = BYTES_STR(*key);
     int error = getrandom(held->mark_key, sizeof(held->mark_key), 0) < 0 ? -errno : 0;
     if (!error && settings->enabled)
         error = recent_spans_open(settings->max_recent_bytes, &held->recent);

@@ -11,6 +11,8 @@
 #include "store/recent_spans.h"
 #include <sqlite3.h>
 
+#define KEYS_MAX 64
+
 #define HELD_SPANS_HELP "Spans that profiles of others name, by how that ended."
 
 struct facts { /* of a span that came */
@@ -41,6 +43,8 @@ struct held {
     struct outbox *outbox;
     struct held_settings settings;
     struct recent_spans *recent;
+    size_t n_keys;
+    struct bytes keys[KEYS_MAX]; /* settings.span_attributes */
     uint8_t mark_key[16];
     struct map by_ids;   /* struct awaited, the first of its chain */
     struct list ages;    /* the oldest first */
