@@ -26,7 +26,7 @@
 #define CHUNKS           (PERF_MAPS_STEP_BYTES / PERF_MAPS_LINE_BYTES)
 #define CLOCK_TICK_NS    (10 * NS_PER_MS) /* starts are told in these, and so may be file times */
 #define STATUS_BYTES_MAX 65536
-#define FAILURES_MAX     5 /* counted: each but the first doubles the wait */
+#define FAILURES_MAX     3 /* counted: each but the first doubles the wait */
 
 _Static_assert(PERF_MAPS_AGE_NS << (FAILURES_MAX - 1) == PERF_MAPS_ABSENT_NS, "as the header says");
 

@@ -22,7 +22,7 @@
 #define PERF_MAPS_AGE_NS   (500 * NS_PER_MS)
 #define PERF_MAPS_RETRY_NS (100 * NS_PER_MS)
 #define PERF_MAPS_ABSENT_NS                                                                        \
-    (8 * NS_PER_SEC) /* at most, where none could be read when last looked */
+    (2 * NS_PER_SEC) /* at most, where none could be read when last looked */
 
 #define PERF_MAPS_LEFT_NS (5 * NS_PER_SEC)
 

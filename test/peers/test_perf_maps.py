@@ -55,6 +55,19 @@ def live(entries):
     return kept
 
 
+def python_with_trampolines():
+    """The path of one; None."""
+    pyenv = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
+    for python in ["python3.14", "python3.13", "python3.12", *glob.glob(pyenv + "/versions/3.1[2-9].*/bin/python3")]:
+        probe = [python, "-X", "perf", "-c",
+                 "import sys; print(sys.is_stack_trampoline_active() and sys.executable or '')"]
+        if shutil.which(python):
+            path = subprocess.run(probe, capture_output=True, text=True, check=False).stdout.strip()
+            if path:
+                return path
+    return None
+
+
 class PerfMaps(unittest.TestCase):
     def setUp(self):
         self.directory = tempfile.mkdtemp(prefix="spanprof-perf-")
@@ -67,7 +80,8 @@ class PerfMaps(unittest.TestCase):
         return path
 
     def start(self, *command):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                   cwd=self.directory)  # V8 leaves a log there
         path = "/tmp/perf-%d.map" % process.pid
 
         def end():
@@ -123,16 +137,9 @@ class PerfMaps(unittest.TestCase):
         self.check(pid, path, ["Hot.hot(int)", "Hot.outer()"], write_map)
 
     def test_python(self):
-        pyenv = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
-        for python in ["python3.14", "python3.13", "python3.12", *glob.glob(pyenv + "/versions/3.1[2-9].*/bin/python3")]:
-            probe = [python, "-X", "perf", "-c", "import sys; sys.exit(not sys.is_stack_trampoline_active())"]
-            if shutil.which(python) and subprocess.run(probe, stderr=subprocess.DEVNULL, check=False).returncode == 0:
-                break
-        else:
-            self.skipTest("no Python from 3.12 on, built with perf trampolines, on this machine")
-        executable = subprocess.run([python, "-c", "import sys; print(sys.executable)"], capture_output=True,
-                                    text=True, check=True).stdout.strip()
-        pid, path = self.start(executable, "-X", "perf", self.write("app.py", PYTHON))
+        python = python_with_trampolines() or self.skipTest(
+            "no Python from 3.12 on, built with perf trampolines, on this machine")
+        pid, path = self.start(python, "-X", "perf", self.write("app.py", PYTHON))
         self.check(pid, path, ["py::hot:", "py::outer:"])
 
 
