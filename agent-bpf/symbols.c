@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Of several symbols at one address the most telling is kept: one with a size before one without,
- * global before weak before local. A symbol without a size reaches up to the next one, as
- * hand-written assembly has them.
+ * global before weak before local. A symbol without a size, as hand-written assembly has them,
+ * reaches up to the next one or the end of its section: behind _init begins the PLT.
  */
 #include "agent-bpf/symbols.h"
 #include "agent-bpf/analyst_stats.h"
@@ -19,10 +19,10 @@
 
 struct symbol {
     uint64_t address;
-    uint32_t size : 28;
-    uint32_t rank : 3; /* the higher the better */
-    uint32_t file : 1; /* enum which_file */
-    uint32_t name;     /* offset in the string table */
+    uint32_t size : 28; /* without one: how far it may reach */
+    uint32_t rank : 3;  /* the higher the better */
+    uint32_t file : 1;  /* enum which_file */
+    uint32_t name;      /* offset in the string table */
 };
 
 _Static_assert(sizeof(struct symbol) == 16, "the memory budget counts on it");
@@ -48,14 +48,36 @@ struct symbol_source { /* where in the file they are */
     uint64_t strings_size;
 };
 
+#define RANK_SIZED 4u
+
 static uint8_t rank_of(const Elf64_Sym *symbol)
 {
     uint8_t bind = ELF64_ST_BIND(symbol->st_info);
     uint8_t rank = bind == STB_GLOBAL ? 2 : bind == STB_WEAK ? 1 : 0;
-    return (uint8_t)(rank + (symbol->st_size ? 4 : 0));
+    return (uint8_t)(rank + (symbol->st_size ? RANK_SIZED : 0));
 }
 
-static int add(struct symbols *symbols, enum which_file file, const Elf64_Sym *symbol)
+struct section { /* read last */
+    uint32_t index;
+    uint64_t start;
+    uint64_t size;
+};
+
+static uint64_t reach_of(const struct elf *elf, const Elf64_Sym *symbol, struct section *section)
+{
+    Elf64_Shdr header;
+    if (symbol->st_shndx != section->index) {
+        *section = (struct section){.index = symbol->st_shndx};
+        if (elf_section(elf, symbol->st_shndx, &header) == 0)
+            *section = (struct section){symbol->st_shndx, header.sh_addr, header.sh_size};
+    }
+    uint64_t into = symbol->st_value - section->start;
+    uint64_t left = into < section->size ? section->size - into : UNSIZED_BYTES_MAX;
+    return left < UNSIZED_BYTES_MAX ? left : UNSIZED_BYTES_MAX;
+}
+
+static int add(struct symbols *symbols, enum which_file file, const struct elf *elf,
+               const Elf64_Sym *symbol, struct section *section)
 {
     uint8_t type = ELF64_ST_TYPE(symbol->st_info);
     if ((type != STT_FUNC && type != STT_GNU_IFUNC) || symbol->st_shndx == SHN_UNDEF ||
@@ -73,7 +95,8 @@ static int add(struct symbols *symbols, enum which_file file, const Elf64_Sym *s
         symbols->table = table;
         symbols->cap = cap;
     }
-    uint64_t size = symbol->st_size < SIZE_MAX_KEPT ? symbol->st_size : SIZE_MAX_KEPT;
+    uint64_t size = symbol->st_size ? symbol->st_size : reach_of(elf, symbol, section);
+    size = size < SIZE_MAX_KEPT ? size : SIZE_MAX_KEPT;
     symbols->table[symbols->n++] = (struct symbol){
         .address = symbol->st_value,
         .size = (uint32_t)size & SIZE_MAX_KEPT,
@@ -89,6 +112,7 @@ static int read_source(struct symbols *symbols, enum which_file file, const stru
 {
     symbols->files[file].strings = source->strings;
     symbols->files[file].strings_size = source->strings_size;
+    struct section section = {0};
     Elf64_Sym *read = malloc(AT_ONCE * sizeof(*read));
     int error = read ? 0 : -ENOMEM;
     uint64_t limit = source->offset < elf->size ? (elf->size - source->offset) / sizeof(*read) : 0;
@@ -97,7 +121,7 @@ static int read_source(struct symbols *symbols, enum which_file file, const stru
         uint64_t now = count - done < AT_ONCE ? count - done : AT_ONCE;
         error = elf_read(elf, source->offset + done * sizeof(*read), read, now * sizeof(*read));
         for (uint64_t i = 0; i < now && !error; i++)
-            error = add(symbols, file, &read[i]);
+            error = add(symbols, file, elf, &read[i], &section);
         done += now;
     }
     free(read);
@@ -278,8 +302,7 @@ int symbols_find(const struct symbols *symbols, uint64_t vaddr, char name[SYMBOL
     for (size_t back = 1; back <= NESTING_MAX && back <= end; back++) {
         const struct symbol *symbol = &symbols->table[end - back];
         uint64_t into = vaddr - symbol->address;
-        bool covers = symbol->size ? into < symbol->size : back == 1 && into < UNSIZED_BYTES_MAX;
-        if (covers)
+        if (into < symbol->size && (symbol->rank & RANK_SIZED || back == 1))
             return read_name(symbols, symbol, name);
     }
     return ELF_MISSING;

@@ -160,6 +160,20 @@ static void chooses(void **state)
     free(table);
 }
 
+static void without_size_within_its_section(void **state)
+{
+    (void)state;
+    struct table *table = new_table();
+    function(table, 0, STB_GLOBAL, 0x400, 0, "last");
+    table->symbols[0].st_shndx = 2;
+    table->sections[2].sh_addr = 0x3f0;
+    struct symbols *symbols = symbols_of(table);
+    expect(symbols, 0x3f0 + sizeof(table->strings) - 1, "last");
+    expect(symbols, 0x3f0 + sizeof(table->strings), NULL);
+    symbols_close(symbols);
+    free(table);
+}
+
 static void lies(void **state)
 {
     (void)state;
@@ -253,10 +267,10 @@ static void kernel_build_id(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(own_functions),   cmocka_unit_test(dynamic_functions),
-        cmocka_unit_test(chooses),         cmocka_unit_test(lies),
-        cmocka_unit_test(kernel_names),    cmocka_unit_test(kernel_hidden),
-        cmocka_unit_test(kernel_build_id),
+        cmocka_unit_test(own_functions), cmocka_unit_test(dynamic_functions),
+        cmocka_unit_test(chooses),       cmocka_unit_test(without_size_within_its_section),
+        cmocka_unit_test(lies),          cmocka_unit_test(kernel_names),
+        cmocka_unit_test(kernel_hidden), cmocka_unit_test(kernel_build_id),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
