@@ -71,3 +71,7 @@ endif()
 stacks_library(alpha 10)
 stacks_library(beta 50)
 add_custom_target(stacks ALL DEPENDS ${stacks_built})
+
+spanprof_integration_test(stacks ARGUMENTS Matrix TIMEOUT 180)
+spanprof_integration_test(stacks_changes FILE stacks ARGUMENTS Changes TIMEOUT 120)
+spanprof_integration_test(short_lived TIMEOUT 150)

@@ -2,7 +2,8 @@
 """Programs whose stacks are known (test/stacks.cmake), and whether exported stacks are exactly those.
 
 A stack is written as words, leaf first: functions of the program by their names, each ended by a
-blank; frames of libraries, also of static ones, as @MODULE:NAME; kernel frames as k:NAME.
+blank; frames of libraries, also of static ones, as @MODULE:NAME; kernel frames as k:NAME; why it
+was cut short as !REASON.
 """
 import bisect
 import collections
@@ -13,19 +14,25 @@ import subprocess
 import harness
 
 DIRECTORY = os.path.join(harness.BUILD, "test", "stacks")
-BELOW_MAIN = {"glibc": "@ @__libc_start_main _start", "musl": "@musl_start* _start?"}
+BELOW_MAIN = {"glibc": "@ @__libc_start_main _start", "musl": "@musl_start* _start? !?"}
 MUSL_START = "(?:libc_start_main_stage2|__libc_start_main|_start_c)"
 
 
 class Expected:
     """One mode: words as in the module's comment; beside them NAME*N, `@` one frame of a library,
-    `@+` some, `@NAME` one whose name begins so, `k+` some kernel frames; `...` what calls main()."""
+    `@+` some, `@NAME` one whose name begins so, `k+` some kernel frames, `~` any of these
+    or none; `...` what calls main(), `!?` cut short or not."""
 
-    def __init__(self, words, leaf=None, musl=True, has=None):
+    def __init__(self, words, leaf=None, musl=True, frame_pointer=True, has=None):
         self.words = words.split()
         self.leaf = re.compile(leaf or re.escape(self.words[0]) + " ")  # of what is judged
         self.has = has  # a kernel function that is in all that is judged
         self.musl = musl  # without libc's unwind information, which musl has not
+        self.frame_pointer = frame_pointer  # also if the program has them
+
+    def is_for(self, program):
+        return ((program.libc != "musl" or self.musl)
+                and (program.name != "O2_frame_pointer" or self.frame_pointer))
 
     def functions(self):
         return {word.split("*")[0] for word in self.words if word[0] not in "@.k"}
@@ -43,6 +50,10 @@ def word_pattern(word):
         return r"@\S+ "
     if word in ("@+", "k+"):
         return r"(?:%s\S+ ){1,40}" % re.escape(word[0] + (":" if word[0] == "k" else ""))
+    if word == "~":
+        return r"(?:[@k]\S+ )*"
+    if word == "!?":
+        return r"(?:!\S+ )?"
     if word == "@musl_start*":
         return r"(?:@\S+:%s )*" % MUSL_START
     if word.endswith("?"):
@@ -62,7 +73,8 @@ MODES = {
     "through_no_info": Expected("burn without_unwind_info through_no_info main ..."),
     "generated": Expected("burn @ generated main ..."),
     "thread": Expected("burn on_thread @ @", musl=False),
-    "coroutine": Expected("burn in_coroutine @", musl=False),
+    # Nothing tells that it is the first: unwind information of glibc's makecontext() goes on.
+    "coroutine": Expected("burn in_coroutine @ !?", musl=False, frame_pointer=False),
     "in_handler": Expected("burn on_signal @ interrupted in_handler main ...", musl=False),
     "in_handler_on_other_stack": Expected(
         "burn on_signal @ interrupted in_handler_on_other_stack main ...", musl=False),
@@ -75,6 +87,8 @@ MODES = {
     "in_kernel": Expected("k+ @read in_kernel main ...", has="vfs_read", musl=False),
     "in_vdso": Expected("@ @clock_gettime in_vdso main ...", leaf=r"@(\[vdso\]|\?):", musl=False),
 }
+# With what burn() itself calls.
+BURNING = Expected("~ burn plain main ...", leaf=r".*\bburn ")
 UNOPTIMIZED = {"tail_call": Expected("burn tail_called tail_caller tail_call main ...")}
 CPP_MODES = {
     "in_catch": Expected("burn in_catch main ..."),
@@ -159,7 +173,8 @@ class Program:
         return plain_name(frame.function) not in self.symbols.at(frame.address)
 
     def lacks_name(self, frame):
-        return self.has_names and self.is_own(frame) and not frame.function
+        return (self.has_names and self.is_own(frame) and not frame.function
+                and bool(self.symbols.at(frame.address)))
 
 
 class Layers:
@@ -207,6 +222,11 @@ class Run:
             self.output += line
         return self
 
+    @property
+    def burned_ns(self):
+        """In burn(), by all processes."""
+        return sum(int(ns) for ns in re.findall(r"^burned (\d+)", self.output, re.M))
+
     def go(self):
         output, _ = self.process.communicate(timeout=60 * harness.SLOWNESS)
         self.output += output
@@ -227,8 +247,11 @@ class Verdict:
         count = sample.count()
         self.n += count
         self.right += count if good else 0
-        self.wrong_names += count * any(program.has_wrong_name(frame) for frame in sample.frames)
+        wrong = [frame for frame in sample.frames if program.has_wrong_name(frame)]
+        self.wrong_names += count * bool(wrong)
         self.unnamed += count * any(program.lacks_name(frame) for frame in sample.frames)
+        if wrong:
+            self.others["%#x is not %s" % (wrong[0].address, wrong[0].function)] += count
         if not good:
             self.others[text] += count
 
@@ -248,7 +271,7 @@ def is_judged(expected, sample, words):
     if expected.has:
         return any(frame.kind == "kernel" and frame.function == expected.has
                    for frame in sample.frames)
-    return expected.leaf.match(words[0]) is not None
+    return expected.leaf.match("".join(words) if expected.words[0] == "~" else words[0]) is not None
 
 
 def judge(title, program, expected, samples):
@@ -257,6 +280,7 @@ def judge(title, program, expected, samples):
     for sample in samples:
         words = [program.word(frame) for frame in sample.frames]
         if words and is_judged(expected, sample, words):
-            text = "".join(words)
+            cut = sample.frames[-1].attributes.get("spanprof.frame.truncated")
+            text = "".join(words) + ("!%s " % cut if cut else "")
             verdict.add(sample, text, pattern.fullmatch(text) is not None, program)
     return verdict

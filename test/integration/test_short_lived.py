@@ -54,10 +54,10 @@ class Children:
 
 @harness.needs_sampling
 class ShortLived(harness.IntegrationTest):
-    def start(self, frequency):
+    def start(self, frequency, *executables):
         self.frequency = frequency
-        self.sp = self.spanprof(over={"receivers": {"sampler": {"frequency": frequency}}})
-        self.sp.wait_sampling()
+        sampler = {"frequency": frequency, "include": {"executables": list(executables)}}
+        self.sp = self.spanprof(over={"receivers": {"sampler": sampler}})
 
     def samples_of(self, children):
         return [sample for sample in self.backend.samples()
@@ -81,14 +81,14 @@ class ShortLived(harness.IntegrationTest):
     def test_programs_of_20_ms(self):
         program = stacks.Program("O2")
         children = [Children(), Children()]  # of a thread each
-        self.start(harness.FREQUENCY)
+        self.start(harness.FREQUENCY, program.name)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             list(pool.map(lambda own: [own.run(program.path, "plain", str(RUN_MS))
                                        for _ in range(RUNS // 2)], children))
         both = Children()
         both.pids, both.cpu_s = children[0].pids | children[1].pids, sum(c.cpu_s for c in children)
         share = self.finish(both)
-        verdict = stacks.judge("plain", program, stacks.MODES["plain"], self.samples_of(both))
+        verdict = stacks.judge("plain", program, stacks.BURNING, self.samples_of(both))
         expected = RUNS * RUN_MS * self.frequency / 1000
         limit = LEAST - truth.tolerance(both.cpu_s / RUNS, expected) if harness.SANITIZE else LEAST
         print("%d runs: %.3f s of CPU time, %.1f %% of it sampled; of %.0f samples expected in burn() "
