@@ -280,7 +280,7 @@ static void settle(struct perf_file *file, int error)
 
 static int look(struct perf_maps *maps, struct perf_file *file, uint64_t now_ns)
 {
-    struct safe_file opened;
+    struct safe_file opened = {.fd = -1};
     int error = open_file(maps, file->pid, &opened);
     if (error)
         return error;
