@@ -60,7 +60,8 @@ def python_with_trampolines():
     pyenv = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
     for python in ["python3.14", "python3.13", "python3.12", *glob.glob(pyenv + "/versions/3.1[2-9].*/bin/python3")]:
         probe = [python, "-X", "perf", "-c",
-                 "import sys; print(sys.is_stack_trampoline_active() and sys.executable or '')"]
+                 "import os, sys; print(sys.is_stack_trampoline_active() and sys.executable or '');"
+                 "os.unlink('/tmp/perf-%d.map' % os.getpid())"]
         if shutil.which(python):
             path = subprocess.run(probe, capture_output=True, text=True, check=False).stdout.strip()
             if path:
