@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -33,10 +34,18 @@ static inline void sleep_ms(uint64_t ms)
         ;
 }
 
+/* Factor on what is waited for: SPANPROF_SLOWNESS, on emulated CPUs more than 1. */
+static inline uint64_t bpf_test_slowness(void)
+{
+    const char *text = getenv("SPANPROF_SLOWNESS");
+    return text ? strtoull(text, NULL, 10) : 1;
+}
+
 /* Polls a condition; false when it did not come true in time. */
 #define WAIT_FOR(condition, timeout_ms)                                                            \
     __extension__({                                                                                \
-        uint64_t wait_end_ = clock_monotonic_ns() + (uint64_t)(timeout_ms)*NS_PER_MS;              \
+        uint64_t wait_ns_ = (uint64_t)(timeout_ms)*bpf_test_slowness() * NS_PER_MS;                \
+        uint64_t wait_end_ = clock_monotonic_ns() + wait_ns_;                                      \
         bool wait_true_;                                                                           \
         while (!(wait_true_ = (condition)) && clock_monotonic_ns() < wait_end_)                    \
             sleep_ms(5);                                                                           \

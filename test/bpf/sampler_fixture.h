@@ -167,10 +167,19 @@ static __attribute__((unused)) void burner_stop(struct burner *burner)
 
 /* ---- judging samples ---- */
 
-static __attribute__((unused)) bool frame_in_burn(uint64_t word)
+static __attribute__((unused)) bool address_in_burn(uint64_t address)
 {
-    uint64_t start = (uint64_t)(uintptr_t)burn_begin, address = record_frame_address(word);
-    return record_frame_kind(word) == FRAME_NATIVE && address >= start && address < start + 1024;
+    uint64_t start = (uint64_t)(uintptr_t)burn_begin;
+    return address >= start && address < start + 1024;
+}
+
+/* The first frame of the program; where no rules are loaded it is with the copy of the stack. */
+static __attribute__((unused)) bool leaf_in_burn(const struct record_header *record)
+{
+    if (!record->user_words)
+        return (record->flags & RECORD_FLAG_STACK) && address_in_burn(record_stack(record)->pc);
+    uint64_t word = record_frames(record)[record->kernel_words];
+    return record_frame_kind(word) == FRAME_NATIVE && address_in_burn(record_frame_address(word));
 }
 
 static __attribute__((unused)) void judge_ids(struct tally *tally,
@@ -200,9 +209,7 @@ static __attribute__((unused)) void judge(void *context, const struct record_hea
     tally->torn += (record->flags & RECORD_FLAG_CONTEXT_TORN) != 0;
     tally->known += (record->flags & RECORD_FLAG_CONTEXT_KNOWN) != 0;
     tally->stacks += record->user_words > 0;
-    const uint64_t *frames = record_frames(record);
-    if (record->user_words && frame_in_burn(frames[record->kernel_words]))
-        tally->in_burn++;
+    tally->in_burn += leaf_in_burn(record);
     if (record->attributes_size == tally->expected.attributes_size &&
         !memcmp(record_attributes(record), tally->expected.attributes, record->attributes_size))
         tally->attributes++;
