@@ -201,7 +201,7 @@ static void find_name(struct dwarf_lines *lines, struct dwarf_unit *unit, struct
 {
     name[0] = 0;
     for (int i = 0; unit && i < ORIGINS_MAX; i++) {
-        struct dwarf_die origin;
+        struct dwarf_die origin = {.tag = 0};
         char linkage_name[DWARF_NAME_MAX];
         if (dwarf_unit_text(unit, &lines->shared, &die.linkage_name, linkage_name,
                             sizeof(linkage_name))) {

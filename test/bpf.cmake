@@ -20,6 +20,7 @@ set_tests_properties(soak.contexts_torn PROPERTIES LABELS soak SKIP_RETURN_CODE 
 spanprof_bpf_test(ring Threads::Threads)
 spanprof_bpf_test(procstream Threads::Threads ${CMAKE_DL_LIBS})
 spanprof_bpf_test(keeper)
+spanprof_bpf_test(unwind_maps PkgConfig::LIBBPF)
 
 # What differs between processors is compiled for each, also where none of them can load it.
 foreach(arch x86 arm64)
