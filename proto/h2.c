@@ -141,8 +141,8 @@ static int feed(struct h2_conn *conn, const uint8_t *data, size_t size)
     conn->busy = true;
     ssize_t n = nghttp2_session_mem_recv(conn->session, data, size);
     conn->busy = false;
-    if (conn->overdrawn)
-        nghttp2_session_terminate_session(conn->session, NGHTTP2_ENHANCE_YOUR_CALM);
+    if (conn->doom)
+        nghttp2_session_terminate_session(conn->session, conn->doom);
     if (n >= 0)
         return 0;
     if (n == NGHTTP2_ERR_FLOODED)
@@ -400,7 +400,7 @@ bool h2_settled(const struct h2_conn *conn)
 bool h2_closing(const struct h2_conn *conn)
 {
     return conn->goaway_seen || conn->shutting_down || conn->ended || conn->goaway_error ||
-           conn->overdrawn;
+           conn->doom;
 }
 
 void h2_shutdown(struct h2_conn *conn)

@@ -71,6 +71,13 @@ void h2_session_abandon(struct h2_conn *conn, uint32_t h2_error)
 
 /* ---- glitches ---- */
 
+/* h2.c ends it once nghttp2 has returned: within it that is an assertion. */
+static void doom(struct h2_conn *conn, uint32_t h2_error)
+{
+    if (!conn->doom)
+        conn->doom = h2_error;
+}
+
 /* A token bucket: a peer that errs now and then loses nothing, a flood ends. */
 static void glitch(struct h2_conn *conn)
 {
@@ -80,10 +87,9 @@ static void glitch(struct h2_conn *conn)
     conn->glitches_since_ns = now;
     conn->glitch_tokens = tokens > H2_GLITCH_BURST ? H2_GLITCH_BURST : tokens;
     conn->glitch_tokens -= 1;
-    if (conn->glitch_tokens >= 0 || conn->overdrawn)
+    if (conn->glitch_tokens >= 0 || conn->doom)
         return;
-    conn->overdrawn =
-        true; /* h2.c ends it once nghttp2 has returned: within it that is an assertion */
+    doom(conn, NGHTTP2_ENHANCE_YOUR_CALM);
     h2_count(H2_LIMIT_GLITCHES);
 }
 
@@ -111,6 +117,19 @@ static void refuse(struct h2_stream *stream, uint32_t h2_error)
 {
     stream->refused = true;
     nghttp2_submit_rst_stream(stream->conn->session, NGHTTP2_FLAG_NONE, stream->id, h2_error);
+}
+
+/* A request on a number that was passed over, or long ago: nghttp2 would only pass over it too,
+ * since trailers may be on their way while a stream is reset. Those streams are remembered, and
+ * calls have no trailers. */
+static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *frame, void *user)
+{
+    struct h2_conn *conn = user;
+    int32_t last = nghttp2_session_get_last_proc_stream_id(session);
+    if (frame->type == NGHTTP2_HEADERS && conn->settings.server && frame->stream_id < last &&
+        !nghttp2_session_find_stream(session, frame->stream_id))
+        doom(conn, NGHTTP2_PROTOCOL_ERROR);
+    return 0;
 }
 
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
@@ -474,6 +493,7 @@ static nghttp2_session_callbacks *callbacks(void)
     nghttp2_session_callbacks *set;
     if (nghttp2_session_callbacks_new(&set))
         return NULL;
+    nghttp2_session_callbacks_set_on_begin_frame_callback(set, on_begin_frame);
     nghttp2_session_callbacks_set_on_begin_headers_callback(set, on_begin_headers);
     nghttp2_session_callbacks_set_on_header_callback(set, on_header);
     nghttp2_session_callbacks_set_on_frame_recv_callback(set, on_frame_recv);
@@ -486,6 +506,8 @@ static nghttp2_session_callbacks *callbacks(void)
     return set;
 }
 
+/* Streams that ended are remembered, as many as may be open: only so a frame that comes too late
+ * can be told from one on its way while we reset its stream. */
 static nghttp2_option *options(void)
 {
     nghttp2_option *option;
@@ -496,7 +518,6 @@ static nghttp2_option *options(void)
     nghttp2_option_set_max_continuations(option, H2_CONTINUATIONS_MAX);
     nghttp2_option_set_max_settings(option, H2_SETTINGS_MAX);
     nghttp2_option_set_max_outbound_ack(option, H2_OUTBOUND_ACK_MAX);
-    nghttp2_option_set_no_closed_streams(option, 1);
     return option;
 }
 

@@ -31,7 +31,7 @@ struct h2_conn {
     bool goaway_seen;
     bool shutting_down;
     bool last_goaway; /* GOAWAY with the last id is submitted */
-    bool overdrawn;   /* glitches: to be ended */
+    uint32_t doom;    /* the error that it is to be ended with; 0 = none */
     bool busy;        /* within nghttp2 or a handler */
     bool ended;
 };

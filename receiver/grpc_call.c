@@ -2,7 +2,8 @@
 /*
  * A call is refused as early as it is known to be wrong: at its headers, at the prefix of its
  * message or at the byte that is one too many. What still comes after that gives window to the
- * connection only, so that the others on it go on.
+ * connection only, so that the others on it go on. Whoever does not speak gRPC is answered as HTTP
+ * has it, behind the request: browsers and other tools take an answer in its midst for an error.
  */
 #include "receiver/grpc_call.h"
 #include "base/clock.h"
@@ -13,6 +14,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#define THROWN_BYTES_MAX                                                                           \
+    (64 << 10) /* of a request that is not gRPC; then the answer comes early                       \
+                */
 
 #define CALLS_HELP "OTLP/gRPC calls, by how they ended."
 #define CALLS_STAT(variable, label)                                                                \
@@ -32,11 +37,14 @@ struct grpc_call {
     const struct otlp_route *route;
     struct grpc_reader reader;
     struct intake_request request;
-    size_t budget_bytes; /* taken of the scope's */
-    uint64_t timeout_ns; /* 0 = none */
+    size_t budget_bytes;     /* taken of the scope's */
+    size_t thrown_bytes;     /* of a request that is not gRPC */
+    const char *http_status; /* that it is answered with; NULL: a call */
+    uint64_t timeout_ns;     /* 0 = none */
     enum intake_encoding encoding;
     bool encoding_given;
     bool post;
+    bool head;    /* the method, whose answers have no body */
     bool is_grpc; /* by its content-type */
     bool bad_timeout;
     bool bad_version; /* of profiles: not the one that is served, or told twice */
@@ -94,12 +102,18 @@ static void refused(struct grpc_call *call)
     give_budget(call);
 }
 
-static void answer_http(struct grpc_call *call, const char *status)
+static void answer_http(struct grpc_call *call)
 {
-    const struct h2_header header = H2_HEADER(":status", status);
+    static const char text[] = "This port takes OTLP/gRPC: POST, content-type application/grpc\n";
+    const struct h2_header headers[] = {H2_HEADER(":status", call->http_status),
+                                        H2_HEADER("content-type", "text/plain"),
+                                        H2_HEADER("allow", "POST")};
+    _cleanup_buf_ struct buf body = BUF_INIT(0);
     stat_add(&calls_not_grpc, 1);
     refused(call);
-    h2_respond(call->stream, &(struct h2_response){.headers = &header, .n_headers = 1});
+    if (!call->head && buf_append(&body, text, sizeof(text) - 1))
+        return h2_reset(call->stream, H2_INTERNAL_ERROR);
+    h2_respond(call->stream, &(struct h2_response){headers, 3, &body, NULL, 0});
 }
 
 static void answer_ok(struct grpc_call *call)
@@ -210,9 +224,10 @@ void grpc_call_header(struct h2_stream *stream, struct bytes name, struct bytes 
     struct grpc_call *call = call_of(stream);
     if (trailer)
         return;
-    if (bytes_is(name, ":method"))
+    if (bytes_is(name, ":method")) {
         call->post = bytes_is(value, "POST");
-    else if (bytes_is(name, ":path"))
+        call->head = bytes_is(value, "HEAD");
+    } else if (bytes_is(name, ":path"))
         call->route = otlp_route_of_grpc(value);
     else if (bytes_is(name, "content-type"))
         call->is_grpc = is_grpc_type(value);
@@ -230,10 +245,10 @@ void grpc_call_header(struct h2_stream *stream, struct bytes name, struct bytes 
 void grpc_call_headers(struct h2_stream *stream)
 {
     struct grpc_call *call = call_of(stream);
-    if (!call->post)
-        return answer_http(call, "405");
-    if (!call->is_grpc)
-        return answer_http(call, "415");
+    if (!call->post || !call->is_grpc) {
+        call->http_status = call->post ? "415" : "405";
+        return;
+    }
     if (!call->route)
         return fail(call, GRPC_UNIMPLEMENTED, "unknown service or method");
     if (!otlp_serves(call->scope->intake, call->scope->signals, call->route->signal))
@@ -268,6 +283,12 @@ static void fail_reading(struct grpc_call *call, int outcome)
 
 static void take_piece(struct grpc_call *call, struct bytes piece)
 {
+    if (call->http_status) {
+        call->thrown_bytes += piece.len;
+        if (call->thrown_bytes > THROWN_BYTES_MAX)
+            answer_http(call);
+        return;
+    }
     if (!budget_take(call->scope->budget, piece.len)) {
         struct otlp_answer busy = otlp_answer_no_budget();
         return answer_error(call, &busy);
@@ -321,6 +342,8 @@ void grpc_call_end(struct h2_stream *stream)
     struct grpc_call *call = call_of(stream);
     if (call->answered)
         return;
+    if (call->http_status)
+        return answer_http(call);
     int outcome = grpc_reader_end(&call->reader);
     if (outcome)
         return fail_reading(call, outcome);

@@ -16,3 +16,8 @@ spanprof_unit_test(keeper_files spanprof_agent)
 spanprof_unit_test(exporter_tls spanprof_exporter_fixture spanprof_certificates)
 
 spanprof_integration_test(tls TIMEOUT 120)
+
+# The gRPC port against h2spec: ./dev test peers.
+add_test(NAME peers.h2spec COMMAND /usr/bin/python3 -B ${CMAKE_CURRENT_LIST_DIR}/peers/test_h2spec.py)
+set_tests_properties(peers.h2spec PROPERTIES LABELS peers SKIP_RETURN_CODE 77 TIMEOUT 900
+    ENVIRONMENT "SPANPROF_BINARY=${CMAKE_BINARY_DIR}/spanprof;SPANPROF_BUILD_DIR=${CMAKE_BINARY_DIR}")

@@ -270,6 +270,32 @@ static void test_not_a_call(void **state)
     assert_int_equal(h2_streams(rig->client.conn), 0);
 }
 
+/* It is read to its end and told what is served here; of a body without end only so much. */
+static void test_answers_to_what_is_no_call(void **state)
+{
+    struct rig *rig = *state;
+    static const uint8_t body[16] = {0};
+    struct otlp_client_call page = {.method = "GET", .message = BYTES(body, sizeof(body))};
+    struct h2_end_stream *stream = call(rig, &page);
+    assert_int_equal(otlp_client_number(stream, ":status"), 405);
+    assert_true(stream->ended && stream->h2_error == 0);
+    assert_non_null(memmem(stream->body.data, stream->body.len, "application/grpc", 16));
+    page.method = "HEAD";
+    stream = call(rig, &page);
+    assert_int_equal(otlp_client_number(stream, ":status"), 405);
+    assert_int_equal(stream->body.len, 0);
+
+    enum { ENDLESS = 200 << 10 };
+    uint8_t *large = calloc(1, ENDLESS);
+    struct otlp_client_call upload = {.content_type = "text/plain",
+                                      .message = BYTES(large, ENDLESS)};
+    stream = call(rig, &upload);
+    assert_int_equal(otlp_client_number(stream, ":status"), 415);
+    assert_int_equal(rig->budget.used_bytes, 0);
+    free(large);
+    assert_int_equal(otlp_client_number(call(rig, &hello), "grpc-status"), GRPC_OK);
+}
+
 /* A message that is too large is refused at its prefix; its bytes are not kept, and the connection
  * with its other calls goes on. */
 static void test_too_big(void **state)
@@ -536,6 +562,7 @@ int main(void)
         RIG_TEST(test_calls_at_once),
         RIG_TEST(test_outcomes_of_the_intake),
         RIG_TEST(test_not_a_call),
+        RIG_TEST(test_answers_to_what_is_no_call),
         RIG_TEST(test_too_big),
         RIG_TEST(test_budget),
         RIG_TEST(test_timeout),

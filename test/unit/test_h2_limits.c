@@ -82,6 +82,41 @@ static void test_broken_request(void **state)
     assert_true(rig_saw(rig, RAW_RST_STREAM, 1, &seen));
 }
 
+/* A stream that both sides have ended is over: a frame behind that is an error (RFC 9113, 5.1). */
+static void test_frames_too_late(void **state)
+{
+    static const uint8_t types[] = {RAW_DATA, RAW_HEADERS};
+    struct rig *rig = *state;
+    for (size_t i = 0; i < sizeof(types); i++) {
+        rig_start(rig, &rig_no_settings, true);
+        rig->end.answer = H2_END_HEADERS_ONLY;
+        rig_open_stream(rig, 1, RAW_END_HEADERS | RAW_END_STREAM);
+        assert_true(rig_run(rig, stream_closed, 5000));
+        _cleanup_buf_ struct buf block = BUF_INIT(0);
+        h2_raw_header(&block, ":method", BYTES_LIT("POST"));
+        rig_frame(rig, types[i], RAW_END_HEADERS, 1, buf_bytes(&block));
+        assert_true(rig_run(rig, rig_ended, 5000));
+        assert_int_equal(rig->end.error, -EPROTO);
+        h2_end_clear(&rig->end);
+        close(rig->fd);
+        buf_clear(&rig->in);
+        buf_clear(&rig->out);
+    }
+}
+
+/* A request on a number that was passed over. */
+static void test_numbers_that_fall(void **state)
+{
+    struct rig *rig = *state;
+    rig_start(rig, &rig_no_settings, true);
+    rig_open_stream(rig, 1, RAW_END_HEADERS);
+    rig_open_stream(rig, 5, RAW_END_HEADERS);
+    rig_open_stream(rig, 3, RAW_END_HEADERS);
+    assert_true(rig_run(rig, rig_ended, 5000));
+    rig_assert_goaway(rig, 1 /* PROTOCOL_ERROR */);
+    assert_int_equal(rig->end.n_streams, 2);
+}
+
 /* Padding takes window but is no body: 100 bytes arrive behind far more padding than there is
  * window. */
 static void test_padding(void **state)
@@ -353,14 +388,15 @@ static void test_answer_without_window(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RIG_TEST(test_not_http2),        RIG_TEST(test_broken_frames),
-        RIG_TEST(test_broken_request),   RIG_TEST(test_padding),
-        RIG_TEST(test_header_list),      RIG_TEST(test_continuation_flood),
-        RIG_TEST(test_rapid_reset),      RIG_TEST(test_made_to_reset),
-        RIG_TEST(test_senseless_frames), RIG_TEST(test_ping_and_settings_flood),
-        RIG_TEST(test_settings_entries), RIG_TEST(test_no_handshake),
-        RIG_TEST(test_slow_headers),     RIG_TEST(test_slow_body),
-        RIG_TEST(test_answer_not_read),  RIG_TEST(test_answer_without_window),
+        RIG_TEST(test_not_http2),         RIG_TEST(test_broken_frames),
+        RIG_TEST(test_broken_request),    RIG_TEST(test_frames_too_late),
+        RIG_TEST(test_numbers_that_fall), RIG_TEST(test_padding),
+        RIG_TEST(test_header_list),       RIG_TEST(test_continuation_flood),
+        RIG_TEST(test_rapid_reset),       RIG_TEST(test_made_to_reset),
+        RIG_TEST(test_senseless_frames),  RIG_TEST(test_ping_and_settings_flood),
+        RIG_TEST(test_settings_entries),  RIG_TEST(test_no_handshake),
+        RIG_TEST(test_slow_headers),      RIG_TEST(test_slow_body),
+        RIG_TEST(test_answer_not_read),   RIG_TEST(test_answer_without_window),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
