@@ -30,7 +30,7 @@ static int window_run(struct job *job)
     samples_expire(window->intake->samples, clock_monotonic_ns());
     int error =
         window->closes ? store_window(store, &how, now_unix_ns, false, &window->n_samples) : 0;
-    if (error == -ENOSPC && !db_has_room(store_db(store)))
+    if (error == -ENOSPC)
         error = 0; /* the samples wait for room */
     if (!error)
         error = store_collect(store, now_unix_ns);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define ROOM_LEAST         (64 << 10)  /* less than this is none: rows bring pages of their own */
+#define EMPTY_PAGES        64          /* of tables and indices without a row, with slack */
 #define ROOM_PAGES_MIN     64          /* quota: pages kept for deletes */
 #define ROOM_QUOTA_PART    16          /* and a part of the quota */
 #define ROOM_DISK_MAX      (256 << 20) /* disk: 5 % or this, the smaller */
@@ -147,6 +148,7 @@ static int open_db(const struct db_settings *settings, bool writer, struct db **
         return error;
     }
     db->room_bytes = UINT64_MAX;
+    db->disk_room_bytes = UINT64_MAX;
     *result = db;
     return 0;
 }
@@ -330,7 +332,7 @@ static uint64_t disk_room(const struct db *db, uint64_t pages, uint64_t unused)
     return available <= spare_bytes ? available : (available + spare_bytes) / 2;
 }
 
-static int look_for_room(struct db *db)
+int db_look_for_room(struct db *db)
 {
     uint64_t pages = 0, unused = 0;
     int error = get_count(db, db->page_count, &pages);
@@ -343,12 +345,29 @@ static int look_for_room(struct db *db)
     stat_set(&store_bytes, (int64_t)(pages * 4096));
     uint64_t quota = quota_room(db, pages - unused), disk = disk_room(db, pages, unused);
     db->room_bytes = quota < disk ? quota : disk;
+    db->disk_room_bytes = disk;
+    db->unused_bytes = unused * 4096;
     return 0;
 }
 
 bool db_has_room(const struct db *db)
 {
     return db->room_bytes >= ROOM_LEAST;
+}
+
+bool db_disk_has_room(const struct db *db)
+{
+    return db->disk_room_bytes >= ROOM_LEAST;
+}
+
+bool db_could_hold(const struct db *db, uint64_t size)
+{
+    return size <= quota_room(db, EMPTY_PAGES);
+}
+
+uint64_t db_unused_bytes(const struct db *db)
+{
+    return db->unused_bytes;
 }
 
 bool db_take_room(struct db *db, uint64_t size)
@@ -365,7 +384,7 @@ int db_begin(struct db *db)
     db->failed = 0;
     int error = db_run(db, db->begin);
     if (!error)
-        error = look_for_room(db);
+        error = db_look_for_room(db);
     if (error && db_in_transaction(db))
         db_rollback(db);
     return error;

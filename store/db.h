@@ -50,9 +50,18 @@ void db_fail(struct db *db, int error);
 
 /* False within the reserve of quota or disk. Looked up anew at each db_begin(). */
 bool db_has_room(const struct db *db);
+/* The same of the disk alone, whatever the quota says. */
+bool db_disk_has_room(const struct db *db);
+/* False if the quota has no room for so many bytes even when nothing else is there. */
+bool db_could_hold(const struct db *db, uint64_t size);
 /* Within a transaction: takes room for so many bytes, or says that they would reach into the
  * reserve. */
 bool db_take_room(struct db *db, uint64_t size);
+/* Within a transaction that has deleted something: looks anew. What it has put since counts by what
+ * it takes by now. */
+int db_look_for_room(struct db *db);
+/* As of the last look: pages of the file that are free to be used again, in bytes. */
+uint64_t db_unused_bytes(const struct db *db);
 /* A damaged row can claim the largest rowid, after which SQLite says "full" to each insert. */
 bool db_rowids_spent(struct db *db);
 /* Checkpoint and incremental vacuum, a bounded step; called by the writer when idle. */

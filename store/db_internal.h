@@ -13,8 +13,10 @@ struct db_prepared {
 struct db {
     sqlite3 *handle; /* NULL only while it could not be opened anew */
     bool writer;
-    int failed;          /* first error of the transaction at hand */
-    uint64_t room_bytes; /* left before the reserve, as of db_begin() */
+    int failed;               /* first error of the transaction at hand */
+    uint64_t room_bytes;      /* left before the reserve, as of db_begin() */
+    uint64_t disk_room_bytes; /* of the disk alone */
+    uint64_t unused_bytes;    /* pages to use again */
     enum db_sync sync;
     uint64_t max_size_bytes;
     char *directory;

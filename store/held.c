@@ -7,6 +7,7 @@
 #include "proto/wire.h"
 #include "store/db.h"
 #include "store/held_parts.h"
+#include "store/outbox.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -197,9 +198,8 @@ int held_put(struct held *held, struct bytes body, uint64_t n_items,
     int error = make_room(held, body.len, links->n_contexts);
     if (error)
         return error;
-    if (!db_take_room(held->db, body.len))
-        return -ENOSPC;
-    return hold(held, body, n_items, links, now_unix_ns);
+    error = outbox_take_room(held->outbox, body.len);
+    return error ? error : hold(held, body, n_items, links, now_unix_ns);
 }
 
 void held_expire(struct held *held, uint64_t now_unix_ns)

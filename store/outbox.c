@@ -13,8 +13,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define SLOTS_MAX    62  /* bits of a mask in an SQLite integer */
-#define COLLECT_ROWS 100 /* a step */
+#define SLOTS_MAX     62        /* bits of a mask in an SQLite integer */
+#define COLLECT_ROWS  100       /* a step */
+#define DROPS_MAX     1024      /* requests that make room for one */
+#define DROP_AHEAD    (2 << 20) /* bytes; of the order of a step of upkeep */
+#define WARN_AGAIN_NS (60 * NS_PER_SEC)
 
 #define HELP_BYTES "Bytes of requests that wait for a destination."
 #define HELP_ITEMS                                                                                 \
@@ -22,6 +25,7 @@
 #define HELP_COUNT "Requests that wait for a destination."
 #define HELP_AGE   "Age of the oldest request that waits for a destination."
 #define HELP_FULL  "Requests refused because quota or disk has no room."
+#define HELP_DROP  "Items given up to make room for newer ones, by why there was none."
 #define HELP_NONE  "Items that no pipeline takes to a destination."
 #define EACH_SIGNAL(declare, variable, name, help)                                                 \
     declare(variable##_traces, name, "signal=\"traces\"", help);                                   \
@@ -38,6 +42,14 @@ EACH_SIGNAL(STAT_GAUGE, items, "spanprof_outbox_items", HELP_ITEMS);
 EACH_SIGNAL(STAT_GAUGE, requests, "spanprof_outbox_requests", HELP_COUNT);
 EACH_SIGNAL(STAT_GAUGE, age, "spanprof_outbox_oldest_age_seconds", HELP_AGE);
 EACH_SIGNAL(STAT_COUNTER, full, "spanprof_outbox_refused_total", HELP_FULL);
+STAT_COUNTER(dropped_traces, "spanprof_outbox_dropped_items_total",
+             "signal=\"traces\",reason=\"full\"", HELP_DROP);
+STAT_COUNTER(dropped_profiles, "spanprof_outbox_dropped_items_total",
+             "signal=\"profiles\",reason=\"full\"", HELP_DROP);
+STAT_COUNTER(dropped_metrics, "spanprof_outbox_dropped_items_total",
+             "signal=\"metrics\",reason=\"full\"", HELP_DROP);
+STAT_COUNTER(dropped_logs, "spanprof_outbox_dropped_items_total", "signal=\"logs\",reason=\"full\"",
+             HELP_DROP);
 EACH_SIGNAL(STAT_COUNTER, unwanted, "spanprof_outbox_unwanted_items_total", HELP_NONE);
 
 static struct metric *const bytes_of[SIGNAL_COUNT] = TABLE(bytes);
@@ -45,17 +57,21 @@ static struct metric *const items_of[SIGNAL_COUNT] = TABLE(items);
 static struct metric *const requests_of[SIGNAL_COUNT] = TABLE(requests);
 static struct metric *const age_of[SIGNAL_COUNT] = TABLE(age);
 static struct metric *const full_of[SIGNAL_COUNT] = TABLE(full);
+static struct metric *const dropped_of[SIGNAL_COUNT] = TABLE(dropped);
 static struct metric *const unwanted_of[SIGNAL_COUNT] = TABLE(unwanted);
 
 struct outbox {
     struct db *db;
+    enum outbox_policy policy;
+    uint64_t warned_ns; /* of requests given up */
     size_t n;
     char *names[OUTBOX_DESTINATIONS_MAX];
     uint64_t bits[OUTBOX_DESTINATIONS_MAX]; /* of the slot */
     uint64_t live;                          /* all of them */
     bool has_gone;                          /* slots that are to be cleared */
     int64_t gone_at;                        /* how far that has come */
-    sqlite3_stmt *put, *put_body, *get, *clear, *remove, *remove_body, *sum, *oldest, *gone;
+    sqlite3_stmt *put, *put_body, *get, *clear, *remove, *remove_body, *oldest, *first, *gone;
+    sqlite3_stmt *totals, *add_total;
     sqlite3_stmt *slots, *put_slot, *remove_slots;
 };
 
@@ -75,10 +91,14 @@ static int prepare_all(struct outbox *outbox)
         {"UPDATE outbox SET waiting = ?2 WHERE seq = ?1", &outbox->clear},
         {"DELETE FROM outbox WHERE seq = ?1", &outbox->remove},
         {"DELETE FROM outbox_body WHERE seq = ?1", &outbox->remove_body},
-        {"SELECT signal, sum(items), sum(bytes), count(*) FROM outbox GROUP BY signal",
-         &outbox->sum},
+        {"SELECT signal, items, bytes, requests FROM outbox_total", &outbox->totals},
+        {"INSERT INTO outbox_total(signal, items, bytes, requests) VALUES (?1, ?2, ?3, ?4)"
+         " ON CONFLICT(signal) DO UPDATE SET items = items + ?2, bytes = bytes + ?3,"
+         " requests = requests + ?4",
+         &outbox->add_total},
         {"SELECT enqueued_unix_ns FROM outbox WHERE signal = ?1 ORDER BY seq LIMIT 1",
          &outbox->oldest},
+        {"SELECT seq FROM outbox ORDER BY seq LIMIT 1", &outbox->first},
         {"SELECT seq, waiting FROM outbox WHERE seq > ?1 ORDER BY seq LIMIT ?2", &outbox->gone},
         {"SELECT slot, name FROM destination", &outbox->slots},
         {"INSERT INTO destination(slot, name) VALUES (?1, ?2)", &outbox->put_slot},
@@ -149,9 +169,14 @@ static int assign_slots(struct outbox *outbox)
     return error;
 }
 
+static int64_t not_negative(int64_t number) /* a damaged row */
+{
+    return number < 0 ? 0 : number;
+}
+
 static int count_all(struct outbox *outbox)
 {
-    sqlite3_stmt *row _cleanup_reset_ = outbox->sum;
+    sqlite3_stmt *row _cleanup_reset_ = outbox->totals;
     int outcome;
     for (int i = 0; i < SIGNAL_COUNT; i++) {
         stat_set(items_of[i], 0);
@@ -163,9 +188,9 @@ static int count_all(struct outbox *outbox)
         int64_t signal = sqlite3_column_int64(row, 0);
         if (signal < 0 || signal >= SIGNAL_COUNT)
             continue;
-        stat_set(items_of[signal], sqlite3_column_int64(row, 1));
-        stat_set(bytes_of[signal], sqlite3_column_int64(row, 2));
-        stat_set(requests_of[signal], sqlite3_column_int64(row, 3));
+        stat_set(items_of[signal], not_negative(sqlite3_column_int64(row, 1)));
+        stat_set(bytes_of[signal], not_negative(sqlite3_column_int64(row, 2)));
+        stat_set(requests_of[signal], not_negative(sqlite3_column_int64(row, 3)));
     }
     return outcome;
 }
@@ -182,12 +207,14 @@ int outbox_reload(struct outbox *outbox)
     return error ? error : count_all(outbox);
 }
 
-int outbox_open(struct db *db, const char *const *names, size_t n, struct outbox **result)
+int outbox_open(struct db *db, const char *const *names, size_t n, enum outbox_policy policy,
+                struct outbox **result)
 {
     struct outbox *outbox = calloc(1, sizeof(*outbox));
     if (!outbox)
         return -ENOMEM;
     outbox->db = db;
+    outbox->policy = policy;
     int error = n > OUTBOX_DESTINATIONS_MAX ? -E2BIG : 0;
     for (size_t i = 0; i < n && !error; i++) {
         assert(find_name(outbox, names[i]) < 0);
@@ -211,10 +238,11 @@ void outbox_close(struct outbox *outbox)
 {
     if (!outbox)
         return;
-    sqlite3_stmt **all[] = {&outbox->put,   &outbox->put_body,    &outbox->get,
-                            &outbox->clear, &outbox->remove,      &outbox->gone,
-                            &outbox->sum,   &outbox->remove_body, &outbox->oldest,
-                            &outbox->slots, &outbox->put_slot,    &outbox->remove_slots};
+    sqlite3_stmt **all[] = {&outbox->put,         &outbox->put_body,    &outbox->get,
+                            &outbox->clear,       &outbox->remove,      &outbox->gone,
+                            &outbox->totals,      &outbox->add_total,   &outbox->first,
+                            &outbox->remove_body, &outbox->oldest,      &outbox->slots,
+                            &outbox->put_slot,    &outbox->remove_slots};
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
         db_unprepare(outbox->db, all[i]);
     for (size_t i = 0; i < outbox->n; i++)
@@ -231,6 +259,22 @@ static uint64_t mask_of(const struct outbox *outbox, uint32_t destinations)
         if (destinations >> i & 1)
             mask |= outbox->bits[i];
     return mask;
+}
+
+static int add_total(struct outbox *outbox, enum signal signal, int64_t n_items, int64_t n_bytes,
+                     int64_t n_requests)
+{
+    sqlite3_bind_int64(outbox->add_total, 1, signal);
+    sqlite3_bind_int64(outbox->add_total, 2, n_items);
+    sqlite3_bind_int64(outbox->add_total, 3, n_bytes);
+    sqlite3_bind_int64(outbox->add_total, 4, n_requests);
+    int error = db_run(outbox->db, outbox->add_total);
+    if (error)
+        return error;
+    stat_add(items_of[signal], n_items);
+    stat_add(bytes_of[signal], n_bytes);
+    stat_add(requests_of[signal], n_requests);
+    return 0;
 }
 
 static int put(struct outbox *outbox, enum signal signal, uint64_t n_items, uint64_t mask,
@@ -252,42 +296,10 @@ static int put(struct outbox *outbox, enum signal signal, uint64_t n_items, uint
     return error;
 }
 
-int outbox_put(struct outbox *outbox, enum signal signal, uint64_t n_items, uint32_t destinations,
-               struct bytes body)
-{
-    uint64_t mask = mask_of(outbox, destinations);
-    assert(signal < SIGNAL_COUNT);
-    if (!mask) {
-        stat_add(unwanted_of[signal], (int64_t)n_items);
-        return 0;
-    }
-    if (!db_take_room(outbox->db, body.len)) {
-        stat_add(full_of[signal], 1);
-        return -ENOSPC;
-    }
-    int error = put(outbox, signal, n_items, mask, body);
-    if (error)
-        return error;
-    stat_add(items_of[signal], (int64_t)n_items);
-    stat_add(bytes_of[signal], (int64_t)body.len);
-    stat_add(requests_of[signal], 1);
-    return 0;
-}
-
-bool outbox_has_room(const struct outbox *outbox)
-{
-    return db_has_room(outbox->db);
-}
-
 struct request_row {
     int64_t seq, signal, items, bytes;
     uint64_t waiting;
 };
-
-static int64_t not_negative(int64_t number) /* a damaged row */
-{
-    return number < 0 ? 0 : number;
-}
 
 static int get_row(struct outbox *outbox, int64_t seq, struct request_row *request)
 {
@@ -315,10 +327,91 @@ static int remove_row(struct outbox *outbox, const struct request_row *request)
         error = db_run(outbox->db, outbox->remove_body);
     if (error || request->signal < 0 || request->signal >= SIGNAL_COUNT)
         return error;
-    stat_add(items_of[request->signal], -request->items);
-    stat_add(bytes_of[request->signal], -request->bytes);
-    stat_add(requests_of[request->signal], -1);
+    return add_total(outbox, (enum signal)request->signal, -request->items, -request->bytes, -1);
+}
+
+/* Room */
+
+static int find_first(struct outbox *outbox, int64_t *seq)
+{
+    sqlite3_stmt *row _cleanup_reset_ = outbox->first;
+    int outcome = db_step(outbox->db, row);
+    if (outcome <= 0)
+        return outcome ? outcome : -ENOENT;
+    *seq = sqlite3_column_int64(row, 0);
     return 0;
+}
+
+static void tell_dropped(struct outbox *outbox, const struct request_row *request)
+{
+    uint64_t now_ns = clock_monotonic_ns();
+    if (request->signal >= 0 && request->signal < SIGNAL_COUNT)
+        stat_add(dropped_of[request->signal], request->items);
+    if (outbox->warned_ns && now_ns - outbox->warned_ns < WARN_AGAIN_NS)
+        return;
+    outbox->warned_ns = now_ns;
+    log_warn("store", "%s has no room left: the oldest requests are given up for newer ones",
+             db_disk_has_room(outbox->db) ? "the quota" : "the disk");
+}
+
+static int drop_first(struct outbox *outbox)
+{
+    int64_t seq = 0;
+    struct request_row request;
+    int error = find_first(outbox, &seq);
+    error = error ? error : get_row(outbox, seq, &request);
+    error = error ? error : remove_row(outbox, &request);
+    if (error)
+        return error == -ENOENT ? -ENOSPC : error;
+    tell_dropped(outbox, &request);
+    return db_look_for_room(outbox->db);
+}
+
+/* On a disk that is short, pages are given back by upkeep alone: more than enough for this one is
+ * not given up before. */
+static bool may_drop(const struct outbox *outbox, uint64_t size)
+{
+    return outbox->policy == OUTBOX_DROPS_OLDEST && db_could_hold(outbox->db, size) &&
+           (db_disk_has_room(outbox->db) || db_unused_bytes(outbox->db) < size + DROP_AHEAD);
+}
+
+int outbox_take_room(struct outbox *outbox, uint64_t size)
+{
+    int error = 0;
+    for (unsigned n = 0; !error && !db_take_room(outbox->db, size); n++)
+        error = n < DROPS_MAX && may_drop(outbox, size) ? drop_first(outbox) : -ENOSPC;
+    return error;
+}
+
+static bool is_empty(void)
+{
+    int64_t n = 0;
+    for (int signal = 0; signal < SIGNAL_COUNT; signal++)
+        n += stat_get(requests_of[signal]);
+    return n <= 0;
+}
+
+bool outbox_has_room(const struct outbox *outbox)
+{
+    return db_has_room(outbox->db) ||
+           (outbox->policy == OUTBOX_DROPS_OLDEST && db_disk_has_room(outbox->db) && !is_empty());
+}
+
+int outbox_put(struct outbox *outbox, enum signal signal, uint64_t n_items, uint32_t destinations,
+               struct bytes body)
+{
+    uint64_t mask = mask_of(outbox, destinations);
+    assert(signal < SIGNAL_COUNT);
+    if (!mask) {
+        stat_add(unwanted_of[signal], (int64_t)n_items);
+        return 0;
+    }
+    int error = outbox_take_room(outbox, body.len);
+    if (error == -ENOSPC)
+        stat_add(full_of[signal], 1);
+    if (!error)
+        error = put(outbox, signal, n_items, mask, body);
+    return error ? error : add_total(outbox, signal, (int64_t)n_items, (int64_t)body.len, 1);
 }
 
 /* Those in `bits` no longer wait for it. */

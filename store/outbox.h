@@ -4,7 +4,10 @@
  * Requests on their way out: one opaque body, a cursor for each destination; FIFO; deleted when the
  * last destination has it. Writer: put, done. Reader: next.
  * A destination that left the configuration holds nothing back: what waited for it alone goes.
- * Limits: the store's quota (db_has_room()), OUTBOX_DESTINATIONS_MAX.
+ * Limits: the store's quota and the disk (db_has_room()), OUTBOX_DESTINATIONS_MAX. At the first
+ * either nothing more is put (OUTBOX_REFUSES), or the oldest requests make room, also one that is
+ * being sent; what they held is counted. Where the disk is short, what was given up becomes room
+ * only with db_maintain(), so the newest is refused meanwhile.
  * Errors: negative errno of db.h.
  */
 #include "base/bytes.h"
@@ -24,9 +27,12 @@ struct outbox_item {
     struct buf body; /* owned by the item's holder */
 };
 
+enum outbox_policy { OUTBOX_REFUSES, OUTBOX_DROPS_OLDEST };
+
 /* names: the exporters' component ids; what is done is kept by name, so that the order may change.
  * Writes: outside of a transaction. */
-int outbox_open(struct db *db, const char *const *names, size_t n, struct outbox **outbox);
+int outbox_open(struct db *db, const char *const *names, size_t n, enum outbox_policy policy,
+                struct outbox **outbox);
 void outbox_close(struct outbox *outbox); /* NULL is fine */
 /* After a rolled-back transaction or a renewed database; writes: outside of a transaction. */
 int outbox_reload(struct outbox *outbox);
@@ -35,7 +41,11 @@ int outbox_reload(struct outbox *outbox);
  * the transaction is whole, nothing was put. */
 int outbox_put(struct outbox *outbox, enum signal signal, uint64_t items, uint32_t destinations,
                struct bytes body);
+/* Whether a put is worth trying. */
 bool outbox_has_room(const struct outbox *outbox);
+/* Writer, within a transaction: takes room for so many bytes that are put elsewhere. 0, -ENOSPC, or
+ * an error. */
+int outbox_take_room(struct outbox *outbox, uint64_t size);
 /* Writer: the destination has it (or gave it up); deletes what nobody waits for. Again: no harm. */
 int outbox_done(struct outbox *outbox, size_t destination, int64_t seq);
 /* Writer, now and then: gauges of age, and a bounded step of removing what waited for destinations

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bodies lie apart from what changes, since SQLite writes a row whole: pending_left and outbox are
- * the small rows of pending and outbox_body. Rowids that others hold are AUTOINCREMENT, so that one
- * that was forgotten never comes to mean another thing. BLOB forms: blob.h and the module that owns
- * the table.
+ * the small rows of pending and outbox_body. What would take a scan of the backlog to know
+ * (outbox_total) is kept as it changes, so that no start or tick takes longer with it. Rowids that
+ * others hold are AUTOINCREMENT, so that one that was forgotten never comes to mean another thing.
+ * BLOB forms: blob.h and the module that owns the table.
  */
 #include "store/schema.h"
 
@@ -52,4 +53,10 @@ const char *const schema_steps[SCHEMA_VERSION] = {
     "CREATE TABLE held_body(seq INTEGER PRIMARY KEY, body BLOB NOT NULL, samples BLOB NOT NULL);"
     "CREATE TABLE held_span(seq INTEGER NOT NULL, context INTEGER NOT NULL, facts BLOB NOT NULL,"
     " PRIMARY KEY(seq, context)) WITHOUT ROWID;",
+
+    "CREATE INDEX outbox_signal ON outbox(signal);"
+    "CREATE TABLE outbox_total(signal INTEGER PRIMARY KEY, items INTEGER NOT NULL,"
+    " bytes INTEGER NOT NULL, requests INTEGER NOT NULL);"
+    "INSERT INTO outbox_total SELECT signal, total(items), total(bytes), count(*) FROM outbox"
+    " GROUP BY signal;",
 };

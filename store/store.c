@@ -24,6 +24,7 @@ struct store {
     struct outbox *outbox;
     struct held *held;
     struct store_settings settings;
+    atomic_int health;
     int sick; /* why memory is not what the database says; 0 = it is */
     atomic_uint_fast64_t generation;
 };
@@ -39,7 +40,7 @@ static int open_modules(struct store *store)
             join_open(store->db, store->stacks, store->processes, &settings->join, &store->join);
     if (!error)
         error = outbox_open(store->db, settings->destinations, settings->n_destinations,
-                            &store->outbox);
+                            settings->when_full, &store->outbox);
     if (!error)
         error = held_open(store->db, store->outbox, &settings->held, &store->held);
     return error;
@@ -132,6 +133,18 @@ uint64_t store_generation(const struct store *store)
     return atomic_load(&store->generation);
 }
 
+int store_health(const struct store *store)
+{
+    return atomic_load_explicit(&store->health, memory_order_relaxed);
+}
+
+static void note_health(struct store *store, int error)
+{
+    if (!error && !outbox_has_room(store->outbox))
+        error = -ENOSPC;
+    atomic_store_explicit(&store->health, error, memory_order_relaxed);
+}
+
 static int reload_modules(struct store *store)
 {
     int error = stacks_reload(store->stacks);
@@ -178,11 +191,16 @@ int store_begin(void *context)
     struct store *store = context;
     if (store->sick)
         recover(store, store->sick);
-    if (store->sick)
-        return store->sick;
-    int error = db_begin(store->db);
+    int error = store->sick;
+    if (error) {
+        note_health(store, error);
+        return error;
+    }
+    error = db_begin(store->db);
     if (error == -EUCLEAN)
         recover(store, error); /* nothing was lost of this batch but its turn */
+    if (error)
+        note_health(store, error);
     return error;
 }
 
@@ -202,6 +220,7 @@ int store_end(void *context)
     error = db_commit(store->db);
     if (error)
         recover(store, error);
+    note_health(store, store->sick);
     return error;
 }
 

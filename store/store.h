@@ -26,6 +26,7 @@ struct store_settings {
     struct held_settings held;
     const char *const *destinations; /* component ids of exporters, as outbox_open() */
     size_t n_destinations;
+    enum outbox_policy when_full;
 };
 
 /* Any thread, before the writer runs. -EACCES, -EBUSY, -ENOTSUP: see db.h; said in a sentence. */
@@ -46,6 +47,9 @@ int store_end(void *context);
  */
 void store_fail(struct store *store, int error);
 uint64_t store_generation(const struct store *store); /* any thread */
+/* Any thread; as of the last batch: 0; -ENOSPC: what comes next is refused for want of room; else
+ * why the store is out of service. */
+int store_health(const struct store *store);
 
 int store_window(struct store *store, const struct window_settings *settings, uint64_t now_unix_ns,
                  bool everything, size_t *n_samples);

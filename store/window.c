@@ -80,5 +80,5 @@ int window_close(struct join *join, struct stacks *stacks, struct processes *pro
     if (!error)
         error = send_request(&window);
     profile_request_close(&window.request);
-    return error;
+    return error == -ENOSPC ? -EAGAIN : error;
 }

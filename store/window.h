@@ -25,8 +25,8 @@ struct window_settings {
 };
 
 /* Closes the window at now. everything: also samples still waiting for their span (shutdown keeps
- * them: pass false). *n_samples: exported. -ENOSPC with db_has_room() false: nothing was done, the
- * samples wait for room. */
+ * them: pass false). *n_samples: exported. -ENOSPC: nothing was done, the samples wait for room.
+ * -EAGAIN: it ended in the middle, roll back. */
 int window_close(struct join *join, struct stacks *stacks, struct processes *processes,
                  struct outbox *outbox, const struct window_settings *settings,
                  uint64_t now_unix_ns, bool everything, size_t *n_samples);

@@ -150,6 +150,9 @@ static void test_older_schema(void **state)
     fixture_close(fixture);
     run_sql(fixture, "DROP TABLE held; DROP TABLE held_body; DROP TABLE held_span;"
                      "DROP TABLE code_name;"
+                     "DROP INDEX outbox_signal; DROP TABLE outbox_total;"
+                     "INSERT INTO outbox VALUES (1, 0, 7, 11, 1, 1), (2, 0, 5, 13, 1, 1);"
+                     "INSERT INTO outbox_body VALUES (1, 'hello world'), (2, 'hello reader.');"
                      "DROP INDEX stack_same;"
                      "ALTER TABLE stack DROP COLUMN same_as;"
                      "INSERT INTO stack(hash, generation, frames)"
@@ -166,6 +169,9 @@ static void test_older_schema(void **state)
     assert_int_equal(
         pragma(db, "SELECT count(*) FROM stack WHERE frames = x'0102' AND same_as IS NULL"), 1);
     assert_int_equal(pragma(db, "SELECT count(*) FROM code_name"), 0);
+    assert_int_equal(pragma(db, "SELECT count(*) FROM outbox_total WHERE signal = 0 AND"
+                                " items = 12 AND bytes = 24 AND requests = 2"),
+                     1);
     db_close(db);
 }
 

@@ -222,6 +222,129 @@ static void test_age(void **state)
     assert_int_equal(stats_find("spanprof_outbox_oldest_age_seconds", "signal=\"metrics\""), 0);
 }
 
+static int64_t gauge(const char *name, const char *signal)
+{
+    char labels[64];
+    snprintf(labels, sizeof(labels), "signal=\"%s\"", signal);
+    return stats_find(name, labels);
+}
+
+/* What is told of the backlog after a restart is what is there, and is not found out by a scan. */
+static void test_totals_outlive(void **state)
+{
+    struct test *test = *state;
+    put(test, SIGNAL_TRACES, 1, "four");
+    put(test, SIGNAL_TRACES, 3, "seven..");
+    put(test, SIGNAL_LOGS, 1, "x");
+    done(test, 0, 1);
+    fixture_reopen(&test->fixture);
+    assert_int_equal(gauge("spanprof_outbox_size_bytes", "traces"), 7);
+    assert_int_equal(gauge("spanprof_outbox_items", "traces"), 7);
+    assert_int_equal(gauge("spanprof_outbox_requests", "traces"), 1);
+    assert_int_equal(gauge("spanprof_outbox_size_bytes", "logs"), 1);
+    assert_int_equal(gauge("spanprof_outbox_requests", "profiles"), 0);
+    fixture_begin(&test->fixture);
+    assert_int_equal(db_exec(store_db(test->fixture.store), "DELETE FROM outbox"), 0);
+    fixture_commit(&test->fixture);
+    fixture_reopen(&test->fixture);
+    assert_int_equal(gauge("spanprof_outbox_requests", "traces"), 1); /* none was counted */
+}
+
+/* The oldest of a signal, and the next one to send, are found past any number of others. */
+static void test_no_scan(void **state)
+{
+    static const char *const queries[] = {
+        "EXPLAIN QUERY PLAN SELECT enqueued_unix_ns FROM outbox WHERE signal = 1"
+        " ORDER BY seq LIMIT 1",
+        "EXPLAIN QUERY PLAN SELECT seq FROM outbox WHERE seq > 5 AND waiting & 1 AND signal = 1"
+        " ORDER BY seq LIMIT 1",
+    };
+    struct test *test = *state;
+    for (size_t i = 0; i < sizeof(queries) / sizeof(*queries); i++) {
+        sqlite3_stmt *statement;
+        struct db *db = store_db(test->fixture.store);
+        assert_int_equal(db_prepare(db, queries[i], &statement), 0);
+        assert_int_equal(db_step(db, statement), 1);
+        assert_non_null(strstr((const char *)sqlite3_column_text(statement, 3),
+                               "SEARCH outbox USING INDEX outbox_signal"));
+        db_unprepare(db, &statement);
+    }
+}
+
+/* Newer ones are taken; what was given up for them is counted, and nothing else is. */
+static void test_drops_oldest(void **state)
+{
+    enum { N = 400, ITEMS = 7 };
+    static uint8_t body[32768];
+    struct test *test = *state;
+    const char *dropped = "spanprof_outbox_dropped_items_total";
+    int64_t logs = stats_find(dropped, "signal=\"logs\",reason=\"full\"");
+    int64_t traces = stats_find(dropped, "signal=\"traces\",reason=\"full\"");
+    fixture_close(&test->fixture);
+    test->fixture.settings.db.max_size_bytes = 8 << 20;
+    test->fixture.settings.when_full = OUTBOX_DROPS_OLDEST;
+    fixture_open(&test->fixture);
+    put(test, SIGNAL_LOGS, 1, "the oldest");
+    for (int i = 0; i < N; i++) {
+        fixture_begin(&test->fixture);
+        assert_int_equal(outbox_put(store_outbox(test->fixture.store), SIGNAL_TRACES, ITEMS, 1,
+                                    BYTES(body, sizeof(body))),
+                         0);
+        fixture_commit(&test->fixture);
+        assert_int_equal(store_health(test->fixture.store), 0);
+    }
+    assert_true(db_size_bytes(store_db(test->fixture.store)) <= 8 << 20);
+    assert_int_equal(stats_find(dropped, "signal=\"logs\",reason=\"full\"") - logs, ITEMS);
+    traces = stats_find(dropped, "signal=\"traces\",reason=\"full\"") - traces;
+    assert_int_equal(traces / ITEMS + waiting("traces"), N);
+    assert_in_range(waiting("traces"), 150, 256);
+    struct outbox_item item;
+    assert_int_equal(outbox_next(test->reader, "first", 0, &item), 0);
+    assert_int_equal(item.seq, 2 + traces / ITEMS); /* those that are left are the newest */
+    buf_close(&item.body);
+}
+
+/* A request that no quota could hold does not empty the queue for nothing more than itself. */
+static void test_too_large_for_the_quota(void **state)
+{
+    static uint8_t body[3 << 20];
+    struct test *test = *state;
+    fixture_close(&test->fixture);
+    test->fixture.settings.db.max_size_bytes = 2 << 20;
+    test->fixture.settings.when_full = OUTBOX_DROPS_OLDEST;
+    fixture_open(&test->fixture);
+    put(test, SIGNAL_LOGS, 1, "a");
+    fixture_begin(&test->fixture);
+    assert_int_equal(outbox_put(store_outbox(test->fixture.store), SIGNAL_TRACES, 1, 1,
+                                BYTES(body, sizeof(body))),
+                     -ENOSPC);
+    fixture_commit(&test->fixture);
+    assert_int_equal(waiting("logs"), 1);
+    assert_int_equal(store_health(test->fixture.store), 0);
+}
+
+static void test_health(void **state)
+{
+    static uint8_t body[900000];
+    struct test *test = *state;
+    fixture_close(&test->fixture);
+    test->fixture.settings.db.max_size_bytes = 2 << 20;
+    fixture_open(&test->fixture);
+    fixture_begin(&test->fixture);
+    outbox_put(store_outbox(test->fixture.store), SIGNAL_TRACES, 1, 1, BYTES(body, sizeof(body)));
+    fixture_commit(&test->fixture);
+    fixture_begin(&test->fixture);
+    outbox_put(store_outbox(test->fixture.store), SIGNAL_TRACES, 1, 1, BYTES(body, 800000));
+    fixture_commit(&test->fixture);
+    fixture_begin(&test->fixture);
+    fixture_commit(&test->fixture);
+    assert_int_equal(store_health(test->fixture.store), -ENOSPC);
+    done(test, 0, 1);
+    fixture_begin(&test->fixture);
+    fixture_commit(&test->fixture);
+    assert_int_equal(store_health(test->fixture.store), 0);
+}
+
 static void test_rolled_back(void **state)
 {
     struct test *test = *state;
@@ -242,9 +365,9 @@ static void test_too_many(void **state)
     const char *names[OUTBOX_DESTINATIONS_MAX + 1];
     for (size_t i = 0; i <= OUTBOX_DESTINATIONS_MAX; i++)
         names[i] = "same";
-    assert_int_equal(
-        outbox_open(store_db(test->fixture.store), names, OUTBOX_DESTINATIONS_MAX + 1, &outbox),
-        -E2BIG);
+    assert_int_equal(outbox_open(store_db(test->fixture.store), names, OUTBOX_DESTINATIONS_MAX + 1,
+                                 OUTBOX_REFUSES, &outbox),
+                     -E2BIG);
 }
 
 /* A reader thread goes on while the writer puts, acknowledges and even replaces the file. */
@@ -298,10 +421,21 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_fifo),       TEST(test_two_destinations),      TEST(test_signals_apart),
-        TEST(test_unwanted),   TEST(test_configuration_changes), TEST(test_gone_backlog),
-        TEST(test_age),        TEST(test_rolled_back),           TEST(test_too_many),
+        TEST(test_fifo),
+        TEST(test_two_destinations),
+        TEST(test_signals_apart),
+        TEST(test_unwanted),
+        TEST(test_configuration_changes),
+        TEST(test_gone_backlog),
+        TEST(test_age),
+        TEST(test_rolled_back),
+        TEST(test_too_many),
         TEST(test_concurrent),
+        TEST(test_totals_outlive),
+        TEST(test_no_scan),
+        TEST(test_drops_oldest),
+        TEST(test_too_large_for_the_quota),
+        TEST(test_health),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
