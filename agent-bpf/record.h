@@ -104,7 +104,7 @@ _Static_assert(sizeof(struct record_header) == 136, "record_header crosses from 
 struct record_stack {
     __u64 pc;
     __u64 start;    /* address that the copy begins at: RECORD_RED_ZONE below the stack pointer */
-    __u32 size;     /* bytes of the copy, which follows; a multiple of 8 */
+    __u32 size;     /* bytes of the copy, which follows; a multiple of 8. Ones: not readable */
     __u32 known;    /* a bit for each register that is */
     __u8 is_return; /* pc lies behind a call; else it is the instruction itself */
     __u8 reserved[7];

@@ -197,26 +197,44 @@ static __noinline void walk_user_stack(struct build *build, struct task_struct *
         walk_note(walk);
 }
 
-/* Copies what can be read from walk->stack.start on to rest[at]; the bytes of it. */
+/* What stands in a copy for pages that cannot be read: no address of anything. */
+static const __u8 stack_hole[BUILD_CHUNK] = {[0 ... BUILD_CHUNK - 1] = 0xff};
+
+/* Where the mapping that the stack lies in ends; 0: not found. */
+static __always_inline __u64 stack_end(struct build *build)
+{
+    const struct walk *walk = &build->walk;
+    if (mapping_find_vma(build, walk->stack.start + RECORD_RED_ZONE))
+        return 0;
+    const struct vm_area_struct *vma = (const struct vm_area_struct *)walk->vma;
+    return BPF_CORE_READ(vma, vm_end);
+}
+
+/* Copies what can be read from walk->stack.start on to rest[at]; the bytes of it. Large frames have
+ * pages that were never touched: what lies behind those is copied too. */
 __noinline int stack_copy(struct build *build, __u32 at)
 {
     if (!build)
         return 0;
-    __u64 start = build->walk.stack.start;
-    __u32 done = 0;
+    __u64 start = build->walk.stack.start, end = stack_end(build);
+    __u32 done = 0, size = 0;
     for (int i = 0; i <= RECORD_STACK_MAX / BUILD_CHUNK; i++) {
         __u64 from = start + done;
         __u32 chunk = BUILD_CHUNK - (from & (BUILD_CHUNK - 1));
         if (done >= RECORD_STACK_MAX)
             break;
         __u8 *to = build->rest + (at & BUILD_AT_MASK) + sizeof(struct record_stack) + done;
-        if (bpf_probe_read_user(to, chunk, (void *)from))
-            break;
         done += chunk;
+        if (!bpf_probe_read_user(to, chunk, (void *)from))
+            size = done;
+        else if (from + chunk < end)
+            bpf_probe_read_kernel(to, chunk, stack_hole);
+        else
+            break;
     }
-    if (done > RECORD_STACK_MAX)
-        done = RECORD_STACK_MAX;
-    return done & ~7u;
+    if (size > RECORD_STACK_MAX)
+        size = RECORD_STACK_MAX;
+    return size & ~7u;
 }
 
 /* The kernel's frames: kind into the top byte of each word. A global function: verified once, for

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * oracle [-s SECONDS] [-f HZ] [-m MIB] [-n N] [-u N] [-e FUNCTION]... [-v N] COMMAND...: runs the
- * command (and all that it starts) under the sampler in the mode that copies registers and stack
- * with each sample, has elfutils unwind the same stack, and compares frame by frame. -m: memory for
- * unwind tables; -n: at least so many stacks must have been compared; -u: ends when so many have
- * been; -v: shows so many stacks that differ. -e: elfutils is known to go wrong at this function:
- * stacks that agree up to a frame of it and no further are "explained", and counted by themselves.
- * Prints figures as the benchmarks do; exits 1 if less than 99.5 % of stacks are identical or
- * explained, 77 without rights.
+ * oracle [-s SECONDS] [-f HZ] [-m MIB] [-n N] [-u N] [-w] [-e FUNCTION]... [-v N] COMMAND...: runs
+ * the command (and all that it starts) under the sampler in the mode that copies registers and
+ * stack with each sample, has elfutils unwind the same stack, and compares frame by frame. -m:
+ * memory for unwind tables; -n: at least so many stacks must have been compared; -u: ends when so
+ * many have been; -w: copies must hold the whole stack; -v: shows so many stacks that differ. -e:
+ * elfutils is known to go wrong at this function: stacks that agree up to a frame of it and no
+ * further are "explained", and counted by themselves. What the command prints goes to standard
+ * error. Prints figures as the benchmarks do; exits 1 if less than 99.5 % of stacks are identical
+ * or explained, 77 without rights.
  */
 #include "agent-bpf/cpu_events.h"
 #include "agent-bpf/proc_maps.h"
@@ -75,14 +76,18 @@ static struct {
 /* ---- elfutils ---- */
 
 static const struct record_header *record_now;
+static struct proc_map stack_now; /* the mapping that its stack lies in */
+static bool copy_ended;           /* something was asked for that lies behind the copy */
 
 static bool read_copy(Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *result, void *argument)
 {
     (void)dwfl, (void)argument;
     const struct record_stack *stack = record_stack(record_now);
     uint64_t at = address - stack->start;
-    if (address < stack->start || at + sizeof(uint64_t) > stack->size)
+    if (address < stack->start || at + sizeof(uint64_t) > stack->size) {
+        copy_ended |= address > stack->start && address < stack_now.end;
         return false;
+    }
     memcpy(result, (const uint8_t *)(stack + 1) + at, sizeof(uint64_t));
     return true;
 }
@@ -181,14 +186,15 @@ static void show_side(Dwfl *dwfl, const char *who, const Dwarf_Addr *pcs, size_t
     }
 }
 
-static bool is_code(const char *maps, uint64_t address)
+/* The mapping of an address; none: all zero. */
+static struct proc_map mapping_of(const char *maps, uint64_t address)
 {
     struct bytes text = BYTES_STR(maps);
     struct proc_map map;
     while (proc_maps_next(&text, &map))
         if (address >= map.start && address < map.end)
-            return map.executable;
-    return false;
+            return map;
+    return (struct proc_map){0};
 }
 
 /* The last frame that both have is of a function where elfutils is known to go wrong. */
@@ -206,15 +212,14 @@ static bool is_explained(Dwfl *dwfl, const struct stack *ours, size_t n_same)
     return false;
 }
 
-static enum outcome judge_frames(const struct record_header *record, Dwfl *dwfl,
-                                 const struct stack *ours, const struct stack *theirs)
+static enum outcome judge_frames(Dwfl *dwfl, const struct stack *ours, const struct stack *theirs)
 {
     size_t n_same = 0;
     while (n_same < ours->n && n_same < theirs->n && ours->pcs[n_same] == theirs->pcs[n_same])
         n_same++;
     if (n_same == ours->n && n_same == theirs->n)
         return IDENTICAL;
-    if (n_same == theirs->n && record_stack(record)->size >= RECORD_STACK_MAX)
+    if (n_same == theirs->n && copy_ended)
         return COPY_ENDED;
     if (is_explained(dwfl, ours, n_same))
         return EXPLAINED;
@@ -229,11 +234,13 @@ static enum outcome judge(const struct record_header *record, const struct targe
     const uint64_t *words = record_frames(record) + record->kernel_words;
     for (ours->n = 0; ours->n < record->user_words; ours->n++)
         ours->pcs[ours->n] = record_frame_address(words[ours->n]);
+    stack_now = mapping_of(target->maps, record_stack(record)->start + RECORD_RED_ZONE);
+    copy_ended = false;
     int outcome = dwfl_getthread_frames(dwfl, (pid_t)record->tid, take_frame, &theirs);
     const char *why = outcome ? dwfl_errmsg(-1) : "";
-    while (theirs.n > 1 && !is_code(target->maps, theirs.pcs[theirs.n - 1]))
+    while (theirs.n > 1 && !mapping_of(target->maps, theirs.pcs[theirs.n - 1]).executable)
         theirs.n--; /* made up */
-    enum outcome judged = judge_frames(record, dwfl, ours, &theirs);
+    enum outcome judged = judge_frames(dwfl, ours, &theirs);
     if ((judged == DIFFERENT || judged == FURTHER) && oracle.show) {
         oracle.show--;
         printf("%s: pid %u, end %u, %zu frames; elfutils: %zu (%d) %s\n", outcome_names[judged],
@@ -340,6 +347,7 @@ static pid_t start(char **command)
     if (pid)
         return pid;
     setsid();
+    dup2(STDERR_FILENO, STDOUT_FILENO);
     execvp(command[0], command);
     fprintf(stderr, "oracle: %s: %s\n", command[0], strerror(errno));
     _exit(127);
@@ -373,10 +381,21 @@ static void watch(pid_t command, unsigned seconds, uint64_t n_enough)
     end_all(command);
 }
 
-static int report(const char *name, uint64_t n_min)
+struct options {
+    unsigned seconds;
+    uint32_t frequency_hz;
+    unsigned mib;
+    uint64_t n_min;
+    uint64_t n_enough;
+    bool whole;
+};
+
+static int report(const char *name, const struct options *options)
 {
     uint64_t n = judged();
-    uint64_t same = oracle.outcomes[IDENTICAL] + oracle.outcomes[COPY_ENDED];
+    uint64_t same = oracle.outcomes[IDENTICAL];
+    if (!options->whole)
+        same += oracle.outcomes[COPY_ENDED];
     double percent = n ? 100 * (double)same / (double)n : 0;
     double explained = n ? 100 * (double)oracle.outcomes[EXPLAINED] / (double)n : 0;
     printf("FIGURE oracle %s identical %.2f %%, explained %.2f %% of %" PRIu64
@@ -390,21 +409,13 @@ static int report(const char *name, uint64_t n_min)
     for (unsigned i = 0; i < oracle.n_explained; i++)
         printf("; %s %" PRIu64, oracle.explained[i].function, oracle.explained[i].count);
     printf("\n");
-    return percent + explained >= 99.5 && n >= n_min ? 0 : 1;
+    return percent + explained >= 99.5 && n >= options->n_min ? 0 : 1;
 }
-
-struct options {
-    unsigned seconds;
-    uint32_t frequency_hz;
-    unsigned mib;
-    uint64_t n_min;
-    uint64_t n_enough;
-};
 
 static bool read_options(int argc, char **argv, struct options *options)
 {
     int option;
-    while ((option = getopt(argc, argv, "+s:f:m:n:u:e:v:")) != -1) {
+    while ((option = getopt(argc, argv, "+s:f:m:n:u:we:v:")) != -1) {
         if (option == 's')
             options->seconds = (unsigned)atoi(optarg);
         else if (option == 'f')
@@ -415,6 +426,8 @@ static bool read_options(int argc, char **argv, struct options *options)
             options->n_min = (unsigned)atoi(optarg);
         else if (option == 'u')
             options->n_enough = (unsigned)atoi(optarg);
+        else if (option == 'w')
+            options->whole = true;
         else if (option == 'e' && oracle.n_explained < EXPLAINED_MAX)
             oracle.explained[oracle.n_explained++].function = optarg;
         else if (option == 'v')
@@ -437,7 +450,7 @@ int main(int argc, char **argv)
     if (cpu_events_open(&oracle.cpus, oracle.sampler))
         return 77;
     watch(command, options.seconds, options.n_enough);
-    int code = report(argv[optind], options.n_min);
+    int code = report(argv[optind], &options);
     cpu_events_close(&oracle.cpus);
     ring_close(oracle.ring);
     unwind_rig_close(&oracle.rig);
