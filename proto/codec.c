@@ -15,6 +15,8 @@ enum {
     STEP_MIN = 4096,
     STEP_MAX = 1 << 20,
     GZIP_WINDOW = 15 + 16,    /* largest window, gzip wrapper only */
+    ZLIB_WINDOW = 15,         /* zlib wrapper only */
+    RAW_WINDOW = -15,         /* no wrapper */
     ZSTD_WINDOW_LOG_MAX = 23, /* 8 MiB: what every decoder must offer (RFC 8878, 3.1.1.1.2) */
 };
 
@@ -34,7 +36,8 @@ static int room(struct buf *out, size_t start, size_t max_bytes, size_t *size)
     return error == BUF_FULL ? CODEC_TOO_BIG : error;
 }
 
-static int inflate_some(z_stream *stream, struct buf *out, size_t start, size_t max_bytes)
+static int inflate_some(z_stream *stream, bool members, struct buf *out, size_t start,
+                        size_t max_bytes)
 {
     size_t size;
     int error = room(out, start, max_bytes, &size);
@@ -51,30 +54,46 @@ static int inflate_some(z_stream *stream, struct buf *out, size_t start, size_t 
     if (result == Z_STREAM_END) {
         if (stream->avail_in == 0)
             return CODEC_OK;
-        return inflateReset(stream) == Z_OK ? -EAGAIN : CODEC_MALFORMED; /* the next member */
+        return members && inflateReset(stream) == Z_OK ? -EAGAIN : CODEC_MALFORMED;
     }
     if (result != Z_OK || (stream->avail_in == 0 && stream->avail_out > 0))
         return CODEC_MALFORMED; /* wrong, or cut off */
     return -EAGAIN;
 }
 
-int codec_inflate_gzip(struct bytes in, size_t max_bytes, struct buf *out)
+static int inflate_all(struct bytes in, int window, size_t max_bytes, struct buf *out)
 {
     assert(max_bytes < SIZE_MAX);
     if (in.len == 0 || in.len > UINT_MAX)
         return in.len ? CODEC_TOO_BIG : CODEC_MALFORMED;
     z_stream stream = {.next_in = (Bytef *)(uintptr_t)in.data, .avail_in = (uInt)in.len};
-    if (inflateInit2(&stream, GZIP_WINDOW) != Z_OK)
+    if (inflateInit2(&stream, window) != Z_OK)
         return -ENOMEM;
     size_t start = out->len;
     int outcome;
     do {
-        outcome = inflate_some(&stream, out, start, max_bytes);
+        outcome = inflate_some(&stream, window == GZIP_WINDOW, out, start, max_bytes);
     } while (outcome == -EAGAIN);
     inflateEnd(&stream);
     if (outcome != CODEC_OK)
         out->len = start;
     return outcome;
+}
+
+int codec_inflate_gzip(struct bytes in, size_t max_bytes, struct buf *out)
+{
+    return inflate_all(in, GZIP_WINDOW, max_bytes, out);
+}
+
+/* The wrapper begins with two bytes that as a number are a multiple of 31, and method 8. */
+static bool has_zlib_wrapper(struct bytes in)
+{
+    return in.len >= 2 && (in.data[0] & 15) == 8 && (in.data[0] << 8 | in.data[1]) % 31 == 0;
+}
+
+int codec_inflate_deflate(struct bytes in, size_t max_bytes, struct buf *out)
+{
+    return inflate_all(in, has_zlib_wrapper(in) ? ZLIB_WINDOW : RAW_WINDOW, max_bytes, out);
 }
 
 static int unzstd_some(ZSTD_DCtx *context, ZSTD_inBuffer *input, struct buf *out, size_t start,

@@ -13,6 +13,9 @@ enum codec_outcome { CODEC_OK = 0, CODEC_MALFORMED = 1, CODEC_TOO_BIG = 2 };
 /* Appends the inflated bytes to out, at most max_bytes of them. Several members or frames in a row
  * are legal and are joined. Empty input is malformed. */
 int codec_inflate_gzip(struct bytes in, size_t max_bytes, struct buf *out); /* RFC 1952 */
+/* RFC 9110, 8.4.1.2: the zlib format (RFC 1950), one stream; also without its wrapper (RFC 1951),
+ * as some send it. */
+int codec_inflate_deflate(struct bytes in, size_t max_bytes, struct buf *out);
 int codec_inflate_zstd(struct bytes in, size_t max_bytes,
                        struct buf *out); /* RFC 8878, no dictionaries */
 

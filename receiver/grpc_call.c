@@ -173,7 +173,7 @@ static void answer_error(struct grpc_call *call, const struct otlp_answer *answe
         {"grpc-message", buf_bytes(&text), false},
     };
     if (answer->grpc == GRPC_UNIMPLEMENTED)
-        headers[n++] = H2_HEADER("grpc-accept-encoding", "identity,gzip");
+        headers[n++] = H2_HEADER("grpc-accept-encoding", "identity,gzip,zstd");
     if (retry) {
         headers[n++] = (struct h2_header){"grpc-status-details-bin", buf_bytes(&details), false};
         headers[n++] = (struct h2_header){"google.rpc.retryinfo-bin", buf_bytes(&info), false};
@@ -216,7 +216,9 @@ static enum intake_encoding encoding_of(struct bytes value)
 {
     if (bytes_is(value, "identity"))
         return ENCODING_IDENTITY;
-    return bytes_is(value, "gzip") ? ENCODING_GZIP : ENCODING_UNKNOWN;
+    if (bytes_is(value, "gzip"))
+        return ENCODING_GZIP;
+    return bytes_is(value, "zstd") ? ENCODING_ZSTD : ENCODING_UNKNOWN;
 }
 
 void grpc_call_header(struct h2_stream *stream, struct bytes name, struct bytes value, bool trailer)

@@ -103,6 +103,8 @@ static struct MHD_Response *response_of(const struct http_call *call)
     MHD_add_response_header(response, "Content-Type", otlp_http_content_type(verdict->json));
     if (verdict->wrong_method)
         MHD_add_response_header(response, "Allow", "POST");
+    if (verdict->wrong_encoding) /* RFC 9110, 15.5.16 */
+        MHD_add_response_header(response, "Accept-Encoding", OTLP_HTTP_ENCODINGS);
     if (verdict->answer.retry_delay_ns != GRPC_NO_RETRY_INFO) {
         snprintf(seconds, sizeof(seconds), "%u", otlp_http_retry_after(&verdict->answer));
         MHD_add_response_header(response, "Retry-After", seconds);

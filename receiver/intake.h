@@ -17,7 +17,13 @@
 
 struct intake;
 
-enum intake_encoding { ENCODING_IDENTITY, ENCODING_GZIP, ENCODING_ZSTD, ENCODING_UNKNOWN };
+enum intake_encoding {
+    ENCODING_IDENTITY,
+    ENCODING_GZIP,
+    ENCODING_ZSTD,
+    ENCODING_DEFLATE,
+    ENCODING_UNKNOWN
+};
 
 enum intake_outcome {
     INTAKE_ACCEPTED = 0,    /* committed (also: an empty request) */

@@ -62,6 +62,8 @@ static int inflate(struct intake_request *request, struct buf *inflated, struct 
         outcome = codec_inflate_gzip(body, request->max_inflated_bytes, inflated);
     else if (request->encoding == ENCODING_ZSTD)
         outcome = codec_inflate_zstd(body, request->max_inflated_bytes, inflated);
+    else if (request->encoding == ENCODING_DEFLATE)
+        outcome = codec_inflate_deflate(body, request->max_inflated_bytes, inflated);
     else if (body.len > request->max_inflated_bytes)
         return CODEC_TOO_BIG;
     if (request->encoding != ENCODING_IDENTITY)

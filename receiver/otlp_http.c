@@ -29,8 +29,9 @@ static bool encoding_of(const char *value, enum intake_encoding *encoding)
         const char *name;
         enum intake_encoding encoding;
     } names[] = {
-        {"", ENCODING_IDENTITY},   {"identity", ENCODING_IDENTITY}, {"gzip", ENCODING_GZIP},
-        {"x-gzip", ENCODING_GZIP}, {"zstd", ENCODING_ZSTD},
+        {"", ENCODING_IDENTITY},    {"identity", ENCODING_IDENTITY}, {"gzip", ENCODING_GZIP},
+        {"x-gzip", ENCODING_GZIP},  {"zstd", ENCODING_ZSTD},         {"deflate", ENCODING_DEFLATE},
+        {"zlib", ENCODING_DEFLATE}, /* the Collector's name for the same */
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (!token_is(value, names[i].name))
@@ -90,8 +91,9 @@ struct otlp_http_verdict otlp_http_check(const struct otlp_http_head *head)
         verdict.answer = refuse(415, GRPC_INVALID_ARGUMENT,
                                 "Content-Type must be application/x-protobuf or application/json");
     } else if (head->content_encoding && !encoding_of(head->content_encoding, &verdict.encoding)) {
-        verdict.answer =
-            refuse(415, GRPC_INVALID_ARGUMENT, "Content-Encoding must be identity, gzip or zstd");
+        verdict.wrong_encoding = true;
+        verdict.answer = refuse(415, GRPC_INVALID_ARGUMENT,
+                                "Content-Encoding must be one of identity, " OTLP_HTTP_ENCODINGS);
     } else if (verdict.route->signal == SIGNAL_PROFILES && head->profiles_version &&
                strcmp(head->profiles_version, OTLP_PROFILES_VERSION)) {
         verdict.answer = refuse(400, GRPC_INVALID_ARGUMENT,

@@ -7,6 +7,8 @@
 #include "proto/otlp_service.h"
 #include "receiver/otlp_answer.h"
 
+#define OTLP_HTTP_ENCODINGS "gzip, zstd, deflate"
+
 struct otlp_http_head { /* header values are NULL if absent */
     const char *method;
     const char *path;
@@ -22,9 +24,10 @@ struct otlp_http_verdict {
     struct otlp_answer answer; /* http 200: go on */
     const struct otlp_route *route;
     enum intake_encoding encoding;
-    bool json;         /* the peer speaks JSON: answers too */
-    bool hopeless;     /* so large that the rest is not worth reading */
-    bool wrong_method; /* `Allow: POST` belongs to the answer */
+    bool json;           /* the peer speaks JSON: answers too */
+    bool hopeless;       /* so large that the rest is not worth reading */
+    bool wrong_method;   /* `Allow: POST` belongs to the answer */
+    bool wrong_encoding; /* Accept-Encoding does */
 };
 
 struct otlp_http_verdict otlp_http_check(const struct otlp_http_head *head);

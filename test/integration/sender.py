@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+import zlib
 
 import grpc
 
@@ -120,6 +121,8 @@ def post(address, body, content_type="application/x-protobuf", encoding=None, pa
     headers = {"Content-Type": content_type} if content_type else {}
     if encoding == "gzip":
         body = gzip.compress(body)
+    if encoding == "deflate":
+        body = zlib.compress(body)
     if encoding:
         headers["Content-Encoding"] = encoding
     try:

@@ -102,6 +102,8 @@ class Input(harness.IntegrationTest):
         self.assertEqual(post(address, body, content_type="text/plain")[0], 415)
         self.assertEqual(post(address, body, content_type=None)[0], 415)
         self.assertIn(post(address, body, encoding="br")[0], (400, 415))
+        for encoding in ("gzip", "deflate"):
+            self.assertEqual(post(address, body, encoding=encoding)[0], 200)
         self.assertEqual(self.post_bad_gzip(), 400)
         self.assert_still_serves()
 

@@ -132,6 +132,7 @@ static void test_encodings(void **state)
         {"gzip", true, GRPC_OK, ENCODING_GZIP},
         {"gzip", false, GRPC_OK, ENCODING_IDENTITY}, /* the flag of the message decides */
         {"identity", false, GRPC_OK, ENCODING_IDENTITY},
+        {"zstd", true, GRPC_OK, ENCODING_ZSTD},
         {"snappy", false, GRPC_OK, ENCODING_IDENTITY},
         {"snappy", true, GRPC_UNIMPLEMENTED, 0},
         {"identity", true, GRPC_INTERNAL, 0},
@@ -152,7 +153,7 @@ static void test_encodings(void **state)
         if (cases[i].status == GRPC_UNIMPLEMENTED) {
             assert_true(
                 otlp_client_value(stream, "grpc-accept-encoding", accepted, sizeof(accepted)));
-            assert_string_equal(accepted, "identity,gzip");
+            assert_string_equal(accepted, "identity,gzip,zstd");
         }
     }
 }

@@ -90,6 +90,8 @@ static void test_encodings(void **state)
         {"Content-Encoding: gzip\r\n", 200, ENCODING_GZIP},
         {"content-encoding: GZIP\r\n", 200, ENCODING_GZIP},
         {"Content-Encoding: zstd\r\n", 200, ENCODING_ZSTD},
+        {"Content-Encoding: deflate\r\n", 200, ENCODING_DEFLATE},
+        {"Content-Encoding: zlib\r\n", 200, ENCODING_DEFLATE},
         {"Content-Encoding: identity\r\n", 200, ENCODING_IDENTITY},
         {"Content-Encoding: br\r\n", 415, 0},
         {"Content-Encoding: gzip, gzip\r\n", 415, 0},
