@@ -224,8 +224,10 @@ static __attribute__((unused)) void observe(struct fixture *fixture, struct tall
     ring_drain(fixture->ring, ring_position(fixture->ring), judge, &dropped, NULL);
     for (uint64_t waited = 0; waited < ms; waited += 50) {
         sleep_ms(50);
-        assert_int_equal(
-            ring_drain(fixture->ring, ring_position(fixture->ring), judge, tally, &counts), 0);
+        int outcome =
+            ring_drain(fixture->ring, ring_position(fixture->ring), judge, tally, &counts);
+        /* an emulated CPU may stand still for long with a record half written */
+        assert_true(outcome == 0 || (outcome == RING_BUSY && bpf_test_slowness() > 1));
         assert_int_equal(counts.malformed, 0);
     }
     assert_int_equal(tally->idle, 0);
