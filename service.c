@@ -136,9 +136,10 @@ static size_t max_request_bytes(const struct service *service)
     uint64_t limit = REQUEST_BYTES_DEFAULT;
     for (size_t d = 0; d < service->n_exporters; d++) {
         const struct config_exporter *config = service->exporter_configs[d];
-        if (config->type == CONFIG_EXPORTER_OTLP_GRPC &&
-            config->otlp_grpc.max_request_size_bytes < limit)
-            limit = config->otlp_grpc.max_request_size_bytes;
+        bool otlp = config->type == CONFIG_EXPORTER_OTLP_GRPC ||
+                    config->type == CONFIG_EXPORTER_OTLP_HTTP;
+        if (otlp && config->otlp.max_request_size_bytes < limit)
+            limit = config->otlp.max_request_size_bytes;
     }
     return (size_t)limit;
 }

@@ -111,8 +111,9 @@ static int add_receiver(struct service_files *files, const struct config_receive
 
 static bool exports_by_tls(const struct config_exporter *exporter)
 {
-    return exporter->used && exporter->type == CONFIG_EXPORTER_OTLP_GRPC &&
-           !exporter->otlp_grpc.tls.insecure;
+    bool otlp =
+        exporter->type == CONFIG_EXPORTER_OTLP_GRPC || exporter->type == CONFIG_EXPORTER_OTLP_HTTP;
+    return exporter->used && otlp && !exporter->otlp.tls.insecure;
 }
 
 int service_files_open(const struct config *config, struct service_files *files)
@@ -128,7 +129,7 @@ int service_files_open(const struct config *config, struct service_files *files)
         const struct config_exporter *exporter = &config->exporters[i];
         if (!exports_by_tls(exporter))
             continue;
-        int one = add_section(files, exporter_section(exporter, name), &exporter->otlp_grpc.tls);
+        int one = add_section(files, exporter_section(exporter, name), &exporter->otlp.tls);
         error = error ? error : one;
     }
     return error;
@@ -246,19 +247,21 @@ int service_tls_exporter(struct service_tls *tls, const struct config_exporter *
                          struct tls_context **context)
 {
     char name[NAME_MAX_];
-    const struct config_exporter_otlp_grpc *otlp = &exporter->otlp_grpc;
+    const struct config_exporter_otlp *otlp = &exporter->otlp;
+    bool grpc = exporter->type == CONFIG_EXPORTER_OTLP_GRPC;
     const struct config_tls *config = &otlp->tls;
     bool has_ca = given(config->ca_file) || given(config->ca_pem);
     *context = NULL;
     if (!exports_by_tls(exporter))
         return 0;
     struct tls_settings settings = {
-        .alpn = "h2",
-        .alpn_required = true,
+        .alpn = grpc ? "h2" : "http/1.1",
+        .alpn_required = grpc,
         .insecure_skip_verify = config->insecure_skip_verify,
         .system_cas = !has_ca || config->include_system_ca_certs_pool,
         .server_name = given(config->server_name_override) ? config->server_name_override
-                                                           : otlp->endpoint.host,
+                       : grpc                              ? otlp->endpoint.host
+                                                           : "", /* each signal may have its own */
     };
     return open_user(tls, config, exporter_section(exporter, name), &settings, context);
 }

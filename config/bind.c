@@ -154,6 +154,25 @@ static void bind_endpoint(const struct binding *b)
         *(struct config_endpoint *)field(b) = endpoint;
 }
 
+static void bind_url(const struct binding *b)
+{
+    const char *text = bind_text(b->node), *problem = NULL;
+    struct config_url url = {0};
+    if (!text) {
+        refuse_type(b, "a URL, for example http://localhost:4318");
+        return;
+    }
+    if (strchr(text, '@')) { /* may hold a password */
+        diag_error(b->tree->diag, b->node->place, b->path, "holds an @; credentials go to headers");
+        return;
+    }
+    problem = value_parse_url(text, &url);
+    if (problem)
+        diag_error(b->tree->diag, b->node->place, b->path, "\"%.80s\" %s", text, problem);
+    else
+        *(struct config_url *)field(b) = url;
+}
+
 static void bind_choice(const struct binding *b)
 {
     char range[FORMAT_MAX];
@@ -281,6 +300,8 @@ static void bind_leaf(const struct binding *b)
     case KEY_LISTEN:
     case KEY_TARGET:
         return bind_endpoint(b);
+    case KEY_URL:
+        return bind_url(b);
     case KEY_CHOICE:
         return bind_choice(b);
     case KEY_TEXT:
@@ -290,6 +311,7 @@ static void bind_leaf(const struct binding *b)
     case KEY_HEADERS:
         return headers_bind(b->tree, b->path, b->node, b->settings);
     case KEY_SECTION:
+    case KEY_IGNORED:
     case KEY_BUILT:
         return;
     }
@@ -324,8 +346,8 @@ static void bind_section(const struct walk *walk, const char *prefix, const char
 /* A variable that is set but empty is an empty text for these, and nothing for the others. */
 static bool wants_text(const struct config_key *key)
 {
-    return key->kind == KEY_LISTEN || key->kind == KEY_TARGET || key->kind == KEY_CHOICE ||
-           key->kind == KEY_TEXT || key->kind == KEY_TEXTS;
+    return key->kind == KEY_LISTEN || key->kind == KEY_TARGET || key->kind == KEY_URL ||
+           key->kind == KEY_CHOICE || key->kind == KEY_TEXT || key->kind == KEY_TEXTS;
 }
 
 static void bind_entry(const struct walk *walk, const char *prefix, const char *path,
@@ -338,6 +360,10 @@ static void bind_entry(const struct walk *walk, const char *prefix, const char *
     }
     path = diag_path(walk->tree->diag, path, entry->key);
     const struct node *node = entry->value;
+    if (key->kind == KEY_IGNORED) {
+        diag_warn(walk->tree->diag, entry->place, path, "has no effect. %s", key->sentence);
+        return;
+    }
     if (key->kind == KEY_SECTION) {
         if (key->size)
             *(bool *)((char *)walk->settings + key->offset) = true;

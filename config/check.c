@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config/check.h"
 #include "config/bind.h"
+#include "config/check_otlp.h"
 #include "config/check_tls.h"
 #include "config/value.h"
 #include <stdio.h>
@@ -119,22 +120,6 @@ static void check_join(struct tree *tree, const char *path, const struct node *n
                    "is shorter than wait; write at least the same");
 }
 
-static void check_retry(struct tree *tree, const char *path, const struct node *node,
-                        const struct config_retry *retry)
-{
-    path = diag_path(tree->diag, path, "retry_on_failure");
-    if (retry->max_interval_ns < retry->initial_interval_ns)
-        diag_error(tree->diag, tree_place(node, "retry_on_failure.max_interval"),
-                   diag_path(tree->diag, path, "max_interval"),
-                   "is shorter than initial_interval; write at least the same");
-    if (retry->max_elapsed_time_ns && (retry->max_elapsed_time_ns < retry->initial_interval_ns ||
-                                       retry->max_elapsed_time_ns < retry->max_interval_ns))
-        diag_error(tree->diag, tree_place(node, "retry_on_failure.max_elapsed_time"),
-                   diag_path(tree->diag, path, "max_elapsed_time"),
-                   "is shorter than initial_interval or max_interval; write at least the longer of "
-                   "them, or 0 for never giving up");
-}
-
 void check_component(struct tree *tree, const char *path, const struct node *node,
                      enum config_type type, void *settings)
 {
@@ -148,12 +133,12 @@ void check_component(struct tree *tree, const char *path, const struct node *nod
     case CONFIG_PROCESSOR_JOIN:
         check_join(tree, path, node, settings);
         break;
-    case CONFIG_EXPORTER_OTLP_GRPC: {
-        struct config_exporter_otlp_grpc *otlp = settings;
-        check_retry(tree, path, node, &otlp->retry);
-        check_tls_exporter(tree, path, node, &otlp->endpoint, &otlp->tls);
+    case CONFIG_EXPORTER_OTLP_GRPC:
+        check_otlp_grpc(tree, path, node, settings);
         break;
-    }
+    case CONFIG_EXPORTER_OTLP_HTTP:
+        check_otlp_http(tree, path, node, settings);
+        break;
     default:
         break;
     }
@@ -329,6 +314,7 @@ void check_config(struct tree *tree, const struct node *root, struct config *con
     check_store(tree, root, config);
     check_listeners(tree, root, config);
     check_files(tree, root, config);
+    check_otlp_exporters(tree, root, config);
     if (tree->diag->n_errors == 0)
         warn_half_join(tree, root, config);
 }

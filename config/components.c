@@ -51,7 +51,7 @@ struct component_slot components_at(const struct config *constant, enum config_c
     case CLASS_EXPORTER: {
         struct config_exporter *exporter = &config->exporters[i];
         return (struct component_slot){exporter->id, &exporter->type, &exporter->used,
-                                       &exporter->otlp_grpc};
+                                       &exporter->otlp};
     }
     default: {
         struct config_extension *extension = &config->extensions[i];

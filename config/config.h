@@ -140,15 +140,33 @@ struct config_header {
     const char *value;
 };
 
-struct config_exporter_otlp_grpc {
-    struct config_endpoint endpoint;
+enum config_compression { CONFIG_UNCOMPRESSED, CONFIG_GZIP, CONFIG_ZSTD };
+enum config_signal { CONFIG_TRACES, CONFIG_PROFILES, CONFIG_METRICS, CONFIG_LOGS, CONFIG_SIGNALS };
+
+struct config_url {                  /* endpoint.set: whether it is given */
+    struct config_endpoint endpoint; /* with its scheme and port */
+    const char *path;                /* with what follows it: "" or /... */
+};
+
+struct config_exporter_otlp { /* otlp_grpc and otlp_http */
     struct config_tls tls;
     uint64_t timeout_ns;
-    bool gzip;
+    enum config_compression compression;
     size_t n_headers;
     struct config_header headers[CONFIG_LIST_MAX];
     struct config_retry retry;
+    bool queue_enabled;              /* true */
+    const char *queue_storage;       /* "" or the id of the store */
     uint64_t max_request_size_bytes; /* ours: requests stay below it; 4 MiB less a margin */
+    /* otlp_grpc */
+    struct config_endpoint endpoint;
+    const char *authority; /* "" = the endpoint */
+    /* otlp_http: every signal that a pipeline brings here has a URL, its own or the common one */
+    struct config_url url; /* the signal's path is put behind it */
+    struct config_url urls[CONFIG_SIGNALS];
+    bool json;
+    bool disable_keep_alives;
+    uint64_t idle_conn_timeout_ns; /* 0 = never */
 };
 
 enum config_verbosity { VERBOSITY_BASIC, VERBOSITY_NORMAL, VERBOSITY_DETAILED };
@@ -192,6 +210,7 @@ enum config_type {
 };
 
 struct config_receiver {
+    CONFIG_EXPORTER_OTLP_HTTP,
     char id[CONFIG_NAME_MAX]; /* type or type/name */
     enum config_type type;
     bool used; /* by a pipeline */
@@ -215,7 +234,7 @@ struct config_exporter {
     enum config_type type;
     bool used;
     union {
-        struct config_exporter_otlp_grpc otlp_grpc;
+        struct config_exporter_otlp otlp;
         struct config_exporter_debug debug;
         struct config_exporter_file file;
     };
@@ -229,8 +248,6 @@ struct config_extension {
         struct config_sqlite_storage sqlite_storage;
     };
 };
-
-enum config_signal { CONFIG_TRACES, CONFIG_PROFILES, CONFIG_METRICS, CONFIG_LOGS, CONFIG_SIGNALS };
 
 struct config_pipeline {
     char id[CONFIG_NAME_MAX];

@@ -104,6 +104,47 @@ const char *value_parse_endpoint(const char *text, bool allow_scheme,
     return problem;
 }
 
+#define URL_FORM "write it like http://localhost:4318"
+
+static const char *check_path(const char *path)
+{
+    if (*path == '?' || strchr(path, '#'))
+        return "has a ? without a path before it, or a #; " URL_FORM;
+    if (strlen(path) > VALUE_URL_PATH_MAX)
+        return "has a path that is too long (at most 2048 bytes)";
+    for (; *path; path++)
+        if (*path <= 0x20 || *path > 0x7e)
+            return "has a path with blanks or other characters that must be written as %XX";
+    return NULL;
+}
+
+const char *value_parse_url(const char *text, struct config_url *url)
+{
+    struct config_url parsed = {.endpoint = {.set = true}};
+    char address[300];
+    const char *problem = skip_scheme(&text, &parsed.endpoint.scheme), *rest = address;
+    if (problem || parsed.endpoint.scheme == CONFIG_SCHEME_NONE)
+        return "is not a URL that begins with http:// or https://; " URL_FORM;
+    size_t len = strcspn(text, "/?#");
+    if (len >= sizeof(address))
+        return "has a host name that is too long (at most 253 bytes)";
+    memcpy(address, text, len);
+    address[len] = 0;
+    parsed.path = text + len;
+    parsed.endpoint.port = parsed.endpoint.scheme == CONFIG_SCHEME_HTTPS ? 443 : 80;
+    problem = check_path(parsed.path);
+    if (!problem)
+        problem = parse_host(&rest, parsed.endpoint.host, sizeof(parsed.endpoint.host));
+    if (!problem && *rest)
+        problem = skip_prefix(&rest, ":") ? parse_port(rest, &parsed.endpoint.port)
+                                          : "has something between host and path; " URL_FORM;
+    if (!problem && parsed.endpoint.port == 0)
+        problem = "has port 0, where nothing can be sent; " URL_FORM;
+    if (!problem)
+        *url = parsed;
+    return problem;
+}
+
 void value_format_endpoint(const struct config_endpoint *endpoint, char out[VALUE_ENDPOINT_MAX])
 {
     bool v6 = strchr(endpoint->host, ':') != NULL;

@@ -50,11 +50,12 @@ void format_range(const struct config_key *key, char out[FORMAT_MAX])
 const char *format_type(const struct config_key *key)
 {
     static const char *const names[] = {
-        [KEY_SECTION] = "map",   [KEY_BOOL] = "boolean",     [KEY_COUNT] = "number",
-        [KEY_BYTES] = "bytes",   [KEY_MIB] = "MiB",          [KEY_DURATION] = "duration",
-        [KEY_RATIO] = "number",  [KEY_LISTEN] = "host:port", [KEY_TARGET] = "host:port or URL",
-        [KEY_CHOICE] = "choice", [KEY_TEXT] = "text",        [KEY_TEXTS] = "list of texts",
-        [KEY_HEADERS] = "map",   [KEY_BUILT] = "",
+        [KEY_SECTION] = "map",       [KEY_BOOL] = "boolean",     [KEY_COUNT] = "number",
+        [KEY_BYTES] = "bytes",       [KEY_MIB] = "MiB",          [KEY_DURATION] = "duration",
+        [KEY_RATIO] = "number",      [KEY_LISTEN] = "host:port", [KEY_TARGET] = "host:port or URL",
+        [KEY_CHOICE] = "choice",     [KEY_TEXT] = "text",        [KEY_TEXTS] = "list of texts",
+        [KEY_HEADERS] = "map",       [KEY_BUILT] = "",           [KEY_URL] = "URL",
+        [KEY_IGNORED] = "no effect",
     };
     if (key->kind == KEY_BUILT)
         return key->owner == OWNER_PIPELINE ||
@@ -103,7 +104,7 @@ static int format_texts(const struct config_list *list, struct buf *out)
     return error ? error : buf_append(out, "]", 1);
 }
 
-static int format_headers(const struct config_exporter_otlp_grpc *otlp, struct buf *out)
+static int format_headers(const struct config_exporter_otlp *otlp, struct buf *out)
 {
     int error = buf_append(out, "{", 1);
     for (size_t i = 0; i < otlp->n_headers && !error; i++) {
@@ -149,6 +150,15 @@ static int format_endpoint(const struct config_endpoint *endpoint, struct buf *o
     return *text == '[' ? format_text(text, out) : buf_printf(out, "%s", text);
 }
 
+static int format_url(const struct config_url *url, struct buf *out)
+{
+    char address[VALUE_ENDPOINT_MAX], text[VALUE_ENDPOINT_MAX + VALUE_URL_PATH_MAX + 16];
+    value_format_endpoint(&url->endpoint, address);
+    snprintf(text, sizeof(text), "%s://%s%s",
+             url->endpoint.scheme == CONFIG_SCHEME_HTTPS ? "https" : "http", address, url->path);
+    return format_text(text, out);
+}
+
 int format_value(const struct config_key *key, const void *settings, struct buf *out)
 {
     const void *field = format_field(key, settings);
@@ -168,6 +178,8 @@ int format_value(const struct config_key *key, const void *settings, struct buf 
     case KEY_LISTEN:
     case KEY_TARGET:
         return format_endpoint(field, out);
+    case KEY_URL:
+        return format_url(field, out);
     case KEY_CHOICE:
         return format_text(choice_name(key, settings), out);
     case KEY_TEXT:
@@ -179,6 +191,7 @@ int format_value(const struct config_key *key, const void *settings, struct buf 
     case KEY_HEADERS:
         return format_headers(settings, out);
     case KEY_SECTION:
+    case KEY_IGNORED:
     case KEY_BUILT:
         break;
     }

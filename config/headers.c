@@ -8,7 +8,7 @@
 
 struct header_reader {
     struct tree *tree;
-    struct config_exporter_otlp_grpc *exporter;
+    struct config_exporter_otlp *exporter;
 };
 
 static const char *name_problem(const char *name)
@@ -58,7 +58,7 @@ static void add_header(struct header_reader *reader, const char *path, struct co
                        const char *name, const struct node *value)
 {
     struct diag *diag = reader->tree->diag;
-    struct config_exporter_otlp_grpc *exporter = reader->exporter;
+    struct config_exporter_otlp *exporter = reader->exporter;
     name = lower_name(reader, name);
     if (!name || value->kind == NODE_BROKEN)
         return;
@@ -101,7 +101,7 @@ static void add_item(struct header_reader *reader, const char *path, const struc
 }
 
 void headers_bind(struct tree *tree, const char *path, const struct node *node,
-                  struct config_exporter_otlp_grpc *exporter)
+                  struct config_exporter_otlp *exporter)
 {
     struct header_reader reader = {tree, exporter};
     exporter->n_headers = 0;

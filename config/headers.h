@@ -7,4 +7,4 @@
 #include "config/tree.h"
 
 void headers_bind(struct tree *tree, const char *path, const struct node *node,
-                  struct config_exporter_otlp_grpc *exporter);
+                  struct config_exporter_otlp *exporter);

@@ -4,7 +4,7 @@
  * it holds here; where a default differs the sentence says so.
  */
 #include "config/keys.h"
-#include "config/keys_tls.h"
+#include "config/keys_otlp.h"
 
 #define AT(type, field) offsetof(struct type, field), sizeof(((struct type *)0)->field)
 
@@ -44,6 +44,8 @@ const struct config_component config_components[] = {
     {CONFIG_EXPORTER_OTLP_GRPC, CLASS_EXPORTER, "otlp_grpc", "otlp", ALL, "beta",
      "Sends on by OTLP/gRPC, from a queue on disk: what was acknowledged survives restarts and "
      "outages of the backend."},
+    {CONFIG_EXPORTER_OTLP_HTTP, CLASS_EXPORTER, "otlp_http", "otlphttp", ALL, "beta",
+     "The same by OTLP/HTTP (HTTP/1.1), in protobuf or JSON. Redirects are not followed."},
     {CONFIG_EXPORTER_DEBUG, CLASS_EXPORTER, "debug", NULL, ALL, "alpha",
      "Writes what is sent on to the log, for a first look."},
     {CONFIG_EXPORTER_FILE, CLASS_EXPORTER, "file", NULL, ALL, "alpha",
@@ -62,7 +64,6 @@ static const struct key_choice verbosities[] = {{"basic", VERBOSITY_BASIC},
                                                 {"normal", VERBOSITY_NORMAL},
                                                 {"detailed", VERBOSITY_DETAILED},
                                                 {NULL, 0}};
-static const struct key_choice compressions[] = {{"gzip", 1}, {"none", 0}, {NULL, 0}};
 static const struct key_choice file_formats[] = {
     {"json", CONFIG_FILE_JSON}, {"proto", CONFIG_FILE_PROTO}, {NULL, 0}};
 static const struct key_choice file_compressions[] = {{"none", 0}, {"zstd", 1}, {NULL, 0}};
@@ -79,14 +80,12 @@ static const struct key_choice metrics_levels[] = {
 #define HTTP(field)    AT(config_receiver_otlp, http.field)
 #define SAMPLER(field) AT(config_receiver_sampler, field)
 #define JOIN(field)    AT(config_processor_join, field)
-#define OUT(field)     AT(config_exporter_otlp_grpc, field)
 #define TO_FILE(field) AT(config_exporter_file, field)
 #define STORE(field)   AT(config_sqlite_storage, field)
 #define SERVICE(field) AT(config_service, field)
 
 #define GRPC_TLS(field) GRPC(tls.field)
 #define HTTP_TLS(field) HTTP(tls.field)
-#define OUT_TLS(field)  OUT(tls.field)
 
 const struct config_key config_keys[] = {
     {OWNER_ROOT, "receivers", KEY_BUILT, 0, NOWHERE, NULL, 0, 0, NULL,
@@ -246,40 +245,8 @@ const struct config_key config_keys[] = {
      "Attributes of a span that are copied to its samples; [] for none. Choose such with few "
      "values."},
 
-    {CONFIG_EXPORTER_OTLP_GRPC, "endpoint", KEY_TARGET, KEY_REQUIRED, OUT(endpoint), NULL, 0, 0,
-     NULL, "Where to send: host:port or http://host:port."},
-    TLS_CLIENT_KEYS(CONFIG_EXPORTER_OTLP_GRPC, "tls", OUT_TLS),
-    {CONFIG_EXPORTER_OTLP_GRPC, "timeout", KEY_DURATION, 0, OUT(timeout_ns), "5s", 100 * MS,
-     10 * MINUTE, NULL, "Time for one try, from request to answer."},
-    {CONFIG_EXPORTER_OTLP_GRPC, "compression", KEY_CHOICE, 0, OUT(gzip), "gzip", 0, 0, compressions,
-     "Compression of requests."},
-    {CONFIG_EXPORTER_OTLP_GRPC, "headers", KEY_HEADERS, 0, OUT(n_headers), NULL, 0, CONFIG_LIST_MAX,
-     NULL,
-     "Sent with each request (gRPC metadata): a map, or a list of {name, value}. Values are never "
-     "printed."},
-    {CONFIG_EXPORTER_OTLP_GRPC, "retry_on_failure", KEY_SECTION, 0, NOWHERE, NULL, 0, 0, NULL,
-     "What happens when the backend is away or says to try again."},
-    {CONFIG_EXPORTER_OTLP_GRPC, "retry_on_failure.enabled", KEY_BOOL, 0, OUT(retry.enabled), "true",
-     0, 0, NULL, "false: a request that fails is given up, and counted."},
-    {CONFIG_EXPORTER_OTLP_GRPC, "retry_on_failure.initial_interval", KEY_DURATION, 0,
-     OUT(retry.initial_interval_ns), "5s", MS, HOUR, NULL, "Pause after the first failure."},
-    {CONFIG_EXPORTER_OTLP_GRPC, "retry_on_failure.randomization_factor", KEY_RATIO, 0,
-     OUT(retry.randomization_factor), "0.5", 0, 1, NULL,
-     "Each pause is drawn from this share below to this share above its length."},
-    {CONFIG_EXPORTER_OTLP_GRPC, "retry_on_failure.multiplier", KEY_RATIO, 0, OUT(retry.multiplier),
-     "1.5", 1, 100, NULL, "Each pause is this many times the one before."},
-    {CONFIG_EXPORTER_OTLP_GRPC, "retry_on_failure.max_interval", KEY_DURATION, 0,
-     OUT(retry.max_interval_ns), "30s", MS, 24 * HOUR, NULL,
-     "Longest pause; at least initial_interval."},
-    {CONFIG_EXPORTER_OTLP_GRPC, "retry_on_failure.max_elapsed_time", KEY_DURATION, KEY_ZERO_ALLOWED,
-     OUT(retry.max_elapsed_time_ns), "0s", MS, 8760 * HOUR, NULL,
-     "A request is given up after this, and counted; 0 means never, which is the default here (5m "
-     "in "
-     "the Collector), as requests wait on disk. Otherwise at least max_interval."},
-    {CONFIG_EXPORTER_OTLP_GRPC, "max_request_size", KEY_BYTES, 0, OUT(max_request_size_bytes),
-     "4128768", 65536, 67108864, NULL,
-     "Requests stay below this many bytes; the default is 64 KiB less than the 4 MiB that gRPC "
-     "servers take by default."},
+    OTLP_GRPC_KEYS(CONFIG_EXPORTER_OTLP_GRPC),
+    OTLP_HTTP_KEYS(CONFIG_EXPORTER_OTLP_HTTP),
 
     {CONFIG_EXPORTER_DEBUG, "verbosity", KEY_CHOICE, 0, AT(config_exporter_debug, verbosity),
      "basic", 0, 0, verbosities,
@@ -366,8 +333,8 @@ static const struct config_hint hints[] = {
      "OTLP/HTTP export is not available in this version; use "
      "otlp_grpc"},
     {-1 - CLASS_EXTENSION, "file_storage", "spanprof's store is the extension `sqlite_storage`"},
-    {CONFIG_EXPORTER_OTLP_GRPC, "sending_queue",
-     "every exporter has its queue in sqlite_storage; leave it out"},
+    OTLP_HINTS(CONFIG_EXPORTER_OTLP_GRPC),
+    OTLP_HINTS(CONFIG_EXPORTER_OTLP_HTTP),
     {CONFIG_EXPORTER_FILE, "group_by",
      "all goes to one file; use several exporters, named file/NAME"},
     {CONFIG_EXPORTER_FILE, "encoding", "use format: json or proto"},
@@ -391,6 +358,7 @@ const char *keys_hint(int owner, const char *dotted)
         if (hints[i].owner == owner && strcmp(hints[i].path, dotted) == 0)
             return hints[i].text;
     return NULL;
+    TLS_HINTS(CONFIG_EXPORTER_OTLP_HTTP, "tls"),
 }
 
 const struct config_component *keys_component(enum config_class class, const char *type)

@@ -22,10 +22,12 @@ enum key_kind {
     KEY_RATIO,    /* double */
     KEY_LISTEN,   /* struct config_endpoint to listen on */
     KEY_TARGET,   /* struct config_endpoint to send to */
+    KEY_URL,      /* struct config_url */
     KEY_CHOICE,   /* bool or enum: one of choices */
     KEY_TEXT,     /* const char * */
     KEY_TEXTS,    /* struct config_list */
-    KEY_HEADERS,  /* n_headers and headers of struct config_exporter_otlp_grpc */
+    KEY_HEADERS,  /* n_headers and headers of struct config_exporter_otlp */
+    KEY_IGNORED,  /* the Collector's, without effect here: a warning. The sentence says why */
     KEY_BUILT,    /* read by pipeline.c: components, ids, pipelines */
 };
 

@@ -17,7 +17,9 @@ static int print_key(const struct config_key *key, const void *settings, unsigne
                      struct buf *out)
 {
     bool section = key->kind == KEY_SECTION;
-    if (key->kind == KEY_BUILT ||
+    if (key->kind == KEY_BUILT || key->kind == KEY_IGNORED ||
+        (key->kind == KEY_URL &&
+         !((const struct config_url *)format_field(key, settings))->endpoint.set) ||
         (section && key->size && !*(const bool *)format_field(key, settings)))
         return 0;
     int error = print_indent(out, depth);

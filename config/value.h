@@ -24,5 +24,8 @@ void value_format_duration(uint64_t ns, char out[VALUE_DURATION_MAX]); /* 1h30m,
  * NULL, or a sentence saying what is wrong and what would be right. */
 const char *value_parse_endpoint(const char *text, bool allow_scheme,
                                  struct config_endpoint *endpoint);
+/* http://host[:port][/path], https://... . The path is borrowed from text. Outcomes as above. */
+#define VALUE_URL_PATH_MAX 2048
+const char *value_parse_url(const char *text, struct config_url *url);
 #define VALUE_ENDPOINT_MAX 272
 void value_format_endpoint(const struct config_endpoint *endpoint, char out[VALUE_ENDPOINT_MAX]);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The way to one endpoint: resolves its name, connects, by TLS if so set, keeps an HTTP/2
- * connection, and replaces one that is going away (GOAWAY) while its last streams end. Connects
- * when a call asks for it. Thread: loop; names are resolved on a thread of the channel's own.
+ * The way to one endpoint: keeps an HTTP/2 connection, and replaces one that is going away (GOAWAY)
+ * while its last streams end. Connects (exporter/dialer.h) when a call asks for it. Thread: loop.
  */
 #include "base/list.h"
 #include "config/config.h"

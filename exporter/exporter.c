@@ -70,10 +70,16 @@ int exporter_open(const struct exporter_settings *settings, struct exporter **ex
     int error = 0;
     if (settings->config->type == CONFIG_EXPORTER_OTLP_GRPC)
         error = otlp_grpc_open(&(struct otlp_grpc_settings){.loop = settings->loop,
-                                                            .config = &settings->config->otlp_grpc,
+                                                            .config = &settings->config->otlp,
                                                             .tls = settings->tls,
                                                             .version = settings->version},
-                               &exporter->client);
+                               &exporter->grpc);
+    if (settings->config->type == CONFIG_EXPORTER_OTLP_HTTP)
+        error = otlp_http_open(&(struct otlp_http_settings){.loop = settings->loop,
+                                                            .config = &settings->config->otlp,
+                                                            .tls = settings->tls,
+                                                            .version = settings->version},
+                               &exporter->http);
     if (settings->config->type == CONFIG_EXPORTER_FILE)
         error = file_exporter_open(settings->loop, &settings->config->file, &exporter->file);
     if (error) {
@@ -92,7 +98,8 @@ void exporter_close(struct exporter *exporter)
     timer_stop(&exporter->drain_timer);
     for (size_t i = 0; i < SIGNAL_COUNT; i++)
         lane_close(&exporter->lanes[i]);
-    otlp_grpc_close(exporter->client);
+    otlp_grpc_close(exporter->grpc);
+    otlp_http_close(exporter->http);
     file_exporter_close(exporter->file);
     free(exporter);
 }

@@ -23,8 +23,8 @@ struct exporter_settings {
     size_t destination;                  /* index in the outbox; its name there is config->id */
     const struct config_exporter *config;
     struct tls_context *tls; /* of config; outlives the exporter; NULL: plain text */
-    uint32_t signals;    /* mask of 1 << enum signal: the pipelines that lead here; 0 = all */
-    const char *version; /* for user-agent */
+    uint32_t signals;        /* mask of 1 << enum signal: the pipelines that lead here; 0 = all */
+    const char *version;     /* for user-agent */
 };
 
 /* 0; -EINVAL for a configuration that cannot work (logged as a sentence); -ENOMEM. Starts fetching.

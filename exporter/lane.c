@@ -50,7 +50,7 @@ STAT_COUNTER(requests_refused, "spanprof_exporter_requests_total", "outcome=\"re
 #define READ_AGAIN_NS       NS_PER_SEC
 #define MARK_AGAIN_NS       (100 * NS_PER_MS)
 #define PROBE_AGAIN_NS      (300 * NS_PER_SEC)
-#define WIRE_SLACK          1024 /* of gRPC and gzip around a body that does not shrink */
+#define JSON_GROWTH         3 /* times the size of protobuf, usually */
 
 /* A disk that is full or away may come back at any time. */
 static const struct config_retry file_retry = {.enabled = true,
@@ -137,11 +137,16 @@ static void show(const struct lane_fetch *fetch)
 static int make_message(struct lane_fetch *fetch)
 {
     struct bytes body = buf_bytes(&fetch->body);
-    if (fetch->config->type == CONFIG_EXPORTER_OTLP_GRPC)
-        return otlp_grpc_message(body, fetch->config->otlp_grpc.gzip, &fetch->message);
-    if (fetch->config->type != CONFIG_EXPORTER_FILE || fetch->n == 0)
+    const struct config_exporter *config = fetch->config;
+    int error = 0;
+    if (fetch->n == 0)
         return 0;
-    int error = file_exporter_record(&fetch->config->file, fetch->signal, body, &fetch->message);
+    if (config->type == CONFIG_EXPORTER_OTLP_GRPC)
+        error = otlp_grpc_message(body, config->otlp.compression, &fetch->message);
+    else if (config->type == CONFIG_EXPORTER_OTLP_HTTP)
+        error = otlp_http_message(&config->otlp, fetch->signal, body, &fetch->message);
+    else if (config->type == CONFIG_EXPORTER_FILE)
+        error = file_exporter_record(&config->file, fetch->signal, body, &fetch->message);
     return error == -EBADMSG ? 0 : error;
 }
 
@@ -167,10 +172,15 @@ static void fetch_done(struct job *job, int error)
         fetch_free(fetch);
 }
 
+static bool is_otlp(const struct config_exporter *config)
+{
+    return config->type == CONFIG_EXPORTER_OTLP_GRPC || config->type == CONFIG_EXPORTER_OTLP_HTTP;
+}
+
 static uint64_t max_request_bytes(const struct config_exporter *config)
 {
-    if (config->type == CONFIG_EXPORTER_OTLP_GRPC)
-        return config->otlp_grpc.max_request_size_bytes;
+    if (is_otlp(config))
+        return config->otlp.max_request_size_bytes / (config->otlp.json ? JSON_GROWTH : 1);
     /* The Collector's reader of such files takes lines of up to 1 MiB, JSON is some 2.3 times as
      * large as protobuf: what is joined stays below that. */
     return config->type == CONFIG_EXPORTER_FILE ? UINT64_C(256) << 10 : UINT64_C(1) << 20;
@@ -289,21 +299,23 @@ static void settle(struct lane *lane)
 static void send_fetched(struct lane *lane)
 {
     _cleanup_buf_ struct buf message = BUF_INIT(0);
-    struct file_exporter *file = lane->exporter->file;
+    struct exporter *exporter = lane->exporter;
     int error = buf_append_bytes(&message, buf_bytes(&lane->fetched->message));
-    if (!error && file)
-        error = file_exporter_write(file, &lane->file_call, &message);
+    if (!error && exporter->file)
+        error = file_exporter_write(exporter->file, &lane->file_call, &message);
     if (error) {
         lane->state = LANE_PAUSING;
-        timer_start(lane->exporter->settings.loop, &lane->pause, READ_AGAIN_NS);
+        timer_start(exporter->settings.loop, &lane->pause, READ_AGAIN_NS);
         return;
     }
     lane->state = LANE_SENDING;
-    if (!file)
-        otlp_grpc_send(lane->exporter->client, &lane->call, lane->signal, &message);
+    if (exporter->grpc)
+        otlp_grpc_send(exporter->grpc, &lane->grpc_call, lane->signal, &message);
+    else if (exporter->http)
+        otlp_http_send(exporter->http, &lane->http_call, lane->signal, &message);
 }
 
-static void taken(struct lane *lane, const struct otlp_grpc_result *result)
+static void taken(struct lane *lane, const struct export_result *result)
 {
     uint64_t rejected = result->rejected > 0 ? (uint64_t)result->rejected : 0;
     uint64_t items = lane->fetched->items;
@@ -330,12 +342,12 @@ static void drop(struct lane *lane, struct metric *reason)
 }
 
 /* A backend for spans alone is nothing unusual: it is asked again now and then only. */
-static bool is_unserved(const struct lane *lane, const struct otlp_grpc_result *result)
+static bool is_unserved(const struct lane *lane, const struct export_result *result)
 {
-    return lane->signal != SIGNAL_TRACES && result->status == GRPC_UNIMPLEMENTED;
+    return lane->signal != SIGNAL_TRACES && result->unserved;
 }
 
-static void refused(struct lane *lane, const struct otlp_grpc_result *result)
+static void refused(struct lane *lane, const struct export_result *result)
 {
     stat_add(&requests_refused, 1);
     if (is_unserved(lane, result)) {
@@ -357,12 +369,12 @@ static void refused(struct lane *lane, const struct otlp_grpc_result *result)
     }
     log_warn("exporter",
              "%s: %s: the backend refused a request for good (%s: %s); %llu items dropped",
-             name_of(lane), signal_names[lane->signal], grpc_status_name(result->status),
-             result->message, (unsigned long long)lane->fetched->items);
+             name_of(lane), signal_names[lane->signal], result->code, result->message,
+             (unsigned long long)lane->fetched->items);
     drop(lane, &dropped_refused);
 }
 
-static void try_later(struct lane *lane, const struct otlp_grpc_result *result)
+static void try_later(struct lane *lane, const struct export_result *result)
 {
     uint64_t pause_ns = 0;
     stat_add(&requests_retried, 1);
@@ -371,16 +383,15 @@ static void try_later(struct lane *lane, const struct otlp_grpc_result *result)
         return drop(lane, &dropped_expired);
     if (!lane->failing)
         log_warn("exporter", "%s: %s wait in the store: %s (%s)", name_of(lane),
-                 signal_names[lane->signal], result->message, grpc_status_name(result->status));
+                 signal_names[lane->signal], result->message, result->code);
     lane->failing = true;
     lane->state = LANE_PAUSING;
     timer_start(lane->exporter->settings.loop, &lane->pause, pause_ns);
     exporter_lane_quiet(lane->exporter);
 }
 
-static void answered(struct otlp_grpc_call *call, const struct otlp_grpc_result *result)
+static void answered(struct lane *lane, const struct export_result *result)
 {
-    struct lane *lane = container_of(call, struct lane, call);
     if (result->verdict == EXPORT_OK)
         taken(lane, result);
     else if (result->verdict == EXPORT_RETRY)
@@ -389,10 +400,20 @@ static void answered(struct otlp_grpc_call *call, const struct otlp_grpc_result 
         refused(lane, result);
 }
 
+static void answered_grpc(struct otlp_grpc_call *call, const struct export_result *result)
+{
+    answered(container_of(call, struct lane, grpc_call), result);
+}
+
+static void answered_http(struct otlp_http_call *call, const struct export_result *result)
+{
+    answered(container_of(call, struct lane, http_call), result);
+}
+
 static void written(struct file_exporter_call *call, int error)
 {
     struct lane *lane = container_of(call, struct lane, file_call);
-    struct otlp_grpc_result result = {.status = GRPC_UNAVAILABLE};
+    struct export_result result = {.code = "UNAVAILABLE"};
     if (!error)
         return taken(lane, &result);
     snprintf(result.message, sizeof(result.message), "%s: %s",
@@ -411,8 +432,8 @@ static void send_or_drop(struct lane *lane)
     if (lane->exporter->settings.config->type == CONFIG_EXPORTER_DEBUG)
         return shown(lane);
     if (lane->fetched->message.len == 0)
-        return refused(lane, &(struct otlp_grpc_result){.status = GRPC_INVALID_ARGUMENT,
-                                                        .message = "what was stored is malformed"});
+        return refused(lane, &(struct export_result){.code = "INVALID_ARGUMENT",
+                                                     .message = "what was stored is malformed"});
     if (lane->unserved_until_ns && clock_monotonic_ns() < lane->unserved_until_ns)
         return drop(lane, dropped_unserved[lane->signal]);
     send_fetched(lane);
@@ -462,15 +483,15 @@ static void on_pause(struct timer *timer)
 void lane_init(struct lane *lane, struct exporter *exporter, enum signal signal)
 {
     const struct config_exporter *config = exporter->settings.config;
-    bool retries = config->type == CONFIG_EXPORTER_OTLP_GRPC;
     *lane = (struct lane){.exporter = exporter,
                           .signal = signal,
-                          .call.done = answered,
+                          .grpc_call.done = answered_grpc,
+                          .http_call.done = answered_http,
                           .file_call.done = written,
                           .pause.fire = on_pause};
     list_init(&lane->marks);
     list_init(&lane->marking);
-    backoff_init(&lane->backoff, retries ? &config->otlp_grpc.retry : &file_retry,
+    backoff_init(&lane->backoff, is_otlp(config) ? &config->otlp.retry : &file_retry,
                  clock_monotonic_ns() + signal);
 }
 
@@ -491,7 +512,8 @@ void lane_close(struct lane *lane)
 {
     struct list *link;
     timer_stop(&lane->pause);
-    otlp_grpc_cancel(&lane->call);
+    otlp_grpc_cancel(&lane->grpc_call);
+    otlp_http_cancel(&lane->http_call);
     file_exporter_cancel(&lane->file_call);
     while ((link = list_pop(&lane->marks)))
         free(container_of(link, struct lane_mark, link));

@@ -8,6 +8,7 @@
 #include "exporter/exporter.h"
 #include "exporter/file_exporter.h"
 #include "exporter/otlp_grpc.h"
+#include "exporter/otlp_http.h"
 
 enum lane_state {
     LANE_IDLE,     /* nothing was there at the last look */
@@ -26,7 +27,8 @@ struct lane {
     int64_t after_seq;
     int64_t singly_until;       /* up to this one requests go alone: together they were refused */
     struct lane_fetch *fetched; /* what is being sent */
-    struct otlp_grpc_call call;
+    struct otlp_grpc_call grpc_call;
+    struct otlp_http_call http_call;
     struct file_exporter_call file_call;
     struct backoff backoff;
     struct timer pause;
@@ -45,8 +47,9 @@ void lane_close(struct lane *lane);
 /* Of exporter.c */
 struct exporter {
     struct exporter_settings settings;
-    struct otlp_grpc *client;   /* of otlp_grpc */
-    struct file_exporter *file; /* of file; neither: debug */
+    struct otlp_grpc *grpc; /* of the exporter's kind one, of debug none */
+    struct otlp_http *http;
+    struct file_exporter *file;
     struct lane lanes[SIGNAL_COUNT];
     bool draining;
     struct timer drain_timer;

@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "proto/codec.h"
 #include "proto/otlp_service.h"
-#include "proto/wire.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,47 +19,6 @@ struct otlp_grpc {
 
 /* ---- what an answer means ---- */
 
-static bool is_retryable(enum grpc_status status, bool asked_to_retry)
-{
-    switch (status) {
-    case GRPC_CANCELLED:
-    case GRPC_DEADLINE_EXCEEDED:
-    case GRPC_ABORTED:
-    case GRPC_OUT_OF_RANGE:
-    case GRPC_UNAVAILABLE:
-    case GRPC_DATA_LOSS:
-        return true;
-    case GRPC_RESOURCE_EXHAUSTED:
-        return asked_to_retry;
-    default:
-        return false;
-    }
-}
-
-static void say(struct otlp_grpc_result *result, struct bytes text)
-{
-    bytes_sanitize(text, result->message, sizeof(result->message));
-}
-
-/* Export...PartialSuccess: the count of rejected items is field 1 and the message 2 in each signal.
- */
-static void read_partial_success(struct otlp_grpc_result *result, struct bytes response)
-{
-    struct wire_field field, inner;
-    struct wire_reader reader = wire_read(response);
-    while (wire_next(&reader, &field) == WIRE_FIELD) {
-        if (field.number != 1 || field.type != WIRE_BYTES)
-            continue;
-        struct wire_reader partial = wire_read(field.bytes);
-        while (wire_next(&partial, &inner) == WIRE_FIELD) {
-            if (inner.number == 1 && inner.type == WIRE_VARINT)
-                result->rejected = (int64_t)inner.value;
-            else if (inner.number == 2 && inner.type == WIRE_BYTES)
-                say(result, inner.bytes);
-        }
-    }
-}
-
 static enum grpc_status status_without_trailer(const struct otlp_grpc_call *call, uint32_t h2_error,
                                                bool unprocessed)
 {
@@ -75,18 +33,48 @@ static enum grpc_status status_without_trailer(const struct otlp_grpc_call *call
     return call->http_status ? GRPC_UNKNOWN : GRPC_UNAVAILABLE;
 }
 
+static enum export_verdict verdict_without_trailer(const struct otlp_grpc_call *call,
+                                                   uint32_t h2_error, bool unprocessed)
+{
+    if (call->timed_out || unprocessed || !call->http_status)
+        return h2_error ? export_verdict_h2(h2_error, unprocessed || call->timed_out)
+                        : EXPORT_RETRY;
+    if (call->http_status < 200 || call->http_status > 299)
+        return export_verdict_http(call->http_status);
+    return h2_error ? export_verdict_h2(h2_error, false) : EXPORT_DROP;
+}
+
+static void set_status(struct otlp_grpc_call *call, enum grpc_status status)
+{
+    call->status = status;
+    call->result.unserved = status == GRPC_UNIMPLEMENTED;
+    snprintf(call->result.code, sizeof(call->result.code), "%s", grpc_status_name(status));
+}
+
+/* UNIMPLEMENTED may also mean: not with this compression. That is for the operator to change, and
+ * no reason to lose anything. */
+static void conclude_coding(struct otlp_grpc_call *call)
+{
+    struct export_result *result = &call->result;
+    if (call->status != GRPC_UNIMPLEMENTED || !call->wants_other_coding)
+        return;
+    result->verdict = EXPORT_RETRY;
+    result->unserved = false;
+    snprintf(result->message, sizeof(result->message),
+             "the backend does not take requests with this compression; set another, or none");
+}
+
 static void conclude(struct otlp_grpc_call *call)
 {
-    struct otlp_grpc_result *result = &call->result;
+    struct export_result *result = &call->result;
     bool asked_to_retry = call->details_delay_ns != GRPC_NO_RETRY_INFO;
     result->retry_delay_ns = asked_to_retry ? call->details_delay_ns : 0;
-    if (result->status != GRPC_OK) {
-        result->verdict = is_retryable(result->status, asked_to_retry) ? EXPORT_RETRY : EXPORT_DROP;
-    } else {
-        result->verdict = EXPORT_OK;
-        if (grpc_reader_end(&call->reader) == GRPC_READ_OK && !call->reader.compressed)
-            read_partial_success(result, buf_bytes(&call->reader.message));
-    }
+    if (call->has_status)
+        result->verdict = export_verdict_grpc(call->status, asked_to_retry);
+    if (result->verdict == EXPORT_OK && grpc_reader_end(&call->reader) == GRPC_READ_OK &&
+        !call->reader.compressed)
+        export_result_partial(result, buf_bytes(&call->reader.message));
+    conclude_coding(call);
 }
 
 static void finish(struct otlp_grpc_call *call)
@@ -111,14 +99,40 @@ static unsigned http_status(struct bytes value)
     return status;
 }
 
-static void on_details(struct otlp_grpc_call *call, struct bytes value)
+/* Two forms of the same hint are in use; the first that is there counts. */
+static void on_details(struct otlp_grpc_call *call, struct bytes value,
+                       uint64_t (*delay_of)(struct bytes message))
 {
     uint8_t decoded[4096];
-    if (value.len > sizeof(decoded))
+    if (value.len > sizeof(decoded) || call->details_delay_ns != GRPC_NO_RETRY_INFO)
         return;
     ptrdiff_t len = bytes_from_base64(value, decoded);
     if (len >= 0)
-        call->details_delay_ns = grpc_details_retry_delay(BYTES(decoded, (size_t)len));
+        call->details_delay_ns = delay_of(BYTES(decoded, (size_t)len));
+}
+
+static const char *coding_name(enum config_compression compression)
+{
+    return compression == CONFIG_ZSTD ? "zstd" : "gzip";
+}
+
+static bool is_compressed(const struct otlp_grpc_call *call)
+{
+    return call->message.len && call->message.data[0] == 1;
+}
+
+static void on_accept_encoding(struct otlp_grpc_call *call, struct bytes value)
+{
+    const char *name = coding_name(call->client->settings.config->compression);
+    call->wants_other_coding =
+        call->compressed && !memmem(value.data, value.len, name, strlen(name));
+}
+
+static void on_message(struct otlp_grpc_call *call, struct bytes value)
+{
+    _cleanup_buf_ struct buf text = BUF_INIT(sizeof(call->result.message) * 3);
+    if (grpc_percent_decode(value, &text) == 0)
+        export_result_say(&call->result, buf_bytes(&text));
 }
 
 static void on_header(struct h2_stream *stream, struct bytes name, struct bytes value, bool trailer)
@@ -130,14 +144,16 @@ static void on_header(struct h2_stream *stream, struct bytes name, struct bytes 
     if (bytes_is(name, ":status")) {
         call->http_status = http_status(value);
     } else if (bytes_is(name, "grpc-status")) {
-        call->result.status = grpc_status_parse(value);
+        set_status(call, grpc_status_parse(value));
         call->has_status = true;
     } else if (bytes_is(name, "grpc-message")) {
-        _cleanup_buf_ struct buf text = BUF_INIT(sizeof(call->result.message) * 3);
-        if (grpc_percent_decode(value, &text) == 0)
-            say(&call->result, buf_bytes(&text));
+        on_message(call, value);
     } else if (bytes_is(name, "grpc-status-details-bin")) {
-        on_details(call, value);
+        on_details(call, value, grpc_details_retry_delay);
+    } else if (bytes_is(name, "google.rpc.retryinfo-bin")) {
+        on_details(call, value, grpc_retry_info_delay);
+    } else if (bytes_is(name, "grpc-accept-encoding")) {
+        on_accept_encoding(call, value);
     }
 }
 
@@ -170,7 +186,8 @@ static void on_closed(struct h2_stream *stream, uint32_t h2_error, bool unproces
     if (!call)
         return;
     if (!call->has_status) {
-        call->result.status = status_without_trailer(call, h2_error, unprocessed);
+        set_status(call, status_without_trailer(call, h2_error, unprocessed));
+        call->result.verdict = verdict_without_trailer(call, h2_error, unprocessed);
         if (!call->result.message[0])
             say_what_came(call, h2_error);
     }
@@ -186,8 +203,7 @@ static size_t request_headers(struct otlp_grpc_call *call, const char *timeout,
                               struct h2_header *headers)
 {
     const struct otlp_grpc *client = call->client;
-    const struct config_exporter_otlp_grpc *config = client->settings.config;
-    bool compressed = call->message.len && call->message.data[0] == 1;
+    const struct config_exporter_otlp *config = client->settings.config;
     size_t n = 0;
     headers[n++] = H2_HEADER(":method", "POST");
     headers[n++] = H2_HEADER(":scheme", client->settings.tls ? "https" : "http");
@@ -197,10 +213,10 @@ static size_t request_headers(struct otlp_grpc_call *call, const char *timeout,
     headers[n++] = H2_HEADER("te", "trailers");
     headers[n++] = H2_HEADER("content-type", "application/grpc");
     headers[n++] = H2_HEADER("user-agent", client->user_agent);
-    if (compressed)
-        headers[n++] = H2_HEADER("grpc-encoding", "gzip");
+    if (call->compressed)
+        headers[n++] = H2_HEADER("grpc-encoding", coding_name(config->compression));
     if (call->signal == SIGNAL_PROFILES)
-        headers[n++] = H2_HEADER("otlp-profiles-development-version", "1");
+        headers[n++] = H2_HEADER(OTLP_PROFILES_VERSION_KEY, OTLP_PROFILES_VERSION);
     for (size_t i = 0; i < config->n_headers; i++)
         headers[n++] =
             (struct h2_header){config->headers[i].name, BYTES_STR(config->headers[i].value), true};
@@ -221,8 +237,9 @@ static void on_connection(struct channel_waiter *waiter, struct h2_conn *conn, c
         why = strerror(-error);
     }
     if (error) {
-        call->result.status = GRPC_UNAVAILABLE;
-        say(&call->result, BYTES_STR(why));
+        set_status(call, GRPC_UNAVAILABLE);
+        call->result.verdict = EXPORT_RETRY;
+        export_result_say(&call->result, BYTES_STR(why));
         return finish(call);
     }
     timer_start(call->client->settings.loop, &call->timeout, timeout_ns);
@@ -238,7 +255,7 @@ static void on_timeout(struct timer *timer)
 void otlp_grpc_send(struct otlp_grpc *client, struct otlp_grpc_call *call, enum signal signal,
                     struct buf *message)
 {
-    void (*done)(struct otlp_grpc_call *, const struct otlp_grpc_result *) = call->done;
+    void (*done)(struct otlp_grpc_call *, const struct export_result *) = call->done;
     *call = (struct otlp_grpc_call){.done = done,
                                     .client = client,
                                     .signal = signal,
@@ -248,6 +265,7 @@ void otlp_grpc_send(struct otlp_grpc *client, struct otlp_grpc_call *call, enum 
                                     .running = true,
                                     .details_delay_ns = GRPC_NO_RETRY_INFO};
     *message = BUF_INIT(0);
+    call->compressed = is_compressed(call);
     grpc_reader_init(&call->reader, RESPONSE_BYTES_MAX);
     channel_want(client->channel, &call->waiter);
 }
@@ -267,14 +285,16 @@ void otlp_grpc_cancel(struct otlp_grpc_call *call)
     buf_close(&call->message);
 }
 
-int otlp_grpc_message(struct bytes body, bool gzip, struct buf *out)
+int otlp_grpc_message(struct bytes body, enum config_compression compression, struct buf *out)
 {
     static const uint8_t room[GRPC_PREFIX_SIZE];
     size_t at = out->len;
-    bool compressed = gzip && body.len >= SMALL_BYTES;
+    bool compressed = compression != CONFIG_UNCOMPRESSED && body.len >= SMALL_BYTES;
     int error = buf_append(out, room, sizeof(room));
-    if (!error)
-        error = compressed ? codec_gzip(body, out) : buf_append_bytes(out, body);
+    if (!error && !compressed)
+        error = buf_append_bytes(out, body);
+    else if (!error)
+        error = compression == CONFIG_ZSTD ? codec_zstd(body, out) : codec_gzip(body, out);
     if (error) {
         out->len = at;
         return error;
@@ -288,9 +308,11 @@ int otlp_grpc_message(struct bytes body, bool gzip, struct buf *out)
 /* The name that the certificate is for is also whom the calls are for, as in the Collector. */
 static void set_authority(struct otlp_grpc *client)
 {
-    const struct config_endpoint *endpoint = &client->settings.config->endpoint;
-    const char *name =
-        client->settings.tls ? client->settings.config->tls.server_name_override : "";
+    const struct config_exporter_otlp *config = client->settings.config;
+    const struct config_endpoint *endpoint = &config->endpoint;
+    const char *name = config->authority && *config->authority ? config->authority
+                       : client->settings.tls                  ? config->tls.server_name_override
+                                                               : "";
     bool is_v6 = strchr(endpoint->host, ':') != NULL;
     if (name && *name)
         snprintf(client->authority, sizeof(client->authority), "%s", name);

@@ -281,7 +281,7 @@ static uint64_t duration_ns(struct bytes duration)
     return (uint64_t)(seconds < year ? seconds : year) * NS_PER_SEC + (uint64_t)nanos;
 }
 
-static uint64_t retry_info_delay(struct bytes info)
+uint64_t grpc_retry_info_delay(struct bytes info)
 {
     uint64_t delay = 0; /* a RetryInfo without a delay: at once */
     struct wire_reader reader = wire_read(info);
@@ -306,7 +306,7 @@ static uint64_t detail_retry_delay(struct bytes any)
     }
     if (found == WIRE_MALFORMED || !bytes_is(url, retry_info_url))
         return GRPC_NO_RETRY_INFO;
-    return retry_info_delay(value);
+    return grpc_retry_info_delay(value);
 }
 
 uint64_t grpc_details_retry_delay(struct bytes status_message)

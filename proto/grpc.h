@@ -85,6 +85,8 @@ int grpc_retry_info_write(uint64_t retry_delay_ns, struct buf *out);
 /* The delay of the first RetryInfo in a google.rpc.Status; GRPC_NO_RETRY_INFO if there is none or
  * the message is malformed. Negative delays count as 0. */
 uint64_t grpc_details_retry_delay(struct bytes status_message);
+/* The delay of a google.rpc.RetryInfo, 0 if it names none; GRPC_NO_RETRY_INFO if malformed. */
+uint64_t grpc_retry_info_delay(struct bytes info);
 /* code and message (borrowed) of a google.rpc.Status; false if malformed. */
 bool grpc_details_read(struct bytes status_message, enum grpc_status *status,
                        struct bytes *message);

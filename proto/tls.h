@@ -94,6 +94,11 @@ struct tls_handshake {
 /* Takes fd over, also on failure (then done() is not called). 0 or negative errno. */
 int tls_handshake_start(struct tls_handshake *handshake, struct loop *loop,
                         struct tls_context *context, int fd, uint64_t timeout_ns);
+/* The same as a client of another host: name, which must outlive the handshake, instead of the
+ * context's server_name. NULL: that. */
+int tls_handshake_start_to(struct tls_handshake *handshake, struct loop *loop,
+                           struct tls_context *context, const char *name, int fd,
+                           uint64_t timeout_ns);
 /* Again, or after done(): no harm. What the owner has not taken is closed. */
 void tls_handshake_stop(struct tls_handshake *handshake);
 void tls_count(bool server, enum tls_outcome outcome);

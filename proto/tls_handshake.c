@@ -80,8 +80,9 @@ static void on_deadline(struct timer *timer)
         "the TLS handshake took too long");
 }
 
-int tls_handshake_start(struct tls_handshake *handshake, struct loop *loop,
-                        struct tls_context *context, int fd, uint64_t timeout_ns)
+int tls_handshake_start_to(struct tls_handshake *handshake, struct loop *loop,
+                           struct tls_context *context, const char *name, int fd,
+                           uint64_t timeout_ns)
 {
     handshake->tls = NULL;
     handshake->fd = fd;
@@ -89,7 +90,7 @@ int tls_handshake_start(struct tls_handshake *handshake, struct loop *loop,
     handshake->deadline = (struct timer){.fire = on_deadline};
     handshake->watch = (struct watch){
         .fd = fd, .events = context->settings.server ? EPOLLIN : EPOLLOUT, .ready = on_ready};
-    int error = tls_open(context, fd, &handshake->tls);
+    int error = tls_open(context, name, fd, &handshake->tls);
     if (!error)
         error = watch_start(loop, &handshake->watch);
     if (error) {
@@ -98,6 +99,12 @@ int tls_handshake_start(struct tls_handshake *handshake, struct loop *loop,
     }
     timer_start(loop, &handshake->deadline, timeout_ns);
     return 0;
+}
+
+int tls_handshake_start(struct tls_handshake *handshake, struct loop *loop,
+                        struct tls_context *context, int fd, uint64_t timeout_ns)
+{
+    return tls_handshake_start_to(handshake, loop, context, NULL, fd, timeout_ns);
 }
 
 void tls_handshake_stop(struct tls_handshake *handshake)

@@ -28,15 +28,15 @@ static void set_verification(struct tls *tls)
     const char *purpose = settings->server ? client : server;
     tls->demands[0] = (gnutls_typed_vdata_st){.type = GNUTLS_DT_KEY_PURPOSE_OID,
                                               .data = (unsigned char *)(uintptr_t)purpose};
-    tls->demands[1] = (gnutls_typed_vdata_st){
-        .type = GNUTLS_DT_DNS_HOSTNAME, .data = (unsigned char *)(uintptr_t)settings->server_name};
+    tls->demands[1] = (gnutls_typed_vdata_st){.type = GNUTLS_DT_DNS_HOSTNAME,
+                                              .data = (unsigned char *)(uintptr_t)tls->server_name};
     gnutls_session_set_verify_cert2(tls->session, tls->demands, settings->server ? 1 : 2, 0);
 }
 
 static int set_up(struct tls *tls, int fd)
 {
     const struct tls_settings *settings = &tls->context->settings;
-    const char *name = settings->server_name;
+    const char *name = tls->server_name;
     gnutls_datum_t alpn = {(unsigned char *)tls->context->alpn,
                            (unsigned)strlen(tls->context->alpn)};
     int r = gnutls_priority_set(tls->session, tls->context->priority);
@@ -57,7 +57,7 @@ static int set_up(struct tls *tls, int fd)
     return 0;
 }
 
-int tls_open(struct tls_context *context, int fd, struct tls **result)
+int tls_open(struct tls_context *context, const char *server_name, int fd, struct tls **result)
 {
     struct tls *tls = calloc(1, sizeof(*tls));
     if (!tls)
@@ -68,6 +68,7 @@ int tls_open(struct tls_context *context, int fd, struct tls **result)
             ? -ENOMEM
             : 0;
     tls->context = context;
+    tls->server_name = server_name ? server_name : context->settings.server_name;
     tls->credentials = context->credentials;
     tls->context->users++;
     tls->credentials->users++;
@@ -147,7 +148,7 @@ static enum tls_outcome outcome_of(const struct tls *tls, int error)
 static void explain_client(const struct tls *tls, enum tls_outcome outcome, const char *detail,
                            char why[TLS_WHY_MAX])
 {
-    const char *name = tls->context->settings.server_name;
+    const char *name = tls->server_name;
     switch (outcome) {
     case TLS_NOT_TLS:
         snprintf(why, TLS_WHY_MAX,

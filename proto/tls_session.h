@@ -26,6 +26,7 @@ struct tls {
     gnutls_session_t session;
     struct tls_context *context;
     struct tls_credentials *credentials;
+    const char *server_name;
     gnutls_typed_vdata_st demands[2]; /* GnuTLS keeps a pointer to them */
     bool unsent;                      /* a record waits within GnuTLS */
     bool open;                        /* handshake done, not failed */
@@ -34,7 +35,8 @@ struct tls {
 void tls_context_release(struct tls_context *context);
 void tls_credentials_release(struct tls_credentials *credentials);
 
-int tls_open(struct tls_context *context, int fd, struct tls **tls); /* 0 or negative errno */
+/* server_name: NULL: the context's. 0 or negative errno. */
+int tls_open(struct tls_context *context, const char *server_name, int fd, struct tls **tls);
 /* TLS_OK; -EAGAIN (tls_waits_to_write()); else an outcome with its sentence in why. */
 int tls_step(struct tls *tls, char why[TLS_WHY_MAX]);
 bool tls_waits_to_write(const struct tls *tls);

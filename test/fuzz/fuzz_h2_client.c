@@ -20,7 +20,7 @@ struct one_call {
     unsigned n_done;
 };
 
-static struct config_exporter_otlp_grpc config = {
+static struct config_exporter_otlp config = {
     .endpoint = {.host = "127.0.0.1", .set = true},
     .tls.insecure = true,
     .timeout_ns = 60 * NS_PER_SEC,
@@ -54,7 +54,7 @@ static int accept_one(struct loop *loop, int listener)
     abort();
 }
 
-static void on_done(struct otlp_grpc_call *call, const struct otlp_grpc_result *result)
+static void on_done(struct otlp_grpc_call *call, const struct export_result *result)
 {
     struct one_call *one = container_of(call, struct one_call, call);
     if (one->n_done++)
@@ -64,7 +64,7 @@ static void on_done(struct otlp_grpc_call *call, const struct otlp_grpc_result *
     if (message.len == sizeof(result->message) || !bytes_utf8_valid(message))
         abort();
     if (result->verdict > EXPORT_DROP ||
-        (result->status == GRPC_OK) != (result->verdict == EXPORT_OK))
+        (strcmp(result->code, "OK") == 0) != (result->verdict == EXPORT_OK))
         abort();
 }
 
@@ -73,7 +73,7 @@ static void send_calls(struct otlp_grpc *client, struct one_call *calls)
     for (int i = 0; i < CALLS; i++) {
         struct buf message = BUF_INIT(0);
         calls[i].call.done = on_done;
-        if (otlp_grpc_message(BYTES_LIT("request"), false, &message))
+        if (otlp_grpc_message(BYTES_LIT("request"), CONFIG_UNCOMPRESSED, &message))
             abort();
         otlp_grpc_send(client, &calls[i].call, i ? SIGNAL_PROFILES : SIGNAL_TRACES, &message);
     }

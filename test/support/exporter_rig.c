@@ -33,7 +33,7 @@ static void configure(struct rig *rig)
 {
     rig->config =
         (struct config_exporter){.id = "first", .type = CONFIG_EXPORTER_OTLP_GRPC, .used = true};
-    rig->config.otlp_grpc = (struct config_exporter_otlp_grpc){
+    rig->config.otlp = (struct config_exporter_otlp){
         .endpoint = {.host = "localhost", .port = rig->backend.port, .set = true},
         .tls.insecure = true,
         .timeout_ns = 5 * NS_PER_SEC,

@@ -70,9 +70,9 @@ static void defaults_of_join_and_exporters(void **state)
     assert_string_equal(join->span_attributes.items[1], "http.route");
     assert_null(join->span_attributes.items[9]);
     assert_int_equal(config->exporters[0].debug.verbosity, VERBOSITY_BASIC);
-    const struct config_exporter_otlp_grpc *otlp = &config->exporters[1].otlp_grpc;
+    const struct config_exporter_otlp *otlp = &config->exporters[1].otlp;
     assert_endpoint(&otlp->endpoint, "b", 1);
-    assert_true(otlp->tls.insecure && otlp->gzip && otlp->retry.enabled);
+    assert_true(otlp->tls.insecure && otlp->compression == CONFIG_GZIP && otlp->retry.enabled);
     assert_true(otlp->timeout_ns == 5 * SECOND && otlp->retry.initial_interval_ns == 5 * SECOND);
     assert_true(otlp->retry.randomization_factor == 0.5 && otlp->retry.multiplier == 1.5);
     assert_true(otlp->retry.max_interval_ns == 30 * SECOND && otlp->retry.max_elapsed_time_ns == 0);
@@ -121,7 +121,7 @@ static void the_shipped_configuration(void **state)
     assert_int_equal(traces->n_processors, 1);
     assert_int_equal(traces->processors[0], profiles->processors[0]);
     assert_string_equal(config->exporters[traces->exporters[0]].id, "otlp_grpc");
-    assert_endpoint(&config->exporters[0].otlp_grpc.endpoint, "localhost", 14317);
+    assert_endpoint(&config->exporters[0].otlp.endpoint, "localhost", 14317);
     assert_string_equal(config->extensions[0].sqlite_storage.directory, "./var");
     assert_endpoint(&config->receivers[0].otlp.grpc.endpoint, "localhost", 4317);
     assert_endpoint(&config->receivers[0].otlp.http.endpoint, "localhost", 4318);
@@ -141,8 +141,8 @@ static void ids_and_aliases(void **state)
     assert_string_equal(config->receivers[0].id, "otlp/a");
     assert_true(config->receivers[0].used);
     assert_int_equal(config->exporters[0].type, CONFIG_EXPORTER_OTLP_GRPC);
-    assert_endpoint(&config->exporters[0].otlp_grpc.endpoint, "::1", 4317);
-    assert_true(config->exporters[0].otlp_grpc.tls.insecure); /* http:// says so */
+    assert_endpoint(&config->exporters[0].otlp.endpoint, "::1", 4317);
+    assert_true(config->exporters[0].otlp.tls.insecure); /* http:// says so */
     assert_false(config->exporters[1].used);
     assert_string_equal(config->pipelines[0].id, "traces/x");
     assert_int_equal(config->n_warnings, 1);
@@ -165,7 +165,7 @@ static void headers_as_map_and_as_list(void **state)
         snprintf(text, sizeof(text),
                  "exporters: {otlp_grpc: {endpoint: 'http://b:1', headers: %s}}", written[i]);
         struct config *config = load_valid(MINIMAL, text, NULL);
-        const struct config_exporter_otlp_grpc *otlp = &config->exporters[1].otlp_grpc;
+        const struct config_exporter_otlp *otlp = &config->exporters[1].otlp;
         assert_int_equal(otlp->n_headers, 3);
         assert_string_equal(otlp->headers[0].name, "authorization");
         assert_string_equal(otlp->headers[0].value, "Bearer x");
@@ -197,8 +197,8 @@ static void values_at_the_ends_of_their_ranges(void **state)
     assert_true(config->receivers[1].sampler.drain_interval_ns == MS);
     assert_int_equal(config->processors[0].join.span_attributes.count, 0);
     assert_int_equal(config->processors[0].join.top_stacks, 0);
-    assert_true(config->exporters[1].otlp_grpc.retry.max_elapsed_time_ns == 30 * SECOND);
-    assert_true(config->exporters[1].otlp_grpc.retry.multiplier == 1);
+    assert_true(config->exporters[1].otlp.retry.max_elapsed_time_ns == 30 * SECOND);
+    assert_true(config->exporters[1].otlp.retry.multiplier == 1);
     assert_false(config->service.metrics_enabled);
     config_close(config);
 }

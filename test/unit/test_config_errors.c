@@ -229,13 +229,20 @@ static const struct {
      "to headers"},
     {"endpoint: 4317", "35: exporters::otlp_grpc::endpoint: expected a text host:port, for "
                        "example localhost:4317, found a number \"4317\""},
-    {"endpoint: 'http://b:1', compression: zstd",
-     "62: exporters::otlp_grpc::compression: expected one of gzip, none, found a text "
-     "\"zstd\""},
-    {"endpoint: 'http://b:1', sending_queue: {}",
-     "49: exporters::otlp_grpc: unknown key \"sending_queue\"; every exporter has its queue in "
-     "sqlite_storage; leave it out; keys here: endpoint, tls, timeout, compression, headers, "
-     "retry_on_failure, max_request_size"},
+    {"endpoint: 'http://b:1', compression: snappy",
+     "62: exporters::otlp_grpc::compression: expected one of gzip, zstd, none, found a text "
+     "\"snappy\""},
+    {"endpoint: 'http://b:1', sending_queue: {enabled: false}",
+     "74: exporters::otlp_grpc::sending_queue::enabled: an exporter without a queue is not "
+     "available; leave it out"},
+    {"endpoint: 'http://b:1', sending_queue: {storage: file_storage}",
+     "74: exporters::otlp_grpc::sending_queue::storage: \"file_storage\" is not the store in use; "
+     "leave it out, queues are in the store anyway"},
+    {"endpoint: 'http://b:1', auth: {authenticator: x}",
+     "49: exporters::otlp_grpc: unknown key \"auth\"; write credentials in headers, for example "
+     "{authorization: Bearer ...}; keys here: endpoint, tls, timeout, compression, headers, "
+     "retry_on_failure, sending_queue, max_request_size, read_buffer_size, write_buffer_size, "
+     "authority, wait_for_ready, balancer_name"},
     {"endpoint: 'b:1', tls: {cipher_suites: [x]}",
      "48: exporters::otlp_grpc::tls: unknown key \"cipher_suites\"; only suites with forward "
      "secrecy and authenticated encryption are used; leave it out; keys here: insecure, "

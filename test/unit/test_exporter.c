@@ -47,7 +47,7 @@ static void test_gzip(void **state)
     struct rig *rig = *state;
     static uint8_t large[100000];
     _cleanup_buf_ struct buf plain = BUF_INIT(0);
-    rig->config.otlp_grpc.gzip = true;
+    rig->config.otlp.compression = CONFIG_GZIP;
     rig_put_bytes(rig, SIGNAL_PROFILES, BYTES(large, sizeof(large)));
     struct backend_request *request = rig_await(rig, PROFILES, 0);
     assert_true(request->reader.compressed);
@@ -126,8 +126,8 @@ static void test_drain_does_not_wait_for_a_backend_that_is_away(void **state)
 {
     struct rig *rig = *state;
     backend_leave(&rig->backend);
-    rig->config.otlp_grpc.retry.initial_interval_ns = 60 * NS_PER_SEC;
-    rig->config.otlp_grpc.retry.max_interval_ns = 60 * NS_PER_SEC;
+    rig->config.otlp.retry.initial_interval_ns = 60 * NS_PER_SEC;
+    rig->config.otlp.retry.max_interval_ns = 60 * NS_PER_SEC;
     backend_no_rules(&rig->backend);
     rig_put(rig, SIGNAL_TRACES, "spans");
     rig_pause(rig, 100);

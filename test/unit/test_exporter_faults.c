@@ -58,7 +58,7 @@ static void test_asked_delay_is_kept(void **state)
 static void test_no_answer_in_time(void **state)
 {
     struct rig *rig = *state;
-    rig->config.otlp_grpc.timeout_ns = 100 * NS_PER_MS;
+    rig->config.otlp.timeout_ns = 100 * NS_PER_MS;
     backend_rule(&rig->backend, NULL, 1, (struct backend_answer){.manner = BACKEND_SILENT});
     rig_put(rig, SIGNAL_TRACES, "spans");
     const struct backend_request *first = rig_await(rig, TRACES, 0);
@@ -210,7 +210,7 @@ static void test_max_elapsed_time(void **state)
 {
     struct rig *rig = *state;
     int64_t before = rig_dropped("max_elapsed_time");
-    rig->config.otlp_grpc.retry.max_elapsed_time_ns = 150 * NS_PER_MS;
+    rig->config.otlp.retry.max_elapsed_time_ns = 150 * NS_PER_MS;
     backend_rule(&rig->backend, NULL, 0, (struct backend_answer){.status = GRPC_UNAVAILABLE});
     rig_put(rig, SIGNAL_TRACES, "spans");
     rig_await_empty(rig);

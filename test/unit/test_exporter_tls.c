@@ -34,7 +34,7 @@ static int setup(void **state)
     *state = at;
     exporter_close(at->rig->exporter);
     at->rig->exporter = NULL;
-    at->rig->config.otlp_grpc.tls.insecure = false;
+    at->rig->config.otlp.tls.insecure = false;
     return tls_context_open(&settings,
                             &(struct tls_material){.certificate = certificate_pem(&at->server),
                                                    .key = certificate_key(&at->server)},
@@ -63,7 +63,7 @@ static void start(struct secure *at, const struct certificate *ca)
                                           .alpn = "h2",
                                           .alpn_required = true,
                                           .server_name = "backend.example"};
-    at->rig->config.otlp_grpc.tls.server_name_override = "backend.example";
+    at->rig->config.otlp.tls.server_name_override = "backend.example";
     assert_int_equal(tls_context_open(&settings, &(struct tls_material){.cas = certificate_pem(ca)},
                                       &at->rig->tls, why),
                      0);
