@@ -19,6 +19,7 @@ struct binary_name {
     uint8_t identity[16];
     struct binary *binary; /* NULL: it could not be opened */
     uint64_t checked_ns;
+    uint32_t failed_pid; /* the process through which it could not */
     struct list recent;
 };
 
@@ -174,6 +175,7 @@ static void refresh(struct binaries *binaries, struct binary_name *name, uint32_
     name->checked_ns = clock_monotonic_ns();
     if (!safe_open_mapping(pid, mapping, &file))
         binary = binary_of_file(binaries, &file);
+    name->failed_pid = binary ? 0 : pid;
     if (!binary && name->binary && mapping->build_id_len)
         return;
     if (binary)
@@ -211,7 +213,8 @@ struct binary *binaries_get(struct binaries *binaries, const uint8_t identity[16
     list_remove(&name->recent);
     list_append(&binaries->recent, &name->recent);
     bool proven = name->binary && name->binary->fd >= 0 && mapping->build_id_len;
-    if (fresh || (!proven && clock_monotonic_ns() - name->checked_ns > LOOK_AGAIN_NS))
+    bool other_way = !name->binary && pid != name->failed_pid; /* that one may have ended */
+    if (fresh || other_way || (!proven && clock_monotonic_ns() - name->checked_ns > LOOK_AGAIN_NS))
         refresh(binaries, name, pid, mapping);
     return name->binary;
 }

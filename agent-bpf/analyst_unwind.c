@@ -140,7 +140,8 @@ static bool find(void *context, uint64_t address, struct unwind_rule *rule)
 }
 
 /* The tick said which file it could not unwind: that is the one that pc lies in. One that nobody
- * knows is asked for again; its process may be between two programs. */
+ * knows is asked for again; its process may be between two programs. So is one that could not be
+ * read because the process has ended: the next one may map it too, as all do libc. */
 static void note_file(struct unwinding *unwinding)
 {
     const struct record_stack *stack = &unwinding->stack;
@@ -150,7 +151,7 @@ static void note_file(struct unwinding *unwinding)
         return;
     if (place->table)
         table_is_file(tables, place->table, &stack->file);
-    else
+    else if (maps_of(unwinding).len > 0)
         tables_unreadable(tables, &stack->file);
 }
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-foreach(module process process_limits container elf symbols analyst_messages analyst_environment)
+foreach(module process process_limits container elf symbols analyst_messages analyst_environment
+        analyst_binary)
     spanprof_unit_test(${module} spanprof_agent)
 endforeach()
 spanprof_failing_alloc(test_process_limits)
