@@ -49,13 +49,20 @@ needs_sampling = unittest.skipIf(why_no_sampling(), why_no_sampling())
 needs_root = unittest.skipIf(os.geteuid() != 0, "needs root")
 
 
+ports_given = set()
+
+
 def free_port():
-    """Outside the range that outgoing connections take theirs from: it is still free after a restart."""
+    """Outside the range that outgoing connections take theirs from: it is still free after a restart.
+    No port twice."""
     while True:
         port = random.randrange(15000, 32000)
+        if port in ports_given:
+            continue
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
+                ports_given.add(port)
                 return port
             except OSError:
                 continue

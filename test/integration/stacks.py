@@ -235,6 +235,14 @@ class Run:
         return self
 
 
+def wait_sampling(spanprof, run):
+    """Until run(), a program that is sampled, gives samples: others may be filtered out."""
+    def sampled():
+        run()
+        return spanprof.metric("spanprof_samples_total") > 0
+    harness.wait_until(sampled, 20 * harness.SLOWNESS, "samples come in")
+
+
 class Verdict:
     """Of the samples of one run whose leaf is the known one."""
 

@@ -12,8 +12,11 @@ import truth
 
 RUNS = 200 if harness.SANITIZE else 1000
 RUN_MS = 20
-TRUE_FREQUENCY = 997
+TRUE_FREQUENCY = 397 if harness.SANITIZE else 997
 TRUE_SECONDS = 4
+# What a process does before its exec and without its memory is of no program: only without a filter
+# it is all there. Instrumented, spanprof has enough to do with one program.
+ONLY = ("true",) if harness.SANITIZE else ()
 LEAST = 0.95
 ENTRY_BYTES = 64  # of _start()
 
@@ -54,22 +57,23 @@ class Children:
 
 @harness.needs_sampling
 class ShortLived(harness.IntegrationTest):
-    def start(self, frequency, *executables):
+    def start(self, frequency, *executables, command):
         self.frequency = frequency
         sampler = {"frequency": frequency, "include": {"executables": list(executables)}}
         self.sp = self.spanprof(over={"receivers": {"sampler": sampler}})
+        stacks.wait_sampling(self.sp, lambda: Children().run(*command))
 
     def samples_of(self, children):
         return [sample for sample in self.backend.samples()
                 if sample.resource.get("process.pid") in children.pids]
 
-    def finish(self, children):
+    def finish(self, children, least=LEAST):
         """Share of the CPU time that has come, by what the samples say that they stand for."""
         def share():
             return sum(sample.count() * sample.period for sample in self.samples_of(children)) / (
                 1e9 * children.cpu_s)
         try:
-            self.backend.wait(lambda: share() > LEAST, 20 * harness.SLOWNESS)
+            harness.wait_until(lambda: share() > least, 20 * harness.SLOWNESS, "the CPU time")
         except TimeoutError:
             pass  # then too few will be found
         self.stop_spanprof(self.sp)
@@ -81,31 +85,32 @@ class ShortLived(harness.IntegrationTest):
     def test_programs_of_20_ms(self):
         program = stacks.Program("O2")
         children = [Children(), Children()]  # of a thread each
-        self.start(harness.FREQUENCY, program.name)
+        command = program.path, "plain", str(RUN_MS)
+        self.start(harness.FREQUENCY, program.name, command=command)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            list(pool.map(lambda own: [own.run(program.path, "plain", str(RUN_MS))
-                                       for _ in range(RUNS // 2)], children))
+            list(pool.map(lambda own: [own.run(*command) for _ in range(RUNS // 2)], children))
         both = Children()
         both.pids, both.cpu_s = children[0].pids | children[1].pids, sum(c.cpu_s for c in children)
         share = self.finish(both)
         verdict = stacks.judge("plain", program, stacks.BURNING, self.samples_of(both))
         expected = RUNS * RUN_MS * self.frequency / 1000
-        limit = LEAST - truth.tolerance(both.cpu_s / RUNS, expected) if harness.SANITIZE else LEAST
         print("%d runs: %.3f s of CPU time, %.1f %% of it sampled; of %.0f samples expected in burn() "
               "%.1f %% are exact" % (RUNS, both.cpu_s, 100 * share, expected,
                                      100 * verdict.right / expected))
         print(verdict)
         self.assertGreaterEqual(share, LEAST)
-        self.assertGreaterEqual(verdict.right, LEAST * expected, verdict)
+        tolerated = 2 / expected ** 0.5 if harness.SANITIZE else 0  # few samples come out less even
+        self.assertGreaterEqual(verdict.right, (LEAST - tolerated) * expected, verdict)
         self.assertEqual(verdict.wrong_names, 0)
 
     def test_true_in_a_loop(self):
         children = Children()
-        self.start(TRUE_FREQUENCY)
+        self.start(TRUE_FREQUENCY, *ONLY, command=["/bin/true"])
         end = time.monotonic() + TRUE_SECONDS
         while time.monotonic() < end:
             children.run("/bin/true")
-        share = self.finish(children)
+        least = 0.3 if ONLY else LEAST
+        share = self.finish(children, least)
         own = [s for s in self.samples_of(children) if s.attributes.get("thread.name") == "true"]
         named = [s for s in own if s.resource.get("process.executable.name") == "true"]
         in_user = [s for s in own if s.frames and s.frames[0].kind == "native"]
@@ -114,7 +119,7 @@ class ShortLived(harness.IntegrationTest):
               "executable's name; %d of %d in user mode are whole" % (
                   len(children.pids), 1e6 * children.cpu_s / len(children.pids), 100 * share,
                   truth.count(own), truth.count(named), truth.count(whole), truth.count(in_user)))
-        self.assertGreaterEqual(share, LEAST)
+        self.assertGreaterEqual(share, least)
         # The rest is their starter's work between fork and exec.
         self.assertGreaterEqual(truth.count(own), 0.6 * truth.count(self.samples_of(children)))
         self.assertGreaterEqual(truth.count(named), 0.99 * truth.count(own))

@@ -2,6 +2,7 @@
 """Stacks of known programs, from the leaf to the first instruction: exactly what they must be."""
 import concurrent.futures
 import os
+import re
 import shutil
 import unittest
 
@@ -31,6 +32,8 @@ class StacksTest(harness.IntegrationTest):
     def start(self):
         sampler = {"frequency": FREQUENCY, "include": {"executables": [*VARIANTS, *CPP_VARIANTS, *COPIES]}}
         self.sp = self.spanprof(over={"receivers": {"sampler": sampler}})
+        stacks.wait_sampling(self.sp, lambda: stacks.Run(
+            stacks.programs_of(["O2"])[0], "plain", ms=WARM_MS).ready().go())
 
     def finish(self, runs):
         """Once all samples of the runs are there, as far as can be told."""
@@ -40,6 +43,8 @@ class StacksTest(harness.IntegrationTest):
                                20 * harness.SLOWNESS, "%.0f samples" % least)
         except TimeoutError:
             pass  # then too few will be found
+        self.counted = {name: value for name, value in self.sp.metrics().items()
+                        if value and re.match(r"spanprof_(unwind|stacks|samples|analyst)_", name)}
         self.stop_spanprof(self.sp)
         self.by_pid = {}
         for sample in self.backend.samples():
@@ -53,7 +58,8 @@ class StacksTest(harness.IntegrationTest):
         print("%d cases, %d samples, %d exact" % (len(verdicts), sum(v.n for v in verdicts),
                                                   sum(v.right for v in verdicts)))
         if bad:
-            self.fail("%d cases of %d:\n%s" % (len(bad), len(verdicts), "\n".join(map(str, bad))))
+            self.fail("%d cases of %d:\n%s\n%s" % (len(bad), len(verdicts), "\n".join(map(str, bad)),
+                                                  self.counted))
         self.assert_conforming()
 
 
@@ -89,7 +95,7 @@ class Matrix(StacksTest):
     def test_too_deep(self):
         """As many frames as there may be, leaf first, and the last one says that more follow."""
         self.start()
-        run = self.run_of(stacks.programs_of(["O2"])[0], "too_deep").ready().go()
+        run, = self.run_all([(stacks.programs_of(["O2"])[0], "too_deep")])
         self.finish([run])
         deep = [sample for sample in self.by_pid[run.pid]
                 if sample.frames and run.program.word(sample.frames[0]) == "burn "]
