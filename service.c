@@ -17,6 +17,7 @@
 #include "receiver/grpc_server.h"
 #include "receiver/http_server.h"
 #include "receiver/intake.h"
+#include "service_health.h"
 #include "store/store.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -51,6 +52,7 @@ struct service {
     struct grpc_server *grpc[SERVICE_RECEIVERS_MAX];
     struct http_server *http[SERVICE_RECEIVERS_MAX];
     struct metrics_page *metrics;
+    struct service_health health;
     size_t n_exporters;
     struct exporter *exporters[CONFIG_COMPONENTS_MAX];
     const struct config_exporter *exporter_configs[CONFIG_COMPONENTS_MAX]; /* by destination */
@@ -73,13 +75,18 @@ static int writer_end(void *context)
         service->maintained_ns = now_ns;
         store_maintain(service->store); /* what fails here was logged and is tried again */
     }
+    service_health_batch(&service->health, false);
     return error;
 }
 
 static int writer_begin(void *context)
 {
     struct service *service = context;
-    return store_begin(service->store);
+    service_health_batch(&service->health, true);
+    int error = store_begin(service->store);
+    if (error) /* no end follows */
+        service_health_batch(&service->health, false);
+    return error;
 }
 
 _Static_assert((int)SIGNAL_TRACES == CONFIG_TRACES && (int)SIGNAL_PROFILES == CONFIG_PROFILES &&
@@ -136,8 +143,8 @@ static size_t max_request_bytes(const struct service *service)
     uint64_t limit = REQUEST_BYTES_DEFAULT;
     for (size_t d = 0; d < service->n_exporters; d++) {
         const struct config_exporter *config = service->exporter_configs[d];
-        bool otlp = config->type == CONFIG_EXPORTER_OTLP_GRPC ||
-                    config->type == CONFIG_EXPORTER_OTLP_HTTP;
+        bool otlp =
+            config->type == CONFIG_EXPORTER_OTLP_GRPC || config->type == CONFIG_EXPORTER_OTLP_HTTP;
         if (otlp && config->otlp.max_request_size_bytes < limit)
             limit = config->otlp.max_request_size_bytes;
     }
@@ -179,6 +186,7 @@ static int open_store(struct service *service)
                .max_size_bytes = storage->max_size_bytes},
         .join = join_settings(service),
         .destinations = names,
+        .when_full = storage->drop_oldest ? OUTBOX_DROPS_OLDEST : OUTBOX_REFUSES,
     };
     for (size_t i = 0; i < service->config->n_exporters; i++) {
         if (!service->config->exporters[i].used)
@@ -313,6 +321,7 @@ static int open_grpc(struct service *service, size_t i)
                                             .intake = service->intake,
                                             .budget = &service->budget,
                                             .signals = signals_of(service, i),
+                                            .health = &service->health.health,
                                             .config = config};
     int error =
         service_tls_receiver(&service->tls, receiver, "grpc", &config->tls, "h2", &settings.tls);
@@ -370,6 +379,7 @@ static void open_receivers(void *context)
     }
     if (service->stopping)
         return;
+    service->health.receiving = true;
     log_info("service", "ready%s",
              service->handles->sampling ? ": sampling this node, receiving spans"
                                         : ": receiving spans");
@@ -467,6 +477,7 @@ static void asked_to_stop(struct keeper_child *child)
     if (service->stopping)
         return;
     service->stopping = true;
+    service->health.stopping = true;
     log_info("service", "stopping");
     stop_receivers(service);
 }
@@ -508,10 +519,17 @@ static int open_metrics(struct service *service)
     return metrics_page_open(service->loop, sockets->fds, sockets->n, &service->metrics);
 }
 
+static int open_health(struct service *service)
+{
+    service->health.store = service->store;
+    return service_health_open(&service->health, service->loop, service->config,
+                               &service->sockets->health);
+}
+
 static int open_parts(struct service *service)
 {
-    int (*const parts[])(struct service *) = {open_store, open_workers, open_exporters, open_intake,
-                                              open_metrics};
+    int (*const parts[])(struct service *) = {open_store,  open_workers, open_exporters,
+                                              open_intake, open_metrics, open_health};
     int error = loop_open(&service->loop);
     service_tls_init(&service->tls, service->loop, service->files);
     for (size_t i = 0; !error && i < sizeof(parts) / sizeof(*parts); i++)
@@ -526,6 +544,7 @@ static void close_parts(struct service *service)
     keeper_child_stop(&service->child);
     timer_stop(&service->stop_timer);
     metrics_page_close(service->metrics);
+    service_health_close(&service->health);
     for (size_t i = 0; i < SERVICE_RECEIVERS_MAX; i++) {
         grpc_server_close(service->grpc[i]);
         http_server_close(service->http[i]);

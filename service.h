@@ -12,12 +12,13 @@
 #include "service_tls.h"
 
 #define SERVICE_RECEIVERS_MAX CONFIG_COMPONENTS_MAX
-#define SERVICE_SOCKETS_MAX   ((2 * SERVICE_RECEIVERS_MAX + 1) * LISTEN_SOCKETS_MAX)
+#define SERVICE_SOCKETS_MAX   ((2 * SERVICE_RECEIVERS_MAX + 2) * LISTEN_SOCKETS_MAX)
 
 struct service_sockets {
     struct listen_sockets grpc[SERVICE_RECEIVERS_MAX]; /* by index of the receiver */
     struct listen_sockets http[SERVICE_RECEIVERS_MAX];
     struct listen_sockets metrics;
+    struct listen_sockets health; /* of the health_check extension */
 };
 
 /* 0 or negative errno, said in a sentence. */

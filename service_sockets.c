@@ -43,6 +43,17 @@ static int open_receiver(const struct config_receiver *receiver, struct listen_s
     return error;
 }
 
+static int open_health(const struct config *config, struct listen_sockets *sockets)
+{
+    char path[CONFIG_NAME_MAX + 64];
+    const struct config_extension *health =
+        config_find_extension(config, CONFIG_EXTENSION_HEALTH_CHECK);
+    if (!health)
+        return 0;
+    snprintf(path, sizeof(path), "extensions::%s::endpoint", health->id);
+    return open_one(&health->health_check.endpoint, path, sockets);
+}
+
 static void no_sockets(struct listen_sockets *sockets)
 {
     *sockets = (struct listen_sockets){0};
@@ -58,6 +69,7 @@ int service_sockets_open(const struct config *config, struct service_sockets *so
         no_sockets(&sockets->http[i]);
     }
     no_sockets(&sockets->metrics);
+    no_sockets(&sockets->health);
     for (size_t i = 0; i < config->n_receivers; i++) {
         const struct config_receiver *receiver = &config->receivers[i];
         if (!receiver->used || receiver->type != CONFIG_RECEIVER_OTLP)
@@ -70,7 +82,8 @@ int service_sockets_open(const struct config *config, struct service_sockets *so
                            &sockets->metrics);
         error = error ? error : one;
     }
-    return error;
+    int one = open_health(config, &sockets->health);
+    return error ? error : one;
 }
 
 void service_sockets_close(struct service_sockets *sockets)
@@ -80,6 +93,7 @@ void service_sockets_close(struct service_sockets *sockets)
         listen_close(&sockets->http[i]);
     }
     listen_close(&sockets->metrics);
+    listen_close(&sockets->health);
 }
 
 static size_t add_fds(const struct listen_sockets *sockets, int *fds)
@@ -94,6 +108,7 @@ static size_t add_fds(const struct listen_sockets *sockets, int *fds)
 size_t service_sockets_fds(const struct service_sockets *sockets, int fds[SERVICE_SOCKETS_MAX])
 {
     size_t n = add_fds(&sockets->metrics, fds);
+    n += add_fds(&sockets->health, fds + n);
     for (size_t i = 0; i < SERVICE_RECEIVERS_MAX; i++) {
         n += add_fds(&sockets->grpc[i], fds + n);
         n += add_fds(&sockets->http[i], fds + n);

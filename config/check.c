@@ -120,6 +120,14 @@ static void check_join(struct tree *tree, const char *path, const struct node *n
                    "is shorter than wait; write at least the same");
 }
 
+static void check_health(struct tree *tree, const char *path, const struct node *node,
+                         const struct config_health_check *health)
+{
+    if (health->path[0] != '/')
+        diag_error(tree->diag, tree_place(node, "path"), diag_path(tree->diag, path, "path"),
+                   "\"%.80s\" does not begin with a slash; write one like /health", health->path);
+}
+
 void check_component(struct tree *tree, const char *path, const struct node *node,
                      enum config_type type, void *settings)
 {
@@ -132,6 +140,9 @@ void check_component(struct tree *tree, const char *path, const struct node *nod
         break;
     case CONFIG_PROCESSOR_JOIN:
         check_join(tree, path, node, settings);
+        break;
+    case CONFIG_EXTENSION_HEALTH_CHECK:
+        check_health(tree, path, node, settings);
         break;
     case CONFIG_EXPORTER_OTLP_GRPC:
         check_otlp_grpc(tree, path, node, settings);
@@ -211,6 +222,12 @@ static void check_listeners(struct tree *tree, const struct node *root, const st
                 diag_printf(tree->diag, "receivers::%s::protocols::http::endpoint", receiver->id),
                 tree_place(node, "protocols.http.endpoint"));
     }
+    const struct config_extension *health =
+        config_find_extension(config, CONFIG_EXTENSION_HEALTH_CHECK);
+    if (health)
+        add_listener(&all, &health->health_check.endpoint,
+                     diag_printf(tree->diag, "extensions::%s::endpoint", health->id),
+                     tree_place(component_node(root, CLASS_EXTENSION, health->id), "endpoint"));
     if (config->service.metrics_enabled)
         add_listener(&all, &config->service.metrics_address, "service::telemetry::metrics::address",
                      tree_place(root, "service.telemetry.metrics.address"));
@@ -260,6 +277,25 @@ static void check_single(struct tree *tree, const struct node *root, const struc
                    keys_component_of(type)->name);
 }
 
+static const struct config_extension *find_extension(const struct config *config,
+                                                     enum config_type type)
+{
+    for (size_t i = 0; i < config->n_extensions; i++)
+        if (config->extensions[i].type == type)
+            return &config->extensions[i];
+    return NULL;
+}
+
+static bool lists_more_than_used(const struct node *listed, const struct config *config)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < config->n_extensions; i++)
+        n += config->extensions[i].used;
+    if (!listed || listed->kind == NODE_NULL)
+        return false;
+    return listed->kind != NODE_LIST || listed->count > n;
+}
+
 static void check_store(struct tree *tree, const struct node *root, struct config *config)
 {
     enum config_type type = CONFIG_EXTENSION_SQLITE_STORAGE;
@@ -268,10 +304,11 @@ static void check_store(struct tree *tree, const struct node *root, struct confi
     if (count_used(config, CLASS_EXTENSION, type))
         return;
     const struct node *listed = tree_get(root, "service.extensions");
-    if (listed && listed->kind != NODE_NULL && !(listed->kind == NODE_LIST && listed->count == 0))
+    if (lists_more_than_used(listed, config))
         return; /* what it lists is wrong, and reported */
-    if (config->n_extensions) {
-        const char *id = config->extensions[0].id;
+    const struct config_extension *unused = find_extension(config, type);
+    if (unused) {
+        const char *id = unused->id;
         diag_error(tree->diag, tree_place(root, "service.extensions"), "service::extensions",
                    "the store \"%s\" is configured but not in use; write extensions: [%s] under "
                    "service",
@@ -312,6 +349,7 @@ void check_config(struct tree *tree, const struct node *root, struct config *con
     check_single(tree, root, config, CLASS_RECEIVER, CONFIG_RECEIVER_SAMPLER);
     check_single(tree, root, config, CLASS_PROCESSOR, CONFIG_PROCESSOR_JOIN);
     check_store(tree, root, config);
+    check_single(tree, root, config, CLASS_EXTENSION, CONFIG_EXTENSION_HEALTH_CHECK);
     check_listeners(tree, root, config);
     check_files(tree, root, config);
     check_otlp_exporters(tree, root, config);

@@ -196,7 +196,13 @@ struct config_exporter_file {
 struct config_sqlite_storage {
     const char *directory;
     bool fsync_full;         /* fsync: normal|full */
+    bool drop_oldest;        /* when_full: refuse|drop_oldest */
     uint64_t max_size_bytes; /* key in MiB */
+};
+
+struct config_health_check {
+    struct config_endpoint endpoint;
+    const char *path;
 };
 
 enum config_type {
@@ -204,13 +210,14 @@ enum config_type {
     CONFIG_RECEIVER_SAMPLER,
     CONFIG_PROCESSOR_JOIN,
     CONFIG_EXPORTER_OTLP_GRPC,
+    CONFIG_EXPORTER_OTLP_HTTP,
     CONFIG_EXPORTER_DEBUG,
     CONFIG_EXPORTER_FILE,
     CONFIG_EXTENSION_SQLITE_STORAGE,
+    CONFIG_EXTENSION_HEALTH_CHECK,
 };
 
 struct config_receiver {
-    CONFIG_EXPORTER_OTLP_HTTP,
     char id[CONFIG_NAME_MAX]; /* type or type/name */
     enum config_type type;
     bool used; /* by a pipeline */
@@ -246,6 +253,7 @@ struct config_extension {
     bool used;
     union {
         struct config_sqlite_storage sqlite_storage;
+        struct config_health_check health_check;
     };
 };
 

@@ -57,6 +57,10 @@ const struct config_component config_components[] = {
     {CONFIG_EXTENSION_SQLITE_STORAGE, CLASS_EXTENSION, "sqlite_storage", NULL, 0, "alpha",
      "The store on disk: waiting samples and outgoing requests. There is exactly one; if none is "
      "configured, one with the defaults below is used."},
+    {CONFIG_EXTENSION_HEALTH_CHECK, CLASS_EXTENSION, "health_check", NULL, 0, "alpha",
+     "A page that answers 200 while what is sent here is taken, else 503: while starting or "
+     "stopping, while the store is full or out of service, and when it hangs. The gRPC receiver "
+     "tells the same by grpc.health.v1.Health/Check, also without this extension."},
 };
 const size_t config_components_count = sizeof(config_components) / sizeof(config_components[0]);
 
@@ -67,6 +71,7 @@ static const struct key_choice verbosities[] = {{"basic", VERBOSITY_BASIC},
 static const struct key_choice file_formats[] = {
     {"json", CONFIG_FILE_JSON}, {"proto", CONFIG_FILE_PROTO}, {NULL, 0}};
 static const struct key_choice file_compressions[] = {{"none", 0}, {"zstd", 1}, {NULL, 0}};
+static const struct key_choice when_full[] = {{"refuse", 0}, {"drop_oldest", 1}, {NULL, 0}};
 static const struct key_choice fsyncs[] = {{"normal", 0}, {"full", 1}, {NULL, 0}};
 static const struct key_choice log_levels[] = {{"debug", LOG_LEVEL_DEBUG},
                                                {"info", LOG_LEVEL_INFO},
@@ -82,6 +87,7 @@ static const struct key_choice metrics_levels[] = {
 #define JOIN(field)    AT(config_processor_join, field)
 #define TO_FILE(field) AT(config_exporter_file, field)
 #define STORE(field)   AT(config_sqlite_storage, field)
+#define HEALTH(field)  AT(config_health_check, field)
 #define SERVICE(field) AT(config_service, field)
 
 #define GRPC_TLS(field) GRPC(tls.field)
@@ -288,8 +294,17 @@ const struct config_key config_keys[] = {
      "with "
      "one fsync a commit."},
     {CONFIG_EXTENSION_SQLITE_STORAGE, "max_size_mib", KEY_MIB, 0, STORE(max_size_bytes), "1024", 16,
-     1048576, NULL,
-     "Largest size of the database; when it is reached, senders are told to come back later."},
+     1048576, NULL, "Largest size of the database; when_full says what happens there."},
+    {CONFIG_EXTENSION_SQLITE_STORAGE, "when_full", KEY_CHOICE, 0, STORE(drop_oldest), "refuse", 0,
+     0, when_full,
+     "What happens when max_size_mib or the disk has no room left. refuse: senders are told to "
+     "come back later. drop_oldest: the oldest waiting requests are given up for the new ones, and "
+     "counted."},
+
+    {CONFIG_EXTENSION_HEALTH_CHECK, "endpoint", KEY_LISTEN, 0, HEALTH(endpoint), "localhost:13133",
+     0, 0, NULL, "Address of the page, as host:port."},
+    {CONFIG_EXTENSION_HEALTH_CHECK, "path", KEY_TEXT, 0, HEALTH(path), "/", 1, 256, NULL,
+     "Path of the page; it begins with a slash."},
 
     {OWNER_SERVICE, "extensions", KEY_BUILT, 0, NOWHERE, NULL, 0, 0, NULL,
      "List of the extensions in use."},
@@ -326,12 +341,11 @@ static const struct config_hint hints[] = {
     {-1 - CLASS_PROCESSOR, "batch", "spanprof makes its batches itself; leave it out"},
     {-1 - CLASS_PROCESSOR, "memory_limiter",
      "memory is bounded by each component's own limits; leave it out"},
-    {-1 - CLASS_EXPORTER, "otlp_http",
-     "OTLP/HTTP export is not available in this version; use "
-     "otlp_grpc"},
-    {-1 - CLASS_EXPORTER, "otlphttp",
-     "OTLP/HTTP export is not available in this version; use "
-     "otlp_grpc"},
+    {CONFIG_EXTENSION_HEALTH_CHECK, "response_body",
+     "the body says what is wrong; go by the status, and leave it out"},
+    {CONFIG_EXTENSION_HEALTH_CHECK, "check_collector_pipeline",
+     "the store's state is looked at anyway; leave it out"},
+    {CONFIG_EXTENSION_HEALTH_CHECK, "tls", "the page has no TLS; keep it on this node"},
     {-1 - CLASS_EXTENSION, "file_storage", "spanprof's store is the extension `sqlite_storage`"},
     OTLP_HINTS(CONFIG_EXPORTER_OTLP_GRPC),
     OTLP_HINTS(CONFIG_EXPORTER_OTLP_HTTP),
@@ -343,6 +357,7 @@ static const struct config_hint hints[] = {
     TLS_HINTS(CONFIG_RECEIVER_OTLP, "protocols.grpc.tls"),
     TLS_HINTS(CONFIG_RECEIVER_OTLP, "protocols.http.tls"),
     TLS_HINTS(CONFIG_EXPORTER_OTLP_GRPC, "tls"),
+    TLS_HINTS(CONFIG_EXPORTER_OTLP_HTTP, "tls"),
     {CONFIG_RECEIVER_OTLP, "protocols.grpc.tls.ca_file", NOT_CA_FILE},
     {CONFIG_RECEIVER_OTLP, "protocols.http.tls.ca_file", NOT_CA_FILE},
     {OWNER_ROOT, "connectors", "there are no connectors in spanprof; leave it out"},
@@ -358,7 +373,6 @@ const char *keys_hint(int owner, const char *dotted)
         if (hints[i].owner == owner && strcmp(hints[i].path, dotted) == 0)
             return hints[i].text;
     return NULL;
-    TLS_HINTS(CONFIG_EXPORTER_OTLP_HTTP, "tls"),
 }
 
 const struct config_component *keys_component(enum config_class class, const char *type)

@@ -42,6 +42,7 @@ struct grpc_call {
     const char *http_status; /* that it is answered with; NULL: a call */
     uint64_t timeout_ns;     /* 0 = none */
     enum intake_encoding encoding;
+    bool is_health_check; /* which has no route */
     bool encoding_given;
     bool post;
     bool head;    /* the method, whose answers have no body */
@@ -74,8 +75,10 @@ static void give_budget(struct grpc_call *call)
 
 /* ---- answers ---- */
 
-static void count_answer(enum grpc_status status)
+static void count_answer(const struct grpc_call *call, enum grpc_status status)
 {
+    if (call->is_health_check)
+        return;
     switch (status) {
     case GRPC_OK:
         stat_add(&calls_accepted, 1);
@@ -116,16 +119,17 @@ static void answer_http(struct grpc_call *call)
     h2_respond(call->stream, &(struct h2_response){headers, 3, &body, NULL, 0});
 }
 
-static void answer_ok(struct grpc_call *call)
+static void answer_ok(struct grpc_call *call, struct bytes message)
 {
     const struct h2_header headers[] = {H2_HEADER(":status", "200"),
                                         H2_HEADER("content-type", "application/grpc")};
     const struct h2_header trailers[] = {H2_HEADER("grpc-status", "0")};
-    static const uint8_t empty_message[GRPC_PREFIX_SIZE];
+    uint8_t prefix[GRPC_PREFIX_SIZE];
     _cleanup_buf_ struct buf body = BUF_INIT(0);
-    count_answer(GRPC_OK);
+    count_answer(call, GRPC_OK);
     call->answered = true;
-    if (buf_append(&body, empty_message, sizeof(empty_message)))
+    grpc_prefix_write(prefix, false, (uint32_t)message.len);
+    if (buf_append(&body, prefix, sizeof(prefix)) || buf_append_bytes(&body, message))
         return h2_reset(call->stream, H2_INTERNAL_ERROR);
     h2_respond(call->stream, &(struct h2_response){headers, 2, &body, trailers, 1});
 }
@@ -158,7 +162,7 @@ static void answer_error(struct grpc_call *call, const struct otlp_answer *answe
     size_t n = 4;
     bool retry = answer->retry_delay_ns != GRPC_NO_RETRY_INFO;
     assert(answer->message);
-    count_answer(answer->grpc);
+    count_answer(call, answer->grpc);
     refused(call);
     snprintf(code, sizeof(code), "%u", (unsigned)answer->grpc % 100);
     int error = grpc_percent_encode(BYTES_STR(answer->message), &text);
@@ -221,6 +225,12 @@ static enum intake_encoding encoding_of(struct bytes value)
     return bytes_is(value, "zstd") ? ENCODING_ZSTD : ENCODING_UNKNOWN;
 }
 
+static void set_path(struct grpc_call *call, struct bytes path)
+{
+    call->route = otlp_route_of_grpc(path);
+    call->is_health_check = bytes_is(path, HEALTH_CHECK_METHOD);
+}
+
 void grpc_call_header(struct h2_stream *stream, struct bytes name, struct bytes value, bool trailer)
 {
     struct grpc_call *call = call_of(stream);
@@ -230,7 +240,7 @@ void grpc_call_header(struct h2_stream *stream, struct bytes name, struct bytes 
         call->post = bytes_is(value, "POST");
         call->head = bytes_is(value, "HEAD");
     } else if (bytes_is(name, ":path"))
-        call->route = otlp_route_of_grpc(value);
+        set_path(call, value);
     else if (bytes_is(name, "content-type"))
         call->is_grpc = is_grpc_type(value);
     else if (bytes_is(name, "grpc-timeout"))
@@ -244,6 +254,21 @@ void grpc_call_header(struct h2_stream *stream, struct bytes name, struct bytes 
     }
 }
 
+/* False when answered. */
+static bool check_route(struct grpc_call *call)
+{
+    if (!call->route)
+        fail(call, GRPC_UNIMPLEMENTED, "unknown service or method");
+    else if (!otlp_serves(call->scope->intake, call->scope->signals, call->route->signal))
+        fail(call, GRPC_UNIMPLEMENTED, "no pipeline takes this signal");
+    else if (call->route->signal == SIGNAL_PROFILES && call->bad_version)
+        fail(call, GRPC_INVALID_ARGUMENT,
+             "unknown " OTLP_PROFILES_VERSION_KEY ": version 1 is served");
+    else
+        return true;
+    return false;
+}
+
 void grpc_call_headers(struct h2_stream *stream)
 {
     struct grpc_call *call = call_of(stream);
@@ -251,13 +276,8 @@ void grpc_call_headers(struct h2_stream *stream)
         call->http_status = call->post ? "415" : "405";
         return;
     }
-    if (!call->route)
-        return fail(call, GRPC_UNIMPLEMENTED, "unknown service or method");
-    if (!otlp_serves(call->scope->intake, call->scope->signals, call->route->signal))
-        return fail(call, GRPC_UNIMPLEMENTED, "no pipeline takes this signal");
-    if (call->route->signal == SIGNAL_PROFILES && call->bad_version)
-        return fail(call, GRPC_INVALID_ARGUMENT,
-                    "unknown " OTLP_PROFILES_VERSION_KEY ": version 1 is served");
+    if (!call->is_health_check && !check_route(call))
+        return;
     if (call->bad_timeout)
         return fail(call, GRPC_INVALID_ARGUMENT, "malformed grpc-timeout");
     if (call->timeout_ns && call->timeout_ns < UINT64_MAX - stream->begun_ns)
@@ -318,7 +338,7 @@ static void on_done(struct intake_request *request)
         return;
     }
     if (request->outcome == INTAKE_ACCEPTED)
-        return answer_ok(call);
+        return answer_ok(call, (struct bytes){0}); /* an empty response */
     struct otlp_answer answer = otlp_answer_of(request->outcome, request->message);
     answer_error(call, &answer);
 }
@@ -339,6 +359,30 @@ static void submit(struct grpc_call *call)
     intake_submit(call->scope->intake, request);
 }
 
+static uint32_t signals_served(const struct grpc_call_scope *scope)
+{
+    uint32_t mask = 0;
+    for (enum signal signal = 0; signal < SIGNAL_COUNT; signal++)
+        mask |= (uint32_t)otlp_serves(scope->intake, scope->signals, signal) << signal;
+    return mask;
+}
+
+static void answer_health(struct grpc_call *call)
+{
+    _cleanup_buf_ struct buf response = BUF_INIT(0);
+    int outcome = call->reader.compressed
+                      ? GRPC_UNIMPLEMENTED
+                      : health_check(call->scope->health, signals_served(call->scope),
+                                     buf_bytes(&call->reader.message), &response);
+    if (outcome < 0)
+        return h2_reset(call->stream, H2_INTERNAL_ERROR);
+    if (outcome)
+        return fail(call, (enum grpc_status)outcome,
+                    outcome == GRPC_NOT_FOUND ? "unknown service" : "no plain HealthCheckRequest");
+    give_budget(call);
+    answer_ok(call, buf_bytes(&response));
+}
+
 void grpc_call_end(struct h2_stream *stream)
 {
     struct grpc_call *call = call_of(stream);
@@ -349,6 +393,8 @@ void grpc_call_end(struct h2_stream *stream)
     int outcome = grpc_reader_end(&call->reader);
     if (outcome)
         return fail_reading(call, outcome);
+    if (call->is_health_check)
+        return answer_health(call);
     bool compressed = call->reader.compressed;
     if (compressed && (!call->encoding_given || call->encoding == ENCODING_IDENTITY))
         return fail(call, GRPC_INTERNAL, "compressed flag without grpc-encoding");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * One unary Export call: from its first header to its trailers. Private to the gRPC server.
+ * One unary call, Export or a health check: from its first header to its trailers. Private to the gRPC server.
  * Thread: loop. A call that is at the intake outlives its stream, its connection and the server.
  */
 #include "proto/h2.h"
@@ -12,6 +12,7 @@
 struct grpc_call_scope {
     struct intake *intake;
     struct budget *budget;
+    const struct health *health; /* may be NULL */
     uint32_t signals; /* that are served */
     size_t max_message_bytes;
     struct list calls; /* all that are alive */

@@ -195,6 +195,7 @@ int grpc_server_open(const struct grpc_server_settings *settings, struct listen_
         (struct grpc_call_scope){.intake = settings->intake,
                                  .budget = settings->budget,
                                  .signals = settings->signals,
+                                 .health = settings->health,
                                  .max_message_bytes = settings->config->max_recv_msg_size_bytes};
     server->drained.fire = on_drained;
     list_init(&server->scope.calls);

@@ -2,13 +2,15 @@
 #pragma once
 /*
  * OTLP/gRPC: unary Export calls on HTTP/2, with TLS or without. Each complete message goes through
- * intake_submit(); the answer is sent from its done(), so success means committed.
+ * intake_submit(); the answer is sent from its done(), so success means committed. Health checks
+ * are answered at once.
  * Thread: loop. Limits: config's max_connections (then accepted and closed, counted),
  * max_concurrent_streams, max_recv_msg_size; the budget; the time limits in grpc_server.c.
  */
 #include "base/loop.h"
 #include "config/config.h"
 #include "receiver/budget.h"
+#include "receiver/health.h"
 #include "receiver/intake.h"
 #include "receiver/listen.h"
 
@@ -21,7 +23,8 @@ struct grpc_server_settings {
     struct budget *budget; /* may be shared with the HTTP server */
     uint32_t signals; /* mask of 1 << enum signal: pipelines that name this receiver; 0 = all */
     const struct config_otlp_grpc_server *config;
-    struct tls_context *tls; /* outlives the server; NULL: plain text */
+    const struct health *health; /* outlives the server; NULL: all is always well */
+    struct tls_context *tls;     /* outlives the server; NULL: plain text */
 };
 
 /* Takes the sockets over, on success only. */

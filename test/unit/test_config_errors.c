@@ -74,7 +74,7 @@ static const struct {
     {"extensions: {file_storage: }\n",
      "4:14: extensions::file_storage: unknown extension type \"file_storage\"; spanprof's "
      "store "
-     "is the extension `sqlite_storage`; extensions here: sqlite_storage"},
+     "is the extension `sqlite_storage`; extensions here: sqlite_storage, health_check"},
 };
 
 #define NAME_128                                                                                   \
@@ -409,6 +409,12 @@ static const struct {
      "service: {pipelines: {traces: {receivers: [otlp], exporters: [debug]}}}\n",
      "5:10: service::extensions: the store \"sqlite_storage\" is configured but not in use; "
      "write extensions: [sqlite_storage] under service"},
+    {"otlp: {protocols: {grpc: }}",
+     "extensions: {health_check: {path: health}}\n"
+     "service: {extensions: [health_check], pipelines: {traces: {receivers: [otlp], "
+     "exporters: [debug]}}}\n",
+     "4:35: extensions::health_check::path: \"health\" does not begin with a slash; write one like "
+     "/health"},
 };
 
 static void wrong_services(void **state)

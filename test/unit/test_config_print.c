@@ -170,8 +170,12 @@ static const char everything[] =
     "    directory: \"a \\\"b\\\" \\\\ $$c: #é\"\n"
     "    fsync: full\n"
     "    max_size_mib: 99\n"
+    "    when_full: drop_oldest\n"
+    "  health_check:\n"
+    "    endpoint: 127.0.0.1:13134\n"
+    "    path: /health\n"
     "service:\n"
-    "  extensions: [sqlite_storage/x]\n"
+    "  extensions: [sqlite_storage/x, health_check]\n"
     "  pipelines:\n"
     "    traces/all:\n"
     "      receivers: [otlp/main]\n"
@@ -308,6 +312,9 @@ static void components_are_listed(void **state)
                                           "      logs: alpha\n"
                                           "extensions:\n"
                                           "  - name: sqlite_storage\n"
+                                          "    stability:\n"
+                                          "      extension: alpha\n"
+                                          "  - name: health_check\n"
                                           "    stability:\n"
                                           "      extension: alpha\n");
     buf_close(&out);

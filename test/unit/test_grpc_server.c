@@ -19,12 +19,19 @@ struct rig {
     struct loop *loop;
     struct intake intake;
     struct budget budget;
+    struct health health;
+    const char *problem; /* that health tells */
     struct config_otlp_grpc_server config;
     struct grpc_server *server;
     uint16_t port;
     struct h2_end client;
     bool stopped;
 };
+
+static const char *problem_of(void *context)
+{
+    return ((struct rig *)context)->problem;
+}
 
 static int setup(void **state)
 {
@@ -35,6 +42,7 @@ static int setup(void **state)
     *state = rig;
     fake_intake_open(&rig->intake, rig->loop);
     rig->budget.limit_bytes = 1 << 20;
+    rig->health = (struct health){problem_of, rig};
     rig->config = (struct config_otlp_grpc_server){
         .endpoint = {.host = "127.0.0.1"},
         .max_recv_msg_size_bytes = MESSAGE_MAX,
@@ -43,8 +51,11 @@ static int setup(void **state)
     if (listen_open(&rig->config.endpoint, "grpc::endpoint", &sockets, NULL))
         return -1;
     rig->port = sockets.port;
-    const struct grpc_server_settings settings = {
-        .loop = rig->loop, .intake = &rig->intake, .budget = &rig->budget, .config = &rig->config};
+    const struct grpc_server_settings settings = {.loop = rig->loop,
+                                                  .intake = &rig->intake,
+                                                  .budget = &rig->budget,
+                                                  .health = &rig->health,
+                                                  .config = &rig->config};
     if (grpc_server_open(&settings, &sockets, &rig->server))
         return -1;
     h2_end_init(&rig->client);
@@ -299,6 +310,66 @@ static void test_answers_to_what_is_no_call(void **state)
 
 /* A message that is too large is refused at its prefix; its bytes are not kept, and the connection
  * with its other calls goes on. */
+/* HealthCheckRequest: service is field 1; HealthCheckResponse: status is field 1. */
+static void test_health_check(void **state)
+{
+#define SERVICE(name)                                                                              \
+    {                                                                                              \
+        (const uint8_t *)name, sizeof(name) - 1                                                    \
+    }
+#define ANSWER(status) "\0\0\0\0\2\x08" status
+    static const struct {
+        struct otlp_client_call call;
+        const char *problem;
+        int grpc;
+        const char *answer;
+    } cases[] = {
+        {{.path = HEALTH_CHECK_METHOD}, NULL, GRPC_OK, ANSWER("\1")},
+        {{.path = HEALTH_CHECK_METHOD}, "Store full", GRPC_OK, ANSWER("\2")},
+        {{.path = HEALTH_CHECK_METHOD, .message = SERVICE("\x0a\0")}, NULL, GRPC_OK, ANSWER("\1")},
+        {{.path = HEALTH_CHECK_METHOD, .message = SERVICE("\x0a\x15grpc.health.v1.Health")},
+         NULL,
+         GRPC_OK,
+         ANSWER("\1")},
+        {{.path = HEALTH_CHECK_METHOD,
+          .message = SERVICE("\x0a\x36opentelemetry.proto.collector.trace.v1.TraceService")},
+         NULL,
+         GRPC_INVALID_ARGUMENT, /* the length is wrong */
+         NULL},
+        {{.path = HEALTH_CHECK_METHOD,
+          .message = SERVICE("\x0a\x33opentelemetry.proto.collector.trace.v1.TraceService")},
+         NULL,
+         GRPC_OK,
+         ANSWER("\1")},
+        {{.path = HEALTH_CHECK_METHOD, .message = SERVICE("\x0a\5other")},
+         NULL,
+         GRPC_NOT_FOUND,
+         NULL},
+        {{.path = HEALTH_CHECK_METHOD,
+          .message = SERVICE("\x0a\x31opentelemetry.proto.collector.logs.v1.LogsService")},
+         NULL,
+         GRPC_NOT_FOUND, /* there is no such pipeline */
+         NULL},
+        {{.path = HEALTH_CHECK_METHOD, .message = SERVICE("\xff")},
+         NULL,
+         GRPC_INVALID_ARGUMENT,
+         NULL},
+        {{.path = HEALTH_CHECK_METHOD, .no_message = true}, NULL, GRPC_INTERNAL, NULL},
+        {{.path = "/grpc.health.v1.Health/Watch"}, NULL, GRPC_UNIMPLEMENTED, NULL},
+    };
+    struct rig *rig = *state;
+    size_t before = rig->intake.n_requests;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        rig->problem = cases[i].problem;
+        struct h2_end_stream *stream = call(rig, &cases[i].call);
+        assert_int_equal(otlp_client_number(stream, "grpc-status"), cases[i].grpc);
+        assert_int_equal(stream->body.len, cases[i].answer ? 7 : 0);
+        if (cases[i].answer)
+            assert_memory_equal(stream->body.data, cases[i].answer, 7);
+    }
+    assert_int_equal(rig->intake.n_requests, before);
+}
+
 static void test_too_big(void **state)
 {
     struct rig *rig = *state;
@@ -563,6 +634,7 @@ int main(void)
         RIG_TEST(test_calls_at_once),
         RIG_TEST(test_outcomes_of_the_intake),
         RIG_TEST(test_not_a_call),
+        RIG_TEST(test_health_check),
         RIG_TEST(test_answers_to_what_is_no_call),
         RIG_TEST(test_too_big),
         RIG_TEST(test_budget),
