@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What leaves by OTLP/HTTP, alone and beside OTLP/gRPC: each destination at its own pace."""
+import os
+import ssl
+import subprocess
+import time
+from collections import Counter
+
+import harness
+import receiver_http
+import sender
+
+RETRY = {"initial_interval": "100ms", "max_interval": "1s"}
+
+
+class OtlpHttp(harness.IntegrationTest):
+    def http_backend(self, **options):
+        backend = receiver_http.HttpBackend(**options)
+        self.addCleanup(backend.stop)
+        return backend
+
+    def only_http(self, backend, sampler=False, **keys):
+        """self.backend is the HTTP one."""
+        self.backend = backend
+        spanprof = self.spanprof(start=False, sampler=sampler)
+        spanprof.config["exporters"] = {"otlp_http": dict(
+            {"endpoint": backend.url, "retry_on_failure": RETRY}, **keys)}
+        for pipeline in spanprof.config["service"]["pipelines"].values():
+            pipeline["exporters"] = ["otlp_http"]
+        return spanprof.start()
+
+    def send(self, spanprof, n=10):
+        body, ids = sender.request_of(n)
+        client = sender.GrpcSender(spanprof.grpc_address)
+        client.send(body)
+        client.close()
+        return set(ids)
+
+    def wait_for(self, backend, ids, timeout=20):
+        backend.wait(lambda: ids <= {s.span_id for s in backend.spans()},
+                     timeout * harness.SLOWNESS, "the spans are forwarded")
+
+    def assert_once(self, backend, ids):
+        times = Counter(span.span_id for span in backend.spans())
+        self.assertEqual(set(times), ids)
+        self.assertEqual(set(times.values()), {1})
+
+    def test_each_span_once_under_load(self):
+        for keys in ({}, {"encoding": "json"}, {"compression": "none"}):
+            with self.subTest(keys):
+                backend = self.http_backend(prefix="/otlp")
+                spanprof = self.only_http(backend, **keys)
+                load = sender.Load(spanprof.grpc_address, senders=2, spans=50, padding=300)
+                time.sleep(2)
+                load.stop()
+                self.wait_for(backend, load.acknowledged, 30)
+                self.stop_spanprof(spanprof)
+                self.assert_once(backend, load.acknowledged)
+                self.assertLessEqual(backend.n_connections, 2)
+                print("%s: %d spans in %d requests" % (keys, len(load.acknowledged),
+                                                       len(backend.requests("traces"))))
+
+    @harness.needs_sampling
+    def test_profiles(self):
+        backend = self.http_backend()
+        spanprof = self.only_http(backend, sampler=True, encoding="json")
+        spanprof.wait_sampling()
+        backend.wait(lambda: backend.samples(), 30, "samples")
+        self.assertEqual(backend.violations, [])
+        headers = {name.lower(): value for name, value in backend.requests("profiles")[0].metadata}
+        self.assertEqual(headers["otlp-profiles-development-version"], "1")
+        self.stop_spanprof(spanprof)
+
+    def test_by_tls(self):
+        certificates = os.path.join(self.directory, "certificates")
+        os.mkdir(certificates)
+        subprocess.run([os.path.join(harness.BUILD, "test", "make_certificates"), certificates],
+                       check=True)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(os.path.join(certificates, "server.crt"),
+                                os.path.join(certificates, "server.key"))
+        backend = self.http_backend(tls=context)
+        spanprof = self.only_http(backend, tls={"ca_file": os.path.join(certificates, "ca.crt")})
+        ids = self.send(spanprof, 3000)
+        self.wait_for(backend, ids)
+        self.assertEqual(spanprof.metric("spanprof_tls_handshakes_total",
+                                         'role="client",outcome="ok"'), 1)
+
+    def test_away_and_back(self):
+        backend = self.http_backend()
+        spanprof = self.only_http(backend)
+        ids = self.send(spanprof)
+        self.wait_for(backend, ids)
+        backend.stop()
+        for _ in range(10):
+            ids |= self.send(spanprof)
+            time.sleep(0.05)
+        backend.start()
+        self.wait_for(backend, ids)
+        self.assertLessEqual(len(backend.spans()), len(ids) + 10, "the one under way may come twice")
+
+    def test_what_servers_say(self):
+        backend = self.http_backend()
+        spanprof = self.only_http(backend)
+        backend.fault("traces", "503", count=1, retry_info_s=2)
+        ids = self.send(spanprof)
+        self.wait_for(backend, ids)
+        refused, taken = backend.requests("traces", taken=False)
+        self.assertGreaterEqual(taken.time - refused.time, 1.9)
+        for code in ("400", "413", "500"):
+            backend.fault("traces", code, count=1)
+            self.send(spanprof)
+            backend.wait(lambda: backend.received[-1].status == code, 10, code)
+        backend.clear_faults()
+        ids |= self.send(spanprof)
+        self.wait_for(backend, ids)
+        self.assert_once(backend, ids)
+        self.assertEqual(spanprof.metric("spanprof_exporter_dropped_items_total",
+                                         'reason="refused"'), 30)
+
+    def test_a_slow_destination_delays_no_other(self):
+        """Three of them: one answers at once, one after 4 s, one is not there."""
+        fast = self.start_backend()
+        slow = self.http_backend()
+        slow.fault("traces", None, delay_s=4)
+        away = "http://127.0.0.1:%d" % harness.free_port()
+        spanprof = self.spanprof(sampler=False, over={
+            "exporters": {"otlp_http/slow": {"endpoint": slow.url},
+                          "otlp_http/away": {"endpoint": away, "retry_on_failure": RETRY}},
+            "service": {"pipelines": {"traces": {
+                "exporters": ["otlp_http/slow", "otlp_http/away", "otlp_grpc"]}}}})
+        ids, worst = set(), 0
+        for _ in range(20):
+            start = time.monotonic()
+            new = self.send(spanprof)
+            self.wait_for(fast, new, 3)
+            worst = max(worst, time.monotonic() - start)
+            ids |= new
+        print("the fast one has each request %.0f ms at most after it was sent" % (1000 * worst))
+        self.assertLess(worst, 1.5 * harness.SLOWNESS)
+        self.assertLess(len(slow.requests("traces")), 3)
+        slow.clear_faults()
+        self.wait_for(slow, ids)
+        self.assert_once(slow, ids)
+        self.assert_once(fast, ids)
+
+
+if __name__ == "__main__":
+    harness.main()
