@@ -31,8 +31,10 @@ static void add_details(const struct backend_answer *answer, struct buf *text)
     _cleanup_buf_ struct buf details = BUF_INIT(0);
     if (!answer->retry_delay_ns || answer->retry_delay_ns == GRPC_NO_RETRY_INFO)
         return;
-    if (grpc_details_write(answer->status, (struct bytes){0}, answer->retry_delay_ns, &details) ||
-        buf_reserve(text, 4 * details.len))
+    int error = answer->bare_retry_info ? grpc_retry_info_write(answer->retry_delay_ns, &details)
+                                        : grpc_details_write(answer->status, (struct bytes){0},
+                                                             answer->retry_delay_ns, &details);
+    if (error || buf_reserve(text, 4 * details.len))
         abort();
     text->len = bytes_to_base64(buf_bytes(&details), false, (char *)text->data);
 }
@@ -44,7 +46,7 @@ static void answer_call(struct h2_stream *stream, const struct backend_answer *a
     char code[16];
     const struct h2_header headers[] = {H2_HEADER(":status", "200"),
                                         H2_HEADER("content-type", "application/grpc")};
-    struct h2_header trailers[3];
+    struct h2_header trailers[4];
     size_t n = 0;
     snprintf(code, sizeof(code), "%d", (int)answer->status);
     trailers[n++] = H2_HEADER("grpc-status", code);
@@ -57,7 +59,11 @@ static void answer_call(struct h2_stream *stream, const struct backend_answer *a
         trailers[n++] = H2_HEADER("grpc-message", answer->message);
     add_details(answer, &details);
     if (details.len)
-        trailers[n++] = (struct h2_header){"grpc-status-details-bin", buf_bytes(&details), false};
+        trailers[n++] = (struct h2_header){answer->bare_retry_info ? "google.rpc.retryinfo-bin"
+                                                                   : "grpc-status-details-bin",
+                                           buf_bytes(&details), false};
+    if (answer->accept_encoding)
+        trailers[n++] = H2_HEADER("grpc-accept-encoding", answer->accept_encoding);
     h2_respond(stream, &(struct h2_response){headers, 2, &body, trailers, n});
 }
 

@@ -21,6 +21,8 @@ struct backend_answer {
     enum backend_manner manner;
     enum grpc_status status;
     uint64_t retry_delay_ns; /* GRPC_NO_RETRY_INFO or 0: none */
+    bool bare_retry_info;    /* as the trailer google.rpc.retryinfo-bin */
+    const char *accept_encoding;
     const char *message;
     struct bytes response; /* a message for OK */
     uint32_t h2_error;

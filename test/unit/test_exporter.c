@@ -60,6 +60,24 @@ static void test_gzip(void **state)
     assert_false(rig_await(rig, TRACES, 0)->reader.compressed);
 }
 
+static void test_zstd_and_authority(void **state)
+{
+    struct rig *rig = *state;
+    static uint8_t large[100000];
+    _cleanup_buf_ struct buf plain = BUF_INIT(0);
+    exporter_close(rig->exporter);
+    rig->config.otlp.compression = CONFIG_ZSTD;
+    rig->config.otlp.authority = "backend.example";
+    exporter_rig_start(rig);
+    rig_put_bytes(rig, SIGNAL_PROFILES, BYTES(large, sizeof(large)));
+    struct backend_request *request = rig_await(rig, PROFILES, 0);
+    assert_non_null(strstr((const char *)request->headers.data, "\ngrpc-encoding: zstd\n"));
+    assert_non_null(strstr((const char *)request->headers.data, "\n:authority: backend.example\n"));
+    assert_int_equal(codec_inflate_zstd(buf_bytes(&request->reader.message), sizeof(large), &plain),
+                     0);
+    assert_true(bytes_equal(buf_bytes(&plain), BYTES(large, sizeof(large))));
+}
+
 /* Order is kept; a backlog of spans leaves joined, profiles one by one; a large request takes many
  * frames and windows. */
 static void test_backlog(void **state)
@@ -220,6 +238,7 @@ int main(void)
         RIG_TEST(test_request),
         RIG_TEST(test_profiles_carry_their_version),
         RIG_TEST(test_gzip),
+        RIG_TEST(test_zstd_and_authority),
         RIG_TEST(test_backlog),
         RIG_TEST(test_drain_sends_what_is_there),
         RIG_TEST(test_drain_does_not_wait_for_a_backend_that_is_away),

@@ -21,10 +21,13 @@ static void test_tried_again(void **state)
         {.status = GRPC_OUT_OF_RANGE},
         {.status = GRPC_DATA_LOSS},
         {.status = GRPC_RESOURCE_EXHAUSTED, .retry_delay_ns = NS_PER_MS},
+        {.status = GRPC_RESOURCE_EXHAUSTED, .retry_delay_ns = NS_PER_MS, .bare_retry_info = true},
         {.manner = BACKEND_RESETS, .h2_error = H2_REFUSED_STREAM},
         {.manner = BACKEND_RESETS, .h2_error = H2_CANCEL},
+        {.manner = BACKEND_RESETS, .h2_error = H2_ENHANCE_YOUR_CALM},
         {.manner = BACKEND_HTTP, .http_status = "503"},
         {.manner = BACKEND_HTTP, .http_status = "429"},
+        {.manner = BACKEND_HTTP, .http_status = "302"},
         {.manner = BACKEND_HANGS_UP},
     };
     struct rig *rig = *state;
@@ -42,6 +45,22 @@ static void test_tried_again(void **state)
     assert_int_equal(rig_dropped("refused"), refused);
     rig_pause(rig, 50);
     assert_int_equal(rig->backend.n_requests, 2 * sizeof(answers) / sizeof(answers[0]));
+}
+
+/* That is for the operator to change; what waits, waits. */
+static void test_compression_that_is_not_taken(void **state)
+{
+    struct rig *rig = *state;
+    static uint8_t large[10000];
+    int64_t refused = rig_dropped("refused");
+    rig->config.otlp.compression = CONFIG_ZSTD;
+    backend_rule(
+        &rig->backend, NULL, 2,
+        (struct backend_answer){.status = GRPC_UNIMPLEMENTED, .accept_encoding = "identity, gzip"});
+    rig_put_bytes(rig, SIGNAL_TRACES, BYTES(large, sizeof(large)));
+    rig_await(rig, TRACES, 2);
+    rig_await_empty(rig);
+    assert_int_equal(rig_dropped("refused"), refused);
 }
 
 static void test_asked_delay_is_kept(void **state)
@@ -125,6 +144,7 @@ static void test_given_up(void **state)
         {.manner = BACKEND_HTTP, .http_status = "404"},
         {.manner = BACKEND_HTTP, .http_status = "200"},
         {.manner = BACKEND_RESETS, .h2_error = H2_INTERNAL_ERROR},
+        {.manner = BACKEND_RESETS, .h2_error = H2_PROTOCOL_ERROR},
     };
     struct rig *rig = *state;
     for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
@@ -225,6 +245,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         RIG_TEST(test_tried_again),
+        RIG_TEST(test_compression_that_is_not_taken),
         RIG_TEST(test_asked_delay_is_kept),
         RIG_TEST(test_no_answer_in_time),
         RIG_TEST(test_away),

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The whole table of failures, each status and code there is. */
+#include "exporter/export_result.h"
+#include "proto/h2.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+static void test_grpc(void **state)
+{
+    static const enum export_verdict expected[GRPC_STATUS_COUNT] = {
+        [GRPC_OK] = EXPORT_OK,
+        [GRPC_CANCELLED] = EXPORT_RETRY,
+        [GRPC_UNKNOWN] = EXPORT_DROP,
+        [GRPC_INVALID_ARGUMENT] = EXPORT_DROP,
+        [GRPC_DEADLINE_EXCEEDED] = EXPORT_RETRY,
+        [GRPC_NOT_FOUND] = EXPORT_DROP,
+        [GRPC_ALREADY_EXISTS] = EXPORT_DROP,
+        [GRPC_PERMISSION_DENIED] = EXPORT_DROP,
+        [GRPC_RESOURCE_EXHAUSTED] = EXPORT_DROP,
+        [GRPC_FAILED_PRECONDITION] = EXPORT_DROP,
+        [GRPC_ABORTED] = EXPORT_RETRY,
+        [GRPC_OUT_OF_RANGE] = EXPORT_RETRY,
+        [GRPC_UNIMPLEMENTED] = EXPORT_DROP,
+        [GRPC_INTERNAL] = EXPORT_DROP,
+        [GRPC_UNAVAILABLE] = EXPORT_RETRY,
+        [GRPC_DATA_LOSS] = EXPORT_RETRY,
+        [GRPC_UNAUTHENTICATED] = EXPORT_DROP,
+    };
+    (void)state;
+    for (enum grpc_status status = 0; status < GRPC_STATUS_COUNT; status++) {
+        assert_int_equal(export_verdict_grpc(status, false), expected[status]);
+        assert_int_equal(export_verdict_grpc(status, true),
+                         status == GRPC_RESOURCE_EXHAUSTED ? EXPORT_RETRY : expected[status]);
+    }
+}
+
+static void test_h2(void **state)
+{
+    /* NO_ERROR to HTTP_1_1_REQUIRED, RFC 9113, 7 */
+    static const char expected[] = "RDDDDDDRRDRRDR";
+    (void)state;
+    for (uint32_t error = 0; error < sizeof(expected) - 1; error++) {
+        assert_int_equal(export_verdict_h2(error, false),
+                         expected[error] == 'R' ? EXPORT_RETRY : EXPORT_DROP);
+        assert_int_equal(export_verdict_h2(error, true), EXPORT_RETRY);
+    }
+    assert_int_equal(export_verdict_h2(H2_CONNECTION_LOST, false), EXPORT_RETRY);
+    assert_int_equal(export_verdict_h2(0x1234, false), EXPORT_DROP);
+}
+
+static void test_http(void **state)
+{
+    (void)state;
+    for (unsigned status = 200; status < 600; status++) {
+        bool retry = status == 429 || status == 502 || status == 503 || status == 504 ||
+                     (status >= 300 && status < 400);
+        assert_int_equal(export_verdict_http(status), status < 300 ? EXPORT_OK
+                                                      : retry      ? EXPORT_RETRY
+                                                                   : EXPORT_DROP);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_grpc),
+        cmocka_unit_test(test_h2),
+        cmocka_unit_test(test_http),
+    };
+    return cmocka_run_group_tests_name("export_result", tests, NULL, NULL);
+}
