@@ -21,6 +21,7 @@
 #define NO_FILE         UINT32_MAX
 #define VALUES_AT_ONCE  1024
 #define FUNCTION_FIELDS 10
+#define KNOWN_NAME_MAX  24
 
 /* What changed between the forms; the magic number is 0xffffff00 + magic. */
 static const struct form {
@@ -30,11 +31,12 @@ static const struct form {
     uint8_t first_word;   /* of the header that holds an offset, names; 0 = offsets are its own */
     uint8_t pcdata;       /* where a function's pcdata begins, behind its address */
     uint8_t flags;        /* field whose second byte has them; 0 = none (1.16 writes a zero) */
+    bool all_flagged;     /* all that should be */
 } forms[] = {
-    {0xfb, 8, false, 0, 32, 0}, /* Go 1.2 */
-    {0xfa, 8, true, 3, 36, 8},  /* Go 1.16 */
-    {0xf0, 4, true, 4, 36, 8},  /* Go 1.18 */
-    {0xf1, 4, true, 4, 40, 9},  /* Go 1.20 */
+    {0xfb, 8, false, 0, 32, 0, false}, /* Go 1.2 */
+    {0xfa, 8, true, 3, 36, 8, false},  /* Go 1.16 */
+    {0xf0, 4, true, 4, 36, 8, false},  /* Go 1.18 */
+    {0xf1, 4, true, 4, 40, 9, true},   /* Go 1.20 */
 };
 
 struct go_symbols {
@@ -504,13 +506,47 @@ static int tell_stack(struct stretch *stretch, const struct go_stack *stack)
     return stretch->left-- ? stretch->call(stretch->context, &cut) : ELF_MALFORMED;
 }
 
+/* What the flags leave unsaid in some versions, and before Go 1.17 altogether. mcall has left its
+ * goroutine for good, which may run on another thread meanwhile; nobody called sigtramp. */
+static uint8_t flags_by_name(const struct go_symbols *symbols, const struct function *function)
+{
+    static const struct {
+        char name[KNOWN_NAME_MAX];
+        uint8_t flags;
+    } known[] = {
+        {"runtime.mcall", GO_FUNCTION_OUTERMOST},
+        {"runtime.sigtramp", GO_FUNCTION_OUTERMOST},
+        {"runtime.goexit", GO_FUNCTION_OUTERMOST},
+        {"runtime.mstart", GO_FUNCTION_OUTERMOST},
+        {"runtime.rt0_go", GO_FUNCTION_OUTERMOST},
+        {"runtime.gogo", GO_FUNCTION_WRITES_SP},
+        {"runtime.systemstack", GO_FUNCTION_WRITES_SP},
+        {"runtime.morestack", GO_FUNCTION_WRITES_SP},
+        {"runtime.asmcgocall", GO_FUNCTION_WRITES_SP},
+    };
+    char name[KNOWN_NAME_MAX];
+    if (read_table(symbols, sum(symbols->names, function->fields[FIELD_NAME]), name, sizeof(name)))
+        return 0;
+    for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
+        if (!strncmp(name, known[i].name, sizeof(name)))
+            return known[i].flags;
+    return 0;
+}
+
+static uint8_t flags_of(const struct go_symbols *symbols, const struct function *function)
+{
+    uint8_t field = symbols->form->flags;
+    uint8_t flags = field ? (uint8_t)(function->fields[field] >> 8) : 0;
+    if (!symbols->form->all_flagged || flags & GO_FUNCTION_WRITES_SP)
+        flags |= flags_by_name(symbols, function);
+    return flags;
+}
+
 static int tell_function(const struct go_symbols *symbols, const struct function *function,
                          uint64_t end, struct stretch *stretch)
 {
     struct values values;
-    uint8_t field = symbols->form->flags;
-    struct go_stack stack = {.end = function->entry,
-                             .flags = field ? (uint8_t)(function->fields[field] >> 8) : 0};
+    struct go_stack stack = {.end = function->entry, .flags = flags_of(symbols, function)};
     int error = values_open(&values, symbols, function->fields[FIELD_STACK], function);
     while (!error && stack.end < stretch->end && stack.end < end) {
         error = values_next(&values);

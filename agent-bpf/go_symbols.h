@@ -25,7 +25,7 @@ void go_symbols_close(struct go_symbols *symbols); /* NULL is fine */
  * table is the other function's. 0, ELF_MISSING, ELF_MALFORMED. */
 int go_symbols_find(const struct go_symbols *symbols, uint64_t vaddr, struct function_name *name);
 
-enum go_function_flag { /* since Go 1.17 */
+enum go_function_flag { /* since Go 1.17; before by name */
                         GO_FUNCTION_OUTERMOST = 1,
                         GO_FUNCTION_WRITES_SP = 2, /* it changes to another stack */
 };

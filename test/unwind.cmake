@@ -4,6 +4,8 @@ set(support ${CMAKE_CURRENT_LIST_DIR}/support)
 
 spanprof_unit_test(eh_frame spanprof_agent)
 spanprof_unit_test(unwind_block spanprof_agent)
+spanprof_unit_test(go_unwind spanprof_agent)
+target_sources(test_go_unwind PRIVATE ${support}/go_table.c)
 spanprof_fuzz_target(eh_frame spanprof_agent)
 spanprof_bench(unwind spanprof_agent)
 

@@ -77,7 +77,7 @@ static void measure_library(const char *name, const char *library)
 
 static void measure_go(void)
 {
-    static const struct go_table_form form = {0xf1, GO_TABLE_TEXT};
+    static const struct go_table_form form = {.magic = 0xf1, .text_word = GO_TABLE_TEXT};
     uint8_t table[GO_TABLE_SIZE];
     struct elf elf;
     struct function_names *names;

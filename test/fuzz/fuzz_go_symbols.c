@@ -7,6 +7,14 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static int check_stack(void *context, const struct go_stack *stack)
+{
+    (void)context;
+    assert(GO_TABLE_TEXT <= stack->start && stack->start < stack->end);
+    assert(stack->end <= GO_TABLE_TEXT + 0x140);
+    return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct elf elf;
@@ -21,6 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             assert(*name.function && bytes_utf8_valid(BYTES_STR(name.function)));
             assert(bytes_utf8_valid(BYTES_STR(name.file)));
         }
+        go_symbols_stacks(symbols, GO_TABLE_TEXT, GO_TABLE_TEXT + 0x140, check_stack, NULL);
         go_symbols_close(symbols);
     }
     close(fd);

@@ -41,7 +41,15 @@ static void put(uint8_t *at, uint64_t value, size_t size)
 }
 
 /* 0 is no table. */
-enum { LINES_FIRST = 1, FILE_A = 10, LINES_SECOND = 20, FILES_SECOND = 30, INLINED = 40 };
+enum {
+    LINES_FIRST = 1,
+    FILE_A = 10,
+    LINES_SECOND = 20,
+    FILES_SECOND = 30,
+    INLINED = 40,
+    STACK_FIRST = 50,
+    STACK_SECOND = 60,
+};
 
 static const struct {
     uint8_t at, bytes[8];
@@ -51,6 +59,8 @@ static const struct {
     {LINES_SECOND, {62, 0xc0, 1, 0}},               /* -1 + 31 = 30 */
     {FILES_SECOND, {2, 0x80, 1, 2, 0x10, 1, 0x30}}, /* 0, from 0x80 on 1, from 0x90 on 0 again */
     {INLINED, {0, 0x80, 1, 2, 0x10, 1, 0x30}},      /* -1, 0, -1 */
+    {STACK_FIRST, {2, 8, 64, 0x30, 63, 8, 0}},      /* 0, 0x20, 0 */
+    {STACK_SECOND, {2, 4, 32, 0xbc, 1, 0}},         /* 0, 0x10 */
 };
 
 static void put_function(const struct writer *writer, uint64_t at, const uint64_t *words,
@@ -62,6 +72,7 @@ static void put_function(const struct writer *writer, uint64_t at, const uint64_
     field += size;
     uint32_t base = writer->oldest ? VALUES : 0;
     put(field + 0, words[1], 4);
+    put(field + 12, base + words[4], 4);
     put(field + 16, base + words[2], 4);
     put(field + 20, base + words[3], 4);
     put(field + 24, 3, 4); /* npcdata */
@@ -69,9 +80,11 @@ static void put_function(const struct writer *writer, uint64_t at, const uint64_
     put(field + pcdata + 8, inlined ? base + inlined : 0, 4);
 }
 
-static void put_texts(struct writer *writer)
+static void put_texts(const struct writer *writer, const struct go_table_form *form)
 {
-    memcpy(writer->table + NAMES, "main.first\0main.second", 23);
+    const char *second = form->second ? form->second : "main.second";
+    memcpy(writer->table + NAMES, "main.first", 11);
+    memcpy(writer->table + NAMES + 11, second, strlen(second) + 1);
     memcpy(writer->table + FILES + 0x10, "/src/a.go\0/src/b.go", 20);
     for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++)
         memcpy(writer->table + VALUES + values[i].at, values[i].bytes, sizeof(values[i].bytes));
@@ -108,7 +121,7 @@ void go_table_make(const struct go_table_form *form, uint8_t table[GO_TABLE_SIZE
                             .oldest = form->magic == 0xfb};
     memset(table, 0, GO_TABLE_SIZE);
     put_header(&writer, form);
-    put_texts(&writer);
+    put_texts(&writer, form);
     uint64_t text = writer.old ? GO_TABLE_TEXT : 0, names = writer.oldest ? NAMES : 0;
     uint64_t functions = writer.oldest ? 16 : FUNCTIONS, base = writer.oldest ? 0 : FUNCTIONS;
     size_t size = writer.old ? 8 : 4;
@@ -116,10 +129,12 @@ void go_table_make(const struct go_table_form *form, uint8_t table[GO_TABLE_SIZE
                               SECOND - base, text + 0x100, writer.oldest ? FILES : 0};
     for (size_t i = 0; i < 6; i++)
         put(table + functions + i * size, index[i], size);
-    const uint64_t first[] = {text, names, FILE_A, LINES_FIRST};
-    const uint64_t second[] = {text + 0x40, names + 11, FILES_SECOND, LINES_SECOND};
+    const uint64_t first[] = {text, names, FILE_A, LINES_FIRST, STACK_FIRST};
+    const uint64_t second[] = {text + 0x40, names + 11, FILES_SECOND, LINES_SECOND, STACK_SECOND};
     put_function(&writer, FIRST, first, 0);
     put_function(&writer, SECOND, second, INLINED);
+    if (!writer.oldest) /* behind funcID, in front of the pcdata */
+        table[SECOND + size + (form->magic == 0xf1 ? 37 : 33)] = form->flags;
 }
 
 /* The file */

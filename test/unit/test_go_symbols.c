@@ -50,7 +50,11 @@ static void expect_all(const struct go_symbols *symbols)
 }
 
 static const struct go_table_form forms[] = {
-    {0xfb, 0}, {0xfa, 0}, {0xf0, GO_TABLE_TEXT}, {0xf1, GO_TABLE_TEXT}};
+    {.magic = 0xfb},
+    {.magic = 0xfa},
+    {.magic = 0xf0, .text_word = GO_TABLE_TEXT},
+    {.magic = 0xf1, .text_word = GO_TABLE_TEXT},
+};
 
 static void each_form(void **state)
 {
@@ -71,7 +75,7 @@ static void each_form(void **state)
 /* As since Go 1.26, and in position independent programs. */
 static void text_of_the_module(void **state)
 {
-    const struct go_table_form form = {0xf1, 0};
+    const struct go_table_form form = {.magic = 0xf1};
     uint8_t table[GO_TABLE_SIZE];
     struct go_symbols *symbols;
     (void)state;
@@ -88,7 +92,7 @@ static void text_of_the_module(void **state)
 
 static void not_relocated(void **state)
 {
-    const struct go_table_form form = {0xfa, 0};
+    const struct go_table_form form = {.magic = 0xfa};
     uint8_t table[GO_TABLE_SIZE];
     struct go_symbols *symbols;
     (void)state;
