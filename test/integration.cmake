@@ -33,10 +33,11 @@ add_executable(demo_service ${CMAKE_CURRENT_LIST_DIR}/demo/demo_service.c
     ${support}/span_export.c)
 spanprof_workload(demo_service spanprof_context)
 
-# spanprof_integration_test(NAME [FILE name] [SERIAL] [TIMEOUT s] [LABELS ...] [PYTHON path]
+# spanprof_integration_test(NAME [FILE name] [SERIAL] [LONG] [TIMEOUT s] [LABELS ...] [PYTHON path]
 #     [ENVIRONMENT ...] [ARGUMENTS ...]): test_FILE.py (default: NAME), whole or the cases named.
+# LONG: in sanitizer builds not by default, but with the soak tests.
 function(spanprof_integration_test name)
-    cmake_parse_arguments(TEST "SERIAL" "TIMEOUT;PYTHON;FILE" "LABELS;ENVIRONMENT;ARGUMENTS" ${ARGN})
+    cmake_parse_arguments(TEST "SERIAL;LONG" "TIMEOUT;PYTHON;FILE" "LABELS;ENVIRONMENT;ARGUMENTS" ${ARGN})
     set(python ${TEST_PYTHON})
     if(NOT python)
         set(python /usr/bin/python3)
@@ -46,7 +47,9 @@ function(spanprof_integration_test name)
         set(file ${name})
     endif()
     set(labels ${TEST_LABELS})
-    if(NOT labels MATCHES "soak|peers")
+    if(TEST_LONG AND SPANPROF_SANITIZE)
+        list(APPEND labels long)
+    elseif(NOT labels MATCHES "soak|peers")
         list(APPEND labels integration)
     endif()
     set(timeout ${TEST_TIMEOUT})

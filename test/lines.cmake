@@ -35,7 +35,7 @@ spanprof_fuzz_target(dwarf_lines spanprof_agent)
 # What is found of addresses, for tests in Python; those hold it against other tools.
 add_executable(lines_inspect ${lines_support}/lines_inspect.c)
 target_link_libraries(lines_inspect PRIVATE spanprof_agent spanprof_flags)
-spanprof_integration_test(lines TIMEOUT 120)
+spanprof_integration_test(lines LONG TIMEOUT 120)
 spanprof_bench(lines spanprof_agent)
 
 spanprof_unit_test(analyst_lines spanprof_agent)

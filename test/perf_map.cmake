@@ -22,7 +22,7 @@ target_sources(test_analyst_code PRIVATE ${CMAKE_CURRENT_LIST_DIR}/support/analy
 # Makes code at run time, and moves it.
 add_executable(jit_program ${CMAKE_CURRENT_LIST_DIR}/support/jit_program.c)
 target_link_libraries(jit_program PRIVATE spanprof_flags)
-spanprof_integration_test(jit TIMEOUT 90)
+spanprof_integration_test(jit LONG TIMEOUT 90)
 add_test(NAME peers.jit_names COMMAND /usr/bin/python3 -B ${CMAKE_CURRENT_LIST_DIR}/peers/test_jit_names.py)
 set_tests_properties(peers.jit_names PROPERTIES LABELS peers SKIP_RETURN_CODE 77 TIMEOUT 600
     ENVIRONMENT "SPANPROF_BUILD_DIR=${CMAKE_BINARY_DIR}")

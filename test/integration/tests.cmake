@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # What measures CPU time runs alone; what mostly waits runs beside others.
 spanprof_integration_test(support TIMEOUT 30)
-spanprof_integration_test(accuracy SERIAL TIMEOUT 150)
-spanprof_integration_test(long_spans SERIAL TIMEOUT 90
+spanprof_integration_test(accuracy SERIAL LONG TIMEOUT 150)
+spanprof_integration_test(long_spans SERIAL LONG TIMEOUT 90
     ARGUMENTS LongSpans.test_longer_than_the_wait LongSpans.test_sent_twice)
-spanprof_integration_test(restarts FILE long_spans SERIAL TIMEOUT 150
+spanprof_integration_test(restarts FILE long_spans SERIAL LONG TIMEOUT 150
     ARGUMENTS LongSpans.test_sent_again_after_restart LongSpans.test_service_killed_in_mid_span
     LongSpans.test_restarted_in_mid_span LongSpans.test_killed_whole_in_mid_span)
 spanprof_integration_test(forwarding TIMEOUT 120 LABELS tsan)
