@@ -140,6 +140,13 @@ struct config_header {
     const char *value;
 };
 
+struct config_keepalive {
+    bool enabled; /* the section is there */
+    uint64_t time_ns;
+    uint64_t timeout_ns;
+    bool permit_without_stream;
+};
+
 enum config_compression { CONFIG_UNCOMPRESSED, CONFIG_GZIP, CONFIG_ZSTD };
 enum config_signal { CONFIG_TRACES, CONFIG_PROFILES, CONFIG_METRICS, CONFIG_LOGS, CONFIG_SIGNALS };
 
@@ -161,6 +168,7 @@ struct config_exporter_otlp { /* otlp_grpc and otlp_http */
     /* otlp_grpc */
     struct config_endpoint endpoint;
     const char *authority; /* "" = the endpoint */
+    struct config_keepalive keepalive;
     /* otlp_http: every signal that a pipeline brings here has a URL, its own or the common one */
     struct config_url url; /* the signal's path is put behind it */
     struct config_url urls[CONFIG_SIGNALS];

@@ -349,6 +349,7 @@ static const struct config_hint hints[] = {
     {-1 - CLASS_EXTENSION, "file_storage", "spanprof's store is the extension `sqlite_storage`"},
     OTLP_HINTS(CONFIG_EXPORTER_OTLP_GRPC),
     OTLP_HINTS(CONFIG_EXPORTER_OTLP_HTTP),
+    {CONFIG_EXPORTER_OTLP_HTTP, "keepalive", "write idle_conn_timeout or disable_keep_alives"},
     {CONFIG_EXPORTER_FILE, "group_by",
      "all goes to one file; use several exporters, named file/NAME"},
     {CONFIG_EXPORTER_FILE, "encoding", "use format: json or proto"},

@@ -93,6 +93,18 @@ static const struct key_choice compressions[] = {
         OUT_KEY(owner, "authority", KEY_TEXT, KEY_MAY_BE_EMPTY, OUT(authority), "", 0, 255, NULL,  \
                 "Whom calls are for (:authority), if it is not the endpoint or "                   \
                 "tls::server_name_override."),                                                     \
+        OUT_KEY(owner, "keepalive", KEY_SECTION, 0, OUT(keepalive.enabled), NULL, 0, 0, NULL,      \
+                "Questions (HTTP/2 PING) to a backend that is silent, so that a connection that "  \
+                "is dead is noticed before the timeout. Absent: none. Servers of gRPC hang up on " \
+                "those who ask more often than they allow (5m by default); then the time is "      \
+                "doubled."),                                                                       \
+        OUT_KEY(owner, "keepalive.time", KEY_DURATION, 0, OUT(keepalive.time_ns), "10s",           \
+                10 * SECOND, 24 * HOUR, NULL, "Silence before a question."),                       \
+        OUT_KEY(owner, "keepalive.timeout", KEY_DURATION, 0, OUT(keepalive.timeout_ns), "10s",     \
+                100 * MS, HOUR, NULL, "Silence after it, then the connection is given up."),       \
+        OUT_KEY(owner, "keepalive.permit_without_stream", KEY_BOOL, 0,                             \
+                OUT(keepalive.permit_without_stream), "false", 0, 0, NULL,                         \
+                "true: also while no request is under way."),                                      \
         OUT_IGNORED(owner, "wait_for_ready",                                                       \
                     "Requests wait in the store until the backend is there."),                     \
         OUT_IGNORED(owner, "balancer_name",                                                        \

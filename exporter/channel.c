@@ -24,7 +24,8 @@ struct channel {
     struct list connections;    /* also those that are going away */
     struct connection *current; /* takes new streams; NULL: none */
     struct dialer dialer;
-    struct timer wake; /* answers waiters in the next round */
+    uint64_t keepalive_ns; /* 0: no questions */
+    struct timer wake;     /* answers waiters in the next round */
 };
 
 /* ---- waiters ---- */
@@ -63,19 +64,25 @@ static void connection_ended(struct h2_conn *conn, int error)
 static void connection_goaway(struct h2_conn *conn, uint32_t h2_error)
 {
     struct connection *connection = h2_owner(conn);
-    (void)h2_error;
-    if (connection->channel->current == connection)
-        connection->channel->current = NULL;
+    struct channel *channel = connection->channel;
+    if (h2_error == H2_ENHANCE_YOUR_CALM) /* too_many_pings, as servers of gRPC say it */
+        channel->keepalive_ns *= 2;
+    if (channel->current == connection)
+        channel->current = NULL;
     h2_shutdown(conn);
 }
 
 static int connection_open(struct channel *channel, int fd, struct tls *tls)
 {
+    const struct config_keepalive *keepalive = channel->settings.keepalive;
     const struct h2_settings settings = {.max_streams = 1,
                                          .stream_window = WINDOW_BYTES,
                                          .connection_window = 4 * WINDOW_BYTES,
                                          .handshake_timeout_ns = HANDSHAKE_NS,
                                          .write_timeout_ns = WRITE_NS,
+                                         .keepalive_ns = channel->keepalive_ns,
+                                         .keepalive_timeout_ns = keepalive->timeout_ns,
+                                         .keepalive_idle = keepalive->permit_without_stream,
                                          .tls = tls};
     struct connection *connection = calloc(1, sizeof(*connection));
     if (!connection) {
@@ -134,6 +141,7 @@ int channel_open(const struct channel_settings *settings, struct channel **chann
                                           .connect_timeout_ns = settings->connect_timeout_ns,
                                           .tls = settings->tls},
                 on_dialed);
+    channel->keepalive_ns = settings->keepalive->enabled ? settings->keepalive->time_ns : 0;
     channel->wake.fire = on_wake;
     list_init(&channel->waiters);
     list_init(&channel->connections);

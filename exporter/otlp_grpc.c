@@ -334,6 +334,7 @@ int otlp_grpc_open(const struct otlp_grpc_settings *settings, struct otlp_grpc *
                                                 .endpoint = &settings->config->endpoint,
                                                 .connect_timeout_ns = settings->config->timeout_ns,
                                                 .tls = settings->tls,
+                                                .keepalive = &settings->config->keepalive,
                                                 .handler = &handler},
                      &client->channel);
     if (error) {

@@ -39,6 +39,7 @@ LIMIT_STAT(limit_request_time, "request_timeout");
 LIMIT_STAT(limit_idle, "idle_timeout");
 LIMIT_STAT(limit_slow_reader, "slow_reader");
 LIMIT_STAT(limit_flood, "flood");
+LIMIT_STAT(limit_keepalive, "keepalive_timeout");
 
 void h2_count(enum h2_limit limit)
 {
@@ -47,6 +48,7 @@ void h2_count(enum h2_limit limit)
         [H2_LIMIT_HANDSHAKE] = &limit_handshake,       [H2_LIMIT_HEADER_TIME] = &limit_header_time,
         [H2_LIMIT_REQUEST_TIME] = &limit_request_time, [H2_LIMIT_IDLE] = &limit_idle,
         [H2_LIMIT_SLOW_READER] = &limit_slow_reader,   [H2_LIMIT_FLOOD] = &limit_flood,
+        [H2_LIMIT_KEEPALIVE] = &limit_keepalive,
     };
     stat_add(stats[limit], 1);
 }
@@ -150,6 +152,14 @@ static int feed(struct h2_conn *conn, const uint8_t *data, size_t size)
     return n == NGHTTP2_ERR_NOMEM ? -ENOMEM : -EPROTO;
 }
 
+static void heard(struct h2_conn *conn)
+{
+    if (!conn->settings.keepalive_ns)
+        return;
+    conn->heard_ns = clock_monotonic_ns();
+    conn->asked_ns = 0;
+}
+
 /* 0, PEER_CLOSED, negative errno. */
 static int receive(struct h2_conn *conn)
 {
@@ -160,6 +170,7 @@ static int receive(struct h2_conn *conn)
             return 0;
         if (n <= 0)
             return n < 0 ? (int)n : PEER_CLOSED;
+        heard(conn);
         int error = feed(conn, piece, (size_t)n);
         if (error)
             return error;
@@ -274,6 +285,27 @@ static bool stream_overdue(struct h2_stream *stream, struct limits *limits)
     return false;
 }
 
+void h2_keepalive_begin(struct h2_conn *conn)
+{
+    heard(conn);
+    if (conn->settings.keepalive_ns)
+        h2_watch_over(conn, conn->heard_ns + conn->settings.keepalive_ns);
+}
+
+/* Anything that the peer says after the question is an answer. True: it said nothing. */
+static bool keeps_silent(struct h2_conn *conn, struct limits *limits)
+{
+    const struct h2_settings *settings = &conn->settings;
+    if (!settings->keepalive_ns || (!conn->n_streams && !settings->keepalive_idle))
+        return false;
+    if (!conn->asked_ns && passed(limits, conn->heard_ns, settings->keepalive_ns)) {
+        conn->asked_ns = limits->now_ns;
+        nghttp2_submit_ping(conn->session, NGHTTP2_FLAG_NONE, NULL);
+        h2_schedule_flush(conn);
+    }
+    return conn->asked_ns && passed(limits, conn->asked_ns, settings->keepalive_timeout_ns);
+}
+
 /* The reason to end the connection: 0 = none. */
 static int overdue(struct h2_conn *conn, struct limits *limits)
 {
@@ -283,6 +315,8 @@ static int overdue(struct h2_conn *conn, struct limits *limits)
         return h2_count(H2_LIMIT_HANDSHAKE), -ETIMEDOUT;
     if (output_waits(conn) && passed(limits, conn->progress_ns, settings->write_timeout_ns))
         return h2_count(H2_LIMIT_SLOW_READER), -ETIMEDOUT;
+    if (keeps_silent(conn, limits))
+        return h2_count(H2_LIMIT_KEEPALIVE), -ETIMEDOUT;
     list_each(link, tmp, &conn->streams)
     {
         if (stream_overdue(container_of(link, struct h2_stream, link), limits))
@@ -367,6 +401,7 @@ int h2_open(struct loop *loop, int fd, const struct h2_settings *settings,
         return error;
     }
     h2_watch_over(conn, now + settings->handshake_timeout_ns);
+    h2_keepalive_begin(conn);
     h2_schedule_flush(conn);
     *result = conn;
     return 0;

@@ -93,7 +93,10 @@ struct h2_settings {
     uint64_t request_timeout_ns;   /* server: from its first frame to END_STREAM */
     uint64_t idle_timeout_ns;      /* without streams; 0 = never */
     uint64_t
-        write_timeout_ns; /* no byte taken by the peer while some wait, or an answer not taken */
+        write_timeout_ns;  /* no byte taken by the peer while some wait, or an answer not taken */
+    uint64_t keepalive_ns; /* a peer that is silent for so long is asked by PING; 0 = never */
+    uint64_t keepalive_timeout_ns; /* after this without a word the connection ends */
+    bool keepalive_idle;           /* also without streams */
     struct tls *tls; /* of the socket, its handshake done; taken over with it. NULL: plain text */
 };
 

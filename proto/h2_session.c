@@ -366,6 +366,8 @@ int h2_request(struct h2_conn *conn, const struct h2_header *headers, size_t n, 
 {
     nghttp2_nv nv[HEADERS_A_MESSAGE_MAX];
     assert(!conn->settings.server);
+    if (!conn->n_streams)
+        h2_keepalive_begin(conn);
     struct h2_stream *stream = h2_closing(conn) ? NULL : stream_new(conn, -1);
     if (!stream) {
         buf_close(body);

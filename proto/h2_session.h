@@ -23,6 +23,8 @@ struct h2_conn {
     uint64_t progress_ns; /* the peer took a byte, or the first one began to wait */
     uint64_t opened_ns;
     uint64_t idle_since_ns;
+    uint64_t heard_ns;          /* with keepalive: when the peer said something */
+    uint64_t asked_ns;          /* when it was asked by PING since then; 0 = it was not */
     uint64_t shutdown_ns;       /* since when shutting_down */
     uint64_t glitches_since_ns; /* of the token bucket */
     double glitch_tokens;
@@ -48,6 +50,7 @@ void h2_session_last_goaway(struct h2_conn *conn); /* behind it; again and early
 void h2_watch_over(struct h2_conn *conn,
                    uint64_t due_ns); /* the watchdog comes no later than this */
 void h2_schedule_flush(struct h2_conn *conn);
+void h2_keepalive_begin(struct h2_conn *conn); /* the silence counts from now on */
 
 enum h2_limit {
     H2_LIMIT_HEADER_LIST,
@@ -58,6 +61,7 @@ enum h2_limit {
     H2_LIMIT_IDLE,
     H2_LIMIT_SLOW_READER,
     H2_LIMIT_FLOOD,
+    H2_LIMIT_KEEPALIVE,
     H2_LIMIT_COUNT
 };
 void h2_count(enum h2_limit limit);

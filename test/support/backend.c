@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test/support/backend.h"
 #include "base/clock.h"
+#include "proto/h2_session.h"
 #include "test/support/h2_end.h"
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -254,6 +255,18 @@ void backend_open(struct backend *backend, struct loop *loop)
     list_init(&backend->connections);
     list_init(&backend->requests);
     backend_return(backend);
+}
+
+void backend_deafen(struct backend *backend)
+{
+    struct list *link, *tmp;
+    list_each(link, tmp, &backend->connections)
+    {
+        struct h2_conn *conn = container_of(link, struct backend_connection, link)->conn;
+        watch_stop(&conn->watch);
+        timer_stop(&conn->flush);
+        timer_stop(&conn->watchdog);
+    }
 }
 
 void backend_leave(struct backend *backend)

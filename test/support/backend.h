@@ -61,7 +61,9 @@ struct backend {
 
 void backend_open(struct backend *backend, struct loop *loop);
 void backend_close(struct backend *backend);
-void backend_leave(struct backend *backend);  /* hangs up and stops listening */
+void backend_leave(struct backend *backend); /* hangs up and stops listening */
+/* What is connected is not listened to any more, as if its machine had died. */
+void backend_deafen(struct backend *backend);
 void backend_return(struct backend *backend); /* on the same port */
 void backend_rule(struct backend *backend, const char *path, unsigned times,
                   struct backend_answer answer);

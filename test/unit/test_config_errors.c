@@ -242,7 +242,7 @@ static const struct {
      "49: exporters::otlp_grpc: unknown key \"auth\"; write credentials in headers, for example "
      "{authorization: Bearer ...}; keys here: endpoint, tls, timeout, compression, headers, "
      "retry_on_failure, sending_queue, max_request_size, read_buffer_size, write_buffer_size, "
-     "authority, wait_for_ready, balancer_name"},
+     "authority, keepalive, wait_for_ready, balancer_name"},
     {"endpoint: 'b:1', tls: {cipher_suites: [x]}",
      "48: exporters::otlp_grpc::tls: unknown key \"cipher_suites\"; only suites with forward "
      "secrecy and authenticated encryption are used; leave it out; keys here: insecure, "

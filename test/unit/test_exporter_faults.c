@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Backends that are away, slow, refusing or wrong. */
 #include "base/clock.h"
+#include "base/stats.h"
 #include "test/support/exporter_rig.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -86,6 +87,33 @@ static void test_no_answer_in_time(void **state)
     assert_null(first->stream); /* it was told that nobody waits */
     assert_int_equal(rig->backend.n_connections, 1);
     rig_await_empty(rig);
+}
+
+static int64_t silent_peers(void)
+{
+    return stats_find("spanprof_h2_limit_total", "limit=\"keepalive_timeout\"");
+}
+
+/* A backend that does not answer calls but PINGs is there; one that is stopped is given up long
+ * before the timeout. */
+static void test_keepalive(void **state)
+{
+    struct rig *rig = *state;
+    int64_t before = silent_peers();
+    exporter_close(rig->exporter);
+    rig->config.otlp.keepalive = (struct config_keepalive){
+        .enabled = true, .time_ns = 50 * NS_PER_MS, .timeout_ns = 100 * NS_PER_MS};
+    exporter_rig_start(rig);
+    backend_rule(&rig->backend, NULL, 2, (struct backend_answer){.manner = BACKEND_SILENT});
+    rig_put(rig, SIGNAL_TRACES, "spans");
+    rig_await(rig, TRACES, 0);
+    rig_pause(rig, 500);
+    assert_int_equal(rig->backend.n_connections, 1);
+    assert_int_equal(silent_peers(), before);
+    backend_deafen(&rig->backend);
+    rig_await(rig, TRACES, 1); /* by a new connection */
+    assert_int_equal(rig->backend.n_connections, 2);
+    assert_int_equal(silent_peers(), before + 1);
 }
 
 static void test_away(void **state)
@@ -248,6 +276,7 @@ int main(void)
         RIG_TEST(test_compression_that_is_not_taken),
         RIG_TEST(test_asked_delay_is_kept),
         RIG_TEST(test_no_answer_in_time),
+        RIG_TEST(test_keepalive),
         RIG_TEST(test_away),
         RIG_TEST(test_goaway),
         RIG_TEST(test_lanes),
