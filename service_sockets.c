@@ -89,6 +89,8 @@ int service_sockets_open(const struct config *config, struct service_sockets *so
 void service_sockets_close(struct service_sockets *sockets)
 {
     for (size_t i = 0; i < SERVICE_RECEIVERS_MAX; i++) {
+        listen_remove(&sockets->grpc[i]);
+        listen_remove(&sockets->http[i]);
         listen_close(&sockets->grpc[i]);
         listen_close(&sockets->http[i]);
     }

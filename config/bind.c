@@ -140,7 +140,9 @@ static void bind_endpoint(const struct binding *b)
     }
     bool target = b->key->kind == KEY_TARGET;
     struct config_endpoint endpoint;
-    const char *problem = value_parse_endpoint(text, target, &endpoint);
+    const char *problem = b->key->flags & KEY_PATH_TOO && value_is_socket_path(text)
+                              ? value_parse_socket_path(text, &endpoint)
+                              : value_parse_endpoint(text, target, &endpoint);
     if (!problem && target && endpoint.port == 0)
         problem = "has port 0, where nothing can be sent; write host:port, for example "
                   "localhost:4317";

@@ -6,9 +6,51 @@
 #include "config/value.h"
 #include <stdio.h>
 
-static void check_otlp_receiver(struct tree *tree, const char *path, const struct node *node,
-                                const struct config_receiver_otlp *otlp)
+/* The address says whether it is a socket's path; transport may only agree. */
+static void settle_transport(struct tree *tree, const char *path, const struct node *node,
+                             const char *protocol, enum config_transport transport, int mode,
+                             struct config_endpoint *endpoint)
 {
+    char dotted[64];
+    bool is_path = endpoint->transport == CONFIG_UNIX;
+    snprintf(dotted, sizeof(dotted), "protocols.%s.transport", protocol);
+    path = diag_path(tree->diag, diag_path(tree->diag, path, protocol), "transport");
+    if (is_path ? transport != CONFIG_UNIX && transport != CONFIG_TCP : transport == CONFIG_UNIX)
+        diag_error(tree->diag, tree_place(node, dotted), path,
+                   is_path ? "the endpoint is a path; write unix, or leave it out"
+                           : "the endpoint is no path; write one like /run/spanprof/otlp.sock");
+    if (is_path)
+        endpoint->socket_mode = (unsigned)mode;
+    else
+        endpoint->transport = transport;
+}
+
+/* As the Collector has them: at most one * each. */
+static void check_cors(struct tree *tree, const char *path, const struct node *node,
+                       const struct config_cors *cors)
+{
+    path = diag_path(tree->diag, diag_path(tree->diag, path, "http"), "cors");
+    for (size_t i = 0; i < cors->allowed_origins.count; i++) {
+        const char *origin = cors->allowed_origins.items[i], *star = strchr(origin, '*');
+        bool form = strcmp(origin, "*") == 0 || strstr(origin, "://");
+        if (!form || (star && strchr(star + 1, '*')) || origin[strlen(origin) - 1] == '/')
+            diag_error(tree->diag, tree_place(node, "protocols.http.cors.allowed_origins"),
+                       diag_path(tree->diag, path, "allowed_origins"),
+                       "\"%.80s\" is no origin; write one like https://app.example.com or "
+                       "https://*.example.com, or *",
+                       origin);
+    }
+}
+
+static void check_otlp_receiver(struct tree *tree, const char *path, const struct node *node,
+                                struct config_receiver_otlp *otlp)
+{
+    const char *protocols = diag_path(tree->diag, path, "protocols");
+    settle_transport(tree, protocols, node, "grpc", otlp->grpc.transport, otlp->grpc.socket_mode,
+                     &otlp->grpc.endpoint);
+    settle_transport(tree, protocols, node, "http", otlp->http.transport, otlp->http.socket_mode,
+                     &otlp->http.endpoint);
+    check_cors(tree, protocols, node, &otlp->http.cors);
     if (!otlp->grpc.enabled && !otlp->http.enabled)
         diag_error(tree->diag, tree_place(node, "protocols"),
                    diag_path(tree->diag, path, "protocols"),
@@ -176,6 +218,8 @@ static bool is_any(const struct config_endpoint *endpoint)
 
 static bool clash(const struct config_endpoint *a, const struct config_endpoint *b)
 {
+    if (a->transport == CONFIG_UNIX || b->transport == CONFIG_UNIX)
+        return a->transport == b->transport && strcmp(a->host, b->host) == 0;
     return a->port && a->port == b->port &&
            (strcmp(a->host, b->host) == 0 || is_any(a) || is_any(b));
 }
@@ -188,8 +232,8 @@ static void add_listener(struct listeners *all, const struct config_endpoint *en
         if (!clash(all->items[i].endpoint, endpoint))
             continue;
         value_format_endpoint(endpoint, text);
-        diag_error(all->tree->diag, place, path, "%s is taken by %s; choose another port", text,
-                   all->items[i].path);
+        diag_error(all->tree->diag, place, path, "%s is taken by %s; choose another %s", text,
+                   all->items[i].path, endpoint->transport == CONFIG_UNIX ? "path" : "port");
         return;
     }
     all->items[all->count++] = (struct listener){endpoint, path, place};

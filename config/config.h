@@ -24,6 +24,7 @@
 #define CONFIG_WARNINGS_MAX   16
 
 enum config_scheme { CONFIG_SCHEME_NONE, CONFIG_SCHEME_HTTP, CONFIG_SCHEME_HTTPS };
+enum config_transport { CONFIG_TCP, CONFIG_TCP4, CONFIG_TCP6, CONFIG_UNIX };
 
 struct config_endpoint { /* host:port; port 0 is refused for exporters, allowed for receivers
                             (tests) */
@@ -31,6 +32,9 @@ struct config_endpoint { /* host:port; port 0 is refused for exporters, allowed 
     uint16_t port;
     bool set;
     enum config_scheme scheme; /* exporters: as written */
+    /* receivers; of CONFIG_UNIX, host is the socket's path, and port 0 */
+    enum config_transport transport;
+    unsigned socket_mode; /* of that path */
 };
 
 struct config_list {
@@ -62,18 +66,30 @@ struct config_tls { /* texts and paths: "" = not given */
 struct config_otlp_grpc_server {
     bool enabled;
     struct config_endpoint endpoint;
+    enum config_transport transport; /* these two as written: the endpoint has what counts */
+    int socket_mode;
     uint64_t max_recv_msg_size_bytes; /* key in MiB; also bounds the inflated body */
     uint32_t max_concurrent_streams;
     uint32_t max_connections; /* ours */
     struct config_tls tls;
 };
 
+struct config_cors { /* no origins: off */
+    struct config_list allowed_origins;
+    struct config_list allowed_headers;
+    struct config_list exposed_headers;
+    uint32_t max_age_s; /* 0 = the browser's default */
+};
+
 struct config_otlp_http_server {
     bool enabled;
     struct config_endpoint endpoint;
+    enum config_transport transport;
+    int socket_mode;
     uint64_t max_request_body_size_bytes; /* also bounds the inflated body */
     uint32_t max_connections;             /* ours */
     uint64_t idle_timeout_ns;
+    struct config_cors cors;
     struct config_tls tls;
 };
 

@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/un.h>
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -145,8 +146,32 @@ const char *value_parse_url(const char *text, struct config_url *url)
     return problem;
 }
 
+bool value_is_socket_path(const char *text)
+{
+    return *text == '/' || strncmp(text, "unix:", 5) == 0;
+}
+
+const char *value_parse_socket_path(const char *text, struct config_endpoint *endpoint)
+{
+    struct config_endpoint parsed = {.set = true, .transport = CONFIG_UNIX};
+    if (!skip_prefix(&text, "unix://"))
+        skip_prefix(&text, "unix:");
+    size_t len = strlen(text);
+    if (*text != '/' || text[len - 1] == '/')
+        return "is no absolute path of a socket; write one like unix:///run/spanprof/otlp.sock";
+    if (len >= sizeof(((struct sockaddr_un *)0)->sun_path))
+        return "is too long for a socket's path (at most 107 bytes)";
+    memcpy(parsed.host, text, len + 1);
+    *endpoint = parsed;
+    return NULL;
+}
+
 void value_format_endpoint(const struct config_endpoint *endpoint, char out[VALUE_ENDPOINT_MAX])
 {
+    if (endpoint->transport == CONFIG_UNIX) {
+        snprintf(out, VALUE_ENDPOINT_MAX, "unix://%s", endpoint->host);
+        return;
+    }
     bool v6 = strchr(endpoint->host, ':') != NULL;
     snprintf(out, VALUE_ENDPOINT_MAX, "%s%s%s:%u", v6 ? "[" : "", endpoint->host, v6 ? "]" : "",
              (unsigned)endpoint->port);

@@ -81,6 +81,14 @@ static const struct key_choice log_levels[] = {{"debug", LOG_LEVEL_DEBUG},
 static const struct key_choice metrics_levels[] = {
     {"none", 0}, {"normal", 1}, {"basic", 1}, {"detailed", 1}, {NULL, 0}};
 
+static const struct key_choice transports[] = {{"tcp", CONFIG_TCP},
+                                               {"tcp4", CONFIG_TCP4},
+                                               {"tcp6", CONFIG_TCP6},
+                                               {"unix", CONFIG_UNIX},
+                                               {NULL, 0}};
+static const struct key_choice socket_modes[] = {
+    {"0666", 0666}, {"0660", 0660}, {"0600", 0600}, {NULL, 0}};
+
 #define GRPC(field)    AT(config_receiver_otlp, grpc.field)
 #define HTTP(field)    AT(config_receiver_otlp, http.field)
 #define SAMPLER(field) AT(config_receiver_sampler, field)
@@ -108,8 +116,18 @@ const struct config_key config_keys[] = {
      "The protocols to listen for; at least one of grpc and http."},
     {CONFIG_RECEIVER_OTLP, "protocols.grpc", KEY_SECTION, 0, GRPC(enabled), NULL, 0, 0, NULL,
      "OTLP/gRPC. Absent: off. Empty: on, with defaults."},
-    {CONFIG_RECEIVER_OTLP, "protocols.grpc.endpoint", KEY_LISTEN, 0, GRPC(endpoint),
-     "localhost:4317", 0, 0, NULL, "Address to listen on, as host:port; [::1]:4317 for IPv6."},
+    {CONFIG_RECEIVER_OTLP, "protocols.grpc.endpoint", KEY_LISTEN, KEY_PATH_TOO, GRPC(endpoint),
+     "localhost:4317", 0, 0, NULL,
+     "Address to listen on, as host:port; [::1]:4317 for IPv6; or the path of a Unix socket."},
+    {CONFIG_RECEIVER_OTLP, "protocols.grpc.transport", KEY_CHOICE, 0, GRPC(transport), "tcp", 0, 0,
+     transports,
+     "tcp: both families; tcp4, tcp6: one of them; unix: endpoint is the path of a Unix socket, "
+     "which "
+     "also goes without saying so here: unix:///run/spanprof/otlp.sock."},
+    {CONFIG_RECEIVER_OTLP, "protocols.grpc.socket_mode", KEY_CHOICE, KEY_NUMBERS_TOO,
+     GRPC(socket_mode), "0666", 0, 0, socket_modes,
+     "Who may connect to a Unix socket: 0666 all that reach its directory, 0660 owner and group, "
+     "0600 the owner, which is whoever starts spanprof. The Collector leaves it to the umask."},
     {CONFIG_RECEIVER_OTLP, "protocols.grpc.max_recv_msg_size_mib", KEY_MIB, KEY_ZERO_IS_DEFAULT,
      GRPC(max_recv_msg_size_bytes), "4", 1, 256, NULL,
      "Largest request in MiB, before and after decompression; 0 means the default."},
@@ -121,8 +139,18 @@ const struct config_key config_keys[] = {
     TLS_SERVER_KEYS(CONFIG_RECEIVER_OTLP, "protocols.grpc.tls", GRPC_TLS),
     {CONFIG_RECEIVER_OTLP, "protocols.http", KEY_SECTION, 0, HTTP(enabled), NULL, 0, 0, NULL,
      "OTLP/HTTP. Absent: off. Empty: on, with defaults."},
-    {CONFIG_RECEIVER_OTLP, "protocols.http.endpoint", KEY_LISTEN, 0, HTTP(endpoint),
-     "localhost:4318", 0, 0, NULL, "Address to listen on, as host:port."},
+    {CONFIG_RECEIVER_OTLP, "protocols.http.endpoint", KEY_LISTEN, KEY_PATH_TOO, HTTP(endpoint),
+     "localhost:4318", 0, 0, NULL,
+     "Address to listen on, as host:port, or the path of a Unix socket."},
+    {CONFIG_RECEIVER_OTLP, "protocols.http.transport", KEY_CHOICE, 0, HTTP(transport), "tcp", 0, 0,
+     transports,
+     "tcp: both families; tcp4, tcp6: one of them; unix: endpoint is the path of a Unix socket, "
+     "which "
+     "also goes without saying so here: unix:///run/spanprof/otlp.sock."},
+    {CONFIG_RECEIVER_OTLP, "protocols.http.socket_mode", KEY_CHOICE, KEY_NUMBERS_TOO,
+     HTTP(socket_mode), "0666", 0, 0, socket_modes,
+     "Who may connect to a Unix socket: 0666 all that reach its directory, 0660 owner and group, "
+     "0600 the owner, which is whoever starts spanprof. The Collector leaves it to the umask."},
     {CONFIG_RECEIVER_OTLP, "protocols.http.max_request_body_size", KEY_BYTES, KEY_ZERO_IS_DEFAULT,
      HTTP(max_request_body_size_bytes), "20971520", 1024, 268435456, NULL,
      "Largest body in bytes, before and after decompression; 0 means the default."},
@@ -130,6 +158,21 @@ const struct config_key config_keys[] = {
      "1m", SECOND, HOUR, NULL, "A connection without a request for this long is closed."},
     {CONFIG_RECEIVER_OTLP, "protocols.http.max_connections", KEY_COUNT, 0, HTTP(max_connections),
      "1024", 1, 65536, NULL, "Connections at a time; further ones are closed at once."},
+    {CONFIG_RECEIVER_OTLP, "protocols.http.cors", KEY_SECTION, 0, NOWHERE, NULL, 0, 0, NULL,
+     "Which web pages may send from a browser (cross-origin requests)."},
+    {CONFIG_RECEIVER_OTLP, "protocols.http.cors.allowed_origins", KEY_TEXTS, KEY_MAY_BE_EMPTY,
+     HTTP(cors.allowed_origins), "", 0, 0, NULL,
+     "Origins, for example https://app.example.com; one * in each stands for anything. Without "
+     "any, "
+     "browsers are told nothing and so refuse."},
+    {CONFIG_RECEIVER_OTLP, "protocols.http.cors.allowed_headers", KEY_TEXTS, KEY_MAY_BE_EMPTY,
+     HTTP(cors.allowed_headers), "", 0, 0, NULL,
+     "Headers that pages may set besides Accept, Content-Type and X-Requested-With; * for all."},
+    {CONFIG_RECEIVER_OTLP, "protocols.http.cors.exposed_headers", KEY_TEXTS, KEY_MAY_BE_EMPTY,
+     HTTP(cors.exposed_headers), "", 0, 0, NULL, "Headers of answers that pages may read."},
+    {CONFIG_RECEIVER_OTLP, "protocols.http.cors.max_age", KEY_COUNT, 0, HTTP(cors.max_age_s), "0",
+     0, 86400, NULL,
+     "Seconds for which a browser may remember the answer to its question; 0: its default."},
     TLS_SERVER_KEYS(CONFIG_RECEIVER_OTLP, "protocols.http.tls", HTTP_TLS),
 
     {CONFIG_RECEIVER_SAMPLER, "frequency", KEY_COUNT, 0, SAMPLER(frequency), "97", 1, 1000, NULL,

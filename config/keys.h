@@ -40,6 +40,7 @@ enum {
     KEY_NUMBERS_TOO = 32,  /* texts that may be written as numbers */
     KEY_LINES = 64,        /* a text of several lines */
     KEY_SECRET = 128,      /* never printed */
+    KEY_PATH_TOO = 256,    /* an endpoint that may be a Unix socket's path */
 };
 
 struct key_choice {

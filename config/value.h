@@ -27,5 +27,8 @@ const char *value_parse_endpoint(const char *text, bool allow_scheme,
 /* http://host[:port][/path], https://... . The path is borrowed from text. Outcomes as above. */
 #define VALUE_URL_PATH_MAX 2048
 const char *value_parse_url(const char *text, struct config_url *url);
+/* /path, unix:/path or unix:///path of a Unix socket; as above. */
+bool value_is_socket_path(const char *text);
+const char *value_parse_socket_path(const char *text, struct config_endpoint *endpoint);
 #define VALUE_ENDPOINT_MAX 272
 void value_format_endpoint(const struct config_endpoint *endpoint, char out[VALUE_ENDPOINT_MAX]);

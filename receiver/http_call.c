@@ -6,6 +6,7 @@
  */
 #include "receiver/http_call.h"
 #include "base/stats.h"
+#include "receiver/cors.h"
 #include "receiver/otlp_http.h"
 #include <assert.h>
 #include <errno.h>
@@ -21,6 +22,7 @@
     STAT_COUNTER(variable, "spanprof_http_server_requests_total", "code=\"" code "\"",             \
                  REQUESTS_HELP)
 REQUESTS_STAT(requests_200, "200");
+REQUESTS_STAT(requests_204, "204");
 REQUESTS_STAT(requests_400, "400");
 REQUESTS_STAT(requests_404, "404");
 REQUESTS_STAT(requests_405, "405");
@@ -80,12 +82,61 @@ static void count_answer(unsigned code)
     static const struct {
         unsigned code;
         struct metric *stat;
-    } stats[] = {{200, &requests_200}, {400, &requests_400}, {404, &requests_404},
-                 {405, &requests_405}, {413, &requests_413}, {415, &requests_415},
-                 {503, &requests_503}};
+    } stats[] = {{200, &requests_200}, {204, &requests_204}, {400, &requests_400},
+                 {404, &requests_404}, {405, &requests_405}, {413, &requests_413},
+                 {415, &requests_415}, {503, &requests_503}};
     for (size_t i = 0; i < sizeof(stats) / sizeof(stats[0]); i++)
         if (stats[i].code == code)
             stat_add(stats[i].stat, 1);
+}
+
+static const char *header(struct MHD_Connection *connection, const char *name)
+{
+    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
+static void add_list(struct MHD_Response *response, const char *name,
+                     const struct config_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        MHD_add_response_header(response, name, list->items[i]);
+}
+
+/* The answer to a browser that asks before it sends. */
+static void add_preflight(const struct http_call *call, struct MHD_Response *response)
+{
+    const struct config_cors *cors = call->scope->cors;
+    const char *asked = header(call->connection, "Access-Control-Request-Headers");
+    char seconds[16];
+    if (!cors_allows_headers(cors, asked))
+        return;
+    MHD_add_response_header(response, "Access-Control-Allow-Methods", "POST");
+    if (asked)
+        MHD_add_response_header(response, "Access-Control-Allow-Headers", asked);
+    if (cors->max_age_s) {
+        snprintf(seconds, sizeof(seconds), "%u", (unsigned)cors->max_age_s);
+        MHD_add_response_header(response, "Access-Control-Max-Age", seconds);
+    }
+}
+
+static void add_cors(const struct http_call *call, struct MHD_Response *response)
+{
+    const struct config_cors *cors = call->scope->cors;
+    const char *origin = header(call->connection, "Origin");
+    if (!cors->allowed_origins.count)
+        return;
+    MHD_add_response_header(response, "Vary", "Origin");
+    if (!cors_allows_origin(cors, origin))
+        return;
+    if (cors_any_origin(cors)) {
+        MHD_add_response_header(response, "Access-Control-Allow-Origin", "*");
+    } else {
+        MHD_add_response_header(response, "Access-Control-Allow-Origin", origin);
+        MHD_add_response_header(response, "Access-Control-Allow-Credentials", "true");
+    }
+    add_list(response, "Access-Control-Expose-Headers", &cors->exposed_headers);
+    if (call->verdict.answer.http == 204)
+        add_preflight(call, response);
 }
 
 static struct MHD_Response *response_of(const struct http_call *call)
@@ -100,7 +151,9 @@ static struct MHD_Response *response_of(const struct http_call *call)
         body.len, body.len ? body.data : (void *)seconds, MHD_RESPMEM_MUST_COPY);
     if (!response)
         return NULL;
-    MHD_add_response_header(response, "Content-Type", otlp_http_content_type(verdict->json));
+    if (verdict->answer.http != 204)
+        MHD_add_response_header(response, "Content-Type", otlp_http_content_type(verdict->json));
+    add_cors(call, response);
     if (verdict->wrong_method)
         MHD_add_response_header(response, "Allow", "POST");
     if (verdict->wrong_encoding) /* RFC 9110, 15.5.16 */
@@ -166,11 +219,6 @@ static void submit(struct http_call *call)
 
 /* ---- steps ---- */
 
-static const char *header(struct MHD_Connection *connection, const char *name)
-{
-    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
-}
-
 struct version_header {
     const char *value;
     unsigned n;
@@ -212,6 +260,9 @@ static enum MHD_Result begin(struct http_call_scope *scope, struct MHD_Connectio
         .content_length = header(connection, "Content-Length"),
         .transfer_encoding = header(connection, "Transfer-Encoding"),
         .profiles_version = profiles_version(connection),
+        .is_preflight = scope->cors->allowed_origins.count && !strcmp(method, "OPTIONS") &&
+                        header(connection, "Origin") &&
+                        header(connection, "Access-Control-Request-Method"),
         .max_body_bytes = scope->max_body_bytes,
     });
     list_append(&scope->calls, &call->link);

@@ -13,6 +13,7 @@ struct http_call_scope {
     struct budget *budget;
     uint32_t signals; /* that are served */
     size_t max_body_bytes;
+    const struct config_cors *cors;
     struct list calls;                            /* all that are alive */
     size_t n_active;                              /* calls with a connection */
     bool draining;                                /* answers close their connection */

@@ -348,6 +348,7 @@ static struct http_server *server_new(const struct http_server_settings *setting
         .budget = settings->budget,
         .signals = settings->signals,
         .max_body_bytes = settings->config->max_request_body_size_bytes,
+        .cors = &settings->config->cors,
         .woken = on_woken,
     };
     server->sweep.fire = on_sweep;

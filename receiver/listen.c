@@ -5,6 +5,7 @@
  * listener would be found out late.
  */
 #include "receiver/listen.h"
+#include "receiver/listen_unix.h"
 #include <assert.h>
 #include <errno.h>
 #include <netdb.h>
@@ -30,13 +31,31 @@ static const char *reason(int error)
     }
 }
 
+static const char *reason_of_path(int error)
+{
+    switch (-error) {
+    case EADDRINUSE:
+        return "another program listens there, or it is a file of another kind: choose another "
+               "path";
+    case ENOENT:
+        return "its directory is missing: make it";
+    default:
+        return strerror(-error);
+    }
+}
+
 static int explain(struct buf *text, const char *path, const struct config_endpoint *endpoint,
                    int error)
 {
     const char *form = strchr(endpoint->host, ':') ? "%s: cannot listen on [%s]:%u: %s"
                                                    : "%s: cannot listen on %s:%u: %s";
     char sentence[768];
-    snprintf(sentence, sizeof(sentence), form, path, endpoint->host, endpoint->port, reason(error));
+    if (endpoint->transport == CONFIG_UNIX)
+        snprintf(sentence, sizeof(sentence), "%s: cannot listen on %s: %s", path, endpoint->host,
+                 reason_of_path(error));
+    else
+        snprintf(sentence, sizeof(sentence), form, path, endpoint->host, endpoint->port,
+                 reason(error));
     if (text)
         buf_append_bytes(text, BYTES_STR(sentence));
     return error;
@@ -105,9 +124,10 @@ static int open_all(struct addrinfo *list, uint16_t port, bool both_families,
     return sockets->n ? 0 : lacking;
 }
 
-static int resolve(const char *host, struct addrinfo **list)
+static int resolve(const char *host, int family, struct addrinfo **list)
 {
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+    const struct addrinfo hints = {
+        .ai_family = family, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
     int result = getaddrinfo(host, "0", &hints, list);
     if (result == EAI_SYSTEM)
         return -errno;
@@ -115,11 +135,11 @@ static int resolve(const char *host, struct addrinfo **list)
 }
 
 /* /etc/hosts of many containers gives "localhost" one family only. */
-static int open_host(const char *host, uint16_t port, bool both_families,
+static int open_host(const char *host, uint16_t port, int family, bool both_families,
                      struct listen_sockets *sockets)
 {
     struct addrinfo *list;
-    int error = resolve(host, &list);
+    int error = resolve(host, family, &list);
     if (error)
         return error;
     error = open_all(list, port, both_families, sockets);
@@ -127,19 +147,46 @@ static int open_host(const char *host, uint16_t port, bool both_families,
     return error;
 }
 
+static int open_path(const struct config_endpoint *endpoint, struct listen_sockets *sockets)
+{
+    int fd = listen_unix(endpoint->host, endpoint->socket_mode, BACKLOG);
+    if (fd < 0)
+        return fd;
+    sockets->fds[sockets->n++] = fd;
+    return 0;
+}
+
+/* Of one family. */
+static int open_tcp4_or_6(const struct config_endpoint *endpoint, struct listen_sockets *sockets)
+{
+    bool v4 = endpoint->transport == CONFIG_TCP4;
+    const char *host = endpoint->host;
+    if (!strcmp(host, "localhost"))
+        host = v4 ? "127.0.0.1" : "::1";
+    else if (!*host || !strcmp(host, "::"))
+        host = v4 ? "0.0.0.0" : "::";
+    return open_host(host, endpoint->port, v4 ? AF_INET : AF_INET6, false, sockets);
+}
+
 static int open_endpoint(const struct config_endpoint *endpoint, struct listen_sockets *sockets)
 {
     const char *host = endpoint->host;
+    if (endpoint->transport == CONFIG_UNIX)
+        return open_path(endpoint, sockets);
+    if (endpoint->transport != CONFIG_TCP)
+        return open_tcp4_or_6(endpoint, sockets);
     if (!strcmp(host, "localhost")) {
-        int v4 = open_host("127.0.0.1", endpoint->port, false, sockets);
-        int v6 = may_lack(v4) || !v4 ? open_host("::1", endpoint->port, false, sockets) : 0;
+        int v4 = open_host("127.0.0.1", endpoint->port, AF_UNSPEC, false, sockets);
+        int v6 =
+            may_lack(v4) || !v4 ? open_host("::1", endpoint->port, AF_UNSPEC, false, sockets) : 0;
         return sockets->n && may_lack(v6) ? 0 : v4 && !sockets->n ? v4 : v6;
     }
     if (!*host || !strcmp(host, "::")) {
-        int error = open_host("::", endpoint->port, true, sockets);
-        return may_lack(error) ? open_host("0.0.0.0", endpoint->port, false, sockets) : error;
+        int error = open_host("::", endpoint->port, AF_UNSPEC, true, sockets);
+        return may_lack(error) ? open_host("0.0.0.0", endpoint->port, AF_UNSPEC, false, sockets)
+                               : error;
     }
-    return open_host(host, endpoint->port, false, sockets);
+    return open_host(host, endpoint->port, AF_UNSPEC, false, sockets);
 }
 
 int listen_open(const struct config_endpoint *endpoint, const char *config_path,
@@ -153,6 +200,13 @@ int listen_open(const struct config_endpoint *endpoint, const char *config_path,
         return 0;
     listen_close(sockets);
     return explain(error_text, config_path, endpoint, error);
+}
+
+void listen_remove(const struct listen_sockets *sockets)
+{
+    for (size_t i = 0; i < sockets->n; i++)
+        if (sockets->fds[i] >= 0)
+            listen_unix_remove(sockets->fds[i]);
 }
 
 void listen_close(struct listen_sockets *sockets)

@@ -3,7 +3,7 @@
 /*
  * Listening sockets of one endpoint: one for each address of its host. Needs no loop, so that
  * whoever has the right may open them and hand them on. "localhost" is 127.0.0.1 and ::1, as far as
- * the node has both; "::" and "" take IPv4 too.
+ * the node has both; "::" and "" take IPv4 too. A Unix socket is one, with its path.
  */
 #include "base/buf.h"
 #include "config/config.h"
@@ -13,7 +13,7 @@
 struct listen_sockets {
     int fds[LISTEN_SOCKETS_MAX]; /* CLOEXEC, non-blocking, listening; -1 behind the last */
     size_t n;
-    uint16_t port; /* as bound: with port 0 in the endpoint, the same for all */
+    uint16_t port; /* as bound: with port 0 in the endpoint, the same for all; 0: Unix */
 };
 
 /* 0 and the sockets, or negative errno (-EADDRINUSE, -EACCES, -EADDRNOTAVAIL, ...) with one
@@ -22,4 +22,6 @@ struct listen_sockets {
  * the start. */
 int listen_open(const struct config_endpoint *endpoint, const char *config_path,
                 struct listen_sockets *sockets, struct buf *error);
+/* Paths of Unix sockets go; for the one that opened them, before it closes. */
+void listen_remove(const struct listen_sockets *sockets);
 void listen_close(struct listen_sockets *sockets); /* may be called twice; taken-over fds are -1 */

@@ -84,6 +84,8 @@ struct otlp_http_verdict otlp_http_check(const struct otlp_http_head *head)
         verdict.answer = refuse(404, GRPC_UNIMPLEMENTED,
                                 "unknown path: OTLP goes to /v1/traces, /v1/metrics, /v1/logs and "
                                 "/v1development/profiles");
+    } else if (head->is_preflight) {
+        verdict.answer = refuse(204, GRPC_OK, "");
     } else if (strcmp(head->method, "POST")) {
         verdict.wrong_method = true;
         verdict.answer = refuse(405, GRPC_UNIMPLEMENTED, "only POST is served here");
@@ -104,6 +106,8 @@ struct otlp_http_verdict otlp_http_check(const struct otlp_http_head *head)
 
 int otlp_http_body(const struct otlp_answer *answer, bool json, struct buf *out)
 {
+    if (answer->http == 204)
+        return 0;
     if (answer->http == 200) /* nothing is set in it */
         return json ? buf_append(out, "{}", 2) : 0;
     /* Messages are our own: no character in them needs an escape. */

@@ -17,11 +17,12 @@ struct otlp_http_head { /* header values are NULL if absent */
     const char *content_length;
     const char *transfer_encoding;
     const char *profiles_version; /* "" if given more than once */
+    bool is_preflight;            /* a browser's question: cors.h */
     size_t max_body_bytes;
 };
 
 struct otlp_http_verdict {
-    struct otlp_answer answer; /* http 200: go on */
+    struct otlp_answer answer; /* http 200: go on; 204: a preflight */
     const struct otlp_route *route;
     enum intake_encoding encoding;
     bool json;           /* the peer speaks JSON: answers too */

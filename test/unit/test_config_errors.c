@@ -386,6 +386,27 @@ static const struct {
      "service: {pipelines: {traces: {receivers: [otlp], exporters: [debug]}}}\n",
      "1:74: receivers::otlp::protocols::http::endpoint: localhost:4318 is taken by "
      "receivers::otlp::protocols::grpc::endpoint; choose another port"},
+    {"otlp: {protocols: {grpc: {endpoint: /a.sock}, http: {endpoint: 'unix:///a.sock'}}}",
+     "service: {pipelines: {traces: {receivers: [otlp], exporters: [debug]}}}\n",
+     "1:76: receivers::otlp::protocols::http::endpoint: unix:///a.sock is taken by "
+     "receivers::otlp::protocols::grpc::endpoint; choose another path"},
+    {"otlp: {protocols: {grpc: {transport: unix}}}",
+     "service: {pipelines: {traces: {receivers: [otlp], exporters: [debug]}}}\n",
+     "1:50: receivers::otlp::protocols::grpc::transport: the endpoint is no path; write one like "
+     "/run/spanprof/otlp.sock"},
+    {"otlp: {protocols: {http: {transport: tcp4, endpoint: /a}}}",
+     "service: {pipelines: {traces: {receivers: [otlp], exporters: [debug]}}}\n",
+     "1:50: receivers::otlp::protocols::http::transport: the endpoint is a path; write unix, or "
+     "leave it out"},
+    {"otlp: {protocols: {http: {endpoint: 'unix:a.sock'}}}",
+     "service: {pipelines: {traces: {receivers: [otlp], exporters: [debug]}}}\n",
+     "1:49: receivers::otlp::protocols::http::endpoint: \"unix:a.sock\" is no absolute path of a "
+     "socket; write one like unix:///run/spanprof/otlp.sock"},
+    {"otlp: {protocols: {http: {cors: {allowed_origins: ['https://*.a*']}}}}",
+     "service: {pipelines: {traces: {receivers: [otlp], exporters: [debug]}}}\n",
+     "1:63: receivers::otlp::protocols::http::cors::allowed_origins: \"https://*.a*\" is no "
+     "origin; "
+     "write one like https://app.example.com or https://*.example.com, or *"},
     {"otlp: {protocols: {grpc: {endpoint: '0.0.0.0:8888'}}}",
      "service: {pipelines: {traces: {receivers: [otlp], exporters: [debug]}}}\n",
      "4:10: service::telemetry::metrics::address: localhost:8888 is taken by "

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "receiver/listen_unix.h"
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static int new_socket(void)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    return fd < 0 ? -errno : fd;
+}
+
+/* A full backlog (EAGAIN) is somebody's too. */
+static int is_in_use(const struct sockaddr_un *address)
+{
+    int fd = new_socket();
+    if (fd < 0)
+        return fd;
+    int refused = connect(fd, (const struct sockaddr *)address, sizeof(*address)) < 0 &&
+                  errno == ECONNREFUSED;
+    close(fd);
+    return !refused;
+}
+
+static int take_away_stale(const struct sockaddr_un *address)
+{
+    struct stat status;
+    if (lstat(address->sun_path, &status))
+        return errno == ENOENT ? 0 : -errno;
+    if (!S_ISSOCK(status.st_mode))
+        return -EADDRINUSE;
+    int in_use = is_in_use(address);
+    if (in_use)
+        return in_use < 0 ? in_use : -EADDRINUSE;
+    return unlink(address->sun_path) ? -errno : 0;
+}
+
+static int bind_with_mode(int fd, const struct sockaddr_un *address, unsigned mode)
+{
+    mode_t before = umask(0777 & ~mode);
+    int error = bind(fd, (const struct sockaddr *)address, sizeof(*address)) ? -errno : 0;
+    umask(before);
+    return error;
+}
+
+int listen_unix(const char *path, unsigned mode, int backlog)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t len = strlen(path);
+    if (len >= sizeof(address.sun_path))
+        return -ENAMETOOLONG;
+    memcpy(address.sun_path, path, len + 1);
+    int fd = new_socket();
+    if (fd < 0)
+        return fd;
+    int error = bind_with_mode(fd, &address, mode);
+    if (error == -EADDRINUSE) {
+        error = take_away_stale(&address);
+        error = error ? error : bind_with_mode(fd, &address, mode);
+    }
+    if (!error && listen(fd, backlog))
+        error = -errno;
+    if (!error)
+        return fd;
+    close(fd);
+    return error;
+}
+
+void listen_unix_remove(int fd)
+{
+    struct sockaddr_un address;
+    socklen_t size = sizeof(address);
+    if (getsockname(fd, (struct sockaddr *)&address, &size) == 0 && address.sun_family == AF_UNIX)
+        unlink(address.sun_path);
+}

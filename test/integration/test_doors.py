@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Doors that are no TCP port: Unix sockets for gRPC and HTTP, by the clients that programs use."""
+import http.client
+import os
+import socket
+import stat
+
+import harness
+import sender
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=10)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(10)
+        self.sock.connect(self.path)
+
+
+class UnixSockets(harness.IntegrationTest):
+    """A second receiver has them: the first one tells the harness that spanprof serves."""
+
+    def start(self):
+        self.grpc_path, self.http_path = (os.path.join(self.directory, name)
+                                          for name in ("grpc.sock", "http.sock"))
+        self.sp = self.spanprof(start=False, sampler=False, over={
+            "receivers": {"otlp/unix": {"protocols": {
+                "grpc": {"endpoint": "unix://" + self.grpc_path, "socket_mode": "0660"},
+                "http": {"endpoint": self.http_path, "transport": "unix"}}}},
+            "service": {"pipelines": {"traces": {"receivers": ["otlp", "otlp/unix"]}}}})
+        return self.sp.start()
+
+    def check(self):
+        body, _ = sender.request_of(3)
+        client = sender.GrpcSender("unix://" + self.grpc_path)
+        client.send(body)
+        client.close()
+        connection = UnixConnection(self.http_path)
+        for _ in range(2):
+            connection.request("POST", "/v1/traces", body, {"Content-Type": "application/x-protobuf"})
+            answer = connection.getresponse()
+            self.assertEqual((answer.status, answer.read()), (200, b""))
+        connection.close()
+
+    def mode(self, path):
+        return stat.S_IMODE(os.stat(path).st_mode)
+
+    def test_unix_sockets(self):
+        self.start()
+        self.check()
+        self.assertEqual((self.mode(self.grpc_path), self.mode(self.http_path)), (0o660, 0o666))
+        self.sp.kill_service()  # connections wait at the keeper's sockets
+        self.check()
+        other = []
+        for key in ("receivers.otlp.protocols.grpc.endpoint", "receivers.otlp.protocols.http.endpoint",
+                    "service.telemetry.metrics.address"):
+            other += ["--set", key + "=127.0.0.1:0"]
+        code, _, errors = harness.run_spanprof("--config", self.sp.config_path, *other)
+        self.assertNotEqual(code, 0)
+        self.assertIn("another program listens there", errors)
+        self.check()
+        self.sp.kill_all()  # leaves them behind
+        self.assertTrue(os.path.exists(self.grpc_path))
+        self.sp.start()
+        self.check()
+        self.stop_spanprof(self.sp)
+        self.assertFalse(os.path.exists(self.grpc_path) or os.path.exists(self.http_path))
+        harness.wait_until(lambda: len(self.backend.spans()) >= 9 * 4, 10, "all spans are at the backend")
+
+
+if __name__ == "__main__":
+    harness.main()
