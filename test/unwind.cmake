@@ -87,5 +87,9 @@ if(LIBDW_FOUND)
     add_executable(load_untouched ${loads}/untouched.c)
     target_compile_options(load_untouched PRIVATE -O2 -fomit-frame-pointer)
     oracle_test(untouched -w $<TARGET_FILE:load_untouched>)
+    # Many real programs, and Go's tables: ./dev test peers.
+    add_test(NAME peers.oracle COMMAND /usr/bin/python3 -B ${CMAKE_CURRENT_LIST_DIR}/peers/test_oracle.py)
+    set_tests_properties(peers.oracle PROPERTIES LABELS peers SKIP_RETURN_CODE 77 TIMEOUT 5400 RUN_SERIAL ON
+        ENVIRONMENT "SPANPROF_BUILD_DIR=${CMAKE_BINARY_DIR}")
     oracle_test(little_memory -m 1 /usr/bin/python3 ${loads}/sorting.py)
 endif()

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * eh_frame_compare FILE|FOLDER...: the rows of every page of each x86-64 ELF file against what
+ * eh_frame_compare [-g] FILE|FOLDER...: the rows of every page of each x86-64 ELF file against what
  * readelf says. Both are functions of the address; they are compared at every address where either
- * may change. Prints the differences (a few) and how much was compared.
+ * may change. Prints the differences (a few) and how much was compared. -g: the rows are those of
+ * Go's own table. What Go writes for debuggers tells CFA and return address alone, and knows
+ * nothing of changes of stacks: where those are, or the return address has been popped, rows are
+ * counted and not compared.
  */
 #include "agent-bpf/eh_frame.h"
+#include "agent-bpf/go_unwind.h"
 #include "test/support/readelf_frames.h"
 #include <fcntl.h>
 #include <fts.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define SHOWN_MAX 10
@@ -28,7 +33,8 @@ struct ours {
 
 static struct {
     uint64_t files, rows, pages, differences, unknown, damaged, ambiguous;
-    uint64_t debug_files;
+    uint64_t changes; /* of stacks, and outermost functions */
+    bool of_go;
 } total;
 
 static void add_page(struct ours *ours, const struct unwind_page *page)
@@ -67,16 +73,50 @@ static int read_all(struct eh_frame *frame, struct ours *ours)
     return error == ELF_MISSING ? 0 : error;
 }
 
+/* The pages that readelf knows something of. */
+static int read_all_of_go(const struct go_symbols *symbols, const struct readelf_frames *theirs,
+                          struct ours *ours)
+{
+    uint64_t at = 0;
+    int error = 0;
+    for (size_t i = 0; i < theirs->n && !error; i++) {
+        for (; !error && at < theirs->rows[i].end; at += UNWIND_PAGE_BYTES) {
+            struct unwind_page page;
+            if (at + UNWIND_PAGE_BYTES <= theirs->rows[i].start)
+                at = theirs->rows[i].start & ~(uint64_t)(UNWIND_PAGE_BYTES - 1);
+            error = unwind_page_init(&page, at);
+            error = error ? error : go_unwind_page(symbols, EM_X86_64, &page);
+            add_page(ours, &page);
+            unwind_page_close(&page);
+            total.pages++;
+        }
+    }
+    return error;
+}
+
+static bool is_change(const struct unwind_rule *rule)
+{
+    return rule->flags & UNWIND_OTHER_STACK ||
+           (UNWIND_PLACE(rule, UNWIND_RA) == UNWIND_IN_REGISTER &&
+            rule->offsets[UNWIND_RA] == UNWIND_LOST);
+}
+
 static bool same(const struct unwind_rule *rule, const struct readelf_row *row)
 {
     struct unwind_rule other = row->rule;
+    bool popped = other.cfa == UNWIND_REGISTER && other.cfa_offset < UNWIND_WORD;
+    if (total.of_go && (is_change(rule) || popped)) {
+        total.changes++;
+        return true;
+    }
     if (row->any_cfa) {
         other.cfa = rule->cfa;
         other.base = rule->base;
         other.cfa_offset = rule->cfa_offset;
         other.cfa_add = rule->cfa_add;
     }
-    const bool any[] = {row->any_ra, row->any_fp, row->any_third};
+    const bool silent = total.of_go && other.cfa != UNWIND_NO_INFO;
+    const bool any[] = {row->any_ra, row->any_fp || silent, row->any_third || silent};
     for (int i = 0; i < UNWIND_SLOTS; i++) {
         if (!any[i])
             continue;
@@ -128,10 +168,24 @@ static uint64_t compare_rows(const char *path, const struct ours *ours,
     }
 }
 
+/* Opens the file and closes it. What readelf knows of Go code comes first: where to look. */
+static int read_ours(const struct elf *elf, const struct readelf_frames *theirs, struct ours *ours)
+{
+    struct go_symbols *symbols = NULL;
+    struct eh_frame *frame = NULL;
+    int error = total.of_go ? go_symbols_open(elf, &symbols) : eh_frame_open(elf, &frame);
+    if (!error)
+        error = symbols ? read_all_of_go(symbols, theirs, ours) : read_all(frame, ours);
+    else if (error == ELF_MISSING && !total.of_go)
+        error = 0;
+    go_symbols_close(symbols);
+    eh_frame_close(frame);
+    return error;
+}
+
 static bool compare(const char *path)
 {
     struct elf elf;
-    struct eh_frame *frame = NULL;
     struct readelf_frames theirs = {0};
     struct ours ours = {0};
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -140,9 +194,9 @@ static bool compare(const char *path)
             close(fd);
         return true;
     }
-    int error = eh_frame_open(&elf, &frame);
-    error = error ? error == ELF_MISSING ? 0 : error : read_all(frame, &ours);
-    bool good = !error && readelf_frames(path, &theirs);
+    bool good = readelf_frames(path, &theirs);
+    int error = good ? read_ours(&elf, &theirs, &ours) : 0;
+    good = good && !error;
     uint64_t differences = good ? compare_rows(path, &ours, &theirs) : 0;
     if (!good)
         printf("%s: %s (%d)\n", path, error ? "not read" : "readelf failed", error);
@@ -154,7 +208,6 @@ static bool compare(const char *path)
     total.differences += differences;
     total.unknown += ours.unknown;
     total.damaged += ours.damaged;
-    eh_frame_close(frame);
     free(ours.rows);
     free(theirs.rows);
     close(fd);
@@ -163,7 +216,9 @@ static bool compare(const char *path)
 
 int main(int argc, char **argv)
 {
-    FTS *files = argc > 1 ? fts_open(argv + 1, FTS_PHYSICAL | FTS_COMFOLLOW, NULL) : NULL;
+    total.of_go = argc > 1 && !strcmp(argv[1], "-g");
+    FTS *files =
+        argc > 1 ? fts_open(argv + 1 + total.of_go, FTS_PHYSICAL | FTS_COMFOLLOW, NULL) : NULL;
     FTSENT *file;
     bool good = files != NULL;
     while (files && (file = fts_read(files)))
@@ -173,8 +228,8 @@ int main(int argc, char **argv)
         fts_close(files);
     printf("%" PRIu64 " files, %" PRIu64 " pages, %" PRIu64 " rows compared, %" PRIu64
            " differences, %" PRIu64 " ambiguous, %" PRIu64 " not expressible, %" PRIu64
-           " damaged\n",
+           " damaged, %" PRIu64 " changes of stacks\n",
            total.files, total.pages, total.rows, total.differences, total.ambiguous, total.unknown,
-           total.damaged);
+           total.damaged, total.changes);
     return good && total.files ? 0 : 1;
 }
