@@ -9,7 +9,7 @@ import time
 import harness
 import sender
 
-ROUNDS = 20
+ROUNDS = 200 if harness.SOAK else 20
 
 
 class Kills(harness.IntegrationTest):
