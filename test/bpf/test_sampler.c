@@ -274,14 +274,14 @@ static void test_lost_are_counted(void **state)
     struct burner burner = {.cpu = -1};
     int64_t before = stats_find("spanprof_samples_lost_total", "reason=\"ring_full\"");
     burner_start(&burner);
-    sleep_ms(1500); /* some 700 records of 150 bytes and more */
+    sleep_ms(1500); /* some 700 records of 150 bytes and more, the first with copies of stacks */
     burner_stop(&burner);
     sampler_count(fixture.sampler);
     int64_t lost = stats_find("spanprof_samples_lost_total", "reason=\"ring_full\"") - before;
     assert_true(lost > 10);
     struct tally tally = {0};
     ring_drain(fixture.ring, ring_position(fixture.ring), judge, &tally, NULL);
-    assert_true(tally.samples > 50);
+    assert_true(tally.samples + tally.others > 20);
     teardown(&fixture);
 }
 
