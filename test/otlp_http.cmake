@@ -9,3 +9,4 @@ target_link_libraries(spanprof_http_peer PUBLIC spanprof_proto PRIVATE spanprof_
 spanprof_unit_test(otlp_http spanprof_exporter_fixture spanprof_http_peer spanprof_certificates)
 
 spanprof_integration_test(otlp_http TIMEOUT 150)
+spanprof_bench(export spanprof_exporter_fixture spanprof_http_peer)
