@@ -25,20 +25,30 @@ SENT(logs);
 static struct metric *const sent[SIGNAL_COUNT] = {&sent_traces, &sent_profiles, &sent_metrics,
                                                   &sent_logs};
 
-#define DROPPED(name, reason)                                                                      \
-    STAT_COUNTER(name, "spanprof_exporter_dropped_items_total", "reason=\"" reason "\"",           \
+enum drop_reason { DROP_REFUSED, DROP_EXPIRED, DROP_PARTIAL, DROP_UNSERVED, DROP_REASONS };
+#define DROPPED(name, signal, reason)                                                              \
+    STAT_COUNTER(name, "spanprof_exporter_dropped_items_total",                                    \
+                 "signal=\"" #signal "\",reason=\"" reason "\"",                                   \
                  "Items that a backend will never get, by reason.")
-DROPPED(dropped_refused, "refused");
-DROPPED(dropped_expired, "max_elapsed_time");
-DROPPED(dropped_no_profiles, "no_profiles_service");
-DROPPED(dropped_no_metrics, "no_metrics_service");
-DROPPED(dropped_no_logs, "no_logs_service");
-static struct metric *const dropped_unserved[SIGNAL_COUNT] = {
-    [SIGNAL_PROFILES] = &dropped_no_profiles,
-    [SIGNAL_METRICS] = &dropped_no_metrics,
-    [SIGNAL_LOGS] = &dropped_no_logs,
+#define DROPPED_ALL(signal)                                                                        \
+    DROPPED(refused_##signal, signal, "refused");                                                  \
+    DROPPED(expired_##signal, signal, "max_elapsed_time");                                         \
+    DROPPED(partial_##signal, signal, "partial_success");                                          \
+    DROPPED(unserved_##signal, signal, "no_" #signal "_service")
+#define DROPPED_TABLE(signal)                                                                      \
+    {                                                                                              \
+        &refused_##signal, &expired_##signal, &partial_##signal, &unserved_##signal                \
+    }
+DROPPED_ALL(traces);
+DROPPED_ALL(profiles);
+DROPPED_ALL(metrics);
+DROPPED_ALL(logs);
+static struct metric *const dropped[SIGNAL_COUNT][DROP_REASONS] = {
+    [SIGNAL_TRACES] = DROPPED_TABLE(traces),
+    [SIGNAL_PROFILES] = DROPPED_TABLE(profiles),
+    [SIGNAL_METRICS] = DROPPED_TABLE(metrics),
+    [SIGNAL_LOGS] = DROPPED_TABLE(logs),
 };
-DROPPED(dropped_partial, "partial_success");
 STAT_COUNTER(requests_sent, "spanprof_exporter_requests_total", "outcome=\"ok\"",
              "Requests to backends, by outcome.");
 STAT_COUNTER(requests_retried, "spanprof_exporter_requests_total", "outcome=\"retry\"",
@@ -323,7 +333,7 @@ static void taken(struct lane *lane, const struct export_result *result)
         rejected = items;
     stat_add(&requests_sent, 1);
     stat_add(sent[lane->signal], (int64_t)(items - rejected));
-    stat_add(&dropped_partial, (int64_t)rejected);
+    stat_add(dropped[lane->signal][DROP_PARTIAL], (int64_t)rejected);
     if (rejected || result->message[0])
         log_warn("exporter", "%s: %s: the backend rejected %llu items: %s", name_of(lane),
                  signal_names[lane->signal], (unsigned long long)rejected, result->message);
@@ -334,9 +344,9 @@ static void taken(struct lane *lane, const struct export_result *result)
     settle(lane);
 }
 
-static void drop(struct lane *lane, struct metric *reason)
+static void drop(struct lane *lane, enum drop_reason reason)
 {
-    stat_add(reason, (int64_t)lane->fetched->items);
+    stat_add(dropped[lane->signal][reason], (int64_t)lane->fetched->items);
     backoff_success(&lane->backoff);
     settle(lane);
 }
@@ -359,7 +369,7 @@ static void refused(struct lane *lane, const struct export_result *result)
                            "--feature-gates=service.profilesSupport and a profiles pipeline"
                          : "");
         lane->unserved_until_ns = clock_monotonic_ns() + PROBE_AGAIN_NS;
-        return drop(lane, dropped_unserved[lane->signal]);
+        return drop(lane, DROP_UNSERVED);
     }
     if (lane->fetched->n > 1) { /* in its parts: one bad part costs only itself */
         lane->singly_until = lane->fetched->seqs[lane->fetched->n - 1];
@@ -371,7 +381,7 @@ static void refused(struct lane *lane, const struct export_result *result)
              "%s: %s: the backend refused a request for good (%s: %s); %llu items dropped",
              name_of(lane), signal_names[lane->signal], result->code, result->message,
              (unsigned long long)lane->fetched->items);
-    drop(lane, &dropped_refused);
+    drop(lane, DROP_REFUSED);
 }
 
 static void try_later(struct lane *lane, const struct export_result *result)
@@ -380,7 +390,7 @@ static void try_later(struct lane *lane, const struct export_result *result)
     stat_add(&requests_retried, 1);
     if (backoff_failure(&lane->backoff, clock_monotonic_ns(), result->retry_delay_ns, &pause_ns) ==
         BACKOFF_GIVE_UP)
-        return drop(lane, &dropped_expired);
+        return drop(lane, DROP_EXPIRED);
     if (!lane->failing)
         log_warn("exporter", "%s: %s wait in the store: %s (%s)", name_of(lane),
                  signal_names[lane->signal], result->message, result->code);
@@ -435,7 +445,7 @@ static void send_or_drop(struct lane *lane)
         return refused(lane, &(struct export_result){.code = "INVALID_ARGUMENT",
                                                      .message = "what was stored is malformed"});
     if (lane->unserved_until_ns && clock_monotonic_ns() < lane->unserved_until_ns)
-        return drop(lane, dropped_unserved[lane->signal]);
+        return drop(lane, DROP_UNSERVED);
     send_fetched(lane);
 }
 

@@ -212,7 +212,13 @@ void rig_await_empty(struct rig *rig)
 
 int64_t rig_dropped(const char *reason)
 {
-    char labels[64];
-    snprintf(labels, sizeof(labels), "reason=\"%s\"", reason);
-    return stats_find("spanprof_exporter_dropped_items_total", labels);
+    int64_t n = 0;
+    for (enum signal signal = 0; signal < SIGNAL_COUNT; signal++) {
+        char labels[64];
+        snprintf(labels, sizeof(labels), "signal=\"%s\",reason=\"%s\"", signal_names[signal],
+                 reason);
+        int64_t of_signal = stats_find("spanprof_exporter_dropped_items_total", labels);
+        n += of_signal > 0 ? of_signal : 0; /* not each signal has each reason */
+    }
+    return n;
 }

@@ -250,6 +250,41 @@ static void test_disk_full(void **state)
     check_all(fixture, &after);
 }
 
+/* The n-th write is torn, and with it the machine is gone: nothing after it is written. What was
+ * committed is there; what was being committed may be, whole. */
+static void test_torn_and_gone(void **state)
+{
+    int64_t corrupt = stats_find("spanprof_store_corrupt_total", "");
+    unsigned n = 1;
+    (void)state;
+    for (bool hit = true; hit; n += n < 40 ? 1 : 7) {
+        struct outcome outcome;
+        struct fixture fresh;
+        fixture_make(&fresh);
+        fresh.settings.db.vfs = FAIL_VFS_NAME;
+        fresh.settings.db.sync = n % 2 ? DB_SYNC_FULL : DB_SYNC_NORMAL;
+        fixture_open(&fresh);
+        fail_vfs_from(n, FAIL_VFS_SHORT);
+        run_scenario(&fresh, &outcome);
+        fixture_close(&fresh); /* cannot tidy up either */
+        hit = fail_vfs_hit();
+        fixture_open(&fresh);
+        unsigned requests = count_rows(&fresh, "SELECT count(*) FROM outbox WHERE signal = 0");
+        assert_in_range(requests, outcome.requests, outcome.requests + 1);
+        assert_int_equal(count_rows(&fresh, "SELECT count(*) FROM outbox_body"),
+                         count_rows(&fresh, "SELECT count(*) FROM outbox"));
+        unsigned samples =
+            (unsigned)join_pending_samples(store_join(fresh.store)) +
+            count_rows(&fresh, "SELECT ifnull(sum(items), 0) FROM outbox WHERE signal = 1");
+        assert_in_range(samples, outcome.samples, outcome.samples + 3);
+        run_scenario(&fresh, &outcome);
+        assert_int_equal(outcome.failed, 0);
+        fixture_remove(&fresh);
+    }
+    assert_true(n > 30);
+    assert_int_equal(stats_find("spanprof_store_corrupt_total", ""), corrupt);
+}
+
 /* Opening while writes fail ends with an error or in a store that works. */
 static void test_open_fails(void **state)
 {
@@ -459,10 +494,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_scenario),   TEST(test_write_io),   TEST(test_write_short),
-        TEST(test_write_full), TEST(test_disk_full),  TEST(test_open_fails),
-        TEST(test_alloc),      TEST(test_open_alloc), TEST(test_corrupt_later),
-        TEST(test_kill),       TEST(test_collect),
+        TEST(test_scenario),      TEST(test_write_io),  TEST(test_write_short),
+        TEST(test_write_full),    TEST(test_disk_full), TEST(test_torn_and_gone),
+        TEST(test_open_fails),    TEST(test_alloc),     TEST(test_open_alloc),
+        TEST(test_corrupt_later), TEST(test_kill),      TEST(test_collect),
     };
     fail_vfs_register();
     return cmocka_run_group_tests(tests, NULL, NULL);
