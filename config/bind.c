@@ -159,7 +159,8 @@ static void bind_endpoint(const struct binding *b)
 static void bind_url(const struct binding *b)
 {
     const char *text = bind_text(b->node), *problem = NULL;
-    struct config_url url = {0};
+    struct config_url url = {.endpoint.set = true, .path = ""};
+    *(struct config_url *)field(b) = url; /* a wrong one is not missing too */
     if (!text) {
         refuse_type(b, "a URL, for example http://localhost:4318");
         return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Headers that gRPC itself writes are refused: a second content-type or :path would make every
- * request malformed, which shows only at the backend.
+ * Headers that the protocols themselves write are refused: a second content-type or :path would
+ * make every request malformed, which shows only at the backend.
  */
 #include "config/headers.h"
 #include "config/bind.h"
@@ -13,9 +13,9 @@ struct header_reader {
 
 static const char *name_problem(const char *name)
 {
-    static const char *const reserved[] = {"content-type",     "te",         "host",
-                                           "connection",       "user-agent", "content-length",
-                                           "transfer-encoding"};
+    static const char *const reserved[] = {
+        "content-type", "content-encoding", "content-length",    "te",      "host",   "connection",
+        "user-agent",   "keep-alive",       "transfer-encoding", "trailer", "expect", "upgrade"};
     size_t len = strlen(name);
     if (len == 0 || len > 256 || name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.")])
         return "is no header name; use letters, digits, - _ and .";
@@ -25,7 +25,7 @@ static const char *name_problem(const char *name)
         return "ends with -bin; binary headers are not supported";
     for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
         if (strcmp(name, reserved[i]) == 0)
-            return "is written by gRPC itself; leave it out";
+            return "is the protocol's own; leave it out";
     return NULL;
 }
 

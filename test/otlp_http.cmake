@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # OTLP/HTTP as a client.
 spanprof_unit_test(http_answer spanprof_proto)
+spanprof_unit_test(config_otlp spanprof_config)
 spanprof_unit_test(export_result spanprof_exporter)
 spanprof_fuzz_target(http_answer spanprof_exporter)
 
