@@ -262,8 +262,7 @@ static const struct {
      "59: exporters::otlp_grpc::headers: the header \":path\" is no header name; use letters, "
      "digits, - _ and ."},
     {"endpoint: 'http://b:1', headers: {Content-Type: x}",
-     "59: exporters::otlp_grpc::headers: the header \"content-type\" is written by gRPC "
-     "itself; "
+     "59: exporters::otlp_grpc::headers: the header \"content-type\" is the protocol's own; "
      "leave it out"},
     {"endpoint: 'http://b:1', headers: {x-bin: x}",
      "59: exporters::otlp_grpc::headers: the header \"x-bin\" ends with -bin; binary headers "
