@@ -14,11 +14,14 @@
 #include "service.h"
 #include <stdlib.h>
 
-struct program {
+struct program { /* one configuration, and what is open for it */
+    const struct cli *cli;
     struct config *config;
     struct service_sockets sockets;
     struct service_files files;
     struct analyst_ledger *ledger;
+    struct program *next; /* that SIGHUP brought */
+    bool fatal;           /* its service could not start */
 };
 
 static int run_service(const struct service_handles *handles, void *context)
@@ -109,6 +112,9 @@ static void set_sampler(struct keeper_settings *settings,
                                             .max_cpu_percent = sampler->max_cpu_percent};
 }
 
+static bool reload(void *context);
+static void service_fatal(void *context);
+
 static int run(struct program *program)
 {
     const struct config *config = program->config;
@@ -118,6 +124,8 @@ static int run(struct program *program)
         .want_sampler = sampler != NULL,
         .service_main = run_service,
         .analyst_main = run_analyst,
+        .reload = reload,
+        .service_fatal = service_fatal,
         .context = program,
         .user = config->service.user,
         .store_directory = config_find_extension(config, CONFIG_EXTENSION_SQLITE_STORAGE)
@@ -136,25 +144,113 @@ static int run(struct program *program)
     return code;
 }
 
+/* ---- one configuration after the other ---- */
+
+static void program_close(struct program *program, bool for_good)
+{
+    if (!program)
+        return;
+    service_sockets_close(&program->sockets, for_good);
+    service_files_close(&program->files);
+    config_close(program->config);
+    free(program);
+}
+
+static int open_config(struct program *program, const struct service_sockets *in_use)
+{
+    int error = service_sockets_open(program->config, in_use, &program->sockets);
+    return error ? error : service_files_open(program->config, &program->files);
+}
+
+static struct program *program_new(const struct cli *cli)
+{
+    struct program *program = calloc(1, sizeof(*program));
+    if (program && cli_load_config(cli, &program->config, stderr) == 0) {
+        program->cli = cli;
+        return program;
+    }
+    free(program);
+    return NULL;
+}
+
+static void announce(const struct config *config)
+{
+    log_set_level(config->service.log_level);
+    for (size_t i = 0; i < config->n_warnings; i++)
+        log_warn("config", "%s", config->warnings[i]);
+}
+
+/* SIGHUP: the sockets of the next configuration are open before the present one's service is told
+ * to stop, so that no connection is refused in between, and what cannot be is found out in time. */
+static bool reload(void *context)
+{
+    struct program *program = context, *next = program_new(program->cli);
+    if (next && config_same(program->config, next->config)) {
+        config_close(next->config);
+        free(next);
+        return false;
+    }
+    if (!next || open_config(next, &program->sockets)) {
+        log_error("main", "the changed configuration is not taken; what was there stays in use");
+        program_close(next, false);
+        return false;
+    }
+    log_info("main", "the configuration has changed: taking it");
+    program->next = next;
+    return true;
+}
+
+static void service_fatal(void *context)
+{
+    ((struct program *)context)->fatal = true;
+}
+
+/* The sockets of either are open until the other's service is there. */
+static struct program *go_back(struct program *program, struct program *before)
+{
+    log_error("main", "with the changed configuration the service does not start; going back");
+    before->next = NULL;
+    service_sockets_close(&before->sockets, false);
+    if (service_sockets_open(before->config, &program->sockets, &before->sockets))
+        return NULL;
+    announce(before->config);
+    return before;
+}
+
+static int run_all(struct program *program)
+{
+    struct program *before = NULL;
+    int code;
+    while ((code = run(program)) == KEEPER_RELOADED || (program->fatal && before)) {
+        struct program *next = code == KEEPER_RELOADED ? program->next : go_back(program, before);
+        bool back = next == before;
+        if (!next)
+            break;
+        program_close(back ? program : before, false);
+        before = back ? NULL : program;
+        program = next;
+        if (before)
+            service_sockets_close(&before->sockets, false);
+        announce(program->config);
+    }
+    program_close(before, false);
+    program_close(program, true);
+    return code;
+}
+
 int main(int argc, char **argv)
 {
     struct cli cli;
-    struct program program = {0};
     if (cli_parse(argc, argv, &cli, stderr))
         return CLI_EXIT_USAGE;
     if (cli.command != CLI_RUN)
         return cli_run_command(&cli, SPANPROF_VERSION, stdout, stderr);
-    if (cli_load_config(&cli, &program.config, stderr))
+    struct program *program = program_new(&cli);
+    if (!program)
         return CLI_EXIT_FAILURE;
-    log_set_level(program.config->service.log_level);
-    for (size_t i = 0; i < program.config->n_warnings; i++)
-        log_warn("config", "%s", program.config->warnings[i]);
-    int code = CLI_EXIT_FAILURE;
-    if (service_sockets_open(program.config, &program.sockets) == 0 &&
-        service_files_open(program.config, &program.files) == 0)
-        code = run(&program);
-    service_sockets_close(&program.sockets);
-    service_files_close(&program.files);
-    config_close(program.config);
-    return code;
+    announce(program->config);
+    if (open_config(program, NULL) == 0)
+        return run_all(program);
+    program_close(program, true);
+    return CLI_EXIT_FAILURE;
 }

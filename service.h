@@ -21,9 +21,12 @@ struct service_sockets {
     struct listen_sockets health; /* of the health_check extension */
 };
 
-/* 0 or negative errno, said in a sentence. */
-int service_sockets_open(const struct config *config, struct service_sockets *sockets);
-void service_sockets_close(struct service_sockets *sockets);
+/* Those of `in_use` (may be NULL) are shared where the endpoint is the same: connections that wait
+ * there are served by whoever comes next. 0 or negative errno, said in a sentence. */
+int service_sockets_open(const struct config *config, const struct service_sockets *in_use,
+                         struct service_sockets *sockets);
+/* `for_good`: nobody shares them, paths of Unix sockets go too. */
+void service_sockets_close(struct service_sockets *sockets, bool for_good);
 size_t service_sockets_fds(const struct service_sockets *sockets, int fds[SERVICE_SOCKETS_MAX]);
 
 /* Returns the exit code: 0, SERVICE_EXIT_FATAL, or 1 for what a new start may mend. */

@@ -9,49 +9,67 @@
 #define PREDECESSOR_TRIES    20
 #define PREDECESSOR_PAUSE_US 50000
 
+struct opening {
+    const struct service_sockets *in_use; /* may be NULL */
+    int error;                            /* the first one */
+};
+
+static bool share(const struct service_sockets *in_use, const struct config_endpoint *endpoint,
+                  struct listen_sockets *sockets)
+{
+    if (listen_share(&in_use->metrics, endpoint, sockets) ||
+        listen_share(&in_use->health, endpoint, sockets))
+        return true;
+    for (size_t i = 0; i < SERVICE_RECEIVERS_MAX; i++)
+        if (listen_share(&in_use->grpc[i], endpoint, sockets) ||
+            listen_share(&in_use->http[i], endpoint, sockets))
+            return true;
+    return false;
+}
+
 /* A predecessor that was killed may take a moment to let go of its ports. */
-static int open_one(const struct config_endpoint *endpoint, const char *path,
-                    struct listen_sockets *sockets)
+static void open_one(struct opening *opening, const struct config_endpoint *endpoint,
+                     const char *path, struct listen_sockets *sockets)
 {
     _cleanup_buf_ struct buf why = BUF_INIT(1024);
+    if (opening->in_use && share(opening->in_use, endpoint, sockets))
+        return;
     int error = listen_open(endpoint, path, sockets, &why);
-    for (int i = 0; error == -EADDRINUSE && i < PREDECESSOR_TRIES; i++) {
+    for (int i = 0; error == -EADDRINUSE && !opening->in_use && i < PREDECESSOR_TRIES; i++) {
         usleep(PREDECESSOR_PAUSE_US);
         buf_clear(&why);
         error = listen_open(endpoint, path, sockets, &why);
     }
     if (error)
         log_error("main", "%.*s", (int)why.len, (const char *)why.data);
-    return error;
+    opening->error = opening->error ? opening->error : error;
 }
 
-static int open_receiver(const struct config_receiver *receiver, struct listen_sockets *grpc,
-                         struct listen_sockets *http)
+static void open_receiver(struct opening *opening, const struct config_receiver *receiver,
+                          struct listen_sockets *grpc, struct listen_sockets *http)
 {
     char path[CONFIG_NAME_MAX + 64];
     const struct config_receiver_otlp *otlp = &receiver->otlp;
-    int error = 0;
     if (otlp->grpc.enabled) {
         snprintf(path, sizeof(path), "receivers::%s::protocols::grpc::endpoint", receiver->id);
-        error = open_one(&otlp->grpc.endpoint, path, grpc);
+        open_one(opening, &otlp->grpc.endpoint, path, grpc);
     }
     if (otlp->http.enabled) {
         snprintf(path, sizeof(path), "receivers::%s::protocols::http::endpoint", receiver->id);
-        int http_error = open_one(&otlp->http.endpoint, path, http);
-        error = error ? error : http_error;
+        open_one(opening, &otlp->http.endpoint, path, http);
     }
-    return error;
 }
 
-static int open_health(const struct config *config, struct listen_sockets *sockets)
+static void open_health(struct opening *opening, const struct config *config,
+                        struct listen_sockets *sockets)
 {
     char path[CONFIG_NAME_MAX + 64];
     const struct config_extension *health =
         config_find_extension(config, CONFIG_EXTENSION_HEALTH_CHECK);
     if (!health)
-        return 0;
+        return;
     snprintf(path, sizeof(path), "extensions::%s::endpoint", health->id);
-    return open_one(&health->health_check.endpoint, path, sockets);
+    open_one(opening, &health->health_check.endpoint, path, sockets);
 }
 
 static void no_sockets(struct listen_sockets *sockets)
@@ -61,9 +79,10 @@ static void no_sockets(struct listen_sockets *sockets)
         sockets->fds[i] = -1;
 }
 
-int service_sockets_open(const struct config *config, struct service_sockets *sockets)
+int service_sockets_open(const struct config *config, const struct service_sockets *in_use,
+                         struct service_sockets *sockets)
 {
-    int error = 0;
+    struct opening opening = {.in_use = in_use};
     for (size_t i = 0; i < SERVICE_RECEIVERS_MAX; i++) {
         no_sockets(&sockets->grpc[i]);
         no_sockets(&sockets->http[i]);
@@ -72,25 +91,23 @@ int service_sockets_open(const struct config *config, struct service_sockets *so
     no_sockets(&sockets->health);
     for (size_t i = 0; i < config->n_receivers; i++) {
         const struct config_receiver *receiver = &config->receivers[i];
-        if (!receiver->used || receiver->type != CONFIG_RECEIVER_OTLP)
-            continue;
-        int one = open_receiver(receiver, &sockets->grpc[i], &sockets->http[i]);
-        error = error ? error : one;
+        if (receiver->used && receiver->type == CONFIG_RECEIVER_OTLP)
+            open_receiver(&opening, receiver, &sockets->grpc[i], &sockets->http[i]);
     }
-    if (config->service.metrics_enabled) {
-        int one = open_one(&config->service.metrics_address, "service::telemetry::metrics::address",
-                           &sockets->metrics);
-        error = error ? error : one;
-    }
-    int one = open_health(config, &sockets->health);
-    return error ? error : one;
+    if (config->service.metrics_enabled)
+        open_one(&opening, &config->service.metrics_address, "service::telemetry::metrics::address",
+                 &sockets->metrics);
+    open_health(&opening, config, &sockets->health);
+    return opening.error;
 }
 
-void service_sockets_close(struct service_sockets *sockets)
+void service_sockets_close(struct service_sockets *sockets, bool for_good)
 {
     for (size_t i = 0; i < SERVICE_RECEIVERS_MAX; i++) {
-        listen_remove(&sockets->grpc[i]);
-        listen_remove(&sockets->http[i]);
+        if (for_good) {
+            listen_remove(&sockets->grpc[i]);
+            listen_remove(&sockets->http[i]);
+        }
         listen_close(&sockets->grpc[i]);
         listen_close(&sockets->http[i]);
     }

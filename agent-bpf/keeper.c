@@ -91,13 +91,22 @@ static void log_end(const struct child *child, int status)
                  WEXITSTATUS(status), delay_ms);
 }
 
+static void service_fatal(struct keeper *keeper)
+{
+    if (keeper->settings->service_fatal)
+        keeper->settings->service_fatal(keeper->settings->context);
+    finish(keeper, 1);
+}
+
 static void service_ended(struct keeper *keeper, int status, uint64_t now)
 {
     bool exited = WIFEXITED(status);
     kill_child(&keeper->analyst); /* its socket is dead; it scans anew for the next service */
     if (exited && WEXITSTATUS(status) == 0)
         finish(keeper, 0);
-    else if (keeper->stop_due_ns || (exited && WEXITSTATUS(status) == SERVICE_EXIT_FATAL))
+    else if (exited && WEXITSTATUS(status) == SERVICE_EXIT_FATAL)
+        service_fatal(keeper);
+    else if (keeper->stop_due_ns)
         finish(keeper, 1);
     else {
         plan_restart(&keeper->service, now);
@@ -171,19 +180,29 @@ static void tell_service(struct keeper *keeper, const struct control_message *me
         log_warn("keeper", "cannot reach the service: %s", strerror(-r));
 }
 
+static void stop_service(struct keeper *keeper, uint64_t now)
+{
+    uint64_t timeout = keeper->settings->stop_timeout_ns;
+    keeper->stop_due_ns = now + (timeout ? timeout : 10 * NS_PER_SEC);
+    if (!keeper->service.pid)
+        finish(keeper, 0);
+    tell_service(keeper, &(struct control_message){.kind = CONTROL_STOP}, -1);
+}
+
 static void on_stop(struct keeper *keeper, uint64_t now)
 {
+    if (keeper->reloading) { /* it stops already; and then for good */
+        keeper->reloading = false;
+        log_info("keeper", "stopping");
+        return;
+    }
     if (keeper->stop_due_ns) {
         log_warn("keeper", "second signal: ending at once");
         finish(keeper, 1);
         return;
     }
-    uint64_t timeout = keeper->settings->stop_timeout_ns;
-    keeper->stop_due_ns = now + (timeout ? timeout : 10 * NS_PER_SEC);
     log_info("keeper", "stopping");
-    if (!keeper->service.pid)
-        finish(keeper, 0);
-    tell_service(keeper, &(struct control_message){.kind = CONTROL_STOP}, -1);
+    stop_service(keeper, now);
 }
 
 static void on_file_changed(void *context, size_t i)
@@ -203,6 +222,14 @@ static void look_at_files(struct keeper *keeper, bool all, uint64_t now)
 
 static void on_reload(struct keeper *keeper, uint64_t now)
 {
+    const struct keeper_settings *settings = keeper->settings;
+    if (keeper->stop_due_ns)
+        return;
+    if (settings->reload && settings->reload(settings->context)) {
+        keeper->reloading = true;
+        stop_service(keeper, now);
+        return;
+    }
     look_at_files(keeper, true, now);
     tell_service(keeper, &(struct control_message){.kind = CONTROL_RELOAD}, -1);
 }
@@ -410,5 +437,5 @@ int keeper_run(const struct keeper_settings *settings)
     while (r == 0 && !keeper.done)
         watch(&keeper);
     keeper_close(&keeper);
-    return keeper.exit_code;
+    return keeper.reloading ? KEEPER_RELOADED : keeper.exit_code;
 }

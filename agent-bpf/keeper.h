@@ -6,7 +6,8 @@
  * Thread: main, before any other thread exists (children are forked without exec).
  *
  * Signals: the first SIGTERM or SIGINT asks the service to stop and waits stop_timeout_ns for it; a
- * second one, or the timeout, kills. SIGHUP: all files are read again, then keeper_child.reload.
+ * second one, or the timeout, kills. SIGHUP: settings.reload() is asked; if it has nothing new, all
+ * files are read again, then keeper_child.reload.
  * Children: SIGTERM, SIGINT, SIGHUP and SIGPIPE are ignored (a whole group may be signalled; the
  * keeper gives the word); they get SIGKILL when the keeper dies. No fd but 0..2, those named in the
  * handles, keep_fds and files.
@@ -23,6 +24,7 @@ struct procstream;
  * ends with 1 at once. 0 ends the keeper with 0. Any other end means a new start. */
 #define SERVICE_EXIT_FATAL 3
 #define KEEPER_FDS_MAX     64 /* keep_fds */
+#define KEEPER_RELOADED    2  /* what keeper_run() returns when settings.reload() said so */
 
 struct service_handles {
     int control_fd;                /* keeper_child_start() */
@@ -48,6 +50,10 @@ struct keeper_settings {
     /* Each runs in its own process and returns its exit code. */
     int (*service_main)(const struct service_handles *handles, void *context);
     int (*analyst_main)(const struct analyst_handles *handles, void *context); /* NULL: none */
+    /* On SIGHUP. True: other settings are ready: the service is stopped as by SIGTERM, and
+     * keeper_run() returns KEEPER_RELOADED, to be called with them. NULL: never. */
+    bool (*reload)(void *context);
+    void (*service_fatal)(void *context); /* it has ended with SERVICE_EXIT_FATAL; may be NULL */
     void *context;
     const char *user; /* account the children drop to; NULL or "": owner of store_directory */
     const char *store_directory; /* where it is missing, its nearest parent counts */
@@ -61,5 +67,7 @@ struct keeper_settings {
     uint64_t stop_timeout_ns;    /* 10 s */
 };
 
-/* Calls stats_share(), and returns main's exit code: 0 after a clean end, else 1. */
+/* Calls stats_share(), and returns main's exit code: 0 after a clean end, else 1; or
+ * KEEPER_RELOADED. Its signals stay blocked when it has returned, so that none is lost before it is
+ * called again. */
 int keeper_run(const struct keeper_settings *settings);

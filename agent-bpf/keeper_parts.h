@@ -35,6 +35,7 @@ struct keeper {
     uint64_t tick_due_ns;
     uint64_t obi_due_ns; /* its map is looked for then */
     uint64_t filter_due_ns;
+    bool reloading; /* stopping for other settings */
     bool done;
     int exit_code;
 };

@@ -325,6 +325,7 @@ void config_close(struct config *config); /* NULL is fine */
 
 /* The merged configuration with defaults filled in, as YAML; secrets (header values) redacted. */
 int config_print(const struct config *config, struct buf *out);
+bool config_same(const struct config *a, const struct config *b); /* also in what is not printed */
 int config_print_components(
     struct buf *out);                        /* YAML: components with their signals and stability */
 int config_print_reference(struct buf *out); /* docs/configuration.md */

@@ -8,6 +8,7 @@
 #include "receiver/listen_unix.h"
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -189,12 +190,41 @@ static int open_endpoint(const struct config_endpoint *endpoint, struct listen_s
     return open_host(host, endpoint->port, AF_UNSPEC, false, sockets);
 }
 
+static void begin(const struct config_endpoint *endpoint, struct listen_sockets *sockets)
+{
+    *sockets = (struct listen_sockets){.endpoint = *endpoint};
+    for (size_t i = 0; i < LISTEN_SOCKETS_MAX; i++)
+        sockets->fds[i] = -1;
+}
+
+static bool same_endpoint(const struct config_endpoint *a, const struct config_endpoint *b)
+{
+    return a->port == b->port && a->transport == b->transport && a->socket_mode == b->socket_mode &&
+           strcmp(a->host, b->host) == 0;
+}
+
+bool listen_share(const struct listen_sockets *in_use, const struct config_endpoint *endpoint,
+                  struct listen_sockets *sockets)
+{
+    begin(endpoint, sockets);
+    if (!in_use->n || !same_endpoint(&in_use->endpoint, endpoint))
+        return false;
+    sockets->port = in_use->port;
+    while (sockets->n < in_use->n) {
+        int fd = fcntl(in_use->fds[sockets->n], F_DUPFD_CLOEXEC, 0);
+        if (fd < 0) {
+            listen_close(sockets);
+            return false;
+        }
+        sockets->fds[sockets->n++] = fd;
+    }
+    return true;
+}
+
 int listen_open(const struct config_endpoint *endpoint, const char *config_path,
                 struct listen_sockets *sockets, struct buf *error_text)
 {
-    *sockets = (struct listen_sockets){0};
-    for (size_t i = 0; i < LISTEN_SOCKETS_MAX; i++)
-        sockets->fds[i] = -1;
+    begin(endpoint, sockets);
     int error = open_endpoint(endpoint, sockets);
     if (!error)
         return 0;

@@ -13,6 +13,7 @@
 struct listen_sockets {
     int fds[LISTEN_SOCKETS_MAX]; /* CLOEXEC, non-blocking, listening; -1 behind the last */
     size_t n;
+    struct config_endpoint endpoint; /* that was asked for */
     uint16_t port; /* as bound: with port 0 in the endpoint, the same for all; 0: Unix */
 };
 
@@ -22,6 +23,10 @@ struct listen_sockets {
  * the start. */
 int listen_open(const struct config_endpoint *endpoint, const char *config_path,
                 struct listen_sockets *sockets, struct buf *error);
+/* Of an endpoint that is listened on already: duplicates of its sockets; closing either leaves the
+ * other. False, with *sockets closed: it is another endpoint, or file descriptors have run out. */
+bool listen_share(const struct listen_sockets *in_use, const struct config_endpoint *endpoint,
+                  struct listen_sockets *sockets);
 /* Paths of Unix sockets go; for the one that opened them, before it closes. */
 void listen_remove(const struct listen_sockets *sockets);
 void listen_close(struct listen_sockets *sockets); /* may be called twice; taken-over fds are -1 */

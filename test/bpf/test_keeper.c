@@ -422,6 +422,41 @@ static void test_fatal_end_is_final(void **state)
     assert_int_equal(board->service_starts, 1);
 }
 
+static bool has_other_settings(void *context)
+{
+    (void)context;
+    return true;
+}
+
+/* SIGHUP ends it when there are other settings, and with those it runs as if it were new; asked to
+ * stop meanwhile it stops. */
+static void test_other_settings(void **state)
+{
+    struct keeper_settings settings = default_settings();
+    (void)state;
+    settings.reload = has_other_settings;
+    for (int stops = 0; stops < 2; stops++) {
+        unsigned starts = board->service_starts;
+        pid_t pid = fork();
+        if (pid == 0) {
+            int first = keeper_run(&settings);
+            exit(first == KEEPER_RELOADED ? 100 + keeper_run(&settings) : first);
+        }
+        assert_true(WAIT_FOR(board->service_starts == starts + 1, 5000));
+        sleep_ms(300);
+        kill(pid, SIGHUP);
+        if (stops)
+            kill(pid, SIGTERM);
+        else
+            assert_true(WAIT_FOR(board->service_starts == starts + 2, 5000));
+        sleep_ms(300);
+        if (!stops)
+            kill(pid, SIGTERM);
+        assert_int_equal(end_of(pid, 5000), stops ? 0 : 100);
+    }
+    assert_int_equal(board->reloads, 0);
+}
+
 static void test_clean_end_is_final(void **state)
 {
     struct keeper_settings settings = default_settings();
@@ -544,6 +579,7 @@ int main(void)
         TEST(test_hung_children_are_replaced),
         TEST(test_backoff_grows),
         TEST(test_fatal_end_is_final),
+        TEST(test_other_settings),
         TEST(test_clean_end_is_final),
         TEST(test_second_signal_ends_at_once),
         TEST(test_stop_has_an_end),

@@ -333,6 +333,31 @@ static void components_are_listed(void **state)
     buf_close(&out);
 }
 
+/* Whether SIGHUP brought anything new: also in what is never printed. */
+static void the_same_or_not(void **state)
+{
+#define OUT(headers) "exporters: {debug: , otlp_grpc: {endpoint: 'b:1', headers: {" headers "}}}\n"
+#define IN(pem)      "receivers: {otlp: {protocols: {grpc: {tls: {cert_pem: c, key_pem: " pem "}}}}}\n"
+#define REST         "service: {pipelines: {traces: {receivers: [otlp], exporters: [otlp_grpc]}}}\n"
+    static const char *const texts[] = {
+        IN("k") OUT("a: b") REST,
+        IN("k") OUT("a: c") REST,
+        IN("k") OUT("a: b, d: e") REST,
+        IN("l") OUT("a: b") REST,
+        IN("k") OUT("a: b") REST "processors: {join: }\n",
+        MINIMAL,
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        for (size_t j = 0; j < sizeof(texts) / sizeof(texts[0]); j++) {
+            struct config *a = load_valid(texts[i], NULL, NULL);
+            struct config *b = load_valid(texts[j], NULL, NULL);
+            assert_int_equal(config_same(a, b), i == j);
+            config_close(a);
+            config_close(b);
+        }
+}
+
 /* What the readers rely on; a table cannot be checked by the compiler. */
 static void the_table_is_sound(void **state)
 {
@@ -402,6 +427,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(defaults_are_filled_in),
         cmocka_unit_test(secrets_are_not_printed),
         cmocka_unit_test(components_are_listed),
+        cmocka_unit_test(the_same_or_not),
         cmocka_unit_test(the_table_is_sound),
         cmocka_unit_test(the_reference_is_up_to_date),
     };

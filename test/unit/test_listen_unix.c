@@ -114,6 +114,30 @@ static void test_listen_open(void **state)
     assert_int_equal(listen_open(&endpoint, "x::endpoint", &sockets, NULL), -ENOENT);
 }
 
+/* Whoever waits at a socket that is shared is served, whichever of the two is closed. */
+static void test_shared(void **state)
+{
+    const struct place *place = *state;
+    struct config_endpoint endpoint = {.transport = CONFIG_UNIX, .socket_mode = 0600};
+    struct listen_sockets first, second;
+    strcpy(endpoint.host, place->path);
+    assert_int_equal(listen_open(&endpoint, "x::endpoint", &first, NULL), 0);
+    struct config_endpoint other = endpoint;
+    other.socket_mode = 0666;
+    assert_false(listen_share(&first, &other, &second));
+    assert_true(listen_share(&first, &endpoint, &second));
+    assert_int_equal(second.n, 1);
+    assert_int_equal(fcntl(second.fds[0], F_GETFD), FD_CLOEXEC);
+    assert_int_equal(connect_to(place->path), 0);
+    listen_close(&first);
+    assert_int_equal(connect_to(place->path), 0);
+    int fd = accept(second.fds[0], NULL, NULL);
+    assert_true(fd >= 0);
+    close(fd);
+    listen_close(&second);
+    assert_int_equal(connect_to(place->path), -ECONNREFUSED);
+}
+
 static void test_families(void **state)
 {
     static const enum config_transport transports[] = {CONFIG_TCP4, CONFIG_TCP6};
@@ -145,6 +169,7 @@ int main(void)
         PLACE_TEST(test_stale_and_in_use),
         PLACE_TEST(test_other_files_stay),
         PLACE_TEST(test_listen_open),
+        PLACE_TEST(test_shared),
         cmocka_unit_test(test_families),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
