@@ -4,6 +4,9 @@ add_library(clock_shift MODULE ${CMAKE_CURRENT_LIST_DIR}/support/clock_shift.c)
 target_link_libraries(clock_shift PRIVATE spanprof_flags)
 set_target_properties(clock_shift PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
 
+spanprof_unit_test(power spanprof_store_fixture)
+target_sources(test_power PRIVATE ${CMAKE_CURRENT_LIST_DIR}/support/power_vfs.c)
+
 spanprof_integration_test(reliability_health FILE reliability TIMEOUT 90 ARGUMENTS Health)
 spanprof_integration_test(reliability_full FILE reliability TIMEOUT 90 ARGUMENTS Full)
 spanprof_integration_test(loop_disk FILE reliability TIMEOUT 90 ARGUMENTS LoopDisk)

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Before each change what it replaces is kept; power that comes back puts some of it back, the
+ * latest first.
+ */
+#include "test/support/power_vfs.h"
+#include <assert.h>
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct power_file {
+    sqlite3_file base;
+    sqlite3_file *real; /* behind this struct */
+    char path[256];
+};
+
+struct change {
+    char path[256];
+    sqlite3_int64 old_size, at;
+    int n; /* bytes that were there; what lay past the old end goes with old_size */
+    unsigned char *old;
+};
+
+static struct change changes[POWER_VFS_CHANGES];
+static size_t n_changes;
+static bool cut;
+static sqlite3_vfs power;
+static sqlite3_vfs *real_vfs;
+static sqlite3_io_methods methods;
+
+static struct power_file *own(sqlite3_file *file)
+{
+    return (struct power_file *)(void *)file;
+}
+
+static sqlite3_file *real(sqlite3_file *file)
+{
+    return own(file)->real;
+}
+
+static void forget(size_t i)
+{
+    free(changes[i].old);
+    memmove(&changes[i], &changes[i + 1], (--n_changes - i) * sizeof(changes[0]));
+}
+
+static void keep(sqlite3_file *file, sqlite3_int64 at, sqlite3_int64 size)
+{
+    if (n_changes == POWER_VFS_CHANGES)
+        forget(0);
+    struct change *change = &changes[n_changes];
+    *change = (struct change){.at = at};
+    snprintf(change->path, sizeof(change->path), "%s", own(file)->path);
+    real(file)->pMethods->xFileSize(real(file), &change->old_size);
+    if (at + size > change->old_size)
+        size = change->old_size > at ? change->old_size - at : 0;
+    change->n = (int)size;
+    change->old = malloc((size_t)size + 1);
+    assert(change->old);
+    if (size && real(file)->pMethods->xRead(real(file), change->old, change->n, at) != SQLITE_OK)
+        assert(!"cannot read what is written over");
+    n_changes++;
+}
+
+static int file_write(sqlite3_file *file, const void *data, int size, sqlite3_int64 at)
+{
+    if (cut)
+        return SQLITE_IOERR_WRITE;
+    keep(file, at, size);
+    return real(file)->pMethods->xWrite(real(file), data, size, at);
+}
+
+static int file_truncate(sqlite3_file *file, sqlite3_int64 size)
+{
+    sqlite3_int64 now = 0;
+    if (cut)
+        return SQLITE_IOERR_TRUNCATE;
+    real(file)->pMethods->xFileSize(real(file), &now);
+    keep(file, size, now > size ? now - size : 0);
+    return real(file)->pMethods->xTruncate(real(file), size);
+}
+
+static int file_sync(sqlite3_file *file, int flags)
+{
+    (void)flags; /* no real one is needed: the machine stays on */
+    if (cut)
+        return SQLITE_IOERR_FSYNC;
+    for (size_t i = n_changes; i-- > 0;)
+        if (!strcmp(changes[i].path, own(file)->path))
+            forget(i);
+    return SQLITE_OK;
+}
+
+static int file_close(sqlite3_file *file)
+{
+    return real(file)->pMethods->xClose(real(file));
+}
+
+static int file_read(sqlite3_file *file, void *data, int size, sqlite3_int64 at)
+{
+    return real(file)->pMethods->xRead(real(file), data, size, at);
+}
+
+static int file_size(sqlite3_file *file, sqlite3_int64 *size)
+{
+    return real(file)->pMethods->xFileSize(real(file), size);
+}
+
+static int file_lock(sqlite3_file *file, int lock)
+{
+    return real(file)->pMethods->xLock(real(file), lock);
+}
+
+static int file_unlock(sqlite3_file *file, int lock)
+{
+    return real(file)->pMethods->xUnlock(real(file), lock);
+}
+
+static int file_check_lock(sqlite3_file *file, int *locked)
+{
+    return real(file)->pMethods->xCheckReservedLock(real(file), locked);
+}
+
+static int file_control(sqlite3_file *file, int operation, void *argument)
+{
+    return real(file)->pMethods->xFileControl(real(file), operation, argument);
+}
+
+static int file_sector(sqlite3_file *file)
+{
+    return real(file)->pMethods->xSectorSize(real(file));
+}
+
+/* Nothing is promised: neither that appends come in order, nor that writes are atomic. */
+static int file_characteristics(sqlite3_file *file)
+{
+    (void)file;
+    return 0;
+}
+
+static int file_shm_map(sqlite3_file *file, int page, int size, int extend, void volatile **at)
+{
+    return real(file)->pMethods->xShmMap(real(file), page, size, extend, at);
+}
+
+static int file_shm_lock(sqlite3_file *file, int offset, int n, int flags)
+{
+    return real(file)->pMethods->xShmLock(real(file), offset, n, flags);
+}
+
+static void file_shm_barrier(sqlite3_file *file)
+{
+    real(file)->pMethods->xShmBarrier(real(file));
+}
+
+static int file_shm_unmap(sqlite3_file *file, int delete)
+{
+    return real(file)->pMethods->xShmUnmap(real(file), delete);
+}
+
+static sqlite3_io_methods methods = {
+    .iVersion = 2,
+    .xClose = file_close,
+    .xRead = file_read,
+    .xWrite = file_write,
+    .xTruncate = file_truncate,
+    .xSync = file_sync,
+    .xFileSize = file_size,
+    .xLock = file_lock,
+    .xUnlock = file_unlock,
+    .xCheckReservedLock = file_check_lock,
+    .xFileControl = file_control,
+    .xSectorSize = file_sector,
+    .xDeviceCharacteristics = file_characteristics,
+    .xShmMap = file_shm_map,
+    .xShmLock = file_shm_lock,
+    .xShmBarrier = file_shm_barrier,
+    .xShmUnmap = file_shm_unmap,
+};
+
+static int open_file(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *out)
+{
+    (void)vfs;
+    own(file)->real = (sqlite3_file *)(void *)(own(file) + 1);
+    snprintf(own(file)->path, sizeof(own(file)->path), "%s", name ? name : "");
+    int outcome = real_vfs->xOpen(real_vfs, name, own(file)->real, flags, out);
+    own(file)->base.pMethods = outcome == SQLITE_OK ? &methods : NULL;
+    return outcome;
+}
+
+/* A file that is gone stays gone: the log's only, after all of it is in the database and synced. */
+static int delete_file(sqlite3_vfs *vfs, const char *name, int sync_directory)
+{
+    (void)vfs;
+    if (cut)
+        return SQLITE_IOERR_DELETE;
+    for (size_t i = n_changes; i-- > 0;)
+        if (!strcmp(changes[i].path, name))
+            forget(i);
+    return real_vfs->xDelete(real_vfs, name, sync_directory);
+}
+
+void power_vfs_register(void)
+{
+    real_vfs = sqlite3_vfs_find(NULL);
+    assert(real_vfs && !strcmp(real_vfs->zName, "unix"));
+    power = *real_vfs;
+    power.zName = POWER_VFS_NAME;
+    power.szOsFile = (int)sizeof(struct power_file) + real_vfs->szOsFile;
+    power.xOpen = open_file;
+    power.xDelete = delete_file;
+    power.pNext = NULL;
+    sqlite3_vfs_register(&power, 0);
+}
+
+void power_vfs_cut(void)
+{
+    cut = true;
+}
+
+static void undo(const struct change *change)
+{
+    int fd = open(change->path, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (change->n)
+        assert(pwrite(fd, change->old, (size_t)change->n, change->at) == change->n);
+    assert(ftruncate(fd, change->old_size) == 0);
+    close(fd);
+}
+
+size_t power_vfs_back(unsigned *seed, bool all)
+{
+    size_t n = 0;
+    cut = false;
+    for (; n_changes; forget(n_changes - 1)) {
+        if (!all && rand_r(seed) % 2)
+            continue;
+        undo(&changes[n_changes - 1]);
+        n++;
+    }
+    return n;
+}
