@@ -116,6 +116,29 @@ static void test_keepalive(void **state)
     assert_int_equal(silent_peers(), before + 1);
 }
 
+/* While no call is under way only those are asked who are to be. */
+static void test_keepalive_while_idle(void **state)
+{
+    struct rig *rig = *state;
+    for (int asks = 0; asks < 2; asks++) {
+        int64_t before = silent_peers();
+        exporter_close(rig->exporter);
+        rig->config.otlp.keepalive = (struct config_keepalive){.enabled = true,
+                                                               .time_ns = 50 * NS_PER_MS,
+                                                               .timeout_ns = 50 * NS_PER_MS,
+                                                               .permit_without_stream = asks};
+        exporter_rig_start(rig);
+        rig_put(rig, SIGNAL_TRACES, "spans");
+        rig_await(rig, TRACES, (size_t)asks);
+        rig_await_empty(rig);
+        rig_pause(rig, 300);
+        assert_int_equal(silent_peers(), before);
+        backend_deafen(&rig->backend);
+        rig_pause(rig, 300);
+        assert_int_equal(silent_peers(), before + asks);
+    }
+}
+
 static void test_away(void **state)
 {
     struct rig *rig = *state;
@@ -277,6 +300,7 @@ int main(void)
         RIG_TEST(test_asked_delay_is_kept),
         RIG_TEST(test_no_answer_in_time),
         RIG_TEST(test_keepalive),
+        RIG_TEST(test_keepalive_while_idle),
         RIG_TEST(test_away),
         RIG_TEST(test_goaway),
         RIG_TEST(test_lanes),
