@@ -75,6 +75,8 @@ static void conclude(struct otlp_grpc_call *call)
         !call->reader.compressed)
         export_result_partial(result, buf_bytes(&call->reader.message));
     conclude_coding(call);
+    if (result->verdict != EXPORT_OK && !*result->message)
+        export_result_say(result, BYTES_LIT("without a reason"));
 }
 
 static void finish(struct otlp_grpc_call *call)
