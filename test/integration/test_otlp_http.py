@@ -86,6 +86,29 @@ class OtlpHttp(harness.IntegrationTest):
         self.assertEqual(spanprof.metric("spanprof_tls_handshakes_total",
                                          'role="client",outcome="ok"'), 1)
 
+    def test_to_another_spanprof(self):
+        """In every form that there is on both sides."""
+        back = self.spanprof(sampler=False)
+        http, grpc = "http://" + back.http_address, "http://" + back.grpc_address
+        for i, (kind, keys) in enumerate((
+                ("otlp_http", {"endpoint": http, "compression": "zstd"}),
+                ("otlp_http", {"endpoint": http + "/", "encoding": "json", "compression": "zstd"}),
+                ("otlp_http", {"endpoint": http, "disable_keep_alives": True}),
+                ("otlp_grpc", {"endpoint": grpc, "compression": "zstd", "keepalive": {}}))):
+            with self.subTest(kind=kind, **keys):
+                directory = os.path.join(self.directory, "front%d" % i)
+                os.mkdir(directory)
+                front = harness.Spanprof(directory, "unused:1", sampler=False)
+                front.config["exporters"] = {kind: keys}
+                front.config["service"]["pipelines"]["traces"]["exporters"] = [kind]
+                self._started.append(front)
+                front.start()
+                ids = self.send(front, 500) | self.send(front, 1)
+                self.wait_for(self.backend, ids)
+                self.stop_spanprof(front)
+                self.assert_once(self.backend, ids)
+                self.backend.forget()
+
     def test_away_and_back(self):
         backend = self.http_backend()
         spanprof = self.only_http(backend)
