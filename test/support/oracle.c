@@ -37,7 +37,7 @@ enum outcome {
     EXPLAINED,  /* the same up to a frame of a function that was named with -e */
     FURTHER,    /* the same, and on where elfutils gave up */
     DIFFERENT,
-    GONE,       /* the process: elfutils cannot look at it */
+    GONE,       /* the process, or the code that it ran: elfutils cannot look at it */
     NOT_LOADED, /* the tick had no rows yet */
     OUTCOMES,
 };
@@ -304,7 +304,7 @@ static enum outcome compare(const struct record_header *record, struct target *t
         return NOT_LOADED;
     }
     Dwfl *dwfl = record->flags & RECORD_FLAG_STACK ? dwfl_of(target) : NULL;
-    if (!dwfl)
+    if (!dwfl || !mapping_of(target->maps, record_stack(record)->pc).executable)
         return GONE;
     record_now = record;
     enum outcome outcome = judge(record, target, &ours);
