@@ -70,7 +70,8 @@ static void say_instead(const struct http_answer *answer, struct export_result *
     char *out = result->message;
     size_t size = sizeof(result->message);
     if (answer->status >= 300 && answer->status < 400)
-        snprintf(out, size, "redirected%s%.150s, which is not followed; write the URL that is meant",
+        snprintf(out, size,
+                 "redirected%s%.150s, which is not followed; write the URL that is meant",
                  *answer->location ? " to " : "", answer->location);
     else if (answer->status == 404)
         snprintf(out, size, "nothing is served at this URL");

@@ -27,7 +27,8 @@ struct http1_settings {
 };
 
 /* The listening socket is duplicated; fd stays the caller's, whatever comes of it, and listens for
- * as long as any of the two is open. fd -1: does not listen, see http1_add(). 0, -ENOMEM, -ENOTSUP, -EBADF, -EMFILE. Sets all but `ran`. */
+ * as long as any of the two is open. fd -1: does not listen, see http1_add(). 0, -ENOMEM, -ENOTSUP,
+ * -EBADF, -EMFILE. Sets all but `ran`. */
 int http1_open(struct http1 *http, struct loop *loop, int fd,
                const struct http1_settings *settings);
 /* A connected socket to serve; taken over in any case. peer: as getpeername() has it. */

@@ -17,8 +17,8 @@ struct otlp_route {
 
 extern const struct otlp_route otlp_routes[SIGNAL_COUNT]; /* by signal */
 
-/* Of the profiles service while it is in development, as gRPC metadata and HTTP header: which layout
- * of its messages a client speaks. Absent means version 1, the only one there is. Source:
+/* Of the profiles service while it is in development, as gRPC metadata and HTTP header: which
+ * layout of its messages a client speaks. Absent means version 1, the only one there is. Source:
  * opentelemetry-proto, pull request 857. */
 #define OTLP_PROFILES_VERSION_KEY "otlp-profiles-development-version"
 #define OTLP_PROFILES_VERSION     "1"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * One unary call, Export or a health check: from its first header to its trailers. Private to the gRPC server.
- * Thread: loop. A call that is at the intake outlives its stream, its connection and the server.
+ * One unary call, Export or a health check: from its first header to its trailers. Private to the
+ * gRPC server. Thread: loop. A call that is at the intake outlives its stream, its connection and
+ * the server.
  */
 #include "proto/h2.h"
 #include "receiver/grpc_server.h"
@@ -13,7 +14,7 @@ struct grpc_call_scope {
     struct intake *intake;
     struct budget *budget;
     const struct health *health; /* may be NULL */
-    uint32_t signals; /* that are served */
+    uint32_t signals;            /* that are served */
     size_t max_message_bytes;
     struct list calls; /* all that are alive */
 };

@@ -15,7 +15,7 @@ struct rig {
     struct analyst_client *client;
     struct process_table *table;
     struct analyst_ledger *ledger;
-    int contexts_map_fd; /* -1 = none; set before rig_start() */
+    int contexts_map_fd;              /* -1 = none; set before rig_start() */
     const struct unwind_maps *unwind; /* NULL = none; likewise */
     const struct privileges
         *rights;           /* that the analyst keeps; NULL = the test's; before rig_start() */
