@@ -8,6 +8,12 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/config/spanprof.yaml)
     install(FILES ${CMAKE_SOURCE_DIR}/config/spanprof.yaml
         DESTINATION ${CMAKE_INSTALL_FULL_SYSCONFDIR}/spanprof COMPONENT service)
 endif()
+install(FILES ${CMAKE_SOURCE_DIR}/docs/deployment.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT service)
+install(FILES ${CMAKE_SOURCE_DIR}/packaging/spanprof.service DESTINATION lib/systemd/system COMPONENT service)
+install(FILES ${CMAKE_SOURCE_DIR}/packaging/spanprof.sysusers DESTINATION lib/sysusers.d
+    RENAME spanprof.conf COMPONENT service)
+install(FILES ${CMAKE_SOURCE_DIR}/packaging/spanprof.tmpfiles DESTINATION lib/tmpfiles.d
+    RENAME spanprof.conf COMPONENT service)
 
 install(TARGETS spanprof_context spanprof_context_shared
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT context

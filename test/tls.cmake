@@ -18,6 +18,7 @@ spanprof_unit_test(exporter_tls spanprof_exporter_fixture spanprof_certificates)
 spanprof_integration_test(tls TIMEOUT 120)
 spanprof_integration_test(doors TIMEOUT 60)
 spanprof_integration_test(reload TIMEOUT 120)
+spanprof_integration_test(deployment TIMEOUT 120)
 
 # The gRPC port against h2spec: ./dev test peers.
 add_test(NAME peers.h2spec COMMAND /usr/bin/python3 -B ${CMAKE_CURRENT_LIST_DIR}/peers/test_h2spec.py)

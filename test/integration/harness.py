@@ -146,6 +146,9 @@ class Spanprof:
         self.log_path = os.path.join(directory, "spanprof.log")
         self.config_path = os.path.join(directory, "spanprof.yaml")
         self.process = None
+        self.launcher = []   # a command that starts it
+        self.extra = []      # arguments
+        self.text = None     # instead of config
         self.may_end = True  # until it serves; then only stop() and kill_all() end it
         self.config = merge(self._config(backend_address, sampler), over or {})
 
@@ -183,10 +186,10 @@ class Spanprof:
     def launch(self, *arguments):
         """Starts the program and does not wait until it serves."""
         with open(self.config_path, "w") as file:
-            json.dump(self.config, file, indent=1)  # JSON is YAML
+            file.write(self.text or json.dumps(self.config, indent=1))  # JSON is YAML
         with open(self.log_path, "ab") as log:
-            self.process = subprocess.Popen([BINARY, "--config", self.config_path, *arguments],
-                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            command = [*self.launcher, BINARY, "--config", self.config_path, *self.extra, *arguments]
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                             env=environment(), start_new_session=True)
         return self
 
