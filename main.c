@@ -175,6 +175,7 @@ static struct program *program_new(const struct cli *cli)
 
 static void announce(const struct config *config)
 {
+    log_set_format(config->service.log_format);
     log_set_level(config->service.log_level);
     for (size_t i = 0; i < config->n_warnings; i++)
         log_warn("config", "%s", config->warnings[i]);

@@ -12,10 +12,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LOG_LINE_BYTES = 2048 };
+enum { LOG_TEXT_BYTES = 1900 }; /* a line of it is below 2 KiB */
 
 static _Atomic int least_level = LOG_LEVEL_INFO;
+static _Atomic int line_format = LOG_CONSOLE;
 static const char *_Atomic process_name = "";
+
+void log_set_format(enum log_format format)
+{
+    atomic_store_explicit(&line_format, (int)format, memory_order_relaxed);
+}
 
 void log_set_level(enum log_level level)
 {
@@ -49,18 +55,40 @@ static bool site_admits(struct log_site *site, uint32_t *left_out)
     return LOG_SITE_RECORDS(new) <= LOG_RECORDS_A_WINDOW;
 }
 
-static size_t line_start(char *line, size_t size, enum log_level level, const char *area)
+static void format_time(char *out, size_t size)
 {
-    static const char *const names[] = {"debug", "info", "warn", "error"};
-    const char *process = atomic_load(&process_name);
     struct timespec now;
     struct tm utc;
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &utc);
-    size_t len = strftime(line, size, "%Y-%m-%dT%H:%M:%S", &utc);
-    int n = snprintf(line + len, size - len, ".%03ldZ %s %s%s%s: ", now.tv_nsec / 1000000,
-                     names[level], process, *process ? " " : "", area);
-    return n < 0 ? len : len + ((size_t)n < size - len ? (size_t)n : size - len - 1);
+    size_t len = strftime(out, size, "%Y-%m-%dT%H:%M:%S", &utc);
+    snprintf(out + len, size - len, ".%03ldZ", now.tv_nsec / 1000000);
+}
+
+static size_t line_start(char *line, size_t size, enum log_level level, const char *area)
+{
+    static const char *const names[] = {"debug", "info", "warn", "error"};
+    static const char *const formats[] = {
+        [LOG_CONSOLE] = "%s %s %s%s%s: ",
+        [LOG_JSON] =
+            "{\"ts\":\"%s\",\"level\":\"%s\",\"process\":\"%s%.0s\",\"logger\":\"%s\",\"msg\":\""};
+    const char *process = atomic_load(&process_name);
+    char time[64];
+    format_time(time, sizeof(time));
+    int n = snprintf(line, size, formats[atomic_load(&line_format)], time, names[level], process,
+                     *process ? " " : "", area);
+    return n < 0 ? 0 : (size_t)n < size ? (size_t)n : size - 1;
+}
+
+/* The sanitized text has no control characters: what is left is its quotes and backslashes. */
+static size_t append_escaped(char *line, size_t len, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            line[len++] = '\\';
+        line[len++] = *text;
+    }
+    return len;
 }
 
 static void write_line(const char *line, size_t len)
@@ -76,10 +104,24 @@ static void write_line(const char *line, size_t len)
     }
 }
 
+/* The message as one line, with what has to be said of it; text_size > 100. */
+static void make_text(char *text, size_t text_size, const char *message, bool cut,
+                      uint32_t left_out)
+{
+    size_t len = strlen(message), room = text_size - 64;
+    size_t written = bytes_sanitize(BYTES(message, len), text, room);
+    if (cut || written + 4 >= room)
+        written += (size_t)snprintf(text + written, 4, "...");
+    if (left_out)
+        snprintf(text + written, text_size - written, " (%u such records left out before)",
+                 left_out);
+}
+
 void log_write(struct log_site *site, enum log_level level, const char *area, const char *format,
                ...)
 {
-    char line[LOG_LINE_BYTES], message[LOG_LINE_BYTES], tail[64] = "";
+    char message[LOG_TEXT_BYTES], text[LOG_TEXT_BYTES];
+    char line[256 + 2 * LOG_TEXT_BYTES + 3];
     uint32_t left_out = 0;
     int saved_errno = errno;
     if (!site_admits(site, &left_out))
@@ -90,18 +132,17 @@ void log_write(struct log_site *site, enum log_level level, const char *area, co
     va_end(arguments);
     if (n < 0)
         return;
-    size_t len = line_start(line, sizeof(line) / 2, level, area);
-    size_t room = sizeof(line) - sizeof(tail) - len;
-    size_t text_len = strlen(message);
-    size_t written = bytes_sanitize(BYTES(message, text_len), line + len, room);
-    len += written;
-    if ((size_t)n > text_len || written + 4 >= room)
-        len += (size_t)snprintf(line + len, 4, "...");
-    if (left_out)
-        snprintf(tail, sizeof(tail), " (%u such records left out before)", left_out);
-    size_t tail_len = strlen(tail);
-    memcpy(line + len, tail, tail_len);
-    len += tail_len;
+    make_text(text, sizeof(text), message, (size_t)n >= sizeof(message), left_out);
+    bool json = atomic_load(&line_format) == LOG_JSON;
+    size_t len = line_start(line, 256, level, area);
+    if (json) {
+        len = append_escaped(line, len, text);
+        line[len++] = '"';
+        line[len++] = '}';
+    } else {
+        memcpy(line + len, text, strlen(text));
+        len += strlen(text);
+    }
     line[len++] = '\n';
     write_line(line, len);
     errno = saved_errno;

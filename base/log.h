@@ -2,7 +2,8 @@
 #pragma once
 /*
  * One line a record on stderr: 2026-11-21T01:02:03.456Z level process area: message
- * (without the process before log_set_process()).
+ * (without the process before log_set_process()); or, as JSON,
+ * {"ts":"2026-...","level":"info","process":"service","logger":"area","msg":"message"}.
  * Each call site may write 10 records in 10 s; the first after a pause says how many were left out.
  * Text from strangers goes through bytes_sanitize() first; control characters are replaced here
  * again. Thread: any; async-signal-safe it is not.
@@ -20,6 +21,9 @@ struct log_site {
 #define LOG_SITE_RECORDS(state)  ((uint32_t)((state)&0xffffff))
 #define LOG_SITE_START_MS(state) ((state) >> 24)
 
+enum log_format { LOG_CONSOLE, LOG_JSON };
+
+void log_set_format(enum log_format format);
 void log_set_level(enum log_level level);
 enum log_level log_level(void);
 void log_set_process(const char *name); /* "keeper", "service", "analyst": a static string */

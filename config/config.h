@@ -292,6 +292,7 @@ struct config_pipeline {
 
 struct config_service {
     enum log_level log_level;
+    enum log_format log_format;
     bool metrics_enabled;
     struct config_endpoint metrics_address; /* localhost:8888 */
     const char

@@ -73,6 +73,8 @@ static const struct key_choice file_formats[] = {
 static const struct key_choice file_compressions[] = {{"none", 0}, {"zstd", 1}, {NULL, 0}};
 static const struct key_choice when_full[] = {{"refuse", 0}, {"drop_oldest", 1}, {NULL, 0}};
 static const struct key_choice fsyncs[] = {{"normal", 0}, {"full", 1}, {NULL, 0}};
+static const struct key_choice log_formats[] = {
+    {"console", LOG_CONSOLE}, {"json", LOG_JSON}, {NULL, 0}};
 static const struct key_choice log_levels[] = {{"debug", LOG_LEVEL_DEBUG},
                                                {"info", LOG_LEVEL_INFO},
                                                {"warn", LOG_LEVEL_WARN},
@@ -359,6 +361,8 @@ const struct config_key config_keys[] = {
      "Its log, on stderr."},
     {OWNER_SERVICE, "telemetry.logs.level", KEY_CHOICE, 0, SERVICE(log_level), "info", 0, 0,
      log_levels, "Records below this level are left out."},
+    {OWNER_SERVICE, "telemetry.logs.encoding", KEY_CHOICE, 0, SERVICE(log_format), "console", 0, 0,
+     log_formats, "console: lines to be read; json: an object a line."},
     {OWNER_SERVICE, "telemetry.metrics", KEY_SECTION, 0, NOWHERE, NULL, 0, 0, NULL,
      "Its counters, as a page for Prometheus."},
     {OWNER_SERVICE, "telemetry.metrics.level", KEY_CHOICE, 0, SERVICE(metrics_enabled), "normal", 0,

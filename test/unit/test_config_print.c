@@ -201,6 +201,7 @@ static const char everything[] =
     "  telemetry:\n"
     "    logs:\n"
     "      level: error\n"
+    "      encoding: json\n"
     "    metrics:\n"
     "      level: none\n"
     "      address: 0.0.0.0:9999\n"

@@ -82,6 +82,43 @@ static void test_line(void **state)
     log_set_process(NULL);
 }
 
+static void test_json(void **state)
+{
+    (void)state;
+    log_set_format(LOG_JSON);
+    capture();
+    log_warn("a", "a \"quote\", a \\ and\na line: %s", "\xc3\xa9");
+    log_set_process("service");
+    log_info("b", "%s", "");
+    char *text = captured();
+    log_set_format(LOG_CONSOLE);
+    log_set_process(NULL);
+    char *second = strchr(text, '\n') + 1;
+    second[-1] = 0;
+    assert_non_null(strstr(text, "Z\",\"level\":\"warn\",\"process\":\"\",\"logger\":\"a\",\"msg\":"
+                                 "\"a \\\"quote\\\", a \\\\ and?a line: \xc3\xa9\"}"));
+    assert_matches(text, "^\\{\"ts\":\"20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\\.[0-9]{3}Z\",");
+    assert_non_null(strstr(second, "\"process\":\"service\",\"logger\":\"b\",\"msg\":\"\"}\n"));
+    free(text);
+}
+
+/* As many quotes as there may be, in a line that is still whole. */
+static void test_json_of_quotes(void **state)
+{
+    char quotes[4000];
+    (void)state;
+    memset(quotes, '"', sizeof(quotes) - 1);
+    quotes[sizeof(quotes) - 1] = 0;
+    log_set_format(LOG_JSON);
+    capture();
+    log_warn("a", "%s", quotes);
+    char *text = captured();
+    log_set_format(LOG_CONSOLE);
+    assert_int_equal(n_lines(text), 1);
+    assert_string_equal(text + strlen(text) - 10, "\\\"\\\"...\"}\n");
+    free(text);
+}
+
 static void test_level(void **state)
 {
     (void)state;
@@ -170,6 +207,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_line),         cmocka_unit_test(test_level),
+        cmocka_unit_test(test_json),         cmocka_unit_test(test_json_of_quotes),
         cmocka_unit_test(test_hostile_text), cmocka_unit_test(test_rate_limit),
         cmocka_unit_test(test_threads),
     };
