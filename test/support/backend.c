@@ -93,6 +93,11 @@ static void answer(struct backend_connection *connection, struct backend_request
         h2_shutdown(connection->conn);
         answer_call(request->stream, &what);
         break;
+    case BACKEND_CALMS:
+        nghttp2_submit_goaway(connection->conn->session, NGHTTP2_FLAG_NONE, request->stream->id,
+                              NGHTTP2_ENHANCE_YOUR_CALM, NULL, 0);
+        answer_call(request->stream, &what);
+        break;
     case BACKEND_ANSWERS:
         answer_call(request->stream, &what);
         break;

@@ -14,6 +14,7 @@ enum backend_manner {
     BACKEND_HANGS_UP,
     BACKEND_SILENT,
     BACKEND_HTTP,      /* http_status without a word of gRPC */
+    BACKEND_CALMS,     /* answers, with GOAWAY ENHANCE_YOUR_CALM (too_many_pings) */
     BACKEND_GOES_AWAY, /* answers, and wants no more on this connection */
 };
 

@@ -139,6 +139,31 @@ static void test_keepalive_while_idle(void **state)
     }
 }
 
+/* The next connection asks half as often. */
+static void test_too_many_pings(void **state)
+{
+    struct rig *rig = *state;
+    int64_t before = silent_peers();
+    exporter_close(rig->exporter);
+    rig->config.otlp.keepalive = (struct config_keepalive){.enabled = true,
+                                                           .time_ns = 400 * NS_PER_MS,
+                                                           .timeout_ns = 100 * NS_PER_MS,
+                                                           .permit_without_stream = true};
+    exporter_rig_start(rig);
+    backend_rule(&rig->backend, NULL, 1, (struct backend_answer){.manner = BACKEND_CALMS});
+    for (size_t i = 0; i < 2; i++) {
+        rig_put(rig, SIGNAL_TRACES, "spans");
+        rig_await(rig, TRACES, i);
+        rig_await_empty(rig);
+    }
+    assert_int_equal(rig->backend.n_connections, 2);
+    backend_deafen(&rig->backend);
+    rig_pause(rig, 650); /* more than 400 + 100 */
+    assert_int_equal(silent_peers(), before);
+    rig_pause(rig, 600); /* more than 800 + 100 in all */
+    assert_int_equal(silent_peers(), before + 1);
+}
+
 static void test_away(void **state)
 {
     struct rig *rig = *state;
@@ -301,6 +326,7 @@ int main(void)
         RIG_TEST(test_no_answer_in_time),
         RIG_TEST(test_keepalive),
         RIG_TEST(test_keepalive_while_idle),
+        RIG_TEST(test_too_many_pings),
         RIG_TEST(test_away),
         RIG_TEST(test_goaway),
         RIG_TEST(test_lanes),
