@@ -355,9 +355,9 @@ bool db_has_room(const struct db *db)
     return db->room_bytes >= ROOM_LEAST;
 }
 
-bool db_disk_has_room(const struct db *db)
+bool db_disk_has_room(const struct db *db, uint64_t size)
 {
-    return db->disk_room_bytes >= ROOM_LEAST;
+    return db->disk_room_bytes >= ROOM_LEAST && db->disk_room_bytes >= size;
 }
 
 bool db_could_hold(const struct db *db, uint64_t size)
@@ -372,8 +372,10 @@ uint64_t db_unused_bytes(const struct db *db)
 
 bool db_take_room(struct db *db, uint64_t size)
 {
-    if (!db_has_room(db) || size > db->room_bytes)
+    if (!db_has_room(db) || size > db->room_bytes) {
+        db->was_refused = true;
         return false;
+    }
     db->room_bytes -= size;
     return true;
 }
@@ -452,9 +454,14 @@ bool db_rowids_spent(struct db *db)
 
 /* Upkeep */
 
+static bool is_short(const struct db *db)
+{
+    return db->was_refused || !db_has_room(db);
+}
+
 static int vacuum(struct db *db, uint64_t unused)
 {
-    if (unused < (db_has_room(db) ? VACUUM_SLACK_PAGES + VACUUM_STEP_PAGES : 1))
+    if (unused < (is_short(db) ? 1 : VACUUM_SLACK_PAGES + VACUUM_STEP_PAGES))
         return 0;
     int outcome = 1; /* each step frees a page: to the end */
     while (outcome == 1)
@@ -473,9 +480,10 @@ int db_maintain(struct db *db)
     if (error || !db->handle)
         return error ? error : -EIO;
     /* Short of room the log gives its own back. */
-    int mode = db_has_room(db) ? SQLITE_CHECKPOINT_PASSIVE : SQLITE_CHECKPOINT_TRUNCATE;
+    int mode = is_short(db) ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE;
     int code = sqlite3_wal_checkpoint_v2(db->handle, NULL, mode, &in_log, &done);
     db->failed = 0;
+    db->was_refused = false;
     if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
         return 0; /* a reader is at it: the next time */
     return code == SQLITE_OK ? 0 : db_error(db, code, "checkpoint");

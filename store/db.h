@@ -50,8 +50,9 @@ void db_fail(struct db *db, int error);
 
 /* False within the reserve of quota or disk. Looked up anew at each db_begin(). */
 bool db_has_room(const struct db *db);
-/* The same of the disk alone, whatever the quota says. */
-bool db_disk_has_room(const struct db *db);
+/* Whether the disk alone has room for so many bytes, whatever the quota says. As of the last look.
+ */
+bool db_disk_has_room(const struct db *db, uint64_t size);
 /* False if the quota has no room for so many bytes even when nothing else is there. */
 bool db_could_hold(const struct db *db, uint64_t size);
 /* Within a transaction: takes room for so many bytes, or says that they would reach into the

@@ -13,10 +13,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define SLOTS_MAX     62        /* bits of a mask in an SQLite integer */
-#define COLLECT_ROWS  100       /* a step */
-#define DROPS_MAX     1024      /* requests that make room for one */
-#define DROP_AHEAD    (2 << 20) /* bytes; of the order of a step of upkeep */
+#define SLOTS_MAX     62   /* bits of a mask in an SQLite integer */
+#define COLLECT_ROWS  100  /* a step */
+#define DROPS_MAX     1024 /* requests that make room for one */
+#define DROP_AHEAD    (256 << 10)
 #define WARN_AGAIN_NS (60 * NS_PER_SEC)
 
 #define HELP_BYTES "Bytes of requests that wait for a destination."
@@ -351,7 +351,7 @@ static void tell_dropped(struct outbox *outbox, const struct request_row *reques
         return;
     outbox->warned_ns = now_ns;
     log_warn("store", "%s has no room left: the oldest requests are given up for newer ones",
-             db_disk_has_room(outbox->db) ? "the quota" : "the disk");
+             db_disk_has_room(outbox->db, 1 << 20) ? "the quota" : "the disk");
 }
 
 static int drop_first(struct outbox *outbox)
@@ -367,17 +367,20 @@ static int drop_first(struct outbox *outbox)
     return db_look_for_room(outbox->db);
 }
 
-/* On a disk that is short, pages are given back by upkeep alone: more than enough for this one is
- * not given up before. */
+/* On a disk that is short, pages are given back by upkeep alone: more than enough for this one,
+ * which is written to the log and to the file, is not given up before. */
 static bool may_drop(const struct outbox *outbox, uint64_t size)
 {
     return outbox->policy == OUTBOX_DROPS_OLDEST && db_could_hold(outbox->db, size) &&
-           (db_disk_has_room(outbox->db) || db_unused_bytes(outbox->db) < size + DROP_AHEAD);
+           (db_disk_has_room(outbox->db, size) ||
+            db_unused_bytes(outbox->db) < 2 * size + DROP_AHEAD);
 }
 
 int outbox_take_room(struct outbox *outbox, uint64_t size)
 {
-    int error = 0;
+    if (db_take_room(outbox->db, size))
+        return 0;
+    int error = outbox->policy == OUTBOX_DROPS_OLDEST ? db_look_for_room(outbox->db) : -ENOSPC;
     for (unsigned n = 0; !error && !db_take_room(outbox->db, size); n++)
         error = n < DROPS_MAX && may_drop(outbox, size) ? drop_first(outbox) : -ENOSPC;
     return error;
@@ -393,8 +396,8 @@ static bool is_empty(void)
 
 bool outbox_has_room(const struct outbox *outbox)
 {
-    return db_has_room(outbox->db) ||
-           (outbox->policy == OUTBOX_DROPS_OLDEST && db_disk_has_room(outbox->db) && !is_empty());
+    return db_has_room(outbox->db) || (outbox->policy == OUTBOX_DROPS_OLDEST &&
+                                       db_disk_has_room(outbox->db, 0) && !is_empty());
 }
 
 int outbox_put(struct outbox *outbox, enum signal signal, uint64_t n_items, uint32_t destinations,

@@ -133,6 +133,8 @@ class Full(harness.IntegrationTest):
                                   'signal="traces",reason="full"')
         self.assertGreater(dropped, 0)
         self.assertEqual(waiting + dropped, 50 * n)  # each loss is counted
+        self.assertGreater(waiting / 50, 40)  # and no more than that is given up
+        print("%d requests of %d KiB sent, %d kept" % (n, len(body) >> 10, waiting / 50))
         kept = [span_id for ids in sent[-int(waiting / 50):] for span_id in ids]
         self.backend.start()
         self.backend.wait(lambda: set(kept) <= {s.span_id for s in self.backend.spans()},
