@@ -71,6 +71,13 @@ struct config_otlp_grpc_server {
     uint64_t max_recv_msg_size_bytes; /* key in MiB; also bounds the inflated body */
     uint32_t max_concurrent_streams;
     uint32_t max_connections; /* ours */
+    struct config_server_keepalive {
+        uint64_t max_connection_idle_ns; /* these three: 0 = never */
+        uint64_t max_connection_age_ns;
+        uint64_t max_connection_age_grace_ns;
+        uint64_t time_ns;
+        uint64_t timeout_ns;
+    } keepalive;
     struct config_tls tls;
 };
 

@@ -37,6 +37,7 @@ LIMIT_STAT(limit_handshake, "handshake_timeout");
 LIMIT_STAT(limit_header_time, "header_timeout");
 LIMIT_STAT(limit_request_time, "request_timeout");
 LIMIT_STAT(limit_idle, "idle_timeout");
+LIMIT_STAT(limit_age, "max_age");
 LIMIT_STAT(limit_slow_reader, "slow_reader");
 LIMIT_STAT(limit_flood, "flood");
 LIMIT_STAT(limit_keepalive, "keepalive_timeout");
@@ -48,7 +49,7 @@ void h2_count(enum h2_limit limit)
         [H2_LIMIT_HANDSHAKE] = &limit_handshake,       [H2_LIMIT_HEADER_TIME] = &limit_header_time,
         [H2_LIMIT_REQUEST_TIME] = &limit_request_time, [H2_LIMIT_IDLE] = &limit_idle,
         [H2_LIMIT_SLOW_READER] = &limit_slow_reader,   [H2_LIMIT_FLOOD] = &limit_flood,
-        [H2_LIMIT_KEEPALIVE] = &limit_keepalive,
+        [H2_LIMIT_KEEPALIVE] = &limit_keepalive,       [H2_LIMIT_AGE] = &limit_age,
     };
     stat_add(stats[limit], 1);
 }
@@ -315,6 +316,9 @@ static int overdue(struct h2_conn *conn, struct limits *limits)
         return h2_count(H2_LIMIT_HANDSHAKE), -ETIMEDOUT;
     if (output_waits(conn) && passed(limits, conn->progress_ns, settings->write_timeout_ns))
         return h2_count(H2_LIMIT_SLOW_READER), -ETIMEDOUT;
+    if (conn->shutting_down && settings->max_age_grace_ns &&
+        passed(limits, conn->shutdown_ns, settings->max_age_grace_ns))
+        return h2_count(H2_LIMIT_AGE), -ETIMEDOUT;
     if (keeps_silent(conn, limits))
         return h2_count(H2_LIMIT_KEEPALIVE), -ETIMEDOUT;
     list_each(link, tmp, &conn->streams)
@@ -327,11 +331,15 @@ static int overdue(struct h2_conn *conn, struct limits *limits)
 
 static void check_idle(struct h2_conn *conn, struct limits *limits)
 {
-    uint64_t timeout = conn->settings.idle_timeout_ns;
+    uint64_t timeout = conn->settings.idle_timeout_ns, age = conn->settings.max_age_ns;
     if (conn->shutting_down) {
         if (!conn->last_goaway && passed(limits, conn->shutdown_ns, LAST_GOAWAY_DELAY_NS))
             h2_session_last_goaway(conn);
         return;
+    }
+    if (age && passed(limits, conn->opened_ns, age)) {
+        h2_count(H2_LIMIT_AGE);
+        return h2_shutdown(conn);
     }
     if (conn->n_streams || !timeout || !passed(limits, conn->idle_since_ns, timeout))
         return;
@@ -401,6 +409,8 @@ int h2_open(struct loop *loop, int fd, const struct h2_settings *settings,
         return error;
     }
     h2_watch_over(conn, now + settings->handshake_timeout_ns);
+    if (settings->max_age_ns)
+        h2_watch_over(conn, now + settings->max_age_ns);
     h2_keepalive_begin(conn);
     h2_schedule_flush(conn);
     *result = conn;
@@ -446,5 +456,7 @@ void h2_shutdown(struct h2_conn *conn)
     conn->shutdown_ns = clock_monotonic_ns();
     h2_session_shutdown(conn);
     h2_watch_over(conn, conn->shutdown_ns + LAST_GOAWAY_DELAY_NS);
+    if (conn->settings.max_age_grace_ns)
+        h2_watch_over(conn, conn->shutdown_ns + conn->settings.max_age_grace_ns);
     h2_schedule_flush(conn);
 }

@@ -92,6 +92,8 @@ struct h2_settings {
     uint64_t header_timeout_ns;    /* server: header block complete */
     uint64_t request_timeout_ns;   /* server: from its first frame to END_STREAM */
     uint64_t idle_timeout_ns;      /* without streams; 0 = never */
+    uint64_t max_age_ns;           /* then h2_shutdown(); 0 = never */
+    uint64_t max_age_grace_ns;     /* from h2_shutdown() to the end, done or not; 0 = never */
     uint64_t
         write_timeout_ns;  /* no byte taken by the peer while some wait, or an answer not taken */
     uint64_t keepalive_ns; /* a peer that is silent for so long is asked by PING; 0 = never */

@@ -62,6 +62,7 @@ enum h2_limit {
     H2_LIMIT_SLOW_READER,
     H2_LIMIT_FLOOD,
     H2_LIMIT_KEEPALIVE,
+    H2_LIMIT_AGE,
     H2_LIMIT_COUNT
 };
 void h2_count(enum h2_limit limit);

@@ -25,7 +25,6 @@ enum {
 #define HEADER_TIMEOUT_NS    (10 * NS_PER_SEC)
 #define REQUEST_TIMEOUT_NS   (60 * NS_PER_SEC)
 #define WRITE_TIMEOUT_NS     (30 * NS_PER_SEC)
-#define IDLE_TIMEOUT_NS      (15 * 60 * NS_PER_SEC)
 
 STAT_GAUGE(connections, "spanprof_grpc_server_connections", "", "Open OTLP/gRPC connections.");
 STAT_COUNTER(connections_over_limit, "spanprof_grpc_server_connections_refused_total",
@@ -109,6 +108,12 @@ static bool is_full(struct grpc_server *server)
     return full;
 }
 
+/* 90 to 110 %, so that not all clients come again at the same time. */
+static uint64_t spread(uint64_t age_ns)
+{
+    return age_ns / 1000 * (900 + clock_monotonic_ns() % 201);
+}
+
 static void connection_open(struct grpc_server *server, int fd, struct tls *tls)
 {
     struct connection *connection = calloc(1, sizeof(*connection));
@@ -119,6 +124,7 @@ static void connection_open(struct grpc_server *server, int fd, struct tls *tls)
     }
     struct h2_settings settings = server->h2;
     settings.tls = tls;
+    settings.max_age_ns = spread(server->settings.config->keepalive.max_connection_age_ns);
     connection->server = server;
     int error =
         h2_open(server->settings.loop, fd, &settings, &handler, connection, &connection->h2);
@@ -178,7 +184,11 @@ static struct h2_settings h2_settings_of(const struct config_otlp_grpc_server *c
         .handshake_timeout_ns = HANDSHAKE_TIMEOUT_NS,
         .header_timeout_ns = HEADER_TIMEOUT_NS,
         .request_timeout_ns = REQUEST_TIMEOUT_NS,
-        .idle_timeout_ns = IDLE_TIMEOUT_NS,
+        .idle_timeout_ns = config->keepalive.max_connection_idle_ns,
+        .max_age_grace_ns = config->keepalive.max_connection_age_grace_ns,
+        .keepalive_ns = config->keepalive.time_ns,
+        .keepalive_timeout_ns = config->keepalive.timeout_ns,
+        .keepalive_idle = true,
         .write_timeout_ns = WRITE_TIMEOUT_NS,
     };
 }

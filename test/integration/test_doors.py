@@ -71,5 +71,16 @@ class UnixSockets(harness.IntegrationTest):
         harness.wait_until(lambda: len(self.backend.spans()) >= 9 * 4, 10, "all spans are at the backend")
 
 
+class Connections(harness.IntegrationTest):
+    def test_that_are_old_are_ended_in_good_order(self):
+        self.sp = self.spanprof(sampler=False, over={"receivers": {"otlp": {"protocols": {"grpc": {
+            "keepalive": {"server_parameters": {"max_connection_age": "1s"}}}}}}})
+        load = sender.Load(self.sp.grpc_address)
+        harness.wait_until(lambda: self.sp.metric("spanprof_h2_limit_total", 'limit="max_age"') >= 3,
+                           20 * harness.SLOWNESS, "connections are ended")
+        load.stop()
+        self.assertEqual(load.refused, 0)
+
+
 if __name__ == "__main__":
     harness.main()

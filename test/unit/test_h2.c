@@ -266,6 +266,35 @@ static void test_deadline(void **state)
     assert_int_equal(stream->h2_error, H2_CANCEL);
 }
 
+static bool goaway_seen(void *context)
+{
+    return ((struct h2_end *)context)->goaway;
+}
+
+/* The call that runs when the connection has its age is answered still; within the grace alone. */
+static void test_max_age(void **state)
+{
+    struct h2_pair *pair = *state;
+    int64_t before = stats_find("spanprof_h2_limit_total", "limit=\"max_age\"");
+    h2_pair_reopen(pair, &(struct h2_settings){.max_age_ns = 50 * NS_PER_MS});
+    pair->server.answer = H2_END_SILENT;
+    struct h2_end_stream *stream = request(&pair->client, 10);
+    assert_true(h2_pair_run(pair, goaway_seen, &pair->client));
+    assert_false(stream->closed);
+    h2_end_answer(h2_end_last(&pair->server));
+    assert_true(h2_pair_run(pair, both_ended, pair));
+    assert_int_equal(stream->h2_error, 0);
+    assert_int_equal(pair->server.error, 0);
+    assert_int_equal(stats_find("spanprof_h2_limit_total", "limit=\"max_age\""), before + 1);
+
+    h2_pair_reopen(pair, &(struct h2_settings){.max_age_ns = 50 * NS_PER_MS,
+                                               .max_age_grace_ns = 50 * NS_PER_MS});
+    pair->server.answer = H2_END_SILENT;
+    request(&pair->client, 10);
+    assert_true(h2_pair_run(pair, both_ended, pair));
+    assert_int_equal(pair->server.error, -ETIMEDOUT);
+}
+
 static void test_idle_timeout(void **state)
 {
     struct h2_pair *pair = *state;
@@ -338,6 +367,7 @@ int main(void)
         PAIR_TEST(test_client_ends_when_its_streams_have),
         PAIR_TEST(test_peer_vanishes),
         PAIR_TEST(test_deadline),
+        PAIR_TEST(test_max_age),
         PAIR_TEST(test_idle_timeout),
         PAIR_TEST(test_no_memory),
     };
