@@ -70,15 +70,20 @@ class Health(HealthTest):
         with self.assertRaises(urllib.error.HTTPError) as raised:
             urllib.request.urlopen("http://127.0.0.1:%d/" % self.health_port, timeout=5)
         self.assertEqual(raised.exception.code, 404)
+        status, headers, _ = sender.post("127.0.0.1:%d" % self.health_port, b"x", path="/health")
+        self.assertEqual((status, headers["allow"]), (405, "GET, HEAD"))
+        status, _, body = sender.post("127.0.0.1:%d" % self.health_port, None, path="/health",
+                                      method="HEAD")
+        self.assertEqual((status, body), (200, b""))
 
     def test_a_full_store_is_not_ready_and_is_again(self):
         spanprof = self.spanprof(sampler=False, over=self.with_health(
             {"extensions": {"sqlite_storage": {"max_size_mib": 16}}}))
         self.backend.stop()
         client = sender.GrpcSender(spanprof.grpc_address)
-        body, _ = sender.request_of(100, padding=1000)
+        body, _ = sender.request_of(500, padding=2000)
         harness.wait_until(lambda: client.status(body)[0] != "OK", 30 * harness.SLOWNESS, "it is full")
-        small, _ = sender.request_of(1)
+        small, _ = sender.request_of(10, padding=1000)
         harness.wait_until(lambda: client.status(small)[0] != "OK", 30 * harness.SLOWNESS,
                            "it is full for small ones too")
         self.assertEqual(self.page(), (503, "Store full"))
@@ -306,7 +311,7 @@ class Outage(harness.IntegrationTest):
     def test_memory_is_flat(self):
         spanprof = self.spanprof(sampler=False, over={
             "extensions": {"sqlite_storage": {"max_size_mib": 20000}}})
-        load = sender.Load(spanprof.grpc_address, senders=2, spans=100, padding=100)
+        load = sender.Load(spanprof.grpc_address, senders=2, spans=20, padding=1000)
         harness.wait_until(lambda: load.count() > 3000, 30 * harness.SLOWNESS, "there is load")
         before_kib = harness.pss_kib(spanprof.service)
         self.backend.stop()
