@@ -2,8 +2,12 @@
 """Doors that are no TCP port: Unix sockets for gRPC and HTTP, by the clients that programs use."""
 import http.client
 import os
+import shutil
 import socket
 import stat
+import struct
+import subprocess
+import unittest
 
 import harness
 import sender
@@ -80,6 +84,35 @@ class Connections(harness.IntegrationTest):
                            20 * harness.SLOWNESS, "connections are ended")
         load.stop()
         self.assertEqual(load.refused, 0)
+
+
+@unittest.skipUnless(shutil.which("h2load"), "needs h2load (nghttp2-client)")
+class Overload(harness.IntegrationTest):
+    """Six times what may be under way at once, all at once: what is too much is told to come again."""
+    CONNECTIONS, STREAMS, CALLS = 64, 100, 8000
+    LIMIT_KIB = 224 << 10  # 64 MiB being received, 64 MiB at the writer, and what it makes of a batch
+
+    def test_memory_stays_bounded(self):
+        self.sp = self.spanprof(sampler=False, over={
+            "exporters": {"debug": {}}, "service": {"pipelines": {"traces": {"exporters": ["debug"]}}}})
+        body, _ = sender.request_of(150, 300)
+        path = os.path.join(self.directory, "call")
+        with open(path, "wb") as file:
+            file.write(struct.pack(">BI", 0, len(body)) + body)
+        done = subprocess.run(
+            ["h2load", "-c", str(self.CONNECTIONS), "-m", str(self.STREAMS), "-n", str(self.CALLS), "-d", path,
+             "-H", "te: trailers", "-H", "content-type: application/grpc",
+             "http://" + self.sp.grpc_address + sender.METHOD], capture_output=True, text=True, timeout=100)
+        self.assertIn("%d succeeded, 0 failed, 0 errored, 0 timeout" % self.CALLS, done.stdout)
+        calls = {outcome: self.sp.metric("spanprof_grpc_server_calls_total", 'outcome="%s"' % outcome)
+                 for outcome in ("accepted", "busy")}
+        peak = int(harness.status_of(self.sp.service)["VmHWM"].split()[0])
+        print("%s; peak of memory %d KiB" % (calls, peak))
+        self.assertEqual(sum(calls.values()), self.CALLS)
+        self.assertGreater(min(calls.values()), 0)
+        if not harness.SANITIZE:
+            self.assertLess(peak, self.LIMIT_KIB)
+        sender.GrpcSender(self.sp.grpc_address).send(body)
 
 
 if __name__ == "__main__":
