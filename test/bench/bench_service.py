@@ -144,4 +144,5 @@ def main():
             measure_load(directory, *figures)
 
 
-main()
+if __name__ == "__main__":
+    main()
