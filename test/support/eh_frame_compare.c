@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * eh_frame_compare [-g] FILE|FOLDER...: the rows of every page of each x86-64 ELF file against what
- * readelf says. Both are functions of the address; they are compared at every address where either
- * may change. Prints the differences (a few) and how much was compared. -g: the rows are those of
- * Go's own table. What Go writes for debuggers tells CFA and return address alone, and knows
- * nothing of changes of stacks: where those are, or the return address has been popped, rows are
- * counted and not compared.
+ * eh_frame_compare [-g] FILE|FOLDER...: the rows of every page of each x86-64 ELF file that can be
+ * loaded against what readelf says. Both are functions of the address; they are compared at every
+ * address where either may change. Prints the differences (a few) and how much was compared. -g:
+ * the rows are those of Go's own table. What Go writes for debuggers tells CFA and return address
+ * alone, and knows nothing of changes of stacks: where those are, or the return address has been
+ * popped, rows are counted and not compared.
  */
 #include "agent-bpf/eh_frame.h"
 #include "agent-bpf/go_unwind.h"
@@ -189,7 +189,7 @@ static bool compare(const char *path)
     struct readelf_frames theirs = {0};
     struct ours ours = {0};
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd < 0 || elf_open(fd, &elf) || elf.machine != EM_X86_64) {
+    if (fd < 0 || elf_open(fd, &elf) || elf.machine != EM_X86_64 || !elf.n_segments) {
         if (fd >= 0)
             close(fd);
         return true;
