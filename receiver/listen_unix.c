@@ -71,7 +71,7 @@ int listen_unix(const char *path, unsigned mode, int backlog)
 
 void listen_unix_remove(int fd)
 {
-    struct sockaddr_un address;
+    struct sockaddr_un address = {.sun_family = AF_UNSPEC};
     socklen_t size = sizeof(address);
     if (getsockname(fd, (struct sockaddr *)&address, &size) == 0 && address.sun_family == AF_UNIX)
         unlink(address.sun_path);
