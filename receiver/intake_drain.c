@@ -9,9 +9,12 @@
 #include "base/clock.h"
 #include "base/stats.h"
 #include "receiver/intake_parts.h"
+#include <errno.h>
 #include <stdlib.h>
 
 STAT_COUNTER(lost_store, "spanprof_samples_lost_total", "reason=\"store\"",
+             "Samples lost, by reason.");
+STAT_COUNTER(lost_full, "spanprof_samples_lost_total", "reason=\"full\"",
              "Samples lost, by reason.");
 STAT_COUNTER(lost_memory, "spanprof_samples_lost_total", "reason=\"memory\"",
              "Samples lost, by reason.");
@@ -109,12 +112,24 @@ static int add_records(struct batch_job *batch)
     return error;
 }
 
+/* What is left below the quota and on the disk is for deletes: samples that came into it would fail
+ * those, and the requests of the same batch. */
+static int add_if_there_is_room(struct batch_job *batch)
+{
+    int error = outbox_take_room(store_outbox(batch->intake->settings.store), batch->records.len);
+    if (error == -ENOSPC)
+        stat_add(&lost_full, (int64_t)batch->n_records);
+    if (error)
+        return error == -ENOSPC ? 0 : error;
+    return add_records(batch);
+}
+
 static int batch_run(struct job *job)
 {
     struct batch_job *batch = container_of(job, struct batch_job, job);
     intake_follow_store(batch->intake);
     apply_events(batch);
-    int error = batch->n_records ? add_records(batch) : 0;
+    int error = batch->n_records ? add_if_there_is_room(batch) : 0;
     process_table_expire(batch->intake->table, batch->now_ns);
     process_table_take_requests(batch->intake->table, &batch->requests);
     return intake_broken(batch->intake, error);

@@ -37,6 +37,14 @@ static int set_up_failing(void **state)
     return open_with(FAIL_VFS_NAME);
 }
 
+static int set_up_full(void **state)
+{
+    (void)state;
+    intake_rig_open(&rig, &(struct intake_rig_options){.sampler = true, .max_store_bytes = 400000});
+    intake_rig_start(&rig);
+    return 0;
+}
+
 static int tear_down(void **state)
 {
     (void)state;
@@ -313,6 +321,20 @@ static void test_store_failing(void **state)
     assert_true(profiles_hold("/usr/bin/app"));
 }
 
+/* Where nothing more may be put, samples are counted and fail nothing else. */
+static void test_store_full(void **state)
+{
+    int64_t lost = stats_find("spanprof_samples_lost_total", "reason=\"full\"");
+    int64_t failed = stats_find("spanprof_store_rollbacks_total", "reason=\"full\"");
+    (void)state;
+    end_scan();
+    tick(0);
+    tick(1);
+    intake_rig_turn(&rig, 100);
+    assert_int_equal(stats_find("spanprof_samples_lost_total", "reason=\"full\"") - lost, 2);
+    assert_int_equal(stats_find("spanprof_store_rollbacks_total", "reason=\"full\"") - failed, 0);
+}
+
 /* ---- windows ---- */
 
 static void test_stop_closes_window(void **state)
@@ -348,6 +370,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_drain_before_request),
+        cmocka_unit_test_setup_teardown(test_store_full, set_up_full, tear_down),
         TEST(test_scan_first),
         TEST(test_writer_busy),
         TEST(test_malformed_record),
