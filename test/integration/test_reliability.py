@@ -31,6 +31,19 @@ def waits(spanprof):
     return spanprof.metric("spanprof_outbox_requests")
 
 
+def loop_disk(test, size_mib):
+    """A folder with an ext4 of that size; skips the test where that cannot be."""
+    image, mount = test.directory + "/image", test.directory + "/disk"
+    os.mkdir(mount)
+    with open(image, "wb") as file:
+        file.truncate(size_mib * MIB)
+    for command in (["mkfs.ext4", "-q", "-F", "-m", "0", image], ["mount", "-o", "loop", image, mount]):
+        if not shutil.which(command[0]) or subprocess.run(command, capture_output=True).returncode:
+            test.skipTest("no loop file system here: %s fails" % command[0])
+    test.addCleanup(subprocess.run, ["umount", "-l", mount])
+    return mount
+
+
 class HealthTest(harness.IntegrationTest):
     def with_health(self, over=None):
         self.health_port = harness.free_port()
@@ -94,16 +107,7 @@ class Health(HealthTest):
 
     @harness.needs_root
     def test_a_disk_that_hangs(self):
-        mount = self.directory + "/frozen"
-        image = self.directory + "/image"
-        os.mkdir(mount)
-        with open(image, "wb") as file:
-            file.truncate(64 * MIB)
-        made = subprocess.run(["mkfs.ext4", "-q", "-F", image], capture_output=True)
-        if made.returncode or subprocess.run(["mount", "-o", "loop", image, mount],
-                                             capture_output=True).returncode:
-            self.skipTest("no loop file system can be mounted here")
-        self.addCleanup(subprocess.run, ["umount", "-l", mount])
+        mount = loop_disk(self, 64)
         spanprof = self.spanprof(sampler=False, over=self.with_health(
             {"extensions": {"sqlite_storage": {"directory": mount + "/store"}}}))
         body, ids = sender.request_of(10)
@@ -171,15 +175,7 @@ class LoopDisk(harness.IntegrationTest):
 
     @harness.needs_root
     def test_enospc(self):
-        image, mount = self.directory + "/image", self.directory + "/disk"
-        os.mkdir(mount)
-        with open(image, "wb") as file:
-            file.truncate(48 * MIB)
-        made = subprocess.run(["mkfs.ext4", "-q", "-F", "-m", "0", image], capture_output=True)
-        if made.returncode or subprocess.run(["mount", "-o", "loop", image, mount],
-                                             capture_output=True).returncode:
-            self.skipTest("no loop file system can be mounted here")
-        self.addCleanup(subprocess.run, ["umount", "-l", mount])
+        mount = loop_disk(self, 48)
         spanprof = self.spanprof(sampler=False, over={
             "extensions": {"sqlite_storage": {"directory": mount + "/store"}}})
         self.backend.stop()

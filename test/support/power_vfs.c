@@ -4,7 +4,6 @@
  * latest first.
  */
 #include "test/support/power_vfs.h"
-#include <assert.h>
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -31,6 +30,12 @@ static bool cut;
 static sqlite3_vfs power;
 static sqlite3_vfs *real_vfs;
 static sqlite3_io_methods methods;
+
+static void require(bool holds)
+{
+    if (!holds)
+        abort();
+}
 
 static struct power_file *own(sqlite3_file *file)
 {
@@ -60,9 +65,9 @@ static void keep(sqlite3_file *file, sqlite3_int64 at, sqlite3_int64 size)
         size = change->old_size > at ? change->old_size - at : 0;
     change->n = (int)size;
     change->old = malloc((size_t)size + 1);
-    assert(change->old);
-    if (size && real(file)->pMethods->xRead(real(file), change->old, change->n, at) != SQLITE_OK)
-        assert(!"cannot read what is written over");
+    require(change->old != NULL);
+    int read = size ? real(file)->pMethods->xRead(real(file), change->old, change->n, at) : 0;
+    require(read == SQLITE_OK);
     n_changes++;
 }
 
@@ -207,7 +212,7 @@ static int delete_file(sqlite3_vfs *vfs, const char *name, int sync_directory)
 void power_vfs_register(void)
 {
     real_vfs = sqlite3_vfs_find(NULL);
-    assert(real_vfs && !strcmp(real_vfs->zName, "unix"));
+    require(real_vfs && !strcmp(real_vfs->zName, "unix"));
     power = *real_vfs;
     power.zName = POWER_VFS_NAME;
     power.szOsFile = (int)sizeof(struct power_file) + real_vfs->szOsFile;
@@ -227,9 +232,8 @@ static void undo(const struct change *change)
     int fd = open(change->path, O_RDWR | O_CLOEXEC);
     if (fd < 0)
         return;
-    if (change->n)
-        assert(pwrite(fd, change->old, (size_t)change->n, change->at) == change->n);
-    assert(ftruncate(fd, change->old_size) == 0);
+    require(pwrite(fd, change->old, (size_t)change->n, change->at) == change->n);
+    require(ftruncate(fd, change->old_size) == 0);
     close(fd);
 }
 
