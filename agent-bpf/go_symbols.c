@@ -563,7 +563,7 @@ int go_symbols_stacks(const struct go_symbols *symbols, uint64_t start, uint64_t
                       int (*call)(void *context, const struct go_stack *stack), void *context)
 {
     struct stretch stretch = {start, end, GO_SYMBOLS_STACKS_MAX, call, context};
-    uint64_t index, next;
+    uint64_t index = 0, next;
     int error = functions_up_to(symbols, start, &index);
     for (index = index ? index - 1 : 0; !error && index < symbols->n_functions; index++) {
         struct function function;

@@ -125,7 +125,7 @@ static int list_backups(const struct config_exporter_file *config, struct stamp 
     DIR *directory = opendir(path[0] ? path : ".");
     int error = directory ? 0 : -errno;
     struct dirent *entry;
-    while (!error && (entry = readdir(directory)))
+    while (directory && !error && (entry = readdir(directory)))
         if (stamp_in(&parts, entry->d_name, &stamp))
             error = buf_append(&list, &stamp, sizeof(stamp));
     if (directory)

@@ -42,7 +42,7 @@ static int annotate(struct buf *added, const struct join_result *result)
 static int visit_span(void *context, const struct otlp_span *span, struct buf *added)
 {
     struct visit *visit = context;
-    struct join_result result;
+    struct join_result result = {.n_stacks = 0};
     int outcome = held_span(store_held(visit->store), span);
     if (!outcome)
         outcome = join_span(store_join(visit->store), span, &result);

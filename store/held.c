@@ -47,10 +47,8 @@ static void unchain(struct held *held, struct awaited *awaited)
     if (!*at)
         return;
     *at = awaited->next;
-    if (!first)
+    if (!first || map_put(&held->by_ids, first, NULL)) /* it takes the other's place */
         map_remove(&held->by_ids, &awaited->ids);
-    else if (map_put(&held->by_ids, first, NULL))
-        map_remove(&held->by_ids, &awaited->ids); /* cannot be: it takes the other's place */
 }
 
 void held_free_request(struct held *held, struct request *request)

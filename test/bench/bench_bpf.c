@@ -103,7 +103,7 @@ static _Atomic int stop;
 
 static _Atomic int depth_wanted = 20;
 
-__attribute__((noinline, optimize("omit-frame-pointer"))) static int descend(int depth)
+__attribute__((noinline)) static int descend(int depth)
 {
     static _Thread_local volatile int sum;
     if (depth > 0) {

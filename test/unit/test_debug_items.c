@@ -73,6 +73,33 @@ static OF(Metric) metric_of(const char *name, OF(Metric__DataCase) kind)
     return metric;
 }
 
+static void assert_shown(OF(Metric) * *list)
+{
+    char *text = shown_metrics(VERBOSITY_NORMAL, list, 5);
+    assert_string_equal(text, "ResourceMetrics #0 service.name=shop\n"
+                              "ScopeMetrics #0\n"
+                              "g service.name=shop -7\n"
+                              "g 0.5\n"
+                              "h count=3 min=0 le0.5=1 inf=2\n"
+                              "e count=4 scale=-2 zero=0\n"
+                              "s count=5 sum=9 q0.5=2\n");
+    free(text);
+    text = shown_metrics(VERBOSITY_DETAILED, list + 1, 1);
+    assert_string_equal(text, "resource_metrics #0\n"
+                              "  resource\n"
+                              "    attributes #0: service.name=shop\n"
+                              "  scope_metrics #0\n"
+                              "    metrics #0\n"
+                              "      name: h\n"
+                              "      histogram\n"
+                              "        data_points #0\n"
+                              "          count: 3\n"
+                              "          bucket_counts: 1 2\n"
+                              "          explicit_bounds: 0.5\n"
+                              "          min: 0\n");
+    free(text);
+}
+
 static void test_metrics(void **state)
 {
     OF(NumberDataPoint) whole = OPENTELEMETRY__PROTO__METRICS__V1__NUMBER_DATA_POINT__INIT;
@@ -138,29 +165,7 @@ static void test_metrics(void **state)
     metrics[2].exponential_histogram = &exponential;
     metrics[3].summary = &summary;
     OF(Metric) * list[] = {&metrics[0], &metrics[1], &metrics[2], &metrics[3], &metrics[4]};
-    char *text = shown_metrics(VERBOSITY_NORMAL, list, 5);
-    assert_string_equal(text, "ResourceMetrics #0 service.name=shop\n"
-                              "ScopeMetrics #0\n"
-                              "g service.name=shop -7\n"
-                              "g 0.5\n"
-                              "h count=3 min=0 le0.5=1 inf=2\n"
-                              "e count=4 scale=-2 zero=0\n"
-                              "s count=5 sum=9 q0.5=2\n");
-    free(text);
-    text = shown_metrics(VERBOSITY_DETAILED, list + 1, 1);
-    assert_string_equal(text, "resource_metrics #0\n"
-                              "  resource\n"
-                              "    attributes #0: service.name=shop\n"
-                              "  scope_metrics #0\n"
-                              "    metrics #0\n"
-                              "      name: h\n"
-                              "      histogram\n"
-                              "        data_points #0\n"
-                              "          count: 3\n"
-                              "          bucket_counts: 1 2\n"
-                              "          explicit_bounds: 0.5\n"
-                              "          min: 0\n");
-    free(text);
+    assert_shown(list);
 }
 
 /* ---- logs ---- */
