@@ -250,10 +250,10 @@ int service_tls_exporter(struct service_tls *tls, const struct config_exporter *
     const struct config_exporter_otlp *otlp = &exporter->otlp;
     bool grpc = exporter->type == CONFIG_EXPORTER_OTLP_GRPC;
     const struct config_tls *config = &otlp->tls;
-    bool has_ca = given(config->ca_file) || given(config->ca_pem);
     *context = NULL;
-    if (!exports_by_tls(exporter))
+    if (!exports_by_tls(exporter)) /* another kind has none of these settings */
         return 0;
+    bool has_ca = given(config->ca_file) || given(config->ca_pem);
     struct tls_settings settings = {
         .alpn = grpc ? "h2" : "http/1.1",
         .alpn_required = grpc,

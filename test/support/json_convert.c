@@ -17,7 +17,8 @@ static void put(int outcome, struct bytes body)
     uint32_t len = (uint32_t)body.len;
     putchar(outcome);
     fwrite(&len, sizeof(len), 1, stdout);
-    fwrite(body.data, 1, body.len, stdout);
+    if (body.len)
+        fwrite(body.data, 1, body.len, stdout);
 }
 
 static void convert(const ProtobufCMessageDescriptor *descriptor, bool reads, struct bytes body)
