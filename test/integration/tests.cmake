@@ -24,9 +24,9 @@ spanprof_integration_test(contexts_precedence FILE contexts SERIAL TIMEOUT 60
 spanprof_integration_test(hostile_contexts SERIAL TIMEOUT 150)
 spanprof_integration_test(rights FILE processes TIMEOUT 60 ARGUMENTS Rights)
 spanprof_integration_test(analyst FILE processes SERIAL TIMEOUT 150 ARGUMENTS Analyst)
-spanprof_integration_test(storm FILE processes SERIAL TIMEOUT 150 ARGUMENTS Storm)
+spanprof_integration_test(storm FILE processes SERIAL LONG TIMEOUT 150 ARGUMENTS Storm)
 spanprof_integration_test(late_library FILE processes TIMEOUT 60 ARGUMENTS LateLibrary)
-spanprof_integration_test(leaks TIMEOUT 120)
+spanprof_integration_test(leaks LONG TIMEOUT 120)
 
 spanprof_integration_test(soak_long_span FILE long_spans SERIAL TIMEOUT 600 LABELS soak
     ENVIRONMENT SPANPROF_SOAK=1 ARGUMENTS LongSpans.test_longer_than_the_wait)
