@@ -17,13 +17,13 @@ spanprof_integration_test(command TIMEOUT 150)
 spanprof_integration_test(hostile SERIAL TIMEOUT 150)
 spanprof_integration_test(contexts_otel FILE contexts SERIAL TIMEOUT 120
     ARGUMENTS Matrix.test_otel_thread_context Matrix.test_otel_variants Matrix.test_custom_labels)
-spanprof_integration_test(contexts_elastic FILE contexts SERIAL TIMEOUT 120
+spanprof_integration_test(contexts_elastic FILE contexts SERIAL LONG TIMEOUT 120
     ARGUMENTS Matrix.test_elastic Matrix.test_elastic_is_registered_with_again_after_a_restart)
 spanprof_integration_test(contexts_precedence FILE contexts SERIAL TIMEOUT 60
     ARGUMENTS Precedence)
 spanprof_integration_test(hostile_contexts SERIAL TIMEOUT 150)
 spanprof_integration_test(rights FILE processes TIMEOUT 60 ARGUMENTS Rights)
-spanprof_integration_test(analyst FILE processes SERIAL TIMEOUT 150 ARGUMENTS Analyst)
+spanprof_integration_test(analyst FILE processes SERIAL LONG TIMEOUT 150 ARGUMENTS Analyst)
 spanprof_integration_test(storm FILE processes SERIAL LONG TIMEOUT 150 ARGUMENTS Storm)
 spanprof_integration_test(late_library FILE processes TIMEOUT 60 ARGUMENTS LateLibrary)
 spanprof_integration_test(leaks LONG TIMEOUT 120)
