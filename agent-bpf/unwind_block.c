@@ -22,26 +22,12 @@ static void numbers_init(struct numbers *numbers)
     numbers->n = 0;
 }
 
-/* Index of the row that holds at low. */
-static uint32_t row_of(const struct unwind_page *page, uint32_t low)
-{
-    uint32_t first = 0, end = page->n_rows;
-    while (end - first > 1) {
-        uint32_t middle = first + (end - first) / 2;
-        if (page->rows[middle].low <= low)
-            first = middle;
-        else
-            end = middle;
-    }
-    return first;
-}
-
 static bool fits(const struct unwind_page *page, uint32_t low, unsigned shift)
 {
     struct numbers numbers;
     uint32_t n_rows = 0, n_max = UNWIND_BLOCK_ROWS_MAX;
     numbers_init(&numbers);
-    for (uint32_t i = row_of(page, low);
+    for (uint32_t i = unwind_page_row(page, page->start + low);
          i < page->n_rows && page->rows[i].low < low + (1u << shift); i++) {
         uint16_t *number = &numbers.of[page->rows[i].rule];
         if (*number == NOT_THERE)
@@ -81,7 +67,7 @@ void unwind_block_fill(const struct unwind_page *page, uint32_t executable, uint
     numbers_init(&numbers);
     memset(block, 0, sizeof(*block));
     block->key = (struct unwind_block_key){executable, (uint32_t)(start >> UNWIND_BLOCK_SHIFT_MIN)};
-    for (uint32_t i = row_of(page, low);
+    for (uint32_t i = unwind_page_row(page, page->start + low);
          i < page->n_rows && page->rows[i].low < low + (1u << shift); i++) {
         const struct unwind_row *row = &page->rows[i];
         uint16_t *number = &numbers.of[row->rule];

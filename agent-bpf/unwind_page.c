@@ -97,7 +97,7 @@ int unwind_page_put(struct unwind_page *page, uint64_t address, const struct unw
     return add_row(page, low, (uint16_t)index);
 }
 
-const struct unwind_rule *unwind_page_find(const struct unwind_page *page, uint64_t address)
+uint32_t unwind_page_row(const struct unwind_page *page, uint64_t address)
 {
     assert(address - page->start < UNWIND_PAGE_BYTES && page->n_rows);
     uint32_t low = (uint32_t)(address - page->start), first = 0, end = page->n_rows;
@@ -108,5 +108,10 @@ const struct unwind_rule *unwind_page_find(const struct unwind_page *page, uint6
         else
             end = middle;
     }
-    return &page->rules[page->rows[first].rule];
+    return first;
+}
+
+const struct unwind_rule *unwind_page_find(const struct unwind_page *page, uint64_t address)
+{
+    return &page->rules[page->rows[unwind_page_row(page, address)].rule];
 }

@@ -31,5 +31,8 @@ void unwind_page_close(struct unwind_page *page); /* may be called twice */
  * behind it are taken away first. Equal neighbours become one. 0 or -ENOMEM. */
 int unwind_page_put(struct unwind_page *page, uint64_t address, const struct unwind_rule *rule);
 
+/* Index of the row that holds at an address within the page. */
+uint32_t unwind_page_row(const struct unwind_page *page, uint64_t address);
+
 /* The rule of an address within the page. Borrowed. */
 const struct unwind_rule *unwind_page_find(const struct unwind_page *page, uint64_t address);
