@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exporter/debug_exporter.h"
 #include "exporter/debug_parts.h"
+#include "proto/otlp_schema.h"
 #include "proto/otlp_items.h"
 #include "proto/pb.h"
 #include <inttypes.h>
@@ -30,7 +31,7 @@ static void show(struct debug_text *text, enum config_verbosity verbosity, enum 
     ProtobufCMessage *message;
     struct arena arena;
     arena_init(&arena, DECODED_BYTES_MAX);
-    int outcome = pb_unpack(otlp_items_descriptor(signal), request, &arena, &message);
+    int outcome = pb_unpack(otlp_schema_request(signal), request, &arena, &message);
     if (outcome == PB_OK && signal == SIGNAL_PROFILES)
         text->dictionary = ((const ProfilesRequest *)message)->dictionary;
     if (outcome != PB_OK) {

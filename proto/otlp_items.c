@@ -5,36 +5,18 @@
  * all three; only data points lie deeper.
  */
 #include "proto/otlp_items.h"
-#include "logs_service.pb-c.h"
-#include "metrics_service.pb-c.h"
-#include "profiles_service.pb-c.h"
+#include "proto/otlp_schema.h"
 #include "proto/otlp_spans_walk.h"
 #include "proto/pb.h"
-#include "trace_service.pb-c.h"
 
 /* The members of Metric.data, and what they all begin with. */
 enum { METRIC_GAUGE = 5, METRIC_SUM = 7, METRIC_HISTOGRAM = 9, METRIC_EXPONENTIAL = 10 };
 enum { METRIC_SUMMARY = 11, DATA_POINTS = 1 };
 enum { PROFILE_SAMPLES = 2 };
 
-const ProtobufCMessageDescriptor *otlp_items_descriptor(enum signal signal)
-{
-    static const ProtobufCMessageDescriptor *const descriptors[SIGNAL_COUNT] = {
-        [SIGNAL_TRACES] =
-            &opentelemetry__proto__collector__trace__v1__export_trace_service_request__descriptor,
-        [SIGNAL_PROFILES] =
-            &opentelemetry__proto__collector__profiles__v1development__export_profiles_service_request__descriptor,
-        [SIGNAL_METRICS] =
-            &opentelemetry__proto__collector__metrics__v1__export_metrics_service_request__descriptor,
-        [SIGNAL_LOGS] =
-            &opentelemetry__proto__collector__logs__v1__export_logs_service_request__descriptor,
-    };
-    return descriptors[signal];
-}
-
 int otlp_items_check(enum signal signal, struct bytes request)
 {
-    return pb_check(otlp_items_descriptor(signal), request);
+    return pb_check(otlp_schema_request(signal), request);
 }
 
 struct count {

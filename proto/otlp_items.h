@@ -7,10 +7,6 @@
  */
 #include "proto/otlp_service.h"
 #include "proto/otlp_spans.h"
-#include <protobuf-c/protobuf-c.h>
-
-/* Of the signal's Export...ServiceRequest. */
-const ProtobufCMessageDescriptor *otlp_items_descriptor(enum signal signal);
 
 /* The whole request is well-formed to its last nested field. OTLP_OK, OTLP_MALFORMED, OTLP_TOO_BIG
  * (it would decode to far more than its size). Any signal. */
