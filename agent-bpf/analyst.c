@@ -8,6 +8,7 @@
 #include "agent-bpf/analyst_client.h"
 #include "agent-bpf/analyst_parts.h"
 #include "agent-bpf/analyst_stats.h"
+#include "agent-bpf/beat.h"
 #include "agent-bpf/kallsyms.h"
 #include "base/log.h"
 #include <errno.h>
@@ -204,6 +205,7 @@ static void receive(struct analyst *analyst)
             return;
         }
         take_request(analyst, (size_t)n);
+        beat();
     }
 }
 

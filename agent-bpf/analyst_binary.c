@@ -126,6 +126,12 @@ static void keep_open(struct binaries *binaries, struct binary *binary)
         close_file(binaries, container_of(list_first(&binaries->open), struct binary, open));
 }
 
+static void use_file(struct binaries *binaries, struct binary *binary)
+{
+    list_remove(&binary->open);
+    list_append(&binaries->open, &binary->open);
+}
+
 static struct binary *new_binary(struct binaries *binaries, const struct binary_key *key, int fd)
 {
     struct binary *binary = calloc(1, sizeof(*binary));
@@ -212,10 +218,14 @@ struct binary *binaries_get(struct binaries *binaries, const uint8_t identity[16
         return NULL;
     list_remove(&name->recent);
     list_append(&binaries->recent, &name->recent);
-    bool proven = name->binary && name->binary->fd >= 0 && mapping->build_id_len;
+    bool closed = name->binary && name->binary->fd < 0;
+    bool proven = name->binary && mapping->build_id_len;
     bool other_way = !name->binary && pid != name->failed_pid; /* that one may have ended */
-    if (fresh || other_way || (!proven && clock_monotonic_ns() - name->checked_ns > LOOK_AGAIN_NS))
+    if (fresh || other_way || closed ||
+        (!proven && clock_monotonic_ns() - name->checked_ns > LOOK_AGAIN_NS))
         refresh(binaries, name, pid, mapping);
+    if (name->binary && name->binary->fd >= 0)
+        use_file(binaries, name->binary);
     return name->binary;
 }
 

@@ -4,7 +4,8 @@
  * What the analyst knows of executable files, found by the identity of a mapping (process.h). A
  * file is read once; files behind a name that does not prove their content (device and inode) are
  * looked at again after 10 s. Limits: BINARIES_MAX names, OPEN_FILES_MAX descriptors kept open (so
- * that a file can be read after the last process that maps it has ended), SYMBOL_BYTES_MAX and
+ * that a file can be read after the last process that maps it has ended; others are opened again
+ * when they are asked for), SYMBOL_BYTES_MAX and
  * SYMBOL_TABLES_MAX of symbol tables, with what is known of lines; beyond, the
  * longest unused goes.
  * Thread: the analyst's loop.
@@ -61,7 +62,8 @@ struct binaries {
 void binaries_init(struct binaries *binaries, bool lines);
 void binaries_close(struct binaries *binaries);
 
-/* The file mapped there; NULL if it cannot be read. Borrowed until the next call. */
+/* The file mapped there; NULL if it cannot be read. Borrowed until the next call. Its fd is -1 only
+ * if its content is proven, but it cannot be opened any more. */
 struct binary *binaries_get(struct binaries *binaries, const uint8_t identity[16], uint32_t pid,
                             const struct process_mapping *mapping);
 /* Names of its functions, loaded if need be; NULL: there are none, or the file cannot be read (any

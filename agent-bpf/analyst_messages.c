@@ -158,6 +158,8 @@ static void get_executable_ref(struct reader *reader, struct analyst_executable_
 {
     get_fixed(reader, ref->identity, sizeof(ref->identity));
     ref->pid = get_u32(reader);
+    for (int i = 0; i < ANALYST_ANCESTORS_MAX; i++)
+        ref->ancestors[i] = get_u32(reader);
     get_mapping(reader, &ref->mapping);
 }
 
@@ -165,6 +167,8 @@ static int put_executable_ref(struct buf *out, const struct analyst_executable_r
 {
     int error = buf_append(out, ref->identity, sizeof(ref->identity));
     error = error ? error : put_int(out, ref->pid, 4);
+    for (int i = 0; i < ANALYST_ANCESTORS_MAX && !error; i++)
+        error = put_int(out, ref->ancestors[i], 4);
     return error ? error : put_mapping(out, &ref->mapping);
 }
 

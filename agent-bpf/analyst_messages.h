@@ -23,6 +23,7 @@
 #define ANALYST_CONTAINER_MAX 128
 #define ANALYST_SEGMENTS_MAX  8
 #define ANALYST_MAPPINGS_MAX  64 /* of one stack to be unwound */
+#define ANALYST_ANCESTORS_MAX 4
 
 enum analyst_kind {
     /* service -> analyst */
@@ -58,11 +59,13 @@ struct analyst_process {
     uint64_t time_ns;
 };
 
-/* Which file, and one place where it is (or was) mapped, by which the analyst finds it. */
+/* Which file, and one place where it is (or was) mapped, by which the analyst finds it. Should that
+ * process have ended, those that it comes from may see the file by the same path. */
 struct analyst_executable_ref {
     uint8_t identity[16]; /* of process.h */
     uint32_t pid;
-    struct process_mapping mapping; /* path: NUL-terminated, from the decoder's arena */
+    uint32_t ancestors[ANALYST_ANCESTORS_MAX]; /* nearest first; 0 = no further one */
+    struct process_mapping mapping;            /* path: NUL-terminated, from the decoder's arena */
 };
 
 struct analyst_names_wanted {

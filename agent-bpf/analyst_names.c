@@ -13,16 +13,25 @@
 #define KALLSYMS_KEEP_NS (60 * NS_PER_SEC)
 #define LINES_NS         (500 * NS_PER_MS) /* for those of one request: a tenth of the silence allowed */
 
-struct binary *analyst_binary(struct analyst *analyst, const struct analyst_executable_ref *ref)
+static struct binary *seen_by(struct analyst *analyst, uint32_t pid,
+                              const struct analyst_executable_ref *ref)
 {
-    if (analyst_is_banned(analyst, ref->pid)) {
+    if (analyst_is_banned(analyst, pid)) {
         analyst_count(COUNT_BANNED, 1);
         return NULL;
     }
-    analyst_ledger_enter(analyst->settings.ledger, ref->pid);
-    struct binary *binary =
-        binaries_get(&analyst->binaries, ref->identity, ref->pid, &ref->mapping);
+    analyst_ledger_enter(analyst->settings.ledger, pid);
+    struct binary *binary = binaries_get(&analyst->binaries, ref->identity, pid, &ref->mapping);
     analyst_ledger_leave(analyst->settings.ledger);
+    return binary;
+}
+
+struct binary *analyst_binary(struct analyst *analyst, const struct analyst_executable_ref *ref)
+{
+    struct binary *binary = seen_by(analyst, ref->pid, ref);
+    for (int i = 0; i < ANALYST_ANCESTORS_MAX && ref->ancestors[i]; i++)
+        if (!binary || binary->fd < 0)
+            binary = seen_by(analyst, ref->ancestors[i], ref);
     return binary;
 }
 

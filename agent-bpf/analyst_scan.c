@@ -7,6 +7,7 @@
  */
 #include "agent-bpf/analyst_parts.h"
 #include "agent-bpf/analyst_stats.h"
+#include "agent-bpf/beat.h"
 #include "agent-bpf/vdso.h"
 #include "agent-bpf/proc_pid.h"
 #include "agent-bpf/process.h"
@@ -68,6 +69,7 @@ static void find_candidates(struct analyst *analyst, struct candidates *found)
             continue;
         if (add_candidate(found, (uint32_t)pid, cpu_ticks(analyst, (uint32_t)pid)))
             break;
+        beat();
     }
     if (proc)
         closedir(proc);
@@ -219,6 +221,7 @@ void analyst_scan_step(struct analyst *analyst, uint64_t until_ns)
             return;
         }
         scan_process(analyst, analyst->scan_pids[analyst->scan_at++]);
+        beat();
         if (clock_monotonic_ns() >= until_ns)
             return;
     }

@@ -8,6 +8,7 @@
  */
 #include "agent-bpf/analyst_parts.h"
 #include "agent-bpf/analyst_stats.h"
+#include "agent-bpf/beat.h"
 #include "agent-bpf/container.h"
 #include "agent-bpf/proc_pid.h"
 #include <errno.h>
@@ -233,6 +234,7 @@ static void poll_list(struct analyst *analyst, struct list *head, uint64_t until
             subject->looked_ns = 0; /* more may be there by now */
         if (look(analyst, subject, false))
             wait_again(analyst, subject, now_ns);
+        beat();
         now_ns = clock_monotonic_ns();
     }
 }

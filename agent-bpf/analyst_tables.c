@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent-bpf/analyst_tables.h"
 #include "agent-bpf/analyst_stats.h"
+#include "agent-bpf/debug_file.h"
 #include "agent-bpf/eh_frame.h"
 #include "agent-bpf/go_unwind.h"
 #include "agent-bpf/vdso.h"
@@ -18,6 +19,7 @@ struct table {
     struct eh_frame *frame; /* NULL: it has none */
     struct go_symbols *go;  /* NULL: it is no Go program */
     uint16_t machine;
+    size_t bytes; /* of frame, as counted */
     struct unwind_executable executable;
     struct unwind_file files[TABLE_FILES_MAX];
     uint32_t n_files;
@@ -46,11 +48,20 @@ struct tables {
     struct list recent_pages;
     struct list ending; /* unreadable, in the order of time */
     struct table *vdso;
+    size_t bytes;     /* of all tables */
     uint32_t next_id; /* without maps */
     uint64_t evicted_told;
 };
 
 /* ---- opening ---- */
+
+/* It grows as it is used. */
+static void weigh(struct tables *tables, struct table *table)
+{
+    tables->bytes -= table->bytes;
+    table->bytes = table->frame ? eh_frame_bytes(table->frame) : 0;
+    tables->bytes += table->bytes;
+}
 
 static void take_segments(struct unwind_executable *executable, const struct elf *elf)
 {
@@ -73,29 +84,41 @@ static uint32_t new_id(struct tables *tables)
     return tables->loader ? unwind_loader_id(tables->loader) : ++tables->next_id;
 }
 
-static void read_file(struct table *table, int fd)
+static int open_frame(const struct elf *elf, uint32_t pid, struct eh_frame **frame)
+{
+    struct elf debug;
+    if (debug_file_separate(elf, pid, &debug))
+        return eh_frame_open(elf, frame);
+    int error = eh_frame_open_with(elf, &debug, frame);
+    close(debug.fd);
+    return error;
+}
+
+static void read_file(struct table *table, int fd, uint32_t pid)
 {
     struct elf elf;
     if (elf_open(fd, &elf))
         return;
     take_segments(&table->executable, &elf);
     table->machine = elf.machine;
-    if (eh_frame_open(&elf, &table->frame))
-        table->frame = NULL;
     if (go_symbols_open(&elf, &table->go))
         table->go = NULL;
+    if (table->go ? eh_frame_open_loaded(&elf, &table->frame)
+                  : open_frame(&elf, pid, &table->frame))
+        table->frame = NULL;
     if (table->frame || table->go)
         table->executable.how = UNWIND_BY_ROWS;
 }
 
-static struct table *new_table(struct tables *tables, int fd)
+static struct table *new_table(struct tables *tables, int fd, uint32_t pid)
 {
     struct table *table = calloc(1, sizeof(*table));
     if (!table)
         return NULL;
     table->executable.id = new_id(tables);
     table->executable.how = UNWIND_BY_FRAME_POINTERS;
-    read_file(table, fd);
+    read_file(table, fd, pid);
+    weigh(tables, table);
     return table;
 }
 
@@ -155,7 +178,9 @@ static const struct unwind_page *page_of(struct tables *tables, struct table *ta
         return &page->page;
     }
     struct unwind_page made;
-    if (make_page(table, address, &made))
+    int error = make_page(table, address, &made);
+    weigh(tables, table);
+    if (error)
         return NULL;
     analyst_count(COUNT_UNWIND_PAGES_MADE, 1);
     page = keep_page(tables, &key, &made);
@@ -186,6 +211,7 @@ static void free_table(struct tables *tables, struct table *table)
     if (tables->loader && table->n_files)
         unwind_loader_forget(tables->loader, table->executable.id);
     drop_pages(tables, table->executable.id);
+    tables->bytes -= table->bytes;
     eh_frame_close(table->frame);
     go_symbols_close(table->go);
     free(table);
@@ -198,7 +224,7 @@ static void drop_table(struct tables *tables, struct table *table)
     free_table(tables, table);
 }
 
-struct table *tables_of(struct tables *tables, const struct binary *binary)
+struct table *tables_of(struct tables *tables, const struct binary *binary, uint32_t pid)
 {
     struct table *table = map_get(&tables->by_key, &binary->key);
     if (table) {
@@ -206,9 +232,9 @@ struct table *tables_of(struct tables *tables, const struct binary *binary)
         list_append(&tables->recent, &table->recent);
         return table;
     }
-    if (binary->fd < 0)
+    if (binary->fd < 0 || tables->bytes > TABLES_BYTES_MAX)
         return NULL;
-    table = new_table(tables, binary->fd);
+    table = new_table(tables, binary->fd, pid);
     if (!table)
         return NULL;
     table->key = binary->key;
@@ -220,6 +246,30 @@ struct table *tables_of(struct tables *tables, const struct binary *binary)
     if (tables->by_key.count > TABLES_MAX)
         drop_table(tables, container_of(list_first(&tables->recent), struct table, recent));
     return table;
+}
+
+static struct table *largest(const struct tables *tables)
+{
+    struct table *largest = NULL, *table;
+    for (size_t i = 0; (table = map_next(&tables->by_key, &i));)
+        if (!largest || table->bytes > largest->bytes)
+            largest = table;
+    return largest;
+}
+
+/* Not the longest unused: whose files are so large shall not cost others theirs. */
+void tables_settle(struct tables *tables)
+{
+    struct table *table;
+    while (tables->bytes > TABLES_BYTES_MAX && (table = largest(tables))) {
+        struct unwind_file files[TABLE_FILES_MAX];
+        uint32_t n = table->n_files;
+        memcpy(files, table->files, sizeof(files));
+        drop_table(tables, table);
+        for (uint32_t i = 0; i < n; i++)
+            tables_unreadable(tables, &files[i]);
+    }
+    analyst_gauge(COUNT_UNWIND_TABLE_BYTES, (int64_t)tables->bytes);
 }
 
 struct table *tables_vdso(struct tables *tables)
@@ -330,7 +380,7 @@ static void open_vdso(struct tables *tables)
     int fd = vdso_open();
     if (fd < 0)
         return;
-    tables->vdso = new_table(tables, fd);
+    tables->vdso = new_table(tables, fd, 0);
     close(fd);
     if (!tables->vdso)
         return;

@@ -3,15 +3,18 @@
 /*
  * Unwind tables of executables, made page by page of 64 KiB of code when a sample touches it, kept
  * for a while for the analyst's own unwinding (TABLES_PAGES_MAX, TABLES_MAX) and loaded into the
- * kernel's maps (unwind_maps.h). Shared by all processes that map the file.
+ * kernel's maps (unwind_maps.h). Shared by all processes that map the file. What is read of a file
+ * takes a few KB, but for one without a sorted table, or with a compressed section: beyond
+ * TABLES_BYTES_MAX the largest goes, and its code is unwound by frame pointers for ten seconds.
  * Thread: the analyst's loop.
  */
 #include "agent-bpf/analyst_binary.h"
 #include "agent-bpf/unwind_maps.h"
 
-#define TABLES_MAX       512 /* each has a descriptor of its own */
+#define TABLES_MAX       512 /* each has up to two descriptors of its own */
 #define TABLES_PAGES_MAX 512
-#define TABLE_FILES_MAX  4 /* by which the kernel may know one content */
+#define TABLES_BYTES_MAX (64u << 20) /* and one file more */
+#define TABLE_FILES_MAX  4           /* by which the kernel may know one content */
 
 struct tables;
 struct table;
@@ -20,8 +23,11 @@ struct table;
 int tables_open(const struct unwind_maps *maps, struct tables **tables);
 void tables_close(struct tables *tables); /* NULL is fine */
 
-/* Borrowed until the next call of it; NULL: no memory, or the file is closed. */
-struct table *tables_of(struct tables *tables, const struct binary *binary);
+/* pid: a process that maps the file; 0 = none is known. Borrowed until the next tables_settle();
+ * NULL: no memory, too much is held by now, or the file is closed. At most TABLES_MAX may be
+ * borrowed at once. */
+struct table *tables_of(struct tables *tables, const struct binary *binary, uint32_t pid);
+void tables_settle(struct tables *tables);        /* none is borrowed any more */
 struct table *tables_vdso(struct tables *tables); /* the kernel's; NULL: there is none */
 
 /* The rule of an ELF address; UNWIND_NO_INFO where nothing is said. */

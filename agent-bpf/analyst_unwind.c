@@ -49,7 +49,9 @@ static void take_binary(struct unwinding *unwinding, struct place *place,
     uint64_t elf_address;
     if (!binary || !binary_address(binary, file_offset, &elf_address))
         return;
-    place->table = tables_of(unwinding->analyst->tables, binary);
+    struct analyst *analyst = unwinding->analyst;
+    uint32_t pid = unwinding->wanted->pid;
+    place->table = tables_of(analyst->tables, binary, analyst_is_banned(analyst, pid) ? 0 : pid);
     place->bias = elf_address - place->start;
 }
 
@@ -205,6 +207,7 @@ void analyst_answer_unwind(struct analyst *analyst, const struct analyst_unwind_
         unwind(&input, &frames);
         note_file(&unwinding);
         load_touched(&unwinding);
+        tables_settle(analyst->tables);
         analyst_ledger_leave(analyst->settings.ledger);
     }
     say(analyst, wanted->ticket, &frames);

@@ -5,6 +5,7 @@
  * to root or to the owner of the executable, who could have changed that as well.
  */
 #include "agent-bpf/debug_file.h"
+#include "agent-bpf/beat.h"
 #include "agent-bpf/proc_maps.h"
 #include "agent-bpf/proc_pid.h"
 #include "agent-bpf/safe_open.h"
@@ -212,6 +213,7 @@ static int decode(struct decoder *decoder)
         error = feed(decoder);
         if (error)
             break;
+        beat();
         outcome = lzma_code(&decoder->stream, decoder->at == decoder->end ? LZMA_FINISH : LZMA_RUN);
         error = outcome == LZMA_OK || outcome == LZMA_STREAM_END ? drain(decoder)
                 : outcome == LZMA_MEM_ERROR                      ? -ENOMEM

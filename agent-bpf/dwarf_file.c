@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent-bpf/dwarf_file.h"
+#include "agent-bpf/elf_compressed.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include <zlib.h>
-#include <zstd.h>
-
-#ifndef ELFCOMPRESS_ZSTD
-#define ELFCOMPRESS_ZSTD 2
-#endif
 
 static const char *const names[DWARF_SECTIONS] = {
     [DWARF_INFO] = ".debug_info",
@@ -23,32 +18,14 @@ static const char *const names[DWARF_SECTIONS] = {
     [DWARF_STR_OFFSETS] = ".debug_str_offsets",
 };
 
-static bool inflate_all(uint32_t type, struct bytes in, uint8_t *out, size_t size)
+static int decode(struct dwarf_file *file, struct dwarf_section *section, const struct elf *elf,
+                  const Elf64_Shdr *found)
 {
-    uLongf inflated = size;
-    if (type == ELFCOMPRESS_ZLIB)
-        return uncompress(out, &inflated, in.data, in.len) == Z_OK && inflated == size;
-    return ZSTD_decompress(out, size, in.data, in.len) == size;
-}
-
-static int decode(struct dwarf_file *file, struct dwarf_section *section, const struct elf *elf)
-{
-    Elf64_Chdr head;
-    if (section->size < sizeof(head) || elf_read(elf, section->offset, &head, sizeof(head)))
-        return ELF_MALFORMED;
-    size_t size = section->size - sizeof(head);
-    if ((head.ch_type != ELFCOMPRESS_ZLIB && head.ch_type != ELFCOMPRESS_ZSTD) ||
-        head.ch_size > DWARF_DECODED_MAX - file->decoded_bytes || size > DWARF_DECODED_MAX)
-        return ELF_MALFORMED;
-    uint8_t *in = malloc(size ? size : 1);
-    section->decoded = malloc(head.ch_size ? head.ch_size : 1);
-    int error = in && section->decoded ? 0 : -ENOMEM;
-    error = error ? error : elf_read(elf, section->offset + sizeof(head), in, size);
-    if (!error && !inflate_all(head.ch_type, BYTES(in, size), section->decoded, head.ch_size))
-        error = ELF_MALFORMED;
-    free(in);
-    section->size = head.ch_size;
-    file->decoded_bytes += head.ch_size;
+    size_t size = 0;
+    int error = elf_decompress(elf, found, DWARF_DECODED_MAX - file->decoded_bytes,
+                               &section->decoded, &size);
+    section->size = size;
+    file->decoded_bytes += size;
     return error;
 }
 
@@ -65,7 +42,7 @@ static int open_section(struct dwarf_file *file, const struct elf *elf,
     if (found.sh_offset > elf->size || found.sh_size > elf->size - found.sh_offset)
         return ELF_MALFORMED;
     *section = (struct dwarf_section){file->fd, found.sh_offset, found.sh_size, NULL};
-    return found.sh_flags & SHF_COMPRESSED ? decode(file, section, elf) : 0;
+    return found.sh_flags & SHF_COMPRESSED ? decode(file, section, elf, &found) : 0;
 }
 
 int dwarf_file_open(struct dwarf_file *file, const struct elf *elf)

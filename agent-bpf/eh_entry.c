@@ -64,6 +64,10 @@ int eh_window_get(struct eh_window *window, const struct elf *elf, const struct 
 {
     if (position > region->size || size > region->size - position || size > EH_ENTRY_BYTES_MAX)
         return ELF_MALFORMED;
+    if (region->bytes) {
+        *bytes = region->bytes + position;
+        return 0;
+    }
     uint64_t lead = position - window->position;
     if (position < window->position || lead > window->len || size > window->len - lead) {
         uint64_t left = region->size - position;

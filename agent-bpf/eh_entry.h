@@ -2,7 +2,8 @@
 #pragma once
 /*
  * Entries of .eh_frame or .debug_frame: CIEs (what functions have in common) and FDEs (one a
- * function, or a part of one), read from the file window by window. Positions are offsets in the
+ * function, or a part of one), read from the file window by window, or from memory if the section
+ * was compressed. Positions are offsets in the
  * region of the file that holds the entries; every one is checked against its end. An FDE may only
  * name a CIE, never a further entry, so nothing is followed in circles.
  * Source of the format: LSB 5 "Exception Frames"; DWARF 5 section 6.4.1.
@@ -17,6 +18,7 @@ struct eh_region {
     uint64_t vaddr; /* ELF address of its first byte */
     uint64_t offset;
     uint64_t size;
+    const uint8_t *bytes; /* borrowed; NULL = they are in the file, at offset */
 };
 
 struct eh_window {

@@ -3,8 +3,9 @@
  * The forms of expressions that occur (unwind_rows.h says how that is known) are matched, none is
  * evaluated:
  *   CFA   breg R n; deref [; plus_uconst m]
- *         breg SP n; breg PC 0; lit15; and; litK; ge; lit3; shl; plus         PLT of GNU linkers
- *   slot  [drop;] breg SP|FP n
+ *         breg R n; breg I 0; lit8; mul; plus; deref [; plus_uconst m]        stacks in
+ * hand-written code breg SP n; breg PC 0; lit15; and; litK; ge; lit3; shl; plus         PLT of GNU
+ * linkers slot  [drop;] breg SP|FP n
  */
 #include "agent-bpf/eh_cfa.h"
 
@@ -12,6 +13,7 @@ enum {
     OP_DEREF = 0x06,
     OP_DROP = 0x13,
     OP_AND = 0x1a,
+    OP_MUL = 0x1e,
     OP_PLUS = 0x22,
     OP_PLUS_UCONST = 0x23,
     OP_SHL = 0x24,
@@ -57,21 +59,50 @@ static bool take_plt(struct eh_cursor *cursor, const struct eh_machine *machine,
            take(cursor, OP_PLUS);
 }
 
+static bool take_index(struct eh_cursor *cursor, const struct eh_machine *machine, uint8_t *index)
+{
+    int64_t offset;
+    return take_breg(cursor, index, &offset) && *index < machine->n_registers && offset == 0 &&
+           take(cursor, OP_LIT0 + UNWIND_WORD) && take(cursor, OP_MUL) && take(cursor, OP_PLUS) &&
+           take(cursor, OP_DEREF);
+}
+
+/* What is added to the word that was read; max + 1: more than that. */
+static int64_t take_add(struct eh_cursor *cursor, int64_t max)
+{
+    if (!take(cursor, OP_PLUS_UCONST))
+        return 0;
+    uint64_t add = eh_uleb(cursor);
+    return add <= (uint64_t)max ? (int64_t)add : max + 1;
+}
+
+static void take_dereference(struct eh_cursor *cursor, struct eh_cfa *found)
+{
+    found->how = UNWIND_DEREF;
+    found->add = take_add(cursor, INT16_MAX);
+}
+
+static void take_indexed(struct eh_cursor *cursor, uint8_t index, struct eh_cfa *found)
+{
+    int64_t add = take_add(cursor, UNWIND_INDEXED_ADD_MAX);
+    found->how = UNWIND_INDEXED;
+    found->add = add <= UNWIND_INDEXED_ADD_MAX ? UNWIND_INDEXED_BY(index, add) : INT16_MAX + 1;
+}
+
 struct eh_cfa eh_expression_cfa(struct bytes expression, const struct eh_machine *machine)
 {
     struct eh_cursor cursor = {expression.data, expression.data + expression.len, false};
     struct eh_cfa cfa = {.how = UNWIND_UNKNOWN}, found = cfa;
+    uint8_t index;
     if (!take_breg(&cursor, &found.base, &found.offset) || found.base >= machine->n_registers)
         return cfa;
-    if (take(&cursor, OP_DEREF)) {
-        found.how = UNWIND_DEREF;
-        if (take(&cursor, OP_PLUS_UCONST)) {
-            uint64_t add = eh_uleb(&cursor);
-            found.add = add <= INT16_MAX ? (int64_t)add : INT64_MAX;
-        }
-    } else if (take_plt(&cursor, machine, &found.add)) {
+    struct eh_cursor second = cursor;
+    if (take(&cursor, OP_DEREF))
+        take_dereference(&cursor, &found);
+    else if (take_index(&second, machine, &index))
+        take_indexed(&second, index, &found), cursor = second;
+    else if (take_plt(&cursor, machine, &found.add))
         found.how = UNWIND_PLT;
-    }
     return cursor.failed || cursor.at != cursor.end ? cfa : found;
 }
 

@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A file may have two indices of FDEs: of .eh_frame, and of .debug_frame. Programs that are built
+ * without unwind tables have the few of the C library's first instructions in the one, and their
+ * own code in the other; which strip moves elsewhere, with all that is for debuggers.
+ */
 #include "agent-bpf/eh_frame.h"
+#include "agent-bpf/beat.h"
 #include "agent-bpf/eh_entry.h"
+#include "agent-bpf/elf_compressed.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #define TABLE_CHUNK_BYTES 4096
-#define LOOK_BACK         4 /* entries: those in front may be of no addresses */
+#define LOOK_BACK         4  /* entries: those in front may be of no addresses */
+#define GAP_BYTES         64 /* less is what aligns functions */
 
 struct found_fde { /* by scanning */
     uint64_t start;
@@ -21,12 +29,17 @@ struct table_entry { /* of .eh_frame_hdr; relative to its address */
 
 struct eh_frame {
     struct elf elf;
+    struct elf separate; /* has its .debug_frame; fd -1: there is none such */
     struct eh_entries entries;
     struct eh_region table; /* the file's own, unless scanned */
     uint64_t table_base;
     struct eh_window table_window;
     struct found_fde *scanned; /* or NULL */
     size_t n_fdes;
+    uint8_t *decoded; /* the section, if it was compressed */
+    size_t decoded_bytes;
+    bool is_all;            /* no other section is to be looked for (any more) */
+    struct eh_frame *debug; /* .debug_frame beside .eh_frame; NULL = not opened, or none */
 };
 
 /* ---- the index of FDEs: the file's, or our own ---- */
@@ -137,24 +150,37 @@ static int by_start(const void *a, const void *b)
     return left->position < right->position ? -1 : left->position > right->position;
 }
 
-/* What follows a malformed length cannot be found. */
-static int scan(struct eh_frame *frame, const char *name)
+static int take_section(struct eh_frame *frame, const Elf64_Shdr *section)
 {
-    Elf64_Shdr section;
-    int error = elf_section_named(&frame->elf, name, &section);
-    if (error)
-        return error;
-    if (section.sh_type == SHT_NOBITS || section.sh_flags & SHF_COMPRESSED ||
-        section.sh_offset > frame->elf.size)
+    struct eh_region *region = &frame->entries.region;
+    if (section->sh_type == SHT_NOBITS || section->sh_offset > frame->elf.size)
         return ELF_MISSING;
-    uint64_t left = frame->elf.size - section.sh_offset, position = 0;
-    uint64_t size = section.sh_size < left ? section.sh_size : left;
-    size = size < EH_SCAN_BYTES_MAX ? size : EH_SCAN_BYTES_MAX;
-    frame->entries.region = (struct eh_region){section.sh_addr, section.sh_offset, size};
+    uint64_t left = frame->elf.size - section->sh_offset;
+    region->vaddr = section->sh_addr;
+    region->offset = section->sh_offset;
+    region->size = section->sh_size < left ? section->sh_size : left;
+    if (section->sh_flags & SHF_COMPRESSED) {
+        int error = elf_decompress(&frame->elf, section, EH_DECODED_MAX, &frame->decoded,
+                                   &frame->decoded_bytes);
+        if (error)
+            return error;
+        region->bytes = frame->decoded;
+        region->size = frame->decoded_bytes;
+    }
+    region->size = region->size < EH_SCAN_BYTES_MAX ? region->size : EH_SCAN_BYTES_MAX;
+    return 0;
+}
+
+/* What follows a malformed length cannot be found. */
+static int find_fdes(struct eh_frame *frame)
+{
+    uint64_t size = frame->entries.region.size, position = 0;
     size_t cap = 0;
+    int error = 0;
     frame->entries.budget_bytes = 2 * size; /* with their CIEs, read again now and then */
-    while (position < size && frame->n_fdes < EH_FDES_MAX && error >= 0) {
+    for (uint64_t i = 0; position < size && frame->n_fdes < EH_FDES_MAX && error >= 0; i++) {
         struct eh_fde fde;
+        beat_at(i);
         error = eh_fde_read(&frame->entries, position, &fde);
         if (!error)
             error = add_found(frame, &cap, &(struct found_fde){fde.start, position});
@@ -167,28 +193,33 @@ static int scan(struct eh_frame *frame, const char *name)
     return frame->n_fdes ? 0 : ELF_MISSING;
 }
 
-static int open_index(struct eh_frame *frame)
+static int scan(struct eh_frame *frame, const char *name)
 {
-    int error = use_table(frame);
-    if (error > 0)
-        error = scan(frame, ".eh_frame");
-    if (error > 0) {
-        frame->entries.is_debug = true;
-        memset(frame->entries.cies, 0, sizeof(frame->entries.cies));
-        frame->entries.fdes.len = frame->entries.cie.len = 0;
-        error = scan(frame, ".debug_frame");
-    }
-    return error;
+    Elf64_Shdr section;
+    int error = elf_section_named(&frame->elf, name, &section);
+    error = error ? error : take_section(frame, &section);
+    return error ? error : find_fdes(frame);
 }
 
-int eh_frame_open(const struct elf *elf, struct eh_frame **out)
+static int open_index(struct eh_frame *frame)
+{
+    if (frame->entries.is_debug)
+        return scan(frame, ".debug_frame");
+    int error = use_table(frame);
+    return error > 0 ? scan(frame, ".eh_frame") : error;
+}
+
+static int open_one(const struct elf *elf, bool is_debug, struct eh_frame **out)
 {
     struct eh_frame *frame = calloc(1, sizeof(*frame));
     *out = NULL;
     if (!frame)
         return -ENOMEM;
     frame->elf = *elf;
+    frame->separate.fd = -1;
+    frame->is_all = is_debug;
     eh_entries_init(&frame->entries, &frame->elf);
+    frame->entries.is_debug = is_debug;
     frame->elf.fd = fcntl(elf->fd, F_DUPFD_CLOEXEC, 0);
     int error = frame->elf.fd < 0 ? -errno : open_index(frame);
     if (error)
@@ -198,22 +229,79 @@ int eh_frame_open(const struct elf *elf, struct eh_frame **out)
     return error;
 }
 
+int eh_frame_open_loaded(const struct elf *elf, struct eh_frame **frame)
+{
+    int error = open_one(elf, false, frame);
+    if (!error)
+        (*frame)->is_all = true;
+    return error;
+}
+
+static bool has_debug_frame(const struct elf *elf)
+{
+    Elf64_Shdr section;
+    return !elf_section_named(elf, ".debug_frame", &section) && section.sh_type != SHT_NOBITS;
+}
+
+static int keep_separate(struct eh_frame *frame, const struct elf *debug)
+{
+    frame->separate = *debug;
+    frame->separate.fd = fcntl(debug->fd, F_DUPFD_CLOEXEC, 0);
+    return frame->separate.fd < 0 ? -errno : 0;
+}
+
+int eh_frame_open_with(const struct elf *elf, const struct elf *debug, struct eh_frame **frame)
+{
+    const struct elf *described = debug && !has_debug_frame(elf) ? debug : elf;
+    int error = open_one(elf, false, frame);
+    if (error > 0)
+        return open_one(described, true, frame);
+    if (!error && described == debug && has_debug_frame(debug))
+        error = keep_separate(*frame, debug);
+    if (error) {
+        eh_frame_close(*frame);
+        *frame = NULL;
+    }
+    return error;
+}
+
+int eh_frame_open(const struct elf *elf, struct eh_frame **frame)
+{
+    return eh_frame_open_with(elf, NULL, frame);
+}
+
+/* NULL: there is none, or it cannot be read. */
+static struct eh_frame *debug_of(struct eh_frame *frame)
+{
+    const struct elf *described = frame->separate.fd >= 0 ? &frame->separate : &frame->elf;
+    if (!frame->is_all && open_one(described, true, &frame->debug))
+        frame->debug = NULL;
+    frame->is_all = true;
+    return frame->debug;
+}
+
 void eh_frame_close(struct eh_frame *frame)
 {
     if (!frame)
         return;
+    eh_frame_close(frame->debug);
     if (frame->elf.fd >= 0)
         close(frame->elf.fd);
+    if (frame->separate.fd >= 0)
+        close(frame->separate.fd);
     eh_entries_close(&frame->entries);
     free(frame->table_window.bytes);
     free(frame->scanned);
+    free(frame->decoded);
     free(frame);
 }
 
 size_t eh_frame_bytes(const struct eh_frame *frame)
 {
-    return sizeof(*frame) + frame->entries.fdes.cap + frame->entries.cie.cap +
-           frame->table_window.cap + (frame->scanned ? frame->n_fdes * sizeof(*frame->scanned) : 0);
+    size_t bytes = sizeof(*frame) + frame->entries.fdes.cap + frame->entries.cie.cap +
+                   frame->table_window.cap + frame->decoded_bytes;
+    bytes += frame->scanned ? frame->n_fdes * sizeof(*frame->scanned) : 0;
+    return bytes + (frame->debug ? eh_frame_bytes(frame->debug) : 0);
 }
 
 /* ---- pages ---- */
@@ -287,7 +375,7 @@ static int put_found(struct eh_frame *frame, const struct found_fde *found,
     return put_fde(frame, &fde, page);
 }
 
-int eh_frame_page(struct eh_frame *frame, uint64_t address, struct unwind_page *page)
+static int make_page(struct eh_frame *frame, uint64_t address, struct unwind_page *page)
 {
     uint64_t start = address & ~(uint64_t)(UNWIND_PAGE_BYTES - 1);
     uint64_t behind = 0;
@@ -313,7 +401,23 @@ int eh_frame_page(struct eh_frame *frame, uint64_t address, struct unwind_page *
     return error;
 }
 
-int eh_frame_next(struct eh_frame *frame, uint64_t address, uint64_t *start)
+int eh_frame_page(struct eh_frame *frame, uint64_t address, struct unwind_page *page)
+{
+    int error = make_page(frame, address, page);
+    if (error || !unwind_page_has_gap(page, GAP_BYTES))
+        return error;
+    struct eh_frame *debug = debug_of(frame);
+    struct unwind_page more;
+    if (!debug || make_page(debug, address, &more))
+        return 0;
+    error = unwind_page_fill(page, &more);
+    unwind_page_close(&more);
+    if (error)
+        unwind_page_close(page);
+    return error;
+}
+
+static int next_start(struct eh_frame *frame, uint64_t address, uint64_t *start)
 {
     struct found_fde found;
     size_t i;
@@ -324,4 +428,15 @@ int eh_frame_next(struct eh_frame *frame, uint64_t address, uint64_t *start)
     if (!error)
         *start = found.start;
     return error;
+}
+
+int eh_frame_next(struct eh_frame *frame, uint64_t address, uint64_t *start)
+{
+    uint64_t other;
+    struct eh_frame *debug = debug_of(frame);
+    int error = next_start(frame, address, start);
+    if (!debug || error < 0 || next_start(debug, address, &other))
+        return error;
+    *start = error || other < *start ? other : *start;
+    return 0;
 }

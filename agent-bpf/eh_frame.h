@@ -4,7 +4,9 @@
  * From a file's unwind information to pages of rows (unwind_page.h). Opening reads a header of 12
  * bytes; a page decodes only the FDEs that reach into it, found by binary search in the file's own
  * sorted table (.eh_frame_hdr). A file without such a table is scanned once for where its FDEs
- * begin. .debug_frame counts where there is no .eh_frame (not if it is compressed).
+ * begin. .debug_frame, the file's or else that of its separate debug file, counts for code of which
+ * .eh_frame says nothing; it is opened when a page has such code, and decoded into memory if it is
+ * compressed.
  * The file is a stranger's: everything is read by pread() into own memory; malformed parts cost
  * only themselves and are counted in the page.
  * If FDEs overlap, an address belongs to the one that begins last before it, as binary search finds
@@ -17,6 +19,7 @@
 
 #define EH_FDES_MAX       (1024 * 1024)         /* found by scanning: 16 MiB */
 #define EH_SCAN_BYTES_MAX (UINT64_C(256) << 20) /* of a section */
+#define EH_DECODED_MAX    (32u << 20)           /* of a compressed section */
 #define EH_PAGE_BYTES_MAX (UINT64_C(1) << 20)   /* of entries read for a page; seen: 69 KB */
 #define EH_PAGE_FDES_MAX  (2 * UNWIND_PAGE_BYTES)
 
@@ -25,6 +28,10 @@ struct eh_frame;
 /* ELF_MISSING: the file has no unwind information. The file is kept open by a descriptor of its
  * own. */
 int eh_frame_open(const struct elf *elf, struct eh_frame **frame);
+/* With the debug file that belongs to it (debug_file.h); NULL: none is known. */
+int eh_frame_open_with(const struct elf *elf, const struct elf *debug, struct eh_frame **frame);
+/* .eh_frame alone, for code that is described elsewhere. */
+int eh_frame_open_loaded(const struct elf *elf, struct eh_frame **frame);
 void eh_frame_close(struct eh_frame *frame); /* NULL is fine */
 
 /* The page that contains the ELF address; *page is then the caller's to close. */

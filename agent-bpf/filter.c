@@ -347,6 +347,11 @@ int filter_open(const struct filter_settings *settings, int map_fd, struct filte
     return error;
 }
 
+void filter_follow(struct filter *filter, const struct filter_settings *settings)
+{
+    filter->settings = *settings;
+}
+
 void filter_close(struct filter *filter)
 {
     if (!filter)

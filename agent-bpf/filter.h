@@ -41,6 +41,8 @@ uint32_t filter_entries_max(const struct filter_settings *settings); /* room in 
 
 /* Puts the rules into the map. 0; -EINVAL: a value is not of its form; negative errno. */
 int filter_open(const struct filter_settings *settings, int map_fd, struct filter **filter);
+/* Settings that say the same, from which it borrows from now on. */
+void filter_follow(struct filter *filter, const struct filter_settings *settings);
 void filter_close(struct filter *filter); /* NULL is fine; the map stays as it is */
 /* Looks which cgroups the rules are about now. Does not wait. */
 void filter_poll(struct filter *filter);

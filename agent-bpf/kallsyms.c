@@ -4,6 +4,7 @@
  * an address far behind the last function of a module stays unnamed. Lines need no order.
  */
 #include "agent-bpf/kallsyms.h"
+#include "agent-bpf/beat.h"
 #include "agent-bpf/elf.h"
 #include "base/buf.h"
 #include <errno.h>
@@ -88,7 +89,8 @@ static int by_address(const void *a, const void *b)
 static int read_file(struct kallsyms *kallsyms, FILE *file)
 {
     char line[KALLSYMS_NAME_MAX + 128];
-    while (fgets(line, sizeof(line), file)) {
+    for (uint64_t i = 0; fgets(line, sizeof(line), file); i++) {
+        beat_at(i);
         int error = take_line(kallsyms, line);
         if (error)
             return error;

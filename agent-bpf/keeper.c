@@ -28,10 +28,10 @@
 #define FILTER_NS      (2 * NS_PER_SEC)
 #define LATE_NS        (2 * NS_PER_SEC) /* the keeper itself was held up: no silence is judged */
 
-STAT_COUNTER(service_restarts, "spanprof_process_restarts_total", "process=\"service\"",
-             "Times that a process of spanprof was started again after it died or hung.");
-STAT_COUNTER(analyst_restarts, "spanprof_process_restarts_total", "process=\"analyst\"",
-             "Times that a process of spanprof was started again after it died or hung.");
+STAT_LOSS(service_restarts, "spanprof_process_restarts_total", "process=\"service\"",
+          "Times that a process of spanprof was started again after it died or hung.");
+STAT_LOSS(analyst_restarts, "spanprof_process_restarts_total", "process=\"analyst\"",
+          "Times that a process of spanprof was started again after it died or hung.");
 
 static void finish(struct keeper *keeper, int exit_code)
 {
@@ -148,24 +148,31 @@ static void hear(struct child *child)
 {
     struct control_message message;
     int fd;
+    bool heard = false;
     for (int i = 0; i < 64 && child->control_fd >= 0; i++) {
         int r = control_receive(child->control_fd, &message, &fd);
         if (r == CONTROL_NONE || r == CONTROL_CLOSED)
-            return;
+            break;
         if (fd >= 0)
             close(fd);
-        if (r == 0 && message.kind == CONTROL_BEAT)
-            child->heard_ns = clock_monotonic_ns();
+        heard |= r == 0 && message.kind == CONTROL_BEAT;
     }
+    if (heard)
+        silence_begin(&child->silence, child->pid, clock_monotonic_ns());
 }
 
 static void judge_silence(struct child *child, uint64_t now)
 {
-    if (!child->pid || now < child->heard_ns + child->silence_ns) /* it may be heard after `now` */
+    struct silence *silence = &child->silence;
+    if (!child->pid || now < silence->since_ns + child->silence_ns) /* it may be after `now` */
+        return;
+    struct cpu_need need;
+    cpu_need_read(child->pid, &need);
+    if (!silence_is_hang(silence, &need, now, child->silence_ns))
         return;
     log_warn("keeper", "nothing heard from the %s for %u s: killing it", child->name,
-             (unsigned)((now - child->heard_ns) / NS_PER_SEC));
-    child->heard_ns = now;
+             (unsigned)((now - silence->since_ns) / NS_PER_SEC));
+    silence->since_ns = now;
     kill_child(child);
 }
 
@@ -265,29 +272,37 @@ static void look_around(struct keeper *keeper, uint64_t now)
 {
     if (now >= keeper->obi_due_ns) {
         keeper->obi_due_ns = now + OBI_NS;
-        sampler_obi_poll(keeper->sampler);
+        sampler_obi_poll(keeper->sampling->sampler);
     }
     if (now >= keeper->filter_due_ns) {
         keeper->filter_due_ns = now + FILTER_NS;
-        sampler_filter_poll(keeper->sampler);
+        sampler_filter_poll(keeper->sampling->sampler);
     }
 }
 
 static void tend_sampler(struct keeper *keeper, uint64_t now)
 {
     const pid_t pids[PACE_PROCESSES] = {keeper->service.pid, keeper->analyst.pid};
-    sampler_count(keeper->sampler);
-    cpu_events_update(&keeper->cpus);
+    sampler_count(keeper->sampling->sampler);
+    cpu_events_update(&keeper->sampling->cpus);
     look_around(keeper, now);
-    pace_update(&keeper->pace, pids, now);
+    pace_update(&keeper->sampling->pace, pids, now);
+}
+
+static void hear_anew(struct keeper *keeper, uint64_t now)
+{
+    struct child *const children[] = {&keeper->service, &keeper->analyst};
+    for (int i = 0; i < 2; i++)
+        if (children[i]->pid)
+            silence_begin(&children[i]->silence, children[i]->pid, now);
 }
 
 static void tick(struct keeper *keeper, uint64_t now)
 {
     if (now >= keeper->tick_due_ns + LATE_NS)
-        keeper->service.heard_ns = keeper->analyst.heard_ns = now;
+        hear_anew(keeper, now);
     keeper->tick_due_ns = now + TICK_NS;
-    if (keeper->sampler)
+    if (keeper->sampling)
         tend_sampler(keeper, now);
     look_at_files(keeper, false, now);
     judge_silence(&keeper->service, now);
@@ -314,7 +329,7 @@ static void watch(struct keeper *keeper)
         {.fd = keeper->signal_fd, .events = POLLIN},
         {.fd = keeper->service.control_fd, .events = POLLIN},
         {.fd = keeper->analyst.control_fd, .events = POLLIN},
-        {.fd = keeper->sampler ? keeper->cpus.uevent_fd : -1, .events = POLLIN},
+        {.fd = keeper->sampling ? keeper->sampling->cpus.uevent_fd : -1, .events = POLLIN},
     };
     if (poll(fds, 4, wait_ms(keeper, clock_monotonic_ns())) < 0 && errno != EINTR)
         log_error("keeper", "poll: %s", strerror(errno));
@@ -323,7 +338,7 @@ static void watch(struct keeper *keeper)
     hear(&keeper->analyst);
     on_signals(keeper, now);
     if (fds[3].revents)
-        cpu_events_update(&keeper->cpus);
+        cpu_events_update(&keeper->sampling->cpus);
     if (now >= keeper->tick_due_ns)
         tick(keeper, now);
     if (!keeper->done)
@@ -347,27 +362,25 @@ static int open_signals(struct keeper *keeper)
 
 static void open_sampling(struct keeper *keeper)
 {
-    char why[SAMPLER_WHY_MAX];
-    int r = sampler_open(&keeper->settings->sampler, &keeper->sampler, why, sizeof(why));
-    if (r != 0) {
-        log_error("keeper", "sampling is off: %s", r < 0 ? strerror(-r) : why);
+    keeper->sampling = keeper_sampling_open(keeper->settings);
+    if (!keeper->sampling)
         return;
-    }
-    struct pace_settings pace = keeper->settings->pace;
-    pace.frequency_hz = keeper->settings->sampler.frequency_hz;
-    pace_open(&keeper->pace, &pace, keeper->sampler, clock_monotonic_ns());
-    r = cpu_events_open(&keeper->cpus, keeper->sampler);
-    if (r < 0) {
-        log_error("keeper", "sampling is off: %s", strerror(-r));
-        sampler_close(keeper->sampler);
-        keeper->sampler = NULL;
-        return;
-    }
-    keeper->cpus.came = on_cpu_came;
-    keeper->cpus.went = on_cpu_went;
-    keeper->cpus.context = keeper;
+    keeper->sampling->cpus.came = on_cpu_came;
+    keeper->sampling->cpus.went = on_cpu_went;
+    keeper->sampling->cpus.context = keeper;
     if (keeper->settings->analyst_main)
         keeper->analyst.due_ns = 1;
+}
+
+/* Ticks go on into the ring until the next run has a service. */
+static void leave_sampling(struct keeper *keeper)
+{
+    struct keeper_sampling *sampling = keeper->sampling;
+    if (!sampling || !keeper->reloading || !keeper->settings->sampling)
+        return keeper_sampling_close(sampling);
+    sampling->cpus.came = NULL;
+    sampling->cpus.went = NULL;
+    *keeper->settings->sampling = sampling;
 }
 
 static int keeper_open(struct keeper *keeper)
@@ -383,7 +396,7 @@ static int keeper_open(struct keeper *keeper)
         return r;
     }
     r = open_signals(keeper);
-    if (r == 0 && settings->want_sampler)
+    if (r == 0)
         open_sampling(keeper);
     keeper->tick_due_ns = clock_monotonic_ns() + TICK_NS;
     keeper->service.due_ns = 1;
@@ -406,19 +419,16 @@ static void keeper_close(struct keeper *keeper)
 {
     end_child(&keeper->service);
     end_child(&keeper->analyst);
-    cpu_events_close(&keeper->cpus);
-    sampler_close(keeper->sampler);
+    leave_sampling(keeper);
     keeper_close_fd(&keeper->signal_fd);
 }
 
 int keeper_run(const struct keeper_settings *settings)
 {
-    assert(settings->service_main && settings->n_keep_fds <= KEEPER_FDS_MAX &&
-           settings->n_files <= KEEPER_FILES_MAX);
+    assert(settings->service_main && settings->n_files <= KEEPER_FILES_MAX);
     uint64_t service_silence = settings->service_silence_ns, silence = settings->analyst_silence_ns;
     struct keeper keeper = {
         .settings = settings,
-        .cpus.uevent_fd = -1,
         .signal_fd = -1,
         .service = {.name = "service",
                     .restarts_stat = &service_restarts,

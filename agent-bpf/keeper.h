@@ -18,13 +18,13 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+struct keeper_sampling;
 struct procstream;
 
 /* The service's exit code for what a new start cannot mend (configuration, port in use): the keeper
  * ends with 1 at once. 0 ends the keeper with 0. Any other end means a new start. */
 #define SERVICE_EXIT_FATAL 3
-#define KEEPER_FDS_MAX     64 /* keep_fds */
-#define KEEPER_RELOADED    2  /* what keeper_run() returns when settings.reload() said so */
+#define KEEPER_RELOADED    2 /* what keeper_run() returns when settings.reload() said so */
 
 struct service_handles {
     int control_fd;                /* keeper_child_start() */
@@ -47,6 +47,10 @@ struct keeper_settings {
     bool want_sampler;
     struct sampler_settings sampler;
     struct pace_settings pace; /* its frequency_hz is taken from sampler */
+    /* NULL: sampling begins and ends with each run. Else where it is left with KEEPER_RELOADED, and
+     * taken up by the next run if its settings are the same (else closed): no sample is missed.
+     * What the settings of the run before borrow is still there then. */
+    struct keeper_sampling **sampling;
     /* Each runs in its own process and returns its exit code. */
     int (*service_main)(const struct service_handles *handles, void *context);
     int (*analyst_main)(const struct analyst_handles *handles, void *context); /* NULL: none */
@@ -62,7 +66,8 @@ struct keeper_settings {
     struct keeper_file *files; /* open; the service inherits their fds too */
     size_t n_files;
     /* 0 = default */
-    uint64_t analyst_silence_ns; /* 5 s without heartbeat: killed, started again */
+    uint64_t analyst_silence_ns; /* 5 s without heartbeat, waiting for a CPU not counted: killed,
+                                    started again */
     uint64_t service_silence_ns; /* 30 s */
     uint64_t stop_timeout_ns;    /* 10 s */
 };
@@ -71,3 +76,5 @@ struct keeper_settings {
  * KEEPER_RELOADED. Its signals stay blocked when it has returned, so that none is lost before it is
  * called again. */
 int keeper_run(const struct keeper_settings *settings);
+/* What no run has taken up. NULL is fine. */
+void keeper_sampling_close(struct keeper_sampling *sampling);

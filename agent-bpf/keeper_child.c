@@ -3,6 +3,7 @@
  * The heartbeat comes from the loop's own timer, so that it says what it is to say: the loop turns.
  */
 #include "agent-bpf/keeper_child.h"
+#include "agent-bpf/beat.h"
 #include "agent-bpf/control.h"
 #include <errno.h>
 #include <sys/epoll.h>
@@ -91,6 +92,7 @@ int keeper_child_start(struct keeper_child *child, struct loop *loop, int contro
     if (r < 0)
         return r;
     (void)keeper_child_beat(control_fd);
+    beat_to(control_fd);
     timer_start(loop, &child->beat, KEEPER_BEAT_NS);
     return 0;
 }
@@ -99,4 +101,5 @@ void keeper_child_stop(struct keeper_child *child)
 {
     watch_stop(&child->watch);
     timer_stop(&child->beat);
+    beat_to(-1);
 }

@@ -3,7 +3,7 @@
 /*
  * A child's end of the keeper's control socket: heartbeats out; stop, reload and fds in.
  * Thread: the child's loop. Whoever has no loop calls keeper_child_beat() each second, and may
- * leave the socket unread.
+ * leave the socket unread. Long work on the loop is heard by beat() (beat.h).
  */
 #include "base/loop.h"
 #include <stddef.h>

@@ -3,9 +3,9 @@
 /*
  * What keeper.c (what happens to children) and keeper_start.c (how they are started) share.
  */
-#include "agent-bpf/cpu_events.h"
-#include "agent-bpf/keeper.h"
+#include "agent-bpf/keeper_sampling.h"
 #include "agent-bpf/privileges.h"
+#include "agent-bpf/silence.h"
 
 struct metric;
 
@@ -16,8 +16,8 @@ struct child {
     pid_t pid;      /* 0 = not running */
     int control_fd; /* -1 */
     uint64_t started_ns;
-    uint64_t heard_ns;
-    uint64_t due_ns; /* to be started then; 0 = not to be */
+    struct silence silence; /* since it was heard */
+    uint64_t due_ns;        /* to be started then; 0 = not to be */
     uint64_t backoff_ns;
     unsigned starts;
 };
@@ -25,9 +25,7 @@ struct child {
 struct keeper {
     const struct keeper_settings *settings;
     struct privileges target;
-    struct sampler *sampler; /* NULL: no sampling */
-    struct cpu_events cpus;
-    struct pace pace; /* if there is a sampler */
+    struct keeper_sampling *sampling; /* NULL: none */
     int signal_fd;
     struct child service;
     struct child analyst;

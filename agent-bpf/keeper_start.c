@@ -9,7 +9,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/stats.h"
+#include <errno.h>
 #include <linux/capability.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -33,9 +35,9 @@ void keeper_close_fd(int *fd)
 static void map_streams(void *context)
 {
     struct child_start *start = context;
-    const struct cpu_events *cpus = &start->keeper->cpus;
     if (!start->service.sampling || procstream_open(&start->service.procstream) < 0)
         return;
+    const struct cpu_events *cpus = &start->keeper->sampling->cpus;
     for (uint32_t cpu = 0; cpu < CPUS_MAX; cpu++) {
         if (!cpus_has(&cpus->open, cpu))
             continue;
@@ -69,45 +71,71 @@ static int start_child(struct child *child, const struct keeper_fork *fork, int 
         return pid;
     }
     child->pid = pid;
-    child->started_ns = child->heard_ns = clock_monotonic_ns();
+    child->started_ns = clock_monotonic_ns();
+    silence_begin(&child->silence, pid, child->started_ns);
     child->due_ns = 0;
     if (child->starts++ > 0)
         stat_add(child->restarts_stat, 1);
     return 0;
 }
 
+static struct service_handles service_handles(const struct keeper *keeper, int control_fd)
+{
+    struct service_handles handles = {
+        .control_fd = control_fd, .ring_fd = -1, .restarts = keeper->service.starts};
+    if (keeper->sampling) {
+        handles.sampling = true;
+        handles.ring_fd = sampler_ring_fd(keeper->sampling->sampler);
+        handles.ring_size = sampler_ring_size(keeper->sampling->sampler);
+        handles.period_ns = sampler_period_ns(keeper->sampling->sampler);
+    }
+    return handles;
+}
+
+/* All that the service inherits, as many as the configuration has sockets and files; the caller
+ * frees it. */
+static int *fds_to_keep(const struct keeper_settings *settings,
+                        const struct service_handles *handles, size_t *n)
+{
+    int *fds = calloc(settings->n_keep_fds + settings->n_files + 2, sizeof(*fds));
+    *n = 0;
+    if (!fds)
+        return NULL;
+    for (size_t i = 0; i < settings->n_keep_fds; i++)
+        fds[(*n)++] = settings->keep_fds[i];
+    for (size_t i = 0; i < settings->n_files; i++)
+        fds[(*n)++] = settings->files[i].fd;
+    fds[(*n)++] = handles->control_fd;
+    if (handles->sampling)
+        fds[(*n)++] = handles->ring_fd;
+    return fds;
+}
+
 int keeper_start_service(struct keeper *keeper)
 {
-    const struct keeper_settings *settings = keeper->settings;
     struct child_start start = {.keeper = keeper};
-    int fds[2], keep[KEEPER_FDS_MAX + KEEPER_FILES_MAX + 2];
-    size_t n_keep = 0;
+    int fds[2];
     int r = control_pair(fds);
     if (r < 0)
         return r;
     keeper->service.control_fd = fds[0];
-    start.service = (struct service_handles){
-        .control_fd = fds[1], .ring_fd = -1, .restarts = keeper->service.starts};
-    for (size_t i = 0; i < settings->n_keep_fds; i++)
-        keep[n_keep++] = settings->keep_fds[i];
-    for (size_t i = 0; i < settings->n_files; i++)
-        keep[n_keep++] = settings->files[i].fd;
-    keep[n_keep++] = fds[1];
-    if (keeper->sampler) {
-        start.service.sampling = true;
-        start.service.ring_fd = keep[n_keep++] = sampler_ring_fd(keeper->sampler);
-        start.service.ring_size = sampler_ring_size(keeper->sampler);
-        start.service.period_ns = sampler_period_ns(keeper->sampler);
-    }
+    start.service = service_handles(keeper, fds[1]);
     struct keeper_fork fork = {.name = "service",
                                .comm = "spanprof-svc",
-                               .fds = keep,
-                               .n_fds = n_keep,
                                .rights = keeper->target,
                                .before = map_streams,
                                .main = run_service,
                                .context = &start};
-    return start_child(&keeper->service, &fork, fds[1]);
+    int *keep = fds_to_keep(keeper->settings, &start.service, &fork.n_fds);
+    if (!keep) {
+        close(fds[1]);
+        keeper_close_fd(&keeper->service.control_fd);
+        return -ENOMEM;
+    }
+    fork.fds = keep;
+    r = start_child(&keeper->service, &fork, fds[1]);
+    free(keep);
+    return r;
 }
 
 /* The analyst's end of a new socket; the service gets the other one. */
@@ -143,10 +171,11 @@ int keeper_start_analyst(struct keeper *keeper)
         keeper_close_fd(&keeper->analyst.control_fd);
         return r;
     }
-    start.analyst = (struct analyst_handles){.control_fd = fds[1],
-                                             .service_fd = service_fd,
-                                             .contexts_fd = sampler_contexts_fd(keeper->sampler),
-                                             .unwind = sampler_unwind_maps(keeper->sampler)};
+    start.analyst =
+        (struct analyst_handles){.control_fd = fds[1],
+                                 .service_fd = service_fd,
+                                 .contexts_fd = sampler_contexts_fd(keeper->sampling->sampler),
+                                 .unwind = sampler_unwind_maps(keeper->sampling->sampler)};
     const struct unwind_maps *unwind = &start.analyst.unwind;
     const int keep[] = {
         fds[1],        service_fd,    start.analyst.contexts_fd, unwind->executables,

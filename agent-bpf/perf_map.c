@@ -11,10 +11,10 @@
 #define BLOCK_RANGES    128
 #define MALLOC_OVERHEAD 16 /* of a name: what malloc() keeps, and rounds up */
 
-STAT_COUNTER(malformed, "spanprof_perf_map_lines_left_out_total", "reason=\"malformed\"",
-             "Lines of perf maps that give no name.");
-STAT_COUNTER(no_memory, "spanprof_perf_map_lines_left_out_total", "reason=\"memory\"",
-             "Lines of perf maps that give no name.");
+STAT_LOSS(malformed, "spanprof_perf_map_lines_left_out_total", "reason=\"malformed\"",
+          "Lines of perf maps that give no name.");
+STAT_LOSS(no_memory, "spanprof_perf_map_lines_left_out_total", "reason=\"memory\"",
+          "Lines of perf maps that give no name.");
 
 struct block { /* not empty, unless it is the only one */
     size_t n;

@@ -46,9 +46,9 @@ STAT_COUNTER(
     behind, "spanprof_perf_maps_not_read_total", "reason=\"too_much\"",
     "Looks at perf maps that left names out: refused are links, files of other users or on "
     "FUSE, stale those from before the process; of too_much the rest is read later.");
-STAT_COUNTER(cut, "spanprof_perf_maps_cut_total", "", "Perf maps of which only the end was read.");
-STAT_COUNTER(long_lines, "spanprof_perf_map_lines_left_out_total", "reason=\"too_long\"",
-             "Lines of perf maps that give no name.");
+STAT_LOSS(cut, "spanprof_perf_maps_cut_total", "", "Perf maps of which only the end was read.");
+STAT_LOSS(long_lines, "spanprof_perf_map_lines_left_out_total", "reason=\"too_long\"",
+          "Lines of perf maps that give no name.");
 STAT_COUNTER(evicted, "spanprof_perf_maps_evicted_total", "",
              "Perf maps of processes dropped because of a limit.");
 STAT_GAUGE(map_bytes, "spanprof_perf_map_bytes", "", "Memory of the names of perf maps.");

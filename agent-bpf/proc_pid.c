@@ -122,6 +122,11 @@ bool proc_parse_cpu_ticks(struct bytes stat, uint64_t *ticks)
     return true;
 }
 
+bool proc_parse_schedstat(struct bytes schedstat, uint64_t *ran_ns, uint64_t *waited_ns)
+{
+    return next_number(&schedstat, ran_ns) && next_number(&schedstat, waited_ns);
+}
+
 bool proc_parse_environment(struct bytes stat, uint64_t *start, uint64_t *end)
 {
     struct bytes rest = stat_from_field(stat, ENVIRONMENT_FIELD);

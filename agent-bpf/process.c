@@ -157,7 +157,7 @@ void process_end(struct process_table *table, struct process *process, uint64_t 
 {
     if (process->until_ns != UINT64_MAX)
         return;
-    process->until_ns = time_ns;
+    process->until_ns = time_ns < UINT64_MAX ? time_ns : UINT64_MAX - 1; /* that is: it lives */
     list_append(&table->ended, &process->ended);
     list_remove(&process->changed);
 }
@@ -178,6 +178,7 @@ static int apply_fork(struct process_table *table, const struct process_event *e
     struct process *child = process_begin(table, event->pid, event->time_ns);
     if (!child)
         return -ENOMEM;
+    child->parent_pid = event->parent_pid;
     struct process *parent = process_newest(table, event->parent_pid);
     if (parent) {
         child->image = process_image_share(parent->image);
@@ -197,6 +198,7 @@ static int apply_exec(struct process_table *table, const struct process_event *e
     before = process->older; /* may have made room for the new one */
     if (before) {
         process->told = before->told;
+        process->parent_pid = before->parent_pid;
         process_details_inherit(table, process, before, true);
     }
     process_mark_changed(table, process);

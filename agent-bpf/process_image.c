@@ -139,6 +139,7 @@ static struct process_executable *take_executable(struct process_table *table,
     executable->mapping = event->mapping;
     executable->mapping.path = path;
     executable->last_pid = event->pid;
+    executable->last_parent_pid = process->parent_pid;
     hold_executable(table, executable);
     if (fresh)
         ask_within_budget(table, process, executable);

@@ -19,7 +19,8 @@ struct process_executable {
     struct list idle; /* linked while refs is 0 */
     size_t refs;      /* mappings */
     int64_t tag;
-    uint32_t last_pid;              /* who mapped it last, and how */
+    uint32_t last_pid; /* who mapped it last, and how */
+    uint32_t last_parent_pid;
     struct process_mapping mapping; /* path is owned */
     size_t bytes;
 };
@@ -65,8 +66,9 @@ struct process_published { /* what CONTEXT told, in one block */
 
 struct process {
     uint32_t pid;
-    bool asked; /* its details were asked for, or came with a scan */
-    bool told;  /* the analyst may know it: say when it has left */
+    uint32_t parent_pid; /* that forked it; 0 = not known */
+    bool asked;          /* its details were asked for, or came with a scan */
+    bool told;           /* the analyst may know it: say when it has left */
     uint64_t from_ns;
     uint64_t until_ns;   /* UINT64_MAX while it lives */
     uint64_t seen_ns;    /* in a scan */

@@ -42,19 +42,38 @@ static void want_of_process(struct process_table *table, enum analyst_kind kind,
              .kind = kind, .process = {.pid = process->pid, .time_ns = process->sampled_ns}});
 }
 
-static struct analyst_executable_ref ref_of(const struct process_executable *executable)
+#define GENERATIONS_MAX 8 /* looked at: most of these have ended, as in chains of scripts */
+
+/* Those that are there, or were never heard of, from parent_pid on. */
+static void find_ancestors(const struct process_table *table, uint32_t parent_pid,
+                           struct analyst_executable_ref *ref)
+{
+    uint32_t n = 0;
+    for (int i = 0; parent_pid && i < GENERATIONS_MAX && n < ANALYST_ANCESTORS_MAX; i++) {
+        const struct process *process = process_newest(table, parent_pid);
+        if (!process || process->until_ns == UINT64_MAX)
+            ref->ancestors[n++] = parent_pid;
+        parent_pid = process ? process->parent_pid : 0;
+    }
+}
+
+static struct analyst_executable_ref ref_of(const struct process_table *table,
+                                            const struct process_executable *executable,
+                                            uint32_t parent_pid)
 {
     struct analyst_executable_ref ref = {.pid = executable->last_pid,
                                          .mapping = executable->mapping};
     memcpy(ref.identity, executable->identity, sizeof(ref.identity));
+    find_ancestors(table, parent_pid, &ref);
     return ref;
 }
 
 void process_want_executable(struct process_table *table,
                              const struct process_executable *executable)
 {
-    want(table, &(struct analyst_message){.kind = ANALYST_EXECUTABLE_WANTED,
-                                          .executable_ref = ref_of(executable)});
+    want(table, &(struct analyst_message){
+                    .kind = ANALYST_EXECUTABLE_WANTED,
+                    .executable_ref = ref_of(table, executable, executable->last_parent_pid)});
 }
 
 void process_want_scan(struct process_table *table, uint64_t time_ns)
@@ -159,7 +178,7 @@ int process_table_want_names(struct process_table *table, const uint8_t identity
     struct analyst_message message = {.kind = ANALYST_NAMES_WANTED};
     const struct process_executable *executable = map_get(&table->executables, identity);
     if (executable) {
-        message.names_wanted.executable = ref_of(executable);
+        message.names_wanted.executable = ref_of(table, executable, executable->last_parent_pid);
     } else if (table->kernel_known && !memcmp(identity, table->kernel.identity, 16)) {
         message.kind = ANALYST_KERNEL_NAMES_WANTED;
         memcpy(message.names_wanted.executable.identity, identity, 16);
@@ -180,7 +199,7 @@ struct passed {
     const struct image_mapping *mappings[ANALYST_MAPPINGS_MAX];
 };
 
-#define MAPPING_BYTES 160 /* of one in a message, without its path */
+#define MAPPING_BYTES 176 /* of one in a message, without its path */
 
 static void pass(struct passed *passed, uint64_t address)
 {
@@ -239,10 +258,11 @@ static void find_range(struct passed *passed)
 }
 
 /* Found by its path, also in the root of another that maps it. */
-static struct analyst_executable_ref ref_of_mapping(const struct process *process,
+static struct analyst_executable_ref ref_of_mapping(const struct process_table *table,
+                                                    const struct process *process,
                                                     const struct image_mapping *mapping)
 {
-    struct analyst_executable_ref ref = ref_of(mapping->executable);
+    struct analyst_executable_ref ref = ref_of(table, mapping->executable, process->parent_pid);
     if (process->until_ns == UINT64_MAX)
         ref.pid = process->pid;
     ref.mapping.start = mapping->start;
@@ -267,7 +287,7 @@ int process_table_want_unwind(struct process_table *table, const struct process_
         return PROCESS_UNKNOWN;
     qsort(passed.mappings, passed.n, sizeof(*passed.mappings), by_address);
     for (size_t i = 0; i < passed.n; i++)
-        refs[i] = ref_of_mapping(process, passed.mappings[i]);
+        refs[i] = ref_of_mapping(table, process, passed.mappings[i]);
     struct analyst_message message = {.kind = ANALYST_UNWIND_WANTED,
                                       .unwind_wanted = {.ticket = wanted->ticket,
                                                         .pid = wanted->pid,

@@ -23,12 +23,12 @@
 
 STAT_COUNTER(events_delivered, "spanprof_process_events_total", "",
              "Process events (fork, exec, exit, executable mapping) read from the kernel.");
-STAT_COUNTER(events_lost, "spanprof_process_events_lost_total", "",
-             "Times that the kernel lost process events, because a CPU's buffer was full.");
-STAT_COUNTER(events_malformed, "spanprof_process_events_malformed_total", "",
-             "Records of the process stream that were not understood.");
-STAT_COUNTER(leavers_full, "spanprof_process_leavers_overflow_total", "",
-             "Processes taken for gone when their first thread left, for want of room.");
+STAT_LOSS(events_lost, "spanprof_process_events_lost_total", "",
+          "Times that the kernel lost process events, because a CPU's buffer was full.");
+STAT_LOSS(events_malformed, "spanprof_process_events_malformed_total", "",
+          "Records of the process stream that were not understood.");
+STAT_LOSS(leavers_full, "spanprof_process_leavers_overflow_total", "",
+          "Processes taken for gone when their first thread left, for want of room.");
 
 struct buffer {
     uint32_t cpu;

@@ -17,8 +17,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/fs.h>
 #include <linux/openat2.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -98,13 +100,22 @@ static bool same_build_id(int fd, const struct process_mapping *mapping)
                        BYTES(mapping->build_id, mapping->build_id_len));
 }
 
+/* The number of a file that is gone may be another's by now. Few file systems tell: else it counts
+ * as the same. */
+static bool same_generation(int fd, const struct process_mapping *mapping)
+{
+    long generation = 0; /* as the request has it; 32 bits of it are written */
+    return !mapping->inode_generation || ioctl(fd, FS_IOC_GETVERSION, &generation) ||
+           (uint32_t)generation == mapping->inode_generation;
+}
+
 /* Some file systems (btrfs, overlayfs) show another device to stat than to the mapping: there the
  * build id decides, if there is one. */
 static bool is_mapped_file(const struct safe_file *file, const struct process_mapping *mapping)
 {
     uint64_t device = makedev(mapping->device_major, mapping->device_minor);
     if (mapping->inode && mapping->inode == file->inode && device == file->device)
-        return true;
+        return same_generation(file->fd, mapping);
     return same_build_id(file->fd, mapping);
 }
 

@@ -126,7 +126,7 @@ static __always_inline void fill_published(struct build *build, struct task_stru
     struct record_header *header = &build->header;
     __u32 pid = header->pid;
     struct context_process *process = bpf_map_lookup_elem(&contexts, &pid);
-    if (!process)
+    if (!process || exec_under_way(task))
         return;
     if (context_stale(process, header->process_start_ns))
         count(SAMPLER_CONTEXTS_STALE);

@@ -7,6 +7,7 @@
 #include "agent-bpf/filter.h"
 #include "agent-bpf/obi_map.h"
 #include "agent-bpf/record.h"
+#include "agent-bpf/sampler_why.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/stats.h"
@@ -22,27 +23,25 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
-#define KERNEL_BTF      "/sys/kernel/btf/vmlinux"
 #define ROOT_PIDNS_INUM 0xEFFFFFFCu /* PROC_PID_INIT_INO of the kernel's ABI */
 
 STAT_COUNTER(samples_taken, "spanprof_samples_total", "", "Samples put into the ring.");
-STAT_COUNTER(samples_lost, "spanprof_samples_lost_total", "reason=\"ring_full\"",
-             "Samples lost, by reason.");
+STAT_LOSS(samples_lost, "spanprof_samples_lost_total", "reason=\"ring_full\"",
+          "Samples lost, by reason.");
 STAT_COUNTER(contexts_found, "spanprof_sample_contexts_total", "outcome=\"found\"",
              "Samples of processes whose context is read, by outcome (the rest had none).");
 STAT_COUNTER(labels_found, "spanprof_sample_contexts_total", "outcome=\"labels\"",
              "Samples of processes whose context is read, by outcome (the rest had none).");
-STAT_COUNTER(contexts_torn, "spanprof_sample_contexts_total", "outcome=\"torn\"",
-             "Samples of processes whose context is read, by outcome (the rest had none).");
-STAT_COUNTER(contexts_stale, "spanprof_sample_contexts_total", "outcome=\"stale\"",
-             "Samples of processes whose context is read, by outcome (the rest had none).");
-STAT_COUNTER(labels_cut, "spanprof_sample_labels_cut_total", "",
-             "Samples with labels that had no room or could not be read.");
-STAT_COUNTER(samples_foreign, "spanprof_samples_foreign_total", "",
-             "Samples of processes outside spanprof's own PID namespace.");
+STAT_LOSS(contexts_torn, "spanprof_sample_contexts_total", "outcome=\"torn\"",
+          "Samples of processes whose context is read, by outcome (the rest had none).");
+STAT_LOSS(contexts_stale, "spanprof_sample_contexts_total", "outcome=\"stale\"",
+          "Samples of processes whose context is read, by outcome (the rest had none).");
+STAT_LOSS(labels_cut, "spanprof_sample_labels_cut_total", "",
+          "Samples with labels that had no room or could not be read.");
+STAT_LOSS(samples_foreign, "spanprof_samples_foreign_total", "",
+          "Samples of processes outside spanprof's own PID namespace.");
 STAT_COUNTER(contexts_deleted, "spanprof_context_readers_removed_total", "",
              "Context readers removed by the kernel because their process ended or changed image.");
 STAT_COUNTER(filtered_not_included, "spanprof_samples_filtered_total", "by=\"not_included\"",
@@ -64,8 +63,8 @@ STAT_COUNTER(
 STAT_COUNTER(stacks_copied, "spanprof_stacks_copied_total", "",
              "Samples with a copy of their stack, because the unwind tables of their code were not "
              "loaded yet.");
-STAT_COUNTER(stacks_not_copied, "spanprof_stacks_not_copied_total", "",
-             "Samples whose stack had to be copied and was not: no room, or not readable.");
+STAT_LOSS(stacks_not_copied, "spanprof_stacks_not_copied_total", "",
+          "Samples whose stack had to be copied and was not: no room, or not readable.");
 
 static struct metric *const counter_stats[SAMPLER_COUNTERS] = {
     [SAMPLER_SAMPLES] = &samples_taken,
@@ -99,95 +98,6 @@ struct sampler {
     uint64_t *counted_values; /* room for one look-up of a per-CPU value */
     uint64_t counted[SAMPLER_COUNTERS];
 };
-
-/* libbpf's first complaint: the nearest to what the kernel refused. */
-static char first_complaint[256];
-
-static int on_libbpf(enum libbpf_print_level level, const char *format, va_list args)
-{
-    char line[256];
-    vsnprintf(line, sizeof(line), format, args);
-    line[strcspn(line, "\n")] = '\0';
-    if (level == LIBBPF_WARN && !first_complaint[0])
-        memcpy(first_complaint, line, sizeof(line));
-    log_debug("sampler", "libbpf: %s", line);
-    return 0;
-}
-
-static bool kernel_new_enough(char *release, size_t size)
-{
-    struct utsname name;
-    unsigned major = 0, minor = 0;
-    uname(&name);
-    snprintf(release, size, "%s", name.release);
-    if (sscanf(release, "%u.%u", &major, &minor) != 2)
-        return true; /* let the kernel itself decide */
-    return major > 6 || (major == 6 && minor >= 1);
-}
-
-static long read_sysctl(const char *path)
-{
-    long value = -1;
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return -1;
-    if (fscanf(file, "%ld", &value) != 1)
-        value = -1;
-    fclose(file);
-    return value;
-}
-
-static int kernel_usable(char *why, size_t size)
-{
-    char release[65];
-    if (!kernel_new_enough(release, sizeof(release))) {
-        snprintf(why, size, "this kernel (%s) is too old to sample: 6.1 or later is needed",
-                 release);
-        return SAMPLER_UNAVAILABLE;
-    }
-    if (access(KERNEL_BTF, R_OK) < 0) {
-        snprintf(why, size,
-                 "cannot read " KERNEL_BTF " (%s): sampling needs a kernel built with "
-                 "CONFIG_DEBUG_INFO_BTF=y, and /sys mounted where spanprof runs",
-                 strerror(errno));
-        return SAMPLER_UNAVAILABLE;
-    }
-    return 0;
-}
-
-static int why_load(int error, char *why, size_t size)
-{
-    if (error == -ENOMEM)
-        return error;
-    if (error == -EPERM || error == -EACCES)
-        snprintf(
-            why, size,
-            "loading BPF programs is not permitted: start spanprof as root, or give it CAP_BPF "
-            "and CAP_PERFMON (in a container: --cap-add, and a seccomp profile that allows bpf)");
-    else
-        snprintf(why, size,
-                 "the kernel does not take the BPF program (%s; %s): please report this "
-                 "with the output of `uname -a`",
-                 strerror(-error), first_complaint);
-    return SAMPLER_UNAVAILABLE;
-}
-
-static int why_perf(int error, char *why, size_t size)
-{
-    long paranoid = read_sysctl("/proc/sys/kernel/perf_event_paranoid");
-    if (error != -EPERM && error != -EACCES)
-        snprintf(why, size, "cannot open a cpu-clock perf event (%s)", strerror(-error));
-    else if (paranoid > 2)
-        snprintf(why, size,
-                 "perf events are not permitted: kernel.perf_event_paranoid is %ld, which asks for "
-                 "CAP_SYS_ADMIN; start spanprof as root, or set it to 2 and give CAP_PERFMON",
-                 paranoid);
-    else
-        snprintf(why, size,
-                 "perf events of whole CPUs are not permitted: start spanprof as root, or "
-                 "give it CAP_PERFMON");
-    return SAMPLER_UNAVAILABLE;
-}
 
 /* 0 in the root namespace. */
 static uint32_t own_pid_namespace(void)
@@ -294,15 +204,14 @@ static int sampler_try(const struct sampler_settings *settings, struct sampler *
     int r = sampler_alloc(settings, out);
     if (r < 0)
         return r;
-    first_complaint[0] = '\0';
-    libbpf_set_print(on_libbpf);
+    sampler_why_listen();
     r = load(*out, settings);
     if (r < 0)
-        return why_load(r, why, why_size);
+        return sampler_why_load(r, why, why_size);
     int cpu = sched_getcpu();
     int fd = open_clock(*out, cpu < 0 ? 0 : (uint32_t)cpu);
     if (fd < 0 && fd != -ENODEV)
-        return why_perf(fd, why, why_size);
+        return sampler_why_perf(fd, why, why_size);
     if (fd >= 0)
         close(fd);
     return 0;
@@ -314,7 +223,7 @@ int sampler_open(const struct sampler_settings *settings, struct sampler **sampl
     assert(settings->frequency_hz >= 1 && settings->frequency_hz <= 1000);
     *sampler = NULL;
     snprintf(why, why_size, "%s", "");
-    int r = kernel_usable(why, why_size);
+    int r = sampler_why_kernel(why, why_size);
     if (r == 0)
         r = sampler_try(settings, sampler, why, why_size);
     if (r == 0)
@@ -322,6 +231,13 @@ int sampler_open(const struct sampler_settings *settings, struct sampler **sampl
     sampler_close(*sampler);
     *sampler = NULL;
     return r;
+}
+
+void sampler_follow(struct sampler *sampler, const struct sampler_settings *settings)
+{
+    sampler->obi.path = settings->obi_map;
+    if (sampler->filter)
+        filter_follow(sampler->filter, &settings->filters);
 }
 
 void sampler_close(struct sampler *sampler)

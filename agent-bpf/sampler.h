@@ -38,6 +38,8 @@ struct sampler_settings {
 int sampler_open(const struct sampler_settings *settings, struct sampler **sampler, char *why,
                  size_t why_size);
 void sampler_close(struct sampler *sampler); /* NULL is fine */
+/* Settings that say the same, from which it borrows from now on. */
+void sampler_follow(struct sampler *sampler, const struct sampler_settings *settings);
 
 /* Starts and ends the clock of one CPU. start: 0 or negative errno (-ENODEV: not online). */
 int sampler_start_cpu(struct sampler *sampler, uint32_t cpu);

@@ -6,6 +6,7 @@
  */
 #include "agent-bpf/symbols.h"
 #include "agent-bpf/analyst_stats.h"
+#include "agent-bpf/beat.h"
 #include "agent-bpf/elf_dynamic.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -123,6 +124,7 @@ static int read_source(struct symbols *symbols, enum which_file file, const stru
         for (uint64_t i = 0; i < now && !error; i++)
             error = add(symbols, file, elf, &read[i], &section);
         done += now;
+        beat();
     }
     free(read);
     return error;

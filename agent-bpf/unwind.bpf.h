@@ -24,14 +24,16 @@ static __always_inline bool walk_register(const struct walk *walk, __u32 reg, __
 static __always_inline int walk_find_cfa(struct walk *walk)
 {
     const struct unwind_rule *rule = &walk->rule;
-    __u64 base;
+    __u64 base, index = 0;
     if (rule->cfa == UNWIND_UNKNOWN || !walk_register(walk, rule->base, &base))
         return UNWIND_END_UNKNOWN;
     __u64 cfa = base + (__u64)(__s64)rule->cfa_offset;
-    if (rule->cfa == UNWIND_DEREF) {
-        if (bpf_probe_read_user(&cfa, sizeof(cfa), (void *)cfa))
+    if (rule->cfa == UNWIND_INDEXED && !walk_register(walk, UNWIND_INDEX(rule), &index))
+        return UNWIND_END_UNKNOWN;
+    if (rule->cfa == UNWIND_DEREF || rule->cfa == UNWIND_INDEXED) {
+        if (bpf_probe_read_user(&cfa, sizeof(cfa), (void *)(cfa + index * UNWIND_WORD)))
             return UNWIND_END_NO_MEMORY;
-        cfa += (__u64)(__s64)rule->cfa_add;
+        cfa += rule->cfa == UNWIND_DEREF ? (__u64)(__s64)rule->cfa_add : UNWIND_INDEXED_ADD(rule);
     }
     if (rule->cfa == UNWIND_PLT && (__s64)(walk->pc & 15) >= rule->cfa_add)
         cfa += UNWIND_WORD;
@@ -259,6 +261,13 @@ static __always_inline __u32 unwind_kernel(void *ctx, struct build *build, __u32
     return words;
 }
 
+/* From some point of an exec on the memory is the new program's, and the registers are the old
+ * one's: nothing is read of either. */
+static __always_inline bool exec_under_way(struct task_struct *task)
+{
+    return bpf_core_field_exists(task->in_execve) && BPF_CORE_READ_BITFIELD(task, in_execve);
+}
+
 /* Frames at rest[at], at <= RECORD_MAX_ATTRIBUTES. Sets the header's counts; returns words. */
 static __always_inline __u32 unwind(struct bpf_perf_event_data *ctx, struct build *build,
                                     struct task_struct *task, __u32 at)
@@ -272,7 +281,7 @@ static __always_inline __u32 unwind(struct bpf_perf_event_data *ctx, struct buil
     if (!user_mode)
         kernel_words = unwind_kernel(ctx, build, at);
     header->kernel_words = (__u16)kernel_words;
-    if (!(header->flags & RECORD_FLAG_KERNEL_THREAD) && task->mm) {
+    if (!(header->flags & RECORD_FLAG_KERNEL_THREAD) && task->mm && !exec_under_way(task)) {
         if (arch_user_registers(ctx, user_mode, walk))
             walk_user_stack(build, task, at + kernel_words * 8);
         else

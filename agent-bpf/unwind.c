@@ -34,14 +34,17 @@ static bool read_register(const struct unwind_registers *registers, unsigned reg
 
 static int find_cfa(const struct walk *walk, const struct unwind_rule *rule, uint64_t *cfa)
 {
-    uint64_t base;
+    uint64_t base, index = 0;
     if (rule->cfa == UNWIND_UNKNOWN || !read_register(&walk->registers, rule->base, &base))
         return UNWIND_END_UNKNOWN;
     *cfa = base + (uint64_t)(int64_t)rule->cfa_offset;
-    if (rule->cfa == UNWIND_DEREF) {
-        if (!read_word(walk->input, *cfa, cfa))
+    if (rule->cfa == UNWIND_INDEXED && !read_register(&walk->registers, UNWIND_INDEX(rule), &index))
+        return UNWIND_END_UNKNOWN;
+    if (rule->cfa == UNWIND_DEREF || rule->cfa == UNWIND_INDEXED) {
+        if (!read_word(walk->input, *cfa + index * UNWIND_WORD, cfa))
             return UNWIND_END_NO_MEMORY;
-        *cfa += (uint64_t)(int64_t)rule->cfa_add;
+        *cfa += rule->cfa == UNWIND_DEREF ? (uint64_t)(int64_t)rule->cfa_add
+                                          : (uint64_t)UNWIND_INDEXED_ADD(rule);
     }
     if (rule->cfa == UNWIND_PLT && (int64_t)(walk->registers.pc & 15) >= rule->cfa_add)
         *cfa += UNWIND_WORD;

@@ -97,6 +97,49 @@ int unwind_page_put(struct unwind_page *page, uint64_t address, const struct unw
     return add_row(page, low, (uint16_t)index);
 }
 
+static uint32_t row_start(const struct unwind_page *page, uint32_t i)
+{
+    return i < page->n_rows ? page->rows[i].low : UNWIND_PAGE_BYTES;
+}
+
+static const struct unwind_rule *row_rule(const struct unwind_page *page, uint32_t i)
+{
+    return &page->rules[page->rows[i].rule];
+}
+
+int unwind_page_fill(struct unwind_page *page, const struct unwind_page *other)
+{
+    struct unwind_page made;
+    assert(page->start == other->start);
+    int error = unwind_page_init(&made, page->start);
+    if (error)
+        return error;
+    for (uint32_t i = 0, j = 0; !error && (i < page->n_rows || j < other->n_rows);) {
+        uint32_t own = row_start(page, i), others = row_start(other, j);
+        uint32_t low = own < others ? own : others;
+        i += own == low;
+        j += others == low;
+        const struct unwind_rule *rule = row_rule(page, i - 1);
+        if (rule->cfa == UNWIND_NO_INFO)
+            rule = row_rule(other, j - 1);
+        error = unwind_page_put(&made, page->start + low, rule);
+    }
+    made.damaged = page->damaged + other->damaged;
+    unwind_page_close(error ? &made : page);
+    if (!error)
+        *page = made;
+    return error;
+}
+
+bool unwind_page_has_gap(const struct unwind_page *page, uint32_t size)
+{
+    for (uint32_t i = 0; i < page->n_rows; i++)
+        if (row_rule(page, i)->cfa == UNWIND_NO_INFO &&
+            row_start(page, i + 1) - row_start(page, i) >= size)
+            return true;
+    return false;
+}
+
 uint32_t unwind_page_row(const struct unwind_page *page, uint64_t address)
 {
     assert(address - page->start < UNWIND_PAGE_BYTES && page->n_rows);

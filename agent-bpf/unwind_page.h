@@ -31,6 +31,12 @@ void unwind_page_close(struct unwind_page *page); /* may be called twice */
  * behind it are taken away first. Equal neighbours become one. 0 or -ENOMEM. */
 int unwind_page_put(struct unwind_page *page, uint64_t address, const struct unwind_rule *rule);
 
+/* Where page says nothing, it says what other does, a page of the same addresses. 0, or -ENOMEM:
+ * page is as it was. */
+int unwind_page_fill(struct unwind_page *page, const struct unwind_page *other);
+/* Nothing is said of that many addresses in a row. */
+bool unwind_page_has_gap(const struct unwind_page *page, uint32_t size);
+
 /* Index of the row that holds at an address within the page. */
 uint32_t unwind_page_row(const struct unwind_page *page, uint64_t address);
 

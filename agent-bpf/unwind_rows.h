@@ -18,8 +18,8 @@
  *
  * What had to be expressed was counted: 13 million rows of 2,250 files of a Debian 12 with
  * compilers, JDKs and LLVM. CFA: rsp 93.5 %, rbp 6.4 %; every expression was a dereference, the
- * PLT's, or (24 rows of libcrypto) an indexed one, which is left out; other registers only in
- * interrupted frames, but for rbx. Return address: CFA-8, none, a register (82 rows), rsp+168 in
+ * PLT's, or (24 rows of libcrypto) an indexed dereference; other registers only in interrupted
+ * frames, but for rbx. Return address: CFA-8, none, a register (82 rows), rsp+168 in
  * signal frames. Frame pointer: CFA, the frame pointer itself (stacks realigned), a register.
  * Source of the format: DWARF 5 section 6.4, LSB 5 "Exception Frames", psABIs of x86-64 and
  * aarch64.
@@ -44,6 +44,7 @@ enum unwind_cfa {
     UNWIND_REGISTER = 2, /* base + cfa_offset */
     UNWIND_DEREF = 3,    /* *(base + cfa_offset) + cfa_add */
     UNWIND_PLT = 4,      /* base + cfa_offset, + 8 where (pc & 15) >= cfa_add */
+    UNWIND_INDEXED = 5,  /* *(base + cfa_offset + 8 * UNWIND_INDEX) + UNWIND_INDEXED_ADD */
 };
 
 enum unwind_place {
@@ -73,6 +74,12 @@ struct unwind_rule {
 };
 
 #define UNWIND_PLACE(rule, slot) ((rule)->places >> (2 * (slot)) & 3)
+
+/* Both are in cfa_add. */
+#define UNWIND_INDEX(rule)          ((__u16)(rule)->cfa_add >> 8) /* register */
+#define UNWIND_INDEXED_ADD(rule)    ((rule)->cfa_add & UNWIND_INDEXED_ADD_MAX)
+#define UNWIND_INDEXED_ADD_MAX      255
+#define UNWIND_INDEXED_BY(reg, add) ((reg) << 8 | (add))
 
 enum unwind_end {
     UNWIND_END_OF_STACK,  /* the outermost frame is there */

@@ -162,6 +162,7 @@ struct task_struct {
     struct mm_struct *mm;
     int pid;
     int tgid;
+    unsigned int in_execve : 1;
     struct task_struct *group_leader;
     struct pid *thread_pid;
     __u64 start_boottime;
