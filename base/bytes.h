@@ -18,6 +18,11 @@ struct bytes {
 #define BYTES_STR(text)      BYTES((text), strlen(text))
 #define BYTES_LIT(literal)   BYTES((literal), sizeof(literal) - 1)
 
+static inline struct bytes bytes_skip(struct bytes bytes, size_t n) /* n <= bytes.len */
+{
+    return n ? BYTES(bytes.data + n, bytes.len - n) : bytes;
+}
+
 bool bytes_equal(struct bytes a, struct bytes b);
 bool bytes_is(struct bytes a, const char *text);
 bool bytes_zero(const void *data, size_t size); /* all bytes 0 */

@@ -160,8 +160,8 @@ int loop_once(struct loop *loop, int timeout_ms)
             watch->ready(watch, loop->events[i].events);
     }
     loop->n_events = 0;
-    fire_timers(loop);
     call_posts(loop);
+    fire_timers(loop); /* behind the posts: what those put off with no delay is done at once */
     return 0;
 }
 

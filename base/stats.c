@@ -99,17 +99,38 @@ static int write_stat(struct buf *out, const struct metric *stat)
                       (long long)stat_get(stat));
 }
 
+/* *sorted: to be freed; NULL if there are none. */
+static int sort_stats(const struct metric ***sorted, size_t *n)
+{
+    *n = stats_count();
+    *sorted = *n ? malloc(*n * sizeof(**sorted)) : NULL;
+    if (!*sorted)
+        return *n ? -ENOMEM : 0;
+    for (size_t i = 0; i < *n; i++)
+        (*sorted)[i] = &__start_spanprof_stats[i];
+    qsort(*sorted, *n, sizeof(**sorted), by_name);
+    return 0;
+}
+
+int stats_each(void (*visit)(void *context, const struct metric *stat), void *context)
+{
+    const struct metric **sorted;
+    size_t n;
+    int error = sort_stats(&sorted, &n);
+    for (size_t i = 0; !error && i < n; i++)
+        visit(context, sorted[i]);
+    free(sorted);
+    return error;
+}
+
 int stats_prometheus(struct buf *out)
 {
-    size_t n_stats = stats_count();
-    const struct metric **sorted = n_stats ? malloc(n_stats * sizeof(*sorted)) : NULL;
-    if (!sorted)
-        return n_stats ? -ENOMEM : 0;
-    for (size_t i = 0; i < n_stats; i++)
-        sorted[i] = &__start_spanprof_stats[i];
-    qsort(sorted, n_stats, sizeof(*sorted), by_name);
-    int outcome = 0;
-    for (size_t i = 0; i < n_stats && !outcome; i++) {
+    const struct metric **sorted;
+    size_t n;
+    int outcome = sort_stats(&sorted, &n);
+    if (outcome)
+        return outcome;
+    for (size_t i = 0; i < n && !outcome; i++) {
         if (!i || strcmp(sorted[i]->name, sorted[i - 1]->name))
             outcome = write_head(out, sorted[i]);
         if (!outcome)

@@ -64,6 +64,7 @@ static void run_batch(struct worker *worker, struct list *batch)
     }
 }
 
+/* Who is woken finds the lock free. */
 static void finish_batch(struct worker *worker, struct list *batch)
 {
     struct list *link;
@@ -72,9 +73,9 @@ static void finish_batch(struct worker *worker, struct list *batch)
         list_append(&worker->finished, link);
     bool post = !worker->posted && !worker->closing;
     worker->posted |= post;
+    pthread_mutex_unlock(&worker->lock);
     if (post)
         loop_post(worker->loop, &worker->post);
-    pthread_mutex_unlock(&worker->lock);
 }
 
 static void *worker_main(void *argument)
@@ -154,7 +155,7 @@ int worker_open(struct worker **result, struct loop *loop, const struct worker_o
     return 0;
 }
 
-int worker_submit(struct worker *worker, struct job *job)
+int worker_submit_later(struct worker *worker, struct job *job)
 {
     loop_assert_thread(worker->loop);
     assert(job->run && job->done);
@@ -165,11 +166,23 @@ int worker_submit(struct worker *worker, struct job *job)
     if (!closing) {
         job->error = 0;
         list_append(&worker->queue, &job->link);
-        pthread_cond_signal(&worker->wake);
     }
     pthread_mutex_unlock(&worker->lock);
     worker->n_jobs += !closing;
     return closing ? WORKER_FULL : 0;
+}
+
+void worker_wake(struct worker *worker)
+{
+    pthread_cond_signal(&worker->wake);
+}
+
+int worker_submit(struct worker *worker, struct job *job)
+{
+    int outcome = worker_submit_later(worker, job);
+    if (!outcome)
+        worker_wake(worker);
+    return outcome;
 }
 
 size_t worker_queued(const struct worker *worker)

@@ -35,7 +35,11 @@ struct worker;
 /* begin and end may be NULL; ops is copied. 0 or negative errno. */
 int worker_open(struct worker **worker, struct loop *loop, const struct worker_ops *ops);
 int worker_submit(struct worker *worker, struct job *job); /* 0, WORKER_FULL */
-size_t worker_queued(const struct worker *worker);         /* submitted, done() still to come */
+/* The same, but a worker that waits is not woken: the job runs with the next that is submitted, or
+ * after worker_wake(), whatever comes first. For what nobody waits for. */
+int worker_submit_later(struct worker *worker, struct job *job);
+void worker_wake(struct worker *worker);
+size_t worker_queued(const struct worker *worker); /* submitted, done() still to come */
 /* Not from within done(), where no further job is taken then: submit answers WORKER_FULL.
  * Runs what is queued, joins the thread, delivers the outstanding done()s, frees. NULL is fine. */
 void worker_close(struct worker *worker);
