@@ -271,6 +271,8 @@ static bool stream_overdue(struct h2_stream *stream, struct limits *limits)
             h2_count(H2_LIMIT_HEADER_TIME);
         return late;
     }
+    if (stream->answered && stream->goes_on && !stream->unsent.len)
+        return false;
     if (stream->answered) {
         bool slow = passed(limits, stream->answered_ns, settings->write_timeout_ns);
         if (slow)
@@ -446,6 +448,43 @@ bool h2_closing(const struct h2_conn *conn)
 {
     return conn->goaway_seen || conn->shutting_down || conn->ended || conn->goaway_error ||
            conn->doom;
+}
+
+static void resume(struct h2_stream *stream)
+{
+    struct h2_conn *conn = stream->conn;
+    stream->answered_ns = clock_monotonic_ns();
+    nghttp2_session_resume_data(conn->session, stream->id);
+    h2_watch_over(conn, stream->answered_ns + conn->settings.write_timeout_ns);
+    h2_schedule_flush(conn);
+}
+
+int h2_respond_on(struct h2_stream *stream, const struct h2_response *response)
+{
+    stream->goes_on = true;
+    return h2_respond(stream, response);
+}
+
+int h2_append(struct h2_stream *stream, struct bytes piece)
+{
+    if (stream->conn->ended || !stream->goes_on)
+        return -ENOTCONN;
+    if (stream->unsent.len)
+        return -EAGAIN;
+    buf_clear(&stream->owned);
+    int error = buf_append_bytes(&stream->owned, piece);
+    stream->unsent = buf_bytes(&stream->owned);
+    if (!error)
+        resume(stream);
+    return error;
+}
+
+void h2_finish(struct h2_stream *stream)
+{
+    if (stream->conn->ended || !stream->goes_on)
+        return;
+    stream->goes_on = false;
+    resume(stream);
 }
 
 void h2_shutdown(struct h2_conn *conn)

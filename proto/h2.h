@@ -46,12 +46,13 @@ struct h2_stream {
     bool headers_done;  /* the first header block is complete */
     /* private */
     struct list link;
-    struct buf out;
-    size_t out_sent;
+    struct buf owned;    /* a server's body */
+    struct bytes unsent; /* of the body */
     struct h2_header *trailers;
     size_t n_trailers;
     size_t header_list_bytes;
     size_t unconsumed; /* bytes of body whose window was not given back */
+    bool goes_on;      /* the body is not complete */
     bool interim;      /* the block at hand is a 1xx answer */
     bool unannounced;  /* the handler does not know it */
     bool refused;      /* answered or reset by the connection itself: nothing more to the handler */
@@ -117,9 +118,9 @@ bool h2_settled(const struct h2_conn *conn);   /* the peer's SETTINGS have come 
 void h2_shutdown(struct h2_conn *conn);
 bool h2_closing(const struct h2_conn *conn); /* no new streams: GOAWAY was seen, or shut down */
 
-/* Client. body is taken over in any case. 0, -ENOMEM, -ENOTCONN when h2_closing(). Headers are
- * copied. */
-int h2_request(struct h2_conn *conn, const struct h2_header *headers, size_t n, struct buf *body,
+/* Client. body is borrowed until closed() or h2_reset(). 0, -ENOMEM, -ENOTCONN when h2_closing().
+ * Headers are copied. */
+int h2_request(struct h2_conn *conn, const struct h2_header *headers, size_t n, struct bytes body,
                void *owner, struct h2_stream **stream);
 
 /* Server. body is taken over (may be NULL: none). Without trailers, the last frame of headers or
@@ -134,9 +135,18 @@ struct h2_response {
 };
 int h2_respond(struct h2_stream *stream, const struct h2_response *response);
 
+/* The same, but more of the body follows by h2_append(), until h2_finish(). */
+int h2_respond_on(struct h2_stream *stream, const struct h2_response *response);
+/* 0, -ENOMEM, -ENOTCONN; -EAGAIN: the peer has not taken what was sent before. */
+int h2_append(struct h2_stream *stream, struct bytes piece);
+void h2_finish(struct h2_stream *stream); /* the trailers follow */
+
 /* The peer may send so many bytes more. With stream_too false only the connection's window grows:
  * the rest of this stream is unwanted. */
 void h2_consumed(struct h2_stream *stream, size_t size, bool stream_too);
+/* The peer may send so many bytes at a time on this stream from here on, instead of stream_window.
+ */
+void h2_widen(struct h2_stream *stream, uint32_t window);
 void h2_reset(struct h2_stream *stream, uint32_t h2_error); /* closed() follows */
 /* Server: reset with CANCEL if it is not answered by then (CLOCK_MONOTONIC). */
 void h2_deadline(struct h2_stream *stream, uint64_t due_ns);

@@ -46,7 +46,7 @@ static void stream_free(struct h2_stream *stream)
             h2_watch_over(conn, conn->idle_since_ns + conn->settings.idle_timeout_ns);
     }
     free_headers(stream->trailers, stream->n_trailers);
-    buf_close(&stream->out);
+    buf_close(&stream->owned);
     free(stream);
 }
 
@@ -329,13 +329,14 @@ static ssize_t read_body(nghttp2_session *session, int32_t stream_id, uint8_t *o
                          uint32_t *flags, nghttp2_data_source *source, void *user)
 {
     struct h2_stream *stream = source->ptr;
-    size_t left = stream->out.len - stream->out_sent;
-    size_t n = left < size ? left : size;
+    size_t n = stream->unsent.len < size ? stream->unsent.len : size;
     (void)user;
     if (n)
-        memcpy(out, stream->out.data + stream->out_sent, n);
-    stream->out_sent += n;
-    if (stream->out_sent < stream->out.len)
+        memcpy(out, stream->unsent.data, n);
+    stream->unsent = bytes_skip(stream->unsent, n);
+    if (stream->goes_on && !n)
+        return NGHTTP2_ERR_DEFERRED;
+    if (stream->goes_on || stream->unsent.len)
         return (ssize_t)n;
     *flags |= NGHTTP2_DATA_FLAG_EOF;
     if (stream->n_trailers) {
@@ -357,11 +358,12 @@ static void take_body(struct h2_stream *stream, struct buf *body)
 {
     if (!body)
         return;
-    stream->out = *body;
+    stream->owned = *body;
+    stream->unsent = buf_bytes(&stream->owned);
     *body = (struct buf){0};
 }
 
-int h2_request(struct h2_conn *conn, const struct h2_header *headers, size_t n, struct buf *body,
+int h2_request(struct h2_conn *conn, const struct h2_header *headers, size_t n, struct bytes body,
                void *owner, struct h2_stream **result)
 {
     nghttp2_nv nv[HEADERS_A_MESSAGE_MAX];
@@ -369,13 +371,11 @@ int h2_request(struct h2_conn *conn, const struct h2_header *headers, size_t n, 
     if (!conn->n_streams)
         h2_keepalive_begin(conn);
     struct h2_stream *stream = h2_closing(conn) ? NULL : stream_new(conn, -1);
-    if (!stream) {
-        buf_close(body);
+    if (!stream)
         return h2_closing(conn) ? -ENOTCONN : -ENOMEM;
-    }
     stream->owner = owner;
     stream->answered_ns = UINT64_MAX;
-    take_body(stream, body);
+    stream->unsent = body;
     nghttp2_data_provider data = provider(stream);
     stream->id =
         nghttp2_submit_request(conn->session, NULL, nv, fill_nv(nv, headers, n), &data, stream);
@@ -416,7 +416,7 @@ static int submit_response(struct h2_stream *stream, const struct h2_response *r
 {
     nghttp2_nv nv[HEADERS_A_MESSAGE_MAX];
     nghttp2_data_provider data = provider(stream);
-    bool bodiless = stream->out.len == 0 && stream->n_trailers == 0;
+    bool bodiless = stream->unsent.len == 0 && stream->n_trailers == 0 && !stream->goes_on;
     size_t n = fill_nv(nv, response->headers, response->n_headers);
     int error =
         nghttp2_submit_response(stream->conn->session, stream->id, nv, n, bodiless ? NULL : &data);
@@ -455,8 +455,19 @@ void h2_consumed(struct h2_stream *stream, size_t size, bool stream_too)
     h2_schedule_flush(conn);
 }
 
+void h2_widen(struct h2_stream *stream, uint32_t window)
+{
+    struct h2_conn *conn = stream->conn;
+    if (conn->ended)
+        return;
+    nghttp2_session_set_local_window_size(conn->session, NGHTTP2_FLAG_NONE, stream->id,
+                                          (int32_t)window);
+    h2_schedule_flush(conn);
+}
+
 void h2_reset(struct h2_stream *stream, uint32_t h2_error)
 {
+    stream->unsent = (struct bytes){0};
     if (stream->conn->ended)
         return;
     refuse(stream, h2_error);

@@ -10,8 +10,11 @@
  */
 #include "proto/http1.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -117,4 +120,12 @@ void http1_close(struct http1 *http)
     if (http->mhd)
         MHD_stop_daemon(http->mhd);
     http->mhd = NULL;
+}
+
+void http1_log(void *area, const char *format, va_list arguments)
+{
+    char text[256];
+    vsnprintf(text, sizeof(text), format, arguments);
+    text[strcspn(text, "\n")] = '\0';
+    log_debug(area, "%s", text);
 }

@@ -37,3 +37,6 @@ void http1_run(struct http1 *http);
 void http1_run_soon(struct http1 *http); /* in the next round of the loop */
 void http1_quiesce(struct http1 *http);  /* closes the duplicate; again: no harm */
 void http1_close(struct http1 *http);    /* also when not open */
+/* For MHD_OPTION_EXTERNAL_LOGGER: its context is the area of the log, a static text. */
+void http1_log(void *area, const char *format, va_list arguments)
+    __attribute__((format(printf, 2, 0)));

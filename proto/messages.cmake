@@ -8,4 +8,4 @@ set(PROTO_MESSAGES_SOURCES wire.c pb.c json.c otlp_items.c otlp_profiles_annotat
     otlp_json_write.c otlp_schema.c otlp_spans.c otlp_spans_attribute.c otlp_spans_pack.c
     otlp_spans_rewrite.c otlp_spans_walk.c otlp_profiles.c otlp_profiles_add.c otlp_profiles_check.c
     otlp_profiles_dictionary.c otlp_profiles_encode.c otlp_profiles_layout.c otlp_profiles_mark.c
-    otlp_profiles_table.c otlp_profiles_value.c)
+    otlp_profiles_table.c otlp_profiles_value.c pprof.c)

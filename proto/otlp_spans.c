@@ -12,6 +12,7 @@ _Static_assert(PB_OK == (int)OTLP_OK && PB_MALFORMED == (int)OTLP_MALFORMED &&
 
 /* SpanFlags of trace.proto */
 enum { FLAG_HAS_IS_REMOTE = 0x100, FLAG_IS_REMOTE = 0x200 };
+#define STATUS_CODE_ERROR 2
 
 int otlp_spans_check(struct bytes request)
 {
@@ -43,6 +44,27 @@ bool otlp_span_is_local_root(const struct otlp_span *span)
     if (span->flags & FLAG_HAS_IS_REMOTE)
         return span->flags & FLAG_IS_REMOTE;
     return span->kind == SPAN_SERVER || span->kind == SPAN_CONSUMER;
+}
+
+/* Parts of a message that stands several times are merged: the last code counts. */
+static void read_status(struct bytes status, uint64_t *code)
+{
+    struct wire_reader reader = wire_read(status);
+    struct wire_field field;
+    while (wire_next(&reader, &field) == WIRE_FIELD)
+        if (field.number == STATUS_CODE && field.type == WIRE_VARINT)
+            *code = field.value;
+}
+
+bool otlp_span_is_error(const struct otlp_span *span)
+{
+    struct wire_reader reader = wire_read(span->raw);
+    struct wire_field field;
+    uint64_t code = 0;
+    while (wire_next(&reader, &field) == WIRE_FIELD)
+        if (spans_nested(&field, SPAN_STATUS))
+            read_status(field.bytes, &code);
+    return code == STATUS_CODE_ERROR;
 }
 
 /* As everywhere in protobuf, the last of several counts. */

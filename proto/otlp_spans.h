@@ -41,6 +41,8 @@ struct otlp_span {         /* all bytes are borrowed from the request */
 /* No parent, or the parent is known to be remote, or (if that is not known) kind server or
  * consumer. */
 bool otlp_span_is_local_root(const struct otlp_span *span);
+/* Its status says so. */
+bool otlp_span_is_error(const struct otlp_span *span);
 /* The KeyValue message with this key among the span's attributes; false if there is none. */
 bool otlp_span_attribute(const struct otlp_span *span, const char *key, struct bytes *key_value);
 /* Likewise in a Resource message. */

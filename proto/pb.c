@@ -7,8 +7,6 @@
 #include "proto/pb.h"
 #include "proto/wire.h"
 
-#include <assert.h>
-
 static const enum wire_type wire_types[] = {
     [PROTOBUF_C_TYPE_INT32] = WIRE_VARINT,     [PROTOBUF_C_TYPE_SINT32] = WIRE_VARINT,
     [PROTOBUF_C_TYPE_SFIXED32] = WIRE_FIXED32, [PROTOBUF_C_TYPE_INT64] = WIRE_VARINT,
@@ -145,14 +143,22 @@ int pb_check(const ProtobufCMessageDescriptor *descriptor, struct bytes message)
     }
 }
 
-static void *allocate(void *arena, size_t size)
+struct decoder_memory {
+    struct arena *arena;
+    bool refused;
+};
+
+static void *allocate(void *context, size_t size)
 {
-    return arena_alloc(arena, size);
+    struct decoder_memory *memory = context;
+    void *got = arena_alloc(memory->arena, size);
+    memory->refused |= !got;
+    return got;
 }
 
-static void leave(void *arena, void *pointer)
+static void leave(void *context, void *pointer)
 {
-    (void)arena;
+    (void)context;
     (void)pointer;
 }
 
@@ -163,21 +169,10 @@ int pb_unpack(const ProtobufCMessageDescriptor *descriptor, struct bytes bytes, 
     int outcome = pb_check(descriptor, bytes);
     if (outcome)
         return outcome;
-    ProtobufCAllocator allocator = {allocate, leave, arena};
+    struct decoder_memory memory = {.arena = arena};
+    ProtobufCAllocator allocator = {allocate, leave, &memory};
     *message = protobuf_c_message_unpack(descriptor, &allocator, bytes.len, bytes.data);
-    return *message ? PB_OK : PB_TOO_BIG;
-}
-
-int pb_pack(const ProtobufCMessage *message, struct buf *out)
-{
-    size_t size = protobuf_c_message_get_packed_size(message);
-    if (size == 0)
-        return 0; /* out may have no memory yet */
-    int error = buf_reserve(out, size);
-    if (error)
-        return error;
-    size_t written = protobuf_c_message_pack(message, out->data + out->len);
-    assert(written == size);
-    out->len += written;
-    return 0;
+    if (*message)
+        return PB_OK;
+    return memory.refused ? PB_TOO_BIG : PB_MALFORMED;
 }

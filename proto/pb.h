@@ -30,10 +30,9 @@ enum pb_outcome {
 int pb_check(const ProtobufCMessageDescriptor *descriptor, struct bytes message);
 
 /* pb_check(), then decodes. *message lives in the arena: never protobuf_c_message_free_unpacked().
- * A string with a NUL inside is cut there, as protobuf-c's strings have no length. On any outcome
- * but PB_OK *message is NULL; what the arena gave meanwhile stays used until it is reset. */
+ * A string with a NUL inside is cut there, as protobuf-c's strings have no length. PB_MALFORMED may
+ * be, where pb_check() passes, what protobuf-c 1.4 cannot merge: a field of one message that comes
+ * twice, both times with its oneof unset; nobody writes that. On any outcome but PB_OK *message is
+ * NULL; what the arena gave meanwhile stays used until it is reset. */
 int pb_unpack(const ProtobufCMessageDescriptor *descriptor, struct bytes bytes, struct arena *arena,
               ProtobufCMessage **message);
-
-/* Appends our own message. 0, BUF_FULL, -ENOMEM; on failure nothing was appended. */
-int pb_pack(const ProtobufCMessage *message, struct buf *out);

@@ -17,7 +17,7 @@
 
 #define RELOAD_HELP "Times that changed certificates were read, by outcome."
 STAT_COUNTER(reloads, "spanprof_tls_reloads_total", "outcome=\"loaded\"", RELOAD_HELP);
-STAT_COUNTER(reload_failures, "spanprof_tls_reloads_total", "outcome=\"failed\"", RELOAD_HELP);
+STAT_LOSS(reload_failures, "spanprof_tls_reloads_total", "outcome=\"failed\"", RELOAD_HELP);
 
 static gnutls_datum_t datum(struct bytes bytes)
 {

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The connections of one or several daemons (http1.h), and how long each may take for what it does
+ * now. Their owner says which phases there are, and when a connection enters one; whoever is still
+ * in it when its time is over is shut down.
+ * Thread: loop. Embedded by its owner.
+ */
+#include "base/loop.h"
+#include "base/stats.h"
+#include <microhttpd.h>
+
+#define HTTP1_PHASES_MAX 3
+#define HTTP1_NO_PHASE   (-1) /* no limit */
+
+struct http1_phase {
+    uint64_t timeout_ns;      /* from the moment of entering */
+    struct metric *timed_out; /* counts those that were shut down */
+    struct list connections;  /* in the order in which their time runs out */
+};
+
+struct http1_connections {
+    struct loop *loop;
+    struct metric *gauge; /* those that are open */
+    struct http1_phase phases[HTTP1_PHASES_MAX];
+    int n_phases;
+    size_t n; /* connections */
+    struct timer sweep;
+};
+
+struct http1_connection {
+    struct list link; /* of the phase; unlinked: in none */
+    struct http1_connections *all;
+    uint64_t since_ns; /* of the phase */
+    int fd;            /* libmicrohttpd's */
+};
+
+/* loop, gauge, the phases' limits and n_phases are set. */
+void http1_connections_init(struct http1_connections *all);
+/* Of the MHD_NotifyConnectionCallback: a connection begins in phase 0. */
+void http1_connections_notify(struct http1_connections *all, struct MHD_Connection *mhd,
+                              void **socket_context, enum MHD_ConnectionNotificationCode code);
+void http1_connections_close(struct http1_connections *all); /* when the daemons are closed */
+
+/* NULL: there was no memory to watch over it; its requests are refused. */
+struct http1_connection *http1_connection_of(struct MHD_Connection *mhd);
+void http1_connection_enter(struct http1_connection *connection, int phase);

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Builder of one pprof profile of CPU time: each sample has a count and nanoseconds. Nothing stands
+ * twice in it, no sample either; texts are made valid UTF-8. Thread: whoever holds it. Source of
+ * the format: google/pprof, proto/profile.proto; what Go's runtime/pprof serves, but for
+ * compression, which is the caller's.
+ *
+ * Errors: -ENOMEM; -EMSGSIZE: max_bytes would be passed, the sample was not added; -EINVAL.
+ */
+#include "base/buf.h"
+
+struct pprof;
+
+#define PPROF_BYTES_MAX  ((size_t)1 << 30) /* of max_bytes */
+#define PPROF_FRAMES_MAX 4096
+#define PPROF_LABELS_MAX 32
+
+struct pprof_frame {
+    struct bytes function; /* empty: none is known, the address alone is given, if there is one */
+    struct bytes file;
+    int64_t line;          /* 0 = not known */
+    struct bytes module;   /* path; empty: no mapping */
+    struct bytes build_id; /* raw */
+    uint64_t address;      /* in the module */
+    bool inlined;          /* into the frame that follows */
+};
+
+struct pprof_label {
+    const char *key;
+    struct bytes text; /* empty: left out */
+};
+
+struct pprof_sample {
+    const struct pprof_frame *frames; /* leaf first */
+    size_t n_frames;
+    const struct pprof_label *labels;
+    size_t n_labels;
+    uint64_t count, cpu_ns;
+};
+
+int pprof_open(size_t max_bytes, struct pprof **pprof);
+void pprof_close(struct pprof *pprof); /* NULL is fine */
+/* To one that has the same frames and labels, if there is one. */
+int pprof_add(struct pprof *pprof, const struct pprof_sample *sample);
+size_t pprof_samples(const struct pprof *pprof); /* of the profile: equal ones are one */
+
+struct pprof_time {
+    uint64_t start_unix_ns, duration_ns;
+    uint64_t period_ns; /* CPU time between two samples */
+};
+
+/* Appends the profile, not compressed; it may also be without samples. 0, BUF_FULL, -ENOMEM. */
+int pprof_finish(const struct pprof *pprof, const struct pprof_time *time, struct buf *out);
