@@ -2,8 +2,10 @@
 #include "config/check.h"
 #include "config/bind.h"
 #include "config/check_otlp.h"
+#include "config/check_pages.h"
 #include "config/check_tls.h"
 #include "config/value.h"
+#include <assert.h>
 #include <stdio.h>
 
 /* The address says whether it is a socket's path; transport may only agree. */
@@ -186,6 +188,9 @@ void check_component(struct tree *tree, const char *path, const struct node *nod
     case CONFIG_EXTENSION_HEALTH_CHECK:
         check_health(tree, path, node, settings);
         break;
+    case CONFIG_EXTENSION_PAGES:
+        check_pages(tree, path, node, settings);
+        break;
     case CONFIG_EXPORTER_OTLP_GRPC:
         check_otlp_grpc(tree, path, node, settings);
         break;
@@ -203,7 +208,7 @@ struct listener {
     struct config_place place;
 };
 
-#define LISTENERS_MAX (2 * CONFIG_COMPONENTS_MAX + 1)
+#define LISTENERS_MAX (2 * CONFIG_COMPONENTS_MAX + 4) /* metrics, health_check, pages: 2 */
 
 struct listeners {
     struct tree *tree;
@@ -236,6 +241,7 @@ static void add_listener(struct listeners *all, const struct config_endpoint *en
                    all->items[i].path, endpoint->transport == CONFIG_UNIX ? "path" : "port");
         return;
     }
+    assert(all->count < LISTENERS_MAX);
     all->items[all->count++] = (struct listener){endpoint, path, place};
 }
 
@@ -272,6 +278,15 @@ static void check_listeners(struct tree *tree, const struct node *root, const st
         add_listener(&all, &health->health_check.endpoint,
                      diag_printf(tree->diag, "extensions::%s::endpoint", health->id),
                      tree_place(component_node(root, CLASS_EXTENSION, health->id), "endpoint"));
+    const struct config_extension *pages = config_find_extension(config, CONFIG_EXTENSION_PAGES);
+    if (pages)
+        add_listener(&all, &pages->pages.endpoint,
+                     diag_printf(tree->diag, "extensions::%s::endpoint", pages->id),
+                     tree_place(component_node(root, CLASS_EXTENSION, pages->id), "endpoint"));
+    if (pages && pages->pages.socket_endpoint.set)
+        add_listener(&all, &pages->pages.socket_endpoint,
+                     diag_printf(tree->diag, "extensions::%s::socket", pages->id),
+                     tree_place(component_node(root, CLASS_EXTENSION, pages->id), "socket"));
     if (config->service.metrics_enabled)
         add_listener(&all, &config->service.metrics_address, "service::telemetry::metrics::address",
                      tree_place(root, "service.telemetry.metrics.address"));
@@ -340,11 +355,11 @@ static bool lists_more_than_used(const struct node *listed, const struct config 
     return listed->kind != NODE_LIST || listed->count > n;
 }
 
-static void check_store(struct tree *tree, const struct node *root, struct config *config)
+/* There has to be one; who names none gets one with the defaults. */
+static void need_extension(struct tree *tree, const struct node *root, struct config *config,
+                           enum config_type type, const char *what)
 {
-    enum config_type type = CONFIG_EXTENSION_SQLITE_STORAGE;
     const char *name = keys_component_of(type)->name;
-    check_single(tree, root, config, CLASS_EXTENSION, type);
     if (count_used(config, CLASS_EXTENSION, type))
         return;
     const struct node *listed = tree_get(root, "service.extensions");
@@ -354,9 +369,9 @@ static void check_store(struct tree *tree, const struct node *root, struct confi
     if (unused) {
         const char *id = unused->id;
         diag_error(tree->diag, tree_place(root, "service.extensions"), "service::extensions",
-                   "the store \"%s\" is configured but not in use; write extensions: [%s] under "
+                   "the %s \"%s\" is configured but not in use; write extensions: [%s] under "
                    "service",
-                   id, id);
+                   what, id, id);
         return;
     }
     struct component_slot slot;
@@ -364,6 +379,34 @@ static void check_store(struct tree *tree, const struct node *root, struct confi
         bind_defaults(tree, (int)type, slot.settings);
         *slot.used = true;
     }
+}
+
+static void check_store(struct tree *tree, const struct node *root, struct config *config)
+{
+    check_single(tree, root, config, CLASS_EXTENSION, CONFIG_EXTENSION_SQLITE_STORAGE);
+    need_extension(tree, root, config, CONFIG_EXTENSION_SQLITE_STORAGE, "store");
+}
+
+/* What others need of the store comes first. */
+static void check_history(struct tree *tree, const struct node *root, struct config *config)
+{
+    check_single(tree, root, config, CLASS_EXTENSION, CONFIG_EXTENSION_HISTORY);
+    if (config_find_extension(config, CONFIG_EXTENSION_PAGES))
+        need_extension(tree, root, config, CONFIG_EXTENSION_HISTORY, "history");
+    struct config_extension *history =
+        (struct config_extension *)config_find_extension(config, CONFIG_EXTENSION_HISTORY);
+    const struct config_extension *store =
+        config_find_extension(config, CONFIG_EXTENSION_SQLITE_STORAGE);
+    if (!history || !store ||
+        history->history.max_size_bytes <= store->sqlite_storage.max_size_bytes / 2)
+        return;
+    const struct node *node = component_node(root, CLASS_EXTENSION, history->id);
+    if (node != root && tree_get(node, "max_size_mib"))
+        diag_error(tree->diag, tree_place(node, "max_size_mib"),
+                   diag_printf(tree->diag, "extensions::%s::max_size_mib", history->id),
+                   "is more than half of sqlite_storage::max_size_mib; write less here, or more "
+                   "there");
+    history->history.max_size_bytes = store->sqlite_storage.max_size_bytes / 2;
 }
 
 static bool has_join(const struct config *config, enum config_signal signal)
@@ -394,6 +437,9 @@ void check_config(struct tree *tree, const struct node *root, struct config *con
     check_single(tree, root, config, CLASS_PROCESSOR, CONFIG_PROCESSOR_JOIN);
     check_store(tree, root, config);
     check_single(tree, root, config, CLASS_EXTENSION, CONFIG_EXTENSION_HEALTH_CHECK);
+    check_single(tree, root, config, CLASS_EXTENSION, CONFIG_EXTENSION_PAGES);
+    check_history(tree, root, config);
+    settle_pages_socket(tree, root, config);
     check_listeners(tree, root, config);
     check_files(tree, root, config);
     check_otlp_exporters(tree, root, config);

@@ -56,10 +56,16 @@ void check_tls_receiver(struct tree *tree, const char *path, const struct node *
                         const char *protocol, const struct config_tls *tls)
 {
     char dotted[64];
+    snprintf(dotted, sizeof(dotted), "protocols.%s.tls", protocol);
+    check_tls_server(tree, diag_path(tree->diag, path, protocol), node, dotted, tls);
+}
+
+void check_tls_server(struct tree *tree, const char *path, const struct node *node,
+                      const char *dotted, const struct config_tls *tls)
+{
     if (!tls->enabled)
         return;
-    snprintf(dotted, sizeof(dotted), "protocols.%s.tls", protocol);
-    path = diag_path(tree->diag, diag_path(tree->diag, path, protocol), "tls");
+    path = diag_path(tree->diag, path, "tls");
     const struct section section = {tree, node, dotted, path};
     check_common(&section, tls);
     if (!given(tls->cert_file) && !given(tls->cert_pem) && !given(tls->key_file) &&

@@ -187,6 +187,7 @@ struct config_exporter_otlp { /* otlp_grpc and otlp_http */
     struct config_retry retry;
     bool queue_enabled;              /* true */
     const char *queue_storage;       /* "" or the id of the store */
+    uint32_t num_consumers;          /* requests of a signal under way */
     uint64_t max_request_size_bytes; /* ours: requests stay below it; 4 MiB less a margin */
     /* otlp_grpc */
     struct config_endpoint endpoint;
@@ -231,9 +232,33 @@ struct config_sqlite_storage {
     uint64_t max_size_bytes; /* key in MiB */
 };
 
+struct config_history {
+    uint64_t retention_ns;
+    uint64_t max_size_bytes; /* key in MiB; at most half of the store's */
+    uint32_t max_spans_per_second;
+};
+
 struct config_health_check {
     struct config_endpoint endpoint;
     const char *path;
+};
+
+struct config_pages {
+    struct config_endpoint endpoint;
+    const char *socket;                     /* as written; what counts is: */
+    struct config_endpoint socket_endpoint; /* not set: none */
+    struct config_list allowed_hosts;
+    struct {
+        const char *token; /* texts: "" = not given */
+        const char *token_file;
+    } auth;
+    struct config_tls tls;
+    struct {
+        double watt_per_core; /* 0: by architecture */
+        double pue;
+        double co2_t_per_kwh;
+        double usd_per_core_hour;
+    } costs;
 };
 
 enum config_type {
@@ -246,6 +271,8 @@ enum config_type {
     CONFIG_EXPORTER_FILE,
     CONFIG_EXTENSION_SQLITE_STORAGE,
     CONFIG_EXTENSION_HEALTH_CHECK,
+    CONFIG_EXTENSION_PAGES,
+    CONFIG_EXTENSION_HISTORY,
 };
 
 struct config_receiver {
@@ -285,6 +312,8 @@ struct config_extension {
     union {
         struct config_sqlite_storage sqlite_storage;
         struct config_health_check health_check;
+        struct config_pages pages;
+        struct config_history history;
     };
 };
 
@@ -301,6 +330,7 @@ struct config_service {
     enum log_level log_level;
     enum log_format log_format;
     bool metrics_enabled;
+    bool span_metrics;
     struct config_endpoint metrics_address; /* localhost:8888 */
     const char
         *user; /* service.user: the account the service process drops to; "" = the store's owner */
@@ -346,5 +376,6 @@ const struct config_processor *config_find_processor(const struct config *config
                                                      enum config_type type);
 const struct config_extension *config_find_extension(const struct config *config,
                                                      enum config_type type);
+const char *config_signal_name(enum config_signal signal); /* "traces", ... */
 const struct config_pipeline *config_find_pipeline(const struct config *config,
                                                    enum config_signal signal);

@@ -4,7 +4,9 @@
  * it holds here; where a default differs the sentence says so.
  */
 #include "config/keys.h"
+#include "config/keys_history.h"
 #include "config/keys_otlp.h"
+#include "config/keys_pages.h"
 
 #define AT(type, field) offsetof(struct type, field), sizeof(((struct type *)0)->field)
 
@@ -18,6 +20,11 @@ const char *const config_signal_names[CONFIG_SIGNALS] = {
     [CONFIG_METRICS] = "metrics",
     [CONFIG_LOGS] = "logs",
 };
+
+const char *config_signal_name(enum config_signal signal)
+{
+    return config_signal_names[signal];
+}
 
 #define TRACES   (1U << CONFIG_TRACES)
 #define PROFILES (1U << CONFIG_PROFILES)
@@ -61,6 +68,13 @@ const struct config_component config_components[] = {
      "A page that answers 200 while what is sent here is taken, else 503: while starting or "
      "stopping, while the store is full or out of service, and when it hangs. The gRPC receiver "
      "tells the same by grpc.health.v1.Health/Check, also without this extension."},
+    {CONFIG_EXTENSION_PAGES, CLASS_EXTENSION, "pages", NULL, 0, "alpha",
+     "Pages in a browser: traces and where their CPU time went, functions, flame graphs, "
+     "differences, and what runs and is lost here; the same as JSON, and to take away. See "
+     "docs/api.md."},
+    {CONFIG_EXTENSION_HISTORY, CLASS_EXTENSION, "history", NULL, 0, "alpha",
+     "What the pages show: samples and spans of a while, in the store. If pages is in use and none "
+     "is configured, one with the defaults below is used."},
 };
 const size_t config_components_count = sizeof(config_components) / sizeof(config_components[0]);
 
@@ -387,6 +401,10 @@ const struct config_key config_keys[] = {
     {CONFIG_EXTENSION_HEALTH_CHECK, "path", KEY_TEXT, 0, HEALTH(path), "/", 1, 256, NULL,
      "Path of the page; it begins with a slash."},
 
+    HISTORY_KEYS,
+
+    PAGES_KEYS,
+
     {OWNER_SERVICE, "extensions", KEY_BUILT, 0, NOWHERE, NULL, 0, 0, NULL,
      "List of the extensions in use."},
     {OWNER_SERVICE, "pipelines", KEY_BUILT, 0, NOWHERE, NULL, 0, 0, NULL,
@@ -405,6 +423,10 @@ const struct config_key config_keys[] = {
      0, metrics_levels, "none: no page. All other levels give the same page."},
     {OWNER_SERVICE, "telemetry.metrics.address", KEY_LISTEN, 0, SERVICE(metrics_address),
      "localhost:8888", 0, 0, NULL, "Address of the page, as host:port."},
+    {OWNER_SERVICE, "telemetry.metrics.spans", KEY_BOOL, 0, SERVICE(span_metrics), "false", 0, 0,
+     NULL,
+     "CPU seconds by service and span name, with the trace sampled last as exemplar, at "
+     "/metrics/spans (OpenMetrics)."},
     {OWNER_SERVICE, "user", KEY_TEXT, KEY_MAY_BE_EMPTY, SERVICE(user), "", 0, 64, NULL,
      "Account that the part which talks to the network runs as; without it, the owner of the "
      "store's "
@@ -442,8 +464,10 @@ static const struct config_hint hints[] = {
     TLS_HINTS(CONFIG_RECEIVER_OTLP, "protocols.http.tls"),
     TLS_HINTS(CONFIG_EXPORTER_OTLP_GRPC, "tls"),
     TLS_HINTS(CONFIG_EXPORTER_OTLP_HTTP, "tls"),
+    TLS_HINTS(CONFIG_EXTENSION_PAGES, "tls"),
     {CONFIG_RECEIVER_OTLP, "protocols.grpc.tls.ca_file", NOT_CA_FILE},
     {CONFIG_RECEIVER_OTLP, "protocols.http.tls.ca_file", NOT_CA_FILE},
+    {CONFIG_EXTENSION_PAGES, "tls.ca_file", NOT_CA_FILE},
     {OWNER_ROOT, "connectors", "there are no connectors in spanprof; leave it out"},
     {OWNER_SERVICE, "telemetry.metrics.readers",
      "the page's address is service::telemetry::metrics::address"},

@@ -55,9 +55,10 @@ static const struct key_choice compressions[] = {
         OUT_KEY(owner, "sending_queue.storage", KEY_TEXT, KEY_MAY_BE_EMPTY, OUT(queue_storage),    \
                 "", 0, CONFIG_NAME_MAX - 1, NULL,                                                  \
                 "The id of the store in use, or nothing: the queue is in it either way."),         \
-        OUT_IGNORED(owner, "sending_queue.num_consumers",                                          \
-                    "One request of a signal is on its way at a time, so that order is kept; "     \
-                    "what waits is joined."),                                                      \
+        OUT_KEY(owner, "sending_queue.num_consumers", KEY_COUNT, 0, OUT(num_consumers), "10", 1,   \
+                100, NULL,                                                                         \
+                "Requests of a signal that may be on their way at a time. A second one is begun "  \
+                "only when one does not hold all that waits; 1 keeps their order."),               \
         OUT_IGNORED(owner, "sending_queue.queue_size",                                             \
                     "The size of all queues is sqlite_storage::max_size_mib."),                    \
         OUT_IGNORED(owner, "sending_queue.sizer",                                                  \
@@ -133,9 +134,11 @@ static const struct key_choice compressions[] = {
                 "A connection without a request for this long is closed; 0: never."),              \
         OUT_KEY(owner, "disable_keep_alives", KEY_BOOL, 0, OUT(disable_keep_alives), "false", 0,   \
                 0, NULL, "true: a connection for each request."),                                  \
-        OUT_IGNORED(owner, "max_idle_conns", "There is one connection a signal."),                 \
-        OUT_IGNORED(owner, "max_idle_conns_per_host", "There is one connection a signal."),        \
-        OUT_IGNORED(owner, "max_conns_per_host", "There is one connection a signal."),             \
+        OUT_IGNORED(owner, "max_idle_conns", "There is a connection for each request under way."), \
+        OUT_IGNORED(owner, "max_idle_conns_per_host",                                              \
+                    "There is a connection for each request under way."),                          \
+        OUT_IGNORED(owner, "max_conns_per_host",                                                   \
+                    "There is a connection for each request under way."),                          \
         OUT_IGNORED(owner, "force_attempt_http2", "HTTP/1.1 is spoken."),                          \
         OUT_IGNORED(owner, "http2_read_idle_timeout", "HTTP/1.1 is spoken."),                      \
         OUT_IGNORED(owner, "http2_ping_timeout", "HTTP/1.1 is spoken."),                           \
