@@ -4,5 +4,5 @@
 #include "base/stats.h"
 
 #define CORRELATION_LOST(variable, reason)                                                         \
-    STAT_COUNTER(variable, "spanprof_elastic_samples_lost_total", "reason=\"" reason "\"",         \
-                 "Samples of which their process's Elastic agent was not told, by reason.")
+    STAT_LOSS(variable, "spanprof_elastic_samples_lost_total", "reason=\"" reason "\"",            \
+              "Samples of which their process's Elastic agent was not told, by reason.")

@@ -4,11 +4,16 @@
  * message or at the byte that is one too many. What still comes after that gives window to the
  * connection only, so that the others on it go on. Whoever does not speak gRPC is answered as HTTP
  * has it, behind the request: browsers and other tools take an answer in its midst for an error.
+ *
+ * A stream begins with a small window. The length of its message is known with the first bytes; the
+ * window grows when there is room for all of it.
  */
 #include "receiver/grpc_call.h"
 #include "base/clock.h"
 #include "base/stats.h"
 #include "proto/otlp_service.h"
+#include "receiver/admission.h"
+#include "receiver/health_watch.h"
 #include "receiver/otlp_answer.h"
 #include <assert.h>
 #include <errno.h>
@@ -18,6 +23,8 @@
 #define THROWN_BYTES_MAX                                                                           \
     (64 << 10) /* of a request that is not gRPC; then the answer comes early                       \
                 */
+
+#define STREAM_WINDOW (256 * 1024) /* of a request that was let in */
 
 #define CALLS_HELP "OTLP/gRPC calls, by how they ended."
 #define CALLS_STAT(variable, label)                                                                \
@@ -37,12 +44,15 @@ struct grpc_call {
     const struct otlp_route *route;
     struct grpc_reader reader;
     struct intake_request request;
+    struct admission_request admission;
     size_t budget_bytes;     /* taken of the scope's */
     size_t thrown_bytes;     /* of a request that is not gRPC */
     const char *http_status; /* that it is answered with; NULL: a call */
     uint64_t timeout_ns;     /* 0 = none */
     enum intake_encoding encoding;
     bool is_health_check; /* which has no route */
+    bool is_watch;        /* one that goes on */
+    struct health_watch *watch;
     bool encoding_given;
     bool post;
     bool head;    /* the method, whose answers have no body */
@@ -50,6 +60,8 @@ struct grpc_call {
     bool bad_timeout;
     bool bad_version; /* of profiles: not the one that is served, or told twice */
     bool version_given;
+    bool asked; /* to be let in */
+    bool whole; /* all of it has come */
     bool at_intake;
     bool answered;
 };
@@ -62,6 +74,7 @@ static struct grpc_call *call_of(struct h2_stream *stream)
 static void call_free(struct grpc_call *call)
 {
     list_remove(&call->link);
+    admission_leave(&call->admission);
     grpc_reader_close(&call->reader);
     free(call);
 }
@@ -103,6 +116,7 @@ static void refused(struct grpc_call *call)
     call->answered = true;
     buf_close(&call->reader.message);
     give_budget(call);
+    admission_leave(&call->admission);
 }
 
 static void answer_http(struct grpc_call *call)
@@ -192,6 +206,9 @@ static void fail(struct grpc_call *call, enum grpc_status status, const char *me
 
 /* ---- headers ---- */
 
+static void on_let_in(struct admission_request *request);
+static void on_expired(struct admission_request *request);
+
 int grpc_call_begin(struct h2_stream *stream, struct grpc_call_scope *scope)
 {
     struct grpc_call *call = calloc(1, sizeof(*call));
@@ -199,6 +216,8 @@ int grpc_call_begin(struct h2_stream *stream, struct grpc_call_scope *scope)
         return -ENOMEM;
     call->scope = scope;
     call->stream = stream;
+    call->admission.let_in = on_let_in;
+    call->admission.expired = on_expired;
     grpc_reader_init(&call->reader, scope->max_message_bytes);
     list_append(&scope->calls, &call->link);
     stream->owner = call;
@@ -228,7 +247,8 @@ static enum intake_encoding encoding_of(struct bytes value)
 static void set_path(struct grpc_call *call, struct bytes path)
 {
     call->route = otlp_route_of_grpc(path);
-    call->is_health_check = bytes_is(path, HEALTH_CHECK_METHOD);
+    call->is_watch = call->scope->watches && bytes_is(path, HEALTH_WATCH_METHOD);
+    call->is_health_check = call->is_watch || bytes_is(path, HEALTH_CHECK_METHOD);
 }
 
 void grpc_call_header(struct h2_stream *stream, struct bytes name, struct bytes value, bool trailer)
@@ -318,7 +338,20 @@ static void take_piece(struct grpc_call *call, struct bytes piece)
     call->budget_bytes += piece.len;
     int outcome = grpc_reader_feed(&call->reader, piece);
     if (outcome)
-        fail_reading(call, outcome);
+        return fail_reading(call, outcome);
+    bool asks = !call->asked && !call->is_health_check && call->reader.n_prefix == GRPC_PREFIX_SIZE;
+    if (!asks)
+        return;
+    call->asked = true;
+    admission_ask(intake_admission(call->scope->intake), &call->admission, call->reader.size);
+}
+
+/* Whether more of it is; else its window stays as it is. */
+static bool is_wanted(const struct grpc_call *call)
+{
+    if (call->http_status || call->is_health_check)
+        return !call->answered;
+    return admission_is_in(&call->admission);
 }
 
 void grpc_call_data(struct h2_stream *stream, struct bytes piece)
@@ -326,13 +359,14 @@ void grpc_call_data(struct h2_stream *stream, struct bytes piece)
     struct grpc_call *call = call_of(stream);
     if (!call->answered)
         take_piece(call, piece);
-    h2_consumed(stream, piece.len, !call->answered);
+    h2_consumed(stream, piece.len, is_wanted(call));
 }
 
 static void on_done(struct intake_request *request)
 {
     struct grpc_call *call = container_of(request, struct grpc_call, request);
     call->at_intake = false;
+    admission_leave(&call->admission);
     if (!call->stream) { /* nobody is left to be told */
         call_free(call);
         return;
@@ -355,6 +389,7 @@ static void submit(struct grpc_call *call)
     };
     call->reader.message = (struct buf){0};
     call->at_intake = true;
+    admission_received(&call->admission);
     give_budget(call); /* from here on the intake bounds it */
     intake_submit(call->scope->intake, request);
 }
@@ -367,20 +402,33 @@ static uint32_t signals_served(const struct grpc_call_scope *scope)
     return mask;
 }
 
+static int look_at_health(struct grpc_call *call, struct buf *response)
+{
+    const struct grpc_call_scope *scope = call->scope;
+    struct bytes request = buf_bytes(&call->reader.message);
+    uint32_t signals = signals_served(scope);
+    if (call->reader.compressed)
+        return GRPC_UNIMPLEMENTED;
+    if (!call->is_watch)
+        return health_check(scope->health, signals, request, response);
+    return health_watch_begin(scope->watches, call->stream, signals, request, &call->watch);
+}
+
 static void answer_health(struct grpc_call *call)
 {
     _cleanup_buf_ struct buf response = BUF_INIT(0);
-    int outcome = call->reader.compressed
-                      ? GRPC_UNIMPLEMENTED
-                      : health_check(call->scope->health, signals_served(call->scope),
-                                     buf_bytes(&call->reader.message), &response);
+    int outcome = look_at_health(call, &response);
     if (outcome < 0)
         return h2_reset(call->stream, H2_INTERNAL_ERROR);
     if (outcome)
         return fail(call, (enum grpc_status)outcome,
-                    outcome == GRPC_NOT_FOUND ? "unknown service" : "no plain HealthCheckRequest");
+                    outcome == GRPC_NOT_FOUND            ? "unknown service"
+                    : outcome == GRPC_RESOURCE_EXHAUSTED ? "too many watch already"
+                                                         : "no plain HealthCheckRequest");
     give_budget(call);
-    answer_ok(call, buf_bytes(&response));
+    call->answered = true;
+    if (!call->is_watch)
+        answer_ok(call, buf_bytes(&response));
 }
 
 void grpc_call_end(struct h2_stream *stream)
@@ -400,7 +448,24 @@ void grpc_call_end(struct h2_stream *stream)
         return fail(call, GRPC_INTERNAL, "compressed flag without grpc-encoding");
     if (compressed && call->encoding == ENCODING_UNKNOWN)
         return fail(call, GRPC_UNIMPLEMENTED, "unknown grpc-encoding");
-    submit(call);
+    call->whole = true;
+    if (admission_is_in(&call->admission))
+        submit(call);
+}
+
+static void on_let_in(struct admission_request *request)
+{
+    struct grpc_call *call = container_of(request, struct grpc_call, admission);
+    if (call->whole)
+        submit(call);
+    else if (call->reader.size > GRPC_CALL_FIRST_WINDOW - GRPC_PREFIX_SIZE)
+        h2_widen(call->stream, STREAM_WINDOW);
+}
+
+static void on_expired(struct admission_request *request)
+{
+    struct otlp_answer busy = otlp_answer_no_budget();
+    answer_error(container_of(request, struct grpc_call, admission), &busy);
 }
 
 void grpc_call_closed(struct h2_stream *stream, uint32_t h2_error, bool unprocessed)
@@ -410,6 +475,7 @@ void grpc_call_closed(struct h2_stream *stream, uint32_t h2_error, bool unproces
     if (!call->answered)
         stat_add(&calls_gone, 1);
     give_budget(call);
+    health_watch_end(call->watch);
     call->stream = NULL;
     if (!call->at_intake)
         call_free(call);

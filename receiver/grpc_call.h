@@ -8,13 +8,20 @@
 #include "proto/h2.h"
 #include "receiver/grpc_server.h"
 
+/* Of a stream; it grows once the call is let in. Not less: peers may send a first frame of the
+ * largest size that is always allowed (RFC 9113, 4.2) before they know of it; and OkHttp, which
+ * Java's SDK has, keeps less than 8 KiB to itself while it waits for window, and so waits for ever.
+ */
+#define GRPC_CALL_FIRST_WINDOW 16384
+
 /* The begin, header, headers, data, end and closed of a connection whose owner is a grpc_call_scope
  * *. */
 struct grpc_call_scope {
     struct intake *intake;
     struct budget *budget;
-    const struct health *health; /* may be NULL */
-    uint32_t signals;            /* that are served */
+    const struct health *health;    /* may be NULL */
+    struct health_watches *watches; /* NULL: there is no Watch */
+    uint32_t signals;               /* that are served */
     size_t max_message_bytes;
     struct list calls; /* all that are alive */
 };

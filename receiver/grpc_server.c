@@ -9,6 +9,7 @@
 #include "proto/tls_gate.h"
 #include "receiver/acceptor.h"
 #include "receiver/grpc_call.h"
+#include "receiver/health_watch.h"
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -17,7 +18,6 @@
 #include <unistd.h>
 
 enum {
-    STREAM_WINDOW = 256 * 1024,
     CONNECTION_WINDOW = 1024 * 1024,
     DEFAULT_STREAMS = 100, /* config 0 means the library's choice: unlimited is none for us */
 };
@@ -27,10 +27,10 @@ enum {
 #define WRITE_TIMEOUT_NS     (30 * NS_PER_SEC)
 
 STAT_GAUGE(connections, "spanprof_grpc_server_connections", "", "Open OTLP/gRPC connections.");
-STAT_COUNTER(connections_over_limit, "spanprof_grpc_server_connections_refused_total",
-             "reason=\"max_connections\"", "OTLP/gRPC connections closed at once, by reason.");
-STAT_COUNTER(connections_no_files, "spanprof_grpc_server_connections_refused_total",
-             "reason=\"out_of_files\"", "OTLP/gRPC connections closed at once, by reason.");
+STAT_LOSS(connections_over_limit, "spanprof_grpc_server_connections_refused_total",
+          "reason=\"max_connections\"", "OTLP/gRPC connections closed at once, by reason.");
+STAT_LOSS(connections_no_files, "spanprof_grpc_server_connections_refused_total",
+          "reason=\"out_of_files\"", "OTLP/gRPC connections closed at once, by reason.");
 STAT_COUNTER(connections_failed, "spanprof_grpc_server_connections_failed_total", "",
              "OTLP/gRPC connections that ended by an error, a limit or in the middle of a call.");
 
@@ -43,6 +43,7 @@ struct connection {
 struct grpc_server {
     struct grpc_server_settings settings;
     struct grpc_call_scope scope;
+    struct health_watches watches;
     struct h2_settings h2;
     struct acceptor acceptor;
     struct tls_gate gate; /* if there is TLS */
@@ -179,7 +180,7 @@ static struct h2_settings h2_settings_of(const struct config_otlp_grpc_server *c
         .server = true,
         .max_streams =
             config->max_concurrent_streams ? config->max_concurrent_streams : DEFAULT_STREAMS,
-        .stream_window = STREAM_WINDOW,
+        .stream_window = GRPC_CALL_FIRST_WINDOW,
         .connection_window = CONNECTION_WINDOW,
         .handshake_timeout_ns = HANDSHAKE_TIMEOUT_NS,
         .header_timeout_ns = HEADER_TIMEOUT_NS,
@@ -207,6 +208,8 @@ int grpc_server_open(const struct grpc_server_settings *settings, struct listen_
                                  .signals = settings->signals,
                                  .health = settings->health,
                                  .max_message_bytes = settings->config->max_recv_msg_size_bytes};
+    health_watches_init(&server->watches, settings->loop, settings->health);
+    server->scope.watches = &server->watches;
     server->drained.fire = on_drained;
     list_init(&server->scope.calls);
     list_init(&server->connections);
@@ -240,6 +243,7 @@ void grpc_server_drain(struct grpc_server *server, void (*stopped)(void *context
     server->stopped = stopped;
     server->context = context;
     stop_listening(server);
+    health_watches_finish(&server->watches);
     list_each(link, tmp, &server->connections)
         h2_shutdown(container_of(link, struct connection, link)->h2);
     check_drained(server);

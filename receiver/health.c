@@ -6,14 +6,14 @@
 #include <string.h>
 
 enum { REQUEST_SERVICE = 1, RESPONSE_STATUS = 1 };
-enum { STATUS_SERVING = 1, STATUS_NOT_SERVING = 2 };
+enum { STATUS_SERVING = 1, STATUS_NOT_SERVING = 2, STATUS_SERVICE_UNKNOWN = 3 };
 
 /* The last one counts, as in any message. */
 static bool read_service(struct bytes request, struct bytes *service)
 {
     struct wire_reader reader = wire_read(request);
     struct wire_field field;
-    enum wire_outcome outcome;
+    int outcome;
     *service = (struct bytes){0};
     while ((outcome = wire_next(&reader, &field)) == WIRE_FIELD)
         if (field.number == REQUEST_SERVICE && field.type == WIRE_BYTES)
@@ -48,4 +48,9 @@ int health_check(const struct health *health, uint32_t signals, struct bytes req
         return GRPC_NOT_FOUND;
     bool well = !health || !health->problem(health->context);
     return wire_put_varint(response, RESPONSE_STATUS, well ? STATUS_SERVING : STATUS_NOT_SERVING);
+}
+
+int health_unknown(struct buf *response)
+{
+    return wire_put_varint(response, RESPONSE_STATUS, STATUS_SERVICE_UNKNOWN);
 }

@@ -2,8 +2,7 @@
 #pragma once
 /*
  * Whether what is sent here would be taken, for those who ask: grpc.health.v1.Health/Check on the
- * gRPC port, and the page of the health_check extension. Watch is not served: a gRPC client that
- * gets UNIMPLEMENTED takes the server for healthy, as the service's definition says.
+ * gRPC port (Watch is health_watch.h), and the page of the health_check extension.
  * Thread: loop. Source of the messages: grpc/health/v1/health.proto.
  */
 #include "base/buf.h"
@@ -25,6 +24,9 @@ struct health { /* who knows */
  * NULL: all is well. */
 int health_check(const struct health *health, uint32_t signals, struct bytes request,
                  struct buf *response);
+
+/* The answer about a service that is not known, for whoever waits until it is. 0 or -ENOMEM. */
+int health_unknown(struct buf *response);
 
 /* The page: 200 or 503, with a line of JSON. 16 connections, 4 KiB of headers, 10 s idle. */
 struct health_page;

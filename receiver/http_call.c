@@ -6,6 +6,7 @@
  */
 #include "receiver/http_call.h"
 #include "base/stats.h"
+#include "receiver/admission.h"
 #include "receiver/cors.h"
 #include "receiver/otlp_http.h"
 #include <assert.h>
@@ -16,6 +17,8 @@
 
 #define THROWN_BODIES_MAX                                                                          \
     4 /* of a refused body, in units of max_body_bytes; then the connection ends */
+
+#define CHUNKED_BYTES (256 * 1024) /* set aside for a body of unknown length */
 
 #define REQUESTS_HELP "OTLP/HTTP requests answered, by status."
 #define REQUESTS_STAT(variable, code)                                                              \
@@ -29,13 +32,14 @@ REQUESTS_STAT(requests_405, "405");
 REQUESTS_STAT(requests_413, "413");
 REQUESTS_STAT(requests_415, "415");
 REQUESTS_STAT(requests_503, "503");
-STAT_COUNTER(requests_cut, "spanprof_http_server_requests_cut_total", "",
-             "OTLP/HTTP requests whose connection ended before an answer.");
+STAT_LOSS(requests_cut, "spanprof_http_server_requests_cut_total", "",
+          "OTLP/HTTP requests whose connection ended before an answer.");
 
 enum call_state {
     CALL_RECEIVING,
     CALL_REFUSED,  /* the answer is known; the rest of the body is thrown away */
-    CALL_SLEEPING, /* at the intake, the connection is suspended */
+    CALL_SLEEPING, /* whole, the connection is suspended: it waits to be let in or is at the intake
+                    */
     CALL_READY,    /* the answer is known and due */
     CALL_ANSWERED,
 };
@@ -50,12 +54,15 @@ struct http_call {
     size_t budget_bytes;
     size_t thrown_bytes; /* of a refused body */
     struct intake_request request;
+    struct admission_request admission; /* while it waits the connection is suspended */
+    bool suspended;                     /* until it is let in */
     bool at_intake;
 };
 
 static void call_free(struct http_call *call)
 {
     list_remove(&call->link);
+    admission_leave(&call->admission);
     buf_close(&call->body);
     free(call);
 }
@@ -73,6 +80,7 @@ static void refuse(struct http_call *call, struct otlp_answer answer)
     call->verdict.answer = answer;
     buf_close(&call->body);
     give_budget(call);
+    admission_leave(&call->admission);
 }
 
 /* ---- answers ---- */
@@ -187,6 +195,7 @@ static void on_done(struct intake_request *request)
 {
     struct http_call *call = container_of(request, struct http_call, request);
     call->at_intake = false;
+    admission_leave(&call->admission);
     if (!call->connection) {
         call_free(call);
         return;
@@ -197,6 +206,11 @@ static void on_done(struct intake_request *request)
     call->state = CALL_READY;
     MHD_resume_connection(call->connection);
     call->scope->woken(call->scope);
+}
+
+static struct otlp_answer closing_answer(void)
+{
+    return otlp_answer_of(INTAKE_BUSY, "the node is shutting down: try again");
 }
 
 static void submit(struct http_call *call)
@@ -211,10 +225,54 @@ static void submit(struct http_call *call)
     };
     call->body = (struct buf){0};
     call->at_intake = true;
-    call->state = CALL_SLEEPING;
+    admission_received(&call->admission);
     give_budget(call);
-    MHD_suspend_connection(call->connection);
     intake_submit(call->scope->intake, &call->request);
+}
+
+/* ---- being let in ---- */
+
+static void on_let_in(struct admission_request *request)
+{
+    struct http_call *call = container_of(request, struct http_call, admission);
+    if (call->state == CALL_SLEEPING)
+        return submit(call);
+    if (!call->suspended)
+        return;
+    call->suspended = false;
+    MHD_resume_connection(call->connection);
+    call->scope->woken(call->scope);
+}
+
+/* The answer goes out when the peer has sent the rest, or has hung up. */
+static void on_expired(struct admission_request *request)
+{
+    refuse(container_of(request, struct http_call, admission), otlp_answer_no_budget());
+}
+
+static void ask(struct http_call *call)
+{
+    const char *length = header(call->connection, "Content-Length");
+    size_t bytes = length ? strtoul(length, NULL, 10) : CHUNKED_BYTES;
+    admission_ask(intake_admission(call->scope->intake), &call->admission, bytes);
+}
+
+/* What libmicrohttpd has read so far is taken all the same. */
+static void wait_to_be_let_in(struct http_call *call)
+{
+    if (call->state != CALL_RECEIVING || call->suspended || call->scope->closing ||
+        admission_is_in(&call->admission))
+        return;
+    call->suspended = true;
+    MHD_suspend_connection(call->connection);
+}
+
+static void sleep_until_done(struct http_call *call)
+{
+    call->state = CALL_SLEEPING;
+    MHD_suspend_connection(call->connection);
+    if (admission_is_in(&call->admission))
+        submit(call);
 }
 
 /* ---- steps ---- */
@@ -251,6 +309,8 @@ static enum MHD_Result begin(struct http_call_scope *scope, struct MHD_Connectio
         return MHD_NO;
     call->scope = scope;
     call->connection = connection;
+    call->admission.let_in = on_let_in;
+    call->admission.expired = on_expired;
     call->body = BUF_INIT(scope->max_body_bytes);
     call->verdict = otlp_http_check(&(struct otlp_http_head){
         .method = method,
@@ -271,8 +331,10 @@ static enum MHD_Result begin(struct http_call_scope *scope, struct MHD_Connectio
     if (call->verdict.answer.http == 200 &&
         !otlp_serves(scope->intake, scope->signals, call->verdict.route->signal))
         call->verdict.answer = otlp_answer_of(INTAKE_NO_PIPELINE, NULL);
-    if (call->verdict.answer.http == 200)
+    if (call->verdict.answer.http == 200) {
+        ask(call);
         return MHD_YES;
+    }
     refuse(call, call->verdict.answer);
     /* A peer that asks first (Expect) gets its answer now, instead of the word to go on. */
     return call->verdict.hopeless || header(connection, "Expect") ? answer(call) : MHD_YES;
@@ -306,12 +368,17 @@ enum MHD_Result http_call_step(struct http_call_scope *scope, struct MHD_Connect
     if (*size > 0) {
         enum MHD_Result go_on = take(call, data, *size);
         *size = 0;
+        wait_to_be_let_in(call);
         return go_on;
     }
     switch (call->state) {
     case CALL_RECEIVING:
-        submit(call);
-        return MHD_YES;
+        if (!scope->closing) {
+            sleep_until_done(call);
+            return MHD_YES;
+        }
+        refuse(call, closing_answer());
+        return answer(call);
     case CALL_REFUSED:
     case CALL_READY:
         return answer(call);
@@ -336,12 +403,16 @@ void http_call_completed(struct http_call *call)
 void http_call_wake_all(struct http_call_scope *scope)
 {
     struct list *link, *tmp;
+    scope->closing = true;
     list_each(link, tmp, &scope->calls)
     {
         struct http_call *call = container_of(link, struct http_call, link);
+        if (call->suspended)
+            MHD_resume_connection(call->connection);
+        call->suspended = false;
         if (call->state != CALL_SLEEPING || !call->connection)
             continue;
-        call->verdict.answer = otlp_answer_of(INTAKE_BUSY, "the node is shutting down: try again");
+        call->verdict.answer = closing_answer();
         call->state = CALL_READY;
         MHD_resume_connection(call->connection);
     }

@@ -17,6 +17,7 @@ struct http_call_scope {
     struct list calls;                            /* all that are alive */
     size_t n_active;                              /* calls with a connection */
     bool draining;                                /* answers close their connection */
+    bool closing;                                 /* nothing sleeps or pauses any more */
     void (*woken)(struct http_call_scope *scope); /* a sleeping connection was resumed */
 };
 
@@ -28,7 +29,8 @@ enum MHD_Result http_call_step(struct http_call_scope *scope, struct MHD_Connect
                                struct http_call **call);
 /* The request is over, answered or not. */
 void http_call_completed(struct http_call *call);
-/* The server closes: connections that sleep are resumed, to be answered 503. */
+/* The server closes: connections that sleep are resumed, to be answered 503; those that were paused
+ * go on. */
 void http_call_wake_all(struct http_call_scope *scope);
 /* The scope goes, all connections are closed: calls still at the intake forget it. */
 void http_call_forget(struct http_call_scope *scope);

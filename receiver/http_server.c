@@ -2,16 +2,13 @@
 /*
  * libmicrohttpd has one listening socket a daemon, so an endpoint of several addresses has several
  * daemons. With TLS there is one, which does not listen: it gets the plain ends of bridges.
- *
- * libmicrohttpd's timeout counts from the last byte, so a peer that sends one byte now and then
- * would stay for ever. The limits here count from the beginning of a phase: connections wait in two
- * lists, each in the order in which its time runs out.
  */
 #include "receiver/http_server.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include "proto/http1.h"
+#include "proto/http1_connections.h"
 #include "proto/tls_bridge.h"
 #include "proto/tls_gate.h"
 #include "receiver/acceptor.h"
@@ -29,21 +26,16 @@
 #define IDLE_TIMEOUT_MAX_NS (3600 * NS_PER_SEC) /* for idle_timeout 0 */
 
 STAT_GAUGE(connections, "spanprof_http_server_connections", "", "Open OTLP/HTTP connections.");
-STAT_COUNTER(over_limit, "spanprof_http_server_connections_refused_total",
-             "reason=\"max_connections\"", "OTLP/HTTP connections closed at once, by reason.");
-STAT_COUNTER(out_of_files, "spanprof_http_server_connections_refused_total",
-             "reason=\"out_of_files\"", "OTLP/HTTP connections closed at once, by reason.");
-STAT_COUNTER(timed_out_waiting, "spanprof_http_server_timeouts_total", "phase=\"head\"",
-             "OTLP/HTTP connections ended by a time limit, by phase.");
-STAT_COUNTER(timed_out_receiving, "spanprof_http_server_timeouts_total", "phase=\"body\"",
-             "OTLP/HTTP connections ended by a time limit, by phase.");
+STAT_LOSS(over_limit, "spanprof_http_server_connections_refused_total",
+          "reason=\"max_connections\"", "OTLP/HTTP connections closed at once, by reason.");
+STAT_LOSS(out_of_files, "spanprof_http_server_connections_refused_total", "reason=\"out_of_files\"",
+          "OTLP/HTTP connections closed at once, by reason.");
+STAT_LOSS(timed_out_waiting, "spanprof_http_server_timeouts_total", "phase=\"head\"",
+          "OTLP/HTTP connections ended by a time limit, by phase.");
+STAT_LOSS(timed_out_receiving, "spanprof_http_server_timeouts_total", "phase=\"body\"",
+          "OTLP/HTTP connections ended by a time limit, by phase.");
 
-struct connection {
-    struct list link; /* of the phase; unlinked while a request is answered */
-    struct http_server *server;
-    uint64_t since_ns; /* of the phase */
-    int fd;            /* libmicrohttpd's */
-};
+enum phase { WAITING, RECEIVING }; /* for a head; then a body; in none while it is answered */
 
 struct http_daemon {
     struct http_server *server;
@@ -58,11 +50,7 @@ struct http_server {
     struct acceptor acceptor; /* these three: if there is TLS */
     struct tls_gate gate;
     struct tls_bridges bridges;
-    size_t n_connections;
-    uint64_t idle_timeout_ns;
-    struct list waiting;   /* for the head of a request */
-    struct list receiving; /* its body */
-    struct timer sweep;
+    struct http1_connections connections;
     struct timer drained;
     void (*stopped)(void *context);
     void *context;
@@ -93,62 +81,17 @@ static void on_drained(struct timer *timer)
 {
     struct http_server *server = container_of(timer, struct http_server, drained);
     void (*stopped)(void *context) = server->stopped;
+    if (server->scope.n_active) /* one came meanwhile, on a connection kept open; see on_ran() */
+        return;
     server->stopped = NULL;
     stopped(server->context);
-}
-
-/* ---- phases of a connection ---- */
-
-static uint64_t due_ns(const struct list *phase, uint64_t timeout_ns)
-{
-    if (list_empty(phase))
-        return UINT64_MAX;
-    return container_of(phase->next, struct connection, link)->since_ns + timeout_ns;
-}
-
-static void arm_sweep(struct http_server *server)
-{
-    uint64_t waiting = due_ns(&server->waiting, server->idle_timeout_ns);
-    uint64_t receiving = due_ns(&server->receiving, REQUEST_TIMEOUT_NS);
-    uint64_t due = waiting < receiving ? waiting : receiving;
-    uint64_t now = clock_monotonic_ns();
-    if (due != UINT64_MAX && (!server->sweep.due_ns || server->sweep.due_ns > due))
-        timer_start(server->settings.loop, &server->sweep, due > now ? due - now : 0);
-}
-
-static void enter(struct connection *connection, struct list *phase)
-{
-    list_remove(&connection->link);
-    connection->since_ns = clock_monotonic_ns();
-    if (phase)
-        list_append(phase, &connection->link);
-    arm_sweep(connection->server);
-}
-
-/* libmicrohttpd sees the end of the stream and closes the connection in its own time. */
-static void sweep_phase(struct list *phase, uint64_t timeout_ns, struct metric *stat)
-{
-    uint64_t now = clock_monotonic_ns();
-    while (due_ns(phase, timeout_ns) <= now) {
-        struct connection *connection = container_of(list_pop(phase), struct connection, link);
-        stat_add(stat, 1);
-        shutdown(connection->fd, SHUT_RDWR);
-    }
-}
-
-static void on_sweep(struct timer *timer)
-{
-    struct http_server *server = container_of(timer, struct http_server, sweep);
-    sweep_phase(&server->waiting, server->idle_timeout_ns, &timed_out_waiting);
-    sweep_phase(&server->receiving, REQUEST_TIMEOUT_NS, &timed_out_receiving);
-    arm_sweep(server);
 }
 
 /* ---- libmicrohttpd's calls ---- */
 
 static bool is_full(struct http_server *server)
 {
-    bool full = server->n_connections >= server->settings.config->max_connections;
+    bool full = server->connections.n >= server->settings.config->max_connections;
     if (full)
         stat_add(&over_limit, 1);
     return full;
@@ -164,36 +107,7 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **sock
                           enum MHD_ConnectionNotificationCode code)
 {
     struct http_server *server = context;
-    struct connection *connection = *socket_context;
-    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
-        if (connection)
-            list_remove(&connection->link);
-        free(connection);
-        *socket_context = NULL;
-        server->n_connections--;
-        stat_add(&connections, -1);
-        return;
-    }
-    server->n_connections++;
-    stat_add(&connections, 1);
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
-    connection = calloc(1, sizeof(*connection));
-    if (!connection || !info) { /* without it requests are refused */
-        free(connection);
-        return;
-    }
-    connection->server = server;
-    connection->fd = info->connect_fd;
-    *socket_context = connection;
-    enter(connection, &server->waiting);
-}
-
-static struct connection *connection_of(struct MHD_Connection *mhd)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    return info ? info->socket_context : NULL;
+    http1_connections_notify(&server->connections, mhd, socket_context, code);
 }
 
 static enum MHD_Result on_request(void *context, struct MHD_Connection *mhd, const char *path,
@@ -201,15 +115,15 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *mhd, con
                                   size_t *size, void **request)
 {
     struct http_server *server = context;
-    struct connection *connection = connection_of(mhd);
+    struct http1_connection *connection = http1_connection_of(mhd);
     bool first = !*request, last = !first && *size == 0;
     (void)version;
     if (!connection)
         return MHD_NO;
     if (first)
-        enter(connection, &server->receiving);
+        http1_connection_enter(connection, RECEIVING);
     else if (last)
-        enter(connection, NULL);
+        http1_connection_enter(connection, HTTP1_NO_PHASE);
     return http_call_step(&server->scope, mhd, path, method, data, size,
                           (struct http_call **)request);
 }
@@ -217,22 +131,13 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *mhd, con
 static void on_completed(void *context, struct MHD_Connection *mhd, void **request,
                          enum MHD_RequestTerminationCode code)
 {
-    struct http_server *server = context;
-    struct connection *connection = connection_of(mhd);
+    struct http1_connection *connection = http1_connection_of(mhd);
+    (void)context;
     if (*request)
         http_call_completed(*request);
     *request = NULL;
     if (connection && code == MHD_REQUEST_TERMINATED_COMPLETED_OK)
-        enter(connection, &server->waiting);
-}
-
-static void on_message(void *context, const char *format, va_list arguments)
-{
-    char text[256];
-    (void)context;
-    vsnprintf(text, sizeof(text), format, arguments);
-    text[strcspn(text, "\n")] = '\0';
-    log_debug("http_server", "%s", text);
+        http1_connection_enter(connection, WAITING);
 }
 
 static int daemon_open(struct http_daemon *daemon, struct http_server *server, int fd)
@@ -240,7 +145,7 @@ static int daemon_open(struct http_daemon *daemon, struct http_server *server, i
     const struct config_otlp_http_server *config = server->settings.config;
     intptr_t idle_s = (intptr_t)((config->idle_timeout_ns + NS_PER_SEC - 1) / NS_PER_SEC);
     struct MHD_OptionItem options[] = {
-        {MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)on_message, NULL},
+        {MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)http1_log, (void *)"http_server"},
         {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)config->max_connections + 16, NULL},
         {MHD_OPTION_CONNECTION_TIMEOUT, idle_s, NULL},
         {MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEAD_BYTES, NULL},
@@ -330,7 +235,7 @@ static void server_free(struct http_server *server)
         http1_close(&server->daemons[i].http);
     tls_bridges_close(&server->bridges);
     http_call_forget(&server->scope);
-    timer_stop(&server->sweep);
+    http1_connections_close(&server->connections);
     timer_stop(&server->drained);
     free(server);
 }
@@ -342,7 +247,15 @@ static struct http_server *server_new(const struct http_server_settings *setting
         return NULL;
     uint64_t idle_ns = settings->config->idle_timeout_ns;
     server->settings = *settings;
-    server->idle_timeout_ns = idle_ns ? idle_ns : IDLE_TIMEOUT_MAX_NS;
+    server->connections = (struct http1_connections){
+        .loop = settings->loop,
+        .gauge = &connections,
+        .phases = {[WAITING] = {.timeout_ns = idle_ns ? idle_ns : IDLE_TIMEOUT_MAX_NS,
+                                .timed_out = &timed_out_waiting},
+                   [RECEIVING] = {.timeout_ns = REQUEST_TIMEOUT_NS,
+                                  .timed_out = &timed_out_receiving}},
+        .n_phases = 2};
+    http1_connections_init(&server->connections);
     server->scope = (struct http_call_scope){
         .intake = settings->intake,
         .budget = settings->budget,
@@ -351,11 +264,8 @@ static struct http_server *server_new(const struct http_server_settings *setting
         .cors = &settings->config->cors,
         .woken = on_woken,
     };
-    server->sweep.fire = on_sweep;
     server->drained.fire = on_drained;
     list_init(&server->scope.calls);
-    list_init(&server->waiting);
-    list_init(&server->receiving);
     tls_init(server);
     return server;
 }
@@ -377,7 +287,7 @@ int http_server_open(const struct http_server_settings *settings, struct listen_
 
 size_t http_server_connections(const struct http_server *server)
 {
-    return server->n_connections;
+    return server->connections.n;
 }
 
 void http_server_drain(struct http_server *server, void (*stopped)(void *context), void *context)

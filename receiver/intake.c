@@ -58,6 +58,7 @@ static int run_signal(struct intake_request *request, const struct intake_settin
         return intake_spans_run(
             request, settings->store,
             &(struct intake_spans_settings){.join = settings->join,
+                                            .coverage = settings->coverage,
                                             .destinations = destinations,
                                             .max_body_bytes = settings->max_request_bytes});
     if (request->signal == SIGNAL_PROFILES)
@@ -109,6 +110,11 @@ static void refuse(struct intake_request *request, enum intake_outcome outcome, 
         intake_refused(request->signal, REFUSED_BUSY);
     request->refusal = (struct post){.call = refuse_later};
     loop_post(request->intake->settings.loop, &request->refusal);
+}
+
+struct admission *intake_admission(struct intake *intake)
+{
+    return &intake->admission;
 }
 
 bool intake_has_pipeline(const struct intake *intake, enum signal signal)
@@ -175,6 +181,8 @@ int intake_open(const struct intake_settings *settings, struct intake **intakep)
     intake->drain_timer.fire = intake_drain_fire;
     intake->window_timer.fire = intake_window_fire;
     intake->scan_timer.fire = scan_late;
+    admission_init(&intake->admission, settings->loop, settings->max_queued_bytes / 2,
+                   INTAKE_WRITER_QUEUE / 4);
     int error = process_table_open(&intake->table);
     if (!error)
         error =
@@ -188,6 +196,8 @@ int intake_open(const struct intake_settings *settings, struct intake **intakep)
             &intake->correlation);
     if (!error)
         samples_correlate(intake->samples, intake->correlation);
+    if (!error)
+        samples_cover(intake->samples, settings->coverage);
     if (!error)
         error = intake_analyst_open(intake);
     if (error) {
@@ -214,8 +224,7 @@ void intake_stop(struct intake *intake, void (*stopped)(void *context))
     intake->stopping = true;
     timer_stop(&intake->window_timer);
     timer_stop(&intake->scan_timer);
-    if (intake_window_last(intake) != 0)
-        stopped(intake->settings.context);
+    intake_window_last(intake);
 }
 
 void intake_close(struct intake *intake)

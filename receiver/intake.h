@@ -3,7 +3,8 @@
 /*
  * The one door onto the writer: requests of receivers and samples of the ring go through here.
  * Thread: loop. Limits: the writer's queue, intake_settings.max_queued_bytes, 64 MiB of drains and
- * answers at the writer; beyond: INTAKE_BUSY, and samples stay in the ring.
+ * answers at the writer; beyond: INTAKE_BUSY, and samples stay in the ring. Requests that were
+ * admitted (receiver/admission.h) stay within half of the bytes and a quarter of the queue.
  */
 #include "agent-bpf/labels.h"
 #include "base/buf.h"
@@ -51,9 +52,12 @@ struct intake_request {
     void (*done)(struct intake_request *request);
 };
 
+struct admission;
 struct analyst_client;
+struct coverage;
 struct procstream;
 struct ring;
+struct span_cpu;
 struct store;
 
 struct intake_settings {
@@ -62,6 +66,8 @@ struct intake_settings {
     struct store *store;
     struct ring *ring;                   /* NULL: no sampler */
     struct procstream *procstream;       /* NULL: no sampler */
+    struct coverage *coverage;           /* NULL: nobody wants to know */
+    struct span_cpu *span_cpu;           /* likewise */
     bool join;                           /* spans are annotated */
     uint32_t destinations[SIGNAL_COUNT]; /* outbox masks; 0 = the signal has no pipeline */
     uint64_t drain_interval_ns;
@@ -82,9 +88,9 @@ void intake_analyst(struct intake *intake, int fd);
 /* Samples are drained once the first scan of /proc is done (or has taken too long): ready() then;
  * at once without a sampler, but never from within this call. */
 void intake_start(struct intake *intake, void (*ready)(void *context));
-/* Drains the ring, closes the profile window, and calls stopped() when both are committed. Samples
- * that wait for their span stay in the store, and what is sampled from here on comes to them.
- * Nothing else is accepted any more. */
+/* Drains the ring, closes the profile window (after a second at most, if names are asked for), and
+ * calls stopped() when both are committed. Samples that wait for their span stay in the store, and
+ * what is sampled from here on comes to them. Nothing else is accepted any more. */
 void intake_stop(struct intake *intake, void (*stopped)(void *context));
 /* The very last samples: right before the writer is closed. */
 void intake_drain_last(struct intake *intake);
@@ -92,5 +98,8 @@ void intake_drain_last(struct intake *intake);
 /* Drains the sample ring before a trace request, so that spans meet their samples. done() follows
  * on the loop, never from within this call. */
 void intake_submit(struct intake *intake, struct intake_request *request);
+/* Receivers ask it before they take a request in; then none is refused for want of room here. Lives
+ * as long as the intake. */
+struct admission *intake_admission(struct intake *intake);
 /* True if the signal has a pipeline. */
 bool intake_has_pipeline(const struct intake *intake, enum signal signal);

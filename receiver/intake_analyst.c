@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-STAT_COUNTER(answers_dropped, "spanprof_analyst_answers_dropped_total", "",
-             "Answers of the analyst that found the writer's queue full.");
+STAT_LOSS(answers_dropped, "spanprof_analyst_answers_dropped_total", "",
+          "Answers of the analyst that found the writer's queue full.");
 
 struct answer_job {
     struct job job;

@@ -9,9 +9,9 @@
 #include <stdio.h>
 
 #define REFUSED(signal, reason)                                                                    \
-    STAT_COUNTER(refused_##signal##_##reason, "spanprof_requests_refused_total",                   \
-                 "signal=\"" #signal "\",reason=\"" #reason "\"",                                  \
-                 "Requests refused for good or for now, by reason.")
+    STAT_LOSS(refused_##signal##_##reason, "spanprof_requests_refused_total",                      \
+              "signal=\"" #signal "\",reason=\"" #reason "\"",                                     \
+              "Requests refused for good or for now, by reason.")
 #define REFUSED_ALL(signal)                                                                        \
     REFUSED(signal, busy);                                                                         \
     REFUSED(signal, store);                                                                        \

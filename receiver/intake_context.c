@@ -16,8 +16,8 @@
     STAT_COUNTER(variable, "spanprof_intake_samples_total", "context=\"" source "\"",              \
                  "Samples taken, by the source of their context.")
 #define COUNT_UNATTRIBUTED(variable, reason)                                                       \
-    STAT_COUNTER(variable, "spanprof_samples_unattributed_total", "reason=\"" reason "\"",         \
-                 "Samples without context of processes that do publish one, by reason.")
+    STAT_LOSS(variable, "spanprof_samples_unattributed_total", "reason=\"" reason "\"",            \
+              "Samples without context of processes that do publish one, by reason.")
 
 COUNT_TAKEN(taken_none, "none");
 COUNT_TAKEN(taken_otel_thread, "otel_thread");
@@ -28,8 +28,8 @@ COUNT_TAKEN(taken_obi, "obi");
 COUNT_UNATTRIBUTED(none_active, "none_active");
 COUNT_UNATTRIBUTED(unreadable, "unreadable");
 COUNT_UNATTRIBUTED(not_attached, "not_attached");
-STAT_COUNTER(attributes_dropped, "spanprof_context_attributes_dropped_total", "",
-             "Context attributes left out: unknown key, not UTF-8, or more than fit.");
+STAT_LOSS(attributes_dropped, "spanprof_context_attributes_dropped_total", "",
+          "Context attributes left out: unknown key, not UTF-8, or more than fit.");
 
 #define SPAN_ATTRIBUTES 9    /* field of Span: how attributes are framed */
 #define FLAG_SLOTS      4096 /* writers that were seen to set the sampled flag */

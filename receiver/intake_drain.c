@@ -12,14 +12,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
-STAT_COUNTER(lost_store, "spanprof_samples_lost_total", "reason=\"store\"",
-             "Samples lost, by reason.");
-STAT_COUNTER(lost_full, "spanprof_samples_lost_total", "reason=\"full\"",
-             "Samples lost, by reason.");
-STAT_COUNTER(lost_memory, "spanprof_samples_lost_total", "reason=\"memory\"",
-             "Samples lost, by reason.");
-STAT_COUNTER(lost_malformed, "spanprof_samples_lost_total", "reason=\"malformed\"",
-             "Samples lost, by reason.");
+STAT_LOSS(lost_store, "spanprof_samples_lost_total", "reason=\"store\"",
+          "Samples lost, by reason.");
+STAT_LOSS(lost_full, "spanprof_samples_lost_total", "reason=\"full\"", "Samples lost, by reason.");
+STAT_LOSS(lost_memory, "spanprof_samples_lost_total", "reason=\"memory\"",
+          "Samples lost, by reason.");
+STAT_LOSS(lost_malformed, "spanprof_samples_lost_total", "reason=\"malformed\"",
+          "Samples lost, by reason.");
 STAT_COUNTER(events_lost, "spanprof_process_events_lost_total", "",
              "Times at which the kernel had no room for process events; a scan repairs the table.");
 

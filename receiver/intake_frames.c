@@ -15,6 +15,7 @@
 struct wanted {
     uint8_t identity[16];
     uint64_t address;
+    int64_t executable;
 };
 
 struct frames {
@@ -25,8 +26,8 @@ struct frames {
     struct frame frames[FRAMES_MAX];
     const uint8_t *identities[FRAMES_MAX]; /* of frames[i]'s executable; NULL: names not wanted */
     uint8_t kernel_identity[16];
-    struct buf wanted; /* struct wanted */
-    uint64_t asked[ASKED_SLOTS];
+    struct buf wanted;           /* struct wanted */
+    uint64_t asked[ASKED_SLOTS]; /* or known */
 };
 
 int frames_open(struct store *store, struct process_table *table, struct frames **framesp)
@@ -240,30 +241,59 @@ static uint64_t mix(const uint8_t identity[16], uint64_t address)
     return (hash ^ (hash >> 29) ^ words[1]) | 1; /* 0 marks an empty slot */
 }
 
-static void want_name(struct frames *frames, const uint8_t identity[16], const struct frame *frame)
+/* 0, or why it cannot be waited for; it is asked for all the same. */
+static int want_name(struct frames *frames, const uint8_t identity[16], const struct frame *frame,
+                     uint64_t time_ns)
 {
+    struct stacks *stacks = store_stacks(frames->store);
     uint64_t hash = mix(identity, frame->address);
     uint64_t *slot = &frames->asked[hash % ASKED_SLOTS];
     struct frame_name name;
     if (*slot == hash)
-        return;
-    struct wanted wanted = {.address = frame->address};
+        return 0;
+    struct wanted wanted = {.address = frame->address, .executable = frame->executable};
     memcpy(wanted.identity, identity, sizeof(wanted.identity));
-    if (stacks_name(store_stacks(frames->store), frame, &name) == 0 ||
-        buf_append(&frames->wanted, &wanted, sizeof(wanted)) == 0)
-        *slot = hash;
+    bool known = stacks_name(stacks, frame, &name) == 0;
+    int error = known ? 0 : buf_append(&frames->wanted, &wanted, sizeof(wanted));
+    if (error)
+        return error == BUF_FULL ? -ENOSPC : error;
+    *slot = hash;
+    return known ? 0 : stacks_name_asked(stacks, frame, time_ns);
 }
 
-void frames_want_names(struct frames *frames)
+void frames_want_names(struct frames *frames, int64_t stack, uint64_t time_ns)
 {
-    for (size_t i = 0; i < frames->n; i++)
-        if (frames->identities[i])
-            want_name(frames, frames->identities[i], &frames->frames[i]);
+    int error = 0;
+    for (size_t i = 0; i < frames->n; i++) {
+        int outcome = frames->identities[i]
+                          ? want_name(frames, frames->identities[i], &frames->frames[i], time_ns)
+                          : 0;
+        error = error ? error : outcome;
+    }
+    stacks_wait_for_names(store_stacks(frames->store), stack, frames->frames, frames->n, error);
+}
+
+/* What did not come may have been lost on its way: the next stack that has it asks again. */
+int frames_expire_names(struct frames *frames, uint64_t now_ns)
+{
+    size_t n_late;
+    uint64_t before_ns = now_ns > FRAMES_NAMES_NS ? now_ns - FRAMES_NAMES_NS : 0;
+    int error = stacks_expire_names(store_stacks(frames->store), before_ns, &n_late);
+    if (n_late)
+        memset(frames->asked, 0, sizeof(frames->asked));
+    return error;
 }
 
 static int compare_wanted(const void *a, const void *b)
 {
     return memcmp(a, b, sizeof(struct wanted));
+}
+
+/* Nobody can be asked. */
+static void settle(struct frames *frames, const struct wanted *wanted, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        stacks_name_settled(store_stacks(frames->store), wanted[i].executable, wanted[i].address);
 }
 
 void frames_ask(struct frames *frames)
@@ -282,7 +312,8 @@ void frames_ask(struct frames *frames)
             addresses[count] = wanted[i + count].address;
             count++;
         }
-        process_table_want_names(frames->table, identity, addresses, count);
+        if (process_table_want_names(frames->table, identity, addresses, count))
+            settle(frames, &wanted[i], count);
         i += count;
     }
     buf_clear(&frames->wanted);

@@ -12,6 +12,9 @@
 #include "agent-bpf/record.h"
 #include "store/store.h"
 
+/* Samples wait this long for names: as long as an analyst that hangs needs to be ended and its
+ * successor to answer. */
+#define FRAMES_NAMES_NS (10 * UINT64_C(1000000000))
 #define FRAMES_MAX                                                                                 \
     (RECORD_MAX_FRAME_WORDS + 1) /* of a stack, with the one that says it was cut                  \
                                   */
@@ -40,9 +43,13 @@ void frames_end(struct frames *frames, uint8_t end);
 /* Borrowed until the next change. */
 const struct frame *frames_at_hand(const struct frames *frames, size_t *n);
 
-/* The names of the frames at hand are wanted, and asked for (once) with the next frames_ask(). */
-void frames_want_names(struct frames *frames);
+/* The names of the frames at hand are wanted, and asked for (once) with the next frames_ask(); the
+ * stack of this row waits for them. */
+void frames_want_names(struct frames *frames, int64_t stack, uint64_t time_ns);
 void frames_ask(struct frames *frames);
+/* What was wanted FRAMES_NAMES_NS ago is waited for no longer. CLOCK_MONOTONIC, as times of
+ * samples. */
+int frames_expire_names(struct frames *frames, uint64_t now_ns);
 
 /* The kernel's row; 0 also while nothing is known of it. */
 int frames_kernel_row(struct frames *frames);

@@ -6,6 +6,7 @@
  * Private to them. Thread: loop, except where said otherwise.
  */
 #include "agent-bpf/process.h"
+#include "receiver/admission.h"
 #include "receiver/correlation.h"
 #include "receiver/intake.h"
 #include "receiver/intake_samples.h"
@@ -25,10 +26,12 @@ struct intake {
     void (*ready)(void *context);
     void (*stopped)(void *context);
     uint64_t n_tidied;
+    struct admission admission;
     size_t queued; /* bytes of requests at the writer */
     size_t held;   /* bytes of drains and answers at the writer */
     bool draining; /* the first scan is done */
     bool stopping;
+    uint64_t stopping_ns; /* since when */
 };
 
 #define INTAKE_HELD_MAX (64u << 20)
@@ -43,8 +46,8 @@ int intake_broken(struct intake *intake, int error);
 void intake_drain(struct intake *intake);     /* nothing before the first scan is done */
 void intake_drain_fire(struct timer *timer);  /* drain_timer */
 void intake_window_fire(struct timer *timer); /* window_timer */
-/* The last one, then stopped(). 0 or WORKER_FULL, -ENOMEM: stopped() will not be called. */
-int intake_window_last(struct intake *intake);
+/* The last one, a moment later if samples still wait for names; then stopped(). */
+void intake_window_last(struct intake *intake);
 
 int intake_analyst_open(struct intake *intake);    /* intake->analyst */
 void intake_begin_draining(struct intake *intake); /* and ready(); once */

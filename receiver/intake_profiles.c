@@ -13,10 +13,10 @@
 
 STAT_COUNTER(samples_received, "spanprof_profile_samples_received_total", "",
              "Samples of profiles in accepted requests.");
-STAT_COUNTER(not_read, "spanprof_profiles_not_joined_total", "reason=\"too_large\"",
-             "Requests of profiles, or samples in them, for which no span was looked up.");
-STAT_COUNTER(passed_over, "spanprof_profiles_not_joined_total", "reason=\"too_many_spans\"",
-             "Requests of profiles, or samples in them, for which no span was looked up.");
+STAT_LOSS(not_read, "spanprof_profiles_not_joined_total", "reason=\"too_large\"",
+          "Requests of profiles, or samples in them, for which no span was looked up.");
+STAT_LOSS(passed_over, "spanprof_profiles_not_joined_total", "reason=\"too_many_spans\"",
+          "Requests of profiles, or samples in them, for which no span was looked up.");
 
 #define LABEL_PREFIX    "process.context.label."
 #define LABEL_BYTES_MAX 127 /* of a key or value, as in labels of our own samples */

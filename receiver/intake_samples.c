@@ -8,6 +8,7 @@
 #include "receiver/intake_context.h"
 #include "receiver/intake_frames.h"
 #include "receiver/intake_stacks.h"
+#include "store/coverage.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@ struct samples {
     struct intake_stacks *stacks;
     struct sample_context *context;
     struct correlation *correlation; /* NULL: nobody */
+    struct coverage *coverage;       /* likewise */
 };
 
 int samples_open(struct store *store, struct process_table *table, const struct label_names *names,
@@ -57,6 +59,11 @@ void samples_correlate(struct samples *samples, struct correlation *correlation)
     samples->correlation = correlation;
 }
 
+void samples_cover(struct samples *samples, struct coverage *coverage)
+{
+    samples->coverage = coverage;
+}
+
 void samples_forget(struct samples *samples)
 {
     frames_forget(samples->frames);
@@ -71,6 +78,11 @@ void samples_want_names(struct samples *samples)
 void samples_expire(struct samples *samples, uint64_t now_ns)
 {
     intake_stacks_expire(samples->stacks, now_ns);
+}
+
+int samples_expire_names(struct samples *samples, uint64_t now_ns)
+{
+    return frames_expire_names(samples->frames, now_ns);
 }
 
 static int process_row(struct samples *samples, const struct record_header *record,
@@ -102,6 +114,25 @@ static int process_row(struct samples *samples, const struct record_header *reco
     return error;
 }
 
+static void cover(struct samples *samples, const struct record_header *record,
+                  const struct process_details *details, const struct sample *sample)
+{
+    bool has_ids = !bytes_zero(sample->trace_id, 16) || !bytes_zero(sample->span_id, 8);
+    coverage_sample(samples->coverage,
+                    &(struct coverage_sample){
+                        .pid = record->pid,
+                        .own_pid = record->own_pid,
+                        .start_ns = record->process_start_ns,
+                        .resource = details->resource,
+                        .publishes = details->publishes || record->context_source,
+                        .attached = record->flags & RECORD_FLAG_CONTEXT_KNOWN,
+                        .has_ids = has_ids,
+                        .unsampled = has_ids && sample->flags_trusted && !(sample->trace_flags & 1),
+                        .unreadable = record->flags & RECORD_FLAG_CONTEXT_TORN,
+                    },
+                    record->time_ns);
+}
+
 int samples_add(struct samples *samples, const struct record_header *record, int64_t unix_offset_ns)
 {
     struct process_details details = {0};
@@ -121,6 +152,7 @@ int samples_add(struct samples *samples, const struct record_header *record, int
     memcpy(sample.comm, record->comm, sizeof(sample.comm));
     if (sample_context_fill(samples->context, record, &details, &sample) == SAMPLE_CONTEXT_CHANGED)
         process_table_context_changed(samples->table, record->pid, record->time_ns);
+    cover(samples, record, &details, &sample);
 
     int error = process_row(samples, record, &details, &sample.process);
     if (!error)

@@ -12,6 +12,7 @@
 #include "store/store.h"
 
 struct correlation;
+struct coverage;
 struct samples;
 
 /* names: of labels that hold ids; what they point at is borrowed. */
@@ -22,6 +23,7 @@ void samples_close(struct samples *samples); /* NULL is fine */
  * nobody.
  */
 void samples_correlate(struct samples *samples, struct correlation *correlation);
+void samples_cover(struct samples *samples, struct coverage *coverage); /* likewise */
 
 /* Events of the drain come first: process_table_apply(). Then each record, within the store's
  * batch. unix_offset_ns: what to add to CLOCK_MONOTONIC. 0 or negative errno of the store. */
@@ -35,5 +37,8 @@ int samples_answer(struct samples *samples, const struct analyst_message *messag
 /* Stacks whose end was not found in time stay as they are. Before each profile window.
  * CLOCK_MONOTONIC. */
 void samples_expire(struct samples *samples, uint64_t now_ns);
+/* Names that did not come in time are waited for no longer. Likewise; negative errno of the store.
+ */
+int samples_expire_names(struct samples *samples, uint64_t now_ns);
 /* The store was rolled back: rowids are void. */
 void samples_forget(struct samples *samples);

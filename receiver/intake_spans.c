@@ -4,9 +4,11 @@
  * nothing. What is appended to a span are facts of its samples; the rest goes on byte for byte.
  */
 #include "receiver/intake_spans.h"
+#include "base/clock.h"
 #include "base/stats.h"
 #include "proto/otlp_spans.h"
 #include "receiver/intake_body.h"
+#include "store/coverage.h"
 #include <errno.h>
 
 STAT_COUNTER(spans_received, "spanprof_spans_received_total", "", "Spans in accepted requests.");
@@ -18,6 +20,8 @@ struct visit {
     struct store *store;
     const struct intake_spans_settings *settings;
     uint64_t n_annotated;
+    struct bytes resource; /* of the spans at hand */
+    uint64_t n_of_resource;
 };
 
 static int annotate(struct buf *added, const struct join_result *result)
@@ -39,15 +43,37 @@ static int annotate(struct buf *added, const struct join_result *result)
     return error == BUF_FULL ? -ENOMEM : error;
 }
 
+static int join(struct store *store, const struct otlp_span *span, struct join_result *result)
+{
+    int error = held_span(store_held(store), span);
+    return error ? error : join_span(store_join(store), span, result);
+}
+
+/* Spans stand together by Resource. */
+static void cover(struct visit *visit, struct bytes resource)
+{
+    if (resource.data == visit->resource.data && resource.len == visit->resource.len) {
+        visit->n_of_resource++;
+        return;
+    }
+    if (visit->n_of_resource)
+        coverage_spans(visit->settings->coverage, visit->resource, visit->n_of_resource,
+                       clock_monotonic_ns());
+    visit->resource = resource;
+    visit->n_of_resource = 1;
+}
+
 static int visit_span(void *context, const struct otlp_span *span, struct buf *added)
 {
     struct visit *visit = context;
     struct join_result result = {.n_stacks = 0};
-    int outcome = held_span(store_held(visit->store), span);
-    if (!outcome)
-        outcome = join_span(store_join(visit->store), span, &result);
-    if (outcome != JOIN_MATCHED)
+    cover(visit, span->resource);
+    int outcome = visit->settings->join ? join(visit->store, span, &result) : JOIN_NO_SAMPLES;
+    if (outcome < 0)
         return outcome;
+    int error = history_span(store_history(visit->store), span, &result);
+    if (error || outcome != JOIN_MATCHED)
+        return error;
     visit->n_annotated++;
     return annotate(added, &result);
 }
@@ -73,7 +99,8 @@ int intake_spans_run(struct intake_request *request, struct store *store,
     request->outcome = INTAKE_ACCEPTED;
     if (n_spans == 0)
         return 0;
-    struct otlp_rewrite rewrite = {.visit = settings->join ? visit_span : NULL,
+    bool looks = settings->join || history_is_enabled(store_history(store));
+    struct otlp_rewrite rewrite = {.visit = looks ? visit_span : NULL,
                                    .emit = emit_body,
                                    .context = &visit,
                                    .max_body_bytes = settings->max_body_bytes};
@@ -85,6 +112,7 @@ int intake_spans_run(struct intake_request *request, struct store *store,
     }
     if (outcome != OTLP_OK)
         return outcome == OTLP_MALFORMED ? -EPROTO : outcome;
+    cover(&visit, (struct bytes){0});
     stat_add(&spans_received, (int64_t)n_spans);
     stat_add(&spans_annotated, (int64_t)visit.n_annotated);
     return 0;

@@ -9,6 +9,7 @@
 
 struct intake_spans_settings {
     bool join;
+    struct coverage *coverage; /* NULL: nobody asks */
     uint32_t destinations;
     size_t max_body_bytes;
 };

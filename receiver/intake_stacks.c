@@ -18,8 +18,8 @@
         var, "spanprof_stacks_not_promised_total", "reason=\"" why "\"",                           \
         "Stacks that were to be gone on with, and for which it was not tried, by reason.")
 #define GIVEN_UP(var, why)                                                                         \
-    STAT_COUNTER(var, "spanprof_stacks_promises_given_up_total", "reason=\"" why "\"",             \
-                 "Promised stacks that stayed as the tick left them, by reason.")
+    STAT_LOSS(var, "spanprof_stacks_promises_given_up_total", "reason=\"" why "\"",                \
+              "Promised stacks that stayed as the tick left them, by reason.")
 
 STAT_COUNTER(promised, "spanprof_stacks_promised_total", "",
              "Stacks that the analyst was asked to go on with.");
@@ -34,8 +34,8 @@ GIVEN_UP(given_up_forgotten, "executable_forgotten");
 GIVEN_UP(given_up_rolled_back, "rolled_back");
 
 #define TRUNCATED(var, name)                                                                       \
-    STAT_COUNTER(var, "spanprof_stacks_truncated_total", "reason=\"" name "\"",                    \
-                 "Samples whose stack could not be followed to its outermost frame, by reason.")
+    STAT_LOSS(var, "spanprof_stacks_truncated_total", "reason=\"" name "\"",                       \
+              "Samples whose stack could not be followed to its outermost frame, by reason.")
 
 TRUNCATED(truncated_depth, "depth");
 TRUNCATED(truncated_memory, "memory");
@@ -232,23 +232,22 @@ static int add_words(struct frames *frames, const struct record_header *record)
     return error;
 }
 
-static int intern(struct intake_stacks *stacks, int64_t *id)
+static int intern(struct intake_stacks *stacks, uint64_t time_ns, int64_t *id)
 {
     size_t n;
-    bool is_new = false;
+    bool names_wanted = false;
     const struct frame *frames = frames_at_hand(stacks->frames, &n);
-    int error = stacks_intern(store_stacks(stacks->store), frames, n, id, &is_new);
-    if (!error && is_new)
-        frames_want_names(stacks->frames);
+    int error = stacks_intern(store_stacks(stacks->store), frames, n, id, &names_wanted);
+    if (!error && names_wanted)
+        frames_want_names(stacks->frames, *id, time_ns);
     return error;
 }
 
 /* Names are wanted now: who knows how long the process lives. If executables were forgotten the
- * analyst is asked in vain, and again with another ticket. */
+ * analyst was asked in vain, and is again with another ticket. */
 static int put_promise(struct intake_stacks *stacks, struct promise *promise)
 {
     size_t n;
-    frames_want_names(stacks->frames);
     const struct frame *frames = frames_at_hand(stacks->frames, &n);
     int error = stacks_promise(store_stacks(stacks->store), frames, n, &promise->stack);
     if (!error && map_put(&stacks->promises, promise, NULL)) {
@@ -257,6 +256,7 @@ static int put_promise(struct intake_stacks *stacks, struct promise *promise)
     }
     if (error)
         return error;
+    frames_want_names(stacks->frames, promise->stack, promise->time_ns);
     list_append(&stacks->ages, &promise->age);
     stacks->bytes += promise->bytes;
     stat_set(&open_promises, (int64_t)stacks->promises.count);
@@ -314,7 +314,7 @@ static int intern_named(struct intake_stacks *stacks, const struct record_header
 {
     struct promise *promise = promise_of_names(stacks, record->pid, record->time_ns);
     if (!promise)
-        return intern(stacks, id);
+        return intern(stacks, record->time_ns, id);
     int error = put_promise(stacks, promise);
     if (error)
         free(promise);
@@ -385,7 +385,7 @@ static int add_answer(struct intake_stacks *stacks, const struct promise *promis
 static int fulfil(struct intake_stacks *stacks, struct promise *promise, int outcome)
 {
     int64_t same_as;
-    int error = outcome ? outcome : intern(stacks, &same_as);
+    int error = outcome ? outcome : intern(stacks, promise->time_ns, &same_as);
     error = error ? error : stacks_fulfil(store_stacks(stacks->store), promise->stack, same_as);
     if (error == -ESTALE || error == -ENOENT) {
         give_up(stacks, promise, &given_up_forgotten);
@@ -403,6 +403,7 @@ static bool wait_for_names(struct intake_stacks *stacks, struct promise *promise
     if (!whole)
         return false;
     whole->stack = promise->stack;
+    frames_want_names(stacks->frames, whole->stack, whole->time_ns); /* of those in files */
     if (map_put(&stacks->promises, whole, NULL)) {
         free(whole);
         return false;

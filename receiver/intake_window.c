@@ -9,14 +9,35 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define LAST_NAMES_NS NS_PER_SEC /* the last window waits for names */
+#define LAST_AGAIN_NS (20 * NS_PER_MS)
+
 struct window_job {
     struct job job;
     struct intake *intake;
     size_t n_samples;
     bool closes; /* the window; else store and process table are only tidied */
     bool last;
+    bool again;           /* the last one is to be closed a little later */
     struct list requests; /* for the analyst */
 };
+
+static int close_window(struct window_job *window, const struct window_settings *how,
+                        uint64_t now_unix_ns)
+{
+    struct store *store = window->intake->settings.store;
+    struct stacks *stacks = store_stacks(store);
+    uint64_t now_ns = clock_monotonic_ns();
+    int error = samples_expire_names(window->intake->samples, now_ns);
+    window->again = window->last && !error && stacks_waiting_for_names(stacks) > 0 &&
+                    now_ns < window->intake->stopping_ns + LAST_NAMES_NS;
+    if (window->again)
+        return 0;
+    if (window->last) /* whoever answers later is not heard any more */
+        stacks_leave_all_unnamed(stacks);
+    error = error ? error : store_window(store, how, now_unix_ns, false, &window->n_samples);
+    return error == -ENOSPC ? 0 : error; /* the samples wait for room */
+}
 
 static int window_run(struct job *job)
 {
@@ -25,13 +46,11 @@ static int window_run(struct job *job)
     struct store *store = settings->store;
     struct window_settings how = {.max_request_bytes = settings->max_request_bytes,
                                   .destinations = settings->destinations[SIGNAL_PROFILES],
-                                  .scope_version = settings->version};
+                                  .scope_version = settings->version,
+                                  .span_cpu = settings->span_cpu};
     uint64_t now_unix_ns = clock_unix_ns();
     samples_expire(window->intake->samples, clock_monotonic_ns());
-    int error =
-        window->closes ? store_window(store, &how, now_unix_ns, false, &window->n_samples) : 0;
-    if (error == -ENOSPC)
-        error = 0; /* the samples wait for room */
+    int error = window->closes ? close_window(window, &how, now_unix_ns) : 0;
     if (!error)
         error = store_collect(store, now_unix_ns);
     window->n_samples += held_has_leaving(store_held(store));
@@ -44,14 +63,16 @@ static void window_done(struct job *job, int error)
 {
     struct window_job *window = container_of(job, struct window_job, job);
     struct intake *intake = window->intake;
-    bool last = window->last;
+    bool last = window->last, again = window->again && !error;
     if (!error) {
         if (window->n_samples && intake->settings.committed)
             intake->settings.committed(intake->settings.context);
     }
     analyst_client_submit(intake->analyst, &window->requests);
     free(window);
-    if (last)
+    if (again)
+        timer_start(intake->settings.loop, &intake->window_timer, LAST_AGAIN_NS);
+    else if (last)
         intake->stopped(intake->settings.context);
 }
 
@@ -71,14 +92,23 @@ static int submit_window(struct intake *intake, bool closes, bool last)
     return error;
 }
 
-int intake_window_last(struct intake *intake)
+static void close_last(struct intake *intake)
 {
-    return submit_window(intake, true, true);
+    if (submit_window(intake, true, true))
+        intake->stopped(intake->settings.context);
+}
+
+void intake_window_last(struct intake *intake)
+{
+    intake->stopping_ns = clock_monotonic_ns();
+    close_last(intake);
 }
 
 void intake_window_fire(struct timer *timer)
 {
     struct intake *intake = container_of(timer, struct intake, window_timer);
+    if (intake->stopping)
+        return close_last(intake);
     timer_start(intake->settings.loop, timer, INTAKE_TIDY_NS);
     intake->n_tidied++;
     submit_window(intake, intake->n_tidied % (INTAKE_WINDOW_NS / INTAKE_TIDY_NS) == 0, false);

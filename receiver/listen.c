@@ -5,7 +5,6 @@
  * listener would be found out late.
  */
 #include "receiver/listen.h"
-#include "receiver/listen_unix.h"
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -150,7 +149,7 @@ static int open_host(const char *host, uint16_t port, int family, bool both_fami
 
 static int open_path(const struct config_endpoint *endpoint, struct listen_sockets *sockets)
 {
-    int fd = listen_unix(endpoint->host, endpoint->socket_mode, BACKLOG);
+    int fd = listen_unix(endpoint->host, endpoint->socket_mode, BACKLOG, &sockets->file);
     if (fd < 0)
         return fd;
     sockets->fds[sockets->n++] = fd;
@@ -210,6 +209,7 @@ bool listen_share(const struct listen_sockets *in_use, const struct config_endpo
     if (!in_use->n || !same_endpoint(&in_use->endpoint, endpoint))
         return false;
     sockets->port = in_use->port;
+    sockets->file = in_use->file;
     while (sockets->n < in_use->n) {
         int fd = fcntl(in_use->fds[sockets->n], F_DUPFD_CLOEXEC, 0);
         if (fd < 0) {
@@ -232,11 +232,16 @@ int listen_open(const struct config_endpoint *endpoint, const char *config_path,
     return explain(error_text, config_path, endpoint, error);
 }
 
+bool listen_same(const struct listen_sockets *a, const struct listen_sockets *b)
+{
+    return a->n && b->n && same_endpoint(&a->endpoint, &b->endpoint) &&
+           a->file.device == b->file.device && a->file.inode == b->file.inode;
+}
+
 void listen_remove(const struct listen_sockets *sockets)
 {
-    for (size_t i = 0; i < sockets->n; i++)
-        if (sockets->fds[i] >= 0)
-            listen_unix_remove(sockets->fds[i]);
+    if (sockets->n && sockets->endpoint.transport == CONFIG_UNIX)
+        listen_unix_remove(sockets->endpoint.host, &sockets->file);
 }
 
 void listen_close(struct listen_sockets *sockets)

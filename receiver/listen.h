@@ -7,6 +7,7 @@
  */
 #include "base/buf.h"
 #include "config/config.h"
+#include "receiver/listen_unix.h"
 
 #define LISTEN_SOCKETS_MAX 8
 
@@ -15,6 +16,7 @@ struct listen_sockets {
     size_t n;
     struct config_endpoint endpoint; /* that was asked for */
     uint16_t port; /* as bound: with port 0 in the endpoint, the same for all; 0: Unix */
+    struct listen_unix_file file; /* of a Unix socket */
 };
 
 /* 0 and the sockets, or negative errno (-EADDRINUSE, -EACCES, -EADDRNOTAVAIL, ...) with one
@@ -27,6 +29,9 @@ int listen_open(const struct config_endpoint *endpoint, const char *config_path,
  * other. False, with *sockets closed: it is another endpoint, or file descriptors have run out. */
 bool listen_share(const struct listen_sockets *in_use, const struct config_endpoint *endpoint,
                   struct listen_sockets *sockets);
-/* Paths of Unix sockets go; for the one that opened them, before it closes. */
+/* Whether both have the same sockets, by listen_share(). */
+bool listen_same(const struct listen_sockets *a, const struct listen_sockets *b);
+/* The path of a Unix socket goes, if it is still its own; for the one that opened it, before it
+ * closes. */
 void listen_remove(const struct listen_sockets *sockets);
 void listen_close(struct listen_sockets *sockets); /* may be called twice; taken-over fds are -1 */

@@ -46,7 +46,16 @@ static int bind_with_mode(int fd, const struct sockaddr_un *address, unsigned mo
     return error;
 }
 
-int listen_unix(const char *path, unsigned mode, int backlog)
+static int identify(const char *path, struct listen_unix_file *file)
+{
+    struct stat status;
+    int error = lstat(path, &status) ? -errno : 0;
+    if (!error)
+        *file = (struct listen_unix_file){status.st_dev, status.st_ino};
+    return error;
+}
+
+int listen_unix(const char *path, unsigned mode, int backlog, struct listen_unix_file *file)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t len = strlen(path);
@@ -63,16 +72,17 @@ int listen_unix(const char *path, unsigned mode, int backlog)
     }
     if (!error && listen(fd, backlog))
         error = -errno;
+    if (!error && file)
+        error = identify(path, file);
     if (!error)
         return fd;
     close(fd);
     return error;
 }
 
-void listen_unix_remove(int fd)
+void listen_unix_remove(const char *path, const struct listen_unix_file *file)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNSPEC};
-    socklen_t size = sizeof(address);
-    if (getsockname(fd, (struct sockaddr *)&address, &size) == 0 && address.sun_family == AF_UNIX)
-        unlink(address.sun_path);
+    struct listen_unix_file now = {0, 0};
+    if (identify(path, &now) == 0 && now.device == file->device && now.inode == file->inode)
+        unlink(path);
 }
