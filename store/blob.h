@@ -25,8 +25,23 @@ struct blob_reader {
     bool bad;
 };
 
-uint64_t blob_get_number(struct blob_reader *in);
+uint64_t blob_get_long_number(struct blob_reader *in);
+
+static inline uint64_t blob_get_number(struct blob_reader *in)
+{
+    if (!in->left.len || *in->left.data >= 0x80 || in->bad)
+        return blob_get_long_number(in);
+    in->left.len--; /* most are of one byte */
+    return *in->left.data++;
+}
+
 uint32_t blob_get_number32(struct blob_reader *in); /* bad if larger */
-int64_t blob_get_signed(struct blob_reader *in);
+
+static inline int64_t blob_get_signed(struct blob_reader *in)
+{
+    uint64_t twice = blob_get_number(in);
+    return (int64_t)(twice & 1 ? ~(twice >> 1) : twice >> 1);
+}
+
 void blob_get_fixed(struct blob_reader *in, void *data, size_t size);
 struct bytes blob_get_bytes(struct blob_reader *in); /* borrowed */

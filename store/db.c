@@ -7,12 +7,12 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "base/stats.h"
+#include "store/wal_vfs.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -25,14 +25,14 @@
 #define VACUUM_SLACK_PAGES 2048 /* free pages kept for what comes next */
 #define VACUUM_STEP_PAGES  512
 
-STAT_COUNTER(rollbacks_full, "spanprof_store_rollbacks_total", "reason=\"full\"",
-             "Transactions of the store that failed and were rolled back, by reason.");
-STAT_COUNTER(rollbacks_corrupt, "spanprof_store_rollbacks_total", "reason=\"corrupt\"",
-             "Transactions of the store that failed and were rolled back, by reason.");
-STAT_COUNTER(rollbacks_other, "spanprof_store_rollbacks_total", "reason=\"other\"",
-             "Transactions of the store that failed and were rolled back, by reason.");
-STAT_COUNTER(put_aside, "spanprof_store_corrupt_total", "",
-             "Databases that were corrupt and put aside.");
+STAT_LOSS(rollbacks_full, "spanprof_store_rollbacks_total", "reason=\"full\"",
+          "Transactions of the store that failed and were rolled back, by reason.");
+STAT_LOSS(rollbacks_corrupt, "spanprof_store_rollbacks_total", "reason=\"corrupt\"",
+          "Transactions of the store that failed and were rolled back, by reason.");
+STAT_LOSS(rollbacks_other, "spanprof_store_rollbacks_total", "reason=\"other\"",
+          "Transactions of the store that failed and were rolled back, by reason.");
+STAT_LOSS(put_aside, "spanprof_store_corrupt_total", "",
+          "Databases that were corrupt and put aside.");
 STAT_GAUGE(store_bytes, "spanprof_store_size_bytes", "", "Size of the store's database file.");
 
 static int errno_of_io(sqlite3 *handle, int code)
@@ -115,6 +115,14 @@ static struct db *db_new(const struct db_settings *settings, bool writer)
     return NULL;
 }
 
+static int open_vfs(struct db *db)
+{
+    int error = db->writer ? wal_vfs_open(db->vfs, &db->wal_vfs) : 0;
+    if (error == -ENOENT)
+        log_error("store", "SQLite has no VFS %s", db->vfs ? db->vfs : "at all");
+    return error;
+}
+
 static int prepare_own(struct db *db)
 {
     int error = db_prepare(db, "BEGIN IMMEDIATE", &db->begin);
@@ -139,6 +147,8 @@ static int open_db(const struct db_settings *settings, bool writer, struct db **
     int error = strlen(db->path) + 16 < PATH_MAX ? 0 : -ENAMETOOLONG;
     if (!error && writer)
         error = db_directory_open(db);
+    if (!error)
+        error = open_vfs(db);
     if (!error)
         error = db_file_open(db);
     if (!error)
@@ -169,6 +179,7 @@ void db_close(struct db *db)
         return;
     db_finalize_all(db);
     db_file_close(db, db->writer);
+    wal_vfs_close(db->wal_vfs);
     if (db->lock_fd >= 0)
         close(db->lock_fd);
     free(db->prepared);
@@ -242,6 +253,11 @@ void db_unprepare(struct db *db, sqlite3_stmt **statement)
     }
 }
 
+uint64_t db_files(const struct db *db)
+{
+    return db->n_files;
+}
+
 sqlite3 *db_handle(struct db *db)
 {
     return db->handle;
@@ -307,10 +323,13 @@ static uint64_t quota_room(const struct db *db, uint64_t used_pages)
 /* What the file has yet to grow by when the log is copied into it. */
 static uint64_t pending_growth(const struct db *db, uint64_t pages)
 {
-    struct stat file;
-    if (stat(db->path, &file) || (uint64_t)file.st_size >= pages * 4096)
+    sqlite3_file *file = NULL;
+    sqlite3_int64 size = 0;
+    sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+    if (!file || !file->pMethods || file->pMethods->xFileSize(file, &size) != SQLITE_OK ||
+        (uint64_t)size >= pages * 4096)
         return 0;
-    return pages * 4096 - (uint64_t)file.st_size;
+    return pages * 4096 - (uint64_t)size;
 }
 
 /* What is put is written twice: into the log, and from there into the file, which may have pages to
@@ -319,7 +338,7 @@ static uint64_t disk_room(const struct db *db, uint64_t pages, uint64_t unused)
 {
     uint64_t spare_bytes = unused * 4096;
     struct statvfs status;
-    if (statvfs(db->directory, &status))
+    if (fstatvfs(db->lock_fd, &status))
         return UINT64_MAX; /* unknown: let writing find out */
     uint64_t reserve = (uint64_t)status.f_blocks * status.f_frsize / ROOM_DISK_PART;
     uint64_t available = (uint64_t)status.f_bavail * status.f_frsize;
@@ -353,6 +372,11 @@ int db_look_for_room(struct db *db)
 bool db_has_room(const struct db *db)
 {
     return db->room_bytes >= ROOM_LEAST;
+}
+
+uint64_t db_room_bytes(const struct db *db)
+{
+    return db->room_bytes;
 }
 
 bool db_disk_has_room(const struct db *db, uint64_t size)

@@ -41,6 +41,9 @@ int db_renew(struct db *db);
  * there was nothing to do. Call it outside of a read. */
 int db_follow(struct db *db);
 
+/* How many files this was so far: rowids of an earlier one are void. */
+uint64_t db_files(const struct db *db);
+
 int db_begin(struct db *db);
 int db_commit(struct db *db); /* on failure, also an earlier one, it is rolled back */
 int db_rollback(struct db *db);
@@ -50,6 +53,8 @@ void db_fail(struct db *db, int error);
 
 /* False within the reserve of quota or disk. Looked up anew at each db_begin(). */
 bool db_has_room(const struct db *db);
+/* What is left before the reserve, as of the last look. */
+uint64_t db_room_bytes(const struct db *db);
 /* Whether the disk alone has room for so many bytes, whatever the quota says. As of the last look.
  */
 bool db_disk_has_room(const struct db *db, uint64_t size);

@@ -23,9 +23,11 @@ struct db {
     char *directory;
     char *path;
     char *vfs;
-    int lock_fd; /* -1 for the reader */
+    struct wal_vfs *wal_vfs; /* above it; NULL for a reader */
+    int lock_fd;             /* -1 for the reader */
     dev_t device;
     ino_t inode;
+    uint64_t n_files; /* opened so far */
     struct db_prepared *prepared;
     size_t n_prepared, cap_prepared;
     sqlite3_stmt *begin, *commit, *rollback, *page_count, *free_count, *vacuum;

@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "store/schema.h"
+#include "store/wal_vfs.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -221,7 +222,8 @@ static int open_handle(struct db *db)
     struct stat status;
     int flags = db->writer ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
     flags |= SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
-    int code = sqlite3_open_v2(db->path, &db->handle, flags, db->vfs);
+    const char *vfs = db->wal_vfs ? wal_vfs_name(db->wal_vfs) : db->vfs;
+    int code = sqlite3_open_v2(db->path, &db->handle, flags, vfs);
     int error = code == SQLITE_OK ? set_up(db) : db_error(db, code, "open");
     if (!error && stat(db->path, &status))
         error = -errno;
@@ -231,6 +233,7 @@ static int open_handle(struct db *db)
     }
     db->device = status.st_dev;
     db->inode = status.st_ino;
+    db->n_files++;
     return 0;
 }
 

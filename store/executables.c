@@ -117,16 +117,10 @@ static void encode(struct blob_writer *out, const struct executable_facts *facts
     blob_put_bytes(out, at_most(facts->go_build_id, BUILD_ID_BYTES_MAX));
 }
 
-static struct facts_block *decode(struct bytes blob)
+void executables_decode(struct bytes blob, struct executable_facts *facts)
 {
-    struct facts_block *block = calloc(1, sizeof(*block) + blob.len);
-    if (!block)
-        return NULL;
-    if (blob.len)
-        memcpy(block->texts, blob.data, blob.len);
-    struct executable_facts *facts = &block->facts;
-    struct blob_reader in = {.left = {block->texts, blob.len}};
-    facts->htlhash_known = blob_get_number(&in) == 1;
+    struct blob_reader in = {.left = blob};
+    *facts = (struct executable_facts){.htlhash_known = blob_get_number(&in) == 1};
     blob_get_fixed(&in, facts->htlhash, sizeof(facts->htlhash));
     facts->n_segments = blob_get_number32(&in);
     if (facts->n_segments > EXECUTABLE_SEGMENTS_MAX)
@@ -140,7 +134,17 @@ static struct facts_block *decode(struct bytes blob)
     facts->build_id = blob_get_bytes(&in);
     facts->go_build_id = blob_get_bytes(&in);
     if (in.bad)
-        block->facts = (struct executable_facts){0};
+        *facts = (struct executable_facts){0};
+}
+
+static struct facts_block *decode(struct bytes blob)
+{
+    struct facts_block *block = calloc(1, sizeof(*block) + blob.len);
+    if (!block)
+        return NULL;
+    if (blob.len)
+        memcpy(block->texts, blob.data, blob.len);
+    executables_decode(BYTES(block->texts, blob.len), &block->facts);
     return block;
 }
 

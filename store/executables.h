@@ -22,3 +22,5 @@ int executables_get(struct executables *executables, int64_t id,
                     const struct executable_facts **facts);
 /* A stack uses it: 0, or -ENOENT. */
 int executables_use(struct executables *executables, int64_t id);
+/* The column "facts"; texts are borrowed from it. All zero if it is malformed. Thread: any. */
+void executables_decode(struct bytes blob, struct executable_facts *facts);

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 
 STAT_COUNTER(spans_timeout, "spanprof_profile_spans_total", "result=\"timeout\"", HELD_SPANS_HELP);
-STAT_COUNTER(spans_evicted, "spanprof_profile_spans_total", "result=\"evicted\"", HELD_SPANS_HELP);
-STAT_COUNTER(not_annotated, "spanprof_profiles_not_annotated_total", "",
-             "Requests of profiles that went on as they came, since they could not be annotated.");
+STAT_LOSS(spans_evicted, "spanprof_profile_spans_total", "result=\"evicted\"", HELD_SPANS_HELP);
+STAT_LOSS(not_annotated, "spanprof_profiles_not_annotated_total", "",
+          "Requests of profiles that went on as they came, since they could not be annotated.");
 STAT_GAUGE(held_requests, "spanprof_held_profiles", "",
            "Requests of profiles that wait for the spans they name.");
 STAT_GAUGE(held_bytes, "spanprof_held_profiles_bytes", "", "Their size.");

@@ -4,8 +4,8 @@
 #include "store/held_parts.h"
 #include <stdlib.h>
 
-STAT_COUNTER(damaged, "spanprof_store_damaged_rows_total", "table=\"held\"",
-             "Rows that could not be read and were removed.");
+STAT_LOSS(damaged, "spanprof_store_damaged_rows_total", "table=\"held\"",
+          "Rows that could not be read and were removed.");
 
 static void write_contexts(struct blob_writer *out, const struct profiles_links *links)
 {

@@ -173,8 +173,7 @@ static int insert(struct intern *intern, const uint8_t key[16], struct bytes bod
     return error ? error : INTERN_NEW;
 }
 
-int intern_key(struct intern *intern, const uint8_t key[16], struct bytes body,
-               struct intern_entry **entry)
+int intern_find(struct intern *intern, const uint8_t key[16], struct intern_entry **entry)
 {
     *entry = map_get(&intern->by_key, key);
     if (*entry) {
@@ -182,9 +181,14 @@ int intern_key(struct intern *intern, const uint8_t key[16], struct bytes body,
         return touch(intern, *entry);
     }
     int error = find(intern, key, entry);
-    if (error == -ENOENT)
-        return insert(intern, key, body, entry);
     return error ? error : touch(intern, *entry);
+}
+
+int intern_key(struct intern *intern, const uint8_t key[16], struct bytes body,
+               struct intern_entry **entry)
+{
+    int use = intern_find(intern, key, entry);
+    return use == -ENOENT ? insert(intern, key, body, entry) : use;
 }
 
 int intern_id(struct intern *intern, int64_t id, struct intern_entry **entry)

@@ -65,6 +65,8 @@ int intern_reload(struct intern *intern);
 /* enum intern_use or negative errno. *entry stays valid until the next intern_... call. */
 int intern_key(struct intern *intern, const uint8_t key[16], struct bytes body,
                struct intern_entry **entry);
+/* Likewise, but makes no row: -ENOENT. */
+int intern_find(struct intern *intern, const uint8_t key[16], struct intern_entry **entry);
 /* Not a use. -ENOENT. */
 int intern_id(struct intern *intern, int64_t id, struct intern_entry **entry);
 /* A use of a known row: INTERN_KNOWN, INTERN_TOUCHED, -ENOENT. */

@@ -288,7 +288,8 @@ static void link_spans(struct join *join)
         struct joined *joined = container_of(link, struct joined, age);
         struct tally *exact = find_tally(join, joined, true, true);
         struct tally *by_span = find_tally(join, joined, false, true);
-        struct tally *by_trace = joined->local_root ? find_tally(join, joined, true, false) : NULL;
+        struct tally *by_trace =
+            joined->facts.local_root ? find_tally(join, joined, true, false) : NULL;
         if (exact)
             joined_link(joined, exact);
         if (by_span)

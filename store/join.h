@@ -62,7 +62,10 @@ int join_span(struct join *join, const struct otlp_span *span, struct join_resul
 struct join_span_facts {
     uint8_t trace_id[16];
     uint8_t span_id[8];
-    uint32_t kind; /* enum otlp_span_kind */
+    uint8_t parent_id[8]; /* zero = none */
+    uint32_t kind;        /* enum otlp_span_kind */
+    bool local_root, error;
+    uint64_t start_unix_ns, end_unix_ns;
     struct bytes name;
     struct bytes attributes; /* those of settings.span_attributes, each framed as Span field 9 */
     struct bytes resource;   /* equal resources of a call to join_leave() have equal pointers */
@@ -74,8 +77,9 @@ typedef int join_visit(void *context, const struct sample *sample,
                        const struct join_span_facts *span);
 
 /* Hands out each settled sample once and forgets it; everything: also those that still wait. One
- * whose stack is promised stays until that is settled, unless its room is needed.
- * Forgets also what has outlived its time. now_unix_ns: what waiting times are measured against. */
+ * whose stack is promised or waits for names stays until that is settled, unless its room is
+ * needed. Forgets also what has outlived its time. now_unix_ns: what waiting times are measured
+ * against. */
 int join_leave(struct join *join, uint64_t now_unix_ns, bool everything, join_visit *visit,
                void *context, size_t *n_samples);
 

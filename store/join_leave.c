@@ -21,10 +21,10 @@ STAT_COUNTER(foreign_samples, "spanprof_join_samples_total", "result=\"not_owner
              "Samples by how they were joined with spans.");
 STAT_COUNTER(timeout_samples, "spanprof_join_samples_total", "result=\"timeout\"",
              "Samples by how they were joined with spans.");
-STAT_COUNTER(evicted_samples, "spanprof_join_samples_total", "result=\"evicted\"",
-             "Samples by how they were joined with spans.");
-STAT_COUNTER(dropped_samples, "spanprof_join_samples_total", "result=\"dropped\"",
-             "Samples by how they were joined with spans.");
+STAT_LOSS(evicted_samples, "spanprof_join_samples_total", "result=\"evicted\"",
+          "Samples by how they were joined with spans.");
+STAT_LOSS(dropped_samples, "spanprof_join_samples_total", "result=\"dropped\"",
+          "Samples by how they were joined with spans.");
 
 void join_count(enum join_reason reason, int64_t n)
 {
@@ -140,16 +140,26 @@ int join_drop_excess(struct join *join)
 
 struct leaving {
     struct join *join;
-    bool promised_too;
+    bool at_once;
     join_visit *visit;
     void *context;
     size_t n;
 };
 
+/* More will be known of its stack. */
+static bool stays(const struct leaving *leaving, int64_t stack)
+{
+    struct stacks *stacks = leaving->join->stacks;
+    if (!leaving->at_once)
+        return stacks_is_promised(stacks, stack) || stacks_waits_for_names(stacks, stack);
+    stacks_leave_unnamed(stacks, stack);
+    return false;
+}
+
 static int leave(void *context, struct slot *slot, const struct sample *sample)
 {
     struct leaving *leaving = context;
-    if (!leaving->promised_too && stacks_is_promised(leaving->join->stacks, slot->stack))
+    if (stays(leaving, slot->stack))
         return PENDING_STAYS;
     struct joined *joined = slot->state == SLOT_JOINED ? slot->joined : NULL;
     int error = leaving->visit(leaving->context, sample, joined ? &joined->facts : NULL);
@@ -182,8 +192,8 @@ int join_leave(struct join *join, uint64_t now_unix_ns, bool everything, join_vi
                void *context, size_t *n_samples)
 {
     struct leaving leaving = {.join = join,
-                              .promised_too = everything || join->pending.bytes >
-                                                                join->settings.max_pending_bytes,
+                              .at_once = everything ||
+                                         join->pending.bytes > join->settings.max_pending_bytes,
                               .visit = visit,
                               .context = context};
     int error = end_waiting(join, now_unix_ns, everything);

@@ -12,8 +12,8 @@
 
 STAT_COUNTER(spans_matched, "spanprof_join_spans_matched_total", "",
              "Spans that had samples (again for one that was sent again).");
-STAT_COUNTER(spans_contradicted, "spanprof_join_spans_not_owner_total", "",
-             "Spans whose Resource contradicts a process with samples of the same ids.");
+STAT_LOSS(spans_contradicted, "spanprof_join_spans_not_owner_total", "",
+          "Spans whose Resource contradicts a process with samples of the same ids.");
 
 static void settle_chain(struct join *join, struct tally *tally, struct joined *joined)
 {

@@ -18,10 +18,10 @@
 #define TRIM_LOOK_MAX   64                       /* spans looked at for one that may go */
 #define SPAN_ATTRIBUTES 9                        /* field of Span */
 
-STAT_COUNTER(cut_texts, "spanprof_join_span_facts_cut_total", "",
-             "Joined spans whose name, attributes or Resource were too long to keep whole.");
-STAT_COUNTER(damaged, "spanprof_store_damaged_rows_total", "table=\"joined_span\"",
-             "Rows that could not be read and were removed.");
+STAT_LOSS(cut_texts, "spanprof_join_span_facts_cut_total", "",
+          "Joined spans whose name, attributes or Resource were too long to keep whole.");
+STAT_LOSS(damaged, "spanprof_store_damaged_rows_total", "table=\"joined_span\"",
+          "Rows that could not be read and were removed.");
 STAT_GAUGE(span_count, "spanprof_join_recent_spans", "", "Joined spans in memory.");
 
 static int no_memory(struct joined_spans *spans)
@@ -216,13 +216,15 @@ static int save(struct joined_spans *spans, struct joined *joined)
     blob_put_fixed(&out, joined->facts.trace_id, 16);
     blob_put_fixed(&out, joined->facts.span_id, 8);
     blob_put_number(&out, joined->facts.kind);
-    blob_put_number(&out, joined->local_root);
-    blob_put_number(&out, joined->start_unix_ns);
-    blob_put_number(&out, joined->end_unix_ns);
+    blob_put_number(&out, joined->facts.local_root);
+    blob_put_number(&out, joined->facts.start_unix_ns);
+    blob_put_number(&out, joined->facts.end_unix_ns);
     blob_put_number(&out, joined->who.start_ns);
     blob_put_number(&out, joined->who.pid);
     blob_put_bytes(&out, joined->facts.name);
     blob_put_bytes(&out, joined->facts.attributes);
+    blob_put_fixed(&out, joined->facts.parent_id, 8);
+    blob_put_number(&out, joined->facts.error);
     if (out.error)
         return no_memory(spans);
     sqlite3_bind_int64(spans->put, 1, joined->id);
@@ -233,18 +235,18 @@ static int save(struct joined_spans *spans, struct joined *joined)
     return error;
 }
 
-static int choose_attributes(struct joined_spans *spans, const struct otlp_span *span,
-                             struct buf *out, bool *was_cut)
+int joined_attributes(const char *const *keys, const struct otlp_span *span, struct buf *out,
+                      bool *was_cut)
 {
     struct bytes key_value;
     int error = 0;
-    for (const char *const *key = spans->attributes; key && *key && error >= 0; key++) {
+    for (const char *const *key = keys; key && *key && error >= 0; key++) {
         if (!otlp_span_attribute(span, *key, &key_value))
             continue;
         error = wire_put_bytes(out, SPAN_ATTRIBUTES, key_value);
         *was_cut |= error == BUF_FULL;
     }
-    return error < 0 ? no_memory(spans) : 0;
+    return error < 0 ? error : 0;
 }
 
 int joined_make(struct joined_spans *spans, const struct otlp_span *span,
@@ -256,21 +258,24 @@ int joined_make(struct joined_spans *spans, const struct otlp_span *span,
     bool was_cut = name.len > JOINED_NAME_MAX;
     if (was_cut)
         name.len = JOINED_NAME_MAX;
-    int error = choose_attributes(spans, span, &attributes, &was_cut);
+    int error = joined_attributes(spans->attributes, span, &attributes, &was_cut);
     if (error)
-        return error;
+        return no_memory(spans);
     struct joined *joined = new_joined(spans, resource, name, buf_bytes(&attributes));
     if (!joined)
         return no_memory(spans);
     stat_add(&cut_texts, was_cut);
     joined->id = spans->next_id++;
     joined->who = *who;
-    joined->local_root = otlp_span_is_local_root(span);
-    joined->start_unix_ns = span->start_unix_ns;
-    joined->end_unix_ns = span->end_unix_ns;
+    joined->facts.local_root = otlp_span_is_local_root(span);
+    joined->facts.start_unix_ns = span->start_unix_ns;
+    joined->facts.end_unix_ns = span->end_unix_ns;
     joined->facts.kind = span->kind;
     memcpy(joined->facts.trace_id, span->trace_id.data, 16);
     memcpy(joined->facts.span_id, span->span_id.data, 8);
+    if (span->parent_span_id.len == 8)
+        memcpy(joined->facts.parent_id, span->parent_span_id.data, 8);
+    joined->facts.error = otlp_span_is_error(span);
     *result = joined;
     return save(spans, joined);
 }
@@ -324,7 +329,8 @@ struct joined *joined_of(const struct tally *tally, uint64_t time_unix_ns)
     struct joined *joined = tally->joined;
     if (!tally_is_by_trace(tally))
         return joined;
-    while (joined && !joined_spans_time(joined->start_unix_ns, joined->end_unix_ns, time_unix_ns))
+    while (joined &&
+           !joined_spans_time(joined->facts.start_unix_ns, joined->facts.end_unix_ns, time_unix_ns))
         joined = joined->next_by_trace;
     return joined;
 }
@@ -339,24 +345,26 @@ static int decode(struct joined_spans *spans, struct bytes body, struct joined_r
     blob_get_fixed(&in, head.facts.trace_id, 16);
     blob_get_fixed(&in, head.facts.span_id, 8);
     head.facts.kind = blob_get_number32(&in);
-    head.local_root = blob_get_number(&in) == 1;
-    head.start_unix_ns = blob_get_number(&in);
-    head.end_unix_ns = blob_get_number(&in);
+    head.facts.local_root = blob_get_number(&in) == 1;
+    head.facts.start_unix_ns = blob_get_number(&in);
+    head.facts.end_unix_ns = blob_get_number(&in);
     head.who.start_ns = blob_get_number(&in);
     head.who.pid = blob_get_number32(&in);
     struct bytes name = blob_get_bytes(&in), attributes = blob_get_bytes(&in);
+    if (in.left.len) { /* schema 7 ends here */
+        blob_get_fixed(&in, head.facts.parent_id, 8);
+        head.facts.error = blob_get_number(&in) == 1;
+    }
     if (in.bad)
         return -EUCLEAN;
     struct joined *joined = new_joined(spans, resource, name, attributes);
     if (!joined)
         return -ENOMEM;
-    joined->local_root = head.local_root;
-    joined->start_unix_ns = head.start_unix_ns;
-    joined->end_unix_ns = head.end_unix_ns;
+    head.facts.name = joined->facts.name;
+    head.facts.attributes = joined->facts.attributes;
+    head.facts.resource = joined->facts.resource;
+    joined->facts = head.facts;
     joined->who = head.who;
-    joined->facts.kind = head.facts.kind;
-    memcpy(joined->facts.trace_id, head.facts.trace_id, 16);
-    memcpy(joined->facts.span_id, head.facts.span_id, 8);
     *result = joined;
     return 0;
 }

@@ -29,8 +29,6 @@ struct joined {
     int64_t id;
     struct list age;
     struct tally_process who;
-    bool local_root;
-    uint64_t start_unix_ns, end_unix_ns;
     uint32_t refs; /* samples that are to leave with it */
     struct joined_resource *resource;
     /* The tallies that lead here; each knows it by its `joined`. */
@@ -62,6 +60,10 @@ int joined_resource_get(struct joined_spans *spans, struct bytes body,
                         struct joined_resource **resource);
 int joined_resource_drop(struct joined_spans *spans, struct joined_resource *resource);
 
+/* Those with these keys (NULL-terminated, or NULL), each framed as Span field 9. One that does not
+ * fit is left out. 0 or -ENOMEM. */
+int joined_attributes(const char *const *keys, const struct otlp_span *span, struct buf *out,
+                      bool *was_cut);
 int joined_make(struct joined_spans *spans, const struct otlp_span *span,
                 struct joined_resource *resource, const struct tally_process *who,
                 struct joined **joined);

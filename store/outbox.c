@@ -42,14 +42,14 @@ EACH_SIGNAL(STAT_GAUGE, items, "spanprof_outbox_items", HELP_ITEMS);
 EACH_SIGNAL(STAT_GAUGE, requests, "spanprof_outbox_requests", HELP_COUNT);
 EACH_SIGNAL(STAT_GAUGE, age, "spanprof_outbox_oldest_age_seconds", HELP_AGE);
 EACH_SIGNAL(STAT_COUNTER, full, "spanprof_outbox_refused_total", HELP_FULL);
-STAT_COUNTER(dropped_traces, "spanprof_outbox_dropped_items_total",
-             "signal=\"traces\",reason=\"full\"", HELP_DROP);
-STAT_COUNTER(dropped_profiles, "spanprof_outbox_dropped_items_total",
-             "signal=\"profiles\",reason=\"full\"", HELP_DROP);
-STAT_COUNTER(dropped_metrics, "spanprof_outbox_dropped_items_total",
-             "signal=\"metrics\",reason=\"full\"", HELP_DROP);
-STAT_COUNTER(dropped_logs, "spanprof_outbox_dropped_items_total", "signal=\"logs\",reason=\"full\"",
-             HELP_DROP);
+STAT_LOSS(dropped_traces, "spanprof_outbox_dropped_items_total",
+          "signal=\"traces\",reason=\"full\"", HELP_DROP);
+STAT_LOSS(dropped_profiles, "spanprof_outbox_dropped_items_total",
+          "signal=\"profiles\",reason=\"full\"", HELP_DROP);
+STAT_LOSS(dropped_metrics, "spanprof_outbox_dropped_items_total",
+          "signal=\"metrics\",reason=\"full\"", HELP_DROP);
+STAT_LOSS(dropped_logs, "spanprof_outbox_dropped_items_total", "signal=\"logs\",reason=\"full\"",
+          HELP_DROP);
 EACH_SIGNAL(STAT_COUNTER, unwanted, "spanprof_outbox_unwanted_items_total", HELP_NONE);
 
 static struct metric *const bytes_of[SIGNAL_COUNT] = TABLE(bytes);
@@ -174,23 +174,22 @@ static int64_t not_negative(int64_t number) /* a damaged row */
     return number < 0 ? 0 : number;
 }
 
+/* Each is set once: others read it meanwhile, and what is not empty must not seem so. */
 static int count_all(struct outbox *outbox)
 {
+    struct metric *const *const of[] = {items_of, bytes_of, requests_of}; /* as the row has them */
+    int64_t totals[SIGNAL_COUNT][3] = {0};
     sqlite3_stmt *row _cleanup_reset_ = outbox->totals;
     int outcome;
-    for (int i = 0; i < SIGNAL_COUNT; i++) {
-        stat_set(items_of[i], 0);
-        stat_set(bytes_of[i], 0);
-        stat_set(requests_of[i], 0);
-        stat_set(age_of[i], 0);
-    }
     while ((outcome = db_step(outbox->db, row)) == 1) {
         int64_t signal = sqlite3_column_int64(row, 0);
-        if (signal < 0 || signal >= SIGNAL_COUNT)
-            continue;
-        stat_set(items_of[signal], not_negative(sqlite3_column_int64(row, 1)));
-        stat_set(bytes_of[signal], not_negative(sqlite3_column_int64(row, 2)));
-        stat_set(requests_of[signal], not_negative(sqlite3_column_int64(row, 3)));
+        for (int i = 0; i < 3 && signal >= 0 && signal < SIGNAL_COUNT; i++)
+            totals[signal][i] = not_negative(sqlite3_column_int64(row, i + 1));
+    }
+    for (int signal = 0; signal < SIGNAL_COUNT; signal++) {
+        stat_set(age_of[signal], 0);
+        for (int i = 0; i < 3; i++)
+            stat_set(of[i][signal], totals[signal][i]);
     }
     return outcome;
 }
@@ -384,6 +383,11 @@ int outbox_take_room(struct outbox *outbox, uint64_t size)
     for (unsigned n = 0; !error && !db_take_room(outbox->db, size); n++)
         error = n < DROPS_MAX && may_drop(outbox, size) ? drop_first(outbox) : -ENOSPC;
     return error;
+}
+
+bool outbox_is_empty(enum signal signal)
+{
+    return stat_get(requests_of[signal]) == 0;
 }
 
 static bool is_empty(void)

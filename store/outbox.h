@@ -19,7 +19,15 @@ struct outbox;
 
 #define OUTBOX_DESTINATIONS_MAX 16
 
-struct outbox_item {
+struct outbox_row {
+    int64_t seq;
+    enum signal signal;
+    uint64_t items;
+    uint64_t enqueued_unix_ns;
+    struct bytes body; /* the reader's, until the next one */
+};
+
+struct outbox_item { /* a row of one's own */
     int64_t seq;
     enum signal signal;
     uint64_t items; /* spans, samples, ... */
@@ -41,6 +49,9 @@ int outbox_reload(struct outbox *outbox);
  * the transaction is whole, nothing was put. */
 int outbox_put(struct outbox *outbox, enum signal signal, uint64_t items, uint32_t destinations,
                struct bytes body);
+/* Any thread: no request of the signal waits, for whatever destination. Of what a transaction puts
+ * it knows before the commit. */
+bool outbox_is_empty(enum signal signal);
 /* Whether a put is worth trying. */
 bool outbox_has_room(const struct outbox *outbox);
 /* Writer, within a transaction: takes room for so many bytes that are put elsewhere. 0, -ENOSPC, or
@@ -58,6 +69,15 @@ int outbox_reader_open(struct db *reader_db, struct outbox_reader **reader);
 void outbox_reader_close(struct outbox_reader *reader); /* NULL is fine */
 int outbox_next(struct outbox_reader *reader, const char *destination, int64_t after_seq,
                 struct outbox_item *item);
-/* The same of one signal, so that signals need not wait for each other. */
+struct outbox_query {
+    const char *destination;
+    enum signal signal; /* of one alone, so that signals need not wait for each other */
+    int64_t after_seq;
+    int64_t limit; /* requests */
+};
+/* All of them in their order, until visit() returns other than 0, which is returned. */
+int outbox_each(struct outbox_reader *reader, const struct outbox_query *query,
+                int (*visit)(void *context, const struct outbox_row *row), void *context);
+/* The first of them. */
 int outbox_next_signal(struct outbox_reader *reader, const char *destination, enum signal signal,
                        int64_t after_seq, struct outbox_item *item);

@@ -10,7 +10,7 @@
 
 struct outbox_reader {
     struct db *db;
-    sqlite3_stmt *next, *next_signal;
+    sqlite3_stmt *next, *each;
 };
 
 #define SELECT_NEXT                                                                                \
@@ -26,8 +26,8 @@ int outbox_reader_open(struct db *reader_db, struct outbox_reader **result)
     reader->db = reader_db;
     int error = db_prepare(reader_db, SELECT_NEXT " ORDER BY o.seq LIMIT 1", &reader->next);
     if (!error)
-        error = db_prepare(reader_db, SELECT_NEXT " AND o.signal = ?3 ORDER BY o.seq LIMIT 1",
-                           &reader->next_signal);
+        error = db_prepare(reader_db, SELECT_NEXT " AND o.signal = ?3 ORDER BY o.seq LIMIT ?4",
+                           &reader->each);
     if (error) {
         outbox_reader_close(reader);
         return error;
@@ -41,51 +41,79 @@ void outbox_reader_close(struct outbox_reader *reader)
     if (!reader)
         return;
     db_unprepare(reader->db, &reader->next);
-    db_unprepare(reader->db, &reader->next_signal);
+    db_unprepare(reader->db, &reader->each);
     free(reader);
 }
 
-static int copy_item(sqlite3_stmt *row, struct outbox_item *item)
+static int read_row(sqlite3_stmt *row, struct outbox_row *out)
 {
     int64_t signal = sqlite3_column_int64(row, 1);
     if (signal < 0 || signal >= SIGNAL_COUNT)
         return -EUCLEAN;
-    *item = (struct outbox_item){
+    *out = (struct outbox_row){
         .seq = sqlite3_column_int64(row, 0),
         .signal = (enum signal)signal,
         .items = (uint64_t)sqlite3_column_int64(row, 2),
         .enqueued_unix_ns = (uint64_t)sqlite3_column_int64(row, 3),
+        .body = BYTES(sqlite3_column_blob(row, 4), (size_t)sqlite3_column_bytes(row, 4)),
     };
-    return buf_append(&item->body, sqlite3_column_blob(row, 4),
-                      (size_t)sqlite3_column_bytes(row, 4));
+    return 0;
 }
 
-/* signal: -1 = any */
-static int next(struct outbox_reader *reader, const char *destination, int signal,
-                int64_t after_seq, struct outbox_item *item)
+static int copy_item(void *context, const struct outbox_row *row)
 {
-    int error = db_follow(reader->db);
-    if (error)
-        return error;
-    sqlite3_stmt *row _cleanup_reset_ = signal < 0 ? reader->next : reader->next_signal;
-    sqlite3_bind_text(row, 1, destination, -1, SQLITE_TRANSIENT);
-    sqlite3_bind_int64(row, 2, after_seq);
-    if (signal >= 0)
-        sqlite3_bind_int64(row, 3, signal);
-    int outcome = db_step(reader->db, row);
-    if (outcome <= 0)
-        return outcome ? outcome : -ENOENT;
-    return copy_item(row, item);
+    struct outbox_item *item = context;
+    *item = (struct outbox_item){.seq = row->seq,
+                                 .signal = row->signal,
+                                 .items = row->items,
+                                 .enqueued_unix_ns = row->enqueued_unix_ns};
+    return buf_append_bytes(&item->body, row->body);
 }
 
 int outbox_next(struct outbox_reader *reader, const char *destination, int64_t after_seq,
                 struct outbox_item *item)
 {
-    return next(reader, destination, -1, after_seq, item);
+    struct outbox_row found;
+    int error = db_follow(reader->db);
+    if (error)
+        return error;
+    sqlite3_stmt *row _cleanup_reset_ = reader->next;
+    sqlite3_bind_text(row, 1, destination, -1, SQLITE_TRANSIENT);
+    sqlite3_bind_int64(row, 2, after_seq);
+    int outcome = db_step(reader->db, row);
+    if (outcome <= 0)
+        return outcome ? outcome : -ENOENT;
+    error = read_row(row, &found);
+    return error ? error : copy_item(item, &found);
+}
+
+int outbox_each(struct outbox_reader *reader, const struct outbox_query *query,
+                int (*visit)(void *context, const struct outbox_row *row), void *context)
+{
+    struct outbox_row found;
+    int error = db_follow(reader->db), outcome = 0;
+    if (error)
+        return error;
+    sqlite3_stmt *row _cleanup_reset_ = reader->each;
+    sqlite3_bind_text(row, 1, query->destination, -1, SQLITE_TRANSIENT);
+    sqlite3_bind_int64(row, 2, query->after_seq);
+    sqlite3_bind_int64(row, 3, query->signal);
+    sqlite3_bind_int64(row, 4, query->limit);
+    while (!error && (outcome = db_step(reader->db, row)) == 1) {
+        error = read_row(row, &found);
+        error = error ? error : visit(context, &found);
+    }
+    return error ? error : outcome;
 }
 
 int outbox_next_signal(struct outbox_reader *reader, const char *destination, enum signal signal,
                        int64_t after_seq, struct outbox_item *item)
 {
-    return next(reader, destination, (int)signal, after_seq, item);
+    const struct outbox_query query = {destination, signal, after_seq, 1};
+    struct outbox_item found = {.seq = 0};
+    int error = outbox_each(reader, &query, copy_item, &found);
+    if (error || !found.seq)
+        return error ? error : -ENOENT;
+    *item = found;
+    return 0;
 }

@@ -14,8 +14,8 @@
 #define BATCH_SAMPLES_MAX 1000000 /* what a damaged row may claim; also the limit of a batch */
 #define SAMPLE_BYTES_MIN  4
 
-STAT_COUNTER(damaged, "spanprof_store_damaged_rows_total", "table=\"pending\"",
-             "Rows that could not be read and were removed.");
+STAT_LOSS(damaged, "spanprof_store_damaged_rows_total", "table=\"pending\"",
+          "Rows that could not be read and were removed.");
 STAT_GAUGE(pending_samples, "spanprof_join_pending_samples", "",
            "Samples that wait for their span or for the next profile.");
 STAT_GAUGE(pending_bytes, "spanprof_join_pending_bytes", "", "Rows and memory of pending samples.");

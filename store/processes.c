@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-STAT_COUNTER(cut_texts, "spanprof_store_process_facts_cut_total", "",
-             "Processes whose names or Resource were too long to keep whole.");
+STAT_LOSS(cut_texts, "spanprof_store_process_facts_cut_total", "",
+          "Processes whose names or Resource were too long to keep whole.");
 
 struct process_entry {
     struct intern_entry entry;

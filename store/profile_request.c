@@ -3,33 +3,27 @@
 #include "base/stats.h"
 #include "proto/wire.h"
 #include "store/processes.h"
+#include "store/profile_resource.h"
 #include "store/stacks.h"
 #include <errno.h>
 
 #define REMEMBERED_BYTES_MAX ((size_t)64 << 20)
 #define ATTRIBUTES_MAX       128
-#define TEXT_MAX             4096
-#define PUBLISHED_MAX        128 /* attributes of a process put beside those of a span */
-#define RESOURCE_ATTRIBUTES  1   /* field of Resource */
-#define SPAN_ATTRIBUTES      9   /* field of Span: how attributes are framed */
+#define SPAN_ATTRIBUTES      9 /* field of Span: how attributes are framed */
 
-STAT_COUNTER(bad_attributes, "spanprof_window_attributes_left_out_total", "",
-             "Attributes of contexts and spans that were malformed or too many.");
+STAT_LOSS(bad_attributes, "spanprof_window_attributes_left_out_total", "",
+          "Attributes of contexts and spans that were malformed or too many.");
 
 /* enum context_source of agent-bpf/record.h, which lies beside this folder */
 static const char *const source_names[] = {NULL,        "otel_thread",   "elastic",
                                            "go_labels", "custom_labels", "obi"};
-/* enum unwind_end of agent-bpf/unwind_rows.h, likewise */
-static const char *const truncation_names[] = {NULL,          "depth",       "memory",
-                                               "no_progress", "bad_address", "no_unwind_info",
-                                               "not_loaded",  "foreign"};
 static const char *const kind_names[] = {NULL,     "internal", "server",
                                          "client", "producer", "consumer"};
 #define NAME_OF(names, index) ((index) < sizeof(names) / sizeof(*(names)) ? (names)[index] : NULL)
 
 struct resource_key {
-    const void *base; /* the span's Resource; NULL: the process's own */
-    int64_t process;
+    const void *base; /* the span's Resource; NULL: the process's own, or one made before */
+    int64_t process;  /* or its number */
 };
 
 struct location_key {
@@ -55,10 +49,10 @@ struct seen_location {
     int32_t index;
 };
 
-void profile_request_open(struct profile_request *request, struct stacks *stacks,
+void profile_request_open(struct profile_request *request, const struct stack_dictionary *stacks,
                           struct processes *processes)
 {
-    *request = (struct profile_request){.stacks = stacks, .processes = processes};
+    *request = (struct profile_request){.stacks = *stacks, .processes = processes};
     arena_init(&request->arena, REMEMBERED_BYTES_MAX);
     MAP_INIT(&request->resources_seen, struct seen_resource, key);
     MAP_INIT(&request->stacks_seen, struct seen_stack, id);
@@ -92,118 +86,30 @@ int profile_request_begin(struct profile_request *request, size_t max_bytes)
 
 /* Resource */
 
-static int add_text(struct buf *out, const char *key, struct bytes text)
-{
-    char clean[TEXT_MAX + 1];
-    if (!text.len || otlp_resource_has(buf_bytes(out), BYTES_STR(key)))
-        return 0;
-    size_t len = bytes_sanitize(text, clean, sizeof(clean));
-    return otlp_attribute_string(out, RESOURCE_ATTRIBUTES, key, BYTES(clean, len));
-}
-
-static int add_service_name(struct buf *out, struct bytes executable)
-{
-    char name[256] = "unknown_service";
-    char clean[200];
-    size_t len = strlen(name);
-    if (executable.len) {
-        size_t clean_len = bytes_sanitize(executable, clean, sizeof(clean));
-        name[len++] = ':';
-        memcpy(name + len, clean, clean_len);
-        len += clean_len;
-    }
-    bool is_ours = executable.len && !otlp_resource_has(buf_bytes(out), BYTES_LIT("service.name"));
-    int error = add_text(out, "service.name", BYTES(name, len));
-    if (!error && is_ours)
-        error = add_text(out, "spanprof.service.name.source", BYTES_LIT("executable"));
-    return error;
-}
-
-static struct bytes service_of(struct bytes resource)
-{
-    struct bytes key_value, name;
-    bool named = otlp_resource_attribute(resource, "service.name", &key_value) &&
-                 otlp_key_value_string(key_value, &name);
-    return named ? name : BYTES(NULL, 0);
-}
-
-static bool begins_with(struct bytes text, struct bytes prefix)
-{
-    return text.len >= prefix.len && !memcmp(text.data, prefix.data, prefix.len);
-}
-
-/* A process may send spans of several services: what it says of one is not said of another. */
-static bool applies(struct bytes key, struct bytes span_service, struct bytes service)
-{
-    if (begins_with(key, BYTES_LIT("spanprof.service.")))
-        return !span_service.len;
-    return !span_service.len || bytes_equal(span_service, service) ||
-           !begins_with(key, BYTES_LIT("service."));
-}
-
-/* What the span's Resource does not say, its process's may. */
-static int add_published(struct buf *out, struct bytes span_resource, struct bytes published)
-{
-    struct bytes span_service = service_of(span_resource), service = service_of(published);
-    struct wire_reader reader = wire_read(published);
-    struct wire_field field;
-    int error = 0;
-    for (size_t n = 0; !error && n < PUBLISHED_MAX && wire_next(&reader, &field) == WIRE_FIELD;
-         n++) {
-        if (field.number != RESOURCE_ATTRIBUTES || field.type != WIRE_BYTES)
-            continue;
-        struct bytes key = otlp_key_value_key(field.bytes);
-        if (applies(key, span_service, service) && !otlp_resource_has(span_resource, key))
-            error = buf_append_bytes(out, field.raw);
-    }
-    return error;
-}
-
-static int build_resource(struct buf *out, const struct join_span_facts *span,
-                          struct bytes published, const struct process_facts *facts)
-{
-    int error = buf_append_bytes(out, span ? span->resource : published);
-    if (!error && span)
-        error = add_published(out, span->resource, published);
-    if (!error && facts->pid && !otlp_resource_has(buf_bytes(out), BYTES_LIT("process.pid")))
-        error = otlp_attribute_int(out, RESOURCE_ATTRIBUTES, "process.pid", facts->pid);
-    if (!error)
-        error = add_text(out, "process.executable.name", facts->executable_name);
-    if (!error)
-        error = add_text(out, "process.executable.path", facts->executable_path);
-    if (!error)
-        error = add_text(out, "container.id", facts->container_id);
-    if (!error)
-        error = add_text(out, "k8s.pod.uid", facts->pod_uid);
-    if (!error)
-        error = add_service_name(out, facts->executable_name);
-    return error;
-}
-
-static int32_t intern_resource(struct profile_request *request, const struct join_span_facts *span,
-                               struct bytes published, const struct process_facts *facts)
-{
-    struct buf resource _cleanup_buf_ = {0};
-    int error = build_resource(&resource, span, published, facts);
-    return error ? -ENOMEM : otlp_profiles_resource(request->profiles, buf_bytes(&resource));
-}
-
 static int32_t new_resource(struct profile_request *request, int64_t process,
                             const struct join_span_facts *span)
 {
     static const struct process_facts unknown;
     const struct process_facts *facts = &unknown;
+    struct buf resource _cleanup_buf_ = {0};
     int error = process ? processes_get(request->processes, process, &facts) : 0;
     if (error == -ENOENT)
         facts = &unknown;
     else if (error)
         return error;
-    int32_t index = intern_resource(request, span, facts->resource, facts);
-    if (index == -EINVAL) { /* what a process published may be anything */
-        stat_add(&bad_attributes, 1);
-        index = intern_resource(request, span, BYTES(NULL, 0), facts);
-    }
-    return index;
+    error = profile_resource(&resource, span ? &span->resource : NULL, facts);
+    return error ? error : otlp_profiles_resource(request->profiles, buf_bytes(&resource));
+}
+
+static int32_t note_resource(struct profile_request *request, const struct resource_key *key,
+                             int32_t index)
+{
+    struct seen_resource *seen = arena_zalloc(&request->arena, sizeof(*seen));
+    if (!seen)
+        return -ENOMEM;
+    seen->key = *key;
+    seen->index = index;
+    return map_put(&request->resources_seen, seen, NULL) ? -ENOMEM : index;
 }
 
 static int32_t resource_of(struct profile_request *request, const struct sample *sample,
@@ -214,14 +120,7 @@ static int32_t resource_of(struct profile_request *request, const struct sample 
     if (seen)
         return seen->index;
     int32_t index = new_resource(request, sample->process, span);
-    if (index < 0)
-        return index;
-    seen = arena_zalloc(&request->arena, sizeof(*seen));
-    if (!seen)
-        return -ENOMEM;
-    seen->key = key;
-    seen->index = index;
-    return map_put(&request->resources_seen, seen, NULL) ? -ENOMEM : index;
+    return index < 0 ? index : note_resource(request, &key, index);
 }
 
 /* Stacks */
@@ -250,7 +149,7 @@ static int place(struct profile_request *request, const struct frame *frame,
 {
     const struct executable_facts *facts;
     int error = frame->executable && frame->kind != STACK_FRAME_SPECIAL
-                    ? stacks_executable_get(request->stacks, frame->executable, &facts)
+                    ? request->stacks.executable(request->stacks.context, frame->executable, &facts)
                     : -ENOENT;
     location->address = frame_is_named(frame) ? 0 : frame->address;
     location->frame_type = frame_is_named(frame)               ? "jit"
@@ -268,13 +167,13 @@ static int place(struct profile_request *request, const struct frame *frame,
 static int32_t new_location(struct profile_request *request, const struct frame *frame,
                             uint32_t truncation)
 {
-    struct otlp_location location = {.truncated = NAME_OF(truncation_names, truncation)};
+    struct otlp_location location = {.truncated = stacks_truncation(truncation)};
     struct frame_name names[STACKS_INLINED_MAX + 1], compiled;
     struct otlp_line lines[STACKS_INLINED_MAX + 1];
     int error = place(request, frame, &location);
     if (error)
         return error;
-    error = stacks_name(request->stacks, frame, &compiled);
+    error = request->stacks.name(request->stacks.context, frame, &compiled);
     if (error && error != -ENOENT)
         return error;
     size_t n = error ? 0 : stacks_inlined(&compiled, names);
@@ -312,7 +211,7 @@ static int32_t new_stack(struct profile_request *request, int64_t id)
     const struct frame *frames;
     size_t n = 0;
     uint32_t truncation = 0;
-    int error = stacks_frames(request->stacks, id, &frames, &n);
+    int error = request->stacks.frames(request->stacks.context, id, &frames, &n);
     if (error == -ENOENT) /* an empty stack: the sample still counts */
         n = 0;
     else if (error)
@@ -330,7 +229,7 @@ static int32_t new_stack(struct profile_request *request, int64_t id)
 static int fill_public_id(struct profile_request *request, struct seen_stack *seen)
 {
     uint8_t id[16];
-    int error = stacks_public_id(request->stacks, seen->id, id);
+    int error = request->stacks.public_id(request->stacks.context, seen->id, id);
     if (error)
         return error == -ENOENT ? 0 : error;
     bytes_to_hex(BYTES(id, sizeof(id)), seen->public_id);
@@ -344,7 +243,7 @@ static int find_stack(struct profile_request *request, int64_t *id, struct seen_
     *seen = map_get(&request->stacks_seen, id);
     if (*seen)
         return 0;
-    int error = stacks_canonical(request->stacks, promised, id);
+    int error = request->stacks.canonical(request->stacks.context, promised, id);
     if (*id != promised)
         *seen = map_get(&request->stacks_seen, id);
     return error == -ENOENT ? 0 : error;
@@ -455,7 +354,8 @@ static void put_all(struct attributes *attributes, const struct sample *sample,
 {
     put_text(attributes, "thread.name", BYTES(sample->comm, strnlen(sample->comm, SAMPLE_COMM)));
     put_int(attributes, "thread.id", sample->tid);
-    put_int(attributes, "cpu.logical_number", sample->cpu);
+    if (sample->cpu != SAMPLE_NO_CPU)
+        put_int(attributes, "cpu.logical_number", sample->cpu);
     put_text(attributes, "spanprof.stack.id", BYTES_STR(stack_id));
     put_context(attributes, sample, span);
     if (span) {
@@ -487,14 +387,11 @@ static enum otlp_profile_type type_of(const struct sample *sample)
                                           : PROFILE_CPU;
 }
 
-int profile_request_add(struct profile_request *request, const struct sample *sample,
-                        const struct join_span_facts *span)
+static int add(struct profile_request *request, int32_t resource, const struct sample *sample,
+               const struct join_span_facts *span)
 {
     struct attributes attributes = {.profiles = request->profiles};
     struct seen_stack *stack;
-    int32_t resource = resource_of(request, sample, span);
-    if (resource < 0)
-        return resource;
     int error = stack_of(request, sample->stack, &stack);
     if (error)
         return error;
@@ -518,4 +415,24 @@ int profile_request_add(struct profile_request *request, const struct sample *sa
     if (!error && sample->time_unix_ns < request->first_unix_ns)
         request->first_unix_ns = sample->time_unix_ns;
     return error;
+}
+
+int profile_request_add(struct profile_request *request, const struct sample *sample,
+                        const struct join_span_facts *span)
+{
+    int32_t resource = resource_of(request, sample, span);
+    return resource < 0 ? resource : add(request, resource, sample, span);
+}
+
+int profile_request_put(struct profile_request *request, int64_t number, struct bytes resource,
+                        const struct sample *sample, const struct join_span_facts *span)
+{
+    struct resource_key key = {NULL, number};
+    struct seen_resource *seen = map_get(&request->resources_seen, &key);
+    int32_t index = seen ? seen->index : otlp_profiles_resource(request->profiles, resource);
+    if (index == -EINVAL) /* damaged */
+        index = otlp_profiles_resource(request->profiles, BYTES(NULL, 0));
+    if (!seen && index >= 0)
+        index = note_resource(request, &key, index);
+    return index < 0 ? index : add(request, index, sample, span);
 }

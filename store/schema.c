@@ -59,4 +59,27 @@ const char *const schema_steps[SCHEMA_VERSION] = {
     " bytes INTEGER NOT NULL, requests INTEGER NOT NULL);"
     "INSERT INTO outbox_total SELECT signal, total(items), total(bytes), count(*) FROM outbox"
     " GROUP BY signal;",
+
+    "CREATE TABLE history_text(id INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " hash BLOB NOT NULL UNIQUE CHECK(length(hash) = 16),"
+    " generation INTEGER NOT NULL, body BLOB NOT NULL);"
+    "CREATE TABLE history_series(id INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " hash BLOB NOT NULL UNIQUE CHECK(length(hash) = 16),"
+    " generation INTEGER NOT NULL, body BLOB NOT NULL);"
+    "CREATE TABLE history_block(seq INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " written_unix_ns INTEGER NOT NULL, samples_from_unix_ns INTEGER NOT NULL,"
+    " samples_to_unix_ns INTEGER NOT NULL, spans_from_unix_ns INTEGER NOT NULL,"
+    " spans_to_unix_ns INTEGER NOT NULL, samples INTEGER NOT NULL, spans INTEGER NOT NULL,"
+    " max_duration_ns INTEGER NOT NULL, bytes INTEGER NOT NULL);"
+    "CREATE TABLE history_part(id INTEGER PRIMARY KEY, body BLOB NOT NULL);"
+    "CREATE TABLE history_minute(id INTEGER PRIMARY KEY AUTOINCREMENT,"
+    " minute_unix_ns INTEGER NOT NULL, through INTEGER NOT NULL, written_unix_ns INTEGER NOT NULL,"
+    " samples INTEGER NOT NULL, value_ns INTEGER NOT NULL, period_ns INTEGER NOT NULL,"
+    " bytes INTEGER NOT NULL);"
+    "CREATE TABLE history_minute_entries(id INTEGER PRIMARY KEY, body BLOB NOT NULL);"
+    "CREATE TABLE history_minute_stacks(id INTEGER PRIMARY KEY, body BLOB NOT NULL);",
+
+    /* Blocks have another form: what is in them is forgotten. */
+    "DELETE FROM history_block; DELETE FROM history_part; DELETE FROM history_minute;"
+    "DELETE FROM history_minute_entries; DELETE FROM history_minute_stacks;",
 };

@@ -27,6 +27,15 @@ const struct executable_segment *executable_segment_of(const struct executable_f
     return NULL;
 }
 
+const char *stacks_truncation(uint64_t end)
+{
+    /* enum unwind_end of agent-bpf/unwind_rows.h, which lies beside this folder */
+    static const char *const names[] = {NULL,          "depth",       "memory",
+                                        "no_progress", "bad_address", "no_unwind_info",
+                                        "not_loaded",  "foreign"};
+    return end < sizeof(names) / sizeof(*names) ? names[end] : NULL;
+}
+
 static struct bytes cut(struct bytes text)
 {
     return text.len > STACKS_NAME_MAX ? BYTES(text.data, STACKS_NAME_MAX) : text;
@@ -51,6 +60,15 @@ static int load_key(struct stacks *stacks)
     return db_run(stacks->db, stacks->save_meta);
 }
 
+static int load_last(struct stacks *stacks)
+{
+    sqlite3_stmt *row _cleanup_reset_ = stacks->get_last;
+    int outcome = db_step(stacks->db, row);
+    if (outcome == 1)
+        stacks->last_before = sqlite3_column_int64(row, 0);
+    return outcome < 0 ? outcome : 0;
+}
+
 static int prepare_all(struct stacks *stacks)
 {
     const struct {
@@ -62,6 +80,7 @@ static int prepare_all(struct stacks *stacks)
         {"SELECT same_as FROM stack WHERE id = ?1", &stacks->get_same},
         {"UPDATE stack SET same_as = ?2, frames = x'' WHERE id = ?1", &stacks->set_same},
         {"SELECT id, same_as FROM stack WHERE same_as IS NOT NULL", &stacks->walk_same},
+        {"SELECT max(id) FROM stack", &stacks->get_last},
         {"INSERT OR REPLACE INTO"
          " frame_name(executable, address, line, function, file, system_name, inlined)"
          " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -120,6 +139,7 @@ static int open_all(struct stacks *stacks)
             });
     if (!error)
         error = prepare_all(stacks);
+    error = error ? error : load_last(stacks);
     return error ? error : load_key(stacks);
 }
 
@@ -130,6 +150,7 @@ int stacks_open(struct db *db, struct stacks **result)
         return -ENOMEM;
     stacks->db = db;
     MAP_INIT(&stacks->promised, struct promised_stack, id);
+    stacks_unnamed_open(&stacks->unnamed);
     int error = open_all(stacks);
     if (error) {
         stacks_close(stacks);
@@ -145,7 +166,8 @@ void stacks_close(struct stacks *stacks)
         return;
     sqlite3_stmt **all[] = {&stacks->get_frames, &stacks->set_public_id, &stacks->get_same,
                             &stacks->set_same,   &stacks->walk_same,     &stacks->set_name,
-                            &stacks->get_name,   &stacks->load_meta,     &stacks->save_meta};
+                            &stacks->get_name,   &stacks->load_meta,     &stacks->save_meta,
+                            &stacks->get_last};
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
         db_unprepare(stacks->db, all[i]);
     if (stacks->rows.db)
@@ -154,6 +176,7 @@ void stacks_close(struct stacks *stacks)
     code_names_close(&stacks->code_names);
     stacks_forget_promises(stacks);
     map_close(&stacks->promised);
+    stacks_unnamed_close(&stacks->unnamed);
     buf_close(&stacks->scratch.buf);
     buf_close(&stacks->name_texts);
     free(stacks);
@@ -162,10 +185,12 @@ void stacks_close(struct stacks *stacks)
 int stacks_reload(struct stacks *stacks)
 {
     stacks_forget_promises(stacks);
+    stacks_unnamed_forget(&stacks->unnamed);
     int error = executables_reload(&stacks->executables);
     error = error ? error : code_names_reload(&stacks->code_names);
     if (!error)
         error = intern_reload(&stacks->rows);
+    error = error ? error : load_last(stacks);
     return error ? error : load_key(stacks);
 }
 
@@ -238,8 +263,15 @@ int stacks_encode(struct stacks *stacks, const struct frame *frames, size_t n)
     return out->error;
 }
 
+/* What was asked before this process, or a rollback, may never be answered. Later stacks are not
+ * asked for again when they only come to mind again: that would cost much where they are many. */
+static bool is_looked_after(const struct stacks *stacks, const struct cached_stack *stack)
+{
+    return stack->looked_after || stack->entry.id > stacks->last_before;
+}
+
 int stacks_intern(struct stacks *stacks, const struct frame *frames, size_t n, int64_t *id,
-                  bool *is_new)
+                  bool *names_wanted)
 {
     uint8_t hash[16];
     struct intern_entry *entry;
@@ -250,14 +282,16 @@ int stacks_intern(struct stacks *stacks, const struct frame *frames, size_t n, i
     int use = intern_key(&stacks->rows, hash, buf_bytes(&stacks->scratch.buf), &entry);
     if (use < 0)
         return use;
-    container_of(entry, struct cached_stack, entry)->same_known = true; /* was never promised */
+    struct cached_stack *stack = container_of(entry, struct cached_stack, entry);
+    stack->same_known = true; /* was never promised */
     *id = entry->id;
-    *is_new = use == INTERN_NEW;
+    *names_wanted = use != INTERN_KNOWN || !is_looked_after(stacks, stack);
+    stack->looked_after = true;
     stat_add(&stacks_new, use == INTERN_NEW);
     return use == INTERN_KNOWN ? 0 : stacks_use_parts(stacks, frames, n);
 }
 
-static int decode(struct stacks *stacks, struct bytes blob, size_t *n)
+int stacks_decode(struct bytes blob, struct frame frames[STACKS_FRAMES_MAX], size_t *n)
 {
     struct blob_reader in = {.left = blob};
     uint64_t before = 0;
@@ -266,7 +300,7 @@ static int decode(struct stacks *stacks, struct bytes blob, size_t *n)
         before += (uint64_t)blob_get_signed(&in);
         if (in.bad)
             return -EUCLEAN;
-        stacks->frames[*n] =
+        frames[*n] =
             (struct frame){.kind = head & 3, .executable = (int64_t)(head >> 2), .address = before};
     }
     return in.left.len ? -EUCLEAN : 0;
@@ -279,7 +313,8 @@ int stacks_read_row(struct stacks *stacks, sqlite3_stmt *row, int64_t id, size_t
     if (outcome <= 0)
         return outcome ? outcome : -ENOENT;
     int error =
-        decode(stacks, BYTES(sqlite3_column_blob(row, 1), (size_t)sqlite3_column_bytes(row, 1)), n);
+        stacks_decode(BYTES(sqlite3_column_blob(row, 1), (size_t)sqlite3_column_bytes(row, 1)),
+                      stacks->frames, n);
     if (error)
         db_fail(stacks->db, error);
     return error;
@@ -339,6 +374,7 @@ static int set_names_at(struct stacks *stacks, int64_t executable, const struct 
                         size_t n)
 {
     const struct frame_name *compiled = &names[n - 1];
+    stacks_name_settled(stacks, executable, compiled->address);
     int error = encode_inlined(stacks, names, n - 1);
     if (error)
         return error;
@@ -421,6 +457,7 @@ int stacks_collect_begin(struct stacks *stacks, uint64_t now_unix_ns, struct id_
 {
     struct id_set none = {0}, no_name = {0}; /* both are kept by the use that stacks make of them */
     stacks->generation_began_ns = now_unix_ns;
+    stacks->last_before = 0; /* the first use in a generation looks after all */
     int error = stacks_add_same(stacks, referred);
     error = error ? error : intern_sweep_begin(&stacks->rows, referred);
     error = error ? error : intern_sweep_begin(&stacks->executables.rows, &none);

@@ -15,6 +15,9 @@
  * A promised stack is one whose end is still being found: a row of its own with the frames so far,
  * for one sample. Fulfilled, it is the same as another stack, and everything here that takes an id
  * answers for that one.
+ *
+ * A stack waits for names while some of its frames' are asked for and not answered:
+ * STACKS_OPEN_NAMES_MAX names and STACKS_UNNAMED_MAX stacks, what is more does not wait.
  */
 #include "base/bytes.h"
 
@@ -27,6 +30,8 @@ struct id_set;
 #define STACKS_GENERATION_NS    (600 * UINT64_C(1000000000))
 #define STACKS_GENERATION_MAX   200000
 #define STACKS_FRAMES_MAX       1024
+#define STACKS_OPEN_NAMES_MAX   32768
+#define STACKS_UNNAMED_MAX      16384
 #define STACKS_NAME_MAX         4096 /* longer function and file names are cut */
 #define STACKS_INLINED_MAX      31   /* functions inlined at one address, beside the compiled one */
 
@@ -90,6 +95,11 @@ struct frame_name {
     struct bytes inlined;     /* functions inlined there: of stacks_name() for stacks_inlined() */
 };
 
+/* Why the stack was not followed: address of a truncation frame; NULL: it was. Thread: any. */
+const char *stacks_truncation(uint64_t end);
+/* The column "frames". 0 or -EUCLEAN. Thread: any. */
+int stacks_decode(struct bytes blob, struct frame frames[STACKS_FRAMES_MAX], size_t *n);
+
 int stacks_open(struct db *db, struct stacks **stacks);
 void stacks_close(struct stacks *stacks); /* NULL is fine */
 int stacks_reload(struct stacks *stacks); /* after a rolled-back transaction */
@@ -107,11 +117,11 @@ int stacks_executable_get(struct stacks *stacks, int64_t id, const struct execut
  * executables. */
 int stacks_named(struct stacks *stacks, struct bytes function, int64_t *id);
 
-/* Interns; *is_new tells that the stack had not been seen (its names are wanted). -ESTALE: an
- * executable or name is no longer known: intern them again. -EINVAL: more than
- * STACKS_FRAMES_MAX. */
+/* Interns; *names_wanted: it is new, or nobody looked yet whether all of its names are known: not
+ * in this generation, or not since opening or reloading. -ESTALE: an executable or name is no
+ * longer known: intern them again. -EINVAL: more than STACKS_FRAMES_MAX. */
 int stacks_intern(struct stacks *stacks, const struct frame *frames, size_t n, int64_t *id,
-                  bool *is_new);
+                  bool *names_wanted);
 /* A promise is open until it is fulfilled or given up: its own frames count then, as they do after
  * stacks_reload() and after a restart. As stacks_intern(). */
 int stacks_promise(struct stacks *stacks, const struct frame *frames, size_t n, int64_t *id);
@@ -130,7 +140,7 @@ int stacks_public_id(struct stacks *stacks, int64_t id, uint8_t out[16]);
 int stacks_public_id_ready(struct stacks *stacks, int64_t id, bool *ready);
 
 /* Of one address one after the other: what was inlined there innermost first, then the function
- * that was compiled. */
+ * that was compiled; no longer waited for. */
 int stacks_set_names(struct stacks *stacks, int64_t executable, const struct frame_name *names,
                      size_t n);
 /* 0 and the name of the function that was compiled; -ENOENT while unknown. Borrowed until the next
@@ -138,6 +148,22 @@ int stacks_set_names(struct stacks *stacks, int64_t executable, const struct fra
 int stacks_name(struct stacks *stacks, const struct frame *frame, struct frame_name *name);
 /* What was inlined there, innermost first; borrowed as the name. Returns how many. */
 size_t stacks_inlined(const struct frame_name *name, struct frame_name inlined[STACKS_INLINED_MAX]);
+
+/* The name is waited for from now on. -ENOSPC, -ENOMEM: it is not. */
+int stacks_name_asked(struct stacks *stacks, const struct frame *frame, uint64_t asked_ns);
+/* Will not be answered. */
+void stacks_name_settled(struct stacks *stacks, int64_t executable, uint64_t address);
+/* The stack of these frames waits if any of their names is waited for. not_asked: error of one that
+ * should be. */
+void stacks_wait_for_names(struct stacks *stacks, int64_t id, const struct frame *frames, size_t n,
+                           int not_asked);
+bool stacks_waits_for_names(const struct stacks *stacks, int64_t id);
+size_t stacks_waiting_for_names(const struct stacks *stacks); /* how many */
+/* What has all its names, or waits for one that was asked for before that time, waits no longer;
+ * nor are such names waited for: *n_late. Before samples leave. */
+int stacks_expire_names(struct stacks *stacks, uint64_t asked_before_ns, size_t *n_late);
+void stacks_leave_unnamed(struct stacks *stacks, int64_t id); /* its room is needed */
+void stacks_leave_all_unnamed(struct stacks *stacks);         /* nobody can wait any more */
 
 /* True when a generation is over, and swept: collect with what is referred to. */
 bool stacks_collect_due(const struct stacks *stacks, uint64_t now_unix_ns);

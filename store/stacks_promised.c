@@ -73,6 +73,7 @@ int stacks_fulfil(struct stacks *stacks, int64_t promised, int64_t same_as)
         return error;
     cached(entry)->same_known = true;
     cached(entry)->same_as = same_as;
+    stacks_unnamed_follow(&stacks->unnamed, promised, same_as);
     return 0;
 }
 

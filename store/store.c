@@ -23,6 +23,7 @@ struct store {
     struct join *join;
     struct outbox *outbox;
     struct held *held;
+    struct history *history;
     struct store_settings settings;
     atomic_int health;
     int sick; /* why memory is not what the database says; 0 = it is */
@@ -43,16 +44,21 @@ static int open_modules(struct store *store)
                             settings->when_full, &store->outbox);
     if (!error)
         error = held_open(store->db, store->outbox, &settings->held, &store->held);
+    if (!error)
+        error = history_open(store->db, store->stacks, store->processes, &settings->history,
+                             &store->history);
     return error;
 }
 
 static void close_modules(struct store *store)
 {
+    history_close(store->history);
     held_close(store->held);
     outbox_close(store->outbox);
     join_close(store->join);
     processes_close(store->processes);
     stacks_close(store->stacks);
+    store->history = NULL;
     store->held = NULL;
     store->outbox = NULL;
     store->join = NULL;
@@ -128,6 +134,11 @@ struct held *store_held(struct store *store)
     return store->held;
 }
 
+struct history *store_history(struct store *store)
+{
+    return store->history;
+}
+
 uint64_t store_generation(const struct store *store)
 {
     return atomic_load(&store->generation);
@@ -156,6 +167,8 @@ static int reload_modules(struct store *store)
         error = outbox_reload(store->outbox);
     if (!error)
         error = held_reload(store->held);
+    if (!error)
+        error = history_reload(store->history);
     return error;
 }
 
@@ -227,14 +240,19 @@ int store_end(void *context)
 int store_window(struct store *store, const struct window_settings *settings, uint64_t now_unix_ns,
                  bool everything, size_t *n_samples)
 {
-    return window_close(store->join, store->stacks, store->processes, store->outbox, settings,
-                        now_unix_ns, everything, n_samples);
+    struct window_settings with_history = *settings;
+    with_history.history = store->history;
+    int error = window_close(store->join, store->stacks, store->processes, store->outbox,
+                             &with_history, now_unix_ns, everything, n_samples);
+    return error ? error : history_flush(store->history, now_unix_ns);
 }
 
 static int begin_sweep(struct store *store, uint64_t now_unix_ns)
 {
     struct id_set stacks = {0}, processes = {0};
     int error = join_references(store->join, &stacks, &processes);
+    if (!error)
+        error = history_references(store->history, &stacks);
     id_set_seal(&stacks);
     id_set_seal(&processes);
     if (!error)
@@ -248,8 +266,9 @@ static int begin_sweep(struct store *store, uint64_t now_unix_ns)
 
 int store_collect(struct store *store, uint64_t now_unix_ns)
 {
-    int error =
-        stacks_collect_due(store->stacks, now_unix_ns) ? begin_sweep(store, now_unix_ns) : 0;
+    int error = history_expire(store->history, now_unix_ns);
+    if (!error && stacks_collect_due(store->stacks, now_unix_ns))
+        error = begin_sweep(store, now_unix_ns);
     if (!error)
         error = stacks_collect(store->stacks);
     if (!error)

@@ -12,6 +12,7 @@
  */
 #include "store/db.h"
 #include "store/held.h"
+#include "store/history.h"
 #include "store/join.h"
 #include "store/outbox.h"
 #include "store/processes.h"
@@ -24,6 +25,7 @@ struct store_settings {
     struct db_settings db;
     struct join_settings join;
     struct held_settings held;
+    struct history_settings history;
     const char *const *destinations; /* component ids of exporters, as outbox_open() */
     size_t n_destinations;
     enum outbox_policy when_full;
@@ -38,6 +40,7 @@ struct stacks *store_stacks(struct store *store);
 struct processes *store_processes(struct store *store);
 struct join *store_join(struct store *store);
 struct held *store_held(struct store *store);
+struct history *store_history(struct store *store);
 struct outbox *store_outbox(struct store *store); /* address: any thread */
 
 /* context is the struct store. A negative return of begin: nothing of the batch may run. */

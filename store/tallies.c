@@ -16,8 +16,8 @@
 
 #define EXPIRE_MAX 1000 /* a call */
 
-STAT_COUNTER(damaged, "spanprof_store_damaged_rows_total", "table=\"tally\"",
-             "Rows that could not be read and were removed.");
+STAT_LOSS(damaged, "spanprof_store_damaged_rows_total", "table=\"tally\"",
+          "Rows that could not be read and were removed.");
 STAT_GAUGE(tally_count, "spanprof_join_tallies", "", "Tallies in memory.");
 STAT_GAUGE(tally_bytes, "spanprof_join_tallies_bytes", "", "Memory of tallies.");
 

@@ -7,15 +7,17 @@
 #include "store/window.h"
 #include "base/log.h"
 #include "base/stats.h"
+#include "store/history.h"
 #include "store/outbox.h"
 #include "store/profile_request.h"
+#include "store/span_cpu.h"
 #include <errno.h>
 
 STAT_COUNTER(window_requests, "spanprof_window_requests_total", "", "Profile requests made.");
 STAT_COUNTER(window_samples, "spanprof_window_samples_total", "",
              "Samples put into profile requests.");
-STAT_COUNTER(window_too_big, "spanprof_window_samples_too_big_total", "",
-             "Samples left out because they alone would pass the limit of a request.");
+STAT_LOSS(window_too_big, "spanprof_window_samples_too_big_total", "",
+          "Samples left out because they alone would pass the limit of a request.");
 
 struct window {
     const struct window_settings *settings;
@@ -48,10 +50,9 @@ static int next_request(struct window *window)
                  : profile_request_begin(&window->request, window->settings->max_request_bytes);
 }
 
-static int add_sample(void *context, const struct sample *sample,
-                      const struct join_span_facts *span)
+static int add_to_request(struct window *window, const struct sample *sample,
+                          const struct join_span_facts *span)
 {
-    struct window *window = context;
     int error = window->request.profiles ? 0 : next_request(window);
     if (!error)
         error = profile_request_add(&window->request, sample, span);
@@ -67,6 +68,17 @@ static int add_sample(void *context, const struct sample *sample,
     return next_request(window); /* without what it had interned */
 }
 
+static int add_sample(void *context, const struct sample *sample,
+                      const struct join_span_facts *span)
+{
+    struct window *window = context;
+    struct history *history = window->settings->history;
+    int error = add_to_request(window, sample, span);
+    if (!error && window->settings->span_cpu)
+        span_cpu_add(window->settings->span_cpu, sample, span);
+    return error || !history ? error : history_sample(history, sample, span);
+}
+
 int window_close(struct join *join, struct stacks *stacks, struct processes *processes,
                  struct outbox *outbox, const struct window_settings *settings,
                  uint64_t now_unix_ns, bool everything, size_t *n_samples)
@@ -75,7 +87,8 @@ int window_close(struct join *join, struct stacks *stacks, struct processes *pro
     *n_samples = 0;
     if (settings->destinations && !outbox_has_room(outbox))
         return -ENOSPC;
-    profile_request_open(&window.request, stacks, processes);
+    struct stack_dictionary dictionary = stack_dictionary_of(stacks);
+    profile_request_open(&window.request, &dictionary, processes);
     int error = join_leave(join, now_unix_ns, everything, add_sample, &window, n_samples);
     if (!error)
         error = send_request(&window);

@@ -16,12 +16,16 @@
 #include "store/join.h"
 
 struct outbox;
+struct span_cpu;
+struct history;
 
 struct window_settings {
     size_t max_request_bytes; /* a request stays under this; several are made if need be */
     uint32_t
         destinations; /* outbox destination mask; 0: samples go nowhere, counted by the outbox */
     const char *scope_version; /* spanprof's own */
+    struct span_cpu *span_cpu; /* NULL: nobody asks; what is rolled back counts again */
+    struct history *history;   /* gets what leaves, too; NULL: none */
 };
 
 /* Closes the window at now. everything: also samples still waiting for their span (shutdown keeps
