@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A view is its address. The query is what the server is asked (docs/api.md), the fragment what
+ * only the page knows: search, zoom, what is open.
+ */
+const RANGE = ["from", "to"];
+export const TEXTS = [
+    "service",
+    "span",
+    "thread",
+    "container",
+    "pid",
+    "function",
+    "attribute",
+    "min_duration",
+    "max_duration",
+];
+export const SCOPE = ["trace_id", "span_id", "children"];
+export const FILTERS = [...RANGE, ...TEXTS, ...SCOPE];
+
+/* The entries of `params` with these keys, in this order. */
+export function pick(params, keys) {
+    const picked = new URLSearchParams();
+    keys.forEach((key) => params.getAll(key).forEach((value) => picked.append(key, value)));
+    return picked;
+}
+
+/* With some keys set anew; null takes one away. */
+export function change(params, changes) {
+    const changed = new URLSearchParams(params);
+    Object.entries(changes).forEach(([key, value]) => {
+        if (value === null || value === undefined || value === "") changed.delete(key);
+        else changed.set(key, value);
+    });
+    return changed;
+}
+
+export function href(path, params, fragment) {
+    const query = params?.toString();
+    const rest = fragment && new URLSearchParams(fragment).toString();
+    return path + (query ? `?${query}` : "") + (rest ? `#${rest}` : "");
+}
+
+export const fragment = () => new URLSearchParams(location.hash.slice(1));
+
+/* Changes the fragment in place; with `step`, the way back leads to the one before. */
+export function remember(changes, step) {
+    const rest = change(fragment(), changes).toString();
+    const next = location.pathname + location.search + (rest ? `#${rest}` : "");
+    if (next !== location.pathname + location.search + location.hash)
+        history[step ? "pushState" : "replaceState"](null, "", next);
+}
+
+/* Times as the server reads them: Unix ms, or "-15m". */
+const UNITS = { ms: 1, s: 1000, m: 60000, h: 3600000, d: 86400000 };
+
+export function time(text, now) {
+    const before = /^-(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(text ?? "");
+    if (before) return now - Number(before[1]) * UNITS[before[2]];
+    return text && /^\d+(\.\d+)?$/.test(text) ? Number(text) : NaN;
+}
+
+export const isRelative = (params) =>
+    !params.get("to") && (params.get("from") ?? "-").startsWith("-");
+
+/* From the filters of a list to one trace in it, wherever in time. */
+export function ofTrace(traceId, more) {
+    return change(new URLSearchParams(), { trace_id: traceId, ...more });
+}
+
+/* The filters without those of one trace. */
+export const general = (params) => pick(params, [...RANGE, ...TEXTS]);

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two ranges of time, or two filters: what became more, and what less. */
+import { get } from "./api.js";
+import { FILTERS, change, fragment, href, pick } from "./address.js";
+import { choice, h, name } from "./dom.js";
+import { earlier, filters } from "./filterbar.js";
+import { FlameGraph } from "./flamegraph.js";
+import { comparedFunctions } from "./functions.js";
+import { empty, frameLinks, partly } from "./links.js";
+import { digits, duration, plural, range, signed } from "./text.js";
+
+const MEASURES = [
+    ["rate", "CPU in use"],
+    ["share", "Share of CPU"],
+];
+const WIDTHS = [
+    ["now", "Widths: now"],
+    ["before", "Widths: before"],
+];
+const YEAR_H = 8760;
+
+/* By rate: cores in use, whatever the lengths of the ranges. By share: of all CPU time of its
+ * side. */
+function ratesOf(measure, flame) {
+    const nowNs = Math.max(flame.to_ms - flame.from_ms, 1) * 1e6;
+    const beforeNs = Math.max(flame.base_to_ms - flame.base_from_ms, 1) * 1e6;
+    if (measure === "share")
+        return {
+            now: (ns) => ns / (flame.cpu_ns || 1),
+            before: (ns) => (ns ?? 0) / (flame.base_cpu_ns || 1),
+            unit: "%",
+            text: (value) => (100 * value).toFixed(2),
+            usd: 0,
+            against: [flame.cpu_ns, flame.base_cpu_ns],
+        };
+    const most = Math.max(flame.cpu_ns / nowNs, flame.base_cpu_ns / beforeNs);
+    return {
+        now: (ns) => ns / nowNs,
+        before: (ns) => (ns ?? 0) / beforeNs,
+        against: [nowNs, beforeNs],
+        ...(most < 1
+            ? { unit: "mcores", text: (value) => (value * 1000).toFixed(most < 0.1 ? 2 : 1) }
+            : { unit: "cores", text: (value) => value.toFixed(3) }),
+    };
+}
+
+function side(label, cpu, samples, from, to) {
+    return h(
+        "div",
+        {},
+        h("dt", {}, label),
+        h(
+            "dd",
+            {},
+            `${digits(cpu / 1e6 / Math.max(to - from, 1))} cores`,
+            h("small", {}, `${duration(cpu)} in ${plural(samples, "sample")}, ${range(from, to)}`),
+        ),
+    );
+}
+
+function differing(params) {
+    const set = [...params.keys()].filter(
+        (key) => key.startsWith("base_") && !["base_from", "base_to"].includes(key),
+    );
+    return set.map((key) => h("span", {}, `${key.slice(5)} `, name(params.get(key)), " before; "));
+}
+
+function summary(flame, params) {
+    const now = flame.cpu_ns / Math.max(flame.to_ms - flame.from_ms, 1);
+    const before = flame.base_cpu_ns / Math.max(flame.base_to_ms - flame.base_from_ms, 1);
+    const change_ = before ? (100 * (now - before)) / before : null;
+    return h(
+        "dl",
+        { class: "figures" },
+        side("before", flame.base_cpu_ns, flame.base_samples, flame.base_from_ms, flame.base_to_ms),
+        side("now", flame.cpu_ns, flame.samples, flame.from_ms, flame.to_ms),
+        h(
+            "div",
+            {},
+            h("dt", {}, "change"),
+            h(
+                "dd",
+                { class: now > before ? "more" : "less" },
+                change_ === null ? "–" : signed(change_, `${digits(Math.abs(change_))} %`),
+                h("small", {}, differing(params)),
+            ),
+        ),
+    );
+}
+
+/* Without a baseline: the stretch just before this one. */
+function complete(path, params) {
+    if ([...params.keys()].some((key) => key.startsWith("base_"))) return params;
+    const with_ = change(params, earlier(params, 0, Date.now()));
+    history.replaceState(history.state, "", href(path, with_, fragment()));
+    filters(document.getElementById("filters"), path, with_);
+    return with_;
+}
+
+function ask(params, signal) {
+    const keys = [...FILTERS, ...FILTERS.map((key) => `base_${key}`)];
+    return Promise.all([
+        get("/api/diff", pick(params, [...keys, "view"]), signal),
+        get("/api/functions", pick(params, [...keys, "limit"]), signal),
+    ]);
+}
+
+export async function show({ path, params: asked, rest, signal }) {
+    const params = complete(path, asked);
+    const [flame, functions] = await ask(params, signal);
+    const measure = rest.get("by") === "share" ? "share" : "rate";
+    const width = rest.get("width") === "before" ? "before" : "now";
+    const keep = (changes) => Object.fromEntries(change(rest, changes));
+    const rates = {
+        usd: (functions.costs?.usd_per_core_hour ?? 0) * YEAR_H,
+        ...ratesOf(measure, flame),
+    };
+    const heading = h(
+        "div",
+        { class: "heading" },
+        h("h1", {}, "Difference"),
+        h("span", { class: "sum" }),
+        choice("Measure", MEASURES, measure, (value) =>
+            href(path, params, keep({ by: value === "rate" ? null : value, at: null })),
+        ),
+        choice("Widths", WIDTHS, width, (value) =>
+            href(path, params, keep({ width: value === "now" ? null : value, at: null })),
+        ),
+    );
+    if (!flame.nodes.parent.length)
+        return {
+            title: "Difference",
+            node: h("div", {}, heading, empty(path, params, "No samples on either side")),
+        };
+    const graph = new FlameGraph(flame, {
+        links: frameLinks(params),
+        title: "the difference",
+        width: width === "before" ? "base_total_ns" : "total_ns",
+        against: rates.against,
+    });
+    return {
+        title: "Difference",
+        said: "Compared",
+        shown: () => graph.shown(),
+        node: h(
+            "div",
+            {},
+            heading,
+            summary(flame, params),
+            partly(flame.complete && functions.complete),
+            graph.node,
+            h("div", { class: "heading second" }, h("h2", {}, "Functions, most changed first")),
+            h("div", { class: "scroll" }, comparedFunctions(functions, rates, params)),
+        ),
+    };
+}

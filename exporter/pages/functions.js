@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The functions with most CPU time, what a year of them would be, and who pays for it. */
+import { get } from "./api.js";
+import { FILTERS, change, general, href, ofTrace, pick } from "./address.js";
+import { bar, choice, h, name, td, th, what } from "./dom.js";
+import { empty, partly } from "./links.js";
+import {
+    base,
+    column,
+    count,
+    digits,
+    duration,
+    full,
+    percent,
+    plural,
+    range,
+    signed,
+} from "./text.js";
+
+const FACES = [
+    ["functions", "Functions"],
+    ["spans", "Spans and routes"],
+];
+const LIMITS = [100, 1000, 10000];
+
+/* ---- a function ---- */
+
+function functionCell(each, href_) {
+    return what(
+        h("a", { href: href_, "data-key": `fn-${each.rank}` }, name(each.function)),
+        h(
+            "small",
+            {},
+            h("i", { class: `type ${each.type}` }),
+            each.type,
+            each.module && [" · ", name(base(each.module), { title: full(each.module) })],
+            each.file && [" · ", name(base(each.file), { title: full(each.file) })],
+        ),
+    );
+}
+
+function annualCells(annual, order) {
+    const of = (what) => annual[`${order}_${what}`];
+    return [
+        td("num", of("core_hours").toFixed(1)),
+        td("num", of("co2_kg").toFixed(2)),
+        td("num", of("usd").toFixed(2)),
+    ];
+}
+
+function rows(answer, order, params) {
+    const most = Math.max(...answer.functions.map((each) => each[`${order}_ns`]), 1);
+    const filters = pick(params, FILTERS);
+    const self = column(answer.functions.map((each) => each.self_ns));
+    const total = column(answer.functions.map((each) => each.total_ns));
+    return answer.functions.map((each) =>
+        h(
+            "tr",
+            {},
+            td("num muted", count(each.rank)),
+            functionCell(
+                each,
+                href("/functions", change(filters, { function: each.function }), { by: "spans" }),
+            ),
+            td(
+                "graph",
+                order === "self" ? bar(each.self_ns, most) : bar(each.total_ns, most, each.self_ns),
+            ),
+            td("num", self(each.self_ns)),
+            td("num muted", percent(each.self_ns, answer.cpu_ns)),
+            td("num", total(each.total_ns)),
+            td("num muted", percent(each.total_ns, answer.cpu_ns)),
+            td("num muted", count(each[`${order}_samples`])),
+            annualCells(each.annual, order),
+            td(
+                "act",
+                h(
+                    "a",
+                    {
+                        href: href("/flame", change(filters, { function: each.function })),
+                        title: "Flame graph of it",
+                    },
+                    "flame",
+                ),
+            ),
+        ),
+    );
+}
+
+function head(order, path, params) {
+    const sorted = (key, label) => {
+        const cell = th(null, "num", {
+            colspan: 2,
+            "aria-sort": order === key ? "descending" : null,
+        });
+        cell.append(
+            h(
+                "a",
+                { href: href(path, change(params, { order: key === "self" ? null : key })) },
+                `${label}${order === key ? " ↓" : ""}`,
+            ),
+        );
+        return cell;
+    };
+    return h(
+        "thead",
+        {},
+        h(
+            "tr",
+            {},
+            th("#", "num"),
+            th("Function"),
+            th("", "graph", { title: order === "self" ? "Self" : "Total, and of it self" }),
+            sorted("self", "Self CPU"),
+            sorted("total", "Total CPU"),
+            th("Samples", "num"),
+            th("Core-h / year", "num", { title: `What a year at this rate would be, ${order}` }),
+            th("CO₂ kg / year", "num"),
+            th("USD / year", "num"),
+            th("", "act"),
+        ),
+    );
+}
+
+/* ---- finding in what is shown ---- */
+
+function finder(table) {
+    const found = h("output", { class: "found" });
+    const input = h("input", {
+        type: "search",
+        placeholder: "Find in this list",
+        "aria-label": "Find in this list",
+        "data-key": "find",
+        oninput: () => {
+            const low = input.value.toLowerCase();
+            let n = 0;
+            table.querySelectorAll("tbody tr").forEach((row) => {
+                row.hidden = low !== "" && !row.textContent.toLowerCase().includes(low);
+                n += row.hidden ? 0 : 1;
+            });
+            found.textContent = low ? plural(n, "row") : "";
+        },
+    });
+    return h("span", { class: "search" }, input, found);
+}
+
+/* ---- who pays ---- */
+
+function payer(each, { all, most, cpu }, params) {
+    const of = change(pick(params, FILTERS), { service: each.service, span: each.span || null });
+    const fn = params.get("function");
+    return h(
+        "tr",
+        {},
+        what(
+            each.span
+                ? h(
+                      "a",
+                      {
+                          href: href("/traces", change(general(of), { order: fn ? "cpu" : null })),
+                          title: "Its traces",
+                      },
+                      name(each.span),
+                  )
+                : h("i", { class: "muted" }, "outside of spans"),
+            h(
+                "small",
+                {},
+                name(each.service),
+                each.route && each.route !== each.span ? [" · ", name(each.route)] : "",
+            ),
+        ),
+        td("graph", fn ? bar(each.cpu_ns, most, each.self_ns) : bar(each.cpu_ns, most)),
+        td("num", cpu(each.cpu_ns)),
+        td("num muted", percent(each.cpu_ns, all)),
+        fn && td("num", cpu(each.self_ns)),
+        td("num muted", count(each.samples)),
+        td(
+            "act",
+            h("a", { href: href("/flame", of), title: "Flame graph of it" }, "flame"),
+            each.example_trace_id &&
+                h(
+                    "a",
+                    {
+                        href: href("/trace", ofTrace(each.example_trace_id)),
+                        title: "The trace with most of it",
+                    },
+                    "trace",
+                ),
+        ),
+    );
+}
+
+function payers(answer, params) {
+    const fn = params.get("function");
+    const sums = answer.spans.map((each) => each.cpu_ns);
+    const scale = { all: answer.cpu_ns, most: Math.max(...sums, 1), cpu: column(sums) };
+    return h(
+        "table",
+        { class: "list payers" },
+        h(
+            "thead",
+            {},
+            h(
+                "tr",
+                {},
+                th("Span"),
+                th("CPU", "graph"),
+                th(fn ? "CPU in it" : "CPU", "num"),
+                th("Share", "num"),
+                fn && th("Itself", "num"),
+                th("Samples", "num"),
+                th("", "act"),
+            ),
+        ),
+        h(
+            "tbody",
+            {},
+            answer.spans.map((each) => payer(each, scale, params)),
+        ),
+    );
+}
+
+async function paying({ path, params, signal }, heading) {
+    const answer = await get("/api/spans", pick(params, FILTERS), signal);
+    const fn = params.get("function");
+    const said = `${duration(answer.cpu_ns)} on CPU in ${plural(answer.samples, "sample")}`;
+    const title = fn ? h("h1", {}, "Who pays for ", name(fn)) : h("h1", {}, "Spans and routes");
+    if (!answer.spans.length)
+        return {
+            title: "Who pays",
+            node: h("div", {}, heading(title, said), empty(path, params, "No samples")),
+        };
+    const table = payers(answer, params);
+    return {
+        title: "Who pays",
+        said,
+        node: h(
+            "div",
+            {},
+            heading(
+                title,
+                said,
+                finder(table),
+                fn &&
+                    h(
+                        "a",
+                        { class: "button", href: href("/flame", pick(params, FILTERS)) },
+                        "Flame graph of it",
+                    ),
+            ),
+            partly(answer.complete),
+            h("div", { class: "scroll" }, table),
+        ),
+    };
+}
+
+/* ---- the view ---- */
+
+function costs({ costs: c }) {
+    return h(
+        "p",
+        { class: "quietnote" },
+        `A year at the rate of this range. CO₂: ${c.watt_per_core} W a core × PUE ${c.pue} × ${digits(
+            c.co2_t_per_kwh * 1e6,
+        )} g/kWh; ${c.usd_per_core_hour} USD a core-hour (extension pages, keys of cost).`,
+    );
+}
+
+async function ranking({ path, params, signal }, heading) {
+    const order = params.get("order") ?? "self";
+    const limit = Number(params.get("limit") ?? LIMITS[0]);
+    const answer = await get(
+        "/api/functions",
+        pick(params, [...FILTERS, "order", "limit"]),
+        signal,
+    );
+    const said = `${duration(answer.cpu_ns)} on CPU in ${plural(answer.samples, "sample")}`;
+    const shown = `${said} · ${range(answer.from_ms, answer.to_ms)}`;
+    if (!answer.functions.length)
+        return {
+            title: "Functions",
+            node: h(
+                "div",
+                {},
+                heading(h("h1", {}, "Functions"), said),
+                empty(path, params, "No samples"),
+            ),
+        };
+    const table = h(
+        "table",
+        { class: "list functions" },
+        head(order, path, params),
+        h("tbody", {}, rows(answer, order, params)),
+    );
+    const next = LIMITS.find((each) => each > limit);
+    return {
+        title: "Functions",
+        said,
+        node: h(
+            "div",
+            {},
+            heading(h("h1", {}, "Functions"), shown, finder(table)),
+            partly(answer.complete),
+            h("div", { class: "scroll" }, table),
+            next &&
+                answer.functions.length >= limit &&
+                h(
+                    "p",
+                    { class: "paging" },
+                    h(
+                        "a",
+                        {
+                            class: "button",
+                            href: href(path, change(params, { limit: next })),
+                            "data-key": "more",
+                        },
+                        `Show up to ${count(next)}`,
+                    ),
+                ),
+            costs(answer),
+        ),
+    };
+}
+
+export async function show(context) {
+    const { path, params, rest } = context;
+    const face = rest.get("by") === "spans" ? "spans" : "functions";
+    const live = rest.get("live") && { live: "1" };
+    const heading = (title, said, ...more) =>
+        h(
+            "div",
+            { class: "heading" },
+            title,
+            h("p", { class: "sum" }, said),
+            choice("By", FACES, face, (value) =>
+                href(path, params, { ...live, ...(value === "spans" && { by: value }) }),
+            ),
+            more,
+        );
+    const view = await (face === "spans" ? paying : ranking)(context, heading);
+    return view;
+}
+
+/* ---- with a baseline: for the difference ---- */
+
+function ranked({ rank, base_rank: before }) {
+    if (!before) return h("span", { class: "tag new" }, "new");
+    const up = before - rank;
+    return up === 0
+        ? h("span", { class: "muted" }, "=")
+        : h(
+              "span",
+              { class: up > 0 ? "more" : "less" },
+              `${up > 0 ? "↑" : "↓"}${count(Math.abs(up))}`,
+          );
+}
+
+export function comparedFunctions(answer, rates, params) {
+    const { now, before } = rates;
+    const change_ = (each) => now(each.self_ns) - before(each.base_self_ns);
+    const sorted = [...answer.functions].sort(
+        (a, b) => Math.abs(change_(b)) - Math.abs(change_(a)),
+    );
+    const most = Math.max(...sorted.map((each) => Math.abs(change_(each))), 1e-12);
+    const filters = pick(params, FILTERS);
+    const yearly = (each) => {
+        const perNs = each.self_ns ? each.annual.self_usd / now(each.self_ns) : rates.usd;
+        return perNs * change_(each);
+    };
+    const amount = (value, text) =>
+        td(`num ${value > 0 ? "more" : value < 0 ? "less" : "muted"}`, signed(value, text));
+    return h(
+        "table",
+        { class: "list functions" },
+        h(
+            "thead",
+            {},
+            h(
+                "tr",
+                {},
+                th("#", "num"),
+                th("Rank", "num", { title: "Against before" }),
+                th("Function"),
+                th("Change of self CPU", "graph"),
+                ...["Before", "Now", "Change", "Total before", "Total now"].map((label) =>
+                    th(`${label}, ${rates.unit}`, "num"),
+                ),
+                th("USD / year", "num"),
+            ),
+        ),
+        h(
+            "tbody",
+            {},
+            sorted.map((each) =>
+                h(
+                    "tr",
+                    {},
+                    td("num muted", each.rank ? count(each.rank) : "–"),
+                    td("num", ranked(each)),
+                    functionCell(
+                        each,
+                        href("/functions", change(filters, { function: each.function }), {
+                            by: "spans",
+                        }),
+                    ),
+                    td(
+                        "graph",
+                        bar(
+                            Math.abs(change_(each)),
+                            most,
+                            undefined,
+                            change_(each) > 0 ? "more" : "less",
+                        ),
+                    ),
+                    td("num", rates.text(before(each.base_self_ns))),
+                    td("num", rates.text(now(each.self_ns))),
+                    amount(change_(each), rates.text(Math.abs(change_(each)))),
+                    td("num muted", rates.text(before(each.base_total_ns))),
+                    td("num muted", rates.text(now(each.total_ns))),
+                    amount(yearly(each), digits(Math.abs(yearly(each)))),
+                ),
+            ),
+        ),
+    );
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ways from one view to another, and forms to take away. */
+import { change, general, href, pick, FILTERS } from "./address.js";
+import { download } from "./api.js";
+import { h } from "./dom.js";
+
+/* What a frame leads to: within the same filters. Those of one trace stay in it. */
+export function frameLinks(params) {
+    const filters = pick(params, FILTERS);
+    return (frame) => {
+        const of = { function: frame.function };
+        return [
+            ["Who pays for it", href("/functions", change(filters, of), { by: "spans" })],
+            ["Traces with it", href("/traces", change(general(params), of))],
+            ["Only stacks with it", href("/flame", change(filters, of))],
+            ["Its callers", href("/flame", change(filters, { ...of, view: "callers" }))],
+        ];
+    };
+}
+
+/* Of whole stacks there is but one view. */
+const FORMS = [
+    ["svg", "/flame.svg", "SVG", "A picture", ["view"]],
+    ["folded", "/flame.folded", "Folded", "A line a stack, for flamegraph.pl", ["view"]],
+    ["speedscope.json", "/flame.speedscope.json", "Speedscope", "For speedscope.app", []],
+    ["pb.gz", "/flame.pb.gz", "pprof", "For go tool pprof", []],
+];
+
+export function downloads(params) {
+    return h(
+        "div",
+        { class: "downloads" },
+        h("span", {}, "Take away:"),
+        FORMS.map(([ending, path, label, what, more]) =>
+            h(
+                "a",
+                {
+                    href: href(path, pick(params, [...FILTERS, ...more])),
+                    download: `spanprof.${ending}`,
+                    title: what,
+                    onclick: download,
+                },
+                label,
+            ),
+        ),
+    );
+}
+
+/* What to do when nothing is there. */
+export function empty(path, params, what) {
+    const filtered = FILTERS.filter((key) => !["from", "to"].includes(key) && params.has(key));
+    const wide = change(params, { from: "-30d", to: null });
+    return h(
+        "section",
+        { class: "note", role: "status" },
+        h("h2", {}, what),
+        h(
+            "p",
+            {},
+            filtered.length
+                ? "Nothing here fits the filters in this range of time."
+                : "Nothing came in this range of time. Samples appear up to ten seconds after the work, traces when their spans were sent to " +
+                      "spanprof and something of them was sampled or slow.",
+        ),
+        h(
+            "p",
+            {},
+            h("a", { class: "button", href: href(path, wide) }, "All that is kept"),
+            filtered.length
+                ? h(
+                      "a",
+                      { class: "button", href: href(path, pick(params, ["from", "to"])) },
+                      "Without filters",
+                  )
+                : null,
+            h("a", { class: "button", href: "/status" }, "What is running, and what is lost"),
+        ),
+    );
+}
+
+export const partly = (
+    complete,
+    more = "Looking took too long; this is what was found till then. A narrower range or filter is whole.",
+) => (complete === false ? h("p", { class: "warn", role: "status" }, more) : null);

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What runs, what is lost, and what to do about it. */
+import { get } from "./api.js";
+import { href } from "./address.js";
+import { bar, h, name, td, th, what } from "./dom.js";
+import { bytes, count, duration, percent, plural } from "./text.js";
+
+const PROCESSES = 100;
+
+function lasting(s) {
+    const parts = [
+        [86400, "d"],
+        [3600, "h"],
+        [60, "min"],
+        [1, "s"],
+    ];
+    const first = parts.findIndex(([unit]) => s >= unit);
+    if (first < 0 || first === 3) return `${Math.floor(s)} s`;
+    const [unit, label] = parts[first];
+    const [less, lessLabel] = parts[first + 1];
+    return `${Math.floor(s / unit)} ${label} ${Math.floor((s % unit) / less)} ${lessLabel}`;
+}
+
+const section = (title, ...children) =>
+    h("section", { class: "part" }, h("h2", {}, title), children);
+const list = (heads, rows, caption) =>
+    h(
+        "div",
+        { class: "scroll" },
+        h(
+            "table",
+            { class: "list" },
+            caption && h("caption", {}, caption),
+            h(
+                "thead",
+                {},
+                h(
+                    "tr",
+                    {},
+                    heads.map(([text, classes]) => th(text, classes)),
+                ),
+            ),
+            h("tbody", {}, rows),
+        ),
+    );
+
+function problems(found) {
+    if (!found.length) return h("p", { class: "good" }, "Nothing is wrong that spanprof knows of.");
+    return h(
+        "ul",
+        { class: "problems" },
+        found.map((each) =>
+            h("li", {}, h("strong", {}, name(each.what)), h("p", {}, name(each.do))),
+        ),
+    );
+}
+
+function pipelines(found) {
+    const step = (names, kind) =>
+        h(
+            "span",
+            { class: `step ${kind}` },
+            names.length ? names.map((each) => h("b", {}, name(each))) : h("i", {}, "none"),
+        );
+    return found.map((each) =>
+        h(
+            "div",
+            { class: "pipeline" },
+            h("strong", {}, name(each.name)),
+            step(each.receivers, "in"),
+            "→",
+            each.processors.length ? [step(each.processors, "mid"), "→"] : null,
+            step(each.exporters, "out"),
+        ),
+    );
+}
+
+function queues(found) {
+    return list(
+        [["Exporter"], ["Signal"], ["Waiting", "num"], ["Bytes", "num"], ["Oldest", "num"]],
+        found.map((each) =>
+            h(
+                "tr",
+                {},
+                what(name(each.exporter)),
+                td("", name(each.signal)),
+                td("num", count(each.items)),
+                td("num", bytes(each.bytes)),
+                td("num", each.items ? lasting(each.oldest_s) : "–"),
+            ),
+        ),
+    );
+}
+
+function losses(found) {
+    const lost = found.filter((each) => each.count > 0).sort((a, b) => b.count - a.count);
+    if (!lost.length)
+        return h(
+            "p",
+            { class: "good" },
+            `Nothing was lost, refused or dropped since the start (${plural(found.length, "counter")} of it are 0).`,
+        );
+    return list(
+        [["What"], ["Count", "num"], ["Counter"]],
+        lost.map((each) =>
+            h(
+                "tr",
+                {},
+                td("wrap", name(each.help)),
+                td("num", count(each.count)),
+                td("", h("code", {}, name(each.metric), each.labels && [" ", name(each.labels)])),
+            ),
+        ),
+    );
+}
+
+function processes(found) {
+    const most = Math.max(...found.map((each) => each.cpu_ns), 1);
+    return list(
+        [
+            ["Process"],
+            ["Service"],
+            ["", "graph"],
+            ["CPU", "num"],
+            ["Samples", "num"],
+            ["In spans", "num"],
+            ["Why"],
+            ["", "act"],
+        ],
+        found
+            .slice(0, PROCESSES)
+            .map((each) =>
+                h(
+                    "tr",
+                    {},
+                    what(name(each.executable), h("small", {}, `process ${each.pid}`)),
+                    td("", each.service ? name(each.service) : h("span", { class: "muted" }, "–")),
+                    td(
+                        "graph",
+                        bar(
+                            each.cpu_ns,
+                            most,
+                            (each.cpu_ns * each.in_span) / Math.max(each.samples, 1),
+                        ),
+                    ),
+                    td("num", duration(each.cpu_ns)),
+                    td("num muted", count(each.samples)),
+                    td("num", percent(each.in_span, each.samples)),
+                    td("wrap", name(each.why)),
+                    td(
+                        "act",
+                        h(
+                            "a",
+                            { href: href("/flame", new URLSearchParams({ pid: each.pid })) },
+                            "flame",
+                        ),
+                    ),
+                ),
+            ),
+        found.length > PROCESSES ? `The first ${PROCESSES} of ${count(found.length)}` : null,
+    );
+}
+
+export async function show({ signal }) {
+    const status = await get("/api/status", null, signal);
+    const readers = status.readers.filter((each) => each.count);
+    return {
+        title: "Status",
+        said: plural(status.problems.length, "problem"),
+        node: h(
+            "div",
+            { class: "status" },
+            h(
+                "div",
+                { class: "heading" },
+                h("h1", {}, "Status"),
+                h(
+                    "p",
+                    { class: "sum" },
+                    `spanprof ${status.version} · runs for ${lasting(status.uptime_s)}`,
+                ),
+            ),
+            section("What to do", problems(status.problems)),
+            section("What goes where", pipelines(status.pipelines)),
+            section(
+                "What waits to go out",
+                status.queues.length
+                    ? queues(status.queues)
+                    : h("p", { class: "quietnote" }, "No exporter with a queue."),
+            ),
+            section("What was lost", losses(status.losses)),
+            section(
+                "Which processes are in spans",
+                h(
+                    "p",
+                    { class: "quietnote" },
+                    readers.length
+                        ? `Contexts are read from ${readers.map((each) => `${each.count} × ${each.source}`).join(", ")}.`
+                        : "No process publishes a context that could be read: samples have no spans to join.",
+                ),
+                status.processes.length
+                    ? processes(status.processes)
+                    : h("p", { class: "quietnote" }, "No process was sampled yet."),
+            ),
+        ),
+    };
+}
