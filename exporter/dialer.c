@@ -16,8 +16,8 @@
 
 STAT_COUNTER(connects, "spanprof_exporter_connections_total", "outcome=\"connected\"",
              "Connections to backends, by outcome.");
-STAT_COUNTER(connect_failures, "spanprof_exporter_connections_total", "outcome=\"failed\"",
-             "Connections to backends, by outcome.");
+STAT_LOSS(connect_failures, "spanprof_exporter_connections_total", "outcome=\"failed\"",
+          "Connections to backends, by outcome.");
 
 struct resolve_job {
     struct job job;

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * One destination: fetches the next request from the outbox (reader thread), sends it (loop), and
- * marks it done (writer). Each signal is a lane of its own with one request in flight: order within
- * a signal is kept, and a refused or slow signal does not hold up another. Retry as OTLP says, with
+ * marks it done (writer). Each signal is a lane of its own, so that a refused or slow signal does
+ * not hold up another, with up to num_consumers requests in flight. Retry as OTLP says, with
  * backoff and jitter; what waits stays in the outbox, so that nothing is lost while the backend is
  * away (but max_elapsed_time, if set, is obeyed: dropped and counted). Thread: loop.
  */

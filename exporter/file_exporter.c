@@ -90,20 +90,18 @@ static void write_done(struct job *job, int error)
 }
 
 int file_exporter_write(struct file_exporter *file, struct file_exporter_call *call,
-                        struct buf *record)
+                        struct bytes record)
 {
     struct file_write *write = calloc(1, sizeof(*write));
     if (!write)
         return -ENOMEM;
-    *write = (struct file_write){.job = {.run = write_run, .done = write_done},
-                                 .file = file,
-                                 .call = call,
-                                 .record = *record};
-    if (worker_submit(file->worker, &write->job)) {
+    *write = (struct file_write){
+        .job = {.run = write_run, .done = write_done}, .file = file, .call = call};
+    if (buf_append_bytes(&write->record, record) || worker_submit(file->worker, &write->job)) {
+        buf_close(&write->record);
         free(write);
         return -ENOMEM;
     }
-    *record = (struct buf){0};
     call->write = write;
     return 0;
 }

@@ -29,10 +29,10 @@ int file_exporter_open(struct loop *loop, const struct config_exporter_file *con
 /* Writes what was handed over; waits for the disk. Calls are not done() any more. NULL is fine. */
 void file_exporter_close(struct file_exporter *file);
 
-/* record: of file_exporter_record(); taken over. done() follows, never from within this call. 0, or
- * -ENOMEM: then record is the caller's still. */
+/* record: of file_exporter_record(); copied. done() follows, never from within this call. 0, or
+ * -ENOMEM. */
 int file_exporter_write(struct file_exporter *file, struct file_exporter_call *call,
-                        struct buf *record);
+                        struct bytes record);
 void file_exporter_cancel(struct file_exporter_call *call); /* no done(); also when not running */
 
 /* Any thread: appends the record of a request. 0; -EBADMSG: it is none; -ENOMEM, BUF_FULL of out.

@@ -1,19 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests of a signal other than profiles may be joined by putting their bytes one behind the
- * other: all of an Export request is one repeated field. So a backlog of small requests leaves in
- * few large ones. A joined request that is refused for good is sent again in its parts, so that one
- * bad part costs only itself. (Profiles have a dictionary, and are large already.)
+ * A second request is begun while one is under way only if the last fetch was full: what trickles
+ * in during the way of one leaves together with the next. So there are as few requests as possible,
+ * and as many at a time as it takes. The first after a silence leaves at once; what follows it
+ * within GATHER_NS leaves together, as each alone would cost a fetch, a call and a transaction.
+ *
+ * What fails is sent again after a pause of the whole lane, and then one request at a time until
+ * one is taken: a backend that is overloaded or away is not met with all at once. The others have
+ * their turn before the one that failed, and after a long time more are fetched, so that a request
+ * that can never be taken does not hold up the lane for ever.
+ *
+ * A joined request that is refused for good is fetched and sent again in its parts, so that one bad
+ * part costs only itself.
  */
 #include "exporter/lane.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/stats.h"
-#include "exporter/debug_exporter.h"
+#include "exporter/lane_fetch.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #define SENT(signal)                                                                               \
     STAT_COUNTER(sent_##signal, "spanprof_exporter_sent_items_total", "signal=\"" #signal "\"",    \
@@ -27,9 +34,9 @@ static struct metric *const sent[SIGNAL_COUNT] = {&sent_traces, &sent_profiles, 
 
 enum drop_reason { DROP_REFUSED, DROP_EXPIRED, DROP_PARTIAL, DROP_UNSERVED, DROP_REASONS };
 #define DROPPED(name, signal, reason)                                                              \
-    STAT_COUNTER(name, "spanprof_exporter_dropped_items_total",                                    \
-                 "signal=\"" #signal "\",reason=\"" reason "\"",                                   \
-                 "Items that a backend will never get, by reason.")
+    STAT_LOSS(name, "spanprof_exporter_dropped_items_total",                                       \
+              "signal=\"" #signal "\",reason=\"" reason "\"",                                      \
+              "Items that a backend will never get, by reason.")
 #define DROPPED_ALL(signal)                                                                        \
     DROPPED(refused_##signal, signal, "refused");                                                  \
     DROPPED(expired_##signal, signal, "max_elapsed_time");                                         \
@@ -53,14 +60,14 @@ STAT_COUNTER(requests_sent, "spanprof_exporter_requests_total", "outcome=\"ok\""
              "Requests to backends, by outcome.");
 STAT_COUNTER(requests_retried, "spanprof_exporter_requests_total", "outcome=\"retry\"",
              "Requests to backends, by outcome.");
-STAT_COUNTER(requests_refused, "spanprof_exporter_requests_total", "outcome=\"refused\"",
-             "Requests to backends, by outcome.");
+STAT_LOSS(requests_refused, "spanprof_exporter_requests_total", "outcome=\"refused\"",
+          "Requests to backends, by outcome.");
 
-#define JOINED_REQUESTS_MAX 256
-#define READ_AGAIN_NS       NS_PER_SEC
-#define MARK_AGAIN_NS       (100 * NS_PER_MS)
-#define PROBE_AGAIN_NS      (300 * NS_PER_SEC)
-#define JSON_GROWTH         3 /* times the size of protobuf, usually */
+#define AGAIN_NS        NS_PER_SEC
+#define PROBE_AGAIN_NS  (300 * NS_PER_SEC)
+#define PAUSES_FOR_LONG 60 /* times the longest pause */
+#define GATHER_NS       (50 * NS_PER_MS)
+#define GATHER_WAKES    16 /* then it is enough for a request */
 
 /* A disk that is full or away may come back at any time. */
 static const struct config_retry file_retry = {.enabled = true,
@@ -69,117 +76,26 @@ static const struct config_retry file_retry = {.enabled = true,
                                                .multiplier = 1.5,
                                                .max_interval_ns = 10 * NS_PER_SEC};
 
-/* ---- fetching: runs on the reader, knows the lane only on the loop ---- */
-
-struct lane_fetch {
-    struct job job;
-    struct lane *lane; /* NULL: closed meanwhile */
-    struct outbox_reader *reader;
-    const struct config_exporter *config;
-    enum signal signal;
-    int64_t after_seq;
-    bool single;
-    size_t max_bytes;
-    size_t n;
-    int64_t seqs[JOINED_REQUESTS_MAX];
-    uint64_t items;
-    struct buf body;
-    struct buf message; /* what goes over the wire; kept for further tries */
+struct lane_request {
+    struct list link;  /* of the lane's requests or refused ones */
+    struct lane *lane; /* NULL: closed while it was fetched */
+    struct lane_fetch fetch;
+    bool sending;
+    size_t next_part;                /* of a refused one */
+    uint64_t first_failure_ns;       /* 0 = none */
+    struct otlp_grpc_call grpc_call; /* of the exporter's kind one */
+    struct otlp_http_call http_call;
+    struct file_exporter_call file_call;
 };
 
-static void fetch_free(struct lane_fetch *fetch)
+static const struct config_exporter *config_of(const struct lane *lane)
 {
-    if (!fetch)
-        return;
-    buf_close(&fetch->body);
-    buf_close(&fetch->message);
-    free(fetch);
+    return lane->exporter->settings.config;
 }
 
-static int take_item(struct lane_fetch *fetch, struct outbox_item *item)
+static const char *name_of(const struct lane *lane)
 {
-    if (fetch->n && fetch->body.len + item->body.len > fetch->max_bytes)
-        return 1;
-    int error = buf_append_bytes(&fetch->body, buf_bytes(&item->body));
-    if (error)
-        return error;
-    fetch->seqs[fetch->n++] = item->seq;
-    fetch->items += item->items;
-    return 0;
-}
-
-static int fetch_items(struct lane_fetch *fetch)
-{
-    bool joins = !fetch->single && fetch->signal != SIGNAL_PROFILES;
-    size_t limit = joins ? JOINED_REQUESTS_MAX : 1;
-    int error = 0;
-    while (!error && fetch->n < limit) {
-        struct outbox_item item = {0};
-        int64_t after = fetch->n ? fetch->seqs[fetch->n - 1] : fetch->after_seq;
-        error = outbox_next_signal(fetch->reader, fetch->config->id, fetch->signal, after, &item);
-        if (!error)
-            error = take_item(fetch, &item);
-        buf_close(&item.body);
-    }
-    return error < 0 && fetch->n == 0 ? error : 0;
-}
-
-/* By the reader: a stderr that nobody reads must not hold up the loop. */
-static void show(const struct lane_fetch *fetch)
-{
-    _cleanup_buf_ struct buf text = BUF_INIT(0);
-    log_info("debug", "%s: %zu requests, %llu items, %zu bytes", signal_names[fetch->signal],
-             fetch->n, (unsigned long long)fetch->items, fetch->body.len);
-    if (debug_exporter_text(fetch->config->debug.verbosity, fetch->signal, buf_bytes(&fetch->body),
-                            &text))
-        log_warn("debug", "no memory to show a request");
-    size_t shown = 0;
-    while (shown < text.len) {
-        ssize_t n = write(STDERR_FILENO, text.data + shown, text.len - shown);
-        if (n <= 0 && errno != EINTR)
-            return; /* nowhere left to tell of it */
-        shown += n > 0 ? (size_t)n : 0;
-    }
-}
-
-/* What goes over the wire or into the file. A body that is no request gives none: it is refused
- * later, where it can be told apart from what it was joined with. */
-static int make_message(struct lane_fetch *fetch)
-{
-    struct bytes body = buf_bytes(&fetch->body);
-    const struct config_exporter *config = fetch->config;
-    int error = 0;
-    if (fetch->n == 0)
-        return 0;
-    if (config->type == CONFIG_EXPORTER_OTLP_GRPC)
-        error = otlp_grpc_message(body, config->otlp.compression, &fetch->message);
-    else if (config->type == CONFIG_EXPORTER_OTLP_HTTP)
-        error = otlp_http_message(&config->otlp, fetch->signal, body, &fetch->message);
-    else if (config->type == CONFIG_EXPORTER_FILE)
-        error = file_exporter_record(&config->file, fetch->signal, body, &fetch->message);
-    return error == -EBADMSG ? 0 : error;
-}
-
-static int fetch_run(struct job *job)
-{
-    struct lane_fetch *fetch = container_of(job, struct lane_fetch, job);
-    int error = fetch_items(fetch);
-    error = error ? error : make_message(fetch);
-    if (!error && fetch->n && fetch->config->type == CONFIG_EXPORTER_DEBUG)
-        show(fetch);
-    buf_close(&fetch->body);
-    return error > 0 ? -EMSGSIZE : error;
-}
-
-static void lane_fetched(struct lane *lane, struct lane_fetch *fetch, int error);
-
-static void fetch_done(struct job *job, int error)
-{
-    struct lane_fetch *fetch = container_of(job, struct lane_fetch, job);
-    if (fetch->lane)
-        lane_fetched(fetch->lane, fetch, error);
-    else
-        fetch_free(fetch);
+    return config_of(lane)->id;
 }
 
 static bool is_otlp(const struct config_exporter *config)
@@ -187,148 +103,83 @@ static bool is_otlp(const struct config_exporter *config)
     return config->type == CONFIG_EXPORTER_OTLP_GRPC || config->type == CONFIG_EXPORTER_OTLP_HTTP;
 }
 
-static uint64_t max_request_bytes(const struct config_exporter *config)
+static size_t most_requests(const struct lane *lane)
 {
-    if (is_otlp(config))
-        return config->otlp.max_request_size_bytes / (config->otlp.json ? JSON_GROWTH : 1);
-    /* The Collector's reader of such files takes lines of up to 1 MiB, JSON is some 2.3 times as
-     * large as protobuf: what is joined stays below that. */
-    return config->type == CONFIG_EXPORTER_FILE ? UINT64_C(256) << 10 : UINT64_C(1) << 20;
+    const struct config_exporter *config = config_of(lane);
+    return is_otlp(config) && config->otlp.num_consumers ? config->otlp.num_consumers : 1;
 }
 
-static void fetch_start(struct lane *lane)
+/* ---- requests ---- */
+
+static void answered_grpc(struct otlp_grpc_call *call, const struct export_result *result);
+static void answered_http(struct otlp_http_call *call, const struct export_result *result);
+static void written(struct file_exporter_call *call, int error);
+static void fetched(struct lane_fetch *fetch, int error);
+
+static struct lane_request *request_new(struct lane *lane)
 {
     const struct exporter_settings *settings = &lane->exporter->settings;
-    struct lane_fetch *fetch = calloc(1, sizeof(*fetch));
-    lane->look_again = false;
-    if (fetch) {
-        fetch->job = (struct job){.run = fetch_run, .done = fetch_done};
-        fetch->lane = lane;
-        fetch->reader = settings->outbox_reader;
-        fetch->config = settings->config;
-        fetch->signal = lane->signal;
-        fetch->after_seq = lane->after_seq;
-        fetch->single = lane->after_seq < lane->singly_until;
-        fetch->max_bytes = (size_t)max_request_bytes(settings->config);
-        if (worker_submit(settings->reader, &fetch->job) == 0) {
-            lane->fetched = fetch;
-            lane->state = LANE_FETCHING;
-            return;
-        }
-    }
-    free(fetch);
-    lane->state = LANE_PAUSING;
-    timer_start(settings->loop, &lane->pause, READ_AGAIN_NS);
+    struct lane_request *request = calloc(1, sizeof(*request));
+    if (!request)
+        return NULL;
+    request->lane = lane;
+    request->fetch.done = fetched;
+    request->fetch.reader = settings->outbox_reader;
+    request->fetch.config = settings->config;
+    request->fetch.signal = lane->signal;
+    request->fetch.after_seq = lane->after_seq;
+    request->grpc_call.done = answered_grpc;
+    request->http_call.done = answered_http;
+    request->file_call.done = written;
+    return request;
 }
 
-/* ---- marking as done: a job of the writer ---- */
-
-struct lane_mark {
-    struct job job;
-    struct list
-        link; /* of lane->marks while it waits for room at the writer, then of lane->marking */
-    struct lane *lane; /* NULL: closed meanwhile */
-    struct outbox *outbox;
-    size_t destination;
-    size_t n;
-    int64_t seqs[];
-};
-
-static int mark_run(struct job *job)
+static void request_free(struct lane_request *request)
 {
-    struct lane_mark *mark = container_of(job, struct lane_mark, job);
-    int error = 0;
-    for (size_t i = 0; !error && i < mark->n; i++)
-        error = outbox_done(mark->outbox, mark->destination, mark->seqs[i]);
-    return error;
+    lane_fetch_close(&request->fetch);
+    free(request);
 }
 
-static void mark_done(struct job *job, int error)
+static void add(struct lane *lane, struct lane_request *request)
 {
-    struct lane_mark *mark = container_of(job, struct lane_mark, job);
-    struct lane *lane = mark->lane;
-    list_remove(&mark->link);
-    if (error)
-        log_debug("exporter", "a request that was sent could not be marked: it may be sent again");
-    free(mark);
-    if (!lane)
+    list_append(&lane->requests, &request->link);
+    lane->n_requests++;
+    lane->bytes += request->fetch.message.len;
+}
+
+static void take_out(struct lane *lane, struct lane_request *request)
+{
+    list_remove(&request->link);
+    lane->n_requests--;
+    lane->bytes -= request->fetch.message.len;
+    lane->look = true;
+}
+
+/* It is over, whatever became of it. */
+static void settle(struct lane *lane, struct lane_request *request)
+{
+    take_out(lane, request);
+    bool later = !lane->more && !lane->exporter->draining; /* nothing waits for its place */
+    lane_marks_put(&lane->marks, request->fetch.seqs, request->fetch.n, later);
+    request_free(request);
+}
+
+static void pause_for(struct lane *lane, uint64_t pause_ns)
+{
+    uint64_t due_ns = clock_monotonic_ns() + pause_ns;
+    if (lane->pausing && lane->pause.due_ns >= due_ns)
         return;
-    lane->n_marking--;
-    exporter_lane_quiet(lane->exporter);
+    lane->pausing = true;
+    timer_start(lane->exporter->settings.loop, &lane->pause, pause_ns);
 }
 
-static void submit_marks(struct lane *lane)
-{
-    struct list *link, *next;
-    list_each(link, next, &lane->marks)
-    {
-        struct lane_mark *mark = container_of(link, struct lane_mark, link);
-        if (worker_submit(lane->exporter->settings.writer, &mark->job) != 0) {
-            if (!lane->pause.due_ns)
-                timer_start(lane->exporter->settings.loop, &lane->pause, MARK_AGAIN_NS);
-            return;
-        }
-        list_remove(link);
-        list_append(&lane->marking, link);
-    }
-}
+/* ---- what became of it ---- */
 
-static void mark(struct lane *lane, const struct lane_fetch *fetch)
-{
-    lane->after_seq = fetch->seqs[fetch->n - 1];
-    struct lane_mark *mark = calloc(1, sizeof(*mark) + fetch->n * sizeof(mark->seqs[0]));
-    if (!mark)
-        return; /* sent again after the next start */
-    mark->job = (struct job){.run = mark_run, .done = mark_done};
-    mark->lane = lane;
-    mark->outbox = lane->exporter->settings.outbox;
-    mark->destination = lane->exporter->settings.destination;
-    mark->n = fetch->n;
-    memcpy(mark->seqs, fetch->seqs, fetch->n * sizeof(mark->seqs[0]));
-    lane->n_marking++;
-    list_append(&lane->marks, &mark->link);
-    submit_marks(lane);
-}
-
-/* ---- sending ---- */
-
-static const char *name_of(const struct lane *lane)
-{
-    return lane->exporter->settings.config->id;
-}
-
-/* The request at hand is over; on to the next. */
-static void settle(struct lane *lane)
-{
-    mark(lane, lane->fetched);
-    fetch_free(lane->fetched);
-    lane->fetched = NULL;
-    fetch_start(lane);
-}
-
-static void send_fetched(struct lane *lane)
-{
-    _cleanup_buf_ struct buf message = BUF_INIT(0);
-    struct exporter *exporter = lane->exporter;
-    int error = buf_append_bytes(&message, buf_bytes(&lane->fetched->message));
-    if (!error && exporter->file)
-        error = file_exporter_write(exporter->file, &lane->file_call, &message);
-    if (error) {
-        lane->state = LANE_PAUSING;
-        timer_start(exporter->settings.loop, &lane->pause, READ_AGAIN_NS);
-        return;
-    }
-    lane->state = LANE_SENDING;
-    if (exporter->grpc)
-        otlp_grpc_send(exporter->grpc, &lane->grpc_call, lane->signal, &message);
-    else if (exporter->http)
-        otlp_http_send(exporter->http, &lane->http_call, lane->signal, &message);
-}
-
-static void taken(struct lane *lane, const struct export_result *result)
+static void taken(struct lane *lane, struct lane_request *request,
+                  const struct export_result *result)
 {
     uint64_t rejected = result->rejected > 0 ? (uint64_t)result->rejected : 0;
-    uint64_t items = lane->fetched->items;
+    uint64_t items = request->fetch.items;
     if (rejected > items)
         rejected = items;
     stat_add(&requests_sent, 1);
@@ -341,14 +192,14 @@ static void taken(struct lane *lane, const struct export_result *result)
         log_info("exporter", "%s: %s go out again", name_of(lane), signal_names[lane->signal]);
     lane->failing = false;
     backoff_success(&lane->backoff);
-    settle(lane);
+    settle(lane, request);
 }
 
-static void drop(struct lane *lane, enum drop_reason reason)
+static void drop(struct lane *lane, struct lane_request *request, enum drop_reason reason)
 {
-    stat_add(dropped[lane->signal][reason], (int64_t)lane->fetched->items);
+    stat_add(dropped[lane->signal][reason], (int64_t)request->fetch.items);
     backoff_success(&lane->backoff);
-    settle(lane);
+    settle(lane, request);
 }
 
 /* A backend for spans alone is nothing unusual: it is asked again now and then only. */
@@ -357,7 +208,8 @@ static bool is_unserved(const struct lane *lane, const struct export_result *res
     return lane->signal != SIGNAL_TRACES && result->unserved;
 }
 
-static void refused(struct lane *lane, const struct export_result *result)
+static void refused(struct lane *lane, struct lane_request *request,
+                    const struct export_result *result)
 {
     stat_add(&requests_refused, 1);
     if (is_unserved(lane, result)) {
@@ -369,168 +221,322 @@ static void refused(struct lane *lane, const struct export_result *result)
                            "--feature-gates=service.profilesSupport and a profiles pipeline"
                          : "");
         lane->unserved_until_ns = clock_monotonic_ns() + PROBE_AGAIN_NS;
-        return drop(lane, DROP_UNSERVED);
+        return drop(lane, request, DROP_UNSERVED);
     }
-    if (lane->fetched->n > 1) { /* in its parts: one bad part costs only itself */
-        lane->singly_until = lane->fetched->seqs[lane->fetched->n - 1];
-        fetch_free(lane->fetched);
-        lane->fetched = NULL;
-        return fetch_start(lane);
+    if (request->fetch.n > 1) {
+        take_out(lane, request);
+        lane_fetch_close(&request->fetch);
+        list_append(&lane->refused, &request->link);
+        return;
     }
     log_warn("exporter",
              "%s: %s: the backend refused a request for good (%s: %s); %llu items dropped",
              name_of(lane), signal_names[lane->signal], result->code, result->message,
-             (unsigned long long)lane->fetched->items);
-    drop(lane, DROP_REFUSED);
+             (unsigned long long)request->fetch.items);
+    drop(lane, request, DROP_REFUSED);
 }
 
-static void try_later(struct lane *lane, const struct export_result *result)
+/* Those that fail during a pause were begun before it: all together are one failure. */
+static void try_later(struct lane *lane, struct lane_request *request,
+                      const struct export_result *result)
 {
+    struct backoff backoff = lane->backoff;
     uint64_t pause_ns = 0;
     stat_add(&requests_retried, 1);
-    if (backoff_failure(&lane->backoff, clock_monotonic_ns(), result->retry_delay_ns, &pause_ns) ==
+    backoff.first_failure_ns = request->first_failure_ns;
+    if (backoff_failure(&backoff, clock_monotonic_ns(), result->retry_delay_ns, &pause_ns) ==
         BACKOFF_GIVE_UP)
-        return drop(lane, DROP_EXPIRED);
+        return drop(lane, request, DROP_EXPIRED);
+    request->first_failure_ns = backoff.first_failure_ns;
     if (!lane->failing)
         log_warn("exporter", "%s: %s wait in the store: %s (%s)", name_of(lane),
                  signal_names[lane->signal], result->message, result->code);
     lane->failing = true;
-    lane->state = LANE_PAUSING;
-    timer_start(lane->exporter->settings.loop, &lane->pause, pause_ns);
-    exporter_lane_quiet(lane->exporter);
+    list_remove(&request->link);
+    list_append(&lane->requests, &request->link);
+    if (!lane->pausing)
+        lane->backoff = backoff;
+    if (!lane->pausing || result->retry_delay_ns)
+        pause_for(lane, pause_ns);
 }
 
-static void answered(struct lane *lane, const struct export_result *result)
+/* ---- sending ---- */
+
+static void go_on(struct lane *lane);
+
+static struct lane *answer_came(struct lane_request *request)
 {
+    request->sending = false;
+    request->lane->n_sending--;
+    return request->lane;
+}
+
+static void answered(struct lane_request *request, const struct export_result *result)
+{
+    struct lane *lane = answer_came(request);
     if (result->verdict == EXPORT_OK)
-        taken(lane, result);
+        taken(lane, request, result);
     else if (result->verdict == EXPORT_RETRY)
-        try_later(lane, result);
+        try_later(lane, request, result);
     else
-        refused(lane, result);
+        refused(lane, request, result);
+    go_on(lane);
 }
 
 static void answered_grpc(struct otlp_grpc_call *call, const struct export_result *result)
 {
-    answered(container_of(call, struct lane, grpc_call), result);
+    answered(container_of(call, struct lane_request, grpc_call), result);
 }
 
 static void answered_http(struct otlp_http_call *call, const struct export_result *result)
 {
-    answered(container_of(call, struct lane, http_call), result);
+    answered(container_of(call, struct lane_request, http_call), result);
 }
 
 static void written(struct file_exporter_call *call, int error)
 {
-    struct lane *lane = container_of(call, struct lane, file_call);
-    struct export_result result = {.code = "UNAVAILABLE"};
-    if (!error)
-        return taken(lane, &result);
-    snprintf(result.message, sizeof(result.message), "%s: %s",
-             lane->exporter->settings.config->file.path, strerror(-error));
-    try_later(lane, &result);
+    struct lane_request *request = container_of(call, struct lane_request, file_call);
+    struct export_result result = {.verdict = error ? EXPORT_RETRY : EXPORT_OK,
+                                   .code = "UNAVAILABLE"};
+    if (error)
+        snprintf(result.message, sizeof(result.message), "%s: %s",
+                 config_of(request->lane)->file.path, strerror(-error));
+    answered(request, &result);
 }
 
-static void shown(struct lane *lane)
+static void send_request(struct lane *lane, struct lane_request *request)
 {
-    stat_add(sent[lane->signal], (int64_t)lane->fetched->items);
-    settle(lane);
+    struct exporter *exporter = lane->exporter;
+    struct bytes message = buf_bytes(&request->fetch.message);
+    if (exporter->file && file_exporter_write(exporter->file, &request->file_call, message))
+        return pause_for(lane, AGAIN_NS);
+    request->sending = true;
+    lane->n_sending++;
+    if (exporter->grpc)
+        otlp_grpc_send(exporter->grpc, &request->grpc_call, lane->signal, message);
+    else if (exporter->http)
+        otlp_http_send(exporter->http, &request->http_call, lane->signal, message);
 }
 
-static void send_or_drop(struct lane *lane)
+static void shown(struct lane *lane, struct lane_request *request)
 {
-    if (lane->exporter->settings.config->type == CONFIG_EXPORTER_DEBUG)
-        return shown(lane);
-    if (lane->fetched->message.len == 0)
-        return refused(lane, &(struct export_result){.code = "INVALID_ARGUMENT",
-                                                     .message = "what was stored is malformed"});
+    stat_add(sent[lane->signal], (int64_t)request->fetch.items);
+    settle(lane, request);
+}
+
+static void send_or_drop(struct lane *lane, struct lane_request *request)
+{
+    if (config_of(lane)->type == CONFIG_EXPORTER_DEBUG)
+        return shown(lane, request);
+    if (request->fetch.message.len == 0)
+        return refused(lane, request,
+                       &(struct export_result){.code = "INVALID_ARGUMENT",
+                                               .message = "what was stored is malformed"});
     if (lane->unserved_until_ns && clock_monotonic_ns() < lane->unserved_until_ns)
-        return drop(lane, DROP_UNSERVED);
-    send_fetched(lane);
+        return drop(lane, request, DROP_UNSERVED);
+    send_request(lane, request);
+}
+
+static struct lane_request *next_to_send(const struct lane *lane)
+{
+    struct list *link, *tmp;
+    if (lane->pausing || (lane->failing && lane->n_sending))
+        return NULL;
+    list_each(link, tmp, &lane->requests)
+    {
+        struct lane_request *request = container_of(link, struct lane_request, link);
+        if (!request->sending)
+            return request;
+    }
+    return NULL;
+}
+
+/* ---- fetching ---- */
+
+/* While the backend fails no more is fetched, unless it may be those at hand that are at fault. */
+static bool fail_for_long(const struct lane *lane)
+{
+    uint64_t long_ns = PAUSES_FOR_LONG * lane->backoff.config->max_interval_ns;
+    uint64_t now_ns = clock_monotonic_ns();
+    struct list *link, *tmp;
+    list_each(link, tmp, &lane->requests)
+    {
+        uint64_t since_ns = container_of(link, struct lane_request, link)->first_failure_ns;
+        if (!since_ns || now_ns - since_ns < long_ns)
+            return false;
+    }
+    return true;
+}
+
+/* One that was answered is on its way until that is committed: a kill before sends it again. */
+static size_t under_way(const struct lane *lane)
+{
+    return lane->n_requests + (is_otlp(config_of(lane)) ? lane->marks.n : 0);
+}
+
+static bool gathers(const struct lane *lane)
+{
+    return lane->gather.due_ns && lane->n_woken < GATHER_WAKES && !lane->exporter->draining;
+}
+
+static bool wants_fetch(const struct lane *lane)
+{
+    if (lane->fetching || lane->pausing || under_way(lane) >= most_requests(lane) ||
+        lane->bytes >= LANE_BYTES_MAX)
+        return false;
+    if (!list_empty(&lane->refused))
+        return true;
+    bool room = !lane->n_requests || (lane->failing ? fail_for_long(lane) : lane->more);
+    return lane->look && room && !gathers(lane);
+}
+
+static struct lane_request *first_refused(const struct lane *lane)
+{
+    struct list *link = list_first(&lane->refused);
+    return link ? container_of(link, struct lane_request, link) : NULL;
+}
+
+static void part_begun(struct lane_request *whole)
+{
+    if (++whole->next_part < whole->fetch.n)
+        return;
+    list_remove(&whole->link);
+    request_free(whole);
+}
+
+static void start_fetch(struct lane *lane)
+{
+    struct lane_request *request = request_new(lane), *whole = first_refused(lane);
+    if (!request)
+        return pause_for(lane, AGAIN_NS);
+    request->fetch.only_seq = whole ? whole->fetch.seqs[whole->next_part] : 0;
+    if (lane_fetch_start(&request->fetch, lane->exporter->settings.reader)) {
+        request_free(request);
+        return pause_for(lane, AGAIN_NS);
+    }
+    lane->fetching = request;
+    if (whole)
+        return part_begun(whole);
+    lane->look = false;
+    lane->n_woken = 0;
+    timer_start(lane->exporter->settings.loop, &lane->gather, GATHER_NS);
 }
 
 static void nothing_there(struct lane *lane)
 {
-    lane->state = LANE_IDLE;
-    if (lane->n_marking == 0)
+    lane->more = false;
+    timer_stop(&lane->gather);
+    if (!lane->n_requests && !lane->marks.n)
         lane->after_seq = 0; /* all is marked; a store that was renewed begins at 1 again */
-    if (lane->look_again)
-        fetch_start(lane);
-    else
-        exporter_lane_quiet(lane->exporter);
 }
 
-static void lane_fetched(struct lane *lane, struct lane_fetch *fetch, int error)
+static void fetched(struct lane_fetch *fetch, int error)
 {
-    lane->fetched = NULL;
+    struct lane_request *request = container_of(fetch, struct lane_request, fetch);
+    struct lane *lane = request->lane;
+    if (!lane)
+        return request_free(request);
+    lane->fetching = NULL;
     if (!error && fetch->n) {
-        lane->fetched = fetch;
-        return send_or_drop(lane);
+        add(lane, request);
+        if (!fetch->only_seq) {
+            lane->after_seq = fetch->seqs[fetch->n - 1];
+            lane->more = fetch->more;
+            lane->look |= fetch->more;
+            if (fetch->more)
+                timer_stop(&lane->gather);
+        }
+        return go_on(lane);
     }
-    fetch_free(fetch);
-    if (!error || error == -ENOENT)
-        return nothing_there(lane);
-    log_warn("exporter", "%s: the store cannot be read: %s", name_of(lane), strerror(-error));
-    lane->state = LANE_PAUSING;
-    timer_start(lane->exporter->settings.loop, &lane->pause, READ_AGAIN_NS);
+    if (error) {
+        log_warn("exporter", "%s: the store cannot be read: %s", name_of(lane), strerror(-error));
+        lane->look = true;
+        pause_for(lane, AGAIN_NS);
+    } else if (!fetch->only_seq) {
+        nothing_there(lane);
+    }
+    request_free(request);
+    go_on(lane);
+}
+
+/* ---- verbs ---- */
+
+static void go_on(struct lane *lane)
+{
+    struct lane_request *request;
+    while ((request = next_to_send(lane)))
+        send_or_drop(lane, request);
+    if (wants_fetch(lane))
+        start_fetch(lane);
     exporter_lane_quiet(lane->exporter);
 }
 
 static void on_pause(struct timer *timer)
 {
     struct lane *lane = container_of(timer, struct lane, pause);
-    submit_marks(lane);
-    if (lane->state != LANE_PAUSING || lane->exporter->draining)
+    if (lane->exporter->draining) /* what failed stays in the store */
         return;
-    if (lane->fetched)
-        send_or_drop(lane);
-    else
-        fetch_start(lane);
+    lane->pausing = false;
+    go_on(lane);
 }
 
-/* ---- verbs ---- */
+static void on_gathered(struct timer *timer)
+{
+    go_on(container_of(timer, struct lane, gather));
+}
+
+static void marked(struct lane_marks *marks)
+{
+    go_on(container_of(marks, struct lane, marks));
+}
 
 void lane_init(struct lane *lane, struct exporter *exporter, enum signal signal)
 {
     const struct config_exporter *config = exporter->settings.config;
     *lane = (struct lane){.exporter = exporter,
                           .signal = signal,
-                          .grpc_call.done = answered_grpc,
-                          .http_call.done = answered_http,
-                          .file_call.done = written,
-                          .pause.fire = on_pause};
-    list_init(&lane->marks);
-    list_init(&lane->marking);
+                          .look = exporter_wants(exporter, signal), /* once, whatever is there */
+                          .pause.fire = on_pause,
+                          .gather.fire = on_gathered};
+    list_init(&lane->requests);
+    list_init(&lane->refused);
+    lane_marks_init(&lane->marks, &exporter->settings, marked);
     backoff_init(&lane->backoff, is_otlp(config) ? &config->otlp.retry : &file_retry,
                  clock_monotonic_ns() + signal);
 }
 
 void lane_wake(struct lane *lane)
 {
-    if (lane->state == LANE_IDLE)
-        fetch_start(lane);
-    else
-        lane->look_again = true;
+    if (!lane->look && outbox_is_empty(lane->signal))
+        return;
+    lane->look = true;
+    lane->n_woken++;
+    go_on(lane);
 }
 
 bool lane_is_quiet(const struct lane *lane)
 {
-    return (lane->state == LANE_IDLE || lane->state == LANE_PAUSING) && lane->n_marking == 0;
+    if (lane->fetching || lane->n_sending || lane->marks.n)
+        return false;
+    return lane->pausing ||
+           (list_empty(&lane->requests) && list_empty(&lane->refused) && !lane->look);
 }
 
 void lane_close(struct lane *lane)
 {
     struct list *link;
     timer_stop(&lane->pause);
-    otlp_grpc_cancel(&lane->grpc_call);
-    otlp_http_cancel(&lane->http_call);
-    file_exporter_cancel(&lane->file_call);
-    while ((link = list_pop(&lane->marks)))
-        free(container_of(link, struct lane_mark, link));
-    while ((link = list_pop(&lane->marking))) /* mark_done() frees it */
-        container_of(link, struct lane_mark, link)->lane = NULL;
-    if (lane->fetched && lane->state == LANE_FETCHING)
-        lane->fetched->lane = NULL; /* fetch_done() frees it */
-    else
-        fetch_free(lane->fetched);
+    timer_stop(&lane->gather);
+    while ((link = list_pop(&lane->requests))) {
+        struct lane_request *request = container_of(link, struct lane_request, link);
+        otlp_grpc_cancel(&request->grpc_call);
+        otlp_http_cancel(&request->http_call);
+        file_exporter_cancel(&request->file_call);
+        request_free(request);
+    }
+    while ((link = list_pop(&lane->refused)))
+        request_free(container_of(link, struct lane_request, link));
+    if (lane->fetching)
+        lane->fetching->lane = NULL; /* fetched() frees it */
+    lane_marks_close(&lane->marks);
 }

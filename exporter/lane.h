@@ -1,42 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * One signal on its way to one destination: fetch from the outbox, send, mark as done; one request
- * in flight, in order. Private to exporter/. Thread: loop.
+ * One signal on its way to one destination: fetch from the outbox, send, mark as done. Private to
+ * exporter/. Thread: loop. Limits: sending_queue::num_consumers requests are under way, and none is
+ * fetched while LANE_BYTES_MAX of them are.
  */
 #include "exporter/backoff.h"
 #include "exporter/exporter.h"
 #include "exporter/file_exporter.h"
+#include "exporter/lane_marks.h"
 #include "exporter/otlp_grpc.h"
 #include "exporter/otlp_http.h"
 
-enum lane_state {
-    LANE_IDLE,     /* nothing was there at the last look */
-    LANE_FETCHING, /* a job of the reader */
-    LANE_SENDING,
-    LANE_PAUSING, /* for a next try */
-};
+#define LANE_BYTES_MAX (4u << 20)
 
-struct lane_fetch;
+struct lane_request;
 
 struct lane {
     struct exporter *exporter;
     enum signal signal;
-    enum lane_state state;
-    bool look_again; /* something was put while fetching */
-    int64_t after_seq;
-    int64_t singly_until;       /* up to this one requests go alone: together they were refused */
-    struct lane_fetch *fetched; /* what is being sent */
-    struct otlp_grpc_call grpc_call;
-    struct otlp_http_call http_call;
-    struct file_exporter_call file_call;
-    struct backoff backoff;
+    struct list requests; /* being sent, or to be sent (again) */
+    size_t n_requests;
+    size_t n_sending;
+    size_t bytes;                  /* of their messages */
+    struct list refused;           /* together: now their parts are sent one by one */
+    struct lane_request *fetching; /* at the reader; NULL: none */
+    int64_t after_seq;             /* the last one that was fetched */
+    bool look;                     /* something may be behind it */
+    bool more;                     /* so much that the last fetch was full */
+    bool pausing;                  /* nothing is begun before the timer fires */
+    bool failing;                  /* since the last success; said once */
     struct timer pause;
-    bool failing;               /* since the last success; said once */
+    struct timer gather; /* runs since the last fetch, which found all there was */
+    unsigned n_woken;    /* since the last fetch */
+    struct backoff backoff;
     uint64_t unserved_until_ns; /* the backend has no such service: nothing is sent before */
-    size_t n_marking;           /* jobs at the writer */
-    struct list marks;          /* those that found its queue full */
-    struct list marking;        /* those at the writer */
+    struct lane_marks marks;
 };
 
 void lane_init(struct lane *lane, struct exporter *exporter, enum signal signal);

@@ -3,14 +3,17 @@
 #include "base/buf.h"
 #include "base/stats.h"
 #include "proto/http1.h"
+#include "store/span_cpu.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #define METRICS_SOCKETS_MAX 8
-#define METRICS_BYTES_MAX   (1u << 20)
+#define METRICS_BYTES_MAX   (2u << 20)
+#define OPENMETRICS         "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 struct metrics_page {
+    struct span_cpu *span_cpu;
     struct http1 daemons[METRICS_SOCKETS_MAX];
     size_t n;
 };
@@ -39,7 +42,8 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
                                   const char *data, size_t *size, void **request)
 {
     static int seen;
-    (void)context, (void)version, (void)data;
+    const struct metrics_page *page = context;
+    (void)version, (void)data;
     if (!*request || *size) { /* the head, or a body, of which nothing is wanted */
         *request = &seen;
         *size = 0;
@@ -51,6 +55,10 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
         return buf_printf(&body, "only GET is answered here\n") == 0
                    ? answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "text/plain", &body)
                    : MHD_NO;
+    if (strcmp(path, "/metrics/spans") == 0 && page->span_cpu)
+        return span_cpu_openmetrics(page->span_cpu, &body) == 0
+                   ? answer(connection, MHD_HTTP_OK, OPENMETRICS, &body)
+                   : MHD_NO;
     if (strcmp(path, "/metrics") != 0)
         return buf_printf(&body, "the metrics are at /metrics\n") == 0
                    ? answer(connection, MHD_HTTP_NOT_FOUND, "text/plain", &body)
@@ -60,7 +68,8 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     return answer(connection, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", &body);
 }
 
-int metrics_page_open(struct loop *loop, int *fds, size_t n, struct metrics_page **pagep)
+int metrics_page_open(struct loop *loop, int *fds, size_t n, struct span_cpu *span_cpu,
+                      struct metrics_page **pagep)
 {
     struct MHD_OptionItem options[] = {
         {MHD_OPTION_CONNECTION_LIMIT, 16, NULL},
@@ -72,6 +81,8 @@ int metrics_page_open(struct loop *loop, int *fds, size_t n, struct metrics_page
     struct metrics_page *page = calloc(1, sizeof(*page));
     if (!page)
         return -ENOMEM;
+    settings.context = page;
+    page->span_cpu = span_cpu;
     int error = 0;
     for (size_t i = 0; !error && i < n && i < METRICS_SOCKETS_MAX; i++) {
         error = http1_open(&page->daemons[i], loop, fds[i], &settings);

@@ -19,6 +19,12 @@ struct otlp_grpc {
 
 /* ---- what an answer means ---- */
 
+/* RST_STREAM has an error, even if it is NO_ERROR: the answer is not whole. */
+static bool is_cut(const struct otlp_grpc_call *call, uint32_t h2_error)
+{
+    return h2_error || !call->stream->remote_closed;
+}
+
 static enum grpc_status status_without_trailer(const struct otlp_grpc_call *call, uint32_t h2_error,
                                                bool unprocessed)
 {
@@ -28,7 +34,7 @@ static enum grpc_status status_without_trailer(const struct otlp_grpc_call *call
         return GRPC_UNAVAILABLE;
     if (call->http_status && call->http_status != 200)
         return grpc_status_from_http(call->http_status);
-    if (h2_error)
+    if (is_cut(call, h2_error))
         return grpc_status_from_h2(h2_error);
     return call->http_status ? GRPC_UNKNOWN : GRPC_UNAVAILABLE;
 }
@@ -41,7 +47,7 @@ static enum export_verdict verdict_without_trailer(const struct otlp_grpc_call *
                         : EXPORT_RETRY;
     if (call->http_status < 200 || call->http_status > 299)
         return export_verdict_http(call->http_status);
-    return h2_error ? export_verdict_h2(h2_error, false) : EXPORT_DROP;
+    return is_cut(call, h2_error) ? export_verdict_h2(h2_error, false) : EXPORT_DROP;
 }
 
 static void set_status(struct otlp_grpc_call *call, enum grpc_status status)
@@ -51,12 +57,19 @@ static void set_status(struct otlp_grpc_call *call, enum grpc_status status)
     snprintf(call->result.code, sizeof(call->result.code), "%s", grpc_status_name(status));
 }
 
+static const char *coding_name(enum config_compression compression)
+{
+    return compression == CONFIG_ZSTD ? "zstd" : "gzip";
+}
+
 /* UNIMPLEMENTED may also mean: not with this compression. That is for the operator to change, and
- * no reason to lose anything. */
+ * no reason to lose anything. Some servers do not say which they take, but name this one. */
 static void conclude_coding(struct otlp_grpc_call *call)
 {
     struct export_result *result = &call->result;
-    if (call->status != GRPC_UNIMPLEMENTED || !call->wants_other_coding)
+    const char *name = coding_name(call->client->settings.config->compression);
+    if (call->status != GRPC_UNIMPLEMENTED || !call->compressed ||
+        !(call->wants_other_coding || strstr(result->message, name)))
         return;
     result->verdict = EXPORT_RETRY;
     result->unserved = false;
@@ -87,7 +100,6 @@ static void finish(struct otlp_grpc_call *call)
     call->stream = NULL;
     conclude(call);
     grpc_reader_close(&call->reader);
-    buf_close(&call->message);
     call->done(call, &call->result);
 }
 
@@ -111,11 +123,6 @@ static void on_details(struct otlp_grpc_call *call, struct bytes value,
     ptrdiff_t len = bytes_from_base64(value, decoded);
     if (len >= 0)
         call->details_delay_ns = delay_of(BYTES(decoded, (size_t)len));
-}
-
-static const char *coding_name(enum config_compression compression)
-{
-    return compression == CONFIG_ZSTD ? "zstd" : "gzip";
 }
 
 static bool is_compressed(const struct otlp_grpc_call *call)
@@ -176,7 +183,7 @@ static void say_what_came(struct otlp_grpc_call *call, uint32_t h2_error)
         snprintf(out, size, "no answer in time");
     else if (h2_error == H2_CONNECTION_LOST)
         snprintf(out, size, "the connection ended before the answer");
-    else if (h2_error)
+    else if (is_cut(call, h2_error))
         snprintf(out, size, "the call was reset, HTTP/2 error %u", h2_error);
     else
         snprintf(out, size, "an answer without grpc-status, HTTP status %u", call->http_status);
@@ -235,7 +242,7 @@ static void on_connection(struct channel_waiter *waiter, struct h2_conn *conn, c
     if (conn) {
         grpc_timeout_format(timeout_ns, timeout);
         size_t n = request_headers(call, timeout, headers);
-        error = h2_request(conn, headers, n, &call->message, call, &call->stream);
+        error = h2_request(conn, headers, n, call->message, call, &call->stream);
         why = strerror(-error);
     }
     if (error) {
@@ -255,18 +262,17 @@ static void on_timeout(struct timer *timer)
 }
 
 void otlp_grpc_send(struct otlp_grpc *client, struct otlp_grpc_call *call, enum signal signal,
-                    struct buf *message)
+                    struct bytes message)
 {
     void (*done)(struct otlp_grpc_call *, const struct export_result *) = call->done;
     *call = (struct otlp_grpc_call){.done = done,
                                     .client = client,
                                     .signal = signal,
-                                    .message = *message,
+                                    .message = message,
                                     .waiter = {.ready = on_connection},
                                     .timeout = {.fire = on_timeout},
                                     .running = true,
                                     .details_delay_ns = GRPC_NO_RETRY_INFO};
-    *message = BUF_INIT(0);
     call->compressed = is_compressed(call);
     grpc_reader_init(&call->reader, RESPONSE_BYTES_MAX);
     channel_want(client->channel, &call->waiter);
@@ -284,7 +290,6 @@ void otlp_grpc_cancel(struct otlp_grpc_call *call)
         h2_reset(call->stream, H2_CANCEL);
     }
     grpc_reader_close(&call->reader);
-    buf_close(&call->message);
 }
 
 int otlp_grpc_message(struct bytes body, enum config_compression compression, struct buf *out)

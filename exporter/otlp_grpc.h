@@ -19,7 +19,7 @@ struct otlp_grpc_call {
     /* private */
     struct otlp_grpc *client;
     enum signal signal;
-    struct buf message;
+    struct bytes message;
     struct channel_waiter waiter;
     struct h2_stream *stream;
     struct timer timeout;
@@ -47,10 +47,10 @@ int otlp_grpc_open(const struct otlp_grpc_settings *settings, struct otlp_grpc *
 void otlp_grpc_close(
     struct otlp_grpc *client); /* calls that run are not done() any more. NULL is fine */
 
-/* message: a gRPC message with its prefix (otlp_grpc_message()); taken over. done() follows, never
- * from within this call. */
+/* message: a gRPC message with its prefix (otlp_grpc_message()), borrowed until done() or cancel.
+ * done() follows, never from within this call. */
 void otlp_grpc_send(struct otlp_grpc *client, struct otlp_grpc_call *call, enum signal signal,
-                    struct buf *message);
+                    struct bytes message);
 void otlp_grpc_cancel(struct otlp_grpc_call *call); /* no done(); also when not running */
 
 /* Any thread: prefix and body, compressed if it is worth it. 0, BUF_FULL, -ENOMEM. */

@@ -12,6 +12,7 @@
 #include "proto/http_client.h"
 #include "proto/otlp_json.h"
 #include "proto/otlp_schema.h"
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@
 #define ANSWER_BYTES_MAX (64u << 10)
 #define JSON_GROWTH      16 /* times the size of the protobuf, at most; far beyond real requests */
 
-/* From here to the URL of one signal. */
+/* From here to the URL of one signal; one call at a time. */
 struct otlp_http_road {
     struct otlp_http *client;
     enum signal signal;
@@ -35,7 +36,8 @@ struct otlp_http_road {
 struct otlp_http {
     struct otlp_http_settings settings;
     char user_agent[64];
-    struct otlp_http_road roads[SIGNAL_COUNT];
+    size_t n_roads; /* of each signal */
+    struct otlp_http_road *roads[SIGNAL_COUNT];
 };
 
 /* ---- the request ---- */
@@ -120,7 +122,6 @@ static void release(struct otlp_http_road *road)
     road->call = NULL;
     call->road = NULL;
     buf_close(&call->head);
-    buf_close(&call->body);
 }
 
 static void finish(struct otlp_http_road *road, const struct export_result *result)
@@ -142,8 +143,8 @@ static void send_request(struct otlp_http_road *road)
 {
     struct otlp_http_call *call = road->call;
     timer_stop(&road->idle);
-    int error = http_client_send(road->connection, buf_bytes(&call->head), buf_bytes(&call->body),
-                                 ANSWER_BYTES_MAX);
+    int error =
+        http_client_send(road->connection, buf_bytes(&call->head), call->body, ANSWER_BYTES_MAX);
     if (error) {
         hang_up(road);
         return fail(road, "UNAVAILABLE", strerror(-error));
@@ -219,22 +220,37 @@ static void on_timeout(struct timer *timer)
     fail(road, "DEADLINE_EXCEEDED", "no answer in time");
 }
 
+/* A thread that resolved its name goes too. */
 static void on_idle(struct timer *timer)
 {
-    hang_up(container_of(timer, struct otlp_http_road, idle));
+    struct otlp_http_road *road = container_of(timer, struct otlp_http_road, idle);
+    hang_up(road);
+    dialer_close(&road->dialer);
 }
 
 /* ---- verbs ---- */
 
-void otlp_http_send(struct otlp_http *client, struct otlp_http_call *call, enum signal signal,
-                    struct buf *message)
+/* One whose connection was kept, if there is any. */
+static struct otlp_http_road *free_road(struct otlp_http *client, enum signal signal)
 {
-    struct otlp_http_road *road = &client->roads[signal];
+    struct otlp_http_road *found = NULL;
+    for (size_t i = 0; i < client->n_roads; i++) {
+        struct otlp_http_road *road = &client->roads[signal][i];
+        if (!road->call && (!found || (road->connection && !found->connection)))
+            found = road;
+    }
+    return found;
+}
+
+void otlp_http_send(struct otlp_http *client, struct otlp_http_call *call, enum signal signal,
+                    struct bytes message)
+{
+    struct otlp_http_road *road = free_road(client, signal);
+    assert(road);
     call->road = road;
-    call->body = *message;
+    call->body = message;
     call->head = BUF_INIT(0);
     call->again = false;
-    *message = BUF_INIT(0);
     road->call = call;
     timer_start(client->settings.loop, &road->begin, 0);
 }
@@ -249,11 +265,10 @@ void otlp_http_cancel(struct otlp_http_call *call)
     release(road);
 }
 
-static void open_road(struct otlp_http *client, enum signal signal)
+static void open_road(struct otlp_http *client, enum signal signal, struct otlp_http_road *road)
 {
     const struct otlp_http_settings *settings = &client->settings;
     const struct config_exporter_otlp *config = settings->config;
-    struct otlp_http_road *road = &client->roads[signal];
     bool own = config->urls[signal].endpoint.set;
     const char *override = config->tls.server_name_override;
     *road = (struct otlp_http_road){.client = client,
@@ -274,15 +289,31 @@ static void open_road(struct otlp_http *client, enum signal signal)
                 on_dialed);
 }
 
+static void close_road(struct otlp_http_road *road)
+{
+    if (road->call)
+        otlp_http_cancel(road->call);
+    hang_up(road);
+    dialer_close(&road->dialer);
+}
+
 int otlp_http_open(const struct otlp_http_settings *settings, struct otlp_http **clientp)
 {
     struct otlp_http *client = calloc(1, sizeof(*client));
     if (!client)
         return -ENOMEM;
     client->settings = *settings;
+    client->n_roads = settings->config->num_consumers ? settings->config->num_consumers : 1;
     snprintf(client->user_agent, sizeof(client->user_agent), "spanprof/%s", settings->version);
-    for (enum signal signal = 0; signal < SIGNAL_COUNT; signal++)
-        open_road(client, signal);
+    for (enum signal signal = 0; signal < SIGNAL_COUNT; signal++) {
+        client->roads[signal] = calloc(client->n_roads, sizeof(struct otlp_http_road));
+        if (!client->roads[signal]) {
+            otlp_http_close(client);
+            return -ENOMEM;
+        }
+        for (size_t i = 0; i < client->n_roads; i++)
+            open_road(client, signal, &client->roads[signal][i]);
+    }
     *clientp = client;
     return 0;
 }
@@ -291,12 +322,10 @@ void otlp_http_close(struct otlp_http *client)
 {
     if (!client)
         return;
-    for (size_t i = 0; i < SIGNAL_COUNT; i++) {
-        struct otlp_http_road *road = &client->roads[i];
-        if (road->call)
-            otlp_http_cancel(road->call);
-        hang_up(road);
-        dialer_close(&road->dialer);
+    for (size_t signal = 0; signal < SIGNAL_COUNT; signal++) {
+        for (size_t i = 0; client->roads[signal] && i < client->n_roads; i++)
+            close_road(&client->roads[signal][i]);
+        free(client->roads[signal]);
     }
     free(client);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * OTLP/HTTP as a client: one Export call over HTTP/1.1. Each signal has a URL and a connection of
- * its own, which is kept. Redirects are not followed, proxies not used.
- * Thread: loop. Limit: 64 KiB of an answer's body are looked at.
+ * OTLP/HTTP as a client: Export calls over HTTP/1.1. Each signal has a URL, and a connection for
+ * each call at a time, which is kept. Redirects are not followed, proxies not used. Thread: loop.
+ * Limit: 64 KiB of an answer's body are looked at.
  */
 #include "base/loop.h"
 #include "config/config.h"
@@ -13,12 +13,13 @@
 struct otlp_http;
 struct tls_context;
 
-/* Embedded by its owner, one of a signal running at a time. */
+/* Embedded by its owner; num_consumers of a signal running at a time. */
 struct otlp_http_call {
     void (*done)(struct otlp_http_call *call, const struct export_result *result);
     /* private */
     struct otlp_http_road *road; /* NULL: does not run */
-    struct buf head, body;
+    struct buf head;
+    struct bytes body;
     bool again; /* the connection that was kept had gone: once more by a new one */
 };
 
@@ -33,9 +34,10 @@ int otlp_http_open(const struct otlp_http_settings *settings, struct otlp_http *
 /* Calls that run are not done() any more. NULL is fine. */
 void otlp_http_close(struct otlp_http *client);
 
-/* message: otlp_http_message(); taken over. done() follows, never from within this call. */
+/* message: otlp_http_message(), borrowed until done() or cancel. done() follows, never from within
+ * this call. */
 void otlp_http_send(struct otlp_http *client, struct otlp_http_call *call, enum signal signal,
-                    struct buf *message);
+                    struct bytes message);
 void otlp_http_cancel(struct otlp_http_call *call); /* no done(); also when not running */
 
 /* Any thread: a request (protobuf) as config wants it: as JSON, compressed. 0, BUF_FULL, -ENOMEM;
