@@ -10,9 +10,13 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/stats.h"
+#include "client/client.h"
 #include "config/cli.h"
 #include "service.h"
+#include <malloc.h>
 #include <stdlib.h>
+
+#define HEAP_LARGE_BYTES (1 << 20)
 
 struct program { /* one configuration, and what is open for it */
     const struct cli *cli;
@@ -20,8 +24,9 @@ struct program { /* one configuration, and what is open for it */
     struct service_sockets sockets;
     struct service_files files;
     struct analyst_ledger *ledger;
-    struct program *next; /* that SIGHUP brought */
-    bool fatal;           /* its service could not start */
+    struct program *next;              /* that SIGHUP brought */
+    struct keeper_sampling **sampling; /* of all of them: left by one run to the next */
+    bool fatal;                        /* its service could not start */
 };
 
 static int run_service(const struct service_handles *handles, void *context)
@@ -122,6 +127,7 @@ static int run(struct program *program)
     int fds[SERVICE_SOCKETS_MAX];
     struct keeper_settings settings = {
         .want_sampler = sampler != NULL,
+        .sampling = program->sampling,
         .service_main = run_service,
         .analyst_main = run_analyst,
         .reload = reload,
@@ -146,11 +152,12 @@ static int run(struct program *program)
 
 /* ---- one configuration after the other ---- */
 
-static void program_close(struct program *program, bool for_good)
+/* other: the one that goes on; may be NULL. */
+static void program_close(struct program *program, const struct program *other)
 {
     if (!program)
         return;
-    service_sockets_close(&program->sockets, for_good);
+    service_sockets_close(&program->sockets, other ? &other->sockets : NULL);
     service_files_close(&program->files);
     config_close(program->config);
     free(program);
@@ -193,10 +200,11 @@ static bool reload(void *context)
     }
     if (!next || open_config(next, &program->sockets)) {
         log_error("main", "the changed configuration is not taken; what was there stays in use");
-        program_close(next, false);
+        program_close(next, program);
         return false;
     }
     log_info("main", "the configuration has changed: taking it");
+    next->sampling = program->sampling;
     program->next = next;
     return true;
 }
@@ -211,7 +219,7 @@ static struct program *go_back(struct program *program, struct program *before)
 {
     log_error("main", "with the changed configuration the service does not start; going back");
     before->next = NULL;
-    service_sockets_close(&before->sockets, false);
+    service_sockets_close(&before->sockets, &program->sockets);
     if (service_sockets_open(before->config, &program->sockets, &before->sockets))
         return NULL;
     announce(before->config);
@@ -221,27 +229,42 @@ static struct program *go_back(struct program *program, struct program *before)
 static int run_all(struct program *program)
 {
     struct program *before = NULL;
+    struct keeper_sampling *sampling = NULL;
     int code;
+    program->sampling = &sampling;
     while ((code = run(program)) == KEEPER_RELOADED || (program->fatal && before)) {
         struct program *next = code == KEEPER_RELOADED ? program->next : go_back(program, before);
         bool back = next == before;
         if (!next)
             break;
-        program_close(back ? program : before, false);
+        program_close(back ? program : before, next);
         before = back ? NULL : program;
         program = next;
         if (before)
-            service_sockets_close(&before->sockets, false);
+            service_sockets_close(&before->sockets, &program->sockets);
         announce(program->config);
     }
-    program_close(before, false);
-    program_close(program, true);
+    keeper_sampling_close(sampling);
+    program_close(before, program);
+    program_close(program, NULL);
     return code;
+}
+
+/* Requests of megabytes come and go. With thresholds that are set each of them has pages of its
+ * own, which the kernel gets back with it; glibc's own rise until the heap keeps all that ever was.
+ */
+static void settle_heap(void)
+{
+    mallopt(M_MMAP_THRESHOLD, HEAP_LARGE_BYTES);
+    mallopt(M_TRIM_THRESHOLD, 4 * HEAP_LARGE_BYTES);
 }
 
 int main(int argc, char **argv)
 {
     struct cli cli;
+    settle_heap();
+    if (argc > 1 && client_has_command(argv[1]))
+        return client_main(argc, argv, stdout, stderr);
     if (cli_parse(argc, argv, &cli, stderr))
         return CLI_EXIT_USAGE;
     if (cli.command != CLI_RUN)
@@ -252,6 +275,6 @@ int main(int argc, char **argv)
     announce(program->config);
     if (open_config(program, NULL) == 0)
         return run_all(program);
-    program_close(program, true);
+    program_close(program, NULL);
     return CLI_EXIT_FAILURE;
 }

@@ -18,20 +18,19 @@
 #include "receiver/http_server.h"
 #include "receiver/intake.h"
 #include "service_health.h"
-#include "store/store.h"
+#include "service_pages.h"
+#include "store/coverage.h"
+#include "store/span_cpu.h"
+#include "service_store.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#define QUEUED_BYTES_MAX      (64u << 20) /* requests waiting for the writer */
-#define RECEIVING_BYTES_MAX   (64u << 20) /* requests being received */
-#define REQUEST_BYTES_DEFAULT ((4u << 20) - (64u << 10))
-#define RECENT_SPANS_BYTES    (16u << 20) /* remembered for profiles of others */
-#define RECEIVERS_STOP_NS     (3 * NS_PER_SEC)
-#define EXPORTERS_STOP_NS     (4 * NS_PER_SEC)
-#define MAINTAIN_NS           NS_PER_SEC
-#define PREDECESSOR_TRIES     20
-#define PREDECESSOR_PAUSE_US  50000
+#define QUEUED_BYTES_MAX    (64u << 20) /* requests waiting for the writer */
+#define RECEIVING_BYTES_MAX (64u << 20) /* requests being received */
+#define RECEIVERS_STOP_NS   (3 * NS_PER_SEC)
+#define EXPORTERS_STOP_NS   (4 * NS_PER_SEC)
+#define MAINTAIN_NS         NS_PER_SEC
 
 struct service {
     const struct config *config;
@@ -41,9 +40,7 @@ struct service {
     struct loop *loop;
     struct worker *writer;
     struct worker *reader;
-    struct store *store;
-    struct db *reader_db;
-    struct outbox_reader *outbox_reader;
+    struct service_store store;
     struct ring *ring;
     struct intake *intake;
     struct budget budget;
@@ -53,10 +50,12 @@ struct service {
     struct http_server *http[SERVICE_RECEIVERS_MAX];
     struct metrics_page *metrics;
     struct service_health health;
+    struct coverage *coverage;
+    struct span_cpu *span_cpu;
+    struct service_pages pages;
     size_t n_exporters;
-    struct exporter *exporters[CONFIG_COMPONENTS_MAX];
-    const struct config_exporter *exporter_configs[CONFIG_COMPONENTS_MAX]; /* by destination */
-    uint64_t maintained_ns;                                                /* writer's */
+    struct exporter *exporters[CONFIG_COMPONENTS_MAX]; /* by destination */
+    uint64_t maintained_ns;                            /* writer's */
     size_t n_stopping; /* parts whose end the present step of stopping waits for */
     struct timer stop_timer;
     void (*next_step)(struct service *service);
@@ -69,11 +68,11 @@ struct service {
 static int writer_end(void *context)
 {
     struct service *service = context;
-    int error = store_end(service->store);
+    int error = store_end(service->store.store);
     uint64_t now_ns = clock_monotonic_ns();
     if (!error && now_ns - service->maintained_ns > MAINTAIN_NS) {
         service->maintained_ns = now_ns;
-        store_maintain(service->store); /* what fails here was logged and is tried again */
+        store_maintain(service->store.store); /* what fails here was logged and is tried again */
     }
     service_health_batch(&service->health, false);
     return error;
@@ -83,129 +82,16 @@ static int writer_begin(void *context)
 {
     struct service *service = context;
     service_health_batch(&service->health, true);
-    int error = store_begin(service->store);
+    int error = store_begin(service->store.store);
     if (error) /* no end follows */
         service_health_batch(&service->health, false);
     return error;
 }
 
-_Static_assert((int)SIGNAL_TRACES == CONFIG_TRACES && (int)SIGNAL_PROFILES == CONFIG_PROFILES &&
-                   (int)SIGNAL_METRICS == CONFIG_METRICS && (int)SIGNAL_LOGS == CONFIG_LOGS,
-               "a signal is the configuration's by its number");
-
-static const struct config_pipeline *pipeline(const struct service *service, enum signal signal)
-{
-    return config_find_pipeline(service->config, (enum config_signal)signal);
-}
-
-static bool pipeline_joins(const struct service *service, enum signal signal)
-{
-    const struct config_pipeline *of = pipeline(service, signal);
-    for (size_t i = 0; of && i < of->n_processors; i++)
-        if (service->config->processors[of->processors[i]].type == CONFIG_PROCESSOR_JOIN)
-            return true;
-    return false;
-}
-
-static struct join_settings join_settings(const struct service *service)
-{
-    const struct config_processor *join =
-        config_find_processor(service->config, CONFIG_PROCESSOR_JOIN);
-    if (!join) /* samples go on with their Link alone, at once */
-        return (struct join_settings){
-            .max_pending_bytes = 16u << 20, .max_tally_bytes = 1u << 20, .max_recent_spans = 1};
-    return (struct join_settings){
-        .wait_ns = pipeline_joins(service, SIGNAL_PROFILES) ? join->join.wait_ns : 0,
-        .tally_ttl_ns = join->join.tally_ttl_ns,
-        .max_pending_bytes = join->join.max_pending_bytes,
-        .max_tally_bytes = join->join.max_tally_bytes,
-        .max_recent_spans = join->join.max_recent_spans,
-        .top_stacks = join->join.top_stacks,
-        .span_attributes = join->join.span_attributes.items,
-    };
-}
-
-/* Mask over destinations of the exporters that the signal's pipeline names. */
-static uint32_t destinations(const struct service *service, enum signal signal)
-{
-    const struct config_pipeline *of = pipeline(service, signal);
-    uint32_t mask = 0;
-    for (size_t i = 0; of && i < of->n_exporters; i++)
-        for (size_t d = 0; d < service->n_exporters; d++)
-            if (service->exporter_configs[d] == &service->config->exporters[of->exporters[i]])
-                mask |= 1u << d;
-    return mask;
-}
-
-/* The smallest limit of all peers: a request is stored once, for all of them. */
-static size_t max_request_bytes(const struct service *service)
-{
-    uint64_t limit = REQUEST_BYTES_DEFAULT;
-    for (size_t d = 0; d < service->n_exporters; d++) {
-        const struct config_exporter *config = service->exporter_configs[d];
-        bool otlp =
-            config->type == CONFIG_EXPORTER_OTLP_GRPC || config->type == CONFIG_EXPORTER_OTLP_HTTP;
-        if (otlp && config->otlp.max_request_size_bytes < limit)
-            limit = config->otlp.max_request_size_bytes;
-    }
-    return (size_t)limit;
-}
-
-/* Profiles of others wait for spans if a receiver takes both, and both are joined. */
-static struct held_settings held_settings(const struct service *service)
-{
-    const struct config_pipeline *profiles = pipeline(service, SIGNAL_PROFILES);
-    const struct config_processor *join =
-        config_find_processor(service->config, CONFIG_PROCESSOR_JOIN);
-    bool receives = false;
-    for (size_t i = 0; profiles && i < profiles->n_receivers; i++)
-        receives |= service->config->receivers[profiles->receivers[i]].type == CONFIG_RECEIVER_OTLP;
-    struct held_settings settings = {
-        .enabled = receives && pipeline_joins(service, SIGNAL_PROFILES) &&
-                   pipeline_joins(service, SIGNAL_TRACES),
-        .max_recent_bytes = RECENT_SPANS_BYTES,
-        .destinations = destinations(service, SIGNAL_PROFILES),
-        .max_body_bytes = max_request_bytes(service),
-    };
-    if (join) {
-        settings.wait_ns = join->join.wait_ns;
-        settings.max_bytes = join->join.max_pending_bytes;
-        settings.span_attributes = join->join.span_attributes.items;
-    }
-    return settings;
-}
-
 static int open_store(struct service *service)
 {
-    const struct config_sqlite_storage *storage =
-        &config_find_extension(service->config, CONFIG_EXTENSION_SQLITE_STORAGE)->sqlite_storage;
-    const char *names[CONFIG_COMPONENTS_MAX];
-    struct store_settings settings = {
-        .db = {.directory = storage->directory,
-               .sync = storage->fsync_full ? DB_SYNC_FULL : DB_SYNC_NORMAL,
-               .max_size_bytes = storage->max_size_bytes},
-        .join = join_settings(service),
-        .destinations = names,
-        .when_full = storage->drop_oldest ? OUTBOX_DROPS_OLDEST : OUTBOX_REFUSES,
-    };
-    for (size_t i = 0; i < service->config->n_exporters; i++) {
-        if (!service->config->exporters[i].used)
-            continue;
-        service->exporter_configs[settings.n_destinations] = &service->config->exporters[i];
-        names[settings.n_destinations++] = service->config->exporters[i].id;
-    }
-    service->n_exporters = settings.n_destinations;
-    settings.held = held_settings(service);
-    int error = store_open(&settings, &service->store);
-    for (int i = 0; error == -EBUSY && i < PREDECESSOR_TRIES;
-         i++) { /* one that was killed ends soon */
-        usleep(PREDECESSOR_PAUSE_US);
-        error = store_open(&settings, &service->store);
-    }
-    if (!error)
-        error = db_open_reader(&settings.db, &service->reader_db);
-    if (!error)
-        error = outbox_reader_open(service->reader_db, &service->outbox_reader);
+    int error = service_store_open(&service->store, service->config);
+    service->n_exporters = service->store.n_exporters;
     return error;
 }
 
@@ -232,13 +118,13 @@ static int open_exporter(struct service *service, size_t d)
     struct exporter_settings settings = {.loop = service->loop,
                                          .writer = service->writer,
                                          .reader = service->reader,
-                                         .outbox = store_outbox(service->store),
-                                         .outbox_reader = service->outbox_reader,
+                                         .outbox = store_outbox(service->store.store),
+                                         .outbox_reader = service->store.outbox_reader,
                                          .destination = d,
-                                         .config = service->exporter_configs[d],
+                                         .config = service->store.exporters[d],
                                          .version = SPANPROF_VERSION};
     for (enum signal signal = 0; signal < SIGNAL_COUNT; signal++)
-        settings.signals |= (destinations(service, signal) >> d & 1) << signal;
+        settings.signals |= (service_destinations(&service->store, signal) >> d & 1) << signal;
     int error = service_tls_exporter(&service->tls, settings.config, &settings.tls);
     return error ? error : exporter_open(&settings, &service->exporters[d]);
 }
@@ -278,23 +164,33 @@ static int open_intake(struct service *service)
         if (error)
             return error;
     }
+    service->coverage = service_pages_coverage(service->config);
+    if (service->config->service.metrics_enabled && service->config->service.span_metrics) {
+        int error = span_cpu_open(&service->span_cpu);
+        if (error)
+            return error;
+    }
     return intake_open(
         &(struct intake_settings){
             .loop = service->loop,
             .writer = service->writer,
-            .store = service->store,
+            .store = service->store.store,
             .ring = service->ring,
             .procstream = service->handles->procstream,
-            .join = pipeline_joins(service, SIGNAL_TRACES),
-            .destinations = {[SIGNAL_TRACES] = destinations(service, SIGNAL_TRACES),
-                             [SIGNAL_PROFILES] = destinations(service, SIGNAL_PROFILES),
-                             [SIGNAL_METRICS] = destinations(service, SIGNAL_METRICS),
-                             [SIGNAL_LOGS] = destinations(service, SIGNAL_LOGS)},
+            .join = service_joins(service->config, SIGNAL_TRACES),
+            .destinations = {[SIGNAL_TRACES] = service_destinations(&service->store, SIGNAL_TRACES),
+                             [SIGNAL_PROFILES] =
+                                 service_destinations(&service->store, SIGNAL_PROFILES),
+                             [SIGNAL_METRICS] =
+                                 service_destinations(&service->store, SIGNAL_METRICS),
+                             [SIGNAL_LOGS] = service_destinations(&service->store, SIGNAL_LOGS)},
             .drain_interval_ns = sampler ? sampler->sampler.drain_interval_ns : NS_PER_SEC,
             .label_names = label_names(sampler),
             .max_queued_bytes = QUEUED_BYTES_MAX,
-            .max_request_bytes = max_request_bytes(service),
+            .max_request_bytes = service_max_request_bytes(&service->store),
             .version = SPANPROF_VERSION,
+            .coverage = service->coverage,
+            .span_cpu = service->span_cpu,
             .committed = committed,
             .context = service,
         },
@@ -306,7 +202,8 @@ static uint32_t signals_of(const struct service *service, size_t receiver)
 {
     uint32_t mask = 0;
     for (enum signal signal = 0; signal < SIGNAL_COUNT; signal++) {
-        const struct config_pipeline *of = pipeline(service, signal);
+        const struct config_pipeline *of =
+            config_find_pipeline(service->config, (enum config_signal)signal);
         for (size_t i = 0; of && i < of->n_receivers; i++)
             mask |= (uint32_t)(of->receivers[i] == receiver) << signal;
     }
@@ -507,6 +404,7 @@ static void file_changed(struct keeper_child *child, uint32_t file, int fd)
 {
     struct service *service = container_of(child, struct service, child);
     service_tls_file_changed(&service->tls, file, fd);
+    service_pages_file_changed(&service->pages);
 }
 
 /* ---- life ---- */
@@ -516,20 +414,35 @@ static int open_metrics(struct service *service)
     if (!service->config->service.metrics_enabled)
         return 0;
     struct listen_sockets *sockets = &service->sockets->metrics;
-    return metrics_page_open(service->loop, sockets->fds, sockets->n, &service->metrics);
+    return metrics_page_open(service->loop, sockets->fds, sockets->n, service->span_cpu,
+                             &service->metrics);
 }
 
 static int open_health(struct service *service)
 {
-    service->health.store = service->store;
+    service->health.store = service->store.store;
     return service_health_open(&service->health, service->loop, service->config,
                                &service->sockets->health);
+}
+
+static int open_pages(struct service *service)
+{
+    return service_pages_open(&service->pages, &(struct service_pages_settings){
+                                                   .loop = service->loop,
+                                                   .config = service->config,
+                                                   .sockets = &service->sockets->pages,
+                                                   .unix_socket = &service->sockets->pages_socket,
+                                                   .tls = &service->tls,
+                                                   .coverage = service->coverage,
+                                                   .sampling = service->handles->sampling,
+                                               });
 }
 
 static int open_parts(struct service *service)
 {
     int (*const parts[])(struct service *) = {open_store,  open_workers, open_exporters,
-                                              open_intake, open_metrics, open_health};
+                                              open_intake, open_metrics, open_health,
+                                              open_pages};
     int error = loop_open(&service->loop);
     service_tls_init(&service->tls, service->loop, service->files);
     for (size_t i = 0; !error && i < sizeof(parts) / sizeof(*parts); i++)
@@ -544,6 +457,7 @@ static void close_parts(struct service *service)
     keeper_child_stop(&service->child);
     timer_stop(&service->stop_timer);
     metrics_page_close(service->metrics);
+    service_pages_close(&service->pages);
     service_health_close(&service->health);
     for (size_t i = 0; i < SERVICE_RECEIVERS_MAX; i++) {
         grpc_server_close(service->grpc[i]);
@@ -557,12 +471,12 @@ static void close_parts(struct service *service)
     worker_close(service->writer);
     worker_close(service->reader);
     intake_close(service->intake);
+    coverage_close(service->coverage);
+    span_cpu_close(service->span_cpu);
     ring_close(service->ring);
     procstream_close(service->handles->procstream);
     service_tls_close(&service->tls);
-    outbox_reader_close(service->outbox_reader);
-    db_close(service->reader_db);
-    store_close(service->store);
+    service_store_close(&service->store);
     loop_close(service->loop);
 }
 

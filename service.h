@@ -12,21 +12,23 @@
 #include "service_tls.h"
 
 #define SERVICE_RECEIVERS_MAX CONFIG_COMPONENTS_MAX
-#define SERVICE_SOCKETS_MAX   ((2 * SERVICE_RECEIVERS_MAX + 2) * LISTEN_SOCKETS_MAX)
+#define SERVICE_SOCKETS_MAX   ((2 * SERVICE_RECEIVERS_MAX + 4) * LISTEN_SOCKETS_MAX)
 
 struct service_sockets {
     struct listen_sockets grpc[SERVICE_RECEIVERS_MAX]; /* by index of the receiver */
     struct listen_sockets http[SERVICE_RECEIVERS_MAX];
     struct listen_sockets metrics;
     struct listen_sockets health; /* of the health_check extension */
+    struct listen_sockets pages;  /* of the pages extension, these two */
+    struct listen_sockets pages_socket;
 };
 
 /* Those of `in_use` (may be NULL) are shared where the endpoint is the same: connections that wait
  * there are served by whoever comes next. 0 or negative errno, said in a sentence. */
 int service_sockets_open(const struct config *config, const struct service_sockets *in_use,
                          struct service_sockets *sockets);
-/* `for_good`: nobody shares them, paths of Unix sockets go too. */
-void service_sockets_close(struct service_sockets *sockets, bool for_good);
+/* Paths of Unix sockets go too, but for those that are among `others` (may be NULL) as well. */
+void service_sockets_close(struct service_sockets *sockets, const struct service_sockets *others);
 size_t service_sockets_fds(const struct service_sockets *sockets, int fds[SERVICE_SOCKETS_MAX]);
 
 /* Returns the exit code: 0, SERVICE_EXIT_FATAL, or 1 for what a new start may mend. */

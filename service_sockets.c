@@ -2,6 +2,7 @@
 /* Every listener of the configuration, all errors said before giving up. */
 #include "base/log.h"
 #include "service.h"
+#include "service_pages.h"
 #include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -14,15 +15,28 @@ struct opening {
     int error;                            /* the first one */
 };
 
+#define N_LISTENERS (2 * SERVICE_RECEIVERS_MAX + 4)
+
+static const struct listen_sockets *listener(const struct service_sockets *sockets, size_t i)
+{
+    const struct listen_sockets *const single[] = {&sockets->metrics, &sockets->health,
+                                                   &sockets->pages, &sockets->pages_socket};
+    if (i < SERVICE_RECEIVERS_MAX)
+        return &sockets->grpc[i];
+    i -= SERVICE_RECEIVERS_MAX;
+    return i < SERVICE_RECEIVERS_MAX ? &sockets->http[i] : single[i - SERVICE_RECEIVERS_MAX];
+}
+
+static struct listen_sockets *own_listener(struct service_sockets *sockets, size_t i)
+{
+    return (struct listen_sockets *)listener(sockets, i);
+}
+
 static bool share(const struct service_sockets *in_use, const struct config_endpoint *endpoint,
                   struct listen_sockets *sockets)
 {
-    if (listen_share(&in_use->metrics, endpoint, sockets) ||
-        listen_share(&in_use->health, endpoint, sockets))
-        return true;
-    for (size_t i = 0; i < SERVICE_RECEIVERS_MAX; i++)
-        if (listen_share(&in_use->grpc[i], endpoint, sockets) ||
-            listen_share(&in_use->http[i], endpoint, sockets))
+    for (size_t i = 0; i < N_LISTENERS; i++)
+        if (listen_share(listener(in_use, i), endpoint, sockets))
             return true;
     return false;
 }
@@ -72,6 +86,22 @@ static void open_health(struct opening *opening, const struct config *config,
     open_one(opening, &health->health_check.endpoint, path, sockets);
 }
 
+static void open_pages(struct opening *opening, const struct config *config,
+                       struct service_sockets *sockets)
+{
+    char path[CONFIG_NAME_MAX + 64];
+    const struct config_extension *pages = config_find_extension(config, CONFIG_EXTENSION_PAGES);
+    if (!pages)
+        return;
+    snprintf(path, sizeof(path), "extensions::%s::endpoint", pages->id);
+    open_one(opening, &pages->pages.endpoint, path, &sockets->pages);
+    if (!pages->pages.socket_endpoint.set)
+        return;
+    service_pages_directory(config);
+    snprintf(path, sizeof(path), "extensions::%s::socket", pages->id);
+    open_one(opening, &pages->pages.socket_endpoint, path, &sockets->pages_socket);
+}
+
 static void no_sockets(struct listen_sockets *sockets)
 {
     *sockets = (struct listen_sockets){0};
@@ -83,12 +113,8 @@ int service_sockets_open(const struct config *config, const struct service_socke
                          struct service_sockets *sockets)
 {
     struct opening opening = {.in_use = in_use};
-    for (size_t i = 0; i < SERVICE_RECEIVERS_MAX; i++) {
-        no_sockets(&sockets->grpc[i]);
-        no_sockets(&sockets->http[i]);
-    }
-    no_sockets(&sockets->metrics);
-    no_sockets(&sockets->health);
+    for (size_t i = 0; i < N_LISTENERS; i++)
+        no_sockets(own_listener(sockets, i));
     for (size_t i = 0; i < config->n_receivers; i++) {
         const struct config_receiver *receiver = &config->receivers[i];
         if (receiver->used && receiver->type == CONFIG_RECEIVER_OTLP)
@@ -98,21 +124,26 @@ int service_sockets_open(const struct config *config, const struct service_socke
         open_one(&opening, &config->service.metrics_address, "service::telemetry::metrics::address",
                  &sockets->metrics);
     open_health(&opening, config, &sockets->health);
+    open_pages(&opening, config, sockets);
     return opening.error;
 }
 
-void service_sockets_close(struct service_sockets *sockets, bool for_good)
+static bool has(const struct service_sockets *sockets, const struct listen_sockets *wanted)
 {
-    for (size_t i = 0; i < SERVICE_RECEIVERS_MAX; i++) {
-        if (for_good) {
-            listen_remove(&sockets->grpc[i]);
-            listen_remove(&sockets->http[i]);
-        }
-        listen_close(&sockets->grpc[i]);
-        listen_close(&sockets->http[i]);
+    for (size_t i = 0; sockets && i < N_LISTENERS; i++)
+        if (listen_same(listener(sockets, i), wanted))
+            return true;
+    return false;
+}
+
+void service_sockets_close(struct service_sockets *sockets, const struct service_sockets *others)
+{
+    for (size_t i = 0; i < N_LISTENERS; i++) {
+        struct listen_sockets *each = own_listener(sockets, i);
+        if (!has(others, each))
+            listen_remove(each);
+        listen_close(each);
     }
-    listen_close(&sockets->metrics);
-    listen_close(&sockets->health);
 }
 
 static size_t add_fds(const struct listen_sockets *sockets, int *fds)
@@ -126,11 +157,8 @@ static size_t add_fds(const struct listen_sockets *sockets, int *fds)
 
 size_t service_sockets_fds(const struct service_sockets *sockets, int fds[SERVICE_SOCKETS_MAX])
 {
-    size_t n = add_fds(&sockets->metrics, fds);
-    n += add_fds(&sockets->health, fds + n);
-    for (size_t i = 0; i < SERVICE_RECEIVERS_MAX; i++) {
-        n += add_fds(&sockets->grpc[i], fds + n);
-        n += add_fds(&sockets->http[i], fds + n);
-    }
+    size_t n = 0;
+    for (size_t i = 0; i < N_LISTENERS; i++)
+        n += add_fds(listener(sockets, i), fds + n);
     return n;
 }

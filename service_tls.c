@@ -109,6 +109,19 @@ static int add_receiver(struct service_files *files, const struct config_receive
     return error;
 }
 
+static int add_pages(struct service_files *files, const struct config_extension *extension)
+{
+    const struct config_pages *pages = &extension->pages;
+    char name[NAME_MAX_];
+    snprintf(name, sizeof(name), "extensions::%s::auth", extension->id);
+    int error = add_file(files, name, "token_file", pages->auth.token_file, 0);
+    if (!pages->tls.enabled)
+        return error;
+    snprintf(name, sizeof(name), "extensions::%s::tls", extension->id);
+    int one = add_section(files, name, &pages->tls);
+    return error ? error : one;
+}
+
 static bool exports_by_tls(const struct config_exporter *exporter)
 {
     bool otlp =
@@ -132,6 +145,17 @@ int service_files_open(const struct config *config, struct service_files *files)
         int one = add_section(files, exporter_section(exporter, name), &exporter->otlp.tls);
         error = error ? error : one;
     }
+    const struct config_extension *pages = config_find_extension(config, CONFIG_EXTENSION_PAGES);
+    int one = pages ? add_pages(files, pages) : 0;
+    return error ? error : one;
+}
+
+int service_files_read(const struct service_files *files, const char *path, struct buf *text)
+{
+    const struct keeper_file *file = find_file((struct service_files *)files, path);
+    int error = file ? keeper_file_contents(file->fd, text) : -ENOENT;
+    while (!error && text->len && strchr("\r\n", text->data[text->len - 1]))
+        text->len--;
     return error;
 }
 
@@ -241,6 +265,14 @@ int service_tls_receiver(struct service_tls *tls, const struct config_receiver *
     if (!config->enabled)
         return 0;
     return open_user(tls, config, receiver_section(receiver, protocol, name), &settings, context);
+}
+
+int service_tls_server(struct service_tls *tls, const char *section,
+                       const struct config_tls *config, struct tls_context **context)
+{
+    struct tls_settings settings = {.server = true, .alpn = "http/1.1"};
+    *context = NULL;
+    return config->enabled ? open_user(tls, config, section, &settings, context) : 0;
 }
 
 int service_tls_exporter(struct service_tls *tls, const struct config_exporter *exporter,

@@ -18,10 +18,12 @@ struct service_files { /* each path once */
 
 /* Before the keeper runs. 0 or negative errno, said in a sentence. */
 int service_files_open(const struct config *config, struct service_files *files);
+/* What a file holds, without its last line end; -ENOENT: it is none of these. */
+int service_files_read(const struct service_files *files, const char *path, struct buf *text);
 void service_files_close(struct service_files *files);
 
 /* The service's; thread: loop. */
-#define SERVICE_TLS_MAX (3 * CONFIG_COMPONENTS_MAX)
+#define SERVICE_TLS_MAX (3 * CONFIG_COMPONENTS_MAX + 1)
 
 struct service_tls {
     struct loop *loop;
@@ -43,6 +45,9 @@ void service_tls_init(struct service_tls *tls, struct loop *loop, struct service
 int service_tls_receiver(struct service_tls *tls, const struct config_receiver *receiver,
                          const char *protocol, const struct config_tls *config, const char *alpn,
                          struct tls_context **context);
+/* Another server; section: "extensions::pages::tls". */
+int service_tls_server(struct service_tls *tls, const char *section,
+                       const struct config_tls *config, struct tls_context **context);
 int service_tls_exporter(struct service_tls *tls, const struct config_exporter *exporter,
                          struct tls_context **context);
 void service_tls_file_changed(struct service_tls *tls, size_t file, int fd); /* takes fd over */

@@ -8,11 +8,22 @@ function(spanprof_unit_test name)
     set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT 120)
 endfunction()
 
+# spanprof_one_thread(NAME ...): unit tests that take their time and start no thread. TSan, which makes them ten
+# times as slow, would have nothing to look at.
+function(spanprof_one_thread)
+    foreach(name ${ARGN})
+        set_property(TEST unit.${name} APPEND PROPERTY LABELS one_thread)
+    endforeach()
+endfunction()
+
+add_custom_target(fuzz_targets)
+
 # spanprof_fuzz_target(NAME LIBS ...): test/fuzz/fuzz_NAME.c defines LLVMFuzzerTestOneInput. Without
 # SPANPROF_FUZZ it is linked to a driver that replays test/fuzz/corpus/NAME in ctest, label "fuzz".
 function(spanprof_fuzz_target name)
     add_executable(fuzz_${name} ${CMAKE_SOURCE_DIR}/test/fuzz/fuzz_${name}.c)
     target_link_libraries(fuzz_${name} PRIVATE ${ARGN} spanprof_flags)
+    add_dependencies(fuzz_targets fuzz_${name})
     if(SPANPROF_FUZZ)
         target_compile_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
         target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
