@@ -37,7 +37,8 @@ static const struct analyst_message messages[] = {
     {.kind = ANALYST_CONTEXT_WANTED, .process = {.pid = 11}},
     {.kind = ANALYST_PROCESS_LEFT, .process = {.pid = UINT32_MAX}},
     {.kind = ANALYST_EXECUTABLE_WANTED,
-     .executable_ref = {.identity = {1}, .pid = 4, .mapping = MAPPING}},
+     .executable_ref =
+         {.identity = {1}, .pid = 4, .ancestors = {3, 2, UINT32_MAX, 1}, .mapping = MAPPING}},
     {.kind = ANALYST_NAMES_WANTED,
      .names_wanted = {.executable = {.identity = {2}, .pid = 4, .mapping = MAPPING},
                       .n = 3,

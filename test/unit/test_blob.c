@@ -153,12 +153,34 @@ static void test_samples(void **state)
     }
 }
 
+/* Of each length, with nothing behind it or much. */
+static void test_number_lengths(void **state)
+{
+    (void)state;
+    for (unsigned bit = 0; bit < 64; bit++)
+        for (int less = 0; less < 2; less++)
+            for (size_t behind = 0; behind < 12; behind++) {
+                struct blob_writer out _cleanup_blob_ = {0};
+                uint64_t number = (UINT64_C(1) << bit) - (uint64_t)less;
+                blob_put_number(&out, number);
+                size_t len = out.buf.len;
+                for (size_t i = 0; i < behind; i++)
+                    blob_put_fixed(&out, "\xff", 1);
+                struct blob_reader in = {.left = buf_bytes(&out.buf)};
+                assert_true(blob_get_number(&in) == number);
+                assert_int_equal(in.left.len, out.buf.len - len);
+                assert_false(in.bad);
+            }
+    struct blob_reader padded = {.left = BYTES_LIT("\x81\x80\x00 and more")};
+    assert_int_equal(blob_get_number(&padded), 1);
+    assert_int_equal(padded.left.len, 9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_id_set),
+        cmocka_unit_test(test_numbers), cmocka_unit_test(test_number_lengths),
+        cmocka_unit_test(test_bad),     cmocka_unit_test(test_id_set),
         cmocka_unit_test(test_samples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

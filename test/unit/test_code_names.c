@@ -1,19 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames that are known by a name alone: in the dictionary, and as they are exported. */
-#include "profiles_service.pb-c.h"
-#include "proto/otlp_profiles_check.h"
-#include "store/id_set.h"
-#include "test/support/store_fixture.h"
+#include "test/support/stacks_fixture.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <cmocka.h>
-
-static struct stacks *stacks_of(struct fixture *fixture)
-{
-    return store_stacks(fixture->store);
-}
 
 static void restart(struct fixture *fixture)
 {
@@ -25,28 +17,20 @@ static void restart(struct fixture *fixture)
 static struct frame named(struct fixture *fixture, const char *function)
 {
     int64_t id;
-    assert_int_equal(stacks_named(stacks_of(fixture), BYTES_STR(function), &id), 0);
+    assert_int_equal(stacks_named(fixture_stacks(fixture), BYTES_STR(function), &id), 0);
     return (struct frame){STACK_FRAME_SPECIAL, FRAME_NAMED, (uint64_t)id};
-}
-
-static int64_t intern(struct fixture *fixture, const struct frame *frames, size_t n)
-{
-    int64_t id;
-    bool is_new;
-    assert_int_equal(stacks_intern(stacks_of(fixture), frames, n, &id, &is_new), 0);
-    return id;
 }
 
 static int64_t intern_named(struct fixture *fixture, const char *function)
 {
     struct frame frame = named(fixture, function);
-    return intern(fixture, &frame, 1);
+    return fixture_intern(fixture, &frame, 1);
 }
 
 static void assert_name(struct fixture *fixture, const struct frame *frame, const char *function)
 {
     struct frame_name name;
-    int outcome = stacks_name(stacks_of(fixture), frame, &name);
+    int outcome = stacks_name(fixture_stacks(fixture), frame, &name);
     assert_int_equal(outcome, function ? 0 : -ENOENT);
     if (!function)
         return;
@@ -62,13 +46,13 @@ static void test_identity(void **state)
     const struct frame hot = named(fixture, "JS:*hot /srv/app.js:1:13");
     const struct frame other = named(fixture, "JS:*hot /srv/app.js:1:14");
     const struct frame unnamed = {STACK_FRAME_NATIVE, 0, hot.address};
-    int64_t stack = intern(fixture, &hot, 1);
-    assert_int_not_equal(intern(fixture, &other, 1), stack);
-    assert_int_not_equal(intern(fixture, &unnamed, 1), stack);
+    int64_t stack = fixture_intern(fixture, &hot, 1);
+    assert_int_not_equal(fixture_intern(fixture, &other, 1), stack);
+    assert_int_not_equal(fixture_intern(fixture, &unnamed, 1), stack);
     restart(fixture);
     const struct frame again = named(fixture, "JS:*hot /srv/app.js:1:13");
     assert_true(again.address == hot.address);
-    assert_int_equal(intern(fixture, &again, 1), stack);
+    assert_int_equal(fixture_intern(fixture, &again, 1), stack);
     assert_name(fixture, &hot, "JS:*hot /srv/app.js:1:13");
     assert_name(fixture, &other, "JS:*hot /srv/app.js:1:14");
     assert_name(fixture, &unnamed, NULL);
@@ -81,15 +65,15 @@ static void test_bounds(void **state)
     struct frame_name found;
     memset(name, 'n', STACKS_NAME_MAX + 1);
     const struct frame frame = named(fixture, name);
-    assert_int_equal(stacks_name(stacks_of(fixture), &frame, &found), 0);
+    assert_int_equal(stacks_name(fixture_stacks(fixture), &frame, &found), 0);
     assert_int_equal(found.function.len, STACKS_NAME_MAX);
 
     const struct frame nobody = {STACK_FRAME_SPECIAL, FRAME_NAMED, 4711};
     int64_t id;
     bool is_new;
     assert_name(fixture, &nobody, NULL);
-    assert_int_equal(stacks_intern(stacks_of(fixture), &nobody, 1, &id, &is_new), -ESTALE);
-    assert_int_equal(stacks_promise(stacks_of(fixture), &nobody, 1, &id), -ESTALE);
+    assert_int_equal(stacks_intern(fixture_stacks(fixture), &nobody, 1, &id, &is_new), -ESTALE);
+    assert_int_equal(stacks_promise(fixture_stacks(fixture), &nobody, 1, &id), -ESTALE);
     /* A truncation has no name, though its number is that of one. */
     const struct frame end = {STACK_FRAME_SPECIAL, FRAME_TRUNCATION, frame.address};
     assert_name(fixture, &end, NULL);
@@ -104,10 +88,10 @@ static void test_public_id(void **state)
     bool ready = false;
     named(fixture, "another, so that the row is not the first");
     const struct frame frames[] = {named(fixture, "hot"), {STACK_FRAME_NATIVE, 0, 77}};
-    int64_t stack = intern(fixture, frames, 2);
-    assert_int_equal(stacks_public_id_ready(stacks_of(fixture), stack, &ready), 0);
+    int64_t stack = fixture_intern(fixture, frames, 2);
+    assert_int_equal(stacks_public_id_ready(fixture_stacks(fixture), stack, &ready), 0);
     assert_true(ready);
-    assert_int_equal(stacks_public_id(stacks_of(fixture), stack, found), 0);
+    assert_int_equal(stacks_public_id(fixture_stacks(fixture), stack, found), 0);
     struct fnv128 fnv;
     fnv128_init(&fnv);
     fnv128_add(&fnv, "hot", 3);
@@ -121,18 +105,6 @@ static void test_public_id(void **state)
     assert_memory_equal(found, expected, 16);
 }
 
-static void generation(struct fixture *fixture, int64_t referred)
-{
-    struct id_set set = {0};
-    assert_int_equal(id_set_add(&set, referred), 0);
-    id_set_seal(&set);
-    assert_int_equal(stacks_collect_begin(stacks_of(fixture), FIXTURE_T0, &set), 0);
-    assert_false(stacks_collect_due(stacks_of(fixture), FIXTURE_T0 + 9000 * FIXTURE_SECOND));
-    for (int i = 0; i < 50; i++)
-        assert_int_equal(stacks_collect(stacks_of(fixture)), 0);
-    assert_true(stacks_collect_due(stacks_of(fixture), FIXTURE_T0 + 9000 * FIXTURE_SECOND));
-}
-
 /* A name goes with the last stack that has it: not before, also when the stack is only referred to
  * or is what a promise became. */
 static void test_collected(void **state)
@@ -140,12 +112,12 @@ static void test_collected(void **state)
     struct fixture *fixture = *state;
     struct frame gone = named(fixture, "gone"), referred = named(fixture, "referred");
     struct frame used = named(fixture, "used"), promised = named(fixture, "promised");
-    int64_t stack = intern(fixture, &referred, 1), promise;
-    intern(fixture, &gone, 1);
-    assert_int_equal(stacks_promise(stacks_of(fixture), &promised, 1, &promise), 0);
+    int64_t stack = fixture_intern(fixture, &referred, 1), promise;
+    fixture_intern(fixture, &gone, 1);
+    assert_int_equal(stacks_promise(fixture_stacks(fixture), &promised, 1, &promise), 0);
     for (int round = 0; round < 4; round++) {
-        intern(fixture, &used, 1);
-        generation(fixture, stack);
+        fixture_intern(fixture, &used, 1);
+        fixture_generation(fixture, stack);
         if (round == 1)
             restart(fixture);
     }
@@ -156,10 +128,11 @@ static void test_collected(void **state)
     assert_true(named(fixture, "gone").address != gone.address); /* a rowid never comes back */
 
     struct frame kept = named(fixture, "kept");
-    assert_int_equal(stacks_promise(stacks_of(fixture), &used, 1, &promise), 0);
-    assert_int_equal(stacks_fulfil(stacks_of(fixture), promise, intern(fixture, &kept, 1)), 0);
+    assert_int_equal(stacks_promise(fixture_stacks(fixture), &used, 1, &promise), 0);
+    assert_int_equal(
+        stacks_fulfil(fixture_stacks(fixture), promise, fixture_intern(fixture, &kept, 1)), 0);
     for (int round = 0; round < 4; round++)
-        generation(fixture, promise);
+        fixture_generation(fixture, promise);
     assert_name(fixture, &kept, "kept");
 }
 
@@ -175,44 +148,12 @@ static void test_rolled_back(void **state)
     assert_name(fixture, &next, "next");
 }
 
-typedef Opentelemetry__Proto__Collector__Profiles__V1development__ExportProfilesServiceRequest
-    Request;
-typedef Opentelemetry__Proto__Profiles__V1development__ProfilesDictionary Dictionary;
-typedef Opentelemetry__Proto__Profiles__V1development__Location Location;
-
-static Request *request_of(struct fixture *fixture)
-{
-    const struct window_settings settings = {
-        .max_request_bytes = 1 << 20, .destinations = 1, .scope_version = "1"};
-    struct db *db;
-    struct outbox_reader *reader;
-    struct outbox_item item = {0};
-    char why[256];
-    size_t n;
-    assert_int_equal(store_window(fixture->store, &settings, FIXTURE_T0 + FIXTURE_SECOND, true, &n),
-                     0);
-    fixture_commit(fixture);
-    assert_int_equal(db_open_reader(&fixture->settings.db, &db), 0);
-    assert_int_equal(outbox_reader_open(db, &reader), 0);
-    assert_int_equal(outbox_next_signal(reader, "first", SIGNAL_PROFILES, 0, &item), 0);
-    assert_int_equal(otlp_profiles_check(buf_bytes(&item.body), 64 << 20, why, sizeof(why)),
-                     PROFILES_CONFORM);
-    Request *request = (Request *)protobuf_c_message_unpack(
-        &opentelemetry__proto__collector__profiles__v1development__export_profiles_service_request__descriptor,
-        NULL, item.body.len, item.body.data);
-    assert_non_null(request);
-    buf_close(&item.body);
-    outbox_reader_close(reader);
-    db_close(db);
-    fixture_begin(fixture);
-    return request;
-}
-
 /* NULL: there is none of that name. */
-static const Location *location_of(const Dictionary *dictionary, const char *function)
+static const ProfilesLocation *location_of(const ProfilesDictionary *dictionary,
+                                           const char *function)
 {
     for (size_t i = 0; i < dictionary->n_location_table; i++) {
-        const Location *location = dictionary->location_table[i];
+        const ProfilesLocation *location = dictionary->location_table[i];
         int32_t at = location->n_lines ? location->lines[0]->function_index : 0;
         int32_t name = at ? dictionary->function_table[at]->name_strindex : 0;
         if (!strcmp(dictionary->string_table[name], function))
@@ -234,22 +175,24 @@ static void test_exported(void **state)
         fixture_add(fixture, &sample);
         fixture_begin(fixture);
     }
-    Request *request = request_of(fixture);
-    const Dictionary *dictionary = request->dictionary;
+    fixture_commit(fixture);
+    ProfilesRequest *request = fixture_window(fixture, FIXTURE_T0 + FIXTURE_SECOND, true);
+    fixture_begin(fixture);
+    const ProfilesDictionary *dictionary = request->dictionary;
     assert_int_equal(dictionary->n_stack_table, 3); /* with the empty one */
     for (unsigned i = 0; i < 2; i++) {
-        const Location *location = location_of(dictionary, names[i]);
+        const ProfilesLocation *location = location_of(dictionary, names[i]);
         assert_non_null(location);
         assert_int_equal(location->mapping_index, 0);
         assert_int_equal(location->address, 0);
         assert_int_equal(location->n_attribute_indices, 1);
-        const Opentelemetry__Proto__Profiles__V1development__KeyValueAndUnit *attribute =
+        const ProfilesAttribute *attribute =
             dictionary->attribute_table[location->attribute_indices[0]];
         assert_string_equal(dictionary->string_table[attribute->key_strindex],
                             "profile.frame.type");
         assert_string_equal(attribute->value->string_value, "jit");
     }
-    protobuf_c_message_free_unpacked(&request->base, NULL);
+    fixture_window_close(request);
 }
 
 int main(void)

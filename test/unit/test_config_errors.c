@@ -74,7 +74,8 @@ static const struct {
     {"extensions: {file_storage: }\n",
      "4:14: extensions::file_storage: unknown extension type \"file_storage\"; spanprof's "
      "store "
-     "is the extension `sqlite_storage`; extensions here: sqlite_storage, health_check"},
+     "is the extension `sqlite_storage`; extensions here: sqlite_storage, health_check, "
+     "pages, history"},
 };
 
 #define NAME_128                                                                                   \

@@ -48,6 +48,7 @@ static void defaults(void **state)
     assert_int_equal(config->exporters[0].type, CONFIG_EXPORTER_OTLP_HTTP);
     assert_true(otlp->timeout_ns == 30 * SECOND && otlp->compression == CONFIG_GZIP);
     assert_true(otlp->retry.enabled && otlp->retry.max_elapsed_time_ns == 0);
+    assert_int_equal(otlp->num_consumers, 10);
     assert_true(!otlp->json && !otlp->tls.insecure && !otlp->disable_keep_alives);
     assert_true(otlp->idle_conn_timeout_ns == 90 * SECOND);
     config_close(config);
@@ -66,11 +67,11 @@ static void without_effect(void **state)
         "receivers: {otlp: {protocols: {grpc: }}}\n"
         "service: {pipelines: {traces: {receivers: [otlp], exporters: [otlp_grpc]}}}\n",
         NULL, NULL);
-    assert_int_equal(config->n_warnings, 4);
-    assert_non_null(strstr(config->warnings[1],
-                           "exporters::otlp_grpc::sending_queue::num_consumers:"
-                           " has no effect. One request of a signal"));
-    assert_non_null(strstr(config->warnings[3], "sending_queue::batch: has no effect."));
+    assert_int_equal(config->exporters[0].otlp.num_consumers, 4);
+    assert_int_equal(config->n_warnings, 3);
+    assert_non_null(strstr(config->warnings[1], "exporters::otlp_grpc::sending_queue::queue_size:"
+                                                " has no effect. The size of all queues"));
+    assert_non_null(strstr(config->warnings[2], "sending_queue::batch: has no effect."));
     config_close(config);
 }
 

@@ -148,7 +148,10 @@ static void test_older_schema(void **state)
     struct db *db;
     fixture_open(fixture);
     fixture_close(fixture);
-    run_sql(fixture, "DROP TABLE held; DROP TABLE held_body; DROP TABLE held_span;"
+    run_sql(fixture, "DROP TABLE history_text; DROP TABLE history_series; DROP TABLE history_block;"
+                     "DROP TABLE history_part; DROP TABLE history_minute;"
+                     "DROP TABLE history_minute_entries; DROP TABLE history_minute_stacks;"
+                     "DROP TABLE held; DROP TABLE held_body; DROP TABLE held_span;"
                      "DROP TABLE code_name;"
                      "DROP INDEX outbox_signal; DROP TABLE outbox_total;"
                      "INSERT INTO outbox VALUES (1, 0, 7, 11, 1, 1), (2, 0, 5, 13, 1, 1);"
@@ -172,6 +175,34 @@ static void test_older_schema(void **state)
     assert_int_equal(pragma(db, "SELECT count(*) FROM outbox_total WHERE signal = 0 AND"
                                 " items = 12 AND bytes = 24 AND requests = 2"),
                      1);
+    db_close(db);
+}
+
+/* The history of version 8 had another form: it is forgotten, and blocks are counted on. */
+static void test_older_history(void **state)
+{
+    struct fixture *fixture = *state;
+    struct db *db;
+    fixture_open(fixture);
+    fixture_close(fixture);
+    run_sql(fixture, "INSERT INTO history_block VALUES (7, 1, 1, 1, 1, 1, 1, 1, 1, 1);"
+                     "INSERT INTO history_part VALUES (21, x'00'), (22, x'01'), (23, x'02');"
+                     "INSERT INTO history_minute VALUES (3, 1, 7, 1, 1, 1, 1, 1);"
+                     "INSERT INTO history_minute_entries VALUES (3, x'00');"
+                     "INSERT INTO history_minute_stacks VALUES (3, x'00');"
+                     "INSERT INTO history_text(hash, generation, body)"
+                     " VALUES (x'000102030405060708090a0b0c0d0e0f', 1, x'61');"
+                     "PRAGMA user_version = 8");
+    assert_int_equal(db_open_writer(&fixture->settings.db, &db), 0);
+    assert_int_equal(pragma(db, "PRAGMA user_version"), SCHEMA_VERSION);
+    assert_int_equal(pragma(db, "SELECT (SELECT count(*) FROM history_block)"
+                                " + (SELECT count(*) FROM history_part)"
+                                " + (SELECT count(*) FROM history_minute)"
+                                " + (SELECT count(*) FROM history_minute_entries)"
+                                " + (SELECT count(*) FROM history_minute_stacks)"),
+                     0);
+    assert_int_equal(pragma(db, "SELECT seq FROM sqlite_sequence WHERE name = 'history_block'"), 7);
+    assert_int_equal(pragma(db, "SELECT count(*) FROM history_text WHERE body = x'61'"), 1);
     db_close(db);
 }
 
@@ -407,23 +438,12 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_settings),
-        TEST(test_directory),
-        TEST(test_two_instances),
-        TEST(test_unwritable),
-        TEST(test_newer_schema),
-        TEST(test_older_schema),
-        TEST(test_not_ours),
-        TEST(test_garbage),
-        TEST(test_bad_schema_page),
-        TEST(test_missing_table),
-        TEST(test_truncated),
-        TEST(test_empty_file),
-        TEST(test_quota),
-        TEST(test_hard_quota),
-        TEST(test_vacuum),
-        TEST(test_renew),
-        TEST(test_reader_cannot_write),
+        TEST(test_settings),        TEST(test_directory),     TEST(test_two_instances),
+        TEST(test_unwritable),      TEST(test_newer_schema),  TEST(test_older_schema),
+        TEST(test_older_history),   TEST(test_not_ours),      TEST(test_garbage),
+        TEST(test_bad_schema_page), TEST(test_missing_table), TEST(test_truncated),
+        TEST(test_empty_file),      TEST(test_quota),         TEST(test_hard_quota),
+        TEST(test_vacuum),          TEST(test_renew),         TEST(test_reader_cannot_write),
         TEST(test_failed_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

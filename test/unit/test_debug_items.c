@@ -3,7 +3,7 @@
 #include "exporter/debug_exporter.h"
 #include "logs_service.pb-c.h"
 #include "metrics_service.pb-c.h"
-#include "proto/pb.h"
+#include "test/support/pb_pack.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static char *shown_message(enum config_verbosity verbosity, enum signal signal,
                            const ProtobufCMessage *message)
 {
     _cleanup_buf_ struct buf request = BUF_INIT(0);
-    assert_int_equal(pb_pack(message, &request), 0);
+    pb_pack(message, &request);
     return shown(verbosity, signal, buf_bytes(&request));
 }
 

@@ -121,8 +121,20 @@ static void expressions(void **state)
     assert_int_equal(rule->cfa, UNWIND_DEREF);
     assert_int_equal(rule->cfa_offset, 152);
     assert_int_equal(rule->cfa_add, 8);
-    /* breg7 8; breg9 0; lit8; mul; plus; deref: not expressible */
-    assert_int_equal(RUN(EM_X86_64, &seen, 0x0f, 8, 0x77, 8, 0x79, 0, 0x38, 0x1e, 0x22, 0x06), 0);
+    /* breg7 8; breg9 0; lit8; mul; plus; deref; plus_uconst 16 */
+    assert_int_equal(
+        RUN(EM_X86_64, &seen, 0x0f, 10, 0x77, 8, 0x79, 0, 0x38, 0x1e, 0x22, 0x06, 0x23, 16), 0);
+    assert_int_equal(rule->cfa, UNWIND_INDEXED);
+    assert_int_equal(rule->base, 7);
+    assert_int_equal(rule->cfa_offset, 8);
+    assert_int_equal(UNWIND_INDEX(rule), 9);
+    assert_int_equal(UNWIND_INDEXED_ADD(rule), 16);
+    /* the same by words of 4 bytes; with 256 added */
+    assert_int_equal(RUN(EM_X86_64, &seen, 0x0f, 8, 0x77, 8, 0x79, 0, 0x34, 0x1e, 0x22, 0x06), 0);
+    assert_int_equal(rule->cfa, UNWIND_UNKNOWN);
+    assert_int_equal(
+        RUN(EM_X86_64, &seen, 0x0f, 11, 0x77, 8, 0x79, 0, 0x38, 0x1e, 0x22, 0x06, 0x23, 0x80, 2),
+        0);
     assert_int_equal(rule->cfa, UNWIND_UNKNOWN);
     /* return address by an expression that is none of ours */
     assert_int_equal(RUN(EM_X86_64, &seen, 0x10, 16, 1, 0x06), 0);

@@ -26,6 +26,8 @@ static void test_tried_again(void **state)
         {.manner = BACKEND_RESETS, .h2_error = H2_REFUSED_STREAM},
         {.manner = BACKEND_RESETS, .h2_error = H2_CANCEL},
         {.manner = BACKEND_RESETS, .h2_error = H2_ENHANCE_YOUR_CALM},
+        {.manner = BACKEND_CUTS, .h2_error = H2_NO_ERROR},
+        {.manner = BACKEND_CUTS, .h2_error = H2_CANCEL},
         {.manner = BACKEND_HTTP, .http_status = "503"},
         {.manner = BACKEND_HTTP, .http_status = "429"},
         {.manner = BACKEND_HTTP, .http_status = "302"},
@@ -58,8 +60,11 @@ static void test_compression_that_is_not_taken(void **state)
     backend_rule(
         &rig->backend, NULL, 2,
         (struct backend_answer){.status = GRPC_UNIMPLEMENTED, .accept_encoding = "identity, gzip"});
+    backend_rule(&rig->backend, NULL, 2,
+                 (struct backend_answer){.status = GRPC_UNIMPLEMENTED,
+                                         .message = "no decoder for \"zstd\""});
     rig_put_bytes(rig, SIGNAL_TRACES, BYTES(large, sizeof(large)));
-    rig_await(rig, TRACES, 2);
+    rig_await(rig, TRACES, 4);
     rig_await_empty(rig);
     assert_int_equal(rig_dropped("refused"), refused);
 }

@@ -28,6 +28,8 @@ static char path[256];
 static void start(struct rig *rig, struct config_exporter_file config)
 {
     exporter_close(rig->exporter);
+    while (worker_queued(rig->reader)) /* of the former one: it looks at the configuration */
+        rig_pause(rig, 1);
     snprintf(path, sizeof(path), "%s/out/data", rig->fixture.directory);
     config.path = path;
     config.append = true;

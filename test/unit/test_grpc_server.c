@@ -355,7 +355,6 @@ static void test_health_check(void **state)
          GRPC_INVALID_ARGUMENT,
          NULL},
         {{.path = HEALTH_CHECK_METHOD, .no_message = true}, NULL, GRPC_INTERNAL, NULL},
-        {{.path = "/grpc.health.v1.Health/Watch"}, NULL, GRPC_UNIMPLEMENTED, NULL},
     };
     struct rig *rig = *state;
     size_t before = rig->intake.n_requests;

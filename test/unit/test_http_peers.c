@@ -134,6 +134,50 @@ static void test_drain(void **state)
     talk_close(&talk);
 }
 
+/* One more request on a connection that was kept open, as the server finds itself idle. */
+static void test_request_while_draining(void **state)
+{
+    struct http_rig *rig = *state;
+    struct talk talk;
+    talk_open(&talk, rig);
+    talk_say_traces(&talk, "", BYTES_LIT("x"));
+    assert_int_equal(talk_hear(&talk), 200);
+    talk_forget(&talk);
+    rig->intake.hold = true;
+    talk_say_traces(&talk, "", BYTES_LIT("y"));
+    talk_send(&talk);
+    http_server_drain(rig->server, on_stopped, rig);
+    http_rig_pause(rig, &talk, 30);
+    assert_int_equal(rig->intake.n_waiting, 1);
+    assert_false(rig->stopped);
+    fake_intake_release(&rig->intake);
+    assert_int_equal(talk_hear(&talk), 200);
+    assert_true(talk_has(&talk, "Connection: close"));
+    assert_true(h2_run_loop(rig->loop, is_stopped, rig, 5000));
+    talk_close(&talk);
+}
+
+/* And one that lies in the socket as the server is closed: it is told to come again, and is not
+ * taken. */
+static void test_request_at_close(void **state)
+{
+    struct http_rig *rig = *state;
+    struct talk talk;
+    talk_open(&talk, rig);
+    talk_say_traces(&talk, "", BYTES_LIT("x"));
+    assert_int_equal(talk_hear(&talk), 200);
+    talk_forget(&talk);
+    rig->intake.hold = true;
+    talk_say_traces(&talk, "", BYTES_LIT("y"));
+    talk_send(&talk);
+    http_server_close(rig->server);
+    rig->server = NULL;
+    assert_int_equal(talk_hear(&talk), 503);
+    assert_true(talk_has(&talk, "Retry-After: 1"));
+    assert_int_equal(rig->intake.n_requests, 1);
+    talk_close(&talk);
+}
+
 static void test_drain_when_idle(void **state)
 {
     struct http_rig *rig = *state;
@@ -172,6 +216,8 @@ int main(void)
         RIG_TEST(test_slow_head),
         RIG_TEST(test_drain),
         RIG_TEST(test_drain_when_idle),
+        RIG_TEST(test_request_while_draining),
+        RIG_TEST(test_request_at_close),
         RIG_TEST(test_idle_costs_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,8 +5,7 @@
 #include "proto/otlp_items.h"
 #include "receiver/intake_items.h"
 #include "test/support/items_request.h"
-#include "test/support/store_fixture.h"
-#include "test/support/trace_request.h"
+#include "test/support/request_rig.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,65 +13,19 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-#define INFLATED_MAX (1u << 20)
-
 static const struct intake_items_settings settings = {.destinations = 1, .max_body_bytes = 1 << 20};
 static const enum signal signals[] = {SIGNAL_METRICS, SIGNAL_LOGS};
 
-struct test {
-    struct fixture fixture;
-    struct buf body;
-    struct outgoing outgoing;
-};
-
-static int open_with(void **state, uint64_t max_size_bytes)
+static int run_items(struct intake_request *request, struct store *store, const void *with)
 {
-    static struct test test;
-    test = (struct test){.body = BUF_INIT(0)};
-    fixture_make(&test.fixture);
-    test.fixture.settings.db.max_size_bytes = max_size_bytes;
-    fixture_open(&test.fixture);
-    *state = &test;
-    return 0;
+    return intake_items_run(request, store, with);
 }
 
-static int set_up(void **state)
-{
-    return open_with(state, 0);
-}
-
-static int set_up_with_quota(void **state)
-{
-    return open_with(state, 1 << 20);
-}
-
-static int tear_down(void **state)
-{
-    struct test *test = *state;
-    outgoing_close(&test->outgoing);
-    buf_close(&test->body);
-    fixture_remove(&test->fixture);
-    return 0;
-}
-
-/* The outcome; the outbox is read. */
-static int run(struct test *test, enum signal signal, struct bytes body,
+static int run(struct request_rig *test, enum signal signal, struct bytes body,
                enum intake_encoding encoding, const struct intake_items_settings *with)
 {
-    struct buf copy _cleanup_buf_ = BUF_INIT(0);
-    assert_int_equal(buf_append_bytes(&copy, body), 0);
-    struct intake_request request = {.signal = signal,
-                                     .encoding = encoding,
-                                     .body = copy,
-                                     .max_inflated_bytes = INFLATED_MAX,
-                                     .outcome = INTAKE_BUSY};
-    fixture_begin(&test->fixture);
-    assert_int_equal(intake_items_run(&request, test->fixture.store, with), 0);
-    fixture_commit(&test->fixture);
-    assert_int_equal(request.message == NULL, request.outcome == INTAKE_ACCEPTED);
-    outgoing_close(&test->outgoing);
-    outgoing_read(&test->outgoing, &test->fixture.settings.db, signal);
-    return (int)request.outcome;
+    struct intake_request request = {.signal = signal, .encoding = encoding};
+    return request_rig_run(test, &request, body, run_items, with);
 }
 
 static int64_t received(enum signal signal)
@@ -91,7 +44,7 @@ static int64_t refused(enum signal signal, const char *reason)
 
 static void test_as_it_came(void **state)
 {
-    struct test *test = *state;
+    struct request_rig *test = *state;
     for (size_t s = 0; s < 2; s++) {
         enum signal signal = signals[s];
         uint64_t items = items_expected(signal, 7);
@@ -115,7 +68,7 @@ static void test_as_it_came(void **state)
 
 static void test_empty(void **state)
 {
-    struct test *test = *state;
+    struct request_rig *test = *state;
     for (size_t s = 0; s < 2; s++) {
         buf_clear(&test->body);
         items_request(&test->body, signals[s], 0, 0);
@@ -130,7 +83,7 @@ static void test_empty(void **state)
 
 static void test_malformed(void **state)
 {
-    struct test *test = *state;
+    struct request_rig *test = *state;
     for (size_t s = 0; s < 2; s++) {
         enum signal signal = signals[s];
         int64_t before = refused(signal, "malformed");
@@ -146,7 +99,7 @@ static void test_malformed(void **state)
 
 static void test_limits(void **state)
 {
-    struct test *test = *state;
+    struct request_rig *test = *state;
     for (size_t s = 0; s < 2; s++) {
         enum signal signal = signals[s];
         int64_t before = refused(signal, "too_big");
@@ -167,7 +120,7 @@ static void test_limits(void **state)
         small.max_body_bytes = 500; /* one alone is larger than a peer takes */
         assert_int_equal(run(test, signal, body, ENCODING_IDENTITY, &small), INTAKE_TOO_BIG);
         buf_clear(&test->body);
-        items_request(&test->body, signal, 1, INFLATED_MAX);
+        items_request(&test->body, signal, 1, RIG_INFLATED_MAX);
         body = buf_bytes(&test->body);
         assert_int_equal(run(test, signal, body, ENCODING_IDENTITY, &settings), INTAKE_TOO_BIG);
         assert_int_equal(test->outgoing.n, n_before);
@@ -177,12 +130,12 @@ static void test_limits(void **state)
 
 static void test_no_room(void **state)
 {
-    struct test *test = *state;
+    struct request_rig *test = *state;
     int error = 0;
     items_request(&test->body, SIGNAL_LOGS, 1, 100000);
     for (int i = 0; i < 20 && !error; i++) {
         struct intake_request request = {
-            .signal = SIGNAL_LOGS, .body = test->body, .max_inflated_bytes = INFLATED_MAX};
+            .signal = SIGNAL_LOGS, .body = test->body, .max_inflated_bytes = RIG_INFLATED_MAX};
         fixture_begin(&test->fixture);
         error = intake_items_run(&request, test->fixture.store, &settings);
         fixture_commit(&test->fixture);
@@ -192,7 +145,7 @@ static void test_no_room(void **state)
     assert_in_range(test->outgoing.n, 1, 10);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, request_rig_set_up, request_rig_tear_down)
 
 int main(void)
 {
@@ -201,7 +154,8 @@ int main(void)
         TEST(test_empty),
         TEST(test_malformed),
         TEST(test_limits),
-        cmocka_unit_test_setup_teardown(test_no_room, set_up_with_quota, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_room, request_rig_set_up_with_quota,
+                                        request_rig_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records become samples: addresses places, processes facts. */
 #include "base/stats.h"
-#include "store/id_set.h"
 #include "test/support/samples_rig.h"
 #include <errno.h>
 #include <setjmp.h>
@@ -30,14 +29,6 @@ static void tell_kernel(struct samples_rig *rig, uint64_t text_start)
                                                   .build_id = BYTES(kernel_build_id, 20)}});
 }
 
-static struct record_parts with_user(size_t n, const uint64_t *user)
-{
-    struct record_parts parts = samples_rig_record(RIG_PID);
-    parts.n_user = n;
-    memcpy(parts.user, user, n * sizeof(*user));
-    return parts;
-}
-
 /* ---- frames ---- */
 
 static void test_user_frames(void **state)
@@ -45,7 +36,8 @@ static void test_user_frames(void **state)
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
     struct analyst_message asked;
-    struct record_parts parts = with_user(3, (uint64_t[]){LIB + 0x100, APP + 0x204, APP + 0x100});
+    struct record_parts parts =
+        samples_rig_user(3, (uint64_t[]){LIB + 0x100, APP + 0x204, APP + 0x100});
     samples_rig_add(rig, &parts, 1);
     assert_int_equal(samples_rig_leave(rig, &left), 1);
     assert_int_equal(left.n_frames, 3);
@@ -67,8 +59,8 @@ static void test_names_wanted(void **state)
     struct samples_rig *rig = *state;
     struct analyst_message asked;
     struct record_parts parts[2] = {
-        with_user(3, (uint64_t[]){APP + 0x900, APP + 0x101, APP + 0x501}),
-        with_user(2, (uint64_t[]){APP + 0x700, APP + 0x101}),
+        samples_rig_user(3, (uint64_t[]){APP + 0x900, APP + 0x101, APP + 0x501}),
+        samples_rig_user(2, (uint64_t[]){APP + 0x700, APP + 0x101}),
     };
     samples_rig_add(rig, parts, 2);
     assert_int_equal(samples_rig_requests(rig, ANALYST_NAMES_WANTED, &asked), 1);
@@ -89,7 +81,7 @@ static void test_no_mapping(void **state)
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
     struct record_parts parts =
-        with_user(5, (uint64_t[]){APP, 0x5000, APP + 0x11, 0x1234, 0x7ffffffff000});
+        samples_rig_user(5, (uint64_t[]){APP, 0x5000, APP + 0x11, 0x1234, 0x7ffffffff000});
     samples_rig_add(rig, &parts, 1);
     samples_rig_leave(rig, &left);
     assert_int_equal(left.n_frames, 5);
@@ -98,7 +90,7 @@ static void test_no_mapping(void **state)
     assert_frame(&left.frames[3], STACK_FRAME_NATIVE, false, 0x1233);
     assert_frame(&left.frames[4], STACK_FRAME_NATIVE, false, 0x7fffffffefff);
 
-    parts = with_user(3, (uint64_t[]){0x5000, 0x6000, 0});
+    parts = samples_rig_user(3, (uint64_t[]){0x5000, 0x6000, 0});
     samples_rig_add(rig, &parts, 1);
     samples_rig_leave(rig, &left);
     assert_int_equal(left.n_frames, 3);
@@ -125,7 +117,7 @@ static void test_empty_and_full_stack(void **state)
 
 static struct record_parts in_kernel(void)
 {
-    struct record_parts parts = with_user(2, (uint64_t[]){APP + 0x100, APP + 0x201});
+    struct record_parts parts = samples_rig_user(2, (uint64_t[]){APP + 0x100, APP + 0x201});
     parts.n_kernel = 2;
     parts.kernel[0] = KERNEL_TEXT + 0x500;
     parts.kernel[1] = KERNEL_TEXT + 0x801;
@@ -267,31 +259,18 @@ static void test_details(void **state)
 
 /* ---- when the store forgets ---- */
 
-static void age(struct samples_rig *rig)
-{
-    struct stacks *stacks = store_stacks(rig->fixture.store);
-    for (int generation = 0; generation < 4; generation++) {
-        struct id_set none = {0};
-        fixture_begin(&rig->fixture);
-        assert_int_equal(stacks_collect_begin(stacks, FIXTURE_T0, &none), 0);
-        for (int step = 0; step < 10; step++)
-            assert_int_equal(stacks_collect(stacks), 0);
-        fixture_commit(&rig->fixture);
-    }
-}
-
 static void test_executable_forgotten(void **state)
 {
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
-    struct record_parts parts = with_user(1, (uint64_t[]){APP + 0x100});
+    struct record_parts parts = samples_rig_user(1, (uint64_t[]){APP + 0x100});
     struct stacks *stacks = store_stacks(rig->fixture.store);
     samples_rig_add(rig, &parts, 1);
     samples_rig_leave(rig, &left);
     int64_t before = left.frames[0].executable;
     const struct executable_facts *facts;
     assert_int_equal(samples_rig_requests(rig, ANALYST_NAMES_WANTED, NULL), 1);
-    age(rig);
+    samples_rig_forget_executables(rig);
     assert_int_not_equal(stacks_executable_get(stacks, before, &facts), 0);
     samples_rig_add(rig, &parts, 1); /* though the process table remembers the row */
     samples_rig_leave(rig, &left);
@@ -305,7 +284,7 @@ static void test_rolled_back(void **state)
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
     struct record_made made;
-    struct record_parts parts = with_user(1, (uint64_t[]){APP + 0x100});
+    struct record_parts parts = samples_rig_user(1, (uint64_t[]){APP + 0x100});
     struct store *store = rig->fixture.store;
     uint64_t generation = store_generation(store);
     fixture_begin(&rig->fixture);

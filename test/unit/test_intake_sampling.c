@@ -350,6 +350,46 @@ static void test_stop_closes_window(void **state)
     assert_true(rig.n_committed > 0);
 }
 
+/* An app whose sample waits for a name while the intake stops. */
+static struct analyst_message stop_with_name_wanted(void)
+{
+    struct analyst_message mapped = app_mapped();
+    rig_analyst_open(&rig);
+    rig_analyst_say(&rig, &mapped);
+    rig_analyst_say(&rig, &(struct analyst_message){.kind = ANALYST_SCAN_DONE});
+    intake_rig_until(&rig, &rig.ready);
+    tick(0);
+    intake_rig_stop(&rig);
+    return hear(ANALYST_NAMES_WANTED);
+}
+
+static void test_stop_waits_for_names(void **state)
+{
+    (void)state;
+    struct analyst_message wanted = stop_with_name_wanted();
+    struct analyst_name name = {.address = 0x10, .function = BYTES_LIT("just_in_time")};
+    struct analyst_message answer = {.kind = ANALYST_NAMES, .names = {.n = 1, .names = &name}};
+    memcpy(answer.names.identity, wanted.names_wanted.executable.identity, 16);
+    assert_false(rig.stopped);
+    rig_analyst_say(&rig, &answer);
+    intake_rig_until(&rig, &rig.stopped);
+    assert_int_equal(outgoing_samples(), 1);
+    assert_true(profiles_hold("just_in_time"));
+}
+
+static void test_stop_waits_a_moment(void **state)
+{
+    uint64_t start_ns = clock_monotonic_ns();
+    int64_t before = stats_find("spanprof_stacks_unnamed_total", "reason=\"stopping\"");
+    (void)state;
+    stop_with_name_wanted();
+    intake_rig_until(&rig, &rig.stopped);
+    assert_in_range(clock_monotonic_ns() - start_ns, 900 * NS_PER_MS, 10 * NS_PER_SEC);
+    assert_int_equal(outgoing_samples(), 1);
+    assert_int_equal(stats_find("spanprof_stacks_unnamed_total", "reason=\"stopping\"") - before,
+                     1);
+}
+
 /* No analyst ever says that the scan is done; and the window closes by itself. */
 static void test_in_time(void **state)
 {
@@ -379,6 +419,8 @@ int main(void)
         TEST(test_analyst_replaced),
         TEST(test_scan_done_too_late),
         TEST(test_stop_closes_window),
+        TEST(test_stop_waits_for_names),
+        TEST(test_stop_waits_a_moment),
         TEST(test_in_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

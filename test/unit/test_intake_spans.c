@@ -6,8 +6,7 @@
 #include "proto/otlp_schema.h"
 #include "proto/otlp_spans.h"
 #include "receiver/intake_spans.h"
-#include "test/support/store_fixture.h"
-#include "test/support/trace_request.h"
+#include "test/support/request_rig.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,46 +15,8 @@
 #include <zstd.h>
 #include <cmocka.h>
 
-#define INFLATED_MAX (1u << 20)
-
 static const struct intake_spans_settings joining = {
     .join = true, .destinations = 1, .max_body_bytes = 1 << 20};
-
-struct test {
-    struct fixture fixture;
-    struct buf body; /* of the request */
-    struct outgoing outgoing;
-};
-
-static int set_up_small(void **state, uint64_t max_size_bytes)
-{
-    static struct test test;
-    test = (struct test){.body = BUF_INIT(0)};
-    fixture_make(&test.fixture);
-    test.fixture.settings.db.max_size_bytes = max_size_bytes;
-    fixture_open(&test.fixture);
-    *state = &test;
-    return 0;
-}
-
-static int set_up(void **state)
-{
-    return set_up_small(state, 0);
-}
-
-static int set_up_with_quota(void **state)
-{
-    return set_up_small(state, 1 << 20);
-}
-
-static int tear_down(void **state)
-{
-    struct test *test = *state;
-    outgoing_close(&test->outgoing);
-    buf_close(&test->body);
-    fixture_remove(&test->fixture);
-    return 0;
-}
 
 static struct trace_span some_span(unsigned trace, unsigned id)
 {
@@ -65,33 +26,26 @@ static struct trace_span some_span(unsigned trace, unsigned id)
                                .end_unix_ns = FIXTURE_T0 + FIXTURE_SECOND};
 }
 
-/* The outcome; the outbox is read. */
-static int run_request(struct test *test, struct bytes body, struct intake_request *request,
-                       const struct intake_spans_settings *settings)
+static int run_spans(struct intake_request *request, struct store *store, const void *settings)
 {
-    struct buf copy _cleanup_buf_ = BUF_INIT(0);
-    assert_int_equal(buf_append_bytes(&copy, body), 0);
-    request->signal = SIGNAL_TRACES;
-    request->body = copy;
-    request->max_inflated_bytes = INFLATED_MAX;
-    request->outcome = INTAKE_BUSY;
-    fixture_begin(&test->fixture);
-    assert_int_equal(intake_spans_run(request, test->fixture.store, settings), 0);
-    fixture_commit(&test->fixture);
-    assert_int_equal(request->message == NULL, request->outcome == INTAKE_ACCEPTED);
-    outgoing_close(&test->outgoing);
-    outgoing_read(&test->outgoing, &test->fixture.settings.db, SIGNAL_TRACES);
-    return (int)request->outcome;
+    return intake_spans_run(request, store, settings);
 }
 
-static int run(struct test *test, struct bytes body, enum intake_encoding encoding,
+static int run_request(struct request_rig *test, struct bytes body, struct intake_request *request,
+                       const struct intake_spans_settings *settings)
+{
+    request->signal = SIGNAL_TRACES;
+    return request_rig_run(test, request, body, run_spans, settings);
+}
+
+static int run(struct request_rig *test, struct bytes body, enum intake_encoding encoding,
                const struct intake_spans_settings *settings)
 {
     struct intake_request request = {.encoding = encoding};
     return run_request(test, body, &request, settings);
 }
 
-static void assert_out(const struct test *test, size_t i, struct bytes body, uint64_t items)
+static void assert_out(const struct request_rig *test, size_t i, struct bytes body, uint64_t items)
 {
     assert_true(i < test->outgoing.n);
     assert_true(bytes_equal(buf_bytes(&test->outgoing.items[i].body), body));
@@ -102,7 +56,7 @@ static void assert_out(const struct test *test, size_t i, struct bytes body, uin
 
 static void test_as_it_came(void **state)
 {
-    struct test *test = *state;
+    struct request_rig *test = *state;
     struct trace_span spans[] = {some_span(1, 1), some_span(1, 2)};
     trace_request(&test->body, spans, 2);
     int64_t received = stats_find("spanprof_spans_received_total", "");
@@ -115,7 +69,7 @@ static void test_as_it_came(void **state)
 
 static void test_compressed(void **state)
 {
-    struct test *test = *state;
+    struct request_rig *test = *state;
     struct trace_span span = some_span(1, 1);
     struct buf gzip _cleanup_buf_ = BUF_INIT(0);
     uint8_t zstd[1024];
@@ -133,7 +87,7 @@ static void test_compressed(void **state)
 
 static void test_empty(void **state)
 {
-    struct test *test = *state;
+    struct request_rig *test = *state;
     struct buf gzip _cleanup_buf_ = BUF_INIT(0);
     assert_int_equal(run(test, BYTES(NULL, 0), ENCODING_IDENTITY, &joining), INTAKE_ACCEPTED);
     trace_request(&test->body, NULL, 0); /* Resource and scope, but no span */
@@ -146,7 +100,7 @@ static void test_empty(void **state)
 
 /* ---- annotated ---- */
 
-static void add_samples(struct test *test, unsigned n)
+static void add_samples(struct request_rig *test, unsigned n)
 {
     struct fixture *fixture = &test->fixture;
     int64_t process = fixture_process(fixture, 42, BYTES(NULL, 0));
@@ -159,7 +113,7 @@ static void add_samples(struct test *test, unsigned n)
 }
 
 /* The attributes that a span with three samples of stacks 0, 0 and 1 gets. */
-static void put_annotations(struct test *test, struct buf *out)
+static void put_annotations(struct request_rig *test, struct buf *out)
 {
     char hex[2][33];
     struct bytes ids[2];
@@ -179,7 +133,7 @@ static void put_annotations(struct test *test, struct buf *out)
 
 static void test_annotated(void **state)
 {
-    struct test *test = *state;
+    struct request_rig *test = *state;
     struct trace_span spans[] = {some_span(1, 1), some_span(1, 2), some_span(1, 3)};
     struct buf expected _cleanup_buf_ = BUF_INIT(0), added _cleanup_buf_ = BUF_INIT(0);
     int64_t annotated = stats_find("spanprof_spans_annotated_total", "");
@@ -202,7 +156,7 @@ static void test_annotated(void **state)
 
 static void test_not_joined(void **state)
 {
-    struct test *test = *state;
+    struct request_rig *test = *state;
     struct intake_spans_settings plain = joining;
     struct trace_span span = some_span(1, 2);
     plain.join = false;
@@ -216,7 +170,7 @@ static void test_not_joined(void **state)
 
 static void test_split(void **state)
 {
-    struct test *test = *state;
+    struct request_rig *test = *state;
     struct intake_spans_settings small = joining;
     struct trace_span spans[40];
     uint64_t items = 0;
@@ -247,7 +201,7 @@ static int64_t refused(const char *reason)
 
 static void test_too_big(void **state)
 {
-    struct test *test = *state;
+    struct request_rig *test = *state;
     struct intake_spans_settings small = joining;
     struct trace_span spans[] = {some_span(1, 1), some_span(1, 2)};
     int64_t before = refused("too_big");
@@ -257,7 +211,7 @@ static void test_too_big(void **state)
     assert_int_equal(run(test, buf_bytes(&test->body), ENCODING_IDENTITY, &small), INTAKE_TOO_BIG);
 
     buf_clear(&test->body);
-    spans[1].padding = INFLATED_MAX;
+    spans[1].padding = RIG_INFLATED_MAX;
     trace_request(&test->body, spans, 2);
     assert_int_equal(run(test, buf_bytes(&test->body), ENCODING_IDENTITY, &joining),
                      INTAKE_TOO_BIG);
@@ -267,14 +221,14 @@ static void test_too_big(void **state)
 
 static void test_bomb(void **state)
 {
-    struct test *test = *state;
+    struct request_rig *test = *state;
     struct buf gzip _cleanup_buf_ = BUF_INIT(0);
-    size_t size = 16 * (size_t)INFLATED_MAX;
+    size_t size = 16 * (size_t)RIG_INFLATED_MAX;
     uint8_t *zeros = calloc(1, size), *zstd = malloc(ZSTD_compressBound(size));
     assert_non_null(zeros);
     assert_non_null(zstd);
     assert_int_equal(codec_gzip(BYTES(zeros, size), &gzip), 0);
-    assert_true(gzip.len < INFLATED_MAX / 4);
+    assert_true(gzip.len < RIG_INFLATED_MAX / 4);
     size_t n = ZSTD_compress(zstd, ZSTD_compressBound(size), zeros, size, 1);
     assert_int_equal(run(test, buf_bytes(&gzip), ENCODING_GZIP, &joining), INTAKE_TOO_BIG);
     assert_int_equal(run(test, BYTES(zstd, n), ENCODING_ZSTD, &joining), INTAKE_TOO_BIG);
@@ -285,7 +239,7 @@ static void test_bomb(void **state)
 
 static void test_malformed(void **state)
 {
-    struct test *test = *state;
+    struct request_rig *test = *state;
     struct trace_span span = some_span(1, 1);
     struct buf gzip _cleanup_buf_ = BUF_INIT(0);
     int64_t before = refused("malformed");
@@ -314,7 +268,7 @@ static void test_malformed(void **state)
 /* A body that is malformed behind its first span changes nothing. */
 static void test_malformed_is_not_joined(void **state)
 {
-    struct test *test = *state;
+    struct request_rig *test = *state;
     struct trace_span span = some_span(1, 2);
     struct fixture_left left;
     trace_request(&test->body, &span, 1);
@@ -328,14 +282,14 @@ static void test_malformed_is_not_joined(void **state)
 
 static void test_no_room(void **state)
 {
-    struct test *test = *state;
+    struct request_rig *test = *state;
     struct trace_span span = some_span(1, 2);
     int error = 0;
     span.padding = 100000;
     trace_request(&test->body, &span, 1);
     for (int i = 0; i < 20 && !error; i++) {
         struct intake_request request = {
-            .signal = SIGNAL_TRACES, .body = test->body, .max_inflated_bytes = INFLATED_MAX};
+            .signal = SIGNAL_TRACES, .body = test->body, .max_inflated_bytes = RIG_INFLATED_MAX};
         fixture_begin(&test->fixture);
         error = intake_spans_run(&request, test->fixture.store, &joining);
         fixture_commit(&test->fixture); /* the transaction is whole all the same */
@@ -345,15 +299,15 @@ static void test_no_room(void **state)
     assert_in_range(test->outgoing.n, 1, 10);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, request_rig_set_up, request_rig_tear_down)
 
 /* ---- JSON ---- */
 
 static void test_json_goes_out_as_protobuf(void **state)
 {
-    struct test *test = *state;
+    struct request_rig *test = *state;
     struct trace_span spans[] = {some_span(1, 1), some_span(1, 2)};
-    struct buf text _cleanup_buf_ = BUF_INIT(INFLATED_MAX), packed _cleanup_buf_ = BUF_INIT(0);
+    struct buf text _cleanup_buf_ = BUF_INIT(RIG_INFLATED_MAX), packed _cleanup_buf_ = BUF_INIT(0);
     struct intake_request plain = {.json = true};
     struct intake_request gzip = {.json = true, .encoding = ENCODING_GZIP};
     struct intake_request empty = {.json = true};
@@ -366,7 +320,7 @@ static void test_json_goes_out_as_protobuf(void **state)
     assert_int_equal(run_request(test, BYTES_LIT("{}"), &empty, &joining), INTAKE_ACCEPTED);
     assert_int_equal(test->outgoing.n, 2);
     for (size_t i = 0; i < 2; i++) {
-        struct buf again _cleanup_buf_ = BUF_INIT(INFLATED_MAX);
+        struct buf again _cleanup_buf_ = BUF_INIT(RIG_INFLATED_MAX);
         struct bytes out = buf_bytes(&test->outgoing.items[i].body);
         assert_int_equal(otlp_json_write(otlp_schema_request(SIGNAL_TRACES), out, &again), 0);
         assert_true(bytes_equal(buf_bytes(&again), buf_bytes(&text)));
@@ -376,7 +330,7 @@ static void test_json_goes_out_as_protobuf(void **state)
 
 static void test_json_that_is_none_is_told_where(void **state)
 {
-    struct test *test = *state;
+    struct request_rig *test = *state;
     struct intake_request request = {.json = true};
     struct intake_request empty = {.json = true};
     int64_t before =
@@ -406,7 +360,8 @@ int main(void)
         TEST(test_malformed_is_not_joined),
         TEST(test_json_goes_out_as_protobuf),
         TEST(test_json_that_is_none_is_told_where),
-        cmocka_unit_test_setup_teardown(test_no_room, set_up_with_quota, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_room, request_rig_set_up_with_quota,
+                                        request_rig_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@ static void test_exact(void **state)
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
     struct record_parts parts =
-        with_user(4, (uint64_t[]){LIB + 0x100, LIB + 0x201, APP + 0x300, APP + 0x401});
+        samples_rig_user(4, (uint64_t[]){LIB + 0x100, LIB + 0x201, APP + 0x300, APP + 0x401});
     parts.interrupted = 2; /* by a signal */
     samples_rig_add(rig, &parts, 1);
     assert_int_equal(leave(rig, &left), 1);
@@ -30,7 +30,7 @@ static void test_cut(void **state)
     struct samples_rig_left left;
     int64_t stacks[UNWIND_ENDS];
     for (int end = 0; end < UNWIND_ENDS; end++) {
-        struct record_parts parts = with_user(1, (uint64_t[]){APP + 0x100});
+        struct record_parts parts = samples_rig_user(1, (uint64_t[]){APP + 0x100});
         int64_t before = end ? truncated(reasons[end]) : 0;
         parts.head.end = (uint8_t)end;
         samples_rig_add(rig, &parts, 1);
@@ -42,7 +42,7 @@ static void test_cut(void **state)
         assert_int_equal(truncated(reasons[end]) - before, 1);
         assert_int_not_equal(stacks[end], stacks[end - 1]);
     }
-    struct record_parts parts = with_user(1, (uint64_t[]){APP + 0x100});
+    struct record_parts parts = samples_rig_user(1, (uint64_t[]){APP + 0x100});
     parts.head.flags |= RECORD_FLAG_TRUNCATED; /* and no reason */
     samples_rig_add(rig, &parts, 1);
     assert_int_equal(leave(rig, &left), 1);
@@ -91,7 +91,7 @@ static void test_promised(void **state)
     /* The same stack, from a tick that had its rows. */
     int64_t promised = left.sample.stack, canonical;
     struct record_parts whole =
-        with_user(4, (uint64_t[]){LIB + 0x100, LIB + 0x201, APP + 0x301, APP + 0x401});
+        samples_rig_user(4, (uint64_t[]){LIB + 0x100, LIB + 0x201, APP + 0x301, APP + 0x401});
     samples_rig_add(rig, &whole, 1);
     assert_int_equal(leave(rig, &left), 1);
     assert_int_equal(stacks_canonical(store_stacks(rig->fixture.store), promised, &canonical), 0);
@@ -133,7 +133,7 @@ static void test_asked_of_many(void **state)
 {
     struct samples_rig *rig = *state;
     struct copied *copied = copied_at(APP + 0x301, true);
-    struct record_parts parts = with_user(1, (uint64_t[]){LIB + 0x100});
+    struct record_parts parts = samples_rig_user(1, (uint64_t[]){LIB + 0x100});
     struct analyst_message asked;
     char path[600];
     bool has_pc = false;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Promised stacks when the store is rolled back or forgets, and without memory. */
-#include "store/id_set.h"
 #include "test/support/fail_alloc.h"
 #include "test/support/unfinished_stack.h"
-#include <errno.h>
 
 /* ---- when the store forgets ---- */
 
@@ -11,13 +9,9 @@ static void test_rolled_back(void **state)
 {
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
-    struct store *store = rig->fixture.store;
     int64_t before = given_up("rolled_back");
     uint64_t ticket = add_unfinished(rig); /* this one is committed */
-    fixture_begin(&rig->fixture);
-    store_fail(store, -EIO);
-    assert_int_equal(store_end(store), -EIO);
-    samples_forget(rig->samples);
+    samples_rig_roll_back(rig);
     assert_int_equal(given_up("rolled_back") - before, 1);
     assert_int_equal(leave(rig, &left), 1);
     assert_cut(&left, 3, UNWIND_END_WANTED);
@@ -30,26 +24,13 @@ static void test_rolled_back(void **state)
     assert_int_equal(left.n_frames, 4);
 }
 
-static void forget_executables(struct samples_rig *rig)
-{
-    struct stacks *stacks = store_stacks(rig->fixture.store);
-    for (int generation = 0; generation < 4; generation++) {
-        struct id_set none = {0};
-        fixture_begin(&rig->fixture);
-        assert_int_equal(stacks_collect_begin(stacks, FIXTURE_T0, &none), 0);
-        for (int step = 0; step < 10; step++)
-            assert_int_equal(stacks_collect(stacks), 0);
-        fixture_commit(&rig->fixture);
-    }
-}
-
 static void test_executable_forgotten(void **state)
 {
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
     int64_t before = given_up("executable_forgotten");
     uint64_t ticket = add_unfinished(rig);
-    forget_executables(rig);
+    samples_rig_forget_executables(rig);
     answer_usual(rig, ticket);
     assert_int_equal(given_up("executable_forgotten") - before, 1);
     samples_rig_leave_settled(rig, NULL); /* its stack is no more */

@@ -56,12 +56,13 @@ static void test_mode(void **state)
     umask(022);
     for (size_t i = 0; i < 3; i++) {
         struct stat status;
-        int fd = listen_unix(place->path, modes[i], 4);
+        struct listen_unix_file file;
+        int fd = listen_unix(place->path, modes[i], 4, &file);
         assert_true(fd >= 0);
         assert_int_equal(lstat(place->path, &status), 0);
         assert_int_equal(status.st_mode, S_IFSOCK | modes[i]);
         assert_int_equal(connect_to(place->path), 0);
-        listen_unix_remove(fd);
+        listen_unix_remove(place->path, &file);
         close(fd);
         assert_int_equal(access(place->path, F_OK), -1);
     }
@@ -71,15 +72,34 @@ static void test_mode(void **state)
 static void test_stale_and_in_use(void **state)
 {
     const struct place *place = *state;
-    int first = listen_unix(place->path, 0600, 4);
+    int first = listen_unix(place->path, 0600, 4, NULL);
     assert_true(first >= 0);
-    assert_int_equal(listen_unix(place->path, 0600, 4), -EADDRINUSE);
+    assert_int_equal(listen_unix(place->path, 0600, 4, NULL), -EADDRINUSE);
     assert_int_equal(connect_to(place->path), 0); /* it was left alone */
     close(first);                                 /* as when it is killed */
     assert_int_equal(connect_to(place->path), -ECONNREFUSED);
-    int second = listen_unix(place->path, 0600, 4);
+    int second = listen_unix(place->path, 0600, 4, NULL);
     assert_true(second >= 0);
     assert_int_equal(connect_to(place->path), 0);
+    close(second);
+}
+
+/* Who has put another socket there since keeps it, whether it listens or not. */
+static void test_sockets_of_others_stay(void **state)
+{
+    const struct place *place = *state;
+    struct listen_unix_file first_file, second_file;
+    int first = listen_unix(place->path, 0600, 4, &first_file);
+    assert_true(first >= 0);
+    unlink(place->path);
+    listen_unix_remove(place->path, &first_file); /* there is nothing */
+    int second = listen_unix(place->path, 0600, 4, &second_file);
+    assert_true(second >= 0);
+    listen_unix_remove(place->path, &first_file);
+    assert_int_equal(connect_to(place->path), 0);
+    listen_unix_remove(place->path, &second_file);
+    assert_int_equal(access(place->path, F_OK), -1);
+    close(first);
     close(second);
 }
 
@@ -87,11 +107,11 @@ static void test_other_files_stay(void **state)
 {
     const struct place *place = *state;
     close(open(place->path, O_CREAT | O_WRONLY, 0600));
-    assert_int_equal(listen_unix(place->path, 0600, 4), -EADDRINUSE);
+    assert_int_equal(listen_unix(place->path, 0600, 4, NULL), -EADDRINUSE);
     assert_int_equal(access(place->path, F_OK), 0);
     unlink(place->path);
     assert_int_equal(symlink("/nowhere", place->path), 0);
-    assert_int_equal(listen_unix(place->path, 0600, 4), -EADDRINUSE);
+    assert_int_equal(listen_unix(place->path, 0600, 4, NULL), -EADDRINUSE);
 }
 
 static void test_listen_open(void **state)
@@ -128,8 +148,10 @@ static void test_shared(void **state)
     assert_true(listen_share(&first, &endpoint, &second));
     assert_int_equal(second.n, 1);
     assert_int_equal(fcntl(second.fds[0], F_GETFD), FD_CLOEXEC);
+    assert_true(listen_same(&first, &second));
     assert_int_equal(connect_to(place->path), 0);
     listen_close(&first);
+    assert_false(listen_same(&first, &second)); /* it has none any more */
     assert_int_equal(connect_to(place->path), 0);
     int fd = accept(second.fds[0], NULL, NULL);
     assert_true(fd >= 0);
@@ -167,6 +189,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         PLACE_TEST(test_mode),
         PLACE_TEST(test_stale_and_in_use),
+        PLACE_TEST(test_sockets_of_others_stay),
         PLACE_TEST(test_other_files_stay),
         PLACE_TEST(test_listen_open),
         PLACE_TEST(test_shared),

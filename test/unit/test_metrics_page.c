@@ -45,7 +45,7 @@ static int set_up(void **state)
     assert_int_equal(loop_open(&test.loop), 0);
     for (size_t i = 0; i < SOCKETS; i++)
         fds[i] = listening(&test.ports[i]);
-    assert_int_equal(metrics_page_open(test.loop, fds, SOCKETS, &test.page), 0);
+    assert_int_equal(metrics_page_open(test.loop, fds, SOCKETS, NULL, &test.page), 0);
     for (size_t i = 0; i < SOCKETS; i++)
         assert_int_equal(fds[i], -1); /* taken over */
     *state = &test;
@@ -216,7 +216,7 @@ static void test_open_fails(void **state)
     int fds[] = {listening(&port), 100000}; /* no descriptor of ours */
     int type;
     socklen_t size = sizeof(type);
-    assert_true(metrics_page_open(test->loop, fds, 2, &page) < 0);
+    assert_true(metrics_page_open(test->loop, fds, 2, NULL, &page) < 0);
     assert_null(page);
     assert_true(fds[0] >= 0);
     assert_int_equal(getsockopt(fds[0], SOL_SOCKET, SO_TYPE, &type, &size), 0);

@@ -238,6 +238,9 @@ static void test_totals_outlive(void **state)
     put(test, SIGNAL_LOGS, 1, "x");
     done(test, 0, 1);
     fixture_reopen(&test->fixture);
+    assert_false(outbox_is_empty(SIGNAL_TRACES));
+    assert_false(outbox_is_empty(SIGNAL_LOGS));
+    assert_true(outbox_is_empty(SIGNAL_PROFILES));
     assert_int_equal(gauge("spanprof_outbox_size_bytes", "traces"), 7);
     assert_int_equal(gauge("spanprof_outbox_items", "traces"), 7);
     assert_int_equal(gauge("spanprof_outbox_requests", "traces"), 1);
@@ -334,7 +337,7 @@ static void test_health(void **state)
     outbox_put(store_outbox(test->fixture.store), SIGNAL_TRACES, 1, 1, BYTES(body, sizeof(body)));
     fixture_commit(&test->fixture);
     fixture_begin(&test->fixture);
-    outbox_put(store_outbox(test->fixture.store), SIGNAL_TRACES, 1, 1, BYTES(body, 800000));
+    outbox_put(store_outbox(test->fixture.store), SIGNAL_TRACES, 1, 1, BYTES(body, 750000));
     fixture_commit(&test->fixture);
     fixture_begin(&test->fixture);
     fixture_commit(&test->fixture);

@@ -495,6 +495,55 @@ static void identity(void **state)
     }
 }
 
+/* Of the request for the file at path. */
+static void expect_ancestors(const char *path, const uint32_t expected[ANALYST_ANCESTORS_MAX])
+{
+    struct list *link, *tmp;
+    bool found = false;
+    take();
+    list_each(link, tmp, &last_requests)
+    {
+        const struct analyst_request *request = container_of(link, struct analyst_request, link);
+        struct arena arena;
+        struct analyst_message message;
+        arena_init(&arena, 1 << 20);
+        assert_int_equal(
+            analyst_message_decode(BYTES(request->datagram, request->size), &arena, &message), 0);
+        if (message.kind == ANALYST_EXECUTABLE_WANTED &&
+            !strcmp(message.executable_ref.mapping.path, path)) {
+            assert_memory_equal(message.executable_ref.ancestors, expected,
+                                ANALYST_ANCESTORS_MAX * sizeof(*expected));
+            found = true;
+        }
+        arena_close(&arena);
+    }
+    assert_true(found);
+}
+
+/* Those that live, however many have ended between them; through exec. */
+static void file_is_sought_through_ancestors(void **state)
+{
+    (void)state;
+    apply(PROCESS_FORKED, 11, 10, 100); /* of 10 nothing is known */
+    apply(PROCESS_FORKED, 12, 11, 110);
+    apply(PROCESS_FORKED, 13, 12, 120);
+    apply(PROCESS_EXITED, 12, 0, 130);
+    apply(PROCESS_EXECED, 13, 0, 140);
+    map(13, 150, 0x1000, 0x1000, 0, "/bin/a");
+    apply(PROCESS_EXITED, 13, 0, 160);
+    expect_ancestors("/bin/a", (const uint32_t[ANALYST_ANCESTORS_MAX]){11, 10});
+    for (uint32_t pid = 20; pid < 40; pid++)
+        apply(PROCESS_FORKED, pid, pid - 1, 200);
+    map(39, 300, 0x1000, 0x1000, 0, "/bin/b");
+    expect_ancestors("/bin/b", (const uint32_t[ANALYST_ANCESTORS_MAX]){38, 37, 36, 35});
+    apply(PROCESS_FORKED, 50, 51, 400); /* each the other's, as numbers go round */
+    apply(PROCESS_FORKED, 51, 50, 400);
+    map(50, 410, 0x1000, 0x1000, 0, "/bin/c");
+    expect_ancestors("/bin/c", (const uint32_t[ANALYST_ANCESTORS_MAX]){51, 50, 51, 50});
+    map(60, 500, 0x1000, 0x1000, 0, "/bin/d"); /* its fork was lost */
+    expect_ancestors("/bin/d", (const uint32_t[ANALYST_ANCESTORS_MAX]){0});
+}
+
 int main(void)
 {
     list_init(&last_requests);
@@ -512,6 +561,7 @@ int main(void)
         T(scan_sweeps),
         T(times_to_come),
         T(asks),
+        T(file_is_sought_through_ancestors),
         T(samples_ask_for_context),
         T(contexts_are_asked_for_again),
         T(names),

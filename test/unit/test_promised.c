@@ -1,42 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stacks whose end is found later: in the dictionary, in tallies, in profile windows. */
-#include "profiles_service.pb-c.h"
-#include "proto/otlp_profiles_check.h"
-#include "store/id_set.h"
 #include "store/tallies.h"
 #include "test/support/join_fixture.h"
+#include "test/support/stacks_fixture.h"
 #include <errno.h>
 
 #define T0     FIXTURE_T0
 #define TICK   FIXTURE_TICK
 #define SECOND FIXTURE_SECOND
 
-static struct stacks *stacks_of(struct fixture *fixture)
-{
-    return store_stacks(fixture->store);
-}
-
 static int64_t executable(struct fixture *fixture, uint8_t n)
 {
     uint8_t identity[16] = {n};
     int64_t id;
-    assert_int_equal(stacks_executable(stacks_of(fixture), identity, &id), 0);
-    return id;
-}
-
-static int64_t intern(struct fixture *fixture, const struct frame *frames, size_t n)
-{
-    int64_t id;
-    bool is_new;
-    assert_int_equal(stacks_intern(stacks_of(fixture), frames, n, &id, &is_new), 0);
+    assert_int_equal(stacks_executable(fixture_stacks(fixture), identity, &id), 0);
     return id;
 }
 
 static int64_t promise(struct fixture *fixture, const struct frame *frames, size_t n)
 {
     int64_t id;
-    assert_int_equal(stacks_promise(stacks_of(fixture), frames, n, &id), 0);
-    assert_true(stacks_is_promised(stacks_of(fixture), id));
+    assert_int_equal(stacks_promise(fixture_stacks(fixture), frames, n, &id), 0);
+    assert_true(stacks_is_promised(fixture_stacks(fixture), id));
     return id;
 }
 
@@ -53,21 +38,21 @@ static int64_t promised(struct fixture *fixture)
 static void fulfil(struct fixture *fixture, int64_t stack, int64_t same_as)
 {
     fixture_begin(fixture);
-    assert_int_equal(stacks_fulfil(stacks_of(fixture), stack, same_as), 0);
+    assert_int_equal(stacks_fulfil(fixture_stacks(fixture), stack, same_as), 0);
     fixture_commit(fixture);
 }
 
 static void public_id(struct fixture *fixture, int64_t stack, uint8_t id[16])
 {
     fixture_begin(fixture);
-    assert_int_equal(stacks_public_id(stacks_of(fixture), stack, id), 0);
+    assert_int_equal(stacks_public_id(fixture_stacks(fixture), stack, id), 0);
     fixture_commit(fixture);
 }
 
 static int64_t canonical(struct fixture *fixture, int64_t stack)
 {
     int64_t id;
-    assert_int_equal(stacks_canonical(stacks_of(fixture), stack, &id), 0);
+    assert_int_equal(stacks_canonical(fixture_stacks(fixture), stack, &id), 0);
     return id;
 }
 
@@ -75,7 +60,7 @@ static void assert_frames(struct fixture *fixture, int64_t stack, size_t n, uint
 {
     const struct frame *frames;
     size_t found;
-    assert_int_equal(stacks_frames(stacks_of(fixture), stack, &frames, &found), 0);
+    assert_int_equal(stacks_frames(fixture_stacks(fixture), stack, &frames, &found), 0);
     assert_int_equal(found, n);
     assert_int_equal(frames[n - 1].address, last);
 }
@@ -91,33 +76,33 @@ static void test_fulfilled(void **state)
     bool ready;
     fixture_begin(fixture);
     int64_t first = promise(fixture, frames, 1), second = promise(fixture, frames, 1);
-    int64_t whole = intern(fixture, frames, 3), alone = intern(fixture, frames, 1);
+    int64_t whole = fixture_intern(fixture, frames, 3), alone = fixture_intern(fixture, frames, 1);
     assert_int_not_equal(first, second); /* never shared */
     assert_int_not_equal(alone, first);
     assert_frames(fixture, first, 1, 1);
     assert_int_equal(canonical(fixture, first), first);
-    assert_int_equal(stacks_public_id_ready(stacks_of(fixture), first, &ready), 0);
+    assert_int_equal(stacks_public_id_ready(fixture_stacks(fixture), first, &ready), 0);
     assert_false(ready); /* though all that it is made of now is known */
-    assert_int_equal(stacks_fulfil(stacks_of(fixture), first, whole), 0);
-    assert_false(stacks_is_promised(stacks_of(fixture), first));
-    assert_int_equal(stacks_fulfil(stacks_of(fixture), first, whole), -ENOENT);
-    assert_int_equal(stacks_fulfil(stacks_of(fixture), whole, alone), -ENOENT);
+    assert_int_equal(stacks_fulfil(fixture_stacks(fixture), first, whole), 0);
+    assert_false(stacks_is_promised(fixture_stacks(fixture), first));
+    assert_int_equal(stacks_fulfil(fixture_stacks(fixture), first, whole), -ENOENT);
+    assert_int_equal(stacks_fulfil(fixture_stacks(fixture), whole, alone), -ENOENT);
     fixture_commit(fixture);
     for (int round = 0; round < 2; round++) {
         assert_int_equal(canonical(fixture, first), whole);
         assert_int_equal(canonical(fixture, whole), whole);
         assert_frames(fixture, first, 3, 3);
-        assert_int_equal(stacks_public_id_ready(stacks_of(fixture), first, &ready), 0);
+        assert_int_equal(stacks_public_id_ready(fixture_stacks(fixture), first, &ready), 0);
         assert_true(ready);
         public_id(fixture, first, one);
         public_id(fixture, whole, other);
         assert_memory_equal(one, other, 16);
         assert_frames(fixture, second, 1, 1);
-        assert_int_equal(stacks_is_promised(stacks_of(fixture), second), round == 0);
+        assert_int_equal(stacks_is_promised(fixture_stacks(fixture), second), round == 0);
         fixture_reopen(fixture); /* nobody is left to fulfil the second */
     }
     int64_t none;
-    assert_int_equal(stacks_canonical(stacks_of(fixture), 4711, &none), -ENOENT);
+    assert_int_equal(stacks_canonical(fixture_stacks(fixture), 4711, &none), -ENOENT);
 }
 
 static void test_given_up(void **state)
@@ -125,14 +110,15 @@ static void test_given_up(void **state)
     struct fixture *fixture = *state;
     bool ready;
     int64_t stack = promised(fixture);
-    stacks_give_up(stacks_of(fixture), stack);
-    stacks_give_up(stacks_of(fixture), stack);
-    assert_false(stacks_is_promised(stacks_of(fixture), stack));
+    stacks_give_up(fixture_stacks(fixture), stack);
+    stacks_give_up(fixture_stacks(fixture), stack);
+    assert_false(stacks_is_promised(fixture_stacks(fixture), stack));
     assert_frames(fixture, stack, 1, 0x77);
-    assert_int_equal(stacks_public_id_ready(stacks_of(fixture), stack, &ready), 0);
+    assert_int_equal(stacks_public_id_ready(fixture_stacks(fixture), stack, &ready), 0);
     assert_true(ready);
     fixture_begin(fixture);
-    assert_int_equal(stacks_fulfil(stacks_of(fixture), stack, fixture_stack(fixture, 1)), -ENOENT);
+    assert_int_equal(stacks_fulfil(fixture_stacks(fixture), stack, fixture_stack(fixture, 1)),
+                     -ENOENT);
     fixture_commit(fixture);
 }
 
@@ -142,10 +128,10 @@ static void test_limits(void **state)
     static struct frame frames[STACKS_FRAMES_MAX + 1];
     int64_t id;
     fixture_begin(fixture);
-    assert_int_equal(stacks_promise(stacks_of(fixture), frames, STACKS_FRAMES_MAX + 1, &id),
+    assert_int_equal(stacks_promise(fixture_stacks(fixture), frames, STACKS_FRAMES_MAX + 1, &id),
                      -EINVAL);
     const struct frame lost = {STACK_FRAME_NATIVE, 4711, 1};
-    assert_int_equal(stacks_promise(stacks_of(fixture), &lost, 1, &id), -ESTALE);
+    assert_int_equal(stacks_promise(fixture_stacks(fixture), &lost, 1, &id), -ESTALE);
     fixture_commit(fixture);
 }
 
@@ -156,25 +142,21 @@ static void test_rolled_back(void **state)
     fixture_begin(fixture);
     const struct frame frame = {STACK_FRAME_NATIVE, 0, 1};
     int64_t lost = promise(fixture, &frame, 1), id;
-    assert_int_equal(stacks_fulfil(stacks_of(fixture), kept, intern(fixture, &frame, 1)), 0);
+    assert_int_equal(
+        stacks_fulfil(fixture_stacks(fixture), kept, fixture_intern(fixture, &frame, 1)), 0);
     store_fail(fixture->store, -EIO);
     assert_int_equal(store_end(fixture->store), -EIO);
-    assert_false(stacks_is_promised(stacks_of(fixture), lost));
-    assert_false(stacks_is_promised(stacks_of(fixture), kept));
-    assert_int_equal(stacks_canonical(stacks_of(fixture), lost, &id), -ENOENT);
+    assert_false(stacks_is_promised(fixture_stacks(fixture), lost));
+    assert_false(stacks_is_promised(fixture_stacks(fixture), kept));
+    assert_int_equal(stacks_canonical(fixture_stacks(fixture), lost, &id), -ENOENT);
     assert_int_equal(canonical(fixture, kept), kept);
     assert_frames(fixture, kept, 1, 0x77);
 }
 
 static void generation(struct fixture *fixture, int64_t referred)
 {
-    struct id_set set = {0};
-    assert_int_equal(id_set_add(&set, referred), 0);
-    id_set_seal(&set);
     fixture_begin(fixture);
-    assert_int_equal(stacks_collect_begin(stacks_of(fixture), T0, &set), 0);
-    for (int i = 0; i < 50; i++)
-        assert_int_equal(stacks_collect(stacks_of(fixture)), 0);
+    fixture_generation(fixture, referred);
     fixture_commit(fixture);
 }
 
@@ -187,22 +169,23 @@ static void test_collected(void **state)
     struct frame frames[2] = {{STACK_FRAME_NATIVE, executable(fixture, 1), 1},
                               {STACK_FRAME_NATIVE, executable(fixture, 2), 2}};
     for (int i = 0; i < 2; i++)
-        assert_int_equal(stacks_executable_facts(stacks_of(fixture), frames[i].executable, &facts),
-                         0);
-    int64_t whole = intern(fixture, frames, 1);
+        assert_int_equal(
+            stacks_executable_facts(fixture_stacks(fixture), frames[i].executable, &facts), 0);
+    int64_t whole = fixture_intern(fixture, frames, 1);
     int64_t stack = promise(fixture, frames, 0), other = promise(fixture, frames, 0);
-    int64_t gone = intern(fixture, frames + 1, 1), id;
-    assert_int_equal(stacks_fulfil(stacks_of(fixture), stack, whole), 0);
-    assert_int_equal(stacks_fulfil(stacks_of(fixture), other, gone), 0);
+    int64_t gone = fixture_intern(fixture, frames + 1, 1), id;
+    assert_int_equal(stacks_fulfil(fixture_stacks(fixture), stack, whole), 0);
+    assert_int_equal(stacks_fulfil(fixture_stacks(fixture), other, gone), 0);
     fixture_commit(fixture);
     for (int round = 0; round < 5; round++)
         generation(fixture, stack);
     assert_int_equal(canonical(fixture, stack), whole);
     assert_frames(fixture, stack, 1, 1);
-    assert_int_equal(stacks_executable_get(stacks_of(fixture), frames[0].executable, &known), 0);
-    assert_int_equal(stacks_canonical(stacks_of(fixture), other, &id), -ENOENT);
-    assert_int_equal(stacks_canonical(stacks_of(fixture), gone, &id), -ENOENT);
-    assert_int_equal(stacks_executable_get(stacks_of(fixture), frames[1].executable, &known),
+    assert_int_equal(stacks_executable_get(fixture_stacks(fixture), frames[0].executable, &known),
+                     0);
+    assert_int_equal(stacks_canonical(fixture_stacks(fixture), other, &id), -ENOENT);
+    assert_int_equal(stacks_canonical(fixture_stacks(fixture), gone, &id), -ENOENT);
+    assert_int_equal(stacks_executable_get(fixture_stacks(fixture), frames[1].executable, &known),
                      -ENOENT);
 }
 
@@ -215,16 +198,16 @@ static void test_truncated(void **state)
     uint8_t ids[3][16];
     bool ready;
     fixture_begin(fixture);
-    int64_t whole = intern(fixture, frames, 1), memory = intern(fixture, frames, 2);
+    int64_t whole = fixture_intern(fixture, frames, 1), memory = fixture_intern(fixture, frames, 2);
     frames[1].address = 1;
-    int64_t depth = intern(fixture, frames, 2);
+    int64_t depth = fixture_intern(fixture, frames, 2);
     int64_t name;
-    assert_int_equal(stacks_named(stacks_of(fixture), BYTES_LIT("f"), &name), 0);
+    assert_int_equal(stacks_named(fixture_stacks(fixture), BYTES_LIT("f"), &name), 0);
     frames[1] = (struct frame){STACK_FRAME_SPECIAL, FRAME_NAMED, (uint64_t)name};
-    int64_t named = intern(fixture, frames, 2);
-    assert_int_equal(stacks_public_id_ready(stacks_of(fixture), memory, &ready), 0);
+    int64_t named = fixture_intern(fixture, frames, 2);
+    assert_int_equal(stacks_public_id_ready(fixture_stacks(fixture), memory, &ready), 0);
     assert_true(ready);
-    assert_int_equal(stacks_public_id_ready(stacks_of(fixture), named, &ready), 0);
+    assert_int_equal(stacks_public_id_ready(fixture_stacks(fixture), named, &ready), 0);
     fixture_commit(fixture);
     assert_int_not_equal(whole, memory);
     assert_int_not_equal(memory, depth);
@@ -351,7 +334,7 @@ static void test_stays(void **state)
     fulfil(fixture, second, whole);
     assert_int_equal(fixture_leave(fixture, T0 + 9 * SECOND, false, &left), 1);
     assert_int_equal(left.samples[0].sample.time_unix_ns, T0 + 2 * SECOND);
-    stacks_give_up(stacks_of(fixture), first);
+    stacks_give_up(fixture_stacks(fixture), first);
     assert_int_equal(fixture_leave(fixture, T0 + 9 * SECOND, false, &left), 1);
     assert_int_equal(left.samples[0].sample.stack, first);
     assert_int_equal(join_pending_samples(join), 0);
@@ -380,45 +363,14 @@ static void test_leaves_all_the_same(void **state)
     assert_true(fixture_leave(fixture, T0, false, &left) > 0);
 }
 
-typedef Opentelemetry__Proto__Collector__Profiles__V1development__ExportProfilesServiceRequest
-    Request;
-
-static Request *request_of(struct fixture *fixture)
-{
-    const struct window_settings settings = {
-        .max_request_bytes = 1 << 20, .destinations = 1, .scope_version = "1"};
-    struct db *db;
-    struct outbox_reader *reader;
-    struct outbox_item item = {0};
-    char why[256];
-    size_t n;
-    fixture_begin(fixture);
-    assert_int_equal(store_window(fixture->store, &settings, T0 + 9 * SECOND, false, &n), 0);
-    fixture_commit(fixture);
-    assert_int_equal(db_open_reader(&fixture->settings.db, &db), 0);
-    assert_int_equal(outbox_reader_open(db, &reader), 0);
-    assert_int_equal(outbox_next_signal(reader, "first", SIGNAL_PROFILES, 0, &item), 0);
-    assert_int_equal(otlp_profiles_check(buf_bytes(&item.body), 64 << 20, why, sizeof(why)),
-                     PROFILES_CONFORM);
-    Request *request = (Request *)protobuf_c_message_unpack(
-        &opentelemetry__proto__collector__profiles__v1development__export_profiles_service_request__descriptor,
-        NULL, item.body.len, item.body.data);
-    assert_non_null(request);
-    buf_close(&item.body);
-    outbox_reader_close(reader);
-    db_close(db);
-    return request;
-}
-
 /* How many locations of this address say that their stack was cut short, and why. */
-static size_t truncated(const Request *request, uint64_t address, const char *reason)
+static size_t truncated(const ProfilesRequest *request, uint64_t address, const char *reason)
 {
     size_t n = 0;
     for (size_t i = 0; i < request->dictionary->n_location_table; i++) {
-        const Opentelemetry__Proto__Profiles__V1development__Location *location =
-            request->dictionary->location_table[i];
+        const ProfilesLocation *location = request->dictionary->location_table[i];
         for (size_t j = 0; location->address == address && j < location->n_attribute_indices; j++) {
-            const Opentelemetry__Proto__Profiles__V1development__KeyValueAndUnit *attribute =
+            const ProfilesAttribute *attribute =
                 request->dictionary->attribute_table[location->attribute_indices[j]];
             const char *key = request->dictionary->string_table[attribute->key_strindex];
             if (!strcmp(key, "spanprof.frame.truncated"))
@@ -438,21 +390,22 @@ static void test_exported(void **state)
                                    {STACK_FRAME_SPECIAL, FRAME_TRUNCATION, 6},
                                    {STACK_FRAME_SPECIAL, FRAME_TRUNCATION, 99}};
     fixture_begin(fixture);
-    int64_t whole = intern(fixture, frames, 2), cut = intern(fixture, frames, 3);
-    int64_t nothing = intern(fixture, frames + 2, 1), newer = intern(fixture, frames + 3, 1);
+    int64_t whole = fixture_intern(fixture, frames, 2), cut = fixture_intern(fixture, frames, 3);
+    int64_t nothing = fixture_intern(fixture, frames + 2, 1),
+            newer = fixture_intern(fixture, frames + 3, 1);
     int64_t first = promise(fixture, frames, 1), second = promise(fixture, frames, 1);
-    assert_int_equal(stacks_fulfil(stacks_of(fixture), first, whole), 0);
-    assert_int_equal(stacks_fulfil(stacks_of(fixture), second, whole), 0);
+    assert_int_equal(stacks_fulfil(fixture_stacks(fixture), first, whole), 0);
+    assert_int_equal(stacks_fulfil(fixture_stacks(fixture), second, whole), 0);
     fixture_commit(fixture);
     const int64_t stacks[] = {first, whole, second, cut, nothing, newer};
     for (unsigned i = 0; i < 6; i++)
         add_stack(fixture, T0 + i * SECOND, (struct fixture_ids){0, 0, 0}, stacks[i]);
-    Request *request = request_of(fixture);
+    ProfilesRequest *request = fixture_window(fixture, T0 + 9 * SECOND, false);
     assert_int_equal(request->dictionary->n_stack_table, 3); /* none, whole, cut */
     assert_int_equal(truncated(request, 0x20, "not_loaded"), 1);
     assert_int_equal(truncated(request, 0x10, "not_loaded"), 0);
     assert_int_equal(request->dictionary->n_location_table, 4);
-    protobuf_c_message_free_unpacked(&request->base, NULL);
+    fixture_window_close(request);
 }
 
 int main(void)

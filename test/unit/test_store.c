@@ -7,7 +7,7 @@
 #include "base/stats.h"
 #include "test/support/fail_alloc.h"
 #include "test/support/fail_vfs.h"
-#include "test/support/store_fixture.h"
+#include "test/support/history_fixture.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -87,6 +87,8 @@ static int put_span(struct store *store, unsigned step, struct join_result *resu
     struct fixture_span span;
     fixture_span(&span, 1, 1, 0, 100, 10);
     int outcome = join_span(store_join(store), &span.span, result);
+    if (outcome >= 0)
+        outcome = history_span(store_history(store), &span.span, result);
     fixture_span_close(&span);
     (void)step;
     return outcome < 0 ? outcome : 0;
@@ -146,6 +148,17 @@ static unsigned count_rows(struct fixture *fixture, const char *sql)
     return n;
 }
 
+/* The history is what left, exactly. */
+static void check_history(struct fixture *fixture, unsigned exported)
+{
+    const struct told_history *told = history_told(fixture);
+    assert_int_equal(told->n_samples, exported);
+    assert_int_equal(told->summed_samples, exported);
+    assert_int_equal(told->summed_value_ns, exported * FIXTURE_TICK);
+    for (size_t i = 0; i < told->n_samples; i++)
+        assert_true(told->samples[i].context.joined && told->n_spans);
+}
+
 static void check(struct fixture *fixture, const struct outcome *outcome)
 {
     struct fixture_span span;
@@ -165,6 +178,7 @@ static void check(struct fixture *fixture, const struct outcome *outcome)
     unsigned exported =
         count_rows(fixture, "SELECT ifnull(sum(items), 0) FROM outbox WHERE signal = 1");
     assert_int_equal(exported + join_pending_samples(store_join(fixture->store)), outcome->samples);
+    check_history(fixture, exported);
     fixture_leave(fixture, FIXTURE_T0 + 1000 * FIXTURE_SECOND, true, &left);
     assert_int_equal(left.n, outcome->samples - exported); /* once each */
     assert_int_equal(count_rows(fixture, "SELECT count(*) FROM pending"), 0);
@@ -273,6 +287,8 @@ static void test_torn_and_gone(void **state)
         assert_in_range(requests, outcome.requests, outcome.requests + 1);
         assert_int_equal(count_rows(&fresh, "SELECT count(*) FROM outbox_body"),
                          count_rows(&fresh, "SELECT count(*) FROM outbox"));
+        check_history(&fresh, count_rows(&fresh, "SELECT ifnull(sum(items), 0) FROM outbox"
+                                                 " WHERE signal = 1"));
         unsigned samples =
             (unsigned)join_pending_samples(store_join(fresh.store)) +
             count_rows(&fresh, "SELECT ifnull(sum(items), 0) FROM outbox WHERE signal = 1");

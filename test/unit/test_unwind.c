@@ -226,8 +226,9 @@ static bool is_musl(const char *variant)
     return !strncmp(variant, "musl", 4);
 }
 
-static const char *const variants[] = {"O0",     "O2",       "O3",         "clang_O2",
-                                       "static", "no_table", "musl_static"};
+static const char *const variants[] = {
+    "O0",       "O2",          "O3",          "clang_O2",         "static",
+    "no_table", "musl_static", "debug_frame", "debug_frame_zlib", "debug_frame_zstd"};
 
 #define FOR_EACH_VARIANT(variant)                                                                  \
     const char *variant;                                                                           \
@@ -454,6 +455,26 @@ static void ends(void **state)
     assert_ends(&m, 1, UNWIND_END_UNKNOWN);
 }
 
+/* The index is only known in the frame that was interrupted. */
+static void indexed(void **state)
+{
+    (void)state;
+    struct made_up m;
+    make_up(&m);
+    m.rule.cfa = UNWIND_INDEXED;
+    m.rule.cfa_offset = 8;
+    m.rule.cfa_add = UNWIND_INDEXED_BY(9, 8);
+    m.input.registers.of[9] = 1;
+    m.input.registers.known |= 1 << 9;
+    m.stack[2] = STACK + 24;
+    assert_ends(&m, 2, UNWIND_END_UNKNOWN);
+    assert_int_equal(frames.frames[1].pc, CODE + 2);
+    m.input.registers.of[9] = UINT64_MAX / 16;
+    assert_ends(&m, 1, UNWIND_END_NO_MEMORY);
+    m.input.registers.known &= ~(1u << 9);
+    assert_ends(&m, 1, UNWIND_END_UNKNOWN);
+}
+
 static void never_in_circles(void **state)
 {
     (void)state;
@@ -505,6 +526,7 @@ int main(void)
         cmocka_unit_test(by_frame_pointer),
         cmocka_unit_test(every_instruction),
         cmocka_unit_test(ends),
+        cmocka_unit_test(indexed),
         cmocka_unit_test(never_in_circles),
         cmocka_unit_test(leaf_of_aarch64),
     };

@@ -536,7 +536,7 @@ static void test_no_room(void **state)
         outbox_put(store_outbox(fixture->store), SIGNAL_LOGS, 1, 1, BYTES(body, sizeof(body))), 0);
     fixture_commit(fixture);
     fixture_begin(fixture);
-    outbox_put(store_outbox(fixture->store), SIGNAL_LOGS, 1, 1, BYTES(body, 650000));
+    outbox_put(store_outbox(fixture->store), SIGNAL_LOGS, 1, 1, BYTES(body, 600000));
     fixture_commit(fixture);
     fixture_begin(fixture);
     assert_int_equal(store_window(fixture->store, &settings, T0 + SECOND, false, &n), -ENOSPC);

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 /* The owner of a batch, as the store's writer is one. */
@@ -245,6 +246,36 @@ static void test_close_delivers(void **state)
     worker_close(NULL);
 }
 
+/* It wakes nobody: it runs with the next one, when the worker is woken, or at the end. */
+static void test_later(void **state)
+{
+    struct owner owner = {0};
+    struct task tasks[5];
+    (void)state;
+    owner_open(&owner, 100, 40);
+    for (int i = 0; i < 5; i++)
+        task_init(&tasks[i], &owner, 0);
+    assert_int_equal(worker_submit(owner.worker, &tasks[0].job), 0);
+    wait_until_idle(&owner);
+    usleep(100000); /* now it waits */
+    assert_int_equal(worker_submit_later(owner.worker, &tasks[1].job), 0);
+    usleep(100000);
+    assert_int_equal(loop_once(loop, 0), 0);
+    assert_int_equal(tasks[1].n_done, 0);
+    assert_int_equal(worker_submit(owner.worker, &tasks[2].job), 0);
+    wait_until_idle(&owner);
+    assert_int_equal(owner.n_begun, 2);
+    assert_true(tasks[1].order < tasks[2].order);
+    usleep(100000);
+    assert_int_equal(worker_submit_later(owner.worker, &tasks[3].job), 0);
+    worker_wake(owner.worker);
+    wait_until_idle(&owner);
+    assert_int_equal(worker_submit_later(owner.worker, &tasks[4].job), 0);
+    worker_close(owner.worker);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(tasks[i].n_done, 1);
+}
+
 static void test_without_begin_and_end(void **state)
 {
     struct owner owner = {0};
@@ -271,9 +302,13 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_batches),        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_limit),          cmocka_unit_test(test_again_from_done),
-        cmocka_unit_test(test_close_delivers), cmocka_unit_test(test_without_begin_and_end),
+        cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_again_from_done),
+        cmocka_unit_test(test_close_delivers),
+        cmocka_unit_test(test_later),
+        cmocka_unit_test(test_without_begin_and_end),
     };
     return cmocka_run_group_tests(tests, NULL, teardown);
 }

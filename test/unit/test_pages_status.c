@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exporter/pages_status.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+STAT_LOSS(lost, "spanprof_samples_lost_total", "reason=\"ring_full\"", "Samples lost, by reason.");
+
+/* Each plight has words of its own. */
+static void test_why(void **state)
+{
+    const struct {
+        struct history_series process;
+        struct coverage_process coverage;
+        const char *says;
+    } cases[] = {
+        {{.pid = 0, .samples = 9}, {.samples = 9}, "The kernel's own threads"},
+        {{.pid = 1, .samples = 100, .in_context = 95, .in_span = 95}, {.has_ids = 95}, ""},
+        {{.pid = 1, .samples = 100, .in_context = 40, .in_span = 38},
+         {.samples = 100, .has_ids = 40, .publishes = true, .spans = 9},
+         "The rest is work outside of spans"},
+        {{.pid = 1, .samples = 100}, {.samples = 100}, "It neither tells which span"},
+        {{.pid = 1, .samples = 100},
+         {.samples = 100, .spans = 9},
+         "Spans of its service come here, "
+         "but it does not tell"},
+        {{.pid = 1, .samples = 100}, {.samples = 100, .publishes = true}, "could not be read yet"},
+        {{.pid = 1, .samples = 100},
+         {.samples = 100, .publishes = true, .attached = true, .unreadable = 80},
+         "was being changed, or is damaged"},
+        {{.pid = 1, .samples = 100},
+         {.samples = 100, .publishes = true, .attached = true, .spans = 9},
+         "when it was sampled none was active"},
+        {{.pid = 1, .samples = 100},
+         {.samples = 100, .publishes = true, .attached = true},
+         "is its tracing switched on"},
+        {{.pid = 1, .samples = 100, .in_context = 90},
+         {.samples = 100, .has_ids = 90, .unsampled = 80, .publishes = true},
+         "does not sample these spans"},
+        {{.pid = 1, .samples = 100, .in_context = 90},
+         {.samples = 100, .has_ids = 90, .publishes = true},
+         "no span of its service has come"},
+        {{.pid = 1, .samples = 100, .in_context = 90, .in_span = 10},
+         {.samples = 100, .has_ids = 90, .publishes = true, .spans = 9},
+         "but not those that it works for"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const char *why = pages_status_why(&cases[i].process, &cases[i].coverage);
+        if (*cases[i].says ? !strstr(why, cases[i].says) : *why)
+            fail_msg("case %zu: \"%s\" does not say \"%s\"", i, why, cases[i].says);
+        for (size_t k = 0; k < i; k++)
+            assert_string_not_equal(why, pages_status_why(&cases[k].process, &cases[k].coverage));
+    }
+    assert_non_null(strstr(pages_status_why(&cases[3].process, NULL), "It neither tells"));
+}
+
+static struct buf problems_of(const struct pages_facts *facts, const struct pages_queue *queues,
+                              size_t n)
+{
+    struct buf out = BUF_INIT(0);
+    struct json_writer json = {.out = &out};
+    json_begin_object(&json, NULL);
+    pages_status_problems(facts, queues, n, &json);
+    json_end_object(&json);
+    assert_int_equal(json.error, 0);
+    assert_int_equal(buf_append(&out, "", 1), 0);
+    return out;
+}
+
+static void test_problems(void **state)
+{
+    static struct config config;
+    const struct pages_facts facts = {.config = &config};
+    const struct pages_queue queues[] = {{"otlp_grpc/a", 0, 5, 100, 59},
+                                         {"otlp_grpc/b", 1, 5, 100, 61}};
+    (void)state;
+    _cleanup_buf_ struct buf well = problems_of(&facts, queues, 1);
+    assert_string_equal((const char *)well.data, "{\"problems\":[]}");
+    _cleanup_buf_ struct buf late = problems_of(&facts, queues, 2);
+    assert_non_null(
+        strstr((const char *)late.data, "otlp_grpc/b: profiles have been waiting for 61 s."));
+    assert_null(strstr((const char *)late.data, "otlp_grpc/a"));
+    stat_add(&lost, 12);
+    _cleanup_buf_ struct buf some = problems_of(&facts, queues, 0);
+    assert_non_null(strstr((const char *)some.data, "12 samples were lost because the ring"));
+    assert_non_null(strstr((const char *)some.data, "ring_size_mib"));
+    stat_set(&lost, 0);
+    config.n_receivers = 1;
+    config.receivers[0] = (struct config_receiver){.type = CONFIG_RECEIVER_SAMPLER, .used = true};
+    _cleanup_buf_ struct buf blind = problems_of(&facts, queues, 0);
+    assert_non_null(strstr((const char *)blind.data, "CAP_PERFMON"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_why), cmocka_unit_test(test_problems)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
