@@ -5,6 +5,7 @@ ctest sets SPANPROF_BINARY (the program under test), SPANPROF_BUILD_DIR (where t
 and SPANPROF_SANITIZE (empty, or what the build was instrumented with).
 """
 import atexit
+import contextlib
 import json
 import os
 import random
@@ -30,7 +31,7 @@ SANITIZE = os.environ.get("SPANPROF_SANITIZE", "")
 SOAK = os.environ.get("SPANPROF_SOAK") == "1"
 FREQUENCY = 97
 LOG_LEVEL = os.environ.get("SPANPROF_LOG_LEVEL", "info")
-SLOWNESS = 3 if SANITIZE else 1  # factor on deadlines
+SLOWNESS = receiver.SLOWNESS
 SKIP = 77                        # exit code that ctest takes for "skipped"
 REPORTS = re.compile(r"(ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|runtime error: |"
                      r"LeakSanitizer: detected|Assertion .* failed|SUMMARY: \w+Sanitizer).*")
@@ -49,7 +50,20 @@ needs_sampling = unittest.skipIf(why_no_sampling(), why_no_sampling())
 needs_root = unittest.skipIf(os.geteuid() != 0, "needs root")
 
 
-ports_given = set()
+ports_taken = []
+
+
+def take_port(port):
+    """Whether it is this process's for as long as that lives. Tests run side by side, and a port of one of them is free
+    while its server restarts: what is taken is a name, which none but they ask for."""
+    claim = socket.socket(socket.AF_UNIX)
+    try:
+        claim.bind("\0spanprof-test-port-%d" % port)
+    except OSError:
+        claim.close()
+        return False
+    ports_taken.append(claim)
+    return True
 
 
 def free_port():
@@ -57,26 +71,22 @@ def free_port():
     No port twice."""
     while True:
         port = random.randrange(15000, 32000)
-        if port in ports_given:
-            continue
-        with socket.socket() as probe:
-            try:
+        if take_port(port):
+            with contextlib.suppress(OSError), socket.socket() as probe:
                 probe.bind(("127.0.0.1", port))
-                ports_given.add(port)
                 return port
-            except OSError:
-                continue
 
 
 def wait_until(condition, timeout, what):
-    """Returns what condition() gives once that is true."""
-    deadline = time.monotonic() + timeout
+    """Returns what condition() gives once that is true. In a sanitizer's build it may take SLOWNESS times
+    as long."""
+    deadline = time.monotonic() + timeout * SLOWNESS
     while True:
         result = condition()
         if result:
             return result
         if time.monotonic() > deadline:
-            raise TimeoutError("%s: not within %.0f s" % (what, timeout))
+            raise TimeoutError("%s: not within %.0f s" % (what, timeout * SLOWNESS))
         time.sleep(0.05)
 
 
@@ -200,7 +210,7 @@ class Spanprof:
         return self
 
     def wait_ready(self, timeout=15):
-        wait_until(self._serves, timeout * SLOWNESS, "spanprof serves")
+        wait_until(self._serves, timeout, "spanprof serves")
 
     def _serves(self):
         if self.process.poll() is not None:
@@ -217,8 +227,7 @@ class Spanprof:
 
     def wait_sampling(self, timeout=20):
         """Until samples are being taken and the processes that already run are known."""
-        wait_until(lambda: self.metric("spanprof_samples_total") > 0, timeout * SLOWNESS,
-                   "samples come in")
+        wait_until(lambda: self.metric("spanprof_samples_total") > 0, timeout, "samples come in")
 
     def metrics(self):
         url = "http://127.0.0.1:%d/metrics" % self.metrics_port
@@ -250,9 +259,9 @@ class Spanprof:
 
     def kill_service(self):
         """kill -9 of the service alone; returns once the keeper's next one serves."""
-        old = wait_until(lambda: self.service, 15 * SLOWNESS, "there is a service")
+        old = wait_until(lambda: self.service, 15, "there is a service")
         os.kill(old, signal.SIGKILL)
-        wait_until(lambda: self.service not in (None, old), 15 * SLOWNESS, "there is a next service")
+        wait_until(lambda: self.service not in (None, old), 15, "there is a next service")
         self.wait_ready()
 
     def kill_all(self):
@@ -325,7 +334,7 @@ class Workload:
 
     def first(self, kind, timeout=10):
         """Waits for the first record of that type."""
-        return wait_until(lambda: self.of(kind), timeout * SLOWNESS, "a %r record" % kind)[0]
+        return wait_until(lambda: self.of(kind), timeout, "a %r record" % kind)[0]
 
     @property
     def pid(self):
@@ -422,12 +431,17 @@ class IntegrationTest(unittest.TestCase):
         self.assertEqual(self.backend.violations, [], "profiles requests do not conform")
 
 
+def n_cases(outcomes):
+    """Of one case several parts may have ended so."""
+    return len({getattr(case, "test_case", case) for case, _ in outcomes})
+
+
 def main():
     """Runs the tests of __main__; ends with 77 if all of them were skipped."""
     program = unittest.main(module="__main__", exit=False, verbosity=2)
     result = program.result
-    skipped = len(result.skipped)
-    failed = len(result.failures) + len(result.errors) + len(result.unexpectedSuccesses)
+    failed = n_cases(result.failures + result.errors) + len(result.unexpectedSuccesses)
+    skipped = n_cases(result.skipped)
     print("cases: %d passed, %d failed, %d skipped" % (result.testsRun - failed - skipped, failed,
                                                        skipped), file=sys.stderr)
     sys.stderr.flush()

@@ -204,7 +204,7 @@ class PublishersTest(harness.IntegrationTest):
             spanprof.start()
             harness.wait_until(
                 lambda: query(database, "SELECT count(*) FROM outbox WHERE seq <= ?", last) == (0,),
-                30 * harness.SLOWNESS, "the backend has taken everything")
+                30, "the backend has taken everything")
             self.stop_spanprof(spanprof)
 
     def publish(self, publisher):

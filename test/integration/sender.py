@@ -140,16 +140,17 @@ def post(address, body, content_type="application/x-protobuf", encoding=None, pa
 class Load:
     """Senders that go on through refusals and restarts, and know what was acknowledged.
 
-    As an SDK does, a request that was not answered OK is sent again, the same bytes, until it is.
+    As an SDK does, a request that was not answered OK is sent again, the same bytes, until it is. pause_s:
+    seconds from one answer to the next request.
     """
 
-    def __init__(self, address, senders=4, spans=20, padding=100, credentials=None):
+    def __init__(self, address, senders=4, spans=20, padding=100, credentials=None, pause_s=0):
         self.address = address
         self.credentials = credentials
         self.acknowledged = set()
         self.sent = set()
         self.refused = 0
-        self._spans, self._padding = spans, padding
+        self._spans, self._padding, self._pause_s = spans, padding, pause_s
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=self._run, daemon=True) for _ in range(senders)]
@@ -165,6 +166,8 @@ class Load:
             while not self._send(sender, body, ids):
                 if self._stop.wait(0.05):
                     break
+            if self._pause_s:
+                self._stop.wait(self._pause_s)
         sender.close()
 
     def _send(self, sender, body, ids):

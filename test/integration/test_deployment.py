@@ -80,7 +80,7 @@ class Places(harness.IntegrationTest):
         sender.GrpcSender(self.sp.grpc_address).send(body)
         sender.post(self.sp.http_address, body)
         self.backend.wait(lambda: set(ids) <= {span.span_id for span in self.backend.spans()},
-                          15 * harness.SLOWNESS, "spans at the backend")
+                          15, "spans at the backend")
 
     @harness.needs_sampling
     def test_with_the_capabilities_of_the_unit(self):
@@ -90,7 +90,7 @@ class Places(harness.IntegrationTest):
         self.assertIsNotNone(self.sp.analyst)
         worker = subprocess.Popen(["sh", "-c", "while :; do :; done"])
         try:
-            self.backend.wait(lambda: self.backend.samples(worker.pid), 30 * harness.SLOWNESS, "profiles")
+            self.backend.wait(lambda: self.backend.samples(worker.pid), 30, "profiles")
         finally:
             worker.kill()
             worker.wait()
@@ -103,7 +103,7 @@ class Places(harness.IntegrationTest):
         self.start(launcher, "in front", True)
         worker = subprocess.Popen(["sh", "-c", "while :; do :; done"])
         try:
-            self.backend.wait(lambda: self.backend.samples(worker.pid), 30 * harness.SLOWNESS, "profiles")
+            self.backend.wait(lambda: self.backend.samples(worker.pid), 30, "profiles")
         finally:
             worker.kill()
             worker.wait()

@@ -19,7 +19,7 @@ class Kills(harness.IntegrationTest):
         dice = random.Random(1)
         for number in range(ROUNDS):
             enough = load.count() + 200
-            harness.wait_until(lambda: load.count() >= enough, 20 * harness.SLOWNESS,
+            harness.wait_until(lambda: load.count() >= enough, 20,
                                "round %d: spans are acknowledged" % number)
             time.sleep(dice.uniform(0, 0.2))
             if number % 2:
@@ -36,7 +36,7 @@ class Kills(harness.IntegrationTest):
             return not missing
 
         try:
-            self.backend.wait(all_there, 40 * harness.SLOWNESS)
+            self.backend.wait(all_there, 40)
         except TimeoutError:
             self.fail("%d of %d acknowledged spans are missing" % (len(missing),
                                                                    len(load.acknowledged)))

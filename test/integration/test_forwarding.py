@@ -33,7 +33,8 @@ class Forwarding(harness.IntegrationTest):
         return [request.body for request in self.backend.requests("traces")]
 
     def test_unmatched_requests_come_out_as_they_came(self):
-        spanprof = self.spanprof(sampler=False)
+        spanprof = self.spanprof(sampler=False, over={"exporters": {"otlp_grpc": {
+            "sending_queue": {"num_consumers": 1}}}})  # in their order
         odd, _ = odd_request()
         plain, _ = sender.request_of(50, padding=300)
         sent = []

@@ -4,6 +4,7 @@ import os
 import time
 
 import harness
+import receiver
 import receiver_schema
 import sender
 
@@ -76,6 +77,7 @@ class HeldProfiles(harness.IntegrationTest):
         pipelines = {signal: {"receivers": ["otlp"], "processors": ["join"],
                               "exporters": ["otlp_grpc"]} for signal in ("traces", "profiles")}
         self.sp = self.spanprof(sampler=False, over={
+            "exporters": {"otlp_grpc": {"sending_queue": {"num_consumers": 1}}},  # in order
             "processors": {"join": {"wait": wait, "span_attributes": ["http.route"]}},
             "service": {"pipelines": pipelines}})
 
@@ -115,6 +117,7 @@ class HeldProfiles(harness.IntegrationTest):
         self.assertEqual(alone.attributes, {})
         self.assertEqual(self.sp.metric("spanprof_profile_spans_total", "joined"), 1)
         self.assertEqual(self.sp.metric("spanprof_held_profiles"), 0)
+        self.backend.wait(lambda: self.backend.spans(), 10, "the span is forwarded")
         self.assertEqual([s.name for s in self.backend.spans()], [span.name])
         self.stop_spanprof(self.sp)
 
@@ -186,6 +189,36 @@ class HeldProfiles(harness.IntegrationTest):
         self.assert_joined(samples[0], first)
         self.assert_joined(samples[1], second)
         self.assertEqual(len(self.outgoing()), 1)
+        self.stop_spanprof(self.sp)
+
+    def test_captured(self):
+        """A request of the OpenTelemetry eBPF profiler (0.0.202634) as it was sent, but for directories' names."""
+        with open(os.path.join(harness.SOURCE, "test", "captured", "ebpf_profiler.pb"), "rb") as file:
+            body = file.read()
+        message = receiver_schema.message(receiver_schema.PROFILES_REQUEST).FromString(body)
+        links = [(link.trace_id, link.span_id) for link in message.dictionary.link_table[1:]]
+        names = {(trace.hex(), span.hex()): "span %d" % i for i, (trace, span) in enumerate(links)}
+        self.assertGreater(len(links), 30)
+        request, spans = sender.new_request({"service.name": "shop"})
+        for ids, name in zip(links[::2], list(names.values())[::2]):
+            sender.add_span(spans, name, *ids)
+        late_request, late_spans = sender.new_request({"service.name": "shop"})
+        for ids, name in zip(links[1::2], list(names.values())[1::2]):
+            sender.add_span(late_spans, name, *ids)
+        self.start()
+        self.send("traces", request.SerializeToString())
+        self.send("profiles", body)
+        self.assert_stays_held()
+        self.send("traces", late_request.SerializeToString())
+        sent = receiver.samples_of(message)
+        samples = self.await_samples(len(sent))
+        linked = [sample for sample in samples if sample.trace_id]
+        self.assertEqual(len(linked), len([sample for sample in sent if sample.trace_id]))
+        for before, sample in zip(sent, samples):
+            self.assertEqual((before.key(), before.times, before.functions()),
+                             (sample.key(), sample.times, sample.functions()))
+            self.assertEqual(sample.attributes.get("span.name"), names.get(sample.key()))
+        print("%d samples, %d with a Link, to %d spans" % (len(samples), len(linked), len(links)))
         self.stop_spanprof(self.sp)
 
     def test_stop_and_start(self):

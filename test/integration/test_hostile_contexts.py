@@ -207,7 +207,7 @@ class Sockets(HostileTest):
         self.agent(os.path.join(self.directory, "root.sock"), jailed=False, uid=NOBODY)
         good = self.agent("/good", uid=NOBODY)
         self.start()
-        harness.wait_until(lambda: self.received(own), 20 * harness.SLOWNESS,
+        harness.wait_until(lambda: self.received(own), 20,
                            "the socket that the process may write to is written to")
         self.run_all()
         for listener in (host, roots, jailed_roots):

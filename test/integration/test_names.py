@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions of a stripped program have the names of the symbols that lie compressed in it; those of one with DWARF
-also the lines that they were at, and what was inlined into them."""
+also the lines that they were at, and what was inlined into them. All of them, also if the analyst was busy."""
 import lzma
 import os
+import signal
 import subprocess
+import time
+import unittest
 
 import harness
+import stacks
+import truth
 
 SECONDS = 3
 # The loop of lines_program.c: its statement, or the counting.
@@ -77,6 +82,52 @@ class Names(harness.IntegrationTest):
     def test_without_lines(self):
         leaves = self.run_inlined(receivers={"sampler": {"symbols": {"lines": False}}})
         self.assertEqual(leaves, [[("outer", "", 0)]] * len(leaves))
+
+
+@harness.needs_sampling
+@unittest.skipUnless(os.path.isdir(stacks.DIRECTORY), "programs of test/stacks.cmake are for x86-64")
+class BusyAnalyst(harness.IntegrationTest):
+    WINDOW = 5.0
+
+    def window_closes(self, sp):
+        before = sp.metric("spanprof_window_requests_total")
+        harness.wait_until(lambda: sp.metric("spanprof_window_requests_total") > before,
+                           3 * self.WINDOW, "a profile window closes")
+
+    def run_in(self, program, mode, ms):
+        return stacks.Run(program, mode, ms=ms).ready().go()
+
+    def run_while_stopped(self, sp, program):
+        """With stacks that are new and names that nobody knows; until a window has closed over them."""
+        self.window_closes(sp)
+        time.sleep(self.WINDOW - 1.2)
+        analyst, begun = sp.analyst, time.monotonic()
+        os.kill(analyst, signal.SIGSTOP)
+        try:
+            run = self.run_in(program, "moving_stack", 500)
+            # Longer than until the window closes, but after 5 s it would be taken for hung.
+            time.sleep(max(0, begun + 2.5 - time.monotonic()))
+            waiting = sp.metric("spanprof_stacks_waiting_for_names")
+        finally:
+            os.kill(analyst, signal.SIGCONT)
+        self.assertGreater(waiting, 0)
+        self.assertEqual(sp.analyst, analyst, "it was taken for hung")
+        return run
+
+    def test_all_names(self):
+        program, = stacks.programs_of(["O2"])
+        sp = self.spanprof()
+        sp.wait_sampling()
+        self.run_in(program, "plain", 300)  # so that stacks need no analyst
+        run = self.run_while_stopped(sp, program)
+        least = 0.8 * run.burned_ns * harness.FREQUENCY / 1e9
+        harness.wait_until(lambda: truth.count(self.backend.samples(run.pid)) > least, 30, "its samples")
+        self.assertEqual(sp.metric("spanprof_stacks_unnamed_total"), 0)
+        self.stop_spanprof(sp)
+        frames = [frame for sample in self.backend.samples(run.pid) for frame in sample.frames]
+        self.assertIn("with_alloca", {frame.function for frame in frames})
+        self.assertEqual([frame for frame in frames if program.lacks_name(frame)], [])
+        self.assert_conforming()
 
 
 if __name__ == "__main__":

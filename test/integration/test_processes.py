@@ -100,7 +100,7 @@ class Analyst(harness.IntegrationTest):
         def stop(spanprof):
             old = spanprof.analyst
             os.kill(old, signal.SIGSTOP)
-            harness.wait_until(lambda: spanprof.analyst not in (None, old), 20 * harness.SLOWNESS,
+            harness.wait_until(lambda: spanprof.analyst not in (None, old), 20,
                                "the keeper notices and starts a new analyst")
 
         spanprof, _ = self.run_through(stop)

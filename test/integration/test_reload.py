@@ -2,6 +2,7 @@
 """SIGHUP: another configuration is taken without a refused request, or said to be wrong and not taken."""
 import json
 import os
+import re
 import signal
 import socket
 import time
@@ -19,7 +20,7 @@ class Reload(harness.IntegrationTest):
         self.sp.process.send_signal(signal.SIGHUP)
 
     def wait_log(self, text, count=1):
-        harness.wait_until(lambda: self.sp.log().count(text) >= count, 20 * harness.SLOWNESS,
+        harness.wait_until(lambda: self.sp.log().count(text) >= count, 20,
                            "the log says %r %d times" % (text, count))
 
     def add_door(self, address):
@@ -34,8 +35,7 @@ class Reload(harness.IntegrationTest):
             return None
 
     def wait_door(self, address, status):
-        harness.wait_until(lambda: self.status(address) == status, 20 * harness.SLOWNESS,
-                           "%s answers %s" % (address, status))
+        harness.wait_until(lambda: self.status(address) == status, 20, "%s answers %s" % (address, status))
 
     def test_under_load(self):
         self.sp = self.spanprof(sampler=harness.why_no_sampling() is None)
@@ -49,16 +49,71 @@ class Reload(harness.IntegrationTest):
             before = load.count()
             self.reload(config)
             self.wait_door(door, status)
-            harness.wait_until(lambda n=before: load.count() > n, 10 * harness.SLOWNESS, "the load goes on")
+            harness.wait_until(lambda n=before: load.count() > n, 10, "the load goes on")
         time.sleep(1)
         load.stop()
         self.assertEqual(load.refused, 0)
         self.assertEqual(len(set(services + [self.sp.service])), 4)
         self.assertEqual((self.sp.keeper, self.sp.process.poll()), (keeper, None))
         self.backend.wait(lambda: load.acknowledged <= {span.span_id for span in self.backend.spans()},
-                          20 * harness.SLOWNESS, "all acknowledged spans")
+                          20, "all acknowledged spans")
         if harness.why_no_sampling() is None:
             self.sp.wait_sampling()
+
+    def map_ids(self):
+        """Of the BPF maps that the keeper holds."""
+        ids = set()
+        for name in os.listdir("/proc/%d/fdinfo" % self.sp.keeper):
+            try:
+                with open("/proc/%d/fdinfo/%s" % (self.sp.keeper, name)) as file:
+                    ids.update(re.findall(r"^map_id:\s*(\d+)", file.read(), re.M))
+            except OSError:
+                continue
+        return ids
+
+    @staticmethod
+    def cpu_seconds(pid):
+        with open("/proc/%d/stat" % pid) as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    @harness.needs_sampling
+    def test_sampling_goes_on(self):
+        """The same sampler samples on; one with other settings is another."""
+        self.sp = self.spanprof(over={"receivers": {"sampler": {"exclude": {"comms": ["nobody"]}}}})
+        workload = self.workload("--mode", "duty", "--duty", "100", "--seconds", "120",
+                                 "--span-ms", "100", endpoint=self.sp.http_address)
+        self.sp.wait_sampling()
+        maps = self.map_ids()
+        self.assertTrue(maps)
+        door = "127.0.0.1:%d" % harness.free_port()
+        began, cpu_s = time.time_ns(), self.cpu_seconds(workload.pid)
+        for config, status in ((self.add_door(door), 200), (self.sp.config, None), (self.add_door(door), 200)):
+            time.sleep(1)
+            self.reload(config)
+            self.wait_door(door, status)
+            self.assertEqual(self.map_ids(), maps)
+        self.wait_log("sampling goes on as it was", 3)
+        time.sleep(1)
+        ended, cpu_s = time.time_ns(), self.cpu_seconds(workload.pid) - cpu_s
+        time.sleep(0.5)
+        workload.kill()
+        self.backend.wait(lambda: self.sampled_until(workload.pid) > ended, 30, "its samples")
+        sampled_s = sum(began < t < ended for t in self.sample_times(workload.pid)) / harness.FREQUENCY
+        print("%.1f s with 3 reloads: %.2f s of CPU time, %.2f s of it sampled" % (
+            (ended - began) / 1e9, cpu_s, sampled_s))
+        self.assertGreater(sampled_s, 0.8 * cpu_s - 0.1)  # a second is missed if it begins anew
+        faster = json.loads(json.dumps(self.sp.config))
+        faster["receivers"]["sampler"]["frequency"] = 2 * harness.FREQUENCY
+        self.reload(faster)
+        harness.wait_until(lambda: self.map_ids() and not self.map_ids() & maps, 20, "it is loaded anew")
+
+    def sample_times(self, pid):
+        return [t for sample in self.backend.samples() if sample.resource.get("process.pid") == pid
+                for t in sample.times]
+
+    def sampled_until(self, pid):
+        return max(self.sample_times(pid), default=0)
 
     def test_what_is_wrong_is_not_taken(self):
         self.sp = self.spanprof(sampler=False)

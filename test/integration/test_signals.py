@@ -108,6 +108,7 @@ def former_layout(request):
     return nested(request, [1, 2, 2, 2])
 
 
+IN_ORDER = {"sending_queue": {"num_consumers": 1}}
 MADE = {"metrics": metrics_of, "logs": logs_of}
 RECEIVED = {"metrics": "spanprof_metric_points_received_total",
             "logs": "spanprof_log_records_received_total"}
@@ -116,11 +117,12 @@ RECEIVED = {"metrics": "spanprof_metric_points_received_total",
 class Signals(harness.IntegrationTest):
     def spanprof_of_all(self, over=None):
         pipeline = {"receivers": ["otlp"], "exporters": ["otlp_grpc"]}
-        return self.spanprof(sampler=False, over=harness.merge(
-            {"service": {"pipelines": {"metrics": pipeline, "logs": dict(pipeline)}}}, over or {}))
+        return self.spanprof(sampler=False, over=harness.merge({
+            "exporters": {"otlp_grpc": dict(IN_ORDER)},
+            "service": {"pipelines": {"metrics": pipeline, "logs": dict(pipeline)}}}, over or {}))
 
     def spanprof_of_profiles(self):
-        return self.spanprof(sampler=False, over={"service": {"pipelines": {
+        return self.spanprof(sampler=False, over={"exporters": {"otlp_grpc": dict(IN_ORDER)}, "service": {"pipelines": {
             "profiles": {"receivers": ["otlp"], "exporters": ["otlp_grpc"]}}}})
 
     def bytes_of(self, signal, backend=None):
@@ -265,6 +267,7 @@ class Signals(harness.IntegrationTest):
         self.addCleanup(other.stop)
         spanprof = self.spanprof_of_all({
             "exporters": {"otlp_grpc/other": {
+                **IN_ORDER,
                 "endpoint": other.address, "tls": {"insecure": True},
                 "retry_on_failure": {"initial_interval": "100ms", "max_interval": "500ms"}}},
             "service": {"pipelines": {"metrics": {"exporters": ["otlp_grpc", "otlp_grpc/other"]}}}})

@@ -4,6 +4,7 @@ import concurrent.futures
 import os
 import re
 import shutil
+import subprocess
 import unittest
 
 import harness
@@ -18,8 +19,8 @@ LEAST = 30
 WARM_MS = 20
 VARIANTS = ("O2", "static") if harness.SANITIZE else (
     "O0", "O2", "O2_frame_pointer", "O3", "Os", "clang_O2", "static", "static_pie", "no_table",
-    "musl_static", "debug_frame", "stripped")
-COPIES = ("deleted", "replaced", "inside")
+    "musl_static", "debug_frame", "debug_zlib", "stripped")
+COPIES = ("deleted", "replaced", "inside", "separate")
 CPP_VARIANTS = ("cpp_O2",) if harness.SANITIZE else ("cpp_O0", "cpp_O2", "cpp_static")
 
 
@@ -40,7 +41,7 @@ class StacksTest(harness.IntegrationTest):
         least = 0.9 * sum(run.burned_ns for run in runs) * FREQUENCY / 1e9
         try:
             harness.wait_until(lambda: truth.count(self.backend.samples()) > least,
-                               20 * harness.SLOWNESS, "%.0f samples" % least)
+                               20, "%.0f samples" % least)
         except TimeoutError:
             pass  # then too few will be found
         self.counted = {name: value for name, value in self.sp.metrics().items()
@@ -158,6 +159,26 @@ class Changes(StacksTest):
         runs = [self.run_deleted(), self.run_replaced(), self.run_in_namespaces()]
         self.finish(runs)
         self.assert_exact([(run.title, run.program, run.pid, self.recursion) for run in runs])
+
+    def run_beside_its_debug_file(self):
+        """In a root of its own, where the file lies as its build id says."""
+        root = os.path.join(self.directory, "root")
+        program = stacks.Program("separate", symbols="separate.whole")
+        notes = subprocess.run(["readelf", "-n", program.path], check=True, capture_output=True, text=True).stdout
+        build_id, = re.findall(r"Build ID: ([0-9a-f]+)", notes)
+        debug = os.path.join(root, "usr/lib/debug/.build-id", build_id[:2], build_id[2:] + ".debug")
+        os.makedirs(os.path.dirname(debug))
+        shutil.copy(program.path + ".debug", debug)
+        shutil.copy(program.path, root)
+        return self.run_of(program, "recursion", command=[
+            "chroot", root, "/separate", "recursion", str(FILE_MS)]).ready().go()
+
+    def test_separate_debug_file(self):
+        self.start()
+        run = self.run_beside_its_debug_file()
+        self.finish([run])
+        run.program.has_names = True  # in that file, too
+        self.assert_exact([(run.title, run.program, run.pid, self.recursion)])
 
     def test_fork_and_exec(self):
         self.start()

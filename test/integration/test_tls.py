@@ -42,8 +42,7 @@ class TlsTest(harness.IntegrationTest):
                                'role="%s",outcome="%s"' % (role, outcome))
 
     def wait_log(self, spanprof, text):
-        harness.wait_until(lambda: text in spanprof.log(), 10 * harness.SLOWNESS,
-                           "the log says %r" % text)
+        harness.wait_until(lambda: text in spanprof.log(), 10, "the log says %r" % text)
 
 
 class In(TlsTest):
@@ -198,8 +197,7 @@ class In(TlsTest):
         self.put("renewed.key", "current.key")
         self.put("renewed.crt", "current.crt")
         self.wait_log(spanprof, "changed certificates are in use")
-        harness.wait_until(lambda: self.name_at(self.tls_http) == "renewed", 10 * harness.SLOWNESS,
-                           "the renewed one is shown")
+        harness.wait_until(lambda: self.name_at(self.tls_http) == "renewed", 10, "the renewed one is shown")
         self.assertEqual(self.name_at(self.tls_grpc), "renewed")
         self.put("stranger.key", "current.key")  # and the certificate stays: that cannot be
         self.wait_log(spanprof, "changes are not taken: cert_file %s and key_file %s do not belong "
@@ -224,10 +222,9 @@ class In(TlsTest):
         self.assertEqual(self.name_at(self.tls_grpc), "server")
         spanprof.process.send_signal(signal.SIGHUP)
         self.wait_log(spanprof, "changed certificates are in use")
-        harness.wait_until(lambda: self.name_at(self.tls_http) == "renewed", 10 * harness.SLOWNESS,
-                           "the renewed one is shown")
+        harness.wait_until(lambda: self.name_at(self.tls_http) == "renewed", 10, "the renewed one is shown")
         spanprof.kill_service()
-        harness.wait_until(lambda: self.grpc_status() == "OK", 10 * harness.SLOWNESS, "it serves")
+        harness.wait_until(lambda: self.grpc_status() == "OK", 10, "it serves")
         self.assertEqual((self.name_at(self.tls_grpc), self.name_at(self.tls_http)),
                          ("renewed", "renewed"))
 
@@ -247,7 +244,7 @@ class In(TlsTest):
         self.wait_log(spanprof, "changed certificates are in use")
         spanprof.kill_service()
         harness.wait_until(lambda: self.grpc_status(
-            ca="first_ca", client="other_client") == "OK", 10 * harness.SLOWNESS, "it serves")
+            ca="first_ca", client="other_client") == "OK", 10, "it serves")
         self.assertEqual(self.grpc_status(client="client"), "UNAVAILABLE")
 
     def test_what_cannot_work_is_said(self):
@@ -286,7 +283,7 @@ class Out(TlsTest):
 
     def assert_arrives(self, spanprof, n=3):
         self.send(spanprof, n)
-        self.backend.wait(lambda: len(self.backend.spans()) == n, 15 * harness.SLOWNESS, "the spans")
+        self.backend.wait(lambda: len(self.backend.spans()) == n, 15, "the spans")
 
     def test_spans_leave_by_tls(self):
         self.start_tls_backend("renewed")  # by way of an intermediate CA
@@ -330,7 +327,7 @@ class Out(TlsTest):
         spanprof = self.refused("stranger", "untrusted_certificate",
                                 "name the CA it comes from in tls::ca_file", reload_interval="1s")
         self.put("other_ca.crt", "ca.crt")
-        self.backend.wait(lambda: len(self.backend.spans()) == 3, 15 * harness.SLOWNESS, "the spans")
+        self.backend.wait(lambda: len(self.backend.spans()) == 3, 15, "the spans")
 
     def test_another_name_and_unverified(self):
         self.start_tls_backend("elsewhere")

@@ -10,18 +10,18 @@ spanprof_integration_test(restarts FILE long_spans SERIAL LONG TIMEOUT 150
 spanprof_integration_test(forwarding TIMEOUT 120 LABELS tsan)
 spanprof_integration_test(kills FILE durability TIMEOUT 150 ARGUMENTS Kills)
 spanprof_integration_test(disk FILE durability TIMEOUT 120 ARGUMENTS Disk)
-spanprof_integration_test(backend TIMEOUT 150)
+spanprof_integration_test(backend LONG TIMEOUT 150)
 spanprof_integration_test(file TIMEOUT 120)
 spanprof_integration_test(input TIMEOUT 120)
 spanprof_integration_test(command TIMEOUT 150)
 spanprof_integration_test(hostile SERIAL TIMEOUT 150)
-spanprof_integration_test(contexts_otel FILE contexts SERIAL TIMEOUT 120
+spanprof_integration_test(contexts_otel FILE contexts SERIAL LONG TIMEOUT 120
     ARGUMENTS Matrix.test_otel_thread_context Matrix.test_otel_variants Matrix.test_custom_labels)
 spanprof_integration_test(contexts_elastic FILE contexts SERIAL LONG TIMEOUT 120
     ARGUMENTS Matrix.test_elastic Matrix.test_elastic_is_registered_with_again_after_a_restart)
 spanprof_integration_test(contexts_precedence FILE contexts SERIAL TIMEOUT 60
     ARGUMENTS Precedence)
-spanprof_integration_test(hostile_contexts SERIAL TIMEOUT 150)
+spanprof_integration_test(hostile_contexts SERIAL LONG TIMEOUT 150)
 spanprof_integration_test(rights FILE processes TIMEOUT 60 ARGUMENTS Rights)
 spanprof_integration_test(analyst FILE processes SERIAL LONG TIMEOUT 150 ARGUMENTS Analyst)
 spanprof_integration_test(storm FILE processes SERIAL LONG TIMEOUT 150 ARGUMENTS Storm)

@@ -10,13 +10,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { MESSAGE_MAX = 16 << 20 };
+enum { MESSAGE_MAX = 16 << 20, CUT_AFTER_NS = 5000000 };
 
 struct backend_connection {
     struct list link;
     struct backend *backend;
     struct h2_conn *conn;
     struct timer hang_up;
+    struct timer cut;
+    struct backend_request *to_cut;
+    uint32_t cut_error;
 };
 
 static void append(struct buf *out, struct bytes bytes)
@@ -68,13 +71,18 @@ static void answer_call(struct h2_stream *stream, const struct backend_answer *a
     h2_respond(stream, &(struct h2_response){headers, 2, &body, trailers, n});
 }
 
+static bool contains(struct bytes bytes, const char *text)
+{
+    return !text || memmem(bytes.data, bytes.len, text, strlen(text));
+}
+
 static struct backend_answer answer_for(struct backend *backend,
                                         const struct backend_request *request)
 {
     for (size_t i = 0; i < backend->n_rules; i++) {
         struct backend_rule *rule = &backend->rules[i];
-        if (rule->used_up || (rule->path && !memmem(request->path.data, request->path.len,
-                                                    rule->path, strlen(rule->path))))
+        if (rule->used_up || !contains(buf_bytes(&request->path), rule->path) ||
+            !contains(buf_bytes(&request->reader.message), rule->body))
             continue;
         rule->used_up = rule->times == 1;
         rule->times -= rule->times > 0;
@@ -82,6 +90,9 @@ static struct backend_answer answer_for(struct backend *backend,
     }
     return (struct backend_answer){0};
 }
+
+static const nghttp2_nv status_200 = {(uint8_t *)":status", (uint8_t *)"200", 7, 3,
+                                      NGHTTP2_NV_FLAG_NONE};
 
 static void answer(struct backend_connection *connection, struct backend_request *request)
 {
@@ -103,6 +114,13 @@ static void answer(struct backend_connection *connection, struct backend_request
         break;
     case BACKEND_RESETS:
         h2_reset(request->stream, what.h2_error);
+        break;
+    case BACKEND_CUTS:
+        nghttp2_submit_headers(connection->conn->session, NGHTTP2_FLAG_NONE, request->stream->id,
+                               NULL, &status_200, 1, NULL);
+        connection->to_cut = request;
+        connection->cut_error = what.h2_error;
+        timer_start(connection->backend->loop, &connection->cut, CUT_AFTER_NS);
         break;
     case BACKEND_HANGS_UP: /* not from within a callback */
         timer_start(connection->backend->loop, &connection->hang_up, 0);
@@ -178,6 +196,7 @@ static void connection_free(struct backend_connection *connection)
 {
     list_remove(&connection->link);
     timer_stop(&connection->hang_up);
+    timer_stop(&connection->cut);
     h2_close(connection->conn);
     free(connection);
 }
@@ -191,6 +210,13 @@ static void on_ended(struct h2_conn *conn, int error)
 static void on_hang_up(struct timer *timer)
 {
     connection_free(container_of(timer, struct backend_connection, hang_up));
+}
+
+static void on_cut(struct timer *timer)
+{
+    struct backend_connection *connection = container_of(timer, struct backend_connection, cut);
+    if (connection->to_cut->stream)
+        h2_reset(connection->to_cut->stream, connection->cut_error);
 }
 
 static const struct h2_handler handler = {
@@ -211,6 +237,7 @@ static void serve(struct backend *backend, int fd, struct tls *tls)
         abort();
     connection->backend = backend;
     connection->hang_up.fire = on_hang_up;
+    connection->cut.fire = on_cut;
     if (h2_open(backend->loop, fd, &settings, &handler, connection, &connection->conn))
         abort();
     list_append(&backend->connections, &connection->link);
@@ -304,7 +331,7 @@ void backend_rule(struct backend *backend, const char *path, unsigned times,
 {
     if (backend->n_rules == sizeof(backend->rules) / sizeof(backend->rules[0]))
         abort();
-    backend->rules[backend->n_rules++] = (struct backend_rule){path, what, times, false};
+    backend->rules[backend->n_rules++] = (struct backend_rule){path, what, times, false, NULL};
 }
 
 void backend_no_rules(struct backend *backend)

@@ -11,6 +11,7 @@
 enum backend_manner {
     BACKEND_ANSWERS, /* status, and what belongs to it */
     BACKEND_RESETS,  /* RST_STREAM with h2_error */
+    BACKEND_CUTS,    /* headers of an answer, then RST_STREAM with h2_error */
     BACKEND_HANGS_UP,
     BACKEND_SILENT,
     BACKEND_HTTP,      /* http_status without a word of gRPC */
@@ -56,6 +57,7 @@ struct backend {
         struct backend_answer answer;
         unsigned times; /* 0 = always */
         bool used_up;
+        const char *body; /* only if the message contains this; NULL: any */
     } rules[8];
     size_t n_rules;
 };

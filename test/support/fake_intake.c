@@ -26,6 +26,7 @@ void fake_intake_open(struct intake *intake, struct loop *loop)
                               .last_body = BUF_INIT(0),
                               .answer = {.fire = on_answer}};
     list_init(&intake->waiting);
+    admission_init(&intake->admission, loop, 32 << 20, 1000);
 }
 
 void fake_intake_close(struct intake *intake)
@@ -57,6 +58,11 @@ void intake_submit(struct intake *intake, struct intake_request *request)
     intake->n_waiting++;
     if (!intake->hold)
         timer_start(intake->loop, &intake->answer, 0);
+}
+
+struct admission *intake_admission(struct intake *intake)
+{
+    return &intake->admission;
 }
 
 bool intake_has_pipeline(const struct intake *intake, enum signal signal)

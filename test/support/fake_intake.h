@@ -4,6 +4,7 @@
  * An intake without a store, for tests of the servers: it answers in the next round of the loop, or
  * when it is told to, with the outcome that the test wants.
  */
+#include "receiver/admission.h"
 #include "receiver/intake.h"
 
 struct intake {
@@ -21,6 +22,7 @@ struct intake {
     enum signal last_signal;
     struct timer answer;
     struct list waiting;
+    struct admission admission; /* 32 MiB, 1000 requests, unless the test has it otherwise */
 };
 
 void fake_intake_open(struct intake *intake, struct loop *loop);

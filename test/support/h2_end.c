@@ -138,6 +138,7 @@ void h2_end_clear(struct h2_end *end)
     h2_close(end->conn);
     while ((link = list_pop(&end->streams))) {
         struct h2_end_stream *record = container_of(link, struct h2_end_stream, link);
+        buf_close(&record->sent);
         buf_close(&record->headers);
         buf_close(&record->trailers);
         buf_close(&record->body);
@@ -150,7 +151,11 @@ struct h2_end_stream *h2_end_request(struct h2_end *client, const struct h2_head
                                      size_t n, struct buf *body)
 {
     struct h2_end_stream *record = h2_end_record(client);
-    if (!record || h2_request(client->conn, headers, n, body, record, &record->stream))
+    if (!record)
+        abort();
+    record->sent = *body;
+    *body = BUF_INIT(0);
+    if (h2_request(client->conn, headers, n, buf_bytes(&record->sent), record, &record->stream))
         abort();
     return record;
 }

@@ -15,7 +15,7 @@ struct h2_end_stream { /* lives as long as its end */
     struct list link;
     struct h2_end *end;
     struct h2_stream *stream; /* NULL once closed */
-    struct buf headers, trailers, body;
+    struct buf sent, headers, trailers, body;
     bool headers_seen, ended, closed, unprocessed;
     uint32_t h2_error;
 };

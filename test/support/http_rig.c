@@ -157,6 +157,12 @@ void talk_say(struct talk *talk, const char *method, const char *path, const cha
     assert_int_equal(buf_append_bytes(&talk->out, body), 0);
 }
 
+void talk_send(struct talk *talk)
+{
+    talk_pump(talk);
+    assert_int_equal(talk->out.len, 0);
+}
+
 void talk_say_traces(struct talk *talk, const char *lines, struct bytes body)
 {
     char all[512];

@@ -41,6 +41,7 @@ void talk_close(struct talk *talk);
 void talk_say(struct talk *talk, const char *method, const char *path, const char *lines,
               struct bytes body);
 void talk_say_traces(struct talk *talk, const char *lines, struct bytes body);
+void talk_send(struct talk *talk); /* what was said, before the loop turns */
 /* The status of the next answer; 0: the connection was closed without one. */
 unsigned talk_hear(struct talk *talk);
 void talk_forget(struct talk *talk); /* the answer heard */

@@ -156,19 +156,35 @@ static Dwfl *open_dwfl(uint32_t pid)
     return dwfl;
 }
 
-/* Its view of the process, anew when mappings changed. */
-static Dwfl *dwfl_of(struct target *target)
+static bool maps_are(const struct target *target)
 {
     char *maps = read_maps(target->pid);
-    if (!maps || (target->maps && !strcmp(maps, target->maps))) {
-        free(maps);
-        return maps ? target->dwfl : NULL;
-    }
+    bool same = maps && target->maps && !strcmp(maps, target->maps);
+    free(maps);
+    return same;
+}
+
+static void forget_view(struct target *target)
+{
     free(target->maps);
-    target->maps = maps;
+    target->maps = NULL;
     if (target->dwfl)
         dwfl_end(target->dwfl);
-    target->dwfl = open_dwfl(target->pid);
+    target->dwfl = NULL;
+}
+
+/* Its view of the process, anew when mappings changed. elfutils reads them by itself, in parts: if
+ * the process ends or runs another program meanwhile, it sees the first ones alone, and unwinds
+ * code of the others (ld.so lies behind all libraries) by frame pointers. Such a view is none. */
+static Dwfl *dwfl_of(struct target *target)
+{
+    if (maps_are(target))
+        return target->dwfl;
+    forget_view(target);
+    target->maps = read_maps(target->pid);
+    target->dwfl = target->maps ? open_dwfl(target->pid) : NULL;
+    if (!target->dwfl || !maps_are(target))
+        forget_view(target);
     return target->dwfl;
 }
 

@@ -4,16 +4,17 @@
  * latest first.
  */
 #include "test/support/power_vfs.h"
+#include "test/support/through_vfs.h"
 #include <fcntl.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#define PIECE_BYTES 4096
+
 struct power_file {
-    sqlite3_file base;
-    sqlite3_file *real; /* behind this struct */
+    struct through_file through;
     char path[256];
 };
 
@@ -42,11 +43,6 @@ static struct power_file *own(sqlite3_file *file)
     return (struct power_file *)(void *)file;
 }
 
-static sqlite3_file *real(sqlite3_file *file)
-{
-    return own(file)->real;
-}
-
 static void forget(size_t i)
 {
     free(changes[i].old);
@@ -60,23 +56,27 @@ static void keep(sqlite3_file *file, sqlite3_int64 at, sqlite3_int64 size)
     struct change *change = &changes[n_changes];
     *change = (struct change){.at = at};
     snprintf(change->path, sizeof(change->path), "%s", own(file)->path);
-    real(file)->pMethods->xFileSize(real(file), &change->old_size);
+    through_size(file, &change->old_size);
     if (at + size > change->old_size)
         size = change->old_size > at ? change->old_size - at : 0;
     change->n = (int)size;
     change->old = malloc((size_t)size + 1);
     require(change->old != NULL);
-    int read = size ? real(file)->pMethods->xRead(real(file), change->old, change->n, at) : 0;
+    int read = size ? through_read(file, change->old, change->n, at) : 0;
     require(read == SQLITE_OK);
     n_changes++;
 }
 
+/* Each page of a large write may be lost alone. */
 static int file_write(sqlite3_file *file, const void *data, int size, sqlite3_int64 at)
 {
-    if (cut)
-        return SQLITE_IOERR_WRITE;
-    keep(file, at, size);
-    return real(file)->pMethods->xWrite(real(file), data, size, at);
+    int outcome = cut ? SQLITE_IOERR_WRITE : SQLITE_OK;
+    for (int done = 0; outcome == SQLITE_OK && done < size; done += PIECE_BYTES) {
+        int piece = size - done < PIECE_BYTES ? size - done : PIECE_BYTES;
+        keep(file, at + done, piece);
+        outcome = through_write(file, (const char *)data + done, piece, at + done);
+    }
+    return outcome;
 }
 
 static int file_truncate(sqlite3_file *file, sqlite3_int64 size)
@@ -84,9 +84,9 @@ static int file_truncate(sqlite3_file *file, sqlite3_int64 size)
     sqlite3_int64 now = 0;
     if (cut)
         return SQLITE_IOERR_TRUNCATE;
-    real(file)->pMethods->xFileSize(real(file), &now);
+    through_size(file, &now);
     keep(file, size, now > size ? now - size : 0);
-    return real(file)->pMethods->xTruncate(real(file), size);
+    return through_truncate(file, size);
 }
 
 static int file_sync(sqlite3_file *file, int flags)
@@ -100,46 +100,6 @@ static int file_sync(sqlite3_file *file, int flags)
     return SQLITE_OK;
 }
 
-static int file_close(sqlite3_file *file)
-{
-    return real(file)->pMethods->xClose(real(file));
-}
-
-static int file_read(sqlite3_file *file, void *data, int size, sqlite3_int64 at)
-{
-    return real(file)->pMethods->xRead(real(file), data, size, at);
-}
-
-static int file_size(sqlite3_file *file, sqlite3_int64 *size)
-{
-    return real(file)->pMethods->xFileSize(real(file), size);
-}
-
-static int file_lock(sqlite3_file *file, int lock)
-{
-    return real(file)->pMethods->xLock(real(file), lock);
-}
-
-static int file_unlock(sqlite3_file *file, int lock)
-{
-    return real(file)->pMethods->xUnlock(real(file), lock);
-}
-
-static int file_check_lock(sqlite3_file *file, int *locked)
-{
-    return real(file)->pMethods->xCheckReservedLock(real(file), locked);
-}
-
-static int file_control(sqlite3_file *file, int operation, void *argument)
-{
-    return real(file)->pMethods->xFileControl(real(file), operation, argument);
-}
-
-static int file_sector(sqlite3_file *file)
-{
-    return real(file)->pMethods->xSectorSize(real(file));
-}
-
 /* Nothing is promised: neither that appends come in order, nor that writes are atomic. */
 static int file_characteristics(sqlite3_file *file)
 {
@@ -147,54 +107,11 @@ static int file_characteristics(sqlite3_file *file)
     return 0;
 }
 
-static int file_shm_map(sqlite3_file *file, int page, int size, int extend, void volatile **at)
-{
-    return real(file)->pMethods->xShmMap(real(file), page, size, extend, at);
-}
-
-static int file_shm_lock(sqlite3_file *file, int offset, int n, int flags)
-{
-    return real(file)->pMethods->xShmLock(real(file), offset, n, flags);
-}
-
-static void file_shm_barrier(sqlite3_file *file)
-{
-    real(file)->pMethods->xShmBarrier(real(file));
-}
-
-static int file_shm_unmap(sqlite3_file *file, int delete)
-{
-    return real(file)->pMethods->xShmUnmap(real(file), delete);
-}
-
-static sqlite3_io_methods methods = {
-    .iVersion = 2,
-    .xClose = file_close,
-    .xRead = file_read,
-    .xWrite = file_write,
-    .xTruncate = file_truncate,
-    .xSync = file_sync,
-    .xFileSize = file_size,
-    .xLock = file_lock,
-    .xUnlock = file_unlock,
-    .xCheckReservedLock = file_check_lock,
-    .xFileControl = file_control,
-    .xSectorSize = file_sector,
-    .xDeviceCharacteristics = file_characteristics,
-    .xShmMap = file_shm_map,
-    .xShmLock = file_shm_lock,
-    .xShmBarrier = file_shm_barrier,
-    .xShmUnmap = file_shm_unmap,
-};
-
 static int open_file(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *out)
 {
     (void)vfs;
-    own(file)->real = (sqlite3_file *)(void *)(own(file) + 1);
     snprintf(own(file)->path, sizeof(own(file)->path), "%s", name ? name : "");
-    int outcome = real_vfs->xOpen(real_vfs, name, own(file)->real, flags, out);
-    own(file)->base.pMethods = outcome == SQLITE_OK ? &methods : NULL;
-    return outcome;
+    return through_open(real_vfs, name, file, sizeof(struct power_file), flags, out, &methods);
 }
 
 /* A file that is gone stays gone: the log's only, after all of it is in the database and synced. */
@@ -211,6 +128,11 @@ static int delete_file(sqlite3_vfs *vfs, const char *name, int sync_directory)
 
 void power_vfs_register(void)
 {
+    methods = through_methods();
+    methods.xWrite = file_write;
+    methods.xTruncate = file_truncate;
+    methods.xSync = file_sync;
+    methods.xDeviceCharacteristics = file_characteristics;
     real_vfs = sqlite3_vfs_find(NULL);
     require(real_vfs && !strcmp(real_vfs->zName, "unix"));
     power = *real_vfs;

@@ -3,6 +3,8 @@
  * Rows are printed by `readelf --debug-dump=frames-interp`. There an expression is "exp" only;
  * `--debug-dump=frames` prints it, but not for which rows. If all of an FDE for one register are
  * the same, a row's is that one.
+ *
+ * FDEs of .debug_frame count where none of .eh_frame is about any of their addresses.
  */
 #include "test/support/readelf_frames.h"
 #include <stdio.h>
@@ -16,13 +18,14 @@ struct fde {
     uint64_t start, end;
     size_t first_row, n_rows;
     size_t order;
-    unsigned long long cie;
+    unsigned long long cie; /* as cie_key() */
+    bool is_debug;
     int n_expressions[UNWIND_SLOTS + 1]; /* different ones; the last: of the CFA */
     struct unwind_rule expressions;
 };
 
 struct cie {
-    unsigned long long offset;
+    unsigned long long key;
     struct unwind_rule rule;
     bool signal;
 };
@@ -37,9 +40,9 @@ struct reading {
     char columns[COLUMNS_MAX][8];
     size_t n_columns;
     bool in_cie;
-    bool use_debug; /* there is no .eh_frame, or it is empty */
-    bool usable;    /* the section at hand is the one that counts */
-    bool is_raw;    /* second pass */
+    bool is_debug; /* the section at hand is .debug_frame */
+    bool usable;   /* it is that, or .eh_frame */
+    bool is_raw;   /* second pass */
     size_t raw_fde;
 };
 
@@ -137,10 +140,16 @@ static bool read_row(const struct reading *reading, char *line, struct readelf_r
     return true;
 }
 
-static const struct cie *cie_at(const struct reading *reading, unsigned long long offset)
+/* Both sections count from 0. */
+static unsigned long long cie_key(const struct reading *reading, unsigned long long offset)
+{
+    return offset | (unsigned long long)reading->is_debug << 63;
+}
+
+static const struct cie *cie_at(const struct reading *reading, unsigned long long key)
 {
     for (size_t i = reading->n_cies; i-- > 0;)
-        if (reading->cies[i].offset == offset)
+        if (reading->cies[i].key == key)
             return &reading->cies[i];
     return NULL;
 }
@@ -155,8 +164,9 @@ static void take_head(struct reading *reading, const char *line)
         const char *quote = strchr(cie, '"'), *end_quote = quote ? strchr(quote + 1, '"') : NULL;
         const char *s = quote ? strchr(quote, 'S') : NULL;
         reading->cies = grown(reading->cies, reading->n_cies, sizeof(*reading->cies));
-        reading->cies[reading->n_cies++] = (struct cie){.offset = strtoull(line, NULL, 16),
-                                                        .signal = s && end_quote && s < end_quote};
+        reading->cies[reading->n_cies++] =
+            (struct cie){.key = cie_key(reading, strtoull(line, NULL, 16)),
+                         .signal = s && end_quote && s < end_quote};
     }
     if (!fde || sscanf(fde, " FDE cie=%llx pc=%llx..%llx", &of, &start, &end) != 3)
         return;
@@ -169,7 +179,8 @@ static void take_head(struct reading *reading, const char *line)
                                                   .end = end,
                                                   .first_row = reading->n_rows,
                                                   .order = reading->n_fdes,
-                                                  .cie = of};
+                                                  .cie = cie_key(reading, of),
+                                                  .is_debug = reading->is_debug};
     reading->n_fdes++;
 }
 
@@ -207,7 +218,7 @@ static const char *take_breg(const char *text, int *reg, long *offset)
 
 static void cfa_expression(const char *text, struct unwind_rule *rule)
 {
-    int reg, literal;
+    int reg, literal, index;
     long offset, add;
     const char *rest = take_breg(text, &reg, &offset);
     if (!rest)
@@ -219,6 +230,12 @@ static void cfa_expression(const char *text, struct unwind_rule *rule)
     else if (sscanf(rest, "; DW_OP_deref; DW_OP_plus_uconst: %ld)", &add) == 1) {
         rule->cfa = UNWIND_DEREF;
         rule->cfa_add = (int16_t)add;
+    } else if (sscanf(rest,
+                      "; DW_OP_breg%d (%*[a-z0-9]): 0; DW_OP_lit8; DW_OP_mul; DW_OP_plus; "
+                      "DW_OP_deref; DW_OP_plus_uconst: %ld)",
+                      &index, &add) == 2) {
+        rule->cfa = UNWIND_INDEXED;
+        rule->cfa_add = (int16_t)UNWIND_INDEXED_BY(index, add);
     } else if (sscanf(rest,
                       "; DW_OP_breg16 (rip): 0; DW_OP_lit15; DW_OP_and; DW_OP_lit%d; DW_OP_ge; "
                       "DW_OP_lit3; DW_OP_shl; DW_OP_plus)",
@@ -263,11 +280,8 @@ static void take_expression(struct reading *reading, const char *line)
 static void take_line(struct reading *reading, char *line)
 {
     if (strstr(line, "Contents of the ")) {
-        bool is_debug = strstr(line, ".debug_frame section");
-        if (is_debug && !reading->is_raw)
-            reading->use_debug = !reading->n_fdes;
-        reading->usable = is_debug ? reading->use_debug
-                                   : strstr(line, ".eh_frame section") && !reading->use_debug;
+        reading->is_debug = strstr(line, ".debug_frame section");
+        reading->usable = reading->is_debug || strstr(line, ".eh_frame section");
         return;
     }
     if (*line == '\n') /* the end of an entry */
@@ -335,10 +349,38 @@ static void add_row(struct readelf_frames *frames, const struct readelf_row *row
     frames->rows[frames->n++] = *row;
 }
 
+/* Whether one of .eh_frame, sorted, is about some of its addresses. */
+static bool is_covered(const struct reading *reading, size_t i, uint64_t covered_to)
+{
+    const struct fde *fde = &reading->fdes[i];
+    if (fde->start < covered_to)
+        return true;
+    while (++i < reading->n_fdes && reading->fdes[i].start < fde->end)
+        if (!reading->fdes[i].is_debug)
+            return true;
+    return false;
+}
+
+static void drop_covered(struct reading *reading)
+{
+    uint64_t covered_to = 0;
+    size_t kept = 0;
+    for (size_t i = 0; i < reading->n_fdes; i++) {
+        const struct fde *fde = &reading->fdes[i];
+        if (fde->is_debug && is_covered(reading, i, covered_to))
+            continue;
+        if (!fde->is_debug && fde->end > covered_to)
+            covered_to = fde->end;
+        reading->fdes[kept++] = *fde;
+    }
+    reading->n_fdes = kept;
+}
+
 /* An FDE ends where the next one begins, if not before. */
 static void flatten(struct reading *reading, struct readelf_frames *frames)
 {
     qsort(reading->fdes, reading->n_fdes, sizeof(*reading->fdes), by_start);
+    drop_covered(reading);
     for (size_t i = 0; i < reading->n_fdes; i++) {
         const struct fde *fde = &reading->fdes[i];
         const struct cie *cie = cie_at(reading, fde->cie);

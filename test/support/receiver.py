@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import sys
+import tempfile
 import threading
 import time
 from concurrent import futures
@@ -26,6 +27,8 @@ SERVICES = {
     "metrics": "opentelemetry.proto.collector.metrics.v1.MetricsService",
     "logs": "opentelemetry.proto.collector.logs.v1.LogsService",
 }
+SLOWNESS = 3 if os.environ.get("SPANPROF_SANITIZE") else 1  # factor on deadlines
+KEEP_PROFILES = os.environ.get("SPANPROF_KEEP_PROFILES")  # a directory: each request of profiles into a file
 SPANS_SHOWN = 200000  # a request with more is counted, not looked at
 REQUESTS = {"traces": receiver_schema.TRACE_REQUEST, "profiles": receiver_schema.PROFILES_REQUEST,
             "metrics": receiver_schema.METRICS_REQUEST, "logs": receiver_schema.LOGS_REQUEST}
@@ -299,6 +302,9 @@ class Backend:
         context.abort(code, "scripted fault")
 
     def _keep(self, request):
+        if KEEP_PROFILES and request.signal == "profiles":
+            with tempfile.NamedTemporaryFile(dir=KEEP_PROFILES, suffix=".otlp", delete=False) as file:
+                file.write(request.body)
         spans, samples, errors = [], [], []
         if request.status is None:
             try:
@@ -349,12 +355,13 @@ class Backend:
                 for raw in receiver_wire.raw_spans(request.body)]
 
     def wait(self, condition, timeout, what="the condition"):
-        """Waits until condition() is true; looks again whenever a request came."""
-        deadline = time.monotonic() + timeout
+        """Waits until condition() is true; looks again whenever a request came. In a sanitizer's build
+        for SLOWNESS times as long."""
+        deadline = time.monotonic() + timeout * SLOWNESS
         while not condition():
             left = deadline - time.monotonic()
             if left <= 0:
-                raise TimeoutError("%s: not within %.0f s" % (what, timeout))
+                raise TimeoutError("%s: not within %.0f s" % (what, timeout * SLOWNESS))
             with self.changed:
                 self.changed.wait(min(left, 0.2))
 

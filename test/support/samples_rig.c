@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test/support/samples_rig.h"
+#include "store/id_set.h"
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -115,6 +117,35 @@ struct record_parts samples_rig_record(uint32_t pid)
                                           .comm = "worker"}};
 }
 
+struct record_parts samples_rig_user(size_t n, const uint64_t *user)
+{
+    struct record_parts parts = samples_rig_record(RIG_PID);
+    parts.n_user = n;
+    memcpy(parts.user, user, n * sizeof(*user));
+    return parts;
+}
+
+void samples_rig_forget_executables(struct samples_rig *rig)
+{
+    struct stacks *stacks = store_stacks(rig->fixture.store);
+    for (int generation = 0; generation < 4; generation++) {
+        struct id_set none = {0};
+        fixture_begin(&rig->fixture);
+        assert_int_equal(stacks_collect_begin(stacks, FIXTURE_T0, &none), 0);
+        for (int step = 0; step < 10; step++)
+            assert_int_equal(stacks_collect(stacks), 0);
+        fixture_commit(&rig->fixture);
+    }
+}
+
+void samples_rig_roll_back(struct samples_rig *rig)
+{
+    fixture_begin(&rig->fixture);
+    store_fail(rig->fixture.store, -EIO);
+    assert_int_equal(store_end(rig->fixture.store), -EIO);
+    samples_forget(rig->samples);
+}
+
 void samples_rig_details(struct samples_rig *rig, const char *exe)
 {
     samples_rig_answer(rig, &(struct analyst_message){.kind = ANALYST_DETAILS,
@@ -185,7 +216,14 @@ size_t samples_rig_leave(struct samples_rig *rig, struct samples_rig_left *last)
 
 size_t samples_rig_leave_settled(struct samples_rig *rig, struct samples_rig_left *last)
 {
+    stacks_leave_all_unnamed(store_stacks(rig->fixture.store));
     return leave(rig, false, last);
+}
+
+size_t samples_rig_leave_named(struct samples_rig *rig, uint64_t now_ns)
+{
+    assert_int_equal(samples_expire_names(rig->samples, now_ns), 0);
+    return leave(rig, false, NULL);
 }
 
 const struct executable_facts *samples_rig_executable(struct samples_rig *rig, int64_t id,

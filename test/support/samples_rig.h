@@ -44,6 +44,8 @@ size_t samples_rig_requests(struct samples_rig *rig, enum analyst_kind kind,
 
 /* A record of this process without frames and context. */
 struct record_parts samples_rig_record(uint32_t pid);
+/* Of RIG_PID, with these frames. */
+struct record_parts samples_rig_user(size_t n, const uint64_t *user);
 /* The analyst's word on process RIG_PID. */
 void samples_rig_details(struct samples_rig *rig, const char *exe);
 
@@ -59,10 +61,17 @@ struct samples_rig_left {
     bool joined;
     uint8_t joined_span[8];
 };
+/* Executables that nothing refers to are forgotten. */
+void samples_rig_forget_executables(struct samples_rig *rig);
+/* A batch that failed. */
+void samples_rig_roll_back(struct samples_rig *rig);
 /* All samples leave; returns how many, the last in *last. */
 size_t samples_rig_leave(struct samples_rig *rig, struct samples_rig_left *last);
-/* Those that a profile window takes at that time; last may be NULL. */
+/* Those that a profile window takes at that time, whether their names have come or not; last may be
+ * NULL. */
 size_t samples_rig_leave_settled(struct samples_rig *rig, struct samples_rig_left *last);
+/* Those that have their names, or had waited long enough for them at now_ns. */
+size_t samples_rig_leave_named(struct samples_rig *rig, uint64_t now_ns);
 /* The facts of an executable; its path must be this one. */
 const struct executable_facts *samples_rig_executable(struct samples_rig *rig, int64_t id,
                                                       const char *path);

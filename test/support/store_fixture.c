@@ -24,6 +24,11 @@ void fixture_make(struct fixture *fixture)
                  .max_recent_spans = 1000,
                  .top_stacks = 4,
                  .span_attributes = span_attributes},
+        .history = {.enabled = true,
+                    .retention_ns = 3600 * FIXTURE_SECOND,
+                    .max_size_bytes = 64 << 20,
+                    .max_spans_per_second = 1000,
+                    .span_attributes = span_attributes},
         .destinations = destinations,
         .n_destinations = 2,
     };

@@ -35,18 +35,10 @@ static inline void push(struct copied *copied, uint64_t word)
     copied->stack.size += 8;
 }
 
-static inline struct record_parts with_user(size_t n, const uint64_t *user)
-{
-    struct record_parts parts = samples_rig_record(RIG_PID);
-    parts.n_user = n;
-    memcpy(parts.user, user, n * sizeof(*user));
-    return parts;
-}
-
 /* Two frames, the rest wanted from APP + 0x301 on, a return address. */
 static inline struct record_parts unfinished(struct copied **copied)
 {
-    struct record_parts parts = with_user(2, (uint64_t[]){LIB + 0x100, LIB + 0x201});
+    struct record_parts parts = samples_rig_user(2, (uint64_t[]){LIB + 0x100, LIB + 0x201});
     *copied = copied_at(APP + 0x301, true);
     push(*copied, 0);
     push(*copied, APP + 0x401);

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The history of a running service: kill -9 now and then, and it is still what left, exactly."""
+import os
+import random
+import sqlite3
+import time
+import unittest
+
+import harness
+
+KILLS = 30 if harness.SOAK else 2
+
+
+class History(harness.IntegrationTest):
+    @unittest.skipIf(harness.why_no_sampling(), harness.why_no_sampling())
+    def test_kills(self):
+        spanprof = self.spanprof(sampler=True, over={
+            "extensions": {"history": {}},
+            "processors": {"join": {"wait": "2s"}},
+            "service": {"extensions": ["sqlite_storage", "history"]}})
+        self.backend.stop()  # so that all that leaves is still there to be counted
+        dice = random.Random(1)
+        for number in range(KILLS + 1):
+            workload = harness.Workload("--mode", "duty", "--duty", "100,50", "--seconds", "5", "--span-ms", "20",
+                                        endpoint=spanprof.http_address)
+            time.sleep(dice.uniform(5, 7))
+            workload.kill()
+            if number < KILLS:
+                spanprof.kill_service()
+        kept = spanprof.metric("spanprof_history_spans_total")
+        spanprof.stop()
+        self.assertGreater(kept, 0)
+        self.check(os.path.join(spanprof.store, "spanprof.db"))
+
+    def check(self, path):
+        store = sqlite3.connect(path)
+        exported, = store.execute("SELECT sum(items) FROM outbox WHERE signal = 1").fetchone()
+        blocks, samples, spans = store.execute("SELECT count(*), sum(samples), sum(spans) FROM history_block").fetchone()
+        summed, through = store.execute("SELECT total(samples), ifnull(max(through), 0) FROM history_minute").fetchone()
+        later, = store.execute("SELECT total(samples) FROM history_block WHERE seq > ?", (through,)).fetchone()
+        self.assertGreater(exported, 100)
+        self.assertEqual(samples, exported)
+        self.assertEqual(summed + later, samples)
+        self.assertGreater(spans, 50)
+        print("%d samples and %d spans in %d blocks, %d kills" % (samples, spans, blocks, KILLS))
+
+
+if __name__ == "__main__":
+    harness.main()
