@@ -24,6 +24,13 @@ class Missing(Exception):
     """A toolchain that cannot be had here; the text says why."""
 
 
+def program(name, variable):
+    """The path of one that this does not build: what the variable of the environment says, else in bin below HOME
+    or in PATH; None."""
+    return os.environ.get(variable) or shutil.which(
+        name, path=os.pathsep.join([os.path.join(HOME, "bin"), os.environ["PATH"]]))
+
+
 def run(command, timeout=600, **options):
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, **options)
     if done.returncode:
@@ -37,6 +44,21 @@ def environment(version, **more):
     variables.update(GOENV="off", GOTOOLCHAIN="local", GO111MODULE="off", GOPATH=os.path.join(HOME, "path"),
                      GOCACHE=os.path.join(HOME, "cache-" + version), **more)
     return variables
+
+
+def build_module(folder, name, package="."):
+    """The path of a program of the module in that folder, whose go.mod and go.sum say all that it needs. An
+    incremental build is quick, so it is always of the sources at hand."""
+    if not GO:
+        raise Missing("no go in PATH")
+    output = os.path.join(HOME, "bin", name)
+    variables = dict(os.environ, GOPATH=os.path.join(HOME, "path"), GOCACHE=os.path.join(HOME, "cache-modules"),
+                     GOFLAGS="-modcacherw", GO111MODULE="on", CGO_ENABLED="0")
+    try:
+        run([GO, "build", "-trimpath", "-o", output, package], timeout=1800, cwd=folder, env=variables)
+    except (RuntimeError, subprocess.TimeoutExpired) as error:
+        raise Missing("%s cannot be built: %s" % (name, error)) from error
+    return output
 
 
 def make_executable(root):
