@@ -27,7 +27,7 @@ struct sender {
     struct otlp_http *http;
     struct otlp_grpc_call grpc_call;
     struct otlp_http_call http_call;
-    struct buf body;
+    struct buf body, message;
     size_t n;
     uint64_t start_ns, start_cpu_ns;
 };
@@ -128,14 +128,15 @@ static uint64_t cpu_ns(void)
 
 static void send_next(struct sender *sender)
 {
-    struct buf message = BUF_INIT(0);
+    struct buf *message = &sender->message;
     struct bytes body = buf_bytes(&sender->body);
+    buf_clear(message);
     if (sender->grpc) {
-        must(otlp_grpc_message(body, sender->config.compression, &message), "message");
-        otlp_grpc_send(sender->grpc, &sender->grpc_call, SIGNAL_TRACES, &message);
+        must(otlp_grpc_message(body, sender->config.compression, message), "message");
+        otlp_grpc_send(sender->grpc, &sender->grpc_call, SIGNAL_TRACES, buf_bytes(message));
     } else {
-        must(otlp_http_message(&sender->config, SIGNAL_TRACES, body, &message), "message");
-        otlp_http_send(sender->http, &sender->http_call, SIGNAL_TRACES, &message);
+        must(otlp_http_message(&sender->config, SIGNAL_TRACES, body, message), "message");
+        otlp_http_send(sender->http, &sender->http_call, SIGNAL_TRACES, buf_bytes(message));
     }
 }
 
@@ -207,6 +208,7 @@ static void measure(const char *name, bool http, bool json, enum config_compress
     otlp_grpc_close(sender.grpc);
     loop_close(sender.loop);
     buf_close(&sender.body);
+    buf_close(&sender.message);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
 }

@@ -32,11 +32,14 @@ def print_figure(name, value, unit):
     print("%s %.6g %s" % (name, value, unit), flush=True)
 
 
-def spanprof(directory, sampler):
+def spanprof(directory, sampler, history=False):
     over = {"exporters": {"debug": {}}, "service": {"pipelines": {
         signal: {"exporters": ["debug"]} for signal in (["traces", "profiles"] if sampler else ["traces"])}}}
     for signal in ("metrics", "logs"):
         over["service"]["pipelines"][signal] = {"receivers": ["otlp"], "exporters": ["debug"]}
+    if history:
+        over["extensions"] = {"history": {}}
+        over["service"]["extensions"] = ["sqlite_storage", "history"]
     over["service"]["telemetry"] = {"logs": {"level": "error"}}
     return harness.Spanprof(directory, "127.0.0.1:1", sampler=sampler, over=over)
 
@@ -72,10 +75,10 @@ def percentile(values, share):
     return values[min(len(values) - 1, int(share * len(values)))]
 
 
-def load(program, path, method, clients):
+def load(program, path, method, clients, streams=8):
     """Requests a second and sorted latencies in microseconds of answered requests, by h2load."""
     log = path + ".log"
-    subprocess.run(["h2load", "-D", str(SECONDS), "--warm-up-time", "1", "-c", str(clients), "-m", "8",
+    subprocess.run(["h2load", "-D", str(SECONDS), "--warm-up-time", "1", "-c", str(clients), "-m", str(streams),
                     "-d", path, "-H", "te: trailers", "-H", "content-type: application/grpc",
                     "--log-file", log, "http://%s%s" % (program.grpc_address, method)],
                    check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -84,17 +87,18 @@ def load(program, path, method, clients):
     return sorted(int(row[2]) for row in rows if row[1] == "200")
 
 
-def grpc_file(directory, name):
+def grpc_file(directory, name, times=1):
     with open(os.path.join(HERE, name + ".bin"), "rb") as file:
-        body = file.read()
+        body = file.read() * times
     path = os.path.join(directory, name + ".grpc")
     with open(path, "wb") as file:
         file.write(b"\0" + struct.pack(">I", len(body)) + body)
     return path
 
 
-def measure_load(directory, file, signal, counter, items):
-    program = spanprof(os.path.join(directory, "load_" + file), sampler=False)
+def measure_load(directory, file, signal, counter, items, history=False):
+    name = "grpc_" + file.replace("spans_", "") + ("_history" if history else "")
+    program = spanprof(os.path.join(directory, "load_" + name), sampler=False, history=history)
     os.mkdir(program.directory)
     program.start()
     path = grpc_file(directory, file)
@@ -104,7 +108,6 @@ def measure_load(directory, file, signal, counter, items):
     wall = time.monotonic() - began
     taken = program.metric(counter) - before
     cpu = cpu_seconds(program.service) - cpu
-    name = "grpc_" + file.replace("spans_", "")
     print_figure("%s_%s_per_second" % (name, items), taken / wall, items + "/s")
     print_figure("%s_%s_per_cpu_second" % (name, items), taken / cpu, items + "/s of CPU")
     print_figure(name + "_latency_p50_ms", percentile(micros, 0.50) / 1000, "ms")
@@ -113,6 +116,24 @@ def measure_load(directory, file, signal, counter, items):
     refused = program.metric("spanprof_requests_refused_total")
     if refused:
         print("%s: %d requests were refused" % (name, refused))
+    program.stop()
+
+
+def measure_overload(directory):
+    """2560 requests of 264 kB at a time: 640 MB, where 32 MiB are let in."""
+    program = spanprof(os.path.join(directory, "overload"), sampler=False)
+    os.mkdir(program.directory)
+    program.start()
+    path = grpc_file(directory, "spans_330", times=8)
+    began = time.monotonic()
+    micros = load(program, path, sender.METHODS["traces"], clients=64, streams=40)
+    wall = time.monotonic() - began
+    calls = {outcome: program.metric("spanprof_grpc_server_calls_total", 'outcome="%s"' % outcome)
+             for outcome in ("accepted", "busy")}
+    print_figure("overload_spans_per_second", program.metric("spanprof_spans_received_total") / wall, "spans/s")
+    print_figure("overload_latency_p99_ms", percentile(micros, 0.99) / 1000, "ms")
+    print_figure("overload_refused_percent", 100 * calls["busy"] / sum(calls.values()), "%")
+    print_figure("overload_pss_peak_mib", int(harness.status_of(program.service)["VmHWM"].split()[0]) / 1024, "MiB")
     program.stop()
 
 
@@ -142,6 +163,8 @@ def main():
         measure_memory(directory)
         for figures in LOADS:
             measure_load(directory, *figures)
+        measure_load(directory, *LOADS[0], history=True)
+        measure_overload(directory)
 
 
 if __name__ == "__main__":

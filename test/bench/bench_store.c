@@ -1,67 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Figures of the store, each a line `name value unit`. The database is in a temporary directory. */
 #include "base/clock.h"
-#include "store/store.h"
-#include <dirent.h>
+#include "test/support/bench_rig.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #define T0      UINT64_C(1700000000000000000)
 #define N_SPANS 200000u
 #define BATCH   100u /* samples a drain */
 #define DEPTH   32u  /* frames a stack */
 
-static char directory[] = "/tmp/spanprof-bench-XXXXXX";
-static const char *const destinations[] = {"backend"};
-static const char *const span_attributes[] = {"http.route", NULL};
-
-static void must(int error, const char *what)
-{
-    if (error >= 0)
-        return;
-    fprintf(stderr, "%s: %s\n", what, strerror(-error));
-    exit(1);
-}
-
 static void print(const char *name, double value, const char *unit)
 {
     printf("%s %.1f %s\n", name, value, unit);
-}
-
-static struct store *open_store(void)
-{
-    struct store *store;
-    struct store_settings settings = {
-        .db = {.directory = directory},
-        .join = {.wait_ns = 60 * NS_PER_SEC,
-                 .tally_ttl_ns = 3600 * NS_PER_SEC,
-                 .max_pending_bytes = 1 << 30,
-                 .max_tally_bytes = 1 << 30,
-                 .max_recent_spans = 16384,
-                 .top_stacks = 5,
-                 .span_attributes = span_attributes},
-        .destinations = destinations,
-        .n_destinations = 1,
-    };
-    must(store_open(&settings, &store), "store_open");
-    return store;
-}
-
-static void remove_directory(void)
-{
-    struct dirent **entries;
-    char path[512];
-    int n = scandir(directory, &entries, NULL, NULL);
-    for (int i = 0; i < n; i++) {
-        snprintf(path, sizeof(path), "%s/%s", directory, entries[i]->d_name);
-        if (entries[i]->d_name[0] != '.')
-            unlink(path);
-        free(entries[i]);
-    }
-    if (n >= 0)
-        free(entries);
-    rmdir(directory);
 }
 
 static void ids(unsigned n, uint8_t trace_id[16], uint8_t span_id[8])
@@ -222,9 +173,9 @@ static void bench_window(struct store *store)
 
 int main(void)
 {
-    if (!mkdtemp(directory))
-        return perror(directory), 1;
-    struct store *store = open_store();
+    bench_directory();
+    const struct store_settings settings = bench_store_settings();
+    struct store *store = bench_store_open(&settings);
     bench_intern(store);
     bench_spans(store, 0, 0);
     bench_spans(store, 1000000, 1);
@@ -232,6 +183,6 @@ int main(void)
     bench_samples(store);
     bench_window(store);
     store_close(store);
-    remove_directory();
+    bench_directory_remove();
     return 0;
 }

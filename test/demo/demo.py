@@ -30,7 +30,7 @@ What you saw: the traces say that "render receipt" is slow; the samples, taken i
 span was running, say which function it was. Neither the service nor the backend had to join them.
 
 Next:
-  sudo ./dev demo --keep    the same, until ctrl-C
+  sudo ./dev demo --keep    the same, until ctrl-C: time to look at its pages
   sudo ./dev run            spanprof on this machine: point OTLP exporters at localhost:4317 (gRPC) or
                             :4318 (HTTP); it sends on to SPANPROF_BACKEND (default localhost:14317)
   test/support/receiver.py  a backend on localhost:14317 that prints what it gets
@@ -80,20 +80,23 @@ class Demo:
         self.directory = tempfile.mkdtemp(prefix="spanprof-demo-")
         os.chmod(self.directory, 0o755)
         self.backend = self.spanprof = self.service = self.load = None
+        self.program = os.path.join(harness.BUILD, "test", "demo_service")
+        self.pages = "http://localhost:%d" % harness.free_port()
+        self.more = {}  # configuration
 
     def start(self):
         self.backend = receiver.Backend()
-        self.spanprof = harness.Spanprof(self.directory, self.backend.address)
+        self.spanprof = harness.Spanprof(self.directory, self.backend.address, over=harness.merge({
+            "extensions": {"pages": {"endpoint": self.pages.split("/")[-1]}},
+            "service": {"extensions": ["sqlite_storage", "pages"]}}, self.more))
         self.spanprof.start()
         self.spanprof.wait_sampling()
         port = harness.free_port()
-        self.service = subprocess.Popen(
-            [os.path.join(harness.BUILD, "test", "demo_service"), str(port),
-             self.spanprof.http_address])
+        self.service = subprocess.Popen([self.program, str(port), self.spanprof.http_address])
         harness.wait_until(lambda: self.answers(port), 10, "the shop answers")
         self.load = Load(port)
-        print("spanprof %d, shop %d on port %d, four routes under load" % (
-            self.spanprof.process.pid, self.service.pid, port), flush=True)
+        print("spanprof %d, shop %d on port %d, four routes under load; pages: %s/" % (
+            self.spanprof.process.pid, self.service.pid, port, self.pages), flush=True)
 
     def answers(self, port):
         try:
