@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 set(support ${CMAKE_CURRENT_LIST_DIR}/support)
 add_library(spanprof_intake_fixture STATIC ${support}/intake_rig.c ${support}/record_fixture.c
-    ${support}/samples_rig.c ${support}/store_fixture.c ${support}/trace_request.c)
+    ${support}/request_rig.c ${support}/samples_rig.c ${support}/store_fixture.c ${support}/trace_request.c)
 target_link_libraries(spanprof_intake_fixture PUBLIC spanprof_receiver
     PRIVATE spanprof_flags PkgConfig::CMOCKA)
 

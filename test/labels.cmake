@@ -7,4 +7,4 @@ add_executable(workload_labels ${CMAKE_CURRENT_LIST_DIR}/support/workload_labels
     ${CMAKE_CURRENT_LIST_DIR}/support/workload_burn.c)
 set_target_properties(workload_labels PROPERTIES ENABLE_EXPORTS ON)
 spanprof_workload(workload_labels)
-spanprof_integration_test(labels SERIAL TIMEOUT 90)
+spanprof_integration_test(labels SERIAL LONG TIMEOUT 90)

@@ -8,6 +8,7 @@ add_custom_command(OUTPUT names_program.stripped names_program.debug DEPENDS nam
     COMMAND ${CMAKE_OBJCOPY} --only-keep-debug $<TARGET_FILE:names_program> names_program.debug)
 add_custom_target(names_files DEPENDS names_program.stripped names_program.debug)
 
+spanprof_unit_test(intake_names spanprof_intake_fixture)
 spanprof_unit_test(debug_file spanprof_agent)
 add_dependencies(test_debug_file names_files)
 target_compile_definitions(test_debug_file PRIVATE NAMES_PROGRAM="$<TARGET_FILE:names_program>"
@@ -34,4 +35,4 @@ spanprof_fuzz_target(demangle spanprof_agent)
 spanprof_bench(names spanprof_agent ${CMAKE_DL_LIBS})
 target_sources(bench_names PRIVATE ${CMAKE_CURRENT_LIST_DIR}/support/go_table.c)
 
-spanprof_integration_test(names TIMEOUT 120)
+spanprof_integration_test(names LONG TIMEOUT 120)

@@ -58,6 +58,15 @@ if(SPANPROF_MUSL_GCC)
     stacks_program(debug_frame ${SPANPROF_MUSL_GCC} -O2 -static -DSTACKS_STATIC -g
         -fno-asynchronous-unwind-tables -fno-unwind-tables)
 endif()
+stacks_program(debug_zlib gcc -O2 -fPIE -pie -g -gz=zlib -fno-asynchronous-unwind-tables
+    -fno-unwind-tables)
+# Its unwind information lies in a file of its own.
+stacks_program(separate.whole gcc -O2 -static -DSTACKS_STATIC -g -Wl,--build-id=sha1
+    -fno-asynchronous-unwind-tables -fno-unwind-tables)
+add_custom_command(OUTPUT ${stacks}/separate ${stacks}/separate.debug DEPENDS ${stacks}/separate.whole
+    COMMAND ${CMAKE_STRIP} -o ${stacks}/separate ${stacks}/separate.whole
+    COMMAND ${CMAKE_OBJCOPY} --only-keep-debug ${stacks}/separate.whole ${stacks}/separate.debug)
+list(APPEND stacks_built ${stacks}/separate)
 add_custom_command(OUTPUT ${stacks}/stripped DEPENDS ${stacks}/O2
     COMMAND ${CMAKE_STRIP} -o ${stacks}/stripped ${stacks}/O2)
 list(APPEND stacks_built ${stacks}/stripped)

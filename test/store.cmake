@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-add_library(spanprof_store_fixture STATIC ${CMAKE_SOURCE_DIR}/test/support/store_fixture.c)
+add_library(spanprof_store_fixture STATIC ${CMAKE_SOURCE_DIR}/test/support/stacks_fixture.c
+    ${CMAKE_SOURCE_DIR}/test/support/store_fixture.c)
 target_link_libraries(spanprof_store_fixture PUBLIC spanprof_store PRIVATE spanprof_flags
                       PkgConfig::CMOCKA)
 foreach(name blob db join join_limits outbox processes stacks window)
     spanprof_unit_test(${name} spanprof_store_fixture)
 endforeach()
-spanprof_unit_test(store spanprof_store_fixture)
+spanprof_unit_test(store spanprof_history_fixture)
+set_tests_properties(unit.store PROPERTIES COST 60) # mostly waits for the disk: begins first
 target_sources(test_store PRIVATE ${CMAKE_SOURCE_DIR}/test/support/fail_vfs.c)
 spanprof_failing_alloc(test_store)
-spanprof_bench(store spanprof_store)
+spanprof_bench(store spanprof_bench_rig)
 spanprof_fuzz_target(db_open spanprof_store)

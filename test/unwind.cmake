@@ -3,6 +3,9 @@
 set(support ${CMAKE_CURRENT_LIST_DIR}/support)
 
 spanprof_unit_test(eh_frame spanprof_agent)
+spanprof_unit_test(debug_frame spanprof_agent)
+target_compile_definitions(test_debug_frame PRIVATE
+    CORPUS="${CMAKE_CURRENT_LIST_DIR}/fuzz/corpus/eh_frame")
 spanprof_unit_test(unwind_block spanprof_agent)
 spanprof_unit_test(go_unwind spanprof_agent)
 target_sources(test_go_unwind PRIVATE ${support}/go_table.c)
@@ -57,6 +60,15 @@ unwind_host(O3 gcc -O3 -fno-pie -no-pie)
 unwind_host(clang_O2 ${BPF_CLANG} -O2 -fPIE -pie)
 unwind_host(static gcc -O2 -static)
 unwind_host(no_table gcc -O2 -fPIE -pie -Wl,--no-eh-frame-hdr)
+# Of its own code only .debug_frame speaks; .eh_frame is about the C library's first instructions.
+unwind_host(debug_frame gcc -O2 -fPIE -pie -g -fno-asynchronous-unwind-tables -fno-unwind-tables)
+foreach(codec zlib zstd)
+    set(output ${CMAKE_CURRENT_BINARY_DIR}/unwind/debug_frame_${codec})
+    add_custom_command(OUTPUT ${output} DEPENDS ${CMAKE_CURRENT_BINARY_DIR}/unwind/debug_frame VERBATIM
+        COMMAND ${CMAKE_OBJCOPY} --compress-debug-sections=${codec}
+                ${CMAKE_CURRENT_BINARY_DIR}/unwind/debug_frame ${output})
+    list(APPEND unwind_hosts ${output})
+endforeach()
 if(SPANPROF_MUSL_GCC)
     unwind_host(musl_static ${SPANPROF_MUSL_GCC} -O2 -static)
 endif()

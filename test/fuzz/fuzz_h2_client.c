@@ -17,6 +17,7 @@ enum { CALLS = 2, ROUNDS_TO_CONNECT = 1000 };
 
 struct one_call {
     struct otlp_grpc_call call;
+    struct buf message;
     unsigned n_done;
 };
 
@@ -71,11 +72,19 @@ static void on_done(struct otlp_grpc_call *call, const struct export_result *res
 static void send_calls(struct otlp_grpc *client, struct one_call *calls)
 {
     for (int i = 0; i < CALLS; i++) {
-        struct buf message = BUF_INIT(0);
         calls[i].call.done = on_done;
-        if (otlp_grpc_message(BYTES_LIT("request"), CONFIG_UNCOMPRESSED, &message))
+        if (otlp_grpc_message(BYTES_LIT("request"), CONFIG_UNCOMPRESSED, &calls[i].message))
             abort();
-        otlp_grpc_send(client, &calls[i].call, i ? SIGNAL_PROFILES : SIGNAL_TRACES, &message);
+        otlp_grpc_send(client, &calls[i].call, i ? SIGNAL_PROFILES : SIGNAL_TRACES,
+                       buf_bytes(&calls[i].message));
+    }
+}
+
+static void end_calls(struct one_call *calls)
+{
+    for (int i = 0; i < CALLS; i++) {
+        otlp_grpc_cancel(&calls[i].call);
+        buf_close(&calls[i].message);
     }
 }
 
@@ -101,8 +110,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!(data[0] & 1))
         h2_fuzz_feed(loop, fd, buf_bytes(&settings), settings.len);
     h2_fuzz_feed(loop, fd, BYTES(data + 1, size - 1), data[0] & 2 ? 65536 : 37);
-    for (int i = 0; i < CALLS; i++)
-        otlp_grpc_cancel(&calls[i].call);
+    end_calls(calls);
     otlp_grpc_close(client);
     close(fd);
     loop_close(loop);

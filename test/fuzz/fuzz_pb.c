@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What pb_check() passes, protobuf-c decodes and encodes again within an arena; nothing else
- * reaches it. The first byte chooses the message. */
+/* What pb_check() passes, protobuf-c decodes within an arena; nothing else reaches it. The first
+ * byte chooses the message. */
 #include "process_context.pb-c.h"
 #include "profiles_service.pb-c.h"
 #include "proto/pb.h"
@@ -32,18 +32,13 @@ static void unpack(const ProtobufCMessageDescriptor *descriptor, struct bytes by
 {
     struct arena arena;
     ProtobufCMessage *message;
-    _cleanup_buf_ struct buf out = BUF_INIT(0);
     int checked = pb_check(descriptor, bytes);
     arena_init(&arena, limit);
     int outcome = pb_unpack(descriptor, bytes, &arena, &message);
-    require(checked == PB_OK ? outcome != PB_MALFORMED : outcome == checked);
+    require(checked == PB_OK || outcome == checked);
     require((message != NULL) == (outcome == PB_OK));
-    if (outcome == PB_OK) {
-        require(pb_pack(message, &out) == 0);
-        require(pb_check(descriptor, buf_bytes(&out)) != PB_MALFORMED);
-    } else if (limit > 1 << 20) {
-        require(checked != PB_OK || bytes.len > 10000); /* there was memory enough */
-    }
+    if (limit > 1 << 20 && bytes.len <= 10000) /* there is memory enough */
+        require(checked == PB_TOO_BIG || outcome != PB_TOO_BIG);
     arena_close(&arena);
 }
 

@@ -3,6 +3,7 @@
 #include "agent-bpf/container.h"
 #include "agent-bpf/proc_maps.h"
 #include "agent-bpf/proc_pid.h"
+#include "agent-bpf/silence.h"
 #include <assert.h>
 #include <string.h>
 
@@ -25,6 +26,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     proc_parse_start_ticks(text, &ticks);
     proc_parse_cpu_ticks(text, &ticks);
     proc_parse_own_pid(text, &pid);
+    struct cpu_need need;
+    cpu_need_parse(text, text, &need);
     struct container container;
     container_from_cgroup(text, &container);
     assert(container.id.len <= CONTAINER_ID_MAX);

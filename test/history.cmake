@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+spanprof_unit_test(history_block spanprof_store)
+spanprof_fuzz_target(history_block spanprof_store)
+spanprof_unit_test(history_keep spanprof_store)
+add_library(spanprof_history_fixture STATIC ${CMAKE_SOURCE_DIR}/test/support/history_fixture.c)
+target_link_libraries(spanprof_history_fixture PUBLIC spanprof_store_fixture
+                      PRIVATE spanprof_flags PkgConfig::CMOCKA)
+spanprof_unit_test(history spanprof_history_fixture)
+spanprof_unit_test(history_expiry spanprof_history_fixture)
+spanprof_unit_test(history_kill spanprof_history_fixture)
+add_library(spanprof_history_load STATIC ${CMAKE_SOURCE_DIR}/test/support/history_load.c)
+target_link_libraries(spanprof_history_load PUBLIC spanprof_store PRIVATE spanprof_flags)
+spanprof_bench(history spanprof_history_load spanprof_bench_rig)
+spanprof_unit_test(history_faults spanprof_history_fixture)
+target_sources(test_history_faults PRIVATE ${CMAKE_SOURCE_DIR}/test/support/fail_vfs.c)
+spanprof_failing_alloc(test_history_faults)
+spanprof_one_thread(history_block history_keep history history_expiry history_faults)

@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
+# Several requests of a signal on their way to one destination.
+spanprof_unit_test(lane spanprof_exporter_fixture)
+spanprof_integration_test(in_flight TIMEOUT 120)
