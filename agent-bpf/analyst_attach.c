@@ -12,8 +12,10 @@
  */
 #include "agent-bpf/analyst_parts.h"
 #include "agent-bpf/analyst_stats.h"
+#include "base/log.h"
 #include <bpf/bpf.h>
 #include <errno.h>
+#include <stdio.h>
 
 #define FILES_MAX 1024 /* different files of one process looked at */
 
@@ -252,6 +254,22 @@ static bool is_same_program(const struct look *look)
     return !error || error == OTEL_CONTEXT_BUSY;
 }
 
+static void tell_sources(const struct subject *subject)
+{
+    static const char *const names[CONTEXT_SOURCES] = {
+        [CONTEXT_OTEL_THREAD] = "otel_thread",
+        [CONTEXT_ELASTIC] = "elastic",
+        [CONTEXT_GO_LABELS] = "go_labels",
+        [CONTEXT_CUSTOM_LABELS] = "custom_labels",
+    };
+    char text[64];
+    size_t size = 0;
+    for (unsigned source = 0; source < CONTEXT_SOURCES; source++)
+        if (names[source] && (subject->sources & CONTEXT_BIT(source)))
+            size += (size_t)snprintf(text + size, sizeof(text) - size, " %s", names[source]);
+    log_debug("analyst", "process %u: its contexts are read:%s", subject->pid, text);
+}
+
 static int write_entry(struct look *look)
 {
     struct analyst *analyst = look->analyst;
@@ -265,8 +283,10 @@ static int write_entry(struct look *look)
     }
     analyst_count(COUNT_CONTEXTS_ATTACHED, !subject->sources);
     set_sources(subject, look_sources(look));
-    if (is_same_program(look))
+    if (is_same_program(look)) {
+        tell_sources(subject);
         return 0;
+    }
     analyst_count(COUNT_CONTEXTS_RACED, 1);
     attach_delete(analyst, subject);
     return -ESRCH;

@@ -30,7 +30,6 @@ BINARY = os.environ.get("SPANPROF_BINARY", os.path.join(BUILD, "spanprof"))
 SANITIZE = os.environ.get("SPANPROF_SANITIZE", "")
 SOAK = os.environ.get("SPANPROF_SOAK") == "1"
 FREQUENCY = 97
-LOG_LEVEL = os.environ.get("SPANPROF_LOG_LEVEL", "info")
 SLOWNESS = receiver.SLOWNESS
 SKIP = 77                        # exit code that ctest takes for "skipped"
 REPORTS = re.compile(r"(ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|runtime error: |"
@@ -175,7 +174,7 @@ class Spanprof:
             "extensions": {"sqlite_storage": {"directory": self.store}},
             "service": {
                 "extensions": ["sqlite_storage"],
-                "telemetry": {"logs": {"level": LOG_LEVEL},
+                "telemetry": {"logs": {"level": "debug" if sampler else "info"},
                               "metrics": {"address": "127.0.0.1:%d" % self.metrics_port}},
                 "pipelines": {"traces": {"receivers": ["otlp"], "processors": ["join"],
                                          "exporters": ["otlp_grpc"]}}}}
@@ -228,6 +227,10 @@ class Spanprof:
     def wait_sampling(self, timeout=20):
         """Until samples are being taken and the processes that already run are known."""
         wait_until(lambda: self.metric("spanprof_samples_total") > 0, timeout, "samples come in")
+
+    def reads(self, pid):
+        """Whether it reads the contexts of that process."""
+        return "process %d: its contexts are read:" % pid in self.log()
 
     def metrics(self):
         url = "http://127.0.0.1:%d/metrics" % self.metrics_port
@@ -386,6 +389,14 @@ class IntegrationTest(unittest.TestCase):
     def workload(self, *arguments, **options):
         workload = Workload(*arguments, **options)
         self._workloads.append(workload)
+        return workload
+
+    def read_workload(self, spanprof, *arguments, **options):
+        """A workload that begins once its context is read."""
+        workload = self.workload("--await", *arguments, **options)
+        workload.first("ready")
+        wait_until(lambda: spanprof.reads(workload.pid), 20, "the workload's context is read")
+        workload.process.send_signal(signal.SIGUSR1)
         return workload
 
     def stop_spanprof(self, instance, timeout=10):

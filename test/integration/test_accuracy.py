@@ -13,7 +13,6 @@ SUM_LIMIT = 0.01
 SECONDS_WITHOUT = 4
 MISSING_WITHOUT = 0.227  # 300 samples in 4 s
 FED = 0.95  # a workload that got less of the CPU time that it asked for was crowded out
-LEAD_MS = 1500  # a new process is known to the sampler after this
 
 
 def ended_children_cpu_s():
@@ -24,8 +23,8 @@ def ended_children_cpu_s():
 @harness.needs_sampling
 class Accuracy(harness.IntegrationTest):
     def run_workload(self, spanprof, *arguments, seconds, **options):
-        return self.workload("--lead-ms", LEAD_MS, "--seconds", seconds, *arguments,
-                             endpoint=spanprof.http_address, **options)
+        return self.read_workload(spanprof, "--seconds", seconds, *arguments,
+                                  endpoint=spanprof.http_address, **options)
 
     def all_forwarded(self, workload):
         """What came out of spanprof for the workload's spans, once all are there."""

@@ -84,8 +84,8 @@ class Faults(harness.IntegrationTest):
         self.start_backend(profiles=False)
         spanprof = self.spanprof()
         spanprof.wait_sampling()
-        workload = self.workload("--duty", "100", "--seconds", 12, "--lead-ms", 1000, "--span-ms",
-                                 3000, endpoint=spanprof.http_address).wait()
+        workload = self.read_workload(spanprof, "--duty", "100", "--seconds", 12, "--span-ms", 3000,
+                                      endpoint=spanprof.http_address).wait()
         self.wait_forwarded(set(workload.spans()))
         time.sleep(6)
         lines = [line for line in spanprof.log().splitlines() if "service.profilesSupport" in line]
@@ -100,8 +100,8 @@ class Faults(harness.IntegrationTest):
         spanprof = self.spanprof()
         spanprof.wait_sampling()
         self.backend.stop()
-        workload = self.workload("--duty", "100", "--seconds", 4, "--lead-ms", 1500,
-                                 endpoint=spanprof.http_address).wait()
+        workload = self.read_workload(spanprof, "--duty", "100", "--seconds", 4,
+                                      endpoint=spanprof.http_address).wait()
         time.sleep(8)
         self.backend.start()
         record, = workload.of("span")

@@ -107,7 +107,7 @@ class Forwarding(harness.IntegrationTest):
 
     def joined_request(self, spanprof, n_others, padding):
         """A request with one span that has samples, unknown fields in it, among others that have none."""
-        workload = self.workload("--lead-ms", 1500, "--seconds", 3).wait()
+        workload = self.read_workload(spanprof, "--seconds", 3).wait()
         record, = workload.of("span")
         process = workload.first("process")
         known = sender.request_of_truth(process, [record], {"padding": "x" * padding})

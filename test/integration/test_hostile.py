@@ -32,8 +32,8 @@ class Hostile(harness.IntegrationTest):
         sender.GrpcSender(self.sp.grpc_address).send(sender.request_of(3)[0])
 
     def test_garbage_in_threads(self):
-        good = self.workload("--lead-ms", 1500, "--duty", "50", "--seconds", SECONDS - 3,
-                             endpoint=self.sp.http_address)
+        good = self.read_workload(self.sp, "--duty", "50", "--seconds", SECONDS - 3,
+                                  endpoint=self.sp.http_address)
         hostile = self.workload(SECONDS, program="workload_hostile").wait()
         good.wait()
         self.assert_unharmed()
@@ -70,8 +70,8 @@ class Hostile(harness.IntegrationTest):
         self.assert_conforming()
 
     def test_an_impostor_is_not_joined(self):
-        victim = self.workload("--lead-ms", 1500, "--duty", "40", "--seconds", SECONDS,
-                               endpoint=self.sp.http_address)
+        victim = self.read_workload(self.sp, "--duty", "40", "--seconds", SECONDS,
+                                    endpoint=self.sp.http_address)
         start = victim.first("start")
         impostor = self.workload("--mode", "claim", "--claim", "%s:%s" % (
             start["trace_id"], start["span_id"]), "--duty", "80", "--service", "impostor",

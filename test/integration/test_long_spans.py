@@ -13,7 +13,6 @@ from harness import FREQUENCY
 WAIT = {"processors": {"join": {"wait": "3s"}}}
 SECONDS = 300 if harness.SOAK else 20
 RESTARTED_SECONDS = 45
-LEAD_MS = 1500
 
 
 @harness.needs_sampling
@@ -25,7 +24,7 @@ class LongSpans(harness.IntegrationTest):
 
     def run_span(self, seconds, duty="100"):
         """A workload whose spans this test sends itself."""
-        return self.workload("--lead-ms", LEAD_MS, "--seconds", seconds, "--duty", duty)
+        return self.read_workload(self.sp, "--seconds", seconds, "--duty", duty)
 
     def send(self, workload):
         body = sender.request_of_truth(workload.first("process"), workload.of("span"))

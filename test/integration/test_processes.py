@@ -58,8 +58,8 @@ class Analyst(harness.IntegrationTest):
         """A span, in the middle of which the analyst is in trouble: its CPU time is full."""
         spanprof = self.spanprof()
         spanprof.wait_sampling()
-        workload = self.workload("--lead-ms", 1500, "--duty", "60", "--seconds", 14,
-                                 endpoint=spanprof.http_address)
+        workload = self.read_workload(spanprof, "--duty", "60", "--seconds", 14,
+                                      endpoint=spanprof.http_address)
         workload.first("start")
         time.sleep(3)
         trouble(spanprof)
@@ -75,8 +75,8 @@ class Analyst(harness.IntegrationTest):
 
     def assert_names_again(self, spanprof):
         """A process that starts now gets context and names."""
-        workload = self.workload("--lead-ms", 3000, "--duty", "80", "--seconds", 4,
-                                 endpoint=spanprof.http_address).wait()
+        workload = self.read_workload(spanprof, "--duty", "80", "--seconds", 4,
+                                      endpoint=spanprof.http_address).wait()
         record, = workload.of("span")
         self.backend.wait(lambda: self.backend.span(record["span_id"]), 20, "the span is forwarded")
         self.stop_spanprof(spanprof)

@@ -5,7 +5,6 @@ import time
 import harness
 import truth
 
-LEAD_MS = 1500  # a new process is known to the sampler after this
 FILTERED = "spanprof_samples_filtered_total"
 FREQUENCY = "spanprof_sampling_frequency_hz"
 
@@ -18,8 +17,8 @@ class Sampling(harness.IntegrationTest):
 
     def run_span(self, seconds):
         """One span over all the time of a busy thread: its truth, and as it came out."""
-        program = self.workload("--lead-ms", LEAD_MS, "--seconds", seconds, "--duty", 100,
-                                "--span-ms", 0, "duty", endpoint=self.sp.http_address)
+        program = self.read_workload(self.sp, "--seconds", seconds, "--duty", 100, "--span-ms", 0,
+                                     "duty", endpoint=self.sp.http_address)
         program.wait()
         (span_id, record), = program.spans().items()
         self.backend.wait(lambda: self.backend.span(span_id), 20, "the span is forwarded")

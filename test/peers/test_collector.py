@@ -225,8 +225,9 @@ class Receiver(CollectorTest):
         self.collector_behind()
         spanprof = self.spanprof_to(kind + "/collector", self.exporter_to_collector(kind, **keys), sampler=True)
         spanprof.wait_sampling()
-        workload = self.workload("--mode", "nested", "--duty", "100", "--lead-ms", 1500, "--seconds", 5,
-                                 "--span-ms", 1000, endpoint=spanprof.http_address).wait()
+        workload = self.read_workload(
+            spanprof, "--mode", "nested", "--duty", "100", "--seconds", 5, "--span-ms", 1000,
+            endpoint=spanprof.http_address).wait()
         record = max(workload.spans().values(), key=lambda record: record["cpu_ns"])
         half = record["cpu_ns"] * harness.FREQUENCY // (2 * 10 ** 9)
         self.backend.wait(

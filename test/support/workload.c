@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Burns known shares of CPU in known functions under known spans and tells the truth about it
- * (workload_span.h). Modes:
+ * (workload_span.h). With --await the process is published, {"type":"ready", "pid"} told, and
+ * SIGUSR1 starts the rest: its readers have taken notice by then. Modes:
  *   duty    a thread for each number of --duty: spans of --span-ms back to back (0: one over all
  * the time), --gap-ms of busy time without span between them nested  like duty, each span with a
  * child and a grandchild that burn in functions of their own pool    one parent span in the main
@@ -16,6 +17,7 @@
 
 #include <getopt.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,9 +36,9 @@ struct options {
     unsigned n_threads;
     unsigned span_ms;
     unsigned gap_ms;
-    unsigned lead_ms; /* between publishing the process and the first span: readers take notice */
     unsigned count;
     bool exec;
+    bool await; /* SIGUSR1, between publishing the process and the first span */
     uint8_t trace_id[16];
     uint8_t span_id[8];
 };
@@ -249,6 +251,17 @@ static int open_exporter(const struct options *options, struct workload_process 
     return span_export_open(&settings, &process->exporter) ? 1 : 0;
 }
 
+static void wait_for_go(void)
+{
+    sigset_t set;
+    int number;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    printf("{\"type\":\"ready\",\"pid\":%d}\n", getpid());
+    sigwait(&set, &number);
+}
+
 static int run(const struct options *options)
 {
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
@@ -263,7 +276,8 @@ static int run(const struct options *options)
         return fprintf(stderr, "process context: %s\n", strerror(-error)), 1;
     if (options->endpoint && (error = open_exporter(options, &process)))
         return error;
-    burn_sleep_until(burn_wall_ns() + (uint64_t)options->lead_ms * MS);
+    if (options->await)
+        wait_for_go();
     error = run_exporting(options, &process);
     span_export_close(process.exporter);
     return error;
@@ -297,7 +311,7 @@ static void parse(int argc, char **argv, struct options *options)
         {"mode", 1, NULL, 'm'},    {"endpoint", 1, NULL, 'e'}, {"service", 1, NULL, 'n'},
         {"seconds", 1, NULL, 's'}, {"duty", 1, NULL, 'd'},     {"span-ms", 1, NULL, 'l'},
         {"gap-ms", 1, NULL, 'g'},  {"count", 1, NULL, 'c'},    {"exec", 0, NULL, 'x'},
-        {"claim", 1, NULL, 'i'},   {"lead-ms", 1, NULL, 'p'},  {NULL, 0, NULL, 0}};
+        {"claim", 1, NULL, 'i'},   {"await", 0, NULL, 'a'},  {NULL, 0, NULL, 0}};
     for (int letter; (letter = getopt_long(argc, argv, "", names, NULL)) != -1;) {
         switch (letter) {
         case 'm':
@@ -327,8 +341,8 @@ static void parse(int argc, char **argv, struct options *options)
         case 'x':
             options->exec = true;
             break;
-        case 'p':
-            options->lead_ms = (unsigned)atoi(optarg);
+        case 'a':
+            options->await = true;
             break;
         case 'i':
             parse_claim(options, optarg);
