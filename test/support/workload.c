@@ -311,7 +311,7 @@ static void parse(int argc, char **argv, struct options *options)
         {"mode", 1, NULL, 'm'},    {"endpoint", 1, NULL, 'e'}, {"service", 1, NULL, 'n'},
         {"seconds", 1, NULL, 's'}, {"duty", 1, NULL, 'd'},     {"span-ms", 1, NULL, 'l'},
         {"gap-ms", 1, NULL, 'g'},  {"count", 1, NULL, 'c'},    {"exec", 0, NULL, 'x'},
-        {"claim", 1, NULL, 'i'},   {"await", 0, NULL, 'a'},  {NULL, 0, NULL, 0}};
+        {"claim", 1, NULL, 'i'},   {"await", 0, NULL, 'a'},    {NULL, 0, NULL, 0}};
     for (int letter; (letter = getopt_long(argc, argv, "", names, NULL)) != -1;) {
         switch (letter) {
         case 'm':
