@@ -228,6 +228,12 @@ class Run:
         """In burn(), by all processes."""
         return sum(int(ns) for ns in re.findall(r"^burned (\d+)", self.output, re.M))
 
+    def begin(self):
+        """It goes, and is not waited for: go() does."""
+        self.process.stdin.close()
+        self.process.stdin = None
+        return self
+
     def go(self):
         output, _ = self.process.communicate(timeout=60 * harness.SLOWNESS)
         self.output += output

@@ -13,6 +13,7 @@ import stacks
 import truth
 
 SECONDS = 3
+TAKEN_FOR_HUNG = 4.5  # the analyst, almost, if it says nothing for as many seconds
 # The loop of lines_program.c: its statement, or the counting.
 INLINED = [[("innermost", "lines_innermost.h", line), ("middle", "lines_middle.h", 202),
             ("outer", "lines_program.c", 302)] for line in (102, 103)]
@@ -94,23 +95,20 @@ class BusyAnalyst(harness.IntegrationTest):
         harness.wait_until(lambda: sp.metric("spanprof_window_requests_total") > before,
                            3 * self.WINDOW, "a profile window closes")
 
-    def run_in(self, program, mode, ms):
-        return stacks.Run(program, mode, ms=ms).ready().go()
-
     def run_while_stopped(self, sp, program):
         """With stacks that are new and names that nobody knows; until a window has closed over them."""
+        run = stacks.Run(program, "moving_stack", ms=500).ready()
         self.window_closes(sp)
         time.sleep(self.WINDOW - 1.2)
-        analyst, begun = sp.analyst, time.monotonic()
+        analyst = sp.analyst
         os.kill(analyst, signal.SIGSTOP)
         try:
-            run = self.run_in(program, "moving_stack", 500)
-            # Longer than until the window closes, but after 5 s it would be taken for hung.
-            time.sleep(max(0, begun + 2.5 - time.monotonic()))
-            waiting = sp.metric("spanprof_stacks_waiting_for_names")
+            run.begin()
+            harness.wait_until(lambda: sp.metric("spanprof_stacks_waiting_for_names"),
+                               TAKEN_FOR_HUNG / harness.SLOWNESS, "stacks wait for names")
         finally:
             os.kill(analyst, signal.SIGCONT)
-        self.assertGreater(waiting, 0)
+        run.go()
         self.assertEqual(sp.analyst, analyst, "it was taken for hung")
         return run
 
@@ -118,9 +116,9 @@ class BusyAnalyst(harness.IntegrationTest):
         program, = stacks.programs_of(["O2"])
         sp = self.spanprof()
         sp.wait_sampling()
-        self.run_in(program, "plain", 300)  # so that stacks need no analyst
+        stacks.Run(program, "plain", ms=300).ready().go()  # so that stacks need no analyst
         run = self.run_while_stopped(sp, program)
-        least = 0.8 * run.burned_ns * harness.FREQUENCY / 1e9
+        least = 0.5 * run.burned_ns * harness.FREQUENCY / 1e9
         harness.wait_until(lambda: truth.count(self.backend.samples(run.pid)) > least, 30, "its samples")
         self.assertEqual(sp.metric("spanprof_stacks_unnamed_total"), 0)
         self.stop_spanprof(sp)
