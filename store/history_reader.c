@@ -79,6 +79,11 @@ void history_reader_set_time(struct history_reader *reader, uint64_t max_ns)
     reader->time_max_ns = max_ns;
 }
 
+void history_reader_set_host(struct history_reader *reader, struct bytes host)
+{
+    reader->host = host;
+}
+
 int reader_begin(struct history_reader *reader)
 {
     int error = db_follow(reader->db);

@@ -27,6 +27,8 @@ int history_reader_open(struct db *reader_db, struct history_reader **reader);
 void history_reader_close(struct history_reader *reader); /* NULL is fine */
 /* Instead of HISTORY_TIME_MAX_NS, for the questions to come. */
 void history_reader_set_time(struct history_reader *reader, uint64_t max_ns);
+/* Where all samples of the history were taken; borrowed. */
+void history_reader_set_host(struct history_reader *reader, struct bytes host);
 
 struct history_pair {
     struct bytes key, value;
@@ -35,7 +37,7 @@ struct history_pair {
 /* Empty, 0 and false mean: any. Texts match as a whole. */
 struct history_filter {
     uint64_t from_unix_ns, to_unix_ns;
-    struct bytes service, span_name, thread, container;
+    struct bytes service, span_name, thread, container, host;
     uint32_t pid;
     struct bytes function;                     /* samples with it anywhere in their stack */
     uint64_t min_duration_ns, max_duration_ns; /* of the trace's longest local span */
@@ -161,7 +163,8 @@ enum history_group {
     HISTORY_BY_SPAN_NAME,
     HISTORY_BY_THREAD,
     HISTORY_BY_CONTAINER,
-    HISTORY_BY_PROCESS
+    HISTORY_BY_PROCESS,
+    HISTORY_BY_HOST
 };
 
 struct history_series {
@@ -193,7 +196,13 @@ int history_groups(struct history_reader *reader, const struct history_filter *f
                    struct history_groups *groups);
 
 /* What a filter may ask for: the services, span names ... of the range, most CPU time first. */
-enum history_text { HISTORY_SERVICES, HISTORY_SPAN_NAMES, HISTORY_THREADS, HISTORY_CONTAINERS };
+enum history_text {
+    HISTORY_SERVICES,
+    HISTORY_SPAN_NAMES,
+    HISTORY_THREADS,
+    HISTORY_CONTAINERS,
+    HISTORY_HOSTS
+};
 int history_texts(struct history_reader *reader, const struct history_filter *filter,
                   enum history_text text, struct arena *arena, struct bytes **texts, size_t *n);
 

@@ -50,14 +50,16 @@ static struct group_key key_of(enum history_group by, const struct reader_series
         return (struct group_key){.text = facts->container};
     case HISTORY_BY_PROCESS:
         return (struct group_key){.text = facts->executable, .pid = facts->pid};
+    case HISTORY_BY_HOST:
+        return (struct group_key){0};
     default:
         return (struct group_key){.text = facts->service};
     }
 }
 
-static struct bytes name_of(enum history_group by, const struct reader_series *series)
+static struct bytes name_of(const struct grouping *grouping, const struct reader_series *series)
 {
-    switch (by) {
+    switch (grouping->by) {
     case HISTORY_BY_SPAN:
     case HISTORY_BY_SPAN_NAME:
         return series->span_name;
@@ -67,6 +69,8 @@ static struct bytes name_of(enum history_group by, const struct reader_series *s
         return series->container;
     case HISTORY_BY_PROCESS:
         return series->executable;
+    case HISTORY_BY_HOST:
+        return grouping->scan->reader->host;
     default:
         return series->service;
     }
@@ -83,7 +87,7 @@ static int make_group(struct grouping *grouping, const struct group_key *key,
     group->key = *key;
     group->sums = (struct history_series){
         .service = grouping->by == HISTORY_BY_SPAN ? series->service : BYTES(NULL, 0),
-        .name = name_of(grouping->by, series),
+        .name = name_of(grouping, series),
         .pid = (uint32_t)key->pid,
         .buckets = buckets,
     };

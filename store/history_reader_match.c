@@ -180,7 +180,7 @@ int reader_match_is_possible(struct history_reader *reader, const struct history
 {
     const struct bytes names[] = {filter->service, filter->span_name, filter->thread,
                                   filter->container};
-    int outcome = 1;
+    int outcome = !filter->host.len || bytes_equal(filter->host, reader->host);
     for (size_t i = 0; i < sizeof(names) / sizeof(*names) && outcome > 0; i++)
         if (names[i].len)
             outcome = reader_has_text(reader, names[i]);

@@ -39,6 +39,7 @@ struct history_reader {
     struct arena scratch;                               /* of the question at hand */
     uint64_t question;                                  /* counts them */
     uint64_t time_max_ns;
+    struct bytes host;
     sqlite3_blob *part; /* being read piece by piece */
     int64_t part_id;
     sqlite3_stmt *begin, *end, *get_text, *get_key, *find_text, *get_series;
@@ -201,7 +202,7 @@ int reader_scan_may_have(struct reader_scan *scan, const struct reader_block *bl
 /* ---- match ---- */
 
 bool reader_match_needs_blocks(const struct history_filter *filter); /* minutes know too little */
-/* 0: nothing can pass, for a name that is asked for was never seen; 1. */
+/* 0: nothing can pass, for a name that is asked for was never seen, or is another host's; 1. */
 int reader_match_is_possible(struct history_reader *reader, const struct history_filter *filter);
 int reader_match_open(struct reader_scan *scan);
 void reader_match_close(struct reader_scan *scan);

@@ -15,6 +15,7 @@ struct history_rig *history_rig_open(void)
     fixture_open(&rig->fixture);
     assert_int_equal(db_open_reader(&rig->fixture.settings.db, &rig->db), 0);
     assert_int_equal(history_reader_open(rig->db, &rig->reader), 0);
+    history_reader_set_host(rig->reader, BYTES_LIT(RIG_HOST));
     assert_int_equal(history_totals_open(&rig->totals), 0);
     arena_init(&rig->arena, ANSWERS_BYTES);
     return rig;

@@ -29,6 +29,8 @@ struct history_rig {
     size_t n_unsummed, cap_unsummed;
 };
 
+#define RIG_HOST "node-7" /* where all of it was sampled */
+
 struct history_rig *history_rig_open(void);
 void history_rig_close(struct history_rig *rig);
 

@@ -313,6 +313,8 @@ bool truth_passes(const struct truth *truth, const struct history_filter *filter
         return false;
     if (filter->container.len && !bytes_is(filter->container, truth_container(sample->service)))
         return false;
+    if (filter->host.len && !bytes_is(filter->host, RIG_HOST))
+        return false;
     if (filter->pid && filter->pid != truth_pid(sample->service))
         return false;
     if (filter->function.len && !truth_stack_has(sample->stack, filter->function, &self))

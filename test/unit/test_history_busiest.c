@@ -246,14 +246,17 @@ static void what_nobody_is_called_is_not_searched_for(void **state)
 {
     static const enum history_order orders[] = {HISTORY_SLOWEST, HISTORY_LATEST, HISTORY_MOST_CPU};
     const struct bytes nobody = BYTES_LIT("nobody");
-    const struct history_filter filters[] = {
-        {.service = nobody}, {.span_name = nobody}, {.thread = nobody}, {.container = nobody}};
+    const struct history_filter filters[] = {{.service = nobody},
+                                             {.span_name = nobody},
+                                             {.thread = nobody},
+                                             {.container = nobody},
+                                             {.host = nobody}};
     struct history_traces found;
     (void)state;
-    for (unsigned i = 0; i < 12; i++) {
+    for (unsigned i = 0; i < 15; i++) {
         arena_reset(&rig->arena);
         assert_int_equal(
-            history_traces(rig->reader, &filters[i % 4], orders[i % 3], 50, &rig->arena, &found),
+            history_traces(rig->reader, &filters[i % 5], orders[i % 3], 50, &rig->arena, &found),
             0);
         assert_int_equal(found.n, 0);
         assert_int_equal(found.searched_spans, 0);

@@ -47,6 +47,8 @@ static struct history_filter random_filter(struct truth *truth, char texts[2][16
     if (!truth_random(truth, 6))
         filter.container = BYTES_LIT("b0b");
     if (!truth_random(truth, 6))
+        filter.host = truth_random(truth, 4) ? BYTES_LIT(RIG_HOST) : BYTES_LIT("another");
+    if (!truth_random(truth, 6))
         filter.pid = truth_pid(span->service);
     if (!truth_random(truth, 4))
         filter.function = truth_random(truth, 2) ? BYTES_LIT("leaf_1") : BYTES_LIT("mid_2");
@@ -165,6 +167,8 @@ static struct named named_by(const struct truth *truth, enum history_group by,
         return (struct named){"", truth_container(sample->service), 0};
     case HISTORY_BY_PROCESS:
         return (struct named){service, service, truth_pid(sample->service)};
+    case HISTORY_BY_HOST:
+        return (struct named){"", RIG_HOST, 0};
     default:
         return (struct named){"", service, 0};
     }
@@ -215,7 +219,7 @@ static void groups_are_what_was_sampled(void **state)
     char texts[2][16];
     for (int i = 0; i < 200; i++) {
         struct history_filter filter = random_filter(truth, texts);
-        check_groups(truth, &filter, (enum history_group)(i % 6),
+        check_groups(truth, &filter, (enum history_group)(i % 7),
                      i % 3 ? truth_random(truth, 100) : 0);
     }
 }
@@ -253,16 +257,17 @@ static void texts_are_those_of_the_range(void **state)
     static const size_t expected[] = {[HISTORY_SERVICES] = 3,
                                       [HISTORY_SPAN_NAMES] = 3,
                                       [HISTORY_THREADS] = 2,
-                                      [HISTORY_CONTAINERS] = 1};
+                                      [HISTORY_CONTAINERS] = 1,
+                                      [HISTORY_HOSTS] = 1};
     struct bytes *texts;
     size_t n;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         assert_int_equal(history_texts(truth->rig->reader, &filter, (enum history_text)i,
                                        &truth->rig->arena, &texts, &n),
                          0);
         assert_int_equal(n, expected[i]);
     }
-    assert_true(bytes_is(texts[0], "b0b"));
+    assert_true(bytes_is(texts[0], RIG_HOST));
 }
 
 /* Traces */
@@ -284,7 +289,8 @@ static bool span_is_asked_for(const struct history_filter *filter, const struct 
         if (!bytes_is(pair->value, bytes_is(pair->key, "size") ? number : span->route))
             return false;
     }
-    return (!filter->service.len || bytes_is(filter->service, truth_service(span->service))) &&
+    return (!filter->host.len || bytes_is(filter->host, RIG_HOST)) &&
+           (!filter->service.len || bytes_is(filter->service, truth_service(span->service))) &&
            (!filter->span_name.len || bytes_is(filter->span_name, truth_name(span->name))) &&
            (!filter->container.len || bytes_is(filter->container, truth_container(span->service)));
 }
