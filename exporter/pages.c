@@ -180,6 +180,8 @@ int pages_open(const struct pages_settings *settings, struct pages **result)
         *pages->facts.host = '\0';
     int error = history_reader_open(settings->reader_db, &pages->facts.history);
     if (!error)
+        history_reader_set_host(pages->facts.history, BYTES_STR(pages->facts.host));
+    if (!error)
         error = worker_open(&pages->worker, settings->loop,
                             &(struct worker_ops){
                                 .name = "pages", .queue_limit = PAGES_QUEUE_MAX, .batch_limit = 1});

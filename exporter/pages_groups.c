@@ -5,11 +5,10 @@
 
 #define BUCKETS_DEFAULT 60
 
-static const char *const group_names[] = {[HISTORY_BY_SERVICE] = "service",
-                                          [HISTORY_BY_SPAN] = "span",
-                                          [HISTORY_BY_THREAD] = "thread",
-                                          [HISTORY_BY_CONTAINER] = "container",
-                                          [HISTORY_BY_PROCESS] = "process"};
+static const char *const group_names[] = {
+    [HISTORY_BY_SERVICE] = "service", [HISTORY_BY_SPAN] = "span",
+    [HISTORY_BY_THREAD] = "thread",   [HISTORY_BY_CONTAINER] = "container",
+    [HISTORY_BY_PROCESS] = "process", [HISTORY_BY_HOST] = "host"};
 
 static void put_series(struct json_writer *json, const struct history_series *series,
                        enum history_group by, size_t n_buckets)

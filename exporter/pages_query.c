@@ -175,6 +175,11 @@ static int read_container(struct reading *reading, struct bytes value)
     return copy(reading, value, &reading->filter->container);
 }
 
+static int read_host(struct reading *reading, struct bytes value)
+{
+    return copy(reading, value, &reading->filter->host);
+}
+
 static int read_function(struct reading *reading, struct bytes value)
 {
     return copy(reading, value, &reading->filter->function);
@@ -294,26 +299,28 @@ static int read_buckets(struct reading *reading, struct bytes value)
 
 static int read_by(struct reading *reading, struct bytes value)
 {
-    static const struct word words[] = {
-        {"service", HISTORY_BY_SERVICE}, {"span", HISTORY_BY_SPAN},
-        {"thread", HISTORY_BY_THREAD},   {"container", HISTORY_BY_CONTAINER},
-        {"process", HISTORY_BY_PROCESS}, {0}};
+    static const struct word words[] = {{"service", HISTORY_BY_SERVICE},
+                                        {"span", HISTORY_BY_SPAN},
+                                        {"thread", HISTORY_BY_THREAD},
+                                        {"container", HISTORY_BY_CONTAINER},
+                                        {"process", HISTORY_BY_PROCESS},
+                                        {"host", HISTORY_BY_HOST},
+                                        {0}};
     int by = 0;
     int error =
-        read_word(reading, value, words, "service, span, thread, container or process", &by);
+        read_word(reading, value, words, "service, span, thread, container, host or process", &by);
     reading->query->by = (enum history_group)by;
     return error;
 }
 
 static int read_of(struct reading *reading, struct bytes value)
 {
-    static const struct word words[] = {{"service", HISTORY_SERVICES},
-                                        {"span", HISTORY_SPAN_NAMES},
-                                        {"thread", HISTORY_THREADS},
-                                        {"container", HISTORY_CONTAINERS},
-                                        {0}};
+    static const struct word words[] = {
+        {"service", HISTORY_SERVICES}, {"span", HISTORY_SPAN_NAMES},
+        {"thread", HISTORY_THREADS},   {"container", HISTORY_CONTAINERS},
+        {"host", HISTORY_HOSTS},       {0}};
     int of = 0;
-    int error = read_word(reading, value, words, "service, span, thread or container", &of);
+    int error = read_word(reading, value, words, "service, span, thread, container or host", &of);
     reading->query->of = (enum history_text)of;
     return error;
 }
@@ -352,6 +359,7 @@ static const struct parameter {
     {"span", read_span, FILTER, false},
     {"thread", read_thread, FILTER, false},
     {"container", read_container, FILTER, false},
+    {"host", read_host, FILTER, false},
     {"pid", read_pid, FILTER, false},
     {"function", read_function, FILTER, false},
     {"attribute", read_attribute, FILTER, true},

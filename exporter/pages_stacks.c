@@ -118,11 +118,9 @@ static int describe(const struct pages_query *query, const struct history_profil
     const struct {
         const char *name;
         struct bytes value;
-    } filters[] = {{"service", query->filter.service},
-                   {"span", query->filter.span_name},
-                   {"thread", query->filter.thread},
-                   {"container", query->filter.container},
-                   {"function", query->filter.function}};
+    } filters[] = {{"service", query->filter.service}, {"span", query->filter.span_name},
+                   {"thread", query->filter.thread},   {"container", query->filter.container},
+                   {"host", query->filter.host},       {"function", query->filter.function}};
     char trace_id[33], span_id[17];
     int error = buf_printf(text, "%.3f s of CPU time, %llu samples", (double)profile->cpu_ns / 1e9,
                            (unsigned long long)profile->samples);

@@ -9,6 +9,7 @@ export const TEXTS = [
     "span",
     "thread",
     "container",
+    "host",
     "pid",
     "function",
     "attribute",

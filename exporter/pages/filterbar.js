@@ -23,6 +23,7 @@ const LABELS = {
     span: "Span",
     thread: "Thread",
     container: "Container",
+    host: "Host",
     pid: "Process id",
     function: "Function",
     attribute: "Attribute",
@@ -36,13 +37,14 @@ const HINTS = {
     span: "its name",
     thread: "its name",
     container: "its id",
+    host: "its name",
     pid: "as spanprof sees it",
     function: "anywhere in the stack",
     attribute: "of a span, as key=value",
     min_duration: "as 250ms",
     max_duration: "as 2s",
 };
-const LISTED = ["service", "span", "thread", "container"];
+const LISTED = ["service", "span", "thread", "container", "host"];
 const TYPED = ["span", "service", "function"]; /* what any text may be meant as */
 const RANGES = [
     ["-5m", "Last 5 minutes"],

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CPU time over time, stacked by service, span, thread, container or process. Drag over it to
+/* CPU time over time, stacked by service, span, thread, container, process or host. Drag over it to
  * look closer. */
 import { get } from "./api.js";
 import { FILTERS, change, href, pick } from "./address.js";
@@ -13,6 +13,7 @@ const GROUPS = [
     ["thread", "Thread"],
     ["container", "Container"],
     ["process", "Process"],
+    ["host", "Host"],
 ];
 const MEASURES = [
     ["cores", "Cores"],

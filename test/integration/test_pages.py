@@ -104,7 +104,7 @@ class Shop(Pages):
 class Facts(Shop):
     def test_facts(self):
         for check in (self.from_a_slow_trace_to_its_function_and_back, self.views_agree, self.downloads,
-                      self.difference, self.values_and_status, self.counters_that_problems_are_told_by,
+                      self.difference, self.hosts, self.values_and_status, self.counters_that_problems_are_told_by,
                       self.time_to_first_byte):
             with self.subTest(check.__name__):
                 check()
@@ -242,6 +242,30 @@ class Facts(Shop):
         functions = self.json("/api/functions", base_to="%d" % now, **same)["functions"]
         for entry in functions:
             self.assertEqual((entry["rank"], entry["self_ns"]), (entry["base_rank"], entry["base_self_ns"]))
+
+    def hosts(self):
+        """This node's name lets all pass, another's nothing; a group has its name."""
+        here, elsewhere = socket.gethostname(), "not-" + socket.gethostname()
+        filters = {"service": "shop", "from_": self.begun, "to": "%d" % (time.time() * 1000)}
+        for path in ("/api/flame", "/api/functions", "/api/spans"):
+            cpu_ns = self.json(path, **filters)["cpu_ns"]
+            self.assertGreater(cpu_ns, 0, path)
+            self.assertEqual(self.json(path, host=here, **filters)["cpu_ns"], cpu_ns, path)
+            answer = self.json(path, host=elsewhere, **filters)
+            self.assertEqual((answer["cpu_ns"], answer["samples"], answer["complete"]), (0, 0, True), path)
+        self.assertEqual(self.traces(host=here), self.traces())
+        answer = self.json("/api/traces", host=elsewhere)
+        self.assertEqual((answer["traces"], answer["searched_spans"]), ([], 0))
+        self.assertEqual(self.ask("/flame.folded", host=elsewhere)[2], b"")
+        self.assertIn(b"host " + here.encode(), self.ask("/flame.svg", host=here, **filters)[2])
+        timeline = self.json("/api/timeline", by="host", **filters)
+        self.assertEqual((timeline["by"], [series["name"] for series in timeline["series"]]), ("host", [here]))
+        self.assertEqual(timeline["series"][0]["cpu_ns"], cpu_ns)
+        self.assertEqual(self.json("/api/timeline", by="host", host=elsewhere)["series"], [])
+        self.assertEqual(self.json("/api/values", of="host")["values"], [here])
+        diff = self.json("/api/diff", base_host=elsewhere, **filters)
+        self.assertEqual((diff["cpu_ns"], diff["base_cpu_ns"]), (cpu_ns, 0))
+        self.assertIn("host", self.problem("/api/timeline", by="node"))
 
     def values_and_status(self):
         self.assertIn("shop", self.json("/api/values", of="service")["values"])

@@ -7,6 +7,7 @@ import gzip
 import http.client
 import json
 import re
+import socket
 import threading
 import time
 import unittest
@@ -198,6 +199,8 @@ class Pprof(test_pages.Shop):
         self.assertIn(trace_id, kept)
         self.assertIn(trace_id, self.pprof("/flame.pb.gz", trace_id=trace_id.decode()))
         self.assertNotIn(b"glyph_advance", self.pprof(from_="-1h", service="none"))
+        self.assertIn(b"glyph_advance", self.pprof(from_="-1h", host=socket.gethostname()))
+        self.assertNotIn(b"glyph_advance", self.pprof(from_="-1h", host="elsewhere"))
 
         begun = time.monotonic()
         answer = {}

@@ -85,12 +85,14 @@ static void test_filters(void **state)
 {
     (void)state;
     assert_int_equal(READ(0, "service", "shop", "span", "GET /a b", "thread", "t", "container",
-                          "c0", "pid", "4711", "function", "f", "attribute", "http.route=/buy=1",
-                          "attribute", "k=", "min_duration", "250ms", "max_duration", "1.5s"),
+                          "c0", "host", "node-7", "pid", "4711", "function", "f", "attribute",
+                          "http.route=/buy=1", "attribute", "k=", "min_duration", "250ms",
+                          "max_duration", "1.5s"),
                      0);
     const struct history_filter *filter = &query.filter;
     assert_true(bytes_is(filter->service, "shop") && bytes_is(filter->span_name, "GET /a b"));
     assert_true(bytes_is(filter->thread, "t") && bytes_is(filter->container, "c0"));
+    assert_true(bytes_is(filter->host, "node-7"));
     assert_true(bytes_is(filter->function, "f") && filter->pid == 4711);
     assert_int_equal(filter->n_attributes, 2);
     assert_true(bytes_is(filter->attributes[0].key, "http.route") &&
@@ -132,8 +134,9 @@ static void test_baseline(void **state)
     assert_int_equal(query.base.n_attributes, 1);
     assert_true(bytes_is(query.base.attributes[0].key, "b"));
     assert_true(bytes_is(query.filter.attributes[0].key, "a"));
-    assert_int_equal(READ(ALL, "service", "shop", "base_service", ""), 0); /* of any */
-    assert_int_equal(query.base.service.len, 0);
+    assert_int_equal(READ(ALL, "service", "shop", "base_service", "", "base_host", "x"), 0);
+    assert_int_equal(query.base.service.len, 0); /* of any */
+    assert_true(bytes_is(query.base.host, "x") && !query.filter.host.len);
     assert_refused(READ(0, "base_from", "-2h"), "base_from is not asked for here: see docs/api.md");
     assert_refused(READ(ALL, "base_limit", "1"),
                    "base_limit is not asked for here: see docs/api.md");
@@ -155,6 +158,11 @@ static void test_others(void **state)
     assert_int_equal(query.by, HISTORY_BY_CONTAINER);
     assert_int_equal(query.of, HISTORY_SPAN_NAMES);
     assert_true(query.has_seconds && query.has_since && query.since == 12);
+    assert_int_equal(READ(ALL, "by", "host", "of", "host"), 0);
+    assert_true(query.by == HISTORY_BY_HOST && query.of == HISTORY_HOSTS);
+    assert_refused(READ(ALL, "by", "node"),
+                   "by is not service, span, thread, container, host or process");
+    assert_refused(READ(ALL, "of", "node"), "of is not service, span, thread, container or host");
     assert_int_equal(READ(PAGES_TAKES_FUNCTION_ORDER, "order", "total"), 0);
     assert_true(query.by_total);
     assert_refused(READ(PAGES_TAKES_FUNCTION_ORDER, "order", "cpu"), "order is not self or total");
