@@ -20,6 +20,7 @@ static const struct flag {
     {"--span", "span", "NAME", "of spans with this name"},
     {"--thread", "thread", "NAME", "of threads with this name"},
     {"--container", "container", "ID", "of this container"},
+    {"--host", "host", "NAME", "of the host with this name"},
     {"--pid", "pid", "PID", "of this process"},
     {"--function", "function", "NAME", "with this function in the stack"},
     {"--attribute", "attribute", "KEY=VALUE", "of spans with this attribute; may be repeated"},
@@ -43,7 +44,8 @@ void client_print_flags(FILE *out)
         int n = fprintf(out, "  %s %s", flags[i].name, flags[i].value);
         fprintf(out, "%*s%s\n", n < 24 ? 25 - n : 1, "", flags[i].sentence);
     }
-    fputs("  --by WHAT              top: function, service, span, thread, process, container\n"
+    fputs("  --by WHAT              top: function, service, span, thread, process, container,\n"
+          "                         host\n"
           "  --order ORDER          traces: slowest, latest, cpu; top: self, total\n"
           "  --limit N              rows\n",
           out);

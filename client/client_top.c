@@ -23,6 +23,7 @@ static const struct top_view {
 } views[] = {
     {"function", 'f', "FUNCTION"}, {"service", 's', "SERVICE"}, {"span", 'n', "SPAN, SERVICE"},
     {"thread", 't', "THREAD"},     {"process", 'p', "PROCESS"}, {"container", 'c', "CONTAINER"},
+    {"host", 'h', "HOST"},
 };
 #define N_VIEWS (sizeof(views) / sizeof(views[0]))
 
@@ -250,7 +251,8 @@ int top_begin(struct client *client, struct top *top)
             top->view = &views[i];
     if (!client->by || strcmp(top->view->name, client->by) == 0)
         return read_limit(top);
-    fputs("spanprof: --by is function, service, span, thread, process or container\n", client->err);
+    fputs("spanprof: --by is function, service, span, thread, process, container or host\n",
+          client->err);
     return -EINVAL;
 }
 

@@ -171,7 +171,8 @@ class Asking(test_pages.Shop):
         """What is printed is what the server answers; plain text where no terminal is."""
         since = ("--service", "shop", "--from", self.begun)
         for by, wanted in (("service", "shop"), ("span", "render receipt  shop"), ("thread", "demo_service"),
-                           ("process", "demo_service  %d" % self.shop.pid), ("container", "(none)")):
+                           ("process", "demo_service  %d" % self.shop.pid), ("container", "(none)"),
+                           ("host", socket.gethostname())):
             lines = self.command("top", "--by", by, *since).splitlines()
             self.assertIn(by.upper(), lines[2])
             self.assertTrue(any(line.endswith(wanted) for line in lines[3:]), lines)
@@ -187,6 +188,8 @@ class Asking(test_pages.Shop):
         functions = json.loads(self.command("top", "--json", "--limit", "3", "--order", "total", *since))["functions"]
         self.assertEqual(len(functions), 3)
         self.assertIn("order", self.command("top", "--order", "latest", code=1))
+        self.assertIn("glyph_advance", self.command("top", "--host", socket.gethostname(), *since))
+        self.assertNotIn("glyph_advance", self.command("top", "--host", "elsewhere", *since))
 
     @staticmethod
     def totals(lines):
@@ -200,7 +203,8 @@ class Asking(test_pages.Shop):
         self.assertTrue(any("glyph_advance" in line for line in lines[3:]), lines)
         for key, heading, wanted in (("s", "SERVICE", "shop"), ("n", "SPAN, SERVICE", "render receipt"),
                                      ("t", "THREAD", "demo_service"), ("p", "PROCESS", str(self.shop.pid)),
-                                     ("c", "CONTAINER", "(none)"), ("f", "FUNCTION", "glyph_advance")):
+                                     ("c", "CONTAINER", "(none)"), ("h", "HOST", socket.gethostname()),
+                                     ("f", "FUNCTION", "glyph_advance")):
             lines = terminal.press(key, heading)
             self.assertTrue(any(wanted in line for line in lines[3:]), (key, lines))
         self.assertIn("o order: self", lines[-1])
