@@ -450,6 +450,46 @@ bool h2_closing(const struct h2_conn *conn)
            conn->doom;
 }
 
+void h2_consumed(struct h2_stream *stream, size_t size, bool stream_too)
+{
+    struct h2_conn *conn = stream->conn;
+    if (conn->ended)
+        return;
+    size_t n = size < stream->unconsumed ? size : stream->unconsumed;
+    stream->unconsumed -= n;
+    nghttp2_session_consume_connection(conn->session, n);
+    if (stream_too)
+        nghttp2_session_consume_stream(conn->session, stream->id, n);
+    else
+        stream->withheld += n;
+    h2_schedule_flush(conn);
+}
+
+/* That the peer has, or will have when it knows of a smaller offer. */
+static int64_t window_left(const struct h2_stream *stream)
+{
+    const struct h2_conn *conn = stream->conn;
+    int64_t known =
+        nghttp2_session_get_local_settings(conn->session, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE);
+    int64_t offered = conn->calm ? conn->settings.calm_window : conn->settings.stream_window;
+    int64_t left = nghttp2_session_get_stream_local_window_size(conn->session, stream->id);
+    return offered < known ? left - (known - offered) : left;
+}
+
+/* What was withheld is given even where all fits: the window may shrink later. */
+void h2_expect(struct h2_stream *stream, size_t to_come, uint32_t window)
+{
+    nghttp2_session *session = stream->conn->session;
+    if (stream->conn->ended)
+        return;
+    if ((int64_t)to_come > window_left(stream))
+        nghttp2_session_set_local_window_size(session, NGHTTP2_FLAG_NONE, stream->id,
+                                              (int32_t)window);
+    nghttp2_session_consume_stream(session, stream->id, stream->withheld);
+    stream->withheld = 0;
+    h2_schedule_flush(stream->conn);
+}
+
 static void resume(struct h2_stream *stream)
 {
     struct h2_conn *conn = stream->conn;

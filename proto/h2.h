@@ -24,6 +24,7 @@ enum {
     H2_RESET_PER_SEC = 33,
     H2_GLITCH_BURST = 100, /* frames that are wrong or senseless, then H2_GLITCH_PER_SEC */
     H2_GLITCH_PER_SEC = 10,
+    H2_CALM_STREAMS = 8, /* at a time: see calm_window */
 };
 
 struct h2_conn;
@@ -52,6 +53,7 @@ struct h2_stream {
     size_t n_trailers;
     size_t header_list_bytes;
     size_t unconsumed; /* bytes of body whose window was not given back */
+    size_t withheld;   /* those that only the connection got back */
     bool goes_on;      /* the body is not complete */
     bool interim;      /* the block at hand is a 1xx answer */
     bool unannounced;  /* the handler does not know it */
@@ -88,6 +90,9 @@ struct h2_settings {
     bool server;
     uint32_t max_streams;   /* the peer may have open at us */
     uint32_t stream_window; /* bytes a peer may send before h2_consumed() */
+    /* The same on a connection that is used again and never had more than H2_CALM_STREAMS at a
+     * time: bodies of less than half of it cost no WINDOW_UPDATE. 0: it stays as it is. */
+    uint32_t calm_window;
     uint32_t connection_window;
     uint64_t handshake_timeout_ns; /* until the peer's SETTINGS */
     uint64_t header_timeout_ns;    /* server: header block complete */
@@ -142,11 +147,11 @@ int h2_append(struct h2_stream *stream, struct bytes piece);
 void h2_finish(struct h2_stream *stream); /* the trailers follow */
 
 /* The peer may send so many bytes more. With stream_too false only the connection's window grows:
- * the rest of this stream is unwanted. */
+ * the rest of this stream is unwanted, until h2_expect(). */
 void h2_consumed(struct h2_stream *stream, size_t size, bool stream_too);
-/* The peer may send so many bytes at a time on this stream from here on, instead of stream_window.
- */
-void h2_widen(struct h2_stream *stream, uint32_t window);
+/* So many bytes are wanted, whatever was withheld before. If there is no window for them, the peer
+ * may send `window` bytes at a time on this stream from here on. */
+void h2_expect(struct h2_stream *stream, size_t to_come, uint32_t window);
 void h2_reset(struct h2_stream *stream, uint32_t h2_error); /* closed() follows */
 /* Server: reset with CANCEL if it is not answered by then (CLOCK_MONOTONIC). */
 void h2_deadline(struct h2_stream *stream, uint64_t due_ns);

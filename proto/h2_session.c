@@ -40,6 +40,7 @@ static void stream_free(struct h2_stream *stream)
 {
     struct h2_conn *conn = stream->conn;
     list_remove(&stream->link);
+    conn->reused = true;
     if (--conn->n_streams == 0) {
         conn->idle_since_ns = clock_monotonic_ns();
         if (conn->settings.idle_timeout_ns)
@@ -132,6 +133,19 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *fram
     return 0;
 }
 
+/* Streams that are under way change with the offer, when the peer takes note of it; nghttp2 then
+ * looks again at what they have consumed. So no stream may hold back what it will not give. */
+static void offer_window(struct h2_conn *conn)
+{
+    const struct h2_settings *settings = &conn->settings;
+    conn->crowded |= conn->n_streams > H2_CALM_STREAMS;
+    bool calm = settings->calm_window && conn->reused && !conn->crowded;
+    const nghttp2_settings_entry entry = {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE,
+                                          calm ? settings->calm_window : settings->stream_window};
+    if (calm != conn->calm && !nghttp2_submit_settings(conn->session, NGHTTP2_FLAG_NONE, &entry, 1))
+        conn->calm = calm; /* else with the next stream */
+}
+
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
     struct h2_conn *conn = user;
@@ -141,6 +155,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     if (!stream)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     nghttp2_session_set_stream_user_data(session, stream->id, stream);
+    offer_window(conn);
     h2_watch_over(conn, stream->begun_ns + conn->settings.header_timeout_ns);
     h2_watch_over(conn, stream->begun_ns + conn->settings.request_timeout_ns);
     if (conn->handler->begin && conn->handler->begin(stream) < 0) {
@@ -440,29 +455,6 @@ int h2_respond(struct h2_stream *stream, const struct h2_response *response)
     h2_watch_over(conn, stream->answered_ns + conn->settings.write_timeout_ns);
     h2_schedule_flush(conn);
     return error;
-}
-
-void h2_consumed(struct h2_stream *stream, size_t size, bool stream_too)
-{
-    struct h2_conn *conn = stream->conn;
-    if (conn->ended)
-        return;
-    size_t n = size < stream->unconsumed ? size : stream->unconsumed;
-    stream->unconsumed -= n;
-    nghttp2_session_consume_connection(conn->session, n);
-    if (stream_too)
-        nghttp2_session_consume_stream(conn->session, stream->id, n);
-    h2_schedule_flush(conn);
-}
-
-void h2_widen(struct h2_stream *stream, uint32_t window)
-{
-    struct h2_conn *conn = stream->conn;
-    if (conn->ended)
-        return;
-    nghttp2_session_set_local_window_size(conn->session, NGHTTP2_FLAG_NONE, stream->id,
-                                          (int32_t)window);
-    h2_schedule_flush(conn);
 }
 
 void h2_reset(struct h2_stream *stream, uint32_t h2_error)

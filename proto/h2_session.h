@@ -30,6 +30,9 @@ struct h2_conn {
     double glitch_tokens;
     uint32_t goaway_error; /* that we sent */
     bool settled;          /* the peer's SETTINGS have come */
+    bool reused;           /* a stream has ended */
+    bool crowded;          /* it had more than H2_CALM_STREAMS */
+    bool calm;             /* calm_window is offered */
     bool goaway_seen;
     bool shutting_down;
     bool last_goaway; /* GOAWAY with the last id is submitted */

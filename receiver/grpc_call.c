@@ -6,7 +6,7 @@
  * has it, behind the request: browsers and other tools take an answer in its midst for an error.
  *
  * A stream begins with a small window. The length of its message is known with the first bytes; the
- * window grows when there is room for all of it.
+ * window grows, if it has to, when there is room for all of it.
  */
 #include "receiver/grpc_call.h"
 #include "base/clock.h"
@@ -458,8 +458,8 @@ static void on_let_in(struct admission_request *request)
     struct grpc_call *call = container_of(request, struct grpc_call, admission);
     if (call->whole)
         submit(call);
-    else if (call->reader.size > GRPC_CALL_FIRST_WINDOW - GRPC_PREFIX_SIZE)
-        h2_widen(call->stream, STREAM_WINDOW);
+    else
+        h2_expect(call->stream, call->reader.size - call->reader.message.len, STREAM_WINDOW);
 }
 
 static void on_expired(struct admission_request *request)

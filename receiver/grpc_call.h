@@ -13,6 +13,9 @@
  * Java's SDK has, keeps less than 8 KiB to itself while it waits for window, and so waits for ever.
  */
 #define GRPC_CALL_FIRST_WINDOW 16384
+/* The same on a connection with few calls at a time: those of less than 48 KiB need no
+ * WINDOW_UPDATE, which costs a write, and a wake-up for the rest of the message. */
+#define GRPC_CALL_CALM_WINDOW (96 * 1024)
 
 /* The begin, header, headers, data, end and closed of a connection whose owner is a grpc_call_scope
  * *. */

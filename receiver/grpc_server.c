@@ -20,6 +20,9 @@
 enum {
     CONNECTION_WINDOW = 1024 * 1024,
     DEFAULT_STREAMS = 100, /* config 0 means the library's choice: unlimited is none for us */
+    /* 24 MiB of calls that wait for room at most: the budget has 32 MiB for them, and 512 calls of
+     * the other connections go into the rest. */
+    CALM_CONNECTIONS = 32,
 };
 #define HANDSHAKE_TIMEOUT_NS (10 * NS_PER_SEC)
 #define HEADER_TIMEOUT_NS    (10 * NS_PER_SEC)
@@ -126,6 +129,8 @@ static void connection_open(struct grpc_server *server, int fd, struct tls *tls)
     struct h2_settings settings = server->h2;
     settings.tls = tls;
     settings.max_age_ns = spread(server->settings.config->keepalive.max_connection_age_ns);
+    if (server->n_connections < CALM_CONNECTIONS)
+        settings.calm_window = GRPC_CALL_CALM_WINDOW;
     connection->server = server;
     int error =
         h2_open(server->settings.loop, fd, &settings, &handler, connection, &connection->h2);

@@ -33,8 +33,9 @@ static const struct h2_handler handler = {.begin = on_begin, GRPC_CALL_VERBS, .e
 
 static const struct h2_settings settings = {
     .server = true,
-    .max_streams = 8,
-    .stream_window = 65535,
+    .max_streams = 2 * H2_CALM_STREAMS,
+    .stream_window = 16384,
+    .calm_window = 65535,
     .connection_window = 2 * 65535,
     .handshake_timeout_ns = 10 * NS_PER_SEC,
     .header_timeout_ns = 10 * NS_PER_SEC,
