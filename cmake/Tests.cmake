@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
+set(SPANPROF_UNIT_TIMEOUT 120)
+if(SPANPROF_SANITIZE)
+    set(SPANPROF_UNIT_TIMEOUT 360)
+endif()
+
 # spanprof_unit_test(NAME LIBS ...): test/unit/test_NAME.c, ctest label "unit".
 function(spanprof_unit_test name)
     add_executable(test_${name} ${CMAKE_SOURCE_DIR}/test/unit/test_${name}.c)
     target_link_libraries(test_${name} PRIVATE ${ARGN} spanprof_flags PkgConfig::CMOCKA)
     target_compile_definitions(test_${name} PRIVATE SPANPROF_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     add_test(NAME unit.${name} COMMAND test_${name})
-    set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT 120)
+    set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT ${SPANPROF_UNIT_TIMEOUT})
 endfunction()
 
 # spanprof_one_thread(NAME ...): unit tests that take their time and start no thread. TSan, which makes them ten

@@ -4,6 +4,7 @@ foreach(module process process_limits container elf symbols analyst_messages ana
     spanprof_unit_test(${module} spanprof_agent)
 endforeach()
 spanprof_failing_alloc(test_process_limits)
+spanprof_one_thread(process_limits)
 
 # The executable that is read is the test itself.
 set(test_build_id 0102030405060708090a0b0c0d0e0f1011121314)

@@ -8,6 +8,7 @@ foreach(name blob db join join_limits outbox processes stacks window)
 endforeach()
 spanprof_unit_test(store spanprof_history_fixture)
 set_tests_properties(unit.store PROPERTIES COST 60) # mostly waits for the disk: begins first
+spanprof_one_thread(store)
 target_sources(test_store PRIVATE ${CMAKE_SOURCE_DIR}/test/support/fail_vfs.c)
 spanprof_failing_alloc(test_store)
 spanprof_bench(store spanprof_bench_rig)

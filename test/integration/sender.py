@@ -12,6 +12,7 @@ import grpc
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
 import receiver_schema  # noqa: E402
+from receiver import SLOWNESS  # noqa: E402
 
 METHODS = {"traces": "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
            "metrics": "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
@@ -140,7 +141,7 @@ def post(address, body, content_type="application/x-protobuf", encoding=None, pa
 class Load:
     """Senders that go on through refusals and restarts, and know what was acknowledged.
 
-    As an SDK does, a request that was not answered OK is sent again, the same bytes, until it is. pause_s:
+    As an SDK does, a request that was not answered OK in 10 s is sent again, the same bytes, until it is. pause_s:
     seconds from one answer to the next request.
     """
 
@@ -172,7 +173,7 @@ class Load:
 
     def _send(self, sender, body, ids):
         try:
-            sender.send(body, timeout=5)
+            sender.send(body, timeout=10 * SLOWNESS)
         except grpc.RpcError:
             with self._lock:
                 self.refused += 1
@@ -188,4 +189,4 @@ class Load:
     def stop(self):
         self._stop.set()
         for thread in self._threads:
-            thread.join(15)
+            thread.join(15 * SLOWNESS)

@@ -4,7 +4,9 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -58,6 +60,8 @@ static int run(struct store *store, unsigned step)
     return store_window(store, &window, FIXTURE_T0 + number * FIXTURE_SECOND, false, &n);
 }
 
+static _Atomic unsigned *n_done; /* steps of the child */
+
 static void work_until_killed(struct fixture *fixture, unsigned first)
 {
     if (store_open(&fixture->settings, &fixture->store))
@@ -66,6 +70,7 @@ static void work_until_killed(struct fixture *fixture, unsigned first)
         if (store_begin(fixture->store) || run(fixture->store, step) < 0 ||
             store_end(fixture->store))
             _exit(2);
+        atomic_fetch_add(n_done, 1);
         if (step % 20 == 0)
             store_maintain(fixture->store);
     }
@@ -108,22 +113,27 @@ static unsigned check(struct fixture *fixture)
     return n_joined;
 }
 
-static void kill_after(struct fixture *fixture, unsigned first, useconds_t after_us)
+/* Somewhere in the steps that follow. */
+static void kill_after(struct fixture *fixture, unsigned first, unsigned n_steps)
 {
     int status;
+    atomic_store(n_done, 0);
     pid_t child = fork();
     assert_true(child >= 0);
     if (!child)
         work_until_killed(fixture, first);
-    usleep(after_us);
-    kill(child, SIGKILL);
-    waitpid(child, &status, 0);
+    while (atomic_load(n_done) < n_steps && !waitpid(child, &status, WNOHANG))
+        usleep(100 + n_steps * 37 % 400);
+    if (!kill(child, SIGKILL))
+        waitpid(child, &status, 0);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
 static int set_up(void **state)
 {
     static struct fixture fixture;
+    n_done = mmap(NULL, sizeof(*n_done), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(n_done, MAP_FAILED);
     fixture_make(&fixture);
     *state = &fixture;
     return 0;
@@ -134,7 +144,7 @@ static void test_kill(void **state)
     struct fixture *fixture = *state;
     unsigned n_joined = 0;
     for (unsigned round = 0; round < ROUNDS; round++) {
-        kill_after(fixture, round * 3000, 15000 + round * 3700);
+        kill_after(fixture, round * 3000, 10 + round * 40);
         fixture_open(fixture);
         n_joined = check(fixture);
         fixture_close(fixture);

@@ -248,10 +248,22 @@ test("a difference of two spans names what one has more", () =>
         assert.ok((await page.locator("tbody tr").count()) > 1);
     }));
 
-test("the host is named", () =>
+test("the host is named, is a filter and a group", () =>
     withPage("/functions", async (page) => {
         await page.locator("#host").waitFor();
         assert.equal(await page.locator("#host").innerText(), hostname());
+        await page.getByRole("combobox", { name: "Add a filter" }).fill("host=" + hostname());
+        await page.waitForSelector(".offers li[aria-selected=true]");
+        await page.keyboard.press("Enter");
+        await settled(page);
+        assert.equal(query(page).get("host"), hostname());
+        assert.ok((await page.locator("tbody tr").count()) > 1);
+        await page.goto(BASE + "/timeline?from=-5m&by=host");
+        await settled(page);
+        assert.deepEqual(
+            (await page.locator("tbody tr").allInnerTexts()).map((row) => row.split("\t")[0].trim()),
+            [hostname()],
+        );
     }));
 
 test("dark is chosen, and stays", () =>
