@@ -11,5 +11,6 @@ set_tests_properties(unit.store PROPERTIES COST 60) # mostly waits for the disk:
 spanprof_one_thread(store)
 target_sources(test_store PRIVATE ${CMAKE_SOURCE_DIR}/test/support/fail_vfs.c)
 spanprof_failing_alloc(test_store)
+spanprof_bench(outbox spanprof_bench_rig)
 spanprof_bench(store spanprof_bench_rig)
 spanprof_fuzz_target(db_open spanprof_store)
