@@ -273,6 +273,8 @@ int db_step(struct db *db, sqlite3_stmt *statement)
 {
     if (!statement) /* could not be prepared anew */
         return -EIO;
+    if (db->begun && !db_in_transaction(db)) /* or it would be a transaction of its own */
+        return db->failed ? db->failed : -EIO;
     int code = sqlite3_step(statement);
     if (code == SQLITE_ROW)
         return 1;
@@ -409,9 +411,10 @@ int db_begin(struct db *db)
     assert(!db_in_transaction(db));
     db->failed = 0;
     int error = db_run(db, db->begin);
+    db->begun = !error;
     if (!error)
         error = db_look_for_room(db);
-    if (error && db_in_transaction(db))
+    if (error && db->begun)
         db_rollback(db);
     return error;
 }
@@ -431,6 +434,7 @@ int db_commit(struct db *db)
         error = -EIO;
     if (!error)
         error = db_run(db, db->commit);
+    db->begun &= error != 0;
     if (!error)
         return 0;
     count_rollback(error);
@@ -443,6 +447,7 @@ int db_rollback(struct db *db)
     int error = 0;
     if (db_in_transaction(db)) /* SQLite may have rolled back by itself */
         error = db_run(db, db->rollback);
+    db->begun = false;
     db->failed = 0;
     return error;
 }

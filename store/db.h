@@ -10,9 +10,9 @@
  * full), -EUCLEAN (corrupt: see db_renew()), -EBUSY (at open: another spanprof has the store),
  * -EACCES (not allowed), -ENOTSUP (the file is a newer spanprof's or another program's), -ENOMEM,
  * -EIO. What SQLite said was logged. A failed step within a transaction breaks it: db_commit() then
- * rolls back and returns that error. A corrupt file is met when it is met: db_open_writer() renames
- * it to spanprof.db.corrupt (replacing an older one), counts and starts empty; later the owner does
- * so with db_renew().
+ * rolls back and returns that error; if SQLite has rolled it back by itself, no further step is
+ * made. A corrupt file is met when it is met: db_open_writer() renames it to spanprof.db.corrupt
+ * (replacing an older one), counts and starts empty; later the owner does so with db_renew().
  */
 #include <sqlite3.h>
 #include <stdbool.h>

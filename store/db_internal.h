@@ -13,6 +13,7 @@ struct db_prepared {
 struct db {
     sqlite3 *handle; /* NULL only while it could not be opened anew */
     bool writer;
+    bool begun;               /* a transaction, neither committed nor rolled back by us */
     int failed;               /* first error of the transaction at hand */
     uint64_t room_bytes;      /* left before the reserve, as of db_begin() */
     uint64_t disk_room_bytes; /* of the disk alone */

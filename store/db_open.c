@@ -312,6 +312,7 @@ int db_renew(struct db *db)
     if (!error)
         error = open_handle(db);
     pthread_mutex_unlock(&files_lock);
+    db->begun = false;
     db->failed = 0;
     return error ? error : db_prepare_all(db);
 }

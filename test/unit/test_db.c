@@ -337,8 +337,12 @@ static void test_hard_quota(void **state)
                         "INSERT INTO outbox_body(seq, body) VALUES (1000, zeroblob(1500000))");
     db_fail(store_db(fixture->store), error);
     assert_int_equal(error, -ENOSPC);
+    assert_false(db_in_transaction(store_db(fixture->store))); /* and what follows is no other */
+    assert_int_equal(outbox_put(store_outbox(fixture->store), SIGNAL_LOGS, 1, 1, BYTES_LIT("x")),
+                     -ENOSPC);
     assert_int_equal(store_end(fixture->store), -ENOSPC);
     assert_int_equal(stats_find("spanprof_outbox_requests", "signal=\"traces\""), 0);
+    assert_int_equal(pragma(store_db(fixture->store), "SELECT count(*) FROM outbox"), 0);
     fixture_begin(fixture);
     assert_int_equal(outbox_put(store_outbox(fixture->store), SIGNAL_TRACES, 1, 1, BYTES_LIT("x")),
                      0);
