@@ -8,7 +8,8 @@
 #define PROCESSES_NS (900 * NS_PER_SEC)
 #define QUEUE_STATEMENT                                                                            \
     "SELECT o.signal, total(o.items), total(o.bytes), min(o.enqueued_unix_ns) FROM outbox o"       \
-    " WHERE o.waiting & (1 << (SELECT slot FROM destination WHERE name = ?1)) GROUP BY o.signal"
+    " WHERE o.seq > 0 AND o.waiting & (1 << (SELECT slot FROM destination WHERE name = ?1)) "      \
+    "GROUP BY o.signal"
 
 /* ---- pipelines ---- */
 

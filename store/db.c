@@ -470,8 +470,7 @@ bool db_rowids_spent(struct db *db)
                               " (SELECT ifnull(max(id), 0) FROM stack),"
                               " (SELECT ifnull(max(id), 0) FROM executable),"
                               " (SELECT ifnull(max(id), 0) FROM process),"
-                              " (SELECT ifnull(max(seq), 0) FROM pending),"
-                              " (SELECT ifnull(max(seq), 0) FROM outbox))";
+                              " (SELECT ifnull(max(seq), 0) FROM pending))";
     sqlite3_stmt *statement = NULL;
     bool spent = false;
     if (db->handle && sqlite3_prepare_v2(db->handle, sql, -1, &statement, NULL) == SQLITE_OK &&

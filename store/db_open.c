@@ -193,12 +193,13 @@ static int set_up_writer(struct db *db)
              db->sync == DB_SYNC_FULL ? "FULL" : "NORMAL");
     if (!error)
         error = db_exec(db, sql);
+    while (!error && version < SCHEMA_VERSION)
+        error = run_schema_step(db, version++);
+    /* Afterwards: a step may need more than a full quota has left, for a while. */
     snprintf(sql, sizeof(sql), "PRAGMA max_page_count=%llu",
              (unsigned long long)(db->max_size_bytes / PAGE_SIZE_BYTES));
     if (!error && db->max_size_bytes)
         error = db_exec(db, sql);
-    while (!error && version < SCHEMA_VERSION)
-        error = run_schema_step(db, version++);
     return error;
 }
 

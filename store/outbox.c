@@ -3,12 +3,18 @@
  * Each destination has a slot, kept by name; each request a mask of the slots that wait for it, in
  * a row beside the one with its body, so that an acknowledgement does not write the body again. A
  * slot whose name is no longer configured is cleared step by step, then free for another.
+ *
+ * A page that a transaction touches is written whole, so what each one writes lies together: in the
+ * table of requests, by signal and seq, a signal's sums have seq 0, and its spare bodies a negative
+ * one.
  */
 #include "store/outbox.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include "store/db.h"
+#include "store/outbox_bodies.h"
+#include "store/outbox_sums.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -18,30 +24,14 @@
 #define DROPS_MAX     1024 /* requests that make room for one */
 #define DROP_AHEAD    (256 << 10)
 #define WARN_AGAIN_NS (60 * NS_PER_SEC)
+#define SPARE_ROOM    (4 << 20) /* with less no spares are kept: they take 2 MiB at most */
 
-#define HELP_BYTES "Bytes of requests that wait for a destination."
-#define HELP_ITEMS                                                                                 \
-    "Items (spans, samples, data points, log records) in requests that wait for a destination."
-#define HELP_COUNT "Requests that wait for a destination."
-#define HELP_AGE   "Age of the oldest request that waits for a destination."
-#define HELP_FULL  "Requests refused because quota or disk has no room."
-#define HELP_DROP  "Items given up to make room for newer ones, by why there was none."
-#define HELP_NONE  "Items that no pipeline takes to a destination."
-#define EACH_SIGNAL(declare, variable, name, help)                                                 \
-    declare(variable##_traces, name, "signal=\"traces\"", help);                                   \
-    declare(variable##_profiles, name, "signal=\"profiles\"", help);                               \
-    declare(variable##_metrics, name, "signal=\"metrics\"", help);                                 \
-    declare(variable##_logs, name, "signal=\"logs\"", help)
-#define TABLE(variable)                                                                            \
-    {                                                                                              \
-        &variable##_traces, &variable##_profiles, &variable##_metrics, &variable##_logs            \
-    }
-
-EACH_SIGNAL(STAT_GAUGE, bytes, "spanprof_outbox_size_bytes", HELP_BYTES);
-EACH_SIGNAL(STAT_GAUGE, items, "spanprof_outbox_items", HELP_ITEMS);
-EACH_SIGNAL(STAT_GAUGE, requests, "spanprof_outbox_requests", HELP_COUNT);
-EACH_SIGNAL(STAT_GAUGE, age, "spanprof_outbox_oldest_age_seconds", HELP_AGE);
-EACH_SIGNAL(STAT_COUNTER, full, "spanprof_outbox_refused_total", HELP_FULL);
+#define HELP_AGE  "Age of the oldest request that waits for a destination."
+#define HELP_FULL "Requests refused because quota or disk has no room."
+#define HELP_DROP "Items given up to make room for newer ones, by why there was none."
+#define HELP_NONE "Items that no pipeline takes to a destination."
+OUTBOX_EACH_SIGNAL(STAT_GAUGE, age, "spanprof_outbox_oldest_age_seconds", HELP_AGE);
+OUTBOX_EACH_SIGNAL(STAT_COUNTER, full, "spanprof_outbox_refused_total", HELP_FULL);
 STAT_LOSS(dropped_traces, "spanprof_outbox_dropped_items_total",
           "signal=\"traces\",reason=\"full\"", HELP_DROP);
 STAT_LOSS(dropped_profiles, "spanprof_outbox_dropped_items_total",
@@ -50,15 +40,14 @@ STAT_LOSS(dropped_metrics, "spanprof_outbox_dropped_items_total",
           "signal=\"metrics\",reason=\"full\"", HELP_DROP);
 STAT_LOSS(dropped_logs, "spanprof_outbox_dropped_items_total", "signal=\"logs\",reason=\"full\"",
           HELP_DROP);
-EACH_SIGNAL(STAT_COUNTER, unwanted, "spanprof_outbox_unwanted_items_total", HELP_NONE);
+OUTBOX_EACH_SIGNAL(STAT_COUNTER, unwanted, "spanprof_outbox_unwanted_items_total", HELP_NONE);
 
-static struct metric *const bytes_of[SIGNAL_COUNT] = TABLE(bytes);
-static struct metric *const items_of[SIGNAL_COUNT] = TABLE(items);
-static struct metric *const requests_of[SIGNAL_COUNT] = TABLE(requests);
-static struct metric *const age_of[SIGNAL_COUNT] = TABLE(age);
-static struct metric *const full_of[SIGNAL_COUNT] = TABLE(full);
-static struct metric *const dropped_of[SIGNAL_COUNT] = TABLE(dropped);
-static struct metric *const unwanted_of[SIGNAL_COUNT] = TABLE(unwanted);
+static struct metric *const age_of[SIGNAL_COUNT] = OUTBOX_TABLE(age);
+static struct metric *const full_of[SIGNAL_COUNT] = OUTBOX_TABLE(full);
+static struct metric *const dropped_of[SIGNAL_COUNT] = OUTBOX_TABLE(dropped);
+static struct metric *const unwanted_of[SIGNAL_COUNT] = OUTBOX_TABLE(unwanted);
+
+_Static_assert(SIGNAL_COUNT == 4, "the statement that gets a request asks for each signal");
 
 struct outbox {
     struct db *db;
@@ -69,9 +58,10 @@ struct outbox {
     uint64_t bits[OUTBOX_DESTINATIONS_MAX]; /* of the slot */
     uint64_t live;                          /* all of them */
     bool has_gone;                          /* slots that are to be cleared */
-    int64_t gone_at;                        /* how far that has come */
-    sqlite3_stmt *put, *put_body, *get, *clear, *remove, *remove_body, *oldest, *first, *gone;
-    sqlite3_stmt *totals, *add_total;
+    int64_t gone_signal, gone_seq;          /* how far that has come */
+    struct outbox_sums sums;
+    struct outbox_bodies bodies;
+    sqlite3_stmt *put, *put_over, *get, *clear, *remove, *spare, *oldest, *gone;
     sqlite3_stmt *slots, *put_slot, *remove_slots;
 };
 
@@ -83,28 +73,34 @@ static int prepare_all(struct outbox *outbox)
         const char *sql;
         sqlite3_stmt **statement;
     } all[] = {
-        {"INSERT INTO outbox(signal, items, bytes, enqueued_unix_ns, waiting)"
-         " VALUES (?1, ?2, ?3, ?4, ?5)",
+        {"INSERT INTO outbox(signal, seq, items, bytes, enqueued_unix_ns, waiting, body)"
+         " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
          &outbox->put},
-        {"INSERT INTO outbox_body(seq, body) VALUES (?1, ?2)", &outbox->put_body},
-        {"SELECT signal, items, bytes, waiting FROM outbox WHERE seq = ?1", &outbox->get},
-        {"UPDATE outbox SET waiting = ?2 WHERE seq = ?1", &outbox->clear},
-        {"DELETE FROM outbox WHERE seq = ?1", &outbox->remove},
-        {"DELETE FROM outbox_body WHERE seq = ?1", &outbox->remove_body},
-        {"SELECT signal, items, bytes, requests FROM outbox_total", &outbox->totals},
-        {"INSERT INTO outbox_total(signal, items, bytes, requests) VALUES (?1, ?2, ?3, ?4)"
-         " ON CONFLICT(signal) DO UPDATE SET items = items + ?2, bytes = bytes + ?3,"
-         " requests = requests + ?4",
-         &outbox->add_total},
-        {"SELECT enqueued_unix_ns FROM outbox WHERE signal = ?1 ORDER BY seq LIMIT 1",
+        {"UPDATE outbox SET seq = ?2, items = ?3, bytes = ?4, enqueued_unix_ns = ?5, waiting = ?6"
+         " WHERE signal = ?1 AND seq = -?7 AND body = ?7",
+         &outbox->put_over},
+        {"SELECT o.signal, o.items, o.bytes, o.waiting, o.body, length(b.body) FROM outbox o"
+         " LEFT JOIN outbox_body b ON b.id = o.body"
+         " WHERE o.signal IN (0, 1, 2, 3) AND o.seq = ?1",
+         &outbox->get},
+        {"UPDATE outbox SET waiting = ?3 WHERE signal = ?1 AND seq = ?2", &outbox->clear},
+        {"DELETE FROM outbox WHERE signal = ?1 AND seq = ?2", &outbox->remove},
+        {"UPDATE outbox SET seq = -body, items = 0, bytes = 0, enqueued_unix_ns = 0, waiting = 0"
+         " WHERE signal = ?1 AND seq = ?2",
+         &outbox->spare},
+        {"SELECT seq, enqueued_unix_ns FROM outbox WHERE signal = ?1 AND seq > 0"
+         " ORDER BY seq LIMIT 1",
          &outbox->oldest},
-        {"SELECT seq FROM outbox ORDER BY seq LIMIT 1", &outbox->first},
-        {"SELECT seq, waiting FROM outbox WHERE seq > ?1 ORDER BY seq LIMIT ?2", &outbox->gone},
+        {"SELECT signal, seq, waiting FROM outbox WHERE (signal, seq) > (?1, ?2) AND seq > 0"
+         " ORDER BY signal, seq LIMIT ?3",
+         &outbox->gone},
         {"SELECT slot, name FROM destination", &outbox->slots},
         {"INSERT INTO destination(slot, name) VALUES (?1, ?2)", &outbox->put_slot},
         {"DELETE FROM destination WHERE (1 << slot) & ?1 = 0", &outbox->remove_slots},
     };
-    int error = 0;
+    int error = outbox_sums_prepare(outbox->db, &outbox->sums);
+    if (!error)
+        error = outbox_bodies_prepare(outbox->db, &outbox->bodies);
     for (size_t i = 0; i < sizeof(all) / sizeof(*all) && !error; i++)
         error = db_prepare(outbox->db, all[i].sql, all[i].statement);
     return error;
@@ -159,7 +155,8 @@ static int assign_slots(struct outbox *outbox)
     memset(outbox->bits, 0, sizeof(outbox->bits));
     outbox->live = 0;
     outbox->has_gone = false;
-    outbox->gone_at = 0;
+    outbox->gone_signal = 0;
+    outbox->gone_seq = 0;
     int error = read_slots(outbox, &used);
     for (size_t i = 0; i < outbox->n && !error; i++) {
         if (!outbox->bits[i])
@@ -167,31 +164,6 @@ static int assign_slots(struct outbox *outbox)
         outbox->live |= outbox->bits[i];
     }
     return error;
-}
-
-static int64_t not_negative(int64_t number) /* a damaged row */
-{
-    return number < 0 ? 0 : number;
-}
-
-/* Each is set once: others read it meanwhile, and what is not empty must not seem so. */
-static int count_all(struct outbox *outbox)
-{
-    struct metric *const *const of[] = {items_of, bytes_of, requests_of}; /* as the row has them */
-    int64_t totals[SIGNAL_COUNT][3] = {0};
-    sqlite3_stmt *row _cleanup_reset_ = outbox->totals;
-    int outcome;
-    while ((outcome = db_step(outbox->db, row)) == 1) {
-        int64_t signal = sqlite3_column_int64(row, 0);
-        for (int i = 0; i < 3 && signal >= 0 && signal < SIGNAL_COUNT; i++)
-            totals[signal][i] = not_negative(sqlite3_column_int64(row, i + 1));
-    }
-    for (int signal = 0; signal < SIGNAL_COUNT; signal++) {
-        stat_set(age_of[signal], 0);
-        for (int i = 0; i < 3; i++)
-            stat_set(of[i][signal], totals[signal][i]);
-    }
-    return outcome;
 }
 
 int outbox_reload(struct outbox *outbox)
@@ -203,7 +175,11 @@ int outbox_reload(struct outbox *outbox)
     if (error)
         db_fail(outbox->db, error);
     error = db_commit(outbox->db);
-    return error ? error : count_all(outbox);
+    for (int signal = 0; signal < SIGNAL_COUNT; signal++)
+        stat_set(age_of[signal], 0);
+    if (!error)
+        error = outbox_bodies_load(&outbox->bodies);
+    return error ? error : outbox_sums_load(&outbox->sums);
 }
 
 int outbox_open(struct db *db, const char *const *names, size_t n, enum outbox_policy policy,
@@ -237,11 +213,12 @@ void outbox_close(struct outbox *outbox)
 {
     if (!outbox)
         return;
-    sqlite3_stmt **all[] = {&outbox->put,         &outbox->put_body,    &outbox->get,
-                            &outbox->clear,       &outbox->remove,      &outbox->gone,
-                            &outbox->totals,      &outbox->add_total,   &outbox->first,
-                            &outbox->remove_body, &outbox->oldest,      &outbox->slots,
-                            &outbox->put_slot,    &outbox->remove_slots};
+    sqlite3_stmt **all[] = {&outbox->put,      &outbox->put_over,    &outbox->get,
+                            &outbox->clear,    &outbox->remove,      &outbox->spare,
+                            &outbox->oldest,   &outbox->gone,        &outbox->slots,
+                            &outbox->put_slot, &outbox->remove_slots};
+    outbox_sums_unprepare(&outbox->sums);
+    outbox_bodies_close(&outbox->bodies);
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
         db_unprepare(outbox->db, all[i]);
     for (size_t i = 0; i < outbox->n; i++)
@@ -260,92 +237,135 @@ static uint64_t mask_of(const struct outbox *outbox, uint32_t destinations)
     return mask;
 }
 
-static int add_total(struct outbox *outbox, enum signal signal, int64_t n_items, int64_t n_bytes,
-                     int64_t n_requests)
-{
-    sqlite3_bind_int64(outbox->add_total, 1, signal);
-    sqlite3_bind_int64(outbox->add_total, 2, n_items);
-    sqlite3_bind_int64(outbox->add_total, 3, n_bytes);
-    sqlite3_bind_int64(outbox->add_total, 4, n_requests);
-    int error = db_run(outbox->db, outbox->add_total);
-    if (error)
-        return error;
-    stat_add(items_of[signal], n_items);
-    stat_add(bytes_of[signal], n_bytes);
-    stat_add(requests_of[signal], n_requests);
-    return 0;
-}
-
 static int put(struct outbox *outbox, enum signal signal, uint64_t n_items, uint64_t mask,
                struct bytes body)
 {
-    sqlite3_bind_int64(outbox->put, 1, signal);
-    sqlite3_bind_int64(outbox->put, 2, (int64_t)n_items);
-    sqlite3_bind_int64(outbox->put, 3, (int64_t)body.len);
-    sqlite3_bind_int64(outbox->put, 4, (int64_t)clock_unix_ns());
-    sqlite3_bind_int64(outbox->put, 5, (int64_t)mask);
-    int error = db_run(outbox->db, outbox->put);
+    int64_t seq = ++outbox->sums.last_seq, body_id = 0;
+    int error = outbox_bodies_put(&outbox->bodies, signal, seq, body, &body_id);
     if (error)
         return error;
-    sqlite3_bind_int64(outbox->put_body, 1, sqlite3_last_insert_rowid(db_handle(outbox->db)));
-    sqlite3_bind_blob64(outbox->put_body, 2, body.len ? (const void *)body.data : "", body.len,
-                        SQLITE_STATIC);
-    error = db_run(outbox->db, outbox->put_body);
-    sqlite3_clear_bindings(outbox->put_body);
-    return error;
+    sqlite3_stmt *row = body_id == seq ? outbox->put : outbox->put_over;
+    sqlite3_bind_int64(row, 1, signal);
+    sqlite3_bind_int64(row, 2, seq);
+    sqlite3_bind_int64(row, 3, (int64_t)n_items);
+    sqlite3_bind_int64(row, 4, (int64_t)body.len);
+    sqlite3_bind_int64(row, 5, (int64_t)clock_unix_ns());
+    sqlite3_bind_int64(row, 6, (int64_t)mask);
+    sqlite3_bind_int64(row, 7, body_id);
+    error = db_run(outbox->db, row);
+    if (error)
+        return error;
+    if (sqlite3_changes(db_handle(outbox->db)) != 1) { /* a spare without a row */
+        db_fail(outbox->db, -EUCLEAN);
+        return -EUCLEAN;
+    }
+    const struct outbox_sum more = {(int64_t)n_items, (int64_t)body.len, 1};
+    outbox_sums_add(&outbox->sums, signal, &more);
+    return 0;
 }
 
 struct request_row {
-    int64_t seq, signal, items, bytes;
+    int64_t seq;
+    enum signal signal;
+    int64_t items, bytes;
     uint64_t waiting;
+    int64_t body, stored_bytes;
 };
+
+static int64_t not_negative(int64_t number) /* a damaged row */
+{
+    return number < 0 ? 0 : number;
+}
 
 static int get_row(struct outbox *outbox, int64_t seq, struct request_row *request)
 {
     sqlite3_stmt *row _cleanup_reset_ = outbox->get;
     sqlite3_bind_int64(row, 1, seq);
-    int outcome = db_step(outbox->db, row);
+    int outcome = seq > 0 ? db_step(outbox->db, row) : 0;
     if (outcome <= 0)
         return outcome ? outcome : -ENOENT;
     *request = (struct request_row){
         .seq = seq,
-        .signal = sqlite3_column_int64(row, 0),
+        .signal = (enum signal)sqlite3_column_int(row, 0),
         .items = not_negative(sqlite3_column_int64(row, 1)),
         .bytes = not_negative(sqlite3_column_int64(row, 2)),
         .waiting = (uint64_t)sqlite3_column_int64(row, 3),
+        .body = sqlite3_column_int64(row, 4),
+        .stored_bytes = sqlite3_column_int64(row, 5),
     };
     return 0;
 }
 
+static int run_on_row(struct outbox *outbox, sqlite3_stmt *statement,
+                      const struct request_row *request)
+{
+    sqlite3_bind_int64(statement, 1, request->signal);
+    sqlite3_bind_int64(statement, 2, request->seq);
+    return db_run(outbox->db, statement);
+}
+
 static int remove_row(struct outbox *outbox, const struct request_row *request)
 {
-    sqlite3_bind_int64(outbox->remove, 1, request->seq);
-    sqlite3_bind_int64(outbox->remove_body, 1, request->seq);
-    int error = db_run(outbox->db, outbox->remove);
-    if (!error)
-        error = db_run(outbox->db, outbox->remove_body);
-    if (error || request->signal < 0 || request->signal >= SIGNAL_COUNT)
-        return error;
-    return add_total(outbox, (enum signal)request->signal, -request->items, -request->bytes, -1);
+    int error = run_on_row(outbox, outbox->remove, request);
+    return error ? error : outbox_bodies_remove(&outbox->bodies, request->body);
+}
+
+static bool has_room_for_spares(const struct outbox *outbox)
+{
+    return db_room_bytes(outbox->db) >= SPARE_ROOM;
+}
+
+static int spare_or_remove(struct outbox *outbox, const struct request_row *request)
+{
+    int outcome = has_room_for_spares(outbox)
+                      ? outbox_bodies_spare(&outbox->bodies, request->signal, request->body,
+                                            (size_t)request->stored_bytes)
+                      : 0;
+    if (outcome < 0)
+        return outcome;
+    return outcome ? run_on_row(outbox, outbox->spare, request) : remove_row(outbox, request);
+}
+
+static void subtract(struct outbox *outbox, const struct request_row *request)
+{
+    const struct outbox_sum less = {request->items, request->bytes, 1};
+    outbox_sums_remove(&outbox->sums, request->signal, &less);
 }
 
 /* Room */
 
-static int find_first(struct outbox *outbox, int64_t *seq)
+/* 1 = there is one. */
+static int find_oldest(struct outbox *outbox, int signal, int64_t *seq, uint64_t *since_unix_ns)
 {
-    sqlite3_stmt *row _cleanup_reset_ = outbox->first;
+    sqlite3_stmt *row _cleanup_reset_ = outbox->oldest;
+    sqlite3_bind_int64(row, 1, signal);
     int outcome = db_step(outbox->db, row);
-    if (outcome <= 0)
-        return outcome ? outcome : -ENOENT;
-    *seq = sqlite3_column_int64(row, 0);
-    return 0;
+    if (outcome == 1) {
+        *seq = sqlite3_column_int64(row, 0);
+        *since_unix_ns = (uint64_t)sqlite3_column_int64(row, 1);
+    }
+    return outcome;
+}
+
+static int find_first(struct outbox *outbox, int64_t *first)
+{
+    *first = INT64_MAX;
+    for (int signal = 0; signal < SIGNAL_COUNT; signal++) {
+        int64_t seq;
+        uint64_t since_unix_ns;
+        int outcome = find_oldest(outbox, signal, &seq, &since_unix_ns);
+        if (outcome < 0)
+            return outcome;
+        if (outcome && seq < *first)
+            *first = seq;
+    }
+    return *first == INT64_MAX ? -ENOENT : 0;
 }
 
 static void tell_dropped(struct outbox *outbox, const struct request_row *request)
 {
     uint64_t now_ns = clock_monotonic_ns();
-    if (request->signal >= 0 && request->signal < SIGNAL_COUNT)
-        stat_add(dropped_of[request->signal], request->items);
+    stat_add(dropped_of[request->signal], request->items);
     if (outbox->warned_ns && now_ns - outbox->warned_ns < WARN_AGAIN_NS)
         return;
     outbox->warned_ns = now_ns;
@@ -362,6 +382,7 @@ static int drop_first(struct outbox *outbox)
     error = error ? error : remove_row(outbox, &request);
     if (error)
         return error == -ENOENT ? -ENOSPC : error;
+    subtract(outbox, &request);
     tell_dropped(outbox, &request);
     return db_look_for_room(outbox->db);
 }
@@ -375,11 +396,22 @@ static bool may_drop(const struct outbox *outbox, uint64_t size)
             db_unused_bytes(outbox->db) < 2 * size + DROP_AHEAD);
 }
 
+static int give_up_spares(struct outbox *outbox)
+{
+    int outcome = outbox_bodies_give_up(&outbox->bodies);
+    return outcome == 1 ? db_look_for_room(outbox->db) : outcome;
+}
+
 int outbox_take_room(struct outbox *outbox, uint64_t size)
 {
     if (db_take_room(outbox->db, size))
         return 0;
-    int error = outbox->policy == OUTBOX_DROPS_OLDEST ? db_look_for_room(outbox->db) : -ENOSPC;
+    int error = give_up_spares(outbox);
+    if (error)
+        return error;
+    if (db_take_room(outbox->db, size))
+        return 0;
+    error = outbox->policy == OUTBOX_DROPS_OLDEST ? db_look_for_room(outbox->db) : -ENOSPC;
     for (unsigned n = 0; !error && !db_take_room(outbox->db, size); n++)
         error = n < DROPS_MAX && may_drop(outbox, size) ? drop_first(outbox) : -ENOSPC;
     return error;
@@ -387,14 +419,14 @@ int outbox_take_room(struct outbox *outbox, uint64_t size)
 
 bool outbox_is_empty(enum signal signal)
 {
-    return stat_get(requests_of[signal]) == 0;
+    return outbox_sums_requests(signal) == 0;
 }
 
 static bool is_empty(void)
 {
     int64_t n = 0;
     for (int signal = 0; signal < SIGNAL_COUNT; signal++)
-        n += stat_get(requests_of[signal]);
+        n += outbox_sums_requests((enum signal)signal);
     return n <= 0;
 }
 
@@ -418,7 +450,12 @@ int outbox_put(struct outbox *outbox, enum signal signal, uint64_t n_items, uint
         stat_add(full_of[signal], 1);
     if (!error)
         error = put(outbox, signal, n_items, mask, body);
-    return error ? error : add_total(outbox, signal, (int64_t)n_items, (int64_t)body.len, 1);
+    return error;
+}
+
+int outbox_flush(struct outbox *outbox)
+{
+    return outbox_sums_flush(&outbox->sums);
 }
 
 /* Those in `bits` no longer wait for it. */
@@ -429,13 +466,16 @@ static int clear_bits(struct outbox *outbox, int64_t seq, uint64_t bits)
     if (error)
         return error == -ENOENT ? 0 : error;
     uint64_t waiting = request.waiting & ~bits & outbox->live;
-    if (!waiting)
-        return remove_row(outbox, &request);
+    if (!waiting) {
+        error = spare_or_remove(outbox, &request);
+        if (!error)
+            subtract(outbox, &request);
+        return error;
+    }
     if (waiting == request.waiting)
         return 0;
-    sqlite3_bind_int64(outbox->clear, 1, seq);
-    sqlite3_bind_int64(outbox->clear, 2, (int64_t)waiting);
-    return db_run(outbox->db, outbox->clear);
+    sqlite3_bind_int64(outbox->clear, 3, (int64_t)waiting);
+    return run_on_row(outbox, outbox->clear, &request);
 }
 
 int outbox_done(struct outbox *outbox, size_t destination, int64_t seq)
@@ -451,13 +491,15 @@ static int find_gone(struct outbox *outbox, int64_t seqs[COLLECT_ROWS], unsigned
     sqlite3_stmt *row _cleanup_reset_ = outbox->gone;
     unsigned n_rows = 0;
     int outcome;
-    sqlite3_bind_int64(row, 1, outbox->gone_at);
-    sqlite3_bind_int64(row, 2, COLLECT_ROWS);
+    sqlite3_bind_int64(row, 1, outbox->gone_signal);
+    sqlite3_bind_int64(row, 2, outbox->gone_seq);
+    sqlite3_bind_int64(row, 3, COLLECT_ROWS);
     while ((outcome = db_step(outbox->db, row)) == 1 && n_rows < COLLECT_ROWS) {
         n_rows++;
-        outbox->gone_at = sqlite3_column_int64(row, 0);
-        if ((uint64_t)sqlite3_column_int64(row, 1) & ~outbox->live)
-            seqs[(*n)++] = outbox->gone_at;
+        outbox->gone_signal = sqlite3_column_int64(row, 0);
+        outbox->gone_seq = sqlite3_column_int64(row, 1);
+        if ((uint64_t)sqlite3_column_int64(row, 2) & ~outbox->live)
+            seqs[(*n)++] = outbox->gone_seq;
     }
     *at_end = n_rows < COLLECT_ROWS;
     return outcome < 0 ? outcome : 0;
@@ -478,17 +520,24 @@ static int collect_gone(struct outbox *outbox)
     return db_run(outbox->db, outbox->remove_slots);
 }
 
+static int update_age(struct outbox *outbox, int signal, uint64_t now_unix_ns)
+{
+    int64_t seq;
+    uint64_t since = now_unix_ns;
+    int outcome = outbox_sums_requests((enum signal)signal) > 0
+                      ? find_oldest(outbox, signal, &seq, &since)
+                      : 0;
+    if (outcome < 0)
+        return outcome;
+    stat_set(age_of[signal],
+             since < now_unix_ns ? (int64_t)((now_unix_ns - since) / NS_PER_SEC) : 0);
+    return 0;
+}
+
 int outbox_collect(struct outbox *outbox, uint64_t now_unix_ns)
 {
-    for (int signal = 0; signal < SIGNAL_COUNT; signal++) {
-        sqlite3_stmt *row _cleanup_reset_ = outbox->oldest;
-        sqlite3_bind_int64(row, 1, signal);
-        int outcome = stat_get(requests_of[signal]) > 0 ? db_step(outbox->db, row) : 0;
-        if (outcome < 0)
-            return outcome;
-        uint64_t since = outcome ? (uint64_t)sqlite3_column_int64(row, 0) : now_unix_ns;
-        stat_set(age_of[signal],
-                 since < now_unix_ns ? (int64_t)((now_unix_ns - since) / NS_PER_SEC) : 0);
-    }
-    return outbox->has_gone ? collect_gone(outbox) : 0;
+    int error = has_room_for_spares(outbox) ? 0 : give_up_spares(outbox);
+    for (int signal = 0; signal < SIGNAL_COUNT && !error; signal++)
+        error = update_age(outbox, signal, now_unix_ns);
+    return error || !outbox->has_gone ? error : collect_gone(outbox);
 }

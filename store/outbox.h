@@ -59,6 +59,8 @@ bool outbox_has_room(const struct outbox *outbox);
 int outbox_take_room(struct outbox *outbox, uint64_t size);
 /* Writer: the destination has it (or gave it up); deletes what nobody waits for. Again: no harm. */
 int outbox_done(struct outbox *outbox, size_t destination, int64_t seq);
+/* Writer, before the commit of what puts or takes away. */
+int outbox_flush(struct outbox *outbox);
 /* Writer, now and then: gauges of age, and a bounded step of removing what waited for destinations
  * that are gone. */
 int outbox_collect(struct outbox *outbox, uint64_t now_unix_ns);

@@ -10,13 +10,8 @@
 
 struct outbox_reader {
     struct db *db;
-    sqlite3_stmt *next, *each;
+    sqlite3_stmt *each;
 };
-
-#define SELECT_NEXT                                                                                \
-    "SELECT o.seq, o.signal, o.items, o.enqueued_unix_ns, b.body FROM outbox o"                    \
-    " JOIN outbox_body b ON b.seq = o.seq WHERE o.seq > ?2"                                        \
-    " AND o.waiting & (1 << (SELECT slot FROM destination WHERE name = ?1))"
 
 int outbox_reader_open(struct db *reader_db, struct outbox_reader **result)
 {
@@ -24,9 +19,12 @@ int outbox_reader_open(struct db *reader_db, struct outbox_reader **result)
     if (!reader)
         return -ENOMEM;
     reader->db = reader_db;
-    int error = db_prepare(reader_db, SELECT_NEXT " ORDER BY o.seq LIMIT 1", &reader->next);
-    if (!error)
-        error = db_prepare(reader_db, SELECT_NEXT " AND o.signal = ?3 ORDER BY o.seq LIMIT ?4",
+    int error = db_prepare(reader_db,
+                           "SELECT o.seq, o.items, o.enqueued_unix_ns, o.bytes, b.body"
+                           " FROM outbox o CROSS JOIN outbox_body b ON b.id = o.body"
+                           " WHERE o.signal = ?3 AND o.seq > max(?2, 0) AND o.waiting"
+                           " & (1 << (SELECT slot FROM destination WHERE name = ?1))"
+                           " ORDER BY o.seq LIMIT ?4",
                            &reader->each);
     if (error) {
         outbox_reader_close(reader);
@@ -40,24 +38,16 @@ void outbox_reader_close(struct outbox_reader *reader)
 {
     if (!reader)
         return;
-    db_unprepare(reader->db, &reader->next);
     db_unprepare(reader->db, &reader->each);
     free(reader);
 }
 
-static int read_row(sqlite3_stmt *row, struct outbox_row *out)
+/* A body may be stored with zeros behind it. */
+static struct bytes read_body(sqlite3_stmt *row)
 {
-    int64_t signal = sqlite3_column_int64(row, 1);
-    if (signal < 0 || signal >= SIGNAL_COUNT)
-        return -EUCLEAN;
-    *out = (struct outbox_row){
-        .seq = sqlite3_column_int64(row, 0),
-        .signal = (enum signal)signal,
-        .items = (uint64_t)sqlite3_column_int64(row, 2),
-        .enqueued_unix_ns = (uint64_t)sqlite3_column_int64(row, 3),
-        .body = BYTES(sqlite3_column_blob(row, 4), (size_t)sqlite3_column_bytes(row, 4)),
-    };
-    return 0;
+    struct bytes stored = BYTES(sqlite3_column_blob(row, 4), (size_t)sqlite3_column_bytes(row, 4));
+    uint64_t len = (uint64_t)sqlite3_column_int64(row, 3);
+    return len < stored.len ? BYTES(stored.data, (size_t)len) : stored;
 }
 
 static int copy_item(void *context, const struct outbox_row *row)
@@ -68,23 +58,6 @@ static int copy_item(void *context, const struct outbox_row *row)
                                  .items = row->items,
                                  .enqueued_unix_ns = row->enqueued_unix_ns};
     return buf_append_bytes(&item->body, row->body);
-}
-
-int outbox_next(struct outbox_reader *reader, const char *destination, int64_t after_seq,
-                struct outbox_item *item)
-{
-    struct outbox_row found;
-    int error = db_follow(reader->db);
-    if (error)
-        return error;
-    sqlite3_stmt *row _cleanup_reset_ = reader->next;
-    sqlite3_bind_text(row, 1, destination, -1, SQLITE_TRANSIENT);
-    sqlite3_bind_int64(row, 2, after_seq);
-    int outcome = db_step(reader->db, row);
-    if (outcome <= 0)
-        return outcome ? outcome : -ENOENT;
-    error = read_row(row, &found);
-    return error ? error : copy_item(item, &found);
 }
 
 int outbox_each(struct outbox_reader *reader, const struct outbox_query *query,
@@ -100,8 +73,12 @@ int outbox_each(struct outbox_reader *reader, const struct outbox_query *query,
     sqlite3_bind_int64(row, 3, query->signal);
     sqlite3_bind_int64(row, 4, query->limit);
     while (!error && (outcome = db_step(reader->db, row)) == 1) {
-        error = read_row(row, &found);
-        error = error ? error : visit(context, &found);
+        found = (struct outbox_row){.seq = sqlite3_column_int64(row, 0),
+                                    .signal = query->signal,
+                                    .items = (uint64_t)sqlite3_column_int64(row, 1),
+                                    .enqueued_unix_ns = (uint64_t)sqlite3_column_int64(row, 2),
+                                    .body = read_body(row)};
+        error = visit(context, &found);
     }
     return error ? error : outcome;
 }
@@ -116,4 +93,26 @@ int outbox_next_signal(struct outbox_reader *reader, const char *destination, en
         return error ? error : -ENOENT;
     *item = found;
     return 0;
+}
+
+/* The first of all signals' first ones. */
+int outbox_next(struct outbox_reader *reader, const char *destination, int64_t after_seq,
+                struct outbox_item *item)
+{
+    struct outbox_item first = {.seq = 0};
+    for (int signal = 0; signal < SIGNAL_COUNT; signal++) {
+        struct outbox_item found = {.seq = 0};
+        int error = outbox_next_signal(reader, destination, (enum signal)signal, after_seq, &found);
+        if (error && error != -ENOENT) {
+            buf_close(&first.body);
+            return error;
+        }
+        bool is_first = !error && (!first.seq || found.seq < first.seq);
+        buf_close(is_first ? &first.body : &found.body);
+        if (is_first)
+            first = found;
+    }
+    if (first.seq)
+        *item = first;
+    return first.seq ? 0 : -ENOENT;
 }

@@ -2,8 +2,9 @@
 /*
  * Bodies lie apart from what changes, since SQLite writes a row whole: pending_left and outbox are
  * the small rows of pending and outbox_body. What would take a scan of the backlog to know
- * (outbox_total) is kept as it changes, so that no start or tick takes longer with it. Rowids that
- * others hold are AUTOINCREMENT, so that one that was forgotten never comes to mean another thing.
+ * (the sums of outbox) is kept as it changes, so that no start or tick takes longer with it. Rowids
+ * that others hold are AUTOINCREMENT, so that one that was forgotten never comes to mean another
+ * thing; the outbox keeps the last one itself, where it writes anyway.
  * BLOB forms: blob.h and the module that owns the table.
  */
 #include "store/schema.h"
@@ -82,4 +83,21 @@ const char *const schema_steps[SCHEMA_VERSION] = {
     /* Blocks have another form: what is in them is forgotten. */
     "DELETE FROM history_block; DELETE FROM history_part; DELETE FROM history_minute;"
     "DELETE FROM history_minute_entries; DELETE FROM history_minute_stacks;",
+
+    /* Requests by signal. With seq 0: a signal's sums, how many there are in `waiting`, and in
+     * `body` the last seq that was given. A negative one: the body of that number is spare. */
+    "ALTER TABLE outbox RENAME TO outbox_9;"
+    "DROP INDEX outbox_signal;"
+    "ALTER TABLE outbox_body RENAME COLUMN seq TO id;"
+    "CREATE TABLE outbox(signal INTEGER NOT NULL, seq INTEGER NOT NULL, items INTEGER NOT NULL,"
+    " bytes INTEGER NOT NULL, enqueued_unix_ns INTEGER NOT NULL, waiting INTEGER NOT NULL,"
+    " body INTEGER NOT NULL, PRIMARY KEY(signal, seq)) WITHOUT ROWID;"
+    "INSERT INTO outbox SELECT s.column1, 0, ifnull(t.items, 0), ifnull(t.bytes, 0), 0,"
+    " ifnull(t.requests, 0),"
+    " (SELECT ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'outbox_9')"
+    " FROM (VALUES (0), (1), (2), (3)) s LEFT JOIN outbox_total t ON t.signal = s.column1;"
+    "INSERT INTO outbox SELECT signal, seq, items, bytes, enqueued_unix_ns, waiting, seq"
+    " FROM outbox_9 WHERE seq > 0 ORDER BY signal, seq;"
+    "DROP TABLE outbox_9;"
+    "DROP TABLE outbox_total;",
 };

@@ -228,6 +228,8 @@ int store_end(void *context)
     int error = join_flush(store->join);
     if (!error)
         error = held_flush(store->held);
+    if (!error)
+        error = outbox_flush(store->outbox);
     if (error)
         db_fail(store->db, error);
     error = db_commit(store->db);

@@ -34,7 +34,7 @@ class History(harness.IntegrationTest):
 
     def check(self, path):
         store = sqlite3.connect(path)
-        exported, = store.execute("SELECT sum(items) FROM outbox WHERE signal = 1").fetchone()
+        exported, = store.execute("SELECT sum(items) FROM outbox WHERE signal = 1 AND seq > 0").fetchone()
         blocks, samples, spans = store.execute("SELECT count(*), sum(samples), sum(spans) FROM history_block").fetchone()
         summed, through = store.execute("SELECT total(samples), ifnull(max(through), 0) FROM history_minute").fetchone()
         later, = store.execute("SELECT total(samples) FROM history_block WHERE seq > ?", (through,)).fetchone()
