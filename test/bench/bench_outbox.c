@@ -15,7 +15,7 @@ enum { REQUESTS = 5000, BODY_MAX = 1 << 20, A_SECOND = 100 };
 
 struct load {
     const char *name;
-    size_t body_bytes;
+    size_t body_bytes, varied_bytes; /* up to so many more */
     int64_t on_their_way; /* requests, before the first is taken; more than all: none is */
 };
 
@@ -61,7 +61,8 @@ static void run(const struct load *load)
     unsigned seed = 1, before = pages_written(store);
     uint64_t ns = 0, upkeep_ns = 0;
     for (int64_t i = 1; i <= REQUESTS; i++) {
-        struct bytes body = next_body(load->body_bytes, &seed);
+        size_t more = (size_t)rand_r(&seed) % (load->varied_bytes + 1);
+        struct bytes body = next_body(load->body_bytes + more, &seed);
         uint64_t began_ns = cpu_ns();
         run_one(store, body, i - load->on_their_way);
         ns += cpu_ns() - began_ns;
@@ -81,8 +82,13 @@ static void run(const struct load *load)
 int main(void)
 {
     static const struct load loads[] = {
-        {"33kb", 33 << 10, 2}, {"33kb_50", 33 << 10, 50}, {"33kb_backlog", 33 << 10, INT32_MAX},
-        {"1kb", 1 << 10, 2},   {"200kb", 200 << 10, 2},
+        {"33kb", 33 << 10, 0, 2},
+        {"33kb_50", 33 << 10, 0, 50},
+        {"33kb_backlog", 33 << 10, 0, INT32_MAX},
+        {"28_to_38kb", 28 << 10, 10 << 10, 2},
+        {"8_to_64kb", 8 << 10, 56 << 10, 2},
+        {"1kb", 1 << 10, 0, 2},
+        {"200kb", 200 << 10, 0, 2},
     };
     for (size_t i = 0; i < sizeof(loads) / sizeof(*loads); i++)
         run(&loads[i]);
