@@ -9,6 +9,7 @@ target_compile_definitions(test_debug_frame PRIVATE
 spanprof_unit_test(unwind_block spanprof_agent)
 spanprof_unit_test(go_unwind spanprof_agent)
 target_sources(test_go_unwind PRIVATE ${support}/go_table.c)
+spanprof_one_thread(debug_frame)
 spanprof_fuzz_target(eh_frame spanprof_agent)
 spanprof_bench(unwind spanprof_agent)
 

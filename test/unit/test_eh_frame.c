@@ -4,13 +4,13 @@
 #include "agent-bpf/eh_cfa.h"
 #include "agent-bpf/eh_frame.h"
 #include "base/buf.h"
-#include "base/clock.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -528,6 +528,13 @@ static void cut_anywhere(void **state)
 }
 
 /* The same long FDE over and over, and as many different rules as there are addresses. */
+static uint64_t cpu_time_ns(void)
+{
+    struct timespec spent;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
+    return (uint64_t)spent.tv_sec * 1000000000 + (uint64_t)spent.tv_nsec;
+}
+
 static void work_is_bounded(void **state)
 {
     (void)state;
@@ -553,9 +560,9 @@ static void work_is_bounded(void **state)
     Elf64_Phdr *segments = (void *)(file.bytes.data + sizeof(Elf64_Ehdr));
     segments[0].p_filesz = file.bytes.len;
     segments[1].p_filesz = file.bytes.len - file.table_at;
-    uint64_t began_ns = clock_monotonic_ns();
+    uint64_t began_ns = cpu_time_ns();
     assert_int_equal(read_page(&file, file.bytes.len, &page), 0);
-    uint64_t spent_ns = clock_monotonic_ns() - began_ns;
+    uint64_t spent_ns = cpu_time_ns() - began_ns;
     print_message("%.1f ms\n", (double)spent_ns / 1e6);
     assert_true(spent_ns < UINT64_C(5000000000)); /* also with sanitizers */
     assert_true(page.damaged > 0 && page.unknown > 0);
