@@ -444,10 +444,12 @@ static void test_other_settings(void **state)
         }
         assert_true(WAIT_FOR(board->service_starts == starts + 1, 5000));
         sleep_ms(300);
+        kill(pid, SIGSTOP); /* so that it finds both */
         kill(pid, SIGHUP);
         if (stops)
             kill(pid, SIGTERM);
-        else
+        kill(pid, SIGCONT);
+        if (!stops)
             assert_true(WAIT_FOR(board->service_starts == starts + 2, 5000));
         sleep_ms(300);
         if (!stops)
