@@ -267,7 +267,10 @@ static void tell_sources(const struct subject *subject)
     for (unsigned source = 0; source < CONTEXT_SOURCES; source++)
         if (names[source] && (subject->sources & CONTEXT_BIT(source)))
             size += (size_t)snprintf(text + size, sizeof(text) - size, " %s", names[source]);
-    log_debug("analyst", "process %u: its contexts are read:%s", subject->pid, text);
+    struct log_site own = {0}; /* who asks for debug looks for one process among many */
+    if (log_level() <= LOG_LEVEL_DEBUG)
+        log_write(&own, LOG_LEVEL_DEBUG, "analyst", "process %u: its contexts are read:%s",
+                  subject->pid, text);
 }
 
 static int write_entry(struct look *look)
