@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/stats.h"
 #include "exporter/lane_fetch.h"
+#include "exporter/lane_hand.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,6 +124,7 @@ static struct lane_request *request_new(struct lane *lane)
     if (!request)
         return NULL;
     request->lane = lane;
+    lane_fetch_init(&request->fetch);
     request->fetch.done = fetched;
     request->fetch.reader = settings->outbox_reader;
     request->fetch.config = settings->config;
@@ -144,14 +146,14 @@ static void add(struct lane *lane, struct lane_request *request)
 {
     list_append(&lane->requests, &request->link);
     lane->n_requests++;
-    lane->bytes += request->fetch.message.len;
+    lane_hand_bytes(lane, lane->bytes + request->fetch.message.len);
 }
 
 static void take_out(struct lane *lane, struct lane_request *request)
 {
     list_remove(&request->link);
     lane->n_requests--;
-    lane->bytes -= request->fetch.message.len;
+    lane_hand_bytes(lane, lane->bytes - request->fetch.message.len);
     lane->look = true;
 }
 
@@ -252,6 +254,7 @@ static void try_later(struct lane *lane, struct lane_request *request,
         log_warn("exporter", "%s: %s wait in the store: %s (%s)", name_of(lane),
                  signal_names[lane->signal], result->message, result->code);
     lane->failing = true;
+    outbox_hand_close(lane->hand);
     list_remove(&request->link);
     list_append(&lane->requests, &request->link);
     if (!lane->pausing)
@@ -404,22 +407,14 @@ static void part_begun(struct lane_request *whole)
     request_free(whole);
 }
 
-static void start_fetch(struct lane *lane)
+/* What the hand had is in the store alone now. */
+static void failed_to_fetch(struct lane *lane, struct lane_request *request)
 {
-    struct lane_request *request = request_new(lane), *whole = first_refused(lane);
-    if (!request)
-        return pause_for(lane, AGAIN_NS);
-    request->fetch.only_seq = whole ? whole->fetch.seqs[whole->next_part] : 0;
-    if (lane_fetch_start(&request->fetch, lane->exporter->settings.reader)) {
+    if (request)
         request_free(request);
-        return pause_for(lane, AGAIN_NS);
-    }
-    lane->fetching = request;
-    if (whole)
-        return part_begun(whole);
-    lane->look = false;
-    lane->n_woken = 0;
-    timer_start(lane->exporter->settings.loop, &lane->gather, GATHER_NS);
+    outbox_hand_close(lane->hand);
+    lane->look = true;
+    pause_for(lane, AGAIN_NS);
 }
 
 static void nothing_there(struct lane *lane)
@@ -430,6 +425,33 @@ static void nothing_there(struct lane *lane)
         lane->after_seq = 0; /* all is marked; a store that was renewed begins at 1 again */
 }
 
+static void note_fetched(struct lane *lane, const struct lane_fetch *fetch)
+{
+    lane_hand_tell(lane, fetch);
+    if (!fetch->n)
+        return nothing_there(lane);
+    lane->after_seq = fetch->seqs[fetch->n - 1];
+    lane->more = fetch->more;
+    lane->look |= fetch->more;
+    if (fetch->more)
+        timer_stop(&lane->gather);
+}
+
+static void came(struct lane *lane, struct lane_request *request, int error)
+{
+    struct lane_fetch *fetch = &request->fetch;
+    if (error) {
+        log_warn("exporter", "%s: the store cannot be read: %s", name_of(lane), strerror(-error));
+        return failed_to_fetch(lane, request);
+    }
+    if (!fetch->only_seq)
+        note_fetched(lane, fetch);
+    if (fetch->n)
+        add(lane, request);
+    else
+        request_free(request);
+}
+
 static void fetched(struct lane_fetch *fetch, int error)
 {
     struct lane_request *request = container_of(fetch, struct lane_request, fetch);
@@ -437,26 +459,38 @@ static void fetched(struct lane_fetch *fetch, int error)
     if (!lane)
         return request_free(request);
     lane->fetching = NULL;
-    if (!error && fetch->n) {
-        add(lane, request);
-        if (!fetch->only_seq) {
-            lane->after_seq = fetch->seqs[fetch->n - 1];
-            lane->more = fetch->more;
-            lane->look |= fetch->more;
-            if (fetch->more)
-                timer_stop(&lane->gather);
-        }
-        return go_on(lane);
-    }
-    if (error) {
-        log_warn("exporter", "%s: the store cannot be read: %s", name_of(lane), strerror(-error));
-        lane->look = true;
-        pause_for(lane, AGAIN_NS);
-    } else if (!fetch->only_seq) {
-        nothing_there(lane);
-    }
-    request_free(request);
+    came(lane, request, error);
     go_on(lane);
+}
+
+static int begin_fetch(struct lane *lane, struct lane_request *request)
+{
+    if (!lane_fetch_is_here(&request->fetch)) {
+        lane->fetching = request;
+        return lane_fetch_start(&request->fetch, lane->exporter->settings.reader);
+    }
+    came(lane, request, lane_fetch_here(&request->fetch));
+    return 0;
+}
+
+static void start_fetch(struct lane *lane)
+{
+    struct lane_request *request = request_new(lane), *whole = first_refused(lane);
+    if (!request)
+        return failed_to_fetch(lane, NULL);
+    request->fetch.only_seq = whole ? whole->fetch.seqs[whole->next_part] : 0;
+    if (!whole) {
+        lane_hand_take(lane, &request->fetch);
+        lane->look = false;
+        lane->n_woken = 0;
+        timer_start(lane->exporter->settings.loop, &lane->gather, GATHER_NS);
+    }
+    if (begin_fetch(lane, request)) {
+        lane->fetching = NULL;
+        failed_to_fetch(lane, request);
+    } else if (whole) {
+        part_begun(whole);
+    }
 }
 
 /* ---- verbs ---- */
@@ -464,10 +498,12 @@ static void fetched(struct lane_fetch *fetch, int error)
 static void go_on(struct lane *lane)
 {
     struct lane_request *request;
-    while ((request = next_to_send(lane)))
-        send_or_drop(lane, request);
-    if (wants_fetch(lane))
-        start_fetch(lane);
+    do {
+        while ((request = next_to_send(lane)))
+            send_or_drop(lane, request);
+        if (wants_fetch(lane))
+            start_fetch(lane);
+    } while (next_to_send(lane) || wants_fetch(lane));
     exporter_lane_quiet(lane->exporter);
 }
 
@@ -487,20 +523,26 @@ static void on_gathered(struct timer *timer)
 
 static void marked(struct lane_marks *marks)
 {
-    go_on(container_of(marks, struct lane, marks));
+    struct lane *lane = container_of(marks, struct lane, marks);
+    if (marks->lost)
+        outbox_hand_close(lane->hand);
+    go_on(lane);
 }
 
 void lane_init(struct lane *lane, struct exporter *exporter, enum signal signal)
 {
     const struct config_exporter *config = exporter->settings.config;
-    *lane = (struct lane){.exporter = exporter,
-                          .signal = signal,
-                          .look = exporter_wants(exporter, signal), /* once, whatever is there */
-                          .pause.fire = on_pause,
-                          .gather.fire = on_gathered};
+    *lane = (struct lane){
+        .exporter = exporter,
+        .signal = signal,
+        .look = exporter_wants(exporter, signal), /* once, whatever is there */
+        .hand = outbox_hand(exporter->settings.outbox, exporter->settings.destination, signal),
+        .pause.fire = on_pause,
+        .gather.fire = on_gathered};
     list_init(&lane->requests);
     list_init(&lane->refused);
     lane_marks_init(&lane->marks, &exporter->settings, marked);
+    lane_hand_bytes(lane, 0);
     backoff_init(&lane->backoff, is_otlp(config) ? &config->otlp.retry : &file_retry,
                  clock_monotonic_ns() + signal);
 }
@@ -525,6 +567,7 @@ bool lane_is_quiet(const struct lane *lane)
 void lane_close(struct lane *lane)
 {
     struct list *link;
+    outbox_hand_close(lane->hand);
     timer_stop(&lane->pause);
     timer_stop(&lane->gather);
     while ((link = list_pop(&lane->requests))) {

@@ -3,7 +3,7 @@
 /*
  * One signal on its way to one destination: fetch from the outbox, send, mark as done. Private to
  * exporter/. Thread: loop. Limits: sending_queue::num_consumers requests are under way, and none is
- * fetched while LANE_BYTES_MAX of them are.
+ * fetched while LANE_BYTES_MAX of them are; what is handed over waits within that, too.
  */
 #include "exporter/backoff.h"
 #include "exporter/exporter.h"
@@ -13,6 +13,7 @@
 #include "exporter/otlp_http.h"
 
 #define LANE_BYTES_MAX (4u << 20)
+#define LANE_HAND_MAX  (1u << 20) /* handed over, and not fetched yet */
 
 struct lane_request;
 
@@ -26,6 +27,8 @@ struct lane {
     struct list refused;           /* together: now their parts are sent one by one */
     struct lane_request *fetching; /* at the reader; NULL: none */
     int64_t after_seq;             /* the last one that was fetched */
+    uint64_t file;                 /* of the store, that after_seq is of */
+    struct outbox_hand *hand;      /* what is committed comes into it while little waits */
     bool look;                     /* something may be behind it */
     bool more;                     /* so much that the last fetch was full */
     bool pausing;                  /* nothing is begun before the timer fires */

@@ -38,6 +38,7 @@ static void mark_done(struct job *job, int error)
     if (!marks)
         return;
     marks->n--;
+    marks->lost |= error != 0;
     marks->done(marks);
 }
 
@@ -75,8 +76,10 @@ void lane_marks_init(struct lane_marks *marks, const struct exporter_settings *s
 void lane_marks_put(struct lane_marks *marks, const int64_t *seqs, size_t n, bool later)
 {
     struct mark *mark = calloc(1, sizeof(*mark) + n * sizeof(*seqs));
-    if (!mark)
-        return; /* sent again after the next start */
+    if (!mark) {
+        marks->lost = true; /* sent again */
+        return;
+    }
     mark->job = (struct job){.run = mark_run, .done = mark_done};
     mark->marks = marks;
     mark->outbox = marks->settings->outbox;

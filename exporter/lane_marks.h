@@ -11,6 +11,7 @@ struct lane_marks {
     const struct exporter_settings *settings;
     void (*done)(struct lane_marks *marks); /* after each */
     size_t n;                               /* not done yet */
+    bool lost;                              /* one was, and its requests wait again; the owner's */
     /* private */
     struct list waiting; /* they found the writer's queue full */
     struct list at_writer;

@@ -14,6 +14,7 @@
 #include "base/stats.h"
 #include "store/db.h"
 #include "store/outbox_bodies.h"
+#include "store/outbox_hands.h"
 #include "store/outbox_sums.h"
 #include <assert.h>
 #include <errno.h>
@@ -61,6 +62,7 @@ struct outbox {
     int64_t gone_signal, gone_seq;          /* how far that has come */
     struct outbox_sums sums;
     struct outbox_bodies bodies;
+    struct outbox_hands hands;
     sqlite3_stmt *put, *put_over, *get, *clear, *remove, *spare, *oldest, *gone;
     sqlite3_stmt *slots, *put_slot, *remove_slots;
 };
@@ -179,7 +181,9 @@ int outbox_reload(struct outbox *outbox)
         stat_set(age_of[signal], 0);
     if (!error)
         error = outbox_bodies_load(&outbox->bodies);
-    return error ? error : outbox_sums_load(&outbox->sums);
+    error = error ? error : outbox_sums_load(&outbox->sums);
+    outbox_hands_follow(&outbox->hands, db_files(outbox->db), outbox->sums.last_seq);
+    return error;
 }
 
 int outbox_open(struct db *db, const char *const *names, size_t n, enum outbox_policy policy,
@@ -188,6 +192,7 @@ int outbox_open(struct db *db, const char *const *names, size_t n, enum outbox_p
     struct outbox *outbox = calloc(1, sizeof(*outbox));
     if (!outbox)
         return -ENOMEM;
+    outbox_hands_init(&outbox->hands);
     outbox->db = db;
     outbox->policy = policy;
     int error = n > OUTBOX_DESTINATIONS_MAX ? -E2BIG : 0;
@@ -223,6 +228,7 @@ void outbox_close(struct outbox *outbox)
         db_unprepare(outbox->db, all[i]);
     for (size_t i = 0; i < outbox->n; i++)
         free(outbox->names[i]);
+    outbox_hands_close(&outbox->hands);
     free(outbox);
 }
 
@@ -383,6 +389,7 @@ static int drop_first(struct outbox *outbox)
     if (error)
         return error == -ENOENT ? -ENOSPC : error;
     subtract(outbox, &request);
+    outbox_hands_dropped(&outbox->hands, request.signal, seq);
     tell_dropped(outbox, &request);
     return db_look_for_room(outbox->db);
 }
@@ -450,12 +457,33 @@ int outbox_put(struct outbox *outbox, enum signal signal, uint64_t n_items, uint
         stat_add(full_of[signal], 1);
     if (!error)
         error = put(outbox, signal, n_items, mask, body);
+    if (!error)
+        outbox_hands_put(
+            &outbox->hands, destinations,
+            &(struct outbox_row){
+                .seq = outbox->sums.last_seq, .signal = signal, .items = n_items, .body = body});
     return error;
 }
 
 int outbox_flush(struct outbox *outbox)
 {
     return outbox_sums_flush(&outbox->sums);
+}
+
+void outbox_committed(struct outbox *outbox)
+{
+    outbox_hands_committed(&outbox->hands);
+}
+
+void outbox_rolled_back(struct outbox *outbox)
+{
+    outbox_hands_void(&outbox->hands);
+}
+
+struct outbox_hand *outbox_hand(struct outbox *outbox, size_t destination, enum signal signal)
+{
+    assert(destination < outbox->n);
+    return &outbox->hands.of[destination][signal];
 }
 
 /* Those in `bits` no longer wait for it. */

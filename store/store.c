@@ -194,6 +194,7 @@ static int reload(struct store *store)
 static void recover(struct store *store, int error)
 {
     store->sick = error;
+    outbox_rolled_back(store->outbox);
     atomic_fetch_add(&store->generation, 1);
     int sick = reload(store);
     store->sick = sick;
@@ -235,6 +236,8 @@ int store_end(void *context)
     error = db_commit(store->db);
     if (error)
         recover(store, error);
+    else
+        outbox_committed(store->outbox);
     note_health(store, store->sick);
     return error;
 }
