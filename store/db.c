@@ -353,12 +353,19 @@ static uint64_t disk_room(const struct db *db, uint64_t pages, uint64_t unused)
     return available <= spare_bytes ? available : (available + spare_bytes) / 2;
 }
 
-int db_look_for_room(struct db *db)
+static uint32_t take_pages(const struct db *db)
 {
-    uint64_t pages = 0, unused = 0;
-    int error = get_count(db, db->page_count, &pages);
-    if (!error)
-        error = get_count(db, db->free_count, &unused);
+    return db->wal_vfs ? wal_vfs_take_pages(db->wal_vfs) : 0;
+}
+
+/* The pragma of the file's size is parsed anew each time; what the last commit said is as good,
+ * while nobody else writes. */
+static int look_for_room(struct db *db, uint64_t pages)
+{
+    uint64_t unused = 0;
+    int error = get_count(db, db->free_count, &unused);
+    if (!error && (!pages || unused > pages))
+        error = get_count(db, db->page_count, &pages);
     if (!error && unused > pages) /* a damaged header */
         error = -EUCLEAN;
     if (error)
@@ -369,6 +376,11 @@ int db_look_for_room(struct db *db)
     db->disk_room_bytes = disk;
     db->unused_bytes = unused * 4096;
     return 0;
+}
+
+int db_look_for_room(struct db *db)
+{
+    return look_for_room(db, 0);
 }
 
 bool db_has_room(const struct db *db)
@@ -410,10 +422,12 @@ int db_begin(struct db *db)
 {
     assert(!db_in_transaction(db));
     db->failed = 0;
+    if (take_pages(db)) /* of a commit that was not db_commit()'s */
+        db->n_pages = 0;
     int error = db_run(db, db->begin);
     db->begun = !error;
     if (!error)
-        error = db_look_for_room(db);
+        error = look_for_room(db, db->n_pages);
     if (error && db->begun)
         db_rollback(db);
     return error;
@@ -435,8 +449,11 @@ int db_commit(struct db *db)
     if (!error)
         error = db_run(db, db->commit);
     db->begun &= error != 0;
-    if (!error)
+    if (!error) {
+        uint32_t pages = take_pages(db);
+        db->n_pages = pages ? pages : db->n_pages;
         return 0;
+    }
     count_rollback(error);
     db_rollback(db);
     return error;
@@ -449,6 +466,8 @@ int db_rollback(struct db *db)
         error = db_run(db, db->rollback);
     db->begun = false;
     db->failed = 0;
+    db->n_pages = 0;
+    take_pages(db);
     return error;
 }
 

@@ -235,6 +235,7 @@ static int open_handle(struct db *db)
     db->device = status.st_dev;
     db->inode = status.st_ino;
     db->n_files++;
+    db->n_pages = 0;
     return 0;
 }
 

@@ -27,13 +27,15 @@
 struct wal_vfs {
     sqlite3_vfs vfs; /* first: SQLite gives its address */
     sqlite3_vfs *base;
+    uint32_t pages;
     char name[40];
 };
 
 struct wal_file {
     sqlite3_file file;  /* first, likewise */
     sqlite3_file *real; /* behind this struct */
-    sqlite3_int64 at;   /* where what is gathered begins */
+    struct wal_vfs *vfs;
+    sqlite3_int64 at; /* where what is gathered begins */
     size_t len;
     sqlite3_int64 end; /* behind what was written or gathered last */
     bool commits;      /* the frame whose header came last ends a transaction */
@@ -71,10 +73,18 @@ static bool is_page(int size, sqlite3_int64 at)
 }
 
 /* Bytes 4 to 7: the size of the database, in the last frame of a commit; else 0. */
-static bool header_commits(const uint8_t *header)
+static uint32_t committed_pages(const uint8_t *header)
 {
-    static const uint8_t none[4];
-    return memcmp(header + 4, none, sizeof(none)) != 0;
+    return (uint32_t)header[4] << 24 | (uint32_t)header[5] << 16 | (uint32_t)header[6] << 8 |
+           header[7];
+}
+
+static void note_header(struct wal_file *log, const uint8_t *header)
+{
+    uint32_t pages = committed_pages(header);
+    log->commits = pages != 0;
+    if (pages)
+        log->vfs->pages = pages;
 }
 
 static int gather(struct wal_file *file, const void *data, size_t size, sqlite3_int64 at)
@@ -95,7 +105,7 @@ static int log_write(sqlite3_file *file, const void *data, int size, sqlite3_int
     bool page = is_page(size, at), header = is_header(size, at), follows = at == log->end;
     log->end = at + size;
     if (header)
-        log->commits = header_commits(data);
+        note_header(log, data);
     if (!follows || !(page || header)) {
         int code = write_gathered(log);
         return code == SQLITE_OK ? log->real->pMethods->xWrite(log->real, data, size, at) : code;
@@ -189,13 +199,14 @@ static const sqlite3_io_methods methods = {
 
 /* ---- opening ---- */
 
-static int open_log(sqlite3_vfs *base, const char *name, struct wal_file *log, int flags, int *out)
+static int open_log(struct wal_vfs *vfs, const char *name, struct wal_file *log, int flags,
+                    int *out)
 {
-    *log = (struct wal_file){.real = (sqlite3_file *)(void *)(log + 1)};
+    *log = (struct wal_file){.real = (sqlite3_file *)(void *)(log + 1), .vfs = vfs};
     log->gathered = malloc(GATHERED_MAX);
     if (!log->gathered)
         return SQLITE_NOMEM;
-    int code = base->xOpen(base, name, log->real, flags, out);
+    int code = vfs->base->xOpen(vfs->base, name, log->real, flags, out);
     if (code == SQLITE_OK)
         log->file.pMethods = &methods;
     else
@@ -205,10 +216,10 @@ static int open_log(sqlite3_vfs *base, const char *name, struct wal_file *log, i
 
 static int open_file(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int flags, int *out)
 {
-    sqlite3_vfs *base = ((struct wal_vfs *)(void *)vfs)->base;
+    struct wal_vfs *ours = (struct wal_vfs *)(void *)vfs;
     if (flags & SQLITE_OPEN_WAL)
-        return open_log(base, name, own(file), flags, out);
-    return base->xOpen(base, name, file, flags, out);
+        return open_log(ours, name, own(file), flags, out);
+    return ours->base->xOpen(ours->base, name, file, flags, out);
 }
 
 int wal_vfs_open(const char *base, struct wal_vfs **result)
@@ -230,6 +241,13 @@ int wal_vfs_open(const char *base, struct wal_vfs **result)
     }
     *result = vfs;
     return 0;
+}
+
+uint32_t wal_vfs_take_pages(struct wal_vfs *vfs)
+{
+    uint32_t pages = vfs->pages;
+    vfs->pages = 0;
+    return pages;
 }
 
 const char *wal_vfs_name(const struct wal_vfs *vfs)

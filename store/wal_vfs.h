@@ -7,9 +7,14 @@
  * Thread: that of the one connection which opens with it. Limit: 64 KiB are gathered, then written.
  * Source of the format: https://sqlite.org/fileformat2.html#walformat
  */
+#include <stdint.h>
+
 struct wal_vfs;
 
 /* base: what lies below; NULL = SQLite's default. 0, -ENOENT (there is none such), -ENOMEM. */
 int wal_vfs_open(const char *base, struct wal_vfs **vfs);
 const char *wal_vfs_name(const struct wal_vfs *vfs); /* for sqlite3_open_v2() */
-void wal_vfs_close(struct wal_vfs *vfs);             /* after the connection; NULL is fine */
+/* How many pages the database has by the commit that was written last, whether or not it succeeded;
+ * 0: none was since this was asked for. */
+uint32_t wal_vfs_take_pages(struct wal_vfs *vfs);
+void wal_vfs_close(struct wal_vfs *vfs); /* after the connection; NULL is fine */

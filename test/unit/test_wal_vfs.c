@@ -212,6 +212,37 @@ static void test_rewritten_before_commit(void **state)
     close_pair(&test);
 }
 
+static void assert_pages(struct test *test)
+{
+    assert_int_equal(wal_vfs_take_pages(test->vfs), number(test->writer, "PRAGMA page_count"));
+    assert_int_equal(wal_vfs_take_pages(test->vfs), 0);
+}
+
+/* As large as SQLite says, after what makes it larger, smaller or neither. */
+static void test_pages_by_the_commit(void **state)
+{
+    struct test test;
+    (void)state;
+    open_pair(&test, "PRAGMA page_size=4096; PRAGMA auto_vacuum=INCREMENTAL");
+    assert_pages(&test);
+    for (int n = 1; n < COMMITS; n += n) {
+        put(&test, n);
+        assert_pages(&test);
+        run(test.writer, "BEGIN");
+        put(&test, n);
+        run(test.writer, "UPDATE t SET body = randomblob(7) WHERE id % 2; COMMIT");
+        assert_pages(&test);
+        run(test.writer, n % 3 ? "PRAGMA wal_checkpoint(TRUNCATE)" : "PRAGMA wal_checkpoint");
+        run(test.writer, "BEGIN");
+        put(&test, 1);
+        run(test.writer, "ROLLBACK; BEGIN; COMMIT");
+        assert_int_equal(wal_vfs_take_pages(test.vfs), 0);
+        run(test.writer, "DELETE FROM t WHERE id % 2 = 0; PRAGMA incremental_vacuum");
+        assert_pages(&test);
+    }
+    close_pair(&test);
+}
+
 static void test_nothing_below(void **state)
 {
     struct wal_vfs *vfs = NULL;
@@ -230,6 +261,7 @@ int main(void)
         cmocka_unit_test(test_rolled_back),
         cmocka_unit_test(test_checkpoints),
         cmocka_unit_test(test_rewritten_before_commit),
+        cmocka_unit_test(test_pages_by_the_commit),
         cmocka_unit_test(test_nothing_below),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
