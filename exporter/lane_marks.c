@@ -39,6 +39,8 @@ static void mark_done(struct job *job, int error)
         return;
     marks->n--;
     marks->lost |= error != 0;
+    if (list_empty(&marks->waiting) && list_empty(&marks->at_writer))
+        timer_stop(&marks->again);
     marks->done(marks);
 }
 
