@@ -357,7 +357,7 @@ static int find_first(struct outbox *outbox, int64_t *first)
 {
     *first = INT64_MAX;
     for (int signal = 0; signal < SIGNAL_COUNT; signal++) {
-        int64_t seq;
+        int64_t seq = INT64_MAX;
         uint64_t since_unix_ns;
         int outcome = find_oldest(outbox, signal, &seq, &since_unix_ns);
         if (outcome < 0)

@@ -5,12 +5,12 @@
 #include "agent-bpf/analyst_tables.h"
 #include "agent-bpf/eh_frame.h"
 #include "base/buf.h"
+#include "test/support/cpu_time.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <cmocka.h>
@@ -340,13 +340,6 @@ static struct buf bomb(bool zeros)
     struct buf file = with_section(decoded, EH_DECODED_MAX);
     free(decoded);
     return file;
-}
-
-static uint64_t cpu_time_ns(void)
-{
-    struct timespec spent;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
-    return (uint64_t)spent.tv_sec * 1000000000 + (uint64_t)spent.tv_nsec;
 }
 
 static void bombs_take_bounded_time(void **state)

@@ -4,13 +4,13 @@
 #include "agent-bpf/eh_cfa.h"
 #include "agent-bpf/eh_frame.h"
 #include "base/buf.h"
+#include "test/support/cpu_time.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -528,13 +528,6 @@ static void cut_anywhere(void **state)
 }
 
 /* The same long FDE over and over, and as many different rules as there are addresses. */
-static uint64_t cpu_time_ns(void)
-{
-    struct timespec spent;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
-    return (uint64_t)spent.tv_sec * 1000000000 + (uint64_t)spent.tv_nsec;
-}
-
 static void work_is_bounded(void **state)
 {
     (void)state;
