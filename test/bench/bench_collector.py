@@ -7,7 +7,7 @@ Prints `name value unit`; ratios are spanprof's figure through the other's. h2lo
 spans of 330 bytes by gRPC, 10,000 spans/s or as many as are taken; both have answered when a request is on
 disk, written (`kill`: survives the end of the program) or synced (`power`). CPU time counts until the last
 span was sent on. PSS is the largest that was seen. Last, with spans of 800 bytes, it says what spanprof is
-limited by. Runs where test/peers has built the Collector; with Fluent Bit where SPANPROF_FLUENT_BIT names it, or it
+limited by. With the Collector where test/peers has built it; with Fluent Bit where SPANPROF_FLUENT_BIT names it, or it
 is in build/peers/bin or in PATH. Fluent Bit syncs no request before it answers, so it is in no `power`.
 """
 import collections
@@ -250,7 +250,8 @@ def measure(program, load, watcher):
 def compare(load, watch=None):
     units = ("spans_per_second", "spans/s"), ("spans_per_cpu_second", "spans/s of CPU"), ("pss_mib", "MiB"), \
         ("cpu_percent", "% of a CPU")
-    others = [Collector] + ([FluentBit] if FLUENT_BIT and load.durability == "kill" else [])
+    others = ([Collector] if os.path.exists(COLLECTOR) else []) + \
+        ([FluentBit] if FLUENT_BIT and load.durability == "kill" else [])
     ours, theirs = run(Spanprof, load, watch), [run(kind, load) for kind in others]
     for i, (what, unit) in enumerate(units):
         for kind, found in zip([Spanprof, *others], [ours, *theirs]):
@@ -278,7 +279,7 @@ def find_limit(size):
 
 def main():
     if not os.path.exists(COLLECTOR):
-        return print("no Collector: ./dev test peers -R collector builds one, with Go")
+        print("no Collector beside it: ./dev test peers -R collector builds one, with Go")
     for durability, compressions in (("kill", ("none", "gzip")), ("power", ("none",))):
         for compression in compressions:
             for rate in (RATE, None):
