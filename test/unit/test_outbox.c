@@ -1,38 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/stats.h"
-#include "test/support/store_fixture.h"
+#include "test/support/outbox_fixture.h"
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <cmocka.h>
-
-struct test {
-    struct fixture fixture;
-    struct db *reader_db;
-    struct outbox_reader *reader;
-};
-
-static int set_up(void **state)
-{
-    static struct test test;
-    fixture_make(&test.fixture);
-    fixture_open(&test.fixture);
-    assert_int_equal(db_open_reader(&test.fixture.settings.db, &test.reader_db), 0);
-    assert_int_equal(outbox_reader_open(test.reader_db, &test.reader), 0);
-    *state = &test;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct test *test = *state;
-    outbox_reader_close(test->reader);
-    db_close(test->reader_db);
-    fixture_remove(&test->fixture);
-    return 0;
-}
 
 static void put(struct test *test, enum signal signal, uint32_t destinations, const char *body)
 {
