@@ -4,7 +4,8 @@
 
 A line of ledger.tsv: target, fingerprint of all code of ours that is linked into it, CPU seconds and inputs
 that this very code has had without a finding. So fuzzing adds up over machines and days, and begins anew with
-a change. The fingerprint is of the preprocessed text: comments do not count.
+a change. The fingerprint is of the preprocessed text: comments do not count. SIGINT and SIGTERM end it, with what
+was done until then in the account.
 """
 import argparse
 import concurrent.futures
@@ -13,6 +14,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import threading
@@ -22,6 +24,7 @@ SOURCE = os.path.dirname(os.path.dirname(HERE))
 LEDGER = os.path.join(HERE, "ledger.tsv")
 SLICE_SECONDS = 300  # of the clock, then what was done is written down
 MARGIN_SECONDS = 120  # that a slice may take longer: its last input, leak check
+INTERRUPTED = 72  # what libFuzzer exits with then
 
 
 def targets_of(build):
@@ -92,6 +95,18 @@ class Ledger:
 
 # ---- fuzzing ----
 
+class Running:
+    """The programs that run, to be ended early."""
+    ended = False
+    processes = set()
+
+    @classmethod
+    def end(cls, *_):
+        cls.ended = True
+        for process in list(cls.processes):
+            process.send_signal(signal.SIGINT)
+
+
 def run_slice(build, target, seconds):
     """CPU seconds, inputs, and what was found: the end of the output, or None."""
     corpus = os.path.join(build, "corpus", target)
@@ -101,23 +116,25 @@ def run_slice(build, target, seconds):
                "-rss_limit_mb=2048", "-print_final_stats=1", "-artifact_prefix=%s/" % build, corpus,
                os.path.join(HERE, "corpus", target)]
     with open(log, "wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, cwd=build)
+        process = subprocess.Popen(command, stdout=output, stderr=output, cwd=build, start_new_session=True)
+        Running.processes.add(process)
         timer = threading.Timer(seconds + MARGIN_SECONDS, process.kill)
         timer.start()
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
+        Running.processes.discard(process)
         timer.cancel()
     with open(log, errors="replace") as file:
         text = file.read()
     inputs = re.search(r"stat::number_of_executed_units:\s*(\d+)", text)
-    found = None if process.returncode == 0 and inputs else text[-4000:]
+    found = None if process.returncode in (0, INTERRUPTED) and inputs else text[-4000:]
     return usage.ru_utime + usage.ru_stime, int(inputs.group(1)) if inputs else 0, found
 
 
 def fuzz(args, ledger, target, fingerprint):
     """False: something was found."""
     left = args.seconds
-    while left > 0:
+    while left > 0 and not Running.ended:
         if args.due:
             left = args.due - ledger.of(target, fingerprint)[0]
             if left <= 0:
@@ -171,6 +188,8 @@ def main():
     fingerprints = {target: code.of(target) for target in args.targets}
     clean = True
     if not args.report:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, Running.end)
         with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
             runs = [pool.submit(fuzz, args, ledger, target, fingerprints[target]) for target in args.targets]
             clean = all([run.result() for run in runs])
