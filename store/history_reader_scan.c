@@ -151,15 +151,19 @@ static uint64_t smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* A span may have begun long before the samples that are kept, or at any time if its clock says so.
+ */
+static uint64_t reaches_back_to(const struct reader_block *block)
+{
+    return block->samples ? block->samples_from_unix_ns : block->written_unix_ns;
+}
+
 static void choose_range(struct reader_scan *scan)
 {
     uint64_t oldest = UINT64_MAX, newest = 0;
     for (size_t i = 0; i < scan->n_blocks; i++) {
         const struct reader_block *block = &scan->blocks[i];
-        if (block->samples)
-            oldest = smaller(oldest, block->samples_from_unix_ns);
-        if (block->spans)
-            oldest = smaller(oldest, block->spans_from_unix_ns);
+        oldest = smaller(oldest, reaches_back_to(block));
         if (block->written_unix_ns > newest)
             newest = block->written_unix_ns;
     }

@@ -299,6 +299,28 @@ static void put_block(struct history_rig *rig, unsigned n, int64_t series, int64
         history_rig_minutes(rig, FIXTURE_T0 + (n + 1) * 5 * SECOND);
 }
 
+/* A span whose clock is wrong, or that ran for long, does not say since when samples are kept. */
+static void a_range_is_that_of_samples(void **state)
+{
+    (void)state;
+    struct history_rig *rig = history_rig_open();
+    struct history_profile profile;
+    const struct history_filter filter = {0};
+    fixture_begin(&rig->fixture);
+    int64_t series =
+        history_rig_series(rig, &(struct rig_series){.service = "shop", .sample_kind = SAMPLE_CPU});
+    put_block(rig, 0, series, fixture_stack(&rig->fixture, 1));
+    fixture_commit(&rig->fixture);
+    sqlite3 *db = db_handle(store_db(rig->fixture.store));
+    assert_int_equal(
+        sqlite3_exec(db, "UPDATE history_block SET spans = 1, spans_from_unix_ns = 1", 0, 0, 0),
+        SQLITE_OK);
+    assert_int_equal(history_profile(rig->reader, &filter, &rig->arena, &profile), 0);
+    assert_int_equal(profile.samples, BLOCK_SAMPLES);
+    assert_int_equal(profile.from_unix_ns, FIXTURE_T0);
+    history_rig_close(rig);
+}
+
 static void *write_blocks(void *context)
 {
     struct writing *writing = context;
@@ -352,6 +374,7 @@ int main(void)
         cmocka_unit_test(rows_that_make_no_sense_are_answered_from),
         cmocka_unit_test(spans_may_be_parents_in_a_circle),
         cmocka_unit_test(samples_stand_for_a_span_that_has_not_come),
+        cmocka_unit_test(a_range_is_that_of_samples),
         cmocka_unit_test(an_empty_history_answers),
         cmocka_unit_test(a_reader_sees_whole_transactions),
     };
