@@ -184,6 +184,7 @@ static int open_intake(struct service *service)
                              [SIGNAL_METRICS] =
                                  service_destinations(&service->store, SIGNAL_METRICS),
                              [SIGNAL_LOGS] = service_destinations(&service->store, SIGNAL_LOGS)},
+            .unsent = service_unsent(&service->store),
             .drain_interval_ns = sampler ? sampler->sampler.drain_interval_ns : NS_PER_SEC,
             .label_names = label_names(sampler),
             .max_queued_bytes = QUEUED_BYTES_MAX,

@@ -67,6 +67,16 @@ size_t service_max_request_bytes(const struct service_store *store)
     return (size_t)limit;
 }
 
+uint32_t service_unsent(const struct service_store *store)
+{
+    uint32_t signals = 0;
+    for (int signal = 0; signal < SIGNAL_COUNT; signal++)
+        if (pipeline(store->config, (enum signal)signal) &&
+            !service_destinations(store, (enum signal)signal))
+            signals |= 1u << signal;
+    return signals;
+}
+
 /* Profiles of others wait for spans if a receiver takes both, and both are joined. */
 static struct held_settings held_settings(const struct service_store *store)
 {
@@ -122,7 +132,7 @@ int service_store_open(struct service_store *store, const struct config *config)
         .when_full = storage->drop_oldest ? OUTBOX_DROPS_OLDEST : OUTBOX_REFUSES,
     };
     for (size_t i = 0; i < config->n_exporters; i++) {
-        if (!config->exporters[i].used)
+        if (!config->exporters[i].used || config->exporters[i].type == CONFIG_EXPORTER_NOP)
             continue;
         store->exporters[settings.n_destinations] = &config->exporters[i];
         names[settings.n_destinations++] = config->exporters[i].id;

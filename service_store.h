@@ -24,5 +24,7 @@ void service_store_close(struct service_store *store); /* also when half open */
 bool service_joins(const struct config *config, enum signal signal);
 /* Mask over destinations of the exporters that the signal's pipeline names. */
 uint32_t service_destinations(const struct service_store *store, enum signal signal);
+/* Mask, 1 << signal: of pipelines that lead to no destination, but to nop. */
+uint32_t service_unsent(const struct service_store *store);
 /* The smallest limit of all peers: a request is stored once, for all of them. */
 size_t service_max_request_bytes(const struct service_store *store);

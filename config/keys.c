@@ -61,6 +61,10 @@ const struct config_component config_components[] = {
      "behind its length (4 bytes, big-endian). What cannot be written waits in the store. The file "
      "and its directory must be writable for the user that the service runs as (service::user, "
      "else the owner of the store's directory)."},
+    {CONFIG_EXPORTER_NOP, CLASS_EXPORTER, "nop", NULL, ALL, "alpha",
+     "Sends nothing on, for a node without a backend: pages, history and scraping work as with "
+     "one. "
+     "It has no keys."},
     {CONFIG_EXTENSION_SQLITE_STORAGE, CLASS_EXTENSION, "sqlite_storage", NULL, 0, "alpha",
      "The store on disk: waiting samples and outgoing requests. There is exactly one; if none is "
      "configured, one with the defaults below is used."},

@@ -103,11 +103,18 @@ static int write_key(const struct config_key *key, struct buf *out)
 
 static int write_keys(int owner, struct buf *out)
 {
-    int error =
-        buf_printf(out, "\n| Key | Type | Default | Range | Meaning |\n|---|---|---|---|---|\n");
-    for (size_t i = 0; i < config_keys_count && !error; i++)
-        if (config_keys[i].owner == owner)
+    bool first = true;
+    int error = 0;
+    for (size_t i = 0; i < config_keys_count && !error; i++) {
+        if (config_keys[i].owner != owner)
+            continue;
+        if (first)
+            error = buf_printf(
+                out, "\n| Key | Type | Default | Range | Meaning |\n|---|---|---|---|---|\n");
+        if (!error)
             error = write_key(&config_keys[i], out);
+        first = false;
+    }
     return error;
 }
 

@@ -119,7 +119,8 @@ struct admission *intake_admission(struct intake *intake)
 
 bool intake_has_pipeline(const struct intake *intake, enum signal signal)
 {
-    return intake->settings.destinations[signal] != 0;
+    const struct intake_settings *settings = &intake->settings;
+    return settings->destinations[signal] || settings->unsent >> signal & 1;
 }
 
 void intake_submit(struct intake *intake, struct intake_request *request)

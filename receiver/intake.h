@@ -69,7 +69,8 @@ struct intake_settings {
     struct coverage *coverage;           /* NULL: nobody wants to know */
     struct span_cpu *span_cpu;           /* likewise */
     bool join;                           /* spans are annotated */
-    uint32_t destinations[SIGNAL_COUNT]; /* outbox masks; 0 = the signal has no pipeline */
+    uint32_t destinations[SIGNAL_COUNT]; /* outbox masks */
+    uint32_t unsent; /* 1 << signal: it has a pipeline all the same, which leads nowhere */
     uint64_t drain_interval_ns;
     struct label_names label_names; /* configured; borrowed */
     size_t max_queued_bytes;        /* of requests at the writer */

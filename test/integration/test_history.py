@@ -7,6 +7,7 @@ import time
 import unittest
 
 import harness
+import test_pages
 
 KILLS = 30 if harness.SOAK else 2
 
@@ -43,6 +44,21 @@ class History(harness.IntegrationTest):
         self.assertEqual(summed + later, samples)
         self.assertGreater(spans, 50)
         print("%d samples and %d spans in %d blocks, %d kills" % (samples, spans, blocks, KILLS))
+
+
+class WithoutBackend(test_pages.Shop):
+    """Nobody to send to: the pages have all there is to see, and nothing waits."""
+    over = {"exporters": {"nop": None}, "service": {"pipelines": {
+        signal: {"exporters": ["nop"]} for signal in ("traces", "profiles")}}}
+
+    def test_nop(self):
+        slowest = self.traces()[0]
+        self.assertEqual(slowest["top_function"], "glyph_advance")
+        self.assertGreater(slowest["cpu_ns"], 0)
+        self.assertEqual(self.running.metric("spanprof_outbox_requests"), 0)
+        self.assertGreater(self.running.metric("spanprof_outbox_unwanted_items_total", 'signal="profiles"'), 0)
+        self.assertEqual(self.running.metric("spanprof_window_samples_unsent_total"), 0)
+        self.assertEqual(self.running.process.poll(), None)
 
 
 if __name__ == "__main__":
