@@ -158,6 +158,7 @@ static int open_db(const struct db_settings *settings, bool writer, struct db **
         return error;
     }
     db->room_bytes = UINT64_MAX;
+    db->quota_room_bytes = UINT64_MAX;
     db->disk_room_bytes = UINT64_MAX;
     *result = db;
     return 0;
@@ -373,6 +374,7 @@ static int look_for_room(struct db *db, uint64_t pages)
     stat_set(&store_bytes, (int64_t)(pages * 4096));
     uint64_t quota = quota_room(db, pages - unused), disk = disk_room(db, pages, unused);
     db->room_bytes = quota < disk ? quota : disk;
+    db->quota_room_bytes = quota;
     db->disk_room_bytes = disk;
     db->unused_bytes = unused * 4096;
     return 0;
@@ -391,6 +393,11 @@ bool db_has_room(const struct db *db)
 uint64_t db_room_bytes(const struct db *db)
 {
     return db->room_bytes;
+}
+
+uint64_t db_quota_room_bytes(const struct db *db)
+{
+    return db->quota_room_bytes;
 }
 
 bool db_disk_has_room(const struct db *db, uint64_t size)
@@ -415,6 +422,8 @@ bool db_take_room(struct db *db, uint64_t size)
         return false;
     }
     db->room_bytes -= size;
+    if (db->quota_room_bytes != UINT64_MAX)
+        db->quota_room_bytes -= size;
     return true;
 }
 

@@ -55,6 +55,8 @@ void db_fail(struct db *db, int error);
 bool db_has_room(const struct db *db);
 /* What is left before the reserve, as of the last look. */
 uint64_t db_room_bytes(const struct db *db);
+/* Likewise, of the quota alone. UINT64_MAX: there is none. */
+uint64_t db_quota_room_bytes(const struct db *db);
 /* Whether the disk alone has room for so many bytes, whatever the quota says. As of the last look.
  */
 bool db_disk_has_room(const struct db *db, uint64_t size);

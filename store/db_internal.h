@@ -13,13 +13,13 @@ struct db_prepared {
 struct db {
     sqlite3 *handle; /* NULL only while it could not be opened anew */
     bool writer;
-    bool begun;               /* a transaction, neither committed nor rolled back by us */
-    int failed;               /* first error of the transaction at hand */
-    uint64_t room_bytes;      /* left before the reserve, as of db_begin() */
-    uint64_t disk_room_bytes; /* of the disk alone */
-    uint64_t unused_bytes;    /* pages to use again */
-    uint64_t n_pages;         /* by the last commit; 0: SQLite is asked */
-    bool was_refused;         /* since the last upkeep: there was less room than was asked for */
+    bool begun;          /* a transaction, neither committed nor rolled back by us */
+    int failed;          /* first error of the transaction at hand */
+    uint64_t room_bytes; /* left before the reserve, as of db_begin() */
+    uint64_t quota_room_bytes, disk_room_bytes; /* of the one alone */
+    uint64_t unused_bytes;                      /* pages to use again */
+    uint64_t n_pages;                           /* by the last commit; 0: SQLite is asked */
+    bool was_refused; /* since the last upkeep: there was less room than was asked for */
     enum db_sync sync;
     uint64_t max_size_bytes;
     char *directory;

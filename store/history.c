@@ -127,6 +127,11 @@ bool history_is_enabled(const struct history *history)
     return history->settings.enabled;
 }
 
+uint64_t history_room_to_leave(const struct history *history)
+{
+    return history->settings.enabled ? history_blocks_room_to_leave(&history->blocks) : 0;
+}
+
 /* Spans in blocks */
 
 static uint64_t *recent_place(const struct history *history, const uint8_t trace_id[16],

@@ -12,8 +12,9 @@
  * Spans that had samples are kept always; others, which a waterfall shows too, within
  * max_spans_per_second (history_keep.h). Those that came since the last block lie in memory alone:
  * a kill loses the ones without samples, while what had samples is found again with them. Limits:
- * retention_ns, max_size_bytes (the oldest block goes), and room that others need (likewise; where
- * there is none at all, samples and spans are left out); counted. Errors: negative errno of db.h.
+ * retention_ns, max_size_bytes (the oldest block goes), and room that waiting samples need, or that
+ * the disk does not have (likewise; where there is none at all, samples and spans are left out);
+ * counted. Errors: negative errno of db.h.
  */
 #include "store/join.h"
 
@@ -45,5 +46,7 @@ int history_flush(struct history *history, uint64_t now_unix_ns);
 /* Within a transaction, about once a second: a bounded step of removing what is too old or too
  * much. */
 int history_expire(struct history *history, uint64_t now_unix_ns);
+/* Of the store's quota: what requests must not take, so that the history keeps what it may have. */
+uint64_t history_room_to_leave(const struct history *history);
 /* Adds the stacks that blocks refer to. */
 int history_references(struct history *history, struct id_set *stacks);

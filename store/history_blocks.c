@@ -224,6 +224,12 @@ static uint64_t room_for_others(const struct history_blocks *blocks)
     return part < OTHERS_BYTES ? part : OTHERS_BYTES;
 }
 
+uint64_t history_blocks_room_to_leave(const struct history_blocks *blocks)
+{
+    uint64_t bytes = blocks->blocks.bytes + blocks->minutes.bytes;
+    return room_for_others(blocks) + (blocks->max_bytes > bytes ? blocks->max_bytes - bytes : 0);
+}
+
 /* Where the disk is short, what was deleted first becomes free pages of the file, and room only
  * when that has been made smaller: no more is deleted than that would give. */
 static bool is_short(const struct history_blocks *blocks)

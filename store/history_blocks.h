@@ -58,6 +58,8 @@ int history_blocks_put(struct history_blocks *blocks, const struct history_block
 int history_blocks_put_minute(struct history_blocks *blocks, const struct history_minute_row *row,
                               struct bytes entries, struct bytes stacks);
 uint64_t history_blocks_latest_unix_ns(const struct history_blocks *blocks); /* 0: there is none */
+/* Of the store's quota: what they may yet grow by, and what others need beside them. */
+uint64_t history_blocks_room_to_leave(const struct history_blocks *blocks);
 /* A bounded step. */
 int history_blocks_expire(struct history_blocks *blocks, uint64_t now_unix_ns);
 /* Adds the stacks of all minutes. */

@@ -53,7 +53,8 @@ _Static_assert(SIGNAL_COUNT == 4, "the statement that gets a request asks for ea
 struct outbox {
     struct db *db;
     enum outbox_policy policy;
-    uint64_t warned_ns; /* of requests given up */
+    uint64_t warned_ns;  /* of requests given up */
+    uint64_t left_bytes; /* of the quota, to others */
     size_t n;
     char *names[OUTBOX_DESTINATIONS_MAX];
     uint64_t bits[OUTBOX_DESTINATIONS_MAX]; /* of the slot */
@@ -409,17 +410,38 @@ static int give_up_spares(struct outbox *outbox)
     return outcome == 1 ? db_look_for_room(outbox->db) : outcome;
 }
 
+void outbox_leave(struct outbox *outbox, uint64_t bytes)
+{
+    outbox->left_bytes = bytes;
+}
+
+static bool has_share(const struct outbox *outbox, uint64_t size)
+{
+    uint64_t quota = db_quota_room_bytes(outbox->db);
+    return quota == UINT64_MAX || quota > outbox->left_bytes + size;
+}
+
+bool outbox_has_room_for(const struct outbox *outbox, uint64_t size)
+{
+    return has_share(outbox, size) && db_has_room(outbox->db) && db_room_bytes(outbox->db) >= size;
+}
+
+static bool take_share(struct outbox *outbox, uint64_t size)
+{
+    return has_share(outbox, size) && db_take_room(outbox->db, size);
+}
+
 int outbox_take_room(struct outbox *outbox, uint64_t size)
 {
-    if (db_take_room(outbox->db, size))
+    if (take_share(outbox, size))
         return 0;
     int error = give_up_spares(outbox);
     if (error)
         return error;
-    if (db_take_room(outbox->db, size))
+    if (take_share(outbox, size))
         return 0;
     error = outbox->policy == OUTBOX_DROPS_OLDEST ? db_look_for_room(outbox->db) : -ENOSPC;
-    for (unsigned n = 0; !error && !db_take_room(outbox->db, size); n++)
+    for (unsigned n = 0; !error && !take_share(outbox, size); n++)
         error = n < DROPS_MAX && may_drop(outbox, size) ? drop_first(outbox) : -ENOSPC;
     return error;
 }
@@ -439,8 +461,8 @@ static bool is_empty(void)
 
 bool outbox_has_room(const struct outbox *outbox)
 {
-    return db_has_room(outbox->db) || (outbox->policy == OUTBOX_DROPS_OLDEST &&
-                                       db_disk_has_room(outbox->db, 0) && !is_empty());
+    return outbox_has_room_for(outbox, 0) || (outbox->policy == OUTBOX_DROPS_OLDEST &&
+                                              db_disk_has_room(outbox->db, 0) && !is_empty());
 }
 
 int outbox_put(struct outbox *outbox, enum signal signal, uint64_t n_items, uint32_t destinations,

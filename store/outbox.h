@@ -4,7 +4,8 @@
  * Requests on their way out: one opaque body, a cursor for each destination; FIFO; deleted when the
  * last destination has it. Writer: put, done. Reader: next.
  * A destination that left the configuration holds nothing back: what waited for it alone goes.
- * Limits: the store's quota and the disk (db_has_room()), OUTBOX_DESTINATIONS_MAX. At the first
+ * Limits: the store's quota without what is left to others (outbox_leave()), and the disk;
+ * OUTBOX_DESTINATIONS_MAX. At the first
  * either nothing more is put (OUTBOX_REFUSES), or the oldest requests make room, also one that is
  * being sent; what they held is counted. Where the disk is short, what was given up becomes room
  * only with db_maintain(), so the newest is refused meanwhile.
@@ -53,8 +54,12 @@ int outbox_put(struct outbox *outbox, enum signal signal, uint64_t items, uint32
 /* Any thread: no request of the signal waits, for whatever destination. Of what a transaction puts
  * it knows before the commit. */
 bool outbox_is_empty(enum signal signal);
+/* Writer: so many bytes of the quota are others', and not to be taken. */
+void outbox_leave(struct outbox *outbox, uint64_t bytes);
 /* Whether a put is worth trying. */
 bool outbox_has_room(const struct outbox *outbox);
+/* Whether so many bytes would be taken without giving up anything. */
+bool outbox_has_room_for(const struct outbox *outbox, uint64_t size);
 /* Writer, within a transaction: takes room for so many bytes that are put elsewhere. 0, -ENOSPC, or
  * an error. */
 int outbox_take_room(struct outbox *outbox, uint64_t size);

@@ -13,6 +13,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#define WINDOW_WAITS_NS (60 * UINT64_C(1000000000))
+
 STAT_COUNTER(reloads, "spanprof_store_reloads_total", "",
              "Times that all memory was read anew from the database.");
 
@@ -26,7 +28,8 @@ struct store {
     struct history *history;
     struct store_settings settings;
     atomic_int health;
-    int sick; /* why memory is not what the database says; 0 = it is */
+    int sick;                    /* why memory is not what the database says; 0 = it is */
+    uint64_t full_since_unix_ns; /* no window found room in the outbox since; 0 = the last did */
     atomic_uint_fast64_t generation;
 };
 
@@ -211,6 +214,7 @@ int store_begin(void *context)
         return error;
     }
     error = db_begin(store->db);
+    outbox_leave(store->outbox, history_room_to_leave(store->history));
     if (error == -EUCLEAN)
         recover(store, error); /* nothing was lost of this batch but its turn */
     if (error)
@@ -242,13 +246,34 @@ int store_end(void *context)
     return error;
 }
 
+/* Samples wait for room, but those who look at this node do not for as long. */
+static bool unsent(const struct store *store, const struct window_settings *settings,
+                   uint64_t now_unix_ns)
+{
+    return history_is_enabled(store->history) && store->full_since_unix_ns &&
+           now_unix_ns - store->full_since_unix_ns >= WINDOW_WAITS_NS &&
+           !outbox_has_room_for(store->outbox, settings->max_request_bytes);
+}
+
+static void note_window(struct store *store, int error, uint64_t now_unix_ns)
+{
+    bool full = error == -ENOSPC || error == -EAGAIN;
+    if (!full)
+        store->full_since_unix_ns = 0;
+    else if (!store->full_since_unix_ns || now_unix_ns < store->full_since_unix_ns)
+        store->full_since_unix_ns = now_unix_ns;
+}
+
 int store_window(struct store *store, const struct window_settings *settings, uint64_t now_unix_ns,
                  bool everything, size_t *n_samples)
 {
     struct window_settings with_history = *settings;
     with_history.history = store->history;
+    with_history.unsent = unsent(store, settings, now_unix_ns);
     int error = window_close(store->join, store->stacks, store->processes, store->outbox,
                              &with_history, now_unix_ns, everything, n_samples);
+    if (!with_history.unsent)
+        note_window(store, error, now_unix_ns);
     return error ? error : history_flush(store->history, now_unix_ns);
 }
 

@@ -16,6 +16,8 @@
 STAT_COUNTER(window_requests, "spanprof_window_requests_total", "", "Profile requests made.");
 STAT_COUNTER(window_samples, "spanprof_window_samples_total", "",
              "Samples put into profile requests.");
+STAT_LOSS(window_unsent, "spanprof_window_samples_unsent_total", "",
+          "Samples that are in the history alone, for the outbox had been full for a minute.");
 STAT_LOSS(window_too_big, "spanprof_window_samples_too_big_total", "",
           "Samples left out because they alone would pass the limit of a request.");
 
@@ -73,7 +75,7 @@ static int add_sample(void *context, const struct sample *sample,
 {
     struct window *window = context;
     struct history *history = window->settings->history;
-    int error = add_to_request(window, sample, span);
+    int error = window->settings->unsent ? 0 : add_to_request(window, sample, span);
     if (!error && window->settings->span_cpu)
         span_cpu_add(window->settings->span_cpu, sample, span);
     return error || !history ? error : history_sample(history, sample, span);
@@ -85,7 +87,7 @@ int window_close(struct join *join, struct stacks *stacks, struct processes *pro
 {
     struct window window = {.settings = settings, .outbox = outbox, .now_unix_ns = now_unix_ns};
     *n_samples = 0;
-    if (settings->destinations && !outbox_has_room(outbox))
+    if (settings->destinations && !settings->unsent && !outbox_has_room(outbox))
         return -ENOSPC;
     struct stack_dictionary dictionary = stack_dictionary_of(stacks);
     profile_request_open(&window.request, &dictionary, processes);
@@ -93,5 +95,7 @@ int window_close(struct join *join, struct stacks *stacks, struct processes *pro
     if (!error)
         error = send_request(&window);
     profile_request_close(&window.request);
+    if (!error && settings->unsent)
+        stat_add(&window_unsent, (int64_t)*n_samples);
     return error == -ENOSPC ? -EAGAIN : error;
 }

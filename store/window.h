@@ -26,6 +26,7 @@ struct window_settings {
     const char *scope_version; /* spanprof's own */
     struct span_cpu *span_cpu; /* NULL: nobody asks; what is rolled back counts again */
     struct history *history;   /* gets what leaves, too; NULL: none */
+    bool unsent;               /* it alone does, for the outbox is full; counted */
 };
 
 /* Closes the window at now. everything: also samples still waiting for their span (shutdown keeps

@@ -3,7 +3,8 @@ add_library(spanprof_store_fixture STATIC ${CMAKE_SOURCE_DIR}/test/support/stack
     ${CMAKE_SOURCE_DIR}/test/support/store_fixture.c)
 target_link_libraries(spanprof_store_fixture PUBLIC spanprof_store PRIVATE spanprof_flags
                       PkgConfig::CMOCKA)
-foreach(name blob db db_size join join_limits outbox outbox_bodies outbox_hands processes stacks window)
+foreach(name blob db db_size join join_limits outbox outbox_bodies outbox_hands processes stacks window
+        window_full)
     spanprof_unit_test(${name} spanprof_store_fixture)
 endforeach()
 spanprof_unit_test(store spanprof_history_fixture)

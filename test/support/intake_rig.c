@@ -45,7 +45,7 @@ void intake_rig_open(struct intake_rig *rig, const struct intake_rig_options *op
     pthread_mutex_init(&rig->gate, NULL);
     fixture_make(&rig->fixture);
     rig->fixture.settings.db.vfs = options->vfs;
-    rig->fixture.settings.db.max_size_bytes = options->max_store_bytes;
+    fixture_limit(&rig->fixture, options->max_store_bytes);
     fixture_open(&rig->fixture);
     assert_int_equal(loop_open(&rig->loop), 0);
     if (options->sampler)

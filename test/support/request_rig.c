@@ -12,7 +12,7 @@ static int set_up(void **state, uint64_t max_size_bytes)
     static struct request_rig rig;
     rig = (struct request_rig){.body = BUF_INIT(0)};
     fixture_make(&rig.fixture);
-    rig.fixture.settings.db.max_size_bytes = max_size_bytes;
+    fixture_limit(&rig.fixture, max_size_bytes);
     fixture_open(&rig.fixture);
     *state = &rig;
     return 0;

@@ -34,6 +34,13 @@ void fixture_make(struct fixture *fixture)
     };
 }
 
+void fixture_limit(struct fixture *fixture, uint64_t max_size_bytes)
+{
+    fixture->settings.db.max_size_bytes = max_size_bytes;
+    if (max_size_bytes)
+        fixture->settings.history.max_size_bytes = 0;
+}
+
 void fixture_open(struct fixture *fixture)
 {
     assert_int_equal(store_open(&fixture->settings, &fixture->store), 0);

@@ -19,6 +19,8 @@ struct fixture {
 /* A temporary directory, and settings with two destinations "first" and "second". Not opened yet.
  */
 void fixture_make(struct fixture *fixture);
+/* Before it is opened: a quota (0: none) that the history has no part of. */
+void fixture_limit(struct fixture *fixture, uint64_t max_size_bytes);
 void fixture_open(struct fixture *fixture);
 void fixture_close(struct fixture *fixture);
 void fixture_reopen(struct fixture *fixture);

@@ -48,7 +48,7 @@ static void test_settings(void **state)
     struct fixture *fixture = *state;
     struct db *db;
     fixture->settings.db.sync = DB_SYNC_FULL;
-    fixture->settings.db.max_size_bytes = 1 << 22;
+    fixture_limit(fixture, 1 << 22);
     assert_int_equal(db_open_writer(&fixture->settings.db, &db), 0);
     assert_int_equal(pragma(db, "PRAGMA auto_vacuum"), 2);
     assert_int_equal(pragma(db, "PRAGMA secure_delete"), 0);
@@ -277,7 +277,7 @@ static void test_older_outbox_full(void **state)
                      "INSERT INTO outbox_body SELECT seq, 'x' FROM outbox;"
                      "INSERT INTO outbox_total VALUES (0, 20000, 20000, 20000);"
                      "INSERT INTO destination VALUES (0, 'first'), (1, 'second')");
-    fixture->settings.db.max_size_bytes = 1 << 20;
+    fixture_limit(fixture, 1 << 20);
     fixture_open(fixture);
     assert_int_equal(stats_find("spanprof_outbox_requests", "signal=\"traces\""), 20000);
     fixture_begin(fixture);
@@ -420,7 +420,7 @@ static void test_quota(void **state)
     static uint8_t body[32768];
     int64_t n = 0;
     int error = 0;
-    fixture->settings.db.max_size_bytes = 8 << 20;
+    fixture_limit(fixture, 8 << 20);
     fixture_open(fixture);
     while (!error && n < 1000) {
         fixture_begin(fixture);
@@ -453,7 +453,7 @@ static void test_hard_quota(void **state)
 {
     struct fixture *fixture = *state;
     static uint8_t body[1 << 20];
-    fixture->settings.db.max_size_bytes = 2 << 20;
+    fixture_limit(fixture, 2 << 20);
     fixture_open(fixture);
     fixture_begin(fixture);
     assert_int_equal(

@@ -262,7 +262,7 @@ static void test_drops_oldest(void **state)
     int64_t logs = stats_find(dropped, "signal=\"logs\",reason=\"full\"");
     int64_t traces = stats_find(dropped, "signal=\"traces\",reason=\"full\"");
     fixture_close(&test->fixture);
-    test->fixture.settings.db.max_size_bytes = 8 << 20;
+    fixture_limit(&test->fixture, 8 << 20);
     test->fixture.settings.when_full = OUTBOX_DROPS_OLDEST;
     fixture_open(&test->fixture);
     put(test, SIGNAL_LOGS, 1, "the oldest");
@@ -291,7 +291,7 @@ static void test_too_large_for_the_quota(void **state)
     static uint8_t body[3 << 20];
     struct test *test = *state;
     fixture_close(&test->fixture);
-    test->fixture.settings.db.max_size_bytes = 2 << 20;
+    fixture_limit(&test->fixture, 2 << 20);
     test->fixture.settings.when_full = OUTBOX_DROPS_OLDEST;
     fixture_open(&test->fixture);
     put(test, SIGNAL_LOGS, 1, "a");
@@ -309,7 +309,7 @@ static void test_health(void **state)
     static uint8_t body[900000];
     struct test *test = *state;
     fixture_close(&test->fixture);
-    test->fixture.settings.db.max_size_bytes = 2 << 20;
+    fixture_limit(&test->fixture, 2 << 20);
     fixture_open(&test->fixture);
     fixture_begin(&test->fixture);
     outbox_put(store_outbox(test->fixture.store), SIGNAL_TRACES, 1, 1, BYTES(body, sizeof(body)));

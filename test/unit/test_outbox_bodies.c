@@ -170,7 +170,7 @@ static void test_spares_make_room(void **state)
     struct test *test = *state;
     int error = 0;
     fixture_close(&test->fixture);
-    test->fixture.settings.db.max_size_bytes = 8 << 20;
+    fixture_limit(&test->fixture, 8 << 20);
     fixture_open(&test->fixture);
     for (int64_t seq = 1; seq <= 8; seq++)
         put_numbered(test, SIGNAL_TRACES, seq, 60000);
@@ -198,7 +198,7 @@ static void test_spares_go_when_short(void **state)
     collect(test);
     assert_int_equal(spares(test), 1);
     fixture_close(&test->fixture);
-    test->fixture.settings.db.max_size_bytes = 2 << 20; /* less than spares may want */
+    fixture_limit(&test->fixture, 2 << 20); /* less than spares may want */
     fixture_open(&test->fixture);
     assert_int_equal(spares(test), 1);
     collect(test);

@@ -233,7 +233,7 @@ static void test_given_up(void **state)
     static uint8_t body[900000];
     struct fixture *fixture = *state;
     fixture_close(fixture);
-    fixture->settings.db.max_size_bytes = 2 << 20;
+    fixture_limit(fixture, 2 << 20);
     fixture->settings.when_full = OUTBOX_DROPS_OLDEST;
     fixture_open(fixture);
     struct outbox_hand *hand = open_hand(fixture, 0);

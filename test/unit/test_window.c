@@ -519,35 +519,6 @@ static void test_off_cpu(void **state)
     free_requests(&requests);
 }
 
-/* No room: the samples wait for it. */
-static void test_no_room(void **state)
-{
-    struct fixture *fixture = *state;
-    static uint8_t body[1 << 20];
-    size_t n;
-    fixture_close(fixture);
-    fixture->settings.db.max_size_bytes = 2 << 20;
-    fixture_open(fixture);
-    struct sample sample =
-        fixture_sample(T0, (struct fixture_ids){0, 0, 0}, fixture_stack(fixture, 1), 0);
-    fixture_add(fixture, &sample);
-    fixture_begin(fixture);
-    assert_int_equal(
-        outbox_put(store_outbox(fixture->store), SIGNAL_LOGS, 1, 1, BYTES(body, sizeof(body))), 0);
-    fixture_commit(fixture);
-    fixture_begin(fixture);
-    outbox_put(store_outbox(fixture->store), SIGNAL_LOGS, 1, 1, BYTES(body, 600000));
-    fixture_commit(fixture);
-    fixture_begin(fixture);
-    assert_int_equal(store_window(fixture->store, &settings, T0 + SECOND, false, &n), -ENOSPC);
-    fixture_commit(fixture); /* which is no failure of the transaction */
-    assert_int_equal(join_pending_samples(store_join(fixture->store)), 1);
-    fixture_begin(fixture);
-    outbox_done(store_outbox(fixture->store), 0, 1);
-    fixture_commit(fixture);
-    assert_int_equal(close_window(fixture, &settings, T0 + SECOND), 1);
-}
-
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_set_up, fixture_tear_down)
@@ -562,7 +533,6 @@ int main(void)
         TEST(test_too_big),
         TEST(test_empty),
         TEST(test_off_cpu),
-        TEST(test_no_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
