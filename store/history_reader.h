@@ -44,7 +44,9 @@ struct history_filter {
     size_t n_attributes;
     struct history_pair attributes[HISTORY_ATTRIBUTES_MAX]; /* of spans; all of them */
     bool by_trace, by_span;
-    bool alone; /* by_span: without the spans below it; so it is without by_trace */
+    bool alone;   /* by_span: without the spans below it; so it is without by_trace */
+    bool as_left; /* durations and spans below are those known when a sample left; history_scrape()
+                     asks like that */
     uint8_t trace_id[16], span_id[8];
 };
 

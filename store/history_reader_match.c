@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #define STACKS_MAX   ((size_t)1 << 20)
+#define AS_LEFT_NS   (600 * UINT64_C(1000000000)) /* how far back, up to twice as much */
 #define PREFIX_BYTES ((size_t)16 << 10) /* of a block's spans, at first; then twice as much */
 
 enum stack_answer { STACK_IS_OUT = 1, STACK_IS_IN = 2, STACK_IS_SELF = 3 };
@@ -91,17 +92,45 @@ static int note_block(struct reader_scan *scan, const struct reader_block *block
     return outcome < 0 ? outcome : 0;
 }
 
+static int note_block_if_asked(struct reader_scan *scan, const struct reader_block *block)
+{
+    if (!block->spans || block->max_duration_ns < scan->filter->min_duration_ns ||
+        block->spans_to_unix_ns < scan->asked.from || block->spans_from_unix_ns >= scan->asked.to)
+        return 0;
+    return reader_scan_left_out(scan, note_block(scan, block));
+}
+
 /* A span is in the block of the time when it came, so later ones count, too. */
 static int note_durations(struct reader_scan *scan)
 {
     int error = 0;
-    for (size_t i = scan->n_blocks; i-- && !error && reader_scan_goes_on(scan);) {
-        const struct reader_block *block = &scan->blocks[i];
-        if (block->spans && block->max_duration_ns >= scan->filter->min_duration_ns &&
-            block->spans_to_unix_ns >= scan->asked.from &&
-            block->spans_from_unix_ns < scan->asked.to)
-            error = reader_scan_left_out(scan, note_block(scan, block));
-    }
+    for (size_t i = scan->n_blocks; i-- && !error && reader_scan_goes_on(scan);)
+        error = note_block_if_asked(scan, &scan->blocks[i]);
+    return error;
+}
+
+static void forget_durations(struct reader_scan *scan)
+{
+    struct reader_match *match = &scan->match;
+    map_close(&match->traces);
+    MAP_INIT(&match->traces, struct trace_duration, trace_id);
+    memset(match->sieve, 0, sizeof(match->sieve));
+    match->noted = 0;
+}
+
+/* Which blocks count hangs on the block alone, not on where a scraper began; and they are few. */
+static int note_durations_as_left(struct reader_scan *scan, size_t at)
+{
+    struct reader_match *match = &scan->match;
+    uint64_t span = scan->blocks[at].written_unix_ns / AS_LEFT_NS;
+    uint64_t from = span ? (span - 1) * AS_LEFT_NS : 0;
+    int error = 0;
+    if (from != match->noted_from_unix_ns)
+        forget_durations(scan);
+    match->noted_from_unix_ns = from;
+    for (; match->noted <= at && !error; match->noted++)
+        if (scan->blocks[match->noted].written_unix_ns >= from)
+            error = note_block_if_asked(scan, &scan->blocks[match->noted]);
     return error;
 }
 
@@ -162,6 +191,17 @@ static int make_tree(struct reader_scan *scan)
     return error;
 }
 
+static int make_tree_as_left(struct reader_scan *scan, size_t at)
+{
+    size_t all = scan->n_blocks;
+    map_close(&scan->match.tree);
+    MAP_INIT(&scan->match.tree, struct tree_span, span_id);
+    scan->n_blocks = at + 1;
+    int error = make_tree(scan);
+    scan->n_blocks = all;
+    return error;
+}
+
 /* One that has not come is below its local root. */
 static bool tree_passes(const struct reader_scan *scan, const struct history_context *context)
 {
@@ -196,10 +236,20 @@ int reader_match_open(struct reader_scan *scan)
     match->stacks.max_count = STACKS_MAX;
     match->by_traces = filter->min_duration_ns || filter->max_duration_ns;
     match->by_tree = filter->by_trace && filter->by_span && !filter->alone;
+    if (filter->as_left)
+        return 0;
     int error = match->by_traces ? note_durations(scan) : 0;
     if (!error && match->by_tree)
         error = reader_scan_left_out(scan, make_tree(scan));
     return error;
+}
+
+int reader_match_as_left(struct reader_scan *scan, size_t block)
+{
+    struct reader_match *match = &scan->match;
+    match->context_known = false;
+    int error = match->by_traces ? note_durations_as_left(scan, block) : 0;
+    return error || !match->by_tree ? error : make_tree_as_left(scan, block);
 }
 
 void reader_match_close(struct reader_scan *scan)

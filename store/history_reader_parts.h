@@ -119,11 +119,13 @@ struct reader_answer { /* whether attributes pass, of one place in the block at 
     bool passes;
 };
 
-struct reader_match {  /* what a filter lets through: answers to be used again */
-    bool by_traces;    /* filter has a duration */
-    bool by_tree;      /* and asks for a span with those below it */
-    struct map traces; /* with the duration of their longest span */
-    struct map tree;   /* ids of spans */
+struct reader_match {            /* what a filter lets through: answers to be used again */
+    bool by_traces;              /* filter has a duration */
+    bool by_tree;                /* and asks for a span with those below it */
+    struct map traces;           /* with the duration of their longest span */
+    uint64_t noted_from_unix_ns; /* filter has as_left: of blocks written since then, */
+    size_t noted;                /* up to this one, exclusive */
+    struct map tree;             /* ids of spans */
     struct reader_sums stacks;
     struct history_context context; /* of the latest group */
     bool context_known, context_passes;
@@ -206,6 +208,8 @@ bool reader_match_needs_blocks(const struct history_filter *filter); /* minutes 
 int reader_match_is_possible(struct history_reader *reader, const struct history_filter *filter);
 int reader_match_open(struct reader_scan *scan);
 void reader_match_close(struct reader_scan *scan);
+/* Filter has as_left: of blocks up to this one; they are asked for in their order. */
+int reader_match_as_left(struct reader_scan *scan, size_t block);
 void reader_match_new_block(struct reader_scan *scan); /* scan->spans are others now */
 /* No sample passes that is of no trace. */
 bool reader_match_needs_trace(const struct reader_scan *scan);

@@ -105,15 +105,17 @@ static int put_group(void *context, const struct history_samples *samples,
     return error;
 }
 
-static int put_block(struct scraping *scraping, const struct reader_block *block)
+static int put_block(struct scraping *scraping, size_t at)
 {
     struct reader_scan *scan = scraping->scan;
+    const struct reader_block *block = &scan->blocks[at];
     bool is_asked_for = block->samples && block->samples_to_unix_ns >= scan->asked.from &&
                         block->samples_from_unix_ns < scan->asked.to;
     int outcome = is_asked_for ? reader_match_block(scan, block) : 0;
     if (outcome <= 0)
         return outcome;
-    int error = reader_scan_spans(scan, block);
+    int error = reader_match_as_left(scan, at);
+    error = error ? error : reader_scan_spans(scan, block);
     return error ? error : reader_scan_groups(scan, block, put_group, scraping);
 }
 
@@ -155,7 +157,7 @@ static int put_blocks(struct scraping *scraping)
         scrape->more = !reader_scan_goes_on(scan);
         if (scrape->more)
             return 0;
-        error = put_block(scraping, block);
+        error = put_block(scraping, i);
         scraping->to_unix_ns = block->written_unix_ns;
         if (error == SCRAPE_FULL || error == -ENOMEM) {
             scrape->next = cursor_of((uint64_t)block->seq, scraping->gone);
@@ -196,6 +198,7 @@ int history_scrape(struct history_reader *reader, const struct history_filter *f
                    struct history_scrape *scrape, struct buf *out)
 {
     const struct stack_dictionary stacks = stacks_reader_dictionary(&reader->frames.stacks);
+    struct history_filter as_left = *filter;
     struct reader_scan scan;
     struct scraping scraping = {.scan = &scan, .scrape = scrape};
     scrape->next = scrape->since;
@@ -204,7 +207,8 @@ int history_scrape(struct history_reader *reader, const struct history_filter *f
     int error = reader_begin(reader);
     if (!error) {
         profile_request_open(&scraping.request, &stacks, NULL);
-        error = reader_scan_open(&scan, reader, filter);
+        as_left.as_left = true;
+        error = reader_scan_open(&scan, reader, &as_left);
         error = error ? error : answer(&scraping, out);
         reader_scan_close(&scan);
         profile_request_close(&scraping.request);

@@ -208,11 +208,11 @@ static void add_samples(struct fixture *fixture, unsigned window, const int64_t 
     }
 }
 
-static void add_span(struct fixture *fixture, unsigned trace, unsigned id)
+static void add_span(struct fixture *fixture, unsigned trace, unsigned id, unsigned seconds)
 {
     struct fixture_span span;
     struct join_result result = {0};
-    fixture_span(&span, trace, id, 0, 5, 1000010);
+    fixture_span(&span, trace, id, 0, seconds, 1000010);
     span.span.resource = buf_bytes(&span.resource);
     span.span.raw = buf_bytes(&span.raw);
     fixture_begin(fixture);
@@ -245,9 +245,11 @@ static void fill(struct fixture *fixture)
     for (unsigned i = 0; i < WINDOWS; i++) {
         add_samples(fixture, i, stacks, process);
         if (i == 0)
-            add_span(fixture, 1, 2);
+            add_span(fixture, 1, 2, 5);
         if (i == 2)
-            add_span(fixture, 4, 5);
+            add_span(fixture, 4, 5, 5);
+        if (i == 2) /* without samples */
+            add_span(fixture, 1, 99, 60);
         close_window(fixture, i);
     }
     close_window(fixture, WINDOWS);
@@ -390,6 +392,22 @@ static void a_filter_lets_some_through(void **state)
     free_lines(&lines);
 }
 
+/* Whenever it is asked: that a trace is long counts from when it was known. */
+static void a_duration_is_that_of_when_a_sample_left(void **state)
+{
+    struct rig *rig = *state;
+    const struct history_filter filter = {.min_duration_ns = 10 * SECOND};
+    struct lines lines = {0};
+    unsigned calls;
+    scrape_all(rig, &filter, 0, 1 << 20, &lines, &calls);
+    assert_int_equal(lines.n, 8 * 2);
+    free_lines(&lines);
+    scrape_all(rig, &filter, 0, 2000, &lines, &calls);
+    assert_int_equal(lines.n, 8 * 2);
+    assert_true(calls > 1);
+    free_lines(&lines);
+}
+
 static void what_has_expired_is_said(void **state)
 {
     struct rig *rig = *state;
@@ -431,6 +449,7 @@ int main(void)
         TEST(small_requests_say_the_same),
         TEST(the_same_cursor_gives_the_same),
         TEST(a_filter_lets_some_through),
+        TEST(a_duration_is_that_of_when_a_sample_left),
         TEST(what_has_expired_is_said),
         TEST(an_empty_history_is_scraped),
     };
