@@ -327,6 +327,19 @@ class Record(unittest.TestCase):
             self.assertIn("</svg>", picture.read())
         self.assert_nothing_is_left()
 
+    def test_a_command_that_tells_of_its_spans(self):
+        """They go elsewhere, or nowhere; what ran in them is in the picture as all else."""
+        workload = os.path.join(harness.BUILD, "test", "workload")
+        done = self.record("-F", "499", "--json", "--", workload, "--seconds", "3", "--span-ms", "200")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        *truth, answer = map(json.loads, done.stdout.splitlines())
+        in_spans = sum(record["cpu_ns"] for record in truth if record["type"] == "span")
+        self.assertGreater(in_spans, 0)
+        self.assertGreater(answer["cpu_ns"], 0.9 * in_spans)
+        with open(self.output, encoding="utf-8") as picture:
+            self.assertIn("burn_", picture.read())
+        self.assert_nothing_is_left()
+
     def test_what_cannot_be_run(self):
         done = self.record("/nonexistent/program")
         self.assertEqual(done.returncode, 127)
