@@ -92,7 +92,7 @@ static void put_symptoms(struct json_writer *json)
 
 /* ---- from what there is ---- */
 
-static int64_t total(const char *name)
+int64_t pages_status_total(const char *name)
 {
     const struct symptom all = {.name = name, .any = true};
     struct sum sum = {.symptom = &all};
@@ -111,10 +111,11 @@ static void put_sampling(const struct pages_facts *facts, struct json_writer *js
 /* Half of a join is missing. */
 static void put_halves(const struct pages_facts *facts, struct json_writer *json)
 {
-    int64_t spans = total("spanprof_spans_received_total"), taken = total("spanprof_samples_total");
-    int64_t in_context = total("spanprof_intake_samples_total") -
+    int64_t spans = pages_status_total("spanprof_spans_received_total");
+    int64_t taken = pages_status_total("spanprof_samples_total");
+    int64_t in_context = pages_status_total("spanprof_intake_samples_total") -
                          stats_find("spanprof_intake_samples_total", "context=\"none\"");
-    int64_t matched = total("spanprof_join_spans_matched_total");
+    int64_t matched = pages_status_total("spanprof_join_spans_matched_total");
     bool traces = config_find_pipeline(facts->config, CONFIG_TRACES) != NULL;
     if (traces && !spans)
         put_problem(json, "No spans have come.",

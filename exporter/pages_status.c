@@ -158,6 +158,16 @@ static void put_readers(struct json_writer *json)
     json_end_array(json);
 }
 
+/* What expired as it was to is no loss, but who asks for it should know. */
+static void put_history(struct json_writer *json)
+{
+    json_begin_object(json, "history");
+    json_put_int(json, "bytes", pages_status_total("spanprof_history_bytes"));
+    json_put_int(json, "expired_blocks",
+                 pages_status_total("spanprof_history_blocks_expired_total"));
+    json_end_object(json);
+}
+
 /* ---- processes ---- */
 
 static const struct coverage_process *find_coverage(const struct coverage_process *list, size_t n,
@@ -225,6 +235,7 @@ int pages_status(struct pages_facts *facts, struct pages_request *request)
     error = stats_each(put_loss, &json);
     json_end_array(&json);
     put_readers(&json);
+    put_history(&json);
     if (!error)
         error = put_processes(facts, request, &json);
     json_end_object(&json);

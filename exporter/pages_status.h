@@ -17,6 +17,8 @@ struct pages_queue {
 /* The array "problems". */
 void pages_status_problems(const struct pages_facts *facts, const struct pages_queue *queues,
                            size_t n_queues, struct json_writer *json);
+/* Of a counter, over all its labels. */
+int64_t pages_status_total(const char *name);
 /* Why the samples of a process do not all have their span; process: of the history, coverage: of
  * the same, NULL if it has none. */
 const char *pages_status_why(const struct history_series *process,

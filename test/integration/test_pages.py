@@ -280,6 +280,8 @@ class Facts(Shop):
         self.assertGreater(shop[0]["in_span"], 0)
         self.assertLessEqual(shop[0]["in_span"], shop[0]["samples"])
         self.assertGreater(sum(reader["count"] for reader in status["readers"]), 0)
+        self.assertGreater(status["history"]["bytes"], 0)
+        self.assertEqual(status["history"]["expired_blocks"], 0)
         for problem in status["problems"]:
             self.assertTrue(problem["what"] and problem["do"])
 
