@@ -9,14 +9,18 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define START_TRIES    200
 #define START_PAUSE_US 50000
 #define STOP_TRIES     200
+#define STORE_MIB_MIN  1024    /* the default; where less is free the store sees to it itself */
+#define STORE_MIB_MAX  1048576 /* that may be configured */
 
-/* No span ever comes here, so a sample that names one does not wait for it. */
+/* No span ever comes here, so a sample that names one does not wait for it. What is kept is all of
+ * a week, the longest there is, as long as there is room. */
 static const char config_form[] = "receivers:\n"
                                   "  sampler:\n"
                                   "    frequency: %u\n"
@@ -26,8 +30,8 @@ static const char config_form[] = "receivers:\n"
                                   "exporters:\n"
                                   "  debug: {verbosity: basic}\n"
                                   "extensions:\n"
-                                  "  sqlite_storage: {directory: %s/store}\n"
-                                  "  history:\n"
+                                  "  sqlite_storage: {directory: %s/store, max_size_mib: %llu}\n"
+                                  "  history: {retention: 168h, max_size_mib: %llu}\n"
                                   "  pages: {endpoint: \"localhost:0\", socket: %s}\n"
                                   "service:\n"
                                   "  extensions: [sqlite_storage, history, pages]\n"
@@ -52,13 +56,24 @@ static int make_directory(struct client_node *node)
     return 0;
 }
 
+/* Half of what is free: the directory may lie in memory, and the command may need room there. */
+static unsigned long long store_mib(const char *directory)
+{
+    struct statvfs room;
+    if (statvfs(directory, &room))
+        return STORE_MIB_MIN;
+    unsigned long long mib = (unsigned long long)room.f_bavail * room.f_frsize / 2 >> 20;
+    return mib < STORE_MIB_MIN ? STORE_MIB_MIN : mib > STORE_MIB_MAX ? STORE_MIB_MAX : mib;
+}
+
 static int write_config(const struct client_node *node, const char *path, const char *cgroup,
                         unsigned frequency)
 {
     FILE *file = fopen(path, "we");
     if (!file)
         return -errno;
-    fprintf(file, config_form, frequency, cgroup, node->directory, node->socket);
+    unsigned long long mib = store_mib(node->directory);
+    fprintf(file, config_form, frequency, cgroup, node->directory, mib, mib / 2, node->socket);
     return fclose(file) ? -errno : 0;
 }
 

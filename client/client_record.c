@@ -155,6 +155,36 @@ static int run_command(const struct recording *recording)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+/* Nobody looks at the node's own status, so what was lost is told here. */
+static void say_losses(const struct client *client, const struct value *status)
+{
+    char sentence[512];
+    double expired = value_number(value_get(status, "history"), "expired_blocks");
+    if (expired > 0)
+        fprintf(client->err,
+                "spanprof: incomplete: the oldest samples, %.0f times those of 5 s, had to go; a "
+                "week is kept at most, and no more than half of what is free in $TMPDIR\n",
+                expired);
+    for (const struct value *problem = value_items(status, "problems"); problem;
+         problem = problem->next) {
+        bytes_sanitize(value_text(problem, "what"), sentence, sizeof(sentence));
+        fprintf(client->err, "spanprof: %s\n", sentence);
+    }
+}
+
+static int ask_losses(struct client *client)
+{
+    struct client_tree tree;
+    size_t before = client->query.len;
+    client->query.len = 0; /* the status is that of all */
+    int error = client_ask_json(client, "/api/status", &tree);
+    client->query.len = before;
+    if (!error)
+        say_losses(client, &tree.root);
+    client_tree_close(&tree);
+    return error;
+}
+
 static int summarize(const struct recording *recording)
 {
     struct client *client = recording->client;
@@ -170,6 +200,7 @@ static int summarize(const struct recording *recording)
     error = error ? error : client_write_flame(client, recording->output);
     if (!error)
         fprintf(client->err, "\nspanprof: written: %s\n", recording->output);
+    error = error ? error : ask_losses(client);
     return error;
 }
 

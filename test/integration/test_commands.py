@@ -340,6 +340,23 @@ class Record(unittest.TestCase):
             self.assertIn("burn_", picture.read())
         self.assert_nothing_is_left()
 
+    def test_long_commands_are_kept_whole(self):
+        done = self.record("--", "sh", "-c", "cat $TMPDIR/spanprof-record-*/spanprof.yaml")
+        retention, mib = re.search(r"history: {retention: (\w+), max_size_mib: (\d+)}", done.stdout).groups()
+        free = os.statvfs(self.directory)
+        half_mib = free.f_bavail * free.f_frsize / 2 / 2**20
+        self.assertEqual(retention, "168h")
+        self.assertGreaterEqual(int(mib), max(512, min(0.4 * half_mib, 524288)))
+        self.assertNotIn("incomplete", done.stderr)
+
+    def test_no_room_is_told(self):
+        small = os.path.join(self.directory, "small")
+        os.mkdir(small)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", small], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", small], check=True)
+        done = run("record", "-o", self.output, "/usr/bin/python3", "-c", BURN % 1, env={"TMPDIR": small})
+        self.assertRegex(done.stderr, r"incomplete: the oldest samples, \d+ times those of 5 s, had to go")
+
     def test_what_cannot_be_run(self):
         done = self.record("/nonexistent/program")
         self.assertEqual(done.returncode, 127)
