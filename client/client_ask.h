@@ -59,3 +59,6 @@ int client_record(struct client *client);
 /* Parts that record shares. */
 int client_put_top(struct client *client, size_t rows, struct buf *text);
 int client_write_flame(struct client *client, const char *path);
+/* Before there is something to write; 0, or negative errno after a sentence. */
+int client_check_form(const struct client *client, const char *path); /* the name's ending */
+int client_check_writable(const struct client *client, const char *path);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/client_ask.h"
 #include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 static const struct form {
     const char *ending, *path;
@@ -31,18 +33,38 @@ static int write_file(const struct client *client, const char *path, struct byte
     return error ? client_fail(client, error, path) : 0;
 }
 
+int client_check_form(const struct client *client, const char *path)
+{
+    if (form_path(path))
+        return 0;
+    fprintf(client->err,
+            "spanprof: %s: the name ends with what to write: .svg, .folded, .json (speedscope) or "
+            ".pb.gz (pprof)\n",
+            path);
+    return -EINVAL;
+}
+
+/* What is there stays as it is until there is something to write, and what is not there is not
+ * left behind. */
+int client_check_writable(const struct client *client, const char *path)
+{
+    bool is_there = faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+    if (fd < 0)
+        return client_fail(client, -errno, path);
+    close(fd);
+    if (!is_there)
+        unlink(path);
+    return 0;
+}
+
 int client_write_flame(struct client *client, const char *path)
 {
     struct http_answer answer;
-    const char *route = form_path(path);
-    if (!route) {
-        fprintf(client->err,
-                "spanprof: %s: the name ends with what to write: .svg, .folded, .json "
-                "(speedscope) or .pb.gz (pprof)\n",
-                path);
-        return -EINVAL;
-    }
-    int error = client_ask(client, route, &answer);
+    int error = client_check_form(client, path);
+    if (error)
+        return error;
+    error = client_ask(client, form_path(path), &answer);
     if (!error)
         error = write_file(client, path, buf_bytes(&answer.body));
     http_answer_close(&answer);

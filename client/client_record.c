@@ -97,7 +97,10 @@ static int prepare(struct recording *recording)
               client->err);
         return -EPERM;
     }
-    int error = client_cgroup_make(&recording->cgroup);
+    int error = client_check_writable(client, recording->output);
+    if (error)
+        return error;
+    error = client_cgroup_make(&recording->cgroup);
     if (error == -ENOTSUP)
         fputs("spanprof: no cgroup2 is mounted here, which tells the command's processes from "
               "others; mount -t cgroup2 none DIRECTORY\n",
@@ -212,7 +215,7 @@ int client_record(struct client *client)
         fputs("spanprof: record what? spanprof record -- COMMAND\n", client->err);
         return 2;
     }
-    if (read_frequency(&recording))
+    if (read_frequency(&recording) || client_check_form(client, recording.output))
         return 2;
     set_signals(recording.signals_before);
     int code = 1, error = prepare(&recording);

@@ -107,6 +107,7 @@ class WrongLines(unittest.TestCase):
         self.assertIn("record what?", self.refused("record", "-F", "10"))
         self.assertIn("1 to 1000", self.refused("record", "-F", "5000", "true"))
         self.assertIn("1 to 1000", self.refused("record", "-F", "x", "true"))
+        self.assertIn("the name ends with what to write", self.refused("record", "-o", "x.png", "touch", "ran"))
         self.assertIn("--by is function", self.refused("top", "--by", "colour"))
         self.assertIn("1 to 10000", self.refused("top", "--limit", "0"))
         self.assertIn("1 to 10000", self.refused("top", "--limit", "-3"))
@@ -361,6 +362,27 @@ class Record(unittest.TestCase):
         done = self.record("/nonexistent/program")
         self.assertEqual(done.returncode, 127)
         self.assertIn("/nonexistent/program: No such file", done.stderr)
+        self.assert_nothing_is_left()
+
+    def test_what_cannot_be_written(self):
+        """It is told before the command runs, and nothing of what is there is touched."""
+        ran = os.path.join(self.directory, "ran")
+        os.mkdir(os.path.join(self.directory, "directory.svg"))
+        for output, why in (("nowhere/x.svg", "No such file"), ("directory.svg", "Is a directory")):
+            self.output = os.path.join(self.directory, output)
+            done = self.record("touch", ran)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("%s: %s" % (self.output, why), done.stderr)
+        self.assertFalse(os.path.exists(ran))
+        self.output = os.path.join(self.directory, "earlier.svg")
+        with open(self.output, "w", encoding="utf-8") as file:
+            file.write("earlier")
+        done = self.record("cp", self.output, ran)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(ran, encoding="utf-8") as copy, open(self.output, encoding="utf-8") as picture:
+            self.assertEqual((copy.read(), "</svg>" in picture.read()), ("earlier", True))
+        self.output = os.path.join(self.directory, "new.svg")
+        self.assertEqual(self.record("test", "!", "-e", self.output).returncode, 0)
         self.assert_nothing_is_left()
 
     def test_interrupted(self):
