@@ -38,7 +38,8 @@ void client_print_flags(FILE *out)
     fputs("Flags:\n"
           "  --socket PATH          of the spanprof to ask; else SPANPROF_SOCKET, else\n"
           "                         spanprof.sock in SPANPROF_STATE_DIR or " STATE_DIRECTORY "\n"
-          "  --json                 the answer as it is (docs/api.md)\n",
+          "  --json                 the answer as it is (docs/api.md), printed; flame: instead of\n"
+          "                         a file, so without -o\n",
           out);
     for (size_t i = 0; i < N_FLAGS; i++) {
         int n = fprintf(out, "  %s %s", flags[i].name, flags[i].value);

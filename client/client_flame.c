@@ -74,6 +74,11 @@ int client_write_flame(struct client *client, const char *path)
 int client_flame(struct client *client)
 {
     const char *path = client->output ? client->output : "flame.svg";
+    if (client->json && client->output) {
+        fputs("spanprof: --json prints the answer, -o writes a file: give one of them\n",
+              client->err);
+        return 2;
+    }
     if (client->json)
         return client_print_answer(client, "/api/flame");
     int error = client_write_flame(client, path);

@@ -108,6 +108,7 @@ class WrongLines(unittest.TestCase):
         self.assertIn("1 to 1000", self.refused("record", "-F", "5000", "true"))
         self.assertIn("1 to 1000", self.refused("record", "-F", "x", "true"))
         self.assertIn("the name ends with what to write", self.refused("record", "-o", "x.png", "touch", "ran"))
+        self.assertIn("one of them", self.refused("flame", "--json", "-o", "/nonexistent/x.svg"))
         self.assertIn("--by is function", self.refused("top", "--by", "colour"))
         self.assertIn("1 to 10000", self.refused("top", "--limit", "0"))
         self.assertIn("1 to 10000", self.refused("top", "--limit", "-3"))
