@@ -61,6 +61,7 @@ struct pages_route {
 const struct pages_route *pages_route_find(const char *path);
 
 /* Parts of answers that several routes share. */
+void pages_say_more(struct pages_request *request); /* that the answer lacks something */
 int pages_flame(struct pages_facts *facts, const struct pages_request *request,
                 enum flame_view view, bool with_base, struct flame *flame,
                 struct history_profile *profile, struct history_profile *base);

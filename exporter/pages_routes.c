@@ -56,3 +56,8 @@ const struct pages_route *pages_route_find(const char *path)
             return &routes[i];
     return NULL;
 }
+
+void pages_say_more(struct pages_request *request)
+{
+    request->headers[request->n_headers++] = (struct pages_header){"Spanprof-More", "true"};
+}

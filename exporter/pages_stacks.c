@@ -111,7 +111,18 @@ int pages_diff(struct pages_facts *facts, struct pages_request *request)
 
 /* ---- to take away ---- */
 
-/* "service=shop, span=GET /buy: 1.2 s of CPU time in 37 samples" */
+/* A file that is taken away has no page around it that says so. */
+static int flame_to_take(struct pages_facts *facts, struct pages_request *request,
+                         enum flame_view view, struct flame *flame, struct history_profile *profile)
+{
+    struct history_profile base;
+    int error = pages_flame(facts, request, view, false, flame, profile, &base);
+    if (!error && !profile->complete)
+        pages_say_more(request);
+    return error;
+}
+
+/* "1.200 s of CPU time, 37 samples, service shop, span GET /buy"; first what matters most. */
 static int describe(const struct pages_query *query, const struct history_profile *profile,
                     struct buf *text)
 {
@@ -122,8 +133,9 @@ static int describe(const struct pages_query *query, const struct history_profil
                    {"thread", query->filter.thread},   {"container", query->filter.container},
                    {"host", query->filter.host},       {"function", query->filter.function}};
     char trace_id[33], span_id[17];
-    int error = buf_printf(text, "%.3f s of CPU time, %llu samples", (double)profile->cpu_ns / 1e9,
-                           (unsigned long long)profile->samples);
+    int error = buf_printf(text, "%s%.3f s of CPU time, %llu samples",
+                           profile->complete ? "" : "incomplete: not all was looked through; ",
+                           (double)profile->cpu_ns / 1e9, (unsigned long long)profile->samples);
     for (size_t i = 0; !error && i < sizeof(filters) / sizeof(filters[0]); i++)
         if (filters[i].value.len)
             error = buf_printf(text, ", %s %.*s", filters[i].name, (int)filters[i].value.len,
@@ -140,9 +152,9 @@ static int describe(const struct pages_query *query, const struct history_profil
 int pages_flame_svg(struct pages_facts *facts, struct pages_request *request)
 {
     struct flame flame;
-    struct history_profile profile, base;
+    struct history_profile profile;
     _cleanup_buf_ struct buf about = BUF_INIT(8 * PAGES_VALUE_MAX);
-    int error = pages_flame(facts, request, request->query.view, false, &flame, &profile, &base);
+    int error = flame_to_take(facts, request, request->query.view, &flame, &profile);
     if (error)
         return error;
     error = describe(&request->query, &profile, &about);
@@ -160,8 +172,8 @@ int pages_flame_svg(struct pages_facts *facts, struct pages_request *request)
 int pages_flame_folded(struct pages_facts *facts, struct pages_request *request)
 {
     struct flame flame;
-    struct history_profile profile, base;
-    int error = pages_flame(facts, request, request->query.view, false, &flame, &profile, &base);
+    struct history_profile profile;
+    int error = flame_to_take(facts, request, request->query.view, &flame, &profile);
     if (error)
         return error;
     error = flame_write_folded(&flame, &request->body);
@@ -172,9 +184,9 @@ int pages_flame_folded(struct pages_facts *facts, struct pages_request *request)
 int pages_flame_speedscope(struct pages_facts *facts, struct pages_request *request)
 {
     struct flame flame;
-    struct history_profile profile, base;
+    struct history_profile profile;
     _cleanup_buf_ struct buf about = BUF_INIT(8 * PAGES_VALUE_MAX);
-    int error = pages_flame(facts, request, FLAME_CALLEES, false, &flame, &profile, &base);
+    int error = flame_to_take(facts, request, FLAME_CALLEES, &flame, &profile);
     if (error)
         return error;
     error = describe(&request->query, &profile, &about);

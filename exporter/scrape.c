@@ -59,7 +59,7 @@ int scrape_profiles(struct pages_facts *facts, struct pages_request *request)
     add_header(request, "Spanprof-Cursor", scrape.next);
     add_header(request, "Spanprof-Missed", scrape.missed);
     if (scrape.more)
-        request->headers[request->n_headers++] = (struct pages_header){"Spanprof-More", "true"};
+        pages_say_more(request);
     return put_otlp(&otlp, request);
 }
 
@@ -131,7 +131,7 @@ static int finish(const struct writing *writing, const struct history_whole *who
  * nothing was sampled. */
 static int answer_pprof(struct pages_facts *facts, struct pages_request *request, bool live)
 {
-    struct history_whole whole;
+    struct history_whole whole = {.complete = true};
     struct writing *writing = arena_zalloc(&request->arena, sizeof(*writing));
     int error = writing ? pprof_open(PPROF_BYTES, &writing->pprof) : -ENOMEM;
     if (error)
@@ -146,7 +146,7 @@ static int answer_pprof(struct pages_facts *facts, struct pages_request *request
     if (!error)
         error = finish(writing, &whole, request);
     if (writing->full || !whole.complete)
-        request->headers[request->n_headers++] = (struct pages_header){"Spanprof-More", "true"};
+        pages_say_more(request);
     pprof_close(writing->pprof);
     return error;
 }
