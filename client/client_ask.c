@@ -211,6 +211,14 @@ static int say_refused(const struct client *client, const struct http_answer *an
     return answer->status == 404 ? -ENOENT : -EINVAL;
 }
 
+/* What was found is shown all the same. */
+static void say_incomplete(const struct client *client)
+{
+    fputs("spanprof: incomplete: not all was looked through in the time there is; ask for less, "
+          "with --from and --to perhaps\n",
+          client->err);
+}
+
 int client_ask(const struct client *client, const char *path, struct http_answer *answer)
 {
     _cleanup_buf_ struct buf target = BUF_INIT(0);
@@ -225,7 +233,11 @@ int client_ask(const struct client *client, const char *path, struct http_answer
     error = client_http_get(socket, (const char *)target.data, answer);
     if (error)
         return say_no_answer(client, socket, error);
-    return answer->status == 200 ? 0 : say_refused(client, answer);
+    if (answer->status != 200)
+        return say_refused(client, answer);
+    if (answer->more)
+        say_incomplete(client);
+    return 0;
 }
 
 int client_ask_json(const struct client *client, const char *path, struct client_tree *tree)
@@ -236,7 +248,12 @@ int client_ask_json(const struct client *client, const char *path, struct client
     if (error)
         return error;
     error = client_json_read(buf_bytes(&tree->answer.body), &tree->arena, &tree->root);
-    return error ? client_fail(client, error, "the answer cannot be read") : 0;
+    if (error)
+        return client_fail(client, error, "the answer cannot be read");
+    const struct value *complete = value_get(&tree->root, "complete");
+    if (complete && complete->kind == VALUE_BOOL && !complete->number)
+        say_incomplete(client);
+    return 0;
 }
 
 void client_tree_close(struct client_tree *tree)

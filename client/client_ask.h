@@ -32,8 +32,8 @@ void client_print_flags(FILE *out);
 /* Adds a parameter; the value is percent-encoded. 0, -ENOMEM. */
 int client_parameter(struct client *client, const char *name, struct bytes value);
 
-/* Path with the parameters. 0: the answer is there, with status 200; negative errno: a sentence was
- * said on err. */
+/* Path with the parameters. 0: the answer is there, with status 200, and if it is not whole a
+ * sentence on err; negative errno: a sentence was said on err. */
 int client_ask(const struct client *client, const char *path, struct http_answer *answer);
 /* Asks, and reads the answer. */
 struct client_tree {

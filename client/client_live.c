@@ -68,7 +68,16 @@ static size_t terminal_rows(const struct client *client)
 
 /* ---- the screen ---- */
 
-/* The answer, or the sentence that tells why there is none. */
+/* One sentence was said: why there is no answer, or behind it, in the line that is left empty else,
+ * that it is not whole. */
+static int put_said(const struct top *top, struct bytes said, bool instead, struct buf *text)
+{
+    if (!instead)
+        return client_put_text(text, said, top->columns, false);
+    int error = client_put_text(text, said, said.len, false);
+    return error ? error : buf_append(text, "\n", 1);
+}
+
 static int put_answer(const struct top *top, struct buf *text)
 {
     struct client *client = top->client;
@@ -80,10 +89,9 @@ static int put_answer(const struct top *top, struct buf *text)
     if (client->err)
         fclose(client->err);
     client->err = err;
-    if (error && size) {
-        text->len = before;
-        error = client_put_text(text, BYTES(said, size - 1), size, false);
-        error = error ? error : buf_append(text, "\n", 1);
+    if (size) {
+        text->len = error ? before : text->len;
+        error = put_said(top, BYTES(said, size - 1), error != 0, text);
     }
     free(said);
     return error;

@@ -129,6 +129,8 @@ static bool take_header(struct http_answer *answer, struct bytes name, struct by
         keep_media_type(value, answer->content_type, sizeof(answer->content_type));
     else if (is_word(name, "retry-after"))
         keep_text(value, answer->retry_after, sizeof(answer->retry_after));
+    else if (is_word(name, "spanprof-more"))
+        answer->more = is_word(value, "true");
     else if (is_word(name, "location"))
         keep_text(value, answer->location, sizeof(answer->location));
     return true;

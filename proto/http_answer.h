@@ -33,6 +33,7 @@ struct http_answer {
     bool keeps_connection; /* the next request may use it too */
     bool encoded;          /* the body has a content coding */
     bool cut;              /* the body was longer than the limit */
+    bool more;             /* Spanprof-More: true; the body lacks something (docs/api.md) */
     /* "": none, or too long. Printable ASCII. */
     char content_type[64]; /* lower case, without parameters */
     char retry_after[40];

@@ -245,7 +245,7 @@ class Elsewhere(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.directory)
         self.socket = os.path.join(self.directory, "socket")
 
-    def answer(self, *answers):
+    def answer(self, *answers, header=b""):
         """One to each who connects; then nobody listens."""
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(self.socket)
@@ -257,7 +257,7 @@ class Elsewhere(unittest.TestCase):
                 peer, _ = listener.accept()
                 with peer:
                     peer.recv(65536)
-                    peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+                    peer.sendall(b"HTTP/1.1 200 OK\r\n%sContent-Length: %d\r\n\r\n%s" % (header, len(body), body))
             listener.close()
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
@@ -282,6 +282,36 @@ class Elsewhere(unittest.TestCase):
                 self.assertTrue(character == "\n" or (character >= " " and character not in "\x7f\x9b\u202e"),
                                 (words, done.stdout))
             os.unlink(self.socket)
+
+    def test_what_is_not_whole_is_said(self):
+        picture = os.path.join(self.directory, "x.svg")
+        for words, body, header in ((("top",), b'{"functions": [], "complete": %s}', b""),
+                                    (("top", "--by", "span"), b'{"series": [], "complete": %s}', b""),
+                                    (("traces",), b'{"traces": [], "complete": %s}', b""),
+                                    (("trace", "1"), b'{"spans": [], "complete": %s}', b""),
+                                    (("flame", "-o", picture), b"%s", b"Spanprof-More: true\r\n")):
+            for whole in (b"true", b"false"):
+                self.answer(body % whole, header=b"" if whole == b"true" else header)
+                done = run(*words, "--socket", self.socket)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual("incomplete" in done.stderr, whole == b"false", (words, done.stderr))
+                self.assertEqual(done.stderr.count("\n"), int(whole == b"false"))
+                os.unlink(self.socket)
+        with open(picture, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "false")  # what was found
+
+    def test_a_screen_says_that_it_is_not_whole(self):
+        """In the line above the keys, which is empty else."""
+        body = b'{"cpu_ns": 0, "samples": 77, "functions": [], "complete": %s}'
+        self.answer(*[body % whole for whole in (b"true", b"true", b"false", b"false", b"true")])
+        terminal = Terminal("top", "--socket", self.socket, columns=60)
+        lines = terminal.wait(lambda lines: lines and "77 samples" in lines[0], "an answer")
+        self.assertEqual((len(lines), lines[-2]), (5, ""))
+        lines = terminal.wait(lambda lines: "incomplete" in lines[-2], "a sentence")
+        self.assertIn("77 samples", lines[0])
+        self.assertEqual((len(lines), len(lines[-2])), (5, 60))
+        terminal.wait(lambda lines: lines[-2] == "", "an answer that is whole")
+        self.assertEqual(terminal.end(), 0)
 
     def test_nobody_answers_for_a_while(self):
         """The screen says so, and goes on with the next answer."""
