@@ -196,7 +196,7 @@ static int say_no_answer(const struct client *client, const char *path, int erro
 /* {"error": "..."} */
 static int say_refused(const struct client *client, const struct http_answer *answer)
 {
-    char sentence[512];
+    char sentence[1200];
     struct arena arena;
     struct value root;
     arena_init(&arena, 1u << 20);

@@ -347,8 +347,8 @@ const struct config_key config_keys[] = {
      "http.request.method, http.route, rpc.service, rpc.method, messaging.operation.name, "
      "messaging.destination.name, db.system.name, db.operation.name, db.collection.name",
      0, CONFIG_LIST_MAX, NULL,
-     "Attributes of a span that are copied to its samples; [] for none. Choose such with few "
-     "values."},
+     "Attributes of a span that are copied to its samples, and by which the pages can filter; [] "
+     "for none. Choose such with few values."},
 
     OTLP_GRPC_KEYS(CONFIG_EXPORTER_OTLP_GRPC),
     OTLP_HTTP_KEYS(CONFIG_EXPORTER_OTLP_HTTP),

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/stats.h"
 #include "exporter/pages_assets.h"
+#include "exporter/pages_attributes.h"
 #include "exporter/pages_door.h"
 #include "exporter/pages_json.h"
 #include "proto/codec.h"
@@ -247,6 +248,8 @@ static int run(struct job *job)
 
 static void judge(struct pages_call *call, int error)
 {
+    if (!error && call->request.empty)
+        pages_attributes_explain(call->scope->facts->config, &call->request);
     if (!error)
         return;
     if (error == -ENOENT)

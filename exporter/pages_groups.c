@@ -39,6 +39,7 @@ int pages_timeline(struct pages_facts *facts, struct pages_request *request)
                        &request->arena, &groups);
     if (error)
         return error;
+    request->empty = groups.n ? NULL : &request->query.filter;
     json_begin_object(&json, NULL);
     json_put_ms(&json, "from_ms", groups.from_unix_ns);
     json_put_ms(&json, "bucket_ms", groups.bucket_ns);
@@ -81,6 +82,7 @@ int pages_spans(struct pages_facts *facts, struct pages_request *request)
                                &request->arena, &groups);
     if (error)
         return error;
+    request->empty = groups.n ? NULL : &request->query.filter;
     json_begin_object(&json, NULL);
     json_put_uint(&json, "cpu_ns", groups.cpu_ns);
     json_put_uint(&json, "samples", groups.samples);
@@ -102,6 +104,7 @@ int pages_values(struct pages_facts *facts, struct pages_request *request)
                               &request->arena, &texts, &n);
     if (error)
         return error;
+    request->empty = n ? NULL : &request->query.filter;
     json_begin_object(&json, NULL);
     json_begin_array(&json, "values");
     for (size_t i = 0; i < n; i++)

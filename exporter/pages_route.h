@@ -11,6 +11,7 @@
 #define PAGES_REQUEST_BYTES ((size_t)64 << 20) /* of a request's arena */
 #define PAGES_HEADERS_MAX   4
 #define PAGES_HOST_MAX      65
+#define PAGES_PROBLEM_MAX   1024
 
 struct pages_facts { /* the thread's */
     struct history_reader *history;
@@ -43,7 +44,8 @@ struct pages_request {
     bool is_gzip;     /* body has Content-Encoding: gzip */
     struct pages_header headers[PAGES_HEADERS_MAX];
     size_t n_headers;
-    char problem[256]; /* a sentence, with a status that is not 200 */
+    const struct history_filter *empty; /* of the query: it let nothing through; else NULL */
+    char problem[PAGES_PROBLEM_MAX];    /* a sentence, with a status that is not 200 */
 };
 
 typedef int pages_answer(struct pages_facts *facts, struct pages_request *request);
@@ -62,9 +64,9 @@ const struct pages_route *pages_route_find(const char *path);
 
 /* Parts of answers that several routes share. */
 void pages_say_more(struct pages_request *request); /* that the answer lacks something */
-int pages_flame(struct pages_facts *facts, const struct pages_request *request,
-                enum flame_view view, bool with_base, struct flame *flame,
-                struct history_profile *profile, struct history_profile *base);
+int pages_flame(struct pages_facts *facts, struct pages_request *request, enum flame_view view,
+                bool with_base, struct flame *flame, struct history_profile *profile,
+                struct history_profile *base);
 
 pages_answer pages_traces, pages_trace;
 pages_answer pages_flame_json, pages_diff, pages_functions;

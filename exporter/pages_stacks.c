@@ -36,19 +36,29 @@ static int add_stacks(struct pages_facts *facts, const struct history_profile *p
     return error;
 }
 
-int pages_flame(struct pages_facts *facts, const struct pages_request *request,
-                enum flame_view view, bool with_base, struct flame *flame,
-                struct history_profile *profile, struct history_profile *base)
+/* By which of both nothing is found; else NULL. */
+static const struct history_filter *empty_of(const struct pages_query *query, bool with_base,
+                                             const struct history_profile *profile,
+                                             const struct history_profile *base)
 {
-    struct arena *arena = (struct arena *)&request->arena;
+    if (!profile->samples)
+        return &query->filter;
+    return with_base && !base->samples ? &query->base : NULL;
+}
+
+int pages_flame(struct pages_facts *facts, struct pages_request *request, enum flame_view view,
+                bool with_base, struct flame *flame, struct history_profile *profile,
+                struct history_profile *base)
+{
     *base = (struct history_profile){.complete = true};
-    int error = history_profile(facts->history, &request->query.filter, arena, profile);
+    int error = history_profile(facts->history, &request->query.filter, &request->arena, profile);
     if (!error && with_base)
-        error = history_profile(facts->history, &request->query.base, arena, base);
+        error = history_profile(facts->history, &request->query.base, &request->arena, base);
     if (!error)
         error = flame_open(flame, view, FLAME_BYTES);
     if (error)
         return error;
+    request->empty = empty_of(&request->query, with_base, profile, base);
     error = add_stacks(facts, profile, false, flame);
     if (!error)
         error = add_stacks(facts, base, true, flame);

@@ -32,6 +32,7 @@ int pages_traces(struct pages_facts *facts, struct pages_request *request)
                                &request->arena, &traces);
     if (error)
         return error;
+    request->empty = traces.n ? NULL : &request->query.filter;
     json_begin_object(&json, NULL);
     json_begin_array(&json, "traces");
     for (size_t i = 0; i < traces.n; i++)

@@ -68,7 +68,7 @@ int scrape_profiles(struct pages_facts *facts, struct pages_request *request)
 struct writing {
     struct pprof *pprof;
     struct pprof_frame frames[PPROF_FRAMES_MAX];
-    bool full;
+    bool any, full;
 };
 
 static struct pprof_frame pprof_frame(const struct history_frame *frame)
@@ -102,6 +102,7 @@ static int write_sample(void *context, const struct history_labelled *from)
         {"thread", from->thread},
         {"container", from->container},
     };
+    writing->any = true;
     size_t n = from->n_frames < PPROF_FRAMES_MAX ? from->n_frames : PPROF_FRAMES_MAX;
     for (size_t i = 0; i < n; i++)
         writing->frames[i] = pprof_frame(from->frames[i]);
@@ -142,6 +143,8 @@ static int answer_pprof(struct pages_facts *facts, struct pages_request *request
     if (live) {
         whole.from_unix_ns = request->query.filter.from_unix_ns;
         whole.to_unix_ns = request->query.filter.to_unix_ns;
+    } else if (!writing->any) { /* of live ones the next may have something */
+        request->empty = &request->query.filter;
     }
     if (!error)
         error = finish(writing, &whole, request);

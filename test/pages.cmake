@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-foreach(module flame flame_write pages_door pages_json pages_query pages_status)
+foreach(module flame flame_write pages_attributes pages_door pages_json pages_query pages_status)
     spanprof_unit_test(${module} spanprof_exporter)
     spanprof_failing_alloc(test_${module})
 endforeach()

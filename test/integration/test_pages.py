@@ -104,8 +104,8 @@ class Shop(Pages):
 class Facts(Shop):
     def test_facts(self):
         for check in (self.from_a_slow_trace_to_its_function_and_back, self.views_agree, self.downloads,
-                      self.difference, self.hosts, self.values_and_status, self.counters_that_problems_are_told_by,
-                      self.time_to_first_byte):
+                      self.difference, self.hosts, self.attributes_that_are_not_kept, self.values_and_status,
+                      self.counters_that_problems_are_told_by, self.time_to_first_byte):
             with self.subTest(check.__name__):
                 check()
 
@@ -266,6 +266,21 @@ class Facts(Shop):
         diff = self.json("/api/diff", base_host=elsewhere, **filters)
         self.assertEqual((diff["cpu_ns"], diff["base_cpu_ns"]), (cpu_ns, 0))
         self.assertIn("host", self.problem("/api/timeline", by="node"))
+
+    def attributes_that_are_not_kept(self):
+        """Nothing is found by them, and the answer is why; by those that are kept nothing is an answer."""
+        for path in QUESTIONS + ("/flame.pb.gz",):
+            if path == "/api/status":
+                continue
+            said = self.problem(path, attribute=["http.route=/checkout", "cart.items=200"])
+            self.assertIn("cart.items, which is not kept of spans", said)
+            self.assertIn("processors::join::span_attributes", said)
+            self.assertIn("http.route, rpc.service", said)
+            self.assertEqual(self.ask(path, attribute="http.route=/nowhere")[0], 200, path)
+        self.assertTrue(self.traces(attribute="http.route=/checkout"))
+        self.assertIn("cart.items", self.problem("/api/diff", base_attribute="cart.items=200"))
+        self.assertEqual(self.ask("/debug/pprof/profile", attribute="cart.items=200", seconds=1)[0], 200)
+        self.assertEqual(self.ask("/v1development/profiles", attribute="cart.items=200")[0], 200)
 
     def values_and_status(self):
         self.assertIn("shop", self.json("/api/values", of="service")["values"])
