@@ -16,53 +16,12 @@
 #include "exporter/lane.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/stats.h"
+#include "exporter/lane_counts.h"
 #include "exporter/lane_fetch.h"
 #include "exporter/lane_hand.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#define SENT(signal)                                                                               \
-    STAT_COUNTER(sent_##signal, "spanprof_exporter_sent_items_total", "signal=\"" #signal "\"",    \
-                 "Items (spans, samples, data points, log records) that a backend has taken.")
-SENT(traces);
-SENT(profiles);
-SENT(metrics);
-SENT(logs);
-static struct metric *const sent[SIGNAL_COUNT] = {&sent_traces, &sent_profiles, &sent_metrics,
-                                                  &sent_logs};
-
-enum drop_reason { DROP_REFUSED, DROP_EXPIRED, DROP_PARTIAL, DROP_UNSERVED, DROP_REASONS };
-#define DROPPED(name, signal, reason)                                                              \
-    STAT_LOSS(name, "spanprof_exporter_dropped_items_total",                                       \
-              "signal=\"" #signal "\",reason=\"" reason "\"",                                      \
-              "Items that a backend will never get, by reason.")
-#define DROPPED_ALL(signal)                                                                        \
-    DROPPED(refused_##signal, signal, "refused");                                                  \
-    DROPPED(expired_##signal, signal, "max_elapsed_time");                                         \
-    DROPPED(partial_##signal, signal, "partial_success");                                          \
-    DROPPED(unserved_##signal, signal, "no_" #signal "_service")
-#define DROPPED_TABLE(signal)                                                                      \
-    {                                                                                              \
-        &refused_##signal, &expired_##signal, &partial_##signal, &unserved_##signal                \
-    }
-DROPPED_ALL(traces);
-DROPPED_ALL(profiles);
-DROPPED_ALL(metrics);
-DROPPED_ALL(logs);
-static struct metric *const dropped[SIGNAL_COUNT][DROP_REASONS] = {
-    [SIGNAL_TRACES] = DROPPED_TABLE(traces),
-    [SIGNAL_PROFILES] = DROPPED_TABLE(profiles),
-    [SIGNAL_METRICS] = DROPPED_TABLE(metrics),
-    [SIGNAL_LOGS] = DROPPED_TABLE(logs),
-};
-STAT_COUNTER(requests_sent, "spanprof_exporter_requests_total", "outcome=\"ok\"",
-             "Requests to backends, by outcome.");
-STAT_COUNTER(requests_retried, "spanprof_exporter_requests_total", "outcome=\"retry\"",
-             "Requests to backends, by outcome.");
-STAT_LOSS(requests_refused, "spanprof_exporter_requests_total", "outcome=\"refused\"",
-          "Requests to backends, by outcome.");
 
 #define AGAIN_NS        NS_PER_SEC
 #define PROBE_AGAIN_NS  (300 * NS_PER_SEC)
@@ -184,9 +143,9 @@ static void taken(struct lane *lane, struct lane_request *request,
     uint64_t items = request->fetch.items;
     if (rejected > items)
         rejected = items;
-    stat_add(&requests_sent, 1);
-    stat_add(sent[lane->signal], (int64_t)(items - rejected));
-    stat_add(dropped[lane->signal][DROP_PARTIAL], (int64_t)rejected);
+    lane_count_request(LANE_OK);
+    lane_count_sent(lane->signal, items - rejected);
+    lane_count_lost(lane->signal, LANE_LOST_PARTIAL, rejected);
     if (rejected || result->message[0])
         log_warn("exporter", "%s: %s: the backend rejected %llu items: %s", name_of(lane),
                  signal_names[lane->signal], (unsigned long long)rejected, result->message);
@@ -197,9 +156,9 @@ static void taken(struct lane *lane, struct lane_request *request,
     settle(lane, request);
 }
 
-static void drop(struct lane *lane, struct lane_request *request, enum drop_reason reason)
+static void drop(struct lane *lane, struct lane_request *request, enum lane_loss loss)
 {
-    stat_add(dropped[lane->signal][reason], (int64_t)request->fetch.items);
+    lane_count_lost(lane->signal, loss, request->fetch.items);
     backoff_success(&lane->backoff);
     settle(lane, request);
 }
@@ -213,7 +172,7 @@ static bool is_unserved(const struct lane *lane, const struct export_result *res
 static void refused(struct lane *lane, struct lane_request *request,
                     const struct export_result *result)
 {
-    stat_add(&requests_refused, 1);
+    lane_count_request(LANE_REFUSED);
     if (is_unserved(lane, result)) {
         if (!lane->unserved_until_ns)
             log_warn("exporter", "%s: the backend does not take %s, they are dropped%s",
@@ -223,7 +182,7 @@ static void refused(struct lane *lane, struct lane_request *request,
                            "--feature-gates=service.profilesSupport and a profiles pipeline"
                          : "");
         lane->unserved_until_ns = clock_monotonic_ns() + PROBE_AGAIN_NS;
-        return drop(lane, request, DROP_UNSERVED);
+        return drop(lane, request, LANE_LOST_UNSERVED);
     }
     if (request->fetch.n > 1) {
         take_out(lane, request);
@@ -235,7 +194,7 @@ static void refused(struct lane *lane, struct lane_request *request,
              "%s: %s: the backend refused a request for good (%s: %s); %llu items dropped",
              name_of(lane), signal_names[lane->signal], result->code, result->message,
              (unsigned long long)request->fetch.items);
-    drop(lane, request, DROP_REFUSED);
+    drop(lane, request, LANE_LOST_REFUSED);
 }
 
 /* Those that fail during a pause were begun before it: all together are one failure. */
@@ -244,11 +203,11 @@ static void try_later(struct lane *lane, struct lane_request *request,
 {
     struct backoff backoff = lane->backoff;
     uint64_t pause_ns = 0;
-    stat_add(&requests_retried, 1);
+    lane_count_request(LANE_RETRY);
     backoff.first_failure_ns = request->first_failure_ns;
     if (backoff_failure(&backoff, clock_monotonic_ns(), result->retry_delay_ns, &pause_ns) ==
         BACKOFF_GIVE_UP)
-        return drop(lane, request, DROP_EXPIRED);
+        return drop(lane, request, LANE_LOST_EXPIRED);
     request->first_failure_ns = backoff.first_failure_ns;
     if (!lane->failing)
         log_warn("exporter", "%s: %s wait in the store: %s (%s)", name_of(lane),
@@ -323,7 +282,7 @@ static void send_request(struct lane *lane, struct lane_request *request)
 
 static void shown(struct lane *lane, struct lane_request *request)
 {
-    stat_add(sent[lane->signal], (int64_t)request->fetch.items);
+    lane_count_sent(lane->signal, request->fetch.items);
     settle(lane, request);
 }
 
@@ -336,7 +295,7 @@ static void send_or_drop(struct lane *lane, struct lane_request *request)
                        &(struct export_result){.code = "INVALID_ARGUMENT",
                                                .message = "what was stored is malformed"});
     if (lane->unserved_until_ns && clock_monotonic_ns() < lane->unserved_until_ns)
-        return drop(lane, request, DROP_UNSERVED);
+        return drop(lane, request, LANE_LOST_UNSERVED);
     send_request(lane, request);
 }
 

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exporter/lane_counts.h"
+#include "base/stats.h"
+
+#define SENT(signal)                                                                               \
+    STAT_COUNTER(sent_##signal, "spanprof_exporter_sent_items_total", "signal=\"" #signal "\"",    \
+                 "Items (spans, samples, data points, log records) that a backend has taken.")
+SENT(traces);
+SENT(profiles);
+SENT(metrics);
+SENT(logs);
+static struct metric *const sent[SIGNAL_COUNT] = {&sent_traces, &sent_profiles, &sent_metrics,
+                                                  &sent_logs};
+
+#define DROPPED(name, signal, reason)                                                              \
+    STAT_LOSS(name, "spanprof_exporter_dropped_items_total",                                       \
+              "signal=\"" #signal "\",reason=\"" reason "\"",                                      \
+              "Items that a backend will never get, by reason.")
+#define DROPPED_ALL(signal)                                                                        \
+    DROPPED(refused_##signal, signal, "refused");                                                  \
+    DROPPED(expired_##signal, signal, "max_elapsed_time");                                         \
+    DROPPED(partial_##signal, signal, "partial_success");                                          \
+    DROPPED(unserved_##signal, signal, "no_" #signal "_service")
+#define DROPPED_TABLE(signal)                                                                      \
+    {                                                                                              \
+        [LANE_LOST_REFUSED] = &refused_##signal, [LANE_LOST_EXPIRED] = &expired_##signal,          \
+        [LANE_LOST_PARTIAL] = &partial_##signal, [LANE_LOST_UNSERVED] = &unserved_##signal         \
+    }
+DROPPED_ALL(traces);
+DROPPED_ALL(profiles);
+DROPPED_ALL(metrics);
+DROPPED_ALL(logs);
+static struct metric *const dropped[SIGNAL_COUNT][LANE_LOSSES] = {
+    [SIGNAL_TRACES] = DROPPED_TABLE(traces),
+    [SIGNAL_PROFILES] = DROPPED_TABLE(profiles),
+    [SIGNAL_METRICS] = DROPPED_TABLE(metrics),
+    [SIGNAL_LOGS] = DROPPED_TABLE(logs),
+};
+STAT_COUNTER(requests_sent, "spanprof_exporter_requests_total", "outcome=\"ok\"",
+             "Requests to backends, by outcome.");
+STAT_COUNTER(requests_retried, "spanprof_exporter_requests_total", "outcome=\"retry\"",
+             "Requests to backends, by outcome.");
+STAT_LOSS(requests_refused, "spanprof_exporter_requests_total", "outcome=\"refused\"",
+          "Requests to backends, by outcome.");
+static struct metric *const requests[LANE_OUTCOMES] = {[LANE_OK] = &requests_sent,
+                                                       [LANE_RETRY] = &requests_retried,
+                                                       [LANE_REFUSED] = &requests_refused};
+
+void lane_count_request(enum lane_outcome outcome)
+{
+    stat_add(requests[outcome], 1);
+}
+
+void lane_count_sent(enum signal signal, uint64_t items)
+{
+    stat_add(sent[signal], (int64_t)items);
+}
+
+void lane_count_lost(enum signal signal, enum lane_loss loss, uint64_t items)
+{
+    stat_add(dropped[signal][loss], (int64_t)items);
+}
