@@ -10,6 +10,8 @@
  * their turn before the one that failed, and after a long time more are fetched, so that a request
  * that can never be taken does not hold up the lane for ever.
  *
+ * That it has no service for the signal waits likewise, for some time (see lane_unserved.h).
+ *
  * A joined request that is refused for good is fetched and sent again in its parts, so that one bad
  * part costs only itself.
  */
@@ -24,7 +26,6 @@
 #include <stdlib.h>
 
 #define AGAIN_NS        NS_PER_SEC
-#define PROBE_AGAIN_NS  (300 * NS_PER_SEC)
 #define PAUSES_FOR_LONG 60 /* times the longest pause */
 #define GATHER_NS       (50 * NS_PER_MS)
 #define GATHER_WAKES    16 /* then it is enough for a request */
@@ -43,6 +44,7 @@ struct lane_request {
     bool sending;
     size_t next_part;                /* of a refused one */
     uint64_t first_failure_ns;       /* 0 = none */
+    uint64_t unserved_since_ns;      /* no other answer since; 0 = none */
     struct otlp_grpc_call grpc_call; /* of the exporter's kind one */
     struct otlp_http_call http_call;
     struct file_exporter_call file_call;
@@ -163,27 +165,10 @@ static void drop(struct lane *lane, struct lane_request *request, enum lane_loss
     settle(lane, request);
 }
 
-/* A backend for spans alone is nothing unusual: it is asked again now and then only. */
-static bool is_unserved(const struct lane *lane, const struct export_result *result)
-{
-    return lane->signal != SIGNAL_TRACES && result->unserved;
-}
-
 static void refused(struct lane *lane, struct lane_request *request,
                     const struct export_result *result)
 {
     lane_count_request(LANE_REFUSED);
-    if (is_unserved(lane, result)) {
-        if (!lane->unserved_until_ns)
-            log_warn("exporter", "%s: the backend does not take %s, they are dropped%s",
-                     name_of(lane), signal_names[lane->signal],
-                     lane->signal == SIGNAL_PROFILES
-                         ? "; a Collector takes them with "
-                           "--feature-gates=service.profilesSupport and a profiles pipeline"
-                         : "");
-        lane->unserved_until_ns = clock_monotonic_ns() + PROBE_AGAIN_NS;
-        return drop(lane, request, LANE_LOST_UNSERVED);
-    }
     if (request->fetch.n > 1) {
         take_out(lane, request);
         lane_fetch_close(&request->fetch);
@@ -222,6 +207,47 @@ static void try_later(struct lane *lane, struct lane_request *request,
         pause_for(lane, pause_ns);
 }
 
+/* A backend for spans alone is nothing unusual: see lane_unserved.h. */
+static bool is_unserved(const struct lane *lane, const struct export_result *result)
+{
+    return lane->signal != SIGNAL_TRACES && result->unserved;
+}
+
+static void say_unserved(const struct lane *lane, const struct export_result *result)
+{
+    uint64_t patience_ns = lane_unserved_patience(lane->backoff.config);
+    char what[64] = "are dropped";
+    if (patience_ns)
+        snprintf(what, sizeof(what), "wait for %llu s, and are dropped if that stays so",
+                 (unsigned long long)(patience_ns / NS_PER_SEC));
+    log_warn("exporter", "%s: the backend does not take %s, they %s (%s: %s)%s", name_of(lane),
+             signal_names[lane->signal], what, result->code, result->message,
+             lane->signal == SIGNAL_PROFILES
+                 ? "; a Collector takes them with --feature-gates=service.profilesSupport and a "
+                   "profiles pipeline"
+                 : "");
+}
+
+static void unserved(struct lane *lane, struct lane_request *request,
+                     const struct export_result *result)
+{
+    if (!lane->unserved.since_ns)
+        say_unserved(lane, result);
+    enum lane_unserved_outcome outcome = lane_unserved_answer(
+        &lane->unserved, lane->backoff.config, clock_monotonic_ns(), &request->unserved_since_ns);
+    if (outcome == UNSERVED_WAITS) {
+        lane->failing = true; /* which is said */
+        return try_later(lane, request, result);
+    }
+    if (outcome == UNSERVED_DISCARDED && !lane->unserved.is_said) {
+        lane->unserved.is_said = true;
+        log_warn("exporter", "%s: the backend does not take %s, those that wait are dropped",
+                 name_of(lane), signal_names[lane->signal]);
+    }
+    lane_count_request(LANE_REFUSED);
+    drop(lane, request, LANE_LOST_UNSERVED);
+}
+
 /* ---- sending ---- */
 
 static void go_on(struct lane *lane);
@@ -236,6 +262,12 @@ static struct lane *answer_came(struct lane_request *request)
 static void answered(struct lane_request *request, const struct export_result *result)
 {
     struct lane *lane = answer_came(request);
+    if (is_unserved(lane, result)) {
+        unserved(lane, request, result);
+        return go_on(lane);
+    }
+    lane_unserved_end(&lane->unserved);
+    request->unserved_since_ns = 0;
     if (result->verdict == EXPORT_OK)
         taken(lane, request, result);
     else if (result->verdict == EXPORT_RETRY)
@@ -294,7 +326,7 @@ static void send_or_drop(struct lane *lane, struct lane_request *request)
         return refused(lane, request,
                        &(struct export_result){.code = "INVALID_ARGUMENT",
                                                .message = "what was stored is malformed"});
-    if (lane->unserved_until_ns && clock_monotonic_ns() < lane->unserved_until_ns)
+    if (lane_unserved_discards(&lane->unserved, clock_monotonic_ns()))
         return drop(lane, request, LANE_LOST_UNSERVED);
     send_request(lane, request);
 }
@@ -380,6 +412,9 @@ static void nothing_there(struct lane *lane)
 {
     lane->more = false;
     timer_stop(&lane->gather);
+    if (lane->unserved.discard_until_ns) /* all is given up: asked again with what comes now */
+        pause_for(lane, lane->backoff.config->max_interval_ns);
+    lane->unserved.discard_until_ns = 0;
     if (!lane->n_requests && !lane->marks.n)
         lane->after_seq = 0; /* all is marked; a store that was renewed begins at 1 again */
 }

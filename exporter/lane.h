@@ -9,6 +9,7 @@
 #include "exporter/exporter.h"
 #include "exporter/file_exporter.h"
 #include "exporter/lane_marks.h"
+#include "exporter/lane_unserved.h"
 #include "exporter/otlp_grpc.h"
 #include "exporter/otlp_http.h"
 
@@ -37,7 +38,7 @@ struct lane {
     struct timer gather; /* runs since the last fetch, which found all there was */
     unsigned n_woken;    /* since the last fetch */
     struct backoff backoff;
-    uint64_t unserved_until_ns; /* the backend has no such service: nothing is sent before */
+    struct lane_unserved unserved;
     struct lane_marks marks;
 };
 

@@ -231,7 +231,9 @@ class Signals(harness.IntegrationTest):
         self.stop_spanprof(spanprof)
 
     def test_backend_without_metrics(self):
-        spanprof = self.spanprof_of_all()
+        """They wait for a time, then they are given up, and only they."""
+        spanprof = self.spanprof_of_all({"exporters": {"otlp_grpc": {"retry_on_failure": {
+            "initial_interval": "100ms", "max_interval": "500ms"}}}})
         self.backend.fault("metrics", "UNIMPLEMENTED", count=1000000)
         metrics = sender.GrpcSender(spanprof.grpc_address, signal="metrics")
         dropped = sum(metrics.send(body) and 0 or n for body, n in (metrics_of(3) for _ in range(5)))
@@ -241,8 +243,26 @@ class Signals(harness.IntegrationTest):
         harness.wait_until(lambda: spanprof.metric("spanprof_exporter_dropped_items_total",
                                                    "no_metrics_service") == dropped, 10,
                            "metrics are dropped, and counted")
+        asked = len(self.backend.requests("metrics", taken=False))
+        self.assertGreater(asked, 3)
+        self.assertLess(asked, 30)
         self.stop_spanprof(spanprof)
         self.assertIn("does not take metrics", spanprof.log())
+
+    def test_backend_without_metrics_for_a_moment(self):
+        """As with a proxy while what is behind it is replaced: nothing is lost."""
+        spanprof = self.spanprof_of_all({"exporters": {"otlp_grpc": {"retry_on_failure": {
+            "initial_interval": "100ms", "max_interval": "2s"}}}})
+        self.backend.fault("metrics", "UNIMPLEMENTED", seconds=1)
+        client = sender.GrpcSender(spanprof.grpc_address, signal="metrics")
+        bodies = [metrics_of(3)[0] for _ in range(10)]
+        for body in bodies:
+            client.send(body)
+        self.await_bytes("metrics", b"".join(bodies))
+        self.assertGreater(len(self.backend.requests("metrics", taken=False)),
+                           len(self.backend.requests("metrics")))
+        self.assertEqual(spanprof.metric("spanprof_exporter_dropped_items_total"), 0)
+        self.stop_spanprof(spanprof)
 
     def test_kill(self):
         """What was acknowledged comes out after kill -9 of everything, with the backend away."""

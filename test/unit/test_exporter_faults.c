@@ -265,6 +265,15 @@ static void test_one_bad_part(void **state)
     assert_true(rig_message_is(rig_await(rig, TRACES, 4), "later"));
 }
 
+static size_t times_asked(const struct rig *rig, const char *path)
+{
+    size_t n = 0;
+    while (backend_request(&rig->backend, path, n))
+        n++;
+    return n;
+}
+
+/* They wait for 400 ms here; then the backend is asked each 100 ms, and not for each request. */
 static void test_backend_without_profiles(void **state)
 {
     struct rig *rig = *state;
@@ -274,10 +283,73 @@ static void test_backend_without_profiles(void **state)
         rig_put(rig, SIGNAL_PROFILES, "samples");
         rig_put(rig, SIGNAL_TRACES, "spans");
         rig_await(rig, TRACES, (size_t)i);
+    }
+    rig_await(rig, PROFILES, 1);
+    assert_int_equal(rig_dropped("no_profiles_service"), before);
+    rig_await_empty(rig);
+    uint64_t began_ns = clock_monotonic_ns();
+    size_t asked = times_asked(rig, PROFILES);
+    assert_int_equal(rig_dropped("no_profiles_service"), before + 4 * 3);
+    assert_in_range(asked, 4, 30);
+    for (int i = 0; i < 30; i++) {
+        rig_put(rig, SIGNAL_PROFILES, "samples");
+        rig_pause(rig, 10);
+    }
+    rig_await_empty(rig);
+    uint64_t ms = (clock_monotonic_ns() - began_ns) / NS_PER_MS;
+    assert_int_equal(rig_dropped("no_profiles_service"), before + 34 * 3);
+    assert_in_range(times_asked(rig, PROFILES) - asked, 1, 2 + ms / 100);
+}
+
+/* A proxy says so for a moment, while what is behind it is replaced. */
+static void test_backend_without_profiles_for_a_moment(void **state)
+{
+    struct rig *rig = *state;
+    int64_t before = rig_dropped("no_profiles_service");
+    backend_rule(&rig->backend, PROFILES, 2,
+                 (struct backend_answer){.manner = BACKEND_HTTP, .http_status = "404"});
+    backend_rule(&rig->backend, PROFILES, 1, (struct backend_answer){.status = GRPC_UNIMPLEMENTED});
+    for (int i = 0; i < 4; i++)
+        rig_put(rig, SIGNAL_PROFILES, "samples");
+    rig_await_empty(rig);
+    assert_int_equal(rig_dropped("no_profiles_service"), before);
+    assert_int_equal(times_asked(rig, PROFILES), 4 + 3);
+}
+
+/* After that was given up: what came since the backend was asked last is not lost, and the next
+ * such answer is again the first. */
+static void test_backend_gets_profiles(void **state)
+{
+    struct rig *rig = *state;
+    int64_t before = rig_dropped("no_profiles_service");
+    backend_rule(&rig->backend, PROFILES, 0, (struct backend_answer){.status = GRPC_UNIMPLEMENTED});
+    rig_put(rig, SIGNAL_PROFILES, "never");
+    rig_await_empty(rig);
+    assert_int_equal(rig_dropped("no_profiles_service"), before + 3);
+    rig_pause(rig, 20); /* it is seen that nothing else waits */
+    backend_no_rules(&rig->backend);
+    for (int i = 0; i < 5; i++)
+        rig_put(rig, SIGNAL_PROFILES, "samples");
+    rig_await_empty(rig);
+    backend_rule(&rig->backend, PROFILES, 3, (struct backend_answer){.status = GRPC_UNIMPLEMENTED});
+    rig_put(rig, SIGNAL_PROFILES, "samples");
+    rig_await_empty(rig);
+    assert_int_equal(rig_dropped("no_profiles_service"), before + 3);
+}
+
+/* Then each has its own answer. */
+static void test_backend_without_profiles_without_retry(void **state)
+{
+    struct rig *rig = *state;
+    int64_t before = rig_dropped("no_profiles_service");
+    rig->config.otlp.retry.enabled = false;
+    backend_rule(&rig->backend, PROFILES, 2, (struct backend_answer){.status = GRPC_UNIMPLEMENTED});
+    for (int i = 0; i < 4; i++) {
+        rig_put(rig, SIGNAL_PROFILES, "samples");
         rig_await_empty(rig);
     }
-    assert_int_equal(rig_dropped("no_profiles_service"), before + 4 * 3);
-    assert_null(backend_request(&rig->backend, PROFILES, 1)); /* asked once */
+    assert_int_equal(rig_dropped("no_profiles_service"), before + 2 * 3);
+    assert_int_equal(times_asked(rig, PROFILES), 4);
 }
 
 static void test_partial_success(void **state)
@@ -338,6 +410,9 @@ int main(void)
         RIG_TEST(test_given_up),
         RIG_TEST(test_one_bad_part),
         RIG_TEST(test_backend_without_profiles),
+        RIG_TEST(test_backend_without_profiles_for_a_moment),
+        RIG_TEST(test_backend_gets_profiles),
+        RIG_TEST(test_backend_without_profiles_without_retry),
         RIG_TEST(test_partial_success),
         RIG_TEST(test_max_elapsed_time),
     };

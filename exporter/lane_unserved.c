@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Of several backends behind one name some may have the service: then others' answers come in
+ * between, and only a request that met no other answer for so long is given up.
+ */
+#include "exporter/lane_unserved.h"
+
+uint64_t lane_unserved_patience(const struct config_retry *config)
+{
+    return config->enabled ? UNSERVED_PAUSES * config->max_interval_ns : 0;
+}
+
+enum lane_unserved_outcome lane_unserved_answer(struct lane_unserved *unserved,
+                                                const struct config_retry *config, uint64_t now_ns,
+                                                uint64_t *since_ns)
+{
+    uint64_t patience_ns = lane_unserved_patience(config);
+    if (!unserved->since_ns)
+        unserved->since_ns = now_ns;
+    if (!*since_ns)
+        *since_ns = now_ns;
+    if (!patience_ns)
+        return UNSERVED_GIVEN_UP;
+    if (now_ns - unserved->since_ns >= patience_ns) {
+        unserved->discard_until_ns = now_ns + config->max_interval_ns;
+        return UNSERVED_DISCARDED;
+    }
+    return now_ns - *since_ns >= patience_ns ? UNSERVED_GIVEN_UP : UNSERVED_WAITS;
+}
+
+void lane_unserved_end(struct lane_unserved *unserved)
+{
+    *unserved = (struct lane_unserved){0};
+}
+
+/* Where requests come faster than they are given up the backend is asked in their midst. */
+bool lane_unserved_discards(struct lane_unserved *unserved, uint64_t now_ns)
+{
+    if (now_ns >= unserved->discard_until_ns)
+        unserved->discard_until_ns = 0;
+    return unserved->discard_until_ns != 0;
+}
