@@ -99,3 +99,74 @@ int otlp_items_split(enum signal signal, struct bytes request, const struct otlp
         .emit = emit_body, .context = &splitting, .max_body_bytes = split->max_body_bytes};
     return otlp_spans_rewrite(request, &rewrite);
 }
+
+struct slicing {
+    const struct otlp_slice *slice;
+    uint64_t next; /* ordinal of the next entry */
+    struct buf *out;
+};
+
+enum { ENTRY_DEPTH = 2 }; /* Resource, scope, entry */
+
+static int slice_message(struct slicing *slicing, struct bytes message, int depth);
+
+static int slice_entry(struct slicing *slicing, const struct wire_field *field)
+{
+    uint64_t at = slicing->next++;
+    bool in = at >= slicing->slice->from && at - slicing->slice->from < slicing->slice->n;
+    return in ? buf_append_bytes(slicing->out, field->raw) : 0;
+}
+
+/* Without an entry of the slice it leaves no trace. */
+static int slice_level(struct slicing *slicing, const struct wire_field *field, uint32_t number,
+                       int depth)
+{
+    const struct otlp_slice *slice = slicing->slice;
+    struct wire_nest nest;
+    size_t before = slicing->out->len;
+    uint64_t first = slicing->next;
+    int outcome = wire_begin(slicing->out, number, field->bytes.len, &nest);
+    if (!outcome)
+        outcome = slice_message(slicing, field->bytes, depth);
+    if (outcome)
+        return outcome;
+    bool has = slicing->next > first && slicing->next > slice->from &&
+               (first < slice->from || first - slice->from < slice->n);
+    if (has)
+        wire_end(slicing->out, &nest);
+    else
+        slicing->out->len = before;
+    return 0;
+}
+
+static int slice_message(struct slicing *slicing, struct bytes message, int depth)
+{
+    static const uint32_t below[] = {REQUEST_RESOURCE_SPANS, RESOURCE_SPANS_SCOPE_SPANS,
+                                     SCOPE_SPANS_SPANS};
+    struct wire_reader reader = wire_read(message);
+    struct wire_field field;
+    int got, outcome = 0;
+    while (!outcome && (got = wire_next(&reader, &field)) != WIRE_END) {
+        if (got == WIRE_MALFORMED)
+            outcome = OTLP_MALFORMED;
+        else if (!spans_nested(&field, below[depth]))
+            outcome = buf_append_bytes(slicing->out, field.raw);
+        else if (depth == ENTRY_DEPTH)
+            outcome = slice_entry(slicing, &field);
+        else
+            outcome = slice_level(slicing, &field, below[depth], depth + 1);
+    }
+    return outcome;
+}
+
+int otlp_items_slice(struct bytes request, const struct otlp_slice *slice, struct buf *out,
+                     uint64_t *total)
+{
+    struct slicing slicing = {.slice = slice, .out = out};
+    size_t before = out->len;
+    int outcome = slice_message(&slicing, request, 0);
+    *total = slicing.next;
+    if (outcome)
+        out->len = before;
+    return outcome;
+}

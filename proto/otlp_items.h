@@ -24,3 +24,14 @@ struct otlp_split {
     size_t max_body_bytes;
 };
 int otlp_items_split(enum signal signal, struct bytes request, const struct otlp_split *split);
+
+/* Appends to out the request with only those of its spans, metrics, log records or profiles that
+ * are the from-th (from 0) to n-th behind it, with the Resource and scope around them and the
+ * dictionary; *total: how many there are, whatever n is. Down to one alone, where a split would be
+ * OTLP_TOO_BIG. OTLP_OK, OTLP_MALFORMED, or of out BUF_FULL, -ENOMEM: then out is as it was. */
+struct otlp_slice {
+    uint64_t from;
+    uint64_t n;
+};
+int otlp_items_slice(struct bytes request, const struct otlp_slice *slice, struct buf *out,
+                     uint64_t *total);

@@ -81,21 +81,19 @@ uint64_t items_expected(enum signal signal, unsigned n)
     return items;
 }
 
-static struct bytes first_nested(struct bytes message, uint32_t number)
+static void entries(struct bytes message, const uint32_t *path, struct buf *out)
 {
     struct wire_reader reader = wire_read(message);
     struct wire_field field;
     while (wire_next(&reader, &field) == WIRE_FIELD)
-        if (field.number == number)
-            return field.bytes;
-    return BYTES(NULL, 0);
+        if (field.number == *path && path[1])
+            entries(field.bytes, path + 1, out);
+        else if (field.number == *path)
+            assert_int_equal(buf_append_bytes(out, field.raw), 0);
 }
 
 void items_entries(struct bytes request, struct buf *out)
 {
-    struct wire_reader reader = wire_read(first_nested(first_nested(request, 1), 2));
-    struct wire_field field;
-    while (wire_next(&reader, &field) == WIRE_FIELD)
-        if (field.number == 2)
-            assert_int_equal(buf_append_bytes(out, field.raw), 0);
+    static const uint32_t path[] = {1, 2, 2, 0};
+    entries(request, path, out);
 }

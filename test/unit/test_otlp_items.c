@@ -164,13 +164,68 @@ static void test_too_big_alone(void **state)
     }
 }
 
+/* Slices of any size together are all entries, each once, as they were and in their order. */
+static void test_slices(void **state)
+{
+    enum { N = 10 };
+    (void)state;
+    for (size_t s = 0; s < 2; s++)
+        for (uint64_t size = 1; size <= N + 1; size++) {
+            struct buf body _cleanup_buf_ = BUF_INIT(0), entries _cleanup_buf_ = BUF_INIT(0);
+            struct buf all _cleanup_buf_ = BUF_INIT(0);
+            uint64_t items = 0, total = 0;
+            items_request(&body, signals[s], N / 2, 100);
+            items_request(&body, signals[s], N / 2, 3); /* another Resource */
+            for (uint64_t at = 0; at < N; at += size) {
+                struct buf part _cleanup_buf_ = BUF_INIT(0);
+                const struct otlp_slice slice = {at, size};
+                assert_int_equal(otlp_items_slice(buf_bytes(&body), &slice, &part, &total),
+                                 OTLP_OK);
+                assert_int_equal(total, N);
+                assert_int_equal(otlp_items_check(signals[s], buf_bytes(&part)), OTLP_OK);
+                assert_true(size >= N ? bytes_equal(buf_bytes(&part), buf_bytes(&body))
+                                      : part.len < body.len);
+                items += otlp_items_count(signals[s], buf_bytes(&part));
+                items_entries(buf_bytes(&part), &entries);
+            }
+            items_entries(buf_bytes(&body), &all);
+            assert_true(bytes_equal(buf_bytes(&entries), buf_bytes(&all)));
+            assert_int_equal(items, 2 * items_expected(signals[s], N / 2));
+        }
+}
+
+/* One of two halves has only the Resource that it is of; what lies around all is in both. */
+static void test_slice_levels(void **state)
+{
+    static const struct otlp_slice second = {1, 1}, beyond = {2, UINT64_MAX}, all = {0, UINT64_MAX};
+    static const uint8_t request[] = {
+        0x0a, 6, 0x12, 4, 0x12, 2, 0x08, 1, /* Resource, scope, entry */
+        0x0a, 0,                            /* an empty one */
+        0x0a, 6, 0x12, 4, 0x12, 2, 0x08, 2, /* and another */
+        0x12, 1, 'd',                       /* a dictionary */
+    };
+    struct buf part _cleanup_buf_ = BUF_INIT(0);
+    uint64_t total;
+    (void)state;
+    assert_int_equal(otlp_items_slice(BYTES(request, sizeof(request)), &second, &part, &total), 0);
+    assert_true(bytes_equal(buf_bytes(&part), BYTES(request + 10, 11)));
+    buf_clear(&part);
+    assert_int_equal(otlp_items_slice(BYTES(request, sizeof(request)), &beyond, &part, &total), 0);
+    assert_true(bytes_equal(buf_bytes(&part), BYTES(request + 18, 3)));
+    assert_int_equal(total, 2);
+    assert_int_equal(otlp_items_slice(BYTES_LIT("\x0a\x05spa"), &all, &part, &total),
+                     OTLP_MALFORMED);
+    assert_int_equal(part.len, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_counts),        cmocka_unit_test(test_counts_as_decoded),
         cmocka_unit_test(test_malformed),     cmocka_unit_test(test_bomb),
         cmocka_unit_test(test_whole),         cmocka_unit_test(test_split),
-        cmocka_unit_test(test_too_big_alone),
+        cmocka_unit_test(test_too_big_alone), cmocka_unit_test(test_slices),
+        cmocka_unit_test(test_slice_levels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
