@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service_store.h"
+#include "exporter/exporter.h"
 #include <errno.h>
 #include <unistd.h>
 
@@ -58,11 +59,8 @@ size_t service_max_request_bytes(const struct service_store *store)
 {
     uint64_t limit = REQUEST_BYTES_DEFAULT;
     for (size_t d = 0; d < store->n_exporters; d++) {
-        const struct config_exporter *config = store->exporters[d];
-        bool otlp =
-            config->type == CONFIG_EXPORTER_OTLP_GRPC || config->type == CONFIG_EXPORTER_OTLP_HTTP;
-        if (otlp && config->otlp.max_request_size_bytes < limit)
-            limit = config->otlp.max_request_size_bytes;
+        uint64_t most = exporter_max_body_bytes(store->exporters[d]);
+        limit = most < limit ? most : limit;
     }
     return (size_t)limit;
 }

@@ -7,6 +7,7 @@
 #include "exporter/export_result.h"
 #include "proto/h2.h"
 #include "proto/wire.h"
+#include <string.h>
 
 /* What is not listed is dropped. */
 static const enum export_verdict of_grpc[GRPC_STATUS_COUNT] = {
@@ -61,6 +62,19 @@ enum export_verdict export_verdict_http(unsigned status)
     default:
         return EXPORT_DROP;
     }
+}
+
+/* What gRPC's libraries and this program write. RESOURCE_EXHAUSTED is also for quotas, and tonic's
+ * OUT_OF_RANGE would be tried again for ever. */
+bool export_is_too_big(enum grpc_status status, const char *message)
+{
+    static const char *const words[] = {"larger than", "too large", "too big", "message exceeds"};
+    if (status != GRPC_RESOURCE_EXHAUSTED && status != GRPC_OUT_OF_RANGE)
+        return false;
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strcasestr(message, words[i]))
+            return true;
+    return false;
 }
 
 void export_result_say(struct export_result *result, struct bytes text)

@@ -16,6 +16,7 @@ enum export_verdict {
 struct export_result {
     enum export_verdict verdict;
     bool unserved;           /* the backend has no such service */
+    bool too_big;            /* EXPORT_DROP: a part of it may be taken */
     uint64_t retry_delay_ns; /* what the server asked for; 0 = nothing */
     int64_t rejected;        /* partial success: items that the backend did not take */
     char code[32];           /* "UNAVAILABLE", "HTTP 503" */
@@ -27,6 +28,10 @@ enum export_verdict export_verdict_grpc(enum grpc_status status, bool asked_to_r
 /* A call that ended without grpc-status. h2_error and unprocessed: as h2.h's closed() tells. */
 enum export_verdict export_verdict_h2(uint32_t h2_error, bool unprocessed);
 enum export_verdict export_verdict_http(unsigned status);
+
+/* Whether it is for its size that a call was refused: gRPC has no status for that alone, the
+ * message has to say so. */
+bool export_is_too_big(enum grpc_status status, const char *message);
 
 void export_result_say(struct export_result *result, struct bytes text);
 /* Of an Export...ServiceResponse of any signal. */

@@ -6,6 +6,15 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define JSON_GROWTH 4 /* times protobuf: 2.3 usually, 3.1 for spans without attributes */
+
+uint64_t exporter_max_body_bytes(const struct config_exporter *config)
+{
+    if (config->type != CONFIG_EXPORTER_OTLP_GRPC && config->type != CONFIG_EXPORTER_OTLP_HTTP)
+        return UINT64_MAX;
+    return config->otlp.max_request_size_bytes / (config->otlp.json ? JSON_GROWTH : 1);
+}
+
 bool exporter_wants(const struct exporter *exporter, enum signal signal)
 {
     return !exporter->settings.signals || (exporter->settings.signals >> signal & 1);

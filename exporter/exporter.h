@@ -27,6 +27,9 @@ struct exporter_settings {
     const char *version;     /* for user-agent */
 };
 
+/* How large a stored request may be for its message to stay within the destination's
+ * max_request_size, as which it may be larger; UINT64_MAX: there is no such limit. Any thread. */
+uint64_t exporter_max_body_bytes(const struct config_exporter *config);
 /* 0; -EINVAL for a configuration that cannot work (logged as a sentence); -ENOMEM. Starts fetching.
  */
 int exporter_open(const struct exporter_settings *settings, struct exporter **exporter);

@@ -13,7 +13,7 @@
  * That it has no service for the signal waits likewise, for some time (see lane_unserved.h).
  *
  * A joined request that is refused for good is fetched and sent again in its parts, so that one bad
- * part costs only itself.
+ * part costs only itself; one that is too big further in slices (see lane_slice.h).
  */
 #include "exporter/lane.h"
 #include "base/clock.h"
@@ -118,9 +118,19 @@ static void take_out(struct lane *lane, struct lane_request *request)
     lane->look = true;
 }
 
+/* Its parts, or a part of it, are fetched from the store. */
+static void fetch_parts(struct lane *lane, struct lane_request *request)
+{
+    take_out(lane, request);
+    lane_fetch_close(&request->fetch);
+    list_append(&lane->refused, &request->link);
+}
+
 /* It is over, whatever became of it. */
 static void settle(struct lane *lane, struct lane_request *request)
 {
+    if (lane_slice_advance(&request->fetch.slice, request->fetch.message.len))
+        return fetch_parts(lane, request);
     take_out(lane, request);
     bool later = !lane->more && !lane->exporter->draining; /* nothing waits for its place */
     lane_marks_put(&lane->marks, request->fetch.seqs, request->fetch.n, later);
@@ -165,21 +175,36 @@ static void drop(struct lane *lane, struct lane_request *request, enum lane_loss
     settle(lane, request);
 }
 
+/* One that is joined first in what it was joined of. Whether there is something smaller to send. */
+static bool take_apart(struct lane *lane, struct lane_request *request,
+                       const struct export_result *result)
+{
+    struct lane_slice *slice = &request->fetch.slice;
+    bool is_whole = request->fetch.n == 1 && !slice->n;
+    if (request->fetch.n == 1 &&
+        !(result->too_big && lane_slice_shrink(slice, request->fetch.message.len)))
+        return false;
+    if (is_whole)
+        log_warn("exporter",
+                 "%s: %s: a request of %zu bytes is too big for the backend (%s: %s), it is sent "
+                 "in parts; set max_request_size",
+                 name_of(lane), signal_names[lane->signal], request->fetch.message.len,
+                 result->code, result->message);
+    fetch_parts(lane, request);
+    return true;
+}
+
 static void refused(struct lane *lane, struct lane_request *request,
                     const struct export_result *result)
 {
     lane_count_request(LANE_REFUSED);
-    if (request->fetch.n > 1) {
-        take_out(lane, request);
-        lane_fetch_close(&request->fetch);
-        list_append(&lane->refused, &request->link);
+    if (take_apart(lane, request, result))
         return;
-    }
     log_warn("exporter",
              "%s: %s: the backend refused a request for good (%s: %s); %llu items dropped",
              name_of(lane), signal_names[lane->signal], result->code, result->message,
              (unsigned long long)request->fetch.items);
-    drop(lane, request, LANE_LOST_REFUSED);
+    drop(lane, request, result->too_big ? LANE_LOST_TOO_BIG : LANE_LOST_REFUSED);
 }
 
 /* Those that fail during a pause were begun before it: all together are one failure. */
@@ -213,26 +238,11 @@ static bool is_unserved(const struct lane *lane, const struct export_result *res
     return lane->signal != SIGNAL_TRACES && result->unserved;
 }
 
-static void say_unserved(const struct lane *lane, const struct export_result *result)
-{
-    uint64_t patience_ns = lane_unserved_patience(lane->backoff.config);
-    char what[64] = "are dropped";
-    if (patience_ns)
-        snprintf(what, sizeof(what), "wait for %llu s, and are dropped if that stays so",
-                 (unsigned long long)(patience_ns / NS_PER_SEC));
-    log_warn("exporter", "%s: the backend does not take %s, they %s (%s: %s)%s", name_of(lane),
-             signal_names[lane->signal], what, result->code, result->message,
-             lane->signal == SIGNAL_PROFILES
-                 ? "; a Collector takes them with --feature-gates=service.profilesSupport and a "
-                   "profiles pipeline"
-                 : "");
-}
-
 static void unserved(struct lane *lane, struct lane_request *request,
                      const struct export_result *result)
 {
     if (!lane->unserved.since_ns)
-        say_unserved(lane, result);
+        lane_unserved_say(lane->backoff.config, name_of(lane), lane->signal, result);
     enum lane_unserved_outcome outcome = lane_unserved_answer(
         &lane->unserved, lane->backoff.config, clock_monotonic_ns(), &request->unserved_since_ns);
     if (outcome == UNSERVED_WAITS) {
@@ -326,6 +336,8 @@ static void send_or_drop(struct lane *lane, struct lane_request *request)
         return refused(lane, request,
                        &(struct export_result){.code = "INVALID_ARGUMENT",
                                                .message = "what was stored is malformed"});
+    if (lane_slice_is_vain(&request->fetch.slice))
+        return drop(lane, request, LANE_LOST_TOO_BIG);
     if (lane_unserved_discards(&lane->unserved, clock_monotonic_ns()))
         return drop(lane, request, LANE_LOST_UNSERVED);
     send_request(lane, request);
@@ -472,8 +484,10 @@ static void start_fetch(struct lane *lane)
     struct lane_request *request = request_new(lane), *whole = first_refused(lane);
     if (!request)
         return failed_to_fetch(lane, NULL);
-    request->fetch.only_seq = whole ? whole->fetch.seqs[whole->next_part] : 0;
-    if (!whole) {
+    if (whole) {
+        request->fetch.only_seq = whole->fetch.seqs[whole->next_part];
+        request->fetch.slice = whole->fetch.slice;
+    } else {
         lane_hand_take(lane, &request->fetch);
         lane->look = false;
         lane->n_woken = 0;

@@ -20,11 +20,13 @@ static struct metric *const sent[SIGNAL_COUNT] = {&sent_traces, &sent_profiles, 
     DROPPED(refused_##signal, signal, "refused");                                                  \
     DROPPED(expired_##signal, signal, "max_elapsed_time");                                         \
     DROPPED(partial_##signal, signal, "partial_success");                                          \
-    DROPPED(unserved_##signal, signal, "no_" #signal "_service")
+    DROPPED(unserved_##signal, signal, "no_" #signal "_service");                                  \
+    DROPPED(too_big_##signal, signal, "too_big")
 #define DROPPED_TABLE(signal)                                                                      \
     {                                                                                              \
         [LANE_LOST_REFUSED] = &refused_##signal, [LANE_LOST_EXPIRED] = &expired_##signal,          \
-        [LANE_LOST_PARTIAL] = &partial_##signal, [LANE_LOST_UNSERVED] = &unserved_##signal         \
+        [LANE_LOST_PARTIAL] = &partial_##signal, [LANE_LOST_UNSERVED] = &unserved_##signal,        \
+        [LANE_LOST_TOO_BIG] = &too_big_##signal                                                    \
     }
 DROPPED_ALL(traces);
 DROPPED_ALL(profiles);

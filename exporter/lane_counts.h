@@ -11,6 +11,7 @@ enum lane_loss {
     LANE_LOST_EXPIRED,
     LANE_LOST_PARTIAL,
     LANE_LOST_UNSERVED,
+    LANE_LOST_TOO_BIG,
     LANE_LOSSES
 };
 

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/stats.h"
 #include "exporter/debug_exporter.h"
+#include "exporter/exporter.h"
 #include "exporter/file_exporter.h"
 #include "exporter/otlp_grpc.h"
 #include "exporter/otlp_http.h"
@@ -19,12 +20,11 @@
 STAT_COUNTER(handed_over, "spanprof_exporter_handed_over_requests_total", "",
              "Requests that an exporter was handed with their commit, not read back for it.");
 
-#define JSON_GROWTH 3 /* times the size of protobuf, usually */
-
 static uint64_t max_request_bytes(const struct config_exporter *config)
 {
-    if (config->type == CONFIG_EXPORTER_OTLP_GRPC || config->type == CONFIG_EXPORTER_OTLP_HTTP)
-        return config->otlp.max_request_size_bytes / (config->otlp.json ? JSON_GROWTH : 1);
+    uint64_t limit = exporter_max_body_bytes(config);
+    if (limit != UINT64_MAX)
+        return limit;
     /* The Collector's reader of such files takes lines of up to 1 MiB, JSON is some 2.3 times as
      * large as protobuf: what is joined stays below that. */
     return config->type == CONFIG_EXPORTER_FILE ? UINT64_C(256) << 10 : UINT64_C(1) << 20;
@@ -121,6 +121,8 @@ static int fetch_run(struct job *job)
 {
     struct lane_fetch *fetch = container_of(job, struct lane_fetch, job);
     int error = fetch->taken ? join_handed(fetch, &fetch->body) : read_items(fetch);
+    if (!error && fetch->n && fetch->slice.n)
+        error = lane_slice_cut(&fetch->slice, fetch->signal, &fetch->body, &fetch->items);
     error = error ? error : make_message(fetch);
     if (!error && fetch->n && fetch->config->type == CONFIG_EXPORTER_DEBUG)
         show(fetch);

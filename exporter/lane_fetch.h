@@ -7,6 +7,7 @@
  */
 #include "base/worker.h"
 #include "config/config.h"
+#include "exporter/lane_slice.h"
 #include "store/outbox_hands.h"
 
 #define LANE_JOINED_MAX 256 /* requests of the outbox in one */
@@ -21,6 +22,7 @@ struct lane_fetch {
     enum signal signal;
     int64_t after_seq;
     int64_t only_seq;         /* this one alone; 0: all that may be joined, from behind after_seq */
+    struct lane_slice slice;  /* of only_seq: this part alone */
     struct outbox_hand *hand; /* that is told how far this has read; NULL: none */
     struct outbox_hand_read read;
     /* what came of it */

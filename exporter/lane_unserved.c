@@ -4,8 +4,12 @@
  * between, and only a request that met no other answer for so long is given up.
  */
 #include "exporter/lane_unserved.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include <stdio.h>
 
-uint64_t lane_unserved_patience(const struct config_retry *config)
+/* How long requests wait at first; 0: they do not. */
+static uint64_t patience_of(const struct config_retry *config)
 {
     return config->enabled ? UNSERVED_PAUSES * config->max_interval_ns : 0;
 }
@@ -14,7 +18,7 @@ enum lane_unserved_outcome lane_unserved_answer(struct lane_unserved *unserved,
                                                 const struct config_retry *config, uint64_t now_ns,
                                                 uint64_t *since_ns)
 {
-    uint64_t patience_ns = lane_unserved_patience(config);
+    uint64_t patience_ns = patience_of(config);
     if (!unserved->since_ns)
         unserved->since_ns = now_ns;
     if (!*since_ns)
@@ -39,4 +43,20 @@ bool lane_unserved_discards(struct lane_unserved *unserved, uint64_t now_ns)
     if (now_ns >= unserved->discard_until_ns)
         unserved->discard_until_ns = 0;
     return unserved->discard_until_ns != 0;
+}
+
+void lane_unserved_say(const struct config_retry *config, const char *exporter, enum signal signal,
+                       const struct export_result *result)
+{
+    uint64_t patience_ns = patience_of(config);
+    char what[64] = "are dropped";
+    if (patience_ns)
+        snprintf(what, sizeof(what), "wait for %llu s, and are dropped if that stays so",
+                 (unsigned long long)(patience_ns / NS_PER_SEC));
+    log_warn("exporter", "%s: the backend does not take %s, they %s (%s: %s)%s", exporter,
+             signal_names[signal], what, result->code, result->message,
+             signal == SIGNAL_PROFILES
+                 ? "; a Collector takes them with --feature-gates=service.profilesSupport and a "
+                   "profiles pipeline"
+                 : "");
 }

@@ -8,9 +8,11 @@
  * is given up, and the backend asked again after max_interval, with what came since.
  * So an answer that passes within that time costs nothing, a later one what came before the last
  * time it was given; the store holds no more than came in that time, and a request is sent each
- * max_interval. Pure; private to exporter/. Embedded.
+ * max_interval. Thread: loop; private to exporter/. Embedded.
  */
 #include "config/config.h"
+#include "exporter/export_result.h"
+#include "proto/otlp_service.h"
 
 #define UNSERVED_PAUSES 4
 
@@ -26,8 +28,9 @@ enum lane_unserved_outcome {
     UNSERVED_DISCARDED, /* and all that waits */
 };
 
-/* How long requests wait at first; 0: they do not. */
-uint64_t lane_unserved_patience(const struct config_retry *config);
+/* In the log, what becomes of requests now. */
+void lane_unserved_say(const struct config_retry *config, const char *exporter, enum signal signal,
+                       const struct export_result *result);
 /* That is the answer to a request. since_ns: when it met that answer first and no other since, 0
  * before; the request's own. */
 enum lane_unserved_outcome lane_unserved_answer(struct lane_unserved *unserved,

@@ -77,6 +77,16 @@ static void conclude_coding(struct otlp_grpc_call *call)
              "the backend does not take requests with this compression; set another, or none");
 }
 
+static void conclude_size(struct otlp_grpc_call *call, bool asked_to_retry)
+{
+    struct export_result *result = &call->result;
+    result->too_big = call->has_status
+                          ? !asked_to_retry && export_is_too_big(call->status, result->message)
+                          : call->http_status == 413;
+    if (result->too_big)
+        result->verdict = EXPORT_DROP;
+}
+
 static void conclude(struct otlp_grpc_call *call)
 {
     struct export_result *result = &call->result;
@@ -88,6 +98,7 @@ static void conclude(struct otlp_grpc_call *call)
         !call->reader.compressed)
         export_result_partial(result, buf_bytes(&call->reader.message));
     conclude_coding(call);
+    conclude_size(call, asked_to_retry);
     if (result->verdict != EXPORT_OK && !*result->message)
         export_result_say(result, BYTES_LIT("without a reason"));
 }

@@ -95,6 +95,8 @@ void otlp_http_answer(enum signal signal, const struct http_answer *answer, uint
         read_failure(answer, result);
     if (!*result->message)
         say_instead(answer, result);
+    result->too_big = answer->status == 413 || /* or as Collectors say it: */
+                      (answer->status == 400 && strstr(result->message, "body too large"));
     uint64_t delay_ns = *answer->retry_after ? http_retry_after_ns(answer->retry_after, now_unix_ns)
                                              : HTTP_NO_RETRY_AFTER;
     if (result->verdict == EXPORT_RETRY && delay_ns != HTTP_NO_RETRY_AFTER)

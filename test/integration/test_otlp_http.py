@@ -60,6 +60,28 @@ class OtlpHttp(harness.IntegrationTest):
                 print("%s: %d spans in %d requests" % (keys, len(load.acknowledged),
                                                        len(backend.requests("traces"))))
 
+    def test_json_stays_within_the_limit(self):
+        """Which it would not if it were cut as protobuf, being more than twice as large."""
+        backend = self.http_backend()
+        spanprof = self.only_http(backend, encoding="json", compression="none", max_request_size=100000)
+        ids = self.send(spanprof, 2000)
+        self.wait_for(backend, ids)
+        self.assert_once(backend, ids)
+        self.assertLessEqual(max(backend.sizes), 100000)
+        self.assertGreater(max(backend.sizes), 40000)
+
+    def test_larger_than_the_server_takes(self):
+        """What is refused with 413 goes out in halves, and again in halves."""
+        for keys in ({"encoding": "json", "compression": "none"}, {"compression": "none"}):
+            with self.subTest(**keys):
+                backend = self.http_backend(max_size=10000)
+                spanprof = self.only_http(backend, **keys)
+                ids = self.send(spanprof, 2000)
+                self.wait_for(backend, ids)
+                self.assert_once(backend, ids)
+                self.assertEqual(spanprof.metric("spanprof_exporter_dropped_items_total"), 0)
+                self.stop_spanprof(spanprof)
+
     @harness.needs_sampling
     def test_profiles(self):
         backend = self.http_backend()

@@ -196,11 +196,16 @@ class Exporter(harness.IntegrationTest):
                 self.stop_spanprof(self.sp)
 
     def test_larger_than_the_server_takes(self):
+        """It goes out in parts; only what alone is too big is given up."""
         self.start("-max-message=100000", compression="none")
-        self.send(200, 1000)
-        harness.wait_until(lambda: self.dropped() == 200, 10, "given up")
+        ids = self.send(200, 1000)
+        self.await_spans(ids)
         self.assertIn("larger than max", self.sp.log())
-        self.await_spans(self.send(50, 1000))
+        self.assertEqual(self.dropped(), 0)
+        self.send(1, 200000)
+        harness.wait_until(lambda: self.sp.metric("spanprof_exporter_dropped_items_total", '"too_big"') == 1, 10, "given up")
+        ids += self.send(50, 1000)
+        self.await_spans(ids)
 
     def test_a_compression_that_is_not_known(self):
         self.start(compression="zstd")

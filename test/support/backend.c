@@ -84,6 +84,8 @@ static struct backend_answer answer_for(struct backend *backend,
         if (rule->used_up || !contains(buf_bytes(&request->path), rule->path) ||
             !contains(buf_bytes(&request->reader.message), rule->body))
             continue;
+        if (rule->larger_than && request->reader.message.len <= rule->larger_than)
+            continue;
         rule->used_up = rule->times == 1;
         rule->times -= rule->times > 0;
         return rule->answer;
@@ -331,7 +333,8 @@ void backend_rule(struct backend *backend, const char *path, unsigned times,
 {
     if (backend->n_rules == sizeof(backend->rules) / sizeof(backend->rules[0]))
         abort();
-    backend->rules[backend->n_rules++] = (struct backend_rule){path, what, times, false, NULL};
+    backend->rules[backend->n_rules++] =
+        (struct backend_rule){.path = path, .answer = what, .times = times};
 }
 
 void backend_no_rules(struct backend *backend)

@@ -57,7 +57,8 @@ struct backend {
         struct backend_answer answer;
         unsigned times; /* 0 = always */
         bool used_up;
-        const char *body; /* only if the message contains this; NULL: any */
+        const char *body;   /* only if the message contains this; NULL: any */
+        size_t larger_than; /* only if the message is */
     } rules[8];
     size_t n_rules;
 };

@@ -48,6 +48,9 @@ class Handler(BaseHTTPRequestHandler):
         signal = PATHS.get(self.path[len(self.server.backend.prefix):].partition("?")[0])
         if signal is None:
             return self.answer(404)
+        self.server.backend.sizes.append(len(body))
+        if len(body) > self.server.backend.max_size:
+            return self.answer(413)
         if self.headers.get("Content-Encoding") == "gzip":
             body = gzip.decompress(body)
         if self.headers["Content-Type"] == "application/json":
@@ -68,8 +71,10 @@ class Handler(BaseHTTPRequestHandler):
 class HttpBackend(receiver.Backend):
     """As its base; a fault's code is an HTTP status. prefix: what stands before /v1/traces."""
 
-    def __init__(self, address="127.0.0.1:0", prefix="", tls=None, **options):
+    def __init__(self, address="127.0.0.1:0", prefix="", tls=None, max_size=1 << 30, **options):
         self.prefix = prefix
+        self.max_size = max_size  # of a body as it comes; others get 413
+        self.sizes = []
         self.tls = tls  # an ssl.SSLContext; None: plain text
         self.n_connections = 0
         super().__init__(address, **options)

@@ -36,6 +36,26 @@ static void test_grpc(void **state)
     }
 }
 
+static void test_too_big(void **state)
+{
+    static const char *const messages[] = {
+        "grpc: received message larger than max (5 vs. 4)",
+        "gRPC message exceeds maximum size 4: 5",
+        "Received message exceeds the maximum configured message size.",
+        "Error, decoded message length too large: found 5 bytes, the limit is: 4 bytes",
+        "the request is too big",
+        "the message is larger than allowed",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
+        assert_true(export_is_too_big(GRPC_RESOURCE_EXHAUSTED, messages[i]));
+        assert_true(export_is_too_big(GRPC_OUT_OF_RANGE, messages[i]));
+        assert_false(export_is_too_big(GRPC_UNAVAILABLE, messages[i]));
+    }
+    assert_false(export_is_too_big(GRPC_RESOURCE_EXHAUSTED, "quota exceeded"));
+    assert_false(export_is_too_big(GRPC_RESOURCE_EXHAUSTED, ""));
+}
+
 static void test_h2(void **state)
 {
     /* NO_ERROR to HTTP_1_1_REQUIRED, RFC 9113, 7 */
@@ -66,6 +86,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_grpc),
+        cmocka_unit_test(test_too_big),
         cmocka_unit_test(test_h2),
         cmocka_unit_test(test_http),
     };
