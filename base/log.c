@@ -2,11 +2,18 @@
 /*
  * A record is made in one buffer and written by one write(), so that records of several threads and
  * processes on one stderr do not mix. Each part is sanitized where it enters the line.
+ *
+ * stderr may be a pipe that nobody drains, and is shared with other processes, so it cannot be made
+ * non-blocking. A pipe or socket that polls writable has room for PIPE_BUF bytes; the lock keeps
+ * other threads from taking it first.
  */
 #include "base/log.h"
-#include "base/bytes.h"
 #include "base/clock.h"
+#include "base/stats.h"
 #include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <time.h>
@@ -14,6 +21,12 @@
 
 enum { LOG_TEXT_BYTES = 1900 }; /* a line of it is below 2 KiB */
 
+STAT_LOSS(dropped, "spanprof_log_dropped_bytes_total", "",
+          "Bytes of log records and of the debug exporter's lines for which stderr, which nobody "
+          "read, had no room.");
+
+static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic bool is_stuck; /* it was waited for in vain, and nobody has read since */
 static _Atomic int least_level = LOG_LEVEL_INFO;
 static _Atomic int line_format = LOG_CONSOLE;
 static const char *_Atomic process_name = "";
@@ -91,17 +104,58 @@ static size_t append_escaped(char *line, size_t len, const char *text)
     return len;
 }
 
-static void write_line(const char *line, size_t len)
+/* Whether it has room, or an error that write() will tell. */
+static bool has_room(int wait_ms)
 {
+    struct pollfd polled = {.fd = STDERR_FILENO, .events = POLLOUT};
+    return poll(&polled, 1, wait_ms) != 0;
+}
+
+/* -1 with errno; EAGAIN: no room. */
+static ssize_t write_some(const char *text, size_t len)
+{
+    ssize_t n = -1;
+    pthread_mutex_lock(&writing);
+    errno = EAGAIN;
+    if (has_room(0))
+        n = write(STDERR_FILENO, text, len);
+    pthread_mutex_unlock(&writing);
+    return n;
+}
+
+/* Up to PIPE_BUF bytes, whole lines if there are. */
+static size_t piece_of(const char *text, size_t len)
+{
+    if (len <= PIPE_BUF)
+        return len;
+    const char *end = memrchr(text, '\n', PIPE_BUF);
+    return end ? (size_t)(end - text) + 1 : PIPE_BUF;
+}
+
+static bool await_room(uint64_t due_ns)
+{
+    uint64_t now_ns = clock_monotonic_ns();
+    if (atomic_load(&is_stuck) || now_ns >= due_ns)
+        return false;
+    bool has = has_room((int)((due_ns - now_ns) / NS_PER_MS) + 1);
+    atomic_store(&is_stuck, !has);
+    return has;
+}
+
+static void write_all(const char *text, size_t len)
+{
+    uint64_t due_ns = clock_monotonic_ns() + LOG_WAIT_MS * NS_PER_MS;
     while (len) {
-        ssize_t n = write(STDERR_FILENO, line, len);
-        if (n < 0 && errno == EINTR)
+        ssize_t n = write_some(text, piece_of(text, len));
+        if (n < 0 && (errno == EINTR || (errno == EAGAIN && await_room(due_ns))))
             continue;
         if (n <= 0)
-            return; /* nowhere left to tell of it */
-        line += n;
+            break; /* nowhere left to tell of it */
+        atomic_store(&is_stuck, false);
+        text += n;
         len -= (size_t)n;
     }
+    stat_add(&dropped, (int64_t)len);
 }
 
 /* The message as one line, with what has to be said of it; text_size > 100. */
@@ -144,6 +198,11 @@ void log_write(struct log_site *site, enum log_level level, const char *area, co
         len += strlen(text);
     }
     line[len++] = '\n';
-    write_line(line, len);
+    write_all(line, len);
     errno = saved_errno;
+}
+
+void log_text(struct bytes lines)
+{
+    write_all((const char *)lines.data, lines.len);
 }

@@ -7,7 +7,10 @@
  * Each call site may write 10 records in 10 s; the first after a pause says how many were left out.
  * Text from strangers goes through bytes_sanitize() first; control characters are replaced here
  * again. Thread: any; async-signal-safe it is not.
+ * Limit: a stderr that nobody reads is waited for LOG_WAIT_MS, and no more until somebody does;
+ * what finds no room is dropped, and counted.
  */
+#include "base/bytes.h"
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -16,6 +19,7 @@ enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARN, LOG_LEVEL_ERRO
 struct log_site {
     _Atomic uint64_t window; /* start in ms since boot << 24 | records since, written or not */
 };
+#define LOG_WAIT_MS              100
 #define LOG_WINDOW_MS            10000
 #define LOG_RECORDS_A_WINDOW     10
 #define LOG_SITE_RECORDS(state)  ((uint32_t)((state)&0xffffff))
@@ -29,6 +33,9 @@ enum log_level log_level(void);
 void log_set_process(const char *name); /* "keeper", "service", "analyst": a static string */
 void log_write(struct log_site *site, enum log_level level, const char *area, const char *format,
                ...) __attribute__((format(printf, 4, 5)));
+
+/* Lines that are no records, as they are; some may be missing if stderr has no room. */
+void log_text(struct bytes lines);
 
 #define LOG_AT(level, area, ...)                                                                   \
     do {                                                                                           \

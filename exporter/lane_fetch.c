@@ -15,7 +15,6 @@
 #include "proto/grpc.h"
 #include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 STAT_COUNTER(handed_over, "spanprof_exporter_handed_over_requests_total", "",
              "Requests that an exporter was handed with their commit, not read back for it.");
@@ -81,7 +80,7 @@ static int join_handed(struct lane_fetch *fetch, struct buf *out)
     return error;
 }
 
-/* By the reader: a stderr that nobody reads must not hold up the loop. */
+/* By the reader: to decode a request takes time. */
 static void show(const struct lane_fetch *fetch)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(0);
@@ -90,13 +89,7 @@ static void show(const struct lane_fetch *fetch)
     if (debug_exporter_text(fetch->config->debug.verbosity, fetch->signal, buf_bytes(&fetch->body),
                             &text))
         log_warn("debug", "no memory to show a request");
-    size_t shown = 0;
-    while (shown < text.len) {
-        ssize_t n = write(STDERR_FILENO, text.data + shown, text.len - shown);
-        if (n <= 0 && errno != EINTR)
-            return; /* nowhere left to tell of it */
-        shown += n > 0 ? (size_t)n : 0;
-    }
+    log_text(buf_bytes(&text));
 }
 
 /* What goes over the wire or into the file. A body that is no request gives none: it is refused

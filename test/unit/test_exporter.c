@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an exporter sends, and how it ends; for what goes wrong see test_exporter_faults.c. */
 #include "base/clock.h"
+#include "base/stats.h"
 #include "proto/codec.h"
 #include "test/support/exporter_rig.h"
 #include "test/support/h2_end.h"
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -229,6 +231,34 @@ static void test_debug_shows_requests(void **state)
     close(stderr_fd);
 }
 
+/* Its stderr is a pipe that nobody drains: what is shown of requests is lost, and holds up nobody.
+ */
+static void test_debug_without_a_reader(void **state)
+{
+    static const uint8_t request[] = {0x0a, 9, 0x12, 7, 0x12, 5, 0x2a, 3, 'G', 'E', 'T'};
+    struct rig *rig = *state;
+    int ends[2], stderr_fd = dup(STDERR_FILENO);
+    int64_t before = stats_find("spanprof_log_dropped_bytes_total", "");
+    exporter_close(rig->exporter);
+    assert_true(rig_is_empty(rig));
+    rig->config = (struct config_exporter){.id = "first",
+                                           .type = CONFIG_EXPORTER_DEBUG,
+                                           .used = true,
+                                           .debug.verbosity = VERBOSITY_DETAILED};
+    exporter_rig_start(rig);
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(fcntl(ends[1], F_SETPIPE_SZ, 4096), 4096);
+    assert_true(dup2(ends[1], STDERR_FILENO) >= 0);
+    for (int i = 0; i < 200; i++)
+        rig_put_bytes(rig, SIGNAL_TRACES, BYTES(request, sizeof(request)));
+    rig_await_empty(rig);
+    assert_true(dup2(stderr_fd, STDERR_FILENO) >= 0);
+    close(ends[0]);
+    close(ends[1]);
+    close(stderr_fd);
+    assert_true(stats_find("spanprof_log_dropped_bytes_total", "") > before);
+}
+
 #define RIG_TEST(name)                                                                             \
     cmocka_unit_test_setup_teardown(name, exporter_rig_setup, exporter_rig_teardown)
 
@@ -246,6 +276,7 @@ int main(void)
         RIG_TEST(test_close_at_any_moment),
         RIG_TEST(test_debug),
         RIG_TEST(test_debug_shows_requests),
+        RIG_TEST(test_debug_without_a_reader),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
 #include "base/clock.h"
+#include "base/stats.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <regex.h>
@@ -203,13 +204,64 @@ static void test_threads(void **state)
     free(text);
 }
 
+static uint64_t log_ms(void)
+{
+    static struct log_site site;
+    uint64_t began_ns = clock_monotonic_ns();
+    site.window = 0;
+    log_write(&site, LOG_LEVEL_INFO, "area", "a record");
+    return (clock_monotonic_ns() - began_ns) / NS_PER_MS;
+}
+
+static int64_t dropped(void)
+{
+    return stats_find("spanprof_log_dropped_bytes_total", "");
+}
+
+/* stderr is a pipe with nobody at its end: it is waited for once. */
+static void test_nobody_reads(void **state)
+{
+    static char lines[1 << 20], read_back[1 << 20];
+    int ends[2];
+    (void)state;
+    memset(lines, 'x', sizeof(lines));
+    for (size_t i = 99; i < sizeof(lines); i += 100)
+        lines[i] = '\n';
+    assert_int_equal(pipe(ends), 0);
+    int stderr_fd = dup(STDERR_FILENO);
+    dup2(ends[1], STDERR_FILENO);
+    int64_t before = dropped();
+    uint64_t began_ns = clock_monotonic_ns();
+    log_text(BYTES((uint8_t *)lines, sizeof(lines)));
+    uint64_t first_ms = (clock_monotonic_ns() - began_ns) / NS_PER_MS;
+    int64_t lost = dropped() - before;
+    uint64_t stuck_ms = log_ms() + log_ms();
+    assert_int_equal(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
+    ssize_t n = read(ends[0], read_back, sizeof(read_back));
+    int64_t lost_in_all = dropped();
+    log_ms(); /* somebody reads again */
+    ssize_t again = read(ends[0], read_back, sizeof(read_back));
+    dup2(stderr_fd, STDERR_FILENO);
+    close(stderr_fd);
+    close(ends[0]);
+    close(ends[1]);
+    assert_in_range(first_ms, LOG_WAIT_MS, 10 * LOG_WAIT_MS);
+    assert_in_range(stuck_ms, 0, LOG_WAIT_MS / 2);
+    assert_in_range(n, 40000, 65536);
+    assert_int_equal(n % 100, 0); /* whole lines */
+    assert_int_equal(lost, (int64_t)sizeof(lines) - n);
+    assert_true(lost_in_all > before + lost);
+    assert_int_equal(dropped(), lost_in_all);
+    assert_in_range(again, 20, 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_line),         cmocka_unit_test(test_level),
         cmocka_unit_test(test_json),         cmocka_unit_test(test_json_of_quotes),
         cmocka_unit_test(test_hostile_text), cmocka_unit_test(test_rate_limit),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_threads),      cmocka_unit_test(test_nobody_reads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
