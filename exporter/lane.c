@@ -151,16 +151,11 @@ static void pause_for(struct lane *lane, uint64_t pause_ns)
 static void taken(struct lane *lane, struct lane_request *request,
                   const struct export_result *result)
 {
-    uint64_t rejected = result->rejected > 0 ? (uint64_t)result->rejected : 0;
-    uint64_t items = request->fetch.items;
-    if (rejected > items)
-        rejected = items;
-    lane_count_request(LANE_OK);
-    lane_count_sent(lane->signal, items - rejected);
-    lane_count_lost(lane->signal, LANE_LOST_PARTIAL, rejected);
+    uint64_t rejected = lane_count_taken(lane->signal, request->fetch.items, result->rejected);
     if (rejected || result->message[0])
-        log_warn("exporter", "%s: %s: the backend rejected %llu items: %s", name_of(lane),
-                 signal_names[lane->signal], (unsigned long long)rejected, result->message);
+        log_warn("exporter", "%s: %s: the backend rejected %llu %s: %s", name_of(lane),
+                 signal_names[lane->signal], (unsigned long long)rejected,
+                 lane->signal == SIGNAL_PROFILES ? "of them" : "items", result->message);
     if (lane->failing)
         log_info("exporter", "%s: %s go out again", name_of(lane), signal_names[lane->signal]);
     lane->failing = false;
@@ -217,7 +212,8 @@ static void try_later(struct lane *lane, struct lane_request *request,
     backoff.first_failure_ns = request->first_failure_ns;
     if (backoff_failure(&backoff, clock_monotonic_ns(), result->retry_delay_ns, &pause_ns) ==
         BACKOFF_GIVE_UP)
-        return drop(lane, request, LANE_LOST_EXPIRED);
+        return drop(lane, request,
+                    backoff.config->enabled ? LANE_LOST_EXPIRED : LANE_LOST_NOT_RETRIED);
     request->first_failure_ns = backoff.first_failure_ns;
     if (!lane->failing)
         log_warn("exporter", "%s: %s wait in the store: %s (%s)", name_of(lane),

@@ -19,14 +19,15 @@ static struct metric *const sent[SIGNAL_COUNT] = {&sent_traces, &sent_profiles, 
 #define DROPPED_ALL(signal)                                                                        \
     DROPPED(refused_##signal, signal, "refused");                                                  \
     DROPPED(expired_##signal, signal, "max_elapsed_time");                                         \
+    DROPPED(not_retried_##signal, signal, "retry_disabled");                                       \
     DROPPED(partial_##signal, signal, "partial_success");                                          \
     DROPPED(unserved_##signal, signal, "no_" #signal "_service");                                  \
     DROPPED(too_big_##signal, signal, "too_big")
 #define DROPPED_TABLE(signal)                                                                      \
     {                                                                                              \
         [LANE_LOST_REFUSED] = &refused_##signal, [LANE_LOST_EXPIRED] = &expired_##signal,          \
-        [LANE_LOST_PARTIAL] = &partial_##signal, [LANE_LOST_UNSERVED] = &unserved_##signal,        \
-        [LANE_LOST_TOO_BIG] = &too_big_##signal                                                    \
+        [LANE_LOST_NOT_RETRIED] = &not_retried_##signal, [LANE_LOST_PARTIAL] = &partial_##signal,  \
+        [LANE_LOST_UNSERVED] = &unserved_##signal, [LANE_LOST_TOO_BIG] = &too_big_##signal         \
     }
 DROPPED_ALL(traces);
 DROPPED_ALL(profiles);
@@ -38,6 +39,9 @@ static struct metric *const dropped[SIGNAL_COUNT][LANE_LOSSES] = {
     [SIGNAL_METRICS] = DROPPED_TABLE(metrics),
     [SIGNAL_LOGS] = DROPPED_TABLE(logs),
 };
+STAT_LOSS(rejected_profiles, "spanprof_exporter_rejected_profiles_total", "",
+          "Profiles that a partial success named. Their samples, of which a backend says nothing, "
+          "are among the items sent.");
 STAT_COUNTER(requests_sent, "spanprof_exporter_requests_total", "outcome=\"ok\"",
              "Requests to backends, by outcome.");
 STAT_COUNTER(requests_retried, "spanprof_exporter_requests_total", "outcome=\"retry\"",
@@ -51,6 +55,18 @@ static struct metric *const requests[LANE_OUTCOMES] = {[LANE_OK] = &requests_sen
 void lane_count_request(enum lane_outcome outcome)
 {
     stat_add(requests[outcome], 1);
+}
+
+uint64_t lane_count_taken(enum signal signal, uint64_t items, int64_t rejected)
+{
+    uint64_t n = rejected > 0 ? (uint64_t)rejected : 0;
+    n = n < items ? n : items;
+    uint64_t lost = signal == SIGNAL_PROFILES ? 0 : n;
+    lane_count_request(LANE_OK);
+    lane_count_sent(signal, items - lost);
+    lane_count_lost(signal, LANE_LOST_PARTIAL, lost);
+    stat_add(&rejected_profiles, (int64_t)(n - lost));
+    return n;
 }
 
 void lane_count_sent(enum signal signal, uint64_t items)

@@ -379,6 +379,41 @@ static void test_partial_success(void **state)
     assert_int_equal(rig->backend.n_requests, 3); /* never sent again */
 }
 
+static int64_t rejected_profiles(void)
+{
+    return stats_find("spanprof_exporter_rejected_profiles_total", "");
+}
+
+/* It counts profiles, whose samples nobody knows: they are not counted as samples. */
+static void test_partial_success_of_profiles(void **state)
+{
+    static const uint8_t two_rejected[] = {0x0a, 0x02, 0x08, 0x02};
+    struct rig *rig = *state;
+    int64_t before = rig_dropped("partial_success"), profiles = rejected_profiles();
+    int64_t samples = stats_find("spanprof_exporter_sent_items_total", "signal=\"profiles\"");
+    backend_rule(&rig->backend, NULL, 1,
+                 (struct backend_answer){.response = BYTES(two_rejected, sizeof(two_rejected))});
+    rig_put(rig, SIGNAL_PROFILES, "samples");
+    rig_await_empty(rig);
+    assert_int_equal(rejected_profiles(), profiles + 2);
+    assert_int_equal(rig_dropped("partial_success"), before);
+    assert_int_equal(stats_find("spanprof_exporter_sent_items_total", "signal=\"profiles\""),
+                     samples + 3);
+}
+
+static void test_retry_disabled(void **state)
+{
+    struct rig *rig = *state;
+    int64_t before = rig_dropped("retry_disabled"), expired = rig_dropped("max_elapsed_time");
+    rig->config.otlp.retry.enabled = false;
+    backend_rule(&rig->backend, NULL, 1, (struct backend_answer){.status = GRPC_UNAVAILABLE});
+    rig_put(rig, SIGNAL_TRACES, "spans");
+    rig_await_empty(rig);
+    assert_int_equal(rig_dropped("retry_disabled"), before + 3);
+    assert_int_equal(rig_dropped("max_elapsed_time"), expired);
+    assert_int_equal(rig->backend.n_requests, 1);
+}
+
 static void test_max_elapsed_time(void **state)
 {
     struct rig *rig = *state;
@@ -414,6 +449,8 @@ int main(void)
         RIG_TEST(test_backend_gets_profiles),
         RIG_TEST(test_backend_without_profiles_without_retry),
         RIG_TEST(test_partial_success),
+        RIG_TEST(test_partial_success_of_profiles),
+        RIG_TEST(test_retry_disabled),
         RIG_TEST(test_max_elapsed_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
