@@ -281,6 +281,7 @@ int service_tls_exporter(struct service_tls *tls, const struct config_exporter *
     char name[NAME_MAX_];
     const struct config_exporter_otlp *otlp = &exporter->otlp;
     bool grpc = exporter->type == CONFIG_EXPORTER_OTLP_GRPC;
+    bool is_path = grpc && otlp->endpoint.transport == CONFIG_UNIX;
     const struct config_tls *config = &otlp->tls;
     *context = NULL;
     if (!exports_by_tls(exporter)) /* another kind has none of these settings */
@@ -292,6 +293,7 @@ int service_tls_exporter(struct service_tls *tls, const struct config_exporter *
         .insecure_skip_verify = config->insecure_skip_verify,
         .system_cas = !has_ca || config->include_system_ca_certs_pool,
         .server_name = given(config->server_name_override) ? config->server_name_override
+                       : is_path                           ? "localhost"
                        : grpc                              ? otlp->endpoint.host
                                                            : "", /* each signal may have its own */
     };

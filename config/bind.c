@@ -143,7 +143,7 @@ static void bind_endpoint(const struct binding *b)
     const char *problem = b->key->flags & KEY_PATH_TOO && value_is_socket_path(text)
                               ? value_parse_socket_path(text, &endpoint)
                               : value_parse_endpoint(text, target, &endpoint);
-    if (!problem && target && endpoint.port == 0)
+    if (!problem && target && endpoint.port == 0 && endpoint.transport != CONFIG_UNIX)
         problem = "has port 0, where nothing can be sent; write host:port, for example "
                   "localhost:4317";
     ((struct config_endpoint *)field(b))->port = 0; /* a wrong one clashes with no other */

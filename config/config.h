@@ -32,7 +32,7 @@ struct config_endpoint { /* host:port; port 0 is refused for exporters, allowed 
     uint16_t port;
     bool set;
     enum config_scheme scheme; /* exporters: as written */
-    /* receivers; of CONFIG_UNIX, host is the socket's path, and port 0 */
+    /* receivers, and exporters by a socket; of CONFIG_UNIX, host is its path, and port 0 */
     enum config_transport transport;
     unsigned socket_mode; /* of that path */
 };

@@ -31,8 +31,8 @@ static const char *skip_scheme(const char **text, enum config_scheme *scheme)
     else
         skip_prefix(text, "dns:///");
     if (strstr(*text, "://") || skip_prefix(text, "unix:") || skip_prefix(text, "dns:"))
-        return "has a scheme that is not supported; write host:port, http://host:port or "
-               "https://host:port";
+        return "has a scheme that is not supported; write host:port, http://host:port, "
+               "https://host:port or unix:///path";
     return NULL;
 }
 
@@ -78,6 +78,8 @@ const char *value_parse_endpoint(const char *text, bool allow_scheme,
                                  struct config_endpoint *endpoint)
 {
     struct config_endpoint parsed = {.set = true};
+    if (allow_scheme && strncmp(text, "unix:", 5) == 0)
+        return value_parse_socket_path(text, endpoint);
     const char *problem = allow_scheme ? skip_scheme(&text, &parsed.scheme) : NULL;
     if (problem)
         return problem;

@@ -89,7 +89,7 @@ static const struct key_choice compressions[] = {
 
 #define OTLP_GRPC_KEYS(owner)                                                                      \
     OUT_KEY(owner, "endpoint", KEY_TARGET, KEY_REQUIRED, OUT(endpoint), NULL, 0, 0, NULL,          \
-            "Where to send: host:port or http://host:port."),                                      \
+            "Where to send: host:port, http://host:port, or unix:///path of a socket."),           \
         TLS_CLIENT_KEYS(owner, "tls", OUT_TLS), OTLP_COMMON_KEYS(owner, "5s"),                     \
         OUT_KEY(owner, "authority", KEY_TEXT, KEY_MAY_BE_EMPTY, OUT(authority), "", 0, 255, NULL,  \
                 "Whom calls are for (:authority), if it is not the endpoint or "                   \

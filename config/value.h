@@ -20,7 +20,8 @@ int value_parse_duration(const char *text, uint64_t *ns);
 #define VALUE_DURATION_MAX 64
 void value_format_duration(uint64_t ns, char out[VALUE_DURATION_MAX]); /* 1h30m, 100ms, 0s */
 
-/* host:port, [v6]:port; with allow_scheme also http://, https:// and dns:/// before it.
+/* host:port, [v6]:port; with allow_scheme also http://, https:// and dns:/// before it, and
+ * unix:///path or unix:/path instead.
  * NULL, or a sentence saying what is wrong and what would be right. */
 const char *value_parse_endpoint(const char *text, bool allow_scheme,
                                  struct config_endpoint *endpoint);

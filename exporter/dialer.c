@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses are tried one after the other, each for connect_timeout. "localhost" and numeric hosts
- * need no resolver; for other names getaddrinfo(), which may block for long, runs on a thread that
- * only exists for dialers that need it.
+ * Addresses are tried one after the other, each for connect_timeout. "localhost", numeric hosts and
+ * paths of sockets need no resolver; for other names getaddrinfo(), which may block for long, runs
+ * on a thread that only exists for dialers that need it.
  */
 #include "exporter/dialer.h"
 #include "base/stats.h"
@@ -11,7 +11,9 @@
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 STAT_COUNTER(connects, "spanprof_exporter_connections_total", "outcome=\"connected\"",
@@ -53,8 +55,10 @@ static void address_failed(struct dialer *dialer, const char *why)
 {
     const struct config_endpoint *endpoint = dialer->settings.endpoint;
     stop_connecting(dialer);
-    snprintf(dialer->why, sizeof(dialer->why), "cannot connect to %.100s:%u: %s", endpoint->host,
-             endpoint->port, why);
+    snprintf(dialer->why, sizeof(dialer->why),
+             endpoint->transport == CONFIG_UNIX ? "cannot connect to %.107s%.0u: %s"
+                                                : "cannot connect to %.100s:%u: %s",
+             endpoint->host, endpoint->port, why);
     try_next_address(dialer);
 }
 
@@ -192,12 +196,24 @@ static int resolve_elsewhere(struct dialer *dialer)
     return 0;
 }
 
+static void address_of_path(const char *path, struct dialer_address *address)
+{
+    struct sockaddr_un *socket = (struct sockaddr_un *)&address->socket;
+    *socket = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(socket->sun_path, path, strnlen(path, sizeof(socket->sun_path) - 1));
+    address->size = sizeof(*socket);
+}
+
 /* 127.0.0.1 first: what listens on localhost listens there, if anywhere. */
 static bool resolve_here(struct dialer *dialer)
 {
     const struct config_endpoint *endpoint = dialer->settings.endpoint;
     struct dialer_address *addresses = dialer->addresses;
     size_t *n = &dialer->n_addresses;
+    if (endpoint->transport == CONFIG_UNIX) {
+        address_of_path(endpoint->host, &addresses[(*n)++]);
+        return true;
+    }
     if (strcmp(endpoint->host, "localhost") == 0) {
         resolve("127.0.0.1", endpoint->port, AI_NUMERICHOST, addresses, n);
         resolve("::1", endpoint->port, AI_NUMERICHOST, addresses, n);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * From an endpoint to a connected socket: resolves its name, connects, by TLS if so set. Thread:
+ * From an endpoint to a connected socket: resolves its name, or takes the path of a Unix socket,
+ * connects, by TLS if so set. Thread:
  * loop; names are resolved on a thread of the dialer's own. Limit: DIALER_ADDRESSES_MAX addresses
  * of a name are tried.
  */

@@ -332,6 +332,8 @@ static void set_authority(struct otlp_grpc *client)
                        : client->settings.tls                  ? config->tls.server_name_override
                                                                : "";
     bool is_v6 = strchr(endpoint->host, ':') != NULL;
+    if (endpoint->transport == CONFIG_UNIX && !(name && *name))
+        name = "localhost"; /* as gRPC's libraries */
     if (name && *name)
         snprintf(client->authority, sizeof(client->authority), "%s", name);
     else

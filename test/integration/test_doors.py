@@ -75,6 +75,35 @@ class UnixSockets(harness.IntegrationTest):
         harness.wait_until(lambda: len(self.backend.spans()) >= 9 * 4, 10, "all spans are at the backend")
 
 
+    def test_to_another_spanprof(self):
+        """An exporter connects to such a door; while nobody is behind it what it has waits."""
+        self.start()
+        directory = os.path.join(self.directory, "front")
+        os.mkdir(directory)
+        front = harness.Spanprof(directory, "unused:1", sampler=False)
+        front.config["exporters"] = {"otlp_grpc": {
+            "endpoint": "unix://" + self.grpc_path, "tls": {"insecure": True},
+            "retry_on_failure": {"initial_interval": "100ms", "max_interval": "500ms"}}}
+        self._started.append(front)
+        front.start()
+        client = sender.GrpcSender(front.grpc_address)
+        sent = set()
+        for away in (False, True, False):
+            if away:
+                self.stop_spanprof(self.sp)
+            body, ids = sender.request_of(5)
+            client.send(body)
+            sent |= set(ids)
+            if away:
+                harness.wait_until(lambda: "cannot connect to " + self.grpc_path in front.log(), 10, "it says so")
+                self.sp.start()
+            self.backend.wait(lambda: sent <= {s.span_id for s in self.backend.spans()}, 20, "the spans are forwarded")
+        self.assertEqual(len(self.backend.spans()), len(sent), "each once")
+        client.close()
+        self.stop_spanprof(front)
+        self.stop_spanprof(self.sp)
+
+
 class Connections(harness.IntegrationTest):
     def test_that_are_old_are_ended_in_good_order(self):
         self.sp = self.spanprof(sampler=False, over={"receivers": {"otlp": {"protocols": {"grpc": {

@@ -196,8 +196,12 @@ static void endpoints(void **state)
         {"a:80/", true, NULL, 0, 0, NULL},
         {"http://a:80/v1/traces", true, NULL, 0, 0, NULL},
         {"ftp://a:80", true, NULL, 0, 0, NULL},
-        {"unix:///run/x", true, NULL, 0, 0, NULL},
-        {"unix:/run/x", true, NULL, 0, 0, NULL},
+        {"unix:///run/x", true, "/run/x", 0, CONFIG_SCHEME_NONE, "unix:///run/x"},
+        {"unix:/run/x", true, "/run/x", 0, CONFIG_SCHEME_NONE, "unix:///run/x"},
+        {"unix:x", true, NULL, 0, 0, NULL},
+        {"unix://", true, NULL, 0, 0, NULL},
+        {"unix-abstract:x", true, NULL, 0, 0, NULL},
+        {"unix:///run/x", false, NULL, 0, 0, NULL},
         {"dns://8.8.8.8/a:80", true, NULL, 0, 0, NULL},
         {"https://", true, NULL, 0, 0, NULL},
         {"u:p@a:80", true, NULL, 0, 0, NULL},
@@ -218,6 +222,7 @@ static void endpoints(void **state)
         assert_string_equal(endpoint.host, cases[i].host);
         assert_int_equal(endpoint.port, cases[i].port);
         assert_int_equal(endpoint.scheme, cases[i].scheme);
+        assert_int_equal(endpoint.transport == CONFIG_UNIX, *cases[i].host == '/');
         assert_string_equal(printed, cases[i].printed);
     }
 }
