@@ -72,7 +72,8 @@ static bool check_number(const struct binding *b, uint64_t *value)
     if (*value == 0 && key->flags & KEY_ZERO_ALLOWED)
         return true;
     if (*value == 0 && key->flags & KEY_ZERO_IS_DEFAULT) {
-        int error = value_parse_count(key->initial, value);
+        int error = key->kind == KEY_DURATION ? value_parse_duration(key->initial, value)
+                                              : value_parse_count(key->initial, value);
         assert(!error);
     }
     if ((double)*value < key->min || (double)*value > key->max ||

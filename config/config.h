@@ -180,7 +180,7 @@ struct config_url {                  /* endpoint.set: whether it is given */
 
 struct config_exporter_otlp { /* otlp_grpc and otlp_http */
     struct config_tls tls;
-    uint64_t timeout_ns;
+    uint64_t timeout_ns; /* of one try; 0 = none */
     enum config_compression compression;
     size_t n_headers;
     struct config_header headers[CONFIG_LIST_MAX];

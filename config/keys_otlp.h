@@ -72,8 +72,10 @@ static const struct key_choice compressions[] = {
                     "waits for more.")
 
 #define OTLP_COMMON_KEYS(owner, timeout)                                                           \
-    OUT_KEY(owner, "timeout", KEY_DURATION, 0, OUT(timeout_ns), timeout, 100 * MS, 10 * MINUTE,    \
-            NULL, "Time for one try, from request to answer."),                                    \
+    OUT_KEY(owner, "timeout", KEY_DURATION, KEY_ZERO_ALLOWED, OUT(timeout_ns), timeout, 100 * MS,  \
+            10 * MINUTE, NULL,                                                                     \
+            "Time for one try, from request to answer; 0: no limit, and what a backend never "     \
+            "answers is waited for until the connection ends."),                                   \
         OUT_KEY(owner, "compression", KEY_CHOICE, 0, OUT(compression), "gzip", 0, 0, compressions, \
                 "Compression of requests."),                                                       \
         OUT_KEY(owner, "headers", KEY_HEADERS, 0, OUT(n_headers), NULL, 0, CONFIG_LIST_MAX, NULL,  \

@@ -21,8 +21,8 @@ struct channel_waiter {
 struct channel_settings {
     struct loop *loop;
     const struct config_endpoint *endpoint;
-    uint64_t connect_timeout_ns;              /* of each address; again for its TLS handshake */
-    struct tls_context *tls;                  /* outlives the channel; NULL: plain text */
+    uint64_t connect_timeout_ns; /* of each address; again for its TLS handshake; 0: 20 s */
+    struct tls_context *tls;     /* outlives the channel; NULL: plain text */
     const struct config_keepalive *keepalive; /* outlives the channel */
     /* Streams of the channel's connections; its begin, goaway and ended are the channel's. */
     const struct h2_handler *handler;

@@ -5,6 +5,7 @@
  * on a thread that only exists for dialers that need it.
  */
 #include "exporter/dialer.h"
+#include "base/clock.h"
 #include "base/stats.h"
 #include <errno.h>
 #include <netdb.h>
@@ -20,6 +21,8 @@ STAT_COUNTER(connects, "spanprof_exporter_connections_total", "outcome=\"connect
              "Connections to backends, by outcome.");
 STAT_LOSS(connect_failures, "spanprof_exporter_connections_total", "outcome=\"failed\"",
           "Connections to backends, by outcome.");
+
+#define CONNECT_TIMEOUT_NS (20 * NS_PER_SEC) /* gRPC's, where the owner has none */
 
 struct resolve_job {
     struct job job;
@@ -232,6 +235,8 @@ void dialer_init(struct dialer *dialer, const struct dialer_settings *settings,
                               .connecting = {.fd = -1, .ready = on_connecting},
                               .securing = {.fd = -1, .done = on_secured},
                               .deadline = {.fire = on_deadline}};
+    if (!settings->connect_timeout_ns)
+        dialer->settings.connect_timeout_ns = CONNECT_TIMEOUT_NS;
 }
 
 bool dialer_busy(const struct dialer *dialer)

@@ -16,8 +16,8 @@ enum { DIALER_ADDRESSES_MAX = 8 };
 struct dialer_settings {
     struct loop *loop;
     const struct config_endpoint *endpoint; /* outlives the dialer */
-    uint64_t connect_timeout_ns;            /* of each address; again for its TLS handshake */
-    struct tls_context *tls;                /* outlives the dialer; NULL: plain text */
+    uint64_t connect_timeout_ns; /* of each address; again for its TLS handshake; 0: 20 s */
+    struct tls_context *tls;     /* outlives the dialer; NULL: plain text */
     const char *server_name; /* outlives the dialer; whom the certificate has to name, instead of
                                 the one that tls says; NULL: that */
 };

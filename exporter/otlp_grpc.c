@@ -229,7 +229,8 @@ static size_t request_headers(struct otlp_grpc_call *call, const char *timeout,
     headers[n++] = H2_HEADER(":scheme", client->settings.tls ? "https" : "http");
     headers[n++] = H2_HEADER(":path", otlp_routes[call->signal].grpc_path);
     headers[n++] = H2_HEADER(":authority", client->authority);
-    headers[n++] = H2_HEADER("grpc-timeout", timeout);
+    if (*timeout)
+        headers[n++] = H2_HEADER("grpc-timeout", timeout);
     headers[n++] = H2_HEADER("te", "trailers");
     headers[n++] = H2_HEADER("content-type", "application/grpc");
     headers[n++] = H2_HEADER("user-agent", client->user_agent);
@@ -247,11 +248,12 @@ static void on_connection(struct channel_waiter *waiter, struct h2_conn *conn, c
 {
     struct otlp_grpc_call *call = container_of(waiter, struct otlp_grpc_call, waiter);
     struct h2_header headers[10 + CONFIG_LIST_MAX];
-    char timeout[GRPC_TIMEOUT_TEXT];
+    char timeout[GRPC_TIMEOUT_TEXT] = "";
     uint64_t timeout_ns = call->client->settings.config->timeout_ns;
     int error = -ENOTCONN;
     if (conn) {
-        grpc_timeout_format(timeout_ns, timeout);
+        if (timeout_ns)
+            grpc_timeout_format(timeout_ns, timeout);
         size_t n = request_headers(call, timeout, headers);
         error = h2_request(conn, headers, n, call->message, call, &call->stream);
         why = strerror(-error);
@@ -262,7 +264,8 @@ static void on_connection(struct channel_waiter *waiter, struct h2_conn *conn, c
         export_result_say(&call->result, BYTES_STR(why));
         return finish(call);
     }
-    timer_start(call->client->settings.loop, &call->timeout, timeout_ns);
+    if (timeout_ns)
+        timer_start(call->client->settings.loop, &call->timeout, timeout_ns);
 }
 
 static void on_timeout(struct timer *timer)

@@ -149,8 +149,9 @@ static void send_request(struct otlp_http_road *road)
         hang_up(road);
         return fail(road, "UNAVAILABLE", strerror(-error));
     }
-    timer_start(road->client->settings.loop, &road->timeout,
-                road->client->settings.config->timeout_ns);
+    uint64_t timeout_ns = road->client->settings.config->timeout_ns;
+    if (timeout_ns)
+        timer_start(road->client->settings.loop, &road->timeout, timeout_ns);
 }
 
 static void on_answered(void *owner, const struct http_answer *answer)

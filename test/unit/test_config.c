@@ -176,6 +176,25 @@ static void headers_as_map_and_as_list(void **state)
     }
 }
 
+/* Collectors take 0 in these places for what happens without a word; so it is written there. */
+static void zeros_of_the_collector(void **state)
+{
+    (void)state;
+    struct config *config = load_valid(
+        MINIMAL,
+        "receivers: {otlp: {protocols: {grpc: {max_concurrent_streams: 0, endpoint: '127.0.0.1:0', "
+        "keepalive: {server_parameters: {timeout: 0}}}, http: {idle_timeout: 0, endpoint: "
+        "'127.0.0.1:0'}}}}\n"
+        "exporters: {otlp_grpc: {endpoint: 'http://b:1', timeout: 0}}\n",
+        NULL);
+    const struct config_receiver_otlp *otlp = &config->receivers[0].otlp;
+    assert_int_equal(otlp->grpc.max_concurrent_streams, 100);
+    assert_true(otlp->grpc.keepalive.timeout_ns == 20 * SECOND);
+    assert_true(otlp->http.idle_timeout_ns == 0);
+    assert_true(config->exporters[1].otlp.timeout_ns == 0);
+    config_close(config);
+}
+
 static void values_at_the_ends_of_their_ranges(void **state)
 {
     (void)state;
@@ -230,6 +249,7 @@ int main(void)
         cmocka_unit_test(the_shipped_configuration),
         cmocka_unit_test(ids_and_aliases),
         cmocka_unit_test(headers_as_map_and_as_list),
+        cmocka_unit_test(zeros_of_the_collector),
         cmocka_unit_test(values_at_the_ends_of_their_ranges),
         cmocka_unit_test(half_a_join_warns),
         cmocka_unit_test(closing_nothing),

@@ -94,6 +94,24 @@ static void test_no_answer_in_time(void **state)
     rig_await_empty(rig);
 }
 
+/* timeout: 0. Neither the call nor its connection ends at once. */
+static void test_no_timeout(void **state)
+{
+    struct rig *rig = *state;
+    exporter_close(rig->exporter);
+    rig->config.otlp.timeout_ns = 0;
+    exporter_rig_start(rig);
+    backend_rule(&rig->backend, NULL, 1, (struct backend_answer){.manner = BACKEND_SILENT});
+    rig_put(rig, SIGNAL_TRACES, "spans");
+    const struct backend_request *request = rig_await(rig, TRACES, 0);
+    assert_null(strstr((const char *)request->headers.data, "grpc-timeout"));
+    rig_pause(rig, 300);
+    assert_non_null(request->stream);
+    rig_put(rig, SIGNAL_PROFILES, "samples");
+    rig_await(rig, PROFILES, 0);
+    assert_null(backend_request(&rig->backend, TRACES, 1));
+}
+
 static int64_t silent_peers(void)
 {
     return stats_find("spanprof_h2_limit_total", "limit=\"keepalive_timeout\"");
@@ -436,6 +454,7 @@ int main(void)
         RIG_TEST(test_compression_that_is_not_taken),
         RIG_TEST(test_asked_delay_is_kept),
         RIG_TEST(test_no_answer_in_time),
+        RIG_TEST(test_no_timeout),
         RIG_TEST(test_keepalive),
         RIG_TEST(test_keepalive_while_idle),
         RIG_TEST(test_too_many_pings),

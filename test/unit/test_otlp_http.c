@@ -375,6 +375,19 @@ static void test_no_answer_in_time(void **state)
     }
 }
 
+static void test_no_timeout(void **state)
+{
+    struct at *at = *state;
+    at->rig->config.otlp.timeout_ns = 0;
+    exporter_rig_start(at->rig);
+    http_peer_script(&at->peer, HTTP_PEER_SILENT, "");
+    rig_put(at->rig, SIGNAL_TRACES, "spans");
+    await(at, 0);
+    rig_pause(at->rig, 300);
+    assert_int_equal(at->peer.n_requests, 1);
+    assert_int_equal(at->peer.n_connections, 1);
+}
+
 /* Of a body that is longer than anybody reads, or of bytes after the answer, nothing is left for
  * the next request. */
 static void test_too_much(void **state)
@@ -503,6 +516,7 @@ int main(void)
         RIG_TEST(test_partial_success),
         RIG_TEST(test_asked_delay_is_kept),
         RIG_TEST(test_no_answer_in_time),
+        RIG_TEST(test_no_timeout),
         RIG_TEST(test_too_much),
         RIG_TEST(test_early_answer),
         RIG_TEST(test_kept_connection_that_has_gone),
