@@ -92,11 +92,19 @@ static int emit_body(void *context, struct bytes body, uint64_t n_entries)
     return splitting->split->emit(splitting->split->context, body, n);
 }
 
+static int make_room(void *context, uint64_t bytes)
+{
+    const struct otlp_split *split = ((const struct splitting *)context)->split;
+    return split->room ? split->room(split->context, bytes) : 0;
+}
+
 int otlp_items_split(enum signal signal, struct bytes request, const struct otlp_split *split)
 {
     struct splitting splitting = {signal, split};
-    struct otlp_rewrite rewrite = {
-        .emit = emit_body, .context = &splitting, .max_body_bytes = split->max_body_bytes};
+    struct otlp_rewrite rewrite = {.emit = emit_body,
+                                   .context = &splitting,
+                                   .max_body_bytes = split->max_body_bytes,
+                                   .room = make_room};
     return otlp_spans_rewrite(request, &rewrite);
 }
 

@@ -22,6 +22,7 @@ struct otlp_split {
     int (*emit)(void *context, struct bytes body, uint64_t n_items);
     void *context;
     size_t max_body_bytes;
+    int (*room)(void *context, uint64_t bytes); /* before the first; may be NULL */
 };
 int otlp_items_split(enum signal signal, struct bytes request, const struct otlp_split *split);
 

@@ -62,20 +62,22 @@ int otlp_spans_check(struct bytes request); /* OTLP_OK, OTLP_MALFORMED, OTLP_TOO
  * append, and cut back no further than its length at the call. Then emits the request in one or
  * more bodies of at most max_body_bytes, each with its count of spans. A request with nothing added
  * and within the limit is emitted as it came (an empty one too); else each body repeats what lies
- * around its spans (Resource, scope, schema_url, unknown fields), ahead of them.
+ * around its spans (Resource, scope, schema_url, unknown fields), ahead of them. Before the first
+ * is emitted room is told what they have in sum, at most: all are emitted, or none.
  *
  * Memory: the additions, and one body. The request should have passed otlp_spans_check(): a fault
  * met here comes to light only after the spans before it were visited.
  *
  * OTLP_OK; OTLP_MALFORMED; OTLP_TOO_BIG (both: nothing was emitted), also when a split would repeat
  * an envelope of more than half a body, which would let a request swell without bound; -ENOMEM; or
- * what visit or emit returned if not 0.
+ * what visit, room or emit returned if not 0.
  */
 struct otlp_rewrite {
     int (*visit)(void *context, const struct otlp_span *span, struct buf *added);
     int (*emit)(void *context, struct bytes body, uint64_t n_spans);
     void *context;
     size_t max_body_bytes;
+    int (*room)(void *context, uint64_t bytes); /* may be NULL */
 };
 int otlp_spans_rewrite(struct bytes request, const struct otlp_rewrite *rewrite);
 uint64_t otlp_spans_count(struct bytes request); /* of a checked request */

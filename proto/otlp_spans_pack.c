@@ -31,6 +31,7 @@ struct packer {
     struct buf body;
     size_t body_bound; /* body.len at most, when all levels are closed */
     uint64_t body_spans;
+    uint64_t bytes; /* of all bodies so far, at most */
 };
 
 static struct bytes next_edit(struct packer *packer)
@@ -106,6 +107,7 @@ static int end_body(struct packer *packer)
 {
     close_level(packer, &packer->scope);
     close_level(packer, &packer->resource);
+    packer->bytes += packer->body_bound;
     if (packer->dry)
         return 0;
     assert(packer->body.len <= packer->body_bound);
@@ -216,11 +218,11 @@ static int pack_span(void *context, struct bytes span)
 }
 
 int spans_pack(const struct otlp_rewrite *rewrite, struct bytes request, const struct edits *edits,
-               bool dry)
+               uint64_t *bytes)
 {
     struct packer packer = {.rewrite = rewrite,
                             .edits = edits,
-                            .dry = dry,
+                            .dry = bytes != NULL,
                             .request = request,
                             .header_bytes = 1 + wire_varint_size(rewrite->max_body_bytes)};
     struct spans_walk walk = {enter_resource, enter_scope, pack_span, &packer};
@@ -235,6 +237,8 @@ int spans_pack(const struct otlp_rewrite *rewrite, struct bytes request, const s
         outcome = leave_resource(&packer);
     if (!outcome)
         outcome = end_body(&packer);
+    if (bytes)
+        *bytes = packer.bytes;
     buf_close(&packer.body);
     return outcome;
 }

@@ -17,7 +17,8 @@ struct edits {
     struct buf list; /* struct edit, by ordinal */
 };
 
-/* Emits the request in bodies of at most rewrite->max_body_bytes; dry: only finds out whether that
- * can be done. OTLP_OK, OTLP_TOO_BIG, OTLP_MALFORMED, -ENOMEM, or what emit returned. */
+/* Emits the request in bodies of at most rewrite->max_body_bytes. bytes not NULL: only finds out
+ * whether that can be done, and what they have at most in sum. OTLP_OK, OTLP_TOO_BIG,
+ * OTLP_MALFORMED, -ENOMEM, or what emit returned. */
 int spans_pack(const struct otlp_rewrite *rewrite, struct bytes request, const struct edits *edits,
-               bool dry);
+               uint64_t *bytes);

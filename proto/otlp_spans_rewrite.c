@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Three walks over the request. The first visits the spans and gathers what is added to each. The
- * second packs bodies without writing them, so that a span too big for any body is found while
- * nothing is emitted yet; the third packs in earnest, by the same decisions.
+ * second packs bodies without writing them, so that a span too big for any body, or that there is
+ * no room for all of them, is found while nothing is emitted yet; the third packs in earnest, by
+ * the same decisions.
  */
 #include "proto/otlp_spans_pack.h"
 #include "proto/otlp_spans_walk.h"
@@ -92,6 +93,11 @@ static int visit_span(void *context, struct bytes raw)
     return buf_append(&visitor->edits->list, &edit, sizeof(edit));
 }
 
+static int make_room(const struct otlp_rewrite *rewrite, uint64_t bytes)
+{
+    return rewrite->room ? rewrite->room(rewrite->context, bytes) : 0;
+}
+
 static int rewrite_with(const struct otlp_rewrite *rewrite, struct bytes request,
                         struct edits *edits)
 {
@@ -100,10 +106,15 @@ static int rewrite_with(const struct otlp_rewrite *rewrite, struct bytes request
     int outcome = spans_walk(request, &walk);
     if (outcome)
         return outcome;
-    if (edits->list.len == 0 && request.len <= rewrite->max_body_bytes)
-        return rewrite->emit(rewrite->context, request, visitor.span);
-    outcome = spans_pack(rewrite, request, edits, true);
-    return outcome ? outcome : spans_pack(rewrite, request, edits, false);
+    if (edits->list.len == 0 && request.len <= rewrite->max_body_bytes) {
+        outcome = make_room(rewrite, request.len);
+        return outcome ? outcome : rewrite->emit(rewrite->context, request, visitor.span);
+    }
+    uint64_t bytes = 0;
+    outcome = spans_pack(rewrite, request, edits, &bytes);
+    if (!outcome)
+        outcome = make_room(rewrite, bytes);
+    return outcome ? outcome : spans_pack(rewrite, request, edits, NULL);
 }
 
 int otlp_spans_rewrite(struct bytes request, const struct otlp_rewrite *rewrite)

@@ -22,6 +22,12 @@ static int put_body(void *context, struct bytes body, uint64_t n_items)
     return outbox_put(putting->outbox, putting->signal, n_items, putting->destinations, body);
 }
 
+static int make_room(void *context, uint64_t bytes)
+{
+    const struct putting *putting = context;
+    return outbox_reserve(putting->outbox, putting->signal, putting->destinations, bytes);
+}
+
 int intake_items_run(struct intake_request *request, struct store *store,
                      const struct intake_items_settings *settings)
 {
@@ -35,8 +41,9 @@ int intake_items_run(struct intake_request *request, struct store *store,
     if (n_items == 0)
         return 0;
     struct putting putting = {store_outbox(store), request->signal, settings->destinations};
-    struct otlp_split split = {put_body, &putting, settings->max_body_bytes};
+    struct otlp_split split = {put_body, &putting, settings->max_body_bytes, make_room};
     outcome = otlp_items_split(request->signal, body, &split);
+    outbox_release(putting.outbox);
     if (outcome == OTLP_TOO_BIG) {
         intake_refuse_body(request, INTAKE_TOO_BIG,
                            "one metric or log record alone is larger than a request may be");

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The request is checked whole before the first span is joined, so that a malformed one changes
- * nothing. What is appended to a span are facts of its samples; the rest goes on byte for byte.
+ * nothing, nor one without room; what the join adds, and several bodies repeat, is known before the
+ * first is put. What is appended to a span are facts of its samples; the rest goes on byte for
+ * byte.
  */
 #include "receiver/intake_spans.h"
 #include "base/clock.h"
@@ -85,6 +87,29 @@ static int emit_body(void *context, struct bytes body, uint64_t n_spans)
                       visit->settings->destinations, body);
 }
 
+static int make_room(void *context, uint64_t bytes)
+{
+    const struct visit *visit = context;
+    return outbox_reserve(store_outbox(visit->store), SIGNAL_TRACES, visit->settings->destinations,
+                          bytes);
+}
+
+static int rewrite(struct visit *visit, struct bytes body)
+{
+    const struct intake_spans_settings *settings = visit->settings;
+    bool looks = settings->join || history_is_enabled(store_history(visit->store));
+    struct otlp_rewrite rewrite = {.visit = looks ? visit_span : NULL,
+                                   .emit = emit_body,
+                                   .room = make_room,
+                                   .context = visit,
+                                   .max_body_bytes = settings->max_body_bytes};
+    int outcome = make_room(visit, body.len);
+    if (!outcome)
+        outcome = otlp_spans_rewrite(body, &rewrite);
+    outbox_release(store_outbox(visit->store));
+    return outcome;
+}
+
 int intake_spans_run(struct intake_request *request, struct store *store,
                      const struct intake_spans_settings *settings)
 {
@@ -99,12 +124,7 @@ int intake_spans_run(struct intake_request *request, struct store *store,
     request->outcome = INTAKE_ACCEPTED;
     if (n_spans == 0)
         return 0;
-    bool looks = settings->join || history_is_enabled(store_history(store));
-    struct otlp_rewrite rewrite = {.visit = looks ? visit_span : NULL,
-                                   .emit = emit_body,
-                                   .context = &visit,
-                                   .max_body_bytes = settings->max_body_bytes};
-    outcome = otlp_spans_rewrite(body, &rewrite);
+    outcome = rewrite(&visit, body);
     if (outcome == OTLP_TOO_BIG) {
         intake_refuse_body(request, INTAKE_TOO_BIG,
                            "one span alone is larger than a request may be");

@@ -26,10 +26,18 @@ static int put_part(void *context, struct bytes body, uint64_t n_items)
     return outbox_put(held->outbox, SIGNAL_PROFILES, n_items, held->settings.destinations, body);
 }
 
+static int make_room(void *context, uint64_t bytes)
+{
+    struct held *held = context;
+    return outbox_reserve(held->outbox, SIGNAL_PROFILES, held->settings.destinations, bytes);
+}
+
 int held_pass_through(struct held *held, struct bytes body)
 {
-    const struct otlp_split split = {put_part, held, held->settings.max_body_bytes};
-    return otlp_items_split(SIGNAL_PROFILES, body, &split);
+    const struct otlp_split split = {put_part, held, held->settings.max_body_bytes, make_room};
+    int outcome = otlp_items_split(SIGNAL_PROFILES, body, &split);
+    outbox_release(held->outbox);
+    return outcome;
 }
 
 struct known { /* of a request's spans */

@@ -12,61 +12,23 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/stats.h"
-#include "store/db.h"
-#include "store/outbox_bodies.h"
-#include "store/outbox_hands.h"
-#include "store/outbox_sums.h"
+#include "store/outbox_parts.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
-#define SLOTS_MAX     62   /* bits of a mask in an SQLite integer */
-#define COLLECT_ROWS  100  /* a step */
-#define DROPS_MAX     1024 /* requests that make room for one */
-#define DROP_AHEAD    (256 << 10)
-#define WARN_AGAIN_NS (60 * NS_PER_SEC)
-#define SPARE_ROOM    (4 << 20) /* with less no spares are kept: they take 2 MiB at most */
+#define SLOTS_MAX    62  /* bits of a mask in an SQLite integer */
+#define COLLECT_ROWS 100 /* a step */
 
 #define HELP_AGE  "Age of the oldest request that waits for a destination."
-#define HELP_FULL "Requests refused because quota or disk has no room."
-#define HELP_DROP "Items given up to make room for newer ones, by why there was none."
 #define HELP_NONE "Items that no pipeline takes to a destination."
 OUTBOX_EACH_SIGNAL(STAT_GAUGE, age, "spanprof_outbox_oldest_age_seconds", HELP_AGE);
-OUTBOX_EACH_SIGNAL(STAT_COUNTER, full, "spanprof_outbox_refused_total", HELP_FULL);
-STAT_LOSS(dropped_traces, "spanprof_outbox_dropped_items_total",
-          "signal=\"traces\",reason=\"full\"", HELP_DROP);
-STAT_LOSS(dropped_profiles, "spanprof_outbox_dropped_items_total",
-          "signal=\"profiles\",reason=\"full\"", HELP_DROP);
-STAT_LOSS(dropped_metrics, "spanprof_outbox_dropped_items_total",
-          "signal=\"metrics\",reason=\"full\"", HELP_DROP);
-STAT_LOSS(dropped_logs, "spanprof_outbox_dropped_items_total", "signal=\"logs\",reason=\"full\"",
-          HELP_DROP);
 OUTBOX_EACH_SIGNAL(STAT_COUNTER, unwanted, "spanprof_outbox_unwanted_items_total", HELP_NONE);
 
 static struct metric *const age_of[SIGNAL_COUNT] = OUTBOX_TABLE(age);
-static struct metric *const full_of[SIGNAL_COUNT] = OUTBOX_TABLE(full);
-static struct metric *const dropped_of[SIGNAL_COUNT] = OUTBOX_TABLE(dropped);
 static struct metric *const unwanted_of[SIGNAL_COUNT] = OUTBOX_TABLE(unwanted);
 
 _Static_assert(SIGNAL_COUNT == 4, "the statement that gets a request asks for each signal");
-
-struct outbox {
-    struct db *db;
-    enum outbox_policy policy;
-    uint64_t warned_ns;  /* of requests given up */
-    uint64_t left_bytes; /* of the quota, to others */
-    size_t n;
-    char *names[OUTBOX_DESTINATIONS_MAX];
-    uint64_t bits[OUTBOX_DESTINATIONS_MAX]; /* of the slot */
-    uint64_t live;                          /* all of them */
-    bool has_gone;                          /* slots that are to be cleared */
-    int64_t gone_signal, gone_seq;          /* how far that has come */
-    struct outbox_sums sums;
-    struct outbox_bodies bodies;
-    struct outbox_hands hands;
-    sqlite3_stmt *put, *put_over, *get, *clear, *remove, *spare, *oldest, *gone;
-    sqlite3_stmt *slots, *put_slot, *remove_slots;
-};
 
 /* Opening */
 
@@ -235,7 +197,7 @@ void outbox_close(struct outbox *outbox)
 
 /* Writer */
 
-static uint64_t mask_of(const struct outbox *outbox, uint32_t destinations)
+uint64_t outbox_mask_of(const struct outbox *outbox, uint32_t destinations)
 {
     uint64_t mask = 0;
     for (size_t i = 0; i < outbox->n; i++)
@@ -271,20 +233,12 @@ static int put(struct outbox *outbox, enum signal signal, uint64_t n_items, uint
     return 0;
 }
 
-struct request_row {
-    int64_t seq;
-    enum signal signal;
-    int64_t items, bytes;
-    uint64_t waiting;
-    int64_t body, stored_bytes;
-};
-
 static int64_t not_negative(int64_t number) /* a damaged row */
 {
     return number < 0 ? 0 : number;
 }
 
-static int get_row(struct outbox *outbox, int64_t seq, struct request_row *request)
+int outbox_get_row(struct outbox *outbox, int64_t seq, struct request_row *request)
 {
     sqlite3_stmt *row _cleanup_reset_ = outbox->get;
     sqlite3_bind_int64(row, 1, seq);
@@ -317,14 +271,23 @@ static int remove_row(struct outbox *outbox, const struct request_row *request)
     return error ? error : outbox_bodies_remove(&outbox->bodies, request->body);
 }
 
-static bool has_room_for_spares(const struct outbox *outbox)
+static void subtract(struct outbox *outbox, const struct request_row *request)
 {
-    return db_room_bytes(outbox->db) >= SPARE_ROOM;
+    const struct outbox_sum less = {request->items, request->bytes, 1};
+    outbox_sums_remove(&outbox->sums, request->signal, &less);
+}
+
+int outbox_remove_row(struct outbox *outbox, const struct request_row *request)
+{
+    int error = remove_row(outbox, request);
+    if (!error)
+        subtract(outbox, request);
+    return error;
 }
 
 static int spare_or_remove(struct outbox *outbox, const struct request_row *request)
 {
-    int outcome = has_room_for_spares(outbox)
+    int outcome = outbox_has_room_for_spares(outbox)
                       ? outbox_bodies_spare(&outbox->bodies, request->signal, request->body,
                                             (size_t)request->stored_bytes)
                       : 0;
@@ -333,150 +296,16 @@ static int spare_or_remove(struct outbox *outbox, const struct request_row *requ
     return outcome ? run_on_row(outbox, outbox->spare, request) : remove_row(outbox, request);
 }
 
-static void subtract(struct outbox *outbox, const struct request_row *request)
-{
-    const struct outbox_sum less = {request->items, request->bytes, 1};
-    outbox_sums_remove(&outbox->sums, request->signal, &less);
-}
-
-/* Room */
-
-/* 1 = there is one. */
-static int find_oldest(struct outbox *outbox, int signal, int64_t *seq, uint64_t *since_unix_ns)
-{
-    sqlite3_stmt *row _cleanup_reset_ = outbox->oldest;
-    sqlite3_bind_int64(row, 1, signal);
-    int outcome = db_step(outbox->db, row);
-    if (outcome == 1) {
-        *seq = sqlite3_column_int64(row, 0);
-        *since_unix_ns = (uint64_t)sqlite3_column_int64(row, 1);
-    }
-    return outcome;
-}
-
-static int find_first(struct outbox *outbox, int64_t *first)
-{
-    *first = INT64_MAX;
-    for (int signal = 0; signal < SIGNAL_COUNT; signal++) {
-        int64_t seq = INT64_MAX;
-        uint64_t since_unix_ns;
-        int outcome = find_oldest(outbox, signal, &seq, &since_unix_ns);
-        if (outcome < 0)
-            return outcome;
-        if (outcome && seq < *first)
-            *first = seq;
-    }
-    return *first == INT64_MAX ? -ENOENT : 0;
-}
-
-static void tell_dropped(struct outbox *outbox, const struct request_row *request)
-{
-    uint64_t now_ns = clock_monotonic_ns();
-    stat_add(dropped_of[request->signal], request->items);
-    if (outbox->warned_ns && now_ns - outbox->warned_ns < WARN_AGAIN_NS)
-        return;
-    outbox->warned_ns = now_ns;
-    log_warn("store", "%s has no room left: the oldest requests are given up for newer ones",
-             db_disk_has_room(outbox->db, 1 << 20) ? "the quota" : "the disk");
-}
-
-static int drop_first(struct outbox *outbox)
-{
-    int64_t seq = 0;
-    struct request_row request;
-    int error = find_first(outbox, &seq);
-    error = error ? error : get_row(outbox, seq, &request);
-    error = error ? error : remove_row(outbox, &request);
-    if (error)
-        return error == -ENOENT ? -ENOSPC : error;
-    subtract(outbox, &request);
-    outbox_hands_dropped(&outbox->hands, request.signal, seq);
-    tell_dropped(outbox, &request);
-    return db_look_for_room(outbox->db);
-}
-
-/* On a disk that is short, pages are given back by upkeep alone: more than enough for this one,
- * which is written to the log and to the file, is not given up before. */
-static bool may_drop(const struct outbox *outbox, uint64_t size)
-{
-    return outbox->policy == OUTBOX_DROPS_OLDEST && db_could_hold(outbox->db, size) &&
-           (db_disk_has_room(outbox->db, size) ||
-            db_unused_bytes(outbox->db) < 2 * size + DROP_AHEAD);
-}
-
-static int give_up_spares(struct outbox *outbox)
-{
-    int outcome = outbox_bodies_give_up(&outbox->bodies);
-    return outcome == 1 ? db_look_for_room(outbox->db) : outcome;
-}
-
-void outbox_leave(struct outbox *outbox, uint64_t bytes)
-{
-    outbox->left_bytes = bytes;
-}
-
-static bool has_share(const struct outbox *outbox, uint64_t size)
-{
-    uint64_t quota = db_quota_room_bytes(outbox->db);
-    return quota == UINT64_MAX || quota > outbox->left_bytes + size;
-}
-
-bool outbox_has_room_for(const struct outbox *outbox, uint64_t size)
-{
-    return has_share(outbox, size) && db_has_room(outbox->db) && db_room_bytes(outbox->db) >= size;
-}
-
-static bool take_share(struct outbox *outbox, uint64_t size)
-{
-    return has_share(outbox, size) && db_take_room(outbox->db, size);
-}
-
-int outbox_take_room(struct outbox *outbox, uint64_t size)
-{
-    if (take_share(outbox, size))
-        return 0;
-    int error = give_up_spares(outbox);
-    if (error)
-        return error;
-    if (take_share(outbox, size))
-        return 0;
-    error = outbox->policy == OUTBOX_DROPS_OLDEST ? db_look_for_room(outbox->db) : -ENOSPC;
-    for (unsigned n = 0; !error && !take_share(outbox, size); n++)
-        error = n < DROPS_MAX && may_drop(outbox, size) ? drop_first(outbox) : -ENOSPC;
-    return error;
-}
-
-bool outbox_is_empty(enum signal signal)
-{
-    return outbox_sums_requests(signal) == 0;
-}
-
-static bool is_empty(void)
-{
-    int64_t n = 0;
-    for (int signal = 0; signal < SIGNAL_COUNT; signal++)
-        n += outbox_sums_requests((enum signal)signal);
-    return n <= 0;
-}
-
-bool outbox_has_room(const struct outbox *outbox)
-{
-    return outbox_has_room_for(outbox, 0) || (outbox->policy == OUTBOX_DROPS_OLDEST &&
-                                              db_disk_has_room(outbox->db, 0) && !is_empty());
-}
-
 int outbox_put(struct outbox *outbox, enum signal signal, uint64_t n_items, uint32_t destinations,
                struct bytes body)
 {
-    uint64_t mask = mask_of(outbox, destinations);
+    uint64_t mask = outbox_mask_of(outbox, destinations);
     assert(signal < SIGNAL_COUNT);
     if (!mask) {
         stat_add(unwanted_of[signal], (int64_t)n_items);
         return 0;
     }
-    int error = outbox_take_room(outbox, body.len);
-    if (error == -ENOSPC)
-        stat_add(full_of[signal], 1);
+    int error = outbox_take_room_for(outbox, signal, body.len);
     if (!error)
         error = put(outbox, signal, n_items, mask, body);
     if (!error)
@@ -512,7 +341,7 @@ struct outbox_hand *outbox_hand(struct outbox *outbox, size_t destination, enum 
 static int clear_bits(struct outbox *outbox, int64_t seq, uint64_t bits)
 {
     struct request_row request;
-    int error = get_row(outbox, seq, &request);
+    int error = outbox_get_row(outbox, seq, &request);
     if (error)
         return error == -ENOENT ? 0 : error;
     uint64_t waiting = request.waiting & ~bits & outbox->live;
@@ -575,7 +404,7 @@ static int update_age(struct outbox *outbox, int signal, uint64_t now_unix_ns)
     int64_t seq;
     uint64_t since = now_unix_ns;
     int outcome = outbox_sums_requests((enum signal)signal) > 0
-                      ? find_oldest(outbox, signal, &seq, &since)
+                      ? outbox_find_oldest(outbox, signal, &seq, &since)
                       : 0;
     if (outcome < 0)
         return outcome;
@@ -586,7 +415,7 @@ static int update_age(struct outbox *outbox, int signal, uint64_t now_unix_ns)
 
 int outbox_collect(struct outbox *outbox, uint64_t now_unix_ns)
 {
-    int error = has_room_for_spares(outbox) ? 0 : give_up_spares(outbox);
+    int error = outbox_has_room_for_spares(outbox) ? 0 : outbox_give_up_spares(outbox);
     for (int signal = 0; signal < SIGNAL_COUNT && !error; signal++)
         error = update_age(outbox, signal, now_unix_ns);
     return error || !outbox->has_gone ? error : collect_gone(outbox);

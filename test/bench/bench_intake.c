@@ -53,7 +53,7 @@ static void read_file(unsigned size, struct request_file *file)
         exit(1);
     file->size = fread(file->data, 1, 1 << 20, stream);
     fclose(stream);
-    struct otlp_rewrite rewrite = {note_ids, emit_nothing, file, 4 << 20};
+    struct otlp_rewrite rewrite = {note_ids, emit_nothing, file, 4 << 20, NULL};
     if (otlp_spans_rewrite(BYTES(file->data, file->size), &rewrite) || !file->n)
         exit(1);
 }

@@ -70,7 +70,7 @@ static void check(struct run *run)
 
 static void rewrite(struct run *run)
 {
-    struct otlp_rewrite settings = {visit, emit, run, 4 << 20};
+    struct otlp_rewrite settings = {visit, emit, run, 4 << 20, NULL};
     run->span = 0;
     must(otlp_spans_rewrite(run->request, &settings), "rewrite");
 }

@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (otlp_items_check(bodies.signal, request) != OTLP_OK)
         return 0;
     slice(bodies.signal, request, 1 + (data[0] >> 2) % 8);
-    struct otlp_split split = {emit, &bodies, bodies.max_bytes};
+    struct otlp_split split = {emit, &bodies, bodies.max_bytes, NULL};
     int outcome = otlp_items_split(bodies.signal, request, &split);
     if (outcome == OTLP_OK && bodies.items != otlp_items_count(bodies.signal, request))
         abort();

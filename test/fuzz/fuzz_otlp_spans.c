@@ -19,6 +19,8 @@ struct run {
     uint64_t emitted;
     size_t bytes_in;
     size_t bytes_out;
+    bool told;
+    uint64_t room_bytes; /* that is left of what was told */
 };
 
 static void require(bool holds)
@@ -61,11 +63,22 @@ static int ignore(void *context, struct bytes body, uint64_t n_spans)
     return 0;
 }
 
+static int room(void *context, uint64_t bytes)
+{
+    struct run *run = context;
+    require(!run->told && run->emitted == 0);
+    run->told = true;
+    run->room_bytes = bytes;
+    return 0;
+}
+
 static int emit(void *context, struct bytes body, uint64_t n_spans)
 {
     struct run *run = context;
-    struct otlp_rewrite read_back = {count_bytes, ignore, run, SIZE_MAX};
+    struct otlp_rewrite read_back = {count_bytes, ignore, run, SIZE_MAX, NULL};
     require(body.len <= run->max_body_bytes);
+    require(run->told && body.len <= run->room_bytes);
+    run->room_bytes -= body.len;
     require(otlp_spans_count(body) == n_spans);
     require(!run->checked || otlp_spans_check(body) != OTLP_MALFORMED);
     require(otlp_spans_rewrite(body, &read_back) == OTLP_OK);
@@ -81,7 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct run run = {.checked = otlp_spans_check(request) == OTLP_OK,
                       .every = data[1] % 4,
                       .max_body_bytes = 16 + (size_t)data[0] * 8};
-    struct otlp_rewrite rewrite = {visit, emit, &run, run.max_body_bytes};
+    struct otlp_rewrite rewrite = {visit, emit, &run, run.max_body_bytes, room};
     int outcome = otlp_spans_rewrite(request, &rewrite);
     require(outcome == OTLP_OK || outcome == OTLP_MALFORMED || outcome == OTLP_TOO_BIG);
     require(!run.checked || outcome != OTLP_MALFORMED);

@@ -145,6 +145,28 @@ static void test_no_room(void **state)
     assert_in_range(test->outgoing.n, 1, 10);
 }
 
+/* Two of its bodies would find room; none is put, so that what comes again is not there twice. */
+static void test_no_room_for_all(void **state)
+{
+    static const int outcomes[] = {0, -ENOSPC, -ENOSPC};
+    struct intake_items_settings parts = settings;
+    struct request_rig *test = *state;
+    int64_t before = stats_find("spanprof_outbox_refused_total", "signal=\"logs\"");
+    parts.max_body_bytes = 70000;
+    items_request(&test->body, SIGNAL_LOGS, 7, 60000);
+    for (int i = 0; i < 3; i++) {
+        struct intake_request request = {
+            .signal = SIGNAL_LOGS, .body = test->body, .max_inflated_bytes = RIG_INFLATED_MAX};
+        fixture_begin(&test->fixture);
+        assert_int_equal(intake_items_run(&request, test->fixture.store, &parts), outcomes[i]);
+        assert_true(i == 0 || db_room_bytes(store_db(test->fixture.store)) > 2 * 60000);
+        fixture_commit(&test->fixture);
+    }
+    outgoing_read(&test->outgoing, &test->fixture.settings.db, SIGNAL_LOGS);
+    assert_int_equal(test->outgoing.n, 7);
+    assert_int_equal(stats_find("spanprof_outbox_refused_total", "signal=\"logs\"") - before, 2);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, request_rig_set_up, request_rig_tear_down)
 
 int main(void)
@@ -155,6 +177,8 @@ int main(void)
         TEST(test_malformed),
         TEST(test_limits),
         cmocka_unit_test_setup_teardown(test_no_room, request_rig_set_up_with_quota,
+                                        request_rig_tear_down),
+        cmocka_unit_test_setup_teardown(test_no_room_for_all, request_rig_set_up_with_quota,
                                         request_rig_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

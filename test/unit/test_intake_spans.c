@@ -299,6 +299,40 @@ static void test_no_room(void **state)
     assert_in_range(test->outgoing.n, 1, 10);
 }
 
+static int run_parts(struct request_rig *test, unsigned trace)
+{
+    static const struct intake_spans_settings parts = {
+        .join = true, .destinations = 1, .max_body_bytes = 70000};
+    struct trace_span spans[7];
+    for (unsigned i = 0; i < 7; i++) {
+        spans[i] = some_span(trace, i + 1);
+        spans[i].padding = 60000;
+    }
+    buf_clear(&test->body);
+    trace_request(&test->body, spans, 7);
+    struct intake_request request = {
+        .signal = SIGNAL_TRACES, .body = test->body, .max_inflated_bytes = RIG_INFLATED_MAX};
+    fixture_begin(&test->fixture);
+    int error = intake_spans_run(&request, test->fixture.store, &parts);
+    fixture_commit(&test->fixture);
+    return error;
+}
+
+/* Some of its bodies would find room: none is put, and none of its spans takes its samples. */
+static void test_no_room_for_all(void **state)
+{
+    struct request_rig *test = *state;
+    assert_int_equal(run_parts(test, 7), 0);
+    add_samples(test, 3);
+    int64_t pending = stats_find("spanprof_join_pending_samples", "");
+    assert_int_equal(run_parts(test, 1), -ENOSPC);
+    assert_int_equal(run_parts(test, 1), -ENOSPC);
+    assert_true(pending > 0);
+    assert_int_equal(stats_find("spanprof_join_pending_samples", ""), pending);
+    outgoing_read(&test->outgoing, &test->fixture.settings.db, SIGNAL_TRACES);
+    assert_int_equal(test->outgoing.n, 7);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, request_rig_set_up, request_rig_tear_down)
 
 /* ---- JSON ---- */
@@ -361,6 +395,8 @@ int main(void)
         TEST(test_json_goes_out_as_protobuf),
         TEST(test_json_that_is_none_is_told_where),
         cmocka_unit_test_setup_teardown(test_no_room, request_rig_set_up_with_quota,
+                                        request_rig_tear_down),
+        cmocka_unit_test_setup_teardown(test_no_room_for_all, request_rig_set_up_with_quota,
                                         request_rig_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -110,7 +110,7 @@ static int emit(void *context, struct bytes body, uint64_t n_items)
 static int split(struct bodies *bodies, enum signal signal, struct bytes request, size_t max_bytes)
 {
     *bodies = (struct bodies){.signal = signal, .max_bytes = max_bytes};
-    return otlp_items_split(signal, request, &(struct otlp_split){emit, bodies, max_bytes});
+    return otlp_items_split(signal, request, &(struct otlp_split){emit, bodies, max_bytes, NULL});
 }
 
 static void bodies_close(struct bodies *bodies)

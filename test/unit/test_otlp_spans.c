@@ -23,7 +23,7 @@ static int drop_body(void *context, struct bytes body, uint64_t n_spans)
 static struct otlp_span first_span(struct bytes request)
 {
     struct otlp_span span = {.kind = 0};
-    struct otlp_rewrite settings = {keep_span, drop_body, &span, 1 << 20};
+    struct otlp_rewrite settings = {keep_span, drop_body, &span, 1 << 20, NULL};
     assert_int_equal(otlp_spans_rewrite(request, &settings), OTLP_OK);
     return span;
 }

@@ -22,6 +22,9 @@ struct outcome {
     int visit_result;
     unsigned visit_fails_at;
     int emit_result;
+    int room_result;
+    uint64_t room_bytes; /* asked for, once, before the first body */
+    uint64_t n_bytes;    /* of the bodies */
     size_t max_body_bytes;
     unsigned n_bodies;
     uint64_t n_spans;
@@ -60,14 +63,24 @@ static int emit(void *context, struct bytes body, uint64_t n_spans)
     assert_true(body.len <= outcome->max_body_bytes);
     outcome->untouched = body.data == outcome->request;
     outcome->n_spans += n_spans;
+    outcome->n_bytes += body.len;
+    assert_true(outcome->n_bytes <= outcome->room_bytes);
     assert_int_equal(otlp_spans_count(body), n_spans);
     assert_int_equal(buf_append_bytes(&outcome->bodies[outcome->n_bodies++], body), 0);
     return outcome->emit_result;
 }
 
+static int room(void *context, uint64_t bytes)
+{
+    struct outcome *outcome = context;
+    assert_true(!outcome->room_bytes && !outcome->n_bodies);
+    outcome->room_bytes = bytes;
+    return outcome->room_result;
+}
+
 static int rewrite(struct bytes request, struct outcome *outcome)
 {
-    struct otlp_rewrite settings = {visit, emit, outcome, outcome->max_body_bytes};
+    struct otlp_rewrite settings = {visit, emit, outcome, outcome->max_body_bytes, room};
     outcome->request = request.data;
     return otlp_spans_rewrite(request, &settings);
 }
@@ -246,6 +259,23 @@ static void test_large_requests_are_split(void **state)
     }
 }
 
+static void test_without_room_none_is_emitted(void **state)
+{
+    _cleanup_buf_ struct buf request = BUF_INIT(0);
+    (void)state;
+    make_request(&request, 25);
+    for (unsigned every = 0; every < 2; every++) {
+        struct outcome whole = {.max_body_bytes = 1 << 20, .every = every, .room_result = -ENOSPC};
+        struct outcome parts = {.max_body_bytes = 2000, .every = every, .room_result = -ENOSPC};
+        assert_int_equal(rewrite(buf_bytes(&request), &whole), -ENOSPC);
+        assert_int_equal(rewrite(buf_bytes(&request), &parts), -ENOSPC);
+        assert_int_equal(whole.n_bodies + parts.n_bodies, 0);
+        assert_true(whole.room_bytes >= request.len && parts.room_bytes >= whole.room_bytes);
+        outcome_close(&whole);
+        outcome_close(&parts);
+    }
+}
+
 static void test_splitting_keeps_additions_with_their_spans(void **state)
 {
     _cleanup_buf_ struct buf request = BUF_INIT(0), before = BUF_INIT(0), after = BUF_INIT(0);
@@ -391,7 +421,7 @@ static void test_no_memory_is_an_outcome(void **state)
     put(&request, 1, buf_bytes(&spans));
     for (long n = 0; !done && n < 1000; n++) {
         struct outcome outcome = {.max_body_bytes = 1500, .every = 1};
-        struct otlp_rewrite settings = {visit, emit, &outcome, 1500};
+        struct otlp_rewrite settings = {visit, emit, &outcome, 1500, room};
         assert_int_equal(buf_reserve(&outcome.seen, 4096), 0); /* the callbacks' own, in advance */
         for (unsigned i = 0; i < 20; i++)
             assert_int_equal(buf_reserve(&outcome.bodies[i], 1500), 0);
@@ -416,6 +446,7 @@ int main(void)
         cmocka_unit_test(test_a_resource_in_parts_is_one),
         cmocka_unit_test(test_additions_leave_the_rest_byte_for_byte),
         cmocka_unit_test(test_large_requests_are_split),
+        cmocka_unit_test(test_without_room_none_is_emitted),
         cmocka_unit_test(test_splitting_keeps_additions_with_their_spans),
         cmocka_unit_test(test_envelopes_without_spans_are_kept),
         cmocka_unit_test(test_what_fits_no_body_is_too_big),

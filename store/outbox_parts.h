@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What outbox.c (what is put, and done) and outbox_room.c (what makes room for it) share; nobody
+ * else includes it. */
+#include "store/db.h"
+#include "store/outbox.h"
+#include "store/outbox_bodies.h"
+#include "store/outbox_hands.h"
+#include "store/outbox_sums.h"
+
+struct outbox {
+    struct db *db;
+    enum outbox_policy policy;
+    uint64_t warned_ns;  /* of requests given up */
+    uint64_t left_bytes; /* of the quota, to others */
+    uint64_t reserved;   /* bytes of room that are taken for what is put next */
+    size_t n;
+    char *names[OUTBOX_DESTINATIONS_MAX];
+    uint64_t bits[OUTBOX_DESTINATIONS_MAX]; /* of the slot */
+    uint64_t live;                          /* all of them */
+    bool has_gone;                          /* slots that are to be cleared */
+    int64_t gone_signal, gone_seq;          /* how far that has come */
+    struct outbox_sums sums;
+    struct outbox_bodies bodies;
+    struct outbox_hands hands;
+    sqlite3_stmt *put, *put_over, *get, *clear, *remove, *spare, *oldest, *gone;
+    sqlite3_stmt *slots, *put_slot, *remove_slots;
+};
+
+struct request_row { /* without its body */
+    int64_t seq;
+    enum signal signal;
+    int64_t items, bytes;
+    uint64_t waiting;
+    int64_t body, stored_bytes;
+};
+
+/* -ENOENT: there is none. */
+int outbox_get_row(struct outbox *outbox, int64_t seq, struct request_row *request);
+/* With its body, whoever waits for it. */
+int outbox_remove_row(struct outbox *outbox, const struct request_row *request);
+/* The slots of destinations. */
+uint64_t outbox_mask_of(const struct outbox *outbox, uint32_t destinations);
+
+/* 1 = there is one. */
+int outbox_find_oldest(struct outbox *outbox, int signal, int64_t *seq, uint64_t *since_unix_ns);
+bool outbox_has_room_for_spares(const struct outbox *outbox);
+int outbox_give_up_spares(struct outbox *outbox);
+/* Of what was reserved, else of what there is. -ENOSPC is counted. */
+int outbox_take_room_for(struct outbox *outbox, enum signal signal, uint64_t size);
