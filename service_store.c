@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service_store.h"
+#include "base/clock.h"
 #include "exporter/exporter.h"
 #include <errno.h>
 #include <unistd.h>
 
 #define REQUEST_BYTES_DEFAULT ((4u << 20) - (64u << 10))
-#define RECENT_SPANS_BYTES    (16u << 20) /* remembered for profiles of others */
+#define RECENT_SPANS_BYTES    (16u << 20)       /* remembered for profiles of others */
+#define GONE_AFTER_NS         (60 * NS_PER_SEC) /* who goes back to the configuration before finds all */
 #define PREDECESSOR_TRIES     20
 #define PREDECESSOR_PAUSE_US  50000
 
@@ -119,7 +121,8 @@ int service_store_open(struct service_store *store, const struct config *config)
 {
     const struct config_sqlite_storage *storage =
         &config_find_extension(config, CONFIG_EXTENSION_SQLITE_STORAGE)->sqlite_storage;
-    const char *names[CONFIG_COMPONENTS_MAX];
+    const char *names[CONFIG_COMPONENTS_MAX], *other_names[CONFIG_COMPONENTS_MAX];
+    char others[CONFIG_COMPONENTS_MAX][CONFIG_NAME_MAX];
     struct store_settings settings = {
         .db = {.directory = storage->directory,
                .sync = storage->fsync_full ? DB_SYNC_FULL : DB_SYNC_NORMAL,
@@ -127,12 +130,16 @@ int service_store_open(struct service_store *store, const struct config *config)
         .join = join_settings(config),
         .history = history_settings(config),
         .destinations = names,
+        .other_names = other_names,
+        .gone_after_ns = GONE_AFTER_NS,
         .when_full = storage->drop_oldest ? OUTBOX_DROPS_OLDEST : OUTBOX_REFUSES,
     };
     for (size_t i = 0; i < config->n_exporters; i++) {
         if (!config->exporters[i].used || config->exporters[i].type == CONFIG_EXPORTER_NOP)
             continue;
         store->exporters[settings.n_destinations] = &config->exporters[i];
+        other_names[settings.n_destinations] =
+            config_other_id(&config->exporters[i], others[i]) ? others[i] : NULL;
         names[settings.n_destinations++] = config->exporters[i].id;
     }
     store->config = config;

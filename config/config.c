@@ -6,9 +6,11 @@
 #include "config/config.h"
 #include "config/expand.h"
 #include "config/file.h"
+#include "config/keys.h"
 #include "config/pipeline.h"
 #include "config/yaml.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define MEMORY_MAX ((size_t)64 << 20)
@@ -193,6 +195,18 @@ const struct config_processor *config_find_processor(const struct config *config
         if (config->processors[i].used && config->processors[i].type == type)
             return &config->processors[i];
     return NULL;
+}
+
+bool config_other_id(const struct config_exporter *exporter, char other[CONFIG_NAME_MAX])
+{
+    const struct config_component *component = keys_component_of(exporter->type);
+    size_t n = strcspn(exporter->id, "/");
+    if (!component->alias)
+        return false;
+    bool old = bytes_is(BYTES(exporter->id, n), component->alias);
+    int length = snprintf(other, CONFIG_NAME_MAX, "%s%s", old ? component->name : component->alias,
+                          exporter->id + n);
+    return length < CONFIG_NAME_MAX;
 }
 
 const struct config_extension *config_find_extension(const struct config *config,

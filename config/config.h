@@ -375,6 +375,9 @@ const struct config_receiver *config_find_receiver(const struct config *config,
                                                    enum config_type type);
 const struct config_processor *config_find_processor(const struct config *config,
                                                      enum config_type type);
+/* The id that the exporter would have by the other name of its type: "otlp/x" is "otlp_grpc/x".
+ * False if that has only one. */
+bool config_other_id(const struct config_exporter *exporter, char other[CONFIG_NAME_MAX]);
 const struct config_extension *config_find_extension(const struct config *config,
                                                      enum config_type type);
 const char *config_signal_name(enum config_signal signal); /* "traces", ... */

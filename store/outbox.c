@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each destination has a slot, kept by name; each request a mask of the slots that wait for it, in
- * a row beside the one with its body, so that an acknowledgement does not write the body again. A
- * slot whose name is no longer configured is cleared step by step, then free for another.
+ * Each destination has a slot (outbox_slots.c); each request a mask of the slots that wait for it,
+ * in a row beside the one with its body, so that an acknowledgement does not write the body again.
  *
  * A page that a transaction touches is written whole, so what each one writes lies together: in the
  * table of requests, by signal and seq, a signal's sums have seq 0, and its spare bodies a negative
@@ -16,9 +15,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-
-#define SLOTS_MAX    62  /* bits of a mask in an SQLite integer */
-#define COLLECT_ROWS 100 /* a step */
 
 #define HELP_AGE  "Age of the oldest request that waits for a destination."
 #define HELP_NONE "Items that no pipeline takes to a destination."
@@ -61,6 +57,7 @@ static int prepare_all(struct outbox *outbox)
          &outbox->gone},
         {"SELECT slot, name FROM destination", &outbox->slots},
         {"INSERT INTO destination(slot, name) VALUES (?1, ?2)", &outbox->put_slot},
+        {"UPDATE destination SET name = ?2 WHERE slot = ?1", &outbox->rename_slot},
         {"DELETE FROM destination WHERE (1 << slot) & ?1 = 0", &outbox->remove_slots},
     };
     int error = outbox_sums_prepare(outbox->db, &outbox->sums);
@@ -71,72 +68,12 @@ static int prepare_all(struct outbox *outbox)
     return error;
 }
 
-static ptrdiff_t find_name(const struct outbox *outbox, const char *name)
-{
-    for (size_t i = 0; i < outbox->n; i++)
-        if (!strcmp(outbox->names[i], name))
-            return (ptrdiff_t)i;
-    return -1;
-}
-
-/* used: slots of any name, also of those that are gone. */
-static int read_slots(struct outbox *outbox, uint64_t *used)
-{
-    sqlite3_stmt *row _cleanup_reset_ = outbox->slots;
-    int outcome;
-    *used = 0;
-    while ((outcome = db_step(outbox->db, row)) == 1) {
-        int64_t slot = sqlite3_column_int64(row, 0);
-        const char *name = (const char *)sqlite3_column_text(row, 1);
-        if (slot < 0 || slot >= SLOTS_MAX || !name)
-            continue;
-        uint64_t bit = UINT64_C(1) << slot;
-        ptrdiff_t index = find_name(outbox, name);
-        *used |= bit;
-        outbox->has_gone |= index < 0;
-        if (index >= 0)
-            outbox->bits[index] = bit;
-    }
-    return outcome;
-}
-
-static int take_slot(struct outbox *outbox, size_t index, uint64_t *used)
-{
-    int slot = __builtin_ctzll(~*used);
-    if (slot >= SLOTS_MAX) {
-        log_error("store", "too many former destinations still have requests waiting");
-        return -EMFILE;
-    }
-    sqlite3_bind_int64(outbox->put_slot, 1, slot);
-    sqlite3_bind_text(outbox->put_slot, 2, outbox->names[index], -1, SQLITE_STATIC);
-    outbox->bits[index] = UINT64_C(1) << slot;
-    *used |= outbox->bits[index];
-    return db_run(outbox->db, outbox->put_slot);
-}
-
-static int assign_slots(struct outbox *outbox)
-{
-    uint64_t used;
-    memset(outbox->bits, 0, sizeof(outbox->bits));
-    outbox->live = 0;
-    outbox->has_gone = false;
-    outbox->gone_signal = 0;
-    outbox->gone_seq = 0;
-    int error = read_slots(outbox, &used);
-    for (size_t i = 0; i < outbox->n && !error; i++) {
-        if (!outbox->bits[i])
-            error = take_slot(outbox, i, &used);
-        outbox->live |= outbox->bits[i];
-    }
-    return error;
-}
-
 int outbox_reload(struct outbox *outbox)
 {
     int error = db_begin(outbox->db);
     if (error)
         return error;
-    error = assign_slots(outbox);
+    error = outbox_assign_slots(outbox);
     if (error)
         db_fail(outbox->db, error);
     error = db_commit(outbox->db);
@@ -149,22 +86,35 @@ int outbox_reload(struct outbox *outbox)
     return error;
 }
 
-int outbox_open(struct db *db, const char *const *names, size_t n, enum outbox_policy policy,
-                struct outbox **result)
+static int copy_name(const char *name, char **copy)
+{
+    *copy = name ? strdup(name) : NULL;
+    return name && !*copy ? -ENOMEM : 0;
+}
+
+static int copy_names(struct outbox *outbox, const struct outbox_settings *settings)
+{
+    int error = settings->n > OUTBOX_DESTINATIONS_MAX ? -E2BIG : 0;
+    for (size_t i = 0; i < settings->n && !error; i++) {
+        const char *other = settings->other_names ? settings->other_names[i] : NULL;
+        assert(!outbox_is_named(outbox, settings->names[i]));
+        error = copy_name(settings->names[i], &outbox->names[i]);
+        outbox->n += !error;
+        error = error ? error : copy_name(other, &outbox->other_names[i]);
+    }
+    return error;
+}
+
+int outbox_open(struct db *db, const struct outbox_settings *settings, struct outbox **result)
 {
     struct outbox *outbox = calloc(1, sizeof(*outbox));
     if (!outbox)
         return -ENOMEM;
     outbox_hands_init(&outbox->hands);
     outbox->db = db;
-    outbox->policy = policy;
-    int error = n > OUTBOX_DESTINATIONS_MAX ? -E2BIG : 0;
-    for (size_t i = 0; i < n && !error; i++) {
-        assert(find_name(outbox, names[i]) < 0);
-        outbox->names[i] = strdup(names[i]);
-        error = outbox->names[i] ? 0 : -ENOMEM;
-        outbox->n += !error;
-    }
+    outbox->policy = settings->policy;
+    outbox->gone_after_ns = settings->gone_after_ns;
+    int error = copy_names(outbox, settings);
     if (!error)
         error = prepare_all(outbox);
     if (!error)
@@ -184,13 +134,15 @@ void outbox_close(struct outbox *outbox)
     sqlite3_stmt **all[] = {&outbox->put,      &outbox->put_over,    &outbox->get,
                             &outbox->clear,    &outbox->remove,      &outbox->spare,
                             &outbox->oldest,   &outbox->gone,        &outbox->slots,
-                            &outbox->put_slot, &outbox->remove_slots};
+                            &outbox->put_slot, &outbox->rename_slot, &outbox->remove_slots};
     outbox_sums_unprepare(&outbox->sums);
     outbox_bodies_close(&outbox->bodies);
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
         db_unprepare(outbox->db, all[i]);
-    for (size_t i = 0; i < outbox->n; i++)
+    for (size_t i = 0; i < outbox->n; i++) {
         free(outbox->names[i]);
+        free(outbox->other_names[i]);
+    }
     outbox_hands_close(&outbox->hands);
     free(outbox);
 }
@@ -337,66 +289,29 @@ struct outbox_hand *outbox_hand(struct outbox *outbox, size_t destination, enum 
     return &outbox->hands.of[destination][signal];
 }
 
-/* Those in `bits` no longer wait for it. */
-static int clear_bits(struct outbox *outbox, int64_t seq, uint64_t bits)
+int outbox_clear(struct outbox *outbox, const struct request_row *request, uint64_t bits)
 {
-    struct request_row request;
-    int error = outbox_get_row(outbox, seq, &request);
-    if (error)
-        return error == -ENOENT ? 0 : error;
-    uint64_t waiting = request.waiting & ~bits & outbox->live;
+    uint64_t waiting = request->waiting & ~bits;
     if (!waiting) {
-        error = spare_or_remove(outbox, &request);
+        int error = spare_or_remove(outbox, request);
         if (!error)
-            subtract(outbox, &request);
+            subtract(outbox, request);
         return error;
     }
-    if (waiting == request.waiting)
+    if (waiting == request->waiting)
         return 0;
     sqlite3_bind_int64(outbox->clear, 3, (int64_t)waiting);
-    return run_on_row(outbox, outbox->clear, &request);
+    return run_on_row(outbox, outbox->clear, request);
 }
 
 int outbox_done(struct outbox *outbox, size_t destination, int64_t seq)
 {
+    struct request_row request;
     assert(destination < outbox->n);
-    return clear_bits(outbox, seq, outbox->bits[destination]);
-}
-
-/* Former destinations */
-
-static int find_gone(struct outbox *outbox, int64_t seqs[COLLECT_ROWS], unsigned *n, bool *at_end)
-{
-    sqlite3_stmt *row _cleanup_reset_ = outbox->gone;
-    unsigned n_rows = 0;
-    int outcome;
-    sqlite3_bind_int64(row, 1, outbox->gone_signal);
-    sqlite3_bind_int64(row, 2, outbox->gone_seq);
-    sqlite3_bind_int64(row, 3, COLLECT_ROWS);
-    while ((outcome = db_step(outbox->db, row)) == 1 && n_rows < COLLECT_ROWS) {
-        n_rows++;
-        outbox->gone_signal = sqlite3_column_int64(row, 0);
-        outbox->gone_seq = sqlite3_column_int64(row, 1);
-        if ((uint64_t)sqlite3_column_int64(row, 2) & ~outbox->live)
-            seqs[(*n)++] = outbox->gone_seq;
-    }
-    *at_end = n_rows < COLLECT_ROWS;
-    return outcome < 0 ? outcome : 0;
-}
-
-static int collect_gone(struct outbox *outbox)
-{
-    int64_t seqs[COLLECT_ROWS];
-    unsigned n = 0;
-    bool at_end = false;
-    int error = find_gone(outbox, seqs, &n, &at_end);
-    for (unsigned i = 0; i < n && !error; i++)
-        error = clear_bits(outbox, seqs[i], 0);
-    if (error || !at_end)
-        return error;
-    outbox->has_gone = false;
-    sqlite3_bind_int64(outbox->remove_slots, 1, (int64_t)outbox->live);
-    return db_run(outbox->db, outbox->remove_slots);
+    int error = outbox_get_row(outbox, seq, &request);
+    if (error)
+        return error == -ENOENT ? 0 : error;
+    return outbox_clear(outbox, &request, outbox->bits[destination]);
 }
 
 static int update_age(struct outbox *outbox, int signal, uint64_t now_unix_ns)
@@ -418,5 +333,5 @@ int outbox_collect(struct outbox *outbox, uint64_t now_unix_ns)
     int error = outbox_has_room_for_spares(outbox) ? 0 : outbox_give_up_spares(outbox);
     for (int signal = 0; signal < SIGNAL_COUNT && !error; signal++)
         error = update_age(outbox, signal, now_unix_ns);
-    return error || !outbox->has_gone ? error : collect_gone(outbox);
+    return error ? error : outbox_collect_gone(outbox);
 }

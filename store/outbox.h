@@ -3,12 +3,13 @@
 /*
  * Requests on their way out: one opaque body, a cursor for each destination; FIFO; deleted when the
  * last destination has it. Writer: put, done. Reader: next.
- * A destination that left the configuration holds nothing back: what waited for it alone goes.
+ * What waits for a destination that left the configuration is kept for a while, then given up and
+ * counted.
  * Limits: the store's quota without what is left to others (outbox_leave()), and the disk;
- * OUTBOX_DESTINATIONS_MAX. At the first
- * either nothing more is put (OUTBOX_REFUSES), or the oldest requests make room, also one that is
- * being sent; what they held is counted. Where the disk is short, what was given up becomes room
- * only with db_maintain(), so the newest is refused meanwhile.
+ * OUTBOX_DESTINATIONS_MAX. At the first either nothing more is put (OUTBOX_REFUSES), or the oldest
+ * requests make room, also one that is being sent; what they held is counted. Where the disk is
+ * short, what was given up becomes room only with db_maintain(), so the newest is refused
+ * meanwhile.
  * Errors: negative errno of db.h.
  */
 #include "base/bytes.h"
@@ -39,10 +40,18 @@ struct outbox_item { /* a row of one's own */
 
 enum outbox_policy { OUTBOX_REFUSES, OUTBOX_DROPS_OLDEST };
 
-/* names: the exporters' component ids; what is done is kept by name, so that the order may change.
- * Writes: outside of a transaction. */
-int outbox_open(struct db *db, const char *const *names, size_t n, enum outbox_policy policy,
-                struct outbox **outbox);
+struct outbox_settings {
+    const char *const *names; /* the exporters' component ids: what is done is kept by them, so that
+                                 the order may change */
+    const char *const *other_names; /* the same destination was kept by it, perhaps; NULL: none has
+                                       any, or this one has not */
+    size_t n;
+    enum outbox_policy policy;
+    uint64_t
+        gone_after_ns; /* what waits for others is kept so long, from the first collection on */
+};
+/* Writes: outside of a transaction. */
+int outbox_open(struct db *db, const struct outbox_settings *settings, struct outbox **outbox);
 void outbox_close(struct outbox *outbox); /* NULL is fine */
 /* After a rolled-back transaction or a renewed database; writes: outside of a transaction. */
 int outbox_reload(struct outbox *outbox);

@@ -12,19 +12,8 @@
 #define SPARE_ROOM    (4 << 20) /* with less no spares are kept: they take 2 MiB at most */
 
 #define HELP_FULL "Requests refused because quota or disk has no room."
-#define HELP_DROP "Items given up to make room for newer ones, by why there was none."
 OUTBOX_EACH_SIGNAL(STAT_COUNTER, full, "spanprof_outbox_refused_total", HELP_FULL);
-STAT_LOSS(dropped_traces, "spanprof_outbox_dropped_items_total",
-          "signal=\"traces\",reason=\"full\"", HELP_DROP);
-STAT_LOSS(dropped_profiles, "spanprof_outbox_dropped_items_total",
-          "signal=\"profiles\",reason=\"full\"", HELP_DROP);
-STAT_LOSS(dropped_metrics, "spanprof_outbox_dropped_items_total",
-          "signal=\"metrics\",reason=\"full\"", HELP_DROP);
-STAT_LOSS(dropped_logs, "spanprof_outbox_dropped_items_total", "signal=\"logs\",reason=\"full\"",
-          HELP_DROP);
-
 static struct metric *const full_of[SIGNAL_COUNT] = OUTBOX_TABLE(full);
-static struct metric *const dropped_of[SIGNAL_COUNT] = OUTBOX_TABLE(dropped);
 
 int outbox_find_oldest(struct outbox *outbox, int signal, int64_t *seq, uint64_t *since_unix_ns)
 {
@@ -56,7 +45,7 @@ static int find_first(struct outbox *outbox, int64_t *first)
 static void tell_dropped(struct outbox *outbox, const struct request_row *request)
 {
     uint64_t now_ns = clock_monotonic_ns();
-    stat_add(dropped_of[request->signal], request->items);
+    outbox_count_lost(request->signal, OUTBOX_LOST_FULL, request->items);
     if (outbox->warned_ns && now_ns - outbox->warned_ns < WARN_AGAIN_NS)
         return;
     outbox->warned_ns = now_ns;

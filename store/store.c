@@ -43,8 +43,13 @@ static int open_modules(struct store *store)
         error =
             join_open(store->db, store->stacks, store->processes, &settings->join, &store->join);
     if (!error)
-        error = outbox_open(store->db, settings->destinations, settings->n_destinations,
-                            settings->when_full, &store->outbox);
+        error = outbox_open(store->db,
+                            &(struct outbox_settings){.names = settings->destinations,
+                                                      .other_names = settings->other_names,
+                                                      .n = settings->n_destinations,
+                                                      .policy = settings->when_full,
+                                                      .gone_after_ns = settings->gone_after_ns},
+                            &store->outbox);
     if (!error)
         error = held_open(store->db, store->outbox, &settings->held, &store->held);
     if (!error)

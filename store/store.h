@@ -27,7 +27,9 @@ struct store_settings {
     struct held_settings held;
     struct history_settings history;
     const char *const *destinations; /* component ids of exporters, as outbox_open() */
+    const char *const *other_names;  /* likewise; may be NULL */
     size_t n_destinations;
+    uint64_t gone_after_ns; /* how long what waits for other destinations is kept */
     enum outbox_policy when_full;
 };
 

@@ -152,6 +152,28 @@ static void ids_and_aliases(void **state)
     config_close(config);
 }
 
+/* What is kept by one is found by the other. */
+static void other_ids(void **state)
+{
+    static const struct {
+        enum config_type type;
+        const char *id, *other;
+    } ids[] = {{CONFIG_EXPORTER_OTLP_GRPC, "otlp", "otlp_grpc"},
+               {CONFIG_EXPORTER_OTLP_GRPC, "otlp_grpc/a", "otlp/a"},
+               {CONFIG_EXPORTER_OTLP_HTTP, "otlphttp/a/b", "otlp_http/a/b"},
+               {CONFIG_EXPORTER_OTLP_HTTP, "otlp_http", "otlphttp"},
+               {CONFIG_EXPORTER_FILE, "file/otlp", NULL}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(ids) / sizeof(*ids); i++) {
+        struct config_exporter exporter = {.type = ids[i].type};
+        char other[CONFIG_NAME_MAX];
+        snprintf(exporter.id, sizeof(exporter.id), "%s", ids[i].id);
+        assert_int_equal(config_other_id(&exporter, other), ids[i].other != NULL);
+        if (ids[i].other)
+            assert_string_equal(other, ids[i].other);
+    }
+}
+
 static void headers_as_map_and_as_list(void **state)
 {
     static const char *const written[] = {
@@ -248,6 +270,7 @@ int main(void)
         cmocka_unit_test(defaults_of_service_and_store),
         cmocka_unit_test(the_shipped_configuration),
         cmocka_unit_test(ids_and_aliases),
+        cmocka_unit_test(other_ids),
         cmocka_unit_test(headers_as_map_and_as_list),
         cmocka_unit_test(zeros_of_the_collector),
         cmocka_unit_test(values_at_the_ends_of_their_ranges),

@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 static void put(struct test *test, enum signal signal, uint32_t destinations, const char *body)
@@ -157,11 +158,20 @@ static void test_configuration_changes(void **state)
     next(test, "third", 0, "for third");
 }
 
-/* A backlog for a destination that is gone goes step by step. */
+static int64_t given_up(const char *signal)
+{
+    char labels[64];
+    snprintf(labels, sizeof(labels), "signal=\"%s\",reason=\"no_destination\"", signal);
+    return stats_find("spanprof_outbox_dropped_items_total", labels);
+}
+
+/* A backlog for a destination that is gone goes step by step, and is counted, also where another
+ * has the request. */
 static void test_gone_backlog(void **state)
 {
     static const char *const other[] = {"second"};
     struct test *test = *state;
+    int64_t before = given_up("traces");
     for (int i = 0; i < 250; i++)
         put(test, SIGNAL_TRACES, i % 2 ? 1 : 3, "x");
     reopen_with(test, other, 1);
@@ -169,6 +179,7 @@ static void test_gone_backlog(void **state)
     assert_in_range(waiting("traces"), 180, 210);
     collect(test, 3);
     assert_int_equal(waiting("traces"), 125);
+    assert_int_equal(given_up("traces") - before, 250 * 7);
     /* Many former names do not use up the slots. */
     char name[32];
     const char *names[] = {name, "second"};
@@ -178,6 +189,73 @@ static void test_gone_backlog(void **state)
         collect(test, 3);
     }
     assert_int_equal(waiting("traces"), 125);
+    assert_int_equal(given_up("traces") - before, 250 * 7);
+}
+
+/* Nothing is given up for a while, nor when the one that stays has it: a destination that comes
+ * back finds all. */
+static void test_gone_for_a_while(void **state)
+{
+    static const char *const both[] = {"first", "second"}, *const one[] = {"second"};
+    struct test *test = *state;
+    int64_t before = given_up("logs");
+    put(test, SIGNAL_LOGS, 1, "a");
+    put(test, SIGNAL_LOGS, 3, "b");
+    test->fixture.settings.gone_after_ns = 60 * FIXTURE_SECOND;
+    reopen_with(test, one, 1);
+    collect(test, 3);
+    done(test, 0, next(test, "second", 0, "b"));
+    collect(test, 3);
+    assert_int_equal(waiting("logs"), 2);
+    reopen_with(test, both, 2);
+    next(test, "first", next(test, "first", 0, "a"), "b");
+    next(test, "second", 0, NULL);
+    test->fixture.settings.gone_after_ns = FIXTURE_SECOND / 20;
+    reopen_with(test, one, 1);
+    collect(test, 1);
+    assert_int_equal(waiting("logs"), 2);
+    usleep(60000);
+    collect(test, 1);
+    assert_int_equal(waiting("logs"), 0);
+    assert_int_equal(given_up("logs") - before, 14);
+}
+
+/* It was kept by the other name of the exporter's type. */
+static void test_other_name(void **state)
+{
+    static const char *const old[] = {"otlp/x", "second"}, *const new[] = {"second", "otlp_grpc/x"};
+    static const char *const others_of_new[] = {NULL, "otlp/x"};
+    static const char *const others_of_old[] = {"otlp_grpc/x", NULL};
+    struct test *test = *state;
+    reopen_with(test, old, 2);
+    put(test, SIGNAL_LOGS, 1, "a");
+    put(test, SIGNAL_LOGS, 2, "b");
+    test->fixture.settings.other_names = others_of_new;
+    reopen_with(test, new, 2);
+    collect(test, 3);
+    next(test, "otlp_grpc/x", 0, "a");
+    next(test, "otlp/x", 0, NULL);
+    next(test, "second", 0, "b");
+    test->fixture.settings.other_names = others_of_old;
+    reopen_with(test, old, 2);
+    collect(test, 3);
+    done(test, 0, next(test, "otlp/x", 0, "a"));
+    assert_int_equal(waiting("logs"), 1);
+}
+
+/* Both are configured: each is its own. */
+static void test_both_names(void **state)
+{
+    static const char *const both[] = {"otlp", "otlp_grpc"};
+    static const char *const others[] = {"otlp_grpc", "otlp"};
+    struct test *test = *state;
+    test->fixture.settings.other_names = others;
+    reopen_with(test, both, 1);
+    put(test, SIGNAL_LOGS, 1, "a");
+    reopen_with(test, both, 2);
+    put(test, SIGNAL_LOGS, 2, "b");
+    next(test, "otlp", 0, "a");
+    next(test, "otlp_grpc", 0, "b");
 }
 
 static void test_age(void **state)
@@ -346,9 +424,8 @@ static void test_too_many(void **state)
     const char *names[OUTBOX_DESTINATIONS_MAX + 1];
     for (size_t i = 0; i <= OUTBOX_DESTINATIONS_MAX; i++)
         names[i] = "same";
-    assert_int_equal(outbox_open(store_db(test->fixture.store), names, OUTBOX_DESTINATIONS_MAX + 1,
-                                 OUTBOX_REFUSES, &outbox),
-                     -E2BIG);
+    const struct outbox_settings settings = {.names = names, .n = OUTBOX_DESTINATIONS_MAX + 1};
+    assert_int_equal(outbox_open(store_db(test->fixture.store), &settings, &outbox), -E2BIG);
 }
 
 /* A reader thread goes on while the writer puts, acknowledges and even replaces the file. */
@@ -408,6 +485,9 @@ int main(void)
         TEST(test_unwanted),
         TEST(test_configuration_changes),
         TEST(test_gone_backlog),
+        TEST(test_gone_for_a_while),
+        TEST(test_other_name),
+        TEST(test_both_names),
         TEST(test_age),
         TEST(test_rolled_back),
         TEST(test_too_many),
