@@ -153,12 +153,17 @@ static int run(struct program *program)
 /* ---- one configuration after the other ---- */
 
 /* other: the one that goes on; may be NULL. */
+static void close_opened(struct program *program, const struct program *other)
+{
+    service_sockets_close(&program->sockets, other ? &other->sockets : NULL);
+    service_files_close(&program->files);
+}
+
 static void program_close(struct program *program, const struct program *other)
 {
     if (!program)
         return;
-    service_sockets_close(&program->sockets, other ? &other->sockets : NULL);
-    service_files_close(&program->files);
+    close_opened(program, other);
     config_close(program->config);
     free(program);
 }
@@ -188,24 +193,55 @@ static void announce(const struct config *config)
         log_warn("config", "%s", config->warnings[i]);
 }
 
+static void not_taken(struct program *next, const struct program *program)
+{
+    log_error("main", "the changed configuration is not taken; what was there stays in use");
+    program_close(next, program);
+}
+
+static void take(struct program *program, struct program *next)
+{
+    log_info("main", "the configuration has changed: taking it");
+    next->sampling = program->sampling;
+    program->next = next;
+}
+
+/* It has changed once more while the service stops for the change before, which it replaces unless
+ * it cannot be taken: sockets that both have are free for it in between. */
+static void replace_next(struct program *program, struct program *newer)
+{
+    struct program *next = program->next;
+    close_opened(next, program);
+    if (newer && open_config(newer, &program->sockets) == 0) {
+        config_close(next->config);
+        free(next);
+        return take(program, newer);
+    }
+    not_taken(newer, program);
+    if (open_config(next, &program->sockets))
+        log_error("main", "nor can the one before be taken any more");
+}
+
 /* SIGHUP: the sockets of the next configuration are open before the present one's service is told
  * to stop, so that no connection is refused in between, and what cannot be is found out in time. */
 static bool reload(void *context)
 {
     struct program *program = context, *next = program_new(program->cli);
-    if (next && config_same(program->config, next->config)) {
+    const struct program *last = program->next ? program->next : program;
+    if (next && config_same(last->config, next->config)) {
         config_close(next->config);
         free(next);
         return false;
     }
+    if (program->next) {
+        replace_next(program, next);
+        return true;
+    }
     if (!next || open_config(next, &program->sockets)) {
-        log_error("main", "the changed configuration is not taken; what was there stays in use");
-        program_close(next, program);
+        not_taken(next, program);
         return false;
     }
-    log_info("main", "the configuration has changed: taking it");
-    next->sampling = program->sampling;
-    program->next = next;
+    take(program, next);
     return true;
 }
 

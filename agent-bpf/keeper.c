@@ -230,6 +230,8 @@ static void look_at_files(struct keeper *keeper, bool all, uint64_t now)
 static void on_reload(struct keeper *keeper, uint64_t now)
 {
     const struct keeper_settings *settings = keeper->settings;
+    if (keeper->reloading) /* it stops already; what it says now is what the next run is to have */
+        settings->reload(settings->context);
     if (keeper->stop_due_ns)
         return;
     if (settings->reload && settings->reload(settings->context)) {

@@ -55,7 +55,8 @@ struct keeper_settings {
     int (*service_main)(const struct service_handles *handles, void *context);
     int (*analyst_main)(const struct analyst_handles *handles, void *context); /* NULL: none */
     /* On SIGHUP. True: other settings are ready: the service is stopped as by SIGTERM, and
-     * keeper_run() returns KEEPER_RELOADED, to be called with them. NULL: never. */
+     * keeper_run() returns KEEPER_RELOADED, to be called with them; asked again while it stops, it
+     * may put others in their place. NULL: never. */
     bool (*reload)(void *context);
     void (*service_fatal)(void *context); /* it has ended with SERVICE_EXIT_FATAL; may be NULL */
     void *context;

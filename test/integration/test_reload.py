@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """SIGHUP: another configuration is taken without a refused request, or said to be wrong and not taken."""
+import contextlib
 import json
 import os
 import re
@@ -114,6 +115,56 @@ class Reload(harness.IntegrationTest):
 
     def sampled_until(self, pid):
         return max(self.sample_times(pid), default=0)
+
+    def test_changed_once_more(self):
+        """While the service stops for a change: the newest is taken, unless it is wrong."""
+        self.sp = self.spanprof(sampler=False)
+        doors = ["127.0.0.1:%d" % harness.free_port() for _ in range(3)]
+        before = self.sp.service
+        with self.held_up():
+            self.reload(self.add_door(doors[0]))
+            self.wait_log("taking it")
+            self.reload(self.add_door(doors[1]))
+            self.wait_log("taking it", 2)
+            self.reload(text="receivers: 1")
+            self.wait_log(NOT_TAKEN)
+            self.assertEqual(self.sp.service, before)
+        self.wait_door(doors[1], 200)
+        self.assertEqual(self.sp.log().count(": ready"), 2)
+        self.assertIsNone(self.status(doors[0]))
+        with self.held_up():
+            self.reload(self.add_door(doors[2]))
+            self.wait_log("taking it", 3)
+            self.reload(self.add_door(doors[1]))  # as it is: it comes back all the same
+            self.wait_log("taking it", 4)
+        self.wait_log(": ready", 3)
+        self.wait_door(doors[1], 200)
+        self.assertIsNone(self.status(doors[2]))
+
+    @contextlib.contextmanager
+    def held_up(self):
+        """The service does not stop for a while: a request is being received."""
+        host, port = self.sp.http_address.rsplit(":", 1)
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(b"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n"
+                               b"Content-Type: application/x-protobuf\r\n\r\nx")
+            time.sleep(0.2)
+            yield
+
+    def test_exporter_by_its_other_name(self):
+        """What waits for otlp_grpc is otlp's, and goes out."""
+        self.sp = self.spanprof(sampler=False)
+        self.backend.stop()
+        body, ids = sender.request_of(10)
+        self.assertEqual(sender.post(self.sp.http_address, body)[0], 200)
+        config = json.loads(json.dumps(self.sp.config))
+        config["exporters"]["otlp"] = config["exporters"].pop("otlp_grpc")
+        config["service"]["pipelines"]["traces"]["exporters"] = ["otlp"]
+        self.reload(config)
+        self.wait_log(": ready", 2)
+        self.backend.start()
+        self.backend.wait(lambda: set(ids) <= {span.span_id for span in self.backend.spans()}, 20,
+                          "they arrive")
 
     def test_what_is_wrong_is_not_taken(self):
         self.sp = self.spanprof(sampler=False)
