@@ -26,11 +26,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define QUEUED_BYTES_MAX    (64u << 20) /* requests waiting for the writer */
-#define RECEIVING_BYTES_MAX (64u << 20) /* requests being received */
-#define RECEIVERS_STOP_NS   (3 * NS_PER_SEC)
-#define EXPORTERS_STOP_NS   (4 * NS_PER_SEC)
-#define MAINTAIN_NS         NS_PER_SEC
+#define ADMITTED_BYTES    (32u << 20) /* of requests that are let in, but for one that is larger */
+#define BEGINNINGS_BYTES  (32u << 20) /* of requests that are not */
+#define RECEIVERS_STOP_NS (3 * NS_PER_SEC)
+#define EXPORTERS_STOP_NS (4 * NS_PER_SEC)
+#define MAINTAIN_NS       NS_PER_SEC
 
 struct service {
     const struct config *config;
@@ -154,6 +154,31 @@ static struct label_names label_names(const struct config_receiver *sampler)
                                 .span_id = sampler->sampler.contexts.span_id_labels.items};
 }
 
+/* The largest request that any receiver takes. */
+static size_t largest_request(const struct config *config)
+{
+    size_t largest = 0;
+    for (size_t i = 0; i < config->n_receivers; i++) {
+        const struct config_receiver *receiver = &config->receivers[i];
+        const struct config_receiver_otlp *otlp = &receiver->otlp;
+        if (!receiver->used || receiver->type != CONFIG_RECEIVER_OTLP)
+            continue;
+        if (otlp->grpc.enabled && otlp->grpc.max_recv_msg_size_bytes > largest)
+            largest = otlp->grpc.max_recv_msg_size_bytes;
+        if (otlp->http.enabled && otlp->http.max_request_body_size_bytes > largest)
+            largest = otlp->http.max_request_body_size_bytes;
+    }
+    return largest;
+}
+
+/* Room for what is let in, also if that is one of the largest, and for what others began with: no
+ * request that a receiver takes is refused each time that it comes. */
+static size_t room_for_requests(const struct config *config)
+{
+    size_t largest = largest_request(config);
+    return BEGINNINGS_BYTES + (largest > ADMITTED_BYTES ? largest : ADMITTED_BYTES);
+}
+
 static int open_intake(struct service *service)
 {
     const struct config_receiver *sampler =
@@ -187,7 +212,8 @@ static int open_intake(struct service *service)
             .unsent = service_unsent(&service->store),
             .drain_interval_ns = sampler ? sampler->sampler.drain_interval_ns : NS_PER_SEC,
             .label_names = label_names(sampler),
-            .max_queued_bytes = QUEUED_BYTES_MAX,
+            .max_queued_bytes = room_for_requests(service->config),
+            .max_admitted_bytes = ADMITTED_BYTES,
             .max_request_bytes = service_max_request_bytes(&service->store),
             .version = SPANPROF_VERSION,
             .coverage = service->coverage,
@@ -266,7 +292,7 @@ static void fail(struct service *service, const char *what, int error)
 static void open_receivers(void *context)
 {
     struct service *service = context;
-    service->budget.limit_bytes = RECEIVING_BYTES_MAX;
+    service->budget.limit_bytes = room_for_requests(service->config);
     for (size_t i = 0; i < service->config->n_receivers && !service->stopping; i++) {
         const struct config_receiver *receiver = &service->config->receivers[i];
         int error = receiver->used && receiver->type == CONFIG_RECEIVER_OTLP

@@ -182,7 +182,7 @@ int intake_open(const struct intake_settings *settings, struct intake **intakep)
     intake->drain_timer.fire = intake_drain_fire;
     intake->window_timer.fire = intake_window_fire;
     intake->scan_timer.fire = scan_late;
-    admission_init(&intake->admission, settings->loop, settings->max_queued_bytes / 2,
+    admission_init(&intake->admission, settings->loop, settings->max_admitted_bytes,
                    INTAKE_WRITER_QUEUE / 4);
     int error = process_table_open(&intake->table);
     if (!error)

@@ -4,7 +4,7 @@
  * The one door onto the writer: requests of receivers and samples of the ring go through here.
  * Thread: loop. Limits: the writer's queue, intake_settings.max_queued_bytes, 64 MiB of drains and
  * answers at the writer; beyond: INTAKE_BUSY, and samples stay in the ring. Requests that were
- * admitted (receiver/admission.h) stay within half of the bytes and a quarter of the queue.
+ * admitted (receiver/admission.h) stay within max_admitted_bytes and a quarter of the queue.
  */
 #include "agent-bpf/labels.h"
 #include "base/buf.h"
@@ -74,6 +74,7 @@ struct intake_settings {
     uint64_t drain_interval_ns;
     struct label_names label_names; /* configured; borrowed */
     size_t max_queued_bytes;        /* of requests at the writer */
+    size_t max_admitted_bytes;      /* of those that are let in; one larger than that comes alone */
     size_t max_request_bytes;       /* of bodies in the outbox */
     const char *version;
     void (*committed)(void *context); /* a batch of the writer put something into the outbox */

@@ -52,6 +52,12 @@ int intake_refuse_body(struct intake_request *request, enum intake_outcome outco
     return 1;
 }
 
+int intake_refuse_large(struct intake_request *request)
+{
+    intake_refuse_body(request, INTAKE_TOO_BIG, "the request is larger than the store may become");
+    return 0;
+}
+
 /* CODEC_OK and the bytes to read: the body itself or what it inflated to. */
 static int inflate(struct intake_request *request, struct buf *inflated, struct bytes *out)
 {

@@ -22,6 +22,9 @@ void intake_refused(enum signal signal, enum intake_refusal reason);
 int intake_refuse_body(struct intake_request *request, enum intake_outcome outcome,
                        const char *message);
 
+/* The quota could not hold it: to come again would not help. Returns 0. */
+int intake_refuse_large(struct intake_request *request);
+
 /* The checked Export request in protobuf: the body itself, or what it was inflated and converted
  * to, in `made`. 0; 1: refused; -ENOMEM. */
 int intake_body_read(struct intake_request *request, struct buf *made, struct bytes *body);

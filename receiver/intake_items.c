@@ -49,6 +49,8 @@ int intake_items_run(struct intake_request *request, struct store *store,
                            "one metric or log record alone is larger than a request may be");
         return 0;
     }
+    if (outcome == -EFBIG)
+        return intake_refuse_large(request);
     if (outcome != OTLP_OK)
         return outcome == OTLP_MALFORMED ? -EPROTO : outcome;
     stat_add(request->signal == SIGNAL_METRICS ? &points_received : &records_received,

@@ -93,6 +93,8 @@ int intake_profiles_run(struct intake_request *request, struct store *store,
                            "one profile alone is larger than a request may be");
         return 0;
     }
+    if (outcome == -EFBIG)
+        return intake_refuse_large(request);
     if (outcome != OTLP_OK)
         return outcome == OTLP_MALFORMED ? -EPROTO : outcome;
     stat_add(&samples_received, (int64_t)n_items);

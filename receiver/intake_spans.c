@@ -130,6 +130,8 @@ int intake_spans_run(struct intake_request *request, struct store *store,
                            "one span alone is larger than a request may be");
         return 0;
     }
+    if (outcome == -EFBIG)
+        return intake_refuse_large(request);
     if (outcome != OTLP_OK)
         return outcome == OTLP_MALFORMED ? -EPROTO : outcome;
     cover(&visit, (struct bytes){0});

@@ -55,7 +55,7 @@ static int put_annotated(struct held *held, struct bytes body, uint64_t n_items,
         return held_no_memory(held);
     if (outcome == PROFILES_LINKS_OK)
         outcome = held_pass_through(held, buf_bytes(&out));
-    if (outcome <= 0)
+    if (outcome <= 0 && outcome != -EFBIG)
         return outcome;
     stat_add(&not_annotated, 1); /* nothing was put */
     return put_part(held, body, n_items);

@@ -78,6 +78,6 @@ int held_save_facts(struct held *held, const struct awaited *awaited);
 int held_load(struct held *held); /* into empty memory */
 int held_remove(struct held *held, int64_t seq);
 
-/* Straight into the outbox, split if need be. OTLP_TOO_BIG: nothing was put; -ENOSPC. */
+/* Straight into the outbox, split if need be. OTLP_TOO_BIG, -ENOSPC, -EFBIG: nothing was put. */
 int held_pass_through(struct held *held, struct bytes body);
 void held_update_gauges(const struct held *held);

@@ -62,7 +62,8 @@ int outbox_put(struct outbox *outbox, enum signal signal, uint64_t items, uint32
                struct bytes body);
 /* Writer, within a transaction: room for all parts of a request before the first is put, so that it
  * is put whole or not at all; size: in sum, with what was reserved already. What is put next takes
- * of it, until it is released. Needs no room if nobody wants it. 0, -ENOSPC, or an error. */
+ * of it, until it is released. Needs no room if nobody wants it. 0, -ENOSPC, -EFBIG (the quota
+ * could not hold it if nothing else were there), or an error. */
 int outbox_reserve(struct outbox *outbox, enum signal signal, uint32_t destinations, uint64_t size);
 void outbox_release(struct outbox *outbox);
 /* Any thread: no request of the signal waits, for whatever destination. Of what a transaction puts

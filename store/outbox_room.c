@@ -127,8 +127,9 @@ int outbox_reserve(struct outbox *outbox, enum signal signal, uint32_t destinati
 {
     if (size <= outbox->reserved || !outbox_mask_of(outbox, destinations))
         return 0;
-    int error = db_could_hold(outbox->db, size) ? outbox_take_room(outbox, size - outbox->reserved)
-                                                : -ENOSPC;
+    if (!db_could_hold(outbox->db, outbox->left_bytes + size))
+        return -EFBIG;
+    int error = outbox_take_room(outbox, size - outbox->reserved);
     if (error == -ENOSPC)
         stat_add(full_of[signal], 1);
     if (!error)

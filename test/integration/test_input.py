@@ -76,6 +76,22 @@ class Input(harness.IntegrationTest):
         self.assertNotIn("retry-after", headers)
         self.assert_still_serves()
 
+    def test_the_largest_that_is_configured(self):
+        """More than all of what else may be received or wait at a time: it comes alone."""
+        self.stop_spanprof(self.sp)
+        self.sp = self.spanprof(sampler=False, over={"receivers": {"otlp": {"protocols": {
+            "grpc": {"max_recv_msg_size_mib": 96}, "http": {"max_request_body_size": 96 * MIB}}}}})
+        self.grpc = sender.GrpcSender(self.sp.grpc_address)
+        body, ids = sender.request_of(700, padding=100 << 10)
+        more, more_ids = sender.request_of(700, padding=100 << 10)
+        self.assertGreater(len(body), 68 * MIB)
+        self.grpc.send(body, timeout=60)
+        self.assertEqual(sender.post(self.sp.http_address, more, timeout=60)[0], 200)
+        self.backend.wait(lambda: {*ids, *more_ids} <= {s.span_id for s in self.backend.spans()}, 60,
+                          "spans are forwarded")
+        self.assertEqual(self.grpc.status(bytes(97 * MIB), 60)[0], "RESOURCE_EXHAUSTED")
+        self.assertEqual(self.sp.metric("spanprof_requests_refused_total", 'reason="busy"'), 0)
+
     def test_bombs(self):
         bomb = wire.field(100, bytes(300 * MIB))
         packed = sender.GrpcSender(self.sp.grpc_address, grpc.Compression.Gzip)

@@ -70,6 +70,7 @@ void intake_rig_open(struct intake_rig *rig, const struct intake_rig_options *op
                          [SIGNAL_LOGS] = options->no_traces ? 0 : 1},
         .drain_interval_ns = 20 * NS_PER_MS,
         .max_queued_bytes = options->max_queued_bytes ? options->max_queued_bytes : 1 << 20,
+        .max_admitted_bytes = options->max_queued_bytes ? options->max_queued_bytes / 2 : 1 << 19,
         .max_request_bytes = 1 << 20,
         .version = "1.2.3",
         .committed = on_committed,

@@ -167,6 +167,18 @@ static void test_no_room_for_all(void **state)
     assert_int_equal(stats_find("spanprof_outbox_refused_total", "signal=\"logs\"") - before, 2);
 }
 
+/* No quota of this size could hold it: the answer is final. */
+static void test_never_any_room(void **state)
+{
+    struct request_rig *test = *state;
+    int64_t before = refused(SIGNAL_LOGS, "too_big");
+    items_request(&test->body, SIGNAL_LOGS, 9, 80000);
+    assert_int_equal(run(test, SIGNAL_LOGS, buf_bytes(&test->body), ENCODING_IDENTITY, &settings),
+                     INTAKE_TOO_BIG);
+    assert_int_equal(test->outgoing.n, 0);
+    assert_int_equal(refused(SIGNAL_LOGS, "too_big") - before, 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, request_rig_set_up, request_rig_tear_down)
 
 int main(void)
@@ -177,6 +189,8 @@ int main(void)
         TEST(test_malformed),
         TEST(test_limits),
         cmocka_unit_test_setup_teardown(test_no_room, request_rig_set_up_with_quota,
+                                        request_rig_tear_down),
+        cmocka_unit_test_setup_teardown(test_never_any_room, request_rig_set_up_with_quota,
                                         request_rig_tear_down),
         cmocka_unit_test_setup_teardown(test_no_room_for_all, request_rig_set_up_with_quota,
                                         request_rig_tear_down),
