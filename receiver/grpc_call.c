@@ -199,9 +199,16 @@ static void answer_error(struct grpc_call *call, const struct otlp_answer *answe
     h2_respond(call->stream, &(struct h2_response){.headers = headers, .n_headers = n});
 }
 
+/* The intake did not have it. */
+static void refuse(struct grpc_call *call, const struct otlp_answer *answer)
+{
+    otlp_count_refused(call->route, answer);
+    answer_error(call, answer);
+}
+
 static void fail(struct grpc_call *call, enum grpc_status status, const char *message)
 {
-    answer_error(call, &(struct otlp_answer){status, 200, GRPC_NO_RETRY_INFO, message});
+    refuse(call, &(struct otlp_answer){status, 200, GRPC_NO_RETRY_INFO, message});
 }
 
 /* ---- headers ---- */
@@ -320,7 +327,7 @@ static void fail_reading(struct grpc_call *call, int outcome)
         [GRPC_READ_TRUNCATED] = {GRPC_INTERNAL, 400, GRPC_NO_RETRY_INFO, "the message is cut off"},
     };
     struct otlp_answer busy = otlp_answer_of(INTAKE_BUSY, NULL);
-    answer_error(call, outcome < 0 ? &busy : &answers[outcome]); /* negative: no memory */
+    refuse(call, outcome < 0 ? &busy : &answers[outcome]); /* negative: no memory */
 }
 
 static void take_piece(struct grpc_call *call, struct bytes piece)
@@ -333,7 +340,7 @@ static void take_piece(struct grpc_call *call, struct bytes piece)
     }
     if (!budget_take(call->scope->budget, piece.len)) {
         struct otlp_answer busy = otlp_answer_no_budget();
-        return answer_error(call, &busy);
+        return refuse(call, &busy);
     }
     call->budget_bytes += piece.len;
     int outcome = grpc_reader_feed(&call->reader, piece);
@@ -465,7 +472,7 @@ static void on_let_in(struct admission_request *request)
 static void on_expired(struct admission_request *request)
 {
     struct otlp_answer busy = otlp_answer_no_budget();
-    answer_error(container_of(request, struct grpc_call, admission), &busy);
+    refuse(container_of(request, struct grpc_call, admission), &busy);
 }
 
 void grpc_call_closed(struct h2_stream *stream, uint32_t h2_error, bool unprocessed)

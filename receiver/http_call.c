@@ -78,6 +78,7 @@ static void refuse(struct http_call *call, struct otlp_answer answer)
 {
     call->state = CALL_REFUSED;
     call->verdict.answer = answer;
+    otlp_count_refused(call->verdict.route, &answer);
     buf_close(&call->body);
     give_budget(call);
     admission_leave(&call->admission);

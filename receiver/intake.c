@@ -14,6 +14,7 @@
 #include "receiver/intake_items.h"
 #include "receiver/intake_parts.h"
 #include "receiver/intake_profiles.h"
+#include "receiver/intake_refused.h"
 #include "receiver/intake_spans.h"
 #include <assert.h>
 #include <errno.h>

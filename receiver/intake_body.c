@@ -6,41 +6,11 @@
 #include "proto/otlp_json.h"
 #include "proto/otlp_profiles_layout.h"
 #include "proto/otlp_schema.h"
+#include "receiver/intake_refused.h"
 #include <stdio.h>
-
-#define REFUSED(signal, reason)                                                                    \
-    STAT_LOSS(refused_##signal##_##reason, "spanprof_requests_refused_total",                      \
-              "signal=\"" #signal "\",reason=\"" #reason "\"",                                     \
-              "Requests refused for good or for now, by reason.")
-#define REFUSED_ALL(signal)                                                                        \
-    REFUSED(signal, busy);                                                                         \
-    REFUSED(signal, store);                                                                        \
-    REFUSED(signal, malformed);                                                                    \
-    REFUSED(signal, too_big)
-#define TABLE(signal)                                                                              \
-    {                                                                                              \
-        &refused_##signal##_busy, &refused_##signal##_store, &refused_##signal##_malformed,        \
-            &refused_##signal##_too_big                                                            \
-    }
 
 STAT_COUNTER(former_layout, "spanprof_profiles_former_layout_total", "",
              "Profiles requests whose samples were numbered as before OTLP 1.10, and renumbered.");
-
-REFUSED_ALL(traces);
-REFUSED_ALL(profiles);
-REFUSED_ALL(metrics);
-REFUSED_ALL(logs);
-
-void intake_refused(enum signal signal, enum intake_refusal reason)
-{
-    static struct metric *const counters[SIGNAL_COUNT][INTAKE_REFUSALS] = {
-        [SIGNAL_TRACES] = TABLE(traces),
-        [SIGNAL_PROFILES] = TABLE(profiles),
-        [SIGNAL_METRICS] = TABLE(metrics),
-        [SIGNAL_LOGS] = TABLE(logs),
-    };
-    stat_add(counters[signal][reason], 1);
-}
 
 int intake_refuse_body(struct intake_request *request, enum intake_outcome outcome,
                        const char *message)

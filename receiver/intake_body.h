@@ -3,20 +3,9 @@
 /*
  * What requests of all signals have in common on the writer: the way from the body that came to a
  * checked Export request, and how one is refused and counted. Private to receiver/intake*.c.
- * Thread: writer; intake_refused() any.
+ * Thread: writer.
  */
 #include "receiver/intake.h"
-
-enum intake_refusal {
-    REFUSED_BUSY,
-    REFUSED_STORE,
-    REFUSED_MALFORMED,
-    REFUSED_TOO_BIG,
-    INTAKE_REFUSALS
-};
-
-/* spanprof_requests_refused_total */
-void intake_refused(enum signal signal, enum intake_refusal reason);
 
 /* Sets outcome (INTAKE_MALFORMED or INTAKE_TOO_BIG) and message, and counts. Returns 1. */
 int intake_refuse_body(struct intake_request *request, enum intake_outcome outcome,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "receiver/otlp_answer.h"
+#include "receiver/intake_refused.h"
 
 static const struct otlp_answer answers[] = {
     [INTAKE_ACCEPTED] = {GRPC_OK, 200, GRPC_NO_RETRY_INFO, NULL},
@@ -22,6 +23,23 @@ struct otlp_answer otlp_answer_of(enum intake_outcome outcome, const char *messa
 struct otlp_answer otlp_answer_no_budget(void)
 {
     return otlp_answer_of(INTAKE_BUSY, "too many bytes are being received: try again");
+}
+
+void otlp_count_refused(const struct otlp_route *route, const struct otlp_answer *answer)
+{
+    if (!route)
+        return;
+    switch (answer->grpc) {
+    case GRPC_UNAVAILABLE:
+        return intake_refused(route->signal, REFUSED_BUSY);
+    case GRPC_RESOURCE_EXHAUSTED:
+        return intake_refused(route->signal, REFUSED_TOO_BIG);
+    case GRPC_INVALID_ARGUMENT:
+    case GRPC_INTERNAL: /* gRPC's framing */
+        return intake_refused(route->signal, REFUSED_MALFORMED);
+    default:
+        return;
+    }
 }
 
 bool otlp_serves(const struct intake *intake, uint32_t signals, enum signal signal)

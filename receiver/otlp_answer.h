@@ -5,6 +5,7 @@
  * and whether to try again. Thread: any.
  */
 #include "proto/grpc.h"
+#include "proto/otlp_service.h"
 #include "receiver/intake.h"
 
 #define OTLP_RETRY_DELAY_NS UINT64_C(1000000000) /* asked of peers that are to try again */
@@ -19,5 +20,8 @@ struct otlp_answer {
 struct otlp_answer otlp_answer_of(enum intake_outcome outcome, const char *message);
 /* Whether a receiver whose settings have this mask serves the signal. */
 bool otlp_serves(const struct intake *intake, uint32_t signals, enum signal signal);
+/* By a receiver, before the intake had it; what is no request of a signal (NULL), or of none that
+ * is served, is not counted. */
+void otlp_count_refused(const struct otlp_route *route, const struct otlp_answer *answer);
 /* The budget of bytes being received is used up. */
 struct otlp_answer otlp_answer_no_budget(void);

@@ -74,6 +74,8 @@ class Input(harness.IntegrationTest):
         status, headers, _ = sender.post(self.sp.http_address, wire.field(100, bytes(21 * MIB)))
         self.assertEqual(status, 413)
         self.assertNotIn("retry-after", headers)
+        self.assertEqual(self.sp.metric("spanprof_requests_refused_total",
+                                        'signal="traces",reason="too_big"'), 2)
         self.assert_still_serves()
 
     def test_the_largest_that_is_configured(self):

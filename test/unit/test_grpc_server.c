@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -369,12 +370,20 @@ static void test_health_check(void **state)
     assert_int_equal(rig->intake.n_requests, before);
 }
 
+static int64_t refused(const char *reason)
+{
+    char labels[64];
+    snprintf(labels, sizeof(labels), "signal=\"traces\",reason=\"%s\"", reason);
+    return stats_find("spanprof_requests_refused_total", labels);
+}
+
 static void test_too_big(void **state)
 {
     struct rig *rig = *state;
     size_t size = 16 << 20;
     uint8_t *large = calloc(1, size);
     int64_t before = stats_find("spanprof_grpc_server_calls_total", "outcome=\"too_big\"");
+    int64_t refused_before = refused("too_big");
     for (int i = 0; i < 3; i++) {
         struct otlp_client_call what = {.message = BYTES(large, i ? size : MESSAGE_MAX + 1)};
         struct h2_end_stream *stream = call(rig, &what);
@@ -384,6 +393,7 @@ static void test_too_big(void **state)
     }
     assert_int_equal(stats_find("spanprof_grpc_server_calls_total", "outcome=\"too_big\""),
                      before + 3);
+    assert_int_equal(refused("too_big") - refused_before, 3);
     assert_int_equal(otlp_client_number(call(rig, &hello), "grpc-status"), 0);
     assert_int_equal(rig->intake.n_requests, 1);
     free(large);
@@ -395,11 +405,13 @@ static void test_budget(void **state)
     uint8_t *large = calloc(1, MESSAGE_MAX);
     rig->budget.limit_bytes = MESSAGE_MAX / 2;
     int64_t before = stats_find("spanprof_receiver_budget_refused_total", "");
+    int64_t refused_before = refused("busy");
     struct h2_end_stream *stream =
         call(rig, &(struct otlp_client_call){.message = BYTES(large, MESSAGE_MAX)});
     assert_int_equal(otlp_client_number(stream, "grpc-status"), GRPC_UNAVAILABLE);
     assert_true(delay_of(stream, "grpc-status-details-bin") == NS_PER_SEC);
     assert_int_equal(stats_find("spanprof_receiver_budget_refused_total", ""), before + 1);
+    assert_int_equal(refused("busy") - refused_before, 1);
     assert_int_equal(rig->budget.used_bytes, 0);
     stream = call(rig, &(struct otlp_client_call){.message = BYTES(large, 1000)});
     assert_int_equal(otlp_client_number(stream, "grpc-status"), 0);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/stats.h"
 #include "proto/grpc.h"
 #include "test/support/h2_end.h"
 #include "test/support/http_rig.h"
@@ -250,6 +251,8 @@ static void test_too_big(void **state)
     struct http_rig *rig = *state;
     struct talk talk;
     uint8_t *large = calloc(1, 40 << 20);
+    static const char refused[] = "signal=\"traces\",reason=\"too_big\"";
+    int64_t before = stats_find("spanprof_requests_refused_total", refused);
     /* one byte too many, announced: answered, and the connection goes on */
     talk_open(&talk, rig);
     talk_say_traces(&talk, "", BYTES(large, BODY_MAX + 1));
@@ -280,6 +283,7 @@ static void test_too_big(void **state)
     assert_true(h2_run_loop(rig->loop, talk_closed, &talk, 10000));
     assert_int_equal(rig->budget.used_bytes, 0);
     assert_int_equal(rig->intake.n_requests, 1);
+    assert_int_equal(stats_find("spanprof_requests_refused_total", refused) - before, 4);
     talk_close(&talk);
     free(large);
 }
