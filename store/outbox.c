@@ -49,8 +49,9 @@ static int prepare_all(struct outbox *outbox)
         {"UPDATE outbox SET seq = -body, items = 0, bytes = 0, enqueued_unix_ns = 0, waiting = 0"
          " WHERE signal = ?1 AND seq = ?2",
          &outbox->spare},
-        {"SELECT seq, enqueued_unix_ns FROM outbox WHERE signal = ?1 AND seq > 0"
-         " ORDER BY seq LIMIT 1",
+        {"SELECT seq, enqueued_unix_ns, waiting,"
+         " EXISTS(SELECT 1 FROM outbox_body WHERE id = outbox.body)"
+         " FROM outbox WHERE signal = ?1 AND seq > 0 ORDER BY seq LIMIT 1",
          &outbox->oldest},
         {"SELECT signal, seq, waiting FROM outbox WHERE (signal, seq) > (?1, ?2) AND seq > 0"
          " ORDER BY signal, seq LIMIT ?3",
@@ -276,6 +277,7 @@ int outbox_flush(struct outbox *outbox)
 void outbox_committed(struct outbox *outbox)
 {
     outbox_hands_committed(&outbox->hands);
+    outbox_sums_committed(&outbox->sums);
 }
 
 void outbox_rolled_back(struct outbox *outbox)
@@ -316,13 +318,13 @@ int outbox_done(struct outbox *outbox, size_t destination, int64_t seq)
 
 static int update_age(struct outbox *outbox, int signal, uint64_t now_unix_ns)
 {
-    int64_t seq;
-    uint64_t since = now_unix_ns;
+    struct outbox_oldest oldest = {.since_unix_ns = now_unix_ns};
     int outcome = outbox_sums_requests((enum signal)signal) > 0
-                      ? outbox_find_oldest(outbox, signal, &seq, &since)
+                      ? outbox_find_oldest(outbox, signal, &oldest)
                       : 0;
     if (outcome < 0)
         return outcome;
+    uint64_t since = oldest.since_unix_ns;
     stat_set(age_of[signal],
              since < now_unix_ns ? (int64_t)((now_unix_ns - since) / NS_PER_SEC) : 0);
     return 0;
@@ -331,7 +333,9 @@ static int update_age(struct outbox *outbox, int signal, uint64_t now_unix_ns)
 int outbox_collect(struct outbox *outbox, uint64_t now_unix_ns)
 {
     int error = outbox_has_room_for_spares(outbox) ? 0 : outbox_give_up_spares(outbox);
-    for (int signal = 0; signal < SIGNAL_COUNT && !error; signal++)
-        error = update_age(outbox, signal, now_unix_ns);
+    for (int signal = 0; signal < SIGNAL_COUNT && !error; signal++) {
+        error = outbox_drop_damaged(outbox, signal);
+        error = error ? error : update_age(outbox, signal, now_unix_ns);
+    }
     return error ? error : outbox_collect_gone(outbox);
 }

@@ -86,10 +86,13 @@ int outbox_flush(struct outbox *outbox);
 void outbox_committed(struct outbox *outbox);
 /* Writer: the transaction is rolled back, what was put is gone. outbox_reload() follows. */
 void outbox_rolled_back(struct outbox *outbox);
+/* Writer: the file is corrupt and about to be put aside; what was known to wait in it is counted.
+ */
+void outbox_file_lost(struct outbox *outbox);
 /* Any thread. */
 struct outbox_hand *outbox_hand(struct outbox *outbox, size_t destination, enum signal signal);
 /* Writer, now and then: gauges of age, and a bounded step of removing what waited for destinations
- * that are gone. */
+ * that are gone, and damaged requests. */
 int outbox_collect(struct outbox *outbox, uint64_t now_unix_ns);
 
 /* Reader: the next request for the destination after seq; -ENOENT if there is none. */

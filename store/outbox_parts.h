@@ -21,6 +21,7 @@ struct outbox {
     char *other_names[OUTBOX_DESTINATIONS_MAX];
     uint64_t bits[OUTBOX_DESTINATIONS_MAX]; /* of the slot */
     uint64_t live;                          /* all of them */
+    uint64_t known;                         /* and those that are gone */
     bool has_gone;                          /* slots that are to be cleared */
     int64_t gone_signal, gone_seq;          /* how far that has come */
     uint64_t gone_requests[OUTBOX_SLOTS_MAX];
@@ -49,8 +50,14 @@ int outbox_clear(struct outbox *outbox, const struct request_row *request, uint6
 /* The slots of destinations. */
 uint64_t outbox_mask_of(const struct outbox *outbox, uint32_t destinations);
 
+struct outbox_oldest {
+    int64_t seq;
+    uint64_t since_unix_ns, waiting;
+    bool has_body;
+};
 /* 1 = there is one. */
-int outbox_find_oldest(struct outbox *outbox, int signal, int64_t *seq, uint64_t *since_unix_ns);
+int outbox_find_oldest(struct outbox *outbox, int signal, struct outbox_oldest *oldest);
+int outbox_drop_damaged(struct outbox *outbox, int signal); /* a step */
 bool outbox_has_room_for_spares(const struct outbox *outbox);
 int outbox_give_up_spares(struct outbox *outbox);
 /* Of what was reserved, else of what there is. -ENOSPC is counted. */
@@ -60,5 +67,11 @@ bool outbox_is_named(const struct outbox *outbox, const char *name);
 int outbox_assign_slots(struct outbox *outbox); /* within a transaction */
 int outbox_collect_gone(struct outbox *outbox); /* a step */
 
-enum outbox_loss { OUTBOX_LOST_FULL, OUTBOX_LOST_NO_DESTINATION, OUTBOX_LOSSES };
+enum outbox_loss {
+    OUTBOX_LOST_FULL,
+    OUTBOX_LOST_NO_DESTINATION,
+    OUTBOX_LOST_DAMAGED,
+    OUTBOX_LOST_CORRUPT, /* with the whole file */
+    OUTBOX_LOSSES
+};
 void outbox_count_lost(enum signal signal, enum outbox_loss reason, int64_t items);

@@ -15,15 +15,16 @@
 OUTBOX_EACH_SIGNAL(STAT_COUNTER, full, "spanprof_outbox_refused_total", HELP_FULL);
 static struct metric *const full_of[SIGNAL_COUNT] = OUTBOX_TABLE(full);
 
-int outbox_find_oldest(struct outbox *outbox, int signal, int64_t *seq, uint64_t *since_unix_ns)
+int outbox_find_oldest(struct outbox *outbox, int signal, struct outbox_oldest *oldest)
 {
     sqlite3_stmt *row _cleanup_reset_ = outbox->oldest;
     sqlite3_bind_int64(row, 1, signal);
     int outcome = db_step(outbox->db, row);
-    if (outcome == 1) {
-        *seq = sqlite3_column_int64(row, 0);
-        *since_unix_ns = (uint64_t)sqlite3_column_int64(row, 1);
-    }
+    if (outcome == 1)
+        *oldest = (struct outbox_oldest){.seq = sqlite3_column_int64(row, 0),
+                                         .since_unix_ns = (uint64_t)sqlite3_column_int64(row, 1),
+                                         .waiting = (uint64_t)sqlite3_column_int64(row, 2),
+                                         .has_body = sqlite3_column_int(row, 3)};
     return outcome;
 }
 
@@ -31,13 +32,12 @@ static int find_first(struct outbox *outbox, int64_t *first)
 {
     *first = INT64_MAX;
     for (int signal = 0; signal < SIGNAL_COUNT; signal++) {
-        int64_t seq = INT64_MAX;
-        uint64_t since_unix_ns;
-        int outcome = outbox_find_oldest(outbox, signal, &seq, &since_unix_ns);
+        struct outbox_oldest oldest;
+        int outcome = outbox_find_oldest(outbox, signal, &oldest);
         if (outcome < 0)
             return outcome;
-        if (outcome && seq < *first)
-            *first = seq;
+        if (outcome && oldest.seq < *first)
+            *first = oldest.seq;
     }
     return *first == INT64_MAX ? -ENOENT : 0;
 }

@@ -86,6 +86,7 @@ int outbox_assign_slots(struct outbox *outbox)
             error = take_slot(outbox, i, &slots);
         outbox->live |= outbox->bits[i];
     }
+    outbox->known = slots.used;
     outbox->has_gone = slots.used & ~outbox->live;
     return error;
 }

@@ -3,6 +3,7 @@
 #include "base/stats.h"
 #include "store/db.h"
 #include <errno.h>
+#include <string.h>
 
 #define HELP_BYTES "Bytes of requests that wait for a destination."
 #define HELP_ITEMS                                                                                 \
@@ -106,9 +107,11 @@ int outbox_sums_load(struct outbox_sums *sums)
     }
     if (!error && sums->last_seq > INT64_MAX / 2) /* damaged: there would soon be no next one */
         error = -EUCLEAN;
-    if (!error)
-        set_gauges(sums);
-    return error;
+    if (error)
+        return error;
+    set_gauges(sums);
+    outbox_sums_committed(sums);
+    return 0;
 }
 
 void outbox_sums_add(struct outbox_sums *sums, enum signal signal, const struct outbox_sum *more)
@@ -145,6 +148,11 @@ int outbox_sums_flush(struct outbox_sums *sums)
         sums->changed[signal] = error != 0;
     }
     return error;
+}
+
+void outbox_sums_committed(struct outbox_sums *sums)
+{
+    memcpy(sums->committed, sums->of, sizeof(sums->of));
 }
 
 int64_t outbox_sums_requests(enum signal signal)

@@ -29,6 +29,7 @@ struct outbox_sum {
 struct outbox_sums {
     struct db *db;
     struct outbox_sum of[SIGNAL_COUNT];
+    struct outbox_sum committed[SIGNAL_COUNT];
     bool changed[SIGNAL_COUNT];
     int64_t last_seq;
     sqlite3_stmt *get, *newest, *put;
@@ -42,5 +43,6 @@ void outbox_sums_add(struct outbox_sums *sums, enum signal signal, const struct 
 void outbox_sums_remove(struct outbox_sums *sums, enum signal signal,
                         const struct outbox_sum *less);
 int outbox_sums_flush(struct outbox_sums *sums);
+void outbox_sums_committed(struct outbox_sums *sums);
 /* Any thread: by the gauge. */
 int64_t outbox_sums_requests(enum signal signal);

@@ -74,12 +74,21 @@ static void close_modules(struct store *store)
     store->stacks = NULL;
 }
 
+/* What waited in it is lost with the file, as far as that could be read. */
+static int renew(struct store *store)
+{
+    outbox_file_lost(store->outbox);
+    return db_renew(store->db);
+}
+
 /* A database that opens may yet turn out to be corrupt when its rows are read. */
 static int open_or_renew(struct store *store)
 {
     int error = open_modules(store);
     if (error != -EUCLEAN)
         return error;
+    if (store->outbox)
+        outbox_file_lost(store->outbox);
     close_modules(store);
     error = db_renew(store->db);
     return error ? error : open_modules(store);
@@ -184,11 +193,11 @@ static int reload(struct store *store)
 {
     if (store->sick == -ENOSPC && db_rowids_spent(store->db))
         store->sick = -EUCLEAN;
-    int error = store->sick == -EUCLEAN ? db_renew(store->db) : 0;
+    int error = store->sick == -EUCLEAN ? renew(store) : 0;
     if (!error)
         error = reload_modules(store);
     if (error == -EUCLEAN && store->sick != -EUCLEAN) { /* it is only now met */
-        error = db_renew(store->db);
+        error = renew(store);
         if (!error)
             error = reload_modules(store);
     }

@@ -158,10 +158,10 @@ static void test_configuration_changes(void **state)
     next(test, "third", 0, "for third");
 }
 
-static int64_t given_up(const char *signal)
+static int64_t lost(const char *signal, const char *reason)
 {
     char labels[64];
-    snprintf(labels, sizeof(labels), "signal=\"%s\",reason=\"no_destination\"", signal);
+    snprintf(labels, sizeof(labels), "signal=\"%s\",reason=\"%s\"", signal, reason);
     return stats_find("spanprof_outbox_dropped_items_total", labels);
 }
 
@@ -171,7 +171,7 @@ static void test_gone_backlog(void **state)
 {
     static const char *const other[] = {"second"};
     struct test *test = *state;
-    int64_t before = given_up("traces");
+    int64_t before = lost("traces", "no_destination");
     for (int i = 0; i < 250; i++)
         put(test, SIGNAL_TRACES, i % 2 ? 1 : 3, "x");
     reopen_with(test, other, 1);
@@ -179,7 +179,7 @@ static void test_gone_backlog(void **state)
     assert_in_range(waiting("traces"), 180, 210);
     collect(test, 3);
     assert_int_equal(waiting("traces"), 125);
-    assert_int_equal(given_up("traces") - before, 250 * 7);
+    assert_int_equal(lost("traces", "no_destination") - before, 250 * 7);
     /* Many former names do not use up the slots. */
     char name[32];
     const char *names[] = {name, "second"};
@@ -189,7 +189,7 @@ static void test_gone_backlog(void **state)
         collect(test, 3);
     }
     assert_int_equal(waiting("traces"), 125);
-    assert_int_equal(given_up("traces") - before, 250 * 7);
+    assert_int_equal(lost("traces", "no_destination") - before, 250 * 7);
 }
 
 /* Nothing is given up for a while, nor when the one that stays has it: a destination that comes
@@ -198,7 +198,7 @@ static void test_gone_for_a_while(void **state)
 {
     static const char *const both[] = {"first", "second"}, *const one[] = {"second"};
     struct test *test = *state;
-    int64_t before = given_up("logs");
+    int64_t before = lost("logs", "no_destination");
     put(test, SIGNAL_LOGS, 1, "a");
     put(test, SIGNAL_LOGS, 3, "b");
     test->fixture.settings.gone_after_ns = 60 * FIXTURE_SECOND;
@@ -217,7 +217,7 @@ static void test_gone_for_a_while(void **state)
     usleep(60000);
     collect(test, 1);
     assert_int_equal(waiting("logs"), 0);
-    assert_int_equal(given_up("logs") - before, 14);
+    assert_int_equal(lost("logs", "no_destination") - before, 14);
 }
 
 /* It was kept by the other name of the exporter's type. */
@@ -305,11 +305,54 @@ static void test_totals_outlive(void **state)
     assert_int_equal(gauge("spanprof_outbox_requests", "traces"), 1); /* none was counted */
 }
 
+/* Nobody would ever get them, nor be told of them. */
+static void test_damaged_rows(void **state)
+{
+    struct test *test = *state;
+    int64_t before = lost("traces", "damaged");
+    for (const char *body = "abc"; *body; body++)
+        put(test, SIGNAL_TRACES, 1, (char[]){*body, '\0'});
+    put(test, SIGNAL_LOGS, 3, "log");
+    fixture_begin(&test->fixture);
+    assert_int_equal(db_exec(store_db(test->fixture.store),
+                             "DELETE FROM outbox_body WHERE id = 1;"
+                             "UPDATE outbox SET waiting = 1 << 40 WHERE seq = 2"),
+                     0);
+    fixture_commit(&test->fixture);
+    collect(test, 1);
+    assert_int_equal(waiting("traces"), 1);
+    assert_int_equal(gauge("spanprof_outbox_items", "traces"), 7);
+    assert_int_equal(lost("traces", "damaged") - before, 14);
+    done(test, 0, next(test, "first", 0, "c"));
+    collect(test, 1);
+    assert_int_equal(waiting("traces"), 0);
+    assert_int_equal(waiting("logs"), 1);
+    assert_int_equal(stats_find("spanprof_outbox_oldest_age_seconds", "signal=\"traces\""), 0);
+}
+
+/* What waited is lost with the file, and counted; not what is refused with this transaction. */
+static void test_corrupt(void **state)
+{
+    struct test *test = *state;
+    int64_t traces = lost("traces", "corrupt"), logs = lost("logs", "corrupt");
+    put(test, SIGNAL_TRACES, 1, "a");
+    put(test, SIGNAL_TRACES, 3, "b");
+    fixture_begin(&test->fixture);
+    assert_int_equal(
+        outbox_put(store_outbox(test->fixture.store), SIGNAL_LOGS, 7, 1, BYTES_LIT("c")), 0);
+    store_fail(test->fixture.store, -EUCLEAN);
+    assert_int_equal(store_end(test->fixture.store), -EUCLEAN);
+    assert_int_equal(lost("traces", "corrupt") - traces, 14);
+    assert_int_equal(lost("logs", "corrupt") - logs, 0);
+    assert_int_equal(waiting("traces"), 0);
+}
+
 /* The oldest of a signal, and the next one to send, are found past any number of others. */
 static void test_no_scan(void **state)
 {
     static const char *const queries[] = {
-        "EXPLAIN QUERY PLAN SELECT enqueued_unix_ns FROM outbox WHERE signal = 1 AND seq > 0"
+        "EXPLAIN QUERY PLAN SELECT enqueued_unix_ns, waiting FROM outbox WHERE signal = 1 AND seq "
+        "> 0"
         " ORDER BY seq LIMIT 1",
         "EXPLAIN QUERY PLAN SELECT seq FROM outbox WHERE seq > 5 AND waiting & 1 AND signal = 1"
         " ORDER BY seq LIMIT 1",
@@ -493,6 +536,8 @@ int main(void)
         TEST(test_too_many),
         TEST(test_concurrent),
         TEST(test_totals_outlive),
+        TEST(test_damaged_rows),
+        TEST(test_corrupt),
         TEST(test_no_scan),
         TEST(test_drops_oldest),
         TEST(test_too_large_for_the_quota),
