@@ -10,6 +10,7 @@
 #include "agent-bpf/procstream.h"
 #include "agent-bpf/ring.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/worker.h"
 #include "exporter/exporter.h"
@@ -523,6 +524,7 @@ int service_run(const struct config *config, struct service_sockets *sockets,
                                            .cpu_went = cpu_went,
                                            .file_changed = file_changed};
     service->stop_timer.fire = stop_late;
+    files_raise_limit();
     int error = open_parts(service);
     if (error) {
         log_error("service", "cannot start: %s", strerror(-error));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "receiver/acceptor.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include <errno.h>
@@ -31,6 +32,13 @@ static void out_of_files(struct acceptor *acceptor)
     timer_start(acceptor->loop, &acceptor->again, PAUSE_NS);
 }
 
+/* Closed at once, so that its peer may look for another; waiting, it would not know. */
+static void refuse(struct acceptor *acceptor, int fd)
+{
+    stat_add(acceptor->out_of_files, 1);
+    close(fd);
+}
+
 static void on_acceptable(struct watch *watch, uint32_t events)
 {
     struct acceptor *acceptor = container_of(watch, struct acceptor_listener, watch)->acceptor;
@@ -43,7 +51,11 @@ static void on_acceptable(struct watch *watch, uint32_t events)
             return out_of_files(acceptor);
         if (fd < 0 && errno == EAGAIN)
             return;
-        if (fd >= 0) /* else it has gone again */
+        if (fd < 0) /* it has gone again */
+            continue;
+        if (files_are_short(fd))
+            refuse(acceptor, fd);
+        else
             acceptor->accepted(acceptor, fd);
     }
 }

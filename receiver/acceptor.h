@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Takes connections from listening sockets. When file descriptors run out it pauses: what waits in
- * the backlog stays. Thread: loop. Embedded.
+ * Takes connections from listening sockets. Those that reach into the reserve of file descriptors
+ * (base/files.h) are closed; when there is none left at all it pauses: what waits in the backlog
+ * stays. Thread: loop. Embedded.
  */
 #include "base/loop.h"
 #include "receiver/listen.h"
@@ -18,7 +19,7 @@ struct acceptor_listener {
 struct acceptor {
     struct loop *loop;
     const char *area;            /* of log records */
-    struct metric *out_of_files; /* counts pauses */
+    struct metric *out_of_files; /* counts what was closed, and pauses */
     /* fd: connected, non-blocking, CLOEXEC; the owner's. */
     void (*accepted)(struct acceptor *acceptor, int fd);
     /* private */

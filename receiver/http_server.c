@@ -5,6 +5,7 @@
  */
 #include "receiver/http_server.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include "proto/http1.h"
@@ -100,7 +101,10 @@ static bool is_full(struct http_server *server)
 static enum MHD_Result on_accept(void *context, const struct sockaddr *address, socklen_t size)
 {
     (void)address, (void)size;
-    return is_full(context) ? MHD_NO : MHD_YES;
+    bool is_short = files_are_short_now();
+    if (is_short)
+        stat_add(&out_of_files, 1);
+    return is_short || is_full(context) ? MHD_NO : MHD_YES;
 }
 
 static void on_connection(void *context, struct MHD_Connection *mhd, void **socket_context,
