@@ -23,7 +23,8 @@
 STAT_GAUGE(queued_bytes, "spanprof_intake_queued_bytes", "",
            "Bytes of requests waiting for the writer.");
 
-#define SCAN_WAIT_NS (3 * NS_PER_SEC)
+#define READY_WAIT_NS (300 * NS_PER_MS)
+#define SCAN_WAIT_NS  (3 * NS_PER_SEC) /* while no spans come */
 
 /* ---- what the parts share ---- */
 
@@ -48,6 +49,45 @@ bool intake_has_room(const struct intake *intake)
 {
     return worker_queued(intake->settings.writer) < INTAKE_WRITER_QUEUE / 2 &&
            intake->held < INTAKE_HELD_MAX;
+}
+
+/* ---- the first scan of processes ---- */
+
+static void tell_ready(struct intake *intake)
+{
+    void (*ready)(void *) = intake->ready;
+    timer_stop(&intake->ready_timer);
+    intake->ready = NULL;
+    intake->is_ready = true;
+    if (ready)
+        ready(intake->settings.context);
+}
+
+static void ready_late(struct timer *timer)
+{
+    tell_ready(container_of(timer, struct intake, ready_timer));
+}
+
+void intake_begin_draining(struct intake *intake)
+{
+    if (intake->draining || intake->stopping)
+        return;
+    timer_stop(&intake->scan_timer);
+    intake->draining = intake->settings.ring != NULL;
+    if (intake->draining)
+        timer_start(intake->settings.loop, &intake->drain_timer,
+                    intake->settings.drain_interval_ns);
+    tell_ready(intake);
+}
+
+static void scan_late(struct timer *timer)
+{
+    struct intake *intake = container_of(timer, struct intake, scan_timer);
+    if (intake->settings.ring)
+        log_warn(
+            "intake",
+            "the scan of running processes takes long; their first frames may stay unresolved");
+    intake_begin_draining(intake);
 }
 
 /* ---- requests ---- */
@@ -139,8 +179,11 @@ void intake_submit(struct intake *intake, struct intake_request *request)
     if (intake->queued + request->body_len > intake->settings.max_queued_bytes ||
         !intake_has_room(intake))
         return refuse(request, INTAKE_BUSY, "too many requests are waiting");
-    if (request->signal == SIGNAL_TRACES)
+    if (request->signal == SIGNAL_TRACES) {
+        if (intake->is_ready && intake->scan_timer.due_ns) /* spans need their samples now */
+            scan_late(&intake->scan_timer);
         intake_drain(intake);
+    }
     if (worker_submit(intake->settings.writer, &request->job) != 0)
         return refuse(request, INTAKE_BUSY, "too many requests are waiting");
     intake->queued += request->body_len;
@@ -148,31 +191,6 @@ void intake_submit(struct intake *intake, struct intake_request *request)
 }
 
 /* ---- life ---- */
-
-void intake_begin_draining(struct intake *intake)
-{
-    if (intake->draining || intake->stopping)
-        return;
-    timer_stop(&intake->scan_timer);
-    intake->draining = intake->settings.ring != NULL;
-    if (intake->draining)
-        timer_start(intake->settings.loop, &intake->drain_timer,
-                    intake->settings.drain_interval_ns);
-    void (*ready)(void *) = intake->ready;
-    intake->ready = NULL;
-    if (ready)
-        ready(intake->settings.context);
-}
-
-static void scan_late(struct timer *timer)
-{
-    struct intake *intake = container_of(timer, struct intake, scan_timer);
-    if (intake->settings.ring)
-        log_warn(
-            "intake",
-            "the scan of running processes takes long; their first frames may stay unresolved");
-    intake_begin_draining(intake);
-}
 
 int intake_open(const struct intake_settings *settings, struct intake **intakep)
 {
@@ -183,6 +201,7 @@ int intake_open(const struct intake_settings *settings, struct intake **intakep)
     intake->drain_timer.fire = intake_drain_fire;
     intake->window_timer.fire = intake_window_fire;
     intake->scan_timer.fire = scan_late;
+    intake->ready_timer.fire = ready_late;
     admission_init(&intake->admission, settings->loop, settings->max_admitted_bytes,
                    INTAKE_WRITER_QUEUE / 4);
     int error = process_table_open(&intake->table);
@@ -216,6 +235,7 @@ void intake_start(struct intake *intake, void (*ready)(void *context))
     timer_start(intake->settings.loop, &intake->window_timer, INTAKE_TIDY_NS);
     timer_start(intake->settings.loop, &intake->scan_timer,
                 intake->settings.ring ? SCAN_WAIT_NS : 0);
+    timer_start(intake->settings.loop, &intake->ready_timer, READY_WAIT_NS);
 }
 
 void intake_stop(struct intake *intake, void (*stopped)(void *context))
@@ -226,6 +246,7 @@ void intake_stop(struct intake *intake, void (*stopped)(void *context))
     intake->stopping = true;
     timer_stop(&intake->window_timer);
     timer_stop(&intake->scan_timer);
+    timer_stop(&intake->ready_timer);
     intake_window_last(intake);
 }
 
@@ -236,6 +257,7 @@ void intake_close(struct intake *intake)
     timer_stop(&intake->drain_timer);
     timer_stop(&intake->window_timer);
     timer_stop(&intake->scan_timer);
+    timer_stop(&intake->ready_timer);
     analyst_client_close(intake->analyst);
     correlation_close(intake->correlation);
     samples_close(intake->samples);

@@ -87,8 +87,9 @@ void intake_close(struct intake *intake);
 
 /* A new analyst; the fd is the intake's from now on. */
 void intake_analyst(struct intake *intake, int fd);
-/* Samples are drained once the first scan of /proc is done (or has taken too long): ready() then;
- * at once without a sampler, but never from within this call. */
+/* Samples are drained once the first scan of /proc is done, or has taken 3 s, or 0.3 s if spans
+ * come then. ready() is called when it is done, or has taken 0.3 s; at once without a sampler, but
+ * never from within this call. */
 void intake_start(struct intake *intake, void (*ready)(void *context));
 /* Drains the ring, closes the profile window (after a second at most, if names are asked for), and
  * calls stopped() when both are committed. Samples that wait for their span stay in the store, and

@@ -22,13 +22,15 @@ struct intake {
     uint64_t generation; /* writer's: store_generation() that rowids belong to */
     struct timer drain_timer;
     struct timer window_timer;
-    struct timer scan_timer;
+    struct timer scan_timer;  /* until the first scan is done */
+    struct timer ready_timer; /* until ready() was called */
     void (*ready)(void *context);
     void (*stopped)(void *context);
     uint64_t n_tidied;
     struct admission admission;
     size_t queued; /* bytes of requests at the writer */
     size_t held;   /* bytes of drains and answers at the writer */
+    bool is_ready;
     bool draining; /* the first scan is done */
     bool stopping;
     uint64_t stopping_ns; /* since when */

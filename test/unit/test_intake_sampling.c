@@ -390,6 +390,23 @@ static void test_stop_waits_a_moment(void **state)
                      1);
 }
 
+/* Nor does a request of spans then wait for the scan: they meet their samples. */
+static void test_spans_come_before_the_scan_is_done(void **state)
+{
+    struct buf body _cleanup_buf_ = BUF_INIT(0);
+    struct outgoing outgoing;
+    (void)state;
+    intake_rig_until(&rig, &rig.ready);
+    make_request(&body, 1);
+    tick(1);
+    assert_int_equal(rig_request_run(&rig, buf_bytes(&body)), INTAKE_ACCEPTED);
+    outgoing_read(&outgoing, &rig.fixture.settings.db, SIGNAL_TRACES);
+    assert_int_equal(outgoing.n, 1);
+    assert_true(has_samples(&outgoing.items[0]));
+    outgoing_close(&outgoing);
+    end_scan(); /* ready() once */
+}
+
 /* No analyst ever says that the scan is done; and the window closes by itself. */
 static void test_in_time(void **state)
 {
@@ -397,6 +414,11 @@ static void test_in_time(void **state)
     (void)state;
     tick(0);
     intake_rig_until(&rig, &rig.ready);
+    assert_in_range(clock_monotonic_ns() - start_ns, 250 * NS_PER_MS, 2500 * NS_PER_MS);
+    intake_rig_turn(&rig, 100);
+    assert_int_equal(record_ring_consumed(&rig.memory), 0); /* nobody needs it yet */
+    while (record_ring_consumed(&rig.memory) == 0)
+        intake_rig_turn(&rig, 20);
     assert_in_range(clock_monotonic_ns() - start_ns, 2900 * NS_PER_MS, 10 * NS_PER_SEC);
     while (rig.n_committed == 0 && clock_monotonic_ns() < start_ns + 15 * NS_PER_SEC)
         intake_rig_turn(&rig, 50);
@@ -422,6 +444,7 @@ int main(void)
         TEST(test_stop_waits_for_names),
         TEST(test_stop_waits_a_moment),
         TEST(test_in_time),
+        TEST(test_spans_come_before_the_scan_is_done),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
