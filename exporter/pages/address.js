@@ -36,6 +36,17 @@ export function change(params, changes) {
     return changed;
 }
 
+/* The filters of a difference's other side: base_X where it is given, empty for any, else X. */
+export function baseline(params) {
+    const filters = pick(params, FILTERS);
+    FILTERS.filter((key) => params.has(`base_${key}`)).forEach((key) => {
+        const values = params.getAll(`base_${key}`).filter(Boolean);
+        filters.delete(key);
+        values.forEach((value) => filters.append(key, value));
+    });
+    return pick(filters, FILTERS);
+}
+
 export function href(path, params, fragment) {
     const query = params?.toString();
     const rest = fragment && new URLSearchParams(fragment).toString();

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two ranges of time, or two filters: what became more, and what less. */
 import { get } from "./api.js";
-import { FILTERS, change, fragment, href, pick } from "./address.js";
+import { FILTERS, baseline, change, fragment, href, pick } from "./address.js";
 import { choice, h, name } from "./dom.js";
 import { earlier, filters } from "./filterbar.js";
 import { FlameGraph } from "./flamegraph.js";
 import { comparedFunctions } from "./functions.js";
 import { empty, frameLinks, partly } from "./links.js";
+import { ratesOf } from "./rates.js";
 import { digits, duration, plural, range, signed } from "./text.js";
 
 const MEASURES = [
@@ -17,33 +18,6 @@ const WIDTHS = [
     ["now", "Widths: now"],
     ["before", "Widths: before"],
 ];
-const YEAR_H = 8760;
-
-/* By rate: cores in use, whatever the lengths of the ranges. By share: of all CPU time of its
- * side. */
-function ratesOf(measure, flame) {
-    const nowNs = Math.max(flame.to_ms - flame.from_ms, 1) * 1e6;
-    const beforeNs = Math.max(flame.base_to_ms - flame.base_from_ms, 1) * 1e6;
-    if (measure === "share")
-        return {
-            now: (ns) => ns / (flame.cpu_ns || 1),
-            before: (ns) => (ns ?? 0) / (flame.base_cpu_ns || 1),
-            unit: "%",
-            text: (value) => (100 * value).toFixed(2),
-            usd: 0,
-            against: [flame.cpu_ns, flame.base_cpu_ns],
-        };
-    const most = Math.max(flame.cpu_ns / nowNs, flame.base_cpu_ns / beforeNs);
-    return {
-        now: (ns) => ns / nowNs,
-        before: (ns) => (ns ?? 0) / beforeNs,
-        against: [nowNs, beforeNs],
-        ...(most < 1
-            ? { unit: "mcores", text: (value) => (value * 1000).toFixed(most < 0.1 ? 2 : 1) }
-            : { unit: "cores", text: (value) => value.toFixed(3) }),
-    };
-}
-
 function side(label, cpu, samples, from, to) {
     return h(
         "div",
@@ -105,16 +79,20 @@ function ask(params, signal) {
     ]);
 }
 
+/* What is gone is found where it was. */
+function sidedLinks(flame, params) {
+    const now = frameLinks(params);
+    const before = frameLinks(baseline(params));
+    return (frame, node) => (flame.nodes.total_ns[node] ? now : before)(frame);
+}
+
 export async function show({ path, params: asked, rest, signal }) {
     const params = complete(path, asked);
     const [flame, functions] = await ask(params, signal);
     const measure = rest.get("by") === "share" ? "share" : "rate";
     const width = rest.get("width") === "before" ? "before" : "now";
     const keep = (changes) => Object.fromEntries(change(rest, changes));
-    const rates = {
-        usd: (functions.costs?.usd_per_core_hour ?? 0) * YEAR_H,
-        ...ratesOf(measure, flame),
-    };
+    const rates = ratesOf(measure, flame, functions.costs?.usd_per_core_hour);
     const heading = h(
         "div",
         { class: "heading" },
@@ -133,10 +111,10 @@ export async function show({ path, params: asked, rest, signal }) {
             node: h("div", {}, heading, empty(path, params, "No samples on either side")),
         };
     const graph = new FlameGraph(flame, {
-        links: frameLinks(params),
+        links: sidedLinks(flame, params),
         title: "the difference",
         width: width === "before" ? "base_total_ns" : "total_ns",
-        against: rates.against,
+        rates,
     });
     return {
         title: "Difference",

@@ -28,27 +28,25 @@ function spread(text) {
 const isDark = () =>
     getComputedStyle(document.documentElement).getPropertyValue("--dark").trim() === "1";
 
-/* Red: more than before; blue: less. The root of the share, so that small changes can be seen. */
-function differences({ nodes, n }, all, allBefore) {
+/* Red: more than before; blue: less. The root of the change, so that small ones can be seen. */
+export function differences({ nodes, n }, { now, before }) {
     const change = new Float64Array(n);
     let most = 1e-9;
     for (let i = 0; i < n; i++) {
-        change[i] =
-            (all ? nodes.total_ns[i] / all : 0) -
-            (allBefore ? nodes.base_total_ns[i] / allBefore : 0);
+        change[i] = now(nodes.total_ns[i]) - before(nodes.base_total_ns[i]);
         most = Math.max(most, Math.abs(change[i]));
     }
     return change.map((each) => Math.sign(each) * Math.sqrt(Math.abs(each) / most));
 }
 
 export class Painter {
-    constructor(canvas, tree, { colour, all, allBefore }) {
+    constructor(canvas, tree, { colour, rates }) {
         this.canvas = canvas;
         this.context = canvas.getContext("2d", { alpha: false });
         this.tree = tree;
         this.labels = new Map();
         this.colour = colour;
-        this.changes = colour === "change" && differences(tree, all, allBefore);
+        this.changes = colour === "change" && differences(tree, rates);
         this.theme();
     }
 

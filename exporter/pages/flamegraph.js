@@ -10,7 +10,8 @@ import { Painter, ROW, TYPES } from "./flamedraw.js";
 import { nodeAt, pathOf, pattern, search, tree } from "./flametree.js";
 import { flameTable } from "./flametable.js";
 import { Minimap } from "./minimap.js";
-import { base, count, duration, full, percent, plural, signed } from "./text.js";
+import { comparison } from "./rates.js";
+import { base, count, duration, full, percent, plural } from "./text.js";
 
 const ZOOM_MS = 160;
 const SEARCH_MS = 120;
@@ -20,7 +21,7 @@ const LEAST_HEIGHT = 240;
 const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 /* options: { links(frame, node) -> [[label, href]], title, width: "total_ns" or "base_total_ns",
- * against: what each side of a difference is a share of, by default its CPU time } */
+ * rates: of a difference, the measure of its sides (rates.js) } */
 export class FlameGraph {
     constructor(answer, options) {
         this.answer = answer;
@@ -164,11 +165,9 @@ export class FlameGraph {
     }
 
     recolour() {
-        const { cpu_ns: all, base_cpu_ns: allBefore } = this.answer;
         this.painter = new Painter(this.canvas, this.tree, {
             colour: this.colours.value,
-            all,
-            allBefore,
+            rates: this.options.rates,
         });
         this.showLegend();
         this.resize();
@@ -330,11 +329,9 @@ export class FlameGraph {
         rows.push(["samples", count(sum[2]), ""]);
         if (this.diff && n) {
             const before = whole ? this.answer.base_cpu_ns : nodes.base_total_ns[node];
-            const shares = [sum[0] / all || 0, before / this.answer.base_cpu_ns || 0];
-            const points = (shares[0] - shares[1]) * 100;
             rows.push(
                 ["before", duration(before), percent(before, this.answer.base_cpu_ns)],
-                ["change of share", signed(points, `${Math.abs(points).toFixed(1)} points`), ""],
+                ...comparison(this.options.rates, sum[0], before),
             );
         }
         return rows;

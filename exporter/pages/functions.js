@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions with most CPU time, what a year of them would be, and who pays for it. */
 import { get } from "./api.js";
-import { FILTERS, change, general, href, ofTrace, pick } from "./address.js";
+import { FILTERS, baseline, change, general, href, ofTrace, pick } from "./address.js";
 import { bar, choice, h, name, td, th, what } from "./dom.js";
 import { empty, partly } from "./links.js";
+import { changeOfSelf, mostChanged, standing } from "./rates.js";
 import {
     base,
     column,
@@ -25,9 +26,11 @@ const LIMITS = [100, 1000, 10000];
 
 /* ---- a function ---- */
 
-function functionCell(each, href_) {
+function functionCell(each, filters) {
+    const to = href("/functions", change(filters, { function: each.function }), { by: "spans" });
+    const key = each.rank ? `fn-${each.rank}` : `fn-before-${each.base_rank}`;
     return what(
-        h("a", { href: href_, "data-key": `fn-${each.rank}` }, name(each.function)),
+        h("a", { href: to, "data-key": key }, name(each.function)),
         h(
             "small",
             {},
@@ -58,10 +61,7 @@ function rows(answer, order, params) {
             "tr",
             {},
             td("num muted", count(each.rank)),
-            functionCell(
-                each,
-                href("/functions", change(filters, { function: each.function }), { by: "spans" }),
-            ),
+            functionCell(each, filters),
             td(
                 "graph",
                 order === "self" ? bar(each.self_ns, most) : bar(each.total_ns, most, each.self_ns),
@@ -344,9 +344,9 @@ export async function show(context) {
 
 /* ---- with a baseline: for the difference ---- */
 
-function ranked({ rank, base_rank: before }) {
-    if (!before) return h("span", { class: "tag new" }, "new");
-    const up = before - rank;
+function ranked(each) {
+    const up = standing(each);
+    if (typeof up === "string") return h("span", { class: `tag ${up}` }, up);
     return up === 0
         ? h("span", { class: "muted" }, "=")
         : h(
@@ -356,20 +356,32 @@ function ranked({ rank, base_rank: before }) {
           );
 }
 
-export function comparedFunctions(answer, rates, params) {
-    const { now, before } = rates;
-    const change_ = (each) => now(each.self_ns) - before(each.base_self_ns);
-    const sorted = [...answer.functions].sort(
-        (a, b) => Math.abs(change_(b)) - Math.abs(change_(a)),
+function comparedRow(each, { rates, most, filters }) {
+    const { now, before, text } = rates;
+    const changed = changeOfSelf(rates, each);
+    const usd = rates.yearlyUsd(each.self_ns, each.base_self_ns);
+    const way = (value) => (value > 0 ? "more" : value < 0 ? "less" : "muted");
+    const amount = (value, shown) => td(`num ${way(value)}`, signed(value, shown));
+    return h(
+        "tr",
+        {},
+        td("num muted", each.rank ? count(each.rank) : "–"),
+        td("num", ranked(each)),
+        functionCell(each, each.rank ? filters.now : filters.before),
+        td("graph", bar(Math.abs(changed), most, undefined, way(changed))),
+        td("num", text(before(each.base_self_ns))),
+        td("num", text(now(each.self_ns))),
+        amount(changed, text(Math.abs(changed))),
+        td("num muted", text(before(each.base_total_ns))),
+        td("num muted", text(now(each.total_ns))),
+        amount(usd, digits(Math.abs(usd))),
     );
-    const most = Math.max(...sorted.map((each) => Math.abs(change_(each))), 1e-12);
-    const filters = pick(params, FILTERS);
-    const yearly = (each) => {
-        const perNs = each.self_ns ? each.annual.self_usd / now(each.self_ns) : rates.usd;
-        return perNs * change_(each);
-    };
-    const amount = (value, text) =>
-        td(`num ${value > 0 ? "more" : value < 0 ? "less" : "muted"}`, signed(value, text));
+}
+
+export function comparedFunctions(answer, rates, params) {
+    const sorted = mostChanged(answer.functions, rates);
+    const most = Math.max(...sorted.map((each) => Math.abs(changeOfSelf(rates, each))), 1e-12);
+    const filters = { now: pick(params, FILTERS), before: baseline(params) };
     return h(
         "table",
         { class: "list functions" },
@@ -386,41 +398,15 @@ export function comparedFunctions(answer, rates, params) {
                 ...["Before", "Now", "Change", "Total before", "Total now"].map((label) =>
                     th(`${label}, ${rates.unit}`, "num"),
                 ),
-                th("USD / year", "num"),
+                th("USD / year", "num", {
+                    title: "What the change of its self CPU costs, a year at the rates of both ranges",
+                }),
             ),
         ),
         h(
             "tbody",
             {},
-            sorted.map((each) =>
-                h(
-                    "tr",
-                    {},
-                    td("num muted", each.rank ? count(each.rank) : "–"),
-                    td("num", ranked(each)),
-                    functionCell(
-                        each,
-                        href("/functions", change(filters, { function: each.function }), {
-                            by: "spans",
-                        }),
-                    ),
-                    td(
-                        "graph",
-                        bar(
-                            Math.abs(change_(each)),
-                            most,
-                            undefined,
-                            change_(each) > 0 ? "more" : "less",
-                        ),
-                    ),
-                    td("num", rates.text(before(each.base_self_ns))),
-                    td("num", rates.text(now(each.self_ns))),
-                    amount(change_(each), rates.text(Math.abs(change_(each)))),
-                    td("num muted", rates.text(before(each.base_total_ns))),
-                    td("num muted", rates.text(now(each.total_ns))),
-                    amount(yearly(each), digits(Math.abs(yearly(each)))),
-                ),
-            ),
+            sorted.map((each) => comparedRow(each, { rates, most, filters })),
         ),
     );
 }

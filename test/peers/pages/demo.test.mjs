@@ -235,17 +235,25 @@ test("a difference of two spans names what one has more", () =>
         const row = rows.find((each) => each.includes(CULPRIT));
         assert.match(row, /new/);
         assert.match(row, /\+/);
-        assert.match(
-            rows.find((each) => each.includes("score")),
-            /−/,
-        );
+        const gone = (all) => all.find((each) => each.includes("score")).split("\t");
+        assert.equal(gone(rows)[1].trim(), "gone");
+        assert.match(gone(rows).at(-1), /^−[\d.,]*[1-9]/, "saves USD");
         await follow(page, page.getByRole("link", { name: "Widths: before" }));
         await page.getByLabel("Search frames").fill("score");
         await page.waitForFunction(() =>
             /[1-9]\d* match/.test(document.querySelector(".found").textContent),
         );
+        const figures = async () => {
+            await page.getByLabel("Search frames").fill("score");
+            await page.waitForFunction(() => document.querySelector(".found").textContent);
+            await page.getByLabel("Search frames").press("Enter");
+            return page.locator(".framepanel dl").innerText();
+        };
+        assert.match(await figures(), /in use[^]*cores/);
         await follow(page, page.getByRole("link", { name: "Share of CPU" }));
-        assert.ok((await page.locator("tbody tr").count()) > 1);
+        assert.match(await figures(), /share\s[^]*→ 0\.00 %[^]*−[\d.]+ points/);
+        const shares = await page.locator("tbody tr").allInnerTexts();
+        assert.match(gone(shares).at(-1), /^−[\d.,]*[1-9]/, "saves USD by share too");
     }));
 
 test("the host is named, is a filter and a group", () =>
