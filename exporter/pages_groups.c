@@ -10,10 +10,18 @@ static const char *const group_names[] = {
     [HISTORY_BY_THREAD] = "thread",   [HISTORY_BY_CONTAINER] = "container",
     [HISTORY_BY_PROCESS] = "process", [HISTORY_BY_HOST] = "host"};
 
+/* Else it would look like what has no name of its own: work outside of spans, in no container. */
+static void put_others(struct json_writer *json, const struct history_series *series)
+{
+    if (series->others)
+        json_put_bool(json, "others", true);
+}
+
 static void put_series(struct json_writer *json, const struct history_series *series,
                        enum history_group by, size_t n_buckets)
 {
     json_begin_object(json, NULL);
+    put_others(json, series);
     json_put_text(json, "name", series->name);
     if (by == HISTORY_BY_SPAN)
         json_put_text(json, "service", series->service);
@@ -59,6 +67,7 @@ static void put_payer(struct json_writer *json, const struct history_series *pay
                       bool of_function)
 {
     json_begin_object(json, NULL);
+    put_others(json, payer);
     json_put_text(json, "service", payer->service);
     json_put_text(json, "span", payer->name);
     json_put_text(json, "route", payer->route);

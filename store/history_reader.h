@@ -16,7 +16,7 @@
 #define HISTORY_TIME_MAX_NS    (5 * UINT64_C(1000000000))
 #define HISTORY_ATTRIBUTES_MAX 8
 #define HISTORY_TRACES_MAX     1000
-#define HISTORY_GROUPS_MAX     200 /* of a timeline or of payers; the rest is one, named "" */
+#define HISTORY_GROUPS_MAX     200 /* of a timeline or of payers; the rest is one, `others` */
 #define HISTORY_BUCKETS_MAX    1000
 #define HISTORY_STACKS_MAX     20000 /* of a profile: the heaviest; the rest is `others` */
 #define HISTORY_FRAMES_BYTES   ((size_t)48 << 20) /* of frames and names remembered */
@@ -182,6 +182,7 @@ struct history_series {
     /* HISTORY_BY_SPAN: of the one with most CPU time among those that came last; zero = none */
     uint8_t example_trace_id[16];
     uint64_t *buckets; /* ns; n_buckets of them */
+    bool others;       /* all that are not told apart, in one; the last. Nothing has its name */
 };
 
 struct history_groups {

@@ -362,6 +362,7 @@ static int answer(struct grouping *grouping, size_t n_buckets)
     struct history_groups *answer = grouping->answer;
     choose_buckets(scan, n_buckets, answer);
     MAP_INIT(&grouping->groups, struct group, key);
+    grouping->others.sums.others = true;
     grouping->others.sums.buckets = arena_zalloc(
         &scan->reader->scratch, answer->n_buckets * sizeof(*grouping->others.sums.buckets));
     int error = grouping->others.sums.buckets ? 0 : -ENOMEM;

@@ -5,6 +5,8 @@ foreach(module flame flame_write pages_attributes pages_door pages_json pages_qu
 endforeach()
 spanprof_unit_test(pages_stacks spanprof_exporter spanprof_history_truth)
 spanprof_one_thread(pages_stacks)
+spanprof_unit_test(pages_answers spanprof_exporter spanprof_history_truth)
+spanprof_one_thread(pages_answers)
 spanprof_unit_test(config_pages spanprof_config)
 spanprof_unit_test(coverage spanprof_store)
 spanprof_failing_alloc(test_coverage)

@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { FILTERS, baseline, change, general, href, ofTrace, pick } from "./address.js";
 import { bar, choice, h, name, td, th, what } from "./dom.js";
-import { empty, partly } from "./links.js";
+import { empty, isAskable, partly, unnamed } from "./links.js";
 import { changeOfSelf, mostChanged, standing } from "./rates.js";
 import {
     base,
@@ -147,7 +147,8 @@ function finder(table) {
 /* ---- who pays ---- */
 
 function payer(each, { all, most, cpu }, params) {
-    const of = change(pick(params, FILTERS), { service: each.service, span: each.span || null });
+    const of = change(pick(params, FILTERS), { service: each.service, span: each.span });
+    const alone = isAskable("span", { ...each, name: each.span });
     const fn = params.get("function");
     return h(
         "tr",
@@ -162,7 +163,7 @@ function payer(each, { all, most, cpu }, params) {
                       },
                       name(each.span),
                   )
-                : h("i", { class: "muted" }, "outside of spans"),
+                : h("i", { class: "muted" }, unnamed("span", each)),
             h(
                 "small",
                 {},
@@ -177,7 +178,7 @@ function payer(each, { all, most, cpu }, params) {
         td("num muted", count(each.samples)),
         td(
             "act",
-            h("a", { href: href("/flame", of), title: "Flame graph of it" }, "flame"),
+            alone && h("a", { href: href("/flame", of), title: "Flame graph of it" }, "flame"),
             each.example_trace_id &&
                 h(
                     "a",

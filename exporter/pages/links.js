@@ -46,6 +46,21 @@ export function downloads(params) {
     );
 }
 
+const NAMELESS = {
+    service: "without a service",
+    span: "outside of spans",
+    container: "in no container",
+};
+
+/* What stands for a name where there is none; others: the many small ones, put together by the
+ * server. */
+export const unnamed = (by, each) =>
+    each.others ? "all others" : (NAMELESS[by] ?? "without a name");
+
+/* Whether a filter shows this group and nothing else: none asks for what has no name. */
+export const isAskable = (by, each) =>
+    Boolean(each.name && !each.others && (by !== "span" || each.service));
+
 /* What to do when nothing is there. */
 export function empty(path, params, what) {
     const filtered = FILTERS.filter((key) => !["from", "to"].includes(key) && params.has(key));

@@ -4,7 +4,7 @@
 import { get } from "./api.js";
 import { FILTERS, change, href, pick } from "./address.js";
 import { bar, choice, h, name, s, td, th, what } from "./dom.js";
-import { empty, partly } from "./links.js";
+import { empty, isAskable, partly, unnamed } from "./links.js";
 import { clock, column, count, digits, percent, plural, range, visible } from "./text.js";
 
 const GROUPS = [
@@ -223,13 +223,6 @@ function spark(buckets, tone) {
     );
 }
 
-/* What has no name: work outside of spans, or in no container; and the many small ones, which
- * the server puts together. */
-function unnamed(by, each) {
-    if (by === "span" && each.service) return "outside of spans";
-    return by === "container" ? "in no container, or one of many small ones" : "many small ones";
-}
-
 /* The filter that shows one group alone. */
 function filterOf(by, each) {
     if (by === "process") return { pid: String(each.pid ?? "") };
@@ -274,7 +267,7 @@ function table(answer, by, params) {
                     {},
                     what(
                         h("i", { class: `dot tone${tone}` }),
-                        each.name
+                        isAskable(by, each)
                             ? h("a", { href: href("/timeline", change(of, { by })) }, label)
                             : label,
                         by === "span" && each.service ? h("small", {}, name(each.service)) : null,
@@ -286,7 +279,10 @@ function table(answer, by, params) {
                     td("num", percent(each.cpu_ns, all)),
                     td("graph", bar(each.cpu_ns, all)),
                     td("num muted", count(each.samples)),
-                    td("act", each.name ? h("a", { href: href("/flame", of) }, "flame") : ""),
+                    td(
+                        "act",
+                        isAskable(by, each) ? h("a", { href: href("/flame", of) }, "flame") : "",
+                    ),
                 );
             }),
         ),

@@ -256,6 +256,15 @@ test("a difference of two spans names what one has more", () =>
         assert.match(gone(shares).at(-1), /^−[\d.,]*[1-9]/, "saves USD by share too");
     }));
 
+test("what has no name is no link to the sum of all that have one", () =>
+    withPage("/functions?from=-5m#by=spans", async (page) => {
+        const rows = page.locator("tbody tr", { hasText: "outside of spans" });
+        assert.ok((await rows.count()) > 0);
+        assert.equal(await rows.getByRole("link", { name: "flame" }).count(), 0);
+        const named = page.locator("tbody tr", { hasText: SLOW_SPAN });
+        assert.equal(await named.getByRole("link", { name: "flame" }).count(), 1);
+    }));
+
 test("the host is named, is a filter and a group", () =>
     withPage("/functions", async (page) => {
         await page.locator("#host").waitFor();
