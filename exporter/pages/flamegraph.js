@@ -20,6 +20,8 @@ const MOST_OF_WINDOW = 0.66;
 const LEAST_HEIGHT = 240;
 const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
+let following = new AbortController();
+
 /* options: { links(frame, node) -> [[label, href]], title, width: "total_ns" or "base_total_ns",
  * rates: of a difference, the measure of its sides (rates.js) } */
 export class FlameGraph {
@@ -158,10 +160,17 @@ export class FlameGraph {
             this.node.isConnected ? this.resize() : this.observer.disconnect(),
         );
         this.observer.observe(this.box);
-        const themed = () =>
-            this.node.isConnected ? this.recolour() : removeEventListener("themechange", themed);
-        addEventListener("themechange", themed);
-        matchMedia("(prefers-color-scheme: dark)").addEventListener("change", themed);
+        this.followTheme();
+    }
+
+    /* What listens to the window outlives a view: only the graph that is shown last does. */
+    followTheme() {
+        following.abort();
+        following = new AbortController();
+        const { signal } = following;
+        const themed = () => this.node.isConnected && this.recolour();
+        addEventListener("themechange", themed, { signal });
+        matchMedia("(prefers-color-scheme: dark)").addEventListener("change", themed, { signal });
     }
 
     recolour() {

@@ -214,6 +214,30 @@ test("live: what comes is shown, and focus stays", () =>
         assert.ok(await page.evaluate(() => document.activeElement.id === "live"));
     }));
 
+test("live: a flame graph that was replaced listens to nothing", () =>
+    withPage("/flame?from=-5m#live=1", async (page) => {
+        const session = await page.context().newCDPSession(page);
+        const listeners = async () => {
+            const { result } = await session.send("Runtime.evaluate", { expression: "window" });
+            const found = await session.send("DOMDebugger.getEventListeners", result);
+            return found.listeners.filter((each) => each.type === "themechange").length;
+        };
+        for (let i = 0; i < 3; i++) {
+            await page.evaluate(() => {
+                document.querySelector(".flame").dataset.old = "1";
+                dispatchEvent(new Event("live"));
+            });
+            await page.waitForSelector(".flame:not([data-old])");
+        }
+        assert.equal(await listeners(), 1);
+        const painted = () =>
+            page.evaluate(() => document.querySelector(".flamebox canvas").toDataURL());
+        const light = await painted();
+        await page.emulateMedia({ colorScheme: "dark" });
+        await page.waitForTimeout(300);
+        assert.notEqual(await painted(), light, "the one that is shown does");
+    }));
+
 test("the timeline is looked at closer by dragging", () =>
     withPage("/timeline?from=-5m", async (page) => {
         const box = await page.locator(".chart").boundingBox();
