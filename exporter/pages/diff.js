@@ -6,7 +6,7 @@ import { choice, h, name } from "./dom.js";
 import { earlier, filters } from "./filterbar.js";
 import { FlameGraph } from "./flamegraph.js";
 import { comparedFunctions } from "./functions.js";
-import { empty, frameLinks, partly } from "./links.js";
+import { downloads, empty, forms, frameLinks, json, partly } from "./links.js";
 import { ratesOf } from "./rates.js";
 import { digits, duration, plural, range, signed } from "./text.js";
 
@@ -71,12 +71,24 @@ function complete(path, params) {
     return with_;
 }
 
-function ask(params, signal) {
-    const keys = [...FILTERS, ...FILTERS.map((key) => `base_${key}`)];
-    return Promise.all([
-        get("/api/diff", pick(params, [...keys, "view"]), signal),
-        get("/api/functions", pick(params, [...keys, "limit"]), signal),
-    ]);
+/* Of both sides. */
+const SIDES = [...FILTERS, ...FILTERS.map((key) => `base_${key}`)];
+const QUESTIONS = [
+    ["/api/diff", [...SIDES, "view"]],
+    ["/api/functions", [...SIDES, "limit"]],
+];
+
+const ask = (params, signal) =>
+    Promise.all(QUESTIONS.map(([to, keys]) => get(to, pick(params, keys), signal)));
+
+function away(params) {
+    const [graph, functions] = QUESTIONS.map(([to, keys]) => [to, pick(params, keys)]);
+    const before = change(baseline(params), { view: params.get("view") });
+    return [
+        downloads("Take away", json(...graph), json(...functions, "JSON of functions")),
+        downloads("Stacks now", forms(params)),
+        downloads("Stacks before", forms(before)),
+    ];
 }
 
 /* What is gone is found where it was. */
@@ -129,6 +141,7 @@ export async function show({ path, params: asked, rest, signal }) {
             graph.node,
             h("div", { class: "heading second" }, h("h2", {}, "Functions, most changed first")),
             h("div", { class: "scroll" }, comparedFunctions(functions, rates, params)),
+            away(params),
         ),
     };
 }

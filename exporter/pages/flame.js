@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { FILTERS, change, general, href, ofTrace, pick } from "./address.js";
 import { choice, h } from "./dom.js";
 import { FlameGraph } from "./flamegraph.js";
-import { downloads, empty, frameLinks, partly } from "./links.js";
+import { downloads, empty, forms, frameLinks, json, partly } from "./links.js";
 import { duration, plural, range } from "./text.js";
 
 const VIEWS = [
@@ -52,6 +52,13 @@ export async function show({ path, params, rest, signal }) {
         said,
         shown: () => graph.shown(),
         onfragment: (now) => graph.onfragment(now),
-        node: h("div", {}, heading, partly(flame.complete), graph.node, downloads(params)),
+        node: h(
+            "div",
+            {},
+            heading,
+            partly(flame.complete),
+            graph.node,
+            downloads("Take away", forms(params), json("/api/flame", query)),
+        ),
     };
 }

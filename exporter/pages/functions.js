@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { FILTERS, baseline, change, general, href, ofTrace, pick } from "./address.js";
 import { bar, choice, h, name, td, th, what } from "./dom.js";
-import { empty, isAskable, partly, unnamed } from "./links.js";
+import { downloads, empty, forms, isAskable, json, partly, unnamed } from "./links.js";
 import { changeOfSelf, mostChanged, standing } from "./rates.js";
 import {
     base,
@@ -223,7 +223,8 @@ function payers(answer, params) {
 }
 
 async function paying({ path, params, signal }, heading) {
-    const answer = await get("/api/spans", pick(params, FILTERS), signal);
+    const query = pick(params, FILTERS);
+    const answer = await get("/api/spans", query, signal);
     const fn = params.get("function");
     const said = `${duration(answer.cpu_ns)} on CPU in ${plural(answer.samples, "sample")}`;
     const title = fn ? h("h1", {}, "Who pays for ", name(fn)) : h("h1", {}, "Spans and routes");
@@ -243,15 +244,11 @@ async function paying({ path, params, signal }, heading) {
                 title,
                 said,
                 finder(table),
-                fn &&
-                    h(
-                        "a",
-                        { class: "button", href: href("/flame", pick(params, FILTERS)) },
-                        "Flame graph of it",
-                    ),
+                fn && h("a", { class: "button", href: href("/flame", query) }, "Flame graph of it"),
             ),
             partly(answer.complete),
             h("div", { class: "scroll" }, table),
+            downloads("Take away", json("/api/spans", query), "stacks:", forms(query)),
         ),
     };
 }
@@ -271,11 +268,8 @@ function costs({ costs: c }) {
 async function ranking({ path, params, signal }, heading) {
     const order = params.get("order") ?? "self";
     const limit = Number(params.get("limit") ?? LIMITS[0]);
-    const answer = await get(
-        "/api/functions",
-        pick(params, [...FILTERS, "order", "limit"]),
-        signal,
-    );
+    const query = pick(params, [...FILTERS, "order", "limit"]);
+    const answer = await get("/api/functions", query, signal);
     const said = `${duration(answer.cpu_ns)} on CPU in ${plural(answer.samples, "sample")}`;
     const shown = `${said} · ${range(answer.from_ms, answer.to_ms)}`;
     if (!answer.functions.length)
@@ -320,6 +314,7 @@ async function ranking({ path, params, signal }, heading) {
                     ),
                 ),
             costs(answer),
+            downloads("Take away", json("/api/functions", query), "stacks:", forms(query)),
         ),
     };
 }

@@ -26,25 +26,23 @@ const FORMS = [
     ["pb.gz", "/flame.pb.gz", "pprof", "For go tool pprof", []],
 ];
 
-export function downloads(params) {
-    return h(
-        "div",
-        { class: "downloads" },
-        h("span", {}, "Take away:"),
-        FORMS.map(([ending, path, label, what, more]) =>
-            h(
-                "a",
-                {
-                    href: href(path, pick(params, [...FILTERS, ...more])),
-                    download: `spanprof.${ending}`,
-                    title: what,
-                    onclick: download,
-                },
-                label,
-            ),
-        ),
-    );
+function away(path, query, ending, label, title) {
+    const properties = { title, download: `spanprof.${ending}`, onclick: download };
+    return h("a", { href: href(path, query), ...properties }, label);
 }
+
+/* The stacks of these filters, in each form. */
+export const forms = (params) =>
+    FORMS.map(([ending, path, label, what, more]) =>
+        away(path, pick(params, [...FILTERS, ...more]), ending, label, what),
+    );
+
+/* What a view asked for, as it asked. */
+export const json = (path, query, label = "JSON") =>
+    away(path, query, "json", label, "What is shown, for programs");
+
+export const downloads = (label, ...links) =>
+    h("div", { class: "downloads" }, h("span", {}, `${label}:`), links);
 
 const NAMELESS = {
     service: "without a service",

@@ -3,6 +3,7 @@
 import { get } from "./api.js";
 import { href } from "./address.js";
 import { bar, h, name, td, th, what } from "./dom.js";
+import { downloads, json } from "./links.js";
 import { bytes, count, duration, percent, plural } from "./text.js";
 
 const PROCESSES = 100;
@@ -202,6 +203,7 @@ export async function show({ signal }) {
                     ? processes(status.processes)
                     : h("p", { class: "quietnote" }, "No process was sampled yet."),
             ),
+            downloads("Take away", json("/api/status")),
         ),
     };
 }

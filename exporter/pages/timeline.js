@@ -4,7 +4,7 @@
 import { get } from "./api.js";
 import { FILTERS, change, href, pick } from "./address.js";
 import { bar, choice, h, name, s, td, th, what } from "./dom.js";
-import { empty, isAskable, partly, unnamed } from "./links.js";
+import { downloads, empty, forms, isAskable, json, partly, unnamed } from "./links.js";
 import { clock, column, count, digits, percent, plural, range, visible } from "./text.js";
 
 const GROUPS = [
@@ -336,6 +336,7 @@ export async function show({ path, params, rest, signal }) {
             chart.node,
             h("p", { class: "quietnote" }, "Drag over the picture to look closer."),
             h("div", { class: "scroll" }, table(answer, by, params)),
+            downloads("Take away", json("/api/timeline", query), "stacks:", forms(params)),
         ),
     };
 }

@@ -5,7 +5,7 @@ import { get } from "./api.js";
 import { change, href, ofTrace, pick, SCOPE } from "./address.js";
 import { choice, h, name, say } from "./dom.js";
 import { FlameGraph } from "./flamegraph.js";
-import { downloads, frameLinks, partly } from "./links.js";
+import { downloads, forms, frameLinks, json, partly } from "./links.js";
 import { clock, count, day, duration, full, percent, plural, visible } from "./text.js";
 
 const ROWS_MAX = 400;
@@ -404,7 +404,7 @@ async function stacks({ path, params, signal }, trace, span) {
             span && facts(span),
             partly(flame.complete),
             graph.node,
-            downloads(query),
+            downloads("Take away", forms(query), json("/api/flame", query)),
         ),
     };
 }
@@ -450,7 +450,8 @@ function headingOf(trace) {
 export async function show(context) {
     const { path, params, signal } = context;
     if (!params.get("trace_id")) throw new Error("No trace was named. Traces are at /traces.");
-    const trace = await get("/api/trace", pick(params, ["trace_id"]), signal);
+    const query = pick(params, ["trace_id"]);
+    const trace = await get("/api/trace", query, signal);
     const span = trace.spans.find((each) => each.span_id === params.get("span_id"));
     const below = await stacks(
         { ...context, params: span ? params : ofTrace(trace.trace_id) },
@@ -469,6 +470,7 @@ export async function show(context) {
             verdict(trace, params, path),
             partly(trace.complete),
             h("div", { class: "scroll" }, waterfall.node),
+            downloads("Its spans", json("/api/trace", query)),
             below.node,
         ),
         shown: () => below.graph?.shown(),

@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { FILTERS, change, general, href, ofTrace, pick } from "./address.js";
 import { bar, choice, h, name, td, th, what } from "./dom.js";
-import { empty, partly } from "./links.js";
+import { downloads, empty, forms, json, partly } from "./links.js";
 import { ago, clock, column, count, day, plural } from "./text.js";
 
 const ORDERS = [
@@ -154,6 +154,7 @@ export async function show({ path, params, signal }) {
             partly(answer.complete),
             h("div", { class: "scroll" }, table(traces)),
             more(limit, traces.length, path, params),
+            downloads("Take away", json("/api/traces", query), "stacks of all:", forms(params)),
         ),
     };
 }

@@ -399,6 +399,33 @@ test("the policy of the pages is in force", async () => {
     await close();
 });
 
+test("every view has its JSON, and the stacks of its filters in each form", async () => {
+    const [{ trace_id }] = (await (await fetch(`${BASE}/api/traces?order=cpu`)).json()).traces;
+    const views = ["/traces", "/functions", "/functions#by=spans", "/flame", "/timeline", "/diff"];
+    const address = (path) => path.replace(/(#|$)/, "?from=-5m&service=shop&base_span=$1");
+    for (const path of [...views.map(address), `/trace?trace_id=${trace_id}`, "/status"])
+        await withPage(path, async (page) => {
+            const links = await page
+                .locator(".downloads a")
+                .evaluateAll((all) => all.map((each) => [each.textContent, each.href]));
+            const asked = await page.evaluate(() =>
+                performance.getEntriesByType("resource").map((each) => each.name),
+            );
+            const jsons = links.filter(([label]) => label.startsWith("JSON"));
+            assert.ok(jsons.length, path);
+            jsons.forEach(([, url]) => assert.ok(asked.includes(url), `${url} of ${path}`));
+            const forms = path === "/status" ? [] : ["SVG", "Folded", "Speedscope", "pprof"];
+            forms.forEach((form) => {
+                const [, url] = links.find(([label]) => label === form) ?? [];
+                const filters = new URL(url).searchParams;
+                assert.equal(filters.get("service"), path.startsWith("/trace?t") ? null : "shop");
+                assert.equal(filters.get("trace_id"), query(page).get("trace_id"));
+            });
+            for (const [label, url] of links)
+                assert.equal((await fetch(url)).status, 200, `${label} of ${path}: ${url}`);
+        });
+});
+
 test("what is taken away comes", () =>
     withPage("/flame?span=render+receipt", async (page) => {
         const links = page.locator(".downloads a");
