@@ -7,14 +7,15 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define WIDTH     1200.0
-#define MARGIN    10.0
-#define ROW       18
-#define TOP       56
-#define LETTER    6.8 /* width, at most on average */
-#define NARROWEST 0.5
-#define DEPTH_MAX 512  /* rows */
-#define TITLE_MAX 2000 /* bytes of a name */
+#define WIDTH        1200.0
+#define MARGIN       10.0
+#define ROW          18
+#define TOP          56
+#define LETTER       6.8 /* width, at most on average */
+#define NARROWEST    0.5
+#define DEPTH_MAX    512  /* rows */
+#define TITLE_MAX    2000 /* bytes of a name */
+#define SUBTITLE_MAX 160  /* characters that are seen; all are in its description */
 
 struct svg {
     struct buf *out;
@@ -219,7 +220,8 @@ static void put_head(struct svg *svg, const struct flame *flame,
           "<text x=\"%.0f\" y=\"24\" font-size=\"16\" font-weight=\"600\">%s</text>\n"
           "<text x=\"%.0f\" y=\"43\" fill=\"#5b6475\">",
           MARGIN, picture->title, MARGIN);
-    put_text(svg, BYTES_STR(picture->subtitle), 160);
+    if (put_text(svg, BYTES_STR(picture->subtitle), SUBTITLE_MAX))
+        put_string(svg, "\xe2\x80\xa6");
     put_string(svg, "</text>\n");
     if (!flame->n_nodes)
         PRINT(svg, "<text x=\"%.0f\" y=\"%d\">No samples.</text>\n", MARGIN, TOP + 13);

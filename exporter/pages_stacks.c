@@ -3,6 +3,7 @@
  * Answers made of stacks: flame graphs in all forms, differences, functions.
  */
 #include "exporter/flame_write.h"
+#include "exporter/pages_describe.h"
 #include "exporter/pages_json.h"
 #include "exporter/pages_route.h"
 #include <errno.h>
@@ -132,30 +133,10 @@ static int flame_to_take(struct pages_facts *facts, struct pages_request *reques
     return error;
 }
 
-/* "1.200 s of CPU time, 37 samples, service shop, span GET /buy"; first what matters most. */
 static int describe(const struct pages_query *query, const struct history_profile *profile,
                     struct buf *text)
 {
-    const struct {
-        const char *name;
-        struct bytes value;
-    } filters[] = {{"service", query->filter.service}, {"span", query->filter.span_name},
-                   {"thread", query->filter.thread},   {"container", query->filter.container},
-                   {"host", query->filter.host},       {"function", query->filter.function}};
-    char trace_id[33], span_id[17];
-    int error = buf_printf(text, "%s%.3f s of CPU time, %llu samples",
-                           profile->complete ? "" : "incomplete: not all was looked through; ",
-                           (double)profile->cpu_ns / 1e9, (unsigned long long)profile->samples);
-    for (size_t i = 0; !error && i < sizeof(filters) / sizeof(filters[0]); i++)
-        if (filters[i].value.len)
-            error = buf_printf(text, ", %s %.*s", filters[i].name, (int)filters[i].value.len,
-                               (const char *)filters[i].value.data);
-    bytes_to_hex(BYTES(query->filter.trace_id, 16), trace_id);
-    bytes_to_hex(BYTES(query->filter.span_id, 8), span_id);
-    if (!error && query->filter.by_trace)
-        error = buf_printf(text, ", trace %s", trace_id);
-    if (!error && query->filter.by_span)
-        error = buf_printf(text, ", span %s", span_id);
+    int error = pages_describe(&query->filter, profile, text);
     return error ? error : buf_append(text, "", 1);
 }
 

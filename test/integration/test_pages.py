@@ -218,6 +218,9 @@ class Facts(Shop):
         root = xml.fromstring(svg)
         titles = [title.text for title in root.iter("{http://www.w3.org/2000/svg}title")]
         self.assertGreater(len(titles), 10)
+        about = next(root.iter("{http://www.w3.org/2000/svg}desc")).text
+        self.assertRegex(about, r"^[\d.]+ s of CPU time, \d+ samples, \d{4}-\d\d-\d\d [\d:]+ to [-\d: ]+ UTC, "
+                                "service shop$")
         status, headers, folded = self.ask("/flame.folded", **filters)
         self.assertIn("flame.folded", headers["Content-Disposition"])
         total = 0

@@ -108,9 +108,46 @@ static void the_rest_of_many_groups_is_marked(void **state)
     history_rig_close(rig);
 }
 
+/* A picture is seen without its address: every filter stands in it. */
+static void a_picture_says_what_it_is_of(void **state)
+{
+    struct history_rig *rig = history_rig_open();
+    const char *ids = "trace_id=00000000000000000000000000000001&span_id=0000000000000002";
+    char question[512];
+    (void)state;
+    fixture_begin(&rig->fixture);
+    put_sample(rig, "GET /", 1, SECOND);
+    put_sample(rig, "GET /", 1, 4 * SECOND);
+    history_rig_block(rig, FIXTURE_T0 + 5 * SECOND);
+    fixture_commit(&rig->fixture);
+    snprintf(question, sizeof(question),
+             "from=%llu&to=%llu&service=shop&span=GET /&thread=t1&container=c1&host=node-7&"
+             "function=f1&pid=4711&attribute=http.route=/<b>&attribute=a=1&min_duration=250ms&"
+             "max_duration=1.5s&%s&children=false",
+             T0_MS, T0_MS + 5000, ids);
+    struct asked all = ask(rig, "/flame.svg", question);
+    static const char *const filters[] = {
+        ", service shop, span GET /, thread t1, container c1, host node-7, function f1, pid 4711,",
+        " http.route=/&lt;b&gt;, a=1, traces of 250 ms and more, traces of 1500 ms and less,",
+        " trace 00000000000000000000000000000001, span 0000000000000002 alone</desc>"};
+    for (size_t i = 0; i < sizeof(filters) / sizeof(filters[0]); i++)
+        assert_non_null(strstr(all.text, filters[i]));
+    forget(&all);
+    snprintf(question, sizeof(question), "from=%llu&to=%llu", T0_MS, T0_MS + 5000);
+    struct asked svg = ask(rig, "/flame.svg", question);
+    struct asked scope = ask(rig, "/flame.speedscope.json", question);
+    const char *about = "0.020 s of CPU time, 2 samples, 2023-11-14 22:13:";
+    assert_int_equal(count(svg.text, about), 2); /* seen, and read out */
+    assert_int_equal(count(scope.text, about), 1);
+    forget(&svg);
+    forget(&scope);
+    history_rig_close(rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_picture_says_what_it_is_of),
         cmocka_unit_test(the_rest_of_many_groups_is_marked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
