@@ -5,6 +5,7 @@
  */
 #include "exporter/flame_write.h"
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 #define WIDTH        1200.0
@@ -20,6 +21,8 @@
 struct svg {
     struct buf *out;
     int error;
+    const struct flame_ranges *ranges; /* of a difference; NULL: there is none */
+    double most;                       /* change of any node */
 };
 
 static void put(struct svg *svg, const char *text, size_t size)
@@ -125,6 +128,43 @@ static const char *colour_of(const struct history_frame *frame)
     return colours[frame->type <= FLAME_OTHERS ? frame->type : HISTORY_FRAME_NATIVE][sum / 7 % 3];
 }
 
+/* Cores that are in use now, and were not before. */
+static double change_of(const struct svg *svg, const struct flame_node *node)
+{
+    double now_ns = (double)svg->ranges->now_ns, base_ns = (double)svg->ranges->base_ns;
+    return (now_ns > 0 ? (double)node->weights.total.ns / now_ns : 0) -
+           (base_ns > 0 ? (double)node->base.total.ns / base_ns : 0);
+}
+
+static double most_change(const struct svg *svg, const struct flame *flame)
+{
+    double most = 0;
+    for (size_t i = 0; i < flame->n_nodes; i++)
+        most = fmax(most, fabs(change_of(svg, &flame->nodes[i])));
+    return most;
+}
+
+/* From grey to full, by the root of the change, so that small ones can be seen. */
+static void put_change_fill(struct svg *svg, const struct flame_node *node)
+{
+    static const int same[] = {0xe6, 0xe6, 0xe6};
+    static const int more[] = {0xe5, 0x77, 0x61}, less[] = {0x61, 0x9f, 0xe5};
+    double change = change_of(svg, node);
+    double strength = svg->most > 0 ? sqrt(fabs(change) / svg->most) : 0;
+    const int *full = change > 0 ? more : less;
+    put_string(svg, "#");
+    for (int i = 0; i < 3; i++)
+        PRINT(svg, "%02x", (unsigned)lround(same[i] + strength * (full[i] - same[i])));
+}
+
+static void put_fill(struct svg *svg, const struct flame *flame, const struct flame_node *node)
+{
+    if (svg->ranges)
+        put_change_fill(svg, node);
+    else
+        put_string(svg, colour_of(&flame->frames[node->frame]));
+}
+
 static void put_duration(struct svg *svg, uint64_t ns)
 {
     if (ns < 1000000)
@@ -155,7 +195,13 @@ static void put_title(struct svg *svg, const struct flame *flame, const struct f
     PRINT(svg, " (%.2f %%), itself ",
           100.0 * (double)node->weights.total.ns / (double)(flame->all.ns ? flame->all.ns : 1));
     put_duration(svg, node->weights.self.ns);
-    PRINT(svg, ", %llu samples</title>", (unsigned long long)node->weights.total.samples);
+    PRINT(svg, ", %llu samples", (unsigned long long)node->weights.total.samples);
+    if (svg->ranges) {
+        put_string(svg, "; before ");
+        put_duration(svg, node->base.total.ns);
+        PRINT(svg, ", change %+.2f mcores", 1000 * change_of(svg, node));
+    }
+    put_string(svg, "</title>");
 }
 
 static void put_node(struct svg *svg, const struct flame *flame, const struct flame_node *node,
@@ -166,8 +212,10 @@ static void put_node(struct svg *svg, const struct flame *flame, const struct fl
     unsigned y = TOP + row * ROW;
     put_string(svg, "<g>");
     put_title(svg, flame, node);
-    PRINT(svg, "<rect x=\"%.1f\" y=\"%u\" width=\"%.1f\" height=\"%d\" rx=\"1\" fill=\"%s\"/>", x,
-          y, width > 1 ? width - 0.5 : width, ROW - 1, colour_of(frame));
+    PRINT(svg, "<rect x=\"%.1f\" y=\"%u\" width=\"%.1f\" height=\"%d\" rx=\"1\" fill=\"", x, y,
+          width > 1 ? width - 0.5 : width, ROW - 1);
+    put_fill(svg, flame, node);
+    put_string(svg, "\"/>");
     if (room >= 3) {
         all = count_characters(frame->function);
         PRINT(svg, "<text x=\"%.1f\" y=\"%u\">", x + 3, y + 13);
@@ -204,8 +252,7 @@ static unsigned lay_out(const struct flame *flame, double scale, struct layout *
     return rows;
 }
 
-static void put_head(struct svg *svg, const struct flame *flame,
-                     const struct flame_picture *picture, unsigned rows)
+static void put_head(struct svg *svg, const struct flame_picture *picture, unsigned rows)
 {
     unsigned height = TOP + (rows ? rows : 1) * ROW + 10;
     PRINT(svg,
@@ -223,23 +270,37 @@ static void put_head(struct svg *svg, const struct flame *flame,
     if (put_text(svg, BYTES_STR(picture->subtitle), SUBTITLE_MAX))
         put_string(svg, "\xe2\x80\xa6");
     put_string(svg, "</text>\n");
-    if (!flame->n_nodes)
+    if (!rows)
         PRINT(svg, "<text x=\"%.0f\" y=\"%d\">No samples.</text>\n", MARGIN, TOP + 13);
+}
+
+static int write_svg(struct svg *svg, const struct flame *flame,
+                     const struct flame_picture *picture)
+{
+    double scale = (WIDTH - 2 * MARGIN) / (double)(flame->all.ns ? flame->all.ns : 1);
+    struct layout *layouts = calloc(flame->n_nodes + 1, sizeof(*layouts));
+    if (!layouts)
+        return -ENOMEM;
+    put_head(svg, picture, lay_out(flame, scale, layouts));
+    for (size_t i = 0; !svg->error && i < flame->n_nodes; i++)
+        if (layouts[i].shown)
+            put_node(svg, flame, &flame->nodes[i], layouts[i].x,
+                     (double)flame->nodes[i].weights.total.ns * scale, layouts[i].row);
+    put_string(svg, "</svg>\n");
+    free(layouts);
+    return svg->error;
 }
 
 int flame_write_svg(const struct flame *flame, const struct flame_picture *picture, struct buf *out)
 {
     struct svg svg = {.out = out};
-    double scale = (WIDTH - 2 * MARGIN) / (double)(flame->all.ns ? flame->all.ns : 1);
-    struct layout *layouts = calloc(flame->n_nodes + 1, sizeof(*layouts));
-    if (!layouts)
-        return -ENOMEM;
-    put_head(&svg, flame, picture, lay_out(flame, scale, layouts));
-    for (size_t i = 0; !svg.error && i < flame->n_nodes; i++)
-        if (layouts[i].shown)
-            put_node(&svg, flame, &flame->nodes[i], layouts[i].x,
-                     (double)flame->nodes[i].weights.total.ns * scale, layouts[i].row);
-    put_string(&svg, "</svg>\n");
-    free(layouts);
-    return svg.error;
+    return write_svg(&svg, flame, picture);
+}
+
+int flame_write_svg_difference(const struct flame *flame, const struct flame_picture *picture,
+                               const struct flame_ranges *ranges, struct buf *out)
+{
+    struct svg svg = {.out = out, .ranges = ranges};
+    svg.most = most_change(&svg, flame);
+    return write_svg(&svg, flame, picture);
 }

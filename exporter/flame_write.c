@@ -206,7 +206,8 @@ static size_t path_to(const struct flame *flame, uint32_t node, uint32_t *path)
     return n;
 }
 
-static int put_folded(const struct flame *flame, uint32_t node, uint32_t *path, struct buf *out)
+static int put_folded_path(const struct flame *flame, uint32_t node, uint32_t *path,
+                           struct buf *out)
 {
     int error = 0;
     for (size_t i = path_to(flame, node, path); !error && i-- > 0;) {
@@ -214,18 +215,28 @@ static int put_folded(const struct flame *flame, uint32_t node, uint32_t *path, 
         if (!error && i)
             error = buf_append(out, ";", 1);
     }
-    return error ? error
-                 : buf_printf(out, " %llu\n",
-                              (unsigned long long)flame->nodes[node].weights.self.samples);
+    return error;
 }
 
-int flame_write_folded(const struct flame *flame, struct buf *out)
+static int put_folded(const struct flame *flame, uint32_t i, bool with_base, uint32_t *path,
+                      struct buf *out)
+{
+    const struct flame_node *node = &flame->nodes[i];
+    if (!node->weights.self.samples && !(with_base && node->base.self.samples))
+        return 0;
+    int error = put_folded_path(flame, i, path, out);
+    if (!error && with_base)
+        error = buf_printf(out, " %llu", (unsigned long long)node->base.self.samples);
+    return error ? error
+                 : buf_printf(out, " %llu\n", (unsigned long long)node->weights.self.samples);
+}
+
+int flame_write_folded(const struct flame *flame, bool with_base, struct buf *out)
 {
     uint32_t *path = malloc((flame->n_nodes + 1) * sizeof(*path));
     int error = path ? 0 : -ENOMEM;
     for (uint32_t i = 0; !error && i < flame->n_nodes; i++)
-        if (flame->nodes[i].weights.self.samples)
-            error = put_folded(flame, i, path, out);
+        error = put_folded(flame, i, with_base, path, out);
     free(path);
     return error;
 }

@@ -122,52 +122,85 @@ int pages_diff(struct pages_facts *facts, struct pages_request *request)
 
 /* ---- to take away ---- */
 
+struct sides { /* before: of a difference */
+    struct history_profile after, before;
+};
+
 /* A file that is taken away has no page around it that says so. */
 static int flame_to_take(struct pages_facts *facts, struct pages_request *request,
-                         enum flame_view view, struct flame *flame, struct history_profile *profile)
+                         enum flame_view view, struct flame *flame, struct sides *sides)
 {
-    struct history_profile base;
-    int error = pages_flame(facts, request, view, false, flame, profile, &base);
-    if (!error && !profile->complete)
+    int error = pages_flame(facts, request, view, request->query.has_base, flame, &sides->after,
+                            &sides->before);
+    if (!error && !(sides->after.complete && sides->before.complete))
         pages_say_more(request);
     return error;
 }
 
-static int describe(const struct pages_query *query, const struct history_profile *profile,
-                    struct buf *text)
+static int describe(const struct pages_query *query, const struct sides *sides, struct buf *text)
 {
-    int error = pages_describe(&query->filter, profile, text);
+    int error = pages_describe(&query->filter, &sides->after, text);
+    if (!error && query->has_base)
+        error = buf_printf(text, "; before: ");
+    if (!error && query->has_base)
+        error = pages_describe(&query->base, &sides->before, text);
     return error ? error : buf_append(text, "", 1);
+}
+
+static int write_svg(const struct pages_query *query, const struct flame *flame, const char *about,
+                     struct buf *out)
+{
+    bool callers = query->view == FLAME_CALLERS;
+    return flame_write_svg(flame,
+                           &(struct flame_picture){callers ? "CPU time by function and its callers"
+                                                           : "CPU time by call stack",
+                                                   about},
+                           out);
+}
+
+static int write_svg_difference(const struct pages_query *query, const struct flame *flame,
+                                const struct flame_ranges *ranges, const char *about,
+                                struct buf *out)
+{
+    bool callers = query->view == FLAME_CALLERS;
+    return flame_write_svg_difference(
+        flame,
+        &(struct flame_picture){
+            callers ? "CPU time by function and its callers: red is more than before, blue is less"
+                    : "CPU time by call stack: red is more than before, blue is less",
+            about},
+        ranges, out);
 }
 
 int pages_flame_svg(struct pages_facts *facts, struct pages_request *request)
 {
+    const struct pages_query *query = &request->query;
     struct flame flame;
-    struct history_profile profile;
-    _cleanup_buf_ struct buf about = BUF_INIT(8 * PAGES_VALUE_MAX);
-    int error = flame_to_take(facts, request, request->query.view, &flame, &profile);
+    struct sides sides;
+    _cleanup_buf_ struct buf about = BUF_INIT(16 * PAGES_VALUE_MAX);
+    int error = flame_to_take(facts, request, query->view, &flame, &sides);
     if (error)
         return error;
-    error = describe(&request->query, &profile, &about);
+    const struct flame_ranges ranges = {sides.after.to_unix_ns - sides.after.from_unix_ns,
+                                        sides.before.to_unix_ns - sides.before.from_unix_ns};
+    error = describe(query, &sides, &about);
+    const char *text = (const char *)about.data;
     if (!error)
-        error = flame_write_svg(&flame,
-                                &(struct flame_picture){request->query.view == FLAME_CALLERS
-                                                            ? "CPU time by function and its callers"
-                                                            : "CPU time by call stack",
-                                                        (const char *)about.data},
-                                &request->body);
+        error = query->has_base ? write_svg_difference(query, &flame, &ranges, text, &request->body)
+                                : write_svg(query, &flame, text, &request->body);
     flame_close(&flame);
     return error;
 }
 
 int pages_flame_folded(struct pages_facts *facts, struct pages_request *request)
 {
+    const struct pages_query *query = &request->query;
     struct flame flame;
-    struct history_profile profile;
-    int error = flame_to_take(facts, request, request->query.view, &flame, &profile);
+    struct sides sides;
+    int error = flame_to_take(facts, request, query->view, &flame, &sides);
     if (error)
         return error;
-    error = flame_write_folded(&flame, &request->body);
+    error = flame_write_folded(&flame, query->has_base, &request->body);
     flame_close(&flame);
     return error;
 }
@@ -175,12 +208,12 @@ int pages_flame_folded(struct pages_facts *facts, struct pages_request *request)
 int pages_flame_speedscope(struct pages_facts *facts, struct pages_request *request)
 {
     struct flame flame;
-    struct history_profile profile;
+    struct sides sides;
     _cleanup_buf_ struct buf about = BUF_INIT(8 * PAGES_VALUE_MAX);
-    int error = flame_to_take(facts, request, FLAME_CALLEES, &flame, &profile);
+    int error = flame_to_take(facts, request, FLAME_CALLEES, &flame, &sides);
     if (error)
         return error;
-    error = describe(&request->query, &profile, &about);
+    error = describe(&request->query, &sides, &about);
     if (!error)
         error = flame_write_speedscope(&flame, (const char *)about.data, &request->body);
     flame_close(&flame);

@@ -6,7 +6,7 @@ import { choice, h, name } from "./dom.js";
 import { earlier, filters } from "./filterbar.js";
 import { FlameGraph } from "./flamegraph.js";
 import { comparedFunctions } from "./functions.js";
-import { downloads, empty, forms, frameLinks, json, partly } from "./links.js";
+import { downloads, empty, differences, forms, frameLinks, json, partly } from "./links.js";
 import { ratesOf } from "./rates.js";
 import { digits, duration, plural, range, signed } from "./text.js";
 
@@ -85,7 +85,12 @@ function away(params) {
     const [graph, functions] = QUESTIONS.map(([to, keys]) => [to, pick(params, keys)]);
     const before = change(baseline(params), { view: params.get("view") });
     return [
-        downloads("Take away", json(...graph), json(...functions, "JSON of functions")),
+        downloads(
+            "Take away",
+            json(...graph),
+            json(...functions, "JSON of functions"),
+            differences(graph[1]),
+        ),
         downloads("Stacks now", forms(params)),
         downloads("Stacks before", forms(before)),
     ];

@@ -37,6 +37,12 @@ export const forms = (params) =>
         away(path, pick(params, [...FILTERS, ...more]), ending, label, what),
     );
 
+/* Of two sides there are a coloured picture, and lines with two counts. */
+export const differences = (query) => [
+    away("/flame.svg", query, "svg", "SVG", "A picture: red is more than before, blue less"),
+    away("/flame.folded", query, "folded", "Folded", "A line a stack: before and now"),
+];
+
 /* What a view asked for, as it asked. */
 export const json = (path, query, label = "JSON") =>
     away(path, query, "json", label, "What is shown, for programs");

@@ -240,6 +240,16 @@ class Facts(Shop):
         diff = self.json("/api/diff", base_to="%d" % now, **same)
         self.assertEqual(diff["nodes"]["self_ns"], diff["nodes"]["base_self_ns"])
         self.assertEqual(diff["cpu_ns"], diff["base_cpu_ns"])
+        for line in self.ask("/flame.folded", base_to="%d" % now, **same)[2].decode().splitlines():
+            self.assertRegex(line, r"^.+ (\d+) \1$")
+        gone = self.ask("/flame.folded", **dict(same, span="no such span", base_span=""))[2].decode().splitlines()
+        self.assertEqual(sum(int(line.split()[-2]) for line in gone), diff["samples"])
+        self.assertEqual({line.split()[-1] for line in gone}, {"0"})
+        svg = self.ask("/flame.svg", base_span="no such span", **same)[2]
+        self.assertIn(b"; before: 0.000 s of CPU time, 0 samples", svg)
+        self.assertIn(b"; before 0.0 \xc2\xb5s, change +", svg)
+        xml.fromstring(svg)
+        self.assertIn("base_from", self.problem("/flame.speedscope.json", base_from="-1h"))
         empty = self.json("/api/diff", base_span="no such span", **same)
         self.assertEqual((empty["base_samples"], sum(empty["nodes"]["base_total_ns"])), (0, 0))
         functions = self.json("/api/functions", base_to="%d" % now, **same)["functions"]

@@ -64,7 +64,7 @@ static void test_folded(void **state)
     assert_int_equal(flame_fixture_add(&flame, "main", 2, false), 0);
     assert_int_equal(flame_add(&flame, &stack, 1, (struct flame_weight){10, 1}, false), 0);
     assert_int_equal(flame_finish(&flame, 100), 0);
-    assert_int_equal(flame_write_folded(&flame, &out), 0);
+    assert_int_equal(flame_write_folded(&flame, false, &out), 0);
     assert_is(&out, "main 2\nmain;tax 3\na:b c 1 1\n");
     flame_close(&flame);
 }
@@ -109,6 +109,52 @@ static void test_svg(void **state)
     flame_close(&flame);
 }
 
+/* main;tax 30 to 60, main;read 20 to 0, and the baseline took twice as long. */
+static void open_difference(struct flame *flame)
+{
+    assert_int_equal(flame_open(flame, FLAME_CALLEES, MEMORY), 0);
+    assert_int_equal(flame_fixture_add(flame, "main;tax", 6, false), 0);
+    assert_int_equal(flame_fixture_add(flame, "main;same", 1, false), 0);
+    assert_int_equal(flame_fixture_add(flame, "main;tax", 4, true), 0);
+    assert_int_equal(flame_fixture_add(flame, "main;read", 2, true), 0);
+    assert_int_equal(flame_fixture_add(flame, "main;same", 2, true), 0);
+    assert_int_equal(flame_finish(flame, 100), 0);
+}
+
+static void test_folded_difference(void **state)
+{
+    struct flame flame;
+    _cleanup_buf_ struct buf out = BUF_INIT(0);
+    (void)state;
+    open_difference(&flame);
+    assert_int_equal(flame_write_folded(&flame, true, &out), 0);
+    assert_is(&out, "main;tax 4 6\nmain;read 2 0\nmain;same 2 1\n");
+    flame_close(&flame);
+}
+
+static void test_svg_difference(void **state)
+{
+    struct flame flame;
+    _cleanup_buf_ struct buf out = BUF_INIT(0);
+    (void)state;
+    open_difference(&flame);
+    assert_int_equal(flame_write_svg_difference(&flame, &(struct flame_picture){"t", "a"},
+                                                &(struct flame_ranges){1000, 2000}, &out),
+                     0);
+    assert_true(holds(&out, "6 samples; before 0.0 \xc2\xb5s, change +40.00 mcores</title>"));
+    assert_true(holds(&out, "fill=\"#e57761\"/>")); /* tax: the most that changed, to more */
+    assert_true(holds(&out, "1 samples; before 0.0 \xc2\xb5s, change +0.00 mcores</title>"));
+    assert_true(holds(&out, "fill=\"#e6e6e6\"/>"));
+    assert_false(holds(&out, ">read"));
+    out.len = 0;
+    assert_int_equal(flame_write_svg_difference(&flame, &(struct flame_picture){"t", "a"},
+                                                &(struct flame_ranges){4000, 500}, &out),
+                     0);
+    assert_true(holds(&out, "change -65.00 mcores</title>"));
+    assert_true(holds(&out, "fill=\"#619fe5\"/>")); /* main: the most that changed, to less */
+    flame_close(&flame);
+}
+
 static void test_hostile_names(void **state)
 {
     struct flame flame;
@@ -150,7 +196,7 @@ static void test_nothing(void **state)
     assert_int_equal(flame_finish(&flame, 100), 0);
     assert_int_equal(flame_write_svg(&flame, &(struct flame_picture){"t", ""}, &svg), 0);
     assert_true(holds(&svg, "No samples."));
-    assert_int_equal(flame_write_folded(&flame, &folded), 0);
+    assert_int_equal(flame_write_folded(&flame, false, &folded), 0);
     assert_int_equal(folded.len, 0);
     assert_int_equal(flame_write_speedscope(&flame, "x", &scope), 0);
     flame_close(&flame);
@@ -163,11 +209,15 @@ static int write_all(const struct flame *flame, size_t limit)
     json_begin_object(&json, NULL);
     int error = flame_write_json(flame, true, &json);
     buf_clear(&out);
-    error = error ? error : flame_write_folded(flame, &out);
+    error = error ? error : flame_write_folded(flame, true, &out);
     buf_clear(&out);
     error = error ? error : flame_write_speedscope(flame, "x", &out);
     buf_clear(&out);
-    return error ? error : flame_write_svg(flame, &(struct flame_picture){"t", ""}, &out);
+    error = error ? error : flame_write_svg(flame, &(struct flame_picture){"t", ""}, &out);
+    buf_clear(&out);
+    return error ? error
+                 : flame_write_svg_difference(flame, &(struct flame_picture){"t", ""},
+                                              &(struct flame_ranges){10, 10}, &out);
 }
 
 static void test_limits(void **state)
@@ -194,9 +244,14 @@ static void test_limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_json),          cmocka_unit_test(test_folded),
-        cmocka_unit_test(test_speedscope),    cmocka_unit_test(test_svg),
-        cmocka_unit_test(test_hostile_names), cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_folded),
+        cmocka_unit_test(test_speedscope),
+        cmocka_unit_test(test_svg),
+        cmocka_unit_test(test_folded_difference),
+        cmocka_unit_test(test_svg_difference),
+        cmocka_unit_test(test_hostile_names),
+        cmocka_unit_test(test_nothing),
         cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

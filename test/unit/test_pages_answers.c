@@ -144,10 +144,41 @@ static void a_picture_says_what_it_is_of(void **state)
     history_rig_close(rig);
 }
 
+static void a_difference_is_taken_away(void **state)
+{
+    struct history_rig *rig = history_rig_open();
+    char question[256];
+    (void)state;
+    fixture_begin(&rig->fixture);
+    for (unsigned i = 0; i < 6; i++)
+        put_sample(rig, i < 4 ? "now" : "before", i == 5 ? 2 : 1, SECOND + i);
+    history_rig_block(rig, FIXTURE_T0 + 5 * SECOND);
+    fixture_commit(&rig->fixture);
+    int n = snprintf(question, sizeof(question), "from=%llu&to=%llu&span=now", T0_MS, T0_MS + 5000);
+    struct asked plain = ask(rig, "/flame.folded", question);
+    assert_int_equal(count(plain.text, "\n"), 1);
+    assert_null(strstr(plain.text, " 1 4\n"));
+    forget(&plain);
+    snprintf(question + n, sizeof(question) - (size_t)n, "&base_span=before");
+    struct asked folded = ask(rig, "/flame.folded", question);
+    assert_int_equal(count(folded.text, "\n"), 2);
+    assert_non_null(strstr(folded.text, " 1 4\n")); /* before, now */
+    assert_non_null(strstr(folded.text, " 1 0\n"));
+    forget(&folded);
+    struct asked svg = ask(rig, "/flame.svg", question);
+    assert_non_null(strstr(svg.text, "red is more than before"));
+    assert_non_null(strstr(svg.text, "span now; before: 0.020 s of CPU time, 2 samples"));
+    assert_non_null(strstr(svg.text, ", span before</desc>"));
+    assert_non_null(strstr(svg.text, "fill=\"#e57761\""));
+    forget(&svg);
+    history_rig_close(rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_picture_says_what_it_is_of),
+        cmocka_unit_test(a_difference_is_taken_away),
         cmocka_unit_test(the_rest_of_many_groups_is_marked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
