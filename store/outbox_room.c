@@ -32,7 +32,7 @@ static int find_first(struct outbox *outbox, int64_t *first)
 {
     *first = INT64_MAX;
     for (int signal = 0; signal < SIGNAL_COUNT; signal++) {
-        struct outbox_oldest oldest;
+        struct outbox_oldest oldest = {.seq = INT64_MAX};
         int outcome = outbox_find_oldest(outbox, signal, &oldest);
         if (outcome < 0)
             return outcome;
