@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Half a character would be shown as a sign that nobody wrote, each reader's own one, and the text
+ * be found under none of them.
+ */
+#include "base/utf8.h"
+
+/* Bytes of the character that begins so; 1: also for what begins none. */
+static size_t size_by(uint8_t first)
+{
+    if (first < 0xc2 || first > 0xf4)
+        return 1;
+    return first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+}
+
+struct bytes utf8_cut(struct bytes text, size_t max)
+{
+    size_t behind = 0; /* the last first byte */
+    if (text.len > max)
+        text.len = max;
+    while (behind < 3 && behind < text.len && (text.data[text.len - 1 - behind] & 0xc0) == 0x80)
+        behind++;
+    if (behind < text.len && size_by(text.data[text.len - 1 - behind]) > behind + 1)
+        text.len -= behind + 1;
+    return text;
+}
