@@ -62,8 +62,7 @@ static int intern(struct pprof *pprof, struct profiles_table *table, struct byte
     return found < 0 ? found : 0;
 }
 
-/* One string that is not UTF-8 would have a reader refuse the profile. A thread's name is cut
- * anywhere. */
+/* One string that is not UTF-8 would have a reader refuse the profile. */
 static int make_valid(struct pprof *pprof, struct bytes *text)
 {
     if (bytes_utf8_valid(*text))

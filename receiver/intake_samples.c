@@ -4,6 +4,7 @@
  * sample of a known stack in a known process costs no SQL but its own.
  */
 #include "receiver/intake_samples.h"
+#include "base/utf8.h"
 #include "receiver/correlation.h"
 #include "receiver/intake_context.h"
 #include "receiver/intake_frames.h"
@@ -85,6 +86,23 @@ int samples_expire_names(struct samples *samples, uint64_t now_ns)
     return frames_expire_names(samples->frames, now_ns);
 }
 
+/* The kernel cuts it after 15 bytes, wherever that is. */
+static struct bytes thread_name(const struct record_header *record)
+{
+    return utf8_cut(BYTES(record->comm, strnlen(record->comm, RECORD_COMM)), RECORD_COMM);
+}
+
+/* Made valid before anyone sees it: it is the same text then wherever it is shown, and who asks for
+ * what was shown finds it. */
+static void put_thread_name(const struct record_header *record, struct sample *sample)
+{
+    struct bytes name = thread_name(record);
+    if (bytes_utf8_valid(name))
+        memcpy(sample->comm, name.data, name.len);
+    else
+        bytes_sanitize(name, sample->comm, sizeof(sample->comm));
+}
+
 static int process_row(struct samples *samples, const struct record_header *record,
                        const struct process_details *details, int64_t *id)
 {
@@ -92,9 +110,9 @@ static int process_row(struct samples *samples, const struct record_header *reco
         *id = *details->tag;
         return 0;
     }
-    char name[256], path[1024], comm[SAMPLE_COMM + 1] = {0};
-    memcpy(comm, record->comm, sizeof(record->comm));
-    struct bytes shown = details->executable_name.len ? details->executable_name : BYTES_STR(comm);
+    char name[256], path[1024];
+    struct bytes shown =
+        details->executable_name.len ? details->executable_name : thread_name(record);
     size_t name_len = bytes_sanitize(shown, name, sizeof(name));
     size_t path_len = bytes_sanitize(details->executable_path, path, sizeof(path));
     struct process_facts facts = {
@@ -149,7 +167,7 @@ int samples_add(struct samples *samples, const struct record_header *record, int
         .kind = record->kind,
         .state = (uint8_t)record->state,
     };
-    memcpy(sample.comm, record->comm, sizeof(sample.comm));
+    put_thread_name(record, &sample);
     if (sample_context_fill(samples->context, record, &details, &sample) == SAMPLE_CONTEXT_CHANGED)
         process_table_context_changed(samples->table, record->pid, record->time_ns);
     cover(samples, record, &details, &sample);

@@ -3,12 +3,14 @@
 
 Facts comes to the demo's culprit by following what one answer says to the next.
 """
+import gzip
 import http.client
 import json
 import os
 import re
 import socket
 import subprocess
+import sys
 import time
 import urllib.parse
 import xml.etree.ElementTree as xml
@@ -17,6 +19,12 @@ import harness
 
 QUESTIONS = ("/api/traces", "/api/functions", "/api/flame", "/api/diff", "/api/timeline", "/api/spans",
              "/api/values", "/api/status", "/flame.svg", "/flame.folded", "/flame.speedscope.json")
+CUT_NAME, SHOWN_NAME = "größere-straße", "größere-stra"  # the kernel keeps 15 bytes, the last is half of "ß"
+WRONG_NAME, SHOWN_WRONG_NAME = b"not\xffUTF-8", "not?UTF-8"
+BUSY = """import ctypes, time
+ctypes.CDLL(None).prctl(15, %r, 0, 0, 0)
+end = time.process_time() + 1
+while time.process_time() < end: pass"""
 
 
 class Pages(harness.IntegrationTest):
@@ -99,6 +107,31 @@ class Shop(Pages):
 
     def traces(self, **parameters):
         return self.json("/api/traces", **dict({"service": "shop", "from_": self.begun}, **parameters))["traces"]
+
+
+@harness.needs_sampling
+class ThreadNames(Pages):
+    """A name is the same text wherever it is shown, and what it is asked for by."""
+    over = {"processors": {"join": {"wait": "1s"}}}
+
+    def found_by(self, name):
+        return self.json("/api/flame", thread=name)["cpu_ns"]
+
+    def test_not_utf8(self):
+        self.start(sampler=True).wait_sampling()
+        for name in (CUT_NAME.encode(), WRONG_NAME):
+            subprocess.run([sys.executable, "-c", BUSY % name], check=True)
+        for name in (SHOWN_NAME, SHOWN_WRONG_NAME):
+            harness.wait_until(lambda: self.found_by(name) > 5e8, 30, "samples of %r are kept" % name)
+        names = {SHOWN_NAME, SHOWN_WRONG_NAME}
+        self.assertLessEqual(names, {series["name"] for series in self.json("/api/timeline", by="thread")["series"]})
+        self.assertLessEqual(names, set(self.json("/api/values", of="thread")["values"]))
+        status, _, profile = self.ask("/debug/pprof/profile", from_="-10m", thread=SHOWN_NAME)
+        self.assertEqual(status, 200)
+        self.assertIn(SHOWN_NAME.encode(), gzip.decompress(profile))
+        self.backend.wait(lambda: names <= {sample.attributes["thread.name"] for sample in self.backend.samples()}, 20,
+                          "they have left")
+        self.assert_conforming()
 
 
 class Facts(Shop):

@@ -200,6 +200,41 @@ static void test_fields(void **state)
     assert_string_equal(left.sample.comm, "worker");
 }
 
+static void check_thread_name(struct samples_rig *rig, const char *name, const char *expected)
+{
+    struct samples_rig_left left;
+    struct record_parts parts = samples_rig_record(RIG_PID);
+    memset(parts.head.comm, 0, sizeof(parts.head.comm));
+    memcpy(parts.head.comm, name, strnlen(name, sizeof(parts.head.comm)));
+    samples_rig_add(rig, &parts, 1);
+    assert_int_equal(samples_rig_leave(rig, &left), 1);
+    assert_int_equal(strnlen(left.sample.comm, SAMPLE_COMM), strlen(expected));
+    assert_memory_equal(left.sample.comm, expected, strlen(expected));
+}
+
+static void test_thread_names_are_utf8(void **state)
+{
+    struct samples_rig *rig = *state;
+    check_thread_name(rig, "", "");
+    check_thread_name(rig, "a\tb", "a\tb");
+    check_thread_name(rig,
+                      "gr\xc3\xb6\xc3\x9f"
+                      "en-stra\xc3\x9f",
+                      "gr\xc3\xb6\xc3\x9f"
+                      "en-stra\xc3\x9f");
+    check_thread_name(rig,
+                      "gr\xc3\xb6\xc3\x9f"
+                      "ere-stra\xc3",
+                      "gr\xc3\xb6\xc3\x9f"
+                      "ere-stra"); /* cut by the kernel */
+    check_thread_name(rig,
+                      "work\xff"
+                      "er \xc3",
+                      "work?er ");
+    check_thread_name(rig, "\xff\xff", "??");
+    check_thread_name(rig, "sixteen letters!", "sixteen letters!");
+}
+
 static void test_unknown_process(void **state)
 {
     struct samples_rig *rig = *state;
@@ -308,17 +343,12 @@ static void test_rolled_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_user_frames),
-        TEST(test_names_wanted),
-        TEST(test_no_mapping),
-        TEST(test_empty_and_full_stack),
-        TEST(test_kernel_frames),
-        TEST(test_kernel_addresses_hidden),
-        TEST(test_fields),
-        TEST(test_unknown_process),
-        TEST(test_kernel_thread),
-        TEST(test_details),
-        TEST(test_executable_forgotten),
+        TEST(test_user_frames),     TEST(test_names_wanted),
+        TEST(test_no_mapping),      TEST(test_empty_and_full_stack),
+        TEST(test_kernel_frames),   TEST(test_kernel_addresses_hidden),
+        TEST(test_fields),          TEST(test_thread_names_are_utf8),
+        TEST(test_unknown_process), TEST(test_kernel_thread),
+        TEST(test_details),         TEST(test_executable_forgotten),
         TEST(test_rolled_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
