@@ -4,6 +4,7 @@
  * they leave. Requests that may leave do so before the commit of the batch that let them, so that a
  * span and the profile that it completes are one transaction.
  */
+#include "base/utf8.h"
 #include "proto/wire.h"
 #include "store/db.h"
 #include "store/held_parts.h"
@@ -271,11 +272,9 @@ int held_span(struct held *held, const struct otlp_span *span)
     struct buf attributes _cleanup_buf_ = BUF_INIT(ATTRIBUTES_MAX_BYTES);
     if (!held->settings.enabled || span->trace_id.len != 16 || span->span_id.len != 8)
         return 0;
-    struct profiles_span facts = {.name = span->name, .kind = span->kind};
+    struct profiles_span facts = {.name = utf8_cut(span->name, NAME_MAX_BYTES), .kind = span->kind};
     memcpy(facts.ids.trace_id, span->trace_id.data, 16);
     memcpy(facts.ids.span_id, span->span_id.data, 8);
-    if (facts.name.len > NAME_MAX_BYTES)
-        facts.name.len = NAME_MAX_BYTES;
     choose_attributes(held, span, &attributes);
     facts.attributes = buf_bytes(&attributes);
     const struct owner_mark *mark = mark_of(held, span->resource);

@@ -10,6 +10,7 @@
  */
 #include "store/history.h"
 #include "base/clock.h"
+#include "base/utf8.h"
 #include "store/db.h"
 #include "store/history_parts.h"
 #include "store/joined.h"
@@ -193,14 +194,13 @@ static int keep_span(struct history *history, const struct otlp_span *span,
     struct buf attributes _cleanup_buf_ = BUF_INIT(JOINED_ATTRIBUTES_MAX);
     bool was_cut = false;
     uint32_t number;
-    struct bytes parent = span->parent_span_id, name = span->name, resource = span->resource;
+    struct bytes parent = span->parent_span_id, resource = span->resource;
+    struct bytes name = utf8_cut(span->name, JOINED_NAME_MAX);
     if (!has_ids(span))
         return 0;
     int error = joined_attributes(history->settings.span_attributes, span, &attributes, &was_cut);
     if (error)
         return error;
-    if (name.len > JOINED_NAME_MAX)
-        name.len = JOINED_NAME_MAX;
     if (resource.len > JOINED_RESOURCE_MAX)
         resource = BYTES(NULL, 0);
     return stage_the_span(history,

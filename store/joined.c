@@ -6,6 +6,7 @@
 #include "store/joined.h"
 #include "base/log.h"
 #include "base/stats.h"
+#include "base/utf8.h"
 #include "proto/wire.h"
 #include "store/db.h"
 #include "store/id_set.h"
@@ -254,10 +255,8 @@ int joined_make(struct joined_spans *spans, const struct otlp_span *span,
                 struct joined **result)
 {
     struct buf attributes _cleanup_buf_ = BUF_INIT(JOINED_ATTRIBUTES_MAX);
-    struct bytes name = span->name;
-    bool was_cut = name.len > JOINED_NAME_MAX;
-    if (was_cut)
-        name.len = JOINED_NAME_MAX;
+    struct bytes name = utf8_cut(span->name, JOINED_NAME_MAX);
+    bool was_cut = name.len < span->name.len;
     int error = joined_attributes(spans->attributes, span, &attributes, &was_cut);
     if (error)
         return no_memory(spans);

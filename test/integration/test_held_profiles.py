@@ -141,6 +141,18 @@ class HeldProfiles(harness.IntegrationTest):
             self.assert_joined(sample, span)  # with a Link, which they did not have
         self.stop_spanprof(self.sp)
 
+    def test_long_name(self):
+        """Cut between characters: a request with half a one would be refused."""
+        self.start()
+        spans = [Span("n" * 1023 + "ß"), Span("n" * 1023 + "ß")]
+        self.send("profiles", Profile().linked(spans[0]).linked(spans[1]).bytes())
+        for span in spans:
+            self.send("traces", span.request())
+        for sample in self.await_samples(2):
+            self.assertEqual(sample.attributes.get("span.name"), "n" * 1023)
+        self.assert_conforming()
+        self.stop_spanprof(self.sp)
+
     def test_span_that_does_not_come(self):
         self.start(wait="2s")
         spans = [Span(), Span()]

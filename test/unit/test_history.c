@@ -4,6 +4,7 @@
 #include "base/stats.h"
 #include "store/history_blocks.h"
 #include "store/history_names.h"
+#include "store/joined.h"
 #include "test/support/history_fixture.h"
 #include <errno.h>
 #include <setjmp.h>
@@ -99,6 +100,29 @@ static void test_joined(void **state)
         assert_int_equal(sample->series.context_source, 1);
         assert_non_null(strstr(history_text_of(fixture, sample->series.resource) + 2, "service"));
     }
+}
+
+/* The same text for a span and for its samples: both are asked for by it. */
+static void test_long_name(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fixture_span span;
+    char name[JOINED_NAME_MAX + 2];
+    memset(name, 'n', sizeof(name));
+    memcpy(name + JOINED_NAME_MAX - 1, "\xc3\x9f", 2);
+    history_add_sample(fixture, T0 + SECOND, (struct fixture_ids){1, 2, 0}, 5);
+    fixture_span(&span, 1, 2, 1, 2, 10);
+    span.span.name = BYTES(name, sizeof(name));
+    history_receive(fixture, &span);
+    fixture_span_close(&span);
+    assert_int_equal(history_close_window(fixture, T0 + 5 * SECOND), 1);
+    const struct told_history *told = history_told(fixture);
+    assert_int_equal(told->n_spans, 1);
+    assert_int_equal(told->n_samples, 1);
+    const char *kept = history_text_of(fixture, told->spans[0].series.span_name);
+    assert_int_equal(strlen(kept), JOINED_NAME_MAX - 1);
+    assert_memory_equal(kept, name, JOINED_NAME_MAX - 1);
+    assert_int_equal(told->samples[0].series.span_name, told->spans[0].series.span_name);
 }
 
 /* Without a span: what the context says; or nothing. */
@@ -364,6 +388,7 @@ int main(void)
         TEST(test_minutes),      TEST(test_many_samples),
         TEST(test_rolled_back),  TEST(test_damaged),
         TEST(test_damaged_rows), TEST(test_promised),
+        TEST(test_long_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
