@@ -18,5 +18,6 @@ spanprof_integration_test(soak_pages FILE pages_door TIMEOUT 120 LABELS soak ENV
 spanprof_fuzz_target(pages_query spanprof_exporter)
 spanprof_bench(pages spanprof_exporter spanprof_history_load spanprof_bench_rig)
 spanprof_integration_test(commands LONG TIMEOUT 150)
-spanprof_integration_test(scrape LONG TIMEOUT 150)
+spanprof_integration_test(scrape LONG TIMEOUT 150 ARGUMENTS Otlp Pprof)
+spanprof_integration_test(scrape_load FILE scrape LONG TIMEOUT 180 ARGUMENTS UnderLoad)
 spanprof_unit_test(span_cpu spanprof_store)

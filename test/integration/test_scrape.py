@@ -3,6 +3,8 @@
 
 The exporter sends the same samples to the harness's backend: that is what they are held against.
 """
+import collections
+import contextlib
 import gzip
 import http.client
 import json
@@ -38,6 +40,7 @@ class Scraper:
     def __init__(self, test, **parameters):
         self.test, self.parameters = test, parameters
         self.cursor, self.samples, self.bodies, self.violations = None, [], 0, []
+        self.untaken = None  # a list: bodies are put there, to be looked at by take_all()
 
     def step(self):
         """True: there is more already."""
@@ -50,19 +53,65 @@ class Scraper:
         self.cursor = headers["Spanprof-Cursor"]
         self.test.assertEqual(headers["Spanprof-Missed"], "0")
         if body:
-            message = receiver_schema.message(receiver_schema.PROFILES_REQUEST)()
-            message.ParseFromString(body)
-            self.violations += receiver_check.check(message, (), len(body))
-            self.samples += receiver.samples_of(message)
             self.bodies += 1
+            if self.untaken is None:
+                self.take(body)
+            else:
+                self.untaken.append(body)
         return headers["Spanprof-More"] == "true"
+
+    def take(self, body):
+        message = receiver_schema.message(receiver_schema.PROFILES_REQUEST)()
+        message.ParseFromString(body)
+        self.violations += receiver_check.check(message, (), len(body))
+        self.samples += receiver.samples_of(message)
+
+    def take_all(self):
+        while self.untaken:
+            self.take(self.untaken.pop(0))
 
     def run(self):
         while self.step():
             pass
 
 
-class Otlp(test_pages.Shop):
+class Follower(threading.Thread):
+    """Asks again so long after each answer, until it is ended. Looks at the answers then: the backend that the exporter
+    sends to is this process too, and must not be late for it."""
+
+    def __init__(self, test, pause, **parameters):
+        super().__init__(daemon=True)
+        self.scraper, self.pause = Scraper(test, **parameters), pause
+        self.scraper.untaken = []
+        self.ended, self.error = threading.Event(), None
+
+    def run(self):
+        try:
+            while not self.ended.wait(self.pause):
+                self.scraper.run()
+        except Exception as error:  # told by end(), in the thread of the test
+            self.error = error
+
+    def end(self):
+        """Returns its scraper, that has all there is now."""
+        self.ended.set()
+        self.join()
+        if self.error:
+            raise self.error
+        self.scraper.run()
+        self.scraper.take_all()
+        return self.scraper
+
+
+def identities_of(samples, pid):
+    """All that is kept of each tick of that process, the time last."""
+    return sorted((repr((sample.trace_id, sample.span_id, sample.type, sample.period, sample.values,
+                         sorted(pair for pair in sample.attributes.items() if pair[0] != "cpu.logical_number"),
+                         [(frame.function, frame.address) for frame in sample.frames])), at)
+                  for sample in samples if sample.resource.get("process.pid") == pid for at in sample.times)
+
+
+class Scraped(test_pages.Shop):
     over = {"processors": {"join": {"wait": "5s"}}}  # for those whose span dies with the shop
 
     def exported(self):
@@ -75,8 +124,7 @@ class Otlp(test_pages.Shop):
         latest = [None, time.monotonic()]
 
         def stays():
-            count = sum(len(sample.times) for sample in self.backend.samples()
-                        if sample.resource.get("service.name") == "shop")
+            count = sum(len(sample.times) for sample in self.backend.samples(self.shop.pid))
             if count != latest[0]:
                 latest[:] = [count, time.monotonic()]
             return time.monotonic() - latest[1] > 12
@@ -88,6 +136,8 @@ class Otlp(test_pages.Shop):
         for got, sent in zip(scraped, exported):
             self.assertTrue(0 <= sent[-1] - got[-1] < TICK_NS, (got, sent))
 
+
+class Otlp(Scraped):
     def test_every_sample_once(self):
         """A scraper that follows, one that comes late, and one that filters see what was exported."""
         follower, ended = Scraper(self), threading.Event()
@@ -153,6 +203,68 @@ class Otlp(test_pages.Shop):
         status, headers, body = self.ask(PATH, since=str((1 << 63) - 1))  # of a file that was longer
         self.assertEqual(status, 200)
         self.assertTrue(body)
+
+
+class UnderLoad(Scraped):
+    over = {"processors": {"join": {"wait": "5s"}},
+            "receivers": {"sampler": {"frequency": 499, "include": {"executables": ["demo_service"]}}}}
+
+    def test_several_and_the_exporter_under_load(self):
+        """While the shop is never idle and windows close: nothing is lost for any of them, nothing comes twice."""
+        followers = [Follower(self, 0.05), Follower(self, 0.3, pid=self.shop.pid), Follower(self, 1.1)]
+        for follower in followers:
+            follower.start()
+        try:
+            with self.working(4):
+                self.wait_until_all_have(followers, windows=2)
+                followers.append(Follower(self, 0.1))  # begins amid the load, with what is kept
+                followers[-1].start()
+                self.wait_until_all_have(followers, windows=2)
+            self.settle()
+        finally:
+            scrapers = [follower.end() for follower in followers]
+        exported = identities_of(self.backend.samples(), self.shop.pid)
+        self.assertGreater(len(exported), 500)
+        self.assertEqual(len(set(exported)), len(exported))
+        for scraper in scrapers:
+            self.assert_none_lost_or_added(identities_of(scraper.samples, self.shop.pid), exported)
+            self.assertEqual(scraper.violations, [])
+        self.assert_conforming()
+        print("%d samples, in %s requests and %d of the exporter's" % (
+            len(exported), [scraper.bodies for scraper in scrapers], len(self.backend.requests("profiles"))))
+
+    def assert_none_lost_or_added(self, scraped, exported):
+        got, sent = (collections.Counter(what for what, _ in ticks) for ticks in (scraped, exported))
+        self.assertEqual(((sent - got).total(), (got - sent).total()), (0, 0), list(((sent - got) + (got - sent)))[:5])
+        self.assert_same(scraped, exported)
+
+    @contextlib.contextmanager
+    def working(self, buyers):
+        """So many buy from the shop, again and again."""
+        ended = threading.Event()
+
+        def buy():
+            while not ended.is_set():
+                self.buy(self.shop_port, 100)
+
+        threads = [threading.Thread(target=buy) for _ in range(buyers)]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            for thread in threads:
+                thread.join()
+
+    def wait_until_all_have(self, followers, windows):
+        """Of what is sampled under the load."""
+        wanted = [follower.scraper.bodies + windows for follower in followers]
+
+        def have():
+            return all(follower.scraper.bodies >= n or follower.error for follower, n in zip(followers, wanted))
+
+        harness.wait_until(have, 60 * harness.SLOWNESS, "windows have come to all")
 
 
 class Pprof(test_pages.Shop):
