@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { hostname } from "node:os";
 import { after, before, test } from "node:test";
+import { figures } from "./figures.mjs";
 import { BASE, browser, follow, query, rest, settled, visit } from "./visitor.mjs";
 
 const VIEWS = [
@@ -439,49 +440,30 @@ test("what is taken away comes", () =>
     }));
 
 test("figures", async () => {
-    const context = await opened.newContext({ viewport: { width: 1360, height: 860 } });
-    const page = await context.newPage();
-    const session = await context.newCDPSession(page);
-    await session.send("Network.enable");
-    let weight = 0;
-    session.on("Network.loadingFinished", (each) => {
-        weight += each.encodedDataLength;
-    });
-    const marks = [];
-    for (const path of ["/traces", "/functions", "/flame", "/timeline", "/diff", "/status"]) {
-        await page.goto("about:blank");
-        weight = 0;
-        await page.goto(BASE + path);
-        await settled(page);
-        const [paint, view, api] = await page.evaluate(() => [
-            performance.getEntriesByName("first-contentful-paint")[0]?.startTime,
-            performance.getEntriesByType("measure").at(-1)?.duration,
-            Math.max(
-                ...performance
-                    .getEntriesByType("resource")
-                    .filter((each) => each.name.includes("/api/"))
-                    .map((each) => each.responseEnd - each.requestStart),
-            ),
-        ]);
-        marks.push([path, paint, view, api, weight]);
-    }
+    const marks = await figures(opened, [
+        "/traces",
+        "/functions",
+        "/flame",
+        "/timeline",
+        "/diff",
+        "/status",
+    ]);
     console.log(
         "# view         first paint   view shown after asked   slowest answer   transferred (with data)",
     );
-    marks.forEach(([path, paint, view, api, bytes]) =>
+    marks.forEach(({ path, paint, asked, shown, answer, bytes }) =>
         console.log(
-            `# ${path.padEnd(12)} ${paint.toFixed(0).padStart(8)} ms ${view
+            `# ${path.padEnd(12)} ${paint.toFixed(0).padStart(8)} ms ${(shown - asked)
                 .toFixed(0)
                 .padStart(
                     16,
-                )} ms ${api.toFixed(0).padStart(20)} ms ${(bytes / 1024).toFixed(1).padStart(15)} KiB`,
+                )} ms ${answer.toFixed(0).padStart(20)} ms ${(bytes / 1024).toFixed(1).padStart(15)} KiB`,
         ),
     );
-    await context.close();
     const total = await wholeWeight();
     console.log(`# all files of the pages: ${(total / 1024).toFixed(1)} KiB compressed`);
     assert.ok(total < 60 * 1024);
-    marks.forEach(([path, paint]) =>
+    marks.forEach(({ path, paint }) =>
         assert.ok(paint < 2000, `${path}: first paint after ${paint} ms`),
     );
 });

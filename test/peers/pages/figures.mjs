@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When a view is there, and what it takes to get it. */
+import { BASE, settled } from "./visitor.mjs";
+
+/* Of each path, in ms since the address was opened: first paint; when the view asked, and was shown;
+ * the slowest answer; bytes that came. The browser has nothing in its cache at first, then the files. */
+export async function figures(opened, paths) {
+    const context = await opened.newContext({ viewport: { width: 1360, height: 860 } });
+    const page = await context.newPage();
+    const session = await context.newCDPSession(page);
+    await session.send("Network.enable");
+    let bytes = 0;
+    session.on("Network.loadingFinished", (each) => {
+        bytes += each.encodedDataLength;
+    });
+    const found = [];
+    for (const path of paths) {
+        await page.goto("about:blank");
+        bytes = 0;
+        await page.goto(BASE + path);
+        await settled(page);
+        const times = await page.evaluate(() => {
+            const shown = performance.getEntriesByType("measure").at(-1);
+            return {
+                paint: performance.getEntriesByName("first-contentful-paint")[0]?.startTime,
+                asked: shown?.startTime,
+                shown: shown?.startTime + shown?.duration,
+                answer: Math.max(
+                    ...performance
+                        .getEntriesByType("resource")
+                        .filter((each) => each.name.includes("/api/"))
+                        .map((each) => each.responseEnd - each.requestStart),
+                ),
+            };
+        });
+        found.push({ path, ...times, bytes });
+    }
+    await context.close();
+    return found;
+}
