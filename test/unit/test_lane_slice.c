@@ -120,6 +120,30 @@ static void test_away_in_between(void **state)
     assert_int_equal(count(rig, "[31]", LIMIT), 1);
 }
 
+/* As by a kill: the row stays until its last part is answered. */
+static void test_closed_in_between(void **state)
+{
+    enum { N = 32, LIMIT = 1000 };
+    struct rig *rig = *state;
+    _cleanup_buf_ struct buf body = BUF_INIT(0);
+    make_spans(&body, N, N);
+    allow(rig, LIMIT);
+    backend_rule(&rig->backend, NULL, 1, (struct backend_answer){.manner = BACKEND_SILENT});
+    rig->backend.rules[1].body = "[20]";
+    rig_put_bytes(rig, SIGNAL_TRACES, buf_bytes(&body));
+    for (int ms = 0; ms < 5000 && !count(rig, "[20]", LIMIT); ms += 10)
+        rig_pause(rig, 10);
+    assert_int_equal(count(rig, "[0]", LIMIT), 1);
+    exporter_close(rig->exporter);
+    rig_pause(rig, 50);
+    assert_false(rig_is_empty(rig));
+    exporter_rig_start(rig);
+    rig_await_empty(rig);
+    assert_int_equal(count(rig, "[0]", LIMIT), 2);
+    assert_int_equal(count(rig, "[20]", LIMIT), 2);
+    assert_int_equal(count(rig, "[31]", LIMIT), 1);
+}
+
 /* Nothing to take apart: one span, or what is no request. */
 static void test_alone(void **state)
 {
@@ -160,8 +184,8 @@ static void test_a_quota(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RIG_TEST(test_one_is_too_big), RIG_TEST(test_joined),  RIG_TEST(test_away_in_between),
-        RIG_TEST(test_alone),          RIG_TEST(test_a_quota),
+        RIG_TEST(test_one_is_too_big),    RIG_TEST(test_joined), RIG_TEST(test_away_in_between),
+        RIG_TEST(test_closed_in_between), RIG_TEST(test_alone),  RIG_TEST(test_a_quota),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
