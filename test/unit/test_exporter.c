@@ -10,6 +10,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -78,6 +80,33 @@ static void test_zstd_and_authority(void **state)
     assert_int_equal(codec_inflate_zstd(buf_bytes(&request->reader.message), sizeof(large), &plain),
                      0);
     assert_true(bytes_equal(buf_bytes(&plain), BYTES(large, sizeof(large))));
+}
+
+/* The backend behind a path: whom calls are for is localhost, as with gRPC's libraries. */
+static void test_unix_socket(void **state)
+{
+    struct rig *rig = *state;
+    struct watch *listener = &rig->backend.listener;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    exporter_close(rig->exporter);
+    watch_stop(listener);
+    close(listener->fd);
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s/otlp.sock",
+             rig->fixture.settings.db.directory);
+    listener->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener->fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(listener->fd, 5), 0);
+    assert_int_equal(watch_start(rig->loop, listener), 0);
+    rig->config.otlp.endpoint = (struct config_endpoint){.set = true, .transport = CONFIG_UNIX};
+    snprintf(rig->config.otlp.endpoint.host, sizeof(rig->config.otlp.endpoint.host), "%s",
+             address.sun_path);
+    exporter_rig_start(rig);
+    rig_put(rig, SIGNAL_TRACES, "spans");
+    const struct backend_request *request = rig_await(rig, TRACES, 0);
+    assert_non_null(strstr((const char *)request->headers.data, "\n:authority: localhost\n"));
+    assert_true(rig_message_is(request, "spans"));
+    rig_await_empty(rig);
+    unlink(address.sun_path);
 }
 
 /* Order is kept; a backlog of spans leaves joined, profiles one by one; a large request takes many
@@ -269,6 +298,7 @@ int main(void)
         RIG_TEST(test_profiles_carry_their_version),
         RIG_TEST(test_gzip),
         RIG_TEST(test_zstd_and_authority),
+        RIG_TEST(test_unix_socket),
         RIG_TEST(test_backlog),
         RIG_TEST(test_drain_sends_what_is_there),
         RIG_TEST(test_drain_does_not_wait_for_a_backend_that_is_away),
