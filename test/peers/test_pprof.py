@@ -39,7 +39,7 @@ SERVICE, CULPRIT, SPAN = "shop", "glyph_advance", "render receipt"
 COLLECTOR = go_toolchain.program("pprof-collector", "SPANPROF_PPROF_COLLECTOR")
 PARCA = go_toolchain.program("parca", "SPANPROF_PARCA")
 CUT_NAME, SHOWN_NAME = "größen-straß".encode()[:-1], "größen-stra"
-BUSY = "import ctypes, time; ctypes.CDLL(None).prctl(15, %r, 0, 0, 0); e = time.time() + 2\nwhile time.time() < e: pass"
+BUSY = "import ctypes, time; ctypes.CDLL(None).prctl(15, %r, 0, 0, 0)\nwhile time.process_time() < 2: pass"
 SCRAPE_SECONDS = 10  # Parca's interval
 PARCA_GIVES_UP_S = SCRAPE_SECONDS + 3
 COLLECTOR_ASKS_EACH_S = 5
