@@ -364,14 +364,24 @@ static int put_type(struct buf *out, uint32_t field, uint64_t type, uint64_t uni
     return error ? error : wire_put_varint(out, TYPE_UNIT, unit);
 }
 
-/* Their names stand behind all other strings: the table is the builder's and stays as it is. */
-static int put_types(struct buf *out, uint64_t n_strings)
+/* As an index into the strings. One that no sample has had stands behind all others: the table is
+ * the builder's and stays as it is. */
+static int put_type_name(struct buf *out, const struct pprof *pprof, const char *name,
+                         uint64_t *n_strings, uint64_t *index)
 {
-    static const char *const names[] = {"samples", "count", "cpu", "nanoseconds"};
-    struct type_names at = {n_strings, n_strings + 1, n_strings + 2, n_strings + 3};
-    int error = 0;
-    for (size_t i = 0; !error && i < sizeof(names) / sizeof(*names); i++)
-        error = wire_put_bytes(out, PROFILE_STRING, BYTES_STR(names[i]));
+    int32_t found = profiles_table_find(&pprof->strings, pprof->seed, BYTES_STR(name));
+    *index = found >= 0 ? (uint64_t)found : (*n_strings)++;
+    return found >= 0 ? 0 : wire_put_bytes(out, PROFILE_STRING, BYTES_STR(name));
+}
+
+static int put_types(struct buf *out, const struct pprof *pprof)
+{
+    uint64_t n_strings = (uint64_t)profiles_table_count(&pprof->strings);
+    struct type_names at;
+    int error = put_type_name(out, pprof, "samples", &n_strings, &at.samples);
+    error = error ? error : put_type_name(out, pprof, "count", &n_strings, &at.count);
+    error = error ? error : put_type_name(out, pprof, "cpu", &n_strings, &at.cpu);
+    error = error ? error : put_type_name(out, pprof, "nanoseconds", &n_strings, &at.nanoseconds);
     error = error ? error : put_type(out, PROFILE_SAMPLE_TYPE, at.samples, at.count);
     error = error ? error : put_type(out, PROFILE_SAMPLE_TYPE, at.cpu, at.nanoseconds);
     error = error ? error : put_type(out, PROFILE_PERIOD_TYPE, at.cpu, at.nanoseconds);
@@ -386,7 +396,7 @@ int pprof_finish(const struct pprof *pprof, const struct pprof_time *time, struc
     error = error ? error : put_entries(out, PROFILE_LOCATION, &pprof->locations, NULL);
     error = error ? error : put_entries(out, PROFILE_FUNCTION, &pprof->functions, NULL);
     error = error ? error : put_strings(out, &pprof->strings);
-    error = error ? error : put_types(out, (uint64_t)profiles_table_count(&pprof->strings));
+    error = error ? error : put_types(out, pprof);
     error = error ? error : wire_put_varint(out, PROFILE_TIME, time->start_unix_ns);
     error = error ? error : wire_put_varint(out, PROFILE_DURATION, time->duration_ns);
     error = error ? error : wire_put_varint(out, PROFILE_PERIOD, time->period_ns);

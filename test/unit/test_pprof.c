@@ -226,6 +226,37 @@ static void test_texts_are_utf8(void **state)
     free(reading);
 }
 
+/* Also what its types are called, where a function has that name. */
+static void test_no_text_stands_twice(void **state)
+{
+    static const struct pprof_frame named[] = {{.function = TEXT("samples")},
+                                               {.function = TEXT("cpu")}};
+    struct reading *reading = calloc(1, sizeof(*reading));
+    _cleanup_buf_ struct buf out = BUF_INIT(0);
+    struct pprof *pprof = NULL;
+    (void)state;
+    assert_int_equal(pprof_open(1 << 20, &pprof), 0);
+    assert_int_equal(
+        pprof_add(pprof,
+                  &(struct pprof_sample){.frames = named, .n_frames = 2, .count = 1, .cpu_ns = 10}),
+        0);
+    for (int i = 0; i < 2; i++) { /* told again it is the same */
+        buf_clear(&out);
+        memset(reading, 0, sizeof(*reading));
+        assert_int_equal(pprof_finish(pprof, &when, &out), 0);
+        read_profile(reading, buf_bytes(&out));
+        for (size_t k = 0; k < reading->n_strings; k++)
+            for (size_t m = 0; m < k; m++)
+                assert_false(bytes_equal(reading->strings[k], reading->strings[m]));
+        assert_non_null(strstr(reading->text, "1: 1=samples 2=count\n"
+                                              "1: 1=cpu 2=nanoseconds\n"
+                                              "11: 1=cpu 2=nanoseconds\n"
+                                              "14: cpu\n"));
+    }
+    pprof_close(pprof);
+    free(reading);
+}
+
 /* Whatever lies between them: values are summed up, and no sample stands there twice. */
 static void test_equal_samples_are_one(void **state)
 {
@@ -335,6 +366,7 @@ int main(void)
         cmocka_unit_test(test_all_that_was_said_is_there),
         cmocka_unit_test(test_each_location_has_an_address_or_a_name),
         cmocka_unit_test(test_texts_are_utf8),
+        cmocka_unit_test(test_no_text_stands_twice),
         cmocka_unit_test(test_equal_samples_are_one),
         cmocka_unit_test(test_equal_samples_take_no_room),
         cmocka_unit_test(test_what_passes_the_limit_is_not_added),
