@@ -117,13 +117,14 @@ static int put_row(const struct top *top, const struct value *row, double all_ns
 /* ---- the whole ---- */
 
 struct sums {
-    double cpu_ns, samples, range_s;
+    double cpu_ns, samples, waiting, range_s;
 };
 
 static struct sums sums_of(const struct top *top, const struct value *root)
 {
     struct sums sums = {.cpu_ns = value_number(root, "cpu_ns"),
                         .samples = value_number(root, "samples"),
+                        .waiting = value_number(root, "waiting_samples"),
                         .range_s =
                             (value_number(root, "to_ms") - value_number(root, "from_ms")) / 1000};
     if (shows_functions(top))
@@ -166,6 +167,8 @@ static int put_summary(const struct top *top, const struct sums *sums, struct bu
     _cleanup_buf_ struct buf line = BUF_INIT(0);
     int error = buf_printf(&line, "%s of CPU time in %.0f s, %.0f samples",
                            client_duration(sums->cpu_ns, cpu), sums->range_s, sums->samples);
+    if (!error && sums->waiting > 0)
+        error = buf_printf(&line, "; %.0f on this node still wait for their span", sums->waiting);
     error = error ? error : end_line(top, &line, text);
     return error ? error : buf_append(text, "\n", 1);
 }

@@ -52,6 +52,7 @@ int pages_timeline(struct pages_facts *facts, struct pages_request *request)
     json_put_ms(&json, "from_ms", groups.from_unix_ns);
     json_put_ms(&json, "bucket_ms", groups.bucket_ns);
     json_put_string(&json, "by", group_names[by]);
+    json_put_waiting(&json);
     json_begin_array(&json, "series");
     for (size_t i = 0; i < groups.n && !json.error; i++)
         put_series(&json, &groups.series[i], by, groups.n_buckets);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exporter/pages_json.h"
+#include "base/stats.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -163,6 +164,11 @@ void json_put_int(struct json_writer *json, const char *key, int64_t value)
 {
     begin(json, key);
     put_integer(json, value < 0, value < 0 ? -(uint64_t)value : (uint64_t)value);
+}
+
+void json_put_waiting(struct json_writer *json)
+{
+    json_put_int(json, "waiting_samples", stats_find("spanprof_join_pending_samples", ""));
 }
 
 void json_put_bool(struct json_writer *json, const char *key, bool value)

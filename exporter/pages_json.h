@@ -24,6 +24,8 @@ void json_put_string(struct json_writer *json, const char *key, const char *text
 void json_put_hex(struct json_writer *json, const char *key, const void *data, size_t size);
 void json_put_uint(struct json_writer *json, const char *key, uint64_t value);
 void json_put_int(struct json_writer *json, const char *key, int64_t value);
+/* How many samples wait, for their span or their window, and are in no answer yet. */
+void json_put_waiting(struct json_writer *json);
 void json_put_bool(struct json_writer *json, const char *key, bool value);
 /* Six significant digits; what is no number is 0. */
 void json_put_double(struct json_writer *json, const char *key, double value);

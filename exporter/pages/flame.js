@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A flame graph of any filter. */
 import { get } from "./api.js";
-import { FILTERS, change, general, href, ofTrace, pick } from "./address.js";
+import { FILTERS, change, general, href, isRelative, ofTrace, pick } from "./address.js";
 import { choice, h } from "./dom.js";
 import { FlameGraph } from "./flamegraph.js";
 import { downloads, empty, forms, frameLinks, json, partly } from "./links.js";
-import { duration, plural, range } from "./text.js";
+import { duration, plural, range, waiting } from "./text.js";
 
 const VIEWS = [
     ["callees", "From the root"],
@@ -18,11 +18,12 @@ export async function show({ path, params, rest, signal }) {
     const view = params.get("view") ?? "callees";
     const trace = params.get("trace_id");
     const said = `${duration(flame.cpu_ns)} on CPU in ${plural(flame.samples, "sample")}`;
+    const late = isRelative(params) && !trace ? waiting(flame) : "";
     const heading = h(
         "div",
         { class: "heading" },
         h("h1", {}, "Flame graph"),
-        h("p", { class: "sum" }, `${said} · ${range(flame.from_ms, flame.to_ms)}`),
+        h("p", { class: "sum" }, `${said} · ${range(flame.from_ms, flame.to_ms)}${late}`),
         choice("View", VIEWS, view, (value) =>
             href(
                 path,

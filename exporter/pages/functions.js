@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions with most CPU time, what a year of them would be, and who pays for it. */
 import { get } from "./api.js";
-import { FILTERS, baseline, change, general, href, ofTrace, pick } from "./address.js";
+import { FILTERS, baseline, change, general, href, isRelative, ofTrace, pick } from "./address.js";
 import { bar, choice, h, name, td, th, what } from "./dom.js";
 import { downloads, empty, forms, isAskable, json, partly, unnamed } from "./links.js";
 import { changeOfSelf, mostChanged, standing } from "./rates.js";
@@ -16,6 +16,7 @@ import {
     plural,
     range,
     signed,
+    waiting,
 } from "./text.js";
 
 const FACES = [
@@ -271,7 +272,8 @@ async function ranking({ path, params, signal }, heading) {
     const query = pick(params, [...FILTERS, "order", "limit"]);
     const answer = await get("/api/functions", query, signal);
     const said = `${duration(answer.cpu_ns)} on CPU in ${plural(answer.samples, "sample")}`;
-    const shown = `${said} · ${range(answer.from_ms, answer.to_ms)}`;
+    const late = isRelative(params) ? waiting(answer) : "";
+    const shown = `${said} · ${range(answer.from_ms, answer.to_ms)}${late}`;
     if (!answer.functions.length)
         return {
             title: "Functions",

@@ -119,4 +119,8 @@ export function range(from, to) {
 export const base = (path) => path.slice(path.lastIndexOf("/") + 1);
 export const bytes = (n) =>
     n < 1024 ? `${n} B` : n < 1048576 ? `${digits(n / 1024)} KiB` : `${digits(n / 1048576)} MiB`;
+/* Behind what an answer has, of a range that ends now. */
+export const waiting = ({ waiting_samples: n }) =>
+    n > 0 ? `; ${count(n)} on this node still wait for their span` : "";
+
 export const plural = (n, word, many = `${word}s`) => `${count(n)} ${n === 1 ? word : many}`;
