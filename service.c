@@ -124,8 +124,11 @@ static int open_exporter(struct service *service, size_t d)
                                          .destination = d,
                                          .config = service->store.exporters[d],
                                          .version = SPANPROF_VERSION};
-    for (enum signal signal = 0; signal < SIGNAL_COUNT; signal++)
-        settings.signals |= (service_destinations(&service->store, signal) >> d & 1) << signal;
+    for (enum signal signal = 0; signal < SIGNAL_COUNT; signal++) {
+        bool wanted = service_destinations(&service->store, signal) >> d & 1;
+        bool may_wait = !outbox_is_empty(signal); /* since another configuration */
+        settings.signals |= (unsigned)(wanted || may_wait) << signal;
+    }
     int error = service_tls_exporter(&service->tls, settings.config, &settings.tls);
     return error ? error : exporter_open(&settings, &service->exporters[d]);
 }

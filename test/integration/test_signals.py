@@ -210,6 +210,21 @@ class Signals(harness.IntegrationTest):
                 connection.close()
         self.stop_spanprof(spanprof)
 
+    def test_a_signal_that_left_the_configuration(self):
+        """What waits of it goes out all the same."""
+        spanprof = self.spanprof_of_all()
+        self.backend.stop()
+        body, _ = logs_of(20)
+        sender.GrpcSender(spanprof.grpc_address, signal="logs").send(body)
+        self.stop_spanprof(spanprof)
+        del spanprof.config["service"]["pipelines"]["logs"]
+        self.backend.start()
+        spanprof.start()
+        self.await_bytes("logs", body, timeout=30)
+        harness.wait_until(lambda: spanprof.metric("spanprof_outbox_items") == 0, 10, "nothing waits any more")
+        self.assertEqual(sender.post(spanprof.http_address, body, path=sender.PATHS["logs"])[0], 404)
+        self.stop_spanprof(spanprof)
+
     def test_no_signal_waits_for_another(self):
         spanprof = self.spanprof_of_all()
         self.backend.fault("metrics", "UNAVAILABLE", count=1000000)
