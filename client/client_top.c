@@ -75,13 +75,13 @@ static int put_function(const struct top *top, const struct value *function, dou
                  : client_put_text(out, value_text(function, "module"), left - left / 2 - 2, false);
 }
 
-/* A span with its service, a process with its number. Without a name: there is none, or it is the
- * rest of many. */
+/* A span with its service, a process with its number. */
 static int put_name(const struct value *series, struct buf *out)
 {
     struct bytes name = value_text(series, "name"), service = value_text(series, "service");
     double pid = value_number(series, "pid");
-    name = name.len ? name : BYTES_LIT("(none)");
+    if (!name.len)
+        name = value_get(series, "others") ? BYTES_LIT("(all others)") : BYTES_LIT("(none)");
     int error = client_put_text(out, name, name.len, false);
     if (!error && service.len)
         error = buf_append(out, "  ", 2);
@@ -129,7 +129,7 @@ static struct sums sums_of(const struct top *top, const struct value *root)
                             (value_number(root, "to_ms") - value_number(root, "from_ms")) / 1000};
     if (shows_functions(top))
         return sums;
-    sums = (struct sums){.range_s = value_number(root, "bucket_ms") / 1000};
+    sums.range_s = value_number(root, "bucket_ms") / 1000; /* nor has it the other sums */
     for (const struct value *row = value_items(root, "series"); row; row = row->next) {
         sums.cpu_ns += value_number(row, "cpu_ns");
         sums.samples += value_number(row, "samples");

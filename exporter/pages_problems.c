@@ -208,7 +208,9 @@ const char *pages_status_why(const struct history_series *process,
     if (!coverage)
         coverage = &unknown;
     if (!process->pid)
-        return "The kernel's own threads, and what had ended before it was known.";
+        return process->others
+                   ? "All others: those with less CPU time than the ones above."
+                   : "The kernel's own threads, and what had ended before it was known.";
     if (process->in_span * 10 >= process->samples * 9)
         return "";
     if (!coverage->has_ids)

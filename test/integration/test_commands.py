@@ -283,6 +283,16 @@ class Elsewhere(unittest.TestCase):
                                 (words, done.stdout))
             os.unlink(self.socket)
 
+    def test_the_rest_and_what_waits_are_said(self):
+        series = {"from_ms": 0, "bucket_ms": 60000, "waiting_samples": 412, "series": [
+            {"name": "GET /", "service": "shop", "cpu_ns": 2e9, "samples": 9, "buckets_ns": [2e9]},
+            {"name": "", "service": "", "cpu_ns": 1e9, "samples": 5, "buckets_ns": [1e9]},
+            {"name": "", "service": "", "others": True, "cpu_ns": 1e9, "samples": 5, "buckets_ns": [1e9]}]}
+        self.answer(json.dumps(series).encode())
+        lines = run("top", "--by", "span", "--socket", self.socket).stdout.splitlines()
+        self.assertIn("19 samples; 412 on this node still wait for their span", lines[0])
+        self.assertEqual([line.split("  ")[-1].strip() for line in lines[-2:]], ["(none)", "(all others)"])
+
     def test_what_is_not_whole_is_said(self):
         picture = os.path.join(self.directory, "x.svg")
         for words, body, header in ((("top",), b'{"functions": [], "complete": %s}', b""),
