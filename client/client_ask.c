@@ -251,7 +251,7 @@ int client_ask_json(const struct client *client, const char *path, struct client
     if (error)
         return client_fail(client, error, "the answer cannot be read");
     const struct value *complete = value_get(&tree->root, "complete");
-    if (complete && complete->kind == VALUE_BOOL && !complete->number)
+    if (complete && complete->kind == VALUE_BOOL && complete->number < 1)
         say_incomplete(client);
     return 0;
 }

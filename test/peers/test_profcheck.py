@@ -20,8 +20,7 @@ PASSED_ON = {"json"}  # a sample of somebody else's, on purpose without a value
 SUITES = sorted({name[len("test_"):-len(".py")] for name in os.listdir(INTEGRATION) if name.startswith("test_")} - PASSED_ON)
 STRICT = ("-check-dupes", "-check-orphans")
 # what is made of samples alone is held to the optional checks too
-OURS = {"contexts", "history", "jit", "labels", "lines", "long_spans", "names", "processes", "sampling", "short_lived",
-        "stacks"}
+OURS = {"contexts", "jit", "labels", "long_spans", "names", "processes", "sampling", "short_lived", "stacks"}
 SECONDS = 600
 
 
