@@ -97,6 +97,13 @@ static void judge_namespace(void *context, const struct record_header *record)
 }
 
 /* In a PID namespace of its own: numbers are that namespace's, and contexts are found by them. */
+static uint64_t cpu_ns(void)
+{
+    struct timespec used;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (uint64_t)used.tv_sec * NS_PER_SEC + (uint64_t)used.tv_nsec;
+}
+
 static int run_in_namespace(void)
 {
     struct fixture fixture;
@@ -108,8 +115,8 @@ static int run_in_namespace(void)
     current_context = &context;
     ring_drain(fixture.ring, ring_position(fixture.ring), judge_namespace, &tally, NULL);
     tally = (struct namespace_tally){0};
-    uint64_t end = clock_monotonic_ns() + NS_PER_SEC;
-    while (clock_monotonic_ns() < end)
+    uint64_t end = cpu_ns() + NS_PER_SEC; /* whoever else has the CPUs */
+    while (cpu_ns() < end)
         burn_begin();
     ring_drain(fixture.ring, ring_position(fixture.ring), judge_namespace, &tally, NULL);
     teardown(&fixture);

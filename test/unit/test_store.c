@@ -415,7 +415,9 @@ static void work_until_killed(struct fixture *fixture, int pipe_fd, uint32_t fir
     }
 }
 
-static uint32_t run_and_kill(struct fixture *fixture, uint32_t first, useconds_t after_us)
+/* after_us: behind the first at_least transactions. */
+static uint32_t run_and_kill(struct fixture *fixture, uint32_t first, uint32_t at_least,
+                             useconds_t after_us)
 {
     int ends[2], status;
     struct ack ack = {first - 1};
@@ -425,6 +427,8 @@ static uint32_t run_and_kill(struct fixture *fixture, uint32_t first, useconds_t
     if (!child)
         work_until_killed(fixture, ends[1], first);
     close(ends[1]);
+    while (ack.number < first - 1 + at_least)
+        assert_int_equal(read(ends[0], &ack, sizeof(ack)), sizeof(ack));
     usleep(after_us);
     kill(child, SIGKILL);
     waitpid(child, &status, 0);
@@ -468,7 +472,9 @@ static void test_kill(void **state)
     uint32_t committed = 0;
     fixture->settings.join.max_pending_bytes = 64 << 20;
     for (unsigned round = 0; round < 12; round++) {
-        uint32_t acknowledged = run_and_kill(fixture, committed + 1, 20000 + round * 7000);
+        uint32_t at_least = round % 2 ? 10 : 0; /* one that is being opened is killed as well */
+        uint32_t acknowledged =
+            run_and_kill(fixture, committed + 1, at_least, 20000 + round * 7000);
         if (acknowledged < committed)
             acknowledged = committed;
         fixture_open(fixture);
