@@ -90,6 +90,15 @@ static void scan_late(struct timer *timer)
     intake_begin_draining(intake);
 }
 
+/* Spans need their samples now. */
+static void spans_come_first(struct intake *intake)
+{
+    if (intake->settings.ring)
+        log_info("intake", "spans come before the scan of running processes is done; the first "
+                           "frames of some may stay unresolved");
+    intake_begin_draining(intake);
+}
+
 /* ---- requests ---- */
 
 static int run_signal(struct intake_request *request, const struct intake_settings *settings)
@@ -180,8 +189,8 @@ void intake_submit(struct intake *intake, struct intake_request *request)
         !intake_has_room(intake))
         return refuse(request, INTAKE_BUSY, "too many requests are waiting");
     if (request->signal == SIGNAL_TRACES) {
-        if (intake->is_ready && intake->scan_timer.due_ns) /* spans need their samples now */
-            scan_late(&intake->scan_timer);
+        if (intake->is_ready && intake->scan_timer.due_ns && request->body_len)
+            spans_come_first(intake);
         intake_drain(intake);
     }
     if (worker_submit(intake->settings.writer, &request->job) != 0)
