@@ -265,7 +265,7 @@ static bool unsent(const struct store *store, const struct window_settings *sett
                    uint64_t now_unix_ns)
 {
     return history_is_enabled(store->history) && store->full_since_unix_ns &&
-           now_unix_ns - store->full_since_unix_ns >= WINDOW_WAITS_NS &&
+           now_unix_ns >= store->full_since_unix_ns + WINDOW_WAITS_NS &&
            !outbox_has_room_for(store->outbox, settings->max_request_bytes);
 }
 

@@ -231,13 +231,10 @@ static void test_debug(void **state)
     assert_int_equal(rig->backend.n_requests, 0);
 }
 
-static void test_debug_shows_requests(void **state)
+static const uint8_t one_span[] = {0x0a, 9, 0x12, 7, 0x12, 5, 0x2a, 3, 'G', 'E', 'T'};
+
+static void start_debug(struct rig *rig)
 {
-    static const uint8_t request[] = {0x0a, 9, 0x12, 7, 0x12, 5, 0x2a, 3, 'G', 'E', 'T'};
-    struct rig *rig = *state;
-    char text[4096] = "";
-    FILE *shown = tmpfile();
-    int stderr_fd = dup(STDERR_FILENO);
     exporter_close(rig->exporter);
     assert_true(rig_is_empty(rig));
     rig->config = (struct config_exporter){.id = "first",
@@ -245,8 +242,17 @@ static void test_debug_shows_requests(void **state)
                                            .used = true,
                                            .debug.verbosity = VERBOSITY_DETAILED};
     exporter_rig_start(rig);
+}
+
+static void test_debug_shows_requests(void **state)
+{
+    struct rig *rig = *state;
+    char text[4096] = "";
+    FILE *shown = tmpfile();
+    int stderr_fd = dup(STDERR_FILENO);
+    start_debug(rig);
     assert_true(shown && dup2(fileno(shown), STDERR_FILENO) >= 0);
-    rig_put_bytes(rig, SIGNAL_TRACES, BYTES(request, sizeof(request)));
+    rig_put_bytes(rig, SIGNAL_TRACES, BYTES(one_span, sizeof(one_span)));
     rig_await_empty(rig);
     assert_true(dup2(stderr_fd, STDERR_FILENO) >= 0);
     rewind(shown);
@@ -264,22 +270,15 @@ static void test_debug_shows_requests(void **state)
  */
 static void test_debug_without_a_reader(void **state)
 {
-    static const uint8_t request[] = {0x0a, 9, 0x12, 7, 0x12, 5, 0x2a, 3, 'G', 'E', 'T'};
     struct rig *rig = *state;
     int ends[2], stderr_fd = dup(STDERR_FILENO);
     int64_t before = stats_find("spanprof_log_dropped_bytes_total", "");
-    exporter_close(rig->exporter);
-    assert_true(rig_is_empty(rig));
-    rig->config = (struct config_exporter){.id = "first",
-                                           .type = CONFIG_EXPORTER_DEBUG,
-                                           .used = true,
-                                           .debug.verbosity = VERBOSITY_DETAILED};
-    exporter_rig_start(rig);
+    start_debug(rig);
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(fcntl(ends[1], F_SETPIPE_SZ, 4096), 4096);
     assert_true(dup2(ends[1], STDERR_FILENO) >= 0);
     for (int i = 0; i < 200; i++)
-        rig_put_bytes(rig, SIGNAL_TRACES, BYTES(request, sizeof(request)));
+        rig_put_bytes(rig, SIGNAL_TRACES, BYTES(one_span, sizeof(one_span)));
     rig_await_empty(rig);
     assert_true(dup2(stderr_fd, STDERR_FILENO) >= 0);
     close(ends[0]);
