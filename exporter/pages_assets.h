@@ -2,6 +2,9 @@
 #pragma once
 /*
  * The files of exporter/pages, as they were when this was built. Thread: any; constant.
+ *
+ * Pages are at the views' paths; what they load is at /assets/VERSION/NAME, and of no other version, so it
+ * may be kept for good, and scripts of two versions never meet.
  */
 #include "base/bytes.h"
 
@@ -16,5 +19,10 @@ struct pages_asset {
 extern const struct pages_asset pages_assets[]; /* made by cmake/Embed.cmake */
 extern const size_t pages_assets_count;
 
-/* Of a page's path, or /assets/NAME; NULL: there is nothing. */
+extern const char pages_assets_version[];
+
+/* NULL: there is nothing. */
 const struct pages_asset *pages_asset_find(const char *path);
+
+/* Whether the same path will always have the same file. */
+bool pages_asset_lasts(const struct pages_asset *asset);

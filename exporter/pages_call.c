@@ -108,7 +108,10 @@ static void add_common(const struct pages_call *call, struct MHD_Response *respo
     };
     for (size_t i = 0; i < sizeof(common) / sizeof(common[0]); i++)
         MHD_add_response_header(response, common[i][0], common[i][1]);
-    MHD_add_response_header(response, "Cache-Control", call->asset ? "no-cache" : "no-store");
+    const char *keep = !call->asset                      ? "no-store"
+                       : pages_asset_lasts(call->asset) ? "public, max-age=31536000, immutable"
+                                                        : "no-cache";
+    MHD_add_response_header(response, "Cache-Control", keep);
     if (atomic_load(&call->scope->stopping))
         MHD_add_response_header(response, "Connection", "close");
 }

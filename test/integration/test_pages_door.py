@@ -41,6 +41,7 @@ class Door(Pages):
             status, headers, body = self.ask(view)
             self.assertEqual(status, 200)
             self.assertEqual(headers["Content-Type"], "text/html; charset=utf-8")
+            self.assertEqual(headers["Cache-Control"], "no-cache")
             found |= set(re.findall(rb'"(/assets/[^"]+)"', body))
             for name, wanted in (("X-Content-Type-Options", "nosniff"), ("Referrer-Policy", "no-referrer"),
                                  ("Cross-Origin-Resource-Policy", "same-origin")):
@@ -52,6 +53,7 @@ class Door(Pages):
         for path in sorted(found):
             status, headers, plain = self.ask(path.decode())
             self.assertEqual(status, 200, path)
+            self.assertIn("immutable", headers["Cache-Control"])
             status, packed, body = self.ask(path.decode(), {"Accept-Encoding": "br, gzip"})
             self.assertEqual(packed["Content-Encoding"], "gzip")
             self.assertEqual(gzip.decompress(body), plain)
@@ -62,7 +64,9 @@ class Door(Pages):
             self.assertEqual((status, body), (304, b""))
             status, _, body = self.ask(path.decode(), {"Accept-Encoding": "gzip;q=0"})
             self.assertEqual(body, plain)
-        for path in ("/assets/", "/assets/../pages.h", "/assets/index.htm", "/etc/passwd", "/api", "//"):
+        folder, name = os.path.split(min(found).decode())
+        for path in (folder, folder + "/", folder[:-1] + "/" + name, folder + "0/" + name, "/assets/" + name,
+                     folder + "/../../pages.h", "/assets/", "/assets/../pages.h", "/assets/index.htm", "/etc/passwd", "/api", "//"):
             self.assertEqual(self.ask(path)[0], 404, path)
 
     def test_both_families_and_the_socket(self):
@@ -128,9 +132,10 @@ class Door(Pages):
         for path, wanted in (("/api/trace", 400), ("/api/flame?colour=red", 400), ("/api/none", 404)):
             self.assertEqual(self.ask(path, method="HEAD")[0], wanted, path)
         self.assertEqual(self.ask("/", {"Host": "evil.example"}, method="HEAD")[0], 421)
-        status, headers, body = self.ask("/assets/app.css", method="HEAD")
+        sheet = re.search(rb'"(/assets/[^"]+/app.css)"', self.ask("/")[2]).group(1).decode()
+        status, headers, body = self.ask(sheet, method="HEAD")
         self.assertEqual((status, body), (200, b""))
-        self.assertEqual(int(headers["Content-Length"]), len(self.ask("/assets/app.css")[2]))
+        self.assertEqual(int(headers["Content-Length"]), len(self.ask(sheet)[2]))
 
     def test_token(self):
         file = os.path.join(self.directory, "token")
