@@ -36,6 +36,8 @@ export function change(params, changes) {
     return changed;
 }
 
+export const hasBaseline = (params) => [...params.keys()].some((key) => key.startsWith("base_"));
+
 /* The filters of a difference's other side: base_X where it is given, empty for any, else X. */
 export function baseline(params) {
     const filters = pick(params, FILTERS);
@@ -74,6 +76,19 @@ export function time(text, now) {
 
 export const isRelative = (params) =>
     !params.get("to") && (params.get("from") ?? "-").startsWith("-");
+
+export const DEFAULT_RANGE = "-15m";
+
+/* The stretch of the same length that ended `shift` ms before this one does; 0: where this one
+ * begins. */
+export function earlier(params, shift, now) {
+    const from = time(params.get("from") ?? DEFAULT_RANGE, now);
+    const to = time(params.get("to"), now) || now;
+    const back = shift || to - from;
+    const text = (ms) =>
+        isRelative(params) ? `-${Math.round((now - ms) / 1000)}s` : String(Math.round(ms));
+    return { base_from: text(from - back), base_to: text(to - back) };
+}
 
 /* From the filters of a list to one trace in it, wherever in time. */
 export function ofTrace(traceId, more) {

@@ -8,6 +8,7 @@ const WORDS = {
     503: "spanprof is busy; try again in a moment.",
 };
 export const GONE = "spanprof does not answer. Is it running?";
+export const CHANGED = "spanprof does not answer, or is of another version by now.";
 const TOKEN = "token";
 
 function stored() {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two ranges of time, or two filters: what became more, and what less. */
-import { get } from "./api.js";
-import { FILTERS, baseline, change, fragment, href, pick } from "./address.js";
+import { baseline, change, href } from "./address.js";
 import { choice, h, name } from "./dom.js";
-import { earlier, filters } from "./filterbar.js";
 import { FlameGraph } from "./flamegraph.js";
 import { comparedFunctions } from "./functions.js";
 import { downloads, empty, differences, forms, frameLinks, json, partly } from "./links.js";
@@ -62,27 +60,7 @@ function summary(flame, params) {
     );
 }
 
-/* Without a baseline: the stretch just before this one. */
-function complete(path, params) {
-    if ([...params.keys()].some((key) => key.startsWith("base_"))) return params;
-    const with_ = change(params, earlier(params, 0, Date.now()));
-    history.replaceState(history.state, "", href(path, with_, fragment()));
-    filters(document.getElementById("filters"), path, with_);
-    return with_;
-}
-
-/* Of both sides. */
-const SIDES = [...FILTERS, ...FILTERS.map((key) => `base_${key}`)];
-const QUESTIONS = [
-    ["/api/diff", [...SIDES, "view"]],
-    ["/api/functions", [...SIDES, "limit"]],
-];
-
-const ask = (params, signal) =>
-    Promise.all(QUESTIONS.map(([to, keys]) => get(to, pick(params, keys), signal)));
-
-function away(params) {
-    const [graph, functions] = QUESTIONS.map(([to, keys]) => [to, pick(params, keys)]);
+function away(params, [graph, functions]) {
     const before = change(baseline(params), { view: params.get("view") });
     return [
         downloads(
@@ -103,9 +81,7 @@ function sidedLinks(flame, params) {
     return (frame, node) => (flame.nodes.total_ns[node] ? now : before)(frame);
 }
 
-export async function show({ path, params: asked, rest, signal }) {
-    const params = complete(path, asked);
-    const [flame, functions] = await ask(params, signal);
+export function show({ path, params, rest, questions, answers: [flame, functions] }) {
     const measure = rest.get("by") === "share" ? "share" : "rate";
     const width = rest.get("width") === "before" ? "before" : "now";
     const keep = (changes) => Object.fromEntries(change(rest, changes));
@@ -146,7 +122,7 @@ export async function show({ path, params: asked, rest, signal }) {
             graph.node,
             h("div", { class: "heading second" }, h("h2", {}, "Functions, most changed first")),
             h("div", { class: "scroll" }, comparedFunctions(functions, rates, params)),
-            away(params),
+            away(params, questions),
         ),
     };
 }

@@ -5,10 +5,13 @@
  */
 import { get } from "./api.js";
 import {
+    DEFAULT_RANGE,
     TEXTS,
     change,
+    earlier,
     fragment,
     general,
+    hasBaseline,
     href,
     isRelative,
     ofTrace,
@@ -53,7 +56,6 @@ const RANGES = [
     ["-1h", "Last hour"],
     ["-30d", "All that is kept"],
 ];
-const DEFAULT_RANGE = "-15m";
 const OFFERED_MAX = 12;
 const KNOWN_MS = 15000;
 
@@ -140,17 +142,6 @@ function dialogOf(scope, now) {
     dialog.addEventListener("close", () => dialog.remove());
     document.body.append(dialog);
     dialog.showModal();
-}
-
-/* The stretch of the same length that ended `shift` ms before this one does; 0: where this one
- * begins. */
-export function earlier(params, shift, now) {
-    const from = time(params.get("from") ?? DEFAULT_RANGE, now);
-    const to = time(params.get("to"), now) || now;
-    const back = shift || to - from;
-    const text = (ms) =>
-        isRelative(params) ? `-${Math.round((now - ms) / 1000)}s` : String(Math.round(ms));
-    return { base_from: text(from - back), base_to: text(to - back) };
 }
 
 function rangeSelect(scope) {
@@ -470,7 +461,7 @@ export function filters(container, path, params) {
         return;
     }
     const rows = [row(scopeOf(path, params, ""), path === "/diff" && "Now", liveButton(params))];
-    if (path === "/diff" && [...params.keys()].some((key) => key.startsWith("base_")))
+    if (path === "/diff" && hasBaseline(params))
         rows.push(row(scopeOf(path, params, "base_"), "Before"));
     container.replaceChildren(...rows);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A flame graph of any filter. */
-import { get } from "./api.js";
-import { FILTERS, change, general, href, isRelative, ofTrace, pick } from "./address.js";
+import { change, general, href, isRelative, ofTrace } from "./address.js";
 import { choice, h } from "./dom.js";
 import { FlameGraph } from "./flamegraph.js";
 import { downloads, empty, forms, frameLinks, json, partly } from "./links.js";
@@ -12,9 +11,7 @@ const VIEWS = [
     ["callers", "From the leaf"],
 ];
 
-export async function show({ path, params, rest, signal }) {
-    const query = pick(params, [...FILTERS, "view"]);
-    const flame = await get("/api/flame", query, signal);
+export function show({ path, params, rest, questions, answers: [flame] }) {
     const view = params.get("view") ?? "callees";
     const trace = params.get("trace_id");
     const said = `${duration(flame.cpu_ns)} on CPU in ${plural(flame.samples, "sample")}`;
@@ -59,7 +56,7 @@ export async function show({ path, params, rest, signal }) {
             heading,
             partly(flame.complete),
             graph.node,
-            downloads("Take away", forms(params), json("/api/flame", query)),
+            downloads("Take away", forms(params), json(...questions[0])),
         ),
     };
 }

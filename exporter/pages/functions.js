@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions with most CPU time, what a year of them would be, and who pays for it. */
-import { get } from "./api.js";
 import { FILTERS, baseline, change, general, href, isRelative, ofTrace, pick } from "./address.js";
 import { bar, choice, h, name, td, th, what } from "./dom.js";
 import { downloads, empty, forms, isAskable, json, partly, unnamed } from "./links.js";
@@ -223,9 +222,8 @@ function payers(answer, params) {
     );
 }
 
-async function paying({ path, params, signal }, heading) {
-    const query = pick(params, FILTERS);
-    const answer = await get("/api/spans", query, signal);
+function paying({ path, params, questions, answers: [answer] }, heading) {
+    const [, query] = questions[0];
     const fn = params.get("function");
     const said = `${duration(answer.cpu_ns)} on CPU in ${plural(answer.samples, "sample")}`;
     const title = fn ? h("h1", {}, "Who pays for ", name(fn)) : h("h1", {}, "Spans and routes");
@@ -249,7 +247,7 @@ async function paying({ path, params, signal }, heading) {
             ),
             partly(answer.complete),
             h("div", { class: "scroll" }, table),
-            downloads("Take away", json("/api/spans", query), "stacks:", forms(query)),
+            downloads("Take away", json(...questions[0]), "stacks:", forms(query)),
         ),
     };
 }
@@ -266,11 +264,9 @@ function costs({ costs: c }) {
     );
 }
 
-async function ranking({ path, params, signal }, heading) {
+function ranking({ path, params, questions, answers: [answer] }, heading) {
     const order = params.get("order") ?? "self";
     const limit = Number(params.get("limit") ?? LIMITS[0]);
-    const query = pick(params, [...FILTERS, "order", "limit"]);
-    const answer = await get("/api/functions", query, signal);
     const said = `${duration(answer.cpu_ns)} on CPU in ${plural(answer.samples, "sample")}`;
     const late = isRelative(params) ? waiting(answer) : "";
     const shown = `${said} · ${range(answer.from_ms, answer.to_ms)}${late}`;
@@ -316,12 +312,12 @@ async function ranking({ path, params, signal }, heading) {
                     ),
                 ),
             costs(answer),
-            downloads("Take away", json("/api/functions", query), "stacks:", forms(query)),
+            downloads("Take away", json(...questions[0]), "stacks:", forms(params)),
         ),
     };
 }
 
-export async function show(context) {
+export function show(context) {
     const { path, params, rest } = context;
     const face = rest.get("by") === "spans" ? "spans" : "functions";
     const live = rest.get("live") && { live: "1" };
@@ -336,8 +332,7 @@ export async function show(context) {
             ),
             more,
         );
-    const view = await (face === "spans" ? paying : ranking)(context, heading);
-    return view;
+    return (face === "spans" ? paying : ranking)(context, heading);
 }
 
 /* ---- with a baseline: for the difference ---- */

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which view an address means, and its coming and going. A view is a module with
- *     show({ path, params, rest, signal }) -> { title, node, said, onfragment }
- * that asks the server and builds its elements anew; nothing of it is kept in between, but the
- * address. `rest` is the fragment; onfragment(rest) is called when nothing else changed.
+ *     show({ path, params, rest, signal, questions, answers }) -> { title, node, said, onfragment }
+ * that builds its elements anew of what the server answered; nothing of it is kept in between, but
+ * the address. `rest` is the fragment; onfragment(rest) is called when nothing else changed.
  */
-import { GONE, get, setToken } from "./api.js";
-import { general, href, pick, fragment, isRelative, FILTERS } from "./address.js";
+import { CHANGED, get, setToken } from "./api.js";
+import { FILTERS, fragment, general, href, isRelative, pick } from "./address.js";
 import { h, note, say } from "./dom.js";
 import { filters } from "./filterbar.js";
+import { ask, codeOf, isView, viewed } from "./questions.js";
 import { plural } from "./text.js";
 
-const VIEWS = {
-    "/traces": ["Traces", "traces.js"],
-    "/trace": [null, "trace.js"],
-    "/functions": ["Functions", "functions.js"],
-    "/flame": ["Flame graph", "flame.js"],
-    "/timeline": ["Timeline", "timeline.js"],
-    "/diff": ["Difference", "diff.js"],
-    "/status": ["Status", "status.js"],
+const NAV = {
+    "/traces": "Traces",
+    "/functions": "Functions",
+    "/flame": "Flame graph",
+    "/timeline": "Timeline",
+    "/diff": "Difference",
+    "/status": "Status",
 };
 const LIVE_MS = 5000;
 const SLOW_MS = 150;
@@ -36,22 +36,20 @@ let timer = 0;
 function showNav(path, params) {
     const scoped = params.has("trace_id");
     if (!scoped && path !== "/status" && path !== "/trace") kept = general(params);
-    const links = Object.entries(VIEWS)
-        .filter(([, [title]]) => title)
-        .map(([to, [title]]) => {
-            const within = scoped && ["/flame", "/functions", "/timeline"].includes(to);
-            const target = to === "/status" ? null : within ? pick(params, FILTERS) : kept;
-            return h(
-                "a",
-                {
-                    href: href(to, target, fragment().has("live") && { live: 1 }),
-                    "aria-current": to === path ? "page" : null,
-                    id: `nav${to.slice(1)}`,
-                },
-                title,
-                to === "/status" && h("span", { class: "badge", id: "badge", hidden: true }),
-            );
-        });
+    const links = Object.entries(NAV).map(([to, title]) => {
+        const within = scoped && ["/flame", "/functions", "/timeline"].includes(to);
+        const target = to === "/status" ? null : within ? pick(params, FILTERS) : kept;
+        return h(
+            "a",
+            {
+                href: href(to, target, fragment().has("live") && { live: 1 }),
+                "aria-current": to === path ? "page" : null,
+                id: `nav${to.slice(1)}`,
+            },
+            title,
+            to === "/status" && h("span", { class: "badge", id: "badge", hidden: true }),
+        );
+    });
     document.getElementById("nav").replaceChildren(...links);
     showBadge();
 }
@@ -187,29 +185,30 @@ function live(params) {
     );
 }
 
-async function load(path, params, signal) {
-    const module = await import(`./${VIEWS[path][1]}`).catch(() => {
-        throw Object.assign(new Error(GONE), {
+async function load(asked, signal) {
+    const code = codeOf(asked.path).catch(() => {
+        throw Object.assign(new Error(CHANGED), {
             reload: true,
         }); /* browsers remember that it failed */
     });
-    return module.show({ path, params, rest: fragment(), signal });
+    const [answers, view] = await Promise.all([ask(asked.questions, signal), code]);
+    return view.show({ ...asked, signal, answers });
 }
 
 async function route({ again, y, quiet } = {}) {
-    if (!VIEWS[location.pathname])
-        history.replaceState(null, "", `/traces${location.search}${location.hash}`);
-    const path = location.pathname;
-    const params = new URLSearchParams(location.search);
+    const asked = viewed();
+    const { path, params } = asked;
     const address = path + location.search;
     if (!again && address === now.address && now.view?.onfragment) {
-        now.view.onfragment(fragment());
+        now.view.onfragment(asked.rest);
         return;
     }
     now.controller?.abort();
     const controller = new AbortController();
     const fresh = now.address?.split("?")[0] !== path;
     now = { address, controller };
+    performance.mark("view-asked");
+    const loading = load(asked, controller.signal); /* it comes while the frame is built */
     showNav(path, params);
     if (!quiet) {
         const refocus = keepFocus();
@@ -217,9 +216,8 @@ async function route({ again, y, quiet } = {}) {
         refocus();
     }
     const busy = setTimeout(() => progress.classList.add("busy"), SLOW_MS);
-    performance.mark("view-asked");
     try {
-        const view = await load(path, params, controller.signal);
+        const view = await loading;
         if (controller.signal.aborted) return;
         now.view = view;
         place(view, { fresh, y });
@@ -256,7 +254,7 @@ function onClick(event) {
         url.origin !== location.origin ||
         link.hasAttribute("download") ||
         link.target ||
-        !(VIEWS[url.pathname] || url.pathname === "/") ||
+        !(isView(url.pathname) || url.pathname === "/") ||
         link.classList.contains("skip")
     )
         return;

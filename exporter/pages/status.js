@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What runs, what is lost, and what to do about it. */
-import { get } from "./api.js";
 import { href } from "./address.js";
 import { bar, h, name, td, th, what } from "./dom.js";
 import { downloads, json } from "./links.js";
@@ -162,8 +161,7 @@ function processes(found) {
     );
 }
 
-export async function show({ signal }) {
-    const status = await get("/api/status", null, signal);
+export function show({ answers: [status] }) {
     const readers = status.readers.filter((each) => each.count);
     return {
         title: "Status",

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CPU time over time, stacked by service, span, thread, container, process or host. Drag over it to
  * look closer. */
-import { get } from "./api.js";
 import { FILTERS, change, href, pick } from "./address.js";
 import { bar, choice, h, name, s, td, th, what } from "./dom.js";
 import { downloads, empty, forms, isAskable, json, partly, unnamed } from "./links.js";
@@ -22,7 +21,6 @@ const MEASURES = [
 const STACKED_MAX = 9;
 const WIDTH = 1000; /* units of the picture, which is stretched */
 const HEIGHT = 260;
-const BUCKETS = 90;
 
 /* The heaviest, and what remains of the others as one. */
 function layersOf(series) {
@@ -289,13 +287,9 @@ function table(answer, by, params) {
     );
 }
 
-export async function show({ path, params, rest, signal }) {
+export function show({ path, params, rest, questions, answers: [answer] }) {
     const by = params.get("by") ?? "service";
     const measure = rest.get("as") === "share" ? "share" : "cores";
-    const query = change(pick(params, [...FILTERS, "by", "buckets"]), {
-        buckets: params.get("buckets") ?? BUCKETS,
-    });
-    const answer = await get("/api/timeline", query, signal);
     const heading = h(
         "div",
         { class: "heading" },
@@ -336,7 +330,7 @@ export async function show({ path, params, rest, signal }) {
             chart.node,
             h("p", { class: "quietnote" }, "Drag over the picture to look closer."),
             h("div", { class: "scroll" }, table(answer, by, params)),
-            downloads("Take away", json("/api/timeline", query), "stacks:", forms(params)),
+            downloads("Take away", json(...questions[0]), "stacks:", forms(params)),
         ),
     };
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One trace: its spans in time, when each was on a CPU, and the flame graph of the one that was
  * chosen. */
-import { get } from "./api.js";
-import { change, href, ofTrace, pick, SCOPE } from "./address.js";
+import { change, href, ofTrace } from "./address.js";
 import { choice, h, name, say } from "./dom.js";
 import { FlameGraph } from "./flamegraph.js";
 import { downloads, forms, frameLinks, json, partly } from "./links.js";
+import { ask, questionsOf } from "./questions.js";
 import { clock, count, day, duration, full, percent, plural, visible } from "./text.js";
 
 const ROWS_MAX = 400;
@@ -345,10 +345,9 @@ function verdict(trace, params, path) {
 }
 
 /* The lower half: exactly the span that was chosen. */
-async function stacks({ path, params, signal }, trace, span) {
-    const query = pick(params, SCOPE);
+function stacks({ path, params, questions }, span, flame) {
+    const [, query] = questions[1];
     const below = params.get("children") !== "false";
-    const flame = await get("/api/flame", query, signal);
     const title = span ? visible(span.name || "span not received") : "the whole trace";
     const heading = h(
         "div",
@@ -404,7 +403,7 @@ async function stacks({ path, params, signal }, trace, span) {
             span && facts(span),
             partly(flame.complete),
             graph.node,
-            downloads("Take away", forms(query), json("/api/flame", query)),
+            downloads("Take away", forms(query), json(...questions[1])),
         ),
     };
 }
@@ -447,17 +446,20 @@ function headingOf(trace) {
     );
 }
 
-export async function show(context) {
-    const { path, params, signal } = context;
+/* Where the span that was named is not in it. */
+async function whole(context) {
+    const view = { ...context, params: ofTrace(context.params.get("trace_id")) };
+    const questions = questionsOf(view);
+    return show({ ...view, questions, answers: await ask(questions, view.signal) });
+}
+
+export function show(context) {
+    const { path, params, questions, answers } = context;
     if (!params.get("trace_id")) throw new Error("No trace was named. Traces are at /traces.");
-    const query = pick(params, ["trace_id"]);
-    const trace = await get("/api/trace", query, signal);
+    const [trace, flame] = answers;
     const span = trace.spans.find((each) => each.span_id === params.get("span_id"));
-    const below = await stacks(
-        { ...context, params: span ? params : ofTrace(trace.trace_id) },
-        trace,
-        span,
-    );
+    if (params.get("span_id") && !span) return whole(context);
+    const below = stacks(context, span, flame);
     const waterfall = new Waterfall(trace, span?.span_id, params, path);
     if (!span) waterfall.body.firstChild?.setAttribute("tabindex", "0");
     return {
@@ -470,7 +472,7 @@ export async function show(context) {
             verdict(trace, params, path),
             partly(trace.complete),
             h("div", { class: "scroll" }, waterfall.node),
-            downloads("Its spans", json("/api/trace", query)),
+            downloads("Its spans", json(...questions[0])),
             below.node,
         ),
         shown: () => below.graph?.shown(),

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Recent traces, slowest first. */
-import { get } from "./api.js";
-import { FILTERS, change, general, href, ofTrace, pick } from "./address.js";
+import { change, general, href, ofTrace } from "./address.js";
 import { bar, choice, h, name, td, th, what } from "./dom.js";
 import { downloads, empty, forms, json, partly } from "./links.js";
 import { ago, clock, column, count, day, plural } from "./text.js";
@@ -113,11 +112,9 @@ function table(traces) {
     );
 }
 
-export async function show({ path, params, signal }) {
-    const query = pick(params, [...FILTERS, "order", "limit"]);
+export function show({ path, params, questions, answers: [answer] }) {
     const order = params.get("order") ?? "slowest";
     const limit = Number(params.get("limit") ?? LIMITS[0]);
-    const answer = await get("/api/traces", query, signal);
     const { traces } = answer;
     const said = `${plural(traces.length, "trace")}, ${ORDERS.find(([key]) => key === order)?.[1].toLowerCase() ?? ""} first`;
     const heading = h(
@@ -154,7 +151,7 @@ export async function show({ path, params, signal }) {
             partly(answer.complete),
             h("div", { class: "scroll" }, table(traces)),
             more(limit, traces.length, path, params),
-            downloads("Take away", json("/api/traces", query), "stacks of all:", forms(params)),
+            downloads("Take away", json(...questions[0]), "stacks of all:", forms(params)),
         ),
     };
 }
