@@ -471,8 +471,9 @@ test("figures", async () => {
 test("20,000 frames are drawn while they move", () =>
     withPage("/traces", async (page) => {
         const [layout, drawing] = await page.evaluate(async () => {
-            const { tree } = await import("/assets/flametree.js");
-            const { Painter } = await import("/assets/flamedraw.js");
+            const { href } = document.querySelector("link[rel=stylesheet]");
+            const { tree } = await import(new URL("flametree.js", href));
+            const { Painter } = await import(new URL("flamedraw.js", href));
             const n = 20000;
             const nodes = {
                 parent: [],
@@ -535,7 +536,9 @@ test("pictures", { skip: !process.env.PAGES_IMAGES }, () =>
 
 /* index.html and whatever it leads to, as it is sent. */
 async function wholeWeight() {
-    const todo = ["/traces"];
+    const [folder] = /\/assets\/[0-9a-f]+\//.exec(await (await fetch(`${BASE}/traces`)).text());
+    const code = VIEWS.map((view) => /^.([a-z]+)/.exec(view)[1]);
+    const todo = ["/traces", ...["trace", ...code].map((name) => `${folder}${name}.js`)];
     const seen = new Set();
     let bytes = 0;
     while (todo.length) {
@@ -547,9 +550,8 @@ async function wholeWeight() {
         bytes += Number(answer.headers.get("content-length"));
         assert.equal(answer.headers.get("content-encoding"), "gzip", path);
         const text = await answer.text();
-        for (const [, name] of text.matchAll(/["'`](?:\/assets|\.)\/([a-z]+\.(?:js|css|svg))/g))
-            todo.push(`/assets/${name}`);
-        for (const [, name] of text.matchAll(/, "([a-z]+\.js)"\]/g)) todo.push(`/assets/${name}`);
+        for (const [, name] of text.matchAll(/["'`](?:\/assets\/[0-9a-f]+|\.)\/([a-z]+\.(?:js|css|svg))/g))
+            todo.push(folder + name);
     }
     return bytes;
 }

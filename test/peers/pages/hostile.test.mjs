@@ -40,7 +40,7 @@ const paths = [
 async function inspect(page, wrong) {
     const taken = await page.evaluate(() => ({
         elements: document.querySelectorAll(
-            "main :is(script, img, iframe, object, embed, form, base), body > script",
+            "main :is(script, img, iframe, object, embed, form, base), body > script:not([src^='/assets/'])",
         ).length,
         handlers: [...document.querySelectorAll("*")].filter((each) =>
             each
