@@ -176,14 +176,22 @@ static int require_wal(struct db *db)
     return -ENOTSUP;
 }
 
+/* Its head has the number of a later SQLite, which may be read but not written to. No such SQLite
+ * is known, and the application id says that this is our file: it is damaged. */
+static bool forbids_writing(const struct db *db)
+{
+    return sqlite3_db_readonly(db->handle, "main") == 1 && access(db->path, W_OK) == 0;
+}
+
 static int set_up_writer(struct db *db)
 {
     char sql[256];
     int64_t version = 0;
-    /* auto_vacuum counts only before the first table and before WAL. */
-    int error = db_exec(db, "PRAGMA auto_vacuum=INCREMENTAL");
-    if (!error)
-        error = check_schema(db, &version);
+    int error = check_schema(db, &version);
+    if (!error && forbids_writing(db))
+        error = -EUCLEAN;
+    if (!error) /* counts only before the first table and before WAL */
+        error = db_exec(db, "PRAGMA auto_vacuum=INCREMENTAL");
     if (!error)
         error = require_wal(db);
     if (!error)

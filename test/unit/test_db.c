@@ -385,6 +385,22 @@ static void test_bad_schema_page(void **state)
     expect_put_aside(fixture);
 }
 
+/* The numbers that say which SQLite may write and read the file. */
+static void test_bad_format_numbers(void **state)
+{
+    struct fixture *fixture = *state;
+    fixture_open(fixture);
+    for (long at = 18; at < 20; at++) {
+        fixture_close(fixture);
+        FILE *file = fopen(fixture_path(fixture, "spanprof.db"), "r+b");
+        assert_non_null(file);
+        fseek(file, at, SEEK_SET);
+        fputc(0x16, file);
+        fclose(file);
+        expect_put_aside(fixture);
+    }
+}
+
 static void test_missing_table(void **state)
 {
     struct fixture *fixture = *state;
@@ -584,6 +600,7 @@ int main(void)
         TEST(test_not_ours),
         TEST(test_garbage),
         TEST(test_bad_schema_page),
+        TEST(test_bad_format_numbers),
         TEST(test_missing_table),
         TEST(test_truncated),
         TEST(test_empty_file),
