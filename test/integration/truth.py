@@ -2,8 +2,16 @@
 """Compares what came out with what a workload says it did."""
 import bisect
 import math
+import os
 
 MARGIN_NS = 100000  # between the clocks of kernel and program
+
+
+def stolen_s():
+    """What the host of this machine kept from its CPUs since the start: a thread's clock stands still then, the one
+    that the sampler's ticks go by does not."""
+    with open("/proc/stat", encoding="ascii") as file:
+        return int(file.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
 
 
 def tolerance(duty, ticks):
