@@ -228,12 +228,6 @@ static void try_later(struct lane *lane, struct lane_request *request,
         pause_for(lane, pause_ns);
 }
 
-/* A backend for spans alone is nothing unusual: see lane_unserved.h. */
-static bool is_unserved(const struct lane *lane, const struct export_result *result)
-{
-    return lane->signal != SIGNAL_TRACES && result->unserved;
-}
-
 static void unserved(struct lane *lane, struct lane_request *request,
                      const struct export_result *result)
 {
@@ -268,7 +262,7 @@ static struct lane *answer_came(struct lane_request *request)
 static void answered(struct lane_request *request, const struct export_result *result)
 {
     struct lane *lane = answer_came(request);
-    if (is_unserved(lane, result)) {
+    if (result->unserved) {
         unserved(lane, request, result);
         return go_on(lane);
     }

@@ -237,10 +237,8 @@ static void test_given_up(void **state)
     static const struct backend_answer answers[] = {
         {.status = GRPC_INVALID_ARGUMENT, .message = "broken%0Aline"},
         {.status = GRPC_RESOURCE_EXHAUSTED},
-        {.status = GRPC_UNIMPLEMENTED},
         {.status = GRPC_PERMISSION_DENIED},
         {.status = GRPC_INTERNAL},
-        {.manner = BACKEND_HTTP, .http_status = "404"},
         {.manner = BACKEND_HTTP, .http_status = "200"},
         {.manner = BACKEND_RESETS, .h2_error = H2_INTERNAL_ERROR},
         {.manner = BACKEND_RESETS, .h2_error = H2_PROTOCOL_ERROR},
@@ -320,18 +318,26 @@ static void test_backend_without_profiles(void **state)
 }
 
 /* A proxy says so for a moment, while what is behind it is replaced. */
-static void test_backend_without_profiles_for_a_moment(void **state)
+static void test_backend_without_a_service_for_a_moment(void **state)
 {
+    static const struct {
+        enum signal signal;
+        const char *path, *reason;
+    } services[] = {{SIGNAL_PROFILES, PROFILES, "no_profiles_service"},
+                    {SIGNAL_TRACES, TRACES, "no_traces_service"}};
     struct rig *rig = *state;
-    int64_t before = rig_dropped("no_profiles_service");
-    backend_rule(&rig->backend, PROFILES, 2,
-                 (struct backend_answer){.manner = BACKEND_HTTP, .http_status = "404"});
-    backend_rule(&rig->backend, PROFILES, 1, (struct backend_answer){.status = GRPC_UNIMPLEMENTED});
-    for (int i = 0; i < 4; i++)
-        rig_put(rig, SIGNAL_PROFILES, "samples");
-    rig_await_empty(rig);
-    assert_int_equal(rig_dropped("no_profiles_service"), before);
-    assert_int_equal(times_asked(rig, PROFILES), 4 + 3);
+    for (size_t s = 0; s < sizeof(services) / sizeof(services[0]); s++) {
+        const char *path = services[s].path;
+        int64_t before = rig_dropped(services[s].reason);
+        backend_rule(&rig->backend, path, 2,
+                     (struct backend_answer){.manner = BACKEND_HTTP, .http_status = "404"});
+        backend_rule(&rig->backend, path, 1, (struct backend_answer){.status = GRPC_UNIMPLEMENTED});
+        for (int i = 0; i < 4; i++)
+            rig_put(rig, services[s].signal, "items");
+        rig_await_empty(rig);
+        assert_int_equal(rig_dropped(services[s].reason), before);
+        assert_in_range(times_asked(rig, path), 1 + 3, 4 + 3); /* spans that wait are joined */
+    }
 }
 
 /* After that was given up: what came since the backend was asked last is not lost, and the next
@@ -464,7 +470,7 @@ int main(void)
         RIG_TEST(test_given_up),
         RIG_TEST(test_one_bad_part),
         RIG_TEST(test_backend_without_profiles),
-        RIG_TEST(test_backend_without_profiles_for_a_moment),
+        RIG_TEST(test_backend_without_a_service_for_a_moment),
         RIG_TEST(test_backend_gets_profiles),
         RIG_TEST(test_backend_without_profiles_without_retry),
         RIG_TEST(test_partial_success),

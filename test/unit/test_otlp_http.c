@@ -247,7 +247,6 @@ static void test_given_up(void **state)
     static const char *const answers[] = {
         "HTTP/1.1 400 Bad\r\n" PROTOBUF_ "Content-Length: 5\r\n\r\n\x08\x03\x12\x01x",
         "HTTP/1.1 401 Who\r\n" JSON_ "Content-Length: 16\r\n\r\n{\"message\":\"who\"}",
-        "HTTP/1.1 404 Gone\r\nContent-Length: 0\r\n\r\n",
         "HTTP/1.1 408 Slow\r\nContent-Length: 0\r\n\r\n",
         "HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n",
         "HTTP/1.1 501 Never\r\nContent-Length: 0\r\n\r\n",
