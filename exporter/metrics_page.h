@@ -2,8 +2,7 @@
 #pragma once
 /*
  * For Prometheus: GET /metrics, spanprof's own counters, text format 0.0.4; /metrics/spans, CPU
- * time by span name, OpenMetrics, if it is counted. Thread: loop. Limits: 16 connections, 4 KiB of
- * headers, 10 s idle.
+ * time by span name, OpenMetrics, if it is counted. Thread: loop. Limits: those of http1_page.h.
  */
 #include "base/loop.h"
 #include <stddef.h>

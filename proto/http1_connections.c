@@ -29,14 +29,18 @@ static void arm_sweep(struct http1_connections *all)
 }
 
 /* libmicrohttpd sees the end of the stream and closes the connection in its own time. */
+static void shut_first(struct http1_phase *phase, struct metric *counter)
+{
+    struct list *link = list_pop(&phase->connections);
+    stat_add(counter, 1);
+    shutdown(container_of(link, struct http1_connection, link)->fd, SHUT_RDWR);
+}
+
 static void sweep_phase(struct http1_phase *phase)
 {
     uint64_t now = clock_monotonic_ns();
-    while (due_ns(phase) <= now) {
-        struct list *link = list_pop(&phase->connections);
-        stat_add(phase->timed_out, 1);
-        shutdown(container_of(link, struct http1_connection, link)->fd, SHUT_RDWR);
-    }
+    while (due_ns(phase) <= now)
+        shut_first(phase, phase->timed_out);
 }
 
 static void on_sweep(struct timer *timer)
@@ -45,6 +49,16 @@ static void on_sweep(struct timer *timer)
     for (int i = 0; i < all->n_phases; i++)
         sweep_phase(&all->phases[i]);
     arm_sweep(all);
+}
+
+static void make_room(struct http1_connections *all)
+{
+    struct http1_phase *first = &all->phases[0];
+    for (int i = 1; i < all->n_phases; i++)
+        if (due_ns(&all->phases[i]) < due_ns(first))
+            first = &all->phases[i];
+    if (!list_empty(&first->connections))
+        shut_first(first, all->crowded_out);
 }
 
 void http1_connections_init(struct http1_connections *all)
@@ -96,6 +110,8 @@ void http1_connections_notify(struct http1_connections *all, struct MHD_Connecti
     connection->all = all;
     connection->fd = info->connect_fd;
     *socket_context = connection;
+    if (all->max && all->n >= all->max)
+        make_room(all); /* for the next one */
     http1_connection_enter(connection, 0);
 }
 

@@ -24,7 +24,11 @@ struct http1_connections {
     struct metric *gauge; /* those that are open */
     struct http1_phase phases[HTTP1_PHASES_MAX];
     int n_phases;
-    size_t n; /* connections */
+    /* With so many open the one whose time is over first is shut down; 0: there may be any number.
+     */
+    size_t max;
+    struct metric *crowded_out; /* counts those */
+    size_t n;                   /* connections */
     struct timer sweep;
 };
 
@@ -35,7 +39,7 @@ struct http1_connection {
     int fd;            /* libmicrohttpd's */
 };
 
-/* loop, gauge, the phases' limits and n_phases are set. */
+/* loop, gauge, max, crowded_out, the phases' limits and n_phases are set. */
 void http1_connections_init(struct http1_connections *all);
 /* Of the MHD_NotifyConnectionCallback: a connection begins in phase 0. */
 void http1_connections_notify(struct http1_connections *all, struct MHD_Connection *mhd,

@@ -28,7 +28,7 @@ int health_check(const struct health *health, uint32_t signals, struct bytes req
 /* The answer about a service that is not known, for whoever waits until it is. 0 or -ENOMEM. */
 int health_unknown(struct buf *response);
 
-/* The page: 200 or 503, with a line of JSON. 16 connections, 4 KiB of headers, 10 s idle. */
+/* The page: 200 or 503, with a line of JSON; its limits are those of http1_page.h. */
 struct health_page;
 
 /* config, health: outlive the page. Takes the sockets over, on success only. */

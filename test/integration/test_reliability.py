@@ -3,11 +3,13 @@
 
 With SPANPROF_SOAK=1 the same in its long form.
 """
+import contextlib
 import glob
 import json
 import os
 import random
 import shutil
+import socket
 import subprocess
 import time
 import unittest
@@ -88,6 +90,17 @@ class Health(HealthTest):
         status, _, body = sender.post("127.0.0.1:%d" % self.health_port, None, path="/health",
                                       method="HEAD")
         self.assertEqual((status, body), (200, b""))
+
+    def test_silent_peers_keep_nobody_out(self):
+        spanprof = self.spanprof(sampler=False, over=self.with_health())
+        address = "127.0.0.1", self.health_port
+        with contextlib.ExitStack() as silent:
+            for _ in range(100):
+                silent.enter_context(socket.create_connection(address, timeout=5))
+            began = time.monotonic()
+            self.assertEqual(self.page(), (200, "Server available"))
+            self.assertLess(time.monotonic() - began, 1)
+        self.assertGreaterEqual(spanprof.metric("spanprof_telemetry_connections_ended_total", "crowded_out"), 100 - 16)
 
     def test_a_full_store_is_not_ready_and_is_again(self):
         spanprof = self.spanprof(sampler=False, over=self.with_health(

@@ -20,6 +20,7 @@ STAT_COUNTER(timed_out_waiting, "spanprof_test_timeouts_total", "phase=\"waiting
              "Of this test.");
 STAT_COUNTER(timed_out_working, "spanprof_test_timeouts_total", "phase=\"working\"",
              "Of this test.");
+STAT_COUNTER(crowded_out, "spanprof_test_crowded_out_total", "", "Of this test.");
 
 enum phase { WAITING, WORKING };
 
@@ -90,12 +91,14 @@ static int set_up(void **state)
                                                            .timed_out = &timed_out_waiting},
                                               [WORKING] = {.timeout_ns = PHASE_MS * NS_PER_MS,
                                                            .timed_out = &timed_out_working}},
-                                   .n_phases = 2};
+                                   .n_phases = 2,
+                                   .crowded_out = &crowded_out};
     http1_connections_init(&rig->connections);
     assert_int_equal(http1_open(&rig->http, rig->loop, fd, &settings), 0);
     close(fd);
     stat_set(&timed_out_waiting, 0);
     stat_set(&timed_out_working, 0);
+    stat_set(&crowded_out, 0);
     *state = rig;
     return 0;
 }
@@ -187,12 +190,43 @@ static void test_phases_follow_each_other(void **state)
     close(fd);
 }
 
+/* Who has the least time left makes room, and who sleeps never does. */
+static void test_room_for_the_next(void **state)
+{
+    enum { MAX = 4 };
+    static const char request[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    struct rig *rig = *state;
+    int fds[2 * MAX], asleep = connect_to(rig);
+    rig->connections.max = MAX;
+    rig->connections.phases[WAITING].timeout_ns = 60 * NS_PER_SEC;
+    assert_int_equal(send(asleep, request, sizeof(request) - 1, 0), sizeof(request) - 1);
+    while (!rig->asleep)
+        run_for(rig, 1);
+    for (int i = 0; i < 2 * MAX; i++) {
+        fds[i] = connect_to(rig);
+        run_for(rig, 10);
+        assert_true(rig->connections.n < MAX);
+    }
+    assert_false(is_ended(asleep));
+    for (int i = 0; i < 2 * MAX; i++) {
+        assert_int_equal(is_ended(fds[i]), i < 2 * MAX - 2);
+        close(fds[i]);
+    }
+    assert_int_equal(stat_get(&crowded_out), 2 * MAX - 2);
+    assert_int_equal(stat_get(&timed_out_waiting), 0);
+    rig->is_over = true;
+    MHD_resume_connection(rig->asleep);
+    http1_run(&rig->http);
+    close(asleep);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_the_time_counts_from_the_beginning),
         TEST(test_phases_follow_each_other),
+        TEST(test_room_for_the_next),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

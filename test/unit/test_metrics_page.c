@@ -17,6 +17,8 @@
 
 STAT_COUNTER(counted, "spanprof_test_things_total", "kind=\"a\\\"b\"", "Things, \\ and\nmore.");
 
+#define CROWDED_OUT "reason=\"crowded_out\""
+
 enum { SOCKETS = 2 };
 
 struct test {
@@ -178,17 +180,26 @@ static void test_bad_requests(void **state)
     assert_int_equal(ask(test, 0, REQUEST("GET", "/metrics", ""), &out), 200);
 }
 
+/* Silent ones, more than there is room for, at both sockets: the oldest give way. */
 static void test_many_connections(void **state)
 {
+    enum { SILENT = 40 };
     struct test *test = *state;
     struct buf out _cleanup_buf_ = BUF_INIT(0);
-    int fds[20];
-    for (size_t i = 0; i < 20; i++) { /* silent ones, more than there is room for */
-        fds[i] = dial(test->ports[0]);
+    int64_t before = stats_find("spanprof_telemetry_connections_ended_total", CROWDED_OUT);
+    int fds[SILENT];
+    for (size_t i = 0; i < SILENT; i++) {
+        fds[i] = dial(test->ports[i % SOCKETS]);
         assert_int_equal(loop_once(test->loop, 5), 0);
     }
-    assert_false(read_all(test, fds[0], &out, 50));
-    for (size_t i = 0; i < 20; i++)
+    for (size_t i = 0; i < SOCKETS; i++)
+        assert_int_equal(ask(test, i, REQUEST("GET", "/metrics", ""), &out), 200);
+    assert_true(read_all(test, fds[0], &out, 1000));
+    assert_false(read_all(test, fds[SILENT - 1], &out, 50));
+    assert_in_range(stats_find("spanprof_telemetry_connections", ""), 1, 16);
+    assert_in_range(stats_find("spanprof_telemetry_connections_ended_total", CROWDED_OUT) - before,
+                    SILENT + SOCKETS - 16, SILENT);
+    for (size_t i = 0; i < SILENT; i++)
         close(fds[i]);
     assert_int_equal(ask(test, 0, REQUEST("GET", "/metrics", ""), &out), 200);
 }
