@@ -4,6 +4,7 @@ and its samples meet the spans here.
 
 SPANPROF_EBPF_PROFILER names the program; else one in build/peers/go/bin or in PATH. To have it, build it from its
 repository, open-telemetry/opentelemetry-ebpf-profiler: go build -o ebpf-profiler .
+It wants CAP_SYS_RESOURCE and tracefs (mount -t tracefs tracefs /sys/kernel/tracing).
 """
 import os
 import shutil
