@@ -232,7 +232,8 @@ static int sweep_row(struct intern *intern, int64_t id)
     const struct intern_settings *settings = &intern->settings;
     if (id_set_has(&intern->referred, id)) {
         int outcome = intern_use(intern, id);
-        return outcome < 0 || !settings->kept ? outcome : settings->kept(settings->context, id);
+        if (outcome != -ENOENT) /* damaged, then: it goes, or no sweep would ever end */
+            return outcome < 0 || !settings->kept ? outcome : settings->kept(settings->context, id);
     }
     struct intern_entry *entry = map_get(&intern->by_id, &id);
     if (entry)

@@ -339,6 +339,24 @@ static void test_collect(void **state)
     assert_true(stats_find("spanprof_store_stacks_removed_total", "") >= 1001);
 }
 
+/* A row that its key does not find any more goes too, and does not hold up the others. */
+static void test_collect_damaged(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct frame *read;
+    size_t n;
+    int64_t damaged = fixture_stack(fixture, 1), other = fixture_stack(fixture, 2);
+    restart(fixture); /* what is in memory is not looked up */
+    assert_int_equal(db_exec(store_db(fixture->store), "PRAGMA ignore_check_constraints = ON;"
+                                                       "UPDATE stack SET hash = x'01' WHERE id ="
+                                                       " (SELECT min(id) FROM stack)"),
+                     0);
+    for (int round = 0; round < 4; round++)
+        generation(fixture, damaged);
+    assert_int_equal(stacks_frames(stacks_of(fixture), damaged, &read, &n), -ENOENT);
+    assert_int_equal(stacks_frames(stacks_of(fixture), other, &read, &n), -ENOENT);
+}
+
 static void test_collect_due(void **state)
 {
     struct fixture *fixture = *state;
@@ -394,7 +412,7 @@ int main(void)
         TEST(test_intern),    TEST(test_limits),          TEST(test_executables),
         TEST(test_public_id), TEST(test_public_id_ready), TEST(test_names),
         TEST(test_inlined),   TEST(test_collect),         TEST(test_collect_due),
-        TEST(test_rollback),  TEST(test_damaged),
+        TEST(test_rollback),  TEST(test_damaged),         TEST(test_collect_damaged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
