@@ -492,28 +492,6 @@ static void test_hard_quota(void **state)
     fixture_commit(fixture);
 }
 
-static void test_vacuum(void **state)
-{
-    struct fixture *fixture = *state;
-    static uint8_t body[1 << 20];
-    fixture_open(fixture);
-    for (int i = 0; i < 32; i++) {
-        fixture_begin(fixture);
-        outbox_put(store_outbox(fixture->store), SIGNAL_TRACES, 1, 1, BYTES(body, sizeof(body)));
-        fixture_commit(fixture);
-    }
-    uint64_t full = db_size_bytes(store_db(fixture->store));
-    fixture_begin(fixture);
-    for (int64_t seq = 1; seq <= 32; seq++)
-        outbox_done(store_outbox(fixture->store), 0, seq);
-    fixture_commit(fixture);
-    for (int i = 0; i < 20; i++)
-        assert_int_equal(store_maintain(fixture->store), 0);
-    uint64_t left = db_size_bytes(store_db(fixture->store));
-    assert_true(full > 32 << 20);
-    assert_in_range(left, 1 << 20, 12 << 20); /* a slack is kept for what comes next */
-}
-
 /* The writer puts a corrupt file aside while a reader has it open; the reader follows. */
 static void test_renew(void **state)
 {
@@ -606,7 +584,6 @@ int main(void)
         TEST(test_empty_file),
         TEST(test_quota),
         TEST(test_hard_quota),
-        TEST(test_vacuum),
         TEST(test_renew),
         TEST(test_reader_cannot_write),
         TEST(test_failed_step),

@@ -60,10 +60,32 @@ static void test_size_is_known(void **state)
     }
 }
 
+static void test_vacuum(void **state)
+{
+    struct fixture *fixture = *state;
+    static uint8_t body[1 << 20];
+    for (int i = 0; i < 32; i++) {
+        fixture_begin(fixture);
+        outbox_put(store_outbox(fixture->store), SIGNAL_TRACES, 1, 1, BYTES(body, sizeof(body)));
+        fixture_commit(fixture);
+    }
+    uint64_t full = db_size_bytes(store_db(fixture->store));
+    fixture_begin(fixture);
+    for (int64_t seq = 1; seq <= 32; seq++)
+        outbox_done(store_outbox(fixture->store), 0, seq);
+    fixture_commit(fixture);
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(store_maintain(fixture->store), 0);
+    uint64_t left = db_size_bytes(store_db(fixture->store));
+    assert_true(full > 32 << 20);
+    assert_in_range(left, 1 << 20, 12 << 20); /* a slack is kept for what comes next */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_size_is_known, fixture_set_up, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(test_vacuum, fixture_set_up, fixture_tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
