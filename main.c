@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * spanprof: the table of contents. The process that is started becomes the keeper; it forks the
- * service (service.c) and the analyst (agent-bpf/analyst.c). docs/architecture.md, section 2.
+ * service (service/service.c) and the analyst (agent-bpf/analyst/analyst.c). docs/architecture.md,
+ * section 2.
  */
-#include "agent-bpf/analyst.h"
-#include "agent-bpf/keeper.h"
-#include "agent-bpf/keeper_child.h"
+#include "agent-bpf/analyst/analyst.h"
+#include "agent-bpf/keeper/keeper.h"
+#include "agent-bpf/keeper/keeper_child.h"
 #include "agent-bpf/record.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/stats.h"
 #include "client/client.h"
-#include "config/cli.h"
-#include "service.h"
+#include "config/load/cli.h"
+#include "service/service.h"
 #include <malloc.h>
 #include <stdlib.h>
 

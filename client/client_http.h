@@ -4,7 +4,7 @@
  * One question to a running spanprof, over its Unix socket: the pages' server (docs/api.md).
  * Blocking; thread: the only one of a command.
  */
-#include "proto/http_answer.h"
+#include "proto/http/http_answer.h"
 
 #define CLIENT_ANSWER_MAX ((size_t)64 << 20)
 #define CLIENT_WAIT_S     60 /* for each part of an answer */

@@ -3,7 +3,7 @@
 find_program(BPF_CLANG NAMES clang-14 clang REQUIRED)
 find_program(BPFTOOL NAMES bpftool PATHS /usr/sbin REQUIRED)
 set(SPANPROF_BPF_FLAGS -g -O2 -target bpf -mcpu=v3 -Wall -Werror
-    -I${CMAKE_SOURCE_DIR} -I${CMAKE_SOURCE_DIR}/agent-bpf/vmlinux)
+    -I${CMAKE_SOURCE_DIR} -I${CMAKE_SOURCE_DIR}/agent-bpf/bpf/vmlinux)
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL aarch64)
     set(SPANPROF_BPF_ARCH arm64)
 else()

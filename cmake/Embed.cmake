@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# spanprof_embed(OUT FOLDER): a C file with the files of FOLDER, compressed, as exporter/pages_assets.h has
+# spanprof_embed(OUT FOLDER): a C file with the files of FOLDER, compressed, as exporter/pages/pages_assets.h has
 # them. In pages "/assets/" becomes "/assets/VERSION/", so that a browser may keep the other files for good.
 # Run as a script (-P) it writes that file.
 function(spanprof_embed_type name result)
@@ -62,7 +62,7 @@ function(spanprof_embed_write out)
         math(EXPR number "${number} + 1")
     endforeach()
     file(REMOVE ${out}.gz ${out}.page)
-    file(WRITE ${out} "/* Made by cmake/Embed.cmake. */\n#include \"exporter/pages_assets.h\"\n"
+    file(WRITE ${out} "/* Made by cmake/Embed.cmake. */\n#include \"exporter/pages/pages_assets.h\"\n"
         "${data}const char pages_assets_version[] = \"${version}\";\n"
         "const struct pages_asset pages_assets[] = {\n${table}};\n"
         "const size_t pages_assets_count = ${number};\n")

@@ -21,10 +21,15 @@ if(SPANPROF_FUZZ) # the parsers are watched too, not the harness alone
     target_compile_options(spanprof_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-# spanprof_library(NAME DEPENDS ... SOURCES ...): all .c files are named, none is globbed.
+# spanprof_library(NAME DEPENDS ... [SOURCES ...]): one library a top folder. Its rooms add their files.
 function(spanprof_library name)
     cmake_parse_arguments(LIB "" "" "DEPENDS;SOURCES" ${ARGN})
     add_library(${name} STATIC ${LIB_SOURCES})
     target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
     target_link_libraries(${name} PUBLIC ${LIB_DEPENDS} PRIVATE spanprof_flags)
+endfunction()
+
+# spanprof_room(TARGET SOURCES...): the .c files of a room. All are named, none is globbed.
+function(spanprof_room target)
+    target_sources(${target} PRIVATE ${ARGN})
 endfunction()

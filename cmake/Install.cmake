@@ -3,11 +3,9 @@
 # link libspanprof-context (cmake --install BUILD --component context).
 include(GNUInstallDirs)
 install(TARGETS spanprof RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT service)
-if(EXISTS ${CMAKE_SOURCE_DIR}/config/spanprof.yaml)
-    # With prefix /usr this is /etc, as the FHS has it.
-    install(FILES ${CMAKE_SOURCE_DIR}/config/spanprof.yaml
-        DESTINATION ${CMAKE_INSTALL_FULL_SYSCONFDIR}/spanprof COMPONENT service)
-endif()
+# With prefix /usr this is /etc, as the FHS has it.
+install(FILES ${CMAKE_SOURCE_DIR}/config/spanprof.yaml
+    DESTINATION ${CMAKE_INSTALL_FULL_SYSCONFDIR}/spanprof COMPONENT service)
 install(FILES ${CMAKE_SOURCE_DIR}/docs/deployment.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT service)
 install(FILES ${CMAKE_SOURCE_DIR}/packaging/spanprof.service DESTINATION lib/systemd/system COMPONENT service)
 install(FILES ${CMAKE_SOURCE_DIR}/packaging/spanprof.sysusers DESTINATION lib/sysusers.d

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# spanprof_otlp(TARGET protos...): protoc-c on proto/otlp/*.proto, as a SYSTEM include.
+# spanprof_otlp(TARGET protos...): protoc-c on proto/otlp/schema/*.proto, as a SYSTEM include.
 find_program(PROTOC_C protoc-c REQUIRED)
 function(spanprof_otlp target)
     set(out ${CMAKE_BINARY_DIR}/otlp)
@@ -8,9 +8,9 @@ function(spanprof_otlp target)
         string(REPLACE ".proto" "" stem ${proto})
         add_custom_command(OUTPUT ${out}/${stem}.pb-c.c ${out}/${stem}.pb-c.h
             COMMAND ${CMAKE_COMMAND} -E make_directory ${out}
-            COMMAND ${PROTOC_C} -I${CMAKE_SOURCE_DIR}/proto/otlp --c_out=${out}
-                    ${CMAKE_SOURCE_DIR}/proto/otlp/${proto}
-            DEPENDS ${CMAKE_SOURCE_DIR}/proto/otlp/${proto})
+            COMMAND ${PROTOC_C} -I${CMAKE_SOURCE_DIR}/proto/otlp/schema --c_out=${out}
+                    ${CMAKE_SOURCE_DIR}/proto/otlp/schema/${proto}
+            DEPENDS ${CMAKE_SOURCE_DIR}/proto/otlp/schema/${proto})
         list(APPEND sources ${out}/${stem}.pb-c.c)
     endforeach()
     add_library(${target} STATIC ${sources})

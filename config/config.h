@@ -105,7 +105,7 @@ struct config_receiver_otlp {
     struct config_otlp_http_server http;
 };
 
-struct config_filter {       /* agent-bpf/filter.h */
+struct config_filter {       /* agent-bpf/sampler/filter.h */
     struct config_list pids; /* decimal */
     struct config_list comms;
     struct config_list executables;

@@ -10,7 +10,7 @@
 #include "base/loop.h"
 #include "base/worker.h"
 #include "config/config.h"
-#include "store/outbox.h"
+#include "store/outbox/outbox.h"
 
 struct exporter;
 

@@ -7,11 +7,11 @@
  */
 #include "exporter/backoff.h"
 #include "exporter/exporter.h"
-#include "exporter/file_exporter.h"
+#include "exporter/file/file_exporter.h"
 #include "exporter/lane_marks.h"
 #include "exporter/lane_unserved.h"
-#include "exporter/otlp_grpc.h"
-#include "exporter/otlp_http.h"
+#include "exporter/otlp/otlp_grpc.h"
+#include "exporter/otlp/otlp_http.h"
 
 #define LANE_BYTES_MAX (4u << 20)
 #define LANE_HAND_MAX  (1u << 20) /* handed over, and not fetched yet */

@@ -3,7 +3,7 @@
 /*
  * What became of requests and their items, for the metrics page. Private to exporter/. Thread: any.
  */
-#include "proto/otlp_service.h"
+#include "proto/otlp/otlp_service.h"
 
 enum lane_outcome { LANE_OK, LANE_RETRY, LANE_REFUSED, LANE_OUTCOMES };
 enum lane_loss {

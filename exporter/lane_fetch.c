@@ -7,12 +7,12 @@
 #include "exporter/lane_fetch.h"
 #include "base/log.h"
 #include "base/stats.h"
-#include "exporter/debug_exporter.h"
+#include "exporter/debug/debug_exporter.h"
 #include "exporter/exporter.h"
-#include "exporter/file_exporter.h"
-#include "exporter/otlp_grpc.h"
-#include "exporter/otlp_http.h"
-#include "proto/grpc.h"
+#include "exporter/file/file_exporter.h"
+#include "exporter/otlp/otlp_grpc.h"
+#include "exporter/otlp/otlp_http.h"
+#include "proto/http/grpc.h"
 #include <errno.h>
 #include <stdlib.h>
 

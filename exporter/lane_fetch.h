@@ -8,7 +8,7 @@
 #include "base/worker.h"
 #include "config/config.h"
 #include "exporter/lane_slice.h"
-#include "store/outbox_hands.h"
+#include "store/outbox/outbox_hands.h"
 
 #define LANE_JOINED_MAX 256 /* requests of the outbox in one */
 

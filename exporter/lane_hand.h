@@ -2,7 +2,7 @@
 #pragma once
 /*
  * What is committed while a lane has all that was before is handed to it in memory (see
- * store/outbox_hands.h), and fetched from there. Private to exporter/. Thread: loop.
+ * store/outbox/outbox_hands.h), and fetched from there. Private to exporter/. Thread: loop.
  */
 #include <stddef.h>
 

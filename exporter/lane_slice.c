@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exporter/lane_slice.h"
-#include "proto/otlp_items.h"
+#include "proto/otlp/otlp_items.h"
 
 bool lane_slice_shrink(struct lane_slice *slice, size_t message_size)
 {

@@ -7,7 +7,7 @@
  * what is known of the limit is kept for its other slices. Pure; private to exporter/. Embedded.
  */
 #include "base/buf.h"
-#include "proto/otlp_service.h"
+#include "proto/otlp/otlp_service.h"
 
 struct lane_slice {
     uint64_t at;         /* all before it is done */

@@ -11,8 +11,8 @@
  * max_interval. Thread: loop; private to exporter/. Embedded.
  */
 #include "config/config.h"
-#include "exporter/export_result.h"
-#include "proto/otlp_service.h"
+#include "exporter/otlp/export_result.h"
+#include "proto/otlp/otlp_service.h"
 
 #define UNSERVED_PAUSES 4
 

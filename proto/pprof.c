@@ -5,7 +5,7 @@
  * those of samples that are equal but for them are summed up.
  */
 #include "proto/pprof.h"
-#include "proto/otlp_profiles_table.h"
+#include "proto/dedup_table.h"
 #include "proto/wire.h"
 #include <errno.h>
 #include <stdlib.h>

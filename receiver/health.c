@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "receiver/health.h"
-#include "proto/otlp_service.h"
+#include "proto/otlp/otlp_service.h"
 #include "proto/wire.h"
 #include <errno.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #include "base/buf.h"
 #include "base/loop.h"
 #include "config/config.h"
-#include "proto/grpc.h"
+#include "proto/http/grpc.h"
 #include "receiver/listen.h"
 
 #define HEALTH_CHECK_METHOD "/grpc.health.v1.Health/Check"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
-#include "proto/http1_page.h"
+#include "proto/http/http1_page.h"
 #include "receiver/health.h"
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "receiver/otlp_answer.h"
-#include "receiver/intake_refused.h"
+#include "receiver/intake/intake_refused.h"
 
 static const struct otlp_answer answers[] = {
     [INTAKE_ACCEPTED] = {GRPC_OK, 200, GRPC_NO_RETRY_INFO, NULL},

@@ -4,9 +4,9 @@
  * What a peer is told, on either protocol: one table from what happened to gRPC status, HTTP status
  * and whether to try again. Thread: any.
  */
-#include "proto/grpc.h"
-#include "proto/otlp_service.h"
-#include "receiver/intake.h"
+#include "proto/http/grpc.h"
+#include "proto/otlp/otlp_service.h"
+#include "receiver/intake/intake.h"
 
 #define OTLP_RETRY_DELAY_NS UINT64_C(1000000000) /* asked of peers that are to try again */
 

@@ -7,7 +7,7 @@
 #include "store/store.h"
 #include "base/log.h"
 #include "base/stats.h"
-#include "store/id_set.h"
+#include "store/db/id_set.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdatomic.h>

@@ -10,14 +10,14 @@
  * store_generation(): rowids that others hold (executables, processes, stacks) are void then. The
  * modules' addresses stay the same as long as the store is open.
  */
-#include "store/db.h"
-#include "store/held.h"
-#include "store/history.h"
-#include "store/join.h"
-#include "store/outbox.h"
-#include "store/processes.h"
-#include "store/stacks.h"
-#include "store/window.h"
+#include "store/db/db.h"
+#include "store/held/held.h"
+#include "store/history/history.h"
+#include "store/join/join.h"
+#include "store/outbox/outbox.h"
+#include "store/stacks/processes.h"
+#include "store/stacks/stacks.h"
+#include "store/window/window.h"
 
 struct store;
 

@@ -29,7 +29,7 @@ spanprof_bpf_test(unwind_maps PkgConfig::LIBBPF)
 foreach(arch x86 arm64)
     add_test(NAME unit.sampler_bpf_${arch}
         COMMAND ${BPF_CLANG} ${SPANPROF_BPF_FLAGS} -D__TARGET_ARCH_${arch}
-                -c ${CMAKE_SOURCE_DIR}/agent-bpf/sampler.bpf.c -o /dev/null)
+                -c ${CMAKE_SOURCE_DIR}/agent-bpf/bpf/sampler.bpf.c -o /dev/null)
     set_tests_properties(unit.sampler_bpf_${arch} PROPERTIES LABELS unit TIMEOUT 60)
 endforeach()
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Elastic correlation, both directions.
-foreach(module analyst_passing elastic_storage elastic_socket)
+foreach(module analyst_passing elastic_socket)
     spanprof_unit_test(${module} spanprof_agent)
 endforeach()
+spanprof_unit_test(elastic_storage spanprof_receiver)
 spanprof_fuzz_target(elastic_storage spanprof_agent)
 
 foreach(module correlation correlation_counts)

@@ -3,7 +3,7 @@
  * What it costs the analyst to attach to a process: with executables it has never seen, with those
  * it knows, to a process without any publisher, and to look whether something changed.
  */
-#include "agent-bpf/analyst_parts.h"
+#include "agent-bpf/analyst/analyst_parts.h"
 #include "context/spanprof_context.h"
 #include "test/support/context_fixture.h"
 #include <bpf/bpf.h>

@@ -4,7 +4,7 @@
  * context and with each kind of it to read, and of one that a filter leaves out; and the memory of
  * the BPF maps. As root.
  */
-#include "agent-bpf/cpu_events.h"
+#include "agent-bpf/sampler/cpu_events.h"
 #include "agent-bpf/record.h"
 #include "base/clock.h"
 #include "test/support/unwind_rig.h"

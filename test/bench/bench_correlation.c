@@ -5,9 +5,9 @@
  * ones. And what an agent's socket costs: found and connected to in its process's name. Prints
  * `name value unit`.
  */
-#include "agent-bpf/elastic_socket.h"
+#include "agent-bpf/contexts/elastic_socket.h"
 #include "base/clock.h"
-#include "receiver/correlation_counts.h"
+#include "receiver/intake/correlation_counts.h"
 #include "test/support/store_fixture.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
  * sender's, with the making of the message.
  */
 #include "base/clock.h"
-#include "exporter/otlp_grpc.h"
-#include "exporter/otlp_http.h"
+#include "exporter/otlp/otlp_grpc.h"
+#include "exporter/otlp/otlp_http.h"
 #include "test/support/backend.h"
 #include "test/support/http_peer.h"
 #include <signal.h>

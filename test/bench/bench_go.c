@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a Go executable costs the analyst once a file: the median over rounds, from the page cache.
  * With arguments: those files. */
-#include "agent-bpf/go_binary.h"
+#include "agent-bpf/contexts/go_binary.h"
 #include "test/support/go_file.h"
 #include <fcntl.h>
 #include <stdio.h>

@@ -5,8 +5,8 @@
  * written. A line a figure: `name value unit`.
  */
 #include "base/clock.h"
-#include "store/history_block.h"
-#include "store/id_set.h"
+#include "store/history/history_block.h"
+#include "store/db/id_set.h"
 #include "test/support/bench_rig.h"
 #include "test/support/history_load.h"
 #include <stdio.h>

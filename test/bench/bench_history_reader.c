@@ -6,7 +6,7 @@
  * their name. A line a figure: `name value unit`.
  */
 #include "base/clock.h"
-#include "store/history_reader.h"
+#include "store/query/history_reader.h"
 #include "test/support/bench_rig.h"
 #include "test/support/history_load.h"
 #include <malloc.h>

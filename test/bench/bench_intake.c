@@ -6,7 +6,7 @@
  * beside this one, each round with ids of its own. Prints `name value unit`.
  */
 #include "base/clock.h"
-#include "receiver/intake_spans.h"
+#include "receiver/intake/intake_spans.h"
 #include "test/support/store_fixture.h"
 #include <errno.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
  * test/bench/make_spans.py, 100 spans each. MB/s are of text. Best of several rounds.
  */
 #include "base/clock.h"
-#include "proto/otlp_json.h"
-#include "proto/otlp_schema.h"
+#include "proto/otlp/otlp_json.h"
+#include "proto/otlp/otlp_schema.h"
 
 #include <stdio.h>
 #include <stdlib.h>

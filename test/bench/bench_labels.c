@@ -4,7 +4,7 @@
  * of known libraries and for the fullest set that holds none. Prints `name value unit`, the best of
  * several rounds.
  */
-#include "agent-bpf/labels.h"
+#include "agent-bpf/drain/labels.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* Addresses a second that get their lines and inlined functions, from the page cache; the time
  * until the first one; and the memory behind the last. Without arguments: this program. With: that
  * executable, and the file with its DWARF, if that is another. */
-#include "agent-bpf/dwarf_lines.h"
+#include "agent-bpf/dwarf/dwarf_lines.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

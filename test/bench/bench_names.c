@@ -2,8 +2,8 @@
 /* Names of functions a second, by their source, from the page cache; and what it takes to open one.
  * Without arguments: this program, the C and the C++ library, a small table of Go, the kernel. With
  * arguments: those files. */
-#include "agent-bpf/function_names.h"
-#include "agent-bpf/kallsyms.h"
+#include "agent-bpf/symbols/function_names.h"
+#include "agent-bpf/symbols/kallsyms.h"
 #include "test/support/go_table.h"
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -5,8 +5,8 @@
  * the machine counts least.
  */
 #include "base/clock.h"
-#include "proto/otlp_profiles.h"
-#include "proto/otlp_spans.h"
+#include "proto/otlp/otlp_profiles.h"
+#include "proto/otlp/otlp_spans.h"
 
 #include <stdio.h>
 #include <stdlib.h>

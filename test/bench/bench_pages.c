@@ -6,8 +6,8 @@
  * graph, writing. A line a figure: `name value unit`.
  */
 #include "base/clock.h"
-#include "exporter/flame_write.h"
-#include "exporter/pages_route.h"
+#include "exporter/pages/flame_write.h"
+#include "exporter/pages/pages_route.h"
 #include "test/support/bench_rig.h"
 #include "test/support/history_load.h"
 #include <stdio.h>

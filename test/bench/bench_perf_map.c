@@ -2,7 +2,7 @@
 /* Perf maps: lines read a second, memory of an entry, look-ups; and a look at the file of a process
  * that nothing was appended to. Code lies where an allocator would put it: at random, moved often.
  */
-#include "agent-bpf/perf_maps.h"
+#include "agent-bpf/symbols/perf_maps.h"
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
  * samples touch against all of it, in time and memory; and a frame unwound in user space. The files
  * are in the page cache.
  */
-#include "agent-bpf/eh_frame.h"
-#include "agent-bpf/unwind.h"
+#include "agent-bpf/unwind/eh_frame.h"
+#include "agent-bpf/unwind/unwind.h"
 #include "base/clock.h"
 #include <fcntl.h>
 #include <glob.h>

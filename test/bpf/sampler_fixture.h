@@ -3,9 +3,9 @@
 /* The sampler with all CPUs and its ring, threads that burn under a context, and the judging of
  * samples. */
 #include "bpf_test.h"
-#include "agent-bpf/cpu_events.h"
-#include "agent-bpf/ring.h"
-#include "agent-bpf/sampler.h"
+#include "agent-bpf/sampler/cpu_events.h"
+#include "agent-bpf/drain/ring.h"
+#include "agent-bpf/sampler/sampler.h"
 #include "base/stats.h"
 #include <bpf/bpf.h>
 #include <errno.h>

@@ -4,7 +4,7 @@
  * replaced, is something else, and goes.
  */
 #include "contexts_fixture.h"
-#include "agent-bpf/obi_map.h"
+#include "agent-bpf/sampler/obi_map.h"
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>

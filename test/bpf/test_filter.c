@@ -2,7 +2,7 @@
 /* Which tasks are sampled by the rules, and how often, on the real kernel: threads and children of
  * this program burn, and what comes out of the ring is judged. */
 #include "sampler_fixture.h"
-#include "agent-bpf/pace.h"
+#include "agent-bpf/sampler/pace.h"
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>

@@ -4,10 +4,10 @@
  * becomes of them when they die, hang or are told to stop.
  */
 #include "bpf_test.h"
-#include "agent-bpf/keeper.h"
-#include "agent-bpf/keeper_child.h"
-#include "agent-bpf/procstream.h"
-#include "agent-bpf/ring.h"
+#include "agent-bpf/keeper/keeper.h"
+#include "agent-bpf/keeper/keeper_child.h"
+#include "agent-bpf/drain/procstream.h"
+#include "agent-bpf/drain/ring.h"
 #include <dirent.h>
 #include <errno.h>
 #include <linux/capability.h>

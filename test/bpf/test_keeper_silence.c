@@ -4,10 +4,10 @@
  * is not. The keeper and its children are real, and so is the want of CPU time.
  */
 #include "bpf_test.h"
-#include "agent-bpf/beat.h"
-#include "agent-bpf/keeper.h"
-#include "agent-bpf/keeper_child.h"
-#include "agent-bpf/silence.h"
+#include "agent-bpf/heartbeat.h"
+#include "agent-bpf/keeper/keeper.h"
+#include "agent-bpf/keeper/keeper_child.h"
+#include "agent-bpf/keeper/silence.h"
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel's process events, from real forks, execs, mappings and ends. */
 #include "bpf_test.h"
-#include "agent-bpf/cpu_events.h"
-#include "agent-bpf/procstream.h"
+#include "agent-bpf/sampler/cpu_events.h"
+#include "agent-bpf/drain/procstream.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

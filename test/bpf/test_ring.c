@@ -4,9 +4,9 @@
  * out like one, where a record can be busy, discarded or broken at will.
  */
 #include "bpf_test.h"
-#include "agent-bpf/cpu_events.h"
-#include "agent-bpf/ring.h"
-#include "agent-bpf/sampler.h"
+#include "agent-bpf/sampler/cpu_events.h"
+#include "agent-bpf/drain/ring.h"
+#include "agent-bpf/sampler/sampler.h"
 #include <errno.h>
 #include <linux/bpf.h>
 #include <pthread.h>

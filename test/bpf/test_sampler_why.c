@@ -2,8 +2,8 @@
 /* What the operator is told: rights that are missing, and a program that the verifier refuses, are
  * two things though the kernel has one number for both. */
 #include "bpf_test.h"
-#include "agent-bpf/sampler.h"
-#include "agent-bpf/sampler_why.h"
+#include "agent-bpf/sampler/sampler.h"
+#include "agent-bpf/sampler/sampler_why.h"
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <refused.skel.h>

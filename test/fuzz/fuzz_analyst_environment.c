@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever stands in an environment: what is kept is a well-formed Resource of bounded size. */
-#include "agent-bpf/analyst_environment.h"
+#include "agent-bpf/contexts/environment.h"
 #include "proto/pb.h"
 #include <assert.h>
 #include <resource.pb-c.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever the analyst sends: decoded, said again it is the same, and the process table stands it.
  */
-#include "agent-bpf/analyst_client.h"
-#include "agent-bpf/process.h"
+#include "agent-bpf/process/analyst_client.h"
+#include "agent-bpf/process/process.h"
 #include <assert.h>
 #include <stdlib.h>
 

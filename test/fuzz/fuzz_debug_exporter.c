@@ -3,8 +3,8 @@
  * A request of a stranger as the debug exporter shows it. The first byte chooses signal (bits 0 and
  * 2) and verbosity (bit 1). What is written is bounded, and printable line by line.
  */
-#include "exporter/debug_exporter.h"
-#include "exporter/debug_text.h"
+#include "exporter/debug/debug_exporter.h"
+#include "exporter/debug/debug_text.h"
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A symbol's name, as long as symbols.h reads them. */
-#include "agent-bpf/demangle.h"
-#include "agent-bpf/symbols.h"
+#include "agent-bpf/symbols/demangle.h"
+#include "agent-bpf/symbols/symbols.h"
 #include <assert.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

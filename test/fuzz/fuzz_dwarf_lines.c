@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An ELF file's lines, at addresses all over its code; the time it may take is part of the test. */
-#include "agent-bpf/dwarf_lines.h"
+#include "agent-bpf/dwarf/dwarf_lines.h"
 #include "base/clock.h"
 #include <assert.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A file's pages, and a stack unwound with them; the stack is the file's bytes too. */
-#include "agent-bpf/eh_frame.h"
-#include "agent-bpf/unwind.h"
+#include "agent-bpf/unwind/eh_frame.h"
+#include "agent-bpf/unwind/unwind.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A process storage is memory of a stranger; so is, in part, /proc/PID/status. */
-#include "agent-bpf/elastic_storage.h"
-#include "agent-bpf/fs_rights.h"
+#include "agent-bpf/contexts/elastic_storage.h"
+#include "agent-bpf/files/fs_rights.h"
 #include <assert.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Everything that the analyst does with a file. */
-#include "agent-bpf/analyst_publishers.h"
-#include "agent-bpf/function_names.h"
+#include "agent-bpf/contexts/publishers.h"
+#include "agent-bpf/symbols/function_names.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A file that says it is a Go executable; its process's memory is the file's bytes. */
-#include "agent-bpf/go_binary.h"
-#include "agent-bpf/tls.h"
+#include "agent-bpf/contexts/go_binary.h"
+#include "agent-bpf/contexts/thread_local.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The reader of messages gives the same outcome however the bytes are cut; the texts of headers and
  * the error details are read without harm. */
-#include "proto/grpc.h"
+#include "proto/http/grpc.h"
 #include <errno.h>
 #include <stdlib.h>
 

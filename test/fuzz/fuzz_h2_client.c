@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The OTLP/gRPC client against a backend that sends whatever it likes. The first byte chooses. A
  * call ends at most once, with a verdict and a message that may be logged. */
-#include "exporter/otlp_grpc.h"
+#include "exporter/otlp/otlp_grpc.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "test/support/h2_fuzz.h"

@@ -2,8 +2,8 @@
 /* The gRPC server behind its socket: bytes of a peer in, whatever they are. Calls that get through
  * are answered by an intake that takes everything, or holds it until the end. The first byte
  * chooses; the preface and SETTINGS are sent before the rest unless it says otherwise. */
-#include "proto/h2.h"
-#include "receiver/grpc_call.h"
+#include "proto/http/h2.h"
+#include "receiver/grpc/grpc_call.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "test/support/fake_intake.h"

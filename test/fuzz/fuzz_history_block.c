@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bodies of a damaged database. The first byte says which; a block's two parts lie one behind the
  * other, the second byte times 16 says where the second begins. */
-#include "store/history_busiest.h"
-#include "store/history_minute.h"
-#include "store/history_samples.h"
+#include "store/history/history_busiest.h"
+#include "store/history/history_minute.h"
+#include "store/history/history_samples.h"
 #include <assert.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An answer is the same however its bytes are cut, and what it means is found without harm. */
-#include "exporter/otlp_http_answer.h"
+#include "exporter/otlp/otlp_http_answer.h"
 #include <stdlib.h>
 
 enum { BODY_MAX = 5000 };

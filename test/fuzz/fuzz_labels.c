@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The labels of a record: what they say stays within them, and an id is never zero by accident. */
-#include "agent-bpf/labels.h"
+#include "agent-bpf/drain/labels.h"
 #include <assert.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

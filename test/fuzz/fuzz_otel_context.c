@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent-bpf/otel_context.h"
+#include "agent-bpf/contexts/otel_context.h"
 #include "proto/pb.h"
 #include <assert.h>
 #include <resource.pb-c.h>

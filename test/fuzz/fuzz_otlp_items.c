@@ -4,7 +4,7 @@
  * limit. What is split has all items, in bodies that are well-formed and within the limit; so have
  * the slices of it.
  */
-#include "proto/otlp_items.h"
+#include "proto/otlp/otlp_items.h"
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -4,8 +4,8 @@
  * pb_check() passes, of at most four times its size, and whatever message is whole can be written;
  * both can be turned round again and then stay what they are.
  */
-#include "proto/otlp_json.h"
-#include "proto/otlp_schema.h"
+#include "proto/otlp/otlp_json.h"
+#include "proto/otlp/otlp_schema.h"
 #include "proto/pb.h"
 
 #include <stdlib.h>

@@ -4,8 +4,8 @@
  * conforms and keeps to its size. Input: fields 1 (a Resource), 2 (a KeyValue), 3 (text for names);
  * each other field adds a sample of what came so far.
  */
-#include "proto/otlp_profiles.h"
-#include "proto/otlp_profiles_check.h"
+#include "proto/otlp/otlp_profiles.h"
+#include "proto/otlp/otlp_profiles_check.h"
 #include "proto/wire.h"
 
 #include <errno.h>

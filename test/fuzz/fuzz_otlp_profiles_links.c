@@ -3,9 +3,9 @@
  * A stranger's profiles: their layout, the spans they name, and what is written on the samples of
  * those of even number: well-formed, larger than before, and with nothing more to join in it.
  */
-#include "proto/otlp_items.h"
-#include "proto/otlp_profiles_layout.h"
-#include "proto/otlp_profiles_links.h"
+#include "proto/otlp/otlp_items.h"
+#include "proto/otlp/otlp_profiles_layout.h"
+#include "proto/otlp/otlp_profiles_links.h"
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

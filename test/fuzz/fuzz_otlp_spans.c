@@ -4,7 +4,7 @@
  * comes out is a request, within its limit, with the same spans. The first two bytes set the limit
  * and which spans are added to.
  */
-#include "proto/otlp_spans.h"
+#include "proto/otlp/otlp_spans.h"
 #include "proto/wire.h"
 
 #include <stdlib.h>

@@ -3,8 +3,8 @@
  * Parameters as they come in an address: two bytes of what the route takes, then NAME=VALUE a line.
  * And the same bytes as Host and Authorization headers.
  */
-#include "exporter/pages_door.h"
-#include "exporter/pages_query.h"
+#include "exporter/pages/pages_door.h"
+#include "exporter/pages/pages_query.h"
 #include <stdlib.h>
 
 #define NOW UINT64_C(1795284000000000000)

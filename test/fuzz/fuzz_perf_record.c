@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a record of the process stream, and as a sample of the ring. */
-#include "agent-bpf/perf_record.h"
-#include "agent-bpf/ring.h"
+#include "agent-bpf/drain/perf_record.h"
+#include "agent-bpf/drain/ring.h"
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

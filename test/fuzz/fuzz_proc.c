@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Texts of /proc, which hold paths and names that strangers chose. */
-#include "agent-bpf/container.h"
-#include "agent-bpf/proc_maps.h"
-#include "agent-bpf/proc_pid.h"
-#include "agent-bpf/silence.h"
+#include "agent-bpf/files/container.h"
+#include "agent-bpf/files/proc_maps.h"
+#include "agent-bpf/files/proc_pid.h"
+#include "agent-bpf/keeper/silence.h"
 #include <assert.h>
 #include <string.h>
 

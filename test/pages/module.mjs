@@ -2,7 +2,7 @@
 /* A module of the pages, as the browser has it: its neighbours are put in as well. */
 import { readFileSync } from "node:fs";
 
-const FOLDER = new URL("../../exporter/pages/", import.meta.url);
+const FOLDER = new URL("../../exporter/pages/web/", import.meta.url);
 const made = new Map();
 
 function address(name) {

@@ -4,10 +4,10 @@
  * A real analyst in a child process, and the service's side of it (client and process table) on one
  * loop in the test.
  */
-#include "agent-bpf/analyst.h"
-#include "agent-bpf/analyst_client.h"
-#include "agent-bpf/privileges.h"
-#include "agent-bpf/process.h"
+#include "agent-bpf/analyst/analyst.h"
+#include "agent-bpf/process/analyst_client.h"
+#include "agent-bpf/keeper/privileges.h"
+#include "agent-bpf/process/process.h"
 #include <sys/types.h>
 
 struct rig {

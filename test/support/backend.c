@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test/support/backend.h"
 #include "base/clock.h"
-#include "proto/h2_session.h"
+#include "proto/http/h2_session.h"
 #include "test/support/h2_end.h"
 #include <arpa/inet.h>
 #include <stdio.h>

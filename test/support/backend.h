@@ -4,9 +4,9 @@
  * A gRPC server whose answers the test chooses: on the test's loop, on a port of loopback.
  */
 #include "base/buf.h"
-#include "proto/grpc.h"
-#include "proto/h2.h"
-#include "proto/tls_gate.h"
+#include "proto/http/grpc.h"
+#include "proto/http/h2.h"
+#include "proto/tls/tls_gate.h"
 
 enum backend_manner {
     BACKEND_ANSWERS, /* status, and what belongs to it */

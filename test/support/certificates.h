@@ -4,7 +4,7 @@
  * Certificates made on the spot, with keys on P-256. Aborts where GnuTLS does not work.
  */
 #include "base/buf.h"
-#include "proto/tls.h"
+#include "proto/tls/tls.h"
 #include <gnutls/x509.h>
 
 struct certificate {

@@ -7,8 +7,8 @@
  * alone, and knows nothing of changes of stacks: where those are, or the return address has been
  * popped, rows are counted and not compared.
  */
-#include "agent-bpf/eh_frame.h"
-#include "agent-bpf/go_unwind.h"
+#include "agent-bpf/unwind/eh_frame.h"
+#include "agent-bpf/unwind/go_unwind.h"
 #include "test/support/readelf_frames.h"
 #include <fcntl.h>
 #include <fts.h>

@@ -4,7 +4,7 @@
  * Stacks for tests of flame graphs, written as people do: "main;parse;read". A frame's name is its
  * key. Of a name that begins with [k] the frame is of the kernel, [?] stands for an unnamed one.
  */
-#include "exporter/flame.h"
+#include "exporter/pages/flame.h"
 #include <assert.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What go_binary_find() says of each file given, a JSON object a line. */
-#include "agent-bpf/go_binary.h"
-#include "agent-bpf/go_code.h"
+#include "agent-bpf/contexts/go_binary.h"
+#include "agent-bpf/go/go_code.h"
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>

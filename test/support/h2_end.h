@@ -5,7 +5,7 @@
  * The server's end echoes bodies, or does what the test sets.
  */
 #include "base/buf.h"
-#include "proto/h2.h"
+#include "proto/http/h2.h"
 
 enum { H2_PAIR_WINDOW = 65535, H2_PAIR_STREAMS = 4 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test/support/history_fixture.h"
-#include "store/history_minute.h"
+#include "store/history/history_minute.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

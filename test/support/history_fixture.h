@@ -4,7 +4,7 @@
  * All that a store's history says, read through the writer's connection. Asserts with cmocka.
  * Thread: the writer's.
  */
-#include "store/history_samples.h"
+#include "store/history/history_samples.h"
 #include "test/support/store_fixture.h"
 
 #define TOLD_MAX 65536

@@ -2,12 +2,12 @@
 #pragma once
 /*
  * A history whose truth is known: blocks and minutes put into a real store's file as
- * store/history_block.h has them, and a reader of it. Asserts with cmocka. Thread: one.
+ * store/history/history_block.h has them, and a reader of it. Asserts with cmocka. Thread: one.
  */
-#include "store/history_encode.h"
-#include "store/history_minute.h"
-#include "store/history_reader.h"
-#include "store/history_samples.h"
+#include "store/history/history_encode.h"
+#include "store/history/history_minute.h"
+#include "store/query/history_reader.h"
+#include "store/history/history_samples.h"
 #include "test/support/store_fixture.h"
 
 struct history_rig {

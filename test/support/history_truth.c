@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test/support/history_truth.h"
-#include "proto/otlp_spans.h"
+#include "proto/otlp/otlp_spans.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

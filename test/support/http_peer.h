@@ -6,7 +6,7 @@
  */
 #include "base/buf.h"
 #include "base/loop.h"
-#include "proto/tls_gate.h"
+#include "proto/tls/tls_gate.h"
 
 enum http_peer_manner {
     HTTP_PEER_ANSWERS,  /* text, once the request is whole; then waits for the next */

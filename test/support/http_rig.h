@@ -4,7 +4,7 @@
  * An HTTP server of ours with an intake that is none, and clients that speak HTTP/1.1 by hand, all
  * on one loop. For cmocka: http_rig_setup() and http_rig_teardown() make and free the state.
  */
-#include "receiver/http_server.h"
+#include "receiver/http/http_server.h"
 #include "test/support/fake_intake.h"
 
 enum { BODY_MAX = 100000, CONNECTIONS_MAX = 3 };

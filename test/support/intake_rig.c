@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test/support/intake_rig.h"
 #include "agent-bpf/analyst_messages.h"
-#include "agent-bpf/procstream.h"
+#include "agent-bpf/drain/procstream.h"
 #include "base/clock.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,7 +6,7 @@
  * disk. Asserts with cmocka. Thread: the loop's.
  */
 #include "base/loop.h"
-#include "receiver/intake.h"
+#include "receiver/intake/intake.h"
 #include "test/support/record_fixture.h"
 #include "test/support/store_fixture.h"
 #include "test/support/trace_request.h"

@@ -6,8 +6,8 @@
  * interop-test-descriptions.md.
  */
 #include "base/clock.h"
-#include "exporter/channel.h"
-#include "proto/grpc.h"
+#include "exporter/otlp/channel.h"
+#include "proto/http/grpc.h"
 #include "proto/wire.h"
 
 #include <stdio.h>

@@ -7,9 +7,9 @@
  */
 #include "base/clock.h"
 #include "proto/codec.h"
-#include "proto/grpc.h"
-#include "proto/h2.h"
-#include "proto/otlp_spans.h"
+#include "proto/http/grpc.h"
+#include "proto/http/h2.h"
+#include "proto/otlp/otlp_spans.h"
 #include "proto/wire.h"
 
 #include <arpa/inet.h>

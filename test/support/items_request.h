@@ -5,7 +5,7 @@
  * scope, fields that nobody knows on every level. Asserts with cmocka. Thread: one.
  */
 #include "base/buf.h"
-#include "proto/otlp_service.h"
+#include "proto/otlp/otlp_service.h"
 
 /* Appended to out: n metrics, each a gauge, sum, histogram, exponential histogram or summary in
  * turn, with 1 + i % 3 data points; or n log records. padding: bytes of text in each. */

@@ -4,8 +4,8 @@
  * another implementation. In: length (4 bytes, little-endian) and body, again and again. Out: a
  * byte of outcome (enum otlp_json_outcome), length, and the result, or what is wrong and where.
  */
-#include "proto/otlp_json.h"
-#include "proto/otlp_schema.h"
+#include "proto/otlp/otlp_json.h"
+#include "proto/otlp/otlp_schema.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* What dwarf_lines_find() says of ELF addresses, in hex on standard input: a line for each
  * function, innermost first, of name and place with a tab between them, and an empty line behind
  * each address. Arguments: the executable, and the file with its DWARF, if that is another. */
-#include "agent-bpf/dwarf_lines.h"
+#include "agent-bpf/dwarf/dwarf_lines.h"
 #include "base/clock.h"
 #include <fcntl.h>
 #include <inttypes.h>

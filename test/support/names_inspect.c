@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What function_names_find() says of ELF addresses, in hex on standard input: for each a line of
  * function, system name, file and line, between tabs. */
-#include "agent-bpf/function_names.h"
+#include "agent-bpf/symbols/function_names.h"
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>

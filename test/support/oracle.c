@@ -10,8 +10,8 @@
  * error. Prints figures as the benchmarks do; exits 1 if less than 99.5 % of stacks are identical
  * or explained, 77 without rights.
  */
-#include "agent-bpf/cpu_events.h"
-#include "agent-bpf/proc_maps.h"
+#include "agent-bpf/sampler/cpu_events.h"
+#include "agent-bpf/files/proc_maps.h"
 #include "base/clock.h"
 #include "base/map.h"
 #include "test/support/unwind_rig.h"

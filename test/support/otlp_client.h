@@ -3,7 +3,7 @@
 /*
  * A gRPC client for tests of the server: an h2_end on a TCP connection.
  */
-#include "proto/grpc.h"
+#include "proto/http/grpc.h"
 #include "test/support/h2_end.h"
 
 #define OTLP_TRACES_PATH "/opentelemetry.proto.collector.trace.v1.TraceService/Export"

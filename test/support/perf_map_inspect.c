@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What perf_maps_find() says of addresses of a process, in hex on standard input: a line each. */
-#include "agent-bpf/perf_maps.h"
+#include "agent-bpf/symbols/perf_maps.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

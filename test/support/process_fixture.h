@@ -2,9 +2,9 @@
 #pragma once
 /* What the tests of the process table share: one table, events, questions. Included once a program.
  */
-#include "agent-bpf/analyst_client.h"
-#include "agent-bpf/analyst_stats.h"
-#include "agent-bpf/process.h"
+#include "agent-bpf/process/analyst_client.h"
+#include "agent-bpf/analyst/analyst_stats.h"
+#include "agent-bpf/process/process.h"
 #include "base/clock.h"
 #include <errno.h>
 #include <setjmp.h>

@@ -4,7 +4,7 @@
  * Records as the sampler makes them, and a ring of ordinary memory to put them into. Asserts with
  * cmocka. Thread: one.
  */
-#include "agent-bpf/ring.h"
+#include "agent-bpf/drain/ring.h"
 #include "base/bytes.h"
 
 #define RECORD_T0 UINT64_C(2000000000) /* CLOCK_MONOTONIC of these records, ns: in the past */

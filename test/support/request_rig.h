@@ -5,7 +5,7 @@
  * request_rig_set_up(), or request_rig_set_up_with_quota() for a store of 1 MiB, and
  * request_rig_tear_down(); the state is a rig. Asserts with cmocka. Thread: one.
  */
-#include "receiver/intake.h"
+#include "receiver/intake/intake.h"
 #include "test/support/store_fixture.h"
 #include "test/support/trace_request.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test/support/samples_rig.h"
-#include "store/id_set.h"
+#include "store/db/id_set.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

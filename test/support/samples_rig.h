@@ -5,8 +5,8 @@
  * became of records, as it leaves the join. Process 100 runs /usr/bin/app at APP, with a library at
  * LIB. For cmocka: samples_rig_setup() and samples_rig_teardown(). Thread: one.
  */
-#include "agent-bpf/analyst_client.h"
-#include "receiver/intake_samples.h"
+#include "agent-bpf/process/analyst_client.h"
+#include "receiver/intake/intake_samples.h"
 #include "test/support/record_fixture.h"
 #include "test/support/store_fixture.h"
 

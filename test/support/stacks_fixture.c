@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test/support/stacks_fixture.h"
-#include "proto/otlp_profiles_check.h"
-#include "store/id_set.h"
+#include "proto/otlp/otlp_profiles_check.h"
+#include "store/db/id_set.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

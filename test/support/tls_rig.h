@@ -4,7 +4,7 @@
  * A TLS server and a TLS client of ours on one loop, joined by a socket pair. For cmocka:
  * tls_rig_setup() and tls_rig_teardown() make and free the state.
  */
-#include "proto/tls.h"
+#include "proto/tls/tls.h"
 #include "test/support/certificates.h"
 
 struct tls_end {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test/support/trace_request.h"
-#include "proto/otlp_spans.h"
+#include "proto/otlp/otlp_spans.h"
 #include "proto/wire.h"
 #include "test/support/store_fixture.h"
 #include <setjmp.h>

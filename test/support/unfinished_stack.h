@@ -5,7 +5,7 @@
  * counted of them; with a samples_rig. Asserts with cmocka. Thread: one.
  */
 #include "base/stats.h"
-#include "receiver/intake_stacks.h"
+#include "receiver/intake/intake_stacks.h"
 #include "test/support/samples_rig.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test/support/unwind_rig.h"
-#include "agent-bpf/proc_maps.h"
+#include "agent-bpf/files/proc_maps.h"
 #include "base/clock.h"
 #include <string.h>
 

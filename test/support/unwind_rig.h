@@ -4,8 +4,8 @@
  * Unwind tables for what a sampler meets: a real analyst in a child process, which is asked for
  * each stack that a tick could not unwind, with the mappings that /proc says now.
  */
-#include "agent-bpf/ring.h"
-#include "agent-bpf/sampler.h"
+#include "agent-bpf/drain/ring.h"
+#include "agent-bpf/sampler/sampler.h"
 #include "test/support/analyst_rig.h"
 
 struct unwind_rig {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whoever finds no room waits, and what was sent arrives all the same. */
-#include "receiver/admission.h"
+#include "receiver/intake/admission.h"
 #include "base/clock.h"
 #include "base/stats.h"
-#include "receiver/grpc_call.h"
+#include "receiver/grpc/grpc_call.h"
 #include "receiver/health.h"
 #include "test/support/http_rig.h"
 #include "test/support/otlp_client.h"

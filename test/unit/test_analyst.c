@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The client against a peer of our own, and the analyst itself on the processes of this test. */
-#include "agent-bpf/analyst_ledger.h"
-#include "agent-bpf/analyst_stats.h"
+#include "agent-bpf/analyst/analyst_ledger.h"
+#include "agent-bpf/analyst/analyst_stats.h"
 #include "agent-bpf/record.h"
-#include "agent-bpf/safe_open.h"
+#include "agent-bpf/files/safe_open.h"
 #include "base/clock.h"
-#include "proto/otlp_spans.h"
+#include "proto/otlp/otlp_spans.h"
 #include "test/support/analyst_rig.h"
 #include "test/support/context_fixture.h"
 #include <dlfcn.h>

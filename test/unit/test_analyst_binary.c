@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent-bpf/analyst_binary.h"
+#include "agent-bpf/analyst/analyst_binary.h"
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <setjmp.h>

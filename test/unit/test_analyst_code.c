@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Asked for code of this process, the analyst tells what its perf map has of it. */
-#include "agent-bpf/perf_maps.h"
+#include "agent-bpf/symbols/perf_maps.h"
 #include "agent-bpf/record.h"
 #include "test/support/analyst_rig.h"
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent-bpf/analyst_environment.h"
-#include "proto/otlp_spans.h"
+#include "agent-bpf/contexts/environment.h"
+#include "proto/otlp/otlp_spans.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A real analyst names what was inlined in a process; where that is much, in several answers. */
-#include "agent-bpf/elf_symtab.h"
+#include "agent-bpf/files/elf_symtab.h"
 #include "base/clock.h"
 #include "test/support/analyst_rig.h"
 #include <fcntl.h>

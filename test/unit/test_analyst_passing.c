@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Descriptors that come with the analyst's messages: one of one kind is taken, all others are
  * closed, whatever the analyst sends. */
-#include "agent-bpf/analyst_client.h"
+#include "agent-bpf/process/analyst_client.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The small forms of the store: blobs, sets of rowids, samples in a batch. */
-#include "store/blob.h"
-#include "store/id_set.h"
-#include "store/sample.h"
+#include "store/db/blob.h"
+#include "store/db/id_set.h"
+#include "store/join/sample.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The small parts around the sampler that need neither root nor BPF: CPU lists, leavers, control.
  */
-#include "agent-bpf/control.h"
-#include "agent-bpf/cpus.h"
-#include "agent-bpf/leavers.h"
-#include "agent-bpf/privileges.h"
+#include "agent-bpf/keeper/control.h"
+#include "agent-bpf/sampler/cpus.h"
+#include "agent-bpf/drain/leavers.h"
+#include "agent-bpf/keeper/privileges.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

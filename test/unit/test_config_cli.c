@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "config/cli.h"
+#include "config/load/cli.h"
 #include "test_config.h"
 
 struct outcome {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* With -u as its argument it writes docs/configuration.md anew instead of testing. */
-#include "config/format.h"
-#include "config/keys.h"
+#include "config/keys/format.h"
+#include "config/keys/keys.h"
 #include "test_config.h"
 
 #define REFERENCE SPANPROF_SOURCE_DIR "/docs/configuration.md"

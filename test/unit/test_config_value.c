@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "config/value.h"
+#include "config/yaml/value.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent-bpf/container.h"
+#include "agent-bpf/files/container.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

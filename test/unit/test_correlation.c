@@ -4,8 +4,8 @@
 #include "agent-bpf/analyst_messages.h"
 #include "base/clock.h"
 #include "base/stats.h"
-#include "receiver/correlation.h"
-#include "receiver/correlation_counts.h"
+#include "receiver/intake/correlation.h"
+#include "receiver/intake/correlation_counts.h"
 #include "test/support/fail_vfs.h"
 #include "test/support/intake_rig.h"
 #include <setjmp.h>

@@ -2,7 +2,7 @@
 /* Samples become counts, and counts messages: of which samples, when, and with which stack id. */
 #include "base/clock.h"
 #include "base/stats.h"
-#include "receiver/correlation_counts.h"
+#include "receiver/intake/correlation_counts.h"
 #include "test/support/record_fixture.h"
 #include "test/support/store_fixture.h"
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What browsers are told: the rules by themselves, and the server's answers. */
-#include "receiver/cors.h"
+#include "receiver/http/cors.h"
 #include "test/support/http_rig.h"
 #include <setjmp.h>
 #include <stdarg.h>

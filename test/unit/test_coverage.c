@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "store/coverage.h"
+#include "store/window/coverage.h"
 #include "proto/wire.h"
 #include "test/support/fail_alloc.h"
 #include <errno.h>

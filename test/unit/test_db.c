@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/stats.h"
-#include "store/schema.h"
+#include "store/db/schema.h"
 #include "test/support/store_fixture.h"
 #include <errno.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the debug exporter writes of requests, whole and hostile ones. */
-#include "exporter/debug_exporter.h"
-#include "exporter/debug_text.h"
+#include "exporter/debug/debug_exporter.h"
+#include "exporter/debug/debug_text.h"
 #include "test/support/fail_alloc.h"
 #include "test/support/pb_pack.h"
 #include "test_otlp_profiles.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stripped program is named by the file that its symbols were moved to. */
-#include "agent-bpf/debug_file.h"
-#include "agent-bpf/elf_symtab.h"
-#include "agent-bpf/function_names.h"
+#include "agent-bpf/files/debug_file.h"
+#include "agent-bpf/files/elf_symtab.h"
+#include "agent-bpf/symbols/function_names.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <lzma.h>

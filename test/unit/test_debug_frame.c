@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* .debug_frame where .eh_frame says nothing, as gcc writes it, plain and compressed; and what
  * strangers may make of that. */
-#include "agent-bpf/analyst_stats.h"
-#include "agent-bpf/analyst_tables.h"
-#include "agent-bpf/eh_frame.h"
+#include "agent-bpf/analyst/analyst_stats.h"
+#include "agent-bpf/analyst/analyst_tables.h"
+#include "agent-bpf/unwind/eh_frame.h"
 #include "base/buf.h"
 #include "test/support/cpu_time.h"
 #include <setjmp.h>

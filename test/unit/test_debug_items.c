@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the debug exporter writes of metrics and logs. */
-#include "exporter/debug_exporter.h"
+#include "exporter/debug/debug_exporter.h"
 #include "logs_service.pb-c.h"
 #include "metrics_service.pb-c.h"
 #include "test/support/pb_pack.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent-bpf/demangle.h"
+#include "agent-bpf/symbols/demangle.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

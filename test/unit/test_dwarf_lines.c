@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A program whose lines are known, as compilers write its DWARF in all versions. */
-#include "agent-bpf/dwarf_lines.h"
-#include "agent-bpf/elf_symtab.h"
+#include "agent-bpf/dwarf/dwarf_lines.h"
+#include "agent-bpf/files/elf_symtab.h"
 #include "base/clock.h"
 #include <dirent.h>
 #include <fcntl.h>

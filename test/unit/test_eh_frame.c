@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small files made here, good and bad, and single programs of instructions. Real files are compared
  * with what readelf says by eh_frame_compare. */
-#include "agent-bpf/eh_cfa.h"
-#include "agent-bpf/eh_frame.h"
+#include "agent-bpf/unwind/eh_cfa.h"
+#include "agent-bpf/unwind/eh_frame.h"
 #include "base/buf.h"
 #include "test/support/cpu_time.h"
 #include <errno.h>

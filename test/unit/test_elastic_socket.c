@@ -3,9 +3,9 @@
  * Sockets of real processes of other users, in roots and mount namespaces of their own, and what a
  * process might name instead of its socket. As root; else skipped.
  */
-#include "agent-bpf/elastic_socket.h"
-#include "agent-bpf/fs_rights.h"
-#include "agent-bpf/privileges.h"
+#include "agent-bpf/contexts/elastic_socket.h"
+#include "agent-bpf/files/fs_rights.h"
+#include "agent-bpf/keeper/privileges.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>

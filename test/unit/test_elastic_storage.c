@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Process storages as agents write them, and as they might; and the messages to them, byte by byte.
  */
-#include "agent-bpf/elastic_message.h"
-#include "agent-bpf/elastic_storage.h"
+#include "receiver/intake/elastic_message.h"
+#include "agent-bpf/contexts/elastic_storage.h"
 #include "base/buf.h"
 #include <setjmp.h>
 #include <stdarg.h>

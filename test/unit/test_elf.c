@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Real files (this program, libc), and small ones made here with every kind of lie. */
-#include "agent-bpf/elf.h"
-#include "agent-bpf/elf_dynamic.h"
-#include "agent-bpf/tls.h"
+#include "agent-bpf/files/elf.h"
+#include "agent-bpf/files/elf_dynamic.h"
+#include "agent-bpf/contexts/thread_local.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The whole table of failures, each status and code there is. */
-#include "exporter/export_result.h"
-#include "proto/h2.h"
+#include "exporter/otlp/export_result.h"
+#include "proto/http/h2.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

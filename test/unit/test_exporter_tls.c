@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An exporter whose backend has TLS; what cannot be sent waits. */
 #include "base/stats.h"
-#include "proto/tls.h"
+#include "proto/tls/tls.h"
 #include "test/support/certificates.h"
 #include "test/support/exporter_rig.h"
 #include <setjmp.h>

@@ -2,10 +2,10 @@
 /* From a real outbox into a file. */
 #include "base/clock.h"
 #include "base/stats.h"
-#include "exporter/file_exporter.h"
+#include "exporter/file/file_exporter.h"
 #include "proto/codec.h"
-#include "proto/otlp_json.h"
-#include "proto/otlp_schema.h"
+#include "proto/otlp/otlp_json.h"
+#include "proto/otlp/otlp_schema.h"
 #include "test/support/exporter_rig.h"
 #include "test/support/h2_end.h"
 #include <endian.h>

@@ -2,8 +2,8 @@
 /* In a real directory. Errors of the disk are made by a limit on the size of files. */
 #include "base/buf.h"
 #include "base/clock.h"
-#include "exporter/file_backups.h"
-#include "exporter/file_writer.h"
+#include "exporter/file/file_backups.h"
+#include "exporter/file/file_writer.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

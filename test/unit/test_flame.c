@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exporter/flame.h"
+#include "exporter/pages/flame.h"
 #include "test/support/fail_alloc.h"
 #include "test/support/flame_fixture.h"
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exporter/flame_write.h"
+#include "exporter/pages/flame_write.h"
 #include "proto/json.h"
 #include "test/support/fail_alloc.h"
 #include "test/support/flame_fixture.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small files with what the linkers of Go write; test/peers has those of the toolchains. */
-#include "agent-bpf/elf_search.h"
-#include "agent-bpf/go_binary.h"
-#include "agent-bpf/go_buildinfo.h"
-#include "agent-bpf/tls.h"
+#include "agent-bpf/files/elf_search.h"
+#include "agent-bpf/contexts/go_binary.h"
+#include "agent-bpf/go/go_buildinfo.h"
+#include "agent-bpf/contexts/thread_local.h"
 #include "test/support/go_file.h"
 #include <errno.h>
 #include <fcntl.h>

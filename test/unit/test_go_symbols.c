@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small tables of each form; test/peers has those of the toolchains. */
-#include "agent-bpf/go_symbols.h"
+#include "agent-bpf/go/go_symbols.h"
 #include "test/support/go_table.h"
 #include <setjmp.h>
 #include <stdarg.h>

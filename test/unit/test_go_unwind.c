@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of a small table of each form; test/peers compares those of the toolchains with readelf. */
-#include "agent-bpf/eh_cfa.h"
-#include "agent-bpf/go_unwind.h"
+#include "agent-bpf/unwind/eh_cfa.h"
+#include "agent-bpf/unwind/go_unwind.h"
 #include "test/support/go_table.h"
 #include <errno.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "proto/grpc.h"
+#include "proto/http/grpc.h"
 #include "base/clock.h"
-#include "proto/h2.h"
+#include "proto/http/h2.h"
 #include "test/support/fail_alloc.h"
 #include <errno.h>
 #include <setjmp.h>

@@ -2,8 +2,8 @@
 /* Windows of calls, against a peer that counts them by hand and says itself when it takes note of
  * SETTINGS: none waits for what the server keeps. */
 #include "base/clock.h"
-#include "receiver/grpc_call.h"
-#include "receiver/grpc_server.h"
+#include "receiver/grpc/grpc_call.h"
+#include "receiver/grpc/grpc_server.h"
 #include "test/support/fake_intake.h"
 #include "test/support/h2_raw.h"
 #include "test/support/otlp_client.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two connections of ours, one in each role, over a socket pair; for what a good peer never does
  * see test_h2_limits.c. */
-#include "proto/h2.h"
+#include "proto/http/h2.h"
 #include "base/clock.h"
 #include "base/stats.h"
 #include "test/support/fail_alloc.h"

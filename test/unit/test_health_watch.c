@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "receiver/health_watch.h"
+#include "receiver/grpc/health_watch.h"
 #include "base/clock.h"
 #include "base/stats.h"
-#include "receiver/grpc_server.h"
+#include "receiver/grpc/grpc_server.h"
 #include "test/support/fake_intake.h"
 #include "test/support/otlp_client.h"
 #include <setjmp.h>

@@ -2,9 +2,9 @@
 /* Profiles of others wait for their spans: limits, failures, damage. What they look like when they
  * have met is test_otlp_profiles_links.c's and the integration test's. */
 #include "base/stats.h"
-#include "proto/otlp_items.h"
+#include "proto/otlp/otlp_items.h"
 #include "proto/wire.h"
-#include "store/recent_spans.h"
+#include "store/held/recent_spans.h"
 #include "test/support/fail_alloc.h"
 #include "test/support/store_fixture.h"
 #include "test/support/trace_request.h"

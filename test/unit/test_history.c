@@ -2,9 +2,9 @@
 /* What the history says of what has left, and when it forgets. */
 #include "base/clock.h"
 #include "base/stats.h"
-#include "store/history_blocks.h"
-#include "store/history_names.h"
-#include "store/joined.h"
+#include "store/history/history_blocks.h"
+#include "store/history/history_names.h"
+#include "store/join/joined.h"
 #include "test/support/history_fixture.h"
 #include <errno.h>
 #include <setjmp.h>

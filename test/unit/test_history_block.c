@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The bytes of the history: what is encoded comes back, of any prefix, and no damage does harm. */
-#include "store/history_minute.h"
-#include "proto/otlp_spans.h"
-#include "store/history_samples.h"
-#include "store/sample.h"
+#include "store/history/history_minute.h"
+#include "proto/otlp/otlp_spans.h"
+#include "store/history/history_samples.h"
+#include "store/join/sample.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

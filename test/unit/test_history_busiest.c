@@ -3,8 +3,8 @@
  * Traces in each order, of a history with many more than an answer has: traces in several blocks,
  * equal values, ranges. What is right is counted by going through everything.
  */
-#include "proto/otlp_spans.h"
-#include "store/sample.h"
+#include "proto/otlp/otlp_spans.h"
+#include "store/join/sample.h"
 #include "test/support/history_rig.h"
 #include <setjmp.h>
 #include <stdarg.h>

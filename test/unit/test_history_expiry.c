@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When the history forgets, and what it keeps others from forgetting. */
 #include "base/stats.h"
-#include "store/history_block.h"
-#include "store/history_names.h"
+#include "store/history/history_block.h"
+#include "store/history/history_names.h"
 #include "test/support/history_fixture.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stacks of a real store, as a reading connection shows them. */
-#include "store/history_reader.h"
+#include "store/query/history_reader.h"
 #include "test/support/store_fixture.h"
 #include <errno.h>
 #include <setjmp.h>

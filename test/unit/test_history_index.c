@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is found by the index of a block is what all of the block has, and no more is read of it. */
-#include "store/history_busiest.h"
-#include "store/history_encode.h"
+#include "store/history/history_busiest.h"
+#include "store/history/history_encode.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

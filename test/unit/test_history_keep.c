@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which spans without samples are kept. */
-#include "store/history_keep.h"
+#include "store/history/history_keep.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Questions to a history of which everything is known. */
-#include "store/history_reader.h"
-#include "proto/otlp_spans.h"
+#include "store/query/history_reader.h"
+#include "proto/otlp/otlp_spans.h"
 #include "test/support/history_truth.h"
 #include <errno.h>
 #include <setjmp.h>

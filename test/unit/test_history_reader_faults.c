@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Each question while the n-th allocation fails: it is said, and the next question is answered. */
-#include "store/history_reader.h"
+#include "store/query/history_reader.h"
 #include "test/support/fail_alloc.h"
 #include "test/support/history_truth.h"
 #include <errno.h>

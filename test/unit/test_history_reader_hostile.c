@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A database that is damaged, one that is being written, spans that make no sense. */
-#include "store/history_reader.h"
+#include "store/query/history_reader.h"
 #include "test/support/history_truth.h"
 #include <errno.h>
 #include <pthread.h>

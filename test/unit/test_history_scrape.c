@@ -4,9 +4,9 @@
  * everything that is said of it, and held against each other.
  */
 #include "profiles_service.pb-c.h"
-#include "proto/otlp_profiles_check.h"
-#include "store/history_block.h"
-#include "store/history_reader.h"
+#include "proto/otlp/otlp_profiles_check.h"
+#include "store/history/history_block.h"
+#include "store/query/history_reader.h"
 #include "test/support/store_fixture.h"
 #include <errno.h>
 #include <setjmp.h>

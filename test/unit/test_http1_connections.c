@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Phases of 100 ms, and clients that take longer. */
-#include "proto/http1_connections.h"
+#include "proto/http/http1_connections.h"
 #include "base/clock.h"
-#include "proto/http1.h"
+#include "proto/http/http1.h"
 #include <errno.h>
 #include <netinet/in.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers in every form that RFC 9112 knows, and what is none; the same however they are cut. */
 #include "base/clock.h"
-#include "proto/http_answer.h"
+#include "proto/http/http_answer.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

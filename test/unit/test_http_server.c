@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/stats.h"
-#include "proto/grpc.h"
+#include "proto/http/grpc.h"
 #include "test/support/h2_end.h"
 #include "test/support/http_rig.h"
 #include "test/support/otlp_client.h"

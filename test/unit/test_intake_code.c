@@ -2,8 +2,8 @@
 /* Frames of code that lies in no file: asked for, named as its process has it, and no more so when
  * it may have moved. */
 #include "base/stats.h"
-#include "receiver/intake_code.h"
-#include "receiver/intake_stacks.h"
+#include "receiver/intake/intake_code.h"
+#include "receiver/intake/intake_stacks.h"
 #include "test/support/samples_rig.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 /* What publishers say of a thread's work becomes ids and attributes of its samples. */
 #include "base/clock.h"
 #include "base/stats.h"
-#include "proto/otlp_spans.h"
+#include "proto/otlp/otlp_spans.h"
 #include "test/support/samples_rig.h"
 #include <endian.h>
 #include <inttypes.h>

@@ -2,8 +2,8 @@
 /* Metrics and logs on the writer: what lies in the outbox afterwards, and what is counted. */
 #include "base/stats.h"
 #include "proto/codec.h"
-#include "proto/otlp_items.h"
-#include "receiver/intake_items.h"
+#include "proto/otlp/otlp_items.h"
+#include "receiver/intake/intake_items.h"
 #include "test/support/items_request.h"
 #include "test/support/request_rig.h"
 #include <errno.h>

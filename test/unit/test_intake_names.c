@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Samples wait for the names of their frames: until the analyst has answered, and not for ever. */
-#include "receiver/intake_frames.h"
+#include "receiver/intake/intake_frames.h"
 #include "test/support/unfinished_stack.h"
 
 #define LATE_NS (RECORD_T0 + FRAMES_NAMES_NS + 1)

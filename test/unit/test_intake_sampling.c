@@ -4,7 +4,7 @@
 #include "agent-bpf/analyst_messages.h"
 #include "base/clock.h"
 #include "base/stats.h"
-#include "proto/otlp_spans.h"
+#include "proto/otlp/otlp_spans.h"
 #include "test/support/fail_vfs.h"
 #include "test/support/intake_rig.h"
 #include <setjmp.h>

@@ -2,10 +2,10 @@
 /* A request on the writer: what becomes of it, and what lies in the outbox afterwards. */
 #include "base/stats.h"
 #include "proto/codec.h"
-#include "proto/otlp_json.h"
-#include "proto/otlp_schema.h"
-#include "proto/otlp_spans.h"
-#include "receiver/intake_spans.h"
+#include "proto/otlp/otlp_json.h"
+#include "proto/otlp/otlp_schema.h"
+#include "proto/otlp/otlp_spans.h"
+#include "receiver/intake/intake_spans.h"
 #include "test/support/request_rig.h"
 #include <errno.h>
 #include <setjmp.h>

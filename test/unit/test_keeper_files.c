@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent-bpf/keeper_files.h"
+#include "agent-bpf/keeper/keeper_files.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

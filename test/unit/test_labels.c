@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What libraries write as labels, and what looks like it. */
-#include "agent-bpf/labels.h"
+#include "agent-bpf/drain/labels.h"
 #include "base/buf.h"
 #include <setjmp.h>
 #include <stdarg.h>

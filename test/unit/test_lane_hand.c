@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/stats.h"
 #include "exporter/lane.h"
-#include "store/outbox_hands.h"
+#include "store/outbox/outbox_hands.h"
 #include "test/support/exporter_rig.h"
 #include "test/support/h2_end.h"
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests that are larger than the backend takes. */
 #include "base/clock.h"
-#include "proto/otlp_items.h"
+#include "proto/otlp/otlp_items.h"
 #include "proto/wire.h"
 #include "test/support/exporter_rig.h"
 #include <setjmp.h>

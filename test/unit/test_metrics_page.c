@@ -3,7 +3,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/stats.h"
-#include "exporter/metrics_page.h"
+#include "exporter/pages/metrics_page.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>

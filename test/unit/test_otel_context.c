@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Children publish contexts, good and bad; what is read of them. */
-#include "agent-bpf/otel_context.h"
-#include "agent-bpf/proc_maps.h"
-#include "agent-bpf/proc_pid.h"
+#include "agent-bpf/contexts/otel_context.h"
+#include "agent-bpf/files/proc_maps.h"
+#include "agent-bpf/files/proc_pid.h"
 #include "context/spanprof_context.h"
 #include "test/support/context_fixture.h"
 #include <errno.h>

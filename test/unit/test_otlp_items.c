@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests that pass through: what is well-formed, how many items it has, how it is split. */
-#include "proto/otlp_items.h"
+#include "proto/otlp/otlp_items.h"
 #include "logs_service.pb-c.h"
 #include "metrics_service.pb-c.h"
 #include "proto/wire.h"

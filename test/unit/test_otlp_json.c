@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "proto/otlp_json.h"
-#include "proto/otlp_schema.h"
+#include "proto/otlp/otlp_json.h"
+#include "proto/otlp/otlp_schema.h"
 #include "proto/pb.h"
 #include "proto/wire.h"
 #include "test/support/fail_alloc.h"

@@ -5,9 +5,9 @@
  * request as its decoder sees it, after it conforms to the check. Asserts with cmocka. Thread: one.
  */
 #include "profiles_service.pb-c.h"
-#include "proto/otlp_profiles.h"
-#include "proto/otlp_profiles_check.h"
-#include "proto/otlp_spans.h"
+#include "proto/otlp/otlp_profiles.h"
+#include "proto/otlp/otlp_profiles_check.h"
+#include "proto/otlp/otlp_spans.h"
 #include "proto/pb.h"
 
 #include <setjmp.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which numbers the fields of samples have, and how former ones become today's. */
-#include "proto/otlp_profiles_layout.h"
+#include "proto/otlp/otlp_profiles_layout.h"
 #include "profiles_service.pb-c.h"
-#include "proto/otlp_items.h"
+#include "proto/otlp/otlp_items.h"
 #include "proto/wire.h"
 #include <setjmp.h>
 #include <stdarg.h>

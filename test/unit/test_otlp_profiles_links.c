@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Spans that samples of others name, and what is written on these samples. */
-#include "proto/otlp_profiles_links.h"
+#include "proto/otlp/otlp_profiles_links.h"
 #include "profiles_service.pb-c.h"
-#include "proto/otlp_items.h"
-#include "proto/otlp_profiles_check.h"
+#include "proto/otlp/otlp_items.h"
+#include "proto/otlp/otlp_profiles_check.h"
 #include "proto/wire.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
  * Trace requests made by hand, field by field, with unknown fields in them, in tests of
  * otlp_spans.h. Asserts with cmocka. Thread: one.
  */
-#include "proto/otlp_spans.h"
+#include "proto/otlp/otlp_spans.h"
 #include "proto/wire.h"
 
 #include <setjmp.h>

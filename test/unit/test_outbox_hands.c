@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is put comes into the hands that are open, with its commit, and nothing between is missed.
  */
-#include "store/outbox_hands.h"
+#include "store/outbox/outbox_hands.h"
 #include "test/support/store_fixture.h"
 #include <errno.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers of the pages, whole, from a history that is put together here. */
 #include "base/clock.h"
-#include "exporter/pages_route.h"
+#include "exporter/pages/pages_route.h"
 #include "test/support/history_rig.h"
 #include <setjmp.h>
 #include <stdarg.h>

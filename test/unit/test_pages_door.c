@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exporter/pages_door.h"
+#include "exporter/pages/pages_door.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

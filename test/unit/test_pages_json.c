@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exporter/pages_json.h"
+#include "exporter/pages/pages_json.h"
 #include "proto/json.h"
 #include "test/support/fail_alloc.h"
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exporter/pages_query.h"
+#include "exporter/pages/pages_query.h"
 #include "base/clock.h"
 #include "test/support/fail_alloc.h"
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Flame graphs to take away, of a history whose truth is known: do they say what they lack? */
-#include "exporter/pages_route.h"
+#include "exporter/pages/pages_route.h"
 #include "test/support/history_truth.h"
 #include <setjmp.h>
 #include <stdarg.h>

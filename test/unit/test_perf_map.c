@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lines as JIT compilers write them, and lines as they do not; against a model that keeps all. */
-#include "agent-bpf/perf_map.h"
+#include "agent-bpf/symbols/perf_map.h"
 #include "base/stats.h"
 #include "test/support/fail_alloc.h"
 #include <setjmp.h>

@@ -3,8 +3,8 @@
  * Files of real processes of other users, in roots and pid namespaces of their own, and what else
  * may lie at that path. As root; else skipped. Time is the test's own.
  */
-#include "agent-bpf/perf_maps.h"
-#include "agent-bpf/privileges.h"
+#include "agent-bpf/symbols/perf_maps.h"
+#include "agent-bpf/keeper/privileges.h"
 #include "base/stats.h"
 #include "test/support/publisher_fuse.h"
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records of the process stream as the kernel lays them out, and such as it never would. */
-#include "agent-bpf/perf_record.h"
+#include "agent-bpf/drain/perf_record.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stacks whose end is found later: in the dictionary, in tallies, in profile windows. */
-#include "store/tallies.h"
+#include "store/join/tallies.h"
 #include "test/support/join_fixture.h"
 #include "test/support/stacks_fixture.h"
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
-#include "exporter/pages_route.h"
+#include "exporter/pages/pages_route.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>

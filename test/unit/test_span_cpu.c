@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "store/span_cpu.h"
+#include "store/window/span_cpu.h"
 #include "base/stats.h"
-#include "proto/otlp_spans.h"
-#include "store/join.h"
+#include "proto/otlp/otlp_spans.h"
+#include "store/join/join.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/stats.h"
-#include "store/id_set.h"
+#include "store/db/id_set.h"
 #include "test/support/store_fixture.h"
 #include <errno.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent-bpf/kallsyms.h"
-#include "agent-bpf/symbols.h"
+#include "agent-bpf/symbols/kallsyms.h"
+#include "agent-bpf/symbols/symbols.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

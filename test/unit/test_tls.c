@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "proto/tls.h"
+#include "proto/tls/tls.h"
 #include "base/clock.h"
 #include "base/stats.h"
 #include "test/support/fail_alloc.h"

@@ -2,8 +2,8 @@
 /* What stands between a socket that was accepted and the server behind it: gate, bridge, HTTP/2. */
 #include "base/clock.h"
 #include "base/stats.h"
-#include "proto/tls_bridge.h"
-#include "proto/tls_gate.h"
+#include "proto/tls/tls_bridge.h"
+#include "proto/tls/tls_gate.h"
 #include "test/support/h2_end.h"
 #include "test/support/tls_rig.h"
 #include <errno.h>

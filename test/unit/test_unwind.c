@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Programs of known stacks (unwind_host.c), traced, and unwound with the rows of their files. */
-#include "agent-bpf/eh_frame.h"
-#include "agent-bpf/proc_maps.h"
-#include "agent-bpf/symbols.h"
-#include "agent-bpf/unwind.h"
+#include "agent-bpf/unwind/eh_frame.h"
+#include "agent-bpf/files/proc_maps.h"
+#include "agent-bpf/symbols/symbols.h"
+#include "agent-bpf/unwind/unwind.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

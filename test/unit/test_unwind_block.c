@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pages cut into blocks: the same rule at each address, of real files and of the densest there can
  * be. */
-#include "agent-bpf/eh_frame.h"
-#include "agent-bpf/unwind_block.h"
+#include "agent-bpf/unwind/eh_frame.h"
+#include "agent-bpf/unwind/unwind_block.h"
 #include <fcntl.h>
 #include <glob.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a connection with the VFS writes is what a plain one reads, and takes fewer calls. */
-#include "store/wal_vfs.h"
+#include "store/db/wal_vfs.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <sqlite3.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Windows that close while the outbox has no room. */
 #include "base/stats.h"
-#include "store/outbox.h"
-#include "store/outbox_sums.h"
+#include "store/outbox/outbox.h"
+#include "store/outbox/outbox_sums.h"
 #include "test/support/store_fixture.h"
 #include <errno.h>
 #include <setjmp.h>

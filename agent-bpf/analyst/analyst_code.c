@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names of code that lies in no file, as far as its process tells of it. Each request gets one
+ * answer. Told is the extent of what was found, so that the next address in it need not be asked
+ * for.
+ */
+#include "agent-bpf/analyst/analyst_parts.h"
+#include "agent-bpf/analyst/analyst_stats.h"
+
+#define ANSWER_BYTES 32 /* of one without ranges, and more */
+#define RANGE_BYTES  20 /* of one in the message, without its name */
+
+struct answer {
+    struct analyst_code code;
+    struct analyst_code_range ranges[RECORD_MAX_USER_FRAMES];
+    size_t bytes;
+};
+
+static bool is_told(const struct answer *answer, uint64_t address)
+{
+    for (uint32_t i = answer->code.n; i > 0; i--)
+        if (address >= answer->ranges[i - 1].start && address <= answer->ranges[i - 1].last)
+            return true;
+    return false;
+}
+
+static void tell(struct answer *answer, const struct perf_map_range *range)
+{
+    struct bytes name = range->name ? BYTES_STR(range->name) : BYTES(NULL, 0);
+    size_t bytes = RANGE_BYTES + name.len;
+    if (answer->code.n == RECORD_MAX_USER_FRAMES || bytes > ANALYST_MESSAGE_MAX - answer->bytes)
+        return;
+    answer->bytes += bytes;
+    answer->ranges[answer->code.n++] = (struct analyst_code_range){range->start, range->last, name};
+}
+
+/* All are looked for first, which may read on; then what was read stays as it is. */
+static void find_ranges(struct analyst *analyst, const struct analyst_code_wanted *wanted,
+                        struct answer *answer)
+{
+    uint64_t now_ns = clock_monotonic_ns();
+    struct perf_map_range range;
+    for (uint32_t i = 0; i < wanted->n; i++)
+        perf_maps_find(&analyst->perf_maps, wanted->pid, now_ns, wanted->addresses[i], &range);
+    const struct perf_map *map = perf_maps_get(&analyst->perf_maps, wanted->pid, now_ns);
+    answer->code.named = map != NULL;
+    for (uint32_t i = 0; map && i < wanted->n; i++) {
+        if (is_told(answer, wanted->addresses[i]))
+            continue;
+        range = perf_map_find(map, wanted->addresses[i]);
+        tell(answer, &range);
+    }
+}
+
+void analyst_answer_code(struct analyst *analyst, const struct analyst_code_wanted *wanted)
+{
+    struct answer answer = {.code = {.ticket = wanted->ticket, .pid = wanted->pid},
+                            .bytes = ANSWER_BYTES};
+    answer.code.ranges = answer.ranges;
+    if (analyst_is_banned(analyst, wanted->pid)) {
+        analyst_count(COUNT_BANNED, 1);
+    } else {
+        analyst_ledger_enter(analyst->settings.ledger, wanted->pid);
+        find_ranges(analyst, wanted, &answer);
+        analyst_ledger_leave(analyst->settings.ledger);
+    }
+    analyst_say(analyst, &(struct analyst_message){.kind = ANALYST_CODE, .code = answer.code});
+}

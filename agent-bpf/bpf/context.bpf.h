@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause */
+#pragma once
+/*
+ * Which span does this thread work for? Its process says so in thread-local storage, another one
+ * (OBI) in a map; here it is read while the thread stands still. Whatever is there may be garbage:
+ * each read may fail, sizes are cut, and what is not whole gives a flag and no ids.
+ */
+#include "agent-bpf/bpf/context_ids.bpf.h"
+#include "agent-bpf/bpf/context_labels.bpf.h"
+
+/* Address of the thread's variable; 0 = it has none (yet). */
+static __always_inline __u64 context_address(const struct context_variable *variable, __u64 tp)
+{
+    if (variable->tls_model == TLS_STATIC)
+        return tp + (__u64)variable->offset;
+    if (variable->tls_model != TLS_DYNAMIC)
+        return 0;
+    __u64 dtv = 0, block = 0;
+    if (bpf_probe_read_user(&dtv, sizeof(dtv), (void *)(tp + (__u64)variable->dtv_offset)) || !dtv)
+        return 0;
+    __u64 entry = dtv + variable->module * variable->dtv_entry_size;
+    if (bpf_probe_read_user(&block, sizeof(block), (void *)entry))
+        return 0;
+    if (!block || block == ~0ULL) /* glibc: not allocated for this thread yet */
+        return 0;
+    return block + (__u64)variable->offset;
+}
+
+/* All sources have a thread-local pointer; what it leads to makes the difference. */
+__noinline int context_read_variable(struct build *build, const struct context_variable *variable,
+                                     __u64 tp)
+{
+    if (!build || !variable)
+        return CONTEXT_ABSENT;
+    __u64 address = context_address(variable, tp), pointer = 0;
+    if (address && bpf_probe_read_user(&pointer, sizeof(pointer), (void *)address))
+        return CONTEXT_TORN;
+    if (!pointer && variable->source == CONTEXT_GO_LABELS)
+        pointer = arch_go_g();
+    if (!pointer)
+        return CONTEXT_ABSENT;
+    if (variable->source == CONTEXT_OTEL_THREAD)
+        return context_read_otel(build, pointer);
+    if (variable->source == CONTEXT_ELASTIC)
+        return context_read_elastic(build, pointer);
+    if (build->header.attributes_source) /* of another source, which comes first */
+        return CONTEXT_ABSENT;
+    if (variable->source == CONTEXT_GO_LABELS)
+        return context_read_go(build, variable, pointer);
+    if (variable->source == CONTEXT_CUSTOM_LABELS)
+        return context_read_custom(build, pointer);
+    return CONTEXT_ABSENT;
+}
+
+static __always_inline bool context_stale(const struct context_process *process, __u64 start_ns)
+{
+    __u64 expected = process->process_start_ns;
+    return expected && expected / CONTEXT_START_TICK_NS != start_ns / CONTEXT_START_TICK_NS;
+}
+
+/* Also when it is gone: it may be withdrawn. */
+static __always_inline bool context_changed(const struct context_process *process)
+{
+    __u64 address = process->published_address, published_ns = 0;
+    if (!address)
+        return false;
+    return bpf_probe_read_user(&published_ns, sizeof(published_ns), (void *)address) ||
+           published_ns != process->published_ns;
+}
+
+/* Fills in ids, flags and attributes. */
+static __always_inline void context_read(struct context_process *process, __u64 tp,
+                                         struct build *build)
+{
+    struct record_header *header = &build->header;
+    header->flags |= RECORD_FLAG_CONTEXT_KNOWN;
+    if (context_changed(process))
+        header->flags |= RECORD_FLAG_CONTEXT_CHANGED;
+    for (__u32 i = 0; i < CONTEXT_MAX_VARIABLES; i++) {
+        if (i >= process->count || header->context_source)
+            break;
+        if (context_read_variable(build, &process->variables[i], tp) == CONTEXT_TORN)
+            header->flags |= RECORD_FLAG_CONTEXT_TORN;
+    }
+    if (header->context_source || header->attributes_source)
+        process->n_found++;
+    if (header->flags & RECORD_FLAG_CONTEXT_TORN)
+        process->n_torn++;
+}

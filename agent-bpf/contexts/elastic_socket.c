@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The attacks: a link that leads out of a container to a socket of the host; a socket that only we
+ * may write to; a path that is exchanged after it was looked at; a pid that another process gets
+ * meanwhile. So: /proc/PID is held open, and everything else is found from there. The path is
+ * resolved within the process's root, in its name, to a descriptor that opens nothing; that is
+ * looked at, and then connected to through /proc/self/fd, which cannot lead elsewhere. Whether it
+ * may be written to the kernel decides at connect(), by mode, ACL and whatever else it knows.
+ *
+ * Who listens cannot be asked: for datagram sockets there are no peer credentials.
+ */
+#include "agent-bpf/contexts/elastic_socket.h"
+#include "agent-bpf/files/fs_rights.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define STATUS_BYTES_MAX 8192 /* with FS_RIGHTS_GROUPS_MAX groups */
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+}
+#define _cleanup_fd_ __attribute__((cleanup(close_fd)))
+
+static int read_rights(int process_fd, struct fs_rights *rights)
+{
+    char text[STATUS_BYTES_MAX];
+    _cleanup_fd_ int fd = openat(process_fd, "status", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    size_t len = 0;
+    ssize_t n;
+    while ((n = read(fd, text + len, sizeof(text) - len)) > 0)
+        len += (size_t)n;
+    if (n < 0)
+        return -errno;
+    return fs_rights_parse(BYTES(text, len), rights) ? 0 : ELASTIC_SOCKET_REFUSED;
+}
+
+static int connect_to(int path_fd, int *out)
+{
+    struct stat status;
+    if (fstat(path_fd, &status))
+        return -errno;
+    if (!S_ISSOCK(status.st_mode))
+        return ELASTIC_SOCKET_REFUSED;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d", path_fd);
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0) {
+        *out = fd;
+        return 0;
+    }
+    int error = -errno;
+    close(fd);
+    return error;
+}
+
+/* In the name of the process. */
+static int find_and_connect(int root_fd, const char *path, int *out)
+{
+    struct open_how how = {
+        .flags = O_PATH | O_CLOEXEC,
+        .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+    };
+    _cleanup_fd_ int path_fd = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
+    return path_fd < 0 ? -errno : connect_to(path_fd, out);
+}
+
+static int outcome_of(int error)
+{
+    switch (error) {
+    case -EACCES:
+    case -EPERM:      /* it is connected to another one */
+    case -EPROTOTYPE: /* not of datagrams */
+    case -ELOOP:
+    case -ENAMETOOLONG:
+    case -ENOTDIR:
+        return ELASTIC_SOCKET_REFUSED;
+    default:
+        return error;
+    }
+}
+
+static int connect_as(int process_fd, const struct fs_rights *rights, const char *path, int *out)
+{
+    _cleanup_fd_ int root_fd = openat(process_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root_fd < 0)
+        return -errno;
+    struct fs_rights_own own;
+    int error = fs_rights_take(rights, &own);
+    if (error)
+        return error;
+    error = find_and_connect(root_fd, path, out);
+    fs_rights_return(&own);
+    return outcome_of(error);
+}
+
+int elastic_socket_connect(uint32_t pid, struct bytes path, int *out)
+{
+    char name[PATH_MAX], process[32];
+    struct fs_rights rights;
+    *out = -1;
+    if (path.len == 0 || path.len >= sizeof(name) || path.data[0] != '/' ||
+        memchr(path.data, 0, path.len))
+        return ELASTIC_SOCKET_REFUSED;
+    memcpy(name, path.data, path.len);
+    name[path.len] = '\0';
+    snprintf(process, sizeof(process), "/proc/%u", pid);
+    _cleanup_fd_ int process_fd = open(process, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (process_fd < 0)
+        return -errno;
+    int error = read_rights(process_fd, &rights);
+    return error ? error : connect_as(process_fd, &rights, name, out);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * OTEL_RESOURCE_ATTRIBUTES is key=value pairs separated by commas, both percent-encoded where they
+ * hold what would be read as structure. By the specification one fault makes the whole variable
+ * void: half of a Resource may be another one.
+ */
+#include "agent-bpf/contexts/environment.h"
+#include "base/buf.h"
+#include "proto/otlp/otlp_spans.h"
+#include <errno.h>
+#include <stdlib.h>
+
+#define RESOURCE_ATTRIBUTES 1 /* field of Resource */
+
+static const char *const platform_names[] = {"K_SERVICE", "CONTAINER_APP_NAME", "NOMAD_TASK_NAME",
+                                             "AWS_LAMBDA_FUNCTION_NAME"};
+#define PLATFORM_NAMES (sizeof(platform_names) / sizeof(*platform_names))
+
+struct variables {
+    struct bytes service_name;
+    struct bytes attributes;
+    struct bytes platform[PLATFORM_NAMES];
+};
+
+/* What stands in front of the separator, which is taken off as well; all if there is none. */
+static struct bytes take_until(struct bytes *text, uint8_t separator)
+{
+    const uint8_t *end = text->len ? memchr(text->data, separator, text->len) : NULL;
+    struct bytes part = BYTES(text->data, end ? (size_t)(end - text->data) : text->len);
+    size_t taken = part.len + (end ? 1 : 0);
+    *text = BYTES(taken ? text->data + taken : text->data, text->len - taken);
+    return part;
+}
+
+static struct bytes trimmed(struct bytes text)
+{
+    while (text.len && (text.data[0] == ' ' || text.data[0] == '\t'))
+        text = BYTES(text.data + 1, text.len - 1);
+    while (text.len && (text.data[text.len - 1] == ' ' || text.data[text.len - 1] == '\t'))
+        text.len--;
+    return text;
+}
+
+static void take_variable(struct bytes name, struct bytes value, struct variables *variables)
+{
+    struct bytes *slot = NULL;
+    if (bytes_is(name, "OTEL_SERVICE_NAME"))
+        slot = &variables->service_name;
+    else if (bytes_is(name, "OTEL_RESOURCE_ATTRIBUTES"))
+        slot = &variables->attributes;
+    for (size_t i = 0; !slot && i < PLATFORM_NAMES; i++)
+        if (bytes_is(name, platform_names[i]))
+            slot = &variables->platform[i];
+    if (slot && !slot->data)
+        *slot = value;
+}
+
+static void find_variables(struct bytes block, struct variables *variables)
+{
+    memset(variables, 0, sizeof(*variables));
+    while (block.len && memchr(block.data, 0, block.len)) {
+        struct bytes value = take_until(&block, 0);
+        if (!value.len || !memchr(value.data, '=', value.len))
+            continue;
+        struct bytes name = take_until(&value, '=');
+        take_variable(name, trimmed(value), variables);
+    }
+}
+
+/* %hh undone; false: malformed, too long, not UTF-8, or a NUL in it. size: of out. */
+static bool decode(struct bytes text, char *out, size_t size, size_t *len)
+{
+    *len = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        uint8_t c = text.data[i];
+        if (c == '%') {
+            if (text.len - i < 3 || !bytes_from_hex(BYTES(text.data + i + 1, 2), &c, 1))
+                return false;
+            i += 2;
+        }
+        if (!c || *len + 1 >= size)
+            return false;
+        out[(*len)++] = (char)c;
+    }
+    out[*len] = 0;
+    return bytes_utf8_valid(BYTES(out, *len));
+}
+
+static int take_attribute(struct bytes pair, struct buf *out)
+{
+    char key[ENVIRONMENT_KEY_MAX + 1], value[ENVIRONMENT_TEXT_MAX + 1];
+    size_t key_len, value_len;
+    if (!memchr(pair.data, '=', pair.len))
+        return ENVIRONMENT_MALFORMED;
+    struct bytes name = trimmed(take_until(&pair, '='));
+    if (!decode(name, key, sizeof(key), &key_len) || !key_len ||
+        !decode(trimmed(pair), value, sizeof(value), &value_len))
+        return ENVIRONMENT_MALFORMED;
+    int error = otlp_attribute_string(out, RESOURCE_ATTRIBUTES, key, BYTES(value, value_len));
+    return error == BUF_FULL ? ENVIRONMENT_MALFORMED : error;
+}
+
+static int read_attributes(struct bytes text, struct buf *out)
+{
+    for (unsigned n = 0; text.len;) {
+        struct bytes pair = trimmed(take_until(&text, ','));
+        if (!pair.len) /* a comma too many is no fault of the others */
+            continue;
+        if (++n > ENVIRONMENT_ATTRIBUTES_MAX)
+            return ENVIRONMENT_MALFORMED;
+        int error = take_attribute(pair, out);
+        if (error)
+            return error;
+    }
+    return 0;
+}
+
+/* False: not usable; it becomes empty. */
+static bool check_name(struct bytes *name)
+{
+    bool good = name->len <= ENVIRONMENT_TEXT_MAX && bytes_utf8_valid(*name);
+    if (!good)
+        *name = (struct bytes){0};
+    return good;
+}
+
+static struct bytes platform_name(const struct variables *variables)
+{
+    for (size_t i = 0; i < PLATFORM_NAMES; i++)
+        if (variables->platform[i].len)
+            return variables->platform[i];
+    return (struct bytes){0};
+}
+
+static struct bytes keep(uint8_t **at, struct bytes text)
+{
+    struct bytes kept = BYTES(*at, text.len);
+    if (text.len)
+        memcpy(*at, text.data, text.len);
+    *at += text.len;
+    return kept;
+}
+
+static int make(struct bytes service_name, struct bytes platform, struct bytes attributes,
+                struct environment **out)
+{
+    size_t size = sizeof(struct environment) + service_name.len + platform.len + attributes.len;
+    if (size == sizeof(struct environment))
+        return 0;
+    struct environment *environment = calloc(1, size);
+    if (!environment)
+        return -ENOMEM;
+    uint8_t *at = (uint8_t *)(environment + 1);
+    environment->size = size;
+    environment->service_name = keep(&at, service_name);
+    environment->platform_name = keep(&at, platform);
+    environment->attributes = keep(&at, attributes);
+    *out = environment;
+    return 0;
+}
+
+int environment_parse(struct bytes block, struct environment **environment)
+{
+    struct variables variables;
+    _cleanup_buf_ struct buf attributes = BUF_INIT(ENVIRONMENT_BYTES_MAX);
+    *environment = NULL;
+    find_variables(block, &variables);
+    struct bytes platform = platform_name(&variables);
+    int outcome = read_attributes(variables.attributes, &attributes);
+    if (outcome < 0)
+        return outcome;
+    if (outcome)
+        buf_clear(&attributes);
+    bool service_good = check_name(&variables.service_name), platform_good = check_name(&platform);
+    if (!service_good || !platform_good)
+        outcome = ENVIRONMENT_MALFORMED;
+    int error = make(variables.service_name, platform, buf_bytes(&attributes), environment);
+    return error ? error : outcome;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * What a Go executable must say before its goroutines' pprof labels can be read: the version of its
+ * runtime, by which the offsets are known, and where in a thread its g lies. Nothing of it needs
+ * symbols or DWARF: stripped programs are read like others. Analyst only; reads nothing but through
+ * its arguments. Go 1.13 to 1.27, x86-64 and aarch64; others are told by GO_BINARY_UNSUPPORTED.
+ * Sources: the Go runtime's own (runtime2.go, asm_*.s, tls_*.s); debug/buildinfo for the version.
+ */
+#include "agent-bpf/files/elf.h"
+#include "agent-bpf/record.h"
+
+struct go_binary {
+    bool found;          /* it is a Go executable */
+    uint8_t labels_form; /* enum go_labels_form; 0 = labels cannot be read (unsupported version) */
+    uint16_t major, minor;
+    uint16_t g_m, m_curg, g_labels; /* offsets in bytes */
+    bool g_in_word; /* the offset lies in the word at g_vaddr (runtime.tlsg), in memory */
+    uint64_t g_vaddr;
+    bool g_in_register; /* aarch64 without cgo: x28 alone */
+    int64_t g_offset;   /* from the thread pointer; else */
+};
+
+enum { GO_BINARY_UNSUPPORTED = 1 }; /* a Go executable of a version that is not known */
+
+/* 0 (see .found: also 0 when it is no Go executable), GO_BINARY_UNSUPPORTED, ELF_MALFORMED,
+ * negative errno. */
+int go_binary_find(const struct elf *elf, struct go_binary *go);
+
+struct tls_process;
+/* Fills all of the variable; tls_model TLS_NONE: g is in the register alone. 0, TLS_UNRESOLVED,
+ * negative errno. */
+int go_binary_locate(const struct go_binary *go, const struct tls_process *process,
+                     struct context_variable *variable);

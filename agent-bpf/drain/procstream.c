@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Order: a record is stamped and written by the same CPU without interruption, so within a buffer
+ * time runs forward, and a record that is stamped before the drain begins and causes another is in
+ * its buffer before that other. The drain therefore takes the time first, then the heads, and
+ * leaves what is younger than that time: what comes out is in order across drains too.
+ */
+#include "agent-bpf/drain/procstream.h"
+#include "agent-bpf/drain/leavers.h"
+#include "agent-bpf/drain/perf_record.h"
+#include "base/clock.h"
+#include "base/stats.h"
+#include <assert.h>
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define BUFFERS_MAX (2 * PROCSTREAM_CPUS_MAX)
+#define RECORD_MAX  (UINT16_MAX + 1)
+
+STAT_COUNTER(events_delivered, "spanprof_process_events_total", "",
+             "Process events (fork, exec, exit, executable mapping) read from the kernel.");
+STAT_LOSS(events_lost, "spanprof_process_events_lost_total", "",
+          "Times that the kernel lost process events, because a CPU's buffer was full.");
+STAT_LOSS(events_malformed, "spanprof_process_events_malformed_total", "",
+          "Records of the process stream that were not understood.");
+STAT_LOSS(leavers_full, "spanprof_process_leavers_overflow_total", "",
+          "Processes taken for gone when their first thread left, for want of room.");
+
+struct buffer {
+    uint32_t cpu;
+    bool gone;   /* unmapped once it is empty */
+    bool broken; /* what it held was out of step */
+    struct perf_event_mmap_page *control;
+    size_t map_size;
+    const uint8_t *data;
+    uint64_t mask;
+    uint64_t head, tail; /* during a drain */
+    uint64_t time_ns;    /* of the record at tail */
+};
+
+struct procstream {
+    struct buffer *buffers;
+    size_t n_buffers, cap;
+    struct leavers leavers;
+    process_event_fn call; /* during a drain */
+    void *context;
+    size_t delivered;
+    uint64_t record[RECORD_MAX / 8]; /* one that wraps around, straightened */
+};
+
+int procstream_open(struct procstream **out)
+{
+    struct procstream *stream = calloc(1, sizeof(*stream));
+    if (!stream)
+        return -ENOMEM;
+    leavers_init(&stream->leavers);
+    *out = stream;
+    return 0;
+}
+
+void procstream_close(struct procstream *stream)
+{
+    if (!stream)
+        return;
+    for (size_t i = 0; i < stream->n_buffers; i++)
+        munmap(stream->buffers[i].control, stream->buffers[i].map_size);
+    free(stream->buffers);
+    free(stream);
+}
+
+static int reserve_buffer(struct procstream *stream)
+{
+    if (stream->n_buffers < stream->cap)
+        return 0;
+    size_t cap = stream->cap ? 2 * stream->cap : 8;
+    if (cap > BUFFERS_MAX)
+        return -ENOSPC;
+    struct buffer *buffers = realloc(stream->buffers, cap * sizeof(*buffers));
+    if (!buffers)
+        return -ENOMEM;
+    stream->buffers = buffers;
+    stream->cap = cap;
+    return 0;
+}
+
+int procstream_add(struct procstream *stream, uint32_t cpu, int fd, size_t buffer_size)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    if (buffer_size < 2 * page || ((buffer_size - page) & (buffer_size - page - 1)))
+        return -EINVAL;
+    int r = reserve_buffer(stream);
+    if (r < 0)
+        return r;
+    void *map = mmap(NULL, buffer_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED)
+        return -errno;
+    procstream_remove(stream, cpu);
+    stream->buffers[stream->n_buffers++] = (struct buffer){
+        .cpu = cpu,
+        .control = map,
+        .map_size = buffer_size,
+        .data = (const uint8_t *)map + page,
+        .mask = buffer_size - page - 1,
+    };
+    return 0;
+}
+
+void procstream_remove(struct procstream *stream, uint32_t cpu)
+{
+    for (size_t i = 0; i < stream->n_buffers; i++)
+        if (stream->buffers[i].cpu == cpu)
+            stream->buffers[i].gone = true;
+}
+
+static void emit(struct procstream *stream, const struct process_event *event)
+{
+    stream->delivered++;
+    stream->call(stream->context, event);
+}
+
+static void emit_simple(struct procstream *stream, enum process_event_kind kind, uint32_t pid,
+                        uint64_t time_ns)
+{
+    emit(stream, &(struct process_event){.kind = kind, .pid = pid, .time_ns = time_ns});
+}
+
+static void handle(struct procstream *stream, const void *record, size_t size)
+{
+    struct process_event event;
+    switch (perf_record_parse(record, size, &event)) {
+    case PERF_RECORD_LEADER_LEFT:
+        if (leavers_add(&stream->leavers, event.pid) != LEAVERS_FULL)
+            return;
+        stat_add(&leavers_full, 1);
+        break;
+    case PERF_RECORD_EVENT:
+        break;
+    case PERF_RECORD_NEW_THREAD:
+        return;
+    case PERF_RECORD_MALFORMED:
+        stat_add(&events_malformed, 1);
+        return;
+    }
+    if (event.kind == PROCESS_LOST)
+        stat_add(&events_lost, 1);
+    /* a new process with the number of one that left; a thread that exec'ed became the leader */
+    if (event.kind == PROCESS_FORKED && leavers_remove(&stream->leavers, event.pid))
+        emit_simple(stream, PROCESS_EXITED, event.pid, event.time_ns);
+    if (event.kind == PROCESS_EXECED)
+        leavers_remove(&stream->leavers, event.pid);
+    emit(stream, &event);
+}
+
+/* Is there a whole record at the tail that is not younger than `until`? */
+static bool peek(struct buffer *buffer, uint64_t until_ns)
+{
+    struct perf_event_header header;
+    if (buffer->tail == buffer->head)
+        return false;
+    memcpy(&header, buffer->data + (buffer->tail & buffer->mask), sizeof(header));
+    if (header.size < PERF_RECORD_SIZE_MIN || header.size % 8 ||
+        header.size > buffer->head - buffer->tail) {
+        stat_add(&events_malformed, 1);
+        buffer->tail = buffer->head; /* nothing behind it can be read */
+        buffer->broken = true;
+        return false;
+    }
+    uint64_t end = buffer->tail + header.size;
+    memcpy(&buffer->time_ns, buffer->data + ((end - 8) & buffer->mask), sizeof(buffer->time_ns));
+    return buffer->time_ns <= until_ns;
+}
+
+static void take(struct procstream *stream, struct buffer *buffer)
+{
+    struct perf_event_header header;
+    size_t at = buffer->tail & buffer->mask, room = buffer->mask + 1 - at;
+    const uint8_t *record = buffer->data + at;
+    memcpy(&header, record, sizeof(header));
+    if (header.size > room) {
+        uint8_t *straight = (uint8_t *)stream->record;
+        memcpy(straight, record, room);
+        memcpy(straight + room, buffer->data, header.size - room);
+        record = straight;
+    }
+    handle(stream, record, header.size);
+    buffer->tail += header.size;
+    __atomic_store_n(&buffer->control->data_tail, buffer->tail, __ATOMIC_RELEASE);
+}
+
+/* The buffer whose next record is the oldest. */
+static struct buffer *oldest(struct procstream *stream, uint64_t until_ns)
+{
+    struct buffer *first = NULL;
+    for (size_t i = 0; i < stream->n_buffers; i++) {
+        struct buffer *buffer = &stream->buffers[i];
+        if (peek(buffer, until_ns) && (!first || buffer->time_ns < first->time_ns))
+            first = buffer;
+    }
+    return first;
+}
+
+static void forget_gone(struct procstream *stream)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < stream->n_buffers; i++) {
+        struct buffer *buffer = &stream->buffers[i];
+        if (buffer->gone && buffer->tail == buffer->head)
+            munmap(buffer->control, buffer->map_size);
+        else
+            stream->buffers[kept++] = *buffer;
+    }
+    stream->n_buffers = kept;
+}
+
+static void emit_gone(struct procstream *stream, uint64_t now_ns)
+{
+    uint32_t cursor = 0, pid;
+    while ((pid = leavers_next_gone(&stream->leavers, &cursor)) != 0)
+        emit_simple(stream, PROCESS_EXITED, pid, now_ns);
+}
+
+static void repair_broken(struct procstream *stream, uint64_t now_ns)
+{
+    for (size_t i = 0; i < stream->n_buffers; i++) {
+        struct buffer *buffer = &stream->buffers[i];
+        if (!buffer->broken)
+            continue;
+        buffer->broken = false;
+        __atomic_store_n(&buffer->control->data_tail, buffer->tail, __ATOMIC_RELEASE);
+        emit_simple(stream, PROCESS_LOST, 0, now_ns);
+    }
+}
+
+size_t procstream_drain(struct procstream *stream, process_event_fn call, void *context)
+{
+    assert(!stream->call); /* not from within call() */
+    uint64_t until_ns = clock_monotonic_ns();
+    stream->call = call;
+    stream->context = context;
+    stream->delivered = 0;
+    for (size_t i = 0; i < stream->n_buffers; i++) {
+        struct buffer *buffer = &stream->buffers[i];
+        buffer->tail = buffer->control->data_tail;
+        buffer->head = __atomic_load_n(&buffer->control->data_head, __ATOMIC_ACQUIRE);
+    }
+    struct buffer *next;
+    while ((next = oldest(stream, until_ns)))
+        take(stream, next);
+    repair_broken(stream, until_ns);
+    emit_gone(stream, until_ns);
+    forget_gone(stream);
+    stream->call = NULL;
+    stat_add(&events_delivered, (int64_t)stream->delivered);
+    return stream->delivered;
+}

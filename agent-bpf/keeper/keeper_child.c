@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The heartbeat comes from the loop's own timer, so that it says what it is to say: the loop turns.
+ */
+#include "agent-bpf/keeper/keeper_child.h"
+#include "agent-bpf/heartbeat.h"
+#include "agent-bpf/keeper/control.h"
+#include <errno.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define MESSAGES_A_ROUND 64
+
+int keeper_child_beat(int control_fd)
+{
+    return control_send(control_fd, &(struct control_message){.kind = CONTROL_BEAT}, -1);
+}
+
+static void deliver(struct keeper_child *child, const struct control_message *message, int fd)
+{
+    switch (message->kind) {
+    case CONTROL_STOP:
+        if (child->stop)
+            child->stop(child);
+        break;
+    case CONTROL_RELOAD:
+        if (child->reload)
+            child->reload(child);
+        break;
+    case CONTROL_ANALYST:
+        if (child->analyst && fd >= 0) {
+            child->analyst(child, fd);
+            return;
+        }
+        break;
+    case CONTROL_CPU_CAME:
+        if (child->cpu_came && fd >= 0) {
+            child->cpu_came(child, message->cpu, fd, (size_t)message->buffer_size);
+            return;
+        }
+        break;
+    case CONTROL_FILE:
+        if (child->file_changed && fd >= 0) {
+            child->file_changed(child, message->file, fd);
+            return;
+        }
+        break;
+    case CONTROL_CPU_WENT:
+        if (child->cpu_went)
+            child->cpu_went(child, message->cpu);
+        break;
+    default:
+        break;
+    }
+    if (fd >= 0)
+        close(fd);
+}
+
+static void on_control(struct watch *watch, uint32_t events)
+{
+    struct keeper_child *child = container_of(watch, struct keeper_child, watch);
+    (void)events;
+    for (int i = 0; i < MESSAGES_A_ROUND && watch->loop; i++) {
+        struct control_message message;
+        int fd;
+        int r = control_receive(watch->fd, &message, &fd);
+        if (r == CONTROL_NONE)
+            return;
+        if (r == CONTROL_CLOSED) { /* the keeper is gone */
+            keeper_child_stop(child);
+            if (child->stop)
+                child->stop(child);
+            return;
+        }
+        if (r == 0)
+            deliver(child, &message, fd);
+    }
+}
+
+static void on_beat(struct timer *timer)
+{
+    struct keeper_child *child = container_of(timer, struct keeper_child, beat);
+    (void)keeper_child_beat(child->watch.fd); /* full: the keeper has unread ones */
+    timer_start(timer->loop, timer, KEEPER_BEAT_NS);
+}
+
+int keeper_child_start(struct keeper_child *child, struct loop *loop, int control_fd)
+{
+    child->watch = (struct watch){.fd = control_fd, .events = EPOLLIN, .ready = on_control};
+    child->beat = (struct timer){.fire = on_beat};
+    int r = watch_start(loop, &child->watch);
+    if (r < 0)
+        return r;
+    (void)keeper_child_beat(control_fd);
+    beat_to(control_fd);
+    timer_start(loop, &child->beat, KEEPER_BEAT_NS);
+    return 0;
+}
+
+void keeper_child_stop(struct keeper_child *child)
+{
+    watch_stop(&child->watch);
+    timer_stop(&child->beat);
+    beat_to(-1);
+}

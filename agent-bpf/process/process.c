@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events come from two sides that do not know of each other: the kernel's stream, complete and in
+ * order, and the analyst's scan, which saw some moment of the past by the time it is heard. So
+ * every finding of the analyst carries the time before it looked, and loses against anything newer
+ * in the table.
+ *
+ * Details are asked for as late as possible: a process that is started, runs and ends within one
+ * drain is never mentioned to the analyst. It inherits the container from its parent, and its first
+ * mapping is its executable, which is all that can be known of it.
+ */
+#include "agent-bpf/process/process.h"
+#include "agent-bpf/process/analyst_client.h"
+#include "agent-bpf/analyst/analyst_stats.h"
+#include "agent-bpf/process/process_parts.h"
+#include "base/clock.h"
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+void *process_alloc(struct process_table *table, size_t size)
+{
+    if (size > PROCESS_TABLE_BYTES_MAX - table->bytes) {
+        analyst_count(COUNT_PROCESS_BYTES_FULL, 1);
+        return NULL;
+    }
+    void *memory = calloc(1, size);
+    if (memory)
+        table->bytes += size;
+    return memory;
+}
+
+void process_free(struct process_table *table, void *memory, size_t size)
+{
+    if (!memory)
+        return;
+    assert(table->bytes >= size);
+    table->bytes -= size;
+    free(memory);
+}
+
+int process_table_open(struct process_table **out)
+{
+    struct process_table *table = calloc(1, sizeof(*table));
+    if (!table)
+        return -ENOMEM;
+    MAP_INIT(&table->processes, struct process, pid);
+    MAP_INIT(&table->executables, struct process_executable, identity);
+    list_init(&table->idle);
+    list_init(&table->ended);
+    list_init(&table->changed);
+    list_init(&table->requests);
+    *out = table;
+    return 0;
+}
+
+static void free_process(struct process_table *table, struct process *process)
+{
+    list_remove(&process->ended);
+    list_remove(&process->changed);
+    process_image_release(table, process->image);
+    process_past_free(table, process);
+    process_details_free(table, process);
+    process_free(table, process, sizeof(*process));
+    table->n_processes--;
+}
+
+void process_table_close(struct process_table *table)
+{
+    if (!table)
+        return;
+    struct process *process;
+    for (size_t i = 0; (process = map_next(&table->processes, &i));) {
+        while (process) {
+            struct process *older = process->older;
+            free_process(table, process);
+            process = older;
+        }
+    }
+    map_close(&table->processes);
+    process_executables_close(table);
+    analyst_requests_free(&table->requests);
+    assert(table->bytes == 0);
+    free(table);
+}
+
+struct process *process_newest(const struct process_table *table, uint32_t pid)
+{
+    return map_get(&table->processes, &pid);
+}
+
+/* The incarnation that lived then. A time before the first known one gets the first: it was there
+ * before it was heard of, unless it is known to have been forked later. */
+struct process *process_at(const struct process_table *table, uint32_t pid, uint64_t time_ns)
+{
+    struct process *process = process_newest(table, pid);
+    while (process && process->older && time_ns < process->from_ns)
+        process = process->older;
+    return process;
+}
+
+static void remove_process(struct process_table *table, struct process *process)
+{
+    struct process *newest = process_newest(table, process->pid);
+    if (newest == process) {
+        uint32_t pid = process->pid;
+        map_remove(&table->processes, &pid);
+        if (process->older) /* cannot fail: there is room for the one just removed */
+            map_put(&table->processes, process->older, NULL);
+    } else {
+        while (newest && newest->older != process)
+            newest = newest->older;
+        if (newest)
+            newest->older = process->older;
+    }
+    free_process(table, process);
+}
+
+/* A pid that execs in a loop must not grow a long chain. */
+static void limit_chain(struct process_table *table, struct process *newest)
+{
+    struct process *process = newest;
+    for (int i = 1; i < PROCESS_INCARNATIONS_MAX && process; i++)
+        process = process->older;
+    while (process && process->older)
+        remove_process(table, process->older);
+}
+
+struct process *process_begin(struct process_table *table, uint32_t pid, uint64_t from_ns)
+{
+    if (table->n_processes >= PROCESS_TABLE_MAX) {
+        struct list *oldest = list_first(&table->ended);
+        if (!oldest) {
+            analyst_count(COUNT_PROCESS_TABLE_FULL, 1);
+            return NULL;
+        }
+        remove_process(table, container_of(oldest, struct process, ended));
+    }
+    struct process *process = process_alloc(table, sizeof(*process));
+    if (!process)
+        return NULL;
+    process->pid = pid;
+    process->from_ns = from_ns;
+    process->until_ns = UINT64_MAX;
+    void *older = NULL;
+    if (map_put(&table->processes, process, &older)) {
+        process_free(table, process, sizeof(*process));
+        return NULL;
+    }
+    process->older = older;
+    table->n_processes++;
+    limit_chain(table, process);
+    return process;
+}
+
+void process_end(struct process_table *table, struct process *process, uint64_t time_ns)
+{
+    if (process->until_ns != UINT64_MAX)
+        return;
+    process->until_ns = time_ns < UINT64_MAX ? time_ns : UINT64_MAX - 1; /* that is: it lives */
+    list_append(&table->ended, &process->ended);
+    list_remove(&process->changed);
+}
+
+void process_mark_changed(struct process_table *table, struct process *process)
+{
+    if (!list_linked(&process->changed) && process->until_ns == UINT64_MAX)
+        list_append(&table->changed, &process->changed);
+}
+
+static int apply_fork(struct process_table *table, const struct process_event *event)
+{
+    if (event->pid == event->parent_pid)
+        return 0; /* a thread */
+    struct process *old = process_newest(table, event->pid);
+    if (old)
+        process_end(table, old, event->time_ns);
+    struct process *child = process_begin(table, event->pid, event->time_ns);
+    if (!child)
+        return -ENOMEM;
+    child->parent_pid = event->parent_pid;
+    struct process *parent = process_newest(table, event->parent_pid);
+    if (parent) {
+        child->image = process_image_share(parent->image);
+        process_details_inherit(table, child, parent, false);
+    }
+    return 0;
+}
+
+static int apply_exec(struct process_table *table, const struct process_event *event)
+{
+    struct process *before = process_newest(table, event->pid);
+    if (before)
+        process_end(table, before, event->time_ns);
+    struct process *process = process_begin(table, event->pid, event->time_ns);
+    if (!process)
+        return -ENOMEM;
+    before = process->older; /* may have made room for the new one */
+    if (before) {
+        process->told = before->told;
+        process->parent_pid = before->parent_pid;
+        process_details_inherit(table, process, before, true);
+    }
+    process_mark_changed(table, process);
+    return 0;
+}
+
+static int apply_exit(struct process_table *table, const struct process_event *event)
+{
+    struct process *process = process_newest(table, event->pid);
+    if (!process) /* remembered for a while: a scan may still tell of it */
+        process = process_begin(table, event->pid, event->time_ns);
+    if (!process)
+        return -ENOMEM;
+    bool told = process->told && process->until_ns == UINT64_MAX;
+    process_end(table, process, event->time_ns);
+    if (told)
+        process_tell_left(table, process->pid);
+    return 0;
+}
+
+/* The newest, or a new one if there is none, or only one that ended before (its successor's fork
+ * was lost). NULL at a limit. */
+static struct process *alive_at(struct process_table *table, uint32_t pid, uint64_t time_ns)
+{
+    struct process *process = process_newest(table, pid);
+    if (!process)
+        return process_begin(table, pid, 0);
+    return time_ns > process->until_ns ? process_begin(table, pid, time_ns) : process;
+}
+
+static int apply_map(struct process_table *table, const struct process_event *event)
+{
+    struct process *process = alive_at(table, event->pid, event->time_ns);
+    if (!process)
+        return -ENOMEM;
+    if (event->time_ns < process->from_ns) {
+        analyst_count(COUNT_PROCESS_STALE_EVENTS, 1);
+        return 0;
+    }
+    bool first = !process->image;
+    int error = process_image_map(table, process, event);
+    if (error == PROCESS_STALE) {
+        analyst_count(COUNT_PROCESS_STALE_EVENTS, 1);
+        return 0;
+    }
+    if (!error && first && process->image && !process->exe)
+        process_details_guess_exe(table, process,
+                                  process->image->mappings[0].executable->mapping.path);
+    return error;
+}
+
+int process_table_apply(struct process_table *table, const struct process_event *event)
+{
+    int error = 0;
+    switch (event->kind) {
+    case PROCESS_FORKED:
+        error = apply_fork(table, event);
+        break;
+    case PROCESS_EXECED:
+        error = apply_exec(table, event);
+        break;
+    case PROCESS_EXITED:
+        error = apply_exit(table, event);
+        break;
+    case PROCESS_MAPPED:
+        error = apply_map(table, event);
+        if (process_newest(table, event->pid))
+            process_mark_changed(table, process_newest(table, event->pid));
+        break;
+    case PROCESS_LOST:
+        process_want_scan(table, event->time_ns);
+        break;
+    }
+    analyst_gauge(COUNT_PROCESSES, (int64_t)table->n_processes);
+    analyst_gauge(COUNT_PROCESS_BYTES, (int64_t)table->bytes);
+    return error;
+}
+
+/* The analyst's word for a time is taken, but not for one that is yet to come. */
+static uint64_t past(uint64_t time_ns)
+{
+    uint64_t now_ns = clock_monotonic_ns();
+    return time_ns < now_ns ? time_ns : now_ns;
+}
+
+/* What the scan saw: "was there" and "was mapped". */
+static int answer_event(struct process_table *table, const struct process_event *seen)
+{
+    struct process_event with_time = *seen;
+    const struct process_event *event = &with_time;
+    with_time.time_ns = past(seen->time_ns);
+    if (event->kind == PROCESS_MAPPED)
+        return apply_map(table, event);
+    if (event->kind != PROCESS_FORKED)
+        return 0;
+    struct process *process = alive_at(table, event->pid, event->time_ns);
+    if (!process)
+        return -ENOMEM;
+    process->seen_ns = event->time_ns;
+    process->told = process->asked = true; /* details and context come with the scan */
+    return 0;
+}
+
+/* Whoever lived before the scan began and was not seen by it has ended unheard. */
+static void answer_scan_done(struct process_table *table, const struct analyst_scan_done *done)
+{
+    uint64_t start_ns = past(done->start_ns);
+    struct process *process;
+    for (size_t i = 0; (process = map_next(&table->processes, &i));)
+        if (process->from_ns < start_ns && process->seen_ns < start_ns)
+            process_end(table, process, past(done->end_ns));
+    analyst_count(COUNT_SCANS, 1);
+}
+
+static void answer_gone(struct process_table *table, const struct analyst_process *gone)
+{
+    struct process *process = process_newest(table, gone->pid);
+    if (process && process->from_ns <= gone->time_ns)
+        process_end(table, process, past(gone->time_ns));
+}
+
+static void answer_kernel(struct process_table *table, const struct analyst_kernel *kernel)
+{
+    size_t len = kernel->build_id.len;
+    if (len > sizeof(table->kernel_build_id))
+        return;
+    if (len)
+        memcpy(table->kernel_build_id, kernel->build_id.data, len);
+    struct sha256 sha;
+    sha256_init(&sha);
+    sha256_add(&sha, "kernel", 6);
+    sha256_add(&sha, table->kernel_build_id, len);
+    uint8_t digest[32];
+    sha256_finish(&sha, digest);
+    memcpy(table->kernel.identity, digest, 16);
+    table->kernel.text_start = kernel->text_start;
+    table->kernel.text_end = kernel->text_end;
+    table->kernel.build_id = BYTES(table->kernel_build_id, len);
+    table->kernel.tag = &table->kernel_tag;
+    table->kernel_known = true;
+}
+
+int process_table_answer(struct process_table *table, const struct analyst_message *message)
+{
+    switch (message->kind) {
+    case ANALYST_EVENT:
+        return answer_event(table, &message->event);
+    case ANALYST_SCAN_DONE:
+        answer_scan_done(table, &message->scan_done);
+        return 0;
+    case ANALYST_DETAILS:
+        return process_details_answer(table, &message->details);
+    case ANALYST_CONTEXT:
+        return process_context_answer(table, &message->context);
+    case ANALYST_GONE:
+        answer_gone(table, &message->process);
+        return 0;
+    case ANALYST_KERNEL:
+        answer_kernel(table, &message->kernel);
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+void process_table_expire(struct process_table *table, uint64_t now_ns)
+{
+    struct list *link;
+    while ((link = list_first(&table->ended))) {
+        struct process *process = container_of(link, struct process, ended);
+        if (now_ns < process->until_ns || now_ns - process->until_ns < PROCESS_GRACE_NS)
+            break;
+        remove_process(table, process);
+    }
+    analyst_gauge(COUNT_PROCESSES, (int64_t)table->n_processes);
+    analyst_gauge(COUNT_PROCESS_BYTES, (int64_t)table->bytes);
+}
+
+int process_table_resolve(struct process_table *table, uint32_t pid, uint64_t time_ns,
+                          uint64_t address, struct process_place *place)
+{
+    const struct process *process = process_at(table, pid, time_ns);
+    const struct image_mapping *mapping =
+        process ? process_mapping_at(process, time_ns, address) : NULL;
+    if (!mapping) {
+        analyst_count(COUNT_PROCESS_UNRESOLVED, 1);
+        return PROCESS_UNKNOWN;
+    }
+    *place = (struct process_place){
+        .identity = mapping->executable->identity,
+        .file_offset = mapping->file_offset + (address - mapping->start),
+        .path = mapping->executable->mapping.path,
+        .tag = &mapping->executable->tag,
+    };
+    return 0;
+}
+
+int process_table_kernel(struct process_table *table, struct process_kernel *kernel)
+{
+    if (!table->kernel_known)
+        return PROCESS_UNKNOWN;
+    *kernel = table->kernel;
+    return 0;
+}
+
+void process_table_forget_tags(struct process_table *table)
+{
+    struct process *process;
+    for (size_t i = 0; (process = map_next(&table->processes, &i));)
+        for (; process; process = process->older)
+            process->tag = 0;
+    struct process_executable *executable;
+    for (size_t i = 0; (executable = map_next(&table->executables, &i));) {
+        if (executable->tag) /* what was known of it went with the row */
+            process_want_executable(table, executable);
+        executable->tag = 0;
+    }
+    table->kernel_tag = 0;
+}
+
+size_t process_table_count(const struct process_table *table)
+{
+    return table->n_processes;
+}
+
+size_t process_table_bytes(const struct process_table *table)
+{
+    return table->bytes;
+}

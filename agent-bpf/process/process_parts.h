@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The parts of the process table, private to process*.c. WRITER thread.
+ *
+ * An entry of the table is an incarnation: one process between fork, exec and exit. The newest of a
+ * pid stands in the map; ended ones hang behind it (older) until PROCESS_GRACE_NS is over.
+ */
+#include "agent-bpf/process/process.h"
+#include "base/map.h"
+
+#define PROCESS_INCARNATIONS_MAX      8    /* of one pid; the oldest go first */
+#define PROCESS_EXECUTABLES_ASKED_MAX 1024 /* files new to us, by one process and its ancestors */
+#define PROCESS_IDLE_EXECUTABLES_MAX                                                               \
+    4096 /* kept though nothing maps them: names are asked for late */
+
+struct process_executable {
+    uint8_t identity[16];
+    struct list idle; /* linked while refs is 0 */
+    size_t refs;      /* mappings */
+    int64_t tag;
+    uint32_t last_pid; /* who mapped it last, and how */
+    uint32_t last_parent_pid;
+    struct process_mapping mapping; /* path is owned */
+    size_t bytes;
+};
+
+struct image_mapping {
+    uint64_t start;
+    uint64_t length;
+    uint64_t file_offset;
+    uint64_t time_ns;
+    struct process_executable *executable;
+};
+
+/* Sorted by address, without overlaps; shared by a process and its forks until one changes it. */
+struct process_image {
+    size_t refs;
+    size_t n;
+    size_t cap;
+    struct image_mapping mappings[];
+};
+
+#define PROCESS_PAST_MAPPINGS 16 /* of a process; beyond, the oldest go first */
+
+struct past_mapping {
+    struct image_mapping mapping; /* or the part of it that something was mapped over */
+    uint64_t until_ns;
+};
+
+struct process_past {
+    size_t n;         /* ever put here */
+    uint64_t lost_ns; /* older ones have gone: what lay where before that is not known for sure */
+    struct past_mapping mappings[PROCESS_PAST_MAPPINGS];
+};
+
+struct process_published { /* what CONTEXT told, in one block */
+    size_t bytes;
+    uint8_t sources;
+    uint8_t publishes;
+    bool sets_trace_flags;
+    struct bytes resource;
+    size_t n_keys;
+    struct bytes keys[];
+};
+
+struct process {
+    uint32_t pid;
+    uint32_t parent_pid; /* that forked it; 0 = not known */
+    bool asked;          /* its details were asked for, or came with a scan */
+    bool told;           /* the analyst may know it: say when it has left */
+    uint64_t from_ns;
+    uint64_t until_ns;   /* UINT64_MAX while it lives */
+    uint64_t seen_ns;    /* in a scan */
+    uint64_t sampled_ns; /* last; 0 = never */
+    uint64_t context_asked_ns;
+    bool context_wanted; /* though it has one */
+    bool remapped;       /* mapped a file since its context was asked for */
+    struct process *older;
+    struct list ended;   /* the table's, in the order of time */
+    struct list changed; /* the table's: a request is due */
+    uint32_t n_asked; /* of PROCESS_EXECUTABLES_ASKED_MAX; goes on to children and through exec */
+    struct process_image *image;
+    struct process_past *past; /* NULL: nothing was mapped over */
+    /* details */
+    uint32_t own_pid;
+    uint64_t start_ns;
+    char *exe; /* owned copies; lengths below */
+    size_t exe_len;
+    bool exe_told; /* by the analyst, not guessed from a mapping */
+    char *container;
+    size_t container_len;
+    char *pod;
+    size_t pod_len;
+    struct process_published *published; /* NULL = none */
+    int64_t tag;
+};
+
+struct process_table {
+    struct map processes;   /* newest incarnation by pid */
+    struct map executables; /* by identity */
+    size_t n_processes;     /* incarnations */
+    size_t n_idle;
+    size_t bytes;
+    struct list idle;
+    struct list ended;
+    struct list changed;
+    struct list requests;
+    size_t n_requests;
+    uint64_t scan_asked_ns;
+    bool kernel_known;
+    struct process_kernel kernel;
+    uint8_t kernel_build_id[64];
+    int64_t kernel_tag;
+};
+
+/* Memory that counts against PROCESS_TABLE_BYTES_MAX; NULL also at the limit (counted). */
+void *process_alloc(struct process_table *table, size_t size);
+void process_free(struct process_table *table, void *memory, size_t size);
+
+/* process_image.c: images and executables */
+void process_image_release(struct process_table *table, struct process_image *image);
+struct process_image *process_image_share(struct process_image *image); /* NULL stays NULL */
+const struct image_mapping *process_image_find(const struct process_image *image, uint64_t address);
+/* What lay there at the time; NULL if that is nothing, or not known any more. */
+const struct image_mapping *process_mapping_at(const struct process *process, uint64_t time_ns,
+                                               uint64_t address);
+void process_past_free(struct process_table *table, struct process *process);
+/* Puts the mapping in the place of whatever was there, which the process remembers. 0, -ENOMEM,
+ * -ENOSPC; PROCESS_STALE: something newer is there. */
+enum { PROCESS_STALE = 1 };
+int process_image_map(struct process_table *table, struct process *process,
+                      const struct process_event *event);
+void process_executables_close(struct process_table *table);
+
+/* process.c */
+struct process *process_newest(const struct process_table *table, uint32_t pid);
+struct process *process_at(const struct process_table *table, uint32_t pid, uint64_t time_ns);
+/* Makes an incarnation the newest; the one before is ended by the caller. NULL at a limit. */
+struct process *process_begin(struct process_table *table, uint32_t pid, uint64_t from_ns);
+void process_end(struct process_table *table, struct process *process, uint64_t time_ns);
+void process_mark_changed(struct process_table *table, struct process *process);
+
+/* process_details.c */
+void process_details_inherit(struct process_table *table, struct process *child,
+                             const struct process *parent, bool exec);
+void process_details_guess_exe(struct process_table *table, struct process *process,
+                               const char *path);
+int process_details_answer(struct process_table *table, const struct analyst_details *details);
+int process_context_answer(struct process_table *table, const struct analyst_context *context);
+void process_details_free(struct process_table *table, struct process *process);
+
+/* process_requests.c */
+void process_want_executable(struct process_table *table,
+                             const struct process_executable *executable);
+void process_want_scan(struct process_table *table, uint64_t time_ns);
+void process_tell_left(struct process_table *table, uint32_t pid);

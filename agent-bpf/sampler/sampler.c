@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One cpu-clock event a CPU, each with the tick program set on it by ioctl. What can be missing
+ * (the kernel's BTF, rights, a new enough kernel) is found out at open and told in one sentence.
+ */
+#include "agent-bpf/sampler/sampler.h"
+#include "agent-bpf/sampler/filter.h"
+#include "agent-bpf/sampler/obi_map.h"
+#include "agent-bpf/record.h"
+#include "agent-bpf/sampler/sampler_why.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/stats.h"
+#include <assert.h>
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <sampler.skel.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define ROOT_PIDNS_INUM 0xEFFFFFFCu /* PROC_PID_INIT_INO of the kernel's ABI */
+
+STAT_COUNTER(samples_taken, "spanprof_samples_total", "", "Samples put into the ring.");
+STAT_LOSS(samples_lost, "spanprof_samples_lost_total", "reason=\"ring_full\"",
+          "Samples lost, by reason.");
+STAT_COUNTER(contexts_found, "spanprof_sample_contexts_total", "outcome=\"found\"",
+             "Samples of processes whose context is read, by outcome (the rest had none).");
+STAT_COUNTER(labels_found, "spanprof_sample_contexts_total", "outcome=\"labels\"",
+             "Samples of processes whose context is read, by outcome (the rest had none).");
+STAT_LOSS(contexts_torn, "spanprof_sample_contexts_total", "outcome=\"torn\"",
+          "Samples of processes whose context is read, by outcome (the rest had none).");
+STAT_LOSS(contexts_stale, "spanprof_sample_contexts_total", "outcome=\"stale\"",
+          "Samples of processes whose context is read, by outcome (the rest had none).");
+STAT_LOSS(labels_cut, "spanprof_sample_labels_cut_total", "",
+          "Samples with labels that had no room or could not be read.");
+STAT_LOSS(samples_foreign, "spanprof_samples_foreign_total", "",
+          "Samples of processes outside spanprof's own PID namespace.");
+STAT_COUNTER(contexts_deleted, "spanprof_context_readers_removed_total", "",
+             "Context readers removed by the kernel because their process ended or changed image.");
+STAT_COUNTER(filtered_not_included, "spanprof_samples_filtered_total", "by=\"not_included\"",
+             "Ticks of tasks that are not to be sampled, by the rule that says so.");
+STAT_COUNTER(filtered_pid, "spanprof_samples_filtered_total", "by=\"pid\"",
+             "Ticks of tasks that are not to be sampled, by the rule that says so.");
+STAT_COUNTER(filtered_comm, "spanprof_samples_filtered_total", "by=\"comm\"",
+             "Ticks of tasks that are not to be sampled, by the rule that says so.");
+STAT_COUNTER(filtered_executable, "spanprof_samples_filtered_total", "by=\"executable\"",
+             "Ticks of tasks that are not to be sampled, by the rule that says so.");
+STAT_COUNTER(filtered_cgroup, "spanprof_samples_filtered_total", "by=\"cgroup\"",
+             "Ticks of tasks that are not to be sampled, by the rule that says so.");
+STAT_COUNTER(filtered_container, "spanprof_samples_filtered_total", "by=\"container\"",
+             "Ticks of tasks that are not to be sampled, by the rule that says so.");
+STAT_COUNTER(
+    tick_time, "spanprof_tick_nanoseconds_total", "",
+    "CPU time that ticks took in the kernel; counted while sampler.max_cpu_percent is set.");
+
+STAT_COUNTER(stacks_copied, "spanprof_stacks_copied_total", "",
+             "Samples with a copy of their stack, because the unwind tables of their code were not "
+             "loaded yet.");
+STAT_LOSS(stacks_not_copied, "spanprof_stacks_not_copied_total", "",
+          "Samples whose stack had to be copied and was not: no room, or not readable.");
+
+static struct metric *const counter_stats[SAMPLER_COUNTERS] = {
+    [SAMPLER_SAMPLES] = &samples_taken,
+    [SAMPLER_LOST_RING_FULL] = &samples_lost,
+    [SAMPLER_CONTEXTS] = &contexts_found,
+    [SAMPLER_LABELS] = &labels_found,
+    [SAMPLER_LABELS_CUT] = &labels_cut,
+    [SAMPLER_CONTEXTS_TORN] = &contexts_torn,
+    [SAMPLER_CONTEXTS_STALE] = &contexts_stale,
+    [SAMPLER_FOREIGN_PIDS] = &samples_foreign,
+    [SAMPLER_CONTEXTS_DELETED] = &contexts_deleted,
+    [SAMPLER_FILTERED_NOT_INCLUDED] = &filtered_not_included,
+    [SAMPLER_FILTERED_PID] = &filtered_pid,
+    [SAMPLER_FILTERED_COMM] = &filtered_comm,
+    [SAMPLER_FILTERED_EXECUTABLE] = &filtered_executable,
+    [SAMPLER_FILTERED_CGROUP] = &filtered_cgroup,
+    [SAMPLER_FILTERED_CONTAINER] = &filtered_container,
+    [SAMPLER_TICK_NS] = &tick_time,
+    [SAMPLER_STACKS_COPIED] = &stacks_copied,
+    [SAMPLER_STACKS_NOT_COPIED] = &stacks_not_copied,
+};
+
+struct sampler {
+    struct sampler_bpf *skeleton;
+    struct obi_map obi;
+    struct filter *filter; /* NULL: no rules */
+    uint64_t period_ns;
+    bool paused;
+    uint32_t n_cpus;          /* possible ones */
+    int *cpu_fds;             /* -1 = not started */
+    uint64_t *counted_values; /* room for one look-up of a per-CPU value */
+    uint64_t counted[SAMPLER_COUNTERS];
+};
+
+/* 0 in the root namespace. */
+static uint32_t own_pid_namespace(void)
+{
+    char text[64] = "";
+    unsigned inum = 0;
+    ssize_t n = readlink("/proc/self/ns/pid", text, sizeof(text) - 1);
+    if (n < 0 || sscanf(text, "pid:[%u]", &inum) != 1)
+        return 0;
+    return inum == ROOT_PIDNS_INUM ? 0 : inum;
+}
+
+static uint32_t ring_size(uint64_t wanted)
+{
+    uint64_t size = SAMPLER_RING_MIN;
+    while (size < wanted && size < SAMPLER_RING_MAX)
+        size <<= 1;
+    return (uint32_t)size;
+}
+
+/* Memory is taken as blocks are loaded. */
+static uint32_t unwind_blocks(uint64_t bytes)
+{
+    uint64_t blocks = bytes / SAMPLER_UNWIND_BLOCK;
+    return blocks < 256 ? 256 : blocks > 1u << 20 ? 1u << 20 : (uint32_t)blocks;
+}
+
+static int set_before_load(struct sampler_bpf *skeleton, const struct sampler_settings *settings)
+{
+    skeleton->rodata->pidns_inum = own_pid_namespace();
+    skeleton->rodata->ticks_timed = settings->ticks_timed;
+    skeleton->rodata->filter_kinds = filter_kinds(&settings->filters);
+    skeleton->rodata->filter_includes = filter_includes(&settings->filters);
+    skeleton->rodata->page_shift = (uint32_t)__builtin_ctzl((unsigned long)sysconf(_SC_PAGESIZE));
+    skeleton->rodata->stacks_always = settings->stacks_always;
+    int n_cpus = libbpf_num_possible_cpus();
+    uint32_t n_blocks = unwind_blocks(settings->unwind_bytes);
+    int r =
+        bpf_map__set_max_entries(skeleton->maps.filters, filter_entries_max(&settings->filters));
+    r = r ? r : bpf_map__set_max_entries(skeleton->maps.builds, (uint32_t)n_cpus);
+    r = r ? r : bpf_map__set_max_entries(skeleton->maps.blocks, n_blocks);
+    r = r ? r : bpf_map__set_max_entries(skeleton->maps.pages, n_blocks);
+    r = r ? r : bpf_map__set_max_entries(skeleton->maps.ring, ring_size(settings->ring_size_bytes));
+    return r;
+}
+
+static int load(struct sampler *sampler, const struct sampler_settings *settings)
+{
+    struct sampler_bpf *skeleton = sampler_bpf__open();
+    if (!skeleton)
+        return -errno;
+    sampler->skeleton = skeleton;
+    int r = set_before_load(skeleton, settings);
+    if (r < 0)
+        return r;
+    bpf_program__set_autoattach(skeleton->progs.on_tick, false);
+    r = sampler_bpf__load(skeleton);
+    if (r == 0 && filter_kinds(&settings->filters))
+        r = filter_open(&settings->filters, bpf_map__fd(skeleton->maps.filters), &sampler->filter);
+    if (r < 0)
+        return r;
+    sampler->obi = (struct obi_map){.path = settings->obi_map,
+                                    .slot_fd = bpf_map__fd(skeleton->maps.obi_slot)};
+    return sampler_bpf__attach(skeleton);
+}
+
+static int open_clock(const struct sampler *sampler, uint32_t cpu)
+{
+    struct perf_event_attr attr = {
+        .size = sizeof(attr),
+        .type = PERF_TYPE_SOFTWARE,
+        .config = PERF_COUNT_SW_CPU_CLOCK,
+        .sample_period = sampler->period_ns,
+        .disabled = 1,
+        .exclude_idle = 1,
+    };
+    long fd = syscall(SYS_perf_event_open, &attr, -1, (int)cpu, -1, PERF_FLAG_FD_CLOEXEC);
+    return fd < 0 ? -errno : (int)fd;
+}
+
+static int sampler_alloc(const struct sampler_settings *settings, struct sampler **out)
+{
+    int n_cpus = libbpf_num_possible_cpus();
+    if (n_cpus <= 0)
+        return n_cpus < 0 ? n_cpus : -EINVAL;
+    struct sampler *sampler = calloc(1, sizeof(*sampler));
+    if (!sampler)
+        return -ENOMEM;
+    *out = sampler;
+    sampler->period_ns = NS_PER_SEC / settings->frequency_hz;
+    sampler->cpu_fds = malloc((size_t)n_cpus * sizeof(int));
+    sampler->counted_values = calloc((size_t)n_cpus, sizeof(uint64_t));
+    if (!sampler->cpu_fds || !sampler->counted_values)
+        return -ENOMEM;
+    sampler->n_cpus = (uint32_t)n_cpus;
+    for (int i = 0; i < n_cpus; i++)
+        sampler->cpu_fds[i] = -1;
+    return 0;
+}
+
+static int sampler_try(const struct sampler_settings *settings, struct sampler **out, char *why,
+                       size_t why_size)
+{
+    int r = sampler_alloc(settings, out);
+    if (r < 0)
+        return r;
+    sampler_why_listen();
+    r = load(*out, settings);
+    if (r < 0)
+        return sampler_why_load(r, why, why_size);
+    int cpu = sched_getcpu();
+    int fd = open_clock(*out, cpu < 0 ? 0 : (uint32_t)cpu);
+    if (fd < 0 && fd != -ENODEV)
+        return sampler_why_perf(fd, why, why_size);
+    if (fd >= 0)
+        close(fd);
+    return 0;
+}
+
+int sampler_open(const struct sampler_settings *settings, struct sampler **sampler, char *why,
+                 size_t why_size)
+{
+    assert(settings->frequency_hz >= 1 && settings->frequency_hz <= 1000);
+    *sampler = NULL;
+    snprintf(why, why_size, "%s", "");
+    int r = sampler_why_kernel(why, why_size);
+    if (r == 0)
+        r = sampler_try(settings, sampler, why, why_size);
+    if (r == 0)
+        return 0;
+    sampler_close(*sampler);
+    *sampler = NULL;
+    return r;
+}
+
+void sampler_follow(struct sampler *sampler, const struct sampler_settings *settings)
+{
+    sampler->obi.path = settings->obi_map;
+    if (sampler->filter)
+        filter_follow(sampler->filter, &settings->filters);
+}
+
+void sampler_close(struct sampler *sampler)
+{
+    if (!sampler)
+        return;
+    for (uint32_t cpu = 0; cpu < sampler->n_cpus; cpu++)
+        sampler_stop_cpu(sampler, cpu);
+    filter_close(sampler->filter);
+    sampler_bpf__destroy(sampler->skeleton);
+    free(sampler->cpu_fds);
+    free(sampler->counted_values);
+    free(sampler);
+}
+
+/* Ticks from now on, unless paused. */
+static int start_clock(const struct sampler *sampler, uint32_t cpu)
+{
+    int fd = open_clock(sampler, cpu);
+    if (fd < 0)
+        return fd;
+    int program = bpf_program__fd(sampler->skeleton->progs.on_tick);
+    if (ioctl(fd, PERF_EVENT_IOC_SET_BPF, program) < 0 ||
+        (!sampler->paused && ioctl(fd, PERF_EVENT_IOC_ENABLE, 0) < 0)) {
+        int error = -errno;
+        close(fd);
+        return error;
+    }
+    return fd;
+}
+
+int sampler_start_cpu(struct sampler *sampler, uint32_t cpu)
+{
+    if (cpu >= sampler->n_cpus)
+        return -ENODEV;
+    sampler_stop_cpu(sampler, cpu);
+    int fd = start_clock(sampler, cpu);
+    if (fd < 0)
+        return fd;
+    sampler->cpu_fds[cpu] = fd;
+    return 0;
+}
+
+/* A new clock in place of the old one: a tick reads the period of its own clock, so none can say a
+ * wrong one, however near to the change. */
+int sampler_set_frequency(struct sampler *sampler, uint32_t frequency_hz)
+{
+    assert(frequency_hz >= 1 && frequency_hz <= 1000);
+    int error = 0;
+    sampler->period_ns = NS_PER_SEC / frequency_hz;
+    for (uint32_t cpu = 0; cpu < sampler->n_cpus; cpu++) {
+        if (sampler->cpu_fds[cpu] < 0)
+            continue;
+        int fd = start_clock(sampler, cpu);
+        if (fd < 0) {
+            error = error ? error : fd;
+            continue;
+        }
+        close(sampler->cpu_fds[cpu]);
+        sampler->cpu_fds[cpu] = fd;
+    }
+    return error;
+}
+
+void sampler_pause(struct sampler *sampler, bool paused)
+{
+    sampler->paused = paused;
+    for (uint32_t cpu = 0; cpu < sampler->n_cpus; cpu++)
+        if (sampler->cpu_fds[cpu] >= 0)
+            (void)ioctl(sampler->cpu_fds[cpu],
+                        paused ? PERF_EVENT_IOC_DISABLE : PERF_EVENT_IOC_ENABLE, 0);
+}
+
+void sampler_stop_cpu(struct sampler *sampler, uint32_t cpu)
+{
+    if (cpu >= sampler->n_cpus || sampler->cpu_fds[cpu] < 0)
+        return;
+    close(sampler->cpu_fds[cpu]);
+    sampler->cpu_fds[cpu] = -1;
+}
+
+void sampler_count(struct sampler *sampler)
+{
+    int fd = sampler_counters_fd(sampler);
+    for (uint32_t what = 0; what < SAMPLER_COUNTERS; what++) {
+        uint64_t sum = 0;
+        if (bpf_map_lookup_elem(fd, &what, sampler->counted_values) < 0)
+            continue;
+        for (uint32_t cpu = 0; cpu < sampler->n_cpus; cpu++)
+            sum += sampler->counted_values[cpu];
+        stat_add(counter_stats[what], (int64_t)(sum - sampler->counted[what]));
+        sampler->counted[what] = sum;
+    }
+}
+
+uint64_t sampler_tick_time_ns(const struct sampler *sampler)
+{
+    return sampler->counted[SAMPLER_TICK_NS];
+}
+
+void sampler_obi_poll(struct sampler *sampler)
+{
+    obi_map_poll(&sampler->obi);
+}
+
+void sampler_filter_poll(struct sampler *sampler)
+{
+    if (sampler->filter)
+        filter_poll(sampler->filter);
+}
+
+int sampler_ring_fd(const struct sampler *sampler)
+{
+    return bpf_map__fd(sampler->skeleton->maps.ring);
+}
+
+size_t sampler_ring_size(const struct sampler *sampler)
+{
+    return bpf_map__max_entries(sampler->skeleton->maps.ring);
+}
+
+int sampler_contexts_fd(const struct sampler *sampler)
+{
+    return bpf_map__fd(sampler->skeleton->maps.contexts);
+}
+
+struct unwind_maps sampler_unwind_maps(const struct sampler *sampler)
+{
+    return (struct unwind_maps){
+        .executables = bpf_map__fd(sampler->skeleton->maps.executables),
+        .pages = bpf_map__fd(sampler->skeleton->maps.pages),
+        .blocks = bpf_map__fd(sampler->skeleton->maps.blocks),
+        .n_blocks = bpf_map__max_entries(sampler->skeleton->maps.blocks),
+    };
+}
+
+int sampler_counters_fd(const struct sampler *sampler)
+{
+    return bpf_map__fd(sampler->skeleton->maps.counters);
+}
+
+uint64_t sampler_period_ns(const struct sampler *sampler)
+{
+    return sampler->period_ns;
+}
+
+int sampler_run_stats(const struct sampler *sampler, struct sampler_run_stats *stats)
+{
+    struct bpf_prog_info info = {0};
+    uint32_t size = sizeof(info);
+    int fd = bpf_program__fd(sampler->skeleton->progs.on_tick);
+    int r = bpf_obj_get_info_by_fd(fd, &info, &size);
+    if (r < 0)
+        return r;
+    *stats = (struct sampler_run_stats){.run_ns = info.run_time_ns, .runs = info.run_cnt};
+    return 0;
+}
+
+static uint64_t map_bytes(int fd)
+{
+    char path[64], line[128];
+    unsigned long long bytes = 0;
+    snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return 0;
+    while (fgets(line, sizeof(line), file))
+        if (sscanf(line, "memlock: %llu", &bytes) == 1)
+            break;
+    fclose(file);
+    return bytes;
+}
+
+uint64_t sampler_map_bytes(const struct sampler *sampler)
+{
+    uint64_t sum = 0;
+    struct bpf_map *map;
+    bpf_object__for_each_map(map, sampler->skeleton->obj) sum += map_bytes(bpf_map__fd(map));
+    return sum;
+}

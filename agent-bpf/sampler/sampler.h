@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Loads sampler.bpf.c and ticks on every online CPU: the keeper's side of sampling.
+ * Thread: the keeper's only one, with rights (CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN).
+ * What remains on an idle CPU: the clock interrupt of the perf event itself (frequency times a
+ * second, a fraction of a microsecond each); the program does not run there (exclude_idle).
+ */
+#include "agent-bpf/sampler/filter.h"
+#include "agent-bpf/unwind/unwind_maps.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct sampler;
+
+#define SAMPLER_WHY_MAX      512
+#define SAMPLER_RING_MIN     (64u << 10)
+#define SAMPLER_RING_MAX     (1u << 30)
+#define SAMPLER_UNWIND_BLOCK 4096 /* bytes of memory that a block of unwind rows takes */
+
+enum { SAMPLER_UNAVAILABLE = 1 };
+
+struct sampler_settings {
+    uint32_t frequency_hz;    /* 1..1000 */
+    uint64_t ring_size_bytes; /* rounded up to a power of two, at least SAMPLER_RING_MIN */
+    const char *obi_map;      /* path of its pin (obi_map.h), borrowed; NULL or "": not read */
+    uint64_t unwind_bytes;    /* of unwind tables in the kernel at most */
+    bool stacks_always;       /* each sample has a copy of its stack: to compare unwinders */
+    bool ticks_timed;         /* for sampler_tick_time_ns(); one more reading of a clock each */
+    struct filter_settings filters; /* borrows its values; none: all is sampled */
+};
+
+/*
+ * 0; SAMPLER_UNAVAILABLE: this kernel, its settings or our rights do not allow it, and `why` is a
+ * sentence for the operator that says what to do; -ENOMEM.
+ */
+int sampler_open(const struct sampler_settings *settings, struct sampler **sampler, char *why,
+                 size_t why_size);
+void sampler_close(struct sampler *sampler); /* NULL is fine */
+/* Settings that say the same, from which it borrows from now on. */
+void sampler_follow(struct sampler *sampler, const struct sampler_settings *settings);
+
+/* Starts and ends the clock of one CPU. start: 0 or negative errno (-ENODEV: not online). */
+int sampler_start_cpu(struct sampler *sampler, uint32_t cpu);
+void sampler_stop_cpu(struct sampler *sampler, uint32_t cpu); /* also when not started */
+/*
+ * Another rate, 1..1000 Hz, for CPUs that are started now or later. The first negative errno: that
+ * CPU ticks on at its old rate. Every sample states the true period of its tick. A change costs
+ * each CPU what has passed of its period.
+ */
+int sampler_set_frequency(struct sampler *sampler, uint32_t frequency_hz);
+/* No ticks on any CPU, also one that is started meanwhile, until called with false. */
+void sampler_pause(struct sampler *sampler, bool paused);
+/* Adds what the kernel counted since the last call to the shared counters (base/stats.h). */
+void sampler_count(struct sampler *sampler);
+/* What ticks took of all CPUs in all, as of the last sampler_count(); 0 if they are not timed. */
+uint64_t sampler_tick_time_ns(const struct sampler *sampler);
+
+/* Looks whether OBI's map is there, or another one, and has it read. Does not wait. */
+void sampler_obi_poll(struct sampler *sampler);
+/* Looks for the cgroups that filters name. Does not wait. */
+void sampler_filter_poll(struct sampler *sampler);
+
+int sampler_ring_fd(const struct sampler *sampler); /* for ring_open(); borrowed */
+size_t sampler_ring_size(const struct sampler *sampler);
+int sampler_contexts_fd(const struct sampler *sampler); /* u32 pid -> struct context_process */
+struct unwind_maps sampler_unwind_maps(const struct sampler *sampler);
+int sampler_counters_fd(
+    const struct sampler *sampler); /* u32 enum sampler_counter -> u64 per CPU */
+uint64_t sampler_period_ns(const struct sampler *sampler); /* at present */
+
+/* In all, of the tick program; zero unless the kernel's statistics are on (bpf_enable_stats). */
+struct sampler_run_stats {
+    uint64_t run_ns;
+    uint64_t runs;
+};
+int sampler_run_stats(const struct sampler *sampler, struct sampler_run_stats *stats);
+/* Memory of all maps as the kernel states it (fdinfo's memlock). */
+uint64_t sampler_map_bytes(const struct sampler *sampler);

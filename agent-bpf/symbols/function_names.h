@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * What is known of the functions of one executable, from the best source that it has: Go's own
+ * table (go_symbols.h), its symbols and those of its debug file (symbols.h, debug_file.h); and, if
+ * asked for, lines and inlined functions from its DWARF (dwarf_lines.h). Analyst only.
+ */
+#include "agent-bpf/files/elf.h"
+#include "agent-bpf/function_name.h"
+
+#define FUNCTION_NAMES_AT_MAX 32 /* functions at one address */
+
+struct function_names;
+
+/* pid: a process that maps the executable; 0 = none is known. Keeps its own descriptors. 0 (also
+ * with no name at all), ELF_MALFORMED, negative errno. */
+int function_names_open(const struct elf *elf, uint32_t pid, struct function_names **names);
+void function_names_close(struct function_names *names);         /* NULL is fine */
+size_t function_names_bytes(const struct function_names *names); /* memory */
+/* The function at this ELF address. 0 or ELF_MISSING. */
+int function_names_find(const struct function_names *names, uint64_t vaddr,
+                        struct function_name *name);
+
+/* Lines, too, from now on. Without DWARF: nothing changes. 0, ELF_MALFORMED (also: a limit),
+ * negative errno; then it is as without. */
+int function_names_add_lines(struct function_names *names, const struct elf *elf, uint32_t pid);
+/* The functions at this ELF address, innermost first: those that were inlined there, each with the
+ * place it was at, and last the one that function_names_find() tells. Returns how many; 0: none is
+ * known. deadline_ns (CLOCK_MONOTONIC): what is not known by then is left out. */
+size_t function_names_all(struct function_names *names, uint64_t vaddr, uint64_t deadline_ns,
+                          struct function_name found[FUNCTION_NAMES_AT_MAX]);

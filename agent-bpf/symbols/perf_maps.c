@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The attacks: a file of another user at that path in a /tmp of all; a link to a file of root's; a
+ * FIFO; a file that never ends, or is written anew all the time. And the accident: the file that a
+ * process with the same pid left, as in a container whose only process was started again.
+ *
+ * The file is opened anew for each look, by the same rules, and no descriptor is kept, which would
+ * keep a container's file system from being unmounted. That it is still the same file, only longer,
+ * is seen by the end of what was read, which must still stand there.
+ */
+#include "agent-bpf/symbols/perf_maps.h"
+#include "agent-bpf/files/fs_rights.h"
+#include "agent-bpf/files/proc_maps.h"
+#include "agent-bpf/files/proc_pid.h"
+#include "agent-bpf/files/safe_open.h"
+#include "base/stats.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TAIL_BYTES       64
+#define CHUNKS           (PERF_MAPS_STEP_BYTES / PERF_MAPS_LINE_BYTES)
+#define CLOCK_TICK_NS    (10 * NS_PER_MS) /* starts are told in these, and so may be file times */
+#define STATUS_BYTES_MAX 65536
+#define FAILURES_MAX     3 /* counted: each but the first doubles the wait */
+
+_Static_assert(PERF_MAPS_AGE_NS << (FAILURES_MAX - 1) == PERF_MAPS_ABSENT_NS, "as the header says");
+
+STAT_COUNTER(
+    refused, "spanprof_perf_maps_not_read_total", "reason=\"refused\"",
+    "Looks at perf maps that left names out: refused are links, files of other users or on "
+    "FUSE, stale those from before the process; of too_much the rest is read later.");
+STAT_COUNTER(
+    stale, "spanprof_perf_maps_not_read_total", "reason=\"stale\"",
+    "Looks at perf maps that left names out: refused are links, files of other users or on "
+    "FUSE, stale those from before the process; of too_much the rest is read later.");
+STAT_COUNTER(
+    failed, "spanprof_perf_maps_not_read_total", "reason=\"failed\"",
+    "Looks at perf maps that left names out: refused are links, files of other users or on "
+    "FUSE, stale those from before the process; of too_much the rest is read later.");
+STAT_COUNTER(
+    behind, "spanprof_perf_maps_not_read_total", "reason=\"too_much\"",
+    "Looks at perf maps that left names out: refused are links, files of other users or on "
+    "FUSE, stale those from before the process; of too_much the rest is read later.");
+STAT_LOSS(cut, "spanprof_perf_maps_cut_total", "", "Perf maps of which only the end was read.");
+STAT_LOSS(long_lines, "spanprof_perf_map_lines_left_out_total", "reason=\"too_long\"",
+          "Lines of perf maps that give no name.");
+STAT_COUNTER(evicted, "spanprof_perf_maps_evicted_total", "",
+             "Perf maps of processes dropped because of a limit.");
+STAT_GAUGE(map_bytes, "spanprof_perf_map_bytes", "", "Memory of the names of perf maps.");
+
+enum {
+    PROCESS_GONE = 1,
+    FILE_ABSENT,
+    FILE_REFUSED,
+    FILE_STALE,
+};
+
+struct perf_file { /* of a process */
+    uint32_t pid;
+    uint8_t failures; /* looks one after the other that found no file to be read */
+    bool behind;      /* not read to its end */
+    bool skipping;    /* up to the next line */
+    uint64_t looked_ns;
+    uint64_t device;
+    uint64_t inode;
+    uint64_t offset; /* read so far */
+    size_t tail_len;
+    uint8_t tail[TAIL_BYTES]; /* what stands before offset */
+    struct perf_map map;
+    struct list recent;
+    struct list left;
+    uint64_t left_ns;
+};
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+}
+#define _cleanup_fd_ __attribute__((cleanup(close_fd)))
+
+/* ---- the file ---- */
+
+struct process_facts {
+    uint32_t own_pid;
+    uint64_t start_ns;
+    struct fs_rights rights;
+};
+
+static bool is_gone(int error)
+{
+    return error == -ENOENT || error == -ESRCH;
+}
+
+static int read_process(struct perf_maps *maps, uint32_t pid, struct process_facts *process)
+{
+    maps->text.limit_bytes = STATUS_BYTES_MAX;
+    int error = proc_pid_start_ns(pid, &process->start_ns);
+    error = error ? error : proc_pid_read(pid, "status", &maps->text);
+    if (error)
+        return is_gone(error) ? PROCESS_GONE : error;
+    struct bytes status = buf_bytes(&maps->text);
+    bool understood =
+        proc_parse_own_pid(status, &process->own_pid) && fs_rights_parse(status, &process->rights);
+    return understood ? 0 : FILE_REFUSED;
+}
+
+static bool on_fuse(struct perf_maps *maps, uint32_t pid, const char *path)
+{
+    maps->text.limit_bytes = PROC_MOUNTS_BYTES_MAX;
+    return proc_pid_read(pid, "mountinfo", &maps->text) ||
+           proc_mounts_fuse(buf_bytes(&maps->text), 0, 0, BYTES_STR(path));
+}
+
+static int open_path(uint32_t pid, const char *path, struct safe_file *file)
+{
+    char root[32];
+    snprintf(root, sizeof(root), "/proc/%u/root", pid);
+    _cleanup_fd_ int root_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root_fd < 0)
+        return is_gone(-errno) ? PROCESS_GONE : -errno;
+    int error = safe_open_plain(root_fd, path, file);
+    return error == -ENOENT                                ? FILE_ABSENT
+           : error == SAFE_OPEN_REFUSED || error == -ELOOP ? FILE_REFUSED
+                                                           : error;
+}
+
+/* Both clocks as they are now: a clock that was set meanwhile makes a file look older or newer. */
+static uint64_t unix_time(uint64_t boot_ns)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    uint64_t since_ns = (uint64_t)now.tv_sec * NS_PER_SEC + (uint64_t)now.tv_nsec - boot_ns;
+    return clock_unix_ns() - since_ns;
+}
+
+static int check(const struct safe_file *file, uint32_t pid, const struct process_facts *process)
+{
+    struct stat status;
+    uint64_t start_ns;
+    if (fstat(file->fd, &status))
+        return -errno;
+    if (status.st_uid && status.st_uid != process->rights.uid)
+        return FILE_REFUSED;
+    if (file->changed_ns + 2 * CLOCK_TICK_NS < unix_time(process->start_ns))
+        return FILE_STALE;
+    /* What was read on the way was all of one process. */
+    return proc_pid_start_ns(pid, &start_ns) || start_ns != process->start_ns ? PROCESS_GONE : 0;
+}
+
+static int open_file(struct perf_maps *maps, uint32_t pid, struct safe_file *file)
+{
+    char path[48];
+    struct process_facts process;
+    int error = read_process(maps, pid, &process);
+    if (error)
+        return error;
+    snprintf(path, sizeof(path), "/tmp/perf-%u.map", process.own_pid);
+    if (on_fuse(maps, pid, path))
+        return FILE_REFUSED;
+    error = open_path(pid, path, file);
+    if (error)
+        return error;
+    error = check(file, pid, &process);
+    if (error)
+        close(file->fd);
+    return error;
+}
+
+/* ---- what stands in it ---- */
+
+static void empty(struct perf_file *file)
+{
+    perf_map_close(&file->map);
+    file->offset = file->tail_len = file->device = file->inode = 0;
+    file->behind = file->skipping = false;
+}
+
+static bool goes_on(const struct perf_file *file, const struct safe_file *opened)
+{
+    uint8_t tail[TAIL_BYTES];
+    return opened->device == file->device && opened->inode == file->inode &&
+           opened->size >= file->offset &&
+           pread(opened->fd, tail, file->tail_len, (off_t)(file->offset - file->tail_len)) ==
+               (ssize_t)file->tail_len &&
+           !memcmp(tail, file->tail, file->tail_len);
+}
+
+static void begin(struct perf_file *file, const struct safe_file *opened)
+{
+    empty(file);
+    file->device = opened->device;
+    file->inode = opened->inode;
+    if (opened->size <= PERF_MAPS_FILE_BYTES)
+        return;
+    file->offset = opened->size - PERF_MAPS_FILE_BYTES;
+    file->skipping = true;
+    stat_add(&cut, 1);
+}
+
+/* Of a line that does not fit the rest is skipped, too. Returns the length of what was taken. */
+static size_t take(struct perf_file *file, struct bytes text)
+{
+    size_t taken = 0;
+    if (file->skipping) {
+        const uint8_t *end = memchr(text.data, '\n', text.len);
+        file->skipping = !end;
+        taken = end ? (size_t)(end + 1 - text.data) : text.len;
+    }
+    taken += perf_map_add(&file->map, BYTES(text.data + taken, text.len - taken));
+    if (taken || text.len < PERF_MAPS_LINE_BYTES)
+        return taken;
+    stat_add(&long_lines, 1);
+    file->skipping = true;
+    return text.len;
+}
+
+static void remember_tail(struct perf_file *file, struct bytes taken)
+{
+    file->offset += taken.len;
+    file->tail_len = taken.len < TAIL_BYTES ? taken.len : TAIL_BYTES;
+    memcpy(file->tail, taken.data + taken.len - file->tail_len, file->tail_len);
+}
+
+/* Bytes that may be read now. */
+static size_t allowance(struct perf_maps *maps, uint64_t now_ns)
+{
+    if (now_ns - maps->second_ns >= NS_PER_SEC) {
+        maps->second_ns = now_ns;
+        maps->second_bytes = 0;
+    }
+    return PERF_MAPS_RATE_BYTES - maps->second_bytes;
+}
+
+static int read_step(struct perf_maps *maps, struct perf_file *file, const struct safe_file *opened,
+                     uint64_t now_ns)
+{
+    file->behind = opened->size > file->offset;
+    if (!file->behind)
+        return 0;
+    for (size_t i = 0; i < CHUNKS && allowance(maps, now_ns) >= sizeof(maps->line); i++) {
+        ssize_t n = pread(opened->fd, maps->line, sizeof(maps->line), (off_t)file->offset);
+        if (n < 0)
+            return -errno;
+        size_t taken = take(file, BYTES(maps->line, (size_t)n));
+        maps->second_bytes += (size_t)n;
+        if (taken)
+            remember_tail(file, BYTES(maps->line, taken));
+        file->behind = (size_t)n == sizeof(maps->line);
+        if (!file->behind)
+            return 0;
+    }
+    stat_add(&behind, 1);
+    return 0;
+}
+
+/* ---- looks ---- */
+
+static void settle(struct perf_file *file, int error)
+{
+    if (!error || error == PROCESS_GONE) {
+        file->failures = 0;
+        return;
+    }
+    empty(file);
+    if (file->failures < FAILURES_MAX)
+        file->failures++;
+    if (error == FILE_REFUSED)
+        stat_add(&refused, 1);
+    else if (error == FILE_STALE)
+        stat_add(&stale, 1);
+    else if (error < 0)
+        stat_add(&failed, 1);
+}
+
+static int look(struct perf_maps *maps, struct perf_file *file, uint64_t now_ns)
+{
+    struct safe_file opened = {.fd = -1};
+    int error = open_file(maps, file->pid, &opened);
+    if (error)
+        return error;
+    if (!goes_on(file, &opened))
+        begin(file, &opened);
+    error = read_step(maps, file, &opened, now_ns);
+    close(opened.fd);
+    return error;
+}
+
+static void drop(struct perf_maps *maps, struct perf_file *file)
+{
+    map_remove(&maps->by_pid, &file->pid);
+    list_remove(&file->recent);
+    list_remove(&file->left);
+    maps->bytes -= file->map.bytes;
+    perf_map_close(&file->map);
+    free(file);
+}
+
+static void keep_limits(struct perf_maps *maps, const struct perf_file *current)
+{
+    while (maps->bytes > maps->bytes_max || maps->by_pid.count > PERF_MAPS_MAX) {
+        struct perf_file *oldest =
+            container_of(list_first(&maps->recent), struct perf_file, recent);
+        if (oldest == current)
+            return;
+        drop(maps, oldest);
+        stat_add(&evicted, 1);
+    }
+}
+
+static void refresh(struct perf_maps *maps, struct perf_file *file, uint64_t now_ns)
+{
+    maps->bytes -= file->map.bytes;
+    settle(file, look(maps, file, now_ns));
+    maps->bytes += file->map.bytes;
+    file->looked_ns = now_ns;
+    keep_limits(maps, file);
+    stat_set(&map_bytes, (int64_t)maps->bytes);
+}
+
+static struct perf_file *add_process(struct perf_maps *maps, uint32_t pid)
+{
+    struct perf_file *file = calloc(1, sizeof(*file));
+    if (!file)
+        return NULL;
+    file->pid = pid;
+    perf_map_init(&file->map, PERF_MAPS_PROCESS_MAX);
+    if (map_put(&maps->by_pid, file, NULL)) {
+        free(file);
+        return NULL;
+    }
+    list_append(&maps->recent, &file->recent);
+    return file;
+}
+
+/* What the process has is at most that old; NULL: no memory. */
+static struct perf_file *file_of(struct perf_maps *maps, uint32_t pid, uint64_t now_ns,
+                                 uint64_t age_ns)
+{
+    struct perf_file *file = map_get(&maps->by_pid, &pid);
+    bool fresh = !file;
+    if (fresh)
+        file = add_process(maps, pid);
+    if (!file)
+        return NULL;
+    list_remove(&file->recent);
+    list_append(&maps->recent, &file->recent);
+    if (file->failures)
+        age_ns = PERF_MAPS_AGE_NS << (file->failures - 1);
+    else if (file->behind)
+        age_ns = PERF_MAPS_RETRY_NS;
+    if (fresh || now_ns - file->looked_ns >= age_ns)
+        refresh(maps, file, now_ns);
+    return file;
+}
+
+static bool find(const struct perf_file *file, uint64_t address, struct perf_map_range *range)
+{
+    *range = (struct perf_map_range){.last = UINT64_MAX};
+    if (file && !file->behind)
+        *range = perf_map_find(&file->map, address);
+    return range->name;
+}
+
+void perf_maps_init(struct perf_maps *maps)
+{
+    memset(maps, 0, sizeof(*maps));
+    MAP_INIT(&maps->by_pid, struct perf_file, pid);
+    list_init(&maps->recent);
+    list_init(&maps->left);
+    maps->bytes_max = PERF_MAPS_BYTES_MAX;
+}
+
+void perf_maps_close(struct perf_maps *maps)
+{
+    struct list *link;
+    while ((link = list_first(&maps->recent)))
+        drop(maps, container_of(link, struct perf_file, recent));
+    map_close(&maps->by_pid);
+    buf_close(&maps->text);
+}
+
+const struct perf_map *perf_maps_get(struct perf_maps *maps, uint32_t pid, uint64_t now_ns)
+{
+    const struct perf_file *file = file_of(maps, pid, now_ns, PERF_MAPS_AGE_NS);
+    return file && !file->behind && file->map.n ? &file->map : NULL;
+}
+
+bool perf_maps_find(struct perf_maps *maps, uint32_t pid, uint64_t now_ns, uint64_t address,
+                    struct perf_map_range *range)
+{
+    return find(file_of(maps, pid, now_ns, PERF_MAPS_AGE_NS), address, range) ||
+           find(file_of(maps, pid, now_ns, PERF_MAPS_RETRY_NS), address, range);
+}
+
+static void drop_left(struct perf_maps *maps, uint64_t now_ns)
+{
+    struct list *link;
+    while ((link = list_first(&maps->left))) {
+        struct perf_file *file = container_of(link, struct perf_file, left);
+        if (now_ns - file->left_ns < PERF_MAPS_LEFT_NS)
+            return;
+        drop(maps, file);
+    }
+}
+
+void perf_maps_left(struct perf_maps *maps, uint32_t pid, uint64_t now_ns)
+{
+    drop_left(maps, now_ns);
+    struct perf_file *file = map_get(&maps->by_pid, &pid);
+    if (!file || list_linked(&file->left))
+        return;
+    file->left_ns = now_ns;
+    list_append(&maps->left, &file->left);
+}
+
+void perf_maps_forget(struct perf_maps *maps, uint32_t pid)
+{
+    struct perf_file *file = map_get(&maps->by_pid, &pid);
+    if (file)
+        drop(maps, file);
+}

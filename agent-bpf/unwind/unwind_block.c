@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows of a page are dense here and sparse there, and a block has room for so many: the page is
+ * halved until its fullest part fits. All blocks of a page are about as many bytes of code, so the
+ * tick program finds the right one by a shift.
+ */
+#include "agent-bpf/unwind/unwind_block.h"
+#include <assert.h>
+#include <string.h>
+
+#define NOT_THERE UINT16_MAX
+
+/* The page's rules by their number in the block. */
+struct numbers {
+    uint16_t of[UNWIND_RULES_MAX];
+    uint32_t n;
+};
+
+static void numbers_init(struct numbers *numbers)
+{
+    memset(numbers->of, 0xff, sizeof(numbers->of));
+    numbers->n = 0;
+}
+
+static bool fits(const struct unwind_page *page, uint32_t low, unsigned shift)
+{
+    struct numbers numbers;
+    uint32_t n_rows = 0, n_max = UNWIND_BLOCK_ROWS_MAX;
+    numbers_init(&numbers);
+    for (uint32_t i = unwind_page_row(page, page->start + low);
+         i < page->n_rows && page->rows[i].low < low + (1u << shift); i++) {
+        uint16_t *number = &numbers.of[page->rows[i].rule];
+        if (*number == NOT_THERE)
+            *number = (uint16_t)numbers.n++;
+        if (++n_rows + numbers.n * sizeof(struct unwind_rule) / sizeof(struct unwind_row) > n_max)
+            return false;
+    }
+    return true;
+}
+
+static bool all_fit(const struct unwind_page *page, unsigned shift)
+{
+    for (uint32_t low = 0; low < UNWIND_PAGE_BYTES; low += 1u << shift)
+        if (!fits(page, low, shift))
+            return false;
+    return true;
+}
+
+unsigned unwind_block_shift(const struct unwind_page *page)
+{
+    unsigned shift = UNWIND_PAGE_SHIFT;
+    while (shift > UNWIND_BLOCK_SHIFT_MIN && !all_fit(page, shift))
+        shift--;
+    return shift;
+}
+
+static struct unwind_rule *rule_slot(struct unwind_block *block, uint32_t number)
+{
+    return &block->rules[UNWIND_BLOCK_RULES_MAX - 1 - number];
+}
+
+void unwind_block_fill(const struct unwind_page *page, uint32_t executable, uint64_t start,
+                       unsigned shift, struct unwind_block *block)
+{
+    struct numbers numbers;
+    uint32_t low = (uint32_t)(start - page->start);
+    numbers_init(&numbers);
+    memset(block, 0, sizeof(*block));
+    block->key = (struct unwind_block_key){executable, (uint32_t)(start >> UNWIND_BLOCK_SHIFT_MIN)};
+    for (uint32_t i = unwind_page_row(page, page->start + low);
+         i < page->n_rows && page->rows[i].low < low + (1u << shift); i++) {
+        const struct unwind_row *row = &page->rows[i];
+        uint16_t *number = &numbers.of[row->rule];
+        if (*number == NOT_THERE) {
+            *number = (uint16_t)numbers.n++;
+            *rule_slot(block, *number) = page->rules[row->rule];
+        }
+        block->rows[block->n_rows++] =
+            (struct unwind_row){.low = row->low < low ? (uint16_t)low : row->low, .rule = *number};
+    }
+    block->n_rules = (uint16_t)numbers.n;
+    assert(block->n_rows * sizeof(*block->rows) + block->n_rules * sizeof(*block->rules) <=
+           sizeof(block->rules));
+}
+
+const struct unwind_rule *unwind_block_find(const struct unwind_block *block, uint64_t address)
+{
+    uint16_t low = (uint16_t)address;
+    uint32_t first = 0, end = block->n_rows;
+    while (end - first > 1) {
+        uint32_t middle = (first + end) / 2;
+        if (block->rows[middle].low <= low)
+            first = middle;
+        else
+            end = middle;
+    }
+    uint32_t number = block->rows[first].rule;
+    return number < block->n_rules ? &block->rules[UNWIND_BLOCK_RULES_MAX - 1 - number] : NULL;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * A page of rows cut into blocks as the kernel's maps hold them (unwind_rows.h). Pure.
+ * Thread: any.
+ */
+#include "agent-bpf/unwind/unwind_page.h"
+
+/* log2 of the bytes of code that one block may be about, so that each of the page fits. */
+unsigned unwind_block_shift(const struct unwind_page *page);
+
+/* The block of the page that begins at start. */
+void unwind_block_fill(const struct unwind_page *page, uint32_t executable, uint64_t start,
+                       unsigned shift, struct unwind_block *block);
+
+/* The rule of an address in it, found as the tick program finds it; NULL: it makes no sense. */
+const struct unwind_rule *unwind_block_find(const struct unwind_block *block, uint64_t address);

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The pages, and the same as JSON: docs/api.md. Answers are made by a thread of its own with a
+ * reading connection of its own; a connection sleeps meanwhile, so that the loop waits for nobody.
+ * Thread: loop, except where noted.
+ *
+ * Limits: PAGES_CONNECTIONS_MAX connections with 32 KiB of headers each; PAGES_QUEUE_MAX questions
+ * that wait, PAGES_ANSWER_MAX bytes of an answer and PAGES_ANSWERS_MAX of all that are being sent
+ * (503 beyond, with Retry-After); 30 s for the head of a request, two minutes for its answer.
+ */
+#include "base/loop.h"
+#include "config/config.h"
+#include "store/query/history_reader.h"
+#include "store/outbox/outbox.h"
+#include <sys/socket.h>
+
+#define PAGES_CONNECTIONS_MAX 64
+#define PAGES_QUEUE_MAX       32
+#define PAGES_ANSWER_MAX      ((size_t)32 << 20)
+#define PAGES_ANSWERS_MAX     ((size_t)96 << 20)
+#define PAGES_LISTENERS_MAX   9 /* of an endpoint, and the Unix socket */
+
+struct coverage;
+struct pages;
+
+struct pages_settings {
+    struct loop *loop;
+    const struct config *config;      /* outlives the pages, as do the next */
+    const struct config_pages *pages; /* of it */
+    struct db *reader_db;             /* the pages' thread's from here on */
+    const char *version;
+    struct coverage *coverage;
+    bool sampling; /* there is a sampler, and it runs */
+};
+
+int pages_open(const struct pages_settings *settings, struct pages **pages);
+/* Sockets that are duplicated, so that the caller closes its own. of_node: whoever connects has a
+ * right to (a Unix socket), so no token is asked for. */
+int pages_listen(struct pages *pages, int fd, bool of_node);
+/* A connected socket to serve, taken over: behind TLS. */
+void pages_add(struct pages *pages, int fd, const struct sockaddr *peer, socklen_t size);
+/* What clients by TCP must send from now on; copied; "": nothing. */
+void pages_set_token(struct pages *pages, const char *token);
+/* Questions that are not answered yet are answered 503; what waits in the database is ended. NULL
+ * is fine. The reading connection is the caller's again. */
+void pages_close(struct pages *pages);

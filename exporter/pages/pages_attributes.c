@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A question is not refused beforehand: samples may have attributes that their threads told, by any
+ * key. But who finds nothing by one that is not kept of spans most likely means those.
+ */
+#include "exporter/pages/pages_attributes.h"
+#include <stdio.h>
+
+static const struct config_list *kept_of_spans(const struct config *config)
+{
+    static const struct config_list none = {.count = 0};
+    const struct config_processor *join = config_find_processor(config, CONFIG_PROCESSOR_JOIN);
+    return join ? &join->join.span_attributes : &none;
+}
+
+static bool is_kept(const struct config_list *kept, struct bytes key)
+{
+    for (size_t i = 0; i < kept->count; i++)
+        if (bytes_is(key, kept->items[i]))
+            return true;
+    return false;
+}
+
+/* The list stands last: it may be cut. */
+static void explain(const struct config_list *kept, struct bytes key, char *out, size_t size)
+{
+    char shown[128];
+    bytes_sanitize(key, shown, sizeof(shown));
+    size_t len = (size_t)snprintf(
+        out, size,
+        "nothing is found by the attribute %s, which is not kept of spans: add it to "
+        "processors::join::span_attributes for those to come; kept are ",
+        shown);
+    for (size_t i = 0; i < kept->count && len < size; i++)
+        len += (size_t)snprintf(out + len, size - len, "%s%s", i ? ", " : "", kept->items[i]);
+    if (!kept->count)
+        snprintf(out + len, size - len, "none");
+}
+
+void pages_attributes_explain(const struct config *config, struct pages_request *request)
+{
+    const struct config_list *kept = kept_of_spans(config);
+    const struct history_filter *filter = request->empty;
+    for (size_t i = 0; i < filter->n_attributes; i++) {
+        if (is_kept(kept, filter->attributes[i].key))
+            continue;
+        explain(kept, filter->attributes[i].key, request->problem, sizeof(request->problem));
+        request->status = 400;
+        return;
+    }
+}

@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is known from the head alone (files, refusals, HEAD) is answered by the loop; what needs the
+ * database is asked on the pages' thread while the connection sleeps. libmicrohttpd takes an answer
+ * only before or after a body, so a body, which nobody should send, is read first.
+ */
+#include "exporter/pages/pages_call.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/stats.h"
+#include "exporter/pages/pages_assets.h"
+#include "exporter/pages/pages_attributes.h"
+#include "exporter/pages/pages_door.h"
+#include "exporter/pages/pages_json.h"
+#include "proto/codec.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#define BODY_MAX (64u << 10)
+
+#define REQUESTS_HELP "Requests to the pages answered, by status."
+#define REQUESTS_STAT(variable, code)                                                              \
+    STAT_COUNTER(variable, "spanprof_pages_requests_total", "code=\"" code "\"", REQUESTS_HELP)
+REQUESTS_STAT(requests_200, "200");
+REQUESTS_STAT(requests_304, "304");
+REQUESTS_STAT(requests_400, "400");
+REQUESTS_STAT(requests_401, "401");
+REQUESTS_STAT(requests_404, "404");
+REQUESTS_STAT(requests_405, "405");
+REQUESTS_STAT(requests_421, "421");
+REQUESTS_STAT(requests_500, "500");
+REQUESTS_STAT(requests_503, "503");
+STAT_LOSS(requests_cut, "spanprof_pages_requests_cut_total", "",
+          "Requests to the pages whose connection ended before an answer.");
+
+enum call_state {
+    CALL_READING,  /* the rest of the request */
+    CALL_SLEEPING, /* the connection is suspended: a delay, or the question is asked */
+    CALL_READY,    /* the answer is made */
+    CALL_ANSWERED,
+};
+
+struct pages_call {
+    struct list link;
+    struct pages_scope *scope;
+    struct MHD_Connection *connection; /* NULL: it has gone */
+    enum call_state state;
+    bool asked;                      /* on the pages' thread, or on the way there or back */
+    const struct pages_asset *asset; /* instead of a question */
+    bool asset_is_known;             /* to the client */
+    bool is_head;                    /* the store is not asked for what would not be sent */
+    size_t thrown_bytes;
+    size_t answer_bytes; /* counted in the scope */
+    struct timer delay;
+    struct job job;
+    struct pages_request request;
+};
+
+static void call_free(struct pages_call *call)
+{
+    timer_stop(&call->delay);
+    list_remove(&call->link);
+    buf_close(&call->request.body);
+    arena_close(&call->request.arena);
+    free(call);
+}
+
+static void refuse(struct pages_call *call, unsigned status, const char *problem)
+{
+    call->request.status = status;
+    if (problem != call->request.problem)
+        snprintf(call->request.problem, sizeof(call->request.problem), "%s", problem);
+}
+
+/* ---- answers ---- */
+
+static void count_answer(unsigned status)
+{
+    static const struct {
+        unsigned status;
+        struct metric *stat;
+    } stats[] = {{200, &requests_200}, {304, &requests_304}, {400, &requests_400},
+                 {401, &requests_401}, {404, &requests_404}, {405, &requests_405},
+                 {421, &requests_421}, {500, &requests_500}, {503, &requests_503}};
+    for (size_t i = 0; i < sizeof(stats) / sizeof(stats[0]); i++)
+        if (stats[i].status == status)
+            stat_add(stats[i].stat, 1);
+}
+
+static const char *header(struct MHD_Connection *connection, const char *name)
+{
+    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
+/* For each answer, whatever it is. */
+static void add_common(const struct pages_call *call, struct MHD_Response *response)
+{
+    static const char *const common[][2] = {
+        {"Content-Security-Policy",
+         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+         "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"},
+        {"X-Content-Type-Options", "nosniff"},
+        {"Referrer-Policy", "no-referrer"},
+        {"Cross-Origin-Resource-Policy", "same-origin"},
+        {"Cross-Origin-Opener-Policy", "same-origin"},
+    };
+    for (size_t i = 0; i < sizeof(common) / sizeof(common[0]); i++)
+        MHD_add_response_header(response, common[i][0], common[i][1]);
+    const char *keep = !call->asset                     ? "no-store"
+                       : pages_asset_lasts(call->asset) ? "public, max-age=31536000, immutable"
+                                                        : "no-cache";
+    MHD_add_response_header(response, "Cache-Control", keep);
+    if (atomic_load(&call->scope->stopping))
+        MHD_add_response_header(response, "Connection", "close");
+}
+
+static struct MHD_Response *response_of_bytes(struct bytes body, enum MHD_ResponseMemoryMode mode)
+{
+    return MHD_create_response_from_buffer(body.len, body.len ? (void *)body.data : (void *)"",
+                                           body.len ? mode : MHD_RESPMEM_PERSISTENT);
+}
+
+static struct MHD_Response *asset_response(const struct pages_call *call)
+{
+    const struct pages_asset *asset = call->asset;
+    _cleanup_buf_ struct buf plain = BUF_INIT(0);
+    struct bytes body = asset->gzip;
+    enum MHD_ResponseMemoryMode mode = MHD_RESPMEM_PERSISTENT;
+    if (call->asset_is_known) {
+        body = (struct bytes){0};
+    } else if (!call->request.takes_gzip) {
+        if (codec_inflate_gzip(asset->gzip, asset->size, &plain))
+            return NULL;
+        body = buf_bytes(&plain);
+        mode = MHD_RESPMEM_MUST_COPY;
+    }
+    struct MHD_Response *response = response_of_bytes(body, mode);
+    if (!response)
+        return NULL;
+    MHD_add_response_header(response, "ETag", asset->etag);
+    MHD_add_response_header(response, "Vary", "Accept-Encoding");
+    if (!call->asset_is_known)
+        MHD_add_response_header(response, "Content-Type", asset->type);
+    if (!call->asset_is_known && call->request.takes_gzip)
+        MHD_add_response_header(response, "Content-Encoding", "gzip");
+    return response;
+}
+
+static struct MHD_Response *problem_response(const struct pages_call *call)
+{
+    _cleanup_buf_ struct buf body = BUF_INIT(4096);
+    struct json_writer json = {.out = &body};
+    json_begin_object(&json, NULL);
+    json_put_string(&json, "error", call->request.problem);
+    json_end_object(&json);
+    struct MHD_Response *response =
+        json.error ? NULL : response_of_bytes(buf_bytes(&body), MHD_RESPMEM_MUST_COPY);
+    if (!response)
+        return NULL;
+    MHD_add_response_header(response, "Content-Type", "application/json");
+    if (call->request.status == 401)
+        MHD_add_response_header(response, "WWW-Authenticate", "Bearer realm=\"spanprof\"");
+    if (call->request.status == 405)
+        MHD_add_response_header(response, "Allow", "GET, HEAD");
+    if (call->request.status == 503)
+        MHD_add_response_header(response, "Retry-After", "1");
+    return response;
+}
+
+static struct MHD_Response *response_of_body(struct buf *made)
+{
+    size_t len;
+    uint8_t *body = buf_release(made, &len);
+    struct MHD_Response *response =
+        body ? response_of_bytes(BYTES(body, len), MHD_RESPMEM_MUST_FREE)
+             : response_of_bytes((struct bytes){0}, MHD_RESPMEM_PERSISTENT);
+    if (!response || !len)
+        free(body);
+    return response;
+}
+
+static ssize_t no_bytes(void *context, uint64_t at, char *out, size_t size)
+{
+    (void)context, (void)at, (void)out, (void)size;
+    return MHD_CONTENT_READER_END_OF_STREAM;
+}
+
+/* How long the body would be nobody knows, so the connection ends with it: of a chunked one
+ * libmicrohttpd would send the last chunk. */
+static struct MHD_Response *response_of_head(void)
+{
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 1, no_bytes, NULL, NULL);
+    if (response)
+        MHD_set_response_options(response, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT, MHD_RO_END);
+    return response;
+}
+
+static struct MHD_Response *answer_response(struct pages_call *call)
+{
+    struct pages_request *request = &call->request;
+    char disposition[128];
+    struct MHD_Response *response =
+        call->is_head ? response_of_head() : response_of_body(&request->body);
+    if (!response)
+        return NULL;
+    MHD_add_response_header(response, "Content-Type", request->type);
+    if (request->is_gzip)
+        MHD_add_response_header(response, "Content-Encoding", "gzip");
+    for (size_t i = 0; i < request->n_headers; i++)
+        MHD_add_response_header(response, request->headers[i].name, request->headers[i].value);
+    if (request->route->download) {
+        snprintf(disposition, sizeof(disposition), "attachment; filename=\"%s\"",
+                 request->route->download);
+        MHD_add_response_header(response, "Content-Disposition", disposition);
+    }
+    return response;
+}
+
+static enum MHD_Result answer(struct pages_call *call)
+{
+    unsigned status = call->asset_is_known ? 304 : call->request.status;
+    struct MHD_Response *response = status != 200 && status != 304 ? problem_response(call)
+                                    : call->asset                  ? asset_response(call)
+                                                                   : answer_response(call);
+    if (!response)
+        return MHD_NO;
+    add_common(call, response);
+    enum MHD_Result result = MHD_queue_response(call->connection, status, response);
+    MHD_destroy_response(response);
+    if (result == MHD_YES)
+        count_answer(status);
+    call->state = CALL_ANSWERED;
+    return result;
+}
+
+/* ---- questions ---- */
+
+/* The pages' thread. */
+static int run(struct job *job)
+{
+    struct pages_call *call = container_of(job, struct pages_call, job);
+    struct pages_request *request = &call->request;
+    if (atomic_load(&call->scope->stopping))
+        return -ECANCELED;
+    int error = request->route->answer(call->scope->facts, request);
+    return error == BUF_FULL ? -EMSGSIZE : error;
+}
+
+static void judge(struct pages_call *call, int error)
+{
+    if (!error && call->request.empty)
+        pages_attributes_explain(call->scope->facts->config, &call->request);
+    if (!error)
+        return;
+    if (error == -ENOENT)
+        refuse(call, 404, "this trace is not kept here");
+    else if (error == -EMSGSIZE)
+        refuse(call, 400, "the answer would be too large: ask for less time, or for less");
+    else if (error == -ENOMEM)
+        refuse(call, 503, "not enough memory for this: ask for less time");
+    else if (error == -ECANCELED)
+        refuse(call, 503, "spanprof is stopping: try again");
+    else
+        refuse(call, 503, "the store does not answer: see spanprof's log");
+    if (error != -ENOENT && error != -EMSGSIZE && error != -ECANCELED)
+        log_warn("pages", "%s is not answered: %s", call->request.route->path, strerror(-error));
+}
+
+static void done(struct job *job, int error)
+{
+    struct pages_call *call = container_of(job, struct pages_call, job);
+    struct pages_scope *scope = call->scope;
+    call->asked = false;
+    if (!call->connection)
+        return call_free(call);
+    if (call->state != CALL_SLEEPING) /* answered 503 meanwhile */
+        return;
+    judge(call, error);
+    if (scope->answer_bytes + call->request.body.cap > PAGES_ANSWERS_MAX) {
+        refuse(call, 503, "too many answers are being sent: try again");
+    } else {
+        call->answer_bytes = call->request.body.cap;
+        scope->answer_bytes += call->answer_bytes;
+    }
+    if (call->request.status != 200)
+        buf_close(&call->request.body);
+    arena_close(&call->request.arena);
+    call->state = CALL_READY;
+    MHD_resume_connection(call->connection);
+    scope->woken(scope);
+}
+
+/* False: the queue is full. */
+static bool ask(struct pages_call *call)
+{
+    call->request.now_unix_ns = clock_unix_ns();
+    call->job = (struct job){.run = run, .done = done};
+    call->asked = worker_submit(call->scope->worker, &call->job) == 0;
+    if (!call->asked)
+        refuse(call, 503, "too many questions are waiting: try again");
+    return call->asked;
+}
+
+static void delay_over(struct timer *timer)
+{
+    struct pages_call *call = container_of(timer, struct pages_call, delay);
+    if (ask(call))
+        return;
+    call->state = CALL_READY;
+    MHD_resume_connection(call->connection);
+    call->scope->woken(call->scope);
+}
+
+static enum MHD_Result begin_asking(struct pages_call *call)
+{
+    const struct pages_route *route = call->request.route;
+    uint64_t delay_ns = route->delay_ns ? route->delay_ns(&call->request) : 0;
+    if (!delay_ns && !ask(call))
+        return answer(call);
+    call->state = CALL_SLEEPING;
+    MHD_suspend_connection(call->connection);
+    if (delay_ns)
+        timer_start(call->scope->loop, &call->delay, delay_ns);
+    return MHD_YES;
+}
+
+/* ---- heads ---- */
+
+static bool list_has(const char *list, const char *word)
+{
+    size_t len = strlen(word);
+    for (const char *at = list; at && (at = strcasestr(at, word)); at += len) {
+        const char *after = at + len;
+        if (strncasecmp(after, ";q=0", 4) == 0 &&
+            (after[4] == '\0' || after[4] == ',' ||
+             strspn(after + 4, ".0") == strcspn(after + 4, ",")))
+            continue;
+        return true;
+    }
+    return false;
+}
+
+struct parameters {
+    struct pages_parameter list[PAGES_PARAMETERS_MAX + 1];
+    size_t n;
+};
+
+static enum MHD_Result add_parameter(void *context, enum MHD_ValueKind kind, const char *name,
+                                     size_t name_size, const char *value, size_t value_size)
+{
+    struct parameters *all = context;
+    (void)kind;
+    if (all->n <= PAGES_PARAMETERS_MAX)
+        all->list[all->n++] = (struct pages_parameter){
+            BYTES(name, name_size), BYTES(value ? value : "", value ? value_size : 0)};
+    return MHD_YES;
+}
+
+static void read_query(struct pages_call *call)
+{
+    struct parameters parameters = {.n = 0};
+    struct pages_request *request = &call->request;
+    MHD_get_connection_values_n(call->connection, MHD_GET_ARGUMENT_KIND, add_parameter,
+                                &parameters);
+    int error =
+        pages_query_read(parameters.list, parameters.n, request->route->takes, clock_unix_ns(),
+                         &request->arena, &request->query, request->problem);
+    if (error)
+        refuse(call, error == -EINVAL ? 400 : 503,
+               error == -EINVAL ? request->problem : "not enough memory");
+}
+
+static void read_head(struct pages_call *call, bool of_node, const char *path, const char *method)
+{
+    struct pages_scope *scope = call->scope;
+    struct MHD_Connection *connection = call->connection;
+    const char *known = header(connection, "If-None-Match");
+    if (!of_node && !pages_door_knows_host(scope->config, header(connection, "Host")))
+        return refuse(call, 421,
+                      "this node does not know itself by that name: ask for localhost or its "
+                      "address, or add the name to extensions::pages::allowed_hosts");
+    if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
+        return refuse(call, 405, "everything here is a GET");
+    call->is_head = strcmp(method, "HEAD") == 0;
+    call->request.takes_gzip = list_has(header(connection, "Accept-Encoding"), "gzip");
+    call->request.wants_json = list_has(header(connection, "Accept"), "application/json");
+    call->asset = pages_asset_find(path);
+    call->request.route = call->asset ? NULL : pages_route_find(path);
+    if (call->asset) {
+        call->asset_is_known = known && strstr(known, call->asset->etag);
+        return;
+    }
+    if (!of_node && *scope->token &&
+        !pages_door_has_token(scope->token, header(connection, "Authorization")))
+        return refuse(call, 401, "a token is needed: Authorization: Bearer ...");
+    if (!call->request.route)
+        return refuse(call, 404, "there is nothing here: see docs/api.md");
+    call->request.type = call->request.route->type;
+    read_query(call);
+}
+
+/* ---- steps ---- */
+
+static enum MHD_Result begin(struct pages_scope *scope, struct MHD_Connection *connection,
+                             bool of_node, const char *path, const char *method,
+                             struct pages_call **result)
+{
+    struct pages_call *call = calloc(1, sizeof(*call));
+    if (!call)
+        return MHD_NO;
+    call->scope = scope;
+    call->connection = connection;
+    call->delay.fire = delay_over;
+    call->request.status = 200;
+    call->request.body = BUF_INIT(PAGES_ANSWER_MAX);
+    arena_init(&call->request.arena, PAGES_REQUEST_BYTES);
+    list_append(&scope->calls, &call->link);
+    read_head(call, of_node, path, method);
+    *result = call;
+    return MHD_YES;
+}
+
+enum MHD_Result pages_call_step(struct pages_scope *scope, struct MHD_Connection *connection,
+                                bool of_node, const char *path, const char *method, size_t *size,
+                                struct pages_call **result)
+{
+    struct pages_call *call = *result;
+    if (!call)
+        return begin(scope, connection, of_node, path, method, result);
+    if (*size > 0) {
+        call->thrown_bytes += *size;
+        *size = 0;
+        return call->thrown_bytes > BODY_MAX ? MHD_NO : MHD_YES;
+    }
+    switch (call->state) {
+    case CALL_READING:
+        return call->request.status == 200 && !call->asset && !call->is_head ? begin_asking(call)
+                                                                             : answer(call);
+    case CALL_READY:
+        return answer(call);
+    case CALL_SLEEPING:
+    case CALL_ANSWERED:
+        return MHD_YES;
+    }
+    return MHD_NO;
+}
+
+bool pages_call_is_answered(const struct pages_call *call)
+{
+    return call->state == CALL_ANSWERED;
+}
+
+void pages_call_completed(struct pages_call *call)
+{
+    if (call->state != CALL_ANSWERED)
+        stat_add(&requests_cut, 1);
+    call->scope->answer_bytes -= call->answer_bytes;
+    call->answer_bytes = 0;
+    call->connection = NULL;
+    timer_stop(&call->delay);
+    if (!call->asked)
+        call_free(call);
+}
+
+void pages_call_wake_all(struct pages_scope *scope)
+{
+    struct list *link, *tmp;
+    list_each(link, tmp, &scope->calls)
+    {
+        struct pages_call *call = container_of(link, struct pages_call, link);
+        if (call->state != CALL_SLEEPING || !call->connection)
+            continue;
+        timer_stop(&call->delay);
+        refuse(call, 503, "spanprof is stopping: try again");
+        call->state = CALL_READY;
+        MHD_resume_connection(call->connection);
+    }
+}

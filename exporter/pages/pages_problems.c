@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One table: which counter means which trouble, and what helps. Counters count since the start, so
+ * a trouble of long ago is still told; it says how often.
+ */
+#include "exporter/pages/pages_status.h"
+#include <stdio.h>
+
+#define OLD_S 60 /* a request that waits so long has a backend that is away */
+
+/* ---- from counters ---- */
+
+static const struct symptom {
+    const char *name;
+    const char *labels; /* "" with any: all of the name */
+    bool any;
+    const char *what; /* behind the number */
+    const char *action;
+} symptoms[] = {
+    {"spanprof_samples_lost_total", "reason=\"ring_full\"", false,
+     "samples were lost because the ring between kernel and program was full",
+     "Raise receivers::sampler::ring_size_mib, or lower frequency."},
+    {"spanprof_samples_lost_total", "reason=\"store\"", false,
+     "samples were lost because the store did not take them",
+     "Look for messages about the store in the log; the disk may be full or slow."},
+    {"spanprof_window_samples_unsent_total", "", false,
+     "samples are on these pages alone, for the store had no room for what goes to the backend",
+     "See why the backend does not take them; where there is none, name the exporter nop instead."},
+    {"spanprof_outbox_dropped_items_total", "", true,
+     "items were given up because the store was full",
+     "Raise extensions::sqlite_storage::max_size_mib, or see why the backend does not take them."},
+    {"spanprof_exporter_dropped_items_total", "", true,
+     "items were given up because a backend refused them or time ran out",
+     "The log names the backend's answer."},
+    {"spanprof_outbox_refused_total", "", true,
+     "requests were refused because the store had no room",
+     "Raise extensions::sqlite_storage::max_size_mib, or see why the backend does not take what "
+     "waits; senders try again meanwhile."},
+    {"spanprof_store_corrupt_total", "", true, "times the store was found damaged and begun anew",
+     "Look at the disk; what was in it lies beside it as spanprof.db.corrupt."},
+    {"spanprof_join_spans_not_owner_total", "", true,
+     "spans were sent by another process than the one whose samples claim them",
+     "Each process needs its own service.instance.id, container.id or process.pid in its Resource; "
+     "a copied one misleads."},
+    {"spanprof_contexts_unreadable_total", "reason=\"unsupported_go\"", false,
+     "Go programs have a version whose labels are not known", "A newer spanprof may know them."},
+    {"spanprof_unwind_pages_no_room_total", "", true,
+     "times unwind tables found no room, so stacks were cut",
+     "Raise receivers::sampler::unwind_tables_mib."},
+    {"spanprof_process_restarts_total", "process=\"service\"", false,
+     "times the service process was started again after it had died",
+     "The log says why; please report it."},
+    {"spanprof_analyst_hangs_total", "", true,
+     "times the analyst hung at a process and was started again",
+     "The log names the process; its names and contexts are left out for a while."},
+    {"spanprof_history_left_out_total", "", true, "samples or spans were not kept for these pages",
+     "Raise extensions::history::max_size_mib."},
+};
+
+struct sum {
+    const struct symptom *symptom;
+    int64_t count;
+};
+
+static void add_to_sum(void *context, const struct metric *stat)
+{
+    struct sum *sum = context;
+    if (strcmp(stat->name, sum->symptom->name) == 0 &&
+        (sum->symptom->any || strcmp(stat->labels, sum->symptom->labels) == 0))
+        sum->count += stat_get(stat);
+}
+
+static void put_problem(struct json_writer *json, const char *what, const char *action)
+{
+    json_begin_object(json, NULL);
+    json_put_string(json, "what", what);
+    json_put_string(json, "do", action);
+    json_end_object(json);
+}
+
+static void put_symptoms(struct json_writer *json)
+{
+    for (size_t i = 0; i < sizeof(symptoms) / sizeof(symptoms[0]); i++) {
+        struct sum sum = {.symptom = &symptoms[i]};
+        char what[256];
+        if (stats_each(add_to_sum, &sum) || sum.count <= 0)
+            continue;
+        snprintf(what, sizeof(what), "%lld %s.", (long long)sum.count, symptoms[i].what);
+        put_problem(json, what, symptoms[i].action);
+    }
+}
+
+/* ---- from what there is ---- */
+
+int64_t pages_status_total(const char *name)
+{
+    const struct symptom all = {.name = name, .any = true};
+    struct sum sum = {.symptom = &all};
+    return stats_each(add_to_sum, &sum) ? 0 : sum.count;
+}
+
+static void put_sampling(const struct pages_facts *facts, struct json_writer *json)
+{
+    bool wanted = config_find_receiver(facts->config, CONFIG_RECEIVER_SAMPLER) != NULL;
+    if (wanted && !facts->sampling)
+        put_problem(json, "This node is not sampled: the sampler could not be started.",
+                    "Start spanprof as root, or with CAP_BPF and CAP_PERFMON; the log says what "
+                    "was missing.");
+}
+
+/* Half of a join is missing. */
+static void put_halves(const struct pages_facts *facts, struct json_writer *json)
+{
+    int64_t spans = pages_status_total("spanprof_spans_received_total");
+    int64_t taken = pages_status_total("spanprof_samples_total");
+    int64_t in_context = pages_status_total("spanprof_intake_samples_total") -
+                         stats_find("spanprof_intake_samples_total", "context=\"none\"");
+    int64_t matched = pages_status_total("spanprof_join_spans_matched_total");
+    bool traces = config_find_pipeline(facts->config, CONFIG_TRACES) != NULL;
+    if (traces && !spans)
+        put_problem(json, "No spans have come.",
+                    "Point the programs' OTLP exporter here, for example with "
+                    "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318.");
+    if (spans && facts->sampling && taken > 1000 && in_context <= 0)
+        put_problem(json,
+                    "No program on this node tells which span its threads work for, so no sample "
+                    "finds its span.",
+                    "See below, process by process; docs/architecture.md, section 6, lists what is "
+                    "read.");
+    else if (spans && in_context > 100 && !matched)
+        put_problem(json, "Samples name spans, and spans come, but none of them are the same.",
+                    "The programs that are sampled here must send their spans here, not to "
+                    "another node.");
+}
+
+static void put_queues(const struct pages_queue *queues, size_t n, struct json_writer *json)
+{
+    for (size_t i = 0; i < n; i++) {
+        char what[CONFIG_NAME_MAX + 128];
+        if (queues[i].oldest_s < OLD_S)
+            continue;
+        snprintf(what, sizeof(what), "%s: %s have been waiting for %llu s.", queues[i].exporter,
+                 config_signal_name((enum config_signal)queues[i].signal),
+                 (unsigned long long)queues[i].oldest_s);
+        put_problem(json, what,
+                    "See whether the backend is up and reachable under the exporter's endpoint; "
+                    "nothing is lost meanwhile, as long as the store has room.");
+    }
+}
+
+void pages_status_problems(const struct pages_facts *facts, const struct pages_queue *queues,
+                           size_t n_queues, struct json_writer *json)
+{
+    json_begin_array(json, "problems");
+    put_sampling(facts, json);
+    put_halves(facts, json);
+    put_queues(queues, n_queues, json);
+    put_symptoms(json);
+    json_end_array(json);
+}
+
+/* ---- one process ---- */
+
+#define SECTION_6 "(docs/architecture.md, section 6, lists what is read)"
+
+/* It has told of no span. */
+static const char *why_silent(const struct coverage_process *process)
+{
+    if (process->publishes && !process->attached)
+        return "It tells which span it works for, but that could not be read yet: see what is lost "
+               "under spanprof_contexts_unreadable_total.";
+    if (process->unreadable * 2 > process->samples)
+        return "What it tells of its spans could not be read: it was being changed, or is damaged.";
+    if (process->publishes && process->spans)
+        return "It can tell which span it works for, but when it was sampled none was active: the "
+               "work is done outside of spans, or on threads that a span's context is not handed "
+               "to.";
+    if (process->publishes)
+        return "It can tell which span it works for, but none was active, and no span of its "
+               "service has come: is its tracing switched on, and does its OTLP exporter point at "
+               "this node?";
+    if (process->spans)
+        return "Spans of its service come here, but it does not tell which of them its threads "
+               "work for: give it a library that does " SECTION_6 ".";
+    return "It neither tells which span it works for nor sends spans here: it needs tracing, and a "
+           "library that tells of it " SECTION_6 ".";
+}
+
+/* It has told of spans, but few were found. */
+static const char *why_not_found(const struct coverage_process *process)
+{
+    if (process->unsampled * 2 > process->has_ids)
+        return "Its SDK does not sample these spans, so they are not sent: raise the ratio of its "
+               "sampler (OTEL_TRACES_SAMPLER_ARG).";
+    if (process->spans)
+        return "Spans of its service come here, but not those that it works for: they take longer "
+               "than processors::join::wait to come, are dropped on the way, or are of another "
+               "instance.";
+    return "It tells which span it works for, but no span of its service has come: point its OTLP "
+           "exporter at this node.";
+}
+
+const char *pages_status_why(const struct history_series *process,
+                             const struct coverage_process *coverage)
+{
+    const struct coverage_process unknown = {.samples = process->samples,
+                                             .has_ids = process->in_context};
+    if (!coverage)
+        coverage = &unknown;
+    if (!process->pid)
+        return process->others
+                   ? "All others: those with less CPU time than the ones above."
+                   : "The kernel's own threads, and what had ended before it was known.";
+    if (process->in_span * 10 >= process->samples * 9)
+        return "";
+    if (!coverage->has_ids)
+        return why_silent(coverage);
+    if (process->in_span * 2 < process->in_context)
+        return why_not_found(coverage);
+    return "The rest is work outside of spans: start-up, garbage collection, timers, idling "
+           "threads.";
+}

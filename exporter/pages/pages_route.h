@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * What is answered at which path. A route's answer is made on the pages' thread, where `facts`
+ * belong to; the rest of a request is its own. Private to exporter/.
+ */
+#include "base/worker.h"
+#include "exporter/pages/pages.h"
+#include "exporter/pages/pages_query.h"
+
+#define PAGES_REQUEST_BYTES ((size_t)64 << 20) /* of a request's arena */
+#define PAGES_HEADERS_MAX   4
+#define PAGES_HOST_MAX      65
+#define PAGES_PROBLEM_MAX   1024
+
+struct pages_facts { /* the thread's */
+    struct history_reader *history;
+    struct db *db;
+    const struct config *config;
+    const struct config_pages *pages;
+    const char *version;
+    char host[PAGES_HOST_MAX]; /* whose samples these are, by the name that it has for itself */
+    struct coverage *coverage;
+    uint64_t started_ns; /* CLOCK_MONOTONIC */
+    bool sampling;
+};
+
+struct pages_header {
+    const char *name; /* static */
+    char value[64];
+};
+
+struct pages_request {
+    const struct pages_route *route;
+    struct pages_query query;
+    struct arena arena; /* texts of the query, and whatever the answer needs */
+    uint64_t now_unix_ns;
+    bool wants_json; /* Accept: application/json */
+    bool takes_gzip; /* Accept-Encoding */
+    /* The answer: */
+    unsigned status;  /* 200 at first */
+    struct buf body;  /* limited to PAGES_ANSWER_MAX */
+    const char *type; /* the route's at first; static */
+    bool is_gzip;     /* body has Content-Encoding: gzip */
+    struct pages_header headers[PAGES_HEADERS_MAX];
+    size_t n_headers;
+    const struct history_filter *empty; /* of the query: it let nothing through; else NULL */
+    char problem[PAGES_PROBLEM_MAX];    /* a sentence, with a status that is not 200 */
+};
+
+typedef int pages_answer(struct pages_facts *facts, struct pages_request *request);
+
+struct pages_route {
+    const char *path;
+    const char *type;     /* Content-Type */
+    unsigned takes;       /* enum pages_takes */
+    pages_answer *answer; /* 0; BUF_FULL; -ENOENT: 404; other negative errno: 503. */
+    const char *download; /* name of a file to take away; NULL: to be shown */
+    /* How long to wait before the answer is made, ns; NULL: not at all. On the loop. */
+    uint64_t (*delay_ns)(const struct pages_request *request);
+};
+
+const struct pages_route *pages_route_find(const char *path);
+
+/* Parts of answers that several routes share. */
+void pages_say_more(struct pages_request *request); /* that the answer lacks something */
+int pages_flame(struct pages_facts *facts, struct pages_request *request, enum flame_view view,
+                bool with_base, struct flame *flame, struct history_profile *profile,
+                struct history_profile *base);
+
+pages_answer pages_traces, pages_trace;
+pages_answer pages_flame_json, pages_diff, pages_functions;
+pages_answer pages_flame_svg, pages_flame_folded, pages_flame_speedscope;
+pages_answer pages_timeline, pages_spans, pages_values;
+pages_answer pages_status;
+pages_answer scrape_profiles, scrape_pprof, scrape_pprof_live;
+uint64_t scrape_pprof_delay_ns(const struct pages_request *request);

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exporter/pages/pages_status.h"
+#include "base/clock.h"
+#include <errno.h>
+#include <stdio.h>
+
+#define QUEUES_MAX   (CONFIG_COMPONENTS_MAX * SIGNAL_COUNT)
+#define PROCESSES_NS (900 * NS_PER_SEC)
+#define QUEUE_STATEMENT                                                                            \
+    "SELECT o.signal, total(o.items), total(o.bytes), min(o.enqueued_unix_ns) FROM outbox o"       \
+    " WHERE o.seq > 0 AND o.waiting & (1 << (SELECT slot FROM destination WHERE name = ?1)) "      \
+    "GROUP BY o.signal"
+
+/* ---- pipelines ---- */
+
+static void put_ids(struct json_writer *json, const char *key, const char *const *ids, size_t n)
+{
+    json_begin_array(json, key);
+    for (size_t i = 0; i < n; i++)
+        json_put_string(json, NULL, ids[i]);
+    json_end_array(json);
+}
+
+static void put_pipelines(const struct config *config, struct json_writer *json)
+{
+    json_begin_array(json, "pipelines");
+    for (size_t i = 0; i < config->n_pipelines; i++) {
+        const struct config_pipeline *pipeline = &config->pipelines[i];
+        const char *ids[CONFIG_COMPONENTS_MAX];
+        json_begin_object(json, NULL);
+        json_put_string(json, "name", pipeline->id);
+        for (size_t k = 0; k < pipeline->n_receivers; k++)
+            ids[k] = config->receivers[pipeline->receivers[k]].id;
+        put_ids(json, "receivers", ids, pipeline->n_receivers);
+        for (size_t k = 0; k < pipeline->n_processors; k++)
+            ids[k] = config->processors[pipeline->processors[k]].id;
+        put_ids(json, "processors", ids, pipeline->n_processors);
+        for (size_t k = 0; k < pipeline->n_exporters; k++)
+            ids[k] = config->exporters[pipeline->exporters[k]].id;
+        put_ids(json, "exporters", ids, pipeline->n_exporters);
+        json_end_object(json);
+    }
+    json_end_array(json);
+}
+
+/* ---- queues ---- */
+
+static bool sends(const struct config *config, size_t exporter, int signal)
+{
+    const struct config_pipeline *pipeline =
+        config_find_pipeline(config, (enum config_signal)signal);
+    for (size_t i = 0; pipeline && i < pipeline->n_exporters; i++)
+        if (pipeline->exporters[i] == exporter)
+            return true;
+    return false;
+}
+
+/* One a signal that the exporter sends, of which `waiting` has what waits. */
+static void add_queues(const struct config *config, size_t exporter,
+                       const struct pages_queue waiting[SIGNAL_COUNT], struct pages_queue *queues,
+                       size_t *n)
+{
+    for (int signal = 0; signal < SIGNAL_COUNT; signal++) {
+        if (!sends(config, exporter, signal) && !waiting[signal].items)
+            continue;
+        queues[*n] = waiting[signal];
+        queues[*n].signal = signal;
+        queues[(*n)++].exporter = config->exporters[exporter].id;
+    }
+}
+
+static int read_queue(struct pages_facts *facts, sqlite3_stmt *statement, size_t exporter,
+                      struct pages_queue waiting[SIGNAL_COUNT])
+{
+    uint64_t now_ns = clock_unix_ns();
+    sqlite3_stmt *row _cleanup_reset_ = statement;
+    sqlite3_bind_text(row, 1, facts->config->exporters[exporter].id, -1, SQLITE_STATIC);
+    int outcome;
+    while ((outcome = db_step(facts->db, row)) == 1) {
+        int64_t signal = sqlite3_column_int64(row, 0);
+        uint64_t oldest_ns = (uint64_t)sqlite3_column_int64(row, 3);
+        if (signal < 0 || signal >= SIGNAL_COUNT)
+            continue;
+        waiting[signal].items = (uint64_t)sqlite3_column_int64(row, 1);
+        waiting[signal].bytes = (uint64_t)sqlite3_column_int64(row, 2);
+        waiting[signal].oldest_s = oldest_ns < now_ns ? (now_ns - oldest_ns) / NS_PER_SEC : 0;
+    }
+    return outcome;
+}
+
+static int read_queues(struct pages_facts *facts, struct pages_queue *queues, size_t *n)
+{
+    sqlite3_stmt *statement = NULL;
+    *n = 0;
+    int error = db_follow(facts->db);
+    if (!error)
+        error = db_prepare(facts->db, QUEUE_STATEMENT, &statement);
+    for (size_t i = 0; !error && i < facts->config->n_exporters; i++) {
+        struct pages_queue waiting[SIGNAL_COUNT] = {{0}};
+        if (!facts->config->exporters[i].used)
+            continue;
+        error = read_queue(facts, statement, i, waiting);
+        if (!error)
+            add_queues(facts->config, i, waiting, queues, n);
+    }
+    db_unprepare(facts->db, &statement);
+    return error;
+}
+
+static void put_queues(const struct pages_queue *queues, size_t n, struct json_writer *json)
+{
+    json_begin_array(json, "queues");
+    for (size_t i = 0; i < n; i++) {
+        json_begin_object(json, NULL);
+        json_put_string(json, "exporter", queues[i].exporter);
+        json_put_string(json, "signal", config_signal_name((enum config_signal)queues[i].signal));
+        json_put_uint(json, "items", queues[i].items);
+        json_put_uint(json, "bytes", queues[i].bytes);
+        json_put_uint(json, "oldest_s", queues[i].oldest_s);
+        json_end_object(json);
+    }
+    json_end_array(json);
+}
+
+/* ---- counters ---- */
+
+static void put_loss(void *context, const struct metric *stat)
+{
+    struct json_writer *json = context;
+    if (!stat->is_loss || stat_get(stat) <= 0)
+        return;
+    json_begin_object(json, NULL);
+    json_put_string(json, "metric", stat->name);
+    json_put_string(json, "labels", stat->labels);
+    json_put_int(json, "count", stat_get(stat));
+    json_put_string(json, "help", stat->help);
+    json_end_object(json);
+}
+
+static void put_reader(struct json_writer *json, const char *source, int64_t count)
+{
+    json_begin_object(json, NULL);
+    json_put_string(json, "source", source);
+    json_put_int(json, "count", count > 0 ? count : 0);
+    json_end_object(json);
+}
+
+static void put_readers(struct json_writer *json)
+{
+    static const char *const sources[] = {"otel_thread", "elastic", "go_labels", "custom_labels"};
+    json_begin_array(json, "readers");
+    for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
+        char labels[64];
+        snprintf(labels, sizeof(labels), "source=\"%s\"", sources[i]);
+        put_reader(json, sources[i], stats_find("spanprof_context_readers", labels));
+    }
+    put_reader(json, "obi", stats_find("spanprof_obi_map_attached", ""));
+    json_end_array(json);
+}
+
+/* What expired as it was to is no loss, but who asks for it should know. */
+static void put_history(struct json_writer *json)
+{
+    json_begin_object(json, "history");
+    json_put_int(json, "bytes", pages_status_total("spanprof_history_bytes"));
+    json_put_int(json, "expired_blocks",
+                 pages_status_total("spanprof_history_blocks_expired_total"));
+    json_end_object(json);
+}
+
+/* ---- processes ---- */
+
+static const struct coverage_process *find_coverage(const struct coverage_process *list, size_t n,
+                                                    uint32_t pid)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i].pid == pid)
+            return &list[i];
+    return NULL;
+}
+
+static void put_process(struct json_writer *json, const struct history_series *process,
+                        const struct coverage_process *coverage)
+{
+    bool unnamed = !process->service.len && coverage;
+    json_begin_object(json, NULL);
+    json_put_uint(json, "pid", process->pid);
+    json_put_text(json, "executable", process->name);
+    json_put_text(json, "service", unnamed ? BYTES_STR(coverage->service) : process->service);
+    json_put_uint(json, "samples", process->samples);
+    json_put_uint(json, "in_span", process->in_span);
+    json_put_uint(json, "cpu_ns", process->cpu_ns);
+    json_put_string(json, "why", pages_status_why(process, coverage));
+    json_end_object(json);
+}
+
+static int put_processes(struct pages_facts *facts, struct pages_request *request,
+                         struct json_writer *json)
+{
+    struct history_groups groups;
+    const struct history_filter filter = {.from_unix_ns = request->now_unix_ns - PROCESSES_NS,
+                                          .to_unix_ns = request->now_unix_ns};
+    struct coverage_process *list =
+        arena_alloc(&request->arena, COVERAGE_PROCESSES_MAX * sizeof(*list));
+    if (!list)
+        return -ENOMEM;
+    size_t n = facts->coverage ? coverage_list(facts->coverage, list, COVERAGE_PROCESSES_MAX) : 0;
+    int error =
+        history_groups(facts->history, &filter, HISTORY_BY_PROCESS, 0, &request->arena, &groups);
+    if (error)
+        return error;
+    json_begin_array(json, "processes");
+    for (size_t i = 0; i < groups.n; i++)
+        put_process(json, &groups.series[i], find_coverage(list, n, groups.series[i].pid));
+    json_end_array(json);
+    return 0;
+}
+
+int pages_status(struct pages_facts *facts, struct pages_request *request)
+{
+    struct pages_queue queues[QUEUES_MAX];
+    struct json_writer json = {.out = &request->body};
+    size_t n;
+    int error = read_queues(facts, queues, &n);
+    if (error)
+        return error;
+    json_begin_object(&json, NULL);
+    json_put_string(&json, "version", facts->version);
+    json_put_string(&json, "host", facts->host);
+    json_put_uint(&json, "uptime_s", (clock_monotonic_ns() - facts->started_ns) / NS_PER_SEC);
+    pages_status_problems(facts, queues, n, &json);
+    put_pipelines(facts->config, &json);
+    put_queues(queues, n, &json);
+    json_begin_array(&json, "losses");
+    error = stats_each(put_loss, &json);
+    json_end_array(&json);
+    put_readers(&json);
+    put_history(&json);
+    if (!error)
+        error = put_processes(facts, request, &json);
+    json_end_object(&json);
+    return error ? error : json.error;
+}

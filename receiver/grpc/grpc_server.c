@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Listening and connections; what happens on a stream is grpc_call.c's.
+ */
+#include "receiver/grpc/grpc_server.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/stats.h"
+#include "proto/tls/tls_gate.h"
+#include "receiver/acceptor.h"
+#include "receiver/grpc/grpc_call.h"
+#include "receiver/grpc/health_watch.h"
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    CONNECTION_WINDOW = 1024 * 1024,
+    DEFAULT_STREAMS = 100, /* config 0 means the library's choice: unlimited is none for us */
+    /* 24 MiB of calls that wait for room at most: the budget has 32 MiB for them, and 512 calls of
+     * the other connections go into the rest. */
+    CALM_CONNECTIONS = 32,
+};
+#define HANDSHAKE_TIMEOUT_NS (10 * NS_PER_SEC)
+#define HEADER_TIMEOUT_NS    (10 * NS_PER_SEC)
+#define REQUEST_TIMEOUT_NS   (60 * NS_PER_SEC)
+#define WRITE_TIMEOUT_NS     (30 * NS_PER_SEC)
+
+STAT_GAUGE(connections, "spanprof_grpc_server_connections", "", "Open OTLP/gRPC connections.");
+STAT_LOSS(connections_over_limit, "spanprof_grpc_server_connections_refused_total",
+          "reason=\"max_connections\"", "OTLP/gRPC connections closed at once, by reason.");
+STAT_LOSS(connections_no_files, "spanprof_grpc_server_connections_refused_total",
+          "reason=\"out_of_files\"", "OTLP/gRPC connections closed at once, by reason.");
+STAT_COUNTER(connections_failed, "spanprof_grpc_server_connections_failed_total", "",
+             "OTLP/gRPC connections that ended by an error, a limit or in the middle of a call.");
+
+struct connection {
+    struct list link;
+    struct grpc_server *server;
+    struct h2_conn *h2;
+};
+
+struct grpc_server {
+    struct grpc_server_settings settings;
+    struct grpc_call_scope scope;
+    struct health_watches watches;
+    struct h2_settings h2;
+    struct acceptor acceptor;
+    struct tls_gate gate; /* if there is TLS */
+    struct list connections;
+    size_t n_connections;
+    struct timer drained;
+    bool draining;
+    void (*stopped)(void *context);
+    void *context;
+};
+
+/* ---- connections ---- */
+
+static void check_drained(struct grpc_server *server)
+{
+    if (server->draining && !server->n_connections && !server->drained.due_ns && server->stopped)
+        timer_start(server->settings.loop, &server->drained, 0);
+}
+
+static void on_drained(struct timer *timer)
+{
+    struct grpc_server *server = container_of(timer, struct grpc_server, drained);
+    void (*stopped)(void *context) = server->stopped;
+    server->stopped = NULL;
+    stopped(server->context);
+}
+
+static void connection_free(struct connection *connection)
+{
+    struct grpc_server *server = connection->server;
+    list_remove(&connection->link);
+    server->n_connections--;
+    stat_add(&connections, -1);
+    h2_close(connection->h2);
+    free(connection);
+}
+
+static void on_ended(struct h2_conn *h2, int error)
+{
+    struct connection *connection = h2_owner(h2);
+    struct grpc_server *server = connection->server;
+    if (error) {
+        stat_add(&connections_failed, 1);
+        log_debug("grpc_server", "connection ended: %s", strerror(-error));
+    }
+    connection_free(connection);
+    check_drained(server);
+}
+
+static int on_begin(struct h2_stream *stream)
+{
+    struct connection *connection = h2_owner(stream->conn);
+    return grpc_call_begin(stream, &connection->server->scope);
+}
+
+static const struct h2_handler handler = {.begin = on_begin, GRPC_CALL_VERBS, .ended = on_ended};
+
+static bool is_full(struct grpc_server *server)
+{
+    bool full = server->n_connections >= server->settings.config->max_connections;
+    if (full)
+        stat_add(&connections_over_limit, 1);
+    return full;
+}
+
+/* 90 to 110 %, so that not all clients come again at the same time. */
+static uint64_t spread(uint64_t age_ns)
+{
+    return age_ns / 1000 * (900 + clock_monotonic_ns() % 201);
+}
+
+static void connection_open(struct grpc_server *server, int fd, struct tls *tls)
+{
+    struct connection *connection = calloc(1, sizeof(*connection));
+    if (!connection) {
+        tls_close(tls);
+        close(fd);
+        return;
+    }
+    struct h2_settings settings = server->h2;
+    settings.tls = tls;
+    settings.max_age_ns = spread(server->settings.config->keepalive.max_connection_age_ns);
+    if (server->n_connections < CALM_CONNECTIONS)
+        settings.calm_window = GRPC_CALL_CALM_WINDOW;
+    connection->server = server;
+    int error =
+        h2_open(server->settings.loop, fd, &settings, &handler, connection, &connection->h2);
+    if (error) {
+        log_warn("grpc_server", "cannot serve a connection: %s", strerror(-error));
+        free(connection);
+        return;
+    }
+    list_append(&server->connections, &connection->link);
+    server->n_connections++;
+    stat_add(&connections, 1);
+}
+
+/* ---- listening ---- */
+
+/* Others may have come meanwhile. */
+static void on_passed(struct tls_gate *gate, struct tls *tls, int fd)
+{
+    struct grpc_server *server = container_of(gate, struct grpc_server, gate);
+    if (!is_full(server))
+        return connection_open(server, fd, tls);
+    tls_close(tls);
+    close(fd);
+}
+
+static void on_accepted(struct acceptor *acceptor, int fd)
+{
+    const int on = 1;
+    struct grpc_server *server = container_of(acceptor, struct grpc_server, acceptor);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)); /* hosts that vanish */
+    if (is_full(server))
+        close(fd);
+    else if (server->settings.tls)
+        tls_gate_enter(&server->gate, fd);
+    else
+        connection_open(server, fd, NULL);
+}
+
+static void stop_listening(struct grpc_server *server)
+{
+    acceptor_stop(&server->acceptor);
+    if (server->settings.tls)
+        tls_gate_close(&server->gate);
+}
+
+/* ---- verbs ---- */
+
+static struct h2_settings h2_settings_of(const struct config_otlp_grpc_server *config)
+{
+    return (struct h2_settings){
+        .server = true,
+        .max_streams =
+            config->max_concurrent_streams ? config->max_concurrent_streams : DEFAULT_STREAMS,
+        .stream_window = GRPC_CALL_FIRST_WINDOW,
+        .connection_window = CONNECTION_WINDOW,
+        .handshake_timeout_ns = HANDSHAKE_TIMEOUT_NS,
+        .header_timeout_ns = HEADER_TIMEOUT_NS,
+        .request_timeout_ns = REQUEST_TIMEOUT_NS,
+        .idle_timeout_ns = config->keepalive.max_connection_idle_ns,
+        .max_age_grace_ns = config->keepalive.max_connection_age_grace_ns,
+        .keepalive_ns = config->keepalive.time_ns,
+        .keepalive_timeout_ns = config->keepalive.timeout_ns,
+        .keepalive_idle = true,
+        .write_timeout_ns = WRITE_TIMEOUT_NS,
+    };
+}
+
+int grpc_server_open(const struct grpc_server_settings *settings, struct listen_sockets *sockets,
+                     struct grpc_server **result)
+{
+    struct grpc_server *server = calloc(1, sizeof(*server));
+    if (!server)
+        return -ENOMEM;
+    server->settings = *settings;
+    server->h2 = h2_settings_of(settings->config);
+    server->scope =
+        (struct grpc_call_scope){.intake = settings->intake,
+                                 .budget = settings->budget,
+                                 .signals = settings->signals,
+                                 .health = settings->health,
+                                 .max_message_bytes = settings->config->max_recv_msg_size_bytes};
+    health_watches_init(&server->watches, settings->loop, settings->health);
+    server->scope.watches = &server->watches;
+    server->drained.fire = on_drained;
+    list_init(&server->scope.calls);
+    list_init(&server->connections);
+    server->gate = (struct tls_gate){.loop = settings->loop,
+                                     .context = settings->tls,
+                                     .area = "grpc_server",
+                                     .passed = on_passed};
+    tls_gate_init(&server->gate);
+    server->acceptor = (struct acceptor){.loop = settings->loop,
+                                         .area = "grpc_server",
+                                         .out_of_files = &connections_no_files,
+                                         .accepted = on_accepted};
+    int error = acceptor_start(&server->acceptor, sockets);
+    if (error) {
+        free(server);
+        return error;
+    }
+    *result = server;
+    return 0;
+}
+
+size_t grpc_server_connections(const struct grpc_server *server)
+{
+    return server->n_connections;
+}
+
+void grpc_server_drain(struct grpc_server *server, void (*stopped)(void *context), void *context)
+{
+    struct list *link, *tmp;
+    server->draining = true;
+    server->stopped = stopped;
+    server->context = context;
+    stop_listening(server);
+    health_watches_finish(&server->watches);
+    list_each(link, tmp, &server->connections)
+        h2_shutdown(container_of(link, struct connection, link)->h2);
+    check_drained(server);
+}
+
+void grpc_server_close(struct grpc_server *server)
+{
+    struct list *link;
+    if (!server)
+        return;
+    stop_listening(server);
+    timer_stop(&server->drained);
+    while ((link = list_first(&server->connections)))
+        connection_free(container_of(link, struct connection, link));
+    grpc_call_forget(&server->scope);
+    free(server);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * OTLP/gRPC: unary Export calls on HTTP/2, with TLS or without. Each complete message goes through
+ * intake_submit(); the answer is sent from its done(), so success means committed. Health checks
+ * are answered at once.
+ * Thread: loop. Limits: config's max_connections (then accepted and closed, counted),
+ * max_concurrent_streams, max_recv_msg_size; the budget; the time limits in grpc_server.c.
+ */
+#include "base/loop.h"
+#include "config/config.h"
+#include "receiver/budget.h"
+#include "receiver/health.h"
+#include "receiver/intake/intake.h"
+#include "receiver/listen.h"
+
+struct grpc_server;
+struct tls_context;
+
+struct grpc_server_settings {
+    struct loop *loop;
+    struct intake *intake;
+    struct budget *budget; /* may be shared with the HTTP server */
+    uint32_t signals; /* mask of 1 << enum signal: pipelines that name this receiver; 0 = all */
+    const struct config_otlp_grpc_server *config;
+    const struct health *health; /* outlives the server; NULL: all is always well */
+    struct tls_context *tls;     /* outlives the server; NULL: plain text */
+};
+
+/* Takes the sockets over, on success only. */
+int grpc_server_open(const struct grpc_server_settings *settings, struct listen_sockets *sockets,
+                     struct grpc_server **server);
+size_t grpc_server_connections(const struct grpc_server *server);
+/* Stops listening, sends GOAWAY, lets running calls end. stopped() once no connection is left, not
+ * from within this call. The caller bounds the wait: grpc_server_close() may come at any time. */
+void grpc_server_drain(struct grpc_server *server, void (*stopped)(void *context), void *context);
+/* Requests at the intake outlive the server: their done() then only frees them. NULL is fine. */
+void grpc_server_close(struct grpc_server *server);

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "receiver/grpc/health_watch.h"
+#include "base/clock.h"
+#include "base/stats.h"
+#include "proto/http/grpc.h"
+#include <errno.h>
+#include <stdlib.h>
+
+#define LOOK_NS NS_PER_SEC
+
+STAT_GAUGE(watching, "spanprof_grpc_server_health_watches", "",
+           "Clients that are told of changes of health.");
+STAT_LOSS(too_many, "spanprof_grpc_server_health_watches_refused_total", "",
+          "Clients that wanted to be told of changes of health when too many were.");
+
+struct health_watch {
+    struct list link;
+    struct health_watches *watches;
+    struct h2_stream *stream;
+    uint32_t signals;
+    struct buf request;
+    struct buf told; /* the answer that was sent last */
+};
+
+/* What is not known now may be known later: that is a state too, and no error. */
+static int state_now(const struct health_watch *watch, struct buf *response)
+{
+    int outcome =
+        health_check(watch->watches->health, watch->signals, buf_bytes(&watch->request), response);
+    return outcome == GRPC_NOT_FOUND ? health_unknown(response) : outcome;
+}
+
+static int message_of(const struct buf *response, struct buf *message)
+{
+    uint8_t prefix[GRPC_PREFIX_SIZE];
+    grpc_prefix_write(prefix, false, (uint32_t)response->len);
+    int error = buf_append(message, prefix, sizeof(prefix));
+    return error ? error : buf_append_bytes(message, buf_bytes(response));
+}
+
+static int answer(struct health_watch *watch)
+{
+    static const struct h2_header headers[] = {
+        {":status", {(const uint8_t *)"200", 3}, false},
+        {"content-type", {(const uint8_t *)"application/grpc", 16}, false}};
+    static const struct h2_header trailers[] = {
+        {"grpc-status", {(const uint8_t *)"14", 2}, false},
+        {"grpc-message", {(const uint8_t *)"the node is shutting down", 25}, false}};
+    struct buf message = BUF_INIT(0);
+    int error = message_of(&watch->told, &message);
+    if (error) {
+        buf_close(&message);
+        return error;
+    }
+    h2_respond_on(watch->stream, &(struct h2_response){headers, 2, &message, trailers, 2});
+    return 0;
+}
+
+static void look(struct health_watch *watch)
+{
+    _cleanup_buf_ struct buf response = BUF_INIT(0), message = BUF_INIT(0);
+    if (state_now(watch, &response) || bytes_equal(buf_bytes(&response), buf_bytes(&watch->told)) ||
+        message_of(&response, &message))
+        return;
+    if (h2_append(watch->stream, buf_bytes(&message)))
+        return; /* the next time */
+    buf_close(&watch->told);
+    watch->told = response;
+    response = BUF_INIT(0);
+}
+
+static void on_timer(struct timer *timer)
+{
+    struct health_watches *watches = container_of(timer, struct health_watches, timer);
+    struct list *link, *tmp;
+    list_each(link, tmp, &watches->all) look(container_of(link, struct health_watch, link));
+    timer_start(watches->loop, timer, LOOK_NS);
+}
+
+void health_watches_init(struct health_watches *watches, struct loop *loop,
+                         const struct health *health)
+{
+    *watches = (struct health_watches){.loop = loop, .health = health, .timer.fire = on_timer};
+    list_init(&watches->all);
+}
+
+int health_watch_begin(struct health_watches *watches, struct h2_stream *stream, uint32_t signals,
+                       struct bytes request, struct health_watch **result)
+{
+    if (watches->n >= HEALTH_WATCHES_MAX) {
+        stat_add(&too_many, 1);
+        return GRPC_RESOURCE_EXHAUSTED;
+    }
+    struct health_watch *watch = calloc(1, sizeof(*watch));
+    if (!watch)
+        return -ENOMEM;
+    *watch = (struct health_watch){.watches = watches, .stream = stream, .signals = signals};
+    list_append(&watches->all, &watch->link);
+    stat_add(&watching, 1);
+    if (watches->n++ == 0)
+        timer_start(watches->loop, &watches->timer, LOOK_NS);
+    int outcome = buf_append_bytes(&watch->request, request);
+    outcome = outcome ? outcome : state_now(watch, &watch->told);
+    outcome = outcome ? outcome : answer(watch);
+    if (outcome)
+        health_watch_end(watch);
+    else
+        *result = watch;
+    return outcome;
+}
+
+void health_watch_end(struct health_watch *watch)
+{
+    if (!watch)
+        return;
+    struct health_watches *watches = watch->watches;
+    list_remove(&watch->link);
+    stat_add(&watching, -1);
+    if (--watches->n == 0)
+        timer_stop(&watches->timer);
+    buf_close(&watch->request);
+    buf_close(&watch->told);
+    free(watch);
+}
+
+void health_watches_finish(struct health_watches *watches)
+{
+    struct list *link, *tmp;
+    list_each(link, tmp, &watches->all)
+        h2_finish(container_of(link, struct health_watch, link)->stream);
+}

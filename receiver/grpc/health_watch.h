@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * grpc.health.v1.Health/Watch: the state of a service at once, and again whenever it has changed,
+ * which is looked for each second. Private to the gRPC server. Thread: loop.
+ * Limit: HEALTH_WATCHES_MAX a server.
+ */
+#include "base/loop.h"
+#include "proto/http/h2.h"
+#include "receiver/health.h"
+
+#define HEALTH_WATCHES_MAX  64
+#define HEALTH_WATCH_METHOD "/grpc.health.v1.Health/Watch"
+
+struct health_watch;
+
+struct health_watches {
+    struct loop *loop;
+    const struct health *health; /* may be NULL */
+    /* private */
+    struct list all;
+    size_t n;
+    struct timer timer;
+};
+
+void health_watches_init(struct health_watches *watches, struct loop *loop,
+                         const struct health *health);
+/* Answers the stream and goes on. signals: as of health_check(). GRPC_OK and *watch, which
+ * health_watch_end() is due for when the stream is closed; else nothing was answered:
+ * GRPC_INVALID_ARGUMENT, GRPC_RESOURCE_EXHAUSTED, -ENOMEM. */
+int health_watch_begin(struct health_watches *watches, struct h2_stream *stream, uint32_t signals,
+                       struct bytes request, struct health_watch **watch);
+void health_watch_end(struct health_watch *watch); /* NULL is fine */
+/* The server goes away: clients are told to watch elsewhere. */
+void health_watches_finish(struct health_watches *watches);

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * OTLP/HTTP: POST /v1/traces as protobuf on HTTP/1.1, by libmicrohttpd inside our loop. The
+ * connection sleeps (suspended) while its request is at the intake and is answered from done().
+ * Thread: loop. Limits: config's max_connections, max_request_body_size, idle_timeout; the budget;
+ * 32 KiB of headers.
+ */
+#include "base/loop.h"
+#include "config/config.h"
+#include "receiver/budget.h"
+#include "receiver/intake/intake.h"
+#include "receiver/listen.h"
+
+struct http_server;
+struct tls_context;
+
+struct http_server_settings {
+    struct loop *loop;
+    struct intake *intake;
+    struct budget *budget;
+    uint32_t signals; /* mask of 1 << enum signal: pipelines that name this receiver; 0 = all */
+    const struct config_otlp_http_server *config;
+    struct tls_context *tls; /* outlives the server; NULL: plain text */
+};
+
+/* Takes the sockets over, on success only. */
+int http_server_open(const struct http_server_settings *settings, struct listen_sockets *sockets,
+                     struct http_server **server);
+size_t http_server_connections(const struct http_server *server);
+/* Stops listening; stopped() once no request is being received or answered, not from within this
+ * call. */
+void http_server_drain(struct http_server *server, void (*stopped)(void *context), void *context);
+/* libmicrohttpd cannot end while a request sleeps: those are answered 503 first. Their done() may
+ * come later and then only frees them. NULL is fine. */
+void http_server_close(struct http_server *server);

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Everything that changes the store passes here, as a job of the writer, in the order in which it
+ * came: a drain of the ring before the request whose spans it may hold samples of. The loop only
+ * moves bytes (ring, process stream, request bodies, the analyst's answers); what they mean is
+ * found out by the writer (intake_samples.c, intake_spans.c, intake_items.c).
+ */
+#include "receiver/intake/intake.h"
+#include "agent-bpf/process/analyst_client.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/stats.h"
+#include "receiver/intake/intake_body.h"
+#include "receiver/intake/intake_items.h"
+#include "receiver/intake/intake_parts.h"
+#include "receiver/intake/intake_profiles.h"
+#include "receiver/intake/intake_refused.h"
+#include "receiver/intake/intake_spans.h"
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+STAT_GAUGE(queued_bytes, "spanprof_intake_queued_bytes", "",
+           "Bytes of requests waiting for the writer.");
+
+#define READY_WAIT_NS (300 * NS_PER_MS)
+#define SCAN_WAIT_NS  (3 * NS_PER_SEC) /* while no spans come */
+
+/* ---- what the parts share ---- */
+
+/* An error of the store breaks the writer's whole batch. */
+int intake_broken(struct intake *intake, int error)
+{
+    if (error)
+        store_fail(intake->settings.store, error);
+    return error;
+}
+
+/* Rolled back or renewed: remembered rowids are void. */
+void intake_follow_store(struct intake *intake)
+{
+    uint64_t generation = store_generation(intake->settings.store);
+    if (generation != intake->generation)
+        samples_forget(intake->samples);
+    intake->generation = generation;
+}
+
+bool intake_has_room(const struct intake *intake)
+{
+    return worker_queued(intake->settings.writer) < INTAKE_WRITER_QUEUE / 2 &&
+           intake->held < INTAKE_HELD_MAX;
+}
+
+/* ---- the first scan of processes ---- */
+
+static void tell_ready(struct intake *intake)
+{
+    void (*ready)(void *) = intake->ready;
+    timer_stop(&intake->ready_timer);
+    intake->ready = NULL;
+    intake->is_ready = true;
+    if (ready)
+        ready(intake->settings.context);
+}
+
+static void ready_late(struct timer *timer)
+{
+    tell_ready(container_of(timer, struct intake, ready_timer));
+}
+
+void intake_begin_draining(struct intake *intake)
+{
+    if (intake->draining || intake->stopping)
+        return;
+    timer_stop(&intake->scan_timer);
+    intake->draining = intake->settings.ring != NULL;
+    if (intake->draining)
+        timer_start(intake->settings.loop, &intake->drain_timer,
+                    intake->settings.drain_interval_ns);
+    tell_ready(intake);
+}
+
+static void scan_late(struct timer *timer)
+{
+    struct intake *intake = container_of(timer, struct intake, scan_timer);
+    if (intake->settings.ring)
+        log_warn(
+            "intake",
+            "the scan of running processes takes long; their first frames may stay unresolved");
+    intake_begin_draining(intake);
+}
+
+/* Spans need their samples now. */
+static void spans_come_first(struct intake *intake)
+{
+    if (intake->settings.ring)
+        log_info("intake", "spans come before the scan of running processes is done; the first "
+                           "frames of some may stay unresolved");
+    intake_begin_draining(intake);
+}
+
+/* ---- requests ---- */
+
+static int run_signal(struct intake_request *request, const struct intake_settings *settings)
+{
+    uint32_t destinations = settings->destinations[request->signal];
+    if (request->signal == SIGNAL_TRACES)
+        return intake_spans_run(
+            request, settings->store,
+            &(struct intake_spans_settings){.join = settings->join,
+                                            .coverage = settings->coverage,
+                                            .destinations = destinations,
+                                            .max_body_bytes = settings->max_request_bytes});
+    if (request->signal == SIGNAL_PROFILES)
+        return intake_profiles_run(request, settings->store, &settings->label_names);
+    return intake_items_run(
+        request, settings->store,
+        &(struct intake_items_settings){.destinations = destinations,
+                                        .max_body_bytes = settings->max_request_bytes});
+}
+
+static int request_run(struct job *job)
+{
+    struct intake_request *request = container_of(job, struct intake_request, job);
+    int error = run_signal(request, &request->intake->settings);
+    return error == -ENOSPC
+               ? error
+               : intake_broken(request->intake, error); /* no room: only this one fails */
+}
+
+static void request_done(struct job *job, int error)
+{
+    struct intake_request *request = container_of(job, struct intake_request, job);
+    struct intake *intake = request->intake;
+    intake->queued -= request->body_len;
+    stat_set(&queued_bytes, (int64_t)intake->queued);
+    buf_close(&request->body);
+    if (error) {
+        request->outcome = INTAKE_BUSY;
+        request->message = error == -ENOSPC ? "the store is full" : "the store failed";
+        intake_refused(request->signal, REFUSED_STORE);
+    } else if (intake->settings.committed) {
+        intake->settings.committed(intake->settings.context);
+    }
+    request->done(request);
+}
+
+static void refuse_later(struct post *post)
+{
+    struct intake_request *request = container_of(post, struct intake_request, refusal);
+    request->done(request);
+}
+
+static void refuse(struct intake_request *request, enum intake_outcome outcome, const char *message)
+{
+    buf_close(&request->body);
+    request->outcome = outcome;
+    request->message = message;
+    if (outcome == INTAKE_BUSY)
+        intake_refused(request->signal, REFUSED_BUSY);
+    request->refusal = (struct post){.call = refuse_later};
+    loop_post(request->intake->settings.loop, &request->refusal);
+}
+
+struct admission *intake_admission(struct intake *intake)
+{
+    return &intake->admission;
+}
+
+bool intake_has_pipeline(const struct intake *intake, enum signal signal)
+{
+    const struct intake_settings *settings = &intake->settings;
+    return settings->destinations[signal] || settings->unsent >> signal & 1;
+}
+
+void intake_submit(struct intake *intake, struct intake_request *request)
+{
+    loop_assert_thread(intake->settings.loop);
+    assert(request->encoding != ENCODING_UNKNOWN); /* the receivers refuse it */
+    request->intake = intake;
+    request->message = NULL;
+    request->body_len = request->body.len;
+    request->job = (struct job){.run = request_run, .done = request_done};
+    if (!intake_has_pipeline(intake, request->signal))
+        return refuse(request, INTAKE_NO_PIPELINE, "no pipeline takes this signal");
+    if (intake->stopping)
+        return refuse(request, INTAKE_BUSY, "the service is stopping");
+    if (intake->queued + request->body_len > intake->settings.max_queued_bytes ||
+        !intake_has_room(intake))
+        return refuse(request, INTAKE_BUSY, "too many requests are waiting");
+    if (request->signal == SIGNAL_TRACES) {
+        if (intake->is_ready && intake->scan_timer.due_ns && request->body_len)
+            spans_come_first(intake);
+        intake_drain(intake);
+    }
+    if (worker_submit(intake->settings.writer, &request->job) != 0)
+        return refuse(request, INTAKE_BUSY, "too many requests are waiting");
+    intake->queued += request->body_len;
+    stat_set(&queued_bytes, (int64_t)intake->queued);
+}
+
+/* ---- life ---- */
+
+int intake_open(const struct intake_settings *settings, struct intake **intakep)
+{
+    struct intake *intake = calloc(1, sizeof(*intake));
+    if (!intake)
+        return -ENOMEM;
+    intake->settings = *settings;
+    intake->drain_timer.fire = intake_drain_fire;
+    intake->window_timer.fire = intake_window_fire;
+    intake->scan_timer.fire = scan_late;
+    intake->ready_timer.fire = ready_late;
+    admission_init(&intake->admission, settings->loop, settings->max_admitted_bytes,
+                   INTAKE_WRITER_QUEUE / 4);
+    int error = process_table_open(&intake->table);
+    if (!error)
+        error =
+            samples_open(settings->store, intake->table, &settings->label_names, &intake->samples);
+    if (!error)
+        error = correlation_open(
+            &(struct correlation_settings){.loop = settings->loop,
+                                           .writer = settings->writer,
+                                           .store = settings->store,
+                                           .drain_interval_ns = settings->drain_interval_ns},
+            &intake->correlation);
+    if (!error)
+        samples_correlate(intake->samples, intake->correlation);
+    if (!error)
+        samples_cover(intake->samples, settings->coverage);
+    if (!error)
+        error = intake_analyst_open(intake);
+    if (error) {
+        intake_close(intake);
+        return error;
+    }
+    *intakep = intake;
+    return 0;
+}
+
+void intake_start(struct intake *intake, void (*ready)(void *context))
+{
+    intake->ready = ready;
+    timer_start(intake->settings.loop, &intake->window_timer, INTAKE_TIDY_NS);
+    timer_start(intake->settings.loop, &intake->scan_timer,
+                intake->settings.ring ? SCAN_WAIT_NS : 0);
+    timer_start(intake->settings.loop, &intake->ready_timer, READY_WAIT_NS);
+}
+
+void intake_stop(struct intake *intake, void (*stopped)(void *context))
+{
+    intake->stopped = stopped;
+    intake_drain(intake);
+    correlation_stop(intake->correlation);
+    intake->stopping = true;
+    timer_stop(&intake->window_timer);
+    timer_stop(&intake->scan_timer);
+    timer_stop(&intake->ready_timer);
+    intake_window_last(intake);
+}
+
+void intake_close(struct intake *intake)
+{
+    if (!intake)
+        return;
+    timer_stop(&intake->drain_timer);
+    timer_stop(&intake->window_timer);
+    timer_stop(&intake->scan_timer);
+    timer_stop(&intake->ready_timer);
+    analyst_client_close(intake->analyst);
+    correlation_close(intake->correlation);
+    samples_close(intake->samples);
+    process_table_close(intake->table);
+    free(intake);
+}

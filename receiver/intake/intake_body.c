@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "receiver/intake/intake_body.h"
+#include "base/stats.h"
+#include "proto/codec.h"
+#include "proto/otlp/otlp_items.h"
+#include "proto/otlp/otlp_json.h"
+#include "proto/otlp/otlp_profiles_layout.h"
+#include "proto/otlp/otlp_schema.h"
+#include "receiver/intake/intake_refused.h"
+#include <stdio.h>
+
+STAT_COUNTER(former_layout, "spanprof_profiles_former_layout_total", "",
+             "Profiles requests whose samples were numbered as before OTLP 1.10, and renumbered.");
+
+int intake_refuse_body(struct intake_request *request, enum intake_outcome outcome,
+                       const char *message)
+{
+    request->outcome = outcome;
+    request->message = message;
+    intake_refused(request->signal,
+                   outcome == INTAKE_MALFORMED ? REFUSED_MALFORMED : REFUSED_TOO_BIG);
+    return 1;
+}
+
+int intake_refuse_large(struct intake_request *request)
+{
+    intake_refuse_body(request, INTAKE_TOO_BIG, "the request is larger than the store may become");
+    return 0;
+}
+
+/* CODEC_OK and the bytes to read: the body itself or what it inflated to. */
+static int inflate(struct intake_request *request, struct buf *inflated, struct bytes *out)
+{
+    struct bytes body = buf_bytes(&request->body);
+    *out = body;
+    int outcome = CODEC_OK;
+    if (request->encoding == ENCODING_GZIP)
+        outcome = codec_inflate_gzip(body, request->max_inflated_bytes, inflated);
+    else if (request->encoding == ENCODING_ZSTD)
+        outcome = codec_inflate_zstd(body, request->max_inflated_bytes, inflated);
+    else if (request->encoding == ENCODING_DEFLATE)
+        outcome = codec_inflate_deflate(body, request->max_inflated_bytes, inflated);
+    else if (body.len > request->max_inflated_bytes)
+        return CODEC_TOO_BIG;
+    if (request->encoding != ENCODING_IDENTITY)
+        *out = buf_bytes(inflated);
+    return outcome;
+}
+
+static const char *what_it_is_not(enum signal signal)
+{
+    static const char *const messages[SIGNAL_COUNT] = {
+        [SIGNAL_TRACES] = "the body is not an ExportTraceServiceRequest",
+        [SIGNAL_PROFILES] = "the body is not an ExportProfilesServiceRequest",
+        [SIGNAL_METRICS] = "the body is not an ExportMetricsServiceRequest",
+        [SIGNAL_LOGS] = "the body is not an ExportLogsServiceRequest",
+    };
+    return messages[signal];
+}
+
+/* 0; 1: refused; -ENOMEM. */
+static int convert(struct intake_request *request, struct buf *made, struct bytes *body)
+{
+    struct buf message = BUF_INIT(request->max_inflated_bytes);
+    struct otlp_json_error error;
+    int outcome = otlp_json_read(otlp_schema_request(request->signal), *body, &message, &error);
+    buf_close(made);
+    *made = message;
+    *body = buf_bytes(made);
+    if (outcome == OTLP_JSON_TOO_BIG)
+        return intake_refuse_body(request, INTAKE_TOO_BIG,
+                                  "as protobuf the request is larger than this receiver accepts");
+    if (outcome != OTLP_JSON_MALFORMED)
+        return outcome;
+    snprintf(request->problem, sizeof(request->problem), "not OTLP/JSON: %s at byte %zu",
+             error.what, error.offset);
+    return intake_refuse_body(request, INTAKE_MALFORMED, request->problem);
+}
+
+/* Samples get today's numbers: what comes later, and whoever gets the request, knows only those. */
+static int follow_layout(struct intake_request *request, struct buf *made, struct bytes body)
+{
+    struct buf *holder = body.data == request->body.data ? &request->body : made;
+    bool former = false;
+    int outcome = otlp_profiles_is_former(body, &former);
+    if (outcome || !former)
+        return outcome;
+    stat_add(&former_layout, 1);
+    return otlp_profiles_renumber(holder->data, body.len);
+}
+
+int intake_body_read(struct intake_request *request, struct buf *made, struct bytes *body)
+{
+    int outcome = inflate(request, made, body);
+    if (outcome == CODEC_TOO_BIG)
+        return intake_refuse_body(request, INTAKE_TOO_BIG,
+                                  "the request is larger than this receiver accepts");
+    if (outcome == CODEC_MALFORMED)
+        return intake_refuse_body(request, INTAKE_MALFORMED,
+                                  "the compressed body cannot be decoded");
+    if (!outcome && request->json)
+        outcome = convert(request, made, body);
+    if (outcome)
+        return outcome;
+    if (request->signal == SIGNAL_PROFILES && !request->json) /* names leave no doubt */
+        outcome = follow_layout(request, made, *body);
+    if (outcome == OTLP_OK)
+        outcome = otlp_items_check(request->signal, *body);
+    if (outcome < 0)
+        return outcome;
+    if (outcome == OTLP_TOO_BIG)
+        return intake_refuse_body(request, INTAKE_TOO_BIG,
+                                  "the body would decode to far more memory than its size");
+    if (outcome != OTLP_OK)
+        return intake_refuse_body(request, INTAKE_MALFORMED, what_it_is_not(request->signal));
+    return 0;
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether a zero flag byte means "not sampled" or "not written" cannot be seen in it. A writer is
+ * trusted with its flags if it says that it sets them, or once it has set the sampled flag; labels
+ * and OBI's map have no flags at all.
+ */
+#include "receiver/intake/intake_context.h"
+#include "agent-bpf/drain/ring.h"
+#include "base/buf.h"
+#include "base/stats.h"
+#include "proto/otlp/otlp_spans.h"
+#include <errno.h>
+#include <stdlib.h>
+
+#define COUNT_TAKEN(variable, source)                                                              \
+    STAT_COUNTER(variable, "spanprof_intake_samples_total", "context=\"" source "\"",              \
+                 "Samples taken, by the source of their context.")
+#define COUNT_UNATTRIBUTED(variable, reason)                                                       \
+    STAT_LOSS(variable, "spanprof_samples_unattributed_total", "reason=\"" reason "\"",            \
+              "Samples without context of processes that do publish one, by reason.")
+
+COUNT_TAKEN(taken_none, "none");
+COUNT_TAKEN(taken_otel_thread, "otel_thread");
+COUNT_TAKEN(taken_elastic, "elastic");
+COUNT_TAKEN(taken_go_labels, "go_labels");
+COUNT_TAKEN(taken_custom_labels, "custom_labels");
+COUNT_TAKEN(taken_obi, "obi");
+COUNT_UNATTRIBUTED(none_active, "none_active");
+COUNT_UNATTRIBUTED(unreadable, "unreadable");
+COUNT_UNATTRIBUTED(not_attached, "not_attached");
+STAT_LOSS(attributes_dropped, "spanprof_context_attributes_dropped_total", "",
+          "Context attributes left out: unknown key, not UTF-8, or more than fit.");
+
+#define SPAN_ATTRIBUTES 9    /* field of Span: how attributes are framed */
+#define FLAG_SLOTS      4096 /* writers that were seen to set the sampled flag */
+#define LABEL_PREFIX    "process.context.label."
+
+struct sample_context {
+    struct label_names names;
+    struct buf attributes;
+    uint64_t sets_flags[FLAG_SLOTS];
+};
+
+int sample_context_open(const struct label_names *names, struct sample_context **contextp)
+{
+    struct sample_context *context = calloc(1, sizeof(*context));
+    if (!context)
+        return -ENOMEM;
+    context->names = *names;
+    context->attributes = BUF_INIT(SAMPLE_ATTRIBUTES_MAX);
+    *contextp = context;
+    return 0;
+}
+
+void sample_context_close(struct sample_context *context)
+{
+    if (!context)
+        return;
+    buf_close(&context->attributes);
+    free(context);
+}
+
+/* ---- attributes ---- */
+
+/* The key is a text of its own, so one with a zero byte inside would be another key. */
+static void put(struct sample_context *context, const char *prefix, struct bytes key,
+                struct bytes value)
+{
+    char name[sizeof(LABEL_PREFIX) + UINT8_MAX];
+    size_t len = strlen(prefix);
+    bool fits = key.len > 0 && key.len <= UINT8_MAX && !memchr(key.data, 0, key.len) &&
+                bytes_utf8_valid(key) && bytes_utf8_valid(value);
+    if (fits) {
+        memcpy(name, prefix, len);
+        memcpy(name + len, key.data, key.len);
+        name[len + key.len] = '\0';
+        fits = otlp_attribute_string(&context->attributes, SPAN_ATTRIBUTES, name, value) == 0;
+    }
+    stat_add(&attributes_dropped, !fits);
+}
+
+/* Key index u8, length u8, bytes; an incomplete entry ends it; of a repeated index the last counts.
+ */
+static void last_entries(struct bytes rest, const uint8_t *entries[256])
+{
+    memset(entries, 0, 256 * sizeof(*entries));
+    while (rest.len >= 2 && rest.len >= 2u + rest.data[1]) {
+        size_t size = 2u + rest.data[1];
+        entries[rest.data[0]] = rest.data;
+        rest = BYTES(rest.data + size, rest.len - size);
+    }
+}
+
+static int put_indexed(struct sample_context *context, struct bytes attributes,
+                       const struct process_details *details)
+{
+    const uint8_t *entries[256];
+    int changed = 0;
+    if (!attributes.len)
+        return 0;
+    last_entries(attributes, entries);
+    for (size_t index = 0; index < 256; index++) {
+        if (!entries[index])
+            continue;
+        bool known = index < details->n_keys;
+        put(context, "", known ? details->keys[index] : BYTES(NULL, 0),
+            BYTES(entries[index] + 2, entries[index][1]));
+        changed = known ? changed : SAMPLE_CONTEXT_CHANGED;
+    }
+    return changed;
+}
+
+/* What is as long as the sampler takes may have been cut within a character. */
+static struct bytes whole_characters(struct bytes text)
+{
+    size_t len = text.len;
+    if (len < RECORD_LABEL_MAX)
+        return text;
+    while (len > text.len - 4 && (text.data[len - 1] & 0xc0) == 0x80)
+        len--;
+    uint8_t first = text.data[len - 1];
+    size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc0 ? 2 : 1;
+    return len - 1 + size > text.len ? BYTES(text.data, len - 1) : text;
+}
+
+static void put_labels(struct sample_context *context, struct bytes labels)
+{
+    struct bytes key, value;
+    while (labels_next(&labels, &key, &value))
+        if (!labels_is_id(key, value, &context->names))
+            put(context, LABEL_PREFIX, whole_characters(key), whole_characters(value));
+}
+
+/* ---- ids ---- */
+
+static bool are_labels(const struct record_header *record)
+{
+    return record->attributes_source == CONTEXT_GO_LABELS ||
+           record->attributes_source == CONTEXT_CUSTOM_LABELS;
+}
+
+static struct bytes attributes_of(const struct record_header *record)
+{
+    return BYTES(record_attributes(record), record->attributes_size);
+}
+
+/* A writer that once set the sampled flag sets the flag byte; zeros alone prove nothing, since
+ * older writers left the byte reserved. */
+static bool sets_flags(struct sample_context *context, const struct record_header *record,
+                       const struct process_details *details)
+{
+    if (record->context_source != CONTEXT_OTEL_THREAD && record->context_source != CONTEXT_ELASTIC)
+        return false;
+    uint64_t who = (record->process_start_ns << 20 ^ record->pid) << 1 | 1;
+    who ^= (uint64_t)record->context_source << 60;
+    uint64_t *slot = &context->sets_flags[(who * UINT64_C(0x9e3779b97f4a7c15)) >> 52];
+    if (record->trace_flags & 1)
+        *slot = who;
+    return details->sets_trace_flags || *slot == who;
+}
+
+/* The numbers of sources are in the order of precedence. */
+static bool take_label_ids(const struct sample_context *context, const struct record_header *record,
+                           struct sample *sample)
+{
+    struct label_ids ids;
+    bool outranked = record->context_source && record->context_source < record->attributes_source;
+    if (!are_labels(record) || outranked ||
+        !labels_ids(attributes_of(record), &context->names, &ids))
+        return false;
+    sample->context_source = record->attributes_source;
+    memcpy(sample->trace_id, ids.trace_id, sizeof(sample->trace_id));
+    memcpy(sample->span_id, ids.span_id, sizeof(sample->span_id));
+    memcpy(sample->local_root_id, ids.local_root_id, sizeof(sample->local_root_id));
+    return true;
+}
+
+static void take_header_ids(struct sample_context *context, const struct record_header *record,
+                            const struct process_details *details, struct sample *sample)
+{
+    sample->context_source =
+        record->context_source < CONTEXT_SOURCES ? record->context_source : CONTEXT_NONE;
+    sample->trace_flags = record->trace_flags;
+    sample->flags_trusted = sets_flags(context, record, details);
+    memcpy(sample->trace_id, record->trace_id, sizeof(sample->trace_id));
+    memcpy(sample->span_id, record->span_id, sizeof(sample->span_id));
+    memcpy(sample->local_root_id, record->local_root_id, sizeof(sample->local_root_id));
+}
+
+/* ---- counting ---- */
+
+static void count(const struct record_header *record, const struct process_details *details,
+                  uint8_t source)
+{
+    static struct metric *const taken[CONTEXT_SOURCES] = {
+        [CONTEXT_NONE] = &taken_none,
+        [CONTEXT_OTEL_THREAD] = &taken_otel_thread,
+        [CONTEXT_ELASTIC] = &taken_elastic,
+        [CONTEXT_GO_LABELS] = &taken_go_labels,
+        [CONTEXT_CUSTOM_LABELS] = &taken_custom_labels,
+        [CONTEXT_OBI] = &taken_obi,
+    };
+    stat_add(taken[source], 1);
+    if (source || !details->publishes)
+        return;
+    stat_add(record->flags & RECORD_FLAG_CONTEXT_TORN   ? &unreadable
+             : !(details->publishes & details->sources) ? &not_attached
+                                                        : &none_active,
+             1);
+}
+
+int sample_context_fill(struct sample_context *context, const struct record_header *record,
+                        const struct process_details *details, struct sample *sample)
+{
+    int changed = record->flags & RECORD_FLAG_CONTEXT_CHANGED ? SAMPLE_CONTEXT_CHANGED : 0;
+    buf_clear(&context->attributes);
+    if (!take_label_ids(context, record, sample))
+        take_header_ids(context, record, details, sample);
+    if (are_labels(record))
+        put_labels(context, attributes_of(record));
+    else if (record->attributes_source == CONTEXT_OTEL_THREAD)
+        changed |= put_indexed(context, attributes_of(record), details);
+    sample->attributes = buf_bytes(&context->attributes);
+    count(record, details, sample->context_source);
+    return changed;
+}

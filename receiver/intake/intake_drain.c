@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A drain: what ring and process stream hold is copied on the loop, and becomes samples and process
+ * events on the writer.
+ */
+#include "agent-bpf/process/analyst_client.h"
+#include "agent-bpf/drain/procstream.h"
+#include "agent-bpf/drain/ring.h"
+#include "base/clock.h"
+#include "base/stats.h"
+#include "receiver/intake/intake_parts.h"
+#include <errno.h>
+#include <stdlib.h>
+
+STAT_LOSS(lost_store, "spanprof_samples_lost_total", "reason=\"store\"",
+          "Samples lost, by reason.");
+STAT_LOSS(lost_full, "spanprof_samples_lost_total", "reason=\"full\"", "Samples lost, by reason.");
+STAT_LOSS(lost_memory, "spanprof_samples_lost_total", "reason=\"memory\"",
+          "Samples lost, by reason.");
+STAT_LOSS(lost_malformed, "spanprof_samples_lost_total", "reason=\"malformed\"",
+          "Samples lost, by reason.");
+STAT_COUNTER(events_lost, "spanprof_process_events_lost_total", "",
+             "Times at which the kernel had no room for process events; a scan repairs the table.");
+
+#define RECORD_BYTES_MAX (256u << 20) /* in one drain: the largest ring */
+#define EVENT_BYTES_MAX  (8u << 20)   /* what is more a scan brings back */
+
+struct batch_job {
+    struct job job;
+    struct intake *intake;
+    struct buf records;
+    struct buf events; /* struct process_event, each with its path (NUL-terminated, padded to 8) */
+    uint64_t n_records;
+    int64_t unix_offset_ns;
+    uint64_t now_ns;
+    bool scan_wanted;
+    struct list requests; /* for the analyst */
+};
+
+static void batch_free(struct batch_job *batch)
+{
+    analyst_requests_free(&batch->requests);
+    buf_close(&batch->records);
+    buf_close(&batch->events);
+    free(batch);
+}
+
+static void keep_record(void *context, const struct record_header *record)
+{
+    struct batch_job *batch = context;
+    if (buf_append(&batch->records, record, record->size) == 0)
+        batch->n_records++;
+    else
+        stat_add(&lost_memory, 1);
+}
+
+static void keep_event(void *context, const struct process_event *event)
+{
+    static const uint8_t padding[8];
+    struct batch_job *batch = context;
+    struct process_event copy = *event;
+    if (event->kind == PROCESS_LOST) {
+        stat_add(&events_lost, 1);
+        batch->scan_wanted = true;
+    }
+    correlation_event(batch->intake->correlation, event);
+    size_t len =
+        event->kind == PROCESS_MAPPED && event->mapping.path ? strlen(event->mapping.path) + 1 : 0;
+    copy.mapping.path = NULL;
+    size_t before = batch->events.len;
+    uint64_t path_len = len;
+    if (buf_append(&batch->events, &copy, sizeof(copy)) ||
+        buf_append(&batch->events, &path_len, sizeof(path_len)) ||
+        buf_append(&batch->events, event->mapping.path, len) ||
+        buf_append(&batch->events, padding, (8 - len % 8) % 8)) {
+        batch->events.len = before;
+        batch->scan_wanted = true;
+    }
+}
+
+static void apply_events(struct batch_job *batch)
+{
+    const uint8_t *at = batch->events.data, *end = at ? at + batch->events.len : at;
+    while (at < end) {
+        struct process_event event;
+        uint64_t path_len;
+        memcpy(&event, at, sizeof(event));
+        memcpy(&path_len, at + sizeof(event), sizeof(path_len));
+        at += sizeof(event) + sizeof(path_len);
+        event.mapping.path = path_len ? (const char *)at : NULL;
+        at += (path_len + 7) & ~UINT64_C(7);
+        process_table_apply(batch->intake->table, &event);
+    }
+}
+
+static int add_records(struct batch_job *batch)
+{
+    struct samples *samples = batch->intake->samples;
+    struct join *join = store_join(batch->intake->settings.store);
+    int error = join_batch_begin(join);
+    const uint8_t *at = batch->records.data, *end = at + batch->records.len;
+    while (!error && at < end) {
+        const struct record_header *record = (const void *)at;
+        error = samples_add(samples, record, batch->unix_offset_ns);
+        at += record->size;
+    }
+    if (!error)
+        error = join_batch_commit(join);
+    if (!error)
+        samples_want_names(samples);
+    return error;
+}
+
+/* What is left below the quota and on the disk is for deletes: samples that came into it would fail
+ * those, and the requests of the same batch. */
+static int add_if_there_is_room(struct batch_job *batch)
+{
+    int error = outbox_take_room(store_outbox(batch->intake->settings.store), batch->records.len);
+    if (error == -ENOSPC)
+        stat_add(&lost_full, (int64_t)batch->n_records);
+    if (error)
+        return error == -ENOSPC ? 0 : error;
+    return add_records(batch);
+}
+
+static int batch_run(struct job *job)
+{
+    struct batch_job *batch = container_of(job, struct batch_job, job);
+    intake_follow_store(batch->intake);
+    apply_events(batch);
+    int error = batch->n_records ? add_if_there_is_room(batch) : 0;
+    process_table_expire(batch->intake->table, batch->now_ns);
+    process_table_take_requests(batch->intake->table, &batch->requests);
+    return intake_broken(batch->intake, error);
+}
+
+static size_t batch_size(const struct batch_job *batch)
+{
+    return batch->records.len + batch->events.len;
+}
+
+static void batch_done(struct job *job, int error)
+{
+    struct batch_job *batch = container_of(job, struct batch_job, job);
+    if (error)
+        stat_add(&lost_store, (int64_t)batch->n_records);
+    batch->intake->held -= batch_size(batch);
+    analyst_client_submit(batch->intake->analyst, &batch->requests);
+    batch_free(batch);
+}
+
+static struct batch_job *batch_new(struct intake *intake)
+{
+    struct batch_job *batch = calloc(1, sizeof(*batch));
+    if (!batch)
+        return NULL;
+    batch->job = (struct job){.run = batch_run, .done = batch_done};
+    batch->intake = intake;
+    batch->records = BUF_INIT(RECORD_BYTES_MAX);
+    batch->events = BUF_INIT(EVENT_BYTES_MAX);
+    batch->unix_offset_ns = clock_unix_offset_ns();
+    batch->now_ns = clock_monotonic_ns();
+    list_init(&batch->requests);
+    return batch;
+}
+
+static void want_scan(struct batch_job *batch)
+{
+    struct analyst_request *scan =
+        analyst_request_make(&(struct analyst_message){.kind = ANALYST_SCAN_WANTED});
+    if (scan)
+        list_append(&batch->requests, &scan->link);
+}
+
+/*
+ * The ring first, then the process stream: so each event that is older than a drained sample is in
+ * the same batch. When the writer has no room the samples stay in the ring, which counts what it
+ * must drop.
+ */
+void intake_drain(struct intake *intake)
+{
+    struct ring_counts counts = {0};
+    struct batch_job *batch = intake->draining ? batch_new(intake) : NULL;
+    if (!batch)
+        return;
+    ring_drain(intake->settings.ring, ring_position(intake->settings.ring), keep_record, batch,
+               &counts);
+    procstream_drain(intake->settings.procstream, keep_event, batch);
+    stat_add(&lost_malformed, (int64_t)counts.malformed);
+    if (batch->scan_wanted)
+        want_scan(batch);
+    size_t size = batch_size(batch);
+    if (size == 0)
+        return batch_free(batch);
+    if (worker_submit(intake->settings.writer, &batch->job) == 0) {
+        intake->held += size;
+        return;
+    }
+    stat_add(&lost_store, (int64_t)batch->n_records);
+    batch_free(batch);
+}
+
+void intake_drain_last(struct intake *intake)
+{
+    timer_stop(&intake->drain_timer);
+    intake_drain(intake);
+}
+
+void intake_drain_fire(struct timer *timer)
+{
+    struct intake *intake = container_of(timer, struct intake, drain_timer);
+    timer_start(intake->settings.loop, timer, intake->settings.drain_interval_ns);
+    if (intake_has_room(intake))
+        intake_drain(intake);
+}

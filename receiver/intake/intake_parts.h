@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * What the parts of the intake share: the door (intake.c), drains of ring and process stream
+ * (intake_drain.c), profile windows (intake_window.c) and the analyst (intake_analyst.c).
+ * Private to them. Thread: loop, except where said otherwise.
+ */
+#include "agent-bpf/process/process.h"
+#include "receiver/intake/admission.h"
+#include "receiver/intake/correlation.h"
+#include "receiver/intake/intake.h"
+#include "receiver/intake/intake_samples.h"
+
+#define INTAKE_TIDY_NS UINT64_C(1000000000) /* how often what nothing refers to is forgotten */
+
+struct intake {
+    struct intake_settings settings;
+    struct analyst_client *analyst;
+    struct process_table *table; /* writer's */
+    struct samples *samples;     /* writer's */
+    struct correlation *correlation;
+    uint64_t generation; /* writer's: store_generation() that rowids belong to */
+    struct timer drain_timer;
+    struct timer window_timer;
+    struct timer scan_timer;  /* until the first scan is done */
+    struct timer ready_timer; /* until ready() was called */
+    void (*ready)(void *context);
+    void (*stopped)(void *context);
+    uint64_t n_tidied;
+    struct admission admission;
+    size_t queued; /* bytes of requests at the writer */
+    size_t held;   /* bytes of drains and answers at the writer */
+    bool is_ready;
+    bool draining; /* the first scan is done */
+    bool stopping;
+    uint64_t stopping_ns; /* since when */
+};
+
+#define INTAKE_HELD_MAX (64u << 20)
+/* Room for requests, drains and answers: INTAKE_HELD_MAX is not reached, and half of the writer's
+ * queue stays for exporters and windows. */
+bool intake_has_room(const struct intake *intake);
+/* Writer: rolled back or renewed: remembered rowids are void. Before samples and answers. */
+void intake_follow_store(struct intake *intake);
+/* Writer: an error of the store breaks the writer's whole batch. Returns it. */
+int intake_broken(struct intake *intake, int error);
+
+void intake_drain(struct intake *intake);     /* nothing before the first scan is done */
+void intake_drain_fire(struct timer *timer);  /* drain_timer */
+void intake_window_fire(struct timer *timer); /* window_timer */
+/* The last one, a moment later if samples still wait for names; then stopped(). */
+void intake_window_last(struct intake *intake);
+
+int intake_analyst_open(struct intake *intake);    /* intake->analyst */
+void intake_begin_draining(struct intake *intake); /* and ready(); once */

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The request is checked whole before the first span is joined, so that a malformed one changes
+ * nothing, nor one without room; what the join adds, and several bodies repeat, is known before the
+ * first is put. What is appended to a span are facts of its samples; the rest goes on byte for
+ * byte.
+ */
+#include "receiver/intake/intake_spans.h"
+#include "base/clock.h"
+#include "base/stats.h"
+#include "proto/otlp/otlp_spans.h"
+#include "receiver/intake/intake_body.h"
+#include "store/window/coverage.h"
+#include <errno.h>
+
+STAT_COUNTER(spans_received, "spanprof_spans_received_total", "", "Spans in accepted requests.");
+STAT_COUNTER(spans_annotated, "spanprof_spans_annotated_total", "",
+             "Spans that had samples and were annotated.");
+#define SPAN_ATTRIBUTES 9 /* Span.attributes */
+
+struct visit {
+    struct store *store;
+    const struct intake_spans_settings *settings;
+    uint64_t n_annotated;
+    struct bytes resource; /* of the spans at hand */
+    uint64_t n_of_resource;
+};
+
+static int annotate(struct buf *added, const struct join_result *result)
+{
+    char hex[JOIN_TOP_STACKS_MAX][33];
+    struct bytes ids[JOIN_TOP_STACKS_MAX];
+    for (size_t i = 0; i < result->n_stacks; i++) {
+        bytes_to_hex(BYTES(result->stack_ids[i], 16), hex[i]);
+        ids[i] = BYTES(hex[i], 32);
+    }
+    int error =
+        otlp_attribute_int(added, SPAN_ATTRIBUTES, "spanprof.cpu.time_ns", (int64_t)result->cpu_ns);
+    if (!error)
+        error = otlp_attribute_int(added, SPAN_ATTRIBUTES, "spanprof.samples",
+                                   (int64_t)result->samples);
+    if (!error && result->n_stacks)
+        error = otlp_attribute_strings(added, SPAN_ATTRIBUTES, "spanprof.stack_ids", ids,
+                                       result->n_stacks);
+    return error == BUF_FULL ? -ENOMEM : error;
+}
+
+static int join(struct store *store, const struct otlp_span *span, struct join_result *result)
+{
+    int error = held_span(store_held(store), span);
+    return error ? error : join_span(store_join(store), span, result);
+}
+
+/* Spans stand together by Resource. */
+static void cover(struct visit *visit, struct bytes resource)
+{
+    if (resource.data == visit->resource.data && resource.len == visit->resource.len) {
+        visit->n_of_resource++;
+        return;
+    }
+    if (visit->n_of_resource)
+        coverage_spans(visit->settings->coverage, visit->resource, visit->n_of_resource,
+                       clock_monotonic_ns());
+    visit->resource = resource;
+    visit->n_of_resource = 1;
+}
+
+static int visit_span(void *context, const struct otlp_span *span, struct buf *added)
+{
+    struct visit *visit = context;
+    struct join_result result = {.n_stacks = 0};
+    cover(visit, span->resource);
+    int outcome = visit->settings->join ? join(visit->store, span, &result) : JOIN_NO_SAMPLES;
+    if (outcome < 0)
+        return outcome;
+    int error = history_span(store_history(visit->store), span, &result);
+    if (error || outcome != JOIN_MATCHED)
+        return error;
+    visit->n_annotated++;
+    return annotate(added, &result);
+}
+
+static int emit_body(void *context, struct bytes body, uint64_t n_spans)
+{
+    struct visit *visit = context;
+    return outbox_put(store_outbox(visit->store), SIGNAL_TRACES, n_spans,
+                      visit->settings->destinations, body);
+}
+
+static int make_room(void *context, uint64_t bytes)
+{
+    const struct visit *visit = context;
+    return outbox_reserve(store_outbox(visit->store), SIGNAL_TRACES, visit->settings->destinations,
+                          bytes);
+}
+
+static int rewrite(struct visit *visit, struct bytes body)
+{
+    const struct intake_spans_settings *settings = visit->settings;
+    bool looks = settings->join || history_is_enabled(store_history(visit->store));
+    struct otlp_rewrite rewrite = {.visit = looks ? visit_span : NULL,
+                                   .emit = emit_body,
+                                   .room = make_room,
+                                   .context = visit,
+                                   .max_body_bytes = settings->max_body_bytes};
+    int outcome = make_room(visit, body.len);
+    if (!outcome)
+        outcome = otlp_spans_rewrite(body, &rewrite);
+    outbox_release(store_outbox(visit->store));
+    return outcome;
+}
+
+int intake_spans_run(struct intake_request *request, struct store *store,
+                     const struct intake_spans_settings *settings)
+{
+    _cleanup_buf_ struct buf inflated = BUF_INIT(0);
+    struct bytes body;
+    int outcome = intake_body_read(request, &inflated, &body);
+    if (outcome)
+        return outcome < 0 ? outcome : 0;
+
+    struct visit visit = {.store = store, .settings = settings};
+    uint64_t n_spans = otlp_spans_count(body);
+    request->outcome = INTAKE_ACCEPTED;
+    if (n_spans == 0)
+        return 0;
+    outcome = rewrite(&visit, body);
+    if (outcome == OTLP_TOO_BIG) {
+        intake_refuse_body(request, INTAKE_TOO_BIG,
+                           "one span alone is larger than a request may be");
+        return 0;
+    }
+    if (outcome == -EFBIG)
+        return intake_refuse_large(request);
+    if (outcome != OTLP_OK)
+        return outcome == OTLP_MALFORMED ? -EPROTO : outcome;
+    cover(&visit, (struct bytes){0});
+    stat_add(&spans_received, (int64_t)n_spans);
+    stat_add(&spans_annotated, (int64_t)visit.n_annotated);
+    return 0;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Each second the store and the process table are tidied; every fifth time the profile window is
+ * closed.
+ */
+#include "agent-bpf/process/analyst_client.h"
+#include "base/clock.h"
+#include "receiver/intake/intake_parts.h"
+#include <errno.h>
+#include <stdlib.h>
+
+#define LAST_NAMES_NS NS_PER_SEC /* the last window waits for names */
+#define LAST_AGAIN_NS (20 * NS_PER_MS)
+
+struct window_job {
+    struct job job;
+    struct intake *intake;
+    size_t n_samples;
+    bool closes; /* the window; else store and process table are only tidied */
+    bool last;
+    bool again;           /* the last one is to be closed a little later */
+    struct list requests; /* for the analyst */
+};
+
+static int close_window(struct window_job *window, const struct window_settings *how,
+                        uint64_t now_unix_ns)
+{
+    struct store *store = window->intake->settings.store;
+    struct stacks *stacks = store_stacks(store);
+    uint64_t now_ns = clock_monotonic_ns();
+    int error = samples_expire_names(window->intake->samples, now_ns);
+    window->again = window->last && !error && stacks_waiting_for_names(stacks) > 0 &&
+                    now_ns < window->intake->stopping_ns + LAST_NAMES_NS;
+    if (window->again)
+        return 0;
+    if (window->last) /* whoever answers later is not heard any more */
+        stacks_leave_all_unnamed(stacks);
+    error = error ? error : store_window(store, how, now_unix_ns, false, &window->n_samples);
+    return error == -ENOSPC ? 0 : error; /* the samples wait for room */
+}
+
+static int window_run(struct job *job)
+{
+    struct window_job *window = container_of(job, struct window_job, job);
+    const struct intake_settings *settings = &window->intake->settings;
+    struct store *store = settings->store;
+    struct window_settings how = {.max_request_bytes = settings->max_request_bytes,
+                                  .destinations = settings->destinations[SIGNAL_PROFILES],
+                                  .scope_version = settings->version,
+                                  .span_cpu = settings->span_cpu};
+    uint64_t now_unix_ns = clock_unix_ns();
+    samples_expire(window->intake->samples, clock_monotonic_ns());
+    int error = window->closes ? close_window(window, &how, now_unix_ns) : 0;
+    if (!error)
+        error = store_collect(store, now_unix_ns);
+    window->n_samples += held_has_leaving(store_held(store));
+    process_table_expire(window->intake->table, clock_monotonic_ns());
+    process_table_take_requests(window->intake->table, &window->requests);
+    return intake_broken(window->intake, error);
+}
+
+static void window_done(struct job *job, int error)
+{
+    struct window_job *window = container_of(job, struct window_job, job);
+    struct intake *intake = window->intake;
+    bool last = window->last, again = window->again && !error;
+    if (!error) {
+        if (window->n_samples && intake->settings.committed)
+            intake->settings.committed(intake->settings.context);
+    }
+    analyst_client_submit(intake->analyst, &window->requests);
+    free(window);
+    if (again)
+        timer_start(intake->settings.loop, &intake->window_timer, LAST_AGAIN_NS);
+    else if (last)
+        intake->stopped(intake->settings.context);
+}
+
+static int submit_window(struct intake *intake, bool closes, bool last)
+{
+    struct window_job *window = calloc(1, sizeof(*window));
+    if (!window)
+        return -ENOMEM;
+    *window = (struct window_job){.job = {.run = window_run, .done = window_done},
+                                  .intake = intake,
+                                  .closes = closes,
+                                  .last = last};
+    list_init(&window->requests);
+    int error = worker_submit(intake->settings.writer, &window->job);
+    if (error)
+        free(window); /* the next window takes what this one would have taken */
+    return error;
+}
+
+static void close_last(struct intake *intake)
+{
+    if (submit_window(intake, true, true))
+        intake->stopped(intake->settings.context);
+}
+
+void intake_window_last(struct intake *intake)
+{
+    intake->stopping_ns = clock_monotonic_ns();
+    close_last(intake);
+}
+
+void intake_window_fire(struct timer *timer)
+{
+    struct intake *intake = container_of(timer, struct intake, window_timer);
+    if (intake->stopping)
+        return close_last(intake);
+    timer_start(intake->settings.loop, timer, INTAKE_TIDY_NS);
+    intake->n_tidied++;
+    submit_window(intake, intake->n_tidied % (INTAKE_WINDOW_NS / INTAKE_TIDY_NS) == 0, false);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The service process: the loop, the writer and the reader, and all parts between the ring, the
+ * receivers and the exporters. Listening sockets are opened before, by whoever has the right, and
+ * stay open while a service that died is started again: connections wait instead of being refused.
+ * Thread: main of its process.
+ */
+#include "agent-bpf/keeper/keeper.h"
+#include "config/config.h"
+#include "receiver/listen.h"
+#include "service/service_tls.h"
+
+#define SERVICE_RECEIVERS_MAX CONFIG_COMPONENTS_MAX
+#define SERVICE_SOCKETS_MAX   ((2 * SERVICE_RECEIVERS_MAX + 4) * LISTEN_SOCKETS_MAX)
+
+struct service_sockets {
+    struct listen_sockets grpc[SERVICE_RECEIVERS_MAX]; /* by index of the receiver */
+    struct listen_sockets http[SERVICE_RECEIVERS_MAX];
+    struct listen_sockets metrics;
+    struct listen_sockets health; /* of the health_check extension */
+    struct listen_sockets pages;  /* of the pages extension, these two */
+    struct listen_sockets pages_socket;
+};
+
+/* Those of `in_use` (may be NULL) are shared where the endpoint is the same: connections that wait
+ * there are served by whoever comes next. 0 or negative errno, said in a sentence. */
+int service_sockets_open(const struct config *config, const struct service_sockets *in_use,
+                         struct service_sockets *sockets);
+/* Paths of Unix sockets go too, but for those that are among `others` (may be NULL) as well. */
+void service_sockets_close(struct service_sockets *sockets, const struct service_sockets *others);
+size_t service_sockets_fds(const struct service_sockets *sockets, int fds[SERVICE_SOCKETS_MAX]);
+
+/* Returns the exit code: 0, SERVICE_EXIT_FATAL, or 1 for what a new start may mend. */
+int service_run(const struct config *config, struct service_sockets *sockets,
+                struct service_files *files, const struct service_handles *handles);

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The pages extension within the service: its connection to the database, its token, its TLS.
+ * Thread: loop.
+ */
+#include "exporter/pages/pages.h"
+#include "proto/tls/tls_bridge.h"
+#include "proto/tls/tls_gate.h"
+#include "receiver/acceptor.h"
+#include "service/service_tls.h"
+
+struct service_pages_settings {
+    struct loop *loop;
+    const struct config *config;
+    struct listen_sockets *sockets, *unix_socket;
+    struct service_tls *tls;
+    struct coverage *coverage; /* service_pages_coverage() */
+    bool sampling;
+};
+
+struct service_pages {
+    struct pages *pages;
+    const struct config_pages *config;
+    const struct service_files *files;
+    struct db *reader_db;
+    struct acceptor acceptor; /* these three: if there is TLS */
+    struct tls_gate gate;
+    struct tls_bridges bridges;
+    bool has_tls;
+};
+
+/* Nothing, if the configuration has no pages. Takes the sockets over, on success only. 0 or
+ * negative errno, said in a sentence. */
+int service_pages_open(struct service_pages *pages, const struct service_pages_settings *settings);
+void service_pages_close(struct service_pages *pages);        /* also when not open */
+void service_pages_file_changed(struct service_pages *pages); /* one of service_files */
+
+/* For the intake, to be closed after it; NULL: there are no pages (or no memory). */
+struct coverage *service_pages_coverage(const struct config *config);
+
+/* The keeper, before sockets are opened: the store's directory, which the socket lies in, is made
+ * if it is missing, and the service's. What fails is found when the socket is opened. */
+void service_pages_directory(const struct config *config);

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Certificates: which files the configuration names, opened by the keeper before it starts the
+ * service; and the TLS of each receiver and exporter, made of them in the service, and anew when
+ * the keeper says that one has changed. Connections that are open go on with what they began with.
+ */
+#include "agent-bpf/keeper/keeper_files.h"
+#include "base/loop.h"
+#include "config/config.h"
+
+struct tls_context;
+
+struct service_files { /* each path once */
+    struct keeper_file files[KEEPER_FILES_MAX];
+    size_t n;
+};
+
+/* Before the keeper runs. 0 or negative errno, said in a sentence. */
+int service_files_open(const struct config *config, struct service_files *files);
+/* What a file holds, without its last line end; -ENOENT: it is none of these. */
+int service_files_read(const struct service_files *files, const char *path, struct buf *text);
+void service_files_close(struct service_files *files);
+
+/* The service's; thread: loop. */
+#define SERVICE_TLS_MAX (3 * CONFIG_COMPONENTS_MAX + 1)
+
+struct service_tls {
+    struct loop *loop;
+    struct service_files *files;
+    struct timer reload; /* once what has changed together has come */
+    size_t n;
+    struct service_tls_user {
+        const struct config_tls *config;
+        struct tls_context *context;
+        char name[CONFIG_NAME_MAX + 48]; /* "receivers::otlp::protocols::grpc::tls" */
+        bool server;
+        bool stale;
+    } users[SERVICE_TLS_MAX];
+};
+
+void service_tls_init(struct service_tls *tls, struct loop *loop, struct service_files *files);
+/* *context: service_tls's, NULL where the configuration says plain text. 0 or negative errno, said
+ * in a sentence. */
+int service_tls_receiver(struct service_tls *tls, const struct config_receiver *receiver,
+                         const char *protocol, const struct config_tls *config, const char *alpn,
+                         struct tls_context **context);
+/* Another server; section: "extensions::pages::tls". */
+int service_tls_server(struct service_tls *tls, const char *section,
+                       const struct config_tls *config, struct tls_context **context);
+int service_tls_exporter(struct service_tls *tls, const struct config_exporter *exporter,
+                         struct tls_context **context);
+void service_tls_file_changed(struct service_tls *tls, size_t file, int fd); /* takes fd over */
+void service_tls_close(struct service_tls *tls);

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files: directory, lock, settings of a connection, schema, and putting a corrupt file aside.
+ *
+ * SQLite finds -wal and -shm by name when it first needs them. If the writer renamed the files
+ * between a reader's opening of the database and of its log, the reader would pair an old database
+ * with a new log; files_lock keeps the two apart, and opening ends with a read, which opens the
+ * log. A reader never checkpoints, nor removes a log when it closes: by then the name may be that
+ * of a newer one.
+ */
+#include "store/db/db_internal.h"
+#include "base/bytes.h"
+#include "base/log.h"
+#include "store/db/schema.h"
+#include "store/db/wal_vfs.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PAGE_SIZE_BYTES 4096 /* SQLite's default, and so of every file made here */
+#define LENGTH_MAX      (128 << 20)
+
+static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int make_directory(const char *directory)
+{
+    char path[PATH_MAX];
+    if ((size_t)snprintf(path, sizeof(path), "%s", directory) >= sizeof(path))
+        return -ENAMETOOLONG;
+    for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
+        *slash = '\0';
+        if (mkdir(path, 0755) && errno != EEXIST)
+            return -errno;
+        *slash = '/';
+    }
+    return mkdir(path, 0700) && errno != EEXIST ? -errno : 0;
+}
+
+static int complain_directory(const char *directory, int error)
+{
+    log_error(
+        "store",
+        "store directory %s cannot be used (%s): give it to the account that spanprof runs as "
+        "(user id %u), or name another in extensions::sqlite_storage::directory",
+        directory, strerror(-error), (unsigned)geteuid());
+    return error == -EROFS || error == -EPERM ? -EACCES : error;
+}
+
+static int complain_lock(const char *directory, int lock_fd)
+{
+    char owner[32] = "";
+    ssize_t n = pread(lock_fd, owner, sizeof(owner) - 1, 0);
+    owner[n > 0 ? strspn(owner, "0123456789") : 0] = '\0';
+    log_error(
+        "store",
+        "store directory %s is in use by another spanprof (process %s): stop it, or give each its "
+        "own extensions::sqlite_storage::directory",
+        directory, *owner ? owner : "unknown");
+    return -EBUSY;
+}
+
+static int take_lock(struct db *db)
+{
+    char path[PATH_MAX], pid[32];
+    if ((size_t)snprintf(path, sizeof(path), "%s/lock", db->directory) >= sizeof(path))
+        return -ENAMETOOLONG;
+    db->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (db->lock_fd < 0)
+        return complain_directory(db->directory, -errno);
+    if (flock(db->lock_fd, LOCK_EX | LOCK_NB))
+        return errno == EWOULDBLOCK ? complain_lock(db->directory, db->lock_fd) : -errno;
+    int n = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
+    /* For a person who reads it: the lock is what counts. */
+    if (ftruncate(db->lock_fd, 0) || pwrite(db->lock_fd, pid, (size_t)n, 0) != n)
+        log_debug("store", "%s: %s", path, strerror(errno));
+    return 0;
+}
+
+int db_directory_open(struct db *db)
+{
+    int error = make_directory(db->directory);
+    if (!error && access(db->directory, R_OK | W_OK | X_OK))
+        error = -errno;
+    return error ? complain_directory(db->directory, error) : take_lock(db);
+}
+
+static int get_pragma(struct db *db, const char *sql, int64_t *value)
+{
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(db->handle, sql, -1, &statement, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(statement);
+    if (code == SQLITE_ROW)
+        *value = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    return code == SQLITE_ROW ? 0 : db_error(db, code, sql);
+}
+
+static void set_limits(sqlite3 *handle, bool writer)
+{
+    sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+    sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
+    sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !writer, NULL);
+    sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, LENGTH_MAX);
+    sqlite3_busy_timeout(handle, 0);
+}
+
+static int check_schema(struct db *db, int64_t *version)
+{
+    int64_t application = 0, tables = 0;
+    int error = get_pragma(db, "PRAGMA user_version", version);
+    if (!error)
+        error = get_pragma(db, "PRAGMA application_id", &application);
+    if (!error)
+        error = get_pragma(db, "SELECT count(*) FROM sqlite_schema", &tables);
+    if (error)
+        return error;
+    if (application != SCHEMA_APPLICATION_ID && (application || tables)) {
+        log_error("store",
+                  "%s is not a store of spanprof: move it away, or name another directory in "
+                  "extensions::sqlite_storage::directory",
+                  db->path);
+        return -ENOTSUP;
+    }
+    if (*version > SCHEMA_VERSION) {
+        log_error("store",
+                  "%s was written by a newer spanprof (schema %lld, this one knows %d): start "
+                  "that one, or move the file away",
+                  db->path, (long long)*version, SCHEMA_VERSION);
+        return -ENOTSUP;
+    }
+    return *version < 0 || (application && !*version) ? -EUCLEAN : 0;
+}
+
+static int run_schema_step(struct db *db, int64_t version)
+{
+    char number[128];
+    snprintf(number, sizeof(number), "PRAGMA user_version=%lld; PRAGMA application_id=%d",
+             (long long)version + 1, SCHEMA_APPLICATION_ID);
+    int error = db_exec(db, "BEGIN IMMEDIATE");
+    if (error)
+        return error;
+    error = db_exec(db, schema_steps[version]);
+    if (!error)
+        error = db_exec(db, number);
+    if (!error)
+        error = db_exec(db, "COMMIT");
+    if (error && !sqlite3_get_autocommit(db->handle))
+        sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL);
+    return error;
+}
+
+static int require_wal(struct db *db)
+{
+    sqlite3_stmt *statement = NULL;
+    int code = sqlite3_prepare_v2(db->handle, "PRAGMA journal_mode=WAL", -1, &statement, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(statement);
+    const char *mode = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : "";
+    bool is_wal = mode && !strcmp(mode, "wal");
+    sqlite3_finalize(statement);
+    if (code != SQLITE_ROW)
+        return db_error(db, code, "journal_mode");
+    if (is_wal)
+        return 0;
+    log_error("store",
+              "the file system of %s cannot share memory between processes: put the store "
+              "on a local disk",
+              db->directory);
+    return -ENOTSUP;
+}
+
+/* Its head has the number of a later SQLite, which may be read but not written to. No such SQLite
+ * is known, and the application id says that this is our file: it is damaged. */
+static bool forbids_writing(const struct db *db)
+{
+    return sqlite3_db_readonly(db->handle, "main") == 1 && access(db->path, W_OK) == 0;
+}
+
+static int set_up_writer(struct db *db)
+{
+    char sql[256];
+    int64_t version = 0;
+    int error = check_schema(db, &version);
+    if (!error && forbids_writing(db))
+        error = -EUCLEAN;
+    if (!error) /* counts only before the first table and before WAL */
+        error = db_exec(db, "PRAGMA auto_vacuum=INCREMENTAL");
+    if (!error)
+        error = require_wal(db);
+    if (!error)
+        error = db_exec(db, "PRAGMA secure_delete=OFF; PRAGMA cache_size=-2048;"
+                            "PRAGMA wal_autocheckpoint=1000; PRAGMA journal_size_limit=67108864");
+    snprintf(sql, sizeof(sql), "PRAGMA synchronous=%s",
+             db->sync == DB_SYNC_FULL ? "FULL" : "NORMAL");
+    if (!error)
+        error = db_exec(db, sql);
+    while (!error && version < SCHEMA_VERSION)
+        error = run_schema_step(db, version++);
+    /* Afterwards: a step may need more than a full quota has left, for a while. */
+    snprintf(sql, sizeof(sql), "PRAGMA max_page_count=%llu",
+             (unsigned long long)(db->max_size_bytes / PAGE_SIZE_BYTES));
+    if (!error && db->max_size_bytes)
+        error = db_exec(db, sql);
+    return error;
+}
+
+static int set_up(struct db *db)
+{
+    int64_t tables;
+    set_limits(db->handle, db->writer);
+    int error =
+        db_exec(db, "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA mmap_size=0;"
+                    "PRAGMA temp_store=MEMORY");
+    if (!error)
+        error = db->writer ? set_up_writer(db)
+                           : db_exec(db, "PRAGMA query_only=ON; PRAGMA cache_size=-512");
+    if (!error) /* a read opens the log, see above */
+        error = get_pragma(db, "SELECT count(*) FROM sqlite_schema", &tables);
+    return error;
+}
+
+static int open_handle(struct db *db)
+{
+    struct stat status;
+    int flags = db->writer ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
+    flags |= SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
+    const char *vfs = db->wal_vfs ? wal_vfs_name(db->wal_vfs) : db->vfs;
+    int code = sqlite3_open_v2(db->path, &db->handle, flags, vfs);
+    int error = code == SQLITE_OK ? set_up(db) : db_error(db, code, "open");
+    if (!error && stat(db->path, &status))
+        error = -errno;
+    if (error) {
+        db_file_close(db, false);
+        return error;
+    }
+    db->device = status.st_dev;
+    db->inode = status.st_ino;
+    db->n_files++;
+    db->n_pages = 0;
+    return 0;
+}
+
+static int put_aside(const struct db *db)
+{
+    char from[PATH_MAX + 8], to[PATH_MAX + 16];
+    static const char *const endings[] = {"", "-wal"};
+    for (size_t i = 0; i < sizeof(endings) / sizeof(*endings); i++) {
+        snprintf(from, sizeof(from), "%s%s", db->path, endings[i]);
+        snprintf(to, sizeof(to), "%s.corrupt%s", db->path, endings[i]);
+        unlink(to); /* also when there is no newer one: it would belong to an older database */
+        if (rename(from, to) && errno != ENOENT)
+            return -errno;
+    }
+    snprintf(from, sizeof(from), "%s-shm", db->path);
+    unlink(from);
+    return 0;
+}
+
+int db_file_put_aside(const struct db *db)
+{
+    int error = put_aside(db);
+    if (error) {
+        log_error("store", "%s is corrupt and cannot be renamed: %s", db->path, strerror(-error));
+        return error;
+    }
+    db_count_put_aside();
+    log_error("store", "%s was corrupt: it is now %s.corrupt, and an empty store goes on", db->path,
+              db->path);
+    return 0;
+}
+
+static int open_writer_file(struct db *db)
+{
+    int error = open_handle(db);
+    if (error != -EUCLEAN)
+        return error;
+    error = db_file_put_aside(db);
+    return error ? error : open_handle(db);
+}
+
+int db_file_open(struct db *db)
+{
+    pthread_mutex_lock(&files_lock);
+    int error = db->writer ? open_writer_file(db) : open_handle(db);
+    pthread_mutex_unlock(&files_lock);
+    return error == -EACCES ? complain_directory(db->directory, error) : error;
+}
+
+void db_file_close(struct db *db, bool checkpoint)
+{
+    if (!db->handle)
+        return;
+    if (!checkpoint)
+        sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    int code = sqlite3_close(db->handle);
+    if (code != SQLITE_OK)
+        log_error("store", "close: %s", sqlite3_errstr(code));
+    db->handle = NULL;
+}
+
+bool db_file_replaced(const struct db *db)
+{
+    struct stat status;
+    if (!db->handle)
+        return true;
+    return !stat(db->path, &status) && (status.st_dev != db->device || status.st_ino != db->inode);
+}
+
+int db_renew(struct db *db)
+{
+    db_finalize_all(db);
+    pthread_mutex_lock(&files_lock);
+    db_file_close(db, false);
+    int error = db_file_put_aside(db);
+    if (!error)
+        error = open_handle(db);
+    pthread_mutex_unlock(&files_lock);
+    db->begun = false;
+    db->failed = 0;
+    return error ? error : db_prepare_all(db);
+}
+
+int db_follow(struct db *db)
+{
+    if (!db_file_replaced(db))
+        return 0;
+    db_finalize_all(db);
+    pthread_mutex_lock(&files_lock);
+    db_file_close(db, false);
+    int error = open_handle(db);
+    pthread_mutex_unlock(&files_lock);
+    return error ? error : db_prepare_all(db);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * A table of rows known by a 16-byte key and by rowid, the latest of them cached, so that a known
+ * key costs no SQL; rows that were not used for two generations and that nothing refers to are
+ * swept. Stacks, executables and processes are such. Their bodies are their owner's. Thread: the
+ * writer. Errors: negative errno of db.h; -ENOMEM breaks the transaction as well.
+ */
+#include "base/bytes.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "store/db/id_set.h"
+#include <sqlite3.h>
+
+struct db;
+
+struct intern_entry { /* first member of the owner's entry, which begins zeroed */
+    uint8_t key[16];
+    int64_t id;
+    int64_t generation; /* as in the row */
+    struct list age;
+};
+
+struct intern_settings {
+    const char *meta;   /* name of the generation in the table meta */
+    const char *find;   /* SELECT id, generation ... WHERE key = ?1 */
+    const char *get;    /* SELECT key, generation ... WHERE id = ?1 */
+    const char *insert; /* ... VALUES (key ?1, generation ?2, body ?3) */
+    const char *touch;  /* UPDATE ... SET generation = ?2 WHERE id = ?1 */
+    const char *walk;   /* SELECT id, generation ... WHERE id > ?1 ORDER BY id LIMIT ?2 */
+    const char *remove; /* DELETE ... WHERE id = ?1 */
+    size_t entry_size;
+    size_t max_entries;                         /* in memory */
+    void (*forget)(struct intern_entry *entry); /* frees what the owner hung on it; may be NULL */
+    /* What the sweep asks; may be NULL. removed: the row has gone. kept: it was old, but referred
+     * to. */
+    int (*removed)(void *context, int64_t id);
+    int (*kept)(void *context, int64_t id);
+    void *context;
+};
+
+enum intern_use {
+    INTERN_KNOWN = 0,
+    INTERN_TOUCHED = 1, /* known; the first use in this generation */
+    INTERN_NEW = 2,
+};
+
+struct intern {
+    struct db *db;
+    struct intern_settings settings;
+    struct map by_key, by_id;
+    struct list ages; /* least lately used first */
+    int64_t generation;
+    uint64_t n_new; /* rows made in this generation */
+    struct id_set referred;
+    bool sweeping;
+    int64_t sweep_at;
+    sqlite3_stmt *find, *get, *insert, *touch, *walk, *remove, *load_meta, *save_meta;
+};
+
+int intern_open(struct intern *intern, struct db *db, const struct intern_settings *settings);
+void intern_close(struct intern *intern); /* also half-open; not one that is all zero */
+int intern_reload(struct intern *intern);
+
+/* enum intern_use or negative errno. *entry stays valid until the next intern_... call. */
+int intern_key(struct intern *intern, const uint8_t key[16], struct bytes body,
+               struct intern_entry **entry);
+/* Likewise, but makes no row: -ENOENT. */
+int intern_find(struct intern *intern, const uint8_t key[16], struct intern_entry **entry);
+/* Not a use. -ENOENT. */
+int intern_id(struct intern *intern, int64_t id, struct intern_entry **entry);
+/* A use of a known row: INTERN_KNOWN, INTERN_TOUCHED, -ENOENT. */
+int intern_use(struct intern *intern, int64_t id);
+
+/* referred: sealed; taken over, also on failure. */
+int intern_sweep_begin(struct intern *intern, struct id_set *referred);
+int intern_sweep(struct intern *intern); /* a bounded step; nothing to do is fine */

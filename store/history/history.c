@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Spans come in their own transactions, samples leave in those of the windows. What comes is staged
+ * in memory as it is, and gets its numbers of texts and series when it is written, so that a
+ * transaction rolled back in between leaves nothing that points nowhere.
+ *
+ * A sample that leaves with a span that no block has had lately brings the span along, from what
+ * the join knows of it: that is how a restart finds the spans of acknowledged requests again. The
+ * same span may so be in two blocks; readers know spans by their ids.
+ */
+#include "store/history/history.h"
+#include "base/clock.h"
+#include "base/utf8.h"
+#include "store/db/db.h"
+#include "store/history/history_parts.h"
+#include "store/join/joined.h"
+#include "store/stacks/processes.h"
+#include "store/stacks/process_resource.h"
+#include "store/stacks/stacks.h"
+#include <errno.h>
+#include <stdlib.h>
+
+#define SOURCES_BYTES_MAX ((size_t)8 << 20)
+
+STAT_COUNTER(kept_sampled, "spanprof_history_spans_total", "why=\"sampled\"",
+             "Spans that the history keeps, by why: they have samples, or their trace has, or they "
+             "are slow, or their trace was chosen.");
+STAT_COUNTER(kept_trace, "spanprof_history_spans_total", "why=\"trace\"",
+             "Spans that the history keeps, by why: they have samples, or their trace has, or they "
+             "are slow, or their trace was chosen.");
+STAT_COUNTER(kept_slow, "spanprof_history_spans_total", "why=\"slow\"",
+             "Spans that the history keeps, by why: they have samples, or their trace has, or they "
+             "are slow, or their trace was chosen.");
+STAT_COUNTER(kept_chosen, "spanprof_history_spans_total", "why=\"chosen\"",
+             "Spans that the history keeps, by why: they have samples, or their trace has, or they "
+             "are slow, or their trace was chosen.");
+STAT_COUNTER(spans_passed_over, "spanprof_history_spans_passed_over_total", "",
+             "Spans without samples that the history does not keep, beyond "
+             "history::max_spans_per_second.");
+STAT_LOSS(staged_dropped, "spanprof_history_spans_dropped_total", "",
+          "Spans that were not in a block yet when a transaction failed.");
+
+/* Opening */
+
+static int open_parts(struct history *history)
+{
+    const struct history_settings *settings = &history->settings;
+    int error = history_keep_open(settings->max_spans_per_second, &history->keep);
+    if (!error)
+        error = history_totals_open(&history->totals);
+    if (!error)
+        error = history_names_open(&history->names, history->db, settings->retention_ns);
+    if (!error)
+        error = history_blocks_open(&history->blocks, history->db,
+                                    settings->enabled ? settings->retention_ns : 0,
+                                    settings->max_size_bytes);
+    return error ? error : history_sum_up(history);
+}
+
+struct source { /* whom samples are of */
+    struct source_key {
+        const void *resource; /* of the span: a joined sample; NULL: of none */
+        int64_t process;
+    } key;
+    struct history_series_facts facts;
+};
+
+int history_open(struct db *db, struct stacks *stacks, struct processes *processes,
+                 const struct history_settings *settings, struct history **result)
+{
+    struct history *history = calloc(1, sizeof(*history));
+    if (!history)
+        return -ENOMEM;
+    history->db = db;
+    history->stacks = stacks;
+    history->processes = processes;
+    history->settings = *settings;
+    history->now_unix_ns = clock_unix_ns();
+    stage_open(&history->stage);
+    history_sums_open(&history->sums);
+    MAP_INIT(&history->sources, struct source, key);
+    arena_init(&history->sources_arena, SOURCES_BYTES_MAX);
+    int error = open_parts(history);
+    if (error) {
+        history_close(history);
+        return error;
+    }
+    *result = history;
+    return 0;
+}
+
+void history_close(struct history *history)
+{
+    if (!history)
+        return;
+    history_keep_close(history->keep);
+    history_totals_close(history->totals);
+    history_names_close(&history->names);
+    history_blocks_close(&history->blocks);
+    stage_close(&history->stage);
+    history_sums_close(&history->sums);
+    map_close(&history->sources);
+    arena_close(&history->sources_arena);
+    free(history);
+}
+
+void history_forget_sources(struct history *history)
+{
+    map_close(&history->sources);
+    arena_reset(&history->sources_arena);
+}
+
+int history_reload(struct history *history)
+{
+    stat_add(&staged_dropped, (int64_t)history->stage.n_spans);
+    stage_clear(&history->stage);
+    history_forget_sources(history);
+    memset(history->recent, 0, sizeof(history->recent));
+    history_totals_clear(history->totals);
+    int error = history_names_reload(&history->names);
+    if (!error)
+        error = history_blocks_reload(&history->blocks);
+    return error ? error : history_sum_up(history);
+}
+
+bool history_is_enabled(const struct history *history)
+{
+    return history->settings.enabled;
+}
+
+uint64_t history_room_to_leave(const struct history *history)
+{
+    return history->settings.enabled ? history_blocks_room_to_leave(&history->blocks) : 0;
+}
+
+/* Spans in blocks */
+
+static uint64_t *recent_place(const struct history *history, const uint8_t trace_id[16],
+                              const uint8_t span_id[8], uint64_t *hash)
+{
+    uint8_t ids[24];
+    memcpy(ids, trace_id, 16);
+    memcpy(ids + 16, span_id, 8);
+    *hash = bytes_siphash(BYTES(ids, sizeof(ids)), history->sources.seed) | 1;
+    return (uint64_t *)&history->recent[(*hash >> 32) % HISTORY_RECENT];
+}
+
+bool history_recent_has(const struct history *history, const uint8_t trace_id[16],
+                        const uint8_t span_id[8])
+{
+    uint64_t hash;
+    return *recent_place(history, trace_id, span_id, &hash) == hash;
+}
+
+void history_recent_add(struct history *history, const uint8_t trace_id[16],
+                        const uint8_t span_id[8])
+{
+    uint64_t hash, *place = recent_place(history, trace_id, span_id, &hash);
+    *place = hash;
+}
+
+/* Spans */
+
+/* What no longer fits makes a block at once. */
+static int stage_the_span(struct history *history, const struct stage_new_span *span,
+                          uint32_t *number)
+{
+    int outcome = stage_span(&history->stage, span, number);
+    if (outcome != STAGE_FULL)
+        return outcome;
+    int error = history_write_block(history);
+    if (error)
+        return error;
+    outcome = stage_span(&history->stage, span, number);
+    return outcome == STAGE_FULL ? -ENOMEM : outcome;
+}
+
+static struct metric *counter_of(enum history_keep_why why)
+{
+    return why == HISTORY_KEEP_TRACE  ? &kept_trace
+           : why == HISTORY_KEEP_SLOW ? &kept_slow
+                                      : &kept_chosen;
+}
+
+/* Asked of those few that are kept. */
+static bool has_ids(const struct otlp_span *span)
+{
+    return !bytes_zero(span->trace_id.data, 16) && !bytes_zero(span->span_id.data, 8);
+}
+
+static int keep_span(struct history *history, const struct otlp_span *span,
+                     const struct join_result *result)
+{
+    struct buf attributes _cleanup_buf_ = BUF_INIT(JOINED_ATTRIBUTES_MAX);
+    bool was_cut = false;
+    uint32_t number;
+    struct bytes parent = span->parent_span_id, resource = span->resource;
+    struct bytes name = utf8_cut(span->name, JOINED_NAME_MAX);
+    if (!has_ids(span))
+        return 0;
+    int error = joined_attributes(history->settings.span_attributes, span, &attributes, &was_cut);
+    if (error)
+        return error;
+    if (resource.len > JOINED_RESOURCE_MAX)
+        resource = BYTES(NULL, 0);
+    return stage_the_span(history,
+                          &(struct stage_new_span){
+                              .trace_id = span->trace_id.data,
+                              .span_id = span->span_id.data,
+                              .parent_id = parent.len == 8 ? parent.data : NULL,
+                              .resource = resource,
+                              .name = name,
+                              .attributes = buf_bytes(&attributes),
+                              .start_unix_ns = span->start_unix_ns,
+                              .end_unix_ns = span->end_unix_ns,
+                              .cpu_ns = result ? result->cpu_ns : 0,
+                              .samples = result ? result->samples : 0,
+                              .kind = span->kind,
+                              .error = otlp_span_is_error(span),
+                              .local_root = otlp_span_is_local_root(span),
+                          },
+                          &number);
+}
+
+int history_span(struct history *history, const struct otlp_span *span,
+                 const struct join_result *result)
+{
+    if (!history->settings.enabled || span->trace_id.len != 16 || span->span_id.len != 8)
+        return 0;
+    if (result && result->samples) {
+        history_keep_trace(history->keep, span->trace_id.data);
+        stat_add(&kept_sampled, 1);
+        return keep_span(history, span, result);
+    }
+    uint64_t duration_ns =
+        span->end_unix_ns > span->start_unix_ns ? span->end_unix_ns - span->start_unix_ns : 0;
+    enum history_keep_why why = history_keep_span(history->keep, span->trace_id.data, duration_ns);
+    if (!why) {
+        history->passed_over++;
+        return 0;
+    }
+    stat_add(counter_of(why), 1);
+    return keep_span(history, span, NULL);
+}
+
+/* Samples */
+
+static struct bytes text_of(struct bytes resource, const char *key)
+{
+    struct bytes key_value, text;
+    bool there = otlp_resource_attribute(resource, key, &key_value) &&
+                 otlp_key_value_string(key_value, &text);
+    return there ? text : BYTES(NULL, 0);
+}
+
+int history_resource_facts(struct history *history, struct bytes resource,
+                           struct history_series_facts *facts)
+{
+    struct history_names *names = &history->names;
+    *facts = (struct history_series_facts){0};
+    int error = history_names_resource(names, resource, &facts->resource);
+    if (!error)
+        error = history_names_text(names, text_of(resource, "service.name"), &facts->service);
+    if (!error)
+        error = history_names_text(names, text_of(resource, "container.id"), &facts->container);
+    if (!error)
+        error = history_names_text(names, text_of(resource, "process.executable.name"),
+                                   &facts->executable);
+    return error;
+}
+
+static int find_facts(struct history *history, const struct bytes *span_resource, int64_t process,
+                      struct history_series_facts *series)
+{
+    static const struct process_facts unknown;
+    const struct process_facts *facts = &unknown;
+    struct buf resource _cleanup_buf_ = {0};
+    int error = process ? processes_get(history->processes, process, &facts) : 0;
+    if (error == -ENOENT)
+        facts = &unknown;
+    else if (error)
+        return error;
+    uint32_t pid = facts->pid;
+    error = profile_resource(&resource, span_resource, facts);
+    if (!error)
+        error = history_resource_facts(history, buf_bytes(&resource), series);
+    series->pid = pid;
+    return error;
+}
+
+static int find_source(struct history *history, const struct join_span_facts *span, int64_t process,
+                       const struct source **result)
+{
+    struct source_key key = {span ? (const void *)span->resource.data : NULL, process};
+    struct source *source = map_get(&history->sources, &key);
+    *result = source;
+    if (source)
+        return 0;
+    source = arena_zalloc(&history->sources_arena, sizeof(*source));
+    if (!source)
+        return -ENOMEM;
+    source->key = key;
+    int error = find_facts(history, span ? &span->resource : NULL, process, &source->facts);
+    *result = source;
+    return error ? error : map_put(&history->sources, source, NULL);
+}
+
+static int find_series(struct history *history, const struct sample *sample,
+                       const struct join_span_facts *span, int64_t *series)
+{
+    const struct source *source;
+    int error = find_source(history, span, sample->process, &source);
+    if (error)
+        return error;
+    struct history_series_facts facts = source->facts;
+    facts.sample_kind = sample->kind;
+    facts.context_source = sample->context_source;
+    error = history_names_text(
+        &history->names, BYTES(sample->comm, strnlen(sample->comm, SAMPLE_COMM)), &facts.thread);
+    if (!error && span) {
+        facts.span_kind = span->kind <= SPAN_CONSUMER ? (uint8_t)span->kind : 0;
+        error = history_names_text(&history->names, span->name, &facts.span_name);
+    }
+    return error ? error : history_names_series(&history->names, &facts, series);
+}
+
+static int bring_span(struct history *history, const struct join_span_facts *span, uint32_t *number)
+{
+    stat_add(&kept_sampled, 1);
+    return stage_the_span(history,
+                          &(struct stage_new_span){
+                              .trace_id = span->trace_id,
+                              .span_id = span->span_id,
+                              .parent_id = span->parent_id,
+                              .resource = span->resource,
+                              .name = span->name,
+                              .attributes = span->attributes,
+                              .start_unix_ns = span->start_unix_ns,
+                              .end_unix_ns = span->end_unix_ns,
+                              .kind = span->kind,
+                              .error = span->error,
+                              .local_root = span->local_root,
+                              .counts = true,
+                          },
+                          number);
+}
+
+static int find_context(struct history *history, const struct sample *sample,
+                        const struct join_span_facts *span, struct history_context *context)
+{
+    *context = (struct history_context){.span = HISTORY_NO_SPAN, .joined = span};
+    memcpy(context->trace_id, span ? span->trace_id : sample->trace_id, 16);
+    memcpy(context->span_id, span ? span->span_id : sample->span_id, 8);
+    memcpy(context->local_root_id, sample->local_root_id, 8);
+    if (!span)
+        return 0;
+    context->span = stage_find_span(&history->stage, span->trace_id, span->span_id);
+    if (context->span != HISTORY_NO_SPAN ||
+        history_recent_has(history, span->trace_id, span->span_id))
+        return 0;
+    return bring_span(history, span, &context->span);
+}
+
+static void count_in_span(struct history *history, const struct history_sample *sample)
+{
+    if (sample->context.span == HISTORY_NO_SPAN)
+        return;
+    struct staged_span *span = &history->stage.spans[sample->context.span];
+    if (!span->counts)
+        return;
+    span->row.samples++;
+    span->row.cpu_ns += sample->value_ns;
+}
+
+static int stage_the_sample(struct history *history, const struct sample *sample,
+                            const struct join_span_facts *span)
+{
+    struct history_sample staged = {.stack = sample->stack,
+                                    .time_unix_ns = sample->time_unix_ns,
+                                    .value_ns = sample->value_ns,
+                                    .period_ns = sample->period_ns,
+                                    .tid = sample->tid};
+    struct bytes attributes[2] = {{NULL, 0}, sample->attributes};
+    int error = stacks_canonical(history->stacks, sample->stack, &staged.stack);
+    if (error == -ENOENT) /* forgotten: an empty one */
+        error = 0;
+    if (!error)
+        error = find_context(history, sample, span, &staged.context);
+    if (!error)
+        error = find_series(history, sample, span, &staged.series);
+    if (error)
+        return error;
+    if (span && staged.context.span == HISTORY_NO_SPAN)
+        attributes[0] = span->attributes;
+    error = stage_sample(&history->stage, &staged, attributes);
+    if (!error)
+        count_in_span(history, &staged);
+    return error;
+}
+
+int history_sample(struct history *history, const struct sample *sample,
+                   const struct join_span_facts *span)
+{
+    if (!history->settings.enabled)
+        return 0;
+    int outcome = stage_the_sample(history, sample, span);
+    if (outcome != STAGE_FULL)
+        return outcome;
+    outcome = history_write_block(history);
+    if (!outcome)
+        outcome = stage_the_sample(history, sample, span);
+    return outcome == STAGE_FULL ? -ENOMEM : outcome;
+}
+
+/* From time to time */
+
+int history_flush(struct history *history, uint64_t now_unix_ns)
+{
+    if (!history->settings.enabled)
+        return 0;
+    history->now_unix_ns = now_unix_ns;
+    int error = history_write_block(history);
+    if (!error)
+        error = history_write_minutes(history); /* also when nothing came */
+    history_forget_sources(history);            /* their keys are addresses of this window's */
+    return error;
+}
+
+int history_expire(struct history *history, uint64_t now_unix_ns)
+{
+    history->now_unix_ns = now_unix_ns;
+    stat_add(&spans_passed_over, (int64_t)history->passed_over);
+    history->passed_over = 0;
+    history_keep_tick(history->keep);
+    int error = history_blocks_expire(&history->blocks, now_unix_ns);
+    if (!history_blocks_latest_unix_ns(&history->blocks))
+        history_sums_clear(&history->sums); /* they are of blocks that have gone */
+    return error ? error : history_names_collect(&history->names, now_unix_ns);
+}
+
+int history_references(struct history *history, struct id_set *stacks)
+{
+    int error = history_blocks_stacks(&history->blocks, stacks);
+    return error ? error : history_sums_stacks(&history->sums, stacks);
+}

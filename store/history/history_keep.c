@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Spans come by hundreds of thousands a second and nearly all of them end here, so a span costs a
+ * multiplication, one look into a table that fits the cache, and one count.
+ *
+ * A trace is chosen if a keyed hash of its id lies below a threshold that follows the rate: up at
+ * leisure, down at once. How long a span must be to count as slow is read from a histogram of
+ * durations, four classes an octave, of about the last two seconds.
+ */
+#include "store/history/history_keep.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#define TRACES     16384 /* places; a power of two */
+#define DURATIONS  256   /* classes: 4 for each bit of a duration */
+#define PART_SLOW  4     /* of the budget: one in so many */
+#define PART_TRACE 4
+
+struct history_keep {
+    uint64_t key[2];
+    uint64_t threshold; /* a trace whose hash is not above is chosen */
+    uint64_t slow_ns;
+    uint32_t max_chosen, max_slow, max_trace;
+    uint32_t seen, chosen, slow, of_traces; /* since the last tick */
+    uint32_t usually_seen;
+    uint32_t durations[DURATIONS];
+    uint16_t traces[TRACES]; /* other bits of the hash than those that lead here; 0 = none */
+};
+
+int history_keep_open(uint32_t max_spans_per_second, struct history_keep **result)
+{
+    struct history_keep *keep = calloc(1, sizeof(*keep));
+    if (!keep)
+        return -ENOMEM;
+    if (getrandom(keep->key, sizeof(keep->key), 0) != sizeof(keep->key)) {
+        free(keep);
+        return -errno;
+    }
+    keep->key[0] |= 1;
+    keep->key[1] |= 1;
+    keep->threshold = UINT64_MAX;
+    keep->slow_ns = UINT64_MAX;
+    keep->max_slow = max_spans_per_second / PART_SLOW;
+    keep->max_trace = max_spans_per_second / PART_TRACE;
+    keep->max_chosen = max_spans_per_second - keep->max_slow - keep->max_trace;
+    *result = keep;
+    return 0;
+}
+
+void history_keep_close(struct history_keep *keep)
+{
+    free(keep);
+}
+
+/* Not to be guessed, so that nobody can make ids that are always chosen; no more is asked of it. */
+static uint64_t hash_of(const struct history_keep *keep, const uint8_t trace_id[16])
+{
+    uint64_t halves[2];
+    memcpy(halves, trace_id, sizeof(halves));
+    unsigned __int128 product = (unsigned __int128)(halves[0] ^ keep->key[0]) *
+                                (halves[1] ^ keep->key[1] ^ (halves[0] << 32 | halves[0] >> 32));
+    uint64_t hash = (uint64_t)product ^ (uint64_t)(product >> 64);
+    return (hash ^ hash >> 29) * keep->key[0];
+}
+
+static uint16_t *place_of(struct history_keep *keep, uint64_t hash, uint16_t *mark)
+{
+    *mark = (uint16_t)hash | 1;
+    return &keep->traces[(hash >> 32) % TRACES];
+}
+
+static unsigned duration_class(uint64_t duration_ns)
+{
+    unsigned bit = 63 - (unsigned)__builtin_clzll(duration_ns | 4);
+    return bit * 4 + (unsigned)(duration_ns >> (bit - 2) & 3);
+}
+
+static uint64_t class_begin(unsigned class)
+{
+    return (uint64_t)(4 + class % 4) << (class / 4 - 2);
+}
+
+static enum history_keep_why within(uint32_t *count, uint32_t max, enum history_keep_why why)
+{
+    if (*count >= max)
+        return HISTORY_KEEP_NOT;
+    ++*count;
+    return why;
+}
+
+enum history_keep_why history_keep_span(struct history_keep *keep, const uint8_t trace_id[16],
+                                        uint64_t duration_ns)
+{
+    uint64_t hash = hash_of(keep, trace_id);
+    uint16_t mark;
+    const uint16_t *place = place_of(keep, hash, &mark);
+    enum history_keep_why why = HISTORY_KEEP_NOT;
+    keep->seen++;
+    keep->durations[duration_class(duration_ns)]++;
+    if (*place == mark)
+        why = within(&keep->of_traces, keep->max_trace, HISTORY_KEEP_TRACE);
+    if (!why && duration_ns >= keep->slow_ns)
+        why = within(&keep->slow, keep->max_slow, HISTORY_KEEP_SLOW);
+    if (!why && hash <= keep->threshold)
+        why = within(&keep->chosen, keep->max_chosen, HISTORY_KEEP_CHOSEN);
+    return why;
+}
+
+void history_keep_trace(struct history_keep *keep, const uint8_t trace_id[16])
+{
+    uint16_t mark, *place = place_of(keep, hash_of(keep, trace_id), &mark);
+    *place = mark;
+}
+
+/* The histogram holds about twice a second's spans: what came, and half of what it held before. */
+static uint64_t slow_from(const struct history_keep *keep)
+{
+    uint64_t n = 0;
+    unsigned class = DURATIONS;
+    while (class > 8 && n + keep->durations[class - 1] <= (uint64_t)keep->max_slow * 2)
+        n += keep->durations[--class];
+    return class == DURATIONS ? UINT64_MAX : class_begin(class);
+}
+
+void history_keep_tick(struct history_keep *keep)
+{
+    uint32_t usual = keep->usually_seen - keep->usually_seen / 4 + keep->seen / 4;
+    keep->usually_seen = keep->seen > usual ? keep->seen : usual;
+    keep->threshold = keep->usually_seen > keep->max_chosen
+                          ? UINT64_MAX / keep->usually_seen * keep->max_chosen
+                          : UINT64_MAX;
+    keep->slow_ns = slow_from(keep);
+    for (size_t i = 0; i < DURATIONS; i++)
+        keep->durations[i] /= 2;
+    keep->seen = keep->chosen = keep->slow = keep->of_traces = 0;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * What has come since the last block, in memory: spans, samples, and the texts that they share.
+ * Thread: the writer. Limits: HISTORY_BLOCK_SPANS_MAX, HISTORY_BLOCK_SAMPLES_MAX, STAGE_BYTES_MAX
+ * of texts.
+ */
+#include "base/arena.h"
+#include "store/history/history_contents.h"
+#include "store/history/history_samples.h"
+#include "store/join/join.h"
+
+#define STAGE_BYTES_MAX ((size_t)32 << 20)
+
+struct stage_texts { /* each once, numbered from 1 on; 0 is "" */
+    struct history_contents known;
+    struct bytes *texts;
+    size_t n, cap;
+};
+
+struct staged_span {
+    struct history_block_span row;       /* but for series and attributes_* */
+    uint32_t resource, name, attributes; /* numbers of texts */
+    uint8_t kind;                        /* enum otlp_span_kind */
+    bool counts;                         /* its samples are counted as they leave */
+};
+
+struct history_stage {
+    struct arena arena;
+    struct stage_texts resources, names, attributes;
+    struct history_contents span_numbers; /* by trace and span id */
+    struct staged_span *spans;            /* by number, which is the order in which they came */
+    size_t n_spans, cap_spans;
+    struct history_sample *samples; /* context.span: a staged span's number */
+    size_t n_samples, cap_samples;
+};
+
+void stage_open(struct history_stage *stage);
+void stage_close(struct history_stage *stage);
+void stage_clear(struct history_stage *stage);
+
+enum { STAGE_FULL = 1 };
+
+struct stage_new_span {
+    const uint8_t *trace_id, *span_id, *parent_id; /* parent: NULL = none */
+    struct bytes resource, name, attributes;
+    uint64_t start_unix_ns, end_unix_ns, cpu_ns, samples;
+    uint32_t kind;
+    bool error, local_root, counts;
+};
+/* 0 and its number; one that is there already is replaced. STAGE_FULL; -ENOMEM. */
+int stage_span(struct history_stage *stage, const struct stage_new_span *span, uint32_t *number);
+/* HISTORY_NO_SPAN: it is not here. */
+uint32_t stage_find_span(const struct history_stage *stage, const uint8_t trace_id[16],
+                         const uint8_t span_id[8]);
+/* attributes: two parts, one behind the other. STAGE_FULL; -ENOMEM. */
+int stage_sample(struct history_stage *stage, const struct history_sample *sample,
+                 const struct bytes attributes[2]);

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Samples wait for their span, spans find their samples: docs/architecture.md, "The join".
+ * Writer thread only, inside the writer's transaction. After a rolled-back transaction call
+ * join_reload(): memory is then what the database says.
+ *
+ * Limits: max_pending_bytes (beyond it the oldest samples leave early with their Link, and far
+ * beyond it, when nothing can leave, the oldest are dropped), max_tally_bytes (the oldest tally is
+ * forgotten), max_recent_spans; each with a counter.
+ * Errors: negative errno of db.h; they broke the transaction.
+ */
+#include "proto/otlp/otlp_spans.h"
+#include "store/join/sample.h"
+
+struct db;
+struct stacks;
+struct processes;
+struct join;
+struct id_set;
+
+struct join_settings {
+    uint64_t wait_ns;      /* a sample without its span leaves after this */
+    uint64_t tally_ttl_ns; /* a tally is forgotten after this without a new sample */
+    size_t max_pending_bytes;
+    size_t max_tally_bytes;
+    size_t max_recent_spans;
+    size_t top_stacks;                  /* ids put on a span, at most JOIN_TOP_STACKS_MAX */
+    const char *const *span_attributes; /* keys copied from span to its samples; NULL-terminated;
+                                           NULL = none. Must outlive the join. */
+};
+
+int join_open(struct db *db, struct stacks *stacks, struct processes *processes,
+              const struct join_settings *settings, struct join **join);
+void join_close(struct join *join); /* NULL is fine */
+int join_reload(struct join *join);
+/* Writes what changed since: before each commit. */
+int join_flush(struct join *join);
+
+/* Batches of samples: one blob row a batch. begin, add ..., commit; all in one transaction. An
+ * empty batch leaves no row. */
+int join_batch_begin(struct join *join);
+int join_add_sample(struct join *join, const struct sample *sample);
+int join_batch_commit(struct join *join);
+
+#define JOIN_TOP_STACKS_MAX 16
+
+struct join_result {
+    uint64_t cpu_ns;  /* of CPU samples, all that the span ever had */
+    uint64_t samples; /* of the same */
+    size_t n_stacks;
+    /* Public ids, most samples first; without stacks whose promise is open. */
+    uint8_t stack_ids[JOIN_TOP_STACKS_MAX][16];
+};
+
+enum { JOIN_NO_SAMPLES = 0, JOIN_MATCHED = 1 };
+
+/* JOIN_MATCHED: the span has CPU samples, *result says what; those that wait are settled. */
+int join_span(struct join *join, const struct otlp_span *span, struct join_result *result);
+
+/* What a joined sample takes from its span. */
+struct join_span_facts {
+    uint8_t trace_id[16];
+    uint8_t span_id[8];
+    uint8_t parent_id[8]; /* zero = none */
+    uint32_t kind;        /* enum otlp_span_kind */
+    bool local_root, error;
+    uint64_t start_unix_ns, end_unix_ns;
+    struct bytes name;
+    struct bytes attributes; /* those of settings.span_attributes, each framed as Span field 9 */
+    struct bytes resource;   /* equal resources of a call to join_leave() have equal pointers */
+};
+
+/* A settled sample on its way out. span is NULL if it was not joined. Return 0 or negative errno.
+ */
+typedef int join_visit(void *context, const struct sample *sample,
+                       const struct join_span_facts *span);
+
+/* Hands out each settled sample once and forgets it; everything: also those that still wait. One
+ * whose stack is promised or waits for names stays until that is settled, unless its room is
+ * needed. Forgets also what has outlived its time. now_unix_ns: what waiting times are measured
+ * against. */
+int join_leave(struct join *join, uint64_t now_unix_ns, bool everything, join_visit *visit,
+               void *context, size_t *n_samples);
+
+size_t join_pending_samples(const struct join *join);
+/* Adds the stacks and the processes that samples and tallies refer to. */
+int join_references(const struct join *join, struct id_set *stacks, struct id_set *processes);

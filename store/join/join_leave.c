@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Samples on their way out: those that are settled, those that have waited long enough, and the
+ * oldest when room is needed. A clock that was set back makes samples of the future: they leave as
+ * well.
+ */
+#include "store/join/join_internal.h"
+#include "store/db/db.h"
+#include "store/stacks/stacks.h"
+#include <errno.h>
+
+STAT_COUNTER(joined_samples, "spanprof_join_samples_total", "result=\"joined\"",
+             "Samples by how they were joined with spans.");
+STAT_COUNTER(late_samples, "spanprof_join_samples_total", "result=\"late\"",
+             "Samples by how they were joined with spans.");
+STAT_COUNTER(plain_samples, "spanprof_join_samples_total", "result=\"no_context\"",
+             "Samples by how they were joined with spans.");
+STAT_COUNTER(unsampled_samples, "spanprof_join_samples_total", "result=\"unsampled\"",
+             "Samples by how they were joined with spans.");
+STAT_COUNTER(foreign_samples, "spanprof_join_samples_total", "result=\"not_owner\"",
+             "Samples by how they were joined with spans.");
+STAT_COUNTER(timeout_samples, "spanprof_join_samples_total", "result=\"timeout\"",
+             "Samples by how they were joined with spans.");
+STAT_LOSS(evicted_samples, "spanprof_join_samples_total", "result=\"evicted\"",
+          "Samples by how they were joined with spans.");
+STAT_LOSS(dropped_samples, "spanprof_join_samples_total", "result=\"dropped\"",
+          "Samples by how they were joined with spans.");
+
+void join_count(enum join_reason reason, int64_t n)
+{
+    static struct metric *const counters[JOIN_REASONS] = {
+        [JOIN_JOINED] = &joined_samples,     [JOIN_LATE] = &late_samples,
+        [JOIN_NO_CONTEXT] = &plain_samples,  [JOIN_UNSAMPLED] = &unsampled_samples,
+        [JOIN_NOT_OWNER] = &foreign_samples, [JOIN_TIMEOUT] = &timeout_samples,
+        [JOIN_EVICTED] = &evicted_samples,   [JOIN_DROPPED] = &dropped_samples,
+    };
+    stat_add(counters[reason], n);
+}
+
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : b - a;
+}
+
+/* A sample of a trace that had one local root here is that root's, though it lies outside its time.
+ */
+static int settle_with_only_root(struct join *join, struct slot *slot, struct tally *tally)
+{
+    struct joined *joined = tally->joined;
+    struct tally *exact;
+    int error = join_exact_tally(join, joined, tally->process, &exact);
+    if (!error)
+        error = join_move(join, slot, tally, exact);
+    join_settle(join, slot, joined);
+    join_count(JOIN_LATE, 1);
+    return error;
+}
+
+static int give_up(struct join *join, struct slot *slot, enum join_reason reason)
+{
+    struct tally *tally = slot->tally;
+    join_unchain(slot);
+    if (tally_is_by_trace(tally) && tally->joined && !tally->joined->next_by_trace)
+        return settle_with_only_root(join, slot, tally);
+    if (tally->contradicted && reason == JOIN_TIMEOUT)
+        reason = JOIN_NOT_OWNER;
+    join_settle_alone(join, slot, reason);
+    return 0;
+}
+
+static int give_up_batch(struct join *join, struct batch *batch, enum join_reason reason,
+                         uint64_t now_unix_ns, uint64_t wait_ns)
+{
+    int error = 0;
+    for (uint32_t i = 0; i < batch->count && batch->n_waiting && !error; i++) {
+        struct slot *slot = &batch->slots[i];
+        if (slot->state == SLOT_WAITING && distance(slot_time(slot), now_unix_ns) >= wait_ns)
+            error = give_up(join, slot, reason);
+    }
+    return error;
+}
+
+static int end_waiting(struct join *join, uint64_t now_unix_ns, bool everything)
+{
+    uint64_t wait_ns = everything ? 0 : join->settings.wait_ns;
+    struct list *link, *tmp;
+    list_each(link, tmp, &join->pending.batches)
+    {
+        struct batch *batch = container_of(link, struct batch, link);
+        bool too_young =
+            now_unix_ns >= batch->base_unix_ns && now_unix_ns - batch->base_unix_ns < wait_ns;
+        int error = too_young ? 0 : give_up_batch(join, batch, JOIN_TIMEOUT, now_unix_ns, wait_ns);
+        if (error)
+            return error;
+    }
+    return 0;
+}
+
+static int make_room(struct join *join)
+{
+    size_t bytes = join->pending.bytes;
+    struct list *link, *tmp;
+    list_each(link, tmp, &join->pending.batches)
+    {
+        struct batch *batch = container_of(link, struct batch, link);
+        if (bytes <= join->settings.max_pending_bytes)
+            break;
+        int error = give_up_batch(join, batch, JOIN_EVICTED, 0, 0);
+        if (error)
+            return error;
+        bytes -= batch->bytes;
+    }
+    return 0;
+}
+
+static void drop_slot(struct join *join, struct slot *slot)
+{
+    if (slot->state == SLOT_GONE)
+        return;
+    if (slot->state == SLOT_WAITING)
+        join_unchain(slot);
+    else if (slot->state == SLOT_JOINED)
+        slot->joined->refs--;
+    slot_set(&join->pending, slot, SLOT_GONE);
+    join_count(JOIN_DROPPED, 1);
+}
+
+int join_drop_excess(struct join *join)
+{
+    size_t limit = join->settings.max_pending_bytes + join->settings.max_pending_bytes / 4;
+    int error = 0;
+    while (join->pending.bytes > limit && !error) {
+        struct batch *batch = container_of(list_first(&join->pending.batches), struct batch, link);
+        for (uint32_t i = 0; i < batch->count; i++)
+            drop_slot(join, &batch->slots[i]);
+        error = pending_remove(&join->pending, batch);
+    }
+    return error;
+}
+
+struct leaving {
+    struct join *join;
+    bool at_once;
+    join_visit *visit;
+    void *context;
+    size_t n;
+};
+
+/* More will be known of its stack. */
+static bool stays(const struct leaving *leaving, int64_t stack)
+{
+    struct stacks *stacks = leaving->join->stacks;
+    if (!leaving->at_once)
+        return stacks_is_promised(stacks, stack) || stacks_waits_for_names(stacks, stack);
+    stacks_leave_unnamed(stacks, stack);
+    return false;
+}
+
+static int leave(void *context, struct slot *slot, const struct sample *sample)
+{
+    struct leaving *leaving = context;
+    if (stays(leaving, slot->stack))
+        return PENDING_STAYS;
+    struct joined *joined = slot->state == SLOT_JOINED ? slot->joined : NULL;
+    int error = leaving->visit(leaving->context, sample, joined ? &joined->facts : NULL);
+    if (error)
+        return error;
+    if (joined)
+        joined->refs--;
+    leaving->n++;
+    return 0;
+}
+
+static int leave_all(struct join *join, struct leaving *leaving)
+{
+    struct list *link, *tmp;
+    int error = 0;
+    list_each(link, tmp, &join->pending.batches)
+    {
+        struct batch *batch = container_of(link, struct batch, link);
+        if (batch->n_ready)
+            error = pending_leave(&join->pending, batch, leave, leaving);
+        else if (!batch->n_waiting) /* its row of bits was damaged */
+            error = pending_remove(&join->pending, batch);
+        if (error)
+            return error;
+    }
+    return 0;
+}
+
+int join_leave(struct join *join, uint64_t now_unix_ns, bool everything, join_visit *visit,
+               void *context, size_t *n_samples)
+{
+    struct leaving leaving = {.join = join,
+                              .at_once = everything ||
+                                         join->pending.bytes > join->settings.max_pending_bytes,
+                              .visit = visit,
+                              .context = context};
+    int error = end_waiting(join, now_unix_ns, everything);
+    if (!error)
+        error = make_room(join);
+    if (!error)
+        error = leave_all(join, &leaving);
+    if (!error)
+        error = tallies_expire(&join->tallies, now_unix_ns, join->settings.tally_ttl_ns);
+    if (!error)
+        error = joined_trim(&join->spans, NULL);
+    *n_samples = leaving.n;
+    return error;
+}
+
+size_t join_pending_samples(const struct join *join)
+{
+    return join->pending.n_samples;
+}
+
+static int batch_references(const struct batch *batch, struct id_set *stacks,
+                            struct id_set *processes)
+{
+    int error = 0;
+    for (uint32_t i = 0; i < batch->count && !error; i++)
+        if (batch->slots[i].state != SLOT_GONE)
+            error = id_set_add(stacks, batch->slots[i].stack);
+    for (size_t i = 0; i < batch->processes.count && !error; i++)
+        error = id_set_add(processes, batch->processes.ids[i]);
+    return error;
+}
+
+static int tally_references(const struct tally *tally, struct id_set *stacks,
+                            struct id_set *processes)
+{
+    int error = tally->process ? id_set_add(processes, tally->process) : 0;
+    for (unsigned i = 0; i < tally->n_stacks && !error; i++)
+        error = id_set_add(stacks, tally->stacks[i].stack);
+    return error;
+}
+
+int join_references(const struct join *join, struct id_set *stacks, struct id_set *processes)
+{
+    struct list *link, *tmp;
+    int error;
+    list_each(link, tmp, &join->pending.batches)
+    {
+        error = batch_references(container_of(link, struct batch, link), stacks, processes);
+        if (error)
+            return error;
+    }
+    list_each(link, tmp, &join->tallies.ages)
+    {
+        error = tally_references(container_of(link, struct tally, age), stacks, processes);
+        if (error)
+            return error;
+    }
+    return 0;
+}

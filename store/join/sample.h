@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * A sample as the store knows it: everything of the kernel's record, with stack and process
+ * interned. Plain data; identifiers are rowids of this store. Thread: any.
+ */
+#include "base/bytes.h"
+#include "store/db/blob.h"
+
+enum sample_kind { SAMPLE_CPU = 1, SAMPLE_OFF_CPU = 2, SAMPLE_EVENT = 3 };
+
+#define SAMPLE_COMM           16
+#define SAMPLE_NO_CPU         UINT32_MAX /* of sample.cpu: not known */
+#define SAMPLE_ATTRIBUTES_MAX 1024
+
+struct sample {
+    uint64_t time_unix_ns;
+    uint64_t value_ns;
+    uint64_t period_ns;
+    int64_t stack;   /* stacks.h */
+    int64_t process; /* processes.h; 0 = not known */
+    uint32_t cpu;
+    uint32_t tid; /* in the process's own PID namespace, as the SDK would say thread.id */
+    uint8_t kind; /* enum sample_kind */
+    uint8_t state;
+    uint8_t context_source; /* enum context_source of agent-bpf/record.h; 0 = no context */
+    uint8_t trace_flags;
+    bool flags_trusted;   /* the writer of this context is known to set trace_flags */
+    uint8_t trace_id[16]; /* zero = not known */
+    uint8_t span_id[8];   /* zero = not known */
+    uint8_t local_root_id[8];
+    char comm[SAMPLE_COMM];
+    /* Context attributes: OTLP KeyValue messages, each framed as field 9 of a Span would be: tag
+     * 0x4a, length, message; borrowed for the call. */
+    struct bytes attributes;
+};
+
+/* How samples lie in a batch: each is coded against the one before it (all zero before the first).
+ */
+void sample_encode(struct blob_writer *out, const struct sample *sample,
+                   const struct sample *previous);
+/* False: malformed. attributes are borrowed from the blob. */
+bool sample_decode(struct blob_reader *in, struct sample *sample, const struct sample *previous);

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What no destination will get. Of a request whose body is gone, or that waits for no slot that
+ * there is, no reader hears; it is met when it has become the oldest.
+ */
+#include "base/stats.h"
+#include "store/outbox/outbox_parts.h"
+#include <errno.h>
+
+#define DAMAGED_ROWS 100 /* a step */
+
+#define LOST(signal, reason)                                                                       \
+    STAT_LOSS(lost_##signal##_##reason, "spanprof_outbox_dropped_items_total",                     \
+              "signal=\"" #signal "\",reason=\"" #reason "\"",                                     \
+              "Items of waiting requests that were given up, by why.")
+#define LOST_ALL(signal)                                                                           \
+    LOST(signal, full);                                                                            \
+    LOST(signal, no_destination);                                                                  \
+    LOST(signal, damaged);                                                                         \
+    LOST(signal, corrupt)
+#define TABLE(signal)                                                                              \
+    {                                                                                              \
+        &lost_##signal##_full, &lost_##signal##_no_destination, &lost_##signal##_damaged,          \
+            &lost_##signal##_corrupt                                                               \
+    }
+
+LOST_ALL(traces);
+LOST_ALL(profiles);
+LOST_ALL(metrics);
+LOST_ALL(logs);
+
+void outbox_count_lost(enum signal signal, enum outbox_loss reason, int64_t items)
+{
+    static struct metric *const counters[SIGNAL_COUNT][OUTBOX_LOSSES] = {
+        [SIGNAL_TRACES] = TABLE(traces),
+        [SIGNAL_PROFILES] = TABLE(profiles),
+        [SIGNAL_METRICS] = TABLE(metrics),
+        [SIGNAL_LOGS] = TABLE(logs),
+    };
+    stat_add(counters[signal][reason], items);
+}
+
+/* 1 = it was one. */
+static int drop_if_damaged(struct outbox *outbox, int signal)
+{
+    struct outbox_oldest oldest;
+    struct request_row request;
+    int outcome = outbox_find_oldest(outbox, signal, &oldest);
+    if (outcome != 1)
+        return outcome;
+    if (oldest.has_body && oldest.waiting & outbox->known)
+        return 0;
+    int error = outbox_get_row(outbox, oldest.seq, &request);
+    error = error ? error : outbox_remove_row(outbox, &request);
+    if (error)
+        return error == -ENOENT ? 0 : error;
+    outbox_hands_dropped(&outbox->hands, request.signal, oldest.seq);
+    outbox_count_lost(request.signal, OUTBOX_LOST_DAMAGED, request.items);
+    return 1;
+}
+
+int outbox_drop_damaged(struct outbox *outbox, int signal)
+{
+    int outcome = 1;
+    for (unsigned n = 0; n < DAMAGED_ROWS && outcome == 1; n++)
+        outcome = drop_if_damaged(outbox, signal);
+    return outcome < 0 ? outcome : 0;
+}
+
+void outbox_file_lost(struct outbox *outbox)
+{
+    for (int signal = 0; signal < SIGNAL_COUNT; signal++) {
+        struct outbox_sum *sum = &outbox->sums.committed[signal];
+        outbox_count_lost((enum signal)signal, OUTBOX_LOST_CORRUPT, sum->items);
+        *sum = (struct outbox_sum){0};
+    }
+}

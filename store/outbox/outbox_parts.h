@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* What outbox.c (what is put, and done), outbox_room.c (what makes room for it), outbox_slots.c
+ * (for whom) and outbox_losses.c share; nobody else includes it. */
+#include "store/db/db.h"
+#include "store/outbox/outbox.h"
+#include "store/outbox/outbox_bodies.h"
+#include "store/outbox/outbox_hands.h"
+#include "store/outbox/outbox_sums.h"
+
+#define OUTBOX_SLOTS_MAX 62 /* bits of a mask in an SQLite integer */
+
+struct outbox {
+    struct db *db;
+    enum outbox_policy policy;
+    uint64_t warned_ns;  /* of requests given up */
+    uint64_t left_bytes; /* of the quota, to others */
+    uint64_t reserved;   /* bytes of room that are taken for what is put next */
+    size_t n;
+    char *names[OUTBOX_DESTINATIONS_MAX];
+    char *other_names[OUTBOX_DESTINATIONS_MAX];
+    uint64_t bits[OUTBOX_DESTINATIONS_MAX]; /* of the slot */
+    uint64_t live;                          /* all of them */
+    uint64_t known;                         /* and those that are gone */
+    bool has_gone;                          /* slots that are to be cleared */
+    int64_t gone_signal, gone_seq;          /* how far that has come */
+    uint64_t gone_requests[OUTBOX_SLOTS_MAX];
+    uint64_t gone_after_ns, collecting_since_ns;
+    struct outbox_sums sums;
+    struct outbox_bodies bodies;
+    struct outbox_hands hands;
+    sqlite3_stmt *put, *put_over, *get, *clear, *remove, *spare, *oldest, *gone;
+    sqlite3_stmt *slots, *put_slot, *rename_slot, *remove_slots;
+};
+
+struct request_row { /* without its body */
+    int64_t seq;
+    enum signal signal;
+    int64_t items, bytes;
+    uint64_t waiting;
+    int64_t body, stored_bytes;
+};
+
+/* -ENOENT: there is none. */
+int outbox_get_row(struct outbox *outbox, int64_t seq, struct request_row *request);
+/* With its body, whoever waits for it. */
+int outbox_remove_row(struct outbox *outbox, const struct request_row *request);
+/* Those in `bits` no longer wait for it; removes what nobody waits for. */
+int outbox_clear(struct outbox *outbox, const struct request_row *request, uint64_t bits);
+/* The slots of destinations. */
+uint64_t outbox_mask_of(const struct outbox *outbox, uint32_t destinations);
+
+struct outbox_oldest {
+    int64_t seq;
+    uint64_t since_unix_ns, waiting;
+    bool has_body;
+};
+/* 1 = there is one. */
+int outbox_find_oldest(struct outbox *outbox, int signal, struct outbox_oldest *oldest);
+int outbox_drop_damaged(struct outbox *outbox, int signal); /* a step */
+bool outbox_has_room_for_spares(const struct outbox *outbox);
+int outbox_give_up_spares(struct outbox *outbox);
+/* Of what was reserved, else of what there is. -ENOSPC is counted. */
+int outbox_take_room_for(struct outbox *outbox, enum signal signal, uint64_t size);
+
+bool outbox_is_named(const struct outbox *outbox, const char *name);
+int outbox_assign_slots(struct outbox *outbox); /* within a transaction */
+int outbox_collect_gone(struct outbox *outbox); /* a step */
+
+enum outbox_loss {
+    OUTBOX_LOST_FULL,
+    OUTBOX_LOST_NO_DESTINATION,
+    OUTBOX_LOST_DAMAGED,
+    OUTBOX_LOST_CORRUPT, /* with the whole file */
+    OUTBOX_LOSSES
+};
+void outbox_count_lost(enum signal signal, enum outbox_loss reason, int64_t items);

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * What waits of each signal, in sum, and the last seq that was given: a row a signal, written once
+ * a transaction, so that no start counts and no seq is given again. Of the outbox alone. Errors:
+ * negative errno of db.h.
+ */
+#include "proto/otlp/otlp_service.h"
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct db;
+
+#define OUTBOX_EACH_SIGNAL(declare, variable, name, help)                                          \
+    declare(variable##_traces, name, "signal=\"traces\"", help);                                   \
+    declare(variable##_profiles, name, "signal=\"profiles\"", help);                               \
+    declare(variable##_metrics, name, "signal=\"metrics\"", help);                                 \
+    declare(variable##_logs, name, "signal=\"logs\"", help)
+#define OUTBOX_TABLE(variable)                                                                     \
+    {                                                                                              \
+        &variable##_traces, &variable##_profiles, &variable##_metrics, &variable##_logs            \
+    }
+
+struct outbox_sum {
+    int64_t items, bytes, requests;
+};
+
+struct outbox_sums {
+    struct db *db;
+    struct outbox_sum of[SIGNAL_COUNT];
+    struct outbox_sum committed[SIGNAL_COUNT];
+    bool changed[SIGNAL_COUNT];
+    int64_t last_seq;
+    sqlite3_stmt *get, *newest, *put;
+};
+
+int outbox_sums_prepare(struct db *db, struct outbox_sums *sums);
+void outbox_sums_unprepare(struct outbox_sums *sums);
+int outbox_sums_load(struct outbox_sums *sums);
+/* Memory and gauges; before the commit outbox_sums_flush() writes it. */
+void outbox_sums_add(struct outbox_sums *sums, enum signal signal, const struct outbox_sum *more);
+void outbox_sums_remove(struct outbox_sums *sums, enum signal signal,
+                        const struct outbox_sum *less);
+int outbox_sums_flush(struct outbox_sums *sums);
+void outbox_sums_committed(struct outbox_sums *sums);
+/* Any thread: by the gauge. */
+int64_t outbox_sums_requests(enum signal signal);

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Minutes know of no spans, so all is read from blocks.
+ */
+#include "store/query/history_reader_parts.h"
+
+enum { STOPPED_BY_VISITOR = 1 };
+
+struct telling {
+    struct reader_scan *scan;
+    struct reader_periods periods;
+    history_visit *visit;
+    void *context;
+    int outcome; /* of the visitor */
+};
+
+/* Those of the group that lie in the range. */
+static void add_times(const struct telling *telling, const struct history_samples *samples,
+                      const struct history_sample_group *group, struct history_labelled *labelled)
+{
+    const struct reader_range *asked = &telling->scan->asked;
+    struct history_group_times times = history_times_of(samples, group);
+    uint64_t time_unix_ns, value_ns;
+    while (history_times_next(&times, &time_unix_ns, &value_ns)) {
+        if (time_unix_ns < asked->from || time_unix_ns >= asked->to)
+            continue;
+        labelled->samples++;
+        labelled->cpu_ns += value_ns;
+    }
+}
+
+static int tell(struct telling *telling, const struct reader_weight *weight,
+                struct history_labelled *labelled)
+{
+    struct history_reader *reader = telling->scan->reader;
+    const struct history_context *context = &weight->group->context;
+    labelled->service = weight->series->service;
+    labelled->span_name = weight->series->span_name;
+    labelled->thread = weight->series->thread;
+    labelled->container = weight->series->container;
+    memcpy(labelled->trace_id, context->trace_id, sizeof(labelled->trace_id));
+    memcpy(labelled->span_id, context->span_id, sizeof(labelled->span_id));
+    reader_periods_add(&telling->periods, weight->group->period_ns, labelled->samples);
+    int error =
+        history_frames_get(&reader->frames, weight->stack, &labelled->frames, &labelled->n_frames);
+    if (error)
+        return error;
+    telling->outcome = telling->visit(telling->context, labelled);
+    return telling->outcome ? STOPPED_BY_VISITOR : 0;
+}
+
+static int tell_group(void *context, const struct history_samples *samples,
+                      const struct history_sample_group *group)
+{
+    struct telling *telling = context;
+    struct reader_weight weight = {.stack = group->stack, .group = group};
+    struct history_labelled labelled = {.samples = 0};
+    int outcome = reader_match_group(telling->scan, group, &weight);
+    if (outcome <= 0)
+        return outcome;
+    add_times(telling, samples, group, &labelled);
+    return labelled.samples ? tell(telling, &weight, &labelled) : 0;
+}
+
+static int tell_block(struct telling *telling, const struct reader_block *block)
+{
+    struct reader_scan *scan = telling->scan;
+    if (!block->samples || block->samples_to_unix_ns < scan->answer.from ||
+        block->samples_from_unix_ns >= scan->answer.to)
+        return 0;
+    int outcome = reader_match_block(scan, block);
+    if (outcome <= 0)
+        return outcome;
+    int error = reader_scan_spans(scan, block);
+    return error ? error : reader_scan_groups(scan, block, tell_group, telling);
+}
+
+static int tell_all(struct telling *telling)
+{
+    struct reader_scan *scan = telling->scan;
+    int error = 0;
+    for (size_t i = 0; i < scan->n_blocks && !error && reader_scan_goes_on(scan); i++)
+        error = reader_scan_left_out(scan, tell_block(telling, &scan->blocks[i]));
+    return error == STOPPED_BY_VISITOR ? telling->outcome : error;
+}
+
+int history_each(struct history_reader *reader, const struct history_filter *filter,
+                 history_visit *visit, void *context, struct history_whole *whole)
+{
+    struct reader_scan scan;
+    struct telling telling = {.scan = &scan, .visit = visit, .context = context};
+    *whole = (struct history_whole){0};
+    int error = reader_begin(reader);
+    if (!error) {
+        error = reader_scan_open(&scan, reader, filter);
+        scan.by_minutes = false;
+        error = error ? error : tell_all(&telling);
+        *whole = (struct history_whole){.from_unix_ns = scan.answer.from,
+                                        .to_unix_ns = scan.answer.to,
+                                        .period_ns = reader_periods_most(&telling.periods),
+                                        .complete = scan.complete};
+        reader_scan_close(&scan);
+    }
+    reader_end(reader);
+    return error;
+}

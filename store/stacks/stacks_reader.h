@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The dictionary of stacks as a reading connection sees it. Thread: the connection's. The verbs are
+ * those of stacks.h, and what they borrow is borrowed until the next call of the same verb; a
+ * public id that was never asked for is -ENOENT, and so is what is damaged. Errors: of db.h;
+ * -ENOMEM.
+ */
+#include "base/buf.h"
+#include "store/stacks/stack_dictionary.h"
+#include <sqlite3.h>
+
+struct db;
+
+struct stacks_reader {
+    struct db *db;
+    struct frame frames[STACKS_FRAMES_MAX];
+    struct executable_facts facts;
+    struct buf facts_body, name_texts;
+    sqlite3_stmt *get_same, *get_frames, *get_public_id, *get_facts, *get_name, *get_code_name;
+};
+
+int stacks_reader_open(struct stacks_reader *reader, struct db *db);
+void stacks_reader_close(struct stacks_reader *reader); /* also half-open, or all zero */
+
+int stacks_reader_canonical(struct stacks_reader *reader, int64_t id, int64_t *canonical);
+int stacks_reader_frames(struct stacks_reader *reader, int64_t id, const struct frame **frames,
+                         size_t *n);
+int stacks_reader_public_id(struct stacks_reader *reader, int64_t id, uint8_t out[16]);
+int stacks_reader_executable(struct stacks_reader *reader, int64_t id,
+                             const struct executable_facts **facts);
+int stacks_reader_name(struct stacks_reader *reader, const struct frame *frame,
+                       struct frame_name *name);
+struct stack_dictionary stacks_reader_dictionary(struct stacks_reader *reader);

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One request is filled until a sample no longer fits; then the next begins. What a request has
+ * interned already (Resources, stacks, locations) is remembered by the store's own ids, so that the
+ * dictionary is asked once a request for each.
+ */
+#include "store/window/window.h"
+#include "base/log.h"
+#include "base/stats.h"
+#include "store/history/history.h"
+#include "store/outbox/outbox.h"
+#include "store/window/profile_request.h"
+#include "store/window/span_cpu.h"
+#include <errno.h>
+
+STAT_COUNTER(window_requests, "spanprof_window_requests_total", "", "Profile requests made.");
+STAT_COUNTER(window_samples, "spanprof_window_samples_total", "",
+             "Samples put into profile requests.");
+STAT_LOSS(window_unsent, "spanprof_window_samples_unsent_total", "",
+          "Samples that are in the history alone, for the outbox had been full for a minute.");
+STAT_LOSS(window_too_big, "spanprof_window_samples_too_big_total", "",
+          "Samples left out because they alone would pass the limit of a request.");
+
+struct window {
+    const struct window_settings *settings;
+    struct outbox *outbox;
+    struct profile_request request;
+    uint64_t now_unix_ns;
+};
+
+static int send_request(struct window *window)
+{
+    struct buf body _cleanup_buf_ = {0};
+    struct profile_request *request = &window->request;
+    uint64_t n = request->profiles ? otlp_profiles_samples(request->profiles) : 0;
+    if (!n)
+        return 0;
+    int error = otlp_profiles_finish(request->profiles, request->first_unix_ns, window->now_unix_ns,
+                                     window->settings->scope_version, &body);
+    if (error)
+        return error < 0 ? error : -EMSGSIZE;
+    stat_add(&window_requests, 1);
+    stat_add(&window_samples, (int64_t)n);
+    return outbox_put(window->outbox, SIGNAL_PROFILES, n, window->settings->destinations,
+                      buf_bytes(&body));
+}
+
+static int next_request(struct window *window)
+{
+    int error = send_request(window);
+    return error ? error
+                 : profile_request_begin(&window->request, window->settings->max_request_bytes);
+}
+
+static int add_to_request(struct window *window, const struct sample *sample,
+                          const struct join_span_facts *span)
+{
+    int error = window->request.profiles ? 0 : next_request(window);
+    if (!error)
+        error = profile_request_add(&window->request, sample, span);
+    if (error != -EMSGSIZE)
+        return error;
+    error = next_request(window);
+    if (!error)
+        error = profile_request_add(&window->request, sample, span);
+    if (error != -EMSGSIZE)
+        return error;
+    stat_add(&window_too_big, 1);
+    log_warn("store", "a sample alone passes the limit of a profile request and was left out");
+    return next_request(window); /* without what it had interned */
+}
+
+static int add_sample(void *context, const struct sample *sample,
+                      const struct join_span_facts *span)
+{
+    struct window *window = context;
+    struct history *history = window->settings->history;
+    int error = window->settings->unsent ? 0 : add_to_request(window, sample, span);
+    if (!error && window->settings->span_cpu)
+        span_cpu_add(window->settings->span_cpu, sample, span);
+    return error || !history ? error : history_sample(history, sample, span);
+}
+
+int window_close(struct join *join, struct stacks *stacks, struct processes *processes,
+                 struct outbox *outbox, const struct window_settings *settings,
+                 uint64_t now_unix_ns, bool everything, size_t *n_samples)
+{
+    struct window window = {.settings = settings, .outbox = outbox, .now_unix_ns = now_unix_ns};
+    *n_samples = 0;
+    if (settings->destinations && !settings->unsent && !outbox_has_room(outbox))
+        return -ENOSPC;
+    struct stack_dictionary dictionary = stack_dictionary_of(stacks);
+    profile_request_open(&window.request, &dictionary, processes);
+    int error = join_leave(join, now_unix_ns, everything, add_sample, &window, n_samples);
+    if (!error)
+        error = send_request(&window);
+    profile_request_close(&window.request);
+    if (!error && settings->unsent)
+        stat_add(&window_unsent, (int64_t)*n_samples);
+    return error == -ENOSPC ? -EAGAIN : error;
+}
