@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Signs of life from within work that may take long on a slow machine: the keeper takes a child for
- * hung that is not heard for seconds. Said at the steps of what is bounded, never within one, so
- * that what blocks stays silent. One receiver a process. Thread: the child's loop (keeper_child.h).
+ * Signs of life of a child process. The supervisor kills a child that is silent for seconds
+ * (hang_detector.h), so work that may take long on a slow machine calls heartbeat() at each of its
+ * steps, and never within a step: what blocks stays silent.
+ * One receiver a process. Thread: the child's loop (supervisor_client.h).
  */
 #include <stdint.h>
 
-void beat_to(int control_fd); /* -1: to nobody, as at first */
-/* At most one each KEEPER_BEAT_NS is sent; never blocks. */
-void beat(void);
+#define HEARTBEAT_INTERVAL_NS UINT64_C(500000000)
 
-/* For small steps: at the first of each 4096. */
-static inline void beat_at(uint64_t step)
+void heartbeat_to(int control_fd); /* where heartbeat() sends; -1, as at first: it does nothing */
+void heartbeat(void); /* at most one each HEARTBEAT_INTERVAL_NS is sent; never blocks */
+int heartbeat_send(int control_fd); /* one, now; never blocks; 0 or negative errno */
+
+/* For small steps: every 4096th is a heartbeat(). */
+static inline void heartbeat_at(uint64_t step)
 {
     if (!(step & 4095))
-        beat();
+        heartbeat();
 }

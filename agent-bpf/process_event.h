@@ -17,6 +17,8 @@ enum process_event_kind {
 };
 
 #define PROCESS_BUILD_ID_MAX 20
+#define PROCESS_MAPPINGS_MAX 4096 /* of a process */
+#define VDSO_PATH            "[vdso]"
 
 /* An executable mapping as the kernel tells of it. */
 struct process_mapping {

@@ -5,7 +5,6 @@
  * done, so a service that stands still makes the analyst stand still, not grow.
  */
 #include "agent-bpf/analyst/analyst.h"
-#include "agent-bpf/process/analyst_client.h"
 #include "agent-bpf/analyst/analyst_parts.h"
 #include "agent-bpf/analyst/analyst_stats.h"
 #include "agent-bpf/heartbeat.h"
@@ -205,7 +204,7 @@ static void receive(struct analyst *analyst)
             return;
         }
         take_request(analyst, (size_t)n);
-        beat();
+        heartbeat();
     }
 }
 

@@ -5,12 +5,12 @@
  * generation, so that both sources give the same executable the same identity. Details and context
  * follow at once.
  */
+#include "agent-bpf/executable_identity.h"
 #include "agent-bpf/analyst/analyst_parts.h"
 #include "agent-bpf/analyst/analyst_stats.h"
 #include "agent-bpf/heartbeat.h"
 #include "agent-bpf/files/vdso.h"
 #include "agent-bpf/files/proc_pid.h"
-#include "agent-bpf/process/process.h"
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -69,7 +69,7 @@ static void find_candidates(struct analyst *analyst, struct candidates *found)
             continue;
         if (add_candidate(found, (uint32_t)pid, cpu_ticks(analyst, (uint32_t)pid)))
             break;
-        beat();
+        heartbeat();
     }
     if (proc)
         closedir(proc);
@@ -133,7 +133,7 @@ void analyst_complete_mapping(struct analyst *analyst, uint32_t pid, const struc
     };
     uint8_t identity[16];
     *binary = NULL;
-    if (!process_mapping_identity(mapping, identity))
+    if (!executable_identity(mapping, identity))
         return;
     *binary = binaries_get(&analyst->binaries, identity, pid, mapping);
     if (!*binary)
@@ -221,7 +221,7 @@ void analyst_scan_step(struct analyst *analyst, uint64_t until_ns)
             return;
         }
         scan_process(analyst, analyst->scan_pids[analyst->scan_at++]);
-        beat();
+        heartbeat();
         if (clock_monotonic_ns() >= until_ns)
             return;
     }

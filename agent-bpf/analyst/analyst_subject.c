@@ -234,7 +234,7 @@ static void poll_list(struct analyst *analyst, struct list *head, uint64_t until
             subject->looked_ns = 0; /* more may be there by now */
         if (look(analyst, subject, false))
             wait_again(analyst, subject, now_ns);
-        beat();
+        heartbeat();
         now_ns = clock_monotonic_ns();
     }
 }

@@ -2,31 +2,19 @@
 #pragma once
 /*
  * fork, exec, exit and every executable mapping on this machine, from a dummy perf event a CPU.
- * The keeper opens the events and holds their buffers (procstream_cpu_*); the service, without any
+ * The keeper opens the events and holds their buffers (procstream_cpu.h); the service, without any
  * right, maps the same buffers and drains them, right after the ring: every event that precedes a
  * drained sample is then in hand. A service that starts anew reads what was kept meanwhile.
- * Thread: cpu_*: the keeper's; the rest: the loop.
+ * Thread: the loop.
  * Limits: PROCSTREAM_BUFFER_BYTES a CPU; full: PROCESS_LOST once there is room again.
  */
 #include "agent-bpf/process_event.h"
+#include <stddef.h>
 
 struct procstream;
 
-#define PROCSTREAM_BUFFER_BYTES (256u << 10) /* data pages; + 1 page */
-#define PROCSTREAM_CPUS_MAX     4096
-#define PROCSTREAM_LEAVING_MAX  4096 /* leaders that are gone while their process may live on */
-
-/* Keeper's side: one CPU's event with its buffer. */
-struct procstream_cpu {
-    int fd; /* -1 = closed */
-    void *buffer;
-    size_t buffer_size;
-};
-
-/* 0 or negative errno; -ENODEV: not online. The buffer may come smaller where memory may not be
- * locked (kernel.perf_event_mlock_kb). */
-int procstream_cpu_open(uint32_t cpu, struct procstream_cpu *out);
-void procstream_cpu_close(struct procstream_cpu *cpu); /* also when closed */
+#define PROCSTREAM_CPUS_MAX    4096
+#define PROCSTREAM_LEAVING_MAX 4096 /* leaders that are gone while their process may live on */
 
 int procstream_open(struct procstream **stream);  /* no CPU yet */
 void procstream_close(struct procstream *stream); /* NULL is fine */

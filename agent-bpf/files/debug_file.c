@@ -213,7 +213,7 @@ static int decode(struct decoder *decoder)
         error = feed(decoder);
         if (error)
             break;
-        beat();
+        heartbeat();
         outcome = lzma_code(&decoder->stream, decoder->at == decoder->end ? LZMA_FINISH : LZMA_RUN);
         error = outcome == LZMA_OK || outcome == LZMA_STREAM_END ? drain(decoder)
                 : outcome == LZMA_MEM_ERROR                      ? -ENOMEM

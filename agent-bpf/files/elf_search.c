@@ -74,7 +74,7 @@ int elf_search(const struct elf *elf, const struct elf_search *search)
         error = ELF_MISSING;
         for (uint64_t at = 0; at < size && error == ELF_MISSING; at += WINDOW) {
             error = read_window(elf, segment, size, at, window);
-            beat();
+            heartbeat();
             error = error ? error : search_window(window, search) ? 0 : ELF_MISSING;
         }
     }

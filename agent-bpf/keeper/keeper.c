@@ -5,7 +5,7 @@
  * nothing that comes from outside but a message's size and kind.
  */
 #include "agent-bpf/keeper/keeper.h"
-#include "agent-bpf/keeper/control.h"
+#include "agent-bpf/control.h"
 #include "agent-bpf/keeper/keeper_parts.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -155,7 +155,7 @@ static void hear(struct child *child)
             break;
         if (fd >= 0)
             close(fd);
-        heard |= r == 0 && message.kind == CONTROL_BEAT;
+        heard |= r == 0 && message.kind == CONTROL_HEARTBEAT;
     }
     if (heard)
         silence_begin(&child->silence, child->pid, clock_monotonic_ns());

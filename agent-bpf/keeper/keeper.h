@@ -37,7 +37,7 @@ struct service_handles {
 };
 
 struct analyst_handles {
-    int control_fd; /* keeper_child_beat() or _start() */
+    int control_fd; /* heartbeat_send() or _start() */
     int service_fd; /* SOCK_SEQPACKET, non-blocking; the other end goes to keeper_child.analyst() */
     int contexts_fd; /* BPF map: u32 pid -> struct context_process */
     struct unwind_maps unwind;

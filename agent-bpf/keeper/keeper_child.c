@@ -4,17 +4,12 @@
  */
 #include "agent-bpf/keeper/keeper_child.h"
 #include "agent-bpf/heartbeat.h"
-#include "agent-bpf/keeper/control.h"
+#include "agent-bpf/control.h"
 #include <errno.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #define MESSAGES_A_ROUND 64
-
-int keeper_child_beat(int control_fd)
-{
-    return control_send(control_fd, &(struct control_message){.kind = CONTROL_BEAT}, -1);
-}
 
 static void deliver(struct keeper_child *child, const struct control_message *message, int fd)
 {
@@ -77,23 +72,23 @@ static void on_control(struct watch *watch, uint32_t events)
     }
 }
 
-static void on_beat(struct timer *timer)
+static void on_heartbeat(struct timer *timer)
 {
     struct keeper_child *child = container_of(timer, struct keeper_child, beat);
-    (void)keeper_child_beat(child->watch.fd); /* full: the keeper has unread ones */
-    timer_start(timer->loop, timer, KEEPER_BEAT_NS);
+    (void)heartbeat_send(child->watch.fd); /* full: the keeper has unread ones */
+    timer_start(timer->loop, timer, HEARTBEAT_INTERVAL_NS);
 }
 
 int keeper_child_start(struct keeper_child *child, struct loop *loop, int control_fd)
 {
     child->watch = (struct watch){.fd = control_fd, .events = EPOLLIN, .ready = on_control};
-    child->beat = (struct timer){.fire = on_beat};
+    child->beat = (struct timer){.fire = on_heartbeat};
     int r = watch_start(loop, &child->watch);
     if (r < 0)
         return r;
-    (void)keeper_child_beat(control_fd);
-    beat_to(control_fd);
-    timer_start(loop, &child->beat, KEEPER_BEAT_NS);
+    (void)heartbeat_send(control_fd);
+    heartbeat_to(control_fd);
+    timer_start(loop, &child->beat, HEARTBEAT_INTERVAL_NS);
     return 0;
 }
 
@@ -101,5 +96,5 @@ void keeper_child_stop(struct keeper_child *child)
 {
     watch_stop(&child->watch);
     timer_stop(&child->beat);
-    beat_to(-1);
+    heartbeat_to(-1);
 }

@@ -2,13 +2,11 @@
 #pragma once
 /*
  * A child's end of the keeper's control socket: heartbeats out; stop, reload and fds in.
- * Thread: the child's loop. Whoever has no loop calls keeper_child_beat() each second, and may
- * leave the socket unread. Long work on the loop is heard by beat() (beat.h).
+ * Thread: the child's loop. A child without a loop calls heartbeat_send() each second and may
+ * leave the socket unread. Long work on the loop calls heartbeat() (heartbeat.h).
  */
 #include "base/loop.h"
 #include <stddef.h>
-
-#define KEEPER_BEAT_NS UINT64_C(500000000)
 
 /* Embedded by its owner; callbacks may be NULL: fds that nobody takes are closed. */
 struct keeper_child {
@@ -30,5 +28,3 @@ struct keeper_child {
 
 int keeper_child_start(struct keeper_child *child, struct loop *loop, int control_fd);
 void keeper_child_stop(struct keeper_child *child); /* also when not started; leaves the fd open */
-
-int keeper_child_beat(int control_fd); /* one heartbeat; never blocks; 0 or negative errno */

@@ -4,7 +4,8 @@
  * and no right; the analyst eight rights, the contexts map and the other end of that socket.
  */
 #include "agent-bpf/keeper/keeper_parts.h"
-#include "agent-bpf/keeper/control.h"
+#include "agent-bpf/drain/procstream.h"
+#include "agent-bpf/control.h"
 #include "agent-bpf/keeper/keeper_fork.h"
 #include "base/clock.h"
 #include "base/log.h"

@@ -19,7 +19,6 @@
 #include "base/list.h"
 
 #define PROCESS_TABLE_MAX       65536
-#define PROCESS_MAPPINGS_MAX    4096
 #define PROCESS_TABLE_BYTES_MAX (256u << 20)
 #define PROCESS_GRACE_NS        UINT64_C(5000000000)
 #define PROCESS_REQUESTS_MAX    16384
@@ -125,6 +124,3 @@ void process_table_forget_tags(struct process_table *table);
 
 size_t process_table_count(const struct process_table *table);
 size_t process_table_bytes(const struct process_table *table);
-
-/* The identity of an executable mapping; false: not a file (anonymous, [vdso], ...). Pure. */
-bool process_mapping_identity(const struct process_mapping *mapping, uint8_t identity[16]);

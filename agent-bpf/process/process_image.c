@@ -7,58 +7,11 @@
  * asked for when the samples leave.
  */
 #include "agent-bpf/analyst/analyst_stats.h"
+#include "agent-bpf/executable_identity.h"
 #include "agent-bpf/process/process_parts.h"
-#include "agent-bpf/files/vdso.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-
-#define DELETED " (deleted)"
-
-static size_t path_length(const char *path)
-{
-    size_t len = strnlen(path, ANALYST_PATH_MAX);
-    size_t suffix = sizeof(DELETED) - 1;
-    bool deleted = len > suffix && !memcmp(path + len - suffix, DELETED, suffix);
-    return deleted ? len - suffix : len;
-}
-
-static bool starts_with(const char *text, const char *start)
-{
-    return !strncmp(text, start, strlen(start));
-}
-
-static bool is_file(const struct process_mapping *mapping)
-{
-    const char *path = mapping->path;
-    if (path && !strcmp(path, VDSO_PATH))
-        return true;
-    if (!path || path[0] != '/' || starts_with(path, "//") || starts_with(path, "/dev/") ||
-        starts_with(path, "/SYSV") || starts_with(path, "/anon_hugepage"))
-        return false;
-    return mapping->build_id_len || mapping->inode;
-}
-
-bool process_mapping_identity(const struct process_mapping *mapping, uint8_t identity[16])
-{
-    if (!is_file(mapping))
-        return false;
-    struct sha256 sha;
-    sha256_init(&sha);
-    uint64_t numbers[4] = {mapping->device_major, mapping->device_minor, mapping->inode,
-                           mapping->inode_generation};
-    uint8_t build_id_len = mapping->build_id_len;
-    sha256_add(&sha, &build_id_len, 1);
-    if (build_id_len)
-        sha256_add(&sha, mapping->build_id, build_id_len);
-    else
-        sha256_add(&sha, numbers, sizeof(numbers));
-    sha256_add(&sha, mapping->path, path_length(mapping->path));
-    uint8_t digest[32];
-    sha256_finish(&sha, digest);
-    memcpy(identity, digest, 16);
-    return true;
-}
 
 static void free_executable(struct process_table *table, struct process_executable *executable)
 {
@@ -92,7 +45,7 @@ static struct process_executable *new_executable(struct process_table *table,
                                                  const uint8_t identity[16],
                                                  const struct process_mapping *mapping)
 {
-    size_t path_len = path_length(mapping->path);
+    size_t path_len = executable_path_length(mapping->path);
     size_t bytes = sizeof(struct process_executable) + path_len + 1;
     struct process_executable *executable = process_alloc(table, bytes);
     if (!executable)
@@ -376,7 +329,7 @@ int process_image_map(struct process_table *table, struct process *process,
         return -ENOSPC;
     }
     uint8_t identity[16];
-    if (process_mapping_identity(mapping, identity))
+    if (executable_identity(mapping, identity))
         return map_file(table, process, event, identity);
     size_t at = first_behind(process->image, mapping->start);
     if (!process->image || at == process->image->n || process->image->mappings[at].start >= end)

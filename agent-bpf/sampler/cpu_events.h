@@ -5,7 +5,7 @@
  * with CPUs that come and go. Thread: the keeper's.
  */
 #include "agent-bpf/sampler/cpus.h"
-#include "agent-bpf/drain/procstream.h"
+#include "agent-bpf/sampler/procstream_cpu.h"
 #include <stddef.h>
 
 struct sampler;

@@ -4,7 +4,7 @@
  * second mapping of the same buffer needs none, and takes no locked memory of its own. That the
  * keeper keeps its mapping lets the buffer outlive the service.
  */
-#include "agent-bpf/drain/procstream.h"
+#include "agent-bpf/sampler/procstream_cpu.h"
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <sys/mman.h>

@@ -90,7 +90,7 @@ static int read_file(struct kallsyms *kallsyms, FILE *file)
 {
     char line[KALLSYMS_NAME_MAX + 128];
     for (uint64_t i = 0; fgets(line, sizeof(line), file); i++) {
-        beat_at(i);
+        heartbeat_at(i);
         int error = take_line(kallsyms, line);
         if (error)
             return error;

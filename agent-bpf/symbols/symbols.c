@@ -124,7 +124,7 @@ static int read_source(struct symbols *symbols, enum which_file file, const stru
         for (uint64_t i = 0; i < now && !error; i++)
             error = add(symbols, file, elf, &read[i], &section);
         done += now;
-        beat();
+        heartbeat();
     }
     free(read);
     return error;

@@ -180,7 +180,7 @@ static int find_fdes(struct eh_frame *frame)
     frame->entries.budget_bytes = 2 * size; /* with their CIEs, read again now and then */
     for (uint64_t i = 0; position < size && frame->n_fdes < EH_FDES_MAX && error >= 0; i++) {
         struct eh_fde fde;
-        beat_at(i);
+        heartbeat_at(i);
         error = eh_fde_read(&frame->entries, position, &fde);
         if (!error)
             error = add_found(frame, &cap, &(struct found_fde){fde.start, position});

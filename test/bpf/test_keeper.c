@@ -4,6 +4,7 @@
  * becomes of them when they die, hang or are told to stop.
  */
 #include "bpf_test.h"
+#include "agent-bpf/heartbeat.h"
 #include "agent-bpf/keeper/keeper.h"
 #include "agent-bpf/keeper/keeper_child.h"
 #include "agent-bpf/drain/procstream.h"
@@ -169,7 +170,7 @@ static int analyst_main(const struct analyst_handles *handles, void *context)
     if (send(handles->service_fd, "hello", 5, MSG_NOSIGNAL) != 5)
         return 1;
     for (;;) {
-        keeper_child_beat(handles->control_fd);
+        heartbeat_send(handles->control_fd);
         sleep_ms(100);
     }
 }

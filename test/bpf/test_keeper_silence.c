@@ -3,6 +3,7 @@
  * A child that is not heard: one that hangs is replaced, however it hangs; one that waits for a CPU
  * is not. The keeper and its children are real, and so is the want of CPU time.
  */
+#include "agent-bpf/heartbeat.h"
 #include "bpf_test.h"
 #include "agent-bpf/heartbeat.h"
 #include "agent-bpf/keeper/keeper.h"
@@ -114,7 +115,7 @@ static void work_long(struct timer *timer)
 {
     uint64_t end_ns = clock_monotonic_ns() + 5 * SILENCE_NS;
     for (uint64_t i = 0; clock_monotonic_ns() < end_ns; i++) {
-        beat_at(i);
+        heartbeat_at(i);
         board->steps++;
     }
     loop_stop(timer->loop);
@@ -139,7 +140,7 @@ static int analyst_main(const struct analyst_handles *handles, void *context)
     (void)context;
     board->starts++;
     for (;;) {
-        keeper_child_beat(handles->control_fd);
+        heartbeat_send(handles->control_fd);
         if (board->work != LONG)
             work((enum work)board->work);
         else if (run_long(handles->control_fd))

@@ -3,6 +3,7 @@
 #include "bpf_test.h"
 #include "agent-bpf/sampler/cpu_events.h"
 #include "agent-bpf/drain/procstream.h"
+#include "agent-bpf/sampler/procstream_cpu.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

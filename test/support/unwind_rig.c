@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent-bpf/executable_identity.h"
 #include "test/support/unwind_rig.h"
 #include "agent-bpf/files/proc_maps.h"
 #include "base/clock.h"
@@ -36,7 +37,7 @@ static bool take_map(const struct proc_map *map, uint32_t pid, char path[PATH_BY
                     .inode = map->inode,
                     .path = path},
     };
-    return process_mapping_identity(&ref->mapping, ref->identity);
+    return executable_identity(&ref->mapping, ref->identity);
 }
 
 bool unwind_rig_take(struct unwind_rig *rig, const struct record_header *record)

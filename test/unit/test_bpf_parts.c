@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The small parts around the sampler that need neither root nor BPF: CPU lists, leavers, control.
  */
-#include "agent-bpf/keeper/control.h"
+#include "agent-bpf/control.h"
 #include "agent-bpf/sampler/cpus.h"
 #include "agent-bpf/drain/leavers.h"
 #include "agent-bpf/keeper/privileges.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the analyst says: of executables, names and the kernel to the dictionary, the rest to the
  * process table. */
+#include "agent-bpf/executable_identity.h"
 #include "test/support/samples_rig.h"
 #include <errno.h>
 #include <setjmp.h>
@@ -14,7 +15,7 @@ static const uint8_t htlhash[16] = {9, 8, 7};
 static void app_identity(uint8_t identity[16])
 {
     struct process_event event = samples_rig_mapping(RIG_PID, APP, APP_OFFSET, APP_PATH);
-    assert_true(process_mapping_identity(&event.mapping, identity));
+    assert_true(executable_identity(&event.mapping, identity));
 }
 
 static struct analyst_message executable_found(void)

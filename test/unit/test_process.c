@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent-bpf/executable_identity.h"
 #include "agent-bpf/record.h"
 #include "test/support/process_fixture.h"
 
@@ -472,26 +473,26 @@ static void identity(void **state)
     (void)state;
     uint8_t a[16], b[16];
     struct process_mapping mapping = {.inode = 5, .device_major = 8, .path = "/lib/a.so"};
-    assert_true(process_mapping_identity(&mapping, a));
+    assert_true(executable_identity(&mapping, a));
     mapping.path = "/lib/a.so (deleted)";
-    assert_true(process_mapping_identity(&mapping, b));
+    assert_true(executable_identity(&mapping, b));
     assert_memory_equal(a, b, 16);
     mapping.inode = 6;
-    assert_true(process_mapping_identity(&mapping, b));
+    assert_true(executable_identity(&mapping, b));
     assert_memory_not_equal(a, b, 16);
     mapping.build_id_len = 20; /* then device and inode do not matter: the stream has them not */
-    assert_true(process_mapping_identity(&mapping, a));
+    assert_true(executable_identity(&mapping, a));
     mapping.inode = 0;
-    assert_true(process_mapping_identity(&mapping, b));
+    assert_true(executable_identity(&mapping, b));
     assert_memory_equal(a, b, 16);
     mapping = (struct process_mapping){.path = "[vdso]"}; /* the same in all processes */
-    assert_true(process_mapping_identity(&mapping, a));
+    assert_true(executable_identity(&mapping, a));
     mapping.inode = 5;
     const char *none[] = {"[vsyscall]",    "//anon", "/dev/zero",
                           "/SYSV00000000", "",       "/anon_hugepage"};
     for (size_t i = 0; i < sizeof(none) / sizeof(*none); i++) {
         mapping.path = none[i];
-        assert_false(process_mapping_identity(&mapping, a));
+        assert_false(executable_identity(&mapping, a));
     }
 }
 

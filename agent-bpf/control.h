@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 enum control_kind {
-    CONTROL_BEAT = 1, /* child: I am alive */
-    CONTROL_STOP,     /* keeper: drain and exit */
+    CONTROL_HEARTBEAT = 1, /* child: I am alive */
+    CONTROL_STOP,          /* keeper: drain and exit */
     CONTROL_RELOAD,
     CONTROL_ANALYST,  /* keeper, with fd */
     CONTROL_CPU_CAME, /* keeper, with fd: cpu, buffer_size */

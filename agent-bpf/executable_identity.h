@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * What tells one executable file from another, from a mapping of it alone: the build id, or the
+ * file's device, inode and generation where there is none, and its path. The service and the
+ * analyst compute the same identity, each from what it sees. Pure functions; any thread.
+ */
+#include "agent-bpf/process_event.h"
+
+/* False: the mapping is not of an executable file (anonymous memory, a device, shared memory). */
+bool executable_identity(const struct process_mapping *mapping, uint8_t identity[16]);
+/* Without the " (deleted)" that the kernel appends to the path of a removed file. */
+size_t executable_path_length(const char *path);
