@@ -4,138 +4,261 @@
  * start and stop symbols; weak, so that a program without counters links too.
  */
 #include "base/stats.h"
-#include "base/buf.h"
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 extern struct metric __start_spanprof_stats[] __attribute__((weak, visibility("hidden")));
 extern struct metric __stop_spanprof_stats[] __attribute__((weak, visibility("hidden")));
 
-static size_t stats_count(void)
+static bool is_shared;
+
+static size_t metrics_count(void)
 {
     uintptr_t start = (uintptr_t)__start_spanprof_stats, stop = (uintptr_t)__stop_spanprof_stats;
     assert((stop - start) % sizeof(struct metric) == 0);
     return (stop - start) / sizeof(struct metric);
 }
 
-static _Atomic int64_t *value_of(struct metric *stat)
+/* ---- values ---- */
+
+static size_t series_count(void)
 {
-    return stat->shared ? stat->shared : &stat->own;
+    size_t n = 0;
+    for (size_t i = 0; i < metrics_count(); i++)
+        n += __start_spanprof_stats[i].n;
+    return n;
 }
 
 int stats_share(void)
 {
-    size_t n_stats = stats_count();
-    if (!n_stats)
-        return 0;
-    if (__start_spanprof_stats[0].shared)
+    size_t n = series_count();
+    stats_assert_sound();
+    if (is_shared)
         return -EALREADY;
-    void *memory = mmap(NULL, n_stats * sizeof(int64_t), PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (!n)
+        return 0;
+    void *memory =
+        mmap(NULL, n * sizeof(int64_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return -errno;
     _Atomic int64_t *values = memory;
-    for (size_t i = 0; i < n_stats; i++) {
-        struct metric *stat = &__start_spanprof_stats[i];
-        assert(stat->name && stat->labels && stat->help);
-        atomic_store(&values[i], atomic_load(&stat->own));
-        stat->shared = &values[i];
+    for (size_t i = 0; i < metrics_count(); i++) {
+        struct metric *metric = &__start_spanprof_stats[i];
+        for (unsigned k = 0; k < metric->n; k++)
+            atomic_store(&values[k], atomic_load(&metric->values[k]));
+        metric->values = values;
+        values += metric->n;
     }
+    is_shared = true;
     return 0;
 }
 
-void stat_add(struct metric *stat, int64_t delta)
+/* A label's value that has no series is as wrong as one beyond the enum. */
+static _Atomic int64_t *value_of(const struct metric *metric, unsigned value, unsigned value2)
 {
-    atomic_fetch_add_explicit(value_of(stat), delta, memory_order_relaxed);
+    const struct stat_label *label = metric->label;
+    assert(value < label[0].n && *label[0].values[value]);
+    if (!label[1].n)
+        return &metric->values[value];
+    assert(value2 < label[1].n && *label[1].values[value2]);
+    return &metric->values[value * label[1].n + value2];
 }
 
-void stat_set(struct metric *stat, int64_t value)
+static _Atomic int64_t *only_value(const struct metric *metric)
 {
-    atomic_store_explicit(value_of(stat), value, memory_order_relaxed);
+    assert(!metric->label[0].n);
+    return metric->values;
 }
 
-int64_t stat_get(const struct metric *stat)
+void stat_add(struct metric *metric, int64_t delta)
 {
-    return atomic_load_explicit(stat->shared ? stat->shared : &stat->own, memory_order_relaxed);
+    atomic_fetch_add_explicit(only_value(metric), delta, memory_order_relaxed);
 }
 
-int64_t stats_find(const char *name, const char *labels)
+void stat_set(struct metric *metric, int64_t value)
 {
-    size_t n_stats = stats_count();
-    for (size_t i = 0; i < n_stats; i++) {
-        const struct metric *stat = &__start_spanprof_stats[i];
-        if (!strcmp(stat->name, name) && !strcmp(stat->labels, labels))
-            return stat_get(stat);
+    atomic_store_explicit(only_value(metric), value, memory_order_relaxed);
+}
+
+int64_t stat_get(const struct metric *metric)
+{
+    return atomic_load_explicit(only_value(metric), memory_order_relaxed);
+}
+
+void stat_add_of(struct metric *family, unsigned value, int64_t delta)
+{
+    assert(!family->label[1].n);
+    atomic_fetch_add_explicit(value_of(family, value, 0), delta, memory_order_relaxed);
+}
+
+void stat_set_of(struct metric *family, unsigned value, int64_t to)
+{
+    assert(!family->label[1].n);
+    atomic_store_explicit(value_of(family, value, 0), to, memory_order_relaxed);
+}
+
+int64_t stat_get_of(const struct metric *family, unsigned value)
+{
+    assert(!family->label[1].n);
+    return atomic_load_explicit(value_of(family, value, 0), memory_order_relaxed);
+}
+
+void stat_add_of2(struct metric *family, unsigned value, unsigned value2, int64_t delta)
+{
+    assert(family->label[1].n);
+    atomic_fetch_add_explicit(value_of(family, value, value2), delta, memory_order_relaxed);
+}
+
+/* ---- all of them ---- */
+
+/* False: the enum has this value, but no series. */
+static bool series_labels(const struct metric *metric, unsigned series, char text[STAT_TEXT_MAX])
+{
+    const struct stat_label *label = metric->label;
+    if (!label[0].n) {
+        snprintf(text, STAT_TEXT_MAX, "%s", metric->labels ? metric->labels : "");
+        return true;
     }
-    return -1;
+    const char *value = label[0].values[label[1].n ? series / label[1].n : series];
+    const char *value2 = label[1].n ? label[1].values[series % label[1].n] : NULL;
+    int length = snprintf(text, STAT_TEXT_MAX, "%s=\"%s\"", label[0].name, value);
+    if (value2)
+        length += snprintf(text + length, STAT_TEXT_MAX - (size_t)length, ",%s=\"%s\"",
+                           label[1].name, value2);
+    assert(length < STAT_TEXT_MAX);
+    return *value && (!value2 || *value2);
+}
+
+static void visit_series(const struct metric *metric,
+                         void (*visit)(void *context, const struct stat_series *series),
+                         void *context)
+{
+    char labels[STAT_TEXT_MAX];
+    for (unsigned i = 0; i < metric->n; i++)
+        if (series_labels(metric, i, labels))
+            visit(context, &(struct stat_series){.metric = metric,
+                                                 .labels = labels,
+                                                 .is_loss = metric->losses & STAT_BIT(i),
+                                                 .value = atomic_load_explicit(
+                                                     &metric->values[i], memory_order_relaxed)});
 }
 
 static int by_name(const void *a, const void *b)
 {
     const struct metric *const *left = a, *const *right = b;
     int order = strcmp((*left)->name, (*right)->name);
-    return order ? order : strcmp((*left)->labels, (*right)->labels);
+    return order || !(*left)->labels || !(*right)->labels
+               ? order
+               : strcmp((*left)->labels, (*right)->labels);
 }
 
-static int write_head(struct buf *out, const struct metric *stat)
+int stats_each_metric(void (*visit)(void *context, const struct metric *metric), void *context)
 {
-    int outcome = buf_printf(out, "# HELP %s ", stat->name);
-    for (const char *c = stat->help; !outcome && *c; c++)
-        outcome = *c == '\\'   ? buf_append(out, "\\\\", 2)
-                  : *c == '\n' ? buf_append(out, "\\n", 2)
-                               : buf_append(out, c, 1);
-    if (outcome)
-        return outcome;
-    return buf_printf(out, "\n# TYPE %s %s\n", stat->name,
-                      stat->kind == STAT_KIND_COUNTER ? "counter" : "gauge");
-}
-
-static int write_stat(struct buf *out, const struct metric *stat)
-{
-    const char *open = *stat->labels ? "{" : "", *close = *stat->labels ? "}" : "";
-    return buf_printf(out, "%s%s%s%s %lld\n", stat->name, open, stat->labels, close,
-                      (long long)stat_get(stat));
-}
-
-/* *sorted: to be freed; NULL if there are none. */
-static int sort_stats(const struct metric ***sorted, size_t *n)
-{
-    *n = stats_count();
-    *sorted = *n ? malloc(*n * sizeof(**sorted)) : NULL;
-    if (!*sorted)
-        return *n ? -ENOMEM : 0;
-    for (size_t i = 0; i < *n; i++)
-        (*sorted)[i] = &__start_spanprof_stats[i];
-    qsort(*sorted, *n, sizeof(**sorted), by_name);
+    size_t n = metrics_count();
+    const struct metric **sorted = n ? malloc(n * sizeof(*sorted)) : NULL;
+    if (!sorted)
+        return n ? -ENOMEM : 0;
+    for (size_t i = 0; i < n; i++)
+        sorted[i] = &__start_spanprof_stats[i];
+    qsort(sorted, n, sizeof(*sorted), by_name);
+    for (size_t i = 0; i < n; i++)
+        visit(context, sorted[i]);
+    free(sorted);
     return 0;
 }
 
-int stats_each(void (*visit)(void *context, const struct metric *stat), void *context)
+struct series_visit {
+    void (*visit)(void *context, const struct stat_series *series);
+    void *context;
+};
+
+static void visit_metric(void *context, const struct metric *metric)
 {
-    const struct metric **sorted;
-    size_t n;
-    int error = sort_stats(&sorted, &n);
-    for (size_t i = 0; !error && i < n; i++)
-        visit(context, sorted[i]);
-    free(sorted);
-    return error;
+    const struct series_visit *visit = context;
+    visit_series(metric, visit->visit, visit->context);
 }
 
-int stats_prometheus(struct buf *out)
+int stats_each(void (*visit)(void *context, const struct stat_series *series), void *context)
 {
-    const struct metric **sorted;
-    size_t n;
-    int outcome = sort_stats(&sorted, &n);
-    if (outcome)
-        return outcome;
-    for (size_t i = 0; i < n && !outcome; i++) {
-        if (!i || strcmp(sorted[i]->name, sorted[i - 1]->name))
-            outcome = write_head(out, sorted[i]);
-        if (!outcome)
-            outcome = write_stat(out, sorted[i]);
+    return stats_each_metric(visit_metric, &(struct series_visit){visit, context});
+}
+
+struct search {
+    const char *labels;
+    int64_t value;
+};
+
+static void search_labels(void *context, const struct stat_series *series)
+{
+    struct search *search = context;
+    if (!strcmp(series->labels, search->labels))
+        search->value = series->value;
+}
+
+int64_t stats_find(const char *name, const char *labels)
+{
+    struct search search = {.labels = labels, .value = -1};
+    for (size_t i = 0; i < metrics_count(); i++)
+        if (!strcmp(__start_spanprof_stats[i].name, name))
+            visit_series(&__start_spanprof_stats[i], search_labels, &search);
+    return search.value;
+}
+
+/* ---- are they sound ---- */
+
+static bool label_is_sound(const struct stat_label *label)
+{
+    for (unsigned i = 0; i < label->n; i++) {
+        if (!label->values[i] || strpbrk(label->values[i], "\"\\\n"))
+            return false;
+        for (unsigned k = 0; k < i; k++)
+            if (*label->values[i] && !strcmp(label->values[i], label->values[k]))
+                return false;
     }
-    free(sorted);
-    return outcome;
+    return true;
+}
+
+static bool metric_is_sound(const struct metric *metric)
+{
+    const struct stat_label *label = metric->label;
+    unsigned n = label[0].n ? label[0].n * (label[1].n ? label[1].n : 1) : 1;
+    return metric->name && metric->help && *metric->help && metric->values && metric->n == n &&
+           n <= STAT_SERIES_MAX && (metric->kind == STAT_KIND_COUNTER || !metric->losses) &&
+           label_is_sound(&label[0]) && label_is_sound(&label[1]);
+}
+
+static bool are_compatible(const struct metric *a, const struct metric *b)
+{
+    return strcmp(a->name, b->name) || (a->labels && b->labels && strcmp(a->labels, b->labels) &&
+                                        a->kind == b->kind && !strcmp(a->help, b->help));
+}
+
+bool stats_are_sound(const struct metric *metrics, size_t n, char problem[STAT_TEXT_MAX])
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!metric_is_sound(&metrics[i])) {
+            snprintf(problem, STAT_TEXT_MAX, "%s: a label's value without name, or a name twice",
+                     metrics[i].name ? metrics[i].name : "a metric without name");
+            return false;
+        }
+        for (size_t k = 0; k < i; k++)
+            if (!are_compatible(&metrics[i], &metrics[k])) {
+                snprintf(problem, STAT_TEXT_MAX, "%s is declared twice", metrics[i].name);
+                return false;
+            }
+    }
+    return true;
+}
+
+void stats_assert_sound(void)
+{
+    char problem[STAT_TEXT_MAX];
+    if (stats_are_sound(__start_spanprof_stats, metrics_count(), problem))
+        return;
+    fprintf(stderr, "metrics: %s\n", problem);
+    abort();
 }

@@ -1,57 +1,133 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Counters and gauges, each declared once where it is counted:
+ * Counters and gauges. Each is declared once, where it is counted; a family has one series for each
+ * value of an enum, whose names are its label's values:
  *
- *     STAT_COUNTER(lost_ring_full, "spanprof_samples_lost_total", "reason=\"ring_full\"",
- *                  "Samples lost, by reason.");
- *     stat_add(&lost_ring_full, 1);
+ *     static const char *const result_names[] = {[JOIN_JOINED] = "joined", [JOIN_LATE] = "late"};
+ *     STAT_COUNTERS(samples, "spanprof_join_samples_total", "Samples by how they were joined.",
+ *                   STAT_LABEL("result", result_names, JOIN_RESULTS));
+ *     STAT_GAUGE(waiting, "spanprof_join_pending_samples", "Samples that wait for their span.");
+ *
+ *     stat_add_of(&samples, JOIN_LATE, n);
+ *     stat_set(&waiting, n_waiting);
  *
  * A loss is a counter, too: of something that was there and is missing now, or comes late or poorer
- * than it could. The Status page shows those that are not 0.
+ * than it could. The Status page shows those that are not 0. STAT_LOSSES declares a family of
+ * losses; a family that only has some among its series names them behind its label:
+ * `.losses = STAT_BIT(JOIN_EVICTED) | STAT_BIT(JOIN_DROPPED)`.
  *
- * The declarations gather in a linker section, from which the metrics page is made. After
- * stats_share() the values lie in memory that forked children share, so that keeper, service and
- * analyst count into one table, which outlives a restart of a child.
- * Thread: any (atomics). One declaration: file scope, one name + labels pair once in the program.
+ * The declarations gather in a linker section. The metrics page and docs/metrics.md (`./dev docs`)
+ * are made from it. After stats_share() the values lie in memory that forked children share: all
+ * processes of spanprof count into one table, which outlives a restart of a child.
+ *
+ * Thread: any (atomics). A declaration stands at file scope; a name occurs in one declaration.
+ * Errors: a wrong index, and a name that is declared twice, are assertions.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct buf;
 
 enum stat_kind { STAT_KIND_COUNTER, STAT_KIND_GAUGE };
 
-struct metric {
-    const char *name;   /* Prometheus name, with its unit suffix */
-    const char *labels; /* `a="b",c="d"` or "" */
-    const char *help;
-    enum stat_kind kind;
-    bool is_loss;
-    _Atomic int64_t own;     /* used before stats_share() */
-    _Atomic int64_t *shared; /* NULL before stats_share() */
+#define STAT_LABELS_MAX 2  /* of one family */
+#define STAT_SERIES_MAX 64 /* of one family: bits of losses */
+#define STAT_TEXT_MAX   128
+
+struct stat_label {
+    const char *name;
+    const char *const *values; /* n of them; "" = no series has this value */
+    unsigned n;
 };
 
-#define STAT_DECLARE_(variable, name_, labels_, help_, kind_, loss_)                               \
-    static struct metric variable __attribute__((section("spanprof_stats"), used,                  \
-                                                 aligned(sizeof(void *)))) = {.name = (name_),     \
-                                                                              .labels = (labels_), \
-                                                                              .help = (help_),     \
-                                                                              .kind = (kind_),     \
-                                                                              .is_loss = (loss_)}
-#define STAT_COUNTER(variable, name, labels, help)                                                 \
-    STAT_DECLARE_(variable, name, labels, help, STAT_KIND_COUNTER, false)
-#define STAT_LOSS(variable, name, labels, help)                                                    \
-    STAT_DECLARE_(variable, name, labels, help, STAT_KIND_COUNTER, true)
-#define STAT_GAUGE(variable, name, labels, help)                                                   \
-    STAT_DECLARE_(variable, name, labels, help, STAT_KIND_GAUGE, false)
+struct metric {
+    const char *name;   /* Prometheus name, with its unit suffix */
+    const char *labels; /* `a="b",c="d"` of a metric with one series; NULL or "" = none */
+    const char *help;
+    const char *file; /* that declares it */
+    enum stat_kind kind;
+    unsigned n;                               /* series */
+    struct stat_label label[STAT_LABELS_MAX]; /* the series of values i, k is i * label[1].n + k */
+    uint64_t losses;                          /* a bit for each series that counts a loss */
+    _Atomic int64_t *values;                  /* shared memory after stats_share() */
+};
+
+#define STAT_BIT(index) (UINT64_C(1) << (index))
+
+/* The names of an enum's values: as many as the enum has. */
+#define STAT_COUNT_(names, count)                                                                  \
+    ((count) + 0 * sizeof(struct {                                                                 \
+                   _Static_assert(sizeof(names) / sizeof((names)[0]) == (count),                   \
+                                  #names " has " #count);                                          \
+                   char none;                                                                      \
+               }))
+#define STAT_SERIES_(count)                                                                        \
+    .n = (count), .values = (_Atomic int64_t[(count)])                                             \
+    {                                                                                              \
+        0                                                                                          \
+    }
+#define STAT_LABEL(label_, names, count)                                                           \
+    .label = {{(label_), (names), STAT_COUNT_(names, count)}}, STAT_SERIES_(count)
+#define STAT_LABELS(label_, names, count, label2, names2, count2)                                  \
+    .label = {{(label_), (names), STAT_COUNT_(names, count)},                                      \
+              {(label2), (names2), STAT_COUNT_(names2, count2)}},                                  \
+    STAT_SERIES_((count) * (count2))
+
+#define STAT_DECLARE_(variable, kind_, name_, help_, ...)                                          \
+    static struct metric variable                                                                  \
+        __attribute__((section("spanprof_stats"), used, aligned(sizeof(void *)))) = {              \
+            .kind = (kind_), .name = (name_), .help = (help_), .file = __FILE__, __VA_ARGS__}
+
+/* Without labels */
+#define STAT_COUNTER(variable, name, labels_, help)                                                \
+    STAT_DECLARE_(variable, STAT_KIND_COUNTER, name, help, .labels = (labels_), STAT_SERIES_(1))
+#define STAT_LOSS(variable, name, labels_, help)                                                   \
+    STAT_DECLARE_(variable, STAT_KIND_COUNTER, name, help, .labels = (labels_), .losses = 1,       \
+                  STAT_SERIES_(1))
+#define STAT_GAUGE(variable, name, labels_, help)                                                  \
+    STAT_DECLARE_(variable, STAT_KIND_GAUGE, name, help, .labels = (labels_), STAT_SERIES_(1))
+
+/* Families: STAT_LABEL or STAT_LABELS comes behind the help */
+#define STAT_COUNTERS(variable, name, help, ...)                                                   \
+    STAT_DECLARE_(variable, STAT_KIND_COUNTER, name, help, __VA_ARGS__)
+#define STAT_LOSSES(variable, name, help, ...)                                                     \
+    STAT_DECLARE_(variable, STAT_KIND_COUNTER, name, help, .losses = UINT64_MAX, __VA_ARGS__)
+#define STAT_GAUGES(variable, name, help, ...)                                                     \
+    STAT_DECLARE_(variable, STAT_KIND_GAUGE, name, help, __VA_ARGS__)
+
+void stat_add(struct metric *metric, int64_t delta);
+void stat_set(struct metric *metric, int64_t value);
+int64_t stat_get(const struct metric *metric);
+
+/* The same of a family with one label. */
+void stat_add_of(struct metric *family, unsigned value, int64_t delta);
+void stat_set_of(struct metric *family, unsigned value, int64_t value_now);
+int64_t stat_get_of(const struct metric *family, unsigned value);
+
+/* And of one with two. */
+void stat_add_of2(struct metric *family, unsigned value, unsigned value2, int64_t delta);
 
 int stats_share(void); /* once, before the first fork; 0 or negative errno */
-void stat_add(struct metric *stat, int64_t delta);
-void stat_set(struct metric *stat, int64_t value);
-int64_t stat_get(const struct metric *stat);
-int64_t stats_find(const char *name, const char *labels); /* -1 if there is none such; for tests */
-/* Each one, sorted by name and labels; 0 or -ENOMEM. */
-int stats_each(void (*visit)(void *context, const struct metric *stat), void *context);
-int stats_prometheus(struct buf *out); /* text format 0.0.4, sorted by name */
+
+struct stat_series { /* borrowed, for the call */
+    const struct metric *metric;
+    const char *labels; /* `a="b",c="d"` or "" */
+    bool is_loss;
+    int64_t value;
+};
+
+/* Sorted by name, the series of a family in the order of their values; 0 or -ENOMEM. */
+int stats_each(void (*visit)(void *context, const struct stat_series *series), void *context);
+int stats_each_metric(void (*visit)(void *context, const struct metric *metric), void *context);
+int64_t stats_find(const char *name, const char *labels); /* -1 if there is none such */
+
+/* Both: 0, or a negative errno or BUF_FULL of base/buf.h. */
+int stats_prometheus(struct buf *out); /* text format 0.0.4 */
+int stats_markdown(struct buf *out);   /* docs/metrics.md */
+
+/* Is each of them sound, and no name declared twice? If not, what is wrong is in problem. */
+bool stats_are_sound(const struct metric *metrics, size_t n, char problem[STAT_TEXT_MAX]);
+void stats_assert_sound(void); /* all of the program's */

@@ -24,7 +24,8 @@
 STAT_COUNTER(events_delivered, "spanprof_process_events_total", "",
              "Process events (fork, exec, exit, executable mapping) read from the kernel.");
 STAT_LOSS(events_lost, "spanprof_process_events_lost_total", "",
-          "Times that the kernel lost process events, because a CPU's buffer was full.");
+          "Times that the kernel lost process events, because a CPU's buffer was full; a scan "
+          "repairs the table.");
 STAT_LOSS(events_malformed, "spanprof_process_events_malformed_total", "",
           "Records of the process stream that were not understood.");
 STAT_LOSS(leavers_full, "spanprof_process_leavers_overflow_total", "",
@@ -231,6 +232,7 @@ static void repair_broken(struct procstream *stream, uint64_t now_ns)
             continue;
         buffer->broken = false;
         __atomic_store_n(&buffer->control->data_tail, buffer->tail, __ATOMIC_RELEASE);
+        stat_add(&events_lost, 1);
         emit_simple(stream, PROCESS_LOST, 0, now_ns);
     }
 }

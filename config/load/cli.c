@@ -4,6 +4,7 @@
  * wrong flag should get an answer that helps, also when it is one of the Collector's.
  */
 #include "config/load/cli.h"
+#include "base/stats.h"
 #include <errno.h>
 #include <string.h>
 
@@ -47,6 +48,7 @@ static const struct command {
     {"print-config", CLI_PRINT_CONFIG, true},
     {"components", CLI_COMPONENTS, false},
     {"print-reference", CLI_PRINT_REFERENCE, false},
+    {"print-metrics", CLI_PRINT_METRICS, false},
     {"help", CLI_HELP, false},
     {"version", CLI_VERSION, false},
 };
@@ -216,6 +218,7 @@ static int print(const struct cli *cli, FILE *out, FILE *err)
     _cleanup_buf_ struct buf text = BUF_INIT(0);
     int error = cli->command == CLI_COMPONENTS        ? config_print_components(&text)
                 : cli->command == CLI_PRINT_REFERENCE ? config_print_reference(&text)
+                : cli->command == CLI_PRINT_METRICS   ? stats_markdown(&text)
                                                       : print_config(cli, &text, err);
     if (error)
         return CLI_EXIT_FAILURE;

@@ -25,6 +25,7 @@ enum cli_command {
     CLI_COMPONENTS,
     CLI_PRINT_CONFIG,
     CLI_PRINT_REFERENCE, /* hidden: docs/configuration.md on stdout */
+    CLI_PRINT_METRICS,   /* hidden: docs/metrics.md on stdout */
     CLI_VERSION,
     CLI_HELP,
 };

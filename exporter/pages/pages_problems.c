@@ -62,12 +62,12 @@ struct sum {
     int64_t count;
 };
 
-static void add_to_sum(void *context, const struct metric *stat)
+static void add_to_sum(void *context, const struct stat_series *series)
 {
     struct sum *sum = context;
-    if (strcmp(stat->name, sum->symptom->name) == 0 &&
-        (sum->symptom->any || strcmp(stat->labels, sum->symptom->labels) == 0))
-        sum->count += stat_get(stat);
+    if (strcmp(series->metric->name, sum->symptom->name) == 0 &&
+        (sum->symptom->any || strcmp(series->labels, sum->symptom->labels) == 0))
+        sum->count += series->value;
 }
 
 static void put_problem(struct json_writer *json, const char *what, const char *action)

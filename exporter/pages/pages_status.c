@@ -124,16 +124,16 @@ static void put_queues(const struct pages_queue *queues, size_t n, struct json_w
 
 /* ---- counters ---- */
 
-static void put_loss(void *context, const struct metric *stat)
+static void put_loss(void *context, const struct stat_series *series)
 {
     struct json_writer *json = context;
-    if (!stat->is_loss || stat_get(stat) <= 0)
+    if (!series->is_loss || series->value <= 0)
         return;
     json_begin_object(json, NULL);
-    json_put_string(json, "metric", stat->name);
-    json_put_string(json, "labels", stat->labels);
-    json_put_int(json, "count", stat_get(stat));
-    json_put_string(json, "help", stat->help);
+    json_put_string(json, "metric", series->metric->name);
+    json_put_string(json, "labels", series->labels);
+    json_put_int(json, "count", series->value);
+    json_put_string(json, "help", series->metric->help);
     json_end_object(json);
 }
 

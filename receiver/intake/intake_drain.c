@@ -19,8 +19,6 @@ STAT_LOSS(lost_memory, "spanprof_samples_lost_total", "reason=\"memory\"",
           "Samples lost, by reason.");
 STAT_LOSS(lost_malformed, "spanprof_samples_lost_total", "reason=\"malformed\"",
           "Samples lost, by reason.");
-STAT_COUNTER(events_lost, "spanprof_process_events_lost_total", "",
-             "Times at which the kernel had no room for process events; a scan repairs the table.");
 
 #define RECORD_BYTES_MAX (256u << 20) /* in one drain: the largest ring */
 #define EVENT_BYTES_MAX  (8u << 20)   /* what is more a scan brings back */
@@ -59,10 +57,8 @@ static void keep_event(void *context, const struct process_event *event)
     static const uint8_t padding[8];
     struct batch_job *batch = context;
     struct process_event copy = *event;
-    if (event->kind == PROCESS_LOST) {
-        stat_add(&events_lost, 1);
+    if (event->kind == PROCESS_LOST)
         batch->scan_wanted = true;
-    }
     correlation_event(batch->intake->correlation, event);
     size_t len =
         event->kind == PROCESS_MAPPED && event->mapping.path ? strlen(event->mapping.path) + 1 : 0;

@@ -75,6 +75,9 @@ static void commands_and_flags_mix(void **state)
     run(&outcome, "print-reference");
     assert_int_equal(outcome.code, 0);
     assert_non_null(strstr(outcome.out, "# Configuration\n"));
+    run(&outcome, "print-metrics");
+    assert_int_equal(outcome.code, 0);
+    assert_non_null(strstr(outcome.out, "# Metrics\n"));
 }
 
 static void version_and_help(void **state)
