@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stacks of real programs under load against what elfutils says of the same registers and memory (see
-test/support/oracle.c; docs/unwinding.md has the figures).
+test/support/oracle.c; docs/design/unwinding.md has the figures).
 
 Programs that are missing are installed from Debian where that is possible, else skipped. A single one:
 test_oracle.py Oracle.test_git
@@ -26,7 +26,7 @@ AT_LEAST = 1000
 ENOUGH = 1500
 SECONDS_AT_MOST = 90
 
-# Where elfutils goes wrong in Go programs: docs/unwinding.md says why.
+# Where elfutils goes wrong in Go programs: docs/design/unwinding.md says why.
 GO = [name + suffix for suffix in ("", ".abi0") for name in (
     "runtime.systemstack", "runtime.asmcgocall", "runtime.morestack", "runtime.nanotime1", "runtime.walltime",
     "runtime.mcall", "runtime.mstart", "runtime.sigtramp")]
