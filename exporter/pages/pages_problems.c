@@ -125,7 +125,7 @@ static void put_halves(const struct pages_facts *facts, struct json_writer *json
         put_problem(json,
                     "No program on this node tells which span its threads work for, so no sample "
                     "finds its span.",
-                    "See below, process by process; docs/architecture.md, section 6, lists what is "
+                    "See below, process by process; docs/design/contexts.md lists what is "
                     "read.");
     else if (spans && in_context > 100 && !matched)
         put_problem(json, "Samples name spans, and spans come, but none of them are the same.",
@@ -161,7 +161,7 @@ void pages_status_problems(const struct pages_facts *facts, const struct pages_q
 
 /* ---- one process ---- */
 
-#define SECTION_6 "(docs/architecture.md, section 6, lists what is read)"
+#define SEE_CONTEXTS "(docs/design/contexts.md lists what is read)"
 
 /* It has told of no span. */
 static const char *why_silent(const struct coverage_process *process)
@@ -181,9 +181,9 @@ static const char *why_silent(const struct coverage_process *process)
                "this node?";
     if (process->spans)
         return "Spans of its service come here, but it does not tell which of them its threads "
-               "work for: give it a library that does " SECTION_6 ".";
+               "work for: give it a library that does " SEE_CONTEXTS ".";
     return "It neither tells which span it works for nor sends spans here: it needs tracing, and a "
-           "library that tells of it " SECTION_6 ".";
+           "library that tells of it " SEE_CONTEXTS ".";
 }
 
 /* It has told of spans, but few were found. */
