@@ -6,16 +6,24 @@
  */
 #include "agent-bpf/analyst/analyst.h"
 #include "agent-bpf/analyst/analyst_parts.h"
-#include "agent-bpf/analyst/analyst_stats.h"
 #include "agent-bpf/heartbeat.h"
 #include "agent-bpf/symbols/kallsyms.h"
 #include "base/log.h"
+#include "base/stats.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+static const char *const limit_names[] = {
+    [ANALYST_LIMIT_WORK] = "work", [ANALYST_LIMIT_PROCESSES] = "processes"};
+STAT_LOSSES(queue_full, "spanprof_analyst_queue_full_total",
+            "Work that the analyst left out because of a limit.",
+            STAT_LABEL("what", limit_names, ANALYST_LIMITS));
+STAT_LOSS(banned, "spanprof_processes_banned_total", "",
+          "Looks at a process left out because it had blocked an analyst before.");
 
 #define REQUEST_ARENA_MAX (256 * 1024) /* paths may be long */
 #define SOCKET_BUFFER     (1 << 20)
@@ -35,6 +43,18 @@ bool analyst_congested(const struct analyst *analyst)
 bool analyst_is_banned(const struct analyst *analyst, uint32_t pid)
 {
     return analyst_ledger_banned(analyst->settings.ledger, pid, clock_monotonic_ns()) != 0;
+}
+
+bool analyst_skips(const struct analyst *analyst, uint32_t pid)
+{
+    bool skipped = analyst_is_banned(analyst, pid);
+    stat_add(&banned, skipped);
+    return skipped;
+}
+
+void analyst_count_full(enum analyst_limit limit)
+{
+    stat_add_of(&queue_full, limit, 1);
 }
 
 static void update_watch(struct analyst *analyst)
@@ -73,7 +93,7 @@ static bool try_send(struct analyst *analyst, const uint8_t *datagram, size_t si
         n = sendmsg(analyst->watch.fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     while (n < 0 && errno == EINTR);
     if (n < 0 && errno == ETOOMANYREFS) /* too many descriptors under way: this one is lost */
-        analyst_count(COUNT_ANALYST_QUEUE_FULL, 1);
+        analyst_count_full(ANALYST_LIMIT_WORK);
     return n >= 0 || (errno != EAGAIN && errno != ENOBUFS); /* the end is noticed when reading */
 }
 
@@ -84,7 +104,7 @@ static void keep_unsent(struct analyst *analyst, const struct buf *datagram, int
         unsent = calloc(1, sizeof(*unsent) + datagram->len);
     if (!unsent) {
         close_fd(fd);
-        analyst_count(COUNT_ANALYST_QUEUE_FULL, 1);
+        analyst_count_full(ANALYST_LIMIT_WORK);
         return;
     }
     unsent->fd = fd;
@@ -100,7 +120,7 @@ void analyst_say_fd(struct analyst *analyst, const struct analyst_message *messa
     _cleanup_buf_ struct buf datagram = BUF_INIT(ANALYST_MESSAGE_MAX);
     if (analyst_message_encode(message, &datagram)) {
         close_fd(fd);
-        analyst_count(COUNT_ANALYST_QUEUE_FULL, 1);
+        analyst_count_full(ANALYST_LIMIT_WORK);
     } else if (list_empty(&analyst->out) && try_send(analyst, datagram.data, datagram.len, fd)) {
         close_fd(fd);
     } else {
@@ -299,8 +319,7 @@ int analyst_open(const struct analyst_settings *settings, struct analyst **out)
     }
     raise_file_limit();
     settle_ledger(analyst);
-    for (int source = 0; source < CONTEXT_OBI - 1; source++) /* another's may be left */
-        analyst_gauge((enum analyst_stat)(COUNT_READERS_OTEL_THREAD + source), 0);
+    attach_begin();
     int size = SOCKET_BUFFER;
     setsockopt(settings->socket, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
     int error = tables_open(settings->unwind, &analyst->tables);

@@ -11,11 +11,24 @@
  * with the same time, nor, without a context, the same files in the same places.
  */
 #include "agent-bpf/analyst/analyst_parts.h"
-#include "agent-bpf/analyst/analyst_stats.h"
+#include "agent-bpf/contexts/unreadable.h"
 #include "base/log.h"
+#include "base/stats.h"
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <stdio.h>
+
+static const char *const source_names[] = {[CONTEXT_NONE] = "",
+                                           [CONTEXT_OTEL_THREAD] = "otel_thread",
+                                           [CONTEXT_ELASTIC] = "elastic",
+                                           [CONTEXT_GO_LABELS] = "go_labels",
+                                           [CONTEXT_CUSTOM_LABELS] = "custom_labels",
+                                           [CONTEXT_OBI] = ""}; /* its map has no processes */
+STAT_GAUGES(context_readers, "spanprof_context_readers",
+            "Processes whose contexts are read, by source.",
+            STAT_LABEL("source", source_names, CONTEXT_SOURCES));
+STAT_COUNTER(attached, "spanprof_contexts_attached_total", "",
+             "Times that a process's thread context was made readable for the sampler.");
 
 #define FILES_MAX 1024 /* different files of one process looked at */
 
@@ -69,7 +82,7 @@ static void take_variable(const struct site *site, enum context_source source, i
                           struct context_variable *variable)
 {
     if (outcome) {
-        analyst_count(COUNT_CONTEXTS_UNRESOLVED, 1);
+        context_count_unreadable(CONTEXT_UNREADABLE_VARIABLE);
         return;
     }
     variable->source = (uint8_t)source;
@@ -121,7 +134,7 @@ static void try_custom_labels(const struct site *site)
     if (version == CUSTOM_LABELS_ABI)
         try_thread_local(site, CONTEXT_CUSTOM_LABELS, &site->publishers->custom_labels);
     else
-        analyst_count(COUNT_CONTEXTS_VERSION, 1);
+        context_count_unreadable(CONTEXT_UNREADABLE_LABELS);
 }
 
 static int read_words(void *context, uint64_t address, void *out, size_t size)
@@ -187,12 +200,18 @@ unsigned look_sources(const struct look *look)
     return look->analyst->settings.contexts_map_fd < 0 ? 0 : sources;
 }
 
+void attach_begin(void)
+{
+    for (unsigned source = CONTEXT_NONE + 1; source < CONTEXT_OBI; source++)
+        stat_set_of(&context_readers, source, 0);
+}
+
 static void set_sources(struct subject *subject, unsigned sources)
 {
     for (unsigned source = 1; source < CONTEXT_OBI; source++) {
         int before = !!(subject->sources & CONTEXT_BIT(source));
         int after = !!(sources & CONTEXT_BIT(source));
-        analyst_count((enum analyst_stat)(COUNT_READERS_OTEL_THREAD + source - 1), after - before);
+        stat_add_of(&context_readers, source, after - before);
     }
     subject->sources = (uint8_t)sources;
 }
@@ -256,17 +275,11 @@ static bool is_same_program(const struct look *look)
 
 static void tell_sources(const struct subject *subject)
 {
-    static const char *const names[CONTEXT_SOURCES] = {
-        [CONTEXT_OTEL_THREAD] = "otel_thread",
-        [CONTEXT_ELASTIC] = "elastic",
-        [CONTEXT_GO_LABELS] = "go_labels",
-        [CONTEXT_CUSTOM_LABELS] = "custom_labels",
-    };
     char text[64];
     size_t size = 0;
     for (unsigned source = 0; source < CONTEXT_SOURCES; source++)
-        if (names[source] && (subject->sources & CONTEXT_BIT(source)))
-            size += (size_t)snprintf(text + size, sizeof(text) - size, " %s", names[source]);
+        if (subject->sources & CONTEXT_BIT(source))
+            size += (size_t)snprintf(text + size, sizeof(text) - size, " %s", source_names[source]);
     struct log_site own = {0}; /* who asks for debug looks for one process among many */
     if (log_level() <= LOG_LEVEL_DEBUG)
         log_write(&own, LOG_LEVEL_DEBUG, "analyst", "process %u: its contexts are read:%s",
@@ -280,17 +293,17 @@ static int write_entry(struct look *look)
     if (bpf_map_update_elem(analyst->settings.contexts_map_fd, &subject->pid, &look->entry,
                             BPF_ANY)) {
         int error = -errno;
-        analyst_count(COUNT_CONTEXTS_NO_ROOM, 1);
+        context_count_unreadable(CONTEXT_UNREADABLE_NO_ROOM);
         attach_delete(analyst, subject);
         return error;
     }
-    analyst_count(COUNT_CONTEXTS_ATTACHED, !subject->sources);
+    stat_add(&attached, !subject->sources);
     set_sources(subject, look_sources(look));
     if (is_same_program(look)) {
         tell_sources(subject);
         return 0;
     }
-    analyst_count(COUNT_CONTEXTS_RACED, 1);
+    context_count_unreadable(CONTEXT_UNREADABLE_PROCESS_CHANGED);
     attach_delete(analyst, subject);
     return -ESRCH;
 }

@@ -4,14 +4,20 @@
  * with device and inode from /proc/PID/maps, under another path in another container.
  */
 #include "agent-bpf/analyst/analyst_binary.h"
-#include "agent-bpf/analyst/analyst_stats.h"
 #include "agent-bpf/files/safe_open.h"
 #include "base/clock.h"
+#include "base/stats.h"
 #include <errno.h>
 #include <linux/fs.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+STAT_LOSS(malformed, "spanprof_executables_malformed_total", "",
+          "Mapped files that are no ELF file for this reader.");
+STAT_LOSS(lines_unreadable, "spanprof_lines_unreadable_total", "",
+          "Executables without lines because their DWARF was malformed or too large.");
+STAT_GAUGE(symbol_bytes, "spanprof_symbol_bytes", "", "Memory of the analyst's symbol tables.");
 
 #define LOOK_AGAIN_NS (10 * NS_PER_SEC)
 
@@ -111,7 +117,7 @@ static int analyse(struct binary *binary)
     error = error ? error : elf_open(binary->fd, &elf);
     error = error ? error : elf_build_ids(&elf, &binary->ids);
     if (error) {
-        analyst_count(COUNT_EXECUTABLES_MALFORMED, 1);
+        stat_add(&malformed, 1);
         return error < 0 ? error : 0;
     }
     binary->is_elf = true;
@@ -242,7 +248,7 @@ void binaries_settle(struct binaries *binaries, struct binary *binary)
         unload(binaries, container_of(oldest, struct binary, loaded));
         oldest = list_first(&binaries->loaded);
     }
-    analyst_gauge(COUNT_SYMBOL_BYTES, (int64_t)binaries->symbol_bytes);
+    stat_set(&symbol_bytes, (int64_t)binaries->symbol_bytes);
 }
 
 static void load(struct binaries *binaries, struct binary *binary, uint32_t pid)
@@ -252,7 +258,7 @@ static void load(struct binaries *binaries, struct binary *binary, uint32_t pid)
         function_names_open(&elf, pid, &binary->names))
         return;
     if (binaries->lines && function_names_add_lines(binary->names, &elf, pid))
-        analyst_count(COUNT_LINES_UNREADABLE, 1);
+        stat_add(&lines_unreadable, 1);
     list_append(&binaries->loaded, &binary->loaded);
     binaries->n_loaded++;
     binaries_settle(binaries, binary);

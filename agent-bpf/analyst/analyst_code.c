@@ -5,7 +5,6 @@
  * for.
  */
 #include "agent-bpf/analyst/analyst_parts.h"
-#include "agent-bpf/analyst/analyst_stats.h"
 
 #define ANSWER_BYTES 32 /* of one without ranges, and more */
 #define RANGE_BYTES  20 /* of one in the message, without its name */
@@ -57,9 +56,7 @@ void analyst_answer_code(struct analyst *analyst, const struct analyst_code_want
     struct answer answer = {.code = {.ticket = wanted->ticket, .pid = wanted->pid},
                             .bytes = ANSWER_BYTES};
     answer.code.ranges = answer.ranges;
-    if (analyst_is_banned(analyst, wanted->pid)) {
-        analyst_count(COUNT_BANNED, 1);
-    } else {
+    if (!analyst_skips(analyst, wanted->pid)) {
         analyst_ledger_enter(analyst->settings.ledger, wanted->pid);
         find_ranges(analyst, wanted, &answer);
         analyst_ledger_leave(analyst->settings.ledger);

@@ -6,7 +6,7 @@
  * already is not told again.
  */
 #include "agent-bpf/analyst/analyst_parts.h"
-#include "agent-bpf/analyst/analyst_stats.h"
+#include "agent-bpf/contexts/unreadable.h"
 #include "agent-bpf/files/proc_pid.h"
 #include <errno.h>
 
@@ -28,7 +28,7 @@ int look_memory(struct look *look, uint64_t address, void *out, size_t size)
 {
     if (look_is_harmless(look, address, size))
         return proc_pid_memory(look->subject->pid, address, out, size);
-    analyst_count(COUNT_CONTEXTS_MEMORY, 1);
+    context_count_unreadable(CONTEXT_UNREADABLE_MEMORY);
     return -EFAULT;
 }
 
@@ -53,8 +53,8 @@ static int find_context(struct look *look)
             look->subject->address = map.start;
             return 0;
         }
-        analyst_count(outcome == OTEL_CONTEXT_BUSY ? COUNT_CONTEXTS_BUSY : COUNT_CONTEXTS_MALFORMED,
-                      1);
+        context_count_unreadable(outcome == OTEL_CONTEXT_BUSY ? CONTEXT_UNREADABLE_BEING_CHANGED
+                                                              : CONTEXT_UNREADABLE_MALFORMED);
     }
     return outcome;
 }

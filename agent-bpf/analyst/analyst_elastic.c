@@ -5,7 +5,7 @@
  * more often than once a second, and again after a failure only when the maps are looked at next.
  */
 #include "agent-bpf/analyst/analyst_parts.h"
-#include "agent-bpf/analyst/analyst_stats.h"
+#include "agent-bpf/contexts/unreadable.h"
 #include "agent-bpf/files/proc_pid.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ void look_elastic(struct look *look)
     if (error || !storage || read_storage(look, storage))
         return;
     if (elastic_storage_decode(look->elastic_data, &look->elastic)) {
-        analyst_count(COUNT_CONTEXTS_STORAGE_MALFORMED, 1);
+        context_count_unreadable(CONTEXT_UNREADABLE_STORAGE);
         look->elastic = (struct elastic_storage){0};
         look->elastic_data = (struct bytes){0};
     }
@@ -95,9 +95,9 @@ static bool connect_peer(struct look *look, uint64_t now_ns)
                                       .process = {.pid = look->subject->pid, .time_ns = now_ns}},
             fd);
     else
-        analyst_count(outcome == ELASTIC_SOCKET_REFUSED ? COUNT_CONTEXTS_SOCKET_REFUSED
-                                                        : COUNT_CONTEXTS_SOCKET_FAILED,
-                      1);
+        context_count_unreadable(outcome == ELASTIC_SOCKET_REFUSED
+                                     ? CONTEXT_UNREADABLE_SOCKET_REFUSED
+                                     : CONTEXT_UNREADABLE_SOCKET_FAILED);
     return outcome >= 0;
 }
 

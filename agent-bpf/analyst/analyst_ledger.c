@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent-bpf/analyst/analyst_ledger.h"
-#include "agent-bpf/analyst/analyst_stats.h"
 #include "base/clock.h"
+#include "base/stats.h"
 #include <errno.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+
+STAT_LOSS(hangs, "spanprof_analyst_hangs_total", "",
+          "Analysts that ended while they looked at a process.");
 
 #define BANS_MAX 256
 
@@ -72,7 +75,7 @@ uint32_t analyst_ledger_settle(struct analyst_ledger *ledger, uint64_t now_ns)
     uint32_t last = sizeof(ban_ns) / sizeof(*ban_ns) - 1;
     ban->until_ns = now_ns + ban_ns[ban->strikes < last ? ban->strikes : last];
     ban->strikes++;
-    analyst_count(COUNT_HANGS, 1);
+    stat_add(&hangs, 1);
     return pid;
 }
 

@@ -5,10 +5,13 @@
  * more than one datagram, of which all but the last say so.
  */
 #include "agent-bpf/analyst/analyst_parts.h"
-#include "agent-bpf/analyst/analyst_stats.h"
 #include "agent-bpf/symbols/kallsyms.h"
+#include "base/stats.h"
 #include <errno.h>
 #include <string.h>
+
+STAT_LOSS(lines_late, "spanprof_lines_late_total", "",
+          "Answers of names in which lines may be missing, because looking took too long.");
 
 #define KALLSYMS_KEEP_NS (60 * NS_PER_SEC)
 #define LINES_NS         (500 * NS_PER_MS) /* for those of one request: a tenth of the silence allowed */
@@ -16,10 +19,8 @@
 static struct binary *seen_by(struct analyst *analyst, uint32_t pid,
                               const struct analyst_executable_ref *ref)
 {
-    if (analyst_is_banned(analyst, pid)) {
-        analyst_count(COUNT_BANNED, 1);
+    if (analyst_skips(analyst, pid))
         return NULL;
-    }
     analyst_ledger_enter(analyst->settings.ledger, pid);
     struct binary *binary = binaries_get(&analyst->binaries, ref->identity, pid, &ref->mapping);
     analyst_ledger_leave(analyst->settings.ledger);
@@ -113,7 +114,7 @@ void analyst_answer_names(struct analyst *analyst, const struct analyst_names_wa
     }
     if (names)
         binaries_settle(&analyst->binaries, binary);
-    analyst_count(COUNT_LINES_LATE, names && clock_monotonic_ns() > deadline_ns);
+    stat_add(&lines_late, names && clock_monotonic_ns() > deadline_ns);
     analyst_ledger_leave(analyst->settings.ledger);
     say_names(analyst, ANALYST_NAMES, wanted, &answer, false);
 }

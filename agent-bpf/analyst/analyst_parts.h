@@ -101,6 +101,11 @@ void analyst_say(struct analyst *analyst, const struct analyst_message *message)
 void analyst_say_fd(struct analyst *analyst, const struct analyst_message *message, int fd);
 bool analyst_congested(const struct analyst *analyst);
 bool analyst_is_banned(const struct analyst *analyst, uint32_t pid);
+/* True, and counted: it is banned, and nothing of it is read now. */
+bool analyst_skips(const struct analyst *analyst, uint32_t pid);
+
+enum analyst_limit { ANALYST_LIMIT_WORK, ANALYST_LIMIT_PROCESSES, ANALYST_LIMITS };
+void analyst_count_full(enum analyst_limit limit); /* something is left out */
 
 /* analyst_subject.c */
 struct subject *subject_get(struct analyst *analyst, uint32_t pid); /* NULL at a limit */
@@ -141,6 +146,7 @@ int look_memory(struct look *look, uint64_t address, void *out, size_t size);
 bool look_is_harmless(struct look *look, uint64_t address, uint64_t size);
 
 /* analyst_attach.c */
+void attach_begin(void); /* an analyst before this one may have left counts of readers */
 void look_find_variables(struct look *look);
 /* 0: samples carry ids from now on; -ENOENT: nothing to enter; -ESRCH: it is another program by
  * now; negative errno. */

@@ -9,7 +9,7 @@
  * whose page never comes. Once a program, and only of those that are sampled.
  */
 #include "agent-bpf/analyst/analyst_parts.h"
-#include "agent-bpf/analyst/analyst_stats.h"
+#include "agent-bpf/contexts/unreadable.h"
 #include "agent-bpf/files/proc_pid.h"
 #include "proto/otlp/otlp_spans.h"
 #include "proto/wire.h"
@@ -65,7 +65,7 @@ void look_environment(struct look *look)
         outcome = -ENOMEM;
     }
     if (outcome)
-        analyst_count(COUNT_CONTEXTS_ENVIRONMENT, 1);
+        context_count_unreadable(CONTEXT_UNREADABLE_ENVIRONMENT);
     subject->environment = environment;
     if (environment)
         analyst->environment_bytes += environment->size;

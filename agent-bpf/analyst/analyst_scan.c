@@ -7,7 +7,6 @@
  */
 #include "agent-bpf/executable_identity.h"
 #include "agent-bpf/analyst/analyst_parts.h"
-#include "agent-bpf/analyst/analyst_stats.h"
 #include "agent-bpf/heartbeat.h"
 #include "agent-bpf/files/vdso.h"
 #include "agent-bpf/files/proc_pid.h"
@@ -184,9 +183,7 @@ static void scan_process(struct analyst *analyst, uint32_t pid)
         return;
     say_event(analyst,
               &(struct process_event){.kind = PROCESS_FORKED, .time_ns = time_ns, .pid = pid});
-    if (analyst_is_banned(analyst, pid)) {
-        analyst_count(COUNT_BANNED, 1);
-    } else {
+    if (!analyst_skips(analyst, pid)) {
         analyst_ledger_enter(analyst->settings.ledger, pid);
         if (!proc_maps_read(pid, &analyst->maps))
             scan_mappings(analyst, pid, time_ns);

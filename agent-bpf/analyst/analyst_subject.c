@@ -7,7 +7,6 @@
  * subject_details()).
  */
 #include "agent-bpf/analyst/analyst_parts.h"
-#include "agent-bpf/analyst/analyst_stats.h"
 #include "agent-bpf/heartbeat.h"
 #include "agent-bpf/files/container.h"
 #include "agent-bpf/files/proc_pid.h"
@@ -29,7 +28,7 @@ struct subject *subject_get(struct analyst *analyst, uint32_t pid)
     if (subject)
         return subject;
     if (analyst->subjects.count >= ANALYST_SUBJECTS_MAX) {
-        analyst_count(COUNT_ANALYST_PROCESSES_FULL, 1);
+        analyst_count_full(ANALYST_LIMIT_PROCESSES);
         return NULL;
     }
     subject = calloc(1, sizeof(*subject));
@@ -130,10 +129,8 @@ void subject_details(struct analyst *analyst, struct subject *subject)
 static bool look(struct analyst *analyst, struct subject *subject, bool details)
 {
     uint64_t time_ns = clock_monotonic_ns();
-    if (analyst_is_banned(analyst, subject->pid)) {
-        analyst_count(COUNT_BANNED, 1);
+    if (analyst_skips(analyst, subject->pid))
         return true;
-    }
     analyst_ledger_enter(analyst->settings.ledger, subject->pid);
     if (details || !subject->start_ns)
         subject_details(analyst, subject);

@@ -1,15 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent-bpf/analyst/analyst_tables.h"
-#include "agent-bpf/analyst/analyst_stats.h"
 #include "agent-bpf/files/debug_file.h"
 #include "agent-bpf/unwind/eh_frame.h"
 #include "agent-bpf/unwind/go_unwind.h"
 #include "agent-bpf/files/vdso.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/stats.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+STAT_COUNTER(pages_made, "spanprof_unwind_pages_made_total", "",
+             "Pages of 64 KiB of code whose unwind rows were decoded.");
+STAT_GAUGE(loaded_pages, "spanprof_unwind_pages", "", "Pages of unwind rows in the kernel.");
+STAT_GAUGE(loaded_blocks, "spanprof_unwind_blocks", "",
+           "Blocks of unwind rows in the kernel, of 4096 bytes each.");
+STAT_GAUGE(table_bytes, "spanprof_unwind_table_bytes", "",
+           "What the analyst holds of the unwind information of files, but for rows.");
+STAT_COUNTER(evicted, "spanprof_unwind_pages_evicted_total", "",
+             "Pages of unwind rows that made room for others.");
+STAT_LOSS(no_room, "spanprof_unwind_pages_no_room_total", "",
+          "Pages of unwind rows, or files, that the kernel's maps had no room for.");
+STAT_COUNTER(unreadable_files, "spanprof_unwind_files_unreadable_total", "",
+             "Executables that could not be read for unwinding, or were too large; unwound by "
+             "frame pointers for ten seconds.");
 
 #define UNREADABLE_NS  (10 * NS_PER_SEC)
 #define UNREADABLE_MAX 1024
@@ -182,7 +197,7 @@ static const struct unwind_page *page_of(struct tables *tables, struct table *ta
     weigh(tables, table);
     if (error)
         return NULL;
-    analyst_count(COUNT_UNWIND_PAGES_MADE, 1);
+    stat_add(&pages_made, 1);
     page = keep_page(tables, &key, &made);
     return page ? &page->page : NULL;
 }
@@ -269,7 +284,7 @@ void tables_settle(struct tables *tables)
         for (uint32_t i = 0; i < n; i++)
             tables_unreadable(tables, &files[i]);
     }
-    analyst_gauge(COUNT_UNWIND_TABLE_BYTES, (int64_t)tables->bytes);
+    stat_set(&table_bytes, (int64_t)tables->bytes);
 }
 
 struct table *tables_vdso(struct tables *tables)
@@ -292,7 +307,7 @@ void table_is_file(struct tables *tables, struct table *table, const struct unwi
     if (!tables->loader || file_known(table, file))
         return;
     if (unwind_loader_put_file(tables->loader, file, &table->executable)) {
-        analyst_count(COUNT_UNWIND_NO_ROOM, 1);
+        stat_add(&no_room, 1);
         return;
     }
     if (table->n_files < TABLE_FILES_MAX) {
@@ -314,7 +329,7 @@ void table_load(struct tables *tables, struct table *table, uint64_t address)
     if (!page && unwind_page_init(&none, address & ~(uint64_t)(UNWIND_PAGE_BYTES - 1)))
         return;
     if (unwind_loader_put_page(tables->loader, table->executable.id, page ? page : &none))
-        analyst_count(COUNT_UNWIND_NO_ROOM, 1);
+        stat_add(&no_room, 1);
     if (!page)
         unwind_page_close(&none);
 }
@@ -343,7 +358,7 @@ void tables_unreadable(struct tables *tables, const struct unwind_file *file)
     }
     list_append(&tables->ending, &unreadable->link);
     unwind_loader_put_file(tables->loader, file, &none);
-    analyst_count(COUNT_UNWIND_UNREADABLE, 1);
+    stat_add(&unreadable_files, 1);
     if (tables->unreadable.count > UNREADABLE_MAX)
         end_unreadable(tables, container_of(list_first(&tables->ending), struct unreadable, link));
 }
@@ -360,9 +375,9 @@ void tables_tend(struct tables *tables, uint64_t now_ns)
     if (!tables->loader)
         return;
     struct unwind_loader_counts counts = unwind_loader_counts(tables->loader);
-    analyst_gauge(COUNT_UNWIND_PAGES, (int64_t)counts.pages);
-    analyst_gauge(COUNT_UNWIND_BLOCKS, (int64_t)counts.blocks);
-    analyst_count(COUNT_UNWIND_EVICTED, (int64_t)(counts.evicted - tables->evicted_told));
+    stat_set(&loaded_pages, (int64_t)counts.pages);
+    stat_set(&loaded_blocks, (int64_t)counts.blocks);
+    stat_add(&evicted, (int64_t)(counts.evicted - tables->evicted_told));
     tables->evicted_told = counts.evicted;
 }
 

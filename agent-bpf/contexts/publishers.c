@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent-bpf/contexts/publishers.h"
-#include "agent-bpf/analyst/analyst_stats.h"
 #include "agent-bpf/contexts/elastic_storage.h"
+#include "agent-bpf/contexts/unreadable.h"
 #include "agent-bpf/files/elf_dynamic.h"
 #include "agent-bpf/files/elf_symtab.h"
 #include "context/context_layout.h"
@@ -77,7 +77,7 @@ static void find_go(const struct finder *finder)
     struct publishers *publishers = finder->publishers;
     int error = go_binary_find(finder->elf, &publishers->go);
     if (error == GO_BINARY_UNSUPPORTED)
-        analyst_count(COUNT_CONTEXTS_GO_UNSUPPORTED, 1);
+        context_count_unreadable(CONTEXT_UNREADABLE_GO);
     if (!error && publishers->go.found && publishers->go.labels_form)
         publishers->sources |= CONTEXT_BIT(CONTEXT_GO_LABELS);
 }

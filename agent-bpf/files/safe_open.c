@@ -8,12 +8,12 @@
  * Where the path no longer leads (deleted files, upgraded libraries), /proc/PID/map_files does.
  */
 #include "agent-bpf/files/safe_open.h"
-#include "agent-bpf/analyst/analyst_stats.h"
 #include "agent-bpf/files/elf.h"
 #include "agent-bpf/files/proc_maps.h"
 #include "agent-bpf/files/proc_pid.h"
 #include "agent-bpf/unwind_rows.h"
 #include "agent-bpf/files/vdso.h"
+#include "base/stats.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -26,6 +26,14 @@
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+
+enum open_failure { OPEN_REFUSED, OPEN_DIFFERENT, OPEN_FAILED, OPEN_FAILURES };
+
+static const char *const open_failure_names[] = {
+    [OPEN_REFUSED] = "refused", [OPEN_DIFFERENT] = "different", [OPEN_FAILED] = "failed"};
+STAT_LOSSES(not_opened, "spanprof_executables_not_opened_total",
+            "Mapped files not read: refused are FIFOs, devices, empty files and FUSE.",
+            STAT_LABEL("reason", open_failure_names, OPEN_FAILURES));
 
 #ifndef FUSE_SUPER_MAGIC
 #define FUSE_SUPER_MAGIC 0x65735546
@@ -192,9 +200,10 @@ int safe_open_mapping(uint32_t pid, const struct process_mapping *mapping, struc
     int error = mapping->path && !strcmp(mapping->path, VDSO_PATH) ? open_vdso(file)
                                                                    : try_both(pid, mapping, file);
     if (error)
-        analyst_count(error == SAFE_OPEN_REFUSED     ? COUNT_OPEN_REFUSED
-                      : error == SAFE_OPEN_DIFFERENT ? COUNT_OPEN_DIFFERENT
-                                                     : COUNT_OPEN_FAILED,
-                      1);
+        stat_add_of(&not_opened,
+                    error == SAFE_OPEN_REFUSED     ? OPEN_REFUSED
+                    : error == SAFE_OPEN_DIFFERENT ? OPEN_DIFFERENT
+                                                   : OPEN_FAILED,
+                    1);
     return error;
 }

@@ -5,14 +5,26 @@
  * list until the answer is there.
  */
 #include "agent-bpf/process/analyst_client.h"
-#include "agent-bpf/analyst/analyst_stats.h"
 #include "base/log.h"
+#include "base/stats.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+enum request_loss { REQUEST_QUEUE_FULL, REQUEST_UNANSWERED, REQUEST_LOSSES };
+
+static const char *const request_loss_names[] = {
+    [REQUEST_QUEUE_FULL] = "queue_full", [REQUEST_UNANSWERED] = "unanswered"};
+STAT_LOSSES(requests_dropped, "spanprof_analyst_requests_dropped_total",
+            "Requests to the analyst given up.",
+            STAT_LABEL("reason", request_loss_names, REQUEST_LOSSES));
+STAT_COUNTER(attached, "spanprof_analyst_attached_total", "",
+             "Analysts that the service was connected to.");
+STAT_COUNTER(malformed, "spanprof_analyst_messages_malformed_total", "",
+             "Messages of the analyst that were not understood; it was disconnected.");
 
 #define ATTEMPTS_MAX     3
 #define ANSWERS_AT_ONCE  256
@@ -112,7 +124,7 @@ static void enqueue(struct analyst_client *client, struct analyst_request *reque
     while (client->n_queue > ANALYST_REQUESTS_MAX ||
            client->queue_bytes > ANALYST_REQUEST_BYTES_MAX) {
         free(take_first(client));
-        analyst_count(COUNT_CLIENT_DROPPED, 1);
+        stat_add_of(&requests_dropped, REQUEST_QUEUE_FULL, 1);
     }
 }
 
@@ -123,7 +135,7 @@ static void keep_unanswered(struct analyst_client *client, struct analyst_reques
         return;
     free(container_of(list_pop(&client->unanswered), struct analyst_request, link));
     client->n_unanswered--;
-    analyst_count(COUNT_CLIENT_UNANSWERED_DROPPED, 1);
+    stat_add_of(&requests_dropped, REQUEST_UNANSWERED, 1);
 }
 
 static void sent(struct analyst_client *client, struct analyst_request *request)
@@ -228,7 +240,7 @@ static bool take_datagram(struct analyst_client *client, size_t size, int fd)
     if (error)
         close_fd(fd);
     if (error == ANALYST_MALFORMED) {
-        analyst_count(COUNT_CLIENT_MALFORMED, 1);
+        stat_add(&malformed, 1);
         log_error("analyst", "a message of the analyst was malformed: disconnecting it");
         analyst_client_detach(client);
         return false;
@@ -337,7 +349,7 @@ static void repeat_unanswered(struct analyst_client *client)
         client->n_unanswered--;
         if (request->attempts >= ATTEMPTS_MAX) {
             free(request);
-            analyst_count(COUNT_CLIENT_UNANSWERED_DROPPED, 1);
+            stat_add_of(&requests_dropped, REQUEST_UNANSWERED, 1);
             continue;
         }
         enqueue(client, request, true);
@@ -355,7 +367,7 @@ int analyst_client_attach(struct analyst_client *client, int fd)
         close(fd);
         return error;
     }
-    analyst_count(COUNT_CLIENT_ATTACHED, 1);
+    stat_add(&attached, 1);
     repeat_unanswered(client);
     struct analyst_request *scan =
         analyst_request_make(&(struct analyst_message){.kind = ANALYST_SCAN_WANTED});
@@ -396,7 +408,7 @@ void analyst_client_submit(struct analyst_client *client, struct list *requests)
             continue;
         }
         free(request);
-        analyst_count(COUNT_CLIENT_DROPPED, 1);
+        stat_add_of(&requests_dropped, REQUEST_QUEUE_FULL, 1);
     }
     flush(client);
 }

@@ -11,17 +11,42 @@
  */
 #include "agent-bpf/process/process.h"
 #include "agent-bpf/process/analyst_client.h"
-#include "agent-bpf/analyst/analyst_stats.h"
 #include "agent-bpf/process/process_parts.h"
 #include "base/clock.h"
+#include "base/stats.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
+static const char *const limit_names[] = {[PROCESS_LIMIT_PROCESSES] = "processes",
+                                          [PROCESS_LIMIT_MAPPINGS] = "mappings",
+                                          [PROCESS_LIMIT_BYTES] = "bytes"};
+STAT_LOSSES(table_full, "spanprof_process_table_full_total",
+            "Process events left out because a limit of the process table was reached.",
+            STAT_LABEL("limit", limit_names, PROCESS_LIMITS));
+STAT_GAUGE(processes, "spanprof_processes", "", "Processes in the process table.");
+STAT_GAUGE(table_bytes, "spanprof_process_table_bytes", "", "Memory of the process table.");
+STAT_COUNTER(stale_events, "spanprof_process_stale_events_total", "",
+             "Findings of a scan that newer events had overtaken.");
+STAT_LOSS(unresolved, "spanprof_process_addresses_unresolved_total", "",
+          "User addresses in no known mapping of a file.");
+STAT_COUNTER(scans, "spanprof_process_scans_total", "", "Complete scans of /proc.");
+
+void process_count_full(enum process_limit limit)
+{
+    stat_add_of(&table_full, limit, 1);
+}
+
+static void table_update_gauges(const struct process_table *table)
+{
+    stat_set(&processes, (int64_t)table->n_processes);
+    stat_set(&table_bytes, (int64_t)table->bytes);
+}
+
 void *process_alloc(struct process_table *table, size_t size)
 {
     if (size > PROCESS_TABLE_BYTES_MAX - table->bytes) {
-        analyst_count(COUNT_PROCESS_BYTES_FULL, 1);
+        process_count_full(PROCESS_LIMIT_BYTES);
         return NULL;
     }
     void *memory = calloc(1, size);
@@ -131,7 +156,7 @@ struct process *process_begin(struct process_table *table, uint32_t pid, uint64_
     if (table->n_processes >= PROCESS_TABLE_MAX) {
         struct list *oldest = list_first(&table->ended);
         if (!oldest) {
-            analyst_count(COUNT_PROCESS_TABLE_FULL, 1);
+            process_count_full(PROCESS_LIMIT_PROCESSES);
             return NULL;
         }
         remove_process(table, container_of(oldest, struct process, ended));
@@ -235,13 +260,13 @@ static int apply_map(struct process_table *table, const struct process_event *ev
     if (!process)
         return -ENOMEM;
     if (event->time_ns < process->from_ns) {
-        analyst_count(COUNT_PROCESS_STALE_EVENTS, 1);
+        stat_add(&stale_events, 1);
         return 0;
     }
     bool first = !process->image;
     int error = process_image_map(table, process, event);
     if (error == PROCESS_STALE) {
-        analyst_count(COUNT_PROCESS_STALE_EVENTS, 1);
+        stat_add(&stale_events, 1);
         return 0;
     }
     if (!error && first && process->image && !process->exe)
@@ -272,8 +297,7 @@ int process_table_apply(struct process_table *table, const struct process_event 
         process_want_scan(table, event->time_ns);
         break;
     }
-    analyst_gauge(COUNT_PROCESSES, (int64_t)table->n_processes);
-    analyst_gauge(COUNT_PROCESS_BYTES, (int64_t)table->bytes);
+    table_update_gauges(table);
     return error;
 }
 
@@ -310,7 +334,7 @@ static void answer_scan_done(struct process_table *table, const struct analyst_s
     for (size_t i = 0; (process = map_next(&table->processes, &i));)
         if (process->from_ns < start_ns && process->seen_ns < start_ns)
             process_end(table, process, past(done->end_ns));
-    analyst_count(COUNT_SCANS, 1);
+    stat_add(&scans, 1);
 }
 
 static void answer_gone(struct process_table *table, const struct analyst_process *gone)
@@ -373,8 +397,7 @@ void process_table_expire(struct process_table *table, uint64_t now_ns)
             break;
         remove_process(table, process);
     }
-    analyst_gauge(COUNT_PROCESSES, (int64_t)table->n_processes);
-    analyst_gauge(COUNT_PROCESS_BYTES, (int64_t)table->bytes);
+    table_update_gauges(table);
 }
 
 int process_table_resolve(struct process_table *table, uint32_t pid, uint64_t time_ns,
@@ -384,7 +407,7 @@ int process_table_resolve(struct process_table *table, uint32_t pid, uint64_t ti
     const struct image_mapping *mapping =
         process ? process_mapping_at(process, time_ns, address) : NULL;
     if (!mapping) {
-        analyst_count(COUNT_PROCESS_UNRESOLVED, 1);
+        stat_add(&unresolved, 1);
         return PROCESS_UNKNOWN;
     }
     *place = (struct process_place){

@@ -6,7 +6,6 @@
  * moment ago. An executable is kept for a while after its last mapping is gone, since its names are
  * asked for when the samples leave.
  */
-#include "agent-bpf/analyst/analyst_stats.h"
 #include "agent-bpf/executable_identity.h"
 #include "agent-bpf/process/process_parts.h"
 #include <assert.h>
@@ -69,7 +68,7 @@ static void ask_within_budget(struct process_table *table, struct process *proce
                               const struct process_executable *executable)
 {
     if (process->n_asked >= PROCESS_EXECUTABLES_ASKED_MAX) {
-        analyst_count(COUNT_PROCESS_BUDGET_SPENT, 1);
+        process_count_dropped(PROCESS_REQUEST_OVER_BUDGET);
         return;
     }
     process->n_asked++;
@@ -325,7 +324,7 @@ int process_image_map(struct process_table *table, struct process *process,
     if (newer_there(process->image, mapping->start, end, event->time_ns))
         return PROCESS_STALE;
     if (process->image && process->image->n >= PROCESS_MAPPINGS_MAX) {
-        analyst_count(COUNT_PROCESS_MAPPINGS_FULL, 1);
+        process_count_full(PROCESS_LIMIT_MAPPINGS);
         return -ENOSPC;
     }
     uint8_t identity[16];

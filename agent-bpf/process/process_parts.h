@@ -118,6 +118,14 @@ struct process_table {
 void *process_alloc(struct process_table *table, size_t size);
 void process_free(struct process_table *table, void *memory, size_t size);
 
+enum process_limit {
+    PROCESS_LIMIT_PROCESSES,
+    PROCESS_LIMIT_MAPPINGS,
+    PROCESS_LIMIT_BYTES,
+    PROCESS_LIMITS
+};
+void process_count_full(enum process_limit limit); /* an event is left out */
+
 /* process_image.c: images and executables */
 void process_image_release(struct process_table *table, struct process_image *image);
 struct process_image *process_image_share(struct process_image *image); /* NULL stays NULL */
@@ -151,6 +159,12 @@ int process_context_answer(struct process_table *table, const struct analyst_con
 void process_details_free(struct process_table *table, struct process *process);
 
 /* process_requests.c */
+enum process_request_loss {
+    PROCESS_REQUEST_QUEUE_FULL,
+    PROCESS_REQUEST_OVER_BUDGET,
+    PROCESS_REQUEST_LOSSES
+};
+void process_count_dropped(enum process_request_loss reason);
 void process_want_executable(struct process_table *table,
                              const struct process_executable *executable);
 void process_want_scan(struct process_table *table, uint64_t time_ns);

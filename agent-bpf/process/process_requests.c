@@ -6,12 +6,23 @@
  * events.
  */
 #include "agent-bpf/process/analyst_client.h"
-#include "agent-bpf/analyst/analyst_stats.h"
 #include "agent-bpf/process/process_parts.h"
 #include "agent-bpf/record.h"
 #include "base/clock.h"
+#include "base/stats.h"
 #include <errno.h>
 #include <stdlib.h>
+
+static const char *const loss_names[] = {
+    [PROCESS_REQUEST_QUEUE_FULL] = "queue_full", [PROCESS_REQUEST_OVER_BUDGET] = "process_budget"};
+STAT_LOSSES(requests_dropped, "spanprof_process_requests_dropped_total",
+            "Requests to the analyst left out: too many waiting, or too many for one process.",
+            STAT_LABEL("reason", loss_names, PROCESS_REQUEST_LOSSES));
+
+void process_count_dropped(enum process_request_loss reason)
+{
+    stat_add_of(&requests_dropped, reason, 1);
+}
 
 #define CONTEXT_ASK_NS  (5 * NS_PER_SEC)  /* while a process is sampled without context */
 #define BETTER_ASK_NS   (30 * NS_PER_SEC) /* with one, but not OpenTelemetry's */
@@ -26,7 +37,7 @@ static bool want(struct process_table *table, const struct analyst_message *mess
     if (table->n_requests < PROCESS_REQUESTS_MAX)
         request = analyst_request_make(message);
     if (!request) {
-        analyst_count(COUNT_PROCESS_REQUESTS_DROPPED, 1);
+        process_count_dropped(PROCESS_REQUEST_QUEUE_FULL);
         return false;
     }
     list_append(&table->requests, &request->link);

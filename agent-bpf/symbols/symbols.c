@@ -5,13 +5,16 @@
  * reaches up to the next one or the end of its section: behind _init begins the PLT.
  */
 #include "agent-bpf/symbols/symbols.h"
-#include "agent-bpf/analyst/analyst_stats.h"
 #include "agent-bpf/heartbeat.h"
 #include "agent-bpf/files/elf_dynamic.h"
+#include "base/stats.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+STAT_LOSS(left_out, "spanprof_symbols_left_out_total", "",
+          "Function symbols beyond the limit of one executable.");
 
 #define AT_ONCE           2048 /* symbols read in one go */
 #define SIZE_MAX_KEPT     ((UINT32_C(1) << 28) - 1)
@@ -87,7 +90,7 @@ static int add(struct symbols *symbols, enum which_file file, const struct elf *
     if (symbols->n == symbols->cap) {
         size_t cap = symbols->cap ? symbols->cap * 2 : 256;
         if (symbols->n >= SYMBOLS_MAX) {
-            analyst_count(COUNT_SYMBOLS_LEFT_OUT, 1);
+            stat_add(&left_out, 1);
             return 0;
         }
         struct symbol *table = realloc(symbols->table, cap * sizeof(*table));

@@ -3,9 +3,9 @@
 /* What the tests of the process table share: one table, events, questions. Included once a program.
  */
 #include "agent-bpf/process/analyst_client.h"
-#include "agent-bpf/analyst/analyst_stats.h"
 #include "agent-bpf/process/process.h"
 #include "base/clock.h"
+#include "base/stats.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The client against a peer of our own, and the analyst itself on the processes of this test. */
 #include "agent-bpf/analyst/analyst_ledger.h"
-#include "agent-bpf/analyst/analyst_stats.h"
 #include "agent-bpf/record.h"
 #include "agent-bpf/files/safe_open.h"
 #include "base/clock.h"
+#include "base/stats.h"
 #include "proto/otlp/otlp_spans.h"
 #include "test/support/analyst_rig.h"
 #include "test/support/context_fixture.h"
@@ -110,7 +110,8 @@ static void client_order(void **state)
 static void client_repeats(void **state)
 {
     (void)state;
-    int64_t dropped = analyst_counted(COUNT_CLIENT_UNANSWERED_DROPPED);
+    int64_t dropped =
+        stats_find("spanprof_analyst_requests_dropped_total", "reason=\"unanswered\"");
     attach_peer();
     rig_send(&rig, &executable_wanted); /* executable 1 */
     rig_send(&rig, &names_wanted);      /* names of executable 2 */
@@ -129,13 +130,15 @@ static void client_repeats(void **state)
     attach_peer(); /* three times was enough */
     next_request();
     assert_int_equal(next_request(), 0);
-    assert_int_equal(analyst_counted(COUNT_CLIENT_UNANSWERED_DROPPED) - dropped, 1);
+    assert_int_equal(
+        stats_find("spanprof_analyst_requests_dropped_total", "reason=\"unanswered\"") - dropped,
+        1);
 }
 
 static void client_distrusts(void **state)
 {
     (void)state;
-    int64_t before = analyst_counted(COUNT_CLIENT_MALFORMED);
+    int64_t before = stats_find("spanprof_analyst_messages_malformed_total", "");
     attach_peer();
     assert_int_equal(send(peer, "\xff\xff", 2, 0), 2);
     loop_once(rig.loop, 100);
@@ -144,7 +147,7 @@ static void client_distrusts(void **state)
     assert_int_equal(send(peer, "\x01", 1, 0), 1); /* well-formed, but ours to say */
     loop_once(rig.loop, 100);
     assert_false(analyst_client_attached(rig.client));
-    assert_int_equal(analyst_counted(COUNT_CLIENT_MALFORMED) - before, 2);
+    assert_int_equal(stats_find("spanprof_analyst_messages_malformed_total", "") - before, 2);
     attach_peer();
     close(peer);
     peer = -1;
@@ -156,11 +159,13 @@ static void client_distrusts(void **state)
 static void client_is_bounded(void **state)
 {
     (void)state;
-    int64_t dropped = analyst_counted(COUNT_CLIENT_DROPPED);
+    int64_t dropped =
+        stats_find("spanprof_analyst_requests_dropped_total", "reason=\"queue_full\"");
     attach_peer(); /* and it reads nothing */
     for (unsigned i = 0; i < ANALYST_REQUESTS_MAX + 5000; i++)
         rig_send(&rig, &process_wanted);
-    assert_true(analyst_counted(COUNT_CLIENT_DROPPED) > dropped);
+    assert_true(stats_find("spanprof_analyst_requests_dropped_total", "reason=\"queue_full\"") >
+                dropped);
     unsigned got = 0;
     for (int idle = 0; idle < 3; loop_once(rig.loop, 10))
         for (idle++; next_request(); got++)
@@ -175,9 +180,12 @@ static void client_leaves_stacks_out(void **state)
     static uint8_t stack[sizeof(struct record_stack) + RECORD_STACK_MAX];
     const struct analyst_message unwind_wanted = {
         .kind = ANALYST_UNWIND_WANTED, .unwind_wanted = {.stack = BYTES(stack, sizeof(stack))}};
-    int64_t dropped = analyst_counted(COUNT_CLIENT_DROPPED);
+    int64_t dropped =
+        stats_find("spanprof_analyst_requests_dropped_total", "reason=\"queue_full\"");
     rig_send(&rig, &unwind_wanted);
-    assert_int_equal(analyst_counted(COUNT_CLIENT_DROPPED) - dropped, 1);
+    assert_int_equal(
+        stats_find("spanprof_analyst_requests_dropped_total", "reason=\"queue_full\"") - dropped,
+        1);
     attach_peer();
     rig_send(&rig, &unwind_wanted);
     assert_int_equal(next_request(), ANALYST_SCAN_WANTED);
@@ -188,7 +196,10 @@ static void client_leaves_stacks_out(void **state)
 
     unsigned n_sent = 0, n_stacks = 0, n_others = 0;
     rig_send(&rig, &names_wanted); /* and now it reads nothing */
-    while (analyst_counted(COUNT_CLIENT_DROPPED) - dropped == 1 && n_sent++ < 1000)
+    while (stats_find("spanprof_analyst_requests_dropped_total", "reason=\"queue_full\"") -
+                   dropped ==
+               1 &&
+           n_sent++ < 1000)
         rig_send(&rig, &unwind_wanted);
     assert_in_range(n_sent, 2, 600);
     rig_send(&rig, &names_wanted);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* .debug_frame where .eh_frame says nothing, as gcc writes it, plain and compressed; and what
  * strangers may make of that. */
-#include "agent-bpf/analyst/analyst_stats.h"
 #include "agent-bpf/analyst/analyst_tables.h"
 #include "agent-bpf/unwind/eh_frame.h"
 #include "base/buf.h"
+#include "base/stats.h"
 #include "test/support/cpu_time.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -390,7 +390,7 @@ static void memory_of_all_files_is_bounded(void **state)
         assert_int_equal(rule_at(tables, &(struct binary){.key.inode = i, .fd = fd}, 188)->cfa,
                          i < 4 ? UNWIND_REGISTER : UNWIND_UNKNOWN);
     tables_settle(tables);
-    int64_t bytes = analyst_counted(COUNT_UNWIND_TABLE_BYTES);
+    int64_t bytes = stats_find("spanprof_unwind_table_bytes", "");
     assert_true(bytes > 0 && bytes <= TABLES_BYTES_MAX);
     first.fd = -1; /* could not be opened again */
     assert_int_equal(rule_at(tables, &first, address)->cfa, UNWIND_REGISTER);

@@ -45,7 +45,7 @@ static void idle_executables_are_bounded(void **state)
 static void limits(void **state)
 {
     (void)state;
-    int64_t full = analyst_counted(COUNT_PROCESS_MAPPINGS_FULL);
+    int64_t full = stats_find("spanprof_process_table_full_total", "limit=\"mappings\"");
     struct process_event event;
     int error = 0;
     for (uint64_t i = 0; i < PROCESS_MAPPINGS_MAX + 10; i++) {
@@ -53,18 +53,20 @@ static void limits(void **state)
         error = process_table_apply(table, &event);
     }
     assert_int_equal(error, -ENOSPC);
-    assert_int_equal(analyst_counted(COUNT_PROCESS_MAPPINGS_FULL) - full, 10);
+    assert_int_equal(stats_find("spanprof_process_table_full_total", "limit=\"mappings\"") - full,
+                     10);
     expect_at(10, 9999, 0x1000, "/lib/a.so", 0);
     event = mapped(10, 9999, UINT64_MAX - 5, 100, 0, "/lib/a.so");
     assert_int_equal(process_table_apply(table, &event), -EINVAL);
-    full = analyst_counted(COUNT_PROCESS_TABLE_FULL);
+    full = stats_find("spanprof_process_table_full_total", "limit=\"processes\"");
     for (uint32_t pid = 100; pid < 100 + PROCESS_TABLE_MAX; pid++) {
         event = (struct process_event){
             .kind = PROCESS_FORKED, .pid = pid, .parent_pid = 1, .time_ns = pid};
         error = process_table_apply(table, &event);
     }
     assert_int_equal(error, -ENOMEM);
-    assert_int_equal(analyst_counted(COUNT_PROCESS_TABLE_FULL) - full, 1);
+    assert_int_equal(stats_find("spanprof_process_table_full_total", "limit=\"processes\"") - full,
+                     1);
     apply(PROCESS_EXITED, 100, 0, 200000); /* makes room at once */
     apply(PROCESS_FORKED, 50, 1, 200001);
     assert_int_equal(process_table_count(table), PROCESS_TABLE_MAX);
@@ -83,7 +85,7 @@ static void exec_loop_is_bounded(void **state)
 static void bytes_are_limited(void **state)
 {
     (void)state;
-    int64_t full = analyst_counted(COUNT_PROCESS_BYTES_FULL);
+    int64_t full = stats_find("spanprof_process_table_full_total", "limit=\"bytes\"");
     for (uint64_t i = 0; i < 2000; i++)
         map(2, i, 0x1000 * (2 * i + 1), 0x1000, 0, "/lib/a.so");
     for (uint32_t pid = 3; pid < 6000; pid++) { /* each its own copy, by changing it */
@@ -94,7 +96,7 @@ static void bytes_are_limited(void **state)
         process_table_apply(table, &event);
         assert_true(process_table_bytes(table) <= PROCESS_TABLE_BYTES_MAX);
     }
-    assert_true(analyst_counted(COUNT_PROCESS_BYTES_FULL) > full);
+    assert_true(stats_find("spanprof_process_table_full_total", "limit=\"bytes\"") > full);
     expect_at(2, 6000, 0x1000, "/lib/a.so", 0);
     expect_at(3, 6000, 0x1000, "/lib/b.so", 0);
 }
@@ -102,13 +104,16 @@ static void bytes_are_limited(void **state)
 static void requests_are_limited(void **state)
 {
     (void)state;
-    int64_t dropped = analyst_counted(COUNT_PROCESS_REQUESTS_DROPPED);
+    int64_t dropped =
+        stats_find("spanprof_process_requests_dropped_total", "reason=\"queue_full\"");
     for (uint32_t i = 0; i < PROCESS_REQUESTS_MAX + 100; i++) {
         char path[32];
         snprintf(path, sizeof(path), "/bin/%u", i);
         map(10 + i % 32, i, 0x1000, 0x1000, 0, path);
     }
-    assert_int_equal(analyst_counted(COUNT_PROCESS_REQUESTS_DROPPED) - dropped, 100);
+    assert_int_equal(
+        stats_find("spanprof_process_requests_dropped_total", "reason=\"queue_full\"") - dropped,
+        100);
     take();
     assert_int_equal(taken[ANALYST_EXECUTABLE_WANTED], PROCESS_REQUESTS_MAX);
 }
@@ -117,7 +122,8 @@ static void requests_are_limited(void **state)
 static void one_process_has_a_budget(void **state)
 {
     (void)state;
-    int64_t spent = analyst_counted(COUNT_PROCESS_BUDGET_SPENT);
+    int64_t spent =
+        stats_find("spanprof_process_requests_dropped_total", "reason=\"process_budget\"");
     for (uint32_t i = 0; i < 1500; i++) {
         char path[32];
         snprintf(path, sizeof(path), "/bin/%u", i);
@@ -125,7 +131,9 @@ static void one_process_has_a_budget(void **state)
         apply(PROCESS_EXECED, 11 + i, 0, 3 * i + 2);
         map(11 + i, 3 * i + 3, 0x1000, 0x1000, 0, path);
     }
-    assert_int_equal(analyst_counted(COUNT_PROCESS_BUDGET_SPENT) - spent, 1500 - 1024);
+    assert_int_equal(
+        stats_find("spanprof_process_requests_dropped_total", "reason=\"process_budget\"") - spent,
+        1500 - 1024);
     take();
     assert_int_equal(taken[ANALYST_EXECUTABLE_WANTED], 1024);
     map(5000, 9999, 0x1000, 0x1000, 0, "/bin/other");

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Why what a process publishes of its contexts could not be read: counted. Thread: any. */
+
+enum context_unreadable {
+    CONTEXT_UNREADABLE_MALFORMED,
+    CONTEXT_UNREADABLE_BEING_CHANGED,
+    CONTEXT_UNREADABLE_PROCESS_CHANGED, /* while its contexts were being attached */
+    CONTEXT_UNREADABLE_VARIABLE,        /* its thread-local variable was not located */
+    CONTEXT_UNREADABLE_MEMORY,
+    CONTEXT_UNREADABLE_LABELS, /* of a version that is not known */
+    CONTEXT_UNREADABLE_GO,
+    CONTEXT_UNREADABLE_STORAGE,
+    CONTEXT_UNREADABLE_SOCKET_REFUSED,
+    CONTEXT_UNREADABLE_SOCKET_FAILED,
+    CONTEXT_UNREADABLE_ENVIRONMENT,
+    CONTEXT_UNREADABLE_NO_ROOM, /* in the kernel's map */
+    CONTEXT_UNREADABLES
+};
+
+void context_count_unreadable(enum context_unreadable reason);
