@@ -1,12 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
+# What the lists of test/ share.
 set(SPANPROF_UNIT_TIMEOUT 120)
 if(SPANPROF_SANITIZE)
     set(SPANPROF_UNIT_TIMEOUT 360)
 endif()
+set(SPANPROF_SUPPORT ${CMAKE_SOURCE_DIR}/test/support)
+# All programs and libraries of test/ lie in one folder, whichever list builds them.
+set(SPANPROF_TEST_OUTPUT ${CMAKE_BINARY_DIR}/test)
 
-# spanprof_unit_test(NAME LIBS ...): test/unit/test_NAME.c, ctest label "unit".
+# Not needed to build: tests that lack one of these are left out.
+find_program(SPANPROF_MUSL_GCC musl-gcc)
+find_program(SPANPROF_GXX g++)
+pkg_check_modules(LIBDW IMPORTED_TARGET libdw)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    set(SPANPROF_X86_64 ON)
+endif()
+
+# spanprof_unit_test(NAME LIBS ...): test_NAME.c of the current folder, ctest label "unit".
 function(spanprof_unit_test name)
-    add_executable(test_${name} ${CMAKE_SOURCE_DIR}/test/unit/test_${name}.c)
+    add_executable(test_${name} test_${name}.c)
     target_link_libraries(test_${name} PRIVATE ${ARGN} spanprof_flags PkgConfig::CMOCKA)
     target_compile_definitions(test_${name} PRIVATE SPANPROF_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     add_test(NAME unit.${name} COMMAND test_${name})
@@ -21,35 +33,24 @@ function(spanprof_one_thread)
     endforeach()
 endfunction()
 
-add_custom_target(fuzz_targets)
-
-# spanprof_fuzz_target(NAME LIBS ...): test/fuzz/fuzz_NAME.c defines LLVMFuzzerTestOneInput. Without
-# SPANPROF_FUZZ it is linked to a driver that replays test/fuzz/corpus/NAME in ctest, label "fuzz".
-function(spanprof_fuzz_target name)
-    add_executable(fuzz_${name} ${CMAKE_SOURCE_DIR}/test/fuzz/fuzz_${name}.c)
-    target_link_libraries(fuzz_${name} PRIVATE ${ARGN} spanprof_flags)
-    add_dependencies(fuzz_targets fuzz_${name})
-    if(SPANPROF_FUZZ)
-        target_compile_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
-        target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
-    else()
-        target_sources(fuzz_${name} PRIVATE ${CMAKE_SOURCE_DIR}/test/fuzz/replay.c)
-        add_test(NAME fuzz.${name} COMMAND fuzz_${name} ${CMAKE_SOURCE_DIR}/test/fuzz/corpus/${name})
-        set_tests_properties(fuzz.${name} PROPERTIES LABELS fuzz TIMEOUT 120)
-    endif()
+# spanprof_support(TARGET FILE ...): sources of test/support that TARGET is built with.
+function(spanprof_support target)
+    list(TRANSFORM ARGN PREPEND ${SPANPROF_SUPPORT}/)
+    target_sources(${target} PRIVATE ${ARGN})
 endfunction()
 
-# spanprof_bench(NAME LIBS ...): test/bench/bench_NAME.c; prints lines `name value unit`, run by ./dev bench.
-function(spanprof_bench name)
-    add_executable(bench_${name} ${CMAKE_SOURCE_DIR}/test/bench/bench_${name}.c)
-    target_link_libraries(bench_${name} PRIVATE ${ARGN} spanprof_flags)
-    target_compile_definitions(bench_${name} PRIVATE SPANPROF_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-endfunction()
-
-# spanprof_failing_alloc(TARGET): the n-th allocation can be made to fail, see test/support/fail_alloc.h.
+# spanprof_failing_alloc(TARGET): the n-th allocation can be made to fail, see test/support/faults/fail_alloc.h.
 function(spanprof_failing_alloc target)
-    target_sources(${target} PRIVATE ${CMAKE_SOURCE_DIR}/test/support/fail_alloc.c)
+    spanprof_support(${target} faults/fail_alloc.c)
     target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR})
     target_link_options(${target} PRIVATE -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
         -Wl,--wrap=strdup,--wrap=strndup)
+endfunction()
+
+# spanprof_workload(TARGET LIBS ...): frames of the program are to be seen: no inlining across, no tail calls.
+function(spanprof_workload name)
+    target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
+    target_compile_options(${name} PRIVATE -O2 -fno-omit-frame-pointer
+        -mno-omit-leaf-frame-pointer -fno-optimize-sibling-calls)
+    target_link_libraries(${name} PRIVATE ${ARGN} spanprof_flags Threads::Threads)
 endfunction()

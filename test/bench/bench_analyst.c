@@ -5,7 +5,7 @@
  */
 #include "agent-bpf/analyst/analyst_parts.h"
 #include "context/spanprof_context.h"
-#include "test/support/context_fixture.h"
+#include "test/support/fixtures/context_fixture.h"
 #include <bpf/bpf.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #include "agent-bpf/sampler/cpu_events.h"
 #include "agent-bpf/record.h"
 #include "base/clock.h"
-#include "test/support/unwind_rig.h"
+#include "test/support/rigs/unwind_rig.h"
 #include <bpf/bpf.h>
 #include <pthread.h>
 #include <sched.h>

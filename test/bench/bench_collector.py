@@ -24,7 +24,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TEST = os.path.dirname(HERE)
-sys.path[:0] = [os.path.join(TEST, "integration"), os.path.join(TEST, "peers")]
+sys.path[:0] = [os.path.join(TEST, "integration", "support"), os.path.join(TEST, "peers")]
 import collector_program  # noqa: E402
 import go_toolchain  # noqa: E402
 import harness  # noqa: E402

@@ -8,7 +8,7 @@
 #include "agent-bpf/contexts/elastic_socket.h"
 #include "base/clock.h"
 #include "receiver/intake/correlation_counts.h"
-#include "test/support/store_fixture.h"
+#include "test/support/fixtures/store_fixture.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>

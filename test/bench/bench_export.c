@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "exporter/otlp/otlp_grpc.h"
 #include "exporter/otlp/otlp_http.h"
-#include "test/support/backend.h"
-#include "test/support/http_peer.h"
+#include "test/support/net/backend.h"
+#include "test/support/net/http_peer.h"
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* What a Go executable costs the analyst once a file: the median over rounds, from the page cache.
  * With arguments: those files. */
 #include "agent-bpf/contexts/go_binary.h"
-#include "test/support/go_file.h"
+#include "test/support/fixtures/go_file.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

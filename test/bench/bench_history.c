@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the history costs: an hour of 64 busy CPUs at 97 Hz (seconds: the argument), made up by
- * test/support/history_load.h, into a real store, then that hour expiring while the next is
- * written. A line a figure: `name value unit`.
+ * test/support/fixtures/history_load.h, into a real store, then that hour expiring while the next
+ * is written. A line a figure: `name value unit`.
  */
 #include "base/clock.h"
 #include "store/history/history_block.h"
 #include "store/db/id_set.h"
-#include "test/support/bench_rig.h"
-#include "test/support/history_load.h"
+#include "test/support/rigs/bench_rig.h"
+#include "test/support/fixtures/history_load.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

@@ -2,13 +2,13 @@
 /*
  * How long questions to the history take, first (nothing is remembered, the file is in the kernel's
  * cache) and again, by the clock and in CPU time: an hour of 64 busy CPUs at 97 Hz (seconds: the
- * first argument), made up by test/support/history_load.h; the second: only questions with this in
- * their name. A line a figure: `name value unit`.
+ * first argument), made up by test/support/fixtures/history_load.h; the second: only questions with
+ * this in their name. A line a figure: `name value unit`.
  */
 #include "base/clock.h"
 #include "store/query/history_reader.h"
-#include "test/support/bench_rig.h"
-#include "test/support/history_load.h"
+#include "test/support/rigs/bench_rig.h"
+#include "test/support/fixtures/history_load.h"
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>

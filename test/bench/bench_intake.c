@@ -7,7 +7,7 @@
  */
 #include "base/clock.h"
 #include "receiver/intake/intake_spans.h"
-#include "test/support/store_fixture.h"
+#include "test/support/fixtures/store_fixture.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

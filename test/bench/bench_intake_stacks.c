@@ -6,7 +6,7 @@
  */
 #include "base/clock.h"
 #include "base/stats.h"
-#include "test/support/samples_rig.h"
+#include "test/support/rigs/samples_rig.h"
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -10,8 +10,7 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-for folder in ("integration", "support"):
-    sys.path.insert(0, os.path.join(os.path.dirname(HERE), folder))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "integration", "support"))
 import harness  # noqa: E402
 import sender  # noqa: E402
 import slow_backend  # noqa: E402

@@ -4,7 +4,7 @@
  * arguments: those files. */
 #include "agent-bpf/symbols/function_names.h"
 #include "agent-bpf/symbols/kallsyms.h"
-#include "test/support/go_table.h"
+#include "test/support/fixtures/go_table.h"
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>

@@ -13,7 +13,7 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "integration"))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "integration", "support"))
 sys.path.insert(0, HERE)
 import bench_service  # noqa: E402
 import harness  # noqa: E402

@@ -5,7 +5,7 @@
  * is not high: it puts one, and notes that an earlier one was taken.
  */
 #include "base/clock.h"
-#include "test/support/bench_rig.h"
+#include "test/support/rigs/bench_rig.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,14 +2,14 @@
 /*
  * How long each route's answer takes, first (nothing is remembered, the file is in the kernel's
  * cache) and again, and its size: 15 minutes and all of an hour of 64 busy CPUs at 97 Hz (seconds:
- * the first argument), made up by test/support/history_load.h. The whole of it: question, flame
- * graph, writing. A line a figure: `name value unit`.
+ * the first argument), made up by test/support/fixtures/history_load.h. The whole of it: question,
+ * flame graph, writing. A line a figure: `name value unit`.
  */
 #include "base/clock.h"
 #include "exporter/pages/flame_write.h"
 #include "exporter/pages/pages_route.h"
-#include "test/support/bench_rig.h"
-#include "test/support/history_load.h"
+#include "test/support/rigs/bench_rig.h"
+#include "test/support/fixtures/history_load.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

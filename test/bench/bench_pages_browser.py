@@ -16,7 +16,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.dirname(HERE)
-sys.path[:0] = [os.path.join(TESTS, folder) for folder in ("integration", "peers")]
+sys.path[:0] = [os.path.join(TESTS, folder) for folder in ("integration/support", "peers")]
 import harness  # noqa: E402
 import busy_hour  # noqa: E402
 import test_pages_browser  # noqa: E402

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the pages cost those who send, on a node whose store has an hour of 64 busy CPUs at 97 Hz: latency of a request
 of 100 spans, alone and beside two browsers that ask for all views of 15 minutes and of the hour without a pause, and
-when these are answered. The hour is made up (test/support/busy_hour.py), and expires as time goes on.
+when these are answered. The hour is made up (test/support/python/busy_hour.py), and expires as time goes on.
 
     bench_pages_ingest.py [SECONDS of data]
 
@@ -17,8 +17,8 @@ import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "integration"))
-import harness  # noqa: E402, F401: where test/support is
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "integration", "support"))
+import harness  # noqa: E402, F401: where test/support/python is
 import busy_hour  # noqa: E402
 import sender  # noqa: E402
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Figures of the store, each a line `name value unit`. The database is in a temporary directory. */
 #include "base/clock.h"
-#include "test/support/bench_rig.h"
+#include "test/support/rigs/bench_rig.h"
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -7,7 +7,7 @@ import random
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "support"))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "support", "python"))
 import receiver_schema  # noqa: E402
 
 NOW = 1763730000000000000

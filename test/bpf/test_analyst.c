@@ -7,8 +7,8 @@
 #include "agent-bpf/record.h"
 #include "context/spanprof_context.h"
 #include "test/bpf/bpf_test.h"
-#include "test/support/analyst_rig.h"
-#include "test/support/context_fixture.h"
+#include "test/support/rigs/analyst_rig.h"
+#include "test/support/fixtures/context_fixture.h"
 #include <bpf/bpf.h>
 #include <linux/capability.h>
 #include <stdlib.h>

@@ -19,7 +19,7 @@ import threading
 import time
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path[:0] = [os.path.join(SOURCE, "test", "integration"), os.path.join(SOURCE, "test", "support")]
+sys.path[:0] = [os.path.join(SOURCE, "test", *folder) for folder in (("integration", "support"), ("support", "python"))]
 import demo_view  # noqa: E402
 import harness  # noqa: E402
 import receiver  # noqa: E402
@@ -33,7 +33,8 @@ Next:
   sudo ./dev demo --keep    the same, until ctrl-C: time to look at its pages
   sudo ./dev run            spanprof on this machine: point OTLP exporters at localhost:4317 (gRPC) or
                             :4318 (HTTP); it sends on to SPANPROF_BACKEND (default localhost:14317)
-  test/support/receiver.py  a backend on localhost:14317 that prints what it gets
+  test/support/python/receiver.py
+                            a backend on localhost:14317 that prints what it gets
   config/spanprof.yaml      the configuration, with comments
   test/demo/demo_trace.c    what a program does to be seen: two calls a span
 """

@@ -6,7 +6,7 @@
  * ends in one thread.
  */
 #include "context/spanprof_context.h"
-#include "test/support/span_export.h"
+#include "test/support/workloads/span_export.h"
 
 struct demo_span {
     uint8_t trace_id[16];

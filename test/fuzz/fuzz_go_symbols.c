@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A table that says it is Go's; its last byte chooses the file around it. */
 #include "agent-bpf/go/go_symbols.h"
-#include "test/support/go_table.h"
+#include "test/support/fixtures/go_table.h"
 #include <assert.h>
 #include <unistd.h>
 

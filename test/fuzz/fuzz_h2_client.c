@@ -4,8 +4,8 @@
 #include "exporter/otlp/otlp_grpc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "test/support/h2_fuzz.h"
-#include "test/support/h2_raw.h"
+#include "test/support/net/h2_fuzz.h"
+#include "test/support/net/h2_raw.h"
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <sys/socket.h>

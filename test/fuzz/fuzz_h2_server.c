@@ -6,9 +6,9 @@
 #include "receiver/grpc/grpc_call.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "test/support/fake_intake.h"
-#include "test/support/h2_fuzz.h"
-#include "test/support/h2_raw.h"
+#include "test/support/net/fake_intake.h"
+#include "test/support/net/h2_fuzz.h"
+#include "test/support/net/h2_raw.h"
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -10,7 +10,7 @@
 #include "base/loop.h"
 #include "proto/codec.h"
 #include "test/kernels/linked_samples.h"
-#include "test/support/backend.h"
+#include "test/support/net/backend.h"
 
 #include <arpa/inet.h>
 #include <bpf/bpf.h>

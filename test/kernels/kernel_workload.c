@@ -9,8 +9,8 @@
 
 #include "base/bytes.h"
 #include "context/spanprof_context.h"
-#include "test/support/span_export.h"
-#include "test/support/workload_burn.h"
+#include "test/support/workloads/span_export.h"
+#include "test/support/workloads/workload_burn.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -6,7 +6,9 @@ import sys
 import time
 from collections import Counter
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+INTEGRATION = os.path.join(os.path.dirname(HERE), "integration")
+sys.path[:0] = [HERE, os.path.join(INTEGRATION, "join"), os.path.join(INTEGRATION, "otlp")]
 import collector_program as peer  # noqa: E402
 import go_toolchain  # noqa: E402
 import harness  # noqa: E402

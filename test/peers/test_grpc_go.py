@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "integration"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "integration", "support"))
 import harness  # noqa: E402
 import go_toolchain  # noqa: E402
 import receiver  # noqa: E402

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stacks of real programs under load against what elfutils says of the same registers and memory (see
-test/support/oracle.c; docs/design/unwinding.md has the figures).
+test/support/programs/oracle.c; docs/design/unwinding.md has the figures).
 
 Programs that are missing are installed from Debian where that is possible, else skipped. A single one:
 test_oracle.py Oracle.test_git

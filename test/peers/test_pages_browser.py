@@ -14,7 +14,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
-sys.path[:0] = [os.path.join(SOURCE, "test", folder) for folder in ("integration", "demo")]
+sys.path[:0] = [os.path.join(SOURCE, "test", folder) for folder in ("integration/support", "demo")]
 import demo  # noqa: E402
 import harness  # noqa: E402
 import sender  # noqa: E402

@@ -22,7 +22,8 @@ import urllib.parse
 import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(HERE, "sdk"), os.path.join(os.path.dirname(HERE), "integration")]
+INTEGRATION = os.path.join(os.path.dirname(HERE), "integration")
+sys.path[:0] = [HERE, os.path.join(HERE, "sdk"), os.path.join(INTEGRATION, "support"), os.path.join(INTEGRATION, "pages")]
 import collector_program  # noqa: E402
 import elastic_agents  # noqa: E402
 import go_toolchain  # noqa: E402

@@ -5,19 +5,21 @@ OpenTelemetry's profiling group.
 SPANPROF_PROFCHECK names the program; else one in build/peers/go/bin or in PATH. To have it:
 go install github.com/open-telemetry/sig-profiling/profcheck/cmd/profcheck@latest
 """
+import glob
 import os
 import subprocess
 import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "integration"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "integration", "support"))
 import harness  # noqa: E402
 import go_toolchain  # noqa: E402
 
 INTEGRATION = os.path.join(harness.SOURCE, "test", "integration")
 PASSED_ON = {"json"}  # a sample of somebody else's, on purpose without a value
-SUITES = sorted({name[len("test_"):-len(".py")] for name in os.listdir(INTEGRATION) if name.startswith("test_")} - PASSED_ON)
+FILES = {os.path.basename(path)[len("test_"):-len(".py")]: path for path in glob.glob(INTEGRATION + "/*/test_*.py")}
+SUITES = sorted(set(FILES) - PASSED_ON)
 STRICT = ("-check-dupes", "-check-orphans")
 # what is made of samples alone is held to the optional checks too
 OURS = {"contexts", "jit", "labels", "long_spans", "names", "processes", "sampling", "short_lived", "stacks"}
@@ -32,7 +34,7 @@ def profcheck():
 class Profcheck(unittest.TestCase):
     def requests_of(self, folder, suite):
         """Whether the suite itself is content is told where it runs for itself."""
-        subprocess.run([sys.executable, "-B", os.path.join(INTEGRATION, "test_%s.py" % suite)],
+        subprocess.run([sys.executable, "-B", FILES[suite]],
                        env=dict(os.environ, SPANPROF_KEEP_PROFILES=folder), capture_output=True, timeout=SECONDS)
         return sorted(os.path.join(folder, file) for file in os.listdir(folder))
 

@@ -16,7 +16,7 @@ import urllib.parse
 import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "integration")]
+sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "integration", "support")]
 import go_toolchain  # noqa: E402
 import harness  # noqa: E402
 import test_pprof  # noqa: E402

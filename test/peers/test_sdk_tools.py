@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(os.path.dirname(HERE), "integration"), os.path.join(HERE, "sdk")]
+sys.path[:0] = [os.path.join(os.path.dirname(HERE), "integration", "support"), os.path.join(HERE, "sdk")]
 import harness  # noqa: E402
 import receiver  # noqa: E402
 import sdk_clients  # noqa: E402

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Works in spans of Datadog's tracer, in two threads, and tells the truth about it (as test/support/publisher.c
+"""Works in spans of Datadog's tracer, in two threads, and tells the truth about it (as test/support/publishers/publisher.c
 does); begins when it reads a line."""
 import json
 import os

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Works in spans, two threads, with their ids as labels of the custom-labels library, and tells the
-//! truth about it (as test/support/publisher.c does); begins when it reads a line.
+//! truth about it (as test/support/publishers/publisher.c does); begins when it reads a line.
 use custom_labels::with_label;
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Labels works on spans in goroutines whose pprof labels name them, in the ways of the libraries that do
-// so, and tells the truth as the other workloads do (test/support/workload_span.h): JSON objects of
+// so, and tells the truth as the other workloads do (test/support/workloads/workload_span.h): JSON objects of
 // the types process, on, off and span. For Go 1.13 and later; no module, nothing but the standard library.
 package main
 

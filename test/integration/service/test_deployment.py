@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The examples of docs/deployment.md, and the rights of the systemd unit: as daemon, sidecar and node agent."""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
+import harness  # noqa: E402
+import sender  # noqa: E402
+
+DOCUMENT = os.path.join(harness.SOURCE, "docs", "deployment.md")
+UNIT = os.path.join(harness.SOURCE, "packaging", "spanprof.service")
+SIDECAR = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "setpriv", "--reuid", "nobody",
+           "--regid", "nogroup", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
+
+
+def example(name):
+    with open(DOCUMENT) as file:
+        return re.search(r"<!-- example: %s -->\n```yaml\n(.*?)```" % name, file.read(), re.S).group(1)
+
+
+def unit_capabilities():
+    with open(UNIT) as file:
+        lines = re.findall(r"^CapabilityBoundingSet=(.*)$", file.read(), re.M)
+    return sorted(name[4:].lower() for line in lines for name in line.split())
+
+
+def setpriv(capabilities):
+    """With these capabilities alone, as a service manager would start it."""
+    return ["setpriv", "--bounding-set=-all," + ",".join("+" + name for name in capabilities),
+            "--inh-caps=-all", "--no-new-privs"]
+
+
+class Examples(unittest.TestCase):
+    def test_are_valid(self):
+        for name in ("in front", "behind", "sidecar"):
+            path = os.path.join("/tmp", "spanprof-example-%d.yaml" % os.getpid())
+            with open(path, "w") as file:
+                file.write(example(name))
+            code, _, errors = harness.run_spanprof("validate", "--config", path)
+            os.unlink(path)
+            self.assertEqual((code, errors), (0, ""), name)
+
+    def test_the_node_agent_has_the_capabilities_of_the_unit(self):
+        names = re.search(r"add: \[(.*?)\]", example("daemonset")).group(1)
+        self.assertEqual(sorted(name.lower() for name in names.split(", ")), unit_capabilities())
+
+    def test_the_unit_is_sound(self):
+        if not shutil.which("systemd-analyze"):
+            self.skipTest("needs systemd-analyze")
+        done = subprocess.run(["systemd-analyze", "verify", "--man=no", UNIT], capture_output=True, text=True)
+        complaints = [line for line in done.stderr.splitlines()
+                      if "spanprof.service" in line and "not executable" not in line]
+        self.assertEqual(complaints, [])
+
+
+@harness.needs_root
+class Places(harness.IntegrationTest):
+    def start(self, launcher, name, sampler):
+        """The example, at this test's ports, store and backend."""
+        self.sp = self.spanprof(start=False, sampler=False)
+        text = example(name)
+        for place, value in {"localhost:4317": self.sp.grpc_address, "localhost:4318": self.sp.http_address,
+                             "localhost:14317": self.backend.address}.items():
+            text = text.replace('"%s"' % place, '"%s"' % value)
+        text = text.replace("/var/lib/spanprof", self.sp.store)
+        self.sp.launcher = launcher
+        self.sp.text = text
+        self.sp.extra = ["--set", "service.telemetry.metrics.address=127.0.0.1:%d" % self.sp.metrics_port,
+                         "--set", "extensions.sqlite_storage.directory=" + self.sp.store,
+                         "--set", "service.extensions=[sqlite_storage]"]
+        if sampler:
+            self.sp.extra += ["--set", "receivers.sampler.frequency=97"]
+        return self.sp.start()
+
+    def send_and_see(self):
+        body, ids = sender.request_of(5)
+        sender.GrpcSender(self.sp.grpc_address).send(body)
+        sender.post(self.sp.http_address, body)
+        self.backend.wait(lambda: set(ids) <= {span.span_id for span in self.backend.spans()},
+                          15, "spans at the backend")
+
+    @harness.needs_sampling
+    def test_with_the_capabilities_of_the_unit(self):
+        self.start(setpriv(unit_capabilities()), "in front", True)
+        self.send_and_see()
+        self.sp.wait_sampling()
+        self.assertIsNotNone(self.sp.analyst)
+        worker = subprocess.Popen(["sh", "-c", "while :; do :; done"])
+        try:
+            self.backend.wait(lambda: self.backend.samples(worker.pid), 30, "profiles")
+        finally:
+            worker.kill()
+            worker.wait()
+        self.assertNotIn("Operation not permitted", self.sp.log())
+
+    @harness.needs_sampling
+    def test_as_node_agent(self):
+        """In namespaces of its own but for PIDs; what runs outside is sampled."""
+        launcher = ["unshare", "--mount", "--uts", "--ipc", "--cgroup"] + setpriv(unit_capabilities())
+        self.start(launcher, "in front", True)
+        worker = subprocess.Popen(["sh", "-c", "while :; do :; done"])
+        try:
+            self.backend.wait(lambda: self.backend.samples(worker.pid), 30, "profiles")
+        finally:
+            worker.kill()
+            worker.wait()
+        self.send_and_see()
+
+    def stop_init(self):
+        """It is PID 1 of its namespace; as a container's runtime does it."""
+        self.sp.may_end = True
+        init = next(pid for pid in harness.children_of(self.sp.process.pid)
+                    if harness.status_of(pid)["NSpid"].split()[1:] == ["1"])
+        os.kill(init, signal.SIGTERM)
+        self.assertEqual(self.sp.process.wait(15 * harness.SLOWNESS), 0)
+
+    def test_as_sidecar(self):
+        os.chmod(self.directory, 0o777)
+        self.start(SIDECAR, "sidecar", False)
+        self.send_and_see()
+        status = harness.status_of(self.sp.service)
+        self.assertEqual((int(status["CapEff"], 16), status["NSpid"].split()[1:] != []), (0, True))
+        self.assertNotIn("sampling", self.sp.log().replace("receiving spans", ""))
+        self.stop_init()
+
+    def test_a_sidecar_that_names_the_sampler_says_so_once(self):
+        os.chmod(self.directory, 0o777)
+        self.start(SIDECAR, "in front", True)
+        self.send_and_see()
+        self.assertEqual(self.sp.log().count("sampling is off"), 1)
+        self.assertIn("CAP_BPF", self.sp.log())
+        self.stop_init()
+
+
+if __name__ == "__main__":
+    harness.main()
