@@ -25,7 +25,7 @@ LOGS_RESPONSE = "opentelemetry.proto.collector.logs.v1.ExportLogsServiceResponse
 
 
 def _compile():
-    folder = os.path.join(SOURCE, "proto", "otlp")
+    folder = os.path.join(SOURCE, "proto", "otlp", "schema")
     protos = sorted(glob.glob(os.path.join(folder, "**", "*.proto"), recursive=True))
     if not protos:
         raise RuntimeError("no .proto files in " + folder)
