@@ -6,13 +6,14 @@ import json
 import sys
 
 
-def figures(lines):
+def figures(lines, other=sys.stderr.write):
+    """(name, value, unit) of each line that is one; the rest goes to other()."""
     for text in lines:
         parts = text.split(None, 2)
         try:
             yield parts[0], float(parts[1]), parts[2].strip()
         except (IndexError, ValueError):
-            sys.stderr.write(text)
+            other(text)
 
 
 def main():
@@ -26,4 +27,5 @@ def main():
     return 0 if found else 1
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())
