@@ -113,6 +113,14 @@ void stat_add_of2(struct metric *family, unsigned value, unsigned value2, int64_
     atomic_fetch_add_explicit(value_of(family, value, value2), delta, memory_order_relaxed);
 }
 
+void stat_add_ref(struct stat_ref ref, int64_t delta)
+{
+    if (ref.metric->label[0].n)
+        return stat_add_of(ref.metric, ref.value, delta);
+    assert(!ref.value);
+    stat_add(ref.metric, delta);
+}
+
 /* ---- all of them ---- */
 
 /* False: the enum has this value, but no series. */

@@ -110,6 +110,13 @@ int64_t stat_get_of(const struct metric *family, unsigned value);
 /* And of one with two. */
 void stat_add_of2(struct metric *family, unsigned value, unsigned value2, int64_t delta);
 
+/* One series, for a module that counts in its owner's metric: {&family, value}, or {&metric}. */
+struct stat_ref {
+    struct metric *metric;
+    unsigned value;
+};
+void stat_add_ref(struct stat_ref ref, int64_t delta);
+
 int stats_share(void); /* once, before the first fork; 0 or negative errno */
 
 struct stat_series { /* borrowed, for the call */

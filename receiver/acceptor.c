@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/log.h"
-#include "base/stats.h"
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -11,6 +10,9 @@
 
 enum { ACCEPTS_A_ROUND = 32 };
 #define PAUSE_NS (100 * NS_PER_MS) /* when file descriptors have run out */
+
+const char *const accept_refusal_names[] = {
+    [ACCEPT_OVER_LIMIT] = "max_connections", [ACCEPT_OUT_OF_FILES] = "out_of_files"};
 
 static void set_listening(struct acceptor *acceptor, bool on)
 {
@@ -26,7 +28,7 @@ static void on_again(struct timer *timer)
 /* What waits in the backlog stays readable: without a pause the loop would spin. */
 static void out_of_files(struct acceptor *acceptor)
 {
-    stat_add(acceptor->out_of_files, 1);
+    stat_add_ref(acceptor->out_of_files, 1);
     log_warn(acceptor->area, "out of file descriptors: connections wait");
     set_listening(acceptor, false);
     timer_start(acceptor->loop, &acceptor->again, PAUSE_NS);
@@ -35,7 +37,7 @@ static void out_of_files(struct acceptor *acceptor)
 /* Closed at once, so that its peer may look for another; waiting, it would not know. */
 static void refuse(struct acceptor *acceptor, int fd)
 {
-    stat_add(acceptor->out_of_files, 1);
+    stat_add_ref(acceptor->out_of_files, 1);
     close(fd);
 }
 

@@ -6,10 +6,13 @@
  * stays. Thread: loop. Embedded.
  */
 #include "base/loop.h"
+#include "base/stats.h"
 #include "receiver/listen.h"
 
+enum accept_refusal { ACCEPT_OVER_LIMIT, ACCEPT_OUT_OF_FILES, ACCEPT_REFUSALS };
+extern const char *const accept_refusal_names[ACCEPT_REFUSALS]; /* "max_connections", ... */
+
 struct acceptor;
-struct metric;
 
 struct acceptor_listener {
     struct watch watch;
@@ -18,8 +21,8 @@ struct acceptor_listener {
 
 struct acceptor {
     struct loop *loop;
-    const char *area;            /* of log records */
-    struct metric *out_of_files; /* counts what was closed, and pauses */
+    const char *area;             /* of log records */
+    struct stat_ref out_of_files; /* counts what was closed, and pauses */
     /* fd: connected, non-blocking, CLOEXEC; the owner's. */
     void (*accepted)(struct acceptor *acceptor, int fd);
     /* private */

@@ -47,7 +47,7 @@ static int listen_tls(struct service_pages *pages, const struct service_pages_se
 {
     pages->acceptor = (struct acceptor){.loop = settings->loop,
                                         .area = "pages",
-                                        .out_of_files = &out_of_files,
+                                        .out_of_files = {&out_of_files},
                                         .accepted = on_accepted};
     pages->gate = (struct tls_gate){
         .loop = settings->loop, .context = context, .area = "pages", .passed = on_passed};

@@ -11,10 +11,17 @@
 #define BLOCK_RANGES    128
 #define MALLOC_OVERHEAD 16 /* of a name: what malloc() keeps, and rounds up */
 
-STAT_LOSS(malformed, "spanprof_perf_map_lines_left_out_total", "reason=\"malformed\"",
-          "Lines of perf maps that give no name.");
-STAT_LOSS(no_memory, "spanprof_perf_map_lines_left_out_total", "reason=\"memory\"",
-          "Lines of perf maps that give no name.");
+static const char *const loss_names[] = {[PERF_MAP_LINE_MALFORMED] = "malformed",
+                                         [PERF_MAP_LINE_NO_MEMORY] = "memory",
+                                         [PERF_MAP_LINE_TOO_LONG] = "too_long"};
+STAT_LOSSES(left_out, "spanprof_perf_map_lines_left_out_total",
+            "Lines of perf maps that give no name.",
+            STAT_LABEL("reason", loss_names, PERF_MAP_LINE_LOSSES));
+
+void perf_map_count_left_out(enum perf_map_line_loss reason)
+{
+    stat_add_of(&left_out, reason, 1);
+}
 
 struct block { /* not empty, unless it is the only one */
     size_t n;
@@ -271,12 +278,12 @@ static void take_line(struct perf_map *map, struct bytes line)
     if (!take_number(&line, &extent.start) || !take_number(&line, &size) || !size ||
         __builtin_add_overflow(extent.start, size - 1, &extent.last) ||
         !(line = trimmed(line)).len) {
-        stat_add(&malformed, 1);
+        perf_map_count_left_out(PERF_MAP_LINE_MALFORMED);
         return;
     }
     remove_overlapped(map, &extent);
     if (!insert(map, &extent, line))
-        stat_add(&no_memory, 1);
+        perf_map_count_left_out(PERF_MAP_LINE_NO_MEMORY);
 }
 
 size_t perf_map_add(struct perf_map *map, struct bytes text)

@@ -36,3 +36,11 @@ void perf_map_close(struct perf_map *map); /* may be called twice; empties it */
 size_t perf_map_add(struct perf_map *map, struct bytes text);
 /* The code there; or, where none was told of, the gap between those next to it. */
 struct perf_map_range perf_map_find(const struct perf_map *map, uint64_t address);
+
+enum perf_map_line_loss {
+    PERF_MAP_LINE_MALFORMED,
+    PERF_MAP_LINE_NO_MEMORY,
+    PERF_MAP_LINE_TOO_LONG, /* for perf_maps.c, which reads the lines */
+    PERF_MAP_LINE_LOSSES
+};
+void perf_map_count_left_out(enum perf_map_line_loss reason);

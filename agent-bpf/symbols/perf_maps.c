@@ -30,25 +30,18 @@
 
 _Static_assert(PERF_MAPS_AGE_NS << (FAILURES_MAX - 1) == PERF_MAPS_ABSENT_NS, "as the header says");
 
-STAT_COUNTER(
-    refused, "spanprof_perf_maps_not_read_total", "reason=\"refused\"",
+enum unread { UNREAD_REFUSED, UNREAD_STALE, UNREAD_FAILED, UNREAD_TOO_MUCH, UNREADS };
+
+static const char *const unread_names[] = {[UNREAD_REFUSED] = "refused",
+                                           [UNREAD_STALE] = "stale",
+                                           [UNREAD_FAILED] = "failed",
+                                           [UNREAD_TOO_MUCH] = "too_much"};
+STAT_COUNTERS(
+    not_read, "spanprof_perf_maps_not_read_total",
     "Looks at perf maps that left names out: refused are links, files of other users or on "
-    "FUSE, stale those from before the process; of too_much the rest is read later.");
-STAT_COUNTER(
-    stale, "spanprof_perf_maps_not_read_total", "reason=\"stale\"",
-    "Looks at perf maps that left names out: refused are links, files of other users or on "
-    "FUSE, stale those from before the process; of too_much the rest is read later.");
-STAT_COUNTER(
-    failed, "spanprof_perf_maps_not_read_total", "reason=\"failed\"",
-    "Looks at perf maps that left names out: refused are links, files of other users or on "
-    "FUSE, stale those from before the process; of too_much the rest is read later.");
-STAT_COUNTER(
-    behind, "spanprof_perf_maps_not_read_total", "reason=\"too_much\"",
-    "Looks at perf maps that left names out: refused are links, files of other users or on "
-    "FUSE, stale those from before the process; of too_much the rest is read later.");
+    "FUSE, stale those from before the process; of too_much the rest is read later.",
+    STAT_LABEL("reason", unread_names, UNREADS));
 STAT_LOSS(cut, "spanprof_perf_maps_cut_total", "", "Perf maps of which only the end was read.");
-STAT_LOSS(long_lines, "spanprof_perf_map_lines_left_out_total", "reason=\"too_long\"",
-          "Lines of perf maps that give no name.");
 STAT_COUNTER(evicted, "spanprof_perf_maps_evicted_total", "",
              "Perf maps of processes dropped because of a limit.");
 STAT_GAUGE(map_bytes, "spanprof_perf_map_bytes", "", "Memory of the names of perf maps.");
@@ -215,7 +208,7 @@ static size_t take(struct perf_file *file, struct bytes text)
     taken += perf_map_add(&file->map, BYTES(text.data + taken, text.len - taken));
     if (taken || text.len < PERF_MAPS_LINE_BYTES)
         return taken;
-    stat_add(&long_lines, 1);
+    perf_map_count_left_out(PERF_MAP_LINE_TOO_LONG);
     file->skipping = true;
     return text.len;
 }
@@ -255,7 +248,7 @@ static int read_step(struct perf_maps *maps, struct perf_file *file, const struc
         if (!file->behind)
             return 0;
     }
-    stat_add(&behind, 1);
+    stat_add_of(&not_read, UNREAD_TOO_MUCH, 1);
     return 0;
 }
 
@@ -271,11 +264,11 @@ static void settle(struct perf_file *file, int error)
     if (file->failures < FAILURES_MAX)
         file->failures++;
     if (error == FILE_REFUSED)
-        stat_add(&refused, 1);
+        stat_add_of(&not_read, UNREAD_REFUSED, 1);
     else if (error == FILE_STALE)
-        stat_add(&stale, 1);
+        stat_add_of(&not_read, UNREAD_STALE, 1);
     else if (error < 0)
-        stat_add(&failed, 1);
+        stat_add_of(&not_read, UNREAD_FAILED, 1);
 }
 
 static int look(struct perf_maps *maps, struct perf_file *file, uint64_t now_ns)

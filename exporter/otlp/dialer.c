@@ -17,10 +17,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-STAT_COUNTER(connects, "spanprof_exporter_connections_total", "outcome=\"connected\"",
-             "Connections to backends, by outcome.");
-STAT_LOSS(connect_failures, "spanprof_exporter_connections_total", "outcome=\"failed\"",
-          "Connections to backends, by outcome.");
+enum connect { CONNECT_DONE, CONNECT_FAILED, CONNECTS };
+
+static const char *const connect_names[] = {
+    [CONNECT_DONE] = "connected", [CONNECT_FAILED] = "failed"};
+STAT_COUNTERS(connects, "spanprof_exporter_connections_total",
+              "Connections to backends, by outcome.",
+              STAT_LABEL("outcome", connect_names, CONNECTS), .losses = STAT_BIT(CONNECT_FAILED));
 
 #define CONNECT_TIMEOUT_NS (20 * NS_PER_SEC) /* gRPC's, where the owner has none */
 
@@ -36,7 +39,7 @@ struct resolve_job {
 
 static void give_up(struct dialer *dialer)
 {
-    stat_add(&connect_failures, 1);
+    stat_add_of(&connects, CONNECT_FAILED, 1);
     dialer->done(dialer, -1, NULL, dialer->why);
 }
 
@@ -67,7 +70,7 @@ static void address_failed(struct dialer *dialer, const char *why)
 
 static void established(struct dialer *dialer, int fd, struct tls *tls)
 {
-    stat_add(&connects, 1);
+    stat_add_of(&connects, CONNECT_DONE, 1);
     dialer->done(dialer, fd, tls, NULL);
 }
 

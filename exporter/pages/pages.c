@@ -19,14 +19,15 @@
 STAT_GAUGE(connections, "spanprof_pages_connections", "", "Open connections to the pages.");
 STAT_LOSS(over_limit, "spanprof_pages_connections_refused_total", "",
           "Connections to the pages closed at once: there were too many.");
-STAT_LOSS(timed_out_waiting, "spanprof_pages_timeouts_total", "phase=\"head\"",
-          "Connections to the pages ended by a time limit, by phase.");
-STAT_LOSS(timed_out_asking, "spanprof_pages_timeouts_total", "phase=\"question\"",
-          "Connections to the pages ended by a time limit, by phase.");
-STAT_LOSS(timed_out_answering, "spanprof_pages_timeouts_total", "phase=\"answer\"",
-          "Connections to the pages ended by a time limit, by phase.");
 
-enum phase { WAITING, ASKING, ANSWERING }; /* for a head; then the question; then it is sent */
+/* For a head; then the question; then it is sent. */
+enum phase { WAITING, ASKING, ANSWERING, PHASES };
+
+static const char *const phase_names[] = {
+    [WAITING] = "head", [ASKING] = "question", [ANSWERING] = "answer"};
+STAT_LOSSES(timed_out, "spanprof_pages_timeouts_total",
+            "Connections to the pages ended by a time limit, by phase.",
+            STAT_LABEL("phase", phase_names, PHASES));
 
 struct listener {
     struct pages *pages;
@@ -158,11 +159,11 @@ int pages_open(const struct pages_settings *settings, struct pages **result)
     pages->connections = (struct http1_connections){
         .loop = settings->loop,
         .gauge = &connections,
-        .phases = {[WAITING] = {.timeout_ns = HEAD_TIMEOUT_NS, .timed_out = &timed_out_waiting},
-                   [ASKING] = {.timeout_ns = ASKING_TIMEOUT_NS, .timed_out = &timed_out_asking},
+        .phases = {[WAITING] = {.timeout_ns = HEAD_TIMEOUT_NS, .timed_out = {&timed_out, WAITING}},
+                   [ASKING] = {.timeout_ns = ASKING_TIMEOUT_NS, .timed_out = {&timed_out, ASKING}},
                    [ANSWERING] = {.timeout_ns = ANSWER_TIMEOUT_NS,
-                                  .timed_out = &timed_out_answering}},
-        .n_phases = 3};
+                                  .timed_out = {&timed_out, ANSWERING}}},
+        .n_phases = PHASES};
     http1_connections_init(&pages->connections);
     pages->facts = (struct pages_facts){.db = settings->reader_db,
                                         .config = settings->config,

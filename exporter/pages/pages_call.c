@@ -20,18 +20,12 @@
 
 #define BODY_MAX (64u << 10)
 
-#define REQUESTS_HELP "Requests to the pages answered, by status."
-#define REQUESTS_STAT(variable, code)                                                              \
-    STAT_COUNTER(variable, "spanprof_pages_requests_total", "code=\"" code "\"", REQUESTS_HELP)
-REQUESTS_STAT(requests_200, "200");
-REQUESTS_STAT(requests_304, "304");
-REQUESTS_STAT(requests_400, "400");
-REQUESTS_STAT(requests_401, "401");
-REQUESTS_STAT(requests_404, "404");
-REQUESTS_STAT(requests_405, "405");
-REQUESTS_STAT(requests_421, "421");
-REQUESTS_STAT(requests_500, "500");
-REQUESTS_STAT(requests_503, "503");
+static const unsigned codes[] = {200, 304, 400, 401, 404, 405, 421, 500, 503};
+static const char *const code_names[] = {"200", "304", "400", "401", "404",
+                                         "405", "421", "500", "503"};
+#define CODES (sizeof(codes) / sizeof(codes[0]))
+STAT_COUNTERS(requests, "spanprof_pages_requests_total",
+              "Requests to the pages answered, by status.", STAT_LABEL("code", code_names, CODES));
 STAT_LOSS(requests_cut, "spanprof_pages_requests_cut_total", "",
           "Requests to the pages whose connection ended before an answer.");
 
@@ -78,15 +72,9 @@ static void refuse(struct pages_call *call, unsigned status, const char *problem
 
 static void count_answer(unsigned status)
 {
-    static const struct {
-        unsigned status;
-        struct metric *stat;
-    } stats[] = {{200, &requests_200}, {304, &requests_304}, {400, &requests_400},
-                 {401, &requests_401}, {404, &requests_404}, {405, &requests_405},
-                 {421, &requests_421}, {500, &requests_500}, {503, &requests_503}};
-    for (size_t i = 0; i < sizeof(stats) / sizeof(stats[0]); i++)
-        if (stats[i].status == status)
-            stat_add(stats[i].stat, 1);
+    for (unsigned i = 0; i < CODES; i++)
+        if (codes[i] == status)
+            stat_add_of(&requests, i, 1);
 }
 
 static const char *header(struct MHD_Connection *connection, const char *name)

@@ -28,30 +28,20 @@ enum {
 };
 #define LAST_GOAWAY_DELAY_NS (1 * NS_PER_SEC) /* if the PING of a graceful end is not answered */
 
-#define LIMIT_HELP "Times a limit of an HTTP/2 connection struck, by limit."
-#define LIMIT_STAT(variable, label)                                                                \
-    STAT_COUNTER(variable, "spanprof_h2_limit_total", "limit=\"" label "\"", LIMIT_HELP)
-LIMIT_STAT(limit_header_list, "header_list");
-LIMIT_STAT(limit_glitches, "glitches");
-LIMIT_STAT(limit_handshake, "handshake_timeout");
-LIMIT_STAT(limit_header_time, "header_timeout");
-LIMIT_STAT(limit_request_time, "request_timeout");
-LIMIT_STAT(limit_idle, "idle_timeout");
-LIMIT_STAT(limit_age, "max_age");
-LIMIT_STAT(limit_slow_reader, "slow_reader");
-LIMIT_STAT(limit_flood, "flood");
-LIMIT_STAT(limit_keepalive, "keepalive_timeout");
+static const char *const limit_names[] = {
+    [H2_LIMIT_HEADER_LIST] = "header_list",      [H2_LIMIT_GLITCHES] = "glitches",
+    [H2_LIMIT_HANDSHAKE] = "handshake_timeout",  [H2_LIMIT_HEADER_TIME] = "header_timeout",
+    [H2_LIMIT_REQUEST_TIME] = "request_timeout", [H2_LIMIT_IDLE] = "idle_timeout",
+    [H2_LIMIT_SLOW_READER] = "slow_reader",      [H2_LIMIT_FLOOD] = "flood",
+    [H2_LIMIT_KEEPALIVE] = "keepalive_timeout",  [H2_LIMIT_AGE] = "max_age",
+};
+STAT_COUNTERS(limits_struck, "spanprof_h2_limit_total",
+              "Times a limit of an HTTP/2 connection struck, by limit.",
+              STAT_LABEL("limit", limit_names, H2_LIMIT_COUNT));
 
 void h2_count(enum h2_limit limit)
 {
-    static struct metric *const stats[H2_LIMIT_COUNT] = {
-        [H2_LIMIT_HEADER_LIST] = &limit_header_list,   [H2_LIMIT_GLITCHES] = &limit_glitches,
-        [H2_LIMIT_HANDSHAKE] = &limit_handshake,       [H2_LIMIT_HEADER_TIME] = &limit_header_time,
-        [H2_LIMIT_REQUEST_TIME] = &limit_request_time, [H2_LIMIT_IDLE] = &limit_idle,
-        [H2_LIMIT_SLOW_READER] = &limit_slow_reader,   [H2_LIMIT_FLOOD] = &limit_flood,
-        [H2_LIMIT_KEEPALIVE] = &limit_keepalive,       [H2_LIMIT_AGE] = &limit_age,
-    };
-    stat_add(stats[limit], 1);
+    stat_add_of(&limits_struck, limit, 1);
 }
 
 /* ---- transport ---- */

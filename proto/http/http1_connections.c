@@ -29,10 +29,10 @@ static void arm_sweep(struct http1_connections *all)
 }
 
 /* libmicrohttpd sees the end of the stream and closes the connection in its own time. */
-static void shut_first(struct http1_phase *phase, struct metric *counter)
+static void shut_first(struct http1_phase *phase, struct stat_ref counter)
 {
     struct list *link = list_pop(&phase->connections);
-    stat_add(counter, 1);
+    stat_add_ref(counter, 1);
     shutdown(container_of(link, struct http1_connection, link)->fd, SHUT_RDWR);
 }
 

@@ -14,9 +14,9 @@
 #define HTTP1_NO_PHASE   (-1) /* no limit */
 
 struct http1_phase {
-    uint64_t timeout_ns;      /* from the moment of entering */
-    struct metric *timed_out; /* counts those that were shut down */
-    struct list connections;  /* in the order in which their time runs out */
+    uint64_t timeout_ns;       /* from the moment of entering */
+    struct stat_ref timed_out; /* counts those that were shut down */
+    struct list connections;   /* in the order in which their time runs out */
 };
 
 struct http1_connections {
@@ -27,8 +27,8 @@ struct http1_connections {
     /* With so many open the one whose time is over first is shut down; 0: there may be any number.
      */
     size_t max;
-    struct metric *crowded_out; /* counts those */
-    size_t n;                   /* connections */
+    struct stat_ref crowded_out; /* counts those */
+    size_t n;                    /* connections */
     struct timer sweep;
 };
 

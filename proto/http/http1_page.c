@@ -11,10 +11,13 @@
 
 STAT_GAUGE(connections, "spanprof_telemetry_connections", "",
            "Open connections to the pages of health and metrics.");
-STAT_COUNTER(timed_out, "spanprof_telemetry_connections_ended_total", "reason=\"timeout\"",
-             "Connections to the pages of health and metrics that were ended, by reason.");
-STAT_COUNTER(crowded_out, "spanprof_telemetry_connections_ended_total", "reason=\"crowded_out\"",
-             "Connections to the pages of health and metrics that were ended, by reason.");
+enum page_end { PAGE_TIMEOUT, PAGE_CROWDED_OUT, PAGE_ENDS };
+
+static const char *const end_names[] = {
+    [PAGE_TIMEOUT] = "timeout", [PAGE_CROWDED_OUT] = "crowded_out"};
+STAT_COUNTERS(ended, "spanprof_telemetry_connections_ended_total",
+              "Connections to the pages of health and metrics that were ended, by reason.",
+              STAT_LABEL("reason", end_names, PAGE_ENDS));
 
 void http1_page_text(struct http1_page_answer *answer, unsigned status, const char *text)
 {
@@ -98,8 +101,8 @@ int http1_page_open(struct http1_page *page, struct loop *loop, const int *fds, 
         .loop = loop,
         .gauge = &connections,
         .max = HTTP1_PAGE_CONNECTIONS_MAX,
-        .crowded_out = &crowded_out,
-        .phases = {{.timeout_ns = REQUEST_TIMEOUT_NS, .timed_out = &timed_out}},
+        .crowded_out = {&ended, PAGE_CROWDED_OUT},
+        .phases = {{.timeout_ns = REQUEST_TIMEOUT_NS, .timed_out = {&ended, PAGE_TIMEOUT}}},
         .n_phases = 1};
     http1_connections_init(&page->connections);
     int error = 0;

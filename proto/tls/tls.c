@@ -15,9 +15,12 @@
 
 #define CHAIN_MAX 16 /* certificates of a chain that are looked at */
 
-#define RELOAD_HELP "Times that changed certificates were read, by outcome."
-STAT_COUNTER(reloads, "spanprof_tls_reloads_total", "outcome=\"loaded\"", RELOAD_HELP);
-STAT_LOSS(reload_failures, "spanprof_tls_reloads_total", "outcome=\"failed\"", RELOAD_HELP);
+enum reload { RELOAD_LOADED, RELOAD_FAILED, RELOADS };
+
+static const char *const reload_names[] = {[RELOAD_LOADED] = "loaded", [RELOAD_FAILED] = "failed"};
+STAT_COUNTERS(reloads, "spanprof_tls_reloads_total",
+              "Times that changed certificates were read, by outcome.",
+              STAT_LABEL("outcome", reload_names, RELOADS), .losses = STAT_BIT(RELOAD_FAILED));
 
 static gnutls_datum_t datum(struct bytes bytes)
 {
@@ -206,7 +209,7 @@ int tls_context_reload(struct tls_context *context, const struct tls_material *m
 {
     struct tls_credentials *credentials;
     int error = credentials_new(context, material, &credentials, why);
-    stat_add(error ? &reload_failures : &reloads, 1);
+    stat_add_of(&reloads, error ? RELOAD_FAILED : RELOAD_LOADED, 1);
     if (error)
         return error;
     tls_credentials_release(context->credentials);

@@ -7,49 +7,30 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define HELP "TLS handshakes, by role and outcome."
-#define OUTCOME_STAT(variable, label)                                                              \
-    STAT_COUNTER(server_##variable, "spanprof_tls_handshakes_total",                               \
-                 "role=\"server\",outcome=\"" label "\"", HELP);                                   \
-    STAT_COUNTER(client_##variable, "spanprof_tls_handshakes_total",                               \
-                 "role=\"client\",outcome=\"" label "\"", HELP)
-OUTCOME_STAT(ok, "ok");
-OUTCOME_STAT(timeout, "timeout");
-OUTCOME_STAT(lost, "lost");
-OUTCOME_STAT(not_tls, "not_tls");
-OUTCOME_STAT(no_common_ways, "no_common_ways");
-OUTCOME_STAT(no_alpn, "no_alpn");
-OUTCOME_STAT(no_certificate, "no_certificate");
-OUTCOME_STAT(untrusted, "untrusted_certificate");
-OUTCOME_STAT(expired, "expired_certificate");
-OUTCOME_STAT(wrong_name, "wrong_name");
-OUTCOME_STAT(refused, "refused_by_peer");
-OUTCOME_STAT(crowded_out, "crowded_out");
-OUTCOME_STAT(failed, "failed");
+enum role { ROLE_CLIENT, ROLE_SERVER, ROLES };
+
+static const char *const role_names[] = {[ROLE_CLIENT] = "client", [ROLE_SERVER] = "server"};
+static const char *const outcome_names[] = {
+    [TLS_OK] = "ok",
+    [TLS_TIMEOUT] = "timeout",
+    [TLS_LOST] = "lost",
+    [TLS_NOT_TLS] = "not_tls",
+    [TLS_NO_COMMON_WAYS] = "no_common_ways",
+    [TLS_NO_ALPN] = "no_alpn",
+    [TLS_NO_CERTIFICATE] = "no_certificate",
+    [TLS_UNTRUSTED] = "untrusted_certificate",
+    [TLS_EXPIRED] = "expired_certificate",
+    [TLS_WRONG_NAME] = "wrong_name",
+    [TLS_REFUSED_BY_PEER] = "refused_by_peer",
+    [TLS_CROWDED_OUT] = "crowded_out",
+    [TLS_FAILED] = "failed",
+};
+STAT_COUNTERS(handshakes, "spanprof_tls_handshakes_total", "TLS handshakes, by role and outcome.",
+              STAT_LABELS("role", role_names, ROLES, "outcome", outcome_names, TLS_OUTCOMES));
 
 void tls_count(bool server, enum tls_outcome outcome)
 {
-#define PAIR(variable)                                                                             \
-    {                                                                                              \
-        &client_##variable, &server_##variable                                                     \
-    }
-    static struct metric *const stats[TLS_OUTCOMES][2] = {
-        [TLS_OK] = PAIR(ok),
-        [TLS_TIMEOUT] = PAIR(timeout),
-        [TLS_LOST] = PAIR(lost),
-        [TLS_NOT_TLS] = PAIR(not_tls),
-        [TLS_NO_COMMON_WAYS] = PAIR(no_common_ways),
-        [TLS_NO_ALPN] = PAIR(no_alpn),
-        [TLS_NO_CERTIFICATE] = PAIR(no_certificate),
-        [TLS_UNTRUSTED] = PAIR(untrusted),
-        [TLS_EXPIRED] = PAIR(expired),
-        [TLS_WRONG_NAME] = PAIR(wrong_name),
-        [TLS_REFUSED_BY_PEER] = PAIR(refused),
-        [TLS_CROWDED_OUT] = PAIR(crowded_out),
-        [TLS_FAILED] = PAIR(failed),
-    };
-#undef PAIR
-    stat_add(stats[outcome][server], 1);
+    stat_add_of2(&handshakes, server ? ROLE_SERVER : ROLE_CLIENT, outcome, 1);
 }
 
 static void end(struct tls_handshake *handshake, enum tls_outcome outcome, const char *why)

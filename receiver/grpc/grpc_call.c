@@ -26,16 +26,25 @@
 
 #define STREAM_WINDOW (256 * 1024) /* of a request that was let in */
 
-#define CALLS_HELP "OTLP/gRPC calls, by how they ended."
-#define CALLS_STAT(variable, label)                                                                \
-    STAT_COUNTER(variable, "spanprof_grpc_server_calls_total", "outcome=\"" label "\"", CALLS_HELP)
-CALLS_STAT(calls_accepted, "accepted");
-CALLS_STAT(calls_busy, "busy");
-CALLS_STAT(calls_malformed, "malformed");
-CALLS_STAT(calls_too_big, "too_big");
-CALLS_STAT(calls_unknown, "unimplemented");
-CALLS_STAT(calls_not_grpc, "not_grpc");
-CALLS_STAT(calls_gone, "peer_gone");
+enum call_outcome {
+    OUTCOME_ACCEPTED,
+    OUTCOME_BUSY,
+    OUTCOME_MALFORMED,
+    OUTCOME_TOO_BIG,
+    OUTCOME_UNIMPLEMENTED,
+    OUTCOME_NOT_GRPC,
+    OUTCOME_PEER_GONE,
+    OUTCOMES
+};
+
+static const char *const outcome_names[] = {
+    [OUTCOME_ACCEPTED] = "accepted",           [OUTCOME_BUSY] = "busy",
+    [OUTCOME_MALFORMED] = "malformed",         [OUTCOME_TOO_BIG] = "too_big",
+    [OUTCOME_UNIMPLEMENTED] = "unimplemented", [OUTCOME_NOT_GRPC] = "not_grpc",
+    [OUTCOME_PEER_GONE] = "peer_gone",
+};
+STAT_COUNTERS(calls, "spanprof_grpc_server_calls_total", "OTLP/gRPC calls, by how they ended.",
+              STAT_LABEL("outcome", outcome_names, OUTCOMES));
 
 struct grpc_call {
     struct list link; /* of the scope */
@@ -88,27 +97,27 @@ static void give_budget(struct grpc_call *call)
 
 /* ---- answers ---- */
 
+static enum call_outcome outcome_of(enum grpc_status status)
+{
+    switch (status) {
+    case GRPC_OK:
+        return OUTCOME_ACCEPTED;
+    case GRPC_UNAVAILABLE:
+        return OUTCOME_BUSY;
+    case GRPC_RESOURCE_EXHAUSTED:
+        return OUTCOME_TOO_BIG;
+    case GRPC_UNIMPLEMENTED:
+        return OUTCOME_UNIMPLEMENTED;
+    default:
+        return OUTCOME_MALFORMED;
+    }
+}
+
 static void count_answer(const struct grpc_call *call, enum grpc_status status)
 {
     if (call->is_health_check)
         return;
-    switch (status) {
-    case GRPC_OK:
-        stat_add(&calls_accepted, 1);
-        break;
-    case GRPC_UNAVAILABLE:
-        stat_add(&calls_busy, 1);
-        break;
-    case GRPC_RESOURCE_EXHAUSTED:
-        stat_add(&calls_too_big, 1);
-        break;
-    case GRPC_UNIMPLEMENTED:
-        stat_add(&calls_unknown, 1);
-        break;
-    default:
-        stat_add(&calls_malformed, 1);
-        break;
-    }
+    stat_add_of(&calls, outcome_of(status), 1);
 }
 
 static void refused(struct grpc_call *call)
@@ -126,7 +135,7 @@ static void answer_http(struct grpc_call *call)
                                         H2_HEADER("content-type", "text/plain"),
                                         H2_HEADER("allow", "POST")};
     _cleanup_buf_ struct buf body = BUF_INIT(0);
-    stat_add(&calls_not_grpc, 1);
+    stat_add_of(&calls, OUTCOME_NOT_GRPC, 1);
     refused(call);
     if (!call->head && buf_append(&body, text, sizeof(text) - 1))
         return h2_reset(call->stream, H2_INTERNAL_ERROR);
@@ -480,7 +489,7 @@ void grpc_call_closed(struct h2_stream *stream, uint32_t h2_error, bool unproces
     struct grpc_call *call = call_of(stream);
     (void)h2_error, (void)unprocessed;
     if (!call->answered)
-        stat_add(&calls_gone, 1);
+        stat_add_of(&calls, OUTCOME_PEER_GONE, 1);
     give_budget(call);
     health_watch_end(call->watch);
     call->stream = NULL;

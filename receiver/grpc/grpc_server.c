@@ -30,10 +30,9 @@ enum {
 #define WRITE_TIMEOUT_NS     (30 * NS_PER_SEC)
 
 STAT_GAUGE(connections, "spanprof_grpc_server_connections", "", "Open OTLP/gRPC connections.");
-STAT_LOSS(connections_over_limit, "spanprof_grpc_server_connections_refused_total",
-          "reason=\"max_connections\"", "OTLP/gRPC connections closed at once, by reason.");
-STAT_LOSS(connections_no_files, "spanprof_grpc_server_connections_refused_total",
-          "reason=\"out_of_files\"", "OTLP/gRPC connections closed at once, by reason.");
+STAT_LOSSES(refused, "spanprof_grpc_server_connections_refused_total",
+            "OTLP/gRPC connections closed at once, by reason.",
+            STAT_LABEL("reason", accept_refusal_names, ACCEPT_REFUSALS));
 STAT_COUNTER(connections_failed, "spanprof_grpc_server_connections_failed_total", "",
              "OTLP/gRPC connections that ended by an error, a limit or in the middle of a call.");
 
@@ -108,7 +107,7 @@ static bool is_full(struct grpc_server *server)
 {
     bool full = server->n_connections >= server->settings.config->max_connections;
     if (full)
-        stat_add(&connections_over_limit, 1);
+        stat_add_of(&refused, ACCEPT_OVER_LIMIT, 1);
     return full;
 }
 
@@ -225,7 +224,7 @@ int grpc_server_open(const struct grpc_server_settings *settings, struct listen_
     tls_gate_init(&server->gate);
     server->acceptor = (struct acceptor){.loop = settings->loop,
                                          .area = "grpc_server",
-                                         .out_of_files = &connections_no_files,
+                                         .out_of_files = {&refused, ACCEPT_OUT_OF_FILES},
                                          .accepted = on_accepted};
     int error = acceptor_start(&server->acceptor, sockets);
     if (error) {

@@ -20,18 +20,11 @@
 
 #define CHUNKED_BYTES (256 * 1024) /* set aside for a body of unknown length */
 
-#define REQUESTS_HELP "OTLP/HTTP requests answered, by status."
-#define REQUESTS_STAT(variable, code)                                                              \
-    STAT_COUNTER(variable, "spanprof_http_server_requests_total", "code=\"" code "\"",             \
-                 REQUESTS_HELP)
-REQUESTS_STAT(requests_200, "200");
-REQUESTS_STAT(requests_204, "204");
-REQUESTS_STAT(requests_400, "400");
-REQUESTS_STAT(requests_404, "404");
-REQUESTS_STAT(requests_405, "405");
-REQUESTS_STAT(requests_413, "413");
-REQUESTS_STAT(requests_415, "415");
-REQUESTS_STAT(requests_503, "503");
+static const unsigned codes[] = {200, 204, 400, 404, 405, 413, 415, 503};
+static const char *const code_names[] = {"200", "204", "400", "404", "405", "413", "415", "503"};
+#define CODES (sizeof(codes) / sizeof(codes[0]))
+STAT_COUNTERS(requests, "spanprof_http_server_requests_total",
+              "OTLP/HTTP requests answered, by status.", STAT_LABEL("code", code_names, CODES));
 STAT_LOSS(requests_cut, "spanprof_http_server_requests_cut_total", "",
           "OTLP/HTTP requests whose connection ended before an answer.");
 
@@ -88,15 +81,9 @@ static void refuse(struct http_call *call, struct otlp_answer answer)
 
 static void count_answer(unsigned code)
 {
-    static const struct {
-        unsigned code;
-        struct metric *stat;
-    } stats[] = {{200, &requests_200}, {204, &requests_204}, {400, &requests_400},
-                 {404, &requests_404}, {405, &requests_405}, {413, &requests_413},
-                 {415, &requests_415}, {503, &requests_503}};
-    for (size_t i = 0; i < sizeof(stats) / sizeof(stats[0]); i++)
-        if (stats[i].code == code)
-            stat_add(stats[i].stat, 1);
+    for (unsigned i = 0; i < CODES; i++)
+        if (codes[i] == code)
+            stat_add_of(&requests, i, 1);
 }
 
 static const char *header(struct MHD_Connection *connection, const char *name)

@@ -27,16 +27,17 @@
 #define IDLE_TIMEOUT_MAX_NS (3600 * NS_PER_SEC) /* for idle_timeout 0 */
 
 STAT_GAUGE(connections, "spanprof_http_server_connections", "", "Open OTLP/HTTP connections.");
-STAT_LOSS(over_limit, "spanprof_http_server_connections_refused_total",
-          "reason=\"max_connections\"", "OTLP/HTTP connections closed at once, by reason.");
-STAT_LOSS(out_of_files, "spanprof_http_server_connections_refused_total", "reason=\"out_of_files\"",
-          "OTLP/HTTP connections closed at once, by reason.");
-STAT_LOSS(timed_out_waiting, "spanprof_http_server_timeouts_total", "phase=\"head\"",
-          "OTLP/HTTP connections ended by a time limit, by phase.");
-STAT_LOSS(timed_out_receiving, "spanprof_http_server_timeouts_total", "phase=\"body\"",
-          "OTLP/HTTP connections ended by a time limit, by phase.");
+STAT_LOSSES(refused, "spanprof_http_server_connections_refused_total",
+            "OTLP/HTTP connections closed at once, by reason.",
+            STAT_LABEL("reason", accept_refusal_names, ACCEPT_REFUSALS));
 
-enum phase { WAITING, RECEIVING }; /* for a head; then a body; in none while it is answered */
+/* For a head; then a body; in none while it is answered. */
+enum phase { WAITING, RECEIVING, PHASES };
+
+static const char *const phase_names[] = {[WAITING] = "head", [RECEIVING] = "body"};
+STAT_LOSSES(timed_out, "spanprof_http_server_timeouts_total",
+            "OTLP/HTTP connections ended by a time limit, by phase.",
+            STAT_LABEL("phase", phase_names, PHASES));
 
 struct http_daemon {
     struct http_server *server;
@@ -94,7 +95,7 @@ static bool is_full(struct http_server *server)
 {
     bool full = server->connections.n >= server->settings.config->max_connections;
     if (full)
-        stat_add(&over_limit, 1);
+        stat_add_of(&refused, ACCEPT_OVER_LIMIT, 1);
     return full;
 }
 
@@ -103,7 +104,7 @@ static enum MHD_Result on_accept(void *context, const struct sockaddr *address, 
     (void)address, (void)size;
     bool is_short = files_are_short_now();
     if (is_short)
-        stat_add(&out_of_files, 1);
+        stat_add_of(&refused, ACCEPT_OUT_OF_FILES, 1);
     return is_short || is_full(context) ? MHD_NO : MHD_YES;
 }
 
@@ -200,7 +201,7 @@ static void tls_init(struct http_server *server)
     struct loop *loop = server->settings.loop;
     server->acceptor = (struct acceptor){.loop = loop,
                                          .area = "http_server",
-                                         .out_of_files = &out_of_files,
+                                         .out_of_files = {&refused, ACCEPT_OUT_OF_FILES},
                                          .accepted = on_accepted};
     server->gate = (struct tls_gate){
         .loop = loop, .context = server->settings.tls, .area = "http_server", .passed = on_passed};
@@ -255,10 +256,10 @@ static struct http_server *server_new(const struct http_server_settings *setting
         .loop = settings->loop,
         .gauge = &connections,
         .phases = {[WAITING] = {.timeout_ns = idle_ns ? idle_ns : IDLE_TIMEOUT_MAX_NS,
-                                .timed_out = &timed_out_waiting},
+                                .timed_out = {&timed_out, WAITING}},
                    [RECEIVING] = {.timeout_ns = REQUEST_TIMEOUT_NS,
-                                  .timed_out = &timed_out_receiving}},
-        .n_phases = 2};
+                                  .timed_out = {&timed_out, RECEIVING}}},
+        .n_phases = PHASES};
     http1_connections_init(&server->connections);
     server->scope = (struct http_call_scope){
         .intake = settings->intake,

@@ -12,22 +12,25 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define COUNT_TAKEN(variable, source)                                                              \
-    STAT_COUNTER(variable, "spanprof_intake_samples_total", "context=\"" source "\"",              \
-                 "Samples taken, by the source of their context.")
-#define COUNT_UNATTRIBUTED(variable, reason)                                                       \
-    STAT_LOSS(variable, "spanprof_samples_unattributed_total", "reason=\"" reason "\"",            \
-              "Samples without context of processes that do publish one, by reason.")
+static const char *const source_names[] = {
+    [CONTEXT_NONE] = "none",
+    [CONTEXT_OTEL_THREAD] = "otel_thread",
+    [CONTEXT_ELASTIC] = "elastic",
+    [CONTEXT_GO_LABELS] = "go_labels",
+    [CONTEXT_CUSTOM_LABELS] = "custom_labels",
+    [CONTEXT_OBI] = "obi",
+};
+STAT_COUNTERS(taken, "spanprof_intake_samples_total",
+              "Samples taken, by the source of their context.",
+              STAT_LABEL("context", source_names, CONTEXT_SOURCES));
 
-COUNT_TAKEN(taken_none, "none");
-COUNT_TAKEN(taken_otel_thread, "otel_thread");
-COUNT_TAKEN(taken_elastic, "elastic");
-COUNT_TAKEN(taken_go_labels, "go_labels");
-COUNT_TAKEN(taken_custom_labels, "custom_labels");
-COUNT_TAKEN(taken_obi, "obi");
-COUNT_UNATTRIBUTED(none_active, "none_active");
-COUNT_UNATTRIBUTED(unreadable, "unreadable");
-COUNT_UNATTRIBUTED(not_attached, "not_attached");
+enum unattributed { NONE_ACTIVE, UNREADABLE, NOT_ATTACHED, UNATTRIBUTED };
+
+static const char *const unattributed_names[] = {
+    [NONE_ACTIVE] = "none_active", [UNREADABLE] = "unreadable", [NOT_ATTACHED] = "not_attached"};
+STAT_LOSSES(unattributed, "spanprof_samples_unattributed_total",
+            "Samples without context of processes that do publish one, by reason.",
+            STAT_LABEL("reason", unattributed_names, UNATTRIBUTED));
 STAT_LOSS(attributes_dropped, "spanprof_context_attributes_dropped_total", "",
           "Context attributes left out: unknown key, not UTF-8, or more than fit.");
 
@@ -192,21 +195,14 @@ static void take_header_ids(struct sample_context *context, const struct record_
 static void count(const struct record_header *record, const struct process_details *details,
                   uint8_t source)
 {
-    static struct metric *const taken[CONTEXT_SOURCES] = {
-        [CONTEXT_NONE] = &taken_none,
-        [CONTEXT_OTEL_THREAD] = &taken_otel_thread,
-        [CONTEXT_ELASTIC] = &taken_elastic,
-        [CONTEXT_GO_LABELS] = &taken_go_labels,
-        [CONTEXT_CUSTOM_LABELS] = &taken_custom_labels,
-        [CONTEXT_OBI] = &taken_obi,
-    };
-    stat_add(taken[source], 1);
+    stat_add_of(&taken, source, 1);
     if (source || !details->publishes)
         return;
-    stat_add(record->flags & RECORD_FLAG_CONTEXT_TORN   ? &unreadable
-             : !(details->publishes & details->sources) ? &not_attached
-                                                        : &none_active,
-             1);
+    stat_add_of(&unattributed,
+                record->flags & RECORD_FLAG_CONTEXT_TORN   ? UNREADABLE
+                : !(details->publishes & details->sources) ? NOT_ATTACHED
+                                                           : NONE_ACTIVE,
+                1);
 }
 
 int sample_context_fill(struct sample_context *context, const struct record_header *record,

@@ -25,12 +25,13 @@
 #define VACUUM_SLACK_PAGES 2048 /* free pages kept for what comes next */
 #define VACUUM_STEP_PAGES  512
 
-STAT_LOSS(rollbacks_full, "spanprof_store_rollbacks_total", "reason=\"full\"",
-          "Transactions of the store that failed and were rolled back, by reason.");
-STAT_LOSS(rollbacks_corrupt, "spanprof_store_rollbacks_total", "reason=\"corrupt\"",
-          "Transactions of the store that failed and were rolled back, by reason.");
-STAT_LOSS(rollbacks_other, "spanprof_store_rollbacks_total", "reason=\"other\"",
-          "Transactions of the store that failed and were rolled back, by reason.");
+enum rollback { ROLLBACK_FULL, ROLLBACK_CORRUPT, ROLLBACK_OTHER, ROLLBACKS };
+
+static const char *const rollback_names[] = {
+    [ROLLBACK_FULL] = "full", [ROLLBACK_CORRUPT] = "corrupt", [ROLLBACK_OTHER] = "other"};
+STAT_LOSSES(rollbacks, "spanprof_store_rollbacks_total",
+            "Transactions of the store that failed and were rolled back, by reason.",
+            STAT_LABEL("reason", rollback_names, ROLLBACKS));
 STAT_LOSS(put_aside, "spanprof_store_corrupt_total", "",
           "Databases that were corrupt and put aside.");
 STAT_GAUGE(store_bytes, "spanprof_store_size_bytes", "", "Size of the store's database file.");
@@ -444,10 +445,11 @@ int db_begin(struct db *db)
 
 static void count_rollback(int error)
 {
-    stat_add(error == -ENOSPC    ? &rollbacks_full
-             : error == -EUCLEAN ? &rollbacks_corrupt
-                                 : &rollbacks_other,
-             1);
+    stat_add_of(&rollbacks,
+                error == -ENOSPC    ? ROLLBACK_FULL
+                : error == -EUCLEAN ? ROLLBACK_CORRUPT
+                                    : ROLLBACK_OTHER,
+                1);
 }
 
 int db_commit(struct db *db)

@@ -23,14 +23,16 @@ STAT_GAUGE(block_count, "spanprof_history_blocks", "",
 STAT_GAUGE(size, "spanprof_history_bytes", "", "What the history takes in the store, in bytes.");
 STAT_GAUGE(reach, "spanprof_history_oldest_timestamp_seconds", "",
            "When the oldest block of the history was written, as Unix time; 0 = there is none.");
-STAT_COUNTER(expired_old, "spanprof_history_blocks_expired_total", "reason=\"retention\"",
-             "Blocks of the history that were removed, by reason.");
-STAT_COUNTER(expired_large, "spanprof_history_blocks_expired_total", "reason=\"max_size\"",
-             "Blocks of the history that were removed, by reason.");
-STAT_COUNTER(expired_short, "spanprof_history_blocks_expired_total", "reason=\"store_short\"",
-             "Blocks of the history that were removed, by reason.");
-STAT_COUNTER(damaged, "spanprof_history_blocks_expired_total", "reason=\"damaged\"",
-             "Blocks of the history that were removed, by reason.");
+enum expiry { EXPIRY_NONE, EXPIRY_OLD, EXPIRY_LARGE, EXPIRY_SHORT, EXPIRY_DAMAGED, EXPIRIES };
+
+static const char *const expiry_names[] = {[EXPIRY_NONE] = "", /* the block stays */
+                                           [EXPIRY_OLD] = "retention",
+                                           [EXPIRY_LARGE] = "max_size",
+                                           [EXPIRY_SHORT] = "store_short",
+                                           [EXPIRY_DAMAGED] = "damaged"};
+STAT_COUNTERS(expired, "spanprof_history_blocks_expired_total",
+              "Blocks of the history that were removed, by reason.",
+              STAT_LABEL("reason", expiry_names, EXPIRIES));
 
 /* Rows in memory */
 
@@ -186,14 +188,14 @@ static int remove_parts(struct history_blocks *blocks, int64_t seq)
     return db_run(blocks->db, blocks->remove_parts);
 }
 
-static int drop_block(struct history_blocks *blocks, struct metric *reason)
+static int drop_block(struct history_blocks *blocks, enum expiry reason)
 {
     int64_t seq = rows_first(&blocks->blocks)->id;
     int error = remove_by_id(blocks, blocks->remove_block, seq);
     if (!error)
         error = remove_parts(blocks, seq);
     rows_drop_first(&blocks->blocks);
-    stat_add(reason, 1);
+    stat_add_of(&expired, reason, 1);
     return error;
 }
 
@@ -240,17 +242,17 @@ static bool is_short(const struct history_blocks *blocks)
     return db_room_bytes(blocks->db) < others && !disk_waits;
 }
 
-/* Why the oldest block has to go; NULL: it stays. */
-static struct metric *why(const struct history_blocks *blocks, uint64_t now_unix_ns)
+/* Why the oldest block has to go. */
+static enum expiry block_expiry(const struct history_blocks *blocks, uint64_t now_unix_ns)
 {
     const struct history_row *first = rows_first(&blocks->blocks);
     if (!first)
-        return NULL;
+        return EXPIRY_NONE;
     if (is_old(blocks, first, now_unix_ns))
-        return &expired_old;
+        return EXPIRY_OLD;
     if (blocks->blocks.bytes + blocks->minutes.bytes > blocks->max_bytes)
-        return &expired_large;
-    return is_short(blocks) ? &expired_short : NULL;
+        return EXPIRY_LARGE;
+    return is_short(blocks) ? EXPIRY_SHORT : EXPIRY_NONE;
 }
 
 static bool minute_goes(const struct history_blocks *blocks, uint64_t now_unix_ns)
@@ -266,14 +268,14 @@ static bool minute_goes(const struct history_blocks *blocks, uint64_t now_unix_n
 int history_blocks_expire(struct history_blocks *blocks, uint64_t now_unix_ns)
 {
     uint64_t before = blocks->blocks.bytes + blocks->minutes.bytes;
-    struct metric *reason;
+    enum expiry reason;
     int error = 0;
     for (int i = 0; i < EXPIRE_ROWS && !error; i++) {
         if (before - blocks->blocks.bytes - blocks->minutes.bytes >= EXPIRE_BYTES)
             break;
         if (minute_goes(blocks, now_unix_ns))
             error = drop_minute(blocks);
-        else if ((reason = why(blocks, now_unix_ns)))
+        else if ((reason = block_expiry(blocks, now_unix_ns)))
             error = drop_block(blocks, reason);
         else
             break;
@@ -293,7 +295,7 @@ static int take_room(struct history_blocks *blocks, uint64_t bytes)
         return 0;
     while (blocks->blocks.n && freed < bytes) {
         freed += rows_first(&blocks->blocks)->bytes;
-        int error = drop_block(blocks, &expired_short);
+        int error = drop_block(blocks, EXPIRY_SHORT);
         if (error)
             return error;
     }
@@ -431,7 +433,7 @@ static int drop_damaged(struct history_blocks *blocks, size_t i)
     rows->bytes -= row->bytes;
     memmove(row, row + 1, (rows->n - i - 1) * sizeof(*row));
     rows->n--;
-    stat_add(&damaged, 1);
+    stat_add_of(&expired, EXPIRY_DAMAGED, 1);
     int error = remove_by_id(blocks, blocks->remove_block, seq);
     return error ? error : remove_parts(blocks, seq);
 }

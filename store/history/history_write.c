@@ -7,10 +7,13 @@
 
 STAT_COUNTER(samples_kept, "spanprof_history_samples_total", "",
              "Samples that went into the history.");
-STAT_LOSS(samples_left_out, "spanprof_history_left_out_total", "what=\"sample\"",
-          "What did not get into the history for want of room.");
-STAT_LOSS(spans_left_out, "spanprof_history_left_out_total", "what=\"span\"",
-          "What did not get into the history for want of room.");
+enum left_out { LEFT_OUT_SAMPLE, LEFT_OUT_SPAN, LEFT_OUT };
+
+static const char *const left_out_names[] = {
+    [LEFT_OUT_SAMPLE] = "sample", [LEFT_OUT_SPAN] = "span"};
+STAT_LOSSES(left_out, "spanprof_history_left_out_total",
+            "What did not get into the history for want of room.",
+            STAT_LABEL("what", left_out_names, LEFT_OUT));
 
 /* The block being made. */
 struct writing {
@@ -180,8 +183,8 @@ static int put(struct writing *writing)
         return outcome;
     outcome = history_blocks_put(&history->blocks, &writing->row, parts);
     if (outcome == HISTORY_NO_ROOM) {
-        stat_add(&samples_left_out, (int64_t)writing->row.samples);
-        stat_add(&spans_left_out, (int64_t)writing->row.spans);
+        stat_add_of(&left_out, LEFT_OUT_SAMPLE, (int64_t)writing->row.samples);
+        stat_add_of(&left_out, LEFT_OUT_SPAN, (int64_t)writing->row.spans);
         return 0;
     }
     if (outcome)

@@ -16,13 +16,12 @@
 #define PHASE_MS 100
 
 STAT_GAUGE(open_connections, "spanprof_test_connections", "", "Of this test.");
-STAT_COUNTER(timed_out_waiting, "spanprof_test_timeouts_total", "phase=\"waiting\"",
-             "Of this test.");
-STAT_COUNTER(timed_out_working, "spanprof_test_timeouts_total", "phase=\"working\"",
-             "Of this test.");
-STAT_COUNTER(crowded_out, "spanprof_test_crowded_out_total", "", "Of this test.");
+enum phase { WAITING, WORKING, PHASES };
 
-enum phase { WAITING, WORKING };
+static const char *const phase_names[] = {"waiting", "working"};
+STAT_COUNTERS(timed_out, "spanprof_test_timeouts_total", "Of this test.",
+              STAT_LABEL("phase", phase_names, PHASES));
+STAT_COUNTER(crowded_out, "spanprof_test_crowded_out_total", "", "Of this test.");
 
 struct rig {
     struct loop *loop;
@@ -88,16 +87,16 @@ static int set_up(void **state)
         (struct http1_connections){.loop = rig->loop,
                                    .gauge = &open_connections,
                                    .phases = {[WAITING] = {.timeout_ns = PHASE_MS * NS_PER_MS,
-                                                           .timed_out = &timed_out_waiting},
+                                                           .timed_out = {&timed_out, WAITING}},
                                               [WORKING] = {.timeout_ns = PHASE_MS * NS_PER_MS,
-                                                           .timed_out = &timed_out_working}},
+                                                           .timed_out = {&timed_out, WORKING}}},
                                    .n_phases = 2,
-                                   .crowded_out = &crowded_out};
+                                   .crowded_out = {&crowded_out}};
     http1_connections_init(&rig->connections);
     assert_int_equal(http1_open(&rig->http, rig->loop, fd, &settings), 0);
     close(fd);
-    stat_set(&timed_out_waiting, 0);
-    stat_set(&timed_out_working, 0);
+    stat_set_of(&timed_out, WAITING, 0);
+    stat_set_of(&timed_out, WORKING, 0);
     stat_set(&crowded_out, 0);
     *state = rig;
     return 0;
@@ -164,7 +163,7 @@ static void test_the_time_counts_from_the_beginning(void **state)
                  "GET / HTTP/1.1\r\nHost: somebody-who-takes-very-long-to-tell-it.example");
     wait_for_end(rig, other, "");
     assert_true(clock_monotonic_ns() - began_ns >= PHASE_MS * NS_PER_MS); /* each has its own */
-    assert_int_equal(stat_get(&timed_out_waiting), 2);
+    assert_int_equal(stat_get_of(&timed_out, WAITING), 2);
     close(fd);
     close(other);
 }
@@ -182,8 +181,8 @@ static void test_phases_follow_each_other(void **state)
     run_for(rig, PHASE_MS / 4);
     http1_connection_enter(http1_connection_of(rig->asleep), WORKING); /* anew */
     assert_true(wait_for_end(rig, fd, "") >= PHASE_MS - 10);
-    assert_int_equal(stat_get(&timed_out_working), 1);
-    assert_int_equal(stat_get(&timed_out_waiting), 0);
+    assert_int_equal(stat_get_of(&timed_out, WORKING), 1);
+    assert_int_equal(stat_get_of(&timed_out, WAITING), 0);
     rig->is_over = true;
     MHD_resume_connection(rig->asleep);
     http1_run(&rig->http);
@@ -213,7 +212,7 @@ static void test_room_for_the_next(void **state)
         close(fds[i]);
     }
     assert_int_equal(stat_get(&crowded_out), 2 * MAX - 2);
-    assert_int_equal(stat_get(&timed_out_waiting), 0);
+    assert_int_equal(stat_get_of(&timed_out, WAITING), 0);
     rig->is_over = true;
     MHD_resume_connection(rig->asleep);
     http1_run(&rig->http);
