@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spanprof: the table of contents. The process that is started becomes the keeper; it forks the
- * service (service/service.c) and the analyst (agent-bpf/analyst/analyst.c). docs/architecture.md,
- * section 2.
+ * spanprof: the table of contents. The process that is started becomes the supervisor; it forks the
+ * service (service/service.c) and the symbolizer (agent-bpf/symbolizer/symbolizer.c).
+ * docs/architecture.md, section 2.
  */
-#include "agent-bpf/analyst/analyst.h"
-#include "agent-bpf/keeper/keeper.h"
-#include "agent-bpf/keeper/keeper_child.h"
+#include "agent-bpf/symbolizer/symbolizer.h"
+#include "agent-bpf/supervisor/supervisor.h"
+#include "agent-bpf/supervisor/supervisor_client.h"
 #include "agent-bpf/record.h"
 #include "base/log.h"
 #include "base/loop.h"
@@ -24,10 +24,10 @@ struct program { /* one configuration, and what is open for it */
     struct config *config;
     struct service_sockets sockets;
     struct service_files files;
-    struct analyst_ledger *ledger;
-    struct program *next;              /* that SIGHUP brought */
-    struct keeper_sampling **sampling; /* of all of them: left by one run to the next */
-    bool fatal;                        /* its service could not start */
+    struct symbolizer_ledger *ledger;
+    struct program *next;                  /* that SIGHUP brought */
+    struct supervisor_sampling **sampling; /* of all of them: left by one run to the next */
+    bool fatal;                            /* its service could not start */
 };
 
 static int run_service(const struct service_handles *handles, void *context)
@@ -37,14 +37,14 @@ static int run_service(const struct service_handles *handles, void *context)
     return service_run(program->config, &program->sockets, &program->files, handles);
 }
 
-struct analyst_process {
-    struct keeper_child child;
+struct symbolizer_process {
+    struct supervisor_client child;
     struct loop *loop;
 };
 
-static void analyst_stop(struct keeper_child *child)
+static void symbolizer_stop(struct supervisor_client *child)
 {
-    loop_stop(container_of(child, struct analyst_process, child)->loop);
+    loop_stop(container_of(child, struct symbolizer_process, child)->loop);
 }
 
 static unsigned context_sources(const struct config_receiver *sampler)
@@ -58,20 +58,20 @@ static unsigned context_sources(const struct config_receiver *sampler)
            (config->contexts.custom_labels ? CONTEXT_BIT(CONTEXT_CUSTOM_LABELS) : 0);
 }
 
-static int run_analyst(const struct analyst_handles *handles, void *context)
+static int run_symbolizer(const struct symbolizer_handles *handles, void *context)
 {
     struct program *program = context;
-    struct analyst_process process = {.child.stop = analyst_stop};
-    struct analyst *analyst = NULL;
+    struct symbolizer_process process = {.child.stop = symbolizer_stop};
+    struct symbolizer *symbolizer = NULL;
     const struct config_receiver *sampler =
         config_find_receiver(program->config, CONFIG_RECEIVER_SAMPLER);
-    log_set_process("analyst");
+    log_set_process("symbolizer");
     int error = loop_open(&process.loop);
     if (!error)
-        error = keeper_child_start(&process.child, process.loop, handles->control_fd);
+        error = supervisor_client_start(&process.child, process.loop, handles->control_fd);
     if (!error)
-        error = analyst_open(
-            &(struct analyst_settings){
+        error = symbolizer_open(
+            &(struct symbolizer_settings){
                 .loop = process.loop,
                 .socket = handles->service_fd,
                 .contexts_map_fd = handles->contexts_fd,
@@ -80,11 +80,11 @@ static int run_analyst(const struct analyst_handles *handles, void *context)
                 .sources = context_sources(sampler),
                 .lines = sampler && sampler->sampler.symbols.lines,
                 .elastic_correlation = sampler && sampler->sampler.contexts.elastic_correlation},
-            &analyst);
+            &symbolizer);
     if (!error)
         error = loop_run(process.loop);
-    analyst_close(analyst);
-    keeper_child_stop(&process.child);
+    symbolizer_close(symbolizer);
+    supervisor_client_stop(&process.child);
     loop_close(process.loop);
     return error ? EXIT_FAILURE : EXIT_SUCCESS;
 }
@@ -103,7 +103,7 @@ static struct filter_rules filter_rules(const struct config_filter *filter)
                                             [FILTER_CONTAINERS] = filter->containers.items}};
 }
 
-static void set_sampler(struct keeper_settings *settings,
+static void set_sampler(struct supervisor_settings *settings,
                         const struct config_receiver_sampler *sampler)
 {
     settings->sampler = (struct sampler_settings){
@@ -113,9 +113,10 @@ static void set_sampler(struct keeper_settings *settings,
         .obi_map = obi_map(sampler),
         .ticks_timed = sampler->max_cpu_percent > 0,
         .filters = {filter_rules(&sampler->include), filter_rules(&sampler->exclude)}};
-    settings->pace = (struct pace_settings){.probability = sampler->probability,
-                                            .interval_ns = sampler->probability_interval_ns,
-                                            .max_cpu_percent = sampler->max_cpu_percent};
+    settings->sampling_rate =
+        (struct sampling_rate_settings){.probability = sampler->probability,
+                                        .interval_ns = sampler->probability_interval_ns,
+                                        .max_cpu_percent = sampler->max_cpu_percent};
 }
 
 static bool reload(void *context);
@@ -126,11 +127,11 @@ static int run(struct program *program)
     const struct config *config = program->config;
     const struct config_receiver *sampler = config_find_receiver(config, CONFIG_RECEIVER_SAMPLER);
     int fds[SERVICE_SOCKETS_MAX];
-    struct keeper_settings settings = {
+    struct supervisor_settings settings = {
         .want_sampler = sampler != NULL,
         .sampling = program->sampling,
         .service_main = run_service,
-        .analyst_main = run_analyst,
+        .symbolizer_main = run_symbolizer,
         .reload = reload,
         .service_fatal = service_fatal,
         .context = program,
@@ -144,10 +145,10 @@ static int run(struct program *program)
     };
     if (sampler)
         set_sampler(&settings, &sampler->sampler);
-    if (sampler && analyst_ledger_open(&program->ledger) != 0)
-        log_warn("main", "no memory for the analyst's ledger; going on without it");
-    int code = keeper_run(&settings);
-    analyst_ledger_close(program->ledger);
+    if (sampler && symbolizer_ledger_open(&program->ledger) != 0)
+        log_warn("main", "no memory for the symbolizer's ledger; going on without it");
+    int code = supervisor_run(&settings);
+    symbolizer_ledger_close(program->ledger);
     return code;
 }
 
@@ -266,11 +267,12 @@ static struct program *go_back(struct program *program, struct program *before)
 static int run_all(struct program *program)
 {
     struct program *before = NULL;
-    struct keeper_sampling *sampling = NULL;
+    struct supervisor_sampling *sampling = NULL;
     int code;
     program->sampling = &sampling;
-    while ((code = run(program)) == KEEPER_RELOADED || (program->fatal && before)) {
-        struct program *next = code == KEEPER_RELOADED ? program->next : go_back(program, before);
+    while ((code = run(program)) == SUPERVISOR_RELOADED || (program->fatal && before)) {
+        struct program *next =
+            code == SUPERVISOR_RELOADED ? program->next : go_back(program, before);
         bool back = next == before;
         if (!next)
             break;
@@ -281,7 +283,7 @@ static int run_all(struct program *program)
             service_sockets_close(&before->sockets, &program->sockets);
         announce(program->config);
     }
-    keeper_sampling_close(sampling);
+    supervisor_sampling_close(sampling);
     program_close(before, program);
     program_close(program, NULL);
     return code;

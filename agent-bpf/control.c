@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Both ends are forks of one program, so a message is a plain struct; its size is checked all the
- * same: a child that fell to an intruder must not confuse the keeper. */
+ * same: a child that fell to an intruder must not confuse the supervisor. */
 #include "agent-bpf/control.h"
 #include <errno.h>
 #include <string.h>

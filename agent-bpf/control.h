@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Messages between the keeper and a child, SOCK_SEQPACKET, one fd at most each. Private to keeper.c
- * and keeper_child.c. Thread: the socket's. Nothing blocks.
+ * Messages between the supervisor and a child, SOCK_SEQPACKET, one fd at most each. Private to
+ * supervisor.c and supervisor_client.c. Thread: the socket's. Nothing blocks.
  */
 #include <stdint.h>
 
 enum control_kind {
     CONTROL_HEARTBEAT = 1, /* child: I am alive */
-    CONTROL_STOP,          /* keeper: drain and exit */
+    CONTROL_STOP,          /* supervisor: drain and exit */
     CONTROL_RELOAD,
-    CONTROL_ANALYST,  /* keeper, with fd */
-    CONTROL_CPU_CAME, /* keeper, with fd: cpu, buffer_size */
-    CONTROL_CPU_WENT, /* keeper: cpu */
-    CONTROL_FILE,     /* keeper, with fd: file */
+    CONTROL_SYMBOLIZER, /* supervisor, with fd */
+    CONTROL_CPU_CAME,   /* supervisor, with fd: cpu, buffer_size */
+    CONTROL_CPU_WENT,   /* supervisor: cpu */
+    CONTROL_FILE,       /* supervisor, with fd: file */
 };
 
 struct control_message {
     uint32_t kind;
     union {
         uint32_t cpu;
-        uint32_t file; /* index in keeper_settings.files */
+        uint32_t file; /* index in supervisor_settings.files */
     };
     uint64_t buffer_size;
 };

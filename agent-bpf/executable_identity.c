@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent-bpf/executable_identity.h"
-#include "agent-bpf/analyst_messages.h"
+#include "agent-bpf/symbolizer_messages.h"
 #include "base/bytes.h"
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 size_t executable_path_length(const char *path)
 {
-    size_t len = strnlen(path, ANALYST_PATH_MAX);
+    size_t len = strnlen(path, SYMBOLIZER_PATH_MAX);
     size_t suffix = sizeof(DELETED) - 1;
     bool deleted = len > suffix && !memcmp(path + len - suffix, DELETED, suffix);
     return deleted ? len - suffix : len;

@@ -3,7 +3,7 @@
 /*
  * What tells one executable file from another, from a mapping of it alone: the build id, or the
  * file's device, inode and generation where there is none, and its path. The service and the
- * analyst compute the same identity, each from what it sees. Pure functions; any thread.
+ * symbolizer compute the same identity, each from what it sees. Pure functions; any thread.
  */
 #include "agent-bpf/process_event.h"
 

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * What happens to processes, in the order of time: from the kernel's perf stream (procstream.h)
- * and, for processes older than it, from the analyst's scan of /proc. Applied to the process table
- * by the writer (process.h). pids are those of spanprof's own PID namespace, as in
+ * and, for processes older than it, from the symbolizer's scan of /proc. Applied to the process
+ * table by the writer (process.h). pids are those of spanprof's own PID namespace, as in
  * record_header.pid.
  */
 #include "base/bytes.h"

@@ -115,7 +115,7 @@ struct record_stack {
 _Static_assert(sizeof(struct record_stack) == 312, "record_stack crosses from BPF to user space");
 
 /*
- * Value of the `contexts` map, key: __u32 pid as in record_header.pid. Written by the analyst in
+ * Value of the `contexts` map, key: __u32 pid as in record_header.pid. Written by the symbolizer in
  * the order of precedence; the programs on exec and exit delete it. Variables are tried in order:
  * the first that gives ids counts, labels are taken along if it has no attributes.
  */
@@ -148,8 +148,8 @@ struct context_process {
      */
     __u64 process_start_ns;
     __u64 published_address; /* of the publication time in the OTEL_CTX header; 0 = none */
-    __u64 published_ns;      /* as the analyst read it; another: RECORD_FLAG_CONTEXT_CHANGED */
-    /* Written by the sampler, without a lock, for the analyst to see whether it was right: */
+    __u64 published_ns;      /* as the symbolizer read it; another: RECORD_FLAG_CONTEXT_CHANGED */
+    /* Written by the sampler, without a lock, for the symbolizer to see whether it was right: */
     __u32 n_found; /* reads that gave ids or labels */
     __u32 n_torn;  /* reads that failed or made no sense */
     __u32 count;

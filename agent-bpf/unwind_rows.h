@@ -99,14 +99,12 @@ _Static_assert(sizeof(struct unwind_row) == 4, "shared form");
 _Static_assert(sizeof(struct unwind_rule) == 16, "shared form");
 
 /*
- * The BPF maps that the analyst fills. The tick program knows a file by what the kernel's mapping
- * says of it, so an executable that is loaded serves every process that maps it, from its first
- * instruction on:
- *   executables: struct unwind_file -> struct unwind_executable
- *   pages:       struct unwind_page_key -> struct unwind_page_entry
- *   blocks:      struct unwind_block_key -> struct unwind_block
- * A page whose rows and rules do not fit one block is cut into 2^n equal ranges of addresses. What
- * is not there is asked for by a record with RECORD_FLAG_STACK.
+ * The BPF maps that the symbolizer fills. The tick program knows a file by what the kernel's
+ * mapping says of it, so an executable that is loaded serves every process that maps it, from its
+ * first instruction on: executables: struct unwind_file -> struct unwind_executable pages: struct
+ * unwind_page_key -> struct unwind_page_entry blocks:      struct unwind_block_key -> struct
+ * unwind_block A page whose rows and rules do not fit one block is cut into 2^n equal ranges of
+ * addresses. What is not there is asked for by a record with RECORD_FLAG_STACK.
  */
 struct unwind_file {
     __u64 inode;

@@ -30,7 +30,7 @@ enum log_format { LOG_CONSOLE, LOG_JSON };
 void log_set_format(enum log_format format);
 void log_set_level(enum log_level level);
 enum log_level log_level(void);
-void log_set_process(const char *name); /* "keeper", "service", "analyst": a static string */
+void log_set_process(const char *name); /* "supervisor", "service", "symbolizer": a static string */
 void log_write(struct log_site *site, enum log_level level, const char *area, const char *format,
                ...) __attribute__((format(printf, 4, 5)));
 

@@ -141,9 +141,9 @@ struct config_receiver_sampler {
 
 struct config_processor_join {
     uint64_t wait_ns;
-    uint64_t tally_ttl_ns;
+    uint64_t span_totals_ttl_ns;
     uint64_t max_pending_bytes;
-    uint64_t max_tally_bytes;
+    uint64_t max_span_totals_bytes;
     uint32_t max_recent_spans;
     uint32_t top_stacks;
     struct config_list span_attributes;

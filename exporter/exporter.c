@@ -2,7 +2,7 @@
 #include "exporter/exporter.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "exporter/lane.h"
+#include "exporter/sender.h"
 #include <errno.h>
 #include <stdlib.h>
 
@@ -24,7 +24,7 @@ void exporter_wake(struct exporter *exporter)
 {
     for (size_t i = 0; i < SIGNAL_COUNT; i++)
         if (exporter_wants(exporter, (enum signal)i))
-            lane_wake(&exporter->lanes[i]);
+            sender_wake(&exporter->senders[i]);
 }
 
 /* ---- draining: what can be sent at once is sent, what fails stays in the store ---- */
@@ -32,7 +32,7 @@ void exporter_wake(struct exporter *exporter)
 static bool is_quiet(const struct exporter *exporter)
 {
     for (size_t i = 0; i < SIGNAL_COUNT; i++)
-        if (!lane_is_quiet(&exporter->lanes[i]))
+        if (!sender_is_quiet(&exporter->senders[i]))
             return false;
     return true;
 }
@@ -46,7 +46,7 @@ static void on_drain_end(struct timer *timer)
         stopped(exporter->context);
 }
 
-void exporter_lane_quiet(struct exporter *exporter)
+void exporter_sender_quiet(struct exporter *exporter)
 {
     if (exporter->stopped && is_quiet(exporter))
         timer_start(exporter->settings.loop, &exporter->drain_timer, 0);
@@ -62,7 +62,7 @@ void exporter_drain(struct exporter *exporter, uint64_t deadline_ns, void (*stop
     timer_start(exporter->settings.loop, &exporter->drain_timer,
                 deadline_ns > now_ns ? deadline_ns - now_ns : 0);
     exporter_wake(exporter);
-    exporter_lane_quiet(exporter);
+    exporter_sender_quiet(exporter);
 }
 
 /* ---- life ---- */
@@ -75,7 +75,7 @@ int exporter_open(const struct exporter_settings *settings, struct exporter **ex
     exporter->settings = *settings;
     exporter->drain_timer.fire = on_drain_end;
     for (size_t i = 0; i < SIGNAL_COUNT; i++)
-        lane_init(&exporter->lanes[i], exporter, (enum signal)i);
+        sender_init(&exporter->senders[i], exporter, (enum signal)i);
     int error = 0;
     if (settings->config->type == CONFIG_EXPORTER_OTLP_GRPC)
         error = otlp_grpc_open(&(struct otlp_grpc_settings){.loop = settings->loop,
@@ -106,7 +106,7 @@ void exporter_close(struct exporter *exporter)
         return;
     timer_stop(&exporter->drain_timer);
     for (size_t i = 0; i < SIGNAL_COUNT; i++)
-        lane_close(&exporter->lanes[i]);
+        sender_close(&exporter->senders[i]);
     otlp_grpc_close(exporter->grpc);
     otlp_http_close(exporter->http);
     file_exporter_close(exporter->file);

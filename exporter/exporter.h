@@ -2,7 +2,7 @@
 #pragma once
 /*
  * One destination: fetches the next request from the outbox (reader thread), sends it (loop), and
- * marks it done (writer). Each signal is a lane of its own, so that a refused or slow signal does
+ * marks it done (writer). Each signal is a sender of its own, so that a refused or slow signal does
  * not hold up another, with up to num_consumers requests in flight. Retry as OTLP says, with
  * backoff and jitter; what waits stays in the outbox, so that nothing is lost while the backend is
  * away (but max_elapsed_time, if set, is obeyed: dropped and counted). Thread: loop.

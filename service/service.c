@@ -6,7 +6,7 @@
  * store, with the samples of the meantime: a span that outlives the restart has them.
  */
 #include "service/service.h"
-#include "agent-bpf/keeper/keeper_child.h"
+#include "agent-bpf/supervisor/supervisor_client.h"
 #include "agent-bpf/drain/procstream.h"
 #include "agent-bpf/drain/ring.h"
 #include "base/clock.h"
@@ -46,7 +46,7 @@ struct service {
     struct intake *intake;
     struct budget budget;
     struct service_tls tls;
-    struct keeper_child child;
+    struct supervisor_client child;
     struct grpc_server *grpc[SERVICE_RECEIVERS_MAX];
     struct http_server *http[SERVICE_RECEIVERS_MAX];
     struct metrics_page *metrics;
@@ -397,9 +397,9 @@ static void stop_receivers(struct service *service)
     part_stopped(service);
 }
 
-/* ---- the keeper ---- */
+/* ---- the supervisor ---- */
 
-static void asked_to_stop(struct keeper_child *child)
+static void asked_to_stop(struct supervisor_client *child)
 {
     struct service *service = container_of(child, struct service, child);
     if (service->stopping)
@@ -410,13 +410,13 @@ static void asked_to_stop(struct keeper_child *child)
     stop_receivers(service);
 }
 
-static void analyst_came(struct keeper_child *child, int fd)
+static void symbolizer_came(struct supervisor_client *child, int fd)
 {
     struct service *service = container_of(child, struct service, child);
-    intake_analyst(service->intake, fd);
+    intake_symbolizer(service->intake, fd);
 }
 
-static void cpu_came(struct keeper_child *child, uint32_t cpu, int fd, size_t buffer_size)
+static void cpu_came(struct supervisor_client *child, uint32_t cpu, int fd, size_t buffer_size)
 {
     struct service *service = container_of(child, struct service, child);
     int error = procstream_add(service->handles->procstream, cpu, fd, buffer_size);
@@ -425,13 +425,13 @@ static void cpu_came(struct keeper_child *child, uint32_t cpu, int fd, size_t bu
     close(fd);
 }
 
-static void cpu_went(struct keeper_child *child, uint32_t cpu)
+static void cpu_went(struct supervisor_client *child, uint32_t cpu)
 {
     struct service *service = container_of(child, struct service, child);
     procstream_remove(service->handles->procstream, cpu);
 }
 
-static void file_changed(struct keeper_child *child, uint32_t file, int fd)
+static void file_changed(struct supervisor_client *child, uint32_t file, int fd)
 {
     struct service *service = container_of(child, struct service, child);
     service_tls_file_changed(&service->tls, file, fd);
@@ -479,13 +479,14 @@ static int open_parts(struct service *service)
     for (size_t i = 0; !error && i < sizeof(parts) / sizeof(*parts); i++)
         error = parts[i](service);
     if (!error)
-        error = keeper_child_start(&service->child, service->loop, service->handles->control_fd);
+        error =
+            supervisor_client_start(&service->child, service->loop, service->handles->control_fd);
     return error;
 }
 
 static void close_parts(struct service *service)
 {
-    keeper_child_stop(&service->child);
+    supervisor_client_stop(&service->child);
     timer_stop(&service->stop_timer);
     metrics_page_close(service->metrics);
     service_pages_close(&service->pages);
@@ -521,11 +522,11 @@ int service_run(const struct config *config, struct service_sockets *sockets,
     service->sockets = sockets;
     service->files = files;
     service->handles = handles;
-    service->child = (struct keeper_child){.stop = asked_to_stop,
-                                           .analyst = analyst_came,
-                                           .cpu_came = cpu_came,
-                                           .cpu_went = cpu_went,
-                                           .file_changed = file_changed};
+    service->child = (struct supervisor_client){.stop = asked_to_stop,
+                                                .symbolizer = symbolizer_came,
+                                                .cpu_came = cpu_came,
+                                                .cpu_went = cpu_went,
+                                                .file_changed = file_changed};
     service->stop_timer.fire = stop_late;
     files_raise_limit();
     int error = open_parts(service);

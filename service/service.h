@@ -6,7 +6,7 @@
  * stay open while a service that died is started again: connections wait instead of being refused.
  * Thread: main of its process.
  */
-#include "agent-bpf/keeper/keeper.h"
+#include "agent-bpf/supervisor/supervisor.h"
 #include "config/config.h"
 #include "receiver/listen.h"
 #include "service/service_tls.h"

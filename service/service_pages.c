@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/service_pages.h"
-#include "agent-bpf/keeper/privileges.h"
+#include "agent-bpf/supervisor/privileges.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include "store/window/coverage.h"
@@ -20,14 +20,14 @@ STAT_COUNTER(out_of_files, "spanprof_pages_accept_pauses_total", "",
 
 /* ---- TLS ---- */
 
-static void on_passed(struct tls_gate *gate, struct tls *tls, int fd)
+static void on_passed(struct tls_accept *gate, struct tls *tls, int fd)
 {
     struct service_pages *pages = container_of(gate, struct service_pages, gate);
     struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
     socklen_t size = sizeof(peer);
     int plain;
     (void)getpeername(fd, (struct sockaddr *)&peer, &size);
-    int error = tls_bridge_open(&pages->bridges, tls, fd, &plain);
+    int error = tls_proxy_open(&pages->bridges, tls, fd, &plain);
     if (error)
         log_warn("pages", "cannot serve a connection: %s", strerror(-error));
     else
@@ -39,7 +39,7 @@ static void on_accepted(struct acceptor *acceptor, int fd)
     const int on = 1;
     struct service_pages *pages = container_of(acceptor, struct service_pages, acceptor);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    tls_gate_enter(&pages->gate, fd);
+    tls_accept_enter(&pages->gate, fd);
 }
 
 static int listen_tls(struct service_pages *pages, const struct service_pages_settings *settings,
@@ -49,10 +49,10 @@ static int listen_tls(struct service_pages *pages, const struct service_pages_se
                                         .area = "pages",
                                         .out_of_files = {&out_of_files},
                                         .accepted = on_accepted};
-    pages->gate = (struct tls_gate){
+    pages->gate = (struct tls_accept){
         .loop = settings->loop, .context = context, .area = "pages", .passed = on_passed};
-    tls_gate_init(&pages->gate);
-    tls_bridges_init(&pages->bridges, settings->loop);
+    tls_accept_init(&pages->gate);
+    tls_proxys_init(&pages->bridges, settings->loop);
     pages->has_tls = true;
     return acceptor_start(&pages->acceptor, settings->sockets);
 }
@@ -160,11 +160,11 @@ void service_pages_close(struct service_pages *pages)
 {
     if (pages->has_tls) {
         acceptor_stop(&pages->acceptor);
-        tls_gate_close(&pages->gate);
+        tls_accept_close(&pages->gate);
     }
     pages_close(pages->pages);
     if (pages->has_tls)
-        tls_bridges_close(&pages->bridges);
+        tls_proxys_close(&pages->bridges);
     db_close(pages->reader_db);
     *pages = (struct service_pages){0};
 }

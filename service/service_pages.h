@@ -5,8 +5,8 @@
  * Thread: loop.
  */
 #include "exporter/pages/pages.h"
-#include "proto/tls/tls_bridge.h"
-#include "proto/tls/tls_gate.h"
+#include "proto/tls/tls_proxy.h"
+#include "proto/tls/tls_accept.h"
 #include "receiver/acceptor.h"
 #include "service/service_tls.h"
 
@@ -25,8 +25,8 @@ struct service_pages {
     const struct service_files *files;
     struct db *reader_db;
     struct acceptor acceptor; /* these three: if there is TLS */
-    struct tls_gate gate;
-    struct tls_bridges bridges;
+    struct tls_accept gate;
+    struct tls_proxys bridges;
     bool has_tls;
 };
 
@@ -39,6 +39,6 @@ void service_pages_file_changed(struct service_pages *pages); /* one of service_
 /* For the intake, to be closed after it; NULL: there are no pages (or no memory). */
 struct coverage *service_pages_coverage(const struct config *config);
 
-/* The keeper, before sockets are opened: the store's directory, which the socket lies in, is made
- * if it is missing, and the service's. What fails is found when the socket is opened. */
+/* The supervisor, before sockets are opened: the store's directory, which the socket lies in, is
+ * made if it is missing, and the service's. What fails is found when the socket is opened. */
 void service_pages_directory(const struct config *config);

@@ -33,13 +33,14 @@ static struct join_settings join_settings(const struct config *config)
 {
     const struct config_processor *join = config_find_processor(config, CONFIG_PROCESSOR_JOIN);
     if (!join) /* samples go on with their Link alone, at once */
-        return (struct join_settings){
-            .max_pending_bytes = 16u << 20, .max_tally_bytes = 1u << 20, .max_recent_spans = 1};
+        return (struct join_settings){.max_pending_bytes = 16u << 20,
+                                      .max_span_totals_bytes = 1u << 20,
+                                      .max_recent_spans = 1};
     return (struct join_settings){
         .wait_ns = service_joins(config, SIGNAL_PROFILES) ? join->join.wait_ns : 0,
-        .tally_ttl_ns = join->join.tally_ttl_ns,
+        .span_totals_ttl_ns = join->join.span_totals_ttl_ns,
         .max_pending_bytes = join->join.max_pending_bytes,
-        .max_tally_bytes = join->join.max_tally_bytes,
+        .max_span_totals_bytes = join->join.max_span_totals_bytes,
         .max_recent_spans = join->join.max_recent_spans,
         .top_stacks = join->join.top_stacks,
         .span_attributes = join->join.span_attributes.items,
@@ -78,7 +79,7 @@ uint32_t service_unsent(const struct service_store *store)
 }
 
 /* Profiles of others wait for spans if a receiver takes both, and both are joined. */
-static struct held_settings held_settings(const struct service_store *store)
+static struct pending_profiles_settings pending_profiles_settings(const struct service_store *store)
 {
     const struct config *config = store->config;
     const struct config_pipeline *profiles = pipeline(config, SIGNAL_PROFILES);
@@ -86,7 +87,7 @@ static struct held_settings held_settings(const struct service_store *store)
     bool receives = false;
     for (size_t i = 0; profiles && i < profiles->n_receivers; i++)
         receives |= config->receivers[profiles->receivers[i]].type == CONFIG_RECEIVER_OTLP;
-    struct held_settings settings = {
+    struct pending_profiles_settings settings = {
         .enabled = receives && service_joins(config, SIGNAL_PROFILES) &&
                    service_joins(config, SIGNAL_TRACES),
         .max_recent_bytes = RECENT_SPANS_BYTES,
@@ -144,7 +145,7 @@ int service_store_open(struct service_store *store, const struct config *config)
     }
     store->config = config;
     store->n_exporters = settings.n_destinations;
-    settings.held = held_settings(store);
+    settings.pending_profiles = pending_profiles_settings(store);
     int error = store_open(&settings, &store->store);
     for (int i = 0; error == -EBUSY && i < PREDECESSOR_TRIES;
          i++) { /* one that was killed ends soon */

@@ -18,7 +18,7 @@ static bool given(const char *text)
 
 /* ---- which files there are ---- */
 
-static struct keeper_file *find_file(struct service_files *files, const char *path)
+static struct supervisor_file *find_file(struct service_files *files, const char *path)
 {
     for (size_t i = 0; i < files->n; i++)
         if (strcmp(files->files[i].path, path) == 0)
@@ -44,15 +44,15 @@ static int add_file(struct service_files *files, const char *section, const char
 {
     if (!given(path))
         return 0;
-    struct keeper_file *file = find_file(files, path);
+    struct supervisor_file *file = find_file(files, path);
     if (file) {
         if (interval_ns && (!file->interval_ns || interval_ns < file->interval_ns))
             file->interval_ns = interval_ns;
         return 0;
     }
     file = &files->files[files->n++];
-    *file = (struct keeper_file){.path = path, .interval_ns = interval_ns, .fd = -1};
-    int error = keeper_file_open(file);
+    *file = (struct supervisor_file){.path = path, .interval_ns = interval_ns, .fd = -1};
+    int error = supervisor_file_open(file);
     if (error)
         log_error("main", "%s::%s: cannot read %s: %s", section, key, path, reason(error));
     return error;
@@ -152,8 +152,8 @@ int service_files_open(const struct config *config, struct service_files *files)
 
 int service_files_read(const struct service_files *files, const char *path, struct buf *text)
 {
-    const struct keeper_file *file = find_file((struct service_files *)files, path);
-    int error = file ? keeper_file_contents(file->fd, text) : -ENOENT;
+    const struct supervisor_file *file = find_file((struct service_files *)files, path);
+    int error = file ? supervisor_file_contents(file->fd, text) : -ENOENT;
     while (!error && text->len && strchr("\r\n", text->data[text->len - 1]))
         text->len--;
     return error;
@@ -162,7 +162,7 @@ int service_files_read(const struct service_files *files, const char *path, stru
 void service_files_close(struct service_files *files)
 {
     for (size_t i = 0; i < files->n; i++)
-        keeper_file_close(&files->files[i]);
+        supervisor_file_close(&files->files[i]);
     files->n = 0;
 }
 
@@ -186,11 +186,11 @@ static void pem_close(struct pem_text *pem)
 static int read_pem(struct service_files *files, const char *key, const char *path,
                     const char *inline_text, struct pem_text *pem, struct tls_pem *out)
 {
-    const struct keeper_file *file = given(path) ? find_file(files, path) : NULL;
+    const struct supervisor_file *file = given(path) ? find_file(files, path) : NULL;
     int error = 0;
     if (file) {
         snprintf(pem->name, sizeof(pem->name), "%s_file %.200s", key, path);
-        error = keeper_file_contents(file->fd, &pem->text);
+        error = supervisor_file_contents(file->fd, &pem->text);
     } else if (given(inline_text)) {
         snprintf(pem->name, sizeof(pem->name), "%s_pem", key);
         error = buf_append(&pem->text, inline_text, strlen(inline_text));

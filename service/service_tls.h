@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Certificates: which files the configuration names, opened by the keeper before it starts the
+ * Certificates: which files the configuration names, opened by the supervisor before it starts the
  * service; and the TLS of each receiver and exporter, made of them in the service, and anew when
- * the keeper says that one has changed. Connections that are open go on with what they began with.
+ * the supervisor says that one has changed. Connections that are open go on with what they began
+ * with.
  */
-#include "agent-bpf/keeper/keeper_files.h"
+#include "agent-bpf/supervisor/supervisor_files.h"
 #include "base/loop.h"
 #include "config/config.h"
 
 struct tls_context;
 
 struct service_files { /* each path once */
-    struct keeper_file files[KEEPER_FILES_MAX];
+    struct supervisor_file files[SUPERVISOR_FILES_MAX];
     size_t n;
 };
 
-/* Before the keeper runs. 0 or negative errno, said in a sentence. */
+/* Before the supervisor runs. 0 or negative errno, said in a sentence. */
 int service_files_open(const struct config *config, struct service_files *files);
 /* What a file holds, without its last line end; -ENOENT: it is none of these. */
 int service_files_read(const struct service_files *files, const char *path, struct buf *text);

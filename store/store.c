@@ -24,7 +24,7 @@ struct store {
     struct processes *processes;
     struct join *join;
     struct outbox *outbox;
-    struct held *held;
+    struct pending_profiles *pending;
     struct history *history;
     struct store_settings settings;
     atomic_int health;
@@ -51,7 +51,8 @@ static int open_modules(struct store *store)
                                                       .gone_after_ns = settings->gone_after_ns},
                             &store->outbox);
     if (!error)
-        error = held_open(store->db, store->outbox, &settings->held, &store->held);
+        error = pending_profiles_open(store->db, store->outbox, &settings->pending_profiles,
+                                      &store->pending);
     if (!error)
         error = history_open(store->db, store->stacks, store->processes, &settings->history,
                              &store->history);
@@ -61,13 +62,13 @@ static int open_modules(struct store *store)
 static void close_modules(struct store *store)
 {
     history_close(store->history);
-    held_close(store->held);
+    pending_profiles_close(store->pending);
     outbox_close(store->outbox);
     join_close(store->join);
     processes_close(store->processes);
     stacks_close(store->stacks);
     store->history = NULL;
-    store->held = NULL;
+    store->pending = NULL;
     store->outbox = NULL;
     store->join = NULL;
     store->processes = NULL;
@@ -146,9 +147,9 @@ struct outbox *store_outbox(struct store *store)
     return store->outbox;
 }
 
-struct held *store_held(struct store *store)
+struct pending_profiles *store_pending_profiles(struct store *store)
 {
-    return store->held;
+    return store->pending;
 }
 
 struct history *store_history(struct store *store)
@@ -183,7 +184,7 @@ static int reload_modules(struct store *store)
     if (!error)
         error = outbox_reload(store->outbox);
     if (!error)
-        error = held_reload(store->held);
+        error = pending_profiles_reload(store->pending);
     if (!error)
         error = history_reload(store->history);
     return error;
@@ -246,7 +247,7 @@ int store_end(void *context)
     struct store *store = context;
     int error = join_flush(store->join);
     if (!error)
-        error = held_flush(store->held);
+        error = pending_profiles_flush(store->pending);
     if (!error)
         error = outbox_flush(store->outbox);
     if (error)
@@ -319,7 +320,7 @@ int store_collect(struct store *store, uint64_t now_unix_ns)
         error = processes_collect(store->processes);
     if (!error)
         error = outbox_collect(store->outbox, now_unix_ns);
-    held_expire(store->held, now_unix_ns);
+    pending_profiles_expire(store->pending, now_unix_ns);
     return error;
 }
 

@@ -11,7 +11,7 @@
  * modules' addresses stay the same as long as the store is open.
  */
 #include "store/db/db.h"
-#include "store/held/held.h"
+#include "store/pending_profiles/pending_profiles.h"
 #include "store/history/history.h"
 #include "store/join/join.h"
 #include "store/outbox/outbox.h"
@@ -24,7 +24,7 @@ struct store;
 struct store_settings {
     struct db_settings db;
     struct join_settings join;
-    struct held_settings held;
+    struct pending_profiles_settings pending_profiles;
     struct history_settings history;
     const char *const *destinations; /* component ids of exporters, as outbox_open() */
     const char *const *other_names;  /* likewise; may be NULL */
@@ -41,7 +41,7 @@ struct db *store_db(struct store *store);
 struct stacks *store_stacks(struct store *store);
 struct processes *store_processes(struct store *store);
 struct join *store_join(struct store *store);
-struct held *store_held(struct store *store);
+struct pending_profiles *store_pending_profiles(struct store *store);
 struct history *store_history(struct store *store);
 struct outbox *store_outbox(struct store *store); /* address: any thread */
 

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * Stacks as tagged words (record.h). The kernel walks its own. The user's is walked here, frame by
- * frame, with the rules that the analyst loaded; unwind.c does the same in user space, and goes on
- * where a rule is missing, with a copy of the stack and the registers of that frame.
+ * frame, with the rules that the symbolizer loaded; unwind.c does the same in user space, and goes
+ * on where a rule is missing, with a copy of the stack and the registers of that frame.
  */
 #include "agent-bpf/bpf/arch.bpf.h"
 #include "agent-bpf/bpf/unwind_rule.bpf.h"

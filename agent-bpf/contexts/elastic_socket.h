@@ -2,8 +2,8 @@
 #pragma once
 /*
  * The socket on which an Elastic APM agent wants to hear of samples. It names a path, so it could
- * name any: nothing is reached that the process itself does not reach. ANALYST only; may block as
- * long as a file system of the process wants.
+ * name any: nothing is reached that the process itself does not reach. SYMBOLIZER only; may block
+ * as long as a file system of the process wants.
  */
 #include "base/bytes.h"
 

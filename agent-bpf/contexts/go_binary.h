@@ -3,9 +3,10 @@
 /*
  * What a Go executable must say before its goroutines' pprof labels can be read: the version of its
  * runtime, by which the offsets are known, and where in a thread its g lies. Nothing of it needs
- * symbols or DWARF: stripped programs are read like others. Analyst only; reads nothing but through
- * its arguments. Go 1.13 to 1.27, x86-64 and aarch64; others are told by GO_BINARY_UNSUPPORTED.
- * Sources: the Go runtime's own (runtime2.go, asm_*.s, tls_*.s); debug/buildinfo for the version.
+ * symbols or DWARF: stripped programs are read like others. Symbolizer only; reads nothing but
+ * through its arguments. Go 1.13 to 1.27, x86-64 and aarch64; others are told by
+ * GO_BINARY_UNSUPPORTED. Sources: the Go runtime's own (runtime2.go, asm_*.s, tls_*.s);
+ * debug/buildinfo for the version.
  */
 #include "agent-bpf/files/elf.h"
 #include "agent-bpf/record.h"

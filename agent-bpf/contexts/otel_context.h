@@ -2,7 +2,7 @@
 #pragma once
 /*
  * The OTEL_CTX mapping of another process: its Resource and what is needed to read its thread
- * records. Source of the format: OTEP 4719, OTEP 4947 (context/context_layout.h). Analyst only;
+ * records. Source of the format: OTEP 4719, OTEP 4947 (context/context_layout.h). Symbolizer only;
  * otel_context_decode() is pure. Limits: payload of 1..65536 bytes, keys as the ABI.
  */
 #include "base/bytes.h"

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * Which publishers of thread contexts an ELF file holds: found by what it exports, never by its
- * name, and once a file. Analyst only; reads nothing but through its argument. Sources: OTEP 4947;
- * elastic/apm, specs/agents/universal-profiling-integration.md; polarsignals/custom-labels,
+ * name, and once a file. Symbolizer only; reads nothing but through its argument. Sources: OTEP
+ * 4947; elastic/apm, specs/agents/universal-profiling-integration.md; polarsignals/custom-labels,
  * custom-labels-v1.md; go_binary.h.
  */
 #include "agent-bpf/contexts/go_binary.h"

@@ -4,7 +4,7 @@
  * Where a thread-local pointer variable of another process lies, relative to each thread's thread
  * pointer. In two parts: what the ELF file says (tls_find(), once a file), and what the dynamic
  * linker has written into the process's memory (tls_locate(), once a process). Source: ELF TLS ABI
- * (x86-64 variant II, aarch64 variant I), OTEP 4947. Analyst only; both read nothing but through
+ * (x86-64 variant II, aarch64 variant I), OTEP 4947. Symbolizer only; both read nothing but through
  * their arguments.
  */
 #include "agent-bpf/files/elf.h"

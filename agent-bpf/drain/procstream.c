@@ -6,7 +6,7 @@
  * leaves what is younger than that time: what comes out is in order across drains too.
  */
 #include "agent-bpf/drain/procstream.h"
-#include "agent-bpf/drain/leavers.h"
+#include "agent-bpf/drain/exited_leaders.h"
 #include "agent-bpf/drain/perf_record.h"
 #include "base/clock.h"
 #include "base/stats.h"
@@ -28,7 +28,7 @@ STAT_LOSS(events_lost, "spanprof_process_events_lost_total", "",
           "repairs the table.");
 STAT_LOSS(events_malformed, "spanprof_process_events_malformed_total", "",
           "Records of the process stream that were not understood.");
-STAT_LOSS(leavers_full, "spanprof_process_leavers_overflow_total", "",
+STAT_LOSS(exited_leaders_full, "spanprof_process_exited_leaders_overflow_total", "",
           "Processes taken for gone when their first thread left, for want of room.");
 
 struct buffer {
@@ -46,7 +46,7 @@ struct buffer {
 struct procstream {
     struct buffer *buffers;
     size_t n_buffers, cap;
-    struct leavers leavers;
+    struct exited_leaders exited_leaders;
     process_event_fn call; /* during a drain */
     void *context;
     size_t delivered;
@@ -58,7 +58,7 @@ int procstream_open(struct procstream **out)
     struct procstream *stream = calloc(1, sizeof(*stream));
     if (!stream)
         return -ENOMEM;
-    leavers_init(&stream->leavers);
+    exited_leaders_init(&stream->exited_leaders);
     *out = stream;
     return 0;
 }
@@ -134,9 +134,9 @@ static void handle(struct procstream *stream, const void *record, size_t size)
     struct process_event event;
     switch (perf_record_parse(record, size, &event)) {
     case PERF_RECORD_LEADER_LEFT:
-        if (leavers_add(&stream->leavers, event.pid) != LEAVERS_FULL)
+        if (exited_leaders_add(&stream->exited_leaders, event.pid) != EXITED_LEADERS_FULL)
             return;
-        stat_add(&leavers_full, 1);
+        stat_add(&exited_leaders_full, 1);
         break;
     case PERF_RECORD_EVENT:
         break;
@@ -149,10 +149,10 @@ static void handle(struct procstream *stream, const void *record, size_t size)
     if (event.kind == PROCESS_LOST)
         stat_add(&events_lost, 1);
     /* a new process with the number of one that left; a thread that exec'ed became the leader */
-    if (event.kind == PROCESS_FORKED && leavers_remove(&stream->leavers, event.pid))
+    if (event.kind == PROCESS_FORKED && exited_leaders_remove(&stream->exited_leaders, event.pid))
         emit_simple(stream, PROCESS_EXITED, event.pid, event.time_ns);
     if (event.kind == PROCESS_EXECED)
-        leavers_remove(&stream->leavers, event.pid);
+        exited_leaders_remove(&stream->exited_leaders, event.pid);
     emit(stream, &event);
 }
 
@@ -220,7 +220,7 @@ static void forget_gone(struct procstream *stream)
 static void emit_gone(struct procstream *stream, uint64_t now_ns)
 {
     uint32_t cursor = 0, pid;
-    while ((pid = leavers_next_gone(&stream->leavers, &cursor)) != 0)
+    while ((pid = exited_leaders_next_gone(&stream->exited_leaders, &cursor)) != 0)
         emit_simple(stream, PROCESS_EXITED, pid, now_ns);
 }
 

@@ -2,9 +2,9 @@
 #pragma once
 /*
  * fork, exec, exit and every executable mapping on this machine, from a dummy perf event a CPU.
- * The keeper opens the events and holds their buffers (procstream_cpu.h); the service, without any
- * right, maps the same buffers and drains them, right after the ring: every event that precedes a
- * drained sample is then in hand. A service that starts anew reads what was kept meanwhile.
+ * The supervisor opens the events and holds their buffers (procstream_cpu.h); the service, without
+ * any right, maps the same buffers and drains them, right after the ring: every event that precedes
+ * a drained sample is then in hand. A service that starts anew reads what was kept meanwhile.
  * Thread: the loop.
  * Limits: PROCSTREAM_BUFFER_BYTES a CPU; full: PROCESS_LOST once there is room again.
  */
@@ -13,8 +13,9 @@
 
 struct procstream;
 
-#define PROCSTREAM_CPUS_MAX    4096
-#define PROCSTREAM_LEAVING_MAX 4096 /* leaders that are gone while their process may live on */
+#define PROCSTREAM_CPUS_MAX 4096
+#define PROCSTREAM_EXITED_LEADERS_MAX                                                              \
+    4096 /* leaders that are gone while their process may live on */
 
 int procstream_open(struct procstream **stream);  /* no CPU yet */
 void procstream_close(struct procstream *stream); /* NULL is fine */

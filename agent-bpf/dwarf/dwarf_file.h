@@ -3,7 +3,7 @@
 /*
  * The DWARF sections of one ELF file: the executable itself, its debug file, or the file that dwz
  * moved to what several of these have in common. Sections stay in the file; compressed ones (zlib,
- * zstd) are decoded into memory, at most DWARF_DECODED_MAX bytes of one file. Analyst only.
+ * zstd) are decoded into memory, at most DWARF_DECODED_MAX bytes of one file. Symbolizer only.
  * Source of the format: DWARF 5 section 7; gABI "Compression Header".
  */
 #include "agent-bpf/dwarf/dwarf_cursor.h"

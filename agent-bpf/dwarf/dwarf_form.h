@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Values of attributes by their form. Analyst only. Source of the format: DWARF 5 section 7.5.6.
+ * Values of attributes by their form. Symbolizer only. Source of the format: DWARF 5 section 7.5.6.
  */
 #include "agent-bpf/dwarf/dwarf_unit.h"
 

@@ -3,8 +3,8 @@
 /*
  * The functions of one unit and what was inlined into them. The unit is walked once for a table of
  * its functions' addresses; then only the part below one function is. Limits:
- * DWARF_FUNCTIONS_MAX, DWARF_CHAIN_MAX, the caller's deadline. Analyst only. Source of the format:
- * DWARF 5 section 3.3.
+ * DWARF_FUNCTIONS_MAX, DWARF_CHAIN_MAX, the caller's deadline. Symbolizer only. Source of the
+ * format: DWARF 5 section 3.3.
  */
 #include "agent-bpf/dwarf/dwarf_line.h"
 #include "agent-bpf/dwarf/dwarf_ranges.h"

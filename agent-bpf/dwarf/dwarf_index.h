@@ -4,7 +4,7 @@
  * Which unit of .debug_info an address belongs to. Made of the units' own entries and not of
  * .debug_aranges, which many compilers leave out; of each unit header and first entry are read. It
  * is made in as many steps as deadlines cut it into. Limits: DWARF_UNITS_MAX, DWARF_COVERED_MAX;
- * what is beyond is not found. Analyst only.
+ * what is beyond is not found. Symbolizer only.
  */
 #include "agent-bpf/dwarf/dwarf_line.h"
 

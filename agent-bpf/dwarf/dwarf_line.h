@@ -3,8 +3,8 @@
 /*
  * File and line of an address, from the line program of its unit. The program is run once, and
  * places in it are kept, from which it can be run again: a table of all its rows would be ten times
- * as large as the program. Limits: DWARF_FILES_MAX files of a unit, the caller's deadline. Analyst
- * only. Source of the format: DWARF 5 section 6.2, DWARF 4 section 6.2.4.
+ * as large as the program. Limits: DWARF_FILES_MAX files of a unit, the caller's deadline.
+ * Symbolizer only. Source of the format: DWARF 5 section 6.2, DWARF 4 section 6.2.4.
  */
 #include "agent-bpf/dwarf/dwarf_unit.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Not by libdw, which keeps every line table that it ever read, maps the file (who cuts a file
- * short would end the analyst), and walks a whole unit for one address where the compiler left out
- * DW_AT_sibling.
+ * short would end the symbolizer), and walks a whole unit for one address where the compiler left
+ * out DW_AT_sibling.
  */
 #include "agent-bpf/dwarf/dwarf_lines.h"
 #include "agent-bpf/dwarf/dwarf_functions.h"

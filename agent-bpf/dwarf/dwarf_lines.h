@@ -7,7 +7,7 @@
  * All of it is a stranger's: nothing is mapped, nothing is loaded whole but what is compressed
  * (dwarf_file.h), and what was read once is kept within DWARF_LOADED_BYTES_MAX, the longest unused
  * unit goes first. Every walk ends at its unit's end or at the caller's deadline: what was not
- * reached by then is not known. Analyst only.
+ * reached by then is not known. Symbolizer only.
  */
 #include "agent-bpf/files/elf.h"
 #include "agent-bpf/function_name.h"

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * The addresses that an entry covers: DW_AT_low_pc and DW_AT_high_pc, or lists of ranges. Limit:
- * DWARF_RANGES_MAX ranges of one entry. Analyst only. Source of the format: DWARF 5 section 2.17,
- * DWARF 4 section 2.17.3.
+ * DWARF_RANGES_MAX ranges of one entry. Symbolizer only. Source of the format: DWARF 5
+ * section 2.17, DWARF 4 section 2.17.3.
  */
 #include "agent-bpf/dwarf/dwarf_unit.h"
 

@@ -4,7 +4,7 @@
  * Units of .debug_info and their entries (DIEs), DWARF 2 to 5: of an entry that what finding
  * functions needs, everything else is passed over. Positions are offsets in .debug_info; references
  * are only followed by the caller. Limits: DWARF_ABBREVS_MAX and DWARF_SPECS_MAX of one unit.
- * Analyst only. Source of the format: DWARF 5 section 7.5; GNU additions of dwz and GCC.
+ * Symbolizer only. Source of the format: DWARF 5 section 7.5; GNU additions of dwz and GCC.
  */
 #include "agent-bpf/dwarf/dwarf_file.h"
 

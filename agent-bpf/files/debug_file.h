@@ -4,7 +4,7 @@
  * The symbols that were taken out of an executable: a separate file below /usr/lib/debug/.build-id,
  * on the host or in the root of the process that runs it, else the section .gnu_debugdata inside of
  * it, xz-compressed. What is found is an ELF file with a symbol table and the same build id (the
- * section's own file has none). Analyst only. Limits: DEBUG_FILE_DATA_MAX of compressed and
+ * section's own file has none). Symbolizer only. Limits: DEBUG_FILE_DATA_MAX of compressed and
  * DEBUG_FILE_MEMORY_MAX of decoded bytes, DEBUG_FILE_RATIO_MAX between them, DEBUG_FILE_XZ_MEMORY
  * for the decoder. Source of the format: GDB manual, "Separate Debug Files", "MiniDebugInfo".
  */

@@ -2,7 +2,7 @@
 #pragma once
 /*
  * Sections of strangers' files that are compressed (SHF_COMPRESSED: zlib, zstd), decoded into
- * memory. Source of the format: gABI "Compression Header". Thread: any. Analyst only.
+ * memory. Source of the format: gABI "Compression Header". Thread: any. Symbolizer only.
  */
 #include "agent-bpf/files/elf.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * proc_maps_harmless() is a look before the leap, no lock: the process may map something else right
- * after. It spares the analyst nearly all hangs; the rest ends with the keeper's watch-dog.
+ * after. It spares the symbolizer nearly all hangs; the rest ends with the supervisor's watch-dog.
  */
 #include "agent-bpf/files/proc_maps.h"
 #include "agent-bpf/files/proc_pid.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Small readers of /proc/PID. Only the analyst calls those that take a pid: any of them may block
- * as long as the process wants (but proc_pid_read() of stat and schedstat). The parsers are pure.
- * Outcomes: 0; negative errno (-ENOENT, -ESRCH: the process is gone); -E2BIG: longer than the
+ * Small readers of /proc/PID. Only the symbolizer calls those that take a pid: any of them may
+ * block as long as the process wants (but proc_pid_read() of stat and schedstat). The parsers are
+ * pure. Outcomes: 0; negative errno (-ENOENT, -ESRCH: the process is gone); -E2BIG: longer than the
  * limit.
  */
 #include "base/buf.h"

@@ -4,8 +4,8 @@
  * Opens the file behind a stranger's mapping, whose path that stranger chose: only regular,
  * non-empty files, not on FUSE, inside the process's own root, without following magic links; and
  * only if it is the file that was mapped (device, inode and generation, else build id). Opening
- * never waits for a writer or a daemon, but for races that the analyst's watch-dog ends. Analyst
- * only.
+ * never waits for a writer or a daemon, but for races that the symbolizer's watch-dog ends.
+ * Symbolizer only.
  */
 #include "agent-bpf/process_event.h"
 

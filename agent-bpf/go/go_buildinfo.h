@@ -4,7 +4,8 @@
  * The version that a Go linker writes into each executable (since Go 1.13), stripped or not.
  * Source of the format: debug/buildinfo and cmd/link of Go: 16-byte aligned, 14 bytes of magic, the
  * size of a pointer, flags; then pointers to Go strings, or since Go 1.18 strings in line from byte
- * 32 on. Analyst only. Limits: GO_BUILDINFO_BYTES_MAX are looked through in files without sections.
+ * 32 on. Symbolizer only. Limits: GO_BUILDINFO_BYTES_MAX are looked through in files without
+ * sections.
  */
 #include "agent-bpf/files/elf.h"
 

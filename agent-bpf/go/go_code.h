@@ -5,7 +5,7 @@
  * loads it: on x86-64 runtime.stackcheck (asm_amd64.s), on
  * aarch64 runtime.load_g (tls_arm64.s). They are found by their instructions, as a stripped program
  * has no names, and since Go 1.26 the table of functions does not say where the code begins.
- * Analyst only. Limits: GO_CODE_BYTES_MAX of code are looked through.
+ * Symbolizer only. Limits: GO_CODE_BYTES_MAX of code are looked through.
  */
 #include "agent-bpf/files/elf.h"
 

@@ -3,7 +3,7 @@
 /*
  * Functions, files and lines of a Go program or library, from the table that its runtime itself
  * needs and that strip cannot take: pclntab of Go 1.2 to 1.27 (forms of 1.2, 1.16, 1.18, 1.20).
- * Nothing is loaded: each look-up is a binary search in the file. Analyst only. Limits:
+ * Nothing is loaded: each look-up is a binary search in the file. Symbolizer only. Limits:
  * GO_SYMBOLS_SEARCH_MAX bytes are looked through where sections do not tell, GO_SYMBOLS_VALUES_MAX
  * bytes of one function's lines. Source of the format: Go's runtime (symtab.go) and
  * debug/gosym. Position independent programs before Go 1.18 are not read: their table is filled by

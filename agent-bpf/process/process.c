@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Events come from two sides that do not know of each other: the kernel's stream, complete and in
- * order, and the analyst's scan, which saw some moment of the past by the time it is heard. So
- * every finding of the analyst carries the time before it looked, and loses against anything newer
- * in the table.
+ * order, and the symbolizer's scan, which saw some moment of the past by the time it is heard. So
+ * every finding of the symbolizer carries the time before it looked, and loses against anything
+ * newer in the table.
  *
  * Details are asked for as late as possible: a process that is started, runs and ends within one
- * drain is never mentioned to the analyst. It inherits the container from its parent, and its first
- * mapping is its executable, which is all that can be known of it.
+ * drain is never mentioned to the symbolizer. It inherits the container from its parent, and its
+ * first mapping is its executable, which is all that can be known of it.
  */
 #include "agent-bpf/process/process.h"
-#include "agent-bpf/process/analyst_client.h"
+#include "agent-bpf/process/symbolizer_client.h"
 #include "agent-bpf/process/process_parts.h"
 #include "base/clock.h"
 #include "base/stats.h"
@@ -104,7 +104,7 @@ void process_table_close(struct process_table *table)
     }
     map_close(&table->processes);
     process_executables_close(table);
-    analyst_requests_free(&table->requests);
+    symbolizer_requests_free(&table->requests);
     assert(table->bytes == 0);
     free(table);
 }
@@ -301,7 +301,7 @@ int process_table_apply(struct process_table *table, const struct process_event 
     return error;
 }
 
-/* The analyst's word for a time is taken, but not for one that is yet to come. */
+/* The symbolizer's word for a time is taken, but not for one that is yet to come. */
 static uint64_t past(uint64_t time_ns)
 {
     uint64_t now_ns = clock_monotonic_ns();
@@ -327,7 +327,7 @@ static int answer_event(struct process_table *table, const struct process_event 
 }
 
 /* Whoever lived before the scan began and was not seen by it has ended unheard. */
-static void answer_scan_done(struct process_table *table, const struct analyst_scan_done *done)
+static void answer_scan_done(struct process_table *table, const struct symbolizer_scan_done *done)
 {
     uint64_t start_ns = past(done->start_ns);
     struct process *process;
@@ -337,14 +337,14 @@ static void answer_scan_done(struct process_table *table, const struct analyst_s
     stat_add(&scans, 1);
 }
 
-static void answer_gone(struct process_table *table, const struct analyst_process *gone)
+static void answer_gone(struct process_table *table, const struct symbolizer_process *gone)
 {
     struct process *process = process_newest(table, gone->pid);
     if (process && process->from_ns <= gone->time_ns)
         process_end(table, process, past(gone->time_ns));
 }
 
-static void answer_kernel(struct process_table *table, const struct analyst_kernel *kernel)
+static void answer_kernel(struct process_table *table, const struct symbolizer_kernel *kernel)
 {
     size_t len = kernel->build_id.len;
     if (len > sizeof(table->kernel_build_id))
@@ -365,22 +365,22 @@ static void answer_kernel(struct process_table *table, const struct analyst_kern
     table->kernel_known = true;
 }
 
-int process_table_answer(struct process_table *table, const struct analyst_message *message)
+int process_table_answer(struct process_table *table, const struct symbolizer_message *message)
 {
     switch (message->kind) {
-    case ANALYST_EVENT:
+    case SYMBOLIZER_EVENT:
         return answer_event(table, &message->event);
-    case ANALYST_SCAN_DONE:
+    case SYMBOLIZER_SCAN_DONE:
         answer_scan_done(table, &message->scan_done);
         return 0;
-    case ANALYST_DETAILS:
+    case SYMBOLIZER_DETAILS:
         return process_details_answer(table, &message->details);
-    case ANALYST_CONTEXT:
+    case SYMBOLIZER_CONTEXT:
         return process_context_answer(table, &message->context);
-    case ANALYST_GONE:
+    case SYMBOLIZER_GONE:
         answer_gone(table, &message->process);
         return 0;
-    case ANALYST_KERNEL:
+    case SYMBOLIZER_KERNEL:
         answer_kernel(table, &message->kernel);
         return 0;
     default:

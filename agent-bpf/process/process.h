@@ -3,8 +3,9 @@
 /*
  * The process table: which executable lies where in which process, and what is known of the
  * process. WRITER thread only. Fed by the kernel's event stream (process_table_apply) and by the
- * analyst's answers (process_table_answer); what it wants of the analyst it keeps as requests,
- * taken by process_table_take_requests() after each batch and sent on the loop (analyst_client.h).
+ * symbolizer's answers (process_table_answer); what it wants of the symbolizer it keeps as
+ * requests, taken by process_table_take_requests() after each batch and sent on the loop
+ * (symbolizer_client.h).
  *
  * Time: a process remembers its image from before the last exec (or the last process with its pid)
  * for PROCESS_GRACE_NS, and the last few mappings that others took the place of, so samples may be
@@ -14,7 +15,7 @@
  * each, PROCESS_TABLE_BYTES_MAX in all. Beyond, the event is left out and its addresses stay
  * unresolved.
  */
-#include "agent-bpf/analyst_messages.h"
+#include "agent-bpf/symbolizer_messages.h"
 #include "agent-bpf/process_event.h"
 #include "base/list.h"
 
@@ -37,13 +38,13 @@ struct process_place {
 struct process_details {
     uint32_t pid;
     uint32_t own_pid;             /* 0 = not known yet */
-    uint64_t start_ns;            /* as in analyst_details; 0 = not known yet */
+    uint64_t start_ns;            /* as in symbolizer_details; 0 = not known yet */
     struct bytes executable_name; /* raw bytes: sanitize before showing */
     struct bytes executable_path;
     struct bytes container_id;
     struct bytes pod_uid;  /* of Kubernetes */
     struct bytes resource; /* what it says of itself; empty = nothing */
-    uint8_t sources;       /* as in analyst_context */
+    uint8_t sources;       /* as in symbolizer_context */
     uint8_t publishes;
     bool sets_trace_flags;
     size_t n_keys;
@@ -51,7 +52,7 @@ struct process_details {
     int64_t *tag; /* the caller's number for this process (its rowid); 0 again after each change */
 };
 
-struct process_kernel { /* as the analyst told */
+struct process_kernel { /* as the symbolizer told */
     uint8_t identity[16];
     uint64_t text_start; /* 0 = not known: kernel addresses stay absolute */
     uint64_t text_end;
@@ -66,9 +67,9 @@ void process_table_close(struct process_table *table); /* NULL is fine */
 
 /* 0; negative errno (-ENOMEM: the event is lost, a later scan repairs). */
 int process_table_apply(struct process_table *table, const struct process_event *event);
-/* ANALYST_EVENT, _SCAN_DONE, _DETAILS, _CONTEXT, _GONE, _KERNEL change the table; for _EXECUTABLE
- * and _NAMES, which belong into the dictionary, nothing happens here. */
-int process_table_answer(struct process_table *table, const struct analyst_message *message);
+/* SYMBOLIZER_EVENT, _SCAN_DONE, _DETAILS, _CONTEXT, _GONE, _KERNEL change the table; for
+ * _EXECUTABLE and _NAMES, which belong into the dictionary, nothing happens here. */
+int process_table_answer(struct process_table *table, const struct symbolizer_message *message);
 /* Frees what has been dead for PROCESS_GRACE_NS; call with each drain. CLOCK_MONOTONIC. */
 void process_table_expire(struct process_table *table, uint64_t now_ns);
 /* A sample of this process was seen: asks for its details, for its context while it has none, and
@@ -83,7 +84,7 @@ int process_table_resolve(struct process_table *table, uint32_t pid, uint64_t ti
                           uint64_t address, struct process_place *place);
 int process_table_details(struct process_table *table, uint32_t pid, uint64_t time_ns,
                           struct process_details *details);
-/* 0 or PROCESS_UNKNOWN: the analyst has not told yet. */
+/* 0 or PROCESS_UNKNOWN: the symbolizer has not told yet. */
 int process_table_kernel(struct process_table *table, struct process_kernel *kernel);
 
 /* Asks for names; addresses are offsets in the file, of the kernel (its identity) from _text.
@@ -97,8 +98,8 @@ struct process_unwind {
     const struct record_stack *stack; /* its copy behind it */
 };
 
-/* Asks to go on with a stack (ANALYST_UNWIND_WANTED). With it go the mappings that pc and the words
- * of the copy point into, those next to the leaf first, as many as a message may have.
+/* Asks to go on with a stack (SYMBOLIZER_UNWIND_WANTED). With it go the mappings that pc and the
+ * words of the copy point into, those next to the leaf first, as many as a message may have.
  * PROCESS_UNKNOWN: no mapping is known there; -ENOMEM: not asked (counted). */
 int process_table_want_unwind(struct process_table *table, const struct process_unwind *wanted);
 struct process_code_wanted {
@@ -109,14 +110,14 @@ struct process_code_wanted {
     uint64_t *addresses;
 };
 
-/* Asks for names of code that lies in no file (ANALYST_CODE_WANTED). PROCESS_UNKNOWN; -ENOMEM: not
- * asked (counted). */
+/* Asks for names of code that lies in no file (SYMBOLIZER_CODE_WANTED). PROCESS_UNKNOWN; -ENOMEM:
+ * not asked (counted). */
 int process_table_want_code(struct process_table *table, const struct process_code_wanted *wanted);
 /* Since when the program ran that the process ran at that time. PROCESS_UNKNOWN: also while nothing
  * is known of its mappings. */
 int process_table_program(struct process_table *table, uint32_t pid, uint64_t time_ns,
                           uint64_t *since_ns);
-/* Moves the collected requests (struct analyst_request) to the end of the list. */
+/* Moves the collected requests (struct symbolizer_request) to the end of the list. */
 void process_table_take_requests(struct process_table *table, struct list *requests);
 /* Sets all tags to 0: the caller's numbers are void (rolled back). Asks again for the executables
  * that had one. */

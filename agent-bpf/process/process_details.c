@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is known of a process besides its mappings. The analyst's word is checked here where it will
- * leave the node: the Resource must be a well-formed message, for it is sent on as it is.
+ * What is known of a process besides its mappings. The symbolizer's word is checked here where it
+ * will leave the node: the Resource must be a well-formed message, for it is sent on as it is.
  */
 #include "agent-bpf/process/process_parts.h"
 #include "proto/pb.h"
@@ -42,7 +42,7 @@ void process_details_inherit(struct process_table *table, struct process *child,
     }
 }
 
-/* Until the analyst tells, the first file that a process maps is its executable. */
+/* Until the symbolizer tells, the first file that a process maps is its executable. */
 void process_details_guess_exe(struct process_table *table, struct process *process,
                                const char *path)
 {
@@ -74,7 +74,7 @@ static struct bytes without_deleted(struct bytes path)
     return path;
 }
 
-int process_details_answer(struct process_table *table, const struct analyst_details *details)
+int process_details_answer(struct process_table *table, const struct symbolizer_details *details)
 {
     struct process *process = process_newest(table, details->pid);
     if (!process || process->from_ns > details->time_ns)
@@ -102,7 +102,7 @@ static uint8_t *place(uint8_t *at, struct bytes value, struct bytes *out)
 }
 
 static struct process_published *copy_published(struct process_table *table,
-                                                const struct analyst_context *context)
+                                                const struct symbolizer_context *context)
 {
     size_t bytes = sizeof(struct process_published) + context->n_keys * sizeof(struct bytes);
     bytes += context->resource.len;
@@ -123,7 +123,7 @@ static struct process_published *copy_published(struct process_table *table,
     return published;
 }
 
-int process_context_answer(struct process_table *table, const struct analyst_context *context)
+int process_context_answer(struct process_table *table, const struct symbolizer_context *context)
 {
     struct process *process = process_newest(table, context->pid);
     if (!process || process->from_ns > context->time_ns)

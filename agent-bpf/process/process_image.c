@@ -62,7 +62,7 @@ static struct process_executable *new_executable(struct process_table *table,
     return executable;
 }
 
-/* One that maps ever new files shall not keep the analyst from the others. Names of what was
+/* One that maps ever new files shall not keep the symbolizer from the others. Names of what was
  * sampled are asked for all the same. */
 static void ask_within_budget(struct process_table *table, struct process *process,
                               const struct process_executable *executable)

@@ -68,7 +68,7 @@ struct process {
     uint32_t pid;
     uint32_t parent_pid; /* that forked it; 0 = not known */
     bool asked;          /* its details were asked for, or came with a scan */
-    bool told;           /* the analyst may know it: say when it has left */
+    bool told;           /* the symbolizer may know it: say when it has left */
     uint64_t from_ns;
     uint64_t until_ns;   /* UINT64_MAX while it lives */
     uint64_t seen_ns;    /* in a scan */
@@ -87,7 +87,7 @@ struct process {
     uint64_t start_ns;
     char *exe; /* owned copies; lengths below */
     size_t exe_len;
-    bool exe_told; /* by the analyst, not guessed from a mapping */
+    bool exe_told; /* by the symbolizer, not guessed from a mapping */
     char *container;
     size_t container_len;
     char *pod;
@@ -154,8 +154,8 @@ void process_details_inherit(struct process_table *table, struct process *child,
                              const struct process *parent, bool exec);
 void process_details_guess_exe(struct process_table *table, struct process *process,
                                const char *path);
-int process_details_answer(struct process_table *table, const struct analyst_details *details);
-int process_context_answer(struct process_table *table, const struct analyst_context *context);
+int process_details_answer(struct process_table *table, const struct symbolizer_details *details);
+int process_context_answer(struct process_table *table, const struct symbolizer_context *context);
 void process_details_free(struct process_table *table, struct process *process);
 
 /* process_requests.c */

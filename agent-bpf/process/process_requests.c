@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the table wants of the analyst. Changes of processes are collected over a drain and said
+ * What the table wants of the symbolizer. Changes of processes are collected over a drain and said
  * once; what cannot be said because too much waits is left out, for each of these wishes comes
  * again: with the next sample of the process, the next mapping of the file, the next loss of
  * events.
  */
-#include "agent-bpf/process/analyst_client.h"
+#include "agent-bpf/process/symbolizer_client.h"
 #include "agent-bpf/process/process_parts.h"
 #include "agent-bpf/record.h"
 #include "base/clock.h"
@@ -16,7 +16,7 @@
 static const char *const loss_names[] = {
     [PROCESS_REQUEST_QUEUE_FULL] = "queue_full", [PROCESS_REQUEST_OVER_BUDGET] = "process_budget"};
 STAT_LOSSES(requests_dropped, "spanprof_process_requests_dropped_total",
-            "Requests to the analyst left out: too many waiting, or too many for one process.",
+            "Requests to the symbolizer left out: too many waiting, or too many for one process.",
             STAT_LABEL("reason", loss_names, PROCESS_REQUEST_LOSSES));
 
 void process_count_dropped(enum process_request_loss reason)
@@ -31,11 +31,11 @@ void process_count_dropped(enum process_request_loss reason)
 #define SCAN_ASK_NS     (10 * NS_PER_SEC)
 
 /* Whether it could be kept. */
-static bool want(struct process_table *table, const struct analyst_message *message)
+static bool want(struct process_table *table, const struct symbolizer_message *message)
 {
-    struct analyst_request *request = NULL;
+    struct symbolizer_request *request = NULL;
     if (table->n_requests < PROCESS_REQUESTS_MAX)
-        request = analyst_request_make(message);
+        request = symbolizer_request_make(message);
     if (!request) {
         process_count_dropped(PROCESS_REQUEST_QUEUE_FULL);
         return false;
@@ -45,11 +45,11 @@ static bool want(struct process_table *table, const struct analyst_message *mess
     return true;
 }
 
-static void want_of_process(struct process_table *table, enum analyst_kind kind,
+static void want_of_process(struct process_table *table, enum symbolizer_kind kind,
                             const struct process *process)
 {
     want(table,
-         &(struct analyst_message){
+         &(struct symbolizer_message){
              .kind = kind, .process = {.pid = process->pid, .time_ns = process->sampled_ns}});
 }
 
@@ -57,10 +57,10 @@ static void want_of_process(struct process_table *table, enum analyst_kind kind,
 
 /* Those that are there, or were never heard of, from parent_pid on. */
 static void find_ancestors(const struct process_table *table, uint32_t parent_pid,
-                           struct analyst_executable_ref *ref)
+                           struct symbolizer_executable_ref *ref)
 {
     uint32_t n = 0;
-    for (int i = 0; parent_pid && i < GENERATIONS_MAX && n < ANALYST_ANCESTORS_MAX; i++) {
+    for (int i = 0; parent_pid && i < GENERATIONS_MAX && n < SYMBOLIZER_ANCESTORS_MAX; i++) {
         const struct process *process = process_newest(table, parent_pid);
         if (!process || process->until_ns == UINT64_MAX)
             ref->ancestors[n++] = parent_pid;
@@ -68,12 +68,12 @@ static void find_ancestors(const struct process_table *table, uint32_t parent_pi
     }
 }
 
-static struct analyst_executable_ref ref_of(const struct process_table *table,
-                                            const struct process_executable *executable,
-                                            uint32_t parent_pid)
+static struct symbolizer_executable_ref ref_of(const struct process_table *table,
+                                               const struct process_executable *executable,
+                                               uint32_t parent_pid)
 {
-    struct analyst_executable_ref ref = {.pid = executable->last_pid,
-                                         .mapping = executable->mapping};
+    struct symbolizer_executable_ref ref = {.pid = executable->last_pid,
+                                            .mapping = executable->mapping};
     memcpy(ref.identity, executable->identity, sizeof(ref.identity));
     find_ancestors(table, parent_pid, &ref);
     return ref;
@@ -82,8 +82,8 @@ static struct analyst_executable_ref ref_of(const struct process_table *table,
 void process_want_executable(struct process_table *table,
                              const struct process_executable *executable)
 {
-    want(table, &(struct analyst_message){
-                    .kind = ANALYST_EXECUTABLE_WANTED,
+    want(table, &(struct symbolizer_message){
+                    .kind = SYMBOLIZER_EXECUTABLE_WANTED,
                     .executable_ref = ref_of(table, executable, executable->last_parent_pid)});
 }
 
@@ -92,12 +92,13 @@ void process_want_scan(struct process_table *table, uint64_t time_ns)
     if (table->scan_asked_ns && time_ns < table->scan_asked_ns + SCAN_ASK_NS)
         return;
     table->scan_asked_ns = time_ns;
-    want(table, &(struct analyst_message){.kind = ANALYST_SCAN_WANTED});
+    want(table, &(struct symbolizer_message){.kind = SYMBOLIZER_SCAN_WANTED});
 }
 
 void process_tell_left(struct process_table *table, uint32_t pid)
 {
-    want(table, &(struct analyst_message){.kind = ANALYST_PROCESS_LEFT, .process = {.pid = pid}});
+    want(table,
+         &(struct symbolizer_message){.kind = SYMBOLIZER_PROCESS_LEFT, .process = {.pid = pid}});
 }
 
 static uint8_t sources_of(const struct process *process)
@@ -121,7 +122,7 @@ static bool context_due(const struct process *process, uint64_t time_ns)
 void process_table_sampled(struct process_table *table, uint32_t pid, uint64_t time_ns)
 {
     struct process *process = process_newest(table, pid);
-    if (!process) /* an event was lost; the analyst finds out */
+    if (!process) /* an event was lost; the symbolizer finds out */
         process = process_begin(table, pid, 0);
     if (!process || process->until_ns != UINT64_MAX || time_ns < process->from_ns)
         return;
@@ -147,9 +148,9 @@ static void want_of_changed(struct process_table *table, struct process *process
     if (!process->from_ns && !process->image && !process->asked)
         process_want_scan(table, now_ns); /* sampled, but never heard of */
     if (!process->asked)
-        want_of_process(table, ANALYST_PROCESS_WANTED, process);
+        want_of_process(table, SYMBOLIZER_PROCESS_WANTED, process);
     else if (process->context_wanted || !sources_of(process))
-        want_of_process(table, ANALYST_CONTEXT_WANTED, process);
+        want_of_process(table, SYMBOLIZER_CONTEXT_WANTED, process);
     else
         return;
     process->asked = process->told = true;
@@ -168,14 +169,14 @@ void process_table_take_requests(struct process_table *table, struct list *reque
     table->n_requests = 0;
 }
 
-static void want_names(struct process_table *table, const struct analyst_message *message,
+static void want_names(struct process_table *table, const struct symbolizer_message *message,
                        const uint64_t *addresses, size_t n)
 {
-    uint64_t chunk[ANALYST_NAMES_MAX];
+    uint64_t chunk[SYMBOLIZER_NAMES_MAX];
     for (size_t done = 0; done < n;) {
-        size_t now = n - done < ANALYST_NAMES_MAX ? n - done : ANALYST_NAMES_MAX;
+        size_t now = n - done < SYMBOLIZER_NAMES_MAX ? n - done : SYMBOLIZER_NAMES_MAX;
         memcpy(chunk, addresses + done, now * sizeof(*chunk));
-        struct analyst_message part = *message;
+        struct symbolizer_message part = *message;
         part.names_wanted.addresses = chunk;
         part.names_wanted.n = (uint32_t)now;
         want(table, &part);
@@ -186,12 +187,12 @@ static void want_names(struct process_table *table, const struct analyst_message
 int process_table_want_names(struct process_table *table, const uint8_t identity[16],
                              const uint64_t *addresses, size_t n)
 {
-    struct analyst_message message = {.kind = ANALYST_NAMES_WANTED};
+    struct symbolizer_message message = {.kind = SYMBOLIZER_NAMES_WANTED};
     const struct process_executable *executable = map_get(&table->executables, identity);
     if (executable) {
         message.names_wanted.executable = ref_of(table, executable, executable->last_parent_pid);
     } else if (table->kernel_known && !memcmp(identity, table->kernel.identity, 16)) {
-        message.kind = ANALYST_KERNEL_NAMES_WANTED;
+        message.kind = SYMBOLIZER_KERNEL_NAMES_WANTED;
         memcpy(message.names_wanted.executable.identity, identity, 16);
     } else {
         return PROCESS_UNKNOWN;
@@ -207,7 +208,7 @@ struct passed {
     uint64_t start, end; /* of all that it maps now or mapped before */
     size_t bytes;        /* in the message */
     size_t n;
-    const struct image_mapping *mappings[ANALYST_MAPPINGS_MAX];
+    const struct image_mapping *mappings[SYMBOLIZER_MAPPINGS_MAX];
 };
 
 #define MAPPING_BYTES 176 /* of one in a message, without its path */
@@ -221,10 +222,10 @@ static void pass(struct passed *passed, uint64_t address)
     for (size_t i = passed->n; mapping && i > 0; i--)
         if (passed->mappings[i - 1] == mapping)
             return;
-    if (!mapping || passed->n == ANALYST_MAPPINGS_MAX)
+    if (!mapping || passed->n == SYMBOLIZER_MAPPINGS_MAX)
         return;
     size_t bytes = MAPPING_BYTES + strlen(mapping->executable->mapping.path);
-    if (bytes > ANALYST_MESSAGE_MAX - passed->bytes)
+    if (bytes > SYMBOLIZER_MESSAGE_MAX - passed->bytes)
         return;
     passed->bytes += bytes;
     passed->mappings[passed->n++] = mapping;
@@ -269,11 +270,11 @@ static void find_range(struct passed *passed)
 }
 
 /* Found by its path, also in the root of another that maps it. */
-static struct analyst_executable_ref ref_of_mapping(const struct process_table *table,
-                                                    const struct process *process,
-                                                    const struct image_mapping *mapping)
+static struct symbolizer_executable_ref ref_of_mapping(const struct process_table *table,
+                                                       const struct process *process,
+                                                       const struct image_mapping *mapping)
 {
-    struct analyst_executable_ref ref = ref_of(table, mapping->executable, process->parent_pid);
+    struct symbolizer_executable_ref ref = ref_of(table, mapping->executable, process->parent_pid);
     if (process->until_ns == UINT64_MAX)
         ref.pid = process->pid;
     ref.mapping.start = mapping->start;
@@ -288,7 +289,7 @@ int process_table_want_unwind(struct process_table *table, const struct process_
     const struct process *process = process_at(table, wanted->pid, wanted->time_ns);
     if (!process)
         return PROCESS_UNKNOWN;
-    struct analyst_executable_ref refs[ANALYST_MAPPINGS_MAX];
+    struct symbolizer_executable_ref refs[SYMBOLIZER_MAPPINGS_MAX];
     size_t size = sizeof(*stack) + stack->size;
     struct passed passed = {
         .process = process, .time_ns = wanted->time_ns, .bytes = MAPPING_BYTES + size};
@@ -299,12 +300,13 @@ int process_table_want_unwind(struct process_table *table, const struct process_
     qsort(passed.mappings, passed.n, sizeof(*passed.mappings), by_address);
     for (size_t i = 0; i < passed.n; i++)
         refs[i] = ref_of_mapping(table, process, passed.mappings[i]);
-    struct analyst_message message = {.kind = ANALYST_UNWIND_WANTED,
-                                      .unwind_wanted = {.ticket = wanted->ticket,
-                                                        .pid = wanted->pid,
-                                                        .stack = BYTES((const void *)stack, size),
-                                                        .n = (uint32_t)passed.n,
-                                                        .mappings = refs}};
+    struct symbolizer_message message = {
+        .kind = SYMBOLIZER_UNWIND_WANTED,
+        .unwind_wanted = {.ticket = wanted->ticket,
+                          .pid = wanted->pid,
+                          .stack = BYTES((const void *)stack, size),
+                          .n = (uint32_t)passed.n,
+                          .mappings = refs}};
     return want(table, &message) ? 0 : -ENOMEM;
 }
 
@@ -323,10 +325,10 @@ int process_table_want_code(struct process_table *table, const struct process_co
     uint64_t since_ns;
     if (process_table_program(table, wanted->pid, wanted->time_ns, &since_ns))
         return PROCESS_UNKNOWN;
-    struct analyst_message message = {.kind = ANALYST_CODE_WANTED,
-                                      .code_wanted = {.ticket = wanted->ticket,
-                                                      .pid = wanted->pid,
-                                                      .n = wanted->n,
-                                                      .addresses = wanted->addresses}};
+    struct symbolizer_message message = {.kind = SYMBOLIZER_CODE_WANTED,
+                                         .code_wanted = {.ticket = wanted->ticket,
+                                                         .pid = wanted->pid,
+                                                         .n = wanted->n,
+                                                         .addresses = wanted->addresses}};
     return want(table, &message) ? 0 : -ENOMEM;
 }

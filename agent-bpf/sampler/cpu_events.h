@@ -2,7 +2,7 @@
 #pragma once
 /*
  * The perf events of all online CPUs, the sampler's clock and the process stream's, kept in step
- * with CPUs that come and go. Thread: the keeper's.
+ * with CPUs that come and go. Thread: the supervisor's.
  */
 #include "agent-bpf/sampler/cpus.h"
 #include "agent-bpf/sampler/procstream_cpu.h"

@@ -3,7 +3,7 @@
 /*
  * Rules of which tasks are sampled, for the tick to look up (filter.bpf.h). A task is sampled if
  * one include rule applies, of whatever kind, or there is none, and no exclude rule does.
- * Thread: the keeper's only one.
+ * Thread: the supervisor's only one.
  *
  * pids: of processes, decimal, in spanprof's PID namespace; later children are not meant.
  * comms: names of threads, whole. executables: the file's name without directories; the

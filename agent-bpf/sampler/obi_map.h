@@ -4,8 +4,8 @@
  * The map in which OpenTelemetry eBPF Instrumentation (OBI) tells of each thread's span: followed
  * by its pin, put where the tick program looks it up. Either side may come first, and a map may be
  * replaced. Never made or pinned here.
- * Thread: the keeper's, with CAP_BPF. Takes no lock and opens no file: the kernel looks the path up
- * and refuses what is not pinned.
+ * Thread: the supervisor's, with CAP_BPF. Takes no lock and opens no file: the kernel looks the
+ * path up and refuses what is not pinned.
  */
 #include <stdint.h>
 

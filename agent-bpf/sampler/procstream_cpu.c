@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The keeper's side of the process stream. The event is opened and its buffer made with rights; a
- * second mapping of the same buffer needs none, and takes no locked memory of its own. That the
- * keeper keeps its mapping lets the buffer outlive the service.
+ * The supervisor's side of the process stream. The event is opened and its buffer made with rights;
+ * a second mapping of the same buffer needs none, and takes no locked memory of its own. That the
+ * supervisor keeps its mapping lets the buffer outlive the service.
  */
 #include "agent-bpf/sampler/procstream_cpu.h"
 #include <errno.h>

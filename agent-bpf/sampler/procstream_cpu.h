@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The keeper's side of the process stream (drain/procstream.h): one CPU's perf event with its
- * buffer. Thread: the keeper's.
+ * The supervisor's side of the process stream (drain/procstream.h): one CPU's perf event with its
+ * buffer. Thread: the supervisor's.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -7,7 +7,7 @@
 #include "agent-bpf/sampler/filter.h"
 #include "agent-bpf/sampler/obi_map.h"
 #include "agent-bpf/record.h"
-#include "agent-bpf/sampler/sampler_why.h"
+#include "agent-bpf/sampler/sampler_diagnosis.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/stats.h"
@@ -204,14 +204,14 @@ static int sampler_try(const struct sampler_settings *settings, struct sampler *
     int r = sampler_alloc(settings, out);
     if (r < 0)
         return r;
-    sampler_why_listen();
+    sampler_diagnosis_listen();
     r = load(*out, settings);
     if (r < 0)
-        return sampler_why_load(r, why, why_size);
+        return sampler_diagnosis_load(r, why, why_size);
     int cpu = sched_getcpu();
     int fd = open_clock(*out, cpu < 0 ? 0 : (uint32_t)cpu);
     if (fd < 0 && fd != -ENODEV)
-        return sampler_why_perf(fd, why, why_size);
+        return sampler_diagnosis_perf(fd, why, why_size);
     if (fd >= 0)
         close(fd);
     return 0;
@@ -223,7 +223,7 @@ int sampler_open(const struct sampler_settings *settings, struct sampler **sampl
     assert(settings->frequency_hz >= 1 && settings->frequency_hz <= 1000);
     *sampler = NULL;
     snprintf(why, why_size, "%s", "");
-    int r = sampler_why_kernel(why, why_size);
+    int r = sampler_diagnosis_kernel(why, why_size);
     if (r == 0)
         r = sampler_try(settings, sampler, why, why_size);
     if (r == 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Loads sampler.bpf.c and ticks on every online CPU: the keeper's side of sampling.
- * Thread: the keeper's only one, with rights (CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN).
+ * Loads sampler.bpf.c and ticks on every online CPU: the supervisor's side of sampling.
+ * Thread: the supervisor's only one, with rights (CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN).
  * What remains on an idle CPU: the clock interrupt of the perf event itself (frequency times a
  * second, a fraction of a microsecond each); the program does not run there (exclude_idle).
  */
@@ -14,10 +14,10 @@
 
 struct sampler;
 
-#define SAMPLER_WHY_MAX      512
-#define SAMPLER_RING_MIN     (64u << 10)
-#define SAMPLER_RING_MAX     (1u << 30)
-#define SAMPLER_UNWIND_BLOCK 4096 /* bytes of memory that a block of unwind rows takes */
+#define SAMPLER_DIAGNOSIS_MAX 512
+#define SAMPLER_RING_MIN      (64u << 10)
+#define SAMPLER_RING_MAX      (1u << 30)
+#define SAMPLER_UNWIND_BLOCK  4096 /* bytes of memory that a block of unwind rows takes */
 
 enum { SAMPLER_UNAVAILABLE = 1 };
 

@@ -4,7 +4,7 @@
  * Names of C++ (Itanium ABI) and Rust (legacy and v0) as their authors wrote them, by GNU
  * libiberty: with template arguments, without types of parameters and hashes, like perf and pprof
  * show them. Hostile names cost at most the library's own limits of length and depth, and stop once
- * the output is full. Analyst only.
+ * the output is full. Symbolizer only.
  */
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,7 +3,7 @@
 /*
  * What is known of the functions of one executable, from the best source that it has: Go's own
  * table (go_symbols.h), its symbols and those of its debug file (symbols.h, debug_file.h); and, if
- * asked for, lines and inlined functions from its DWARF (dwarf_lines.h). Analyst only.
+ * asked for, lines and inlined functions from its DWARF (dwarf_lines.h). Symbolizer only.
  */
 #include "agent-bpf/files/elf.h"
 #include "agent-bpf/function_name.h"

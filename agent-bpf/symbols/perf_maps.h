@@ -2,7 +2,7 @@
 #pragma once
 /*
  * Perf maps of processes: /tmp/perf-PID.map in the process's own root, PID as in its innermost pid
- * namespace. Analyst only: opening one may block as long as the process wants.
+ * namespace. Symbolizer only: opening one may block as long as the process wants.
  *
  * Whose names they are: a regular file of the process's user or of root, not on FUSE, reached
  * through no symbolic link, and changed since the process was started, for pids come again and the

@@ -158,9 +158,9 @@ static void check_sampler(struct tree *tree, const char *path, const struct node
 static void check_join(struct tree *tree, const char *path, const struct node *node,
                        const struct config_processor_join *join)
 {
-    if (join->tally_ttl_ns < join->wait_ns)
-        diag_error(tree->diag, tree_place(node, "tally_ttl"),
-                   diag_path(tree->diag, path, "tally_ttl"),
+    if (join->span_totals_ttl_ns < join->wait_ns)
+        diag_error(tree->diag, tree_place(node, "span_totals_ttl"),
+                   diag_path(tree->diag, path, "span_totals_ttl"),
                    "is shorter than wait; write at least the same");
 }
 

@@ -21,7 +21,7 @@
 #define JSON_GROWTH      16 /* times the size of the protobuf, at most; far beyond real requests */
 
 /* From here to the URL of one signal; one call at a time. */
-struct otlp_http_road {
+struct otlp_http_connection {
     struct otlp_http *client;
     enum signal signal;
     const struct config_url *url;
@@ -36,44 +36,44 @@ struct otlp_http_road {
 struct otlp_http {
     struct otlp_http_settings settings;
     char user_agent[64];
-    size_t n_roads; /* of each signal */
-    struct otlp_http_road *roads[SIGNAL_COUNT];
+    size_t n_connections; /* of each signal */
+    struct otlp_http_connection *connections[SIGNAL_COUNT];
 };
 
 /* ---- the request ---- */
 
-static int put_content(const struct otlp_http_road *road, struct buf *out)
+static int put_content(const struct otlp_http_connection *connection, struct buf *out)
 {
     static const char *const codings[] = {[CONFIG_GZIP] = "gzip", [CONFIG_ZSTD] = "zstd"};
-    const struct config_exporter_otlp *config = road->client->settings.config;
+    const struct config_exporter_otlp *config = connection->client->settings.config;
     int error = buf_printf(out, "Content-Type: %s\r\nContent-Length: %zu\r\n",
                            config->json ? "application/json" : "application/x-protobuf",
-                           road->call->body.len);
+                           connection->call->body.len);
     if (!error && config->compression != CONFIG_UNCOMPRESSED)
         error = buf_printf(out, "Content-Encoding: %s\r\n", codings[config->compression]);
     if (!error && config->disable_keep_alives)
         error = buf_printf(out, "Connection: close\r\n");
-    if (!error && road->signal == SIGNAL_PROFILES)
+    if (!error && connection->signal == SIGNAL_PROFILES)
         error = buf_printf(out, "%s: %s\r\n", OTLP_PROFILES_VERSION_KEY, OTLP_PROFILES_VERSION);
     return error;
 }
 
-static int put_head(const struct otlp_http_road *road, struct buf *out)
+static int put_head(const struct otlp_http_connection *connection, struct buf *out)
 {
-    const struct config_exporter_otlp *config = road->client->settings.config;
-    const struct config_endpoint *endpoint = &road->url->endpoint;
+    const struct config_exporter_otlp *config = connection->client->settings.config;
+    const struct config_endpoint *endpoint = &connection->url->endpoint;
     bool is_v6 = strchr(endpoint->host, ':') != NULL;
-    size_t path = strlen(road->url->path);
-    if (*road->suffix && path && road->url->path[path - 1] == '/')
+    size_t path = strlen(connection->url->path);
+    if (*connection->suffix && path && connection->url->path[path - 1] == '/')
         path--;
     int error = buf_printf(out, "POST %.*s%s%s HTTP/1.1\r\nHost: %s%s%s", (int)path,
-                           road->url->path, path || *road->suffix ? "" : "/", road->suffix,
-                           is_v6 ? "[" : "", endpoint->host, is_v6 ? "]" : "");
+                           connection->url->path, path || *connection->suffix ? "" : "/",
+                           connection->suffix, is_v6 ? "[" : "", endpoint->host, is_v6 ? "]" : "");
     if (!error && endpoint->port != (endpoint->scheme == CONFIG_SCHEME_HTTPS ? 443 : 80))
         error = buf_printf(out, ":%u", endpoint->port);
     if (!error)
-        error = buf_printf(out, "\r\nUser-Agent: %s\r\n", road->client->user_agent);
-    error = error ? error : put_content(road, out);
+        error = buf_printf(out, "\r\nUser-Agent: %s\r\n", connection->client->user_agent);
+    error = error ? error : put_content(connection, out);
     for (size_t i = 0; i < config->n_headers && !error; i++)
         error = buf_printf(out, "%s: %s\r\n", config->headers[i].name, config->headers[i].value);
     return error ? error : buf_printf(out, "\r\n");
@@ -105,84 +105,84 @@ int otlp_http_message(const struct config_exporter_otlp *config, enum signal sig
     }
 }
 
-/* ---- the road ---- */
+/* ---- the connection ---- */
 
-static void hang_up(struct otlp_http_road *road)
+static void hang_up(struct otlp_http_connection *connection)
 {
-    timer_stop(&road->idle);
-    http_client_close(road->connection);
-    road->connection = NULL;
+    timer_stop(&connection->idle);
+    http_client_close(connection->connection);
+    connection->connection = NULL;
 }
 
-static void release(struct otlp_http_road *road)
+static void release(struct otlp_http_connection *connection)
 {
-    struct otlp_http_call *call = road->call;
-    timer_stop(&road->begin);
-    timer_stop(&road->timeout);
-    road->call = NULL;
-    call->road = NULL;
+    struct otlp_http_call *call = connection->call;
+    timer_stop(&connection->begin);
+    timer_stop(&connection->timeout);
+    connection->call = NULL;
+    call->connection = NULL;
     buf_close(&call->head);
 }
 
-static void finish(struct otlp_http_road *road, const struct export_result *result)
+static void finish(struct otlp_http_connection *connection, const struct export_result *result)
 {
-    struct otlp_http_call *call = road->call;
-    release(road);
+    struct otlp_http_call *call = connection->call;
+    release(connection);
     call->done(call, result);
 }
 
-static void fail(struct otlp_http_road *road, const char *code, const char *why)
+static void fail(struct otlp_http_connection *connection, const char *code, const char *why)
 {
     struct export_result result = {.verdict = EXPORT_RETRY};
     snprintf(result.code, sizeof(result.code), "%s", code);
     export_result_say(&result, BYTES_STR(why));
-    finish(road, &result);
+    finish(connection, &result);
 }
 
-static void send_request(struct otlp_http_road *road)
+static void send_request(struct otlp_http_connection *connection)
 {
-    struct otlp_http_call *call = road->call;
-    timer_stop(&road->idle);
-    int error =
-        http_client_send(road->connection, buf_bytes(&call->head), call->body, ANSWER_BYTES_MAX);
+    struct otlp_http_call *call = connection->call;
+    timer_stop(&connection->idle);
+    int error = http_client_send(connection->connection, buf_bytes(&call->head), call->body,
+                                 ANSWER_BYTES_MAX);
     if (error) {
-        hang_up(road);
-        return fail(road, "UNAVAILABLE", strerror(-error));
+        hang_up(connection);
+        return fail(connection, "UNAVAILABLE", strerror(-error));
     }
-    uint64_t timeout_ns = road->client->settings.config->timeout_ns;
+    uint64_t timeout_ns = connection->client->settings.config->timeout_ns;
     if (timeout_ns)
-        timer_start(road->client->settings.loop, &road->timeout, timeout_ns);
+        timer_start(connection->client->settings.loop, &connection->timeout, timeout_ns);
 }
 
 static void on_answered(void *owner, const struct http_answer *answer)
 {
-    struct otlp_http_road *road = owner;
-    uint64_t idle_ns = road->client->settings.config->idle_conn_timeout_ns;
+    struct otlp_http_connection *connection = owner;
+    uint64_t idle_ns = connection->client->settings.config->idle_conn_timeout_ns;
     struct export_result result;
-    otlp_http_answer(road->signal, answer, clock_unix_ns(), &result);
-    road->kept = true;
-    if (!answer->keeps_connection || road->client->settings.config->disable_keep_alives)
-        hang_up(road);
+    otlp_http_answer(connection->signal, answer, clock_unix_ns(), &result);
+    connection->kept = true;
+    if (!answer->keeps_connection || connection->client->settings.config->disable_keep_alives)
+        hang_up(connection);
     else if (idle_ns)
-        timer_start(road->client->settings.loop, &road->idle, idle_ns);
-    finish(road, &result);
+        timer_start(connection->client->settings.loop, &connection->idle, idle_ns);
+    finish(connection, &result);
 }
 
 static void on_ended(void *owner, int error, bool touched)
 {
-    struct otlp_http_road *road = owner;
-    struct otlp_http_call *call = road->call;
-    hang_up(road);
+    struct otlp_http_connection *connection = owner;
+    struct otlp_http_call *call = connection->call;
+    hang_up(connection);
     if (!call)
         return;
-    if (road->kept && !touched && !call->again) {
+    if (connection->kept && !touched && !call->again) {
         call->again = true;
-        timer_stop(&road->timeout);
-        timer_start(road->client->settings.loop, &road->begin, 0);
+        timer_stop(&connection->timeout);
+        timer_start(connection->client->settings.loop, &connection->begin, 0);
     } else if (error == -EPROTO) {
-        fail(road, "UNAVAILABLE", "the answer is not HTTP/1.1 as it should be");
+        fail(connection, "UNAVAILABLE", "the answer is not HTTP/1.1 as it should be");
     } else {
-        fail(road, "UNAVAILABLE", "the connection ended before the answer");
+        fail(connection, "UNAVAILABLE", "the connection ended before the answer");
     }
 }
 
@@ -190,55 +190,59 @@ static const struct http_client_handler handler = {.answered = on_answered, .end
 
 static void on_dialed(struct dialer *dialer, int fd, struct tls *tls, const char *why)
 {
-    struct otlp_http_road *road = container_of(dialer, struct otlp_http_road, dialer);
+    struct otlp_http_connection *connection =
+        container_of(dialer, struct otlp_http_connection, dialer);
     if (fd < 0)
-        return fail(road, "UNAVAILABLE", why);
-    int error =
-        http_client_open(road->client->settings.loop, fd, tls, &handler, road, &road->connection);
+        return fail(connection, "UNAVAILABLE", why);
+    int error = http_client_open(connection->client->settings.loop, fd, tls, &handler, connection,
+                                 &connection->connection);
     if (error)
-        return fail(road, "UNAVAILABLE", strerror(-error));
-    road->kept = false;
-    send_request(road);
+        return fail(connection, "UNAVAILABLE", strerror(-error));
+    connection->kept = false;
+    send_request(connection);
 }
 
 static void on_begin(struct timer *timer)
 {
-    struct otlp_http_road *road = container_of(timer, struct otlp_http_road, begin);
-    buf_clear(&road->call->head);
-    int error = put_head(road, &road->call->head);
+    struct otlp_http_connection *connection =
+        container_of(timer, struct otlp_http_connection, begin);
+    buf_clear(&connection->call->head);
+    int error = put_head(connection, &connection->call->head);
     if (error)
-        return fail(road, "UNAVAILABLE", strerror(ENOMEM));
-    if (road->connection)
-        send_request(road);
+        return fail(connection, "UNAVAILABLE", strerror(ENOMEM));
+    if (connection->connection)
+        send_request(connection);
     else
-        dialer_start(&road->dialer);
+        dialer_start(&connection->dialer);
 }
 
 static void on_timeout(struct timer *timer)
 {
-    struct otlp_http_road *road = container_of(timer, struct otlp_http_road, timeout);
-    hang_up(road);
-    fail(road, "DEADLINE_EXCEEDED", "no answer in time");
+    struct otlp_http_connection *connection =
+        container_of(timer, struct otlp_http_connection, timeout);
+    hang_up(connection);
+    fail(connection, "DEADLINE_EXCEEDED", "no answer in time");
 }
 
 /* A thread that resolved its name goes too. */
 static void on_idle(struct timer *timer)
 {
-    struct otlp_http_road *road = container_of(timer, struct otlp_http_road, idle);
-    hang_up(road);
-    dialer_close(&road->dialer);
+    struct otlp_http_connection *connection =
+        container_of(timer, struct otlp_http_connection, idle);
+    hang_up(connection);
+    dialer_close(&connection->dialer);
 }
 
 /* ---- verbs ---- */
 
 /* One whose connection was kept, if there is any. */
-static struct otlp_http_road *free_road(struct otlp_http *client, enum signal signal)
+static struct otlp_http_connection *free_connection(struct otlp_http *client, enum signal signal)
 {
-    struct otlp_http_road *found = NULL;
-    for (size_t i = 0; i < client->n_roads; i++) {
-        struct otlp_http_road *road = &client->roads[signal][i];
-        if (!road->call && (!found || (road->connection && !found->connection)))
-            found = road;
+    struct otlp_http_connection *found = NULL;
+    for (size_t i = 0; i < client->n_connections; i++) {
+        struct otlp_http_connection *connection = &client->connections[signal][i];
+        if (!connection->call && (!found || (connection->connection && !found->connection)))
+            found = connection;
     }
     return found;
 }
@@ -246,41 +250,42 @@ static struct otlp_http_road *free_road(struct otlp_http *client, enum signal si
 void otlp_http_send(struct otlp_http *client, struct otlp_http_call *call, enum signal signal,
                     struct bytes message)
 {
-    struct otlp_http_road *road = free_road(client, signal);
-    assert(road);
-    call->road = road;
+    struct otlp_http_connection *connection = free_connection(client, signal);
+    assert(connection);
+    call->connection = connection;
     call->body = message;
     call->head = BUF_INIT(0);
     call->again = false;
-    road->call = call;
-    timer_start(client->settings.loop, &road->begin, 0);
+    connection->call = call;
+    timer_start(client->settings.loop, &connection->begin, 0);
 }
 
 void otlp_http_cancel(struct otlp_http_call *call)
 {
-    struct otlp_http_road *road = call->road;
-    if (!road)
+    struct otlp_http_connection *connection = call->connection;
+    if (!connection)
         return;
-    dialer_stop(&road->dialer);
-    hang_up(road);
-    release(road);
+    dialer_stop(&connection->dialer);
+    hang_up(connection);
+    release(connection);
 }
 
-static void open_road(struct otlp_http *client, enum signal signal, struct otlp_http_road *road)
+static void open_connection(struct otlp_http *client, enum signal signal,
+                            struct otlp_http_connection *connection)
 {
     const struct otlp_http_settings *settings = &client->settings;
     const struct config_exporter_otlp *config = settings->config;
     bool own = config->urls[signal].endpoint.set;
     const char *override = config->tls.server_name_override;
-    *road = (struct otlp_http_road){.client = client,
-                                    .signal = signal,
-                                    .url = own ? &config->urls[signal] : &config->url,
-                                    .suffix = own ? "" : otlp_routes[signal].http_path,
-                                    .begin.fire = on_begin,
-                                    .timeout.fire = on_timeout,
-                                    .idle.fire = on_idle};
-    const struct config_endpoint *endpoint = &road->url->endpoint;
-    dialer_init(&road->dialer,
+    *connection = (struct otlp_http_connection){.client = client,
+                                                .signal = signal,
+                                                .url = own ? &config->urls[signal] : &config->url,
+                                                .suffix = own ? "" : otlp_routes[signal].http_path,
+                                                .begin.fire = on_begin,
+                                                .timeout.fire = on_timeout,
+                                                .idle.fire = on_idle};
+    const struct config_endpoint *endpoint = &connection->url->endpoint;
+    dialer_init(&connection->dialer,
                 &(struct dialer_settings){
                     .loop = settings->loop,
                     .endpoint = endpoint,
@@ -290,12 +295,12 @@ static void open_road(struct otlp_http *client, enum signal signal, struct otlp_
                 on_dialed);
 }
 
-static void close_road(struct otlp_http_road *road)
+static void close_connection(struct otlp_http_connection *connection)
 {
-    if (road->call)
-        otlp_http_cancel(road->call);
-    hang_up(road);
-    dialer_close(&road->dialer);
+    if (connection->call)
+        otlp_http_cancel(connection->call);
+    hang_up(connection);
+    dialer_close(&connection->dialer);
 }
 
 int otlp_http_open(const struct otlp_http_settings *settings, struct otlp_http **clientp)
@@ -304,16 +309,17 @@ int otlp_http_open(const struct otlp_http_settings *settings, struct otlp_http *
     if (!client)
         return -ENOMEM;
     client->settings = *settings;
-    client->n_roads = settings->config->num_consumers ? settings->config->num_consumers : 1;
+    client->n_connections = settings->config->num_consumers ? settings->config->num_consumers : 1;
     snprintf(client->user_agent, sizeof(client->user_agent), "spanprof/%s", settings->version);
     for (enum signal signal = 0; signal < SIGNAL_COUNT; signal++) {
-        client->roads[signal] = calloc(client->n_roads, sizeof(struct otlp_http_road));
-        if (!client->roads[signal]) {
+        client->connections[signal] =
+            calloc(client->n_connections, sizeof(struct otlp_http_connection));
+        if (!client->connections[signal]) {
             otlp_http_close(client);
             return -ENOMEM;
         }
-        for (size_t i = 0; i < client->n_roads; i++)
-            open_road(client, signal, &client->roads[signal][i]);
+        for (size_t i = 0; i < client->n_connections; i++)
+            open_connection(client, signal, &client->connections[signal][i]);
     }
     *clientp = client;
     return 0;
@@ -324,9 +330,9 @@ void otlp_http_close(struct otlp_http *client)
     if (!client)
         return;
     for (size_t signal = 0; signal < SIGNAL_COUNT; signal++) {
-        for (size_t i = 0; client->roads[signal] && i < client->n_roads; i++)
-            close_road(&client->roads[signal][i]);
-        free(client->roads[signal]);
+        for (size_t i = 0; client->connections[signal] && i < client->n_connections; i++)
+            close_connection(&client->connections[signal][i]);
+        free(client->connections[signal]);
     }
     free(client);
 }

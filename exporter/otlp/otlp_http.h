@@ -17,7 +17,7 @@ struct tls_context;
 struct otlp_http_call {
     void (*done)(struct otlp_http_call *call, const struct export_result *result);
     /* private */
-    struct otlp_http_road *road; /* NULL: does not run */
+    struct otlp_http_connection *connection; /* NULL: does not run */
     struct buf head;
     struct bytes body;
     bool again; /* the connection that was kept had gone: once more by a new one */

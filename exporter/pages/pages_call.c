@@ -10,7 +10,7 @@
 #include "base/stats.h"
 #include "exporter/pages/pages_assets.h"
 #include "exporter/pages/pages_attributes.h"
-#include "exporter/pages/pages_door.h"
+#include "exporter/pages/pages_access.h"
 #include "exporter/pages/pages_json.h"
 #include "proto/codec.h"
 #include <errno.h>
@@ -366,7 +366,7 @@ static void read_head(struct pages_call *call, bool of_node, const char *path, c
     struct pages_scope *scope = call->scope;
     struct MHD_Connection *connection = call->connection;
     const char *known = header(connection, "If-None-Match");
-    if (!of_node && !pages_door_knows_host(scope->config, header(connection, "Host")))
+    if (!of_node && !pages_access_knows_host(scope->config, header(connection, "Host")))
         return refuse(call, 421,
                       "this node does not know itself by that name: ask for localhost or its "
                       "address, or add the name to extensions::pages::allowed_hosts");
@@ -382,7 +382,7 @@ static void read_head(struct pages_call *call, bool of_node, const char *path, c
         return;
     }
     if (!of_node && *scope->token &&
-        !pages_door_has_token(scope->token, header(connection, "Authorization")))
+        !pages_access_has_token(scope->token, header(connection, "Authorization")))
         return refuse(call, 401, "a token is needed: Authorization: Bearer ...");
     if (!call->request.route)
         return refuse(call, 404, "there is nothing here: see docs/api.md");

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/stats.h"
-#include "proto/tls/tls_gate.h"
+#include "proto/tls/tls_accept.h"
 #include "receiver/acceptor.h"
 #include "receiver/grpc/grpc_call.h"
 #include "receiver/grpc/health_watch.h"
@@ -48,7 +48,7 @@ struct grpc_server {
     struct health_watches watches;
     struct h2_settings h2;
     struct acceptor acceptor;
-    struct tls_gate gate; /* if there is TLS */
+    struct tls_accept gate; /* if there is TLS */
     struct list connections;
     size_t n_connections;
     struct timer drained;
@@ -146,7 +146,7 @@ static void connection_open(struct grpc_server *server, int fd, struct tls *tls)
 /* ---- listening ---- */
 
 /* Others may have come meanwhile. */
-static void on_passed(struct tls_gate *gate, struct tls *tls, int fd)
+static void on_passed(struct tls_accept *gate, struct tls *tls, int fd)
 {
     struct grpc_server *server = container_of(gate, struct grpc_server, gate);
     if (!is_full(server))
@@ -164,7 +164,7 @@ static void on_accepted(struct acceptor *acceptor, int fd)
     if (is_full(server))
         close(fd);
     else if (server->settings.tls)
-        tls_gate_enter(&server->gate, fd);
+        tls_accept_enter(&server->gate, fd);
     else
         connection_open(server, fd, NULL);
 }
@@ -173,7 +173,7 @@ static void stop_listening(struct grpc_server *server)
 {
     acceptor_stop(&server->acceptor);
     if (server->settings.tls)
-        tls_gate_close(&server->gate);
+        tls_accept_close(&server->gate);
 }
 
 /* ---- verbs ---- */
@@ -217,11 +217,11 @@ int grpc_server_open(const struct grpc_server_settings *settings, struct listen_
     server->drained.fire = on_drained;
     list_init(&server->scope.calls);
     list_init(&server->connections);
-    server->gate = (struct tls_gate){.loop = settings->loop,
-                                     .context = settings->tls,
-                                     .area = "grpc_server",
-                                     .passed = on_passed};
-    tls_gate_init(&server->gate);
+    server->gate = (struct tls_accept){.loop = settings->loop,
+                                       .context = settings->tls,
+                                       .area = "grpc_server",
+                                       .passed = on_passed};
+    tls_accept_init(&server->gate);
     server->acceptor = (struct acceptor){.loop = settings->loop,
                                          .area = "grpc_server",
                                          .out_of_files = {&refused, ACCEPT_OUT_OF_FILES},

@@ -10,8 +10,8 @@
 #include "base/stats.h"
 #include "proto/http/http1.h"
 #include "proto/http/http1_connections.h"
-#include "proto/tls/tls_bridge.h"
-#include "proto/tls/tls_gate.h"
+#include "proto/tls/tls_proxy.h"
+#include "proto/tls/tls_accept.h"
 #include "receiver/acceptor.h"
 #include "receiver/http/http_call.h"
 #include <errno.h>
@@ -50,8 +50,8 @@ struct http_server {
     struct http_daemon daemons[LISTEN_SOCKETS_MAX];
     size_t n_daemons;
     struct acceptor acceptor; /* these three: if there is TLS */
-    struct tls_gate gate;
-    struct tls_bridges bridges;
+    struct tls_accept gate;
+    struct tls_proxys bridges;
     struct http1_connections connections;
     struct timer drained;
     void (*stopped)(void *context);
@@ -170,14 +170,14 @@ static int daemon_open(struct http_daemon *daemon, struct http_server *server, i
 
 /* ---- TLS ---- */
 
-static void on_passed(struct tls_gate *gate, struct tls *tls, int fd)
+static void on_passed(struct tls_accept *gate, struct tls *tls, int fd)
 {
     struct http_server *server = container_of(gate, struct http_server, gate);
     struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
     socklen_t size = sizeof(peer);
     int plain;
     (void)getpeername(fd, (struct sockaddr *)&peer, &size);
-    int error = tls_bridge_open(&server->bridges, tls, fd, &plain);
+    int error = tls_proxy_open(&server->bridges, tls, fd, &plain);
     if (error)
         log_warn("http_server", "cannot serve a connection: %s", strerror(-error));
     else
@@ -193,7 +193,7 @@ static void on_accepted(struct acceptor *acceptor, int fd)
     if (is_full(server))
         close(fd);
     else
-        tls_gate_enter(&server->gate, fd);
+        tls_accept_enter(&server->gate, fd);
 }
 
 static void tls_init(struct http_server *server)
@@ -203,10 +203,10 @@ static void tls_init(struct http_server *server)
                                          .area = "http_server",
                                          .out_of_files = {&refused, ACCEPT_OUT_OF_FILES},
                                          .accepted = on_accepted};
-    server->gate = (struct tls_gate){
+    server->gate = (struct tls_accept){
         .loop = loop, .context = server->settings.tls, .area = "http_server", .passed = on_passed};
-    tls_gate_init(&server->gate);
-    tls_bridges_init(&server->bridges, loop);
+    tls_accept_init(&server->gate);
+    tls_proxys_init(&server->bridges, loop);
 }
 
 static int open_daemons(struct http_server *server, struct listen_sockets *sockets)
@@ -227,7 +227,7 @@ static int open_daemons(struct http_server *server, struct listen_sockets *socke
 static void stop_listening(struct http_server *server)
 {
     acceptor_stop(&server->acceptor);
-    tls_gate_close(&server->gate);
+    tls_accept_close(&server->gate);
     for (size_t i = 0; i < server->n_daemons; i++)
         http1_quiesce(&server->daemons[i].http);
 }
@@ -238,7 +238,7 @@ static void server_free(struct http_server *server)
 {
     for (size_t i = 0; i < server->n_daemons; i++)
         http1_close(&server->daemons[i].http);
-    tls_bridges_close(&server->bridges);
+    tls_proxys_close(&server->bridges);
     http_call_forget(&server->scope);
     http1_connections_close(&server->connections);
     timer_stop(&server->drained);

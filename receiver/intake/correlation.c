@@ -329,7 +329,7 @@ void correlation_close(struct correlation *correlation)
     free(correlation);
 }
 
-void correlation_attach(struct correlation *correlation, const struct analyst_process *process,
+void correlation_attach(struct correlation *correlation, const struct symbolizer_process *process,
                         int fd)
 {
     struct agent *agent = agent_of(correlation, process->pid);

@@ -8,13 +8,13 @@
  * (correlation_counts.h). Each CORRELATION_FLUSH_NS a job of the writer makes messages of the
  * counts; they are sent from its done(), once the public ids in them are committed.
  * An agent is registered with when its socket comes: at first contact, and again after a restart of
- * the service, since a new analyst looks at every process again.
+ * the service, since a new symbolizer looks at every process again.
  *
  * Limits: CORRELATION_SOCKETS_MAX sockets, but no more than a quarter of the file limit (the one
  * that was used longest ago goes); CORRELATION_WAITING_MAX messages that an agent has no room for.
  * Beyond, samples are counted as lost, by reason.
  */
-#include "agent-bpf/analyst_messages.h"
+#include "agent-bpf/symbolizer_messages.h"
 #include "agent-bpf/record.h"
 #include "base/worker.h"
 
@@ -38,7 +38,7 @@ int correlation_open(const struct correlation_settings *settings, struct correla
 void correlation_close(struct correlation *correlation);
 
 /* LOOP: a datagram socket connected to the agent in that process; owned from now on. */
-void correlation_attach(struct correlation *correlation, const struct analyst_process *process,
+void correlation_attach(struct correlation *correlation, const struct symbolizer_process *process,
                         int fd);
 /* LOOP: a process that ends, or becomes another, has no agent any more. */
 void correlation_event(struct correlation *correlation, const struct process_event *event);

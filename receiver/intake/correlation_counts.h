@@ -10,7 +10,7 @@
 #include "base/buf.h"
 
 #define CORRELATION_COUNTS_MAX 16384
-/* A stack's public id is fixed when first told, so a stack in an executable that the analyst is
+/* A stack's public id is fixed when first told, so a stack in an executable that the symbolizer is
  * still reading waits so long; one that is promised (stacks.h) until that is settled. */
 #define CORRELATION_HOLD_NS UINT64_C(500000000)
 

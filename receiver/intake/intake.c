@@ -2,11 +2,11 @@
 /*
  * Everything that changes the store passes here, as a job of the writer, in the order in which it
  * came: a drain of the ring before the request whose spans it may hold samples of. The loop only
- * moves bytes (ring, process stream, request bodies, the analyst's answers); what they mean is
+ * moves bytes (ring, process stream, request bodies, the symbolizer's answers); what they mean is
  * found out by the writer (intake_samples.c, intake_spans.c, intake_items.c).
  */
 #include "receiver/intake/intake.h"
-#include "agent-bpf/process/analyst_client.h"
+#include "agent-bpf/process/symbolizer_client.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/stats.h"
@@ -48,7 +48,7 @@ void intake_follow_store(struct intake *intake)
 bool intake_has_room(const struct intake *intake)
 {
     return worker_queued(intake->settings.writer) < INTAKE_WRITER_QUEUE / 2 &&
-           intake->held < INTAKE_HELD_MAX;
+           intake->pending_bytes < INTAKE_PENDING_MAX;
 }
 
 /* ---- the first scan of processes ---- */
@@ -229,7 +229,7 @@ int intake_open(const struct intake_settings *settings, struct intake **intakep)
     if (!error)
         samples_cover(intake->samples, settings->coverage);
     if (!error)
-        error = intake_analyst_open(intake);
+        error = intake_symbolizer_open(intake);
     if (error) {
         intake_close(intake);
         return error;
@@ -267,7 +267,7 @@ void intake_close(struct intake *intake)
     timer_stop(&intake->window_timer);
     timer_stop(&intake->scan_timer);
     timer_stop(&intake->ready_timer);
-    analyst_client_close(intake->analyst);
+    symbolizer_client_close(intake->symbolizer);
     correlation_close(intake->correlation);
     samples_close(intake->samples);
     process_table_close(intake->table);

@@ -53,7 +53,7 @@ struct intake_request {
 };
 
 struct admission;
-struct analyst_client;
+struct symbolizer_client;
 struct coverage;
 struct procstream;
 struct ring;
@@ -85,8 +85,8 @@ int intake_open(const struct intake_settings *settings, struct intake **intake);
 /* After the writer is closed. NULL is fine. */
 void intake_close(struct intake *intake);
 
-/* A new analyst; the fd is the intake's from now on. */
-void intake_analyst(struct intake *intake, int fd);
+/* A new symbolizer; the fd is the intake's from now on. */
+void intake_symbolizer(struct intake *intake, int fd);
 /* Samples are drained once the first scan of /proc is done, or has taken 3 s, or 0.3 s if spans
  * come then. ready() is called when it is done, or has taken 0.3 s; at once without a sampler, but
  * never from within this call. */

@@ -177,7 +177,7 @@ static int put_range(struct process_code *process, const struct range *range)
 }
 
 int code_answer(struct code *code, const struct code_program *program, uint64_t time_ns,
-                const struct analyst_code *told, struct stacks *stacks)
+                const struct symbolizer_code *told, struct stacks *stacks)
 {
     struct process_code *process = find_process(code, program);
     process = process ? process : add_process(code, program);

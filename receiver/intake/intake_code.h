@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Names of code that lies in no file, as its process gave them and the analyst told lately. Such
+ * Names of code that lies in no file, as its process gave them and the symbolizer told lately. Such
  * code moves: what was told counts for samples taken within CODE_KEEP_NS of the one that it was
  * asked for. WRITER thread only.
  *
  * Limits: CODE_PROCESSES_MAX processes, of which the longest unused goes, and CODE_RANGES_MAX
  * ranges of each, which all go and are asked for again; counted.
  */
-#include "agent-bpf/analyst_messages.h"
+#include "agent-bpf/symbolizer_messages.h"
 
 #define CODE_KEEP_NS (UINT64_C(1000000000))
 /* After a process was found to name nothing it is not asked for so long, doubled each time. */
@@ -42,4 +42,4 @@ enum code_state code_find(struct code *code, const struct code_program *program,
                           uint64_t address, int64_t *name);
 /* time_ns: of the sample that was asked for. Errors of the store; -ENOMEM. */
 int code_answer(struct code *code, const struct code_program *program, uint64_t time_ns,
-                const struct analyst_code *told, struct stacks *stacks);
+                const struct symbolizer_code *told, struct stacks *stacks);

@@ -23,7 +23,7 @@ void sample_context_close(struct sample_context *context); /* NULL is fine */
 
 enum { SAMPLE_CONTEXT_CHANGED = 1 };
 /* Sets source, ids, flags and attributes (borrowed until the next call) and counts the sample by
- * its source. 0, or SAMPLE_CONTEXT_CHANGED: the process has published anew since the analyst
+ * its source. 0, or SAMPLE_CONTEXT_CHANGED: the process has published anew since the symbolizer
  * looked, and should be looked at again. */
 int sample_context_fill(struct sample_context *context, const struct record_header *record,
                         const struct process_details *details, struct sample *sample);

@@ -3,7 +3,7 @@
  * A drain: what ring and process stream hold is copied on the loop, and becomes samples and process
  * events on the writer.
  */
-#include "agent-bpf/process/analyst_client.h"
+#include "agent-bpf/process/symbolizer_client.h"
 #include "agent-bpf/drain/procstream.h"
 #include "agent-bpf/drain/ring.h"
 #include "base/clock.h"
@@ -32,12 +32,12 @@ struct batch_job {
     int64_t unix_offset_ns;
     uint64_t now_ns;
     bool scan_wanted;
-    struct list requests; /* for the analyst */
+    struct list requests; /* for the symbolizer */
 };
 
 static void batch_free(struct batch_job *batch)
 {
-    analyst_requests_free(&batch->requests);
+    symbolizer_requests_free(&batch->requests);
     buf_close(&batch->records);
     buf_close(&batch->events);
     free(batch);
@@ -140,8 +140,8 @@ static void batch_done(struct job *job, int error)
     struct batch_job *batch = container_of(job, struct batch_job, job);
     if (error)
         stat_add(&lost_store, (int64_t)batch->n_records);
-    batch->intake->held -= batch_size(batch);
-    analyst_client_submit(batch->intake->analyst, &batch->requests);
+    batch->intake->pending_bytes -= batch_size(batch);
+    symbolizer_client_submit(batch->intake->symbolizer, &batch->requests);
     batch_free(batch);
 }
 
@@ -162,8 +162,8 @@ static struct batch_job *batch_new(struct intake *intake)
 
 static void want_scan(struct batch_job *batch)
 {
-    struct analyst_request *scan =
-        analyst_request_make(&(struct analyst_message){.kind = ANALYST_SCAN_WANTED});
+    struct symbolizer_request *scan =
+        symbolizer_request_make(&(struct symbolizer_message){.kind = SYMBOLIZER_SCAN_WANTED});
     if (scan)
         list_append(&batch->requests, &scan->link);
 }
@@ -189,7 +189,7 @@ void intake_drain(struct intake *intake)
     if (size == 0)
         return batch_free(batch);
     if (worker_submit(intake->settings.writer, &batch->job) == 0) {
-        intake->held += size;
+        intake->pending_bytes += size;
         return;
     }
     stat_add(&lost_store, (int64_t)batch->n_records);

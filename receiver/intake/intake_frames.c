@@ -65,7 +65,7 @@ void frames_forget(struct frames *frames)
 
 /* Rows of executables */
 
-/* The file as the kernel and the process see it; more is known once the analyst has opened it,
+/* The file as the kernel and the process see it; more is known once the symbolizer has opened it,
  * perhaps already: its answer may come before the first sample that is kept. */
 static int executable_row(struct frames *frames, const uint8_t identity[16], const char *path,
                           int64_t *tag)
@@ -207,7 +207,7 @@ uint32_t frames_name_code(struct frames *frames, uint32_t pid, uint64_t time_ns,
     return n;
 }
 
-int frames_put_code(struct frames *frames, uint64_t time_ns, const struct analyst_code *told)
+int frames_put_code(struct frames *frames, uint64_t time_ns, const struct symbolizer_code *told)
 {
     struct code_program program = {.pid = told->pid};
     if (process_table_program(frames->table, told->pid, time_ns, &program.since_ns))
@@ -303,11 +303,11 @@ void frames_ask(struct frames *frames)
     if (n == 0)
         return;
     qsort(wanted, n, sizeof(*wanted), compare_wanted);
-    uint64_t addresses[ANALYST_NAMES_MAX];
+    uint64_t addresses[SYMBOLIZER_NAMES_MAX];
     for (size_t i = 0; i < n;) {
         const uint8_t *identity = wanted[i].identity;
         size_t count = 0;
-        while (i + count < n && count < ANALYST_NAMES_MAX &&
+        while (i + count < n && count < SYMBOLIZER_NAMES_MAX &&
                memcmp(wanted[i + count].identity, identity, 16) == 0) {
             addresses[count] = wanted[i + count].address;
             count++;

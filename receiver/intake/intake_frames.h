@@ -12,7 +12,7 @@
 #include "agent-bpf/record.h"
 #include "store/store.h"
 
-/* Samples wait this long for names: as long as an analyst that hangs needs to be ended and its
+/* Samples wait this long for names: as long as a symbolizer that hangs needs to be ended and its
  * successor to answer. */
 #define FRAMES_NAMES_NS (10 * UINT64_C(1000000000))
 #define FRAMES_MAX                                                                                 \
@@ -36,8 +36,8 @@ void frames_add(struct frames *frames, const struct frame *add, size_t n);
  * gets the addresses that are to be asked for, each once; it holds RECORD_MAX_USER_FRAMES. Returns
  * how many. */
 uint32_t frames_name_code(struct frames *frames, uint32_t pid, uint64_t time_ns, uint64_t *wanted);
-/* What the analyst told, for a sample of that time. */
-int frames_put_code(struct frames *frames, uint64_t time_ns, const struct analyst_code *told);
+/* What the symbolizer told, for a sample of that time. */
+int frames_put_code(struct frames *frames, uint64_t time_ns, const struct symbolizer_code *told);
 /* enum unwind_end: unless the outermost frame is there, the stack says why not. */
 void frames_end(struct frames *frames, uint8_t end);
 /* Borrowed until the next change. */

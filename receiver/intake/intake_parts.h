@@ -2,7 +2,7 @@
 #pragma once
 /*
  * What the parts of the intake share: the door (intake.c), drains of ring and process stream
- * (intake_drain.c), profile windows (intake_window.c) and the analyst (intake_analyst.c).
+ * (intake_drain.c), profile windows (intake_window.c) and the symbolizer (intake_symbolizer.c).
  * Private to them. Thread: loop, except where said otherwise.
  */
 #include "agent-bpf/process/process.h"
@@ -15,7 +15,7 @@
 
 struct intake {
     struct intake_settings settings;
-    struct analyst_client *analyst;
+    struct symbolizer_client *symbolizer;
     struct process_table *table; /* writer's */
     struct samples *samples;     /* writer's */
     struct correlation *correlation;
@@ -29,16 +29,16 @@ struct intake {
     uint64_t n_tidied;
     struct admission admission;
     size_t queued; /* bytes of requests at the writer */
-    size_t held;   /* bytes of drains and answers at the writer */
+    size_t pending_bytes;   /* bytes of drains and answers at the writer */
     bool is_ready;
     bool draining; /* the first scan is done */
     bool stopping;
     uint64_t stopping_ns; /* since when */
 };
 
-#define INTAKE_HELD_MAX (64u << 20)
-/* Room for requests, drains and answers: INTAKE_HELD_MAX is not reached, and half of the writer's
- * queue stays for exporters and windows. */
+#define INTAKE_PENDING_MAX (64u << 20)
+/* Room for requests, drains and answers: INTAKE_PENDING_MAX is not reached, and half of the
+ * writer's queue stays for exporters and windows. */
 bool intake_has_room(const struct intake *intake);
 /* Writer: rolled back or renewed: remembered rowids are void. Before samples and answers. */
 void intake_follow_store(struct intake *intake);
@@ -51,5 +51,5 @@ void intake_window_fire(struct timer *timer); /* window_timer */
 /* The last one, a moment later if samples still wait for names; then stopped(). */
 void intake_window_last(struct intake *intake);
 
-int intake_analyst_open(struct intake *intake);    /* intake->analyst */
+int intake_symbolizer_open(struct intake *intake); /* intake->symbolizer */
 void intake_begin_draining(struct intake *intake); /* and ready(); once */

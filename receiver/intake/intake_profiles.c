@@ -61,8 +61,8 @@ static int hold(struct store *store, struct bytes body, uint64_t n_items,
                 const struct label_names *names)
 {
     struct profiles_links links = {0};
-    struct held *held = store_held(store);
-    int outcome = held_is_enabled(held)
+    struct pending_profiles *pending = store_pending_profiles(store);
+    int outcome = pending_profiles_is_enabled(pending)
                       ? profiles_links_read(body, ids_of, (void *)(uintptr_t)names, &links)
                       : PROFILES_LINKS_OK;
     if (outcome) { /* well-formed it is: it was checked */
@@ -70,7 +70,7 @@ static int hold(struct store *store, struct bytes body, uint64_t n_items,
         links.n_contexts = 0;
     }
     stat_add(&passed_over, (int64_t)links.n_passed_over);
-    outcome = held_put(held, body, n_items, &links, clock_unix_ns());
+    outcome = pending_profiles_put(pending, body, n_items, &links, clock_unix_ns());
     profiles_links_close(&links);
     return outcome;
 }

@@ -2,7 +2,8 @@
 #pragma once
 /*
  * Another profiler's request on the writer: inflate, check, find the spans that its samples name,
- * and hold it for them (store/held/held.h). WRITER thread only, inside the store's transaction.
+ * and hold it for them (store/pending_profiles/pending_profiles.h). WRITER thread only, inside the
+ * store's transaction.
  */
 #include "agent-bpf/drain/labels.h"
 #include "receiver/intake/intake.h"

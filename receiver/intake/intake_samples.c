@@ -184,7 +184,7 @@ int samples_add(struct samples *samples, const struct record_header *record, int
     return error ? error : join_add_sample(store_join(samples->store), &sample);
 }
 
-static int put_executable(struct samples *samples, const struct analyst_executable *executable)
+static int put_executable(struct samples *samples, const struct symbolizer_executable *executable)
 {
     struct stacks *stacks = store_stacks(samples->store);
     int64_t id;
@@ -213,14 +213,14 @@ static int put_executable(struct samples *samples, const struct analyst_executab
 }
 
 static int put_names(struct samples *samples, const uint8_t identity[16],
-                     const struct analyst_names *names)
+                     const struct symbolizer_names *names)
 {
     struct stacks *stacks = store_stacks(samples->store);
     int64_t id;
     int error = stacks_executable(stacks, identity, &id);
-    struct frame_name found[ANALYST_NAMES_MAX];
+    struct frame_name found[SYMBOLIZER_NAMES_MAX];
     size_t n = 0;
-    for (size_t i = 0; !error && i < names->n && i < ANALYST_NAMES_MAX; i++)
+    for (size_t i = 0; !error && i < names->n && i < SYMBOLIZER_NAMES_MAX; i++)
         found[n++] = (struct frame_name){.address = names->names[i].address,
                                          .function = names->names[i].function,
                                          .file = names->names[i].file,
@@ -229,27 +229,27 @@ static int put_names(struct samples *samples, const uint8_t identity[16],
     return error ? error : stacks_set_names(stacks, id, found, n);
 }
 
-int samples_answer(struct samples *samples, const struct analyst_message *message)
+int samples_answer(struct samples *samples, const struct symbolizer_message *message)
 {
     struct process_kernel kernel;
     int error;
     switch (message->kind) {
-    case ANALYST_EXECUTABLE:
+    case SYMBOLIZER_EXECUTABLE:
         return put_executable(samples, &message->executable);
-    case ANALYST_NAMES:
+    case SYMBOLIZER_NAMES:
         return put_names(samples, message->names.identity, &message->names);
-    case ANALYST_KERNEL_NAMES:
+    case SYMBOLIZER_KERNEL_NAMES:
         if (process_table_kernel(samples->table, &kernel) != 0)
             return 0;
         return put_names(samples, kernel.identity, &message->names);
-    case ANALYST_KERNEL:
+    case SYMBOLIZER_KERNEL:
         process_table_answer(samples->table, message);
         return frames_kernel_row(samples->frames);
-    case ANALYST_CODE:
+    case SYMBOLIZER_CODE:
         error = intake_stacks_code(samples->stacks, &message->code);
         frames_ask(samples->frames);
         return error;
-    case ANALYST_UNWOUND:
+    case SYMBOLIZER_UNWOUND:
         error = intake_stacks_answer(samples->stacks, &message->unwound);
         frames_ask(samples->frames);
         return error;

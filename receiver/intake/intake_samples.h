@@ -31,9 +31,9 @@ int samples_add(struct samples *samples, const struct record_header *record,
                 int64_t unix_offset_ns);
 /* Asks for the names of frames that new stacks brought. Call after the last record of a drain. */
 void samples_want_names(struct samples *samples);
-/* What the analyst says of executables, names, stacks and the kernel goes into the dictionary, the
- * rest into the process table. */
-int samples_answer(struct samples *samples, const struct analyst_message *message);
+/* What the symbolizer says of executables, names, stacks and the kernel goes into the dictionary,
+ * the rest into the process table. */
+int samples_answer(struct samples *samples, const struct symbolizer_message *message);
 /* Stacks whose end was not found in time stay as they are. Before each profile window.
  * CLOCK_MONOTONIC. */
 void samples_expire(struct samples *samples, uint64_t now_ns);

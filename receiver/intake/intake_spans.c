@@ -47,7 +47,7 @@ static int annotate(struct buf *added, const struct join_result *result)
 
 static int join(struct store *store, const struct otlp_span *span, struct join_result *result)
 {
-    int error = held_span(store_held(store), span);
+    int error = pending_profiles_span(store_pending_profiles(store), span);
     return error ? error : join_span(store_join(store), span, result);
 }
 

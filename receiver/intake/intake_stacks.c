@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A promise keeps the frames that the tick found, so that the answer need only bring the others. It
- * is known to the analyst by a number of its own that never comes again: rowids do, after a
+ * is known to the symbolizer by a number of its own that never comes again: rowids do, after a
  * rollback.
  */
 #include "receiver/intake/intake_stacks.h"
@@ -22,9 +22,9 @@
               "Promised stacks that stayed as the tick left them, by reason.")
 
 STAT_COUNTER(promised, "spanprof_stacks_promised_total", "",
-             "Stacks that the analyst was asked to go on with.");
+             "Stacks that the symbolizer was asked to go on with.");
 STAT_COUNTER(fulfilled, "spanprof_stacks_promises_fulfilled_total", "",
-             "Promised stacks that the analyst has gone on with.");
+             "Promised stacks that the symbolizer has gone on with.");
 STAT_GAUGE(open_promises, "spanprof_stacks_promises_open", "", "Promised stacks without answer.");
 NOT_PROMISED(not_room, "full");
 NOT_PROMISED(not_asked, "process_unknown");
@@ -48,7 +48,7 @@ TRUNCATED(truncated_foreign, "foreign");
 enum { NO_PROMISE = 1 };
 
 struct promise {
-    uint64_t ticket; /* the analyst's name for it */
+    uint64_t ticket; /* the symbolizer's name for it */
     struct list age;
     int64_t stack; /* row */
     uint64_t time_ns;
@@ -181,8 +181,8 @@ static struct promise *new_promise(struct intake_stacks *stacks, uint32_t pid, u
     return promise;
 }
 
-static int ask_analyst(struct intake_stacks *stacks, const struct promise *promise,
-                       const struct record_stack *stack)
+static int ask_symbolizer(struct intake_stacks *stacks, const struct promise *promise,
+                          const struct record_stack *stack)
 {
     int outcome = process_table_want_unwind(stacks->table,
                                             &(struct process_unwind){.ticket = promise->ticket,
@@ -244,7 +244,7 @@ static int intern(struct intake_stacks *stacks, uint64_t time_ns, int64_t *id)
 }
 
 /* Names are wanted now: who knows how long the process lives. If executables were forgotten the
- * analyst was asked in vain, and is again with another ticket. */
+ * symbolizer was asked in vain, and is again with another ticket. */
 static int put_promise(struct intake_stacks *stacks, struct promise *promise)
 {
     size_t n;
@@ -280,7 +280,7 @@ static int promise_rest(struct intake_stacks *stacks, const struct record_header
     int outcome = frames_add_user(stacks->frames, record->pid, record->time_ns,
                                   call_address(stack->pc, stack->is_return));
     frames_end(stacks->frames, UNWIND_END_WANTED);
-    if (!outcome && (!promise || ask_analyst(stacks, promise, stack)))
+    if (!outcome && (!promise || ask_symbolizer(stacks, promise, stack)))
         outcome = NO_PROMISE;
     if (!outcome)
         outcome = put_promise(stacks, promise);
@@ -361,7 +361,7 @@ int intake_stacks_row(struct intake_stacks *stacks, const struct record_header *
 /* Answers */
 
 static int add_answer(struct intake_stacks *stacks, const struct promise *promise,
-                      const struct analyst_unwound *unwound)
+                      const struct symbolizer_unwound *unwound)
 {
     struct frames *frames = stacks->frames;
     uint32_t room = RECORD_MAX_USER_FRAMES - promise->n_user;
@@ -414,7 +414,7 @@ static bool wait_for_names(struct intake_stacks *stacks, struct promise *promise
     return true;
 }
 
-int intake_stacks_answer(struct intake_stacks *stacks, const struct analyst_unwound *unwound)
+int intake_stacks_answer(struct intake_stacks *stacks, const struct symbolizer_unwound *unwound)
 {
     struct promise *promise = map_get(&stacks->promises, &unwound->ticket);
     if (!promise || promise->names_wanted)
@@ -433,7 +433,7 @@ static int fulfil_by_names(struct intake_stacks *stacks, struct promise *promise
     return fulfil(stacks, promise, 0);
 }
 
-int intake_stacks_code(struct intake_stacks *stacks, const struct analyst_code *code)
+int intake_stacks_code(struct intake_stacks *stacks, const struct symbolizer_code *code)
 {
     struct promise *promise = map_get(&stacks->promises, &code->ticket);
     if (!promise || !promise->names_wanted || promise->pid != code->pid)

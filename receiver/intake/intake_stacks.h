@@ -2,9 +2,9 @@
 #pragma once
 /*
  * The stack of a sample. One that the tick could not unwind, because the rows of its code were not
- * loaded yet, is promised (stacks.h) to the sample, and the analyst is asked to go on with the
+ * loaded yet, is promised (stacks.h) to the sample, and the symbolizer is asked to go on with the
  * copy; its answer fulfils the promise. So is one with code that lies in no file, whose names the
- * analyst is asked for: they are fixed here, for such code moves. WRITER thread only, within the
+ * symbolizer is asked for: they are fixed here, for such code moves. WRITER thread only, within the
  * store's batch.
  *
  * Limits: STACKS_PROMISED_MAX open promises, STACKS_PROMISED_BYTES of frames and copies on their
@@ -30,7 +30,7 @@ void intake_stacks_forget(struct intake_stacks *stacks);
 /* The row of the record's stack. Errors as in intake_frames.h. */
 int intake_stacks_row(struct intake_stacks *stacks, const struct record_header *record,
                       int64_t *id);
-int intake_stacks_answer(struct intake_stacks *stacks, const struct analyst_unwound *unwound);
-int intake_stacks_code(struct intake_stacks *stacks, const struct analyst_code *code);
+int intake_stacks_answer(struct intake_stacks *stacks, const struct symbolizer_unwound *unwound);
+int intake_stacks_code(struct intake_stacks *stacks, const struct symbolizer_code *code);
 /* Gives up what is late. CLOCK_MONOTONIC. */
 void intake_stacks_expire(struct intake_stacks *stacks, uint64_t now_ns);

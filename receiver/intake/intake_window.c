@@ -3,7 +3,7 @@
  * Each second the store and the process table are tidied; every fifth time the profile window is
  * closed.
  */
-#include "agent-bpf/process/analyst_client.h"
+#include "agent-bpf/process/symbolizer_client.h"
 #include "base/clock.h"
 #include "receiver/intake/intake_parts.h"
 #include <errno.h>
@@ -19,7 +19,7 @@ struct window_job {
     bool closes; /* the window; else store and process table are only tidied */
     bool last;
     bool again;           /* the last one is to be closed a little later */
-    struct list requests; /* for the analyst */
+    struct list requests; /* for the symbolizer */
 };
 
 static int close_window(struct window_job *window, const struct window_settings *how,
@@ -53,7 +53,7 @@ static int window_run(struct job *job)
     int error = window->closes ? close_window(window, &how, now_unix_ns) : 0;
     if (!error)
         error = store_collect(store, now_unix_ns);
-    window->n_samples += held_has_leaving(store_held(store));
+    window->n_samples += pending_profiles_has_leaving(store_pending_profiles(store));
     process_table_expire(window->intake->table, clock_monotonic_ns());
     process_table_take_requests(window->intake->table, &window->requests);
     return intake_broken(window->intake, error);
@@ -68,7 +68,7 @@ static void window_done(struct job *job, int error)
         if (window->n_samples && intake->settings.committed)
             intake->settings.committed(intake->settings.context);
     }
-    analyst_client_submit(intake->analyst, &window->requests);
+    symbolizer_client_submit(intake->symbolizer, &window->requests);
     free(window);
     if (again)
         timer_start(intake->settings.loop, &intake->window_timer, LAST_AGAIN_NS);

@@ -13,7 +13,7 @@
 #include "base/utf8.h"
 #include "store/db/db.h"
 #include "store/history/history_parts.h"
-#include "store/join/joined.h"
+#include "store/join/matched_span.h"
 #include "store/stacks/processes.h"
 #include "store/stacks/process_resource.h"
 #include "store/stacks/stacks.h"
@@ -191,17 +191,18 @@ static bool has_ids(const struct otlp_span *span)
 static int keep_span(struct history *history, const struct otlp_span *span,
                      const struct join_result *result)
 {
-    struct buf attributes _cleanup_buf_ = BUF_INIT(JOINED_ATTRIBUTES_MAX);
+    struct buf attributes _cleanup_buf_ = BUF_INIT(MATCHED_SPAN_ATTRIBUTES_MAX);
     bool was_cut = false;
     uint32_t number;
     struct bytes parent = span->parent_span_id, resource = span->resource;
-    struct bytes name = utf8_cut(span->name, JOINED_NAME_MAX);
+    struct bytes name = utf8_cut(span->name, MATCHED_SPAN_NAME_MAX);
     if (!has_ids(span))
         return 0;
-    int error = joined_attributes(history->settings.span_attributes, span, &attributes, &was_cut);
+    int error =
+        matched_span_attributes(history->settings.span_attributes, span, &attributes, &was_cut);
     if (error)
         return error;
-    if (resource.len > JOINED_RESOURCE_MAX)
+    if (resource.len > MATCHED_SPAN_RESOURCE_MAX)
         resource = BYTES(NULL, 0);
     return stage_the_span(history,
                           &(struct stage_new_span){
@@ -348,7 +349,7 @@ static int bring_span(struct history *history, const struct join_span_facts *spa
 static int find_context(struct history *history, const struct sample *sample,
                         const struct join_span_facts *span, struct history_context *context)
 {
-    *context = (struct history_context){.span = HISTORY_NO_SPAN, .joined = span};
+    *context = (struct history_context){.span = HISTORY_NO_SPAN, .matched = span};
     memcpy(context->trace_id, span ? span->trace_id : sample->trace_id, 16);
     memcpy(context->span_id, span ? span->span_id : sample->span_id, 8);
     memcpy(context->local_root_id, sample->local_root_id, 8);

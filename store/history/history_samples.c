@@ -140,7 +140,7 @@ static void get_context(struct history_samples *groups)
     groups->groups_left = (uint32_t)n;
     if (head & CONTEXT_ANEW)
         begin_anew(groups);
-    context->joined = head & CONTEXT_JOINED;
+    context->matched = head & CONTEXT_JOINED;
     if (head & CONTEXT_BLOCK_SPAN)
         get_block_span(groups, context);
     else
@@ -291,7 +291,7 @@ static int compare_contexts(const struct history_context *a, const struct histor
         order = memcmp(a->span_id, b->span_id, 8);
     if (!order)
         order = memcmp(a->local_root_id, b->local_root_id, 8);
-    return order ? order : a->joined - b->joined;
+    return order ? order : a->matched - b->matched;
 }
 
 static int compare_groups(const struct history_sample *a, const struct history_sample *b)
@@ -364,7 +364,7 @@ static uint64_t context_flags(const struct encoding *encoding,
                               const struct history_context *context,
                               const struct history_context *before)
 {
-    uint64_t flags = context->joined ? CONTEXT_JOINED : 0;
+    uint64_t flags = context->matched ? CONTEXT_JOINED : 0;
     flags |= context->span != HISTORY_NO_SPAN ? CONTEXT_BLOCK_SPAN : ids_flags(context, before);
     return flags | root_flags(encoding, context, before);
 }

@@ -12,7 +12,7 @@
 
 struct history_context {
     uint32_t span; /* joined with this one of the block's spans; or HISTORY_NO_SPAN */
-    bool joined;   /* with a span: of another block, if `span` says none */
+    bool matched;  /* with a span: of another block, if `span` says none */
     /* Of the span joined with, else of the sample's context; zero = not known. */
     uint8_t trace_id[16], span_id[8];
     uint8_t local_root_id[8];

@@ -3,12 +3,12 @@
  * Samples are few and indexed, spans many and probed: a span without samples costs one look into a
  * hash table (and one more while contexts without a trace, or without a span, are about).
  *
- * A sample counts in the tally of (trace, span, process), and waits in its chain. A span finds the
- * tallies with its ids, joins that of its owner, and becomes a `joined` span that later samples
+ * A sample counts in the total of (trace, span, process), and waits in its chain. A span finds the
+ * totals with its ids, joins that of its owner, and becomes a `joined` span that later samples
  * find. Contexts that name no span but a local root count as that span's. Contexts with the trace
- * alone count in a tally of the trace, which a local root of the process joins: whole, if it spans
+ * alone count in a total of the trace, which a local root of the process joins: whole, if it spans
  * the time of all of them, else those that lie in its time. Contexts with the span alone count in a
- * tally of the span id. What a span takes of these moves to its own tally: a request sent twice
+ * total of the span id. What a span takes of these moves to its own total: a request sent twice
  * finds the same there.
  *
  * Whose is a span id? That process's whose SDK sent the span (a traceparent is visible to others).
@@ -21,7 +21,7 @@
  * be, the one with the most agreement joins, else the one whose first sample with that id came
  * first.
  *
- * What a slot's state is follows from the rows of tallies and joined spans: that is how a restart,
+ * What a slot's state is follows from the rows of totals and joined spans: that is how a restart,
  * or a transaction rolled back, finds it again.
  */
 #include "store/join/join_internal.h"
@@ -42,37 +42,37 @@ static int canonical(void *context, int64_t stack, int64_t *same, bool *open)
     return error == -ENOENT ? 0 : error; /* forgotten: its own */
 }
 
-static void chain(struct tally *tally, struct slot *slot)
+static void chain(struct span_total *total, struct slot *slot)
 {
-    slot->tally = tally;
+    slot->total = total;
     slot->next = NULL;
-    if (tally->last)
-        tally->last->next = slot;
+    if (total->last)
+        total->last->next = slot;
     else
-        tally->first = slot;
-    tally->last = slot;
+        total->first = slot;
+    total->last = slot;
 }
 
 /* Samples leave much in the order in which they came, so the walk is short. */
 void join_unchain(struct slot *slot)
 {
-    struct tally *tally = slot->tally;
-    struct slot **at = &tally->first, *before = NULL;
+    struct span_total *total = slot->total;
+    struct slot **at = &total->first, *before = NULL;
     while (*at != slot) {
         before = *at;
         at = &before->next;
     }
     *at = slot->next;
-    if (tally->last == slot)
-        tally->last = before;
+    if (total->last == slot)
+        total->last = before;
     slot->next = NULL;
-    slot->tally = NULL;
+    slot->total = NULL;
 }
 
-void join_settle(struct join *join, struct slot *slot, struct joined *joined)
+void join_settle(struct join *join, struct slot *slot, struct matched_span *matched)
 {
-    slot->joined = joined;
-    joined->refs++;
+    slot->matched = matched;
+    matched->refs++;
     slot_set(&join->pending, slot, SLOT_JOINED);
 }
 
@@ -82,47 +82,47 @@ void join_settle_alone(struct join *join, struct slot *slot, enum join_reason re
     join_count(reason, 1);
 }
 
-static void forgetting(void *context, struct tally *tally)
+static void forgetting(void *context, struct span_total *total)
 {
     struct join *join = context;
     struct slot *slot;
-    while ((slot = tally->first)) {
+    while ((slot = total->first)) {
         join_unchain(slot);
         join_settle_alone(join, slot, JOIN_EVICTED);
     }
-    joined_unlink_tally(tally);
+    matched_span_unlink_total(total);
 }
 
-int join_exact_tally(struct join *join, struct joined *joined, int64_t process,
-                     struct tally **result)
+int join_exact_total(struct join *join, struct matched_span *matched, int64_t process,
+                     struct span_total **result)
 {
-    struct tally_key key;
-    if (joined->exact) {
-        *result = joined->exact;
+    struct span_total_key key;
+    if (matched->exact) {
+        *result = matched->exact;
         return 0;
     }
-    memcpy(key.trace_id, joined->facts.trace_id, sizeof(key.trace_id));
-    memcpy(key.span_id, joined->facts.span_id, sizeof(key.span_id));
-    *result = tallies_find(&join->tallies, &key, &joined->who);
-    int error = *result ? 0 : tallies_make(&join->tallies, &key, &joined->who, result);
+    memcpy(key.trace_id, matched->facts.trace_id, sizeof(key.trace_id));
+    memcpy(key.span_id, matched->facts.span_id, sizeof(key.span_id));
+    *result = span_totals_find(&join->totals, &key, &matched->who);
+    int error = *result ? 0 : span_totals_make(&join->totals, &key, &matched->who, result);
     if (error)
         return error;
     if (!(*result)->process)
         (*result)->process = process;
-    joined_link(joined, *result);
+    matched_span_link(matched, *result);
     return 0;
 }
 
-int join_move(struct join *join, struct slot *slot, struct tally *from, struct tally *to)
+int join_move(struct join *join, struct slot *slot, struct span_total *from, struct span_total *to)
 {
-    struct tally_sample sample = {.time_unix_ns = slot_time(slot),
-                                  .value_ns = slot->value_ns,
-                                  .stack = slot->stack,
-                                  .cpu = slot->cpu};
-    int error = tally_take(&join->tallies, from, &sample);
+    struct span_total_sample sample = {.time_unix_ns = slot_time(slot),
+                                       .value_ns = slot->value_ns,
+                                       .stack = slot->stack,
+                                       .cpu = slot->cpu};
+    int error = span_total_take(&join->totals, from, &sample);
     if (!error)
         error = canonical(join, slot->stack, &sample.stack, &sample.promised);
-    return error ? error : tally_add(&join->tallies, to, &sample);
+    return error ? error : span_total_add(&join->totals, to, &sample);
 }
 
 /* Samples */
@@ -134,22 +134,22 @@ static bool has_context(const struct sample *sample)
            !bytes_zero(sample->local_root_id, sizeof(sample->local_root_id));
 }
 
-static struct tally_key key_of(const struct sample *sample)
+static struct span_total_key key_of(const struct sample *sample)
 {
-    struct tally_key key;
+    struct span_total_key key;
     bool has_span = !bytes_zero(sample->span_id, sizeof(sample->span_id));
     memcpy(key.trace_id, sample->trace_id, sizeof(key.trace_id));
     memcpy(key.span_id, has_span ? sample->span_id : sample->local_root_id, sizeof(key.span_id));
     return key;
 }
 
-static int who_of(struct join *join, int64_t process, struct tally_process *who)
+static int who_of(struct join *join, int64_t process, struct span_total_process *who)
 {
     const struct process_facts *facts;
-    *who = (struct tally_process){0};
+    *who = (struct span_total_process){0};
     int error = process ? processes_get(join->processes, process, &facts) : -ENOENT;
     if (!error)
-        *who = (struct tally_process){.start_ns = facts->start_ns, .pid = facts->pid};
+        *who = (struct span_total_process){.start_ns = facts->start_ns, .pid = facts->pid};
     return error == -ENOENT ? 0 : error;
 }
 
@@ -159,61 +159,62 @@ static void add_alone(struct join *join, struct slot *slot, enum join_reason rea
     join_count(reason, fresh);
 }
 
-static struct tally_sample tally_sample_of(const struct join *join, const struct sample *sample)
+static struct span_total_sample span_total_sample_of(const struct join *join,
+                                                     const struct sample *sample)
 {
-    return (struct tally_sample){.time_unix_ns = sample->time_unix_ns,
-                                 .value_ns = sample->value_ns,
-                                 .stack = sample->stack,
-                                 .promised = stacks_is_promised(join->stacks, sample->stack),
-                                 .cpu = sample->kind == SAMPLE_CPU};
+    return (struct span_total_sample){.time_unix_ns = sample->time_unix_ns,
+                                      .value_ns = sample->value_ns,
+                                      .stack = sample->stack,
+                                      .promised = stacks_is_promised(join->stacks, sample->stack),
+                                      .cpu = sample->kind == SAMPLE_CPU};
 }
 
-static int add_late(struct join *join, struct tally *tally, struct joined *joined,
+static int add_late(struct join *join, struct span_total *total, struct matched_span *matched,
                     const struct sample *sample)
 {
-    struct tally *exact;
-    struct tally_sample counted = tally_sample_of(join, sample);
-    int error = join_exact_tally(join, joined, sample->process, &exact);
+    struct span_total *exact;
+    struct span_total_sample counted = span_total_sample_of(join, sample);
+    int error = join_exact_total(join, matched, sample->process, &exact);
     if (!error)
-        error = tally_add(&join->tallies, exact, &counted);
+        error = span_total_add(&join->totals, exact, &counted);
     counted.cpu = false; /* it only keeps the other one from being forgotten */
-    if (!error && tally != exact)
-        error = tally_add(&join->tallies, tally, &counted);
+    if (!error && total != exact)
+        error = span_total_add(&join->totals, total, &counted);
     join_count(JOIN_LATE, 1);
     return error;
 }
 
 /* A span with these ids has come, and it was another process's. */
-static bool joined_elsewhere(struct join *join, const struct tally *tally)
+static bool joined_elsewhere(struct join *join, const struct span_total *total)
 {
-    if (tally_is_by_trace(tally)) /* a trace has local roots in many processes */
+    if (span_total_is_by_trace(total)) /* a trace has local roots in many processes */
         return false;
-    const struct tally *other = tallies_get(&join->tallies, &tally->key);
-    while (other && (other == tally || !other->joined))
+    const struct span_total *other = span_totals_get(&join->totals, &total->key);
+    while (other && (other == total || !other->matched))
         other = other->next;
     return other;
 }
 
-static int add_to_tally(struct join *join, struct tally *tally, struct slot *slot,
+static int add_to_total(struct join *join, struct span_total *total, struct slot *slot,
                         const struct sample *sample, bool fresh)
 {
-    struct tally_sample counted = tally_sample_of(join, sample);
-    struct joined *joined = joined_of(tally, sample->time_unix_ns);
+    struct span_total_sample counted = span_total_sample_of(join, sample);
+    struct matched_span *matched = matched_span_of(total, sample->time_unix_ns);
     int error = 0;
-    if (joined) {
-        join_settle(join, slot, joined);
-        return fresh ? add_late(join, tally, joined, sample) : 0;
+    if (matched) {
+        join_settle(join, slot, matched);
+        return fresh ? add_late(join, total, matched, sample) : 0;
     }
     if (fresh) {
-        tally->process = sample->process;
-        error = tally_add(&join->tallies, tally, &counted);
+        total->process = sample->process;
+        error = span_total_add(&join->totals, total, &counted);
     }
-    if (joined_elsewhere(join, tally)) {
+    if (joined_elsewhere(join, total)) {
         add_alone(join, slot, JOIN_NOT_OWNER, fresh);
         return error;
     }
     slot_set(&join->pending, slot, SLOT_WAITING);
-    chain(tally, slot);
+    chain(total, slot);
     return error;
 }
 
@@ -221,7 +222,7 @@ static int index_sample(void *context, struct batch *batch, struct slot *slot,
                         const struct sample *sample, bool fresh)
 {
     struct join *join = context;
-    struct tally_process who;
+    struct span_total_process who;
     (void)batch;
     if (!has_context(sample)) {
         add_alone(join, slot, JOIN_NO_CONTEXT, fresh);
@@ -231,18 +232,18 @@ static int index_sample(void *context, struct batch *batch, struct slot *slot,
         add_alone(join, slot, JOIN_UNSAMPLED, fresh);
         return 0;
     }
-    struct tally_key key = key_of(sample);
+    struct span_total_key key = key_of(sample);
     int error = who_of(join, sample->process, &who);
     if (error)
         return error;
-    struct tally *tally = tallies_find(&join->tallies, &key, &who);
-    if (!tally && !fresh) { /* forgotten meanwhile */
+    struct span_total *total = span_totals_find(&join->totals, &key, &who);
+    if (!total && !fresh) { /* forgotten meanwhile */
         add_alone(join, slot, JOIN_EVICTED, false);
         return 0;
     }
-    if (!tally)
-        error = tallies_make(&join->tallies, &key, &who, &tally);
-    return error ? error : add_to_tally(join, tally, slot, sample, fresh);
+    if (!total)
+        error = span_totals_make(&join->totals, &key, &who, &total);
+    return error ? error : add_to_total(join, total, slot, sample, fresh);
 }
 
 int join_batch_begin(struct join *join)
@@ -261,7 +262,7 @@ int join_batch_commit(struct join *join)
     size_t n_forgotten;
     int error = pending_commit(&join->pending, index_sample, join);
     if (!error)
-        error = tallies_trim(&join->tallies, NULL, &n_forgotten);
+        error = span_totals_trim(&join->totals, NULL, &n_forgotten);
     if (!error)
         error = join_drop_excess(join);
     return error;
@@ -269,15 +270,15 @@ int join_batch_commit(struct join *join)
 
 /* Opening */
 
-static struct tally *find_tally(struct join *join, const struct joined *joined, bool trace,
-                                bool span)
+static struct span_total *find_total(struct join *join, const struct matched_span *matched,
+                                     bool trace, bool span)
 {
-    struct tally_key key = {0};
+    struct span_total_key key = {0};
     if (trace)
-        memcpy(key.trace_id, joined->facts.trace_id, 16);
+        memcpy(key.trace_id, matched->facts.trace_id, 16);
     if (span)
-        memcpy(key.span_id, joined->facts.span_id, 8);
-    return tallies_find(&join->tallies, &key, &joined->who);
+        memcpy(key.span_id, matched->facts.span_id, 8);
+    return span_totals_find(&join->totals, &key, &matched->who);
 }
 
 static void link_spans(struct join *join)
@@ -285,25 +286,25 @@ static void link_spans(struct join *join)
     struct list *link, *tmp;
     list_each(link, tmp, &join->spans.ages)
     {
-        struct joined *joined = container_of(link, struct joined, age);
-        struct tally *exact = find_tally(join, joined, true, true);
-        struct tally *by_span = find_tally(join, joined, false, true);
-        struct tally *by_trace =
-            joined->facts.local_root ? find_tally(join, joined, true, false) : NULL;
+        struct matched_span *matched = container_of(link, struct matched_span, age);
+        struct span_total *exact = find_total(join, matched, true, true);
+        struct span_total *by_span = find_total(join, matched, false, true);
+        struct span_total *by_trace =
+            matched->facts.local_root ? find_total(join, matched, true, false) : NULL;
         if (exact)
-            joined_link(joined, exact);
+            matched_span_link(matched, exact);
         if (by_span)
-            joined_link(joined, by_span);
+            matched_span_link(matched, by_span);
         if (by_trace)
-            joined_link(joined, by_trace);
+            matched_span_link(matched, by_trace);
     }
 }
 
 int join_reload(struct join *join)
 {
-    int error = joined_reload(&join->spans);
+    int error = matched_spans_reload(&join->spans);
     if (!error)
-        error = tallies_reload(&join->tallies);
+        error = span_totals_reload(&join->totals);
     if (error)
         return error;
     link_spans(join);
@@ -312,21 +313,21 @@ int join_reload(struct join *join)
 
 int join_flush(struct join *join)
 {
-    return tallies_flush(&join->tallies);
+    return span_totals_flush(&join->totals);
 }
 
 static int open_all(struct join *join)
 {
     const struct join_settings *settings = &join->settings;
-    int error =
-        joined_open(&join->spans, join->db, settings->max_recent_spans, settings->span_attributes);
+    int error = matched_spans_open(&join->spans, join->db, settings->max_recent_spans,
+                                   settings->span_attributes);
     if (!error)
-        error = tallies_open(&join->tallies, join->db, settings->max_tally_bytes);
+        error = span_totals_open(&join->totals, join->db, settings->max_span_totals_bytes);
     if (!error)
         error = pending_open(&join->pending, join->db);
-    join->tallies.forgetting = forgetting;
-    join->tallies.canonical = canonical;
-    join->tallies.context = join;
+    join->totals.forgetting = forgetting;
+    join->totals.canonical = canonical;
+    join->totals.context = join;
     return error ? error : join_reload(join);
 }
 
@@ -356,7 +357,7 @@ void join_close(struct join *join)
     if (!join)
         return;
     pending_close(&join->pending);
-    joined_close(&join->spans);
-    tallies_close(&join->tallies);
+    matched_spans_close(&join->spans);
+    span_totals_close(&join->totals);
     free(join);
 }

@@ -6,9 +6,9 @@
  * join_reload(): memory is then what the database says.
  *
  * Limits: max_pending_bytes (beyond it the oldest samples leave early with their Link, and far
- * beyond it, when nothing can leave, the oldest are dropped), max_tally_bytes (the oldest tally is
- * forgotten), max_recent_spans; each with a counter.
- * Errors: negative errno of db.h; they broke the transaction.
+ * beyond it, when nothing can leave, the oldest are dropped), max_span_totals_bytes (the oldest
+ * total is forgotten), max_recent_spans; each with a counter. Errors: negative errno of db.h; they
+ * broke the transaction.
  */
 #include "proto/otlp/otlp_spans.h"
 #include "store/join/sample.h"
@@ -20,10 +20,10 @@ struct join;
 struct id_set;
 
 struct join_settings {
-    uint64_t wait_ns;      /* a sample without its span leaves after this */
-    uint64_t tally_ttl_ns; /* a tally is forgotten after this without a new sample */
+    uint64_t wait_ns;            /* a sample without its span leaves after this */
+    uint64_t span_totals_ttl_ns; /* a total is forgotten after this without a new sample */
     size_t max_pending_bytes;
-    size_t max_tally_bytes;
+    size_t max_span_totals_bytes;
     size_t max_recent_spans;
     size_t top_stacks;                  /* ids put on a span, at most JOIN_TOP_STACKS_MAX */
     const char *const *span_attributes; /* keys copied from span to its samples; NULL-terminated;
@@ -84,5 +84,5 @@ int join_leave(struct join *join, uint64_t now_unix_ns, bool everything, join_vi
                void *context, size_t *n_samples);
 
 size_t join_pending_samples(const struct join *join);
-/* Adds the stacks and the processes that samples and tallies refer to. */
+/* Adds the stacks and the processes that samples and totals refer to. */
 int join_references(const struct join *join, struct id_set *stacks, struct id_set *processes);

@@ -4,9 +4,9 @@
  * it. */
 #include "base/stats.h"
 #include "store/join/join.h"
-#include "store/join/joined.h"
+#include "store/join/matched_span.h"
 #include "store/join/pending.h"
-#include "store/join/tallies.h"
+#include "store/join/span_totals.h"
 
 /* Why a sample left the waiting room, or never entered it. */
 enum join_reason {
@@ -27,20 +27,20 @@ struct join {
     struct processes *processes;
     struct join_settings settings;
     struct pending pending;
-    struct tallies tallies;
-    struct joined_spans spans;
+    struct span_totals totals;
+    struct matched_spans spans;
 };
 
 void join_count(enum join_reason reason, int64_t n);
-/* A waiting slot leaves the chain of its tally. */
+/* A waiting slot leaves the chain of its total. */
 void join_unchain(struct slot *slot);
 /* A slot in no chain is settled with a span, or without. */
-void join_settle(struct join *join, struct slot *slot, struct joined *joined);
+void join_settle(struct join *join, struct slot *slot, struct matched_span *matched);
 void join_settle_alone(struct join *join, struct slot *slot, enum join_reason reason);
-/* The tally of the span itself, whichever way its samples were found. */
-int join_exact_tally(struct join *join, struct joined *joined, int64_t process,
-                     struct tally **tally);
-/* The sample leaves one tally for another. */
-int join_move(struct join *join, struct slot *slot, struct tally *from, struct tally *to);
+/* The total of the span itself, whichever way its samples were found. */
+int join_exact_total(struct join *join, struct matched_span *matched, int64_t process,
+                     struct span_total **total);
+/* The sample leaves one total for another. */
+int join_move(struct join *join, struct slot *slot, struct span_total *from, struct span_total *to);
 /* Rows beyond the hard limit of pending bytes are dropped. */
 int join_drop_excess(struct join *join);

@@ -44,25 +44,25 @@ static uint64_t distance(uint64_t a, uint64_t b)
 
 /* A sample of a trace that had one local root here is that root's, though it lies outside its time.
  */
-static int settle_with_only_root(struct join *join, struct slot *slot, struct tally *tally)
+static int settle_with_only_root(struct join *join, struct slot *slot, struct span_total *total)
 {
-    struct joined *joined = tally->joined;
-    struct tally *exact;
-    int error = join_exact_tally(join, joined, tally->process, &exact);
+    struct matched_span *matched = total->matched;
+    struct span_total *exact;
+    int error = join_exact_total(join, matched, total->process, &exact);
     if (!error)
-        error = join_move(join, slot, tally, exact);
-    join_settle(join, slot, joined);
+        error = join_move(join, slot, total, exact);
+    join_settle(join, slot, matched);
     join_count(JOIN_LATE, 1);
     return error;
 }
 
 static int give_up(struct join *join, struct slot *slot, enum join_reason reason)
 {
-    struct tally *tally = slot->tally;
+    struct span_total *total = slot->total;
     join_unchain(slot);
-    if (tally_is_by_trace(tally) && tally->joined && !tally->joined->next_by_trace)
-        return settle_with_only_root(join, slot, tally);
-    if (tally->contradicted && reason == JOIN_TIMEOUT)
+    if (span_total_is_by_trace(total) && total->matched && !total->matched->next_by_trace)
+        return settle_with_only_root(join, slot, total);
+    if (total->contradicted && reason == JOIN_TIMEOUT)
         reason = JOIN_NOT_OWNER;
     join_settle_alone(join, slot, reason);
     return 0;
@@ -120,7 +120,7 @@ static void drop_slot(struct join *join, struct slot *slot)
     if (slot->state == SLOT_WAITING)
         join_unchain(slot);
     else if (slot->state == SLOT_JOINED)
-        slot->joined->refs--;
+        slot->matched->refs--;
     slot_set(&join->pending, slot, SLOT_GONE);
     join_count(JOIN_DROPPED, 1);
 }
@@ -161,12 +161,12 @@ static int leave(void *context, struct slot *slot, const struct sample *sample)
     struct leaving *leaving = context;
     if (stays(leaving, slot->stack))
         return PENDING_STAYS;
-    struct joined *joined = slot->state == SLOT_JOINED ? slot->joined : NULL;
-    int error = leaving->visit(leaving->context, sample, joined ? &joined->facts : NULL);
+    struct matched_span *matched = slot->state == SLOT_JOINED ? slot->matched : NULL;
+    int error = leaving->visit(leaving->context, sample, matched ? &matched->facts : NULL);
     if (error)
         return error;
-    if (joined)
-        joined->refs--;
+    if (matched)
+        matched->refs--;
     leaving->n++;
     return 0;
 }
@@ -202,9 +202,9 @@ int join_leave(struct join *join, uint64_t now_unix_ns, bool everything, join_vi
     if (!error)
         error = leave_all(join, &leaving);
     if (!error)
-        error = tallies_expire(&join->tallies, now_unix_ns, join->settings.tally_ttl_ns);
+        error = span_totals_expire(&join->totals, now_unix_ns, join->settings.span_totals_ttl_ns);
     if (!error)
-        error = joined_trim(&join->spans, NULL);
+        error = matched_spans_trim(&join->spans, NULL);
     *n_samples = leaving.n;
     return error;
 }
@@ -226,12 +226,12 @@ static int batch_references(const struct batch *batch, struct id_set *stacks,
     return error;
 }
 
-static int tally_references(const struct tally *tally, struct id_set *stacks,
-                            struct id_set *processes)
+static int span_total_references(const struct span_total *total, struct id_set *stacks,
+                                 struct id_set *processes)
 {
-    int error = tally->process ? id_set_add(processes, tally->process) : 0;
-    for (unsigned i = 0; i < tally->n_stacks && !error; i++)
-        error = id_set_add(stacks, tally->stacks[i].stack);
+    int error = total->process ? id_set_add(processes, total->process) : 0;
+    for (unsigned i = 0; i < total->n_stacks && !error; i++)
+        error = id_set_add(stacks, total->stacks[i].stack);
     return error;
 }
 
@@ -245,9 +245,10 @@ int join_references(const struct join *join, struct id_set *stacks, struct id_se
         if (error)
             return error;
     }
-    list_each(link, tmp, &join->tallies.ages)
+    list_each(link, tmp, &join->totals.ages)
     {
-        error = tally_references(container_of(link, struct tally, age), stacks, processes);
+        error =
+            span_total_references(container_of(link, struct span_total, age), stacks, processes);
         if (error)
             return error;
     }

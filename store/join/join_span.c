@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A span meets the tallies with its ids: whose it is, and what it takes of them. The rule is told
+ * A span meets the totals with its ids: whose it is, and what it takes of them. The rule is told
  * at the top of join.c.
  */
 #include "store/db/db.h"
@@ -15,32 +15,32 @@ STAT_COUNTER(spans_matched, "spanprof_join_spans_matched_total", "",
 STAT_LOSS(spans_contradicted, "spanprof_join_spans_not_owner_total", "",
           "Spans whose Resource contradicts a process with samples of the same ids.");
 
-static void settle_chain(struct join *join, struct tally *tally, struct joined *joined)
+static void settle_chain(struct join *join, struct span_total *total, struct matched_span *matched)
 {
     struct slot *slot;
-    while ((slot = tally->first)) {
+    while ((slot = total->first)) {
         join_unchain(slot);
-        if (joined)
-            join_settle(join, slot, joined);
-        join_count(joined ? JOIN_JOINED : JOIN_NOT_OWNER, 1);
-        if (!joined)
+        if (matched)
+            join_settle(join, slot, matched);
+        join_count(matched ? JOIN_JOINED : JOIN_NOT_OWNER, 1);
+        if (!matched)
             slot_set(&join->pending, slot, SLOT_READY);
     }
 }
 
 struct match {
     const struct otlp_span *span;
-    struct tally_key key;
-    struct joined_resource *resource;
-    struct tally *exact, *by_trace, *by_span; /* of one process */
-    bool whole_trace;                         /* the span's time holds all that by_trace counts */
+    struct span_total_key key;
+    struct matched_resource *resource;
+    struct span_total *exact, *by_trace, *by_span; /* of one process */
+    bool whole_trace; /* the span's time holds all that by_trace counts */
 };
 
-static int score(struct join *join, const struct match *match, const struct tally *tally,
+static int score(struct join *join, const struct match *match, const struct span_total *total,
                  int *score)
 {
     const struct process_facts *facts;
-    int error = tally->process ? processes_get(join->processes, tally->process, &facts) : -ENOENT;
+    int error = total->process ? processes_get(join->processes, total->process, &facts) : -ENOENT;
     *score = OWNER_OPEN;
     if (!error)
         *score = owner_score(&match->resource->evidence, facts);
@@ -48,26 +48,26 @@ static int score(struct join *join, const struct match *match, const struct tall
 }
 
 /* who: only this process's will do; NULL: any. */
-static int choose_owner(struct join *join, const struct match *match, struct tally *chain_head,
-                        const struct tally *who, struct tally **owner)
+static int choose_owner(struct join *join, const struct match *match, struct span_total *chain_head,
+                        const struct span_total *who, struct span_total **owner)
 {
     int best = OWNER_NOT;
     *owner = NULL;
-    for (struct tally *tally = chain_head; tally; tally = tally->next) {
+    for (struct span_total *total = chain_head; total; total = total->next) {
         int now;
-        if (who && (who->who.pid != tally->who.pid || who->who.start_ns != tally->who.start_ns))
+        if (who && (who->who.pid != total->who.pid || who->who.start_ns != total->who.start_ns))
             continue;
-        int error = score(join, match, tally, &now);
+        int error = score(join, match, total, &now);
         if (error)
             return error;
         if (now == OWNER_NOT) {
             stat_add(&spans_contradicted, 1);
-            tally->contradicted = true;
+            total->contradicted = true;
         }
-        bool joined_before = *owner && now == best && tally->joined && !(*owner)->joined;
+        bool joined_before = *owner && now == best && total->matched && !(*owner)->matched;
         if (now > best || joined_before) {
             best = now;
-            *owner = tally;
+            *owner = total;
         }
     }
     return 0;
@@ -75,24 +75,24 @@ static int choose_owner(struct join *join, const struct match *match, struct tal
 
 static bool in_time(const struct match *match, uint64_t time_unix_ns)
 {
-    return joined_spans_time(match->span->start_unix_ns, match->span->end_unix_ns, time_unix_ns);
+    return matched_spans_time(match->span->start_unix_ns, match->span->end_unix_ns, time_unix_ns);
 }
 
-/* Whether the trace's tally has something for this local root. */
-static bool trace_applies(struct match *match, const struct tally *tally)
+/* Whether the trace's total has something for this local root. */
+static bool trace_applies(struct match *match, const struct span_total *total)
 {
     match->whole_trace =
-        in_time(match, tally->first_unix_ns) && in_time(match, tally->last_unix_ns);
+        in_time(match, total->first_unix_ns) && in_time(match, total->last_unix_ns);
     if (match->whole_trace)
-        return tally->samples || tally->first;
-    for (const struct slot *slot = tally->first; slot; slot = slot->next)
+        return total->samples || total->first;
+    for (const struct slot *slot = total->first; slot; slot = slot->next)
         if (in_time(match, slot_time(slot)))
             return true;
     return false;
 }
 
 struct chains {
-    struct tally *exact, *by_trace, *by_span;
+    struct span_total *exact, *by_trace, *by_span;
 };
 
 static int choose_owners(struct join *join, struct match *match, const struct chains *chains)
@@ -100,7 +100,7 @@ static int choose_owners(struct join *join, struct match *match, const struct ch
     int error = choose_owner(join, match, chains->exact, NULL, &match->exact);
     if (!error)
         error = choose_owner(join, match, chains->by_span, match->exact, &match->by_span);
-    struct tally *who = match->exact ? match->exact : match->by_span;
+    struct span_total *who = match->exact ? match->exact : match->by_span;
     if (!error)
         error = choose_owner(join, match, chains->by_trace, who, &match->by_trace);
     if (match->by_trace && !trace_applies(match, match->by_trace))
@@ -108,7 +108,8 @@ static int choose_owners(struct join *join, struct match *match, const struct ch
     return error;
 }
 
-static int take_trace_part(struct join *join, const struct match *match, struct joined *joined)
+static int take_trace_part(struct join *join, const struct match *match,
+                           struct matched_span *matched)
 {
     struct slot *slot, *next;
     int error = 0;
@@ -118,34 +119,35 @@ static int take_trace_part(struct join *join, const struct match *match, struct 
             continue;
         join_unchain(slot);
         error = join_move(join, slot, match->by_trace, match->exact);
-        join_settle(join, slot, joined);
+        join_settle(join, slot, matched);
         join_count(JOIN_JOINED, 1);
     }
     return error;
 }
 
-static int take_whole(struct join *join, const struct match *match, struct tally *from,
-                      struct joined *joined)
+static int take_whole(struct join *join, const struct match *match, struct span_total *from,
+                      struct matched_span *matched)
 {
-    int error = tally_merge(&join->tallies, match->exact, from);
-    settle_chain(join, from, joined);
+    int error = span_total_merge(&join->totals, match->exact, from);
+    settle_chain(join, from, matched);
     return error;
 }
 
-static int take_tallies(struct join *join, struct match *match, struct joined *joined)
+static int take_totals(struct join *join, struct match *match, struct matched_span *matched)
 {
     int error = 0;
-    settle_chain(join, match->exact, joined);
+    settle_chain(join, match->exact, matched);
     if (match->by_span) {
-        joined_link(joined, match->by_span);
-        error = take_whole(join, match, match->by_span, joined);
+        matched_span_link(matched, match->by_span);
+        error = take_whole(join, match, match->by_span, matched);
     }
     if (!error && match->by_trace) {
-        joined_link(joined, match->by_trace);
-        error = match->whole_trace ? take_whole(join, match, match->by_trace, joined)
-                                   : take_trace_part(join, match, joined);
+        matched_span_link(matched, match->by_trace);
+        error = match->whole_trace ? take_whole(join, match, match->by_trace, matched)
+                                   : take_trace_part(join, match, matched);
     }
-    for (struct tally *other = tallies_get(&join->tallies, &match->key); other; other = other->next)
+    for (struct span_total *other = span_totals_get(&join->totals, &match->key); other;
+         other = other->next)
         if (other != match->exact)
             settle_chain(join, other, NULL);
     return error;
@@ -153,22 +155,23 @@ static int take_tallies(struct join *join, struct match *match, struct joined *j
 
 static int claim(struct join *join, struct match *match)
 {
-    struct tally *any = match->exact     ? match->exact
-                        : match->by_span ? match->by_span
-                                         : match->by_trace;
-    struct joined *joined = match->exact ? match->exact->joined : NULL;
-    int error =
-        joined ? 0 : joined_make(&join->spans, match->span, match->resource, &any->who, &joined);
+    struct span_total *any = match->exact     ? match->exact
+                             : match->by_span ? match->by_span
+                                              : match->by_trace;
+    struct matched_span *matched = match->exact ? match->exact->matched : NULL;
+    int error = matched ? 0
+                        : matched_span_make(&join->spans, match->span, match->resource, &any->who,
+                                            &matched);
     if (!error)
-        error = join_exact_tally(join, joined, any->process, &match->exact);
+        error = join_exact_total(join, matched, any->process, &match->exact);
     if (!error)
-        error = take_tallies(join, match, joined);
-    return error ? error : joined_trim(&join->spans, joined);
+        error = take_totals(join, match, matched);
+    return error ? error : matched_spans_trim(&join->spans, matched);
 }
 
 static int more_samples(const void *a, const void *b)
 {
-    const struct tally_stack *x = a, *y = b;
+    const struct span_total_stack *x = a, *y = b;
     if (x->count != y->count)
         return x->count < y->count ? 1 : -1;
     return x->stack < y->stack ? -1 : x->stack > y->stack;
@@ -184,40 +187,40 @@ static int tell_stack(struct join *join, int64_t stack, struct join_result *resu
     return error == -ENOENT ? 0 : error;
 }
 
-static int tell(struct join *join, struct tally *tally, struct join_result *result)
+static int tell(struct join *join, struct span_total *total, struct join_result *result)
 {
-    struct tally_stack stacks[TALLY_STACKS_MAX];
-    int error = tally_unite(&join->tallies, tally);
+    struct span_total_stack stacks[SPAN_TOTAL_STACKS_MAX];
+    int error = span_total_unite(&join->totals, total);
     if (error)
         return error;
-    size_t n = tally->n_stacks;
+    size_t n = total->n_stacks;
     if (n)
-        memcpy(stacks, tally->stacks, n * sizeof(*stacks));
+        memcpy(stacks, total->stacks, n * sizeof(*stacks));
     qsort(stacks, n, sizeof(*stacks), more_samples);
-    result->cpu_ns = tally->cpu_ns;
-    result->samples = tally->samples;
+    result->cpu_ns = total->cpu_ns;
+    result->samples = total->samples;
     result->n_stacks = 0;
     for (size_t i = 0; i < n && result->n_stacks < join->settings.top_stacks; i++) {
         error = tell_stack(join, stacks[i].stack, result);
         if (error)
             return error;
     }
-    return tally->samples ? JOIN_MATCHED : JOIN_NO_SAMPLES;
+    return total->samples ? JOIN_MATCHED : JOIN_NO_SAMPLES;
 }
 
 static int join_matched(struct join *join, const struct otlp_span *span,
-                        const struct tally_key *key, const struct chains *chains,
+                        const struct span_total_key *key, const struct chains *chains,
                         struct join_result *result)
 {
     struct match match = {.span = span, .key = *key};
-    int error = joined_resource_get(&join->spans, span->resource, &match.resource);
+    int error = matched_resource_get(&join->spans, span->resource, &match.resource);
     if (error)
         return error;
     error = choose_owners(join, &match, chains);
     bool found = match.exact || match.by_span || match.by_trace;
     if (!error && found)
         error = claim(join, &match);
-    int dropped = joined_resource_drop(&join->spans, match.resource);
+    int dropped = matched_resource_drop(&join->spans, match.resource);
     error = error ? error : dropped;
     if (error || !found)
         return error ? error : JOIN_NO_SAMPLES;
@@ -228,25 +231,25 @@ static int join_matched(struct join *join, const struct otlp_span *span,
 
 int join_span(struct join *join, const struct otlp_span *span, struct join_result *result)
 {
-    struct tally_key key, part = {0};
+    struct span_total_key key, part = {0};
     struct chains chains = {0};
     if (span->trace_id.len != 16 || span->span_id.len != 8)
         return JOIN_NO_SAMPLES;
     memcpy(key.trace_id, span->trace_id.data, 16);
     memcpy(key.span_id, span->span_id.data, 8);
-    chains.exact = tallies_get(&join->tallies, &key);
-    if (join->tallies.n_by_span) {
+    chains.exact = span_totals_get(&join->totals, &key);
+    if (join->totals.n_by_span) {
         memcpy(part.span_id, key.span_id, 8);
-        chains.by_span = tallies_get(&join->tallies, &part);
+        chains.by_span = span_totals_get(&join->totals, &part);
     }
-    if (join->tallies.n_by_trace && otlp_span_is_local_root(span)) {
-        part = (struct tally_key){0};
+    if (join->totals.n_by_trace && otlp_span_is_local_root(span)) {
+        part = (struct span_total_key){0};
         memcpy(part.trace_id, key.trace_id, 16);
-        chains.by_trace = tallies_get(&join->tallies, &part);
+        chains.by_trace = span_totals_get(&join->totals, &part);
     }
     if (!chains.exact && !chains.by_span && !chains.by_trace)
         return JOIN_NO_SAMPLES;
     if (bytes_zero(key.trace_id, 16) || bytes_zero(key.span_id, 8))
-        return JOIN_NO_SAMPLES; /* not a span's ids; they would meet the tallies of a part */
+        return JOIN_NO_SAMPLES; /* not a span's ids; they would meet the totals of a part */
     return join_matched(join, span, &key, &chains, result);
 }

@@ -12,21 +12,21 @@
 #include <sqlite3.h>
 
 struct db;
-struct tally;
-struct joined;
+struct span_total;
+struct matched_span;
 
 enum slot_state {
     SLOT_GONE,
-    SLOT_WAITING, /* for its span; in the chain of its tally */
+    SLOT_WAITING, /* for its span; in the chain of its total */
     SLOT_READY,   /* leaves without a span */
     SLOT_JOINED,  /* leaves with its span, which counts it in refs */
 };
 
 struct slot {
-    struct slot *next; /* of the same tally */
+    struct slot *next; /* of the same total */
     union {
-        struct tally *tally;   /* SLOT_WAITING */
-        struct joined *joined; /* SLOT_JOINED */
+        struct span_total *total;     /* SLOT_WAITING */
+        struct matched_span *matched; /* SLOT_JOINED */
     };
     int64_t stack;
     uint32_t value_ns; /* of CPU samples; at most UINT32_MAX */

@@ -83,7 +83,7 @@ int outbox_reload(struct outbox *outbox)
     if (!error)
         error = outbox_bodies_load(&outbox->bodies);
     error = error ? error : outbox_sums_load(&outbox->sums);
-    outbox_hands_follow(&outbox->hands, db_files(outbox->db), outbox->sums.last_seq);
+    outbox_handoffs_follow(&outbox->handoffs, db_files(outbox->db), outbox->sums.last_seq);
     return error;
 }
 
@@ -111,7 +111,7 @@ int outbox_open(struct db *db, const struct outbox_settings *settings, struct ou
     struct outbox *outbox = calloc(1, sizeof(*outbox));
     if (!outbox)
         return -ENOMEM;
-    outbox_hands_init(&outbox->hands);
+    outbox_handoffs_init(&outbox->handoffs);
     outbox->db = db;
     outbox->policy = settings->policy;
     outbox->gone_after_ns = settings->gone_after_ns;
@@ -144,7 +144,7 @@ void outbox_close(struct outbox *outbox)
         free(outbox->names[i]);
         free(outbox->other_names[i]);
     }
-    outbox_hands_close(&outbox->hands);
+    outbox_handoffs_close(&outbox->handoffs);
     free(outbox);
 }
 
@@ -262,8 +262,8 @@ int outbox_put(struct outbox *outbox, enum signal signal, uint64_t n_items, uint
     if (!error)
         error = put(outbox, signal, n_items, mask, body);
     if (!error)
-        outbox_hands_put(
-            &outbox->hands, destinations,
+        outbox_handoffs_put(
+            &outbox->handoffs, destinations,
             &(struct outbox_row){
                 .seq = outbox->sums.last_seq, .signal = signal, .items = n_items, .body = body});
     return error;
@@ -276,19 +276,19 @@ int outbox_flush(struct outbox *outbox)
 
 void outbox_committed(struct outbox *outbox)
 {
-    outbox_hands_committed(&outbox->hands);
+    outbox_handoffs_committed(&outbox->handoffs);
     outbox_sums_committed(&outbox->sums);
 }
 
 void outbox_rolled_back(struct outbox *outbox)
 {
-    outbox_hands_void(&outbox->hands);
+    outbox_handoffs_void(&outbox->handoffs);
 }
 
-struct outbox_hand *outbox_hand(struct outbox *outbox, size_t destination, enum signal signal)
+struct outbox_handoff *outbox_handoff(struct outbox *outbox, size_t destination, enum signal signal)
 {
     assert(destination < outbox->n);
-    return &outbox->hands.of[destination][signal];
+    return &outbox->handoffs.of[destination][signal];
 }
 
 int outbox_clear(struct outbox *outbox, const struct request_row *request, uint64_t bits)

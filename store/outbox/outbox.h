@@ -18,7 +18,7 @@
 
 struct db;
 struct outbox;
-struct outbox_hand;
+struct outbox_handoff;
 
 #define OUTBOX_DESTINATIONS_MAX 16
 
@@ -82,7 +82,7 @@ int outbox_take_room(struct outbox *outbox, uint64_t size);
 int outbox_done(struct outbox *outbox, size_t destination, int64_t seq);
 /* Writer, before the commit of what puts or takes away. */
 int outbox_flush(struct outbox *outbox);
-/* Writer, after it; what was put is in the hands of those who hold them open (outbox_hands.h). */
+/* Writer, after it; what was put is in the hands of those who hold them open (outbox_handoff.h). */
 void outbox_committed(struct outbox *outbox);
 /* Writer: the transaction is rolled back, what was put is gone. outbox_reload() follows. */
 void outbox_rolled_back(struct outbox *outbox);
@@ -90,7 +90,8 @@ void outbox_rolled_back(struct outbox *outbox);
  */
 void outbox_file_lost(struct outbox *outbox);
 /* Any thread. */
-struct outbox_hand *outbox_hand(struct outbox *outbox, size_t destination, enum signal signal);
+struct outbox_handoff *outbox_handoff(struct outbox *outbox, size_t destination,
+                                      enum signal signal);
 /* Writer, now and then: gauges of age, and a bounded step of removing what waited for destinations
  * that are gone, and damaged requests. */
 int outbox_collect(struct outbox *outbox, uint64_t now_unix_ns);

@@ -54,7 +54,7 @@ static int drop_if_damaged(struct outbox *outbox, int signal)
     error = error ? error : outbox_remove_row(outbox, &request);
     if (error)
         return error == -ENOENT ? 0 : error;
-    outbox_hands_dropped(&outbox->hands, request.signal, oldest.seq);
+    outbox_handoffs_dropped(&outbox->handoffs, request.signal, oldest.seq);
     outbox_count_lost(request.signal, OUTBOX_LOST_DAMAGED, request.items);
     return 1;
 }

@@ -5,7 +5,7 @@
 #include "store/db/db.h"
 #include "store/outbox/outbox.h"
 #include "store/outbox/outbox_bodies.h"
-#include "store/outbox/outbox_hands.h"
+#include "store/outbox/outbox_handoff.h"
 #include "store/outbox/outbox_sums.h"
 
 #define OUTBOX_SLOTS_MAX 62 /* bits of a mask in an SQLite integer */
@@ -28,7 +28,7 @@ struct outbox {
     uint64_t gone_after_ns, collecting_since_ns;
     struct outbox_sums sums;
     struct outbox_bodies bodies;
-    struct outbox_hands hands;
+    struct outbox_handoffs handoffs;
     sqlite3_stmt *put, *put_over, *get, *clear, *remove, *spare, *oldest, *gone;
     sqlite3_stmt *slots, *put_slot, *rename_slot, *remove_slots;
 };

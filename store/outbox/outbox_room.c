@@ -62,7 +62,7 @@ static int drop_first(struct outbox *outbox)
     error = error ? error : outbox_remove_row(outbox, &request);
     if (error)
         return error == -ENOENT ? -ENOSPC : error;
-    outbox_hands_dropped(&outbox->hands, request.signal, seq);
+    outbox_handoffs_dropped(&outbox->handoffs, request.signal, seq);
     tell_dropped(outbox, &request);
     return db_look_for_room(outbox->db);
 }

@@ -242,7 +242,7 @@ static int exemplify(void *context, const struct history_samples *samples,
     struct exemplifying *exemplifying = context;
     struct reader_scan *scan = exemplifying->grouping->scan;
     struct reader_weight weight = {.stack = sample->stack};
-    if (!sample->context.joined)
+    if (!sample->context.matched)
         return 0;
     int outcome = reader_match_group(scan, sample, &weight);
     if (outcome <= 0)

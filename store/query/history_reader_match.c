@@ -354,7 +354,7 @@ static bool attributes_pass(struct reader_scan *scan, const struct history_sampl
 {
     if (!scan->filter->n_attributes)
         return true;
-    if (!group->context.joined)
+    if (!group->context.matched)
         return false;
     if (group->context.span >= scan->spans.n)
         return have_attributes(scan, BYTES(NULL, 0), group->attributes);

@@ -74,7 +74,7 @@ static int put_sample(struct scraping *scraping, const struct reader_weight *wei
     int error = reader_text(scraping->scan->reader, weight->series->facts.resource, &resource);
     if (!error)
         error = profile_request_put(&scraping->request, weight->series->facts.resource, resource,
-                                    sample, weight->group->context.joined ? &span : NULL);
+                                    sample, weight->group->context.matched ? &span : NULL);
     if (error == -EMSGSIZE)
         return otlp_profiles_samples(scraping->request.profiles) ? SCRAPE_FULL : 0;
     return error;

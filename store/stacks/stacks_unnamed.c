@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names come some time after they were asked for: milliseconds mostly, seconds where the analyst is
- * busy. What left meanwhile would show addresses for ever. So it is noted which names are on their
- * way and which stacks have such; the samples of those stay. All of it is in memory alone: after a
- * restart or a rollback nobody knows what was asked, so nobody waits, and what is still in use is
- * asked for again.
+ * Names come some time after they were asked for: milliseconds mostly, seconds where the symbolizer
+ * is busy. What left meanwhile would show addresses for ever. So it is noted which names are on
+ * their way and which stacks have such; the samples of those stay. All of it is in memory alone:
+ * after a restart or a rollback nobody knows what was asked, so nobody waits, and what is still in
+ * use is asked for again.
  */
 #include "base/stats.h"
 #include "store/stacks/stacks_parts.h"

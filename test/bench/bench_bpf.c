@@ -269,7 +269,7 @@ static void measure_all(struct bench *bench)
 
 static void bench_close(struct bench *bench)
 {
-    if (bench->unwind.analyst.loop)
+    if (bench->unwind.symbolizer.loop)
         unwind_rig_close(&bench->unwind);
     ring_close(bench->ring);
     cpu_events_close(&bench->cpus);
@@ -278,7 +278,7 @@ static void bench_close(struct bench *bench)
 
 static bool bench_open(struct bench *bench, const struct sampler_settings *settings)
 {
-    char why[SAMPLER_WHY_MAX] = "";
+    char why[SAMPLER_DIAGNOSIS_MAX] = "";
     *bench = (struct bench){.cpus.uevent_fd = -1};
     if (sampler_open(settings, &bench->sampler, why, sizeof(why)) == 0 &&
         cpu_events_open(&bench->cpus, bench->sampler) == 0 &&

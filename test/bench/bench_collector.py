@@ -64,7 +64,7 @@ class Spanprof:
         self.program.start()
 
     def pids(self):
-        return [self.program.keeper, *harness.children_of(self.program.keeper)]
+        return [self.program.supervisor, *harness.children_of(self.program.supervisor)]
 
     def sent(self):
         return self.program.metric("spanprof_exporter_sent_items_total")

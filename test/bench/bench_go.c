@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a Go executable costs the analyst once a file: the median over rounds, from the page cache.
- * With arguments: those files. */
+/* What a Go executable costs the symbolizer once a file: the median over rounds, from the page
+ * cache. With arguments: those files. */
 #include "agent-bpf/contexts/go_binary.h"
 #include "test/support/fixtures/go_file.h"
 #include <fcntl.h>

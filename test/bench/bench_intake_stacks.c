@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A sample on the writer, from its record to the committed batch: of a known stack, and of one that
- * is promised, with the request to the analyst, and with its answer. 30 frames; of promised ones 10
- * come with the record. Prints `name value unit`.
+ * is promised, with the request to the symbolizer, and with its answer. 30 frames; of promised ones
+ * 10 come with the record. Prints `name value unit`.
  */
 #include "base/clock.h"
 #include "base/stats.h"
@@ -63,12 +63,12 @@ static void drain(struct samples_rig *rig, const struct record_header *record)
 
 static void answer(struct samples_rig *rig, uint64_t ticket)
 {
-    struct analyst_unwound_frame frames[FRAMES - TICKED];
+    struct symbolizer_unwound_frame frames[FRAMES - TICKED];
     for (size_t i = 0; i < FRAMES - TICKED; i++)
-        frames[i] = (struct analyst_unwound_frame){APP + 0x301 + 16 * i, 1};
+        frames[i] = (struct symbolizer_unwound_frame){APP + 0x301 + 16 * i, 1};
     samples_answer(rig->samples,
-                   &(struct analyst_message){
-                       .kind = ANALYST_UNWOUND,
+                   &(struct symbolizer_message){
+                       .kind = SYMBOLIZER_UNWOUND,
                        .unwound = {.ticket = ticket, .n = FRAMES - TICKED, .frames = frames}});
 }
 
@@ -88,7 +88,7 @@ static void measure(const char *name, uint32_t copy_bytes)
         uint64_t began_ns = clock_monotonic_ns();
         drain(rig, record);
         asking_ns += clock_monotonic_ns() - began_ns;
-        samples_rig_requests(rig, ANALYST_SCAN_WANTED, NULL);
+        samples_rig_requests(rig, SYMBOLIZER_SCAN_WANTED, NULL);
         began_ns = clock_monotonic_ns();
         fixture_begin(&rig->fixture);
         for (int j = 0; j < SAMPLES && copy_bytes; j++)

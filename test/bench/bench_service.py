@@ -4,7 +4,7 @@
 request after its commit), latency, memory.
 
 Prints `name value unit`. h2load sends; the outbox is emptied by the debug exporter, so that nothing but
-spanprof is measured. Memory is PSS summed over keeper, service and analyst; that of BPF maps lies in the
+spanprof is measured. Memory is PSS summed over supervisor, service and symbolizer; that of BPF maps lies in the
 kernel and is printed beside it.
 """
 import os
@@ -45,7 +45,7 @@ def spanprof(directory, sampler, history=False):
 
 
 def processes(program):
-    return [program.keeper, *harness.children_of(program.keeper)]
+    return [program.supervisor, *harness.children_of(program.supervisor)]
 
 
 def pss_mib(program):
@@ -59,10 +59,10 @@ def cpu_seconds(pid):
 
 
 def map_bytes(program):
-    """Of the BPF maps that the keeper holds, as the kernel accounts for them."""
+    """Of the BPF maps that the supervisor holds, as the kernel accounts for them."""
     total, seen = 0, set()
-    for name in os.listdir("/proc/%d/fdinfo" % program.keeper):
-        with open("/proc/%d/fdinfo/%s" % (program.keeper, name)) as file:
+    for name in os.listdir("/proc/%d/fdinfo" % program.supervisor):
+        with open("/proc/%d/fdinfo/%s" % (program.supervisor, name)) as file:
             text = file.read()
         found = re.search(r"^map_id:\s*(\d+)", text, re.M)
         if found and found.group(1) not in seen:

@@ -47,7 +47,7 @@ struct fixture {
     struct ring *ring;
 };
 
-struct tally {
+struct span_total {
     uint32_t tid; /* of whose samples; 0 = all of this process */
     struct published expected;
     uint64_t samples, exact, without, wrong, torn, known, stacks, in_burn, attributes;
@@ -67,7 +67,7 @@ static __attribute__((unused)) char *thread_pointer(void)
 
 static __attribute__((unused)) void setup_size(struct fixture *fixture, uint64_t ring_size)
 {
-    char why[SAMPLER_WHY_MAX];
+    char why[SAMPLER_DIAGNOSIS_MAX];
     struct sampler_settings settings = {.frequency_hz = FREQUENCY, .ring_size_bytes = ring_size};
     if (sampler_open(&settings, &fixture->sampler, why, sizeof(why)) != 0)
         fail_msg("%s", why);
@@ -182,55 +182,55 @@ static __attribute__((unused)) bool leaf_in_burn(const struct record_header *rec
     return record_frame_kind(word) == FRAME_NATIVE && address_in_burn(record_frame_address(word));
 }
 
-static __attribute__((unused)) void judge_ids(struct tally *tally,
+static __attribute__((unused)) void judge_ids(struct span_total *total,
                                               const struct record_header *record)
 {
     static const uint8_t none[16];
-    if (!memcmp(record->trace_id, tally->expected.trace_id, 16) &&
-        !memcmp(record->span_id, tally->expected.span_id, 8) && record->context_source)
-        tally->exact++;
+    if (!memcmp(record->trace_id, total->expected.trace_id, 16) &&
+        !memcmp(record->span_id, total->expected.span_id, 8) && record->context_source)
+        total->exact++;
     else if (!memcmp(record->trace_id, none, 16) && !memcmp(record->span_id, none, 8) &&
              record->context_source == CONTEXT_NONE)
-        tally->without++;
+        total->without++;
     else
-        tally->wrong++;
+        total->wrong++;
 }
 
 static __attribute__((unused)) void judge(void *context, const struct record_header *record)
 {
-    struct tally *tally = context;
-    tally->idle += record->root_pid == 0;
-    if (record->pid != (uint32_t)getpid() || (tally->tid && record->tid != tally->tid)) {
-        tally->others++;
+    struct span_total *total = context;
+    total->idle += record->root_pid == 0;
+    if (record->pid != (uint32_t)getpid() || (total->tid && record->tid != total->tid)) {
+        total->others++;
         return;
     }
-    tally->samples++;
-    judge_ids(tally, record);
-    tally->torn += (record->flags & RECORD_FLAG_CONTEXT_TORN) != 0;
-    tally->known += (record->flags & RECORD_FLAG_CONTEXT_KNOWN) != 0;
-    tally->stacks += record->user_words > 0;
-    tally->in_burn += leaf_in_burn(record);
-    if (record->attributes_size == tally->expected.attributes_size &&
-        !memcmp(record_attributes(record), tally->expected.attributes, record->attributes_size))
-        tally->attributes++;
+    total->samples++;
+    judge_ids(total, record);
+    total->torn += (record->flags & RECORD_FLAG_CONTEXT_TORN) != 0;
+    total->known += (record->flags & RECORD_FLAG_CONTEXT_KNOWN) != 0;
+    total->stacks += record->user_words > 0;
+    total->in_burn += leaf_in_burn(record);
+    if (record->attributes_size == total->expected.attributes_size &&
+        !memcmp(record_attributes(record), total->expected.attributes, record->attributes_size))
+        total->attributes++;
 }
 
 /* Drops what is in the ring, then looks for `ms`. */
-static __attribute__((unused)) void observe(struct fixture *fixture, struct tally *tally,
+static __attribute__((unused)) void observe(struct fixture *fixture, struct span_total *total,
                                             uint64_t ms)
 {
-    struct tally dropped = {.tid = UINT32_MAX};
+    struct span_total dropped = {.tid = UINT32_MAX};
     struct ring_counts counts;
     ring_drain(fixture->ring, ring_position(fixture->ring), judge, &dropped, NULL);
     for (uint64_t waited = 0; waited < ms; waited += 50) {
         sleep_ms(50);
         int outcome =
-            ring_drain(fixture->ring, ring_position(fixture->ring), judge, tally, &counts);
+            ring_drain(fixture->ring, ring_position(fixture->ring), judge, total, &counts);
         /* an emulated CPU may stand still for long with a record half written */
         assert_true(outcome == 0 || (outcome == RING_BUSY && bpf_test_slowness() > 1));
         assert_int_equal(counts.malformed, 0);
     }
-    assert_int_equal(tally->idle, 0);
+    assert_int_equal(total->idle, 0);
 }
 
 static __attribute__((unused)) struct published some_context(uint8_t seed)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every form of context but the OTel one alone (test_sampler.c), on the real kernel: this program's
- * own threads publish it in their memory, the test writes the entry that the analyst would.
+ * own threads publish it in their memory, the test writes the entry that the symbolizer would.
  */
 #include "contexts_fixture.h"
 
@@ -179,7 +179,7 @@ static void test_entries_of_noise(void **state)
     setup_size(&fixture, 4 << 20);
     struct burner burner = {.context = &otel, .cpu = -1};
     burner_start(&burner);
-    struct tally tally = {.tid = burner.tid, .expected = otel};
+    struct span_total total = {.tid = burner.tid, .expected = otel};
     uint64_t noise = 88172645463325252ULL;
     for (int round = 0; round < 60; round++) {
         struct context_process process;
@@ -196,11 +196,11 @@ static void test_entries_of_noise(void **state)
                 process.variables[i].offset = (const char *)&current_context - thread_pointer();
         }
         publish_reader(&fixture, (uint32_t)getpid(), &process);
-        drain_for(&fixture, judge, &tally, 50);
+        drain_for(&fixture, judge, &total, 50);
     }
     burner_stop(&burner);
-    assert_true(tally.samples > 200);
-    assert_int_equal(tally.wrong, 0);
+    assert_true(total.samples > 200);
+    assert_int_equal(total.wrong, 0);
     teardown(&fixture);
 }
 

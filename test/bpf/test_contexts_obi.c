@@ -36,7 +36,7 @@ static void leave_own_bpffs(void)
 
 static void setup_obi(struct fixture *fixture)
 {
-    char why[SAMPLER_WHY_MAX];
+    char why[SAMPLER_DIAGNOSIS_MAX];
     struct sampler_settings settings = {
         .frequency_hz = FREQUENCY, .ring_size_bytes = 4 << 20, .obi_map = PIN};
     if (sampler_open(&settings, &fixture->sampler, why, sizeof(why)) != 0)
@@ -175,7 +175,7 @@ static void test_other_things_at_its_place(void **state)
 static void test_a_pipe_at_its_place_does_not_block(void **state)
 {
     struct fixture fixture;
-    char why[SAMPLER_WHY_MAX];
+    char why[SAMPLER_DIAGNOSIS_MAX];
     struct sampler_settings settings = {
         .frequency_hz = FREQUENCY, .ring_size_bytes = 1 << 20, .obi_map = FIFO};
     (void)state;

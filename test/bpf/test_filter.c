@@ -2,7 +2,7 @@
 /* Which tasks are sampled by the rules, and how often, on the real kernel: threads and children of
  * this program burn, and what comes out of the ring is judged. */
 #include "sampler_fixture.h"
-#include "agent-bpf/sampler/pace.h"
+#include "agent-bpf/sampler/sampling_rate.h"
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
@@ -16,7 +16,7 @@ static char own_pid[16];
 
 static void setup_filters(struct fixture *fixture, const struct filter_settings *filters)
 {
-    char why[SAMPLER_WHY_MAX];
+    char why[SAMPLER_DIAGNOSIS_MAX];
     struct sampler_settings settings = {
         .frequency_hz = FREQUENCY, .ring_size_bytes = 4 << 20, .filters = *filters};
     if (sampler_open(&settings, &fixture->sampler, why, sizeof(why)) != 0)
@@ -43,19 +43,19 @@ static uint64_t thread_cpu_ns(const struct burner *burner)
 
 /* One thread of this process burns, of the name "burner", for ENOUGH_NS or more however crowded
  * the CPUs are; its samples, and those of all others. */
-static struct tally observe_burner(struct fixture *fixture)
+static struct span_total observe_burner(struct fixture *fixture)
 {
     struct burner burner = {.cpu = -1};
     burner_start(&burner);
     pthread_setname_np(burner.thread, "burner");
-    struct tally tally = {.tid = burner.tid};
+    struct span_total total = {.tid = burner.tid};
     sleep_ms(10); /* a tick that still saw the old name is over */
     uint64_t enough_ns = thread_cpu_ns(&burner) + ENOUGH_NS;
     for (int i = 0; i < 50 && (i == 0 || thread_cpu_ns(&burner) < enough_ns); i++)
-        observe(fixture, &tally, OBSERVED_MS);
+        observe(fixture, &total, OBSERVED_MS);
     burner_stop(&burner);
     sampler_count(fixture->sampler);
-    return tally;
+    return total;
 }
 
 static int64_t filtered(const char *by)
@@ -71,9 +71,9 @@ static void check_rules(const struct filter_settings *filters, bool sampled, con
     struct fixture fixture;
     int64_t before = filtered(by);
     setup_filters(&fixture, filters);
-    struct tally tally = observe_burner(&fixture);
-    if (sampled ? tally.samples < 10 : tally.samples > 0)
-        fail_msg("%s: %d samples", by, (int)tally.samples);
+    struct span_total total = observe_burner(&fixture);
+    if (sampled ? total.samples < 10 : total.samples > 0)
+        fail_msg("%s: %d samples", by, (int)total.samples);
     if (!sampled && filtered(by) < before + 10)
         fail_msg("%s: %d filtered", by, (int)(filtered(by) - before));
     teardown(&fixture);
@@ -412,50 +412,51 @@ static void test_pause(void **state)
 
 static void test_intervals_are_drawn(void **state)
 {
-    static const pid_t none[PACE_PROCESSES];
+    static const pid_t none[SAMPLING_RATE_PROCESSES];
     struct fixture fixture;
-    struct pace pace;
+    struct sampling_rate sampling_rate;
     (void)state;
     setup_size(&fixture, 1 << 20);
-    const struct pace_settings settings = {
+    const struct sampling_rate_settings settings = {
         .frequency_hz = FREQUENCY, .probability = 0.3, .interval_ns = NS_PER_SEC};
     int64_t on = stats_find("spanprof_sampling_intervals_total", "state=\"on\"");
     int64_t off = stats_find("spanprof_sampling_intervals_total", "state=\"off\"");
-    pace_open(&pace, &settings, fixture.sampler, 1);
+    sampling_rate_open(&sampling_rate, &settings, fixture.sampler, 1);
     for (uint64_t i = 1; i < 2000; i++) { /* its time is ours to give */
-        pace_update(&pace, none, 1 + i * NS_PER_SEC - 1);
-        pace_update(&pace, none, 1 + i * NS_PER_SEC);
-        assert_int_equal(stats_find("spanprof_sampling_active", ""), pace.active);
+        sampling_rate_update(&sampling_rate, none, 1 + i * NS_PER_SEC - 1);
+        sampling_rate_update(&sampling_rate, none, 1 + i * NS_PER_SEC);
+        assert_int_equal(stats_find("spanprof_sampling_active", ""), sampling_rate.active);
     }
     on = stats_find("spanprof_sampling_intervals_total", "state=\"on\"") - on;
     off = stats_find("spanprof_sampling_intervals_total", "state=\"off\"") - off;
     assert_int_equal(on + off, 2000);
     assert_in_range(on, 480, 720); /* 600, and six times its deviation */
-    while (pace.active)
-        pace_update(&pace, none, pace.draw_due_ns);
+    while (sampling_rate.active)
+        sampling_rate_update(&sampling_rate, none, sampling_rate.draw_due_ns);
     assert_int_equal(observe_burner(&fixture).samples, 0);
-    while (!pace.active)
-        pace_update(&pace, none, pace.draw_due_ns);
+    while (!sampling_rate.active)
+        sampling_rate_update(&sampling_rate, none, sampling_rate.draw_due_ns);
     assert_true(observe_burner(&fixture).samples > 10);
     teardown(&fixture);
 }
 
 static void test_next_frequency(void **state)
 {
-    const struct pace_settings settings = {.frequency_hz = 97, .max_cpu_percent = 1};
+    const struct sampling_rate_settings settings = {.frequency_hz = 97, .max_cpu_percent = 1};
     (void)state;
-    assert_int_equal(pace_next_frequency(&settings, 97, 1.0), 97);
-    assert_int_equal(pace_next_frequency(&settings, 97, 1.01), 89); /* the next lower prime */
-    assert_int_equal(pace_next_frequency(&settings, 97, 1.5), 61);
-    assert_int_equal(pace_next_frequency(&settings, 97, 50), 47); /* by half at most */
-    assert_int_equal(pace_next_frequency(&settings, 2, 50), 1);
-    assert_int_equal(pace_next_frequency(&settings, 1, 50), 1);
-    assert_int_equal(pace_next_frequency(&settings, 97, 0.01), 97);
-    assert_int_equal(pace_next_frequency(&settings, 47, 0.85), 47); /* would be too much */
-    assert_int_equal(pace_next_frequency(&settings, 47, 0.5), 53);
+    assert_int_equal(sampling_rate_next_frequency(&settings, 97, 1.0), 97);
+    assert_int_equal(sampling_rate_next_frequency(&settings, 97, 1.01),
+                     89); /* the next lower prime */
+    assert_int_equal(sampling_rate_next_frequency(&settings, 97, 1.5), 61);
+    assert_int_equal(sampling_rate_next_frequency(&settings, 97, 50), 47); /* by half at most */
+    assert_int_equal(sampling_rate_next_frequency(&settings, 2, 50), 1);
+    assert_int_equal(sampling_rate_next_frequency(&settings, 1, 50), 1);
+    assert_int_equal(sampling_rate_next_frequency(&settings, 97, 0.01), 97);
+    assert_int_equal(sampling_rate_next_frequency(&settings, 47, 0.85), 47); /* would be too much */
+    assert_int_equal(sampling_rate_next_frequency(&settings, 47, 0.5), 53);
     uint32_t frequency = 1;
     for (int i = 0; i < 64 && frequency < 97; i++) {
-        uint32_t next = pace_next_frequency(&settings, frequency, 0);
+        uint32_t next = sampling_rate_next_frequency(&settings, frequency, 0);
         assert_true(next > frequency);
         frequency = next;
     }
@@ -465,28 +466,29 @@ static void test_next_frequency(void **state)
 static void test_budget(void **state)
 {
     struct fixture fixture;
-    struct pace pace;
+    struct sampling_rate sampling_rate;
     struct burner burner = {.cpu = -1}; /* of this process: what is measured */
-    static const pid_t none[PACE_PROCESSES];
+    static const pid_t none[SAMPLING_RATE_PROCESSES];
     (void)state;
     setup_size(&fixture, 1 << 20);
-    const struct pace_settings settings = {.frequency_hz = FREQUENCY, .max_cpu_percent = 1};
+    const struct sampling_rate_settings settings = {.frequency_hz = FREQUENCY,
+                                                    .max_cpu_percent = 1};
     int64_t reductions = stats_find("spanprof_sampling_frequency_reductions_total", "");
-    pace_open(&pace, &settings, fixture.sampler, clock_monotonic_ns());
-    pace_update(&pace, none, clock_monotonic_ns());
+    sampling_rate_open(&sampling_rate, &settings, fixture.sampler, clock_monotonic_ns());
+    sampling_rate_update(&sampling_rate, none, clock_monotonic_ns());
     burner_start(&burner);
-    sleep_ms(PACE_BUDGET_NS / NS_PER_MS + 10);
-    pace_update(&pace, none, clock_monotonic_ns());
+    sleep_ms(SAMPLING_RATE_BUDGET_NS / NS_PER_MS + 10);
+    sampling_rate_update(&sampling_rate, none, clock_monotonic_ns());
     burner_stop(&burner);
-    assert_in_range(pace.frequency_hz, FREQUENCY / 2 - 10, FREQUENCY / 2);
-    assert_int_equal(stats_find("spanprof_sampling_frequency_hz", ""), pace.frequency_hz);
-    assert_int_equal(sampler_period_ns(fixture.sampler), NS_PER_SEC / pace.frequency_hz);
+    assert_in_range(sampling_rate.frequency_hz, FREQUENCY / 2 - 10, FREQUENCY / 2);
+    assert_int_equal(stats_find("spanprof_sampling_frequency_hz", ""), sampling_rate.frequency_hz);
+    assert_int_equal(sampler_period_ns(fixture.sampler), NS_PER_SEC / sampling_rate.frequency_hz);
     assert_int_equal(stats_find("spanprof_sampling_frequency_reductions_total", ""),
                      reductions + 1);
-    uint32_t lowest = pace.frequency_hz;
-    sleep_ms(PACE_BUDGET_NS / NS_PER_MS + 10);
-    pace_update(&pace, none, clock_monotonic_ns()); /* idle */
-    assert_true(pace.frequency_hz > lowest);
+    uint32_t lowest = sampling_rate.frequency_hz;
+    sleep_ms(SAMPLING_RATE_BUDGET_NS / NS_PER_MS + 10);
+    sampling_rate_update(&sampling_rate, none, clock_monotonic_ns()); /* idle */
+    assert_true(sampling_rate.frequency_hz > lowest);
     teardown(&fixture);
 }
 

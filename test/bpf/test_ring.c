@@ -265,7 +265,7 @@ struct real {
 
 static bool real_open(struct real *real)
 {
-    char why[SAMPLER_WHY_MAX];
+    char why[SAMPLER_DIAGNOSIS_MAX];
     struct sampler_settings settings = {.frequency_hz = 1000, .ring_size_bytes = 1 << 20};
     if (!bpf_test_possible())
         return false;

@@ -13,17 +13,17 @@ static void test_ticks_carry_the_context(void **state)
     struct context_process reader = own_reader();
     publish_reader(&fixture, (uint32_t)getpid(), &reader);
     burner_start(&burner);
-    struct tally tally = {.tid = burner.tid, .expected = context};
-    observe(&fixture, &tally, 2000);
+    struct span_total total = {.tid = burner.tid, .expected = context};
+    observe(&fixture, &total, 2000);
     burner_stop(&burner);
-    assert_true(tally.samples > 100);
-    assert_int_equal(tally.wrong, 0);
-    assert_true(tally.exact * 100 >= tally.samples * 99);
-    assert_true(tally.attributes * 100 >= tally.samples * 99);
-    assert_int_equal(tally.known, tally.samples);
-    assert_true(tally.in_burn * 100 >= tally.samples * 80);
+    assert_true(total.samples > 100);
+    assert_int_equal(total.wrong, 0);
+    assert_true(total.exact * 100 >= total.samples * 99);
+    assert_true(total.attributes * 100 >= total.samples * 99);
+    assert_int_equal(total.known, total.samples);
+    assert_true(total.in_burn * 100 >= total.samples * 80);
     sampler_count(fixture.sampler);
-    assert_true(stats_find("spanprof_samples_total", "") >= (int64_t)tally.samples);
+    assert_true(stats_find("spanprof_samples_total", "") >= (int64_t)total.samples);
     assert_true(stats_find("spanprof_sample_contexts_total", "outcome=\"found\"") > 100);
     teardown(&fixture);
 }
@@ -34,12 +34,12 @@ static void check_reader(struct fixture *fixture, const struct context_process *
     struct burner burner = {.context = &context, .cpu = -1};
     publish_reader(fixture, (uint32_t)getpid(), reader);
     burner_start(&burner);
-    struct tally tally = {.tid = burner.tid, .expected = context};
-    observe(fixture, &tally, 500);
+    struct span_total total = {.tid = burner.tid, .expected = context};
+    observe(fixture, &total, 500);
     burner_stop(&burner);
-    assert_true(tally.samples > 20);
-    assert_int_equal(tally.wrong, 0);
-    assert_int_equal(works ? tally.without : tally.exact, 0);
+    assert_true(total.samples > 20);
+    assert_int_equal(total.wrong, 0);
+    assert_int_equal(works ? total.without : total.exact, 0);
 }
 
 /* The executable's own block, looked up in glibc's DTV as a library's would be. */
@@ -102,12 +102,12 @@ static void check_garbage(struct fixture *fixture, const char *what, struct publ
 {
     struct burner burner = {.context = context, .cpu = -1};
     burner_start(&burner);
-    struct tally tally = {.tid = burner.tid};
-    memset(&tally.expected, 0xff, sizeof(tally.expected));
-    observe(fixture, &tally, 300);
+    struct span_total total = {.tid = burner.tid};
+    memset(&total.expected, 0xff, sizeof(total.expected));
+    observe(fixture, &total, 300);
     burner_stop(&burner);
-    if (tally.samples < 10 || tally.without != tally.samples)
-        fail_msg("%s: %d samples, %d without ids", what, (int)tally.samples, (int)tally.without);
+    if (total.samples < 10 || total.without != total.samples)
+        fail_msg("%s: %d samples, %d without ids", what, (int)total.samples, (int)total.without);
 }
 
 static void test_garbage_gives_no_ids(void **state)
@@ -166,12 +166,12 @@ static void test_long_attributes_are_cut(void **state)
     context.attributes_size = RECORD_MAX_ATTRIBUTES + 100;
     struct burner burner = {.context = &context, .cpu = -1};
     burner_start(&burner);
-    struct tally tally = {.tid = burner.tid, .expected = context};
-    tally.expected.attributes_size = RECORD_MAX_ATTRIBUTES;
-    observe(&fixture, &tally, 400);
+    struct span_total total = {.tid = burner.tid, .expected = context};
+    total.expected.attributes_size = RECORD_MAX_ATTRIBUTES;
+    observe(&fixture, &total, 400);
     burner_stop(&burner);
-    assert_true(tally.samples > 20);
-    assert_int_equal(tally.attributes, tally.samples);
+    assert_true(total.samples > 20);
+    assert_int_equal(total.attributes, total.samples);
     teardown(&fixture);
 }
 
@@ -192,17 +192,17 @@ static void switch_contexts(struct burner *burner)
 
 static void judge_whole(void *context, const struct record_header *record)
 {
-    struct tally *tally = context;
-    if (record->tid != tally->tid)
+    struct span_total *total = context;
+    if (record->tid != total->tid)
         return;
-    tally->samples++;
+    total->samples++;
     if (!record->context_source)
-        tally->without++;
+        total->without++;
     else if (!memcmp(record->trace_id, record->trace_id + 8, 8) &&
              !memcmp(record->trace_id, record->span_id, 8))
-        tally->exact++;
+        total->exact++;
     else
-        tally->wrong++;
+        total->wrong++;
 }
 
 static void test_switching_is_never_read_mixed(void **state)
@@ -216,14 +216,14 @@ static void test_switching_is_never_read_mixed(void **state)
     memset(context.span_id, 0x11, 8);
     struct burner burner = {.context = &context, .cpu = -1, .step = switch_contexts};
     burner_start(&burner);
-    struct tally tally = {.tid = burner.tid};
+    struct span_total total = {.tid = burner.tid};
     for (int i = 0; i < 40; i++) {
         sleep_ms(50);
-        ring_drain(fixture.ring, ring_position(fixture.ring), judge_whole, &tally, NULL);
+        ring_drain(fixture.ring, ring_position(fixture.ring), judge_whole, &total, NULL);
     }
     burner_stop(&burner);
-    assert_true(tally.exact > 50);
-    assert_int_equal(tally.wrong, 0);
+    assert_true(total.exact > 50);
+    assert_int_equal(total.wrong, 0);
     teardown(&fixture);
 }
 

@@ -79,21 +79,21 @@ static void test_cpus_come_and_go(void **state)
     teardown(&fixture);
 }
 
-struct namespace_tally {
+struct namespace_total {
     uint64_t own, own_without_root, outside;
 };
 
 static void judge_namespace(void *context, const struct record_header *record)
 {
-    struct namespace_tally *tally = context;
+    struct namespace_total *total = context;
     if (record->pid == 0) {
-        tally->outside++;
+        total->outside++;
         return;
     }
-    tally->own++;
+    total->own++;
     if (record->pid != (uint32_t)getpid() || record->own_pid != record->pid ||
         record->root_pid == record->pid || !record->tid || record->context_source == 0)
-        tally->own_without_root++;
+        total->own_without_root++;
 }
 
 /* In a PID namespace of its own: numbers are that namespace's, and contexts are found by them. */
@@ -107,22 +107,22 @@ static uint64_t cpu_ns(void)
 static int run_in_namespace(void)
 {
     struct fixture fixture;
-    struct namespace_tally tally = {0};
+    struct namespace_total total = {0};
     setup_size(&fixture, 4 << 20);
     struct published context = some_context(0x70);
     struct context_process reader = own_reader();
     publish_reader(&fixture, (uint32_t)getpid(), &reader);
     current_context = &context;
-    ring_drain(fixture.ring, ring_position(fixture.ring), judge_namespace, &tally, NULL);
-    tally = (struct namespace_tally){0};
+    ring_drain(fixture.ring, ring_position(fixture.ring), judge_namespace, &total, NULL);
+    total = (struct namespace_total){0};
     uint64_t end = cpu_ns() + NS_PER_SEC; /* whoever else has the CPUs */
     while (cpu_ns() < end)
         burn_begin();
-    ring_drain(fixture.ring, ring_position(fixture.ring), judge_namespace, &tally, NULL);
+    ring_drain(fixture.ring, ring_position(fixture.ring), judge_namespace, &total, NULL);
     teardown(&fixture);
-    printf("own %d, of these wrong %d, outside %d\n", (int)tally.own, (int)tally.own_without_root,
-           (int)tally.outside);
-    return tally.own > 50 && tally.own_without_root == 0 && tally.outside > 0 ? 0 : 1;
+    printf("own %d, of these wrong %d, outside %d\n", (int)total.own, (int)total.own_without_root,
+           (int)total.outside);
+    return total.own > 50 && total.own_without_root == 0 && total.outside > 0 ? 0 : 1;
 }
 
 static void test_pid_namespace(void **state)
@@ -168,17 +168,17 @@ static int open_without_rights(char *why, size_t size)
 static void test_missing_rights_are_said(void **state)
 {
     (void)state;
-    char *why =
-        mmap(NULL, SAMPLER_WHY_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    char *why = mmap(NULL, SAMPLER_DIAGNOSIS_MAX, PROT_READ | PROT_WRITE,
+                     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pid_t pid = fork();
     if (pid == 0)
-        _exit(open_without_rights(why, SAMPLER_WHY_MAX));
+        _exit(open_without_rights(why, SAMPLER_DIAGNOSIS_MAX));
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     assert_non_null(strstr(why, "as root"));
     assert_non_null(strstr(why, "CAP_BPF"));
-    munmap(why, SAMPLER_WHY_MAX);
+    munmap(why, SAMPLER_DIAGNOSIS_MAX);
 }
 
 int main(void)

@@ -165,7 +165,7 @@ static void files_and_a_new_loader(void **state)
     assert_int_equal(entries(maps.executables), 3);
     assert_int_equal(put(5, 0, UNWIND_PAGE_BYTES), 0);
     unwind_loader_close(loader);
-    assert_int_equal(unwind_loader_open(&maps, &loader), 0); /* as after the analyst's death */
+    assert_int_equal(unwind_loader_open(&maps, &loader), 0); /* as after the symbolizer's death */
     assert_int_equal(entries(maps.executables) + entries(maps.pages) + entries(maps.blocks), 0);
 }
 

@@ -34,9 +34,9 @@ static int open_store(struct store **store)
     struct store_settings settings = {
         .db = {.directory = directory, .max_size_bytes = 64 << 20},
         .join = {.wait_ns = UINT64_C(60000000000),
-                 .tally_ttl_ns = UINT64_C(3600000000000),
+                 .span_totals_ttl_ns = UINT64_C(3600000000000),
                  .max_pending_bytes = 1 << 20,
-                 .max_tally_bytes = 1 << 20,
+                 .max_span_totals_bytes = 1 << 20,
                  .max_recent_spans = 100,
                  .top_stacks = 4},
         .destinations = destinations,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Everything that the analyst does with a file. */
+/* Everything that the symbolizer does with a file. */
 #include "agent-bpf/contexts/publishers.h"
 #include "agent-bpf/symbols/function_names.h"
 #include <assert.h>

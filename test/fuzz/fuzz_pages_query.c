@@ -3,7 +3,7 @@
  * Parameters as they come in an address: two bytes of what the route takes, then NAME=VALUE a line.
  * And the same bytes as Host and Authorization headers.
  */
-#include "exporter/pages/pages_door.h"
+#include "exporter/pages/pages_access.h"
 #include "exporter/pages/pages_query.h"
 #include <stdlib.h>
 
@@ -55,8 +55,8 @@ static void try_door(const uint8_t *data, size_t size)
         return;
     memcpy(text, data, size);
     text[size] = '\0';
-    pages_door_knows_host(&config, text);
-    if (pages_door_has_token("0123456789abcdef", text) && strlen(text) != 7 + 16)
+    pages_access_knows_host(&config, text);
+    if (pages_access_has_token("0123456789abcdef", text) && strlen(text) != 7 + 16)
         abort();
     free(text);
 }

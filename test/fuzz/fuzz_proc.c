@@ -3,7 +3,7 @@
 #include "agent-bpf/files/container.h"
 #include "agent-bpf/files/proc_maps.h"
 #include "agent-bpf/files/proc_pid.h"
-#include "agent-bpf/keeper/silence.h"
+#include "agent-bpf/supervisor/hang_detector.h"
 #include <assert.h>
 #include <string.h>
 

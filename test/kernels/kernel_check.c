@@ -48,7 +48,7 @@ struct check {
     struct loop *loop;
     struct backend backend;
     uint16_t http_port;
-    pid_t pid; /* spanprof's keeper */
+    pid_t pid; /* spanprof's supervisor */
     pid_t workload_pids[N_WORKLOADS];
     struct linked_samples samples[N_WORKLOADS];
     size_t n_profiles, n_traces; /* requests that were looked at */
@@ -207,7 +207,7 @@ static uint64_t fdinfo_field(const char *text, const char *name)
     return found ? strtoull(found + strlen(name), NULL, 10) : 0;
 }
 
-/* Of one file of the keeper, if it is a perf_event program (type 7). */
+/* Of one file of the supervisor, if it is a perf_event program (type 7). */
 static void add_runs(pid_t pid, const char *fd, uint64_t *ns, uint64_t *runs)
 {
     char path[300], text[2048];

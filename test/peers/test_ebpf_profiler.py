@@ -80,7 +80,7 @@ class EbpfProfiler(publishing.PublishersTest):
         profiler.terminate()
         profiler.wait(20)
         names = self.send_transactions(spanprof)
-        harness.wait_until(lambda: spanprof.metric("spanprof_held_profiles") == 0, 20, "all is sent on")
+        harness.wait_until(lambda: spanprof.metric("spanprof_pending_profiles") == 0, 20, "all is sent on")
         self.stop_spanprof(spanprof)
         samples = self.backend.samples()
         linked = [sample for sample in samples if sample.trace_id]

@@ -67,7 +67,7 @@ class ElasticJava(harness.IntegrationTest):
 
     def strangers(self):
         """Others that profile this node: they would tell the agent of its samples, too."""
-        ours = harness.children_of(self.profiler.keeper)
+        ours = harness.children_of(self.profiler.supervisor)
         return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
                 if pid not in ours and harness.comm_of(pid) == "spanprof-svc"]
 

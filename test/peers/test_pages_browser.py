@@ -91,7 +91,7 @@ class PagesTest(unittest.TestCase):
         shop = self.open()
         shop.more = {"extensions": {"pages": {"auth": {"token": TOKEN}}}}
         shop.traffic(SETTLE_S)
-        self.visit("token.test.mjs", shop, PAGES_TOKEN=TOKEN, PAGES_PID=str(shop.spanprof.keeper))
+        self.visit("token.test.mjs", shop, PAGES_TOKEN=TOKEN, PAGES_PID=str(shop.spanprof.supervisor))
 
     def renamed(self):
         """The shop, with names of functions that only a linker would take."""

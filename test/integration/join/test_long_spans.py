@@ -127,10 +127,10 @@ class LongSpans(harness.IntegrationTest):
         time.sleep(7)
         down = time.monotonic()
         self.sp.may_end = True
-        os.kill(self.sp.keeper, signal.SIGKILL)
+        os.kill(self.sp.supervisor, signal.SIGKILL)
         self.sp.process.wait()
         harness.wait_until(lambda: not harness.is_listening(self.sp.grpc_port), 10,
-                           "the children end with the keeper")
+                           "the children end with the supervisor")
         self.sp.start()
         self.sp.wait_sampling()
         time.sleep(1)

@@ -107,7 +107,7 @@ class Input(harness.IntegrationTest):
         self.assertIn(self.grpc.status(empty, 30)[0], ("OK", "INVALID_ARGUMENT", "RESOURCE_EXHAUSTED"))
         self.assert_still_serves()
         peak = max(int(harness.status_of(pid)["VmHWM"].split()[0])
-                   for pid in [self.sp.keeper, *harness.children_of(self.sp.keeper)])
+                   for pid in [self.sp.supervisor, *harness.children_of(self.sp.supervisor)])
         if not harness.SANITIZE:
             self.assertLess(peak, 150 << 10, "KiB of memory at the peak")
 

@@ -13,7 +13,7 @@ import sender  # noqa: E402
 class Leaks(harness.IntegrationTest):
     def memory(self, spanprof):
         return {harness.comm_of(pid): harness.pss_kib(pid)
-                for pid in [spanprof.keeper, *harness.children_of(spanprof.keeper)]}
+                for pid in [spanprof.supervisor, *harness.children_of(spanprof.supervisor)]}
 
     def go_away_and_come_back(self):
         self.backend.stop()
@@ -23,7 +23,7 @@ class Leaks(harness.IntegrationTest):
 
     def test_a_minute_under_load(self):
         sampler = harness.why_no_sampling() is None
-        over = {"processors": {"join": {"wait": "2s", "tally_ttl": "5s"}}}
+        over = {"processors": {"join": {"wait": "2s", "span_totals_ttl": "5s"}}}
         if sampler and not harness.SANITIZE:  # what else runs here must not fill caches meanwhile
             over["receivers"] = {"sampler": {"include": {"executables": ["workload"]}}}
         spanprof = self.spanprof(sampler=sampler, over=over)

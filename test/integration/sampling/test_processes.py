@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeper, service and analyst: rights, deaths, short-lived processes, libraries loaded late."""
+"""Supervisor, service and symbolizer: rights, deaths, short-lived processes, libraries loaded late."""
 import os
 import pwd
 import signal
@@ -25,9 +25,9 @@ class Rights(harness.IntegrationTest):
     def test_the_service_has_no_capabilities(self):
         spanprof = self.spanprof()
         self.assert_no_capabilities(spanprof.service)
-        analyst = harness.status_of(harness.wait_until(lambda: spanprof.analyst, 5, "an analyst"))
+        symbolizer = harness.status_of(harness.wait_until(lambda: spanprof.symbolizer, 5, "a symbolizer"))
         allowed = sum(1 << bit for bit in (2, 6, 7, 19, 34, 38, 39, 40))
-        self.assertEqual(int(analyst["CapEff"], 16) & ~allowed, 0, "capabilities of the analyst")
+        self.assertEqual(int(symbolizer["CapEff"], 16) & ~allowed, 0, "capabilities of the symbolizer")
 
     def test_the_service_drops_to_the_owner_of_the_store(self):
         nobody = pwd.getpwnam("nobody")
@@ -55,9 +55,9 @@ class Rights(harness.IntegrationTest):
 
 
 @harness.needs_sampling
-class Analyst(harness.IntegrationTest):
+class Symbolizer(harness.IntegrationTest):
     def run_through(self, trouble):
-        """A span, in the middle of which the analyst is in trouble: its CPU time is full."""
+        """A span, in the middle of which the symbolizer is in trouble: its CPU time is full."""
         spanprof = self.spanprof()
         spanprof.wait_sampling()
         workload = self.read_workload(spanprof, "--duty", "60", "--seconds", 14,
@@ -89,21 +89,21 @@ class Analyst(harness.IntegrationTest):
 
     def test_killed(self):
         def kill(spanprof):
-            old = spanprof.analyst
+            old = spanprof.symbolizer
             os.kill(old, signal.SIGKILL)
-            harness.wait_until(lambda: spanprof.analyst not in (None, old), 10, "a new analyst")
+            harness.wait_until(lambda: spanprof.symbolizer not in (None, old), 10, "a new symbolizer")
 
         spanprof, _ = self.run_through(kill)
         self.assertGreater(spanprof.metric("spanprof_process_restarts_total",
-                                           'process="analyst"'), 0)
+                                           'process="symbolizer"'), 0)
         self.assert_names_again(spanprof)
 
     def test_stopped(self):
         def stop(spanprof):
-            old = spanprof.analyst
+            old = spanprof.symbolizer
             os.kill(old, signal.SIGSTOP)
-            harness.wait_until(lambda: spanprof.analyst not in (None, old), 20,
-                               "the keeper notices and starts a new analyst")
+            harness.wait_until(lambda: spanprof.symbolizer not in (None, old), 20,
+                               "the supervisor notices and starts a new symbolizer")
 
         spanprof, _ = self.run_through(stop)
         self.assert_names_again(spanprof)
@@ -113,7 +113,7 @@ class Analyst(harness.IntegrationTest):
 class Storm(harness.IntegrationTest):
     def memory(self, spanprof):
         return sum(harness.pss_kib(pid) for pid in
-                   [spanprof.keeper, spanprof.service, spanprof.analyst])
+                   [spanprof.supervisor, spanprof.service, spanprof.symbolizer])
 
     def run_storm(self, count):
         half = count // 2
@@ -131,7 +131,7 @@ class Storm(harness.IntegrationTest):
         return after_kib - before_kib
 
     def test_short_lived_processes_leave_nothing_behind(self):
-        spanprof = self.spanprof(over={"processors": {"join": {"wait": "2s", "tally_ttl": "4s"}},
+        spanprof = self.spanprof(over={"processors": {"join": {"wait": "2s", "span_totals_ttl": "4s"}},
                                        "receivers": {"sampler": {"frequency": 397}}})
         spanprof.wait_sampling()
         self.run_storm(STORM // 2)

@@ -197,12 +197,12 @@ class Signals(harness.IntegrationTest):
         self.assertLess(time.monotonic() - started, 2 * harness.SLOWNESS)
         self.assertFalse(harness.is_listening(instance.grpc_port))
 
-    def test_children_end_with_the_keeper(self):
+    def test_children_end_with_the_supervisor(self):
         instance = self.spanprof(sampler=False)
-        children = harness.children_of(instance.keeper)
+        children = harness.children_of(instance.supervisor)
         self.assertTrue(children)
         instance.may_end = True
-        os.kill(instance.keeper, signal.SIGKILL)
+        os.kill(instance.supervisor, signal.SIGKILL)
         instance.process.wait()
         harness.wait_until(lambda: not any(os.path.exists("/proc/%d" % pid) and
                                            "Z" not in harness.status_of(pid)["State"][:1]

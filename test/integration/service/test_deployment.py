@@ -89,7 +89,7 @@ class Places(harness.IntegrationTest):
         self.start(setpriv(unit_capabilities()), "in front", True)
         self.send_and_see()
         self.sp.wait_sampling()
-        self.assertIsNotNone(self.sp.analyst)
+        self.assertIsNotNone(self.sp.symbolizer)
         worker = subprocess.Popen(["sh", "-c", "while :; do :; done"])
         try:
             self.backend.wait(lambda: self.backend.samples(worker.pid), 30, "profiles")

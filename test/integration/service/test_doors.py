@@ -58,7 +58,7 @@ class UnixSockets(harness.IntegrationTest):
         self.start()
         self.check()
         self.assertEqual((self.mode(self.grpc_path), self.mode(self.http_path)), (0o660, 0o666))
-        self.sp.kill_service()  # connections wait at the keeper's sockets
+        self.sp.kill_service()  # connections wait at the supervisor's sockets
         self.check()
         other = []
         for key in ("receivers.otlp.protocols.grpc.endpoint", "receivers.otlp.protocols.http.endpoint",

@@ -45,7 +45,7 @@ class Reload(harness.IntegrationTest):
         load = sender.Load(self.sp.grpc_address)
         door = "127.0.0.1:%d" % harness.free_port()
         with_door, without = self.add_door(door), self.sp.config
-        keeper, services = self.sp.keeper, []
+        supervisor, services = self.sp.supervisor, []
         for config, status in ((with_door, 200), (without, None), (with_door, 200)):
             time.sleep(1)
             services.append(self.sp.service)
@@ -57,18 +57,18 @@ class Reload(harness.IntegrationTest):
         load.stop()
         self.assertEqual(load.refused, 0)
         self.assertEqual(len(set(services + [self.sp.service])), 4)
-        self.assertEqual((self.sp.keeper, self.sp.process.poll()), (keeper, None))
+        self.assertEqual((self.sp.supervisor, self.sp.process.poll()), (supervisor, None))
         self.backend.wait(lambda: load.acknowledged <= {span.span_id for span in self.backend.spans()},
                           20, "all acknowledged spans")
         if harness.why_no_sampling() is None:
             self.sp.wait_sampling()
 
     def map_ids(self):
-        """Of the BPF maps that the keeper holds."""
+        """Of the BPF maps that the supervisor holds."""
         ids = set()
-        for name in os.listdir("/proc/%d/fdinfo" % self.sp.keeper):
+        for name in os.listdir("/proc/%d/fdinfo" % self.sp.supervisor):
             try:
-                with open("/proc/%d/fdinfo/%s" % (self.sp.keeper, name)) as file:
+                with open("/proc/%d/fdinfo/%s" % (self.sp.supervisor, name)) as file:
                     ids.update(re.findall(r"^map_id:\s*(\d+)", file.read(), re.M))
             except OSError:
                 continue
@@ -123,7 +123,7 @@ class Reload(harness.IntegrationTest):
         self.sp = self.spanprof(sampler=False)
         doors = ["127.0.0.1:%d" % harness.free_port() for _ in range(3)]
         before = self.sp.service
-        with self.held_up():
+        with self.pending_profiles_up():
             self.reload(self.add_door(doors[0]))
             self.wait_log("taking it")
             self.reload(self.add_door(doors[1]))
@@ -134,7 +134,7 @@ class Reload(harness.IntegrationTest):
         self.wait_door(doors[1], 200)
         self.assertEqual(self.sp.log().count(": ready"), 2)
         self.assertIsNone(self.status(doors[0]))
-        with self.held_up():
+        with self.pending_profiles_up():
             self.reload(self.add_door(doors[2]))
             self.wait_log("taking it", 3)
             self.reload(self.add_door(doors[1]))  # as it is: it comes back all the same
@@ -144,7 +144,7 @@ class Reload(harness.IntegrationTest):
         self.assertIsNone(self.status(doors[2]))
 
     @contextlib.contextmanager
-    def held_up(self):
+    def pending_profiles_up(self):
         """The service does not stop for a while: a request is being received."""
         host, port = self.sp.http_address.rsplit(":", 1)
         with socket.create_connection((host, int(port))) as connection:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions of a stripped program have the names of the symbols that lie compressed in it; those of one with DWARF
-also the lines that they were at, and what was inlined into them. All of them, also if the analyst was busy."""
+also the lines that they were at, and what was inlined into them. All of them, also if the symbolizer was busy."""
 import lzma
 import os
 import signal
@@ -15,7 +15,7 @@ import stacks  # noqa: E402
 import truth  # noqa: E402
 
 SECONDS = 3
-TAKEN_FOR_HUNG = 4.5  # the analyst, almost, if it says nothing for as many seconds
+TAKEN_FOR_HUNG = 4.5  # the symbolizer, almost, if it says nothing for as many seconds
 # The loop of lines_program.c: its statement, or the counting.
 INLINED = [[("innermost", "lines_innermost.h", line), ("middle", "lines_middle.h", 202),
             ("outer", "lines_program.c", 302)] for line in (102, 103)]
@@ -89,7 +89,7 @@ class Names(harness.IntegrationTest):
 
 @harness.needs_sampling
 @unittest.skipUnless(os.path.isdir(stacks.DIRECTORY), "programs of test/support/stacks are for x86-64")
-class BusyAnalyst(harness.IntegrationTest):
+class BusySymbolizer(harness.IntegrationTest):
     WINDOW = 5.0
 
     def window_closes(self, sp):
@@ -102,23 +102,23 @@ class BusyAnalyst(harness.IntegrationTest):
         run = stacks.Run(program, "moving_stack", ms=500).ready()
         self.window_closes(sp)
         time.sleep(self.WINDOW - 1.2)
-        analyst = sp.analyst
-        os.kill(analyst, signal.SIGSTOP)
+        symbolizer = sp.symbolizer
+        os.kill(symbolizer, signal.SIGSTOP)
         try:
             run.begin()
             harness.wait_until(lambda: sp.metric("spanprof_stacks_waiting_for_names"),
                                TAKEN_FOR_HUNG / harness.SLOWNESS, "stacks wait for names")
         finally:
-            os.kill(analyst, signal.SIGCONT)
+            os.kill(symbolizer, signal.SIGCONT)
         run.go()
-        self.assertEqual(sp.analyst, analyst, "it was taken for hung")
+        self.assertEqual(sp.symbolizer, symbolizer, "it was taken for hung")
         return run
 
     def test_all_names(self):
         program, = stacks.programs_of(["O2"])
         sp = self.spanprof()
         sp.wait_sampling()
-        stacks.Run(program, "plain", ms=300).ready().go()  # so that stacks need no analyst
+        stacks.Run(program, "plain", ms=300).ready().go()  # so that stacks need no symbolizer
         run = self.run_while_stopped(sp, program)
         least = 0.5 * run.burned_ns * harness.FREQUENCY / 1e9
         harness.wait_until(lambda: truth.count(self.backend.samples(run.pid)) > least, 30, "its samples")

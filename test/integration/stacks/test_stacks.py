@@ -47,7 +47,7 @@ class StacksTest(harness.IntegrationTest):
         except TimeoutError:
             pass  # then too few will be found
         self.counted = {name: value for name, value in self.sp.metrics().items()
-                        if value and re.match(r"spanprof_(unwind|stacks|samples|analyst)_", name)}
+                        if value and re.match(r"spanprof_(unwind|stacks|samples|symbolizer)_", name)}
         self.stop_spanprof(self.sp)
         self.by_pid = {}
         for sample in self.backend.samples():

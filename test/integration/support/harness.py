@@ -245,11 +245,11 @@ class Spanprof:
                    if key.split("{")[0] == name and labels in key)
 
     @property
-    def keeper(self):
+    def supervisor(self):
         return self.process.pid
 
     def child(self, comm):
-        return next((pid for pid in children_of(self.keeper) if comm_of(pid) == comm), None)
+        return next((pid for pid in children_of(self.supervisor) if comm_of(pid) == comm), None)
 
     @property
     def service(self):
@@ -257,11 +257,11 @@ class Spanprof:
         return self.child("spanprof-svc")
 
     @property
-    def analyst(self):
+    def symbolizer(self):
         return self.child("spanprof-ana")
 
     def kill_service(self):
-        """kill -9 of the service alone; returns once the keeper's next one serves."""
+        """kill -9 of the service alone; returns once the supervisor's next one serves."""
         old = wait_until(lambda: self.service, 15, "there is a service")
         os.kill(old, signal.SIGKILL)
         wait_until(lambda: self.service not in (None, old), 15, "there is a next service")
@@ -270,7 +270,7 @@ class Spanprof:
     def kill_all(self):
         """kill -9 of every process, as a crash of the node would be."""
         self.may_end = True
-        for pid in [self.keeper, *children_of(self.keeper)]:
+        for pid in [self.supervisor, *children_of(self.supervisor)]:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:

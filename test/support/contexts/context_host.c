@@ -2,7 +2,7 @@
 /*
  * context_host LIBRARY FD: loads a context_user library when told to, publishes, withdraws and
  * publishes again, step by step as the memory behind FD says (struct expected of
- * test/bpf/test_analyst.c).
+ * test/bpf/test_symbolizer.c).
  */
 #include "test/support/contexts/context_user.h"
 #include <dlfcn.h>

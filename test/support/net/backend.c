@@ -246,7 +246,7 @@ static void serve(struct backend *backend, int fd, struct tls *tls)
     backend->n_connections++;
 }
 
-static void on_passed(struct tls_gate *gate, struct tls *tls, int fd)
+static void on_passed(struct tls_accept *gate, struct tls *tls, int fd)
 {
     serve(container_of(gate, struct backend, gate), fd, tls);
 }
@@ -257,7 +257,7 @@ static void on_acceptable(struct watch *watch, uint32_t events)
     int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     (void)events;
     if (fd >= 0 && backend->gate.context)
-        tls_gate_enter(&backend->gate, fd);
+        tls_accept_enter(&backend->gate, fd);
     else if (fd >= 0)
         serve(backend, fd, NULL);
 }
@@ -285,7 +285,7 @@ void backend_open(struct backend *backend, struct loop *loop)
 {
     *backend = (struct backend){.loop = loop,
                                 .gate = {.loop = loop, .area = "backend", .passed = on_passed}};
-    tls_gate_init(&backend->gate);
+    tls_accept_init(&backend->gate);
     list_init(&backend->connections);
     list_init(&backend->requests);
     backend_return(backend);
@@ -310,7 +310,7 @@ void backend_leave(struct backend *backend)
     if (backend->listener.fd >= 0)
         close(backend->listener.fd);
     backend->listener.fd = -1;
-    tls_gate_close(&backend->gate);
+    tls_accept_close(&backend->gate);
     while ((link = list_first(&backend->connections)))
         connection_free(container_of(link, struct backend_connection, link));
 }

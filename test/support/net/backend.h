@@ -6,7 +6,7 @@
 #include "base/buf.h"
 #include "proto/http/grpc.h"
 #include "proto/http/h2.h"
-#include "proto/tls/tls_gate.h"
+#include "proto/tls/tls_accept.h"
 
 enum backend_manner {
     BACKEND_ANSWERS, /* status, and what belongs to it */
@@ -45,7 +45,7 @@ struct backend {
     struct loop *loop;
     struct watch listener; /* fd -1: away */
     uint16_t port;
-    struct tls_gate gate; /* with a context: TLS */
+    struct tls_accept gate; /* with a context: TLS */
     struct list connections;
     size_t n_connections; /* that ever were */
     struct list requests; /* struct backend_request, in order */

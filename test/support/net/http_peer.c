@@ -176,7 +176,7 @@ static void serve(struct http_peer *peer, int fd, struct tls *tls)
         abort();
 }
 
-static void on_passed(struct tls_gate *gate, struct tls *tls, int fd)
+static void on_passed(struct tls_accept *gate, struct tls *tls, int fd)
 {
     serve(container_of(gate, struct http_peer, gate), fd, tls);
 }
@@ -187,7 +187,7 @@ static void on_acceptable(struct watch *watch, uint32_t events)
     int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     (void)events;
     if (fd >= 0 && peer->gate.context)
-        tls_gate_enter(&peer->gate, fd);
+        tls_accept_enter(&peer->gate, fd);
     else if (fd >= 0)
         serve(peer, fd, NULL);
 }
@@ -204,7 +204,7 @@ void http_peer_open(struct http_peer *peer, struct loop *loop)
     };
     list_init(&peer->connections);
     list_init(&peer->requests);
-    tls_gate_init(&peer->gate);
+    tls_accept_init(&peer->gate);
     if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) || listen(fd, 16) ||
         getsockname(fd, (struct sockaddr *)&address, &size) || watch_start(loop, &peer->listener))
         abort();
@@ -225,7 +225,7 @@ void http_peer_close(struct http_peer *peer)
     struct list *link;
     watch_stop(&peer->listener);
     close(peer->listener.fd);
-    tls_gate_close(&peer->gate);
+    tls_accept_close(&peer->gate);
     http_peer_hang_up(peer);
     while ((link = list_pop(&peer->requests))) {
         struct http_peer_request *request = container_of(link, struct http_peer_request, link);

@@ -6,7 +6,7 @@
  */
 #include "base/buf.h"
 #include "base/loop.h"
-#include "proto/tls/tls_gate.h"
+#include "proto/tls/tls_accept.h"
 
 enum http_peer_manner {
     HTTP_PEER_ANSWERS,  /* text, once the request is whole; then waits for the next */
@@ -33,7 +33,7 @@ struct http_peer {
     struct loop *loop;
     struct watch listener;
     uint16_t port;
-    struct tls_gate gate; /* with a context: TLS */
+    struct tls_accept gate; /* with a context: TLS */
     struct list connections, requests;
     size_t n_connections, n_requests;
     /* For whole requests in their order; the last one goes on. Without any: 200, empty. */

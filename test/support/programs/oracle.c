@@ -283,7 +283,7 @@ static pid_t parent_of(pid_t pid)
     return end && sscanf(end + 1, " %*c %d", &parent) == 1 ? parent : 0;
 }
 
-/* The command, or started by it: orphans become children of this process. The analyst is of this
+/* The command, or started by it: orphans become children of this process. The symbolizer is of this
  * process's session, the command is of its own. */
 static bool is_ours(pid_t pid)
 {
@@ -342,7 +342,7 @@ static void on_record(void *context, const struct record_header *record)
 
 static void open_all(uint32_t frequency_hz, uint64_t unwind_bytes)
 {
-    char why[SAMPLER_WHY_MAX];
+    char why[SAMPLER_DIAGNOSIS_MAX];
     struct sampler_settings settings = {.frequency_hz = frequency_hz,
                                         .ring_size_bytes = RING_BYTES,
                                         .unwind_bytes = unwind_bytes,
@@ -392,7 +392,7 @@ static void watch(pid_t command, unsigned seconds, uint64_t n_enough)
     while (clock_monotonic_ns() < end_ns && judged() < n_enough &&
            waitpid(command, NULL, WNOHANG) == 0) {
         ring_drain(oracle.ring, ring_position(oracle.ring), on_record, NULL, NULL);
-        rig_round(&oracle.rig.analyst);
+        rig_round(&oracle.rig.symbolizer);
     }
     end_all(command);
 }

@@ -31,7 +31,7 @@ import figures  # noqa: E402
 TREE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 PERCENT = 3
 # Under 20 s each.
-SHORT = ("analyst", "context", "correlation", "export", "go", "intake", "intake_stacks", "json", "labels", "lines",
+SHORT = ("symbolizer", "context", "correlation", "export", "go", "intake", "intake_stacks", "json", "labels", "lines",
          "names", "outbox", "perf_map", "store", "unwind")
 # Minutes of history instead of an hour: ten turns should end.
 ARGUMENTS = {"history": ["300"], "history_reader": ["300"], "pages": ["300"]}

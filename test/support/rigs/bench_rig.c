@@ -48,9 +48,9 @@ struct store_settings bench_store_settings(void)
     return (struct store_settings){
         .db = {.directory = directory},
         .join = {.wait_ns = 60 * NS_PER_SEC,
-                 .tally_ttl_ns = 3600 * NS_PER_SEC,
+                 .span_totals_ttl_ns = 3600 * NS_PER_SEC,
                  .max_pending_bytes = 1 << 30,
-                 .max_tally_bytes = 1 << 30,
+                 .max_span_totals_bytes = 1 << 30,
                  .max_recent_spans = 16384,
                  .top_stacks = 5,
                  .span_attributes = span_attributes},
@@ -63,7 +63,7 @@ struct store_settings bench_history_settings(uint64_t retention_ns)
 {
     struct store_settings settings = bench_store_settings();
     settings.join.max_pending_bytes = 1 << 20;
-    settings.join.max_tally_bytes = 1 << 20;
+    settings.join.max_span_totals_bytes = 1 << 20;
     settings.join.max_recent_spans = 16;
     settings.join.top_stacks = 0;
     settings.history.enabled = true;

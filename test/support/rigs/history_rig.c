@@ -178,7 +178,7 @@ static void find_spans(struct history_rig *rig)
     for (size_t i = 0; i < rig->n_samples; i++) {
         struct history_context *context = &rig->samples[i].context;
         context->span = HISTORY_NO_SPAN;
-        for (size_t k = 0; k < rig->n_spans && context->joined; k++)
+        for (size_t k = 0; k < rig->n_spans && context->matched; k++)
             if (!memcmp(context->trace_id, rig->spans[k].trace_id, 16) &&
                 !memcmp(context->span_id, rig->spans[k].span_id, 8))
                 context->span = (uint32_t)k;

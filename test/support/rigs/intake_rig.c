@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test/support/rigs/intake_rig.h"
-#include "agent-bpf/analyst_messages.h"
+#include "agent-bpf/symbolizer_messages.h"
 #include "agent-bpf/drain/procstream.h"
 #include "base/clock.h"
 #include <setjmp.h>
@@ -41,7 +41,7 @@ static void open_sampler(struct intake_rig *rig)
 
 void intake_rig_open(struct intake_rig *rig, const struct intake_rig_options *options)
 {
-    *rig = (struct intake_rig){.analyst = -1};
+    *rig = (struct intake_rig){.symbolizer = -1};
     pthread_mutex_init(&rig->gate, NULL);
     fixture_make(&rig->fixture);
     rig->fixture.settings.db.vfs = options->vfs;
@@ -83,8 +83,8 @@ void intake_rig_close(struct intake_rig *rig)
     intake_rig_release(rig);
     worker_close(rig->writer);
     intake_close(rig->intake);
-    if (rig->analyst >= 0)
-        close(rig->analyst);
+    if (rig->symbolizer >= 0)
+        close(rig->symbolizer);
     if (rig->ring)
         record_ring_close(&rig->memory);
     ring_close(rig->ring);
@@ -97,14 +97,14 @@ void intake_rig_close(struct intake_rig *rig)
 void intake_rig_hold(struct intake_rig *rig)
 {
     pthread_mutex_lock(&rig->gate);
-    rig->held = true;
+    rig->pending = true;
 }
 
 void intake_rig_release(struct intake_rig *rig)
 {
-    if (rig->held)
+    if (rig->pending)
         pthread_mutex_unlock(&rig->gate);
-    rig->held = false;
+    rig->pending = false;
 }
 
 static void on_ready(void *context)
@@ -182,27 +182,27 @@ enum intake_outcome rig_request_run(struct intake_rig *rig, struct bytes body)
     return request.request.outcome;
 }
 
-/* ---- the analyst ---- */
+/* ---- the symbolizer ---- */
 
-void rig_analyst_open(struct intake_rig *rig)
+void rig_symbolizer_open(struct intake_rig *rig)
 {
     int fds[2];
-    if (rig->analyst >= 0)
-        close(rig->analyst);
+    if (rig->symbolizer >= 0)
+        close(rig->symbolizer);
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
-    rig->analyst = fds[1];
-    intake_analyst(rig->intake, fds[0]);
+    rig->symbolizer = fds[1];
+    intake_symbolizer(rig->intake, fds[0]);
 }
 
-struct analyst_message rig_analyst_hear(struct intake_rig *rig)
+struct symbolizer_message rig_symbolizer_hear(struct intake_rig *rig)
 {
-    static uint8_t datagram[ANALYST_MESSAGE_MAX];
+    static uint8_t datagram[SYMBOLIZER_MESSAGE_MAX];
     static struct arena arena;
-    struct analyst_message message = {0};
+    struct symbolizer_message message = {0};
     uint64_t end_ns = clock_monotonic_ns() + NS_PER_SEC;
     ssize_t size = -1;
     while (size < 0 && clock_monotonic_ns() < end_ns) {
-        size = recv(rig->analyst, datagram, sizeof(datagram), MSG_DONTWAIT);
+        size = recv(rig->symbolizer, datagram, sizeof(datagram), MSG_DONTWAIT);
         if (size < 0)
             loop_once(rig->loop, 5);
     }
@@ -210,13 +210,13 @@ struct analyst_message rig_analyst_hear(struct intake_rig *rig)
         return message;
     arena_close(&arena);
     arena_init(&arena, 1 << 20);
-    assert_int_equal(analyst_message_decode(BYTES(datagram, (size_t)size), &arena, &message), 0);
+    assert_int_equal(symbolizer_message_decode(BYTES(datagram, (size_t)size), &arena, &message), 0);
     return message;
 }
 
-void rig_analyst_say(struct intake_rig *rig, const struct analyst_message *message)
+void rig_symbolizer_say(struct intake_rig *rig, const struct symbolizer_message *message)
 {
     struct buf datagram _cleanup_buf_ = BUF_INIT(0);
-    assert_int_equal(analyst_message_encode(message, &datagram), 0);
-    assert_int_equal(send(rig->analyst, datagram.data, datagram.len, 0), datagram.len);
+    assert_int_equal(symbolizer_message_encode(message, &datagram), 0);
+    assert_int_equal(send(rig->symbolizer, datagram.data, datagram.len, 0), datagram.len);
 }

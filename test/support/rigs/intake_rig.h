@@ -2,8 +2,8 @@
 #pragma once
 /*
  * An intake with all that is real around it: loop, writer, store; a ring of ordinary memory as the
- * sampler and the other end of the analyst's socket if wanted. The writer can be held, as by a slow
- * disk. Asserts with cmocka. Thread: the loop's.
+ * sampler and the other end of the symbolizer's socket if wanted. The writer can be held, as by a
+ * slow disk. Asserts with cmocka. Thread: the loop's.
  */
 #include "base/loop.h"
 #include "receiver/intake/intake.h"
@@ -29,8 +29,8 @@ struct intake_rig {
     struct ring *ring;
     struct procstream *procstream;
     pthread_mutex_t gate; /* of the writer's begin */
-    bool held;
-    int analyst; /* our end; -1 = none */
+    bool pending;
+    int symbolizer; /* our end; -1 = none */
     bool submitting;
     unsigned n_committed;
     bool ready, stopped;
@@ -57,8 +57,8 @@ void rig_request_submit(struct intake_rig *rig, struct rig_request *request, str
 /* Submits, and waits for the outcome. */
 enum intake_outcome rig_request_run(struct intake_rig *rig, struct bytes body);
 
-/* A new analyst. The next message that the service sends it, in static memory; of kind 0 if none
+/* A new symbolizer. The next message that the service sends it, in static memory; of kind 0 if none
  * came within a second. */
-void rig_analyst_open(struct intake_rig *rig);
-struct analyst_message rig_analyst_hear(struct intake_rig *rig);
-void rig_analyst_say(struct intake_rig *rig, const struct analyst_message *message);
+void rig_symbolizer_open(struct intake_rig *rig);
+struct symbolizer_message rig_symbolizer_hear(struct intake_rig *rig);
+void rig_symbolizer_say(struct intake_rig *rig, const struct symbolizer_message *message);

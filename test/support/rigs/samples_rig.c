@@ -19,7 +19,7 @@ int samples_rig_setup(void **state)
     assert_int_equal(samples_open(rig.fixture.store, rig.table, &names, &rig.samples), 0);
     samples_rig_map(&rig, RIG_PID, APP, APP_OFFSET, APP_PATH);
     samples_rig_map(&rig, RIG_PID, LIB, 0, LIB_PATH);
-    samples_rig_requests(&rig, ANALYST_SCAN_WANTED, NULL); /* none is of interest */
+    samples_rig_requests(&rig, SYMBOLIZER_SCAN_WANTED, NULL); /* none is of interest */
     *state = &rig;
     return 0;
 }
@@ -70,15 +70,15 @@ void samples_rig_add(struct samples_rig *rig, const struct record_parts *parts, 
     fixture_commit(&rig->fixture);
 }
 
-void samples_rig_answer(struct samples_rig *rig, const struct analyst_message *message)
+void samples_rig_answer(struct samples_rig *rig, const struct symbolizer_message *message)
 {
     fixture_begin(&rig->fixture);
     assert_int_equal(samples_answer(rig->samples, message), 0);
     fixture_commit(&rig->fixture);
 }
 
-size_t samples_rig_requests(struct samples_rig *rig, enum analyst_kind kind,
-                            struct analyst_message *last)
+size_t samples_rig_requests(struct samples_rig *rig, enum symbolizer_kind kind,
+                            struct symbolizer_message *last)
 {
     struct list requests, *link, *tmp;
     size_t n = 0;
@@ -86,18 +86,20 @@ size_t samples_rig_requests(struct samples_rig *rig, enum analyst_kind kind,
     process_table_take_requests(rig->table, &requests);
     list_each(link, tmp, &requests)
     {
-        const struct analyst_request *request = container_of(link, struct analyst_request, link);
+        const struct symbolizer_request *request =
+            container_of(link, struct symbolizer_request, link);
         if (request->kind != kind)
             continue;
         n++;
         rig->datagram_size = request->size;
         memcpy(rig->datagram, request->datagram, request->size);
     }
-    analyst_requests_free(&requests);
+    symbolizer_requests_free(&requests);
     if (n && last) {
         arena_reset(&rig->arena);
         assert_int_equal(
-            analyst_message_decode(BYTES(rig->datagram, rig->datagram_size), &rig->arena, last), 0);
+            symbolizer_message_decode(BYTES(rig->datagram, rig->datagram_size), &rig->arena, last),
+            0);
     }
     return n;
 }
@@ -148,12 +150,12 @@ void samples_rig_roll_back(struct samples_rig *rig)
 
 void samples_rig_details(struct samples_rig *rig, const char *exe)
 {
-    samples_rig_answer(rig, &(struct analyst_message){.kind = ANALYST_DETAILS,
-                                                      .details = {.pid = RIG_PID,
-                                                                  .time_ns = RECORD_T0 - 1,
-                                                                  .own_pid = 7,
-                                                                  .start_ns = 90000000000,
-                                                                  .exe = BYTES_STR(exe)}});
+    samples_rig_answer(rig, &(struct symbolizer_message){.kind = SYMBOLIZER_DETAILS,
+                                                         .details = {.pid = RIG_PID,
+                                                                     .time_ns = RECORD_T0 - 1,
+                                                                     .own_pid = 7,
+                                                                     .start_ns = 90000000000,
+                                                                     .exe = BYTES_STR(exe)}});
 }
 
 struct leaving {
@@ -179,7 +181,7 @@ static int keep(void *context, const struct sample *sample, const struct join_sp
     struct store *store = leaving->rig->fixture.store;
     const struct process_facts *facts;
     const struct frame *frames;
-    left->joined = span != NULL;
+    left->matched = span != NULL;
     if (span)
         memcpy(left->joined_span, span->span_id, sizeof(left->joined_span));
     left->sample = *sample;

@@ -5,7 +5,7 @@
  * became of records, as it leaves the join. Process 100 runs /usr/bin/app at APP, with a library at
  * LIB. For cmocka: samples_rig_setup() and samples_rig_teardown(). Thread: one.
  */
-#include "agent-bpf/process/analyst_client.h"
+#include "agent-bpf/process/symbolizer_client.h"
 #include "receiver/intake/intake_samples.h"
 #include "test/support/fixtures/record_fixture.h"
 #include "test/support/fixtures/store_fixture.h"
@@ -23,7 +23,7 @@ struct samples_rig {
     struct process_table *table;
     struct samples *samples;
     size_t datagram_size; /* of the request that was looked at last */
-    uint8_t datagram[ANALYST_MESSAGE_MAX];
+    uint8_t datagram[SYMBOLIZER_MESSAGE_MAX];
     struct arena arena;
 };
 
@@ -36,17 +36,17 @@ void samples_rig_map(struct samples_rig *rig, uint32_t pid, uint64_t start, uint
                      const char *path);
 /* A drain of these records, committed. */
 void samples_rig_add(struct samples_rig *rig, const struct record_parts *parts, size_t n);
-void samples_rig_answer(struct samples_rig *rig, const struct analyst_message *message);
-/* How many requests of this kind the analyst would have got since the last call; the last of them
- * in *last (may be NULL), valid until the next call. All others are thrown away. */
-size_t samples_rig_requests(struct samples_rig *rig, enum analyst_kind kind,
-                            struct analyst_message *last);
+void samples_rig_answer(struct samples_rig *rig, const struct symbolizer_message *message);
+/* How many requests of this kind the symbolizer would have got since the last call; the last of
+ * them in *last (may be NULL), valid until the next call. All others are thrown away. */
+size_t samples_rig_requests(struct samples_rig *rig, enum symbolizer_kind kind,
+                            struct symbolizer_message *last);
 
 /* A record of this process without frames and context. */
 struct record_parts samples_rig_record(uint32_t pid);
 /* Of RIG_PID, with these frames. */
 struct record_parts samples_rig_user(size_t n, const uint64_t *user);
-/* The analyst's word on process RIG_PID. */
+/* The symbolizer's word on process RIG_PID. */
 void samples_rig_details(struct samples_rig *rig, const char *exe);
 
 /* What one sample is in the store, with copies of what it refers to. */
@@ -58,7 +58,7 @@ struct samples_rig_left {
     struct process_facts facts; /* texts: below */
     char executable_name[64], executable_path[256];
     uint8_t resource[256];
-    bool joined;
+    bool matched;
     uint8_t joined_span[8];
 };
 /* Executables that nothing refers to are forgotten. */

@@ -10,24 +10,24 @@
 void unwind_rig_open(struct unwind_rig *rig, const struct sampler *sampler)
 {
     *rig = (struct unwind_rig){.maps = sampler_unwind_maps(sampler)};
-    rig_open(&rig->analyst);
-    rig->analyst.unwind = &rig->maps;
-    rig_start(&rig->analyst);
+    rig_open(&rig->symbolizer);
+    rig->symbolizer.unwind = &rig->maps;
+    rig_start(&rig->symbolizer);
 }
 
 void unwind_rig_close(struct unwind_rig *rig)
 {
-    rig_close(&rig->analyst);
+    rig_close(&rig->symbolizer);
 }
 
 static bool take_map(const struct proc_map *map, uint32_t pid, char path[PATH_BYTES],
-                     struct analyst_executable_ref *ref)
+                     struct symbolizer_executable_ref *ref)
 {
     if (!map->executable || !map->inode || map->path.len >= PATH_BYTES)
         return false;
     memcpy(path, map->path.data, map->path.len);
     path[map->path.len] = 0;
-    *ref = (struct analyst_executable_ref){
+    *ref = (struct symbolizer_executable_ref){
         .pid = pid,
         .mapping = {.start = map->start,
                     .length = map->end - map->start,
@@ -42,13 +42,13 @@ static bool take_map(const struct proc_map *map, uint32_t pid, char path[PATH_BY
 
 bool unwind_rig_take(struct unwind_rig *rig, const struct record_header *record)
 {
-    struct analyst_executable_ref refs[ANALYST_MAPPINGS_MAX];
-    char paths[ANALYST_MAPPINGS_MAX][PATH_BYTES];
+    struct symbolizer_executable_ref refs[SYMBOLIZER_MAPPINGS_MAX];
+    char paths[SYMBOLIZER_MAPPINGS_MAX][PATH_BYTES];
     struct buf text = BUF_INIT(PROC_MAPS_BYTES_MAX);
     if (record->end != UNWIND_END_WANTED || !(record->flags & RECORD_FLAG_STACK))
         return false;
     const struct record_stack *stack = record_stack(record);
-    struct analyst_unwind_wanted wanted = {
+    struct symbolizer_unwind_wanted wanted = {
         .ticket = ++rig->tickets,
         .pid = record->pid,
         .stack = BYTES((const uint8_t *)stack, sizeof(*stack) + stack->size),
@@ -56,12 +56,13 @@ bool unwind_rig_take(struct unwind_rig *rig, const struct record_header *record)
     if (!proc_maps_read(record->pid, &text)) {
         struct bytes rest = buf_bytes(&text);
         struct proc_map map;
-        while (wanted.n < ANALYST_MAPPINGS_MAX && proc_maps_next(&rest, &map))
+        while (wanted.n < SYMBOLIZER_MAPPINGS_MAX && proc_maps_next(&rest, &map))
             wanted.n += take_map(&map, record->pid, paths[wanted.n], &refs[wanted.n]);
         rig->wanted++;
         if (wanted.n) /* else it is gone, or between two programs */
-            rig_send(&rig->analyst, &(struct analyst_message){.kind = ANALYST_UNWIND_WANTED,
-                                                              .unwind_wanted = wanted});
+            rig_send(&rig->symbolizer,
+                     &(struct symbolizer_message){.kind = SYMBOLIZER_UNWIND_WANTED,
+                                                  .unwind_wanted = wanted});
     }
     buf_close(&text);
     return true;
@@ -92,7 +93,7 @@ bool unwind_rig_settle(struct unwind_rig *rig, struct ring *ring, uint32_t pid, 
     bool settled = false;
     while (now_ns < end_ns && !settled) {
         ring_drain(ring, ring_position(ring), settle_record, &settling, NULL);
-        rig_round(&rig->analyst);
+        rig_round(&rig->symbolizer);
         now_ns = clock_monotonic_ns();
         settled = settling.any && now_ns - settling.seen_ns > quiet_ms * NS_PER_MS;
     }

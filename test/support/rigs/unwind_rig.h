@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Unwind tables for what a sampler meets: a real analyst in a child process, which is asked for
+ * Unwind tables for what a sampler meets: a real symbolizer in a child process, which is asked for
  * each stack that a tick could not unwind, with the mappings that /proc says now.
  */
 #include "agent-bpf/drain/ring.h"
 #include "agent-bpf/sampler/sampler.h"
-#include "test/support/rigs/analyst_rig.h"
+#include "test/support/rigs/symbolizer_rig.h"
 
 struct unwind_rig {
-    struct rig analyst;
+    struct rig symbolizer;
     struct unwind_maps maps;
     uint64_t tickets;
     uint64_t wanted; /* stacks that were asked for */

@@ -81,7 +81,7 @@ static void test_page(void **state)
 static void test_reference(void **state)
 {
     static const char expected[] =
-        "\n## test/unit\n\n"
+        "\n## test/unit/base\n\n"
         "| Metric | Type | Labels | Unit | Meaning |\n"
         "|---|---|---|---|---|\n"
         "| `test_depth_bytes` | gauge |  | bytes | Depth \\ of something. |\n"

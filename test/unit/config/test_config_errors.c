@@ -13,11 +13,11 @@ static const struct {
                             "exporters, extensions, service"},
     {"processors: {join: {wiat: 5s}}\n",
      "4:21: processors::join: unknown key \"wiat\"; did you mean \"wait\"? keys here: wait, "
-     "tally_ttl, max_pending_mib, max_tally_mib, max_recent_spans, top_stacks, "
+     "span_totals_ttl, max_pending_mib, max_span_totals_mib, max_recent_spans, top_stacks, "
      "span_attributes"},
     {"processors: {join: {wait.x: 5s}}\n",
      "4:21: processors::join: unknown key \"wait.x\"; did you mean \"wait\"? keys here: wait, "
-     "tally_ttl, max_pending_mib, max_tally_mib, max_recent_spans, top_stacks, "
+     "span_totals_ttl, max_pending_mib, max_span_totals_mib, max_recent_spans, top_stacks, "
      "span_attributes"},
     {"processors: {join: {wait: 5}}\n", "4:27: processors::join::wait: 5 (nanoseconds, without "
                                         "a unit) is out of range; write 10ms to 1h"},
@@ -28,10 +28,10 @@ static const struct {
      "4:27: processors::join::wait: expected a duration like 500ms, 5s or 1h30m, found a list"},
     {"processors: {join: {wait: 999999999999h}}\n",
      "4:27: processors::join::wait: 999999999999h is out of range; write 10ms to 1h"},
-    {"processors: {join: {tally_ttl: 5s}}\n",
-     "4:32: processors::join::tally_ttl: is shorter than wait; write at least the same"},
-    {"processors: {join: {wait: 1h, tally_ttl: 59m}}\n",
-     "4:42: processors::join::tally_ttl: is shorter than wait; write at least the same"},
+    {"processors: {join: {span_totals_ttl: 5s}}\n",
+     "4:38: processors::join::span_totals_ttl: is shorter than wait; write at least the same"},
+    {"processors: {join: {wait: 1h, span_totals_ttl: 59m}}\n",
+     "4:48: processors::join::span_totals_ttl: is shorter than wait; write at least the same"},
     {"processors: {join: {top_stacks: 17}}\n",
      "4:33: processors::join::top_stacks: 17 is out of range; write 0 to 16"},
     {"processors: {join: {top_stacks: -1}}\n",

@@ -217,7 +217,7 @@ static void test_goaway(void **state)
 }
 
 /* A signal that is not taken for now does not hold up the other. */
-static void test_lanes(void **state)
+static void test_senders(void **state)
 {
     struct rig *rig = *state;
     backend_rule(&rig->backend, PROFILES, 0, (struct backend_answer){.manner = BACKEND_SILENT});
@@ -466,7 +466,7 @@ int main(void)
         RIG_TEST(test_too_many_pings),
         RIG_TEST(test_away),
         RIG_TEST(test_goaway),
-        RIG_TEST(test_lanes),
+        RIG_TEST(test_senders),
         RIG_TEST(test_given_up),
         RIG_TEST(test_one_bad_part),
         RIG_TEST(test_backend_without_profiles),

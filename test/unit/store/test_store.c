@@ -156,7 +156,7 @@ static void check_history(struct fixture *fixture, unsigned exported)
     assert_int_equal(told->summed_samples, exported);
     assert_int_equal(told->summed_value_ns, exported * FIXTURE_TICK);
     for (size_t i = 0; i < told->n_samples; i++)
-        assert_true(told->samples[i].context.joined && told->n_spans);
+        assert_true(told->samples[i].context.matched && told->n_spans);
 }
 
 static void check(struct fixture *fixture, const struct outcome *outcome)
@@ -492,7 +492,7 @@ static void test_collect(void **state)
     struct outcome outcome;
     fixture_open(fixture);
     run_scenario(fixture, &outcome);
-    for (unsigned i = 0; i < 20; i++) { /* generations pass; the tally keeps what it names */
+    for (unsigned i = 0; i < 20; i++) { /* generations pass; the total keeps what it names */
         fixture_begin(fixture);
         assert_int_equal(store_collect(fixture->store, FIXTURE_T0 + i * STACKS_GENERATION_NS), 0);
         fixture_commit(fixture);
@@ -503,7 +503,7 @@ static void test_collect(void **state)
     assert_int_equal(count_rows(fixture, "SELECT count(*) FROM stack"), 4 + 1 + 1);
     assert_int_equal(count_rows(fixture, "SELECT count(*) FROM process"), 1);
     assert_int_equal(count_rows(fixture, "SELECT count(*) FROM executable"), 1);
-    struct fixture_left left; /* an hour later the tally goes, and with it the rest */
+    struct fixture_left left; /* an hour later the total goes, and with it the rest */
     fixture_leave(fixture, FIXTURE_T0 + 4000 * FIXTURE_SECOND, false, &left);
     for (unsigned i = 20; i < 40; i++) {
         fixture_begin(fixture);

@@ -5,7 +5,7 @@
  */
 #include "agent-bpf/contexts/elastic_socket.h"
 #include "agent-bpf/files/fs_rights.h"
-#include "agent-bpf/keeper/privileges.h"
+#include "agent-bpf/supervisor/privileges.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -374,48 +374,48 @@ static void test_own_mounts(void **state)
     close(hidden);
 }
 
-/* As the analyst runs: another user, with a few capabilities. */
-static int outcome_as_analyst(pid_t pid, const char *name, uint64_t keep)
+/* As the symbolizer runs: another user, with a few capabilities. */
+static int outcome_as_symbolizer(pid_t pid, const char *name, uint64_t keep)
 {
     char path[512];
     snprintf(path, sizeof(path), "%s", path_of(name));
-    pid_t analyst = fork();
-    if (analyst == 0) {
+    pid_t symbolizer = fork();
+    if (symbolizer == 0) {
         struct privileges rights = {.uid = OTHER, .gid = OTHER, .keep = keep};
         int fd, error = privileges_drop(&rights);
         error = error ? error : elastic_socket_connect((uint32_t)pid, BYTES_STR(path), &fd);
         _exit(error > 0 ? 200 + error : -error);
     }
     int status;
-    assert_int_equal(waitpid(analyst, &status, 0), analyst);
+    assert_int_equal(waitpid(symbolizer, &status, 0), symbolizer);
     assert_true(WIFEXITED(status));
     int code = WEXITSTATUS(status);
     return code >= 200 ? code - 200 : -code;
 }
 
-static void test_as_analyst(void **state)
+static void test_as_symbolizer(void **state)
 {
     (void)state;
     uint64_t looks = PRIVILEGE(CAP_SYS_PTRACE) | PRIVILEGE(CAP_DAC_READ_SEARCH);
     uint64_t all = looks | PRIVILEGE(CAP_SETUID) | PRIVILEGE(CAP_SETGID);
     make_directory("closed", 0700);
     int own = bind_datagram("own", USER, 0, 0700);
-    int analysts = bind_datagram("analysts", OTHER, 0, 0700);
+    int symbolizers = bind_datagram("symbolizers", OTHER, 0, 0700);
     int closed = bind_datagram("closed/everyone", 0, 0, 0777);
     pid_t pid = start(&(struct process_plan){.uid = USER});
     pid_t same = start(&(struct process_plan){.uid = OTHER});
-    assert_int_equal(outcome_as_analyst(pid, "own", all), 0);
-    assert_int_equal(outcome_as_analyst(pid, "analysts", all), ELASTIC_SOCKET_REFUSED);
-    assert_int_equal(outcome_as_analyst(pid, "closed/everyone", all), ELASTIC_SOCKET_REFUSED);
+    assert_int_equal(outcome_as_symbolizer(pid, "own", all), 0);
+    assert_int_equal(outcome_as_symbolizer(pid, "symbolizers", all), ELASTIC_SOCKET_REFUSED);
+    assert_int_equal(outcome_as_symbolizer(pid, "closed/everyone", all), ELASTIC_SOCKET_REFUSED);
     /* Without the right to act as others, only for processes of its own user. */
-    assert_int_equal(outcome_as_analyst(pid, "own", looks), -EPERM);
-    assert_int_equal(outcome_as_analyst(same, "analysts", looks), 0);
-    assert_int_equal(outcome_as_analyst(same, "own", looks), ELASTIC_SOCKET_REFUSED);
-    assert_int_equal(outcome_as_analyst(same, "closed/everyone", looks), ELASTIC_SOCKET_REFUSED);
+    assert_int_equal(outcome_as_symbolizer(pid, "own", looks), -EPERM);
+    assert_int_equal(outcome_as_symbolizer(same, "symbolizers", looks), 0);
+    assert_int_equal(outcome_as_symbolizer(same, "own", looks), ELASTIC_SOCKET_REFUSED);
+    assert_int_equal(outcome_as_symbolizer(same, "closed/everyone", looks), ELASTIC_SOCKET_REFUSED);
     stop(pid);
     stop(same);
     close(own);
-    close(analysts);
+    close(symbolizers);
     close(closed);
 }
 
@@ -453,10 +453,10 @@ int main(void)
     if (geteuid() != 0)
         return 77;
     const struct CMUnitTest tests[] = {
-        TEST(test_own_socket),   TEST(test_rights),
-        TEST(test_not_a_socket), TEST(test_paths),
-        TEST(test_own_root),     TEST(test_own_mounts),
-        TEST(test_as_analyst),   cmocka_unit_test(test_status),
+        TEST(test_own_socket),    TEST(test_rights),
+        TEST(test_not_a_socket),  TEST(test_paths),
+        TEST(test_own_root),      TEST(test_own_mounts),
+        TEST(test_as_symbolizer), cmocka_unit_test(test_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

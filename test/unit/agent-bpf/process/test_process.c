@@ -170,8 +170,8 @@ static void scan_is_older_than_events(void **state)
     apply(PROCESS_EXECED, 10, 0, 100);
     map(10, 101, 0x1000, 0x1000, 0, "/bin/new");
     apply(PROCESS_EXITED, 11, 0, 100); /* before the scan is heard */
-    struct analyst_message message = {.kind = ANALYST_EVENT,
-                                      .event = mapped(10, 90, 0x5000, 0x1000, 0, "/bin/old")};
+    struct symbolizer_message message = {.kind = SYMBOLIZER_EVENT,
+                                         .event = mapped(10, 90, 0x5000, 0x1000, 0, "/bin/old")};
     assert_int_equal(process_table_answer(table, &message), 0);
     expect_none(10, 200, 0x5000); /* from before the exec */
     message.event = mapped(10, 150, 0x1000, 0x1000, 0, "/bin/new");
@@ -191,12 +191,12 @@ static void scan_sweeps(void **state)
     (void)state;
     apply(PROCESS_FORKED, 10, 1, 100); /* its exit is lost */
     apply(PROCESS_FORKED, 11, 1, 100);
-    struct analyst_message seen = {.kind = ANALYST_EVENT,
-                                   .event = {.kind = PROCESS_FORKED, .pid = 11, .time_ns = 210}};
+    struct symbolizer_message seen = {.kind = SYMBOLIZER_EVENT,
+                                      .event = {.kind = PROCESS_FORKED, .pid = 11, .time_ns = 210}};
     process_table_answer(table, &seen);
     apply(PROCESS_FORKED, 12, 1, 205); /* after the scan began */
-    struct analyst_message done = {.kind = ANALYST_SCAN_DONE,
-                                   .scan_done = {.start_ns = 200, .end_ns = 300}};
+    struct symbolizer_message done = {.kind = SYMBOLIZER_SCAN_DONE,
+                                      .scan_done = {.start_ns = 200, .end_ns = 300}};
     process_table_answer(table, &done);
     process_table_expire(table, 300 + PROCESS_GRACE_NS);
     assert_int_equal(process_table_count(table), 2);
@@ -206,18 +206,18 @@ static void scan_sweeps(void **state)
     assert_int_equal(process_table_details(table, 12, 300, &details), 0);
 }
 
-/* Times of a hostile analyst: neither kept for ever nor taken for "alive". */
+/* Times of a hostile symbolizer: neither kept for ever nor taken for "alive". */
 static void times_to_come(void **state)
 {
     (void)state;
     apply(PROCESS_FORKED, 10, 1, 100);
-    struct analyst_message done = {.kind = ANALYST_SCAN_DONE,
-                                   .scan_done = {.start_ns = UINT64_MAX, .end_ns = UINT64_MAX}};
+    struct symbolizer_message done = {.kind = SYMBOLIZER_SCAN_DONE,
+                                      .scan_done = {.start_ns = UINT64_MAX, .end_ns = UINT64_MAX}};
     process_table_answer(table, &done);
     process_table_answer(table, &done);
     apply(PROCESS_FORKED, 11, 1, 100);
-    struct analyst_message gone = {.kind = ANALYST_GONE,
-                                   .process = {.pid = 11, .time_ns = UINT64_MAX}};
+    struct symbolizer_message gone = {.kind = SYMBOLIZER_GONE,
+                                      .process = {.pid = 11, .time_ns = UINT64_MAX}};
     process_table_answer(table, &gone);
     process_table_answer(table, &gone);
     process_table_expire(table, clock_monotonic_ns() + PROCESS_GRACE_NS);
@@ -231,22 +231,22 @@ static void asks(void **state)
     map(10, 101, 0x1000, 0x1000, 0, "/bin/a");
     map(10, 102, 0x3000, 0x1000, 0, "/lib/b.so");
     take();
-    assert_int_equal(taken[ANALYST_PROCESS_WANTED], 1);
-    assert_int_equal(taken[ANALYST_EXECUTABLE_WANTED], 2);
+    assert_int_equal(taken[SYMBOLIZER_PROCESS_WANTED], 1);
+    assert_int_equal(taken[SYMBOLIZER_EXECUTABLE_WANTED], 2);
     map(10, 103, 0x5000, 0x1000, 0, "/lib/b.so");
     take();
-    assert_int_equal(taken[ANALYST_EXECUTABLE_WANTED], 0); /* told before */
-    assert_int_equal(taken[ANALYST_CONTEXT_WANTED], 1);    /* another library: look again */
+    assert_int_equal(taken[SYMBOLIZER_EXECUTABLE_WANTED], 0); /* told before */
+    assert_int_equal(taken[SYMBOLIZER_CONTEXT_WANTED], 1);    /* another library: look again */
     apply(PROCESS_EXITED, 10, 0, 200);
     take();
-    assert_int_equal(taken[ANALYST_PROCESS_LEFT], 1);
+    assert_int_equal(taken[SYMBOLIZER_PROCESS_LEFT], 1);
     apply(PROCESS_LOST, 0, 0, 300);
     apply(PROCESS_LOST, 0, 0, 400);
     take();
-    assert_int_equal(taken[ANALYST_SCAN_WANTED], 1);
+    assert_int_equal(taken[SYMBOLIZER_SCAN_WANTED], 1);
     apply(PROCESS_LOST, 0, 0, 300 + 10 * SEC);
     take();
-    assert_int_equal(taken[ANALYST_SCAN_WANTED], 1);
+    assert_int_equal(taken[SYMBOLIZER_SCAN_WANTED], 1);
 }
 
 static void samples_ask_for_context(void **state)
@@ -254,31 +254,31 @@ static void samples_ask_for_context(void **state)
     (void)state;
     apply(PROCESS_FORKED, 10, 1, 100);
     take();
-    assert_int_equal(taken[ANALYST_PROCESS_WANTED], 0);
+    assert_int_equal(taken[SYMBOLIZER_PROCESS_WANTED], 0);
     process_table_sampled(table, 10, 150);
     take();
-    assert_int_equal(taken[ANALYST_PROCESS_WANTED], 1);
+    assert_int_equal(taken[SYMBOLIZER_PROCESS_WANTED], 1);
     process_table_sampled(table, 10, 151);
     take();
-    assert_int_equal(taken[ANALYST_CONTEXT_WANTED], 0); /* not again so soon */
+    assert_int_equal(taken[SYMBOLIZER_CONTEXT_WANTED], 0); /* not again so soon */
     process_table_sampled(table, 10, UINT64_MAX / 2);
     take();
-    assert_int_equal(taken[ANALYST_CONTEXT_WANTED], 1);
+    assert_int_equal(taken[SYMBOLIZER_CONTEXT_WANTED], 1);
 }
 
 static void tell_sources(uint32_t pid, unsigned sources)
 {
-    struct analyst_message context = {
-        .kind = ANALYST_CONTEXT,
+    struct symbolizer_message context = {
+        .kind = SYMBOLIZER_CONTEXT,
         .context = {.pid = pid, .time_ns = clock_monotonic_ns(), .sources = (uint8_t)sources}};
     assert_int_equal(process_table_answer(table, &context), 0);
 }
 
 static unsigned context_requests(void)
 {
-    taken[ANALYST_CONTEXT_WANTED] = 0;
+    taken[SYMBOLIZER_CONTEXT_WANTED] = 0;
     take();
-    return taken[ANALYST_CONTEXT_WANTED];
+    return taken[SYMBOLIZER_CONTEXT_WANTED];
 }
 
 /* A process that has a context is asked for when something may have changed. */
@@ -326,15 +326,15 @@ static void names(void **state)
     memcpy(identity, place.identity, 16);
     assert_int_equal(process_table_want_names(table, identity, addresses, 300), 0);
     take();
-    assert_int_equal(taken[ANALYST_NAMES_WANTED],
-                     (300 + ANALYST_NAMES_MAX - 1) / ANALYST_NAMES_MAX);
+    assert_int_equal(taken[SYMBOLIZER_NAMES_WANTED],
+                     (300 + SYMBOLIZER_NAMES_MAX - 1) / SYMBOLIZER_NAMES_MAX);
     struct arena arena;
     arena_init(&arena, 65536);
-    struct analyst_message message;
-    const struct analyst_request *request =
-        container_of(list_first(&last_requests), struct analyst_request, link);
+    struct symbolizer_message message;
+    const struct symbolizer_request *request =
+        container_of(list_first(&last_requests), struct symbolizer_request, link);
     assert_int_equal(
-        analyst_message_decode(BYTES(request->datagram, request->size), &arena, &message), 0);
+        symbolizer_message_decode(BYTES(request->datagram, request->size), &arena, &message), 0);
     assert_int_equal(message.names_wanted.executable.pid, 10);
     assert_string_equal(message.names_wanted.executable.mapping.path, "/bin/a");
     assert_int_equal(message.names_wanted.addresses[0], 0x123);
@@ -348,9 +348,9 @@ static void kernel(void **state)
     (void)state;
     struct process_kernel told;
     assert_int_equal(process_table_kernel(table, &told), PROCESS_UNKNOWN);
-    struct analyst_message message = {.kind = ANALYST_KERNEL,
-                                      .kernel = {.text_start = 0xffffffff81000000,
-                                                 .build_id = BYTES_LIT("12345678901234567890")}};
+    struct symbolizer_message message = {.kind = SYMBOLIZER_KERNEL,
+                                         .kernel = {.text_start = 0xffffffff81000000,
+                                                    .build_id = BYTES_LIT("12345678901234567890")}};
     process_table_answer(table, &message);
     assert_int_equal(process_table_kernel(table, &told), 0);
     assert_int_equal(told.text_start, 0xffffffff81000000);
@@ -358,7 +358,7 @@ static void kernel(void **state)
     uint64_t address = 0x1234;
     assert_int_equal(process_table_want_names(table, told.identity, &address, 1), 0);
     take();
-    assert_int_equal(taken[ANALYST_KERNEL_NAMES_WANTED], 1);
+    assert_int_equal(taken[SYMBOLIZER_KERNEL_NAMES_WANTED], 1);
     process_table_forget_tags(table);
     assert_int_equal(process_table_kernel(table, &told), 0);
     assert_int_equal(*told.tag, 0);
@@ -367,16 +367,16 @@ static void kernel(void **state)
 static struct bytes told_keys[2] = {{(const uint8_t *)"http.route", 10},
                                     {(const uint8_t *)"user.id", 7}};
 
-static struct analyst_message context_told(uint64_t time_ns)
+static struct symbolizer_message context_told(uint64_t time_ns)
 {
-    return (struct analyst_message){.kind = ANALYST_CONTEXT,
-                                    .context = {.pid = 10,
-                                                .time_ns = time_ns,
-                                                .sources = CONTEXT_BIT(CONTEXT_GO_LABELS),
-                                                .publishes = CONTEXT_BIT(CONTEXT_ELASTIC),
-                                                .resource = BYTES(resource, sizeof(resource)),
-                                                .n_keys = 2,
-                                                .keys = told_keys}};
+    return (struct symbolizer_message){.kind = SYMBOLIZER_CONTEXT,
+                                       .context = {.pid = 10,
+                                                   .time_ns = time_ns,
+                                                   .sources = CONTEXT_BIT(CONTEXT_GO_LABELS),
+                                                   .publishes = CONTEXT_BIT(CONTEXT_ELASTIC),
+                                                   .resource = BYTES(resource, sizeof(resource)),
+                                                   .n_keys = 2,
+                                                   .keys = told_keys}};
 }
 
 static void answers(void **state)
@@ -387,16 +387,16 @@ static void answers(void **state)
     struct process_details details;
     assert_int_equal(process_table_details(table, 10, 200, &details), 0);
     *details.tag = 77;
-    struct analyst_message context = context_told(150);
+    struct symbolizer_message context = context_told(150);
     assert_int_equal(process_table_answer(table, &context), 0);
-    struct analyst_message told = {.kind = ANALYST_DETAILS,
-                                   .details = {.pid = 10,
-                                               .own_pid = 3,
-                                               .time_ns = 150,
-                                               .start_ns = 42,
-                                               .exe = BYTES_LIT("/usr/bin/a (deleted)"),
-                                               .container_id = BYTES_LIT("c0ffee"),
-                                               .pod_uid = BYTES_LIT("0b9c1f2e")}};
+    struct symbolizer_message told = {.kind = SYMBOLIZER_DETAILS,
+                                      .details = {.pid = 10,
+                                                  .own_pid = 3,
+                                                  .time_ns = 150,
+                                                  .start_ns = 42,
+                                                  .exe = BYTES_LIT("/usr/bin/a (deleted)"),
+                                                  .container_id = BYTES_LIT("c0ffee"),
+                                                  .pod_uid = BYTES_LIT("0b9c1f2e")}};
     assert_int_equal(process_table_answer(table, &told), 0);
     assert_int_equal(process_table_details(table, 10, 200, &details), 0);
     assert_int_equal(*details.tag, 0); /* changed */
@@ -428,7 +428,7 @@ static void answers_change(void **state)
     (void)state;
     apply(PROCESS_EXECED, 10, 0, 200);
     struct process_details details;
-    struct analyst_message context = context_told(150);
+    struct symbolizer_message context = context_told(150);
     assert_int_equal(process_table_answer(table, &context), 0); /* read before the exec */
     assert_int_equal(process_table_details(table, 10, 300, &details), 0);
     assert_int_equal(details.publishes, 0);
@@ -439,7 +439,7 @@ static void answers_change(void **state)
     assert_int_equal(process_table_answer(table, &context), 0);
     assert_int_equal(process_table_details(table, 10, 300, &details), 0);
     assert_int_equal(details.n_keys, 2);
-    context.context = (struct analyst_context){
+    context.context = (struct symbolizer_context){
         .pid = 10, .time_ns = 250, .resource = BYTES(resource, sizeof(resource))};
     assert_int_equal(process_table_answer(table, &context), 0); /* its name alone */
     assert_int_equal(process_table_details(table, 10, 300, &details), 0);
@@ -452,12 +452,13 @@ static void answers_change(void **state)
     assert_int_equal(details.n_keys, 0);
 }
 
-static void gone_by_the_analyst(void **state)
+static void gone_by_the_symbolizer(void **state)
 {
     (void)state;
     apply(PROCESS_EXECED, 10, 0, 200);
     struct process_details details;
-    struct analyst_message gone = {.kind = ANALYST_GONE, .process = {.pid = 10, .time_ns = 150}};
+    struct symbolizer_message gone = {.kind = SYMBOLIZER_GONE,
+                                      .process = {.pid = 10, .time_ns = 150}};
     assert_int_equal(process_table_answer(table, &gone),
                      0); /* from before the exec: not this one */
     process_table_expire(table, 400 + PROCESS_GRACE_NS);
@@ -497,23 +498,25 @@ static void identity(void **state)
 }
 
 /* Of the request for the file at path. */
-static void expect_ancestors(const char *path, const uint32_t expected[ANALYST_ANCESTORS_MAX])
+static void expect_ancestors(const char *path, const uint32_t expected[SYMBOLIZER_ANCESTORS_MAX])
 {
     struct list *link, *tmp;
     bool found = false;
     take();
     list_each(link, tmp, &last_requests)
     {
-        const struct analyst_request *request = container_of(link, struct analyst_request, link);
+        const struct symbolizer_request *request =
+            container_of(link, struct symbolizer_request, link);
         struct arena arena;
-        struct analyst_message message;
+        struct symbolizer_message message;
         arena_init(&arena, 1 << 20);
         assert_int_equal(
-            analyst_message_decode(BYTES(request->datagram, request->size), &arena, &message), 0);
-        if (message.kind == ANALYST_EXECUTABLE_WANTED &&
+            symbolizer_message_decode(BYTES(request->datagram, request->size), &arena, &message),
+            0);
+        if (message.kind == SYMBOLIZER_EXECUTABLE_WANTED &&
             !strcmp(message.executable_ref.mapping.path, path)) {
             assert_memory_equal(message.executable_ref.ancestors, expected,
-                                ANALYST_ANCESTORS_MAX * sizeof(*expected));
+                                SYMBOLIZER_ANCESTORS_MAX * sizeof(*expected));
             found = true;
         }
         arena_close(&arena);
@@ -532,17 +535,17 @@ static void file_is_sought_through_ancestors(void **state)
     apply(PROCESS_EXECED, 13, 0, 140);
     map(13, 150, 0x1000, 0x1000, 0, "/bin/a");
     apply(PROCESS_EXITED, 13, 0, 160);
-    expect_ancestors("/bin/a", (const uint32_t[ANALYST_ANCESTORS_MAX]){11, 10});
+    expect_ancestors("/bin/a", (const uint32_t[SYMBOLIZER_ANCESTORS_MAX]){11, 10});
     for (uint32_t pid = 20; pid < 40; pid++)
         apply(PROCESS_FORKED, pid, pid - 1, 200);
     map(39, 300, 0x1000, 0x1000, 0, "/bin/b");
-    expect_ancestors("/bin/b", (const uint32_t[ANALYST_ANCESTORS_MAX]){38, 37, 36, 35});
+    expect_ancestors("/bin/b", (const uint32_t[SYMBOLIZER_ANCESTORS_MAX]){38, 37, 36, 35});
     apply(PROCESS_FORKED, 50, 51, 400); /* each the other's, as numbers go round */
     apply(PROCESS_FORKED, 51, 50, 400);
     map(50, 410, 0x1000, 0x1000, 0, "/bin/c");
-    expect_ancestors("/bin/c", (const uint32_t[ANALYST_ANCESTORS_MAX]){51, 50, 51, 50});
+    expect_ancestors("/bin/c", (const uint32_t[SYMBOLIZER_ANCESTORS_MAX]){51, 50, 51, 50});
     map(60, 500, 0x1000, 0x1000, 0, "/bin/d"); /* its fork was lost */
-    expect_ancestors("/bin/d", (const uint32_t[ANALYST_ANCESTORS_MAX]){0});
+    expect_ancestors("/bin/d", (const uint32_t[SYMBOLIZER_ANCESTORS_MAX]){0});
 }
 
 int main(void)
@@ -569,10 +572,10 @@ int main(void)
         T(kernel),
         T(answers),
         T(answers_change),
-        T(gone_by_the_analyst),
+        T(gone_by_the_symbolizer),
         T(identity),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    analyst_requests_free(&last_requests);
+    symbolizer_requests_free(&last_requests);
     return failed;
 }

@@ -21,7 +21,7 @@ static void short_lived_leave_nothing(void **state)
             continue;
         process_table_expire(table, time);
         take();
-        assert_int_equal(taken[ANALYST_PROCESS_WANTED], 0); /* they were gone by then */
+        assert_int_equal(taken[SYMBOLIZER_PROCESS_WANTED], 0); /* they were gone by then */
         most = process_table_bytes(table) > most ? process_table_bytes(table) : most;
     }
     process_table_expire(table, 200 * SEC);
@@ -115,7 +115,7 @@ static void requests_are_limited(void **state)
         stats_find("spanprof_process_requests_dropped_total", "reason=\"queue_full\"") - dropped,
         100);
     take();
-    assert_int_equal(taken[ANALYST_EXECUTABLE_WANTED], PROCESS_REQUESTS_MAX);
+    assert_int_equal(taken[SYMBOLIZER_EXECUTABLE_WANTED], PROCESS_REQUESTS_MAX);
 }
 
 /* Also not by forking and by exec. */
@@ -135,10 +135,10 @@ static void one_process_has_a_budget(void **state)
         stats_find("spanprof_process_requests_dropped_total", "reason=\"process_budget\"") - spent,
         1500 - 1024);
     take();
-    assert_int_equal(taken[ANALYST_EXECUTABLE_WANTED], 1024);
+    assert_int_equal(taken[SYMBOLIZER_EXECUTABLE_WANTED], 1024);
     map(5000, 9999, 0x1000, 0x1000, 0, "/bin/other");
     take();
-    assert_int_equal(taken[ANALYST_EXECUTABLE_WANTED], 1);
+    assert_int_equal(taken[SYMBOLIZER_EXECUTABLE_WANTED], 1);
 }
 
 static void scenario(void)
@@ -157,20 +157,20 @@ static void scenario(void)
     event = mapped(11, 201, 0x1800, 0x10000, 0, "/lib/x.so");
     process_table_apply(table, &event);
     struct bytes keys[2] = {BYTES_LIT("http.route"), BYTES_LIT("user.id")};
-    struct analyst_message context = {.kind = ANALYST_CONTEXT,
-                                      .context = {.pid = 11,
-                                                  .time_ns = 250,
-                                                  .publishes = 2,
-                                                  .resource = BYTES(resource, sizeof(resource)),
-                                                  .n_keys = 2,
-                                                  .keys = keys}};
+    struct symbolizer_message context = {.kind = SYMBOLIZER_CONTEXT,
+                                         .context = {.pid = 11,
+                                                     .time_ns = 250,
+                                                     .publishes = 2,
+                                                     .resource = BYTES(resource, sizeof(resource)),
+                                                     .n_keys = 2,
+                                                     .keys = keys}};
     process_table_answer(table, &context);
     process_table_sampled(table, 12, 300);
     event = (struct process_event){.kind = PROCESS_EXITED, .pid = 11, .time_ns = 400};
     process_table_apply(table, &event);
     struct list requests = LIST_INIT(requests);
     process_table_take_requests(table, &requests);
-    analyst_requests_free(&requests);
+    symbolizer_requests_free(&requests);
     process_table_expire(table, 400 + PROCESS_GRACE_NS);
 }
 
@@ -205,6 +205,6 @@ int main(void)
         T(without_memory),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    analyst_requests_free(&last_requests);
+    symbolizer_requests_free(&last_requests);
     return failed;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The small parts around the sampler that need neither root nor BPF: CPU lists, leavers, control.
+/* The small parts around the sampler that need neither root nor BPF: CPU lists, exited_leaders,
+ * control.
  */
 #include "agent-bpf/control.h"
 #include "agent-bpf/sampler/cpus.h"
-#include "agent-bpf/drain/leavers.h"
-#include "agent-bpf/keeper/privileges.h"
+#include "agent-bpf/drain/exited_leaders.h"
+#include "agent-bpf/supervisor/privileges.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,9 +46,9 @@ static void test_this_machine_has_a_cpu(void **state)
     assert_true(any != 0);
 }
 
-static void test_leavers_keep_what_lives(void **state)
+static void test_exited_leaders_keep_what_lives(void **state)
 {
-    static struct leavers leavers;
+    static struct exited_leaders exited_leaders;
     uint32_t cursor = 0;
     (void)state;
     pid_t lives = fork(), ends = fork();
@@ -57,41 +58,41 @@ static void test_leavers_keep_what_lives(void **state)
         pause();
         _exit(0);
     }
-    leavers_init(&leavers);
-    assert_int_equal(leavers_add(&leavers, (uint32_t)lives), 0);
-    assert_int_equal(leavers_add(&leavers, (uint32_t)ends), 0);
-    assert_int_equal(leavers_add(&leavers, (uint32_t)ends), 0);
-    assert_int_equal(leavers.count, 2);
+    exited_leaders_init(&exited_leaders);
+    assert_int_equal(exited_leaders_add(&exited_leaders, (uint32_t)lives), 0);
+    assert_int_equal(exited_leaders_add(&exited_leaders, (uint32_t)ends), 0);
+    assert_int_equal(exited_leaders_add(&exited_leaders, (uint32_t)ends), 0);
+    assert_int_equal(exited_leaders.count, 2);
     siginfo_t info; /* a zombie is not gone */
     assert_int_equal(waitid(P_PID, (id_t)ends, &info, WEXITED | WNOWAIT), 0);
-    assert_int_equal(leavers_next_gone(&leavers, &cursor), 0);
+    assert_int_equal(exited_leaders_next_gone(&exited_leaders, &cursor), 0);
     waitpid(ends, NULL, 0);
     cursor = 0;
-    assert_int_equal(leavers_next_gone(&leavers, &cursor), ends);
-    assert_int_equal(leavers_next_gone(&leavers, &cursor), 0);
-    assert_int_equal(leavers.count, 1);
+    assert_int_equal(exited_leaders_next_gone(&exited_leaders, &cursor), ends);
+    assert_int_equal(exited_leaders_next_gone(&exited_leaders, &cursor), 0);
+    assert_int_equal(exited_leaders.count, 1);
     kill(lives, SIGKILL);
     waitpid(lives, NULL, 0);
-    assert_true(leavers_remove(&leavers, (uint32_t)lives));
-    assert_false(leavers_remove(&leavers, (uint32_t)lives));
+    assert_true(exited_leaders_remove(&exited_leaders, (uint32_t)lives));
+    assert_false(exited_leaders_remove(&exited_leaders, (uint32_t)lives));
 }
 
-static void test_leavers_are_bounded(void **state)
+static void test_exited_leaders_are_bounded(void **state)
 {
-    static struct leavers leavers;
+    static struct exited_leaders exited_leaders;
     (void)state;
-    leavers_init(&leavers);
-    for (uint32_t i = 1; i <= LEAVERS_MAX; i++)
-        assert_int_equal(leavers_add(&leavers, i * 3), 0);
-    assert_int_equal(leavers_add(&leavers, 1), LEAVERS_FULL);
-    assert_int_equal(leavers_add(&leavers, 3), 0); /* in already */
-    for (uint32_t i = LEAVERS_MAX; i >= 1; i -= 2) /* from the end: gaps are filled */
-        assert_true(leavers_remove(&leavers, i * 3));
-    for (uint32_t i = LEAVERS_MAX - 1; i >= 1 && i < LEAVERS_MAX; i -= 2)
-        assert_true(leavers_remove(&leavers, i * 3));
-    assert_int_equal(leavers.count, 0);
-    for (int i = 0; i < LEAVERS_BUCKETS; i++)
-        assert_int_equal(leavers.heads[i], -1);
+    exited_leaders_init(&exited_leaders);
+    for (uint32_t i = 1; i <= EXITED_LEADERS_MAX; i++)
+        assert_int_equal(exited_leaders_add(&exited_leaders, i * 3), 0);
+    assert_int_equal(exited_leaders_add(&exited_leaders, 1), EXITED_LEADERS_FULL);
+    assert_int_equal(exited_leaders_add(&exited_leaders, 3), 0); /* in already */
+    for (uint32_t i = EXITED_LEADERS_MAX; i >= 1; i -= 2)        /* from the end: gaps are filled */
+        assert_true(exited_leaders_remove(&exited_leaders, i * 3));
+    for (uint32_t i = EXITED_LEADERS_MAX - 1; i >= 1 && i < EXITED_LEADERS_MAX; i -= 2)
+        assert_true(exited_leaders_remove(&exited_leaders, i * 3));
+    assert_int_equal(exited_leaders.count, 0);
+    for (int i = 0; i < EXITED_LEADERS_BUCKETS; i++)
+        assert_int_equal(exited_leaders.heads[i], -1);
 }
 
 static void test_control_passes_an_fd(void **state)
@@ -146,8 +147,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cpu_lists),
         cmocka_unit_test(test_this_machine_has_a_cpu),
-        cmocka_unit_test(test_leavers_keep_what_lives),
-        cmocka_unit_test(test_leavers_are_bounded),
+        cmocka_unit_test(test_exited_leaders_keep_what_lives),
+        cmocka_unit_test(test_exited_leaders_are_bounded),
         cmocka_unit_test(test_control_passes_an_fd),
         cmocka_unit_test(test_target_account),
     };

@@ -4,7 +4,7 @@
  * may lie at that path. As root; else skipped. Time is the test's own.
  */
 #include "agent-bpf/symbols/perf_maps.h"
-#include "agent-bpf/keeper/privileges.h"
+#include "agent-bpf/supervisor/privileges.h"
 #include "base/stats.h"
 #include "test/support/publishers/publisher_fuse.h"
 #include <fcntl.h>
@@ -506,15 +506,15 @@ static void test_longest_unused_goes(void **state)
     stop(b);
 }
 
-/* As the analyst runs: another user, with a few capabilities. */
-static void test_as_analyst(void **state)
+/* As the symbolizer runs: another user, with a few capabilities. */
+static void test_as_symbolizer(void **state)
 {
     (void)state;
     pid_t pid = start_user();
     write_map(pid, "10 1 name\n", USER);
     assert_int_equal(chmod(map_path(pid), 0600), 0);
-    pid_t analyst = fork();
-    if (analyst == 0) {
+    pid_t symbolizer = fork();
+    if (symbolizer == 0) {
         struct privileges rights = {.uid = OTHER,
                                     .gid = OTHER,
                                     .keep =
@@ -526,7 +526,7 @@ static void test_as_analyst(void **state)
         _exit(found && strcmp(range.name, "name") == 0 ? 0 : 1);
     }
     int status;
-    assert_int_equal(waitpid(analyst, &status, 0), analyst);
+    assert_int_equal(waitpid(symbolizer, &status, 0), symbolizer);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
     stop(pid);
@@ -552,7 +552,7 @@ int main(void)
         TEST(test_end_of_long_file),
         TEST(test_long_lines),
         TEST(test_longest_unused_goes),
-        TEST(test_as_analyst),
+        TEST(test_as_symbolizer),
     };
     if (geteuid()) {
         printf("needs root\n");

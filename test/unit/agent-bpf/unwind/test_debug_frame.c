@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* .debug_frame where .eh_frame says nothing, as gcc writes it, plain and compressed; and what
  * strangers may make of that. */
-#include "agent-bpf/analyst/analyst_tables.h"
+#include "agent-bpf/symbolizer/symbolizer_tables.h"
 #include "agent-bpf/unwind/eh_frame.h"
 #include "base/buf.h"
 #include "base/stats.h"

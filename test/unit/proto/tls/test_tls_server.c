@@ -2,8 +2,8 @@
 /* What stands between a socket that was accepted and the server behind it: gate, bridge, HTTP/2. */
 #include "base/clock.h"
 #include "base/stats.h"
-#include "proto/tls/tls_bridge.h"
-#include "proto/tls/tls_gate.h"
+#include "proto/tls/tls_proxy.h"
+#include "proto/tls/tls_accept.h"
 #include "test/support/net/h2_end.h"
 #include "test/support/net/tls_rig.h"
 #include <errno.h>
@@ -26,13 +26,13 @@ static bool never(void *context)
 /* ---- the gate ---- */
 
 struct gate_rig {
-    struct tls_gate gate;
+    struct tls_accept gate;
     struct tls *tls; /* of the one that passed */
     int fd;
     unsigned n_passed;
 };
 
-static void on_passed(struct tls_gate *gate, struct tls *tls, int fd)
+static void on_passed(struct tls_accept *gate, struct tls *tls, int fd)
 {
     struct gate_rig *at = container_of(gate, struct gate_rig, gate);
     assert_null(at->tls);
@@ -56,7 +56,7 @@ static int64_t crowded_out(void)
 static void test_gate_full(void **state)
 {
     struct tls_rig *rig = *state;
-    enum { SILENT = TLS_GATE_MAX + 5 };
+    enum { SILENT = TLS_ACCEPT_MAX + 5 };
     int silent[SILENT][2], pair[2];
     char why[TLS_WHY_MAX];
     int64_t before = crowded_out();
@@ -70,14 +70,14 @@ static void test_gate_full(void **state)
                                    .context = rig->server_end.context,
                                    .area = "test",
                                    .passed = on_passed}};
-    tls_gate_init(&at.gate);
+    tls_accept_init(&at.gate);
     for (int i = 0; i < SILENT; i++) {
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, silent[i]), 0);
-        tls_gate_enter(&at.gate, silent[i][0]);
+        tls_accept_enter(&at.gate, silent[i][0]);
     }
-    assert_int_equal(at.gate.n_entering, TLS_GATE_MAX);
+    assert_int_equal(at.gate.n_entering, TLS_ACCEPT_MAX);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
-    tls_gate_enter(&at.gate, pair[0]);
+    tls_accept_enter(&at.gate, pair[0]);
     assert_int_equal(tls_handshake_start(&rig->client_end.handshake, rig->loop,
                                          rig->client_end.context, pair[1], NS_PER_SEC),
                      0);
@@ -87,9 +87,9 @@ static void test_gate_full(void **state)
     assert_int_equal(crowded_out(), before + 6);
     for (int i = 0; i < SILENT; i++)
         assert_true(is_hung_up(silent[i][1]) == (i < 6));
-    assert_int_equal(at.gate.n_entering, TLS_GATE_MAX - 1);
-    tls_gate_close(&at.gate);
-    tls_gate_close(&at.gate);
+    assert_int_equal(at.gate.n_entering, TLS_ACCEPT_MAX - 1);
+    tls_accept_close(&at.gate);
+    tls_accept_close(&at.gate);
     for (int i = 0; i < SILENT; i++) {
         assert_true(is_hung_up(silent[i][1]));
         close(silent[i][1]);
@@ -102,7 +102,7 @@ static void test_gate_full(void **state)
 
 struct crossing {
     struct tls_rig *rig;
-    struct tls_bridges bridges;
+    struct tls_proxys bridges;
     int plain; /* the server behind it */
 };
 
@@ -110,12 +110,12 @@ static void open_bridge(struct crossing *at, struct tls_rig *rig)
 {
     tls_rig_handshake(rig);
     at->rig = rig;
-    tls_bridges_init(&at->bridges, rig->loop);
+    tls_proxys_init(&at->bridges, rig->loop);
     struct tls *tls = rig->server_end.tls;
     int fd = rig->server_end.fd;
     rig->server_end.tls = NULL;
     rig->server_end.fd = -1;
-    assert_int_equal(tls_bridge_open(&at->bridges, tls, fd, &at->plain), 0);
+    assert_int_equal(tls_proxy_open(&at->bridges, tls, fd, &at->plain), 0);
     assert_int_equal(at->bridges.n, 1);
 }
 
@@ -157,7 +157,7 @@ static void test_bridge_bytes(void **state)
     }
     assert_memory_equal(data, seen, BODY_BYTES);
     close(at.plain);
-    tls_bridges_close(&at.bridges);
+    tls_proxys_close(&at.bridges);
     free(data);
     free(seen);
 }
@@ -218,7 +218,7 @@ static void test_bridges_closed(void **state)
     char room[100];
     open_bridge(&at, *state);
     assert_int_equal(write(at.plain, "last word", 9), 9);
-    tls_bridges_close(&at.bridges);
+    tls_proxys_close(&at.bridges);
     assert_int_equal(tls_read(at.rig->client_end.tls, room, sizeof(room)), 9);
     assert_int_equal(tls_read(at.rig->client_end.tls, room, sizeof(room)), 0);
     close(at.plain);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the analyst's socket and the ring to the datagrams that an agent gets: slow agents, agents
- * that are gone, processes that end, too many of them, and a store that fails. */
-#include "agent-bpf/analyst_messages.h"
+/* From the symbolizer's socket and the ring to the datagrams that an agent gets: slow agents,
+ * agents that are gone, processes that end, too many of them, and a store that fails. */
+#include "agent-bpf/symbolizer_messages.h"
 #include "base/clock.h"
 #include "base/stats.h"
 #include "receiver/intake/correlation.h"
@@ -27,9 +27,9 @@ static int open_with(const char *vfs)
 {
     intake_rig_open(&rig, &(struct intake_rig_options){.sampler = true, .vfs = vfs});
     intake_rig_start(&rig);
-    rig_analyst_open(&rig);
-    assert_int_equal(rig_analyst_hear(&rig).kind, ANALYST_SCAN_WANTED);
-    rig_analyst_say(&rig, &(struct analyst_message){.kind = ANALYST_SCAN_DONE});
+    rig_symbolizer_open(&rig);
+    assert_int_equal(rig_symbolizer_hear(&rig).kind, SYMBOLIZER_SCAN_WANTED);
+    rig_symbolizer_say(&rig, &(struct symbolizer_message){.kind = SYMBOLIZER_SCAN_DONE});
     intake_rig_until(&rig, &rig.ready);
     return 0;
 }
@@ -74,14 +74,14 @@ static int agent_open(struct sockaddr_un *address, socklen_t *size)
     return fd;
 }
 
-static void say_with_fd(const struct analyst_message *message, int fd)
+static void say_with_fd(const struct symbolizer_message *message, int fd)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(0);
     union {
         struct cmsghdr header;
         char bytes[CMSG_SPACE(sizeof(int))];
     } space = {0};
-    assert_int_equal(analyst_message_encode(message, &text), 0);
+    assert_int_equal(symbolizer_message_encode(message, &text), 0);
     struct iovec part = {.iov_base = text.data, .iov_len = text.len};
     struct msghdr header = {
         .msg_iov = &part, .msg_iovlen = 1, .msg_control = &space, .msg_controllen = sizeof(space)};
@@ -90,17 +90,17 @@ static void say_with_fd(const struct analyst_message *message, int fd)
     rights->cmsg_type = SCM_RIGHTS;
     rights->cmsg_len = CMSG_LEN(sizeof(int));
     memcpy(CMSG_DATA(rights), &fd, sizeof(fd));
-    assert_int_equal(sendmsg(rig.analyst, &header, 0), text.len);
+    assert_int_equal(sendmsg(rig.symbolizer, &header, 0), text.len);
     intake_rig_turn(&rig, 10);
 }
 
-/* The analyst has found its socket. */
+/* The symbolizer has found its socket. */
 static void attach(uint32_t pid, const struct sockaddr_un *address, socklen_t size)
 {
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     assert_int_equal(connect(fd, (const struct sockaddr *)address, size), 0);
-    say_with_fd(&(struct analyst_message){.kind = ANALYST_CORRELATION,
-                                          .process = {pid, clock_monotonic_ns()}},
+    say_with_fd(&(struct symbolizer_message){.kind = SYMBOLIZER_CORRELATION,
+                                             .process = {pid, clock_monotonic_ns()}},
                 fd);
     close(fd);
 }
@@ -318,12 +318,14 @@ static void test_agent_that_is_gone(void **state)
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&address, size), 0);
     close(agent);
-    say_with_fd(&(struct analyst_message){.kind = ANALYST_CORRELATION, .process = {PID, 1}}, fd);
+    say_with_fd(&(struct symbolizer_message){.kind = SYMBOLIZER_CORRELATION, .process = {PID, 1}},
+                fd);
     close(fd);
     assert_int_equal(stats_find("spanprof_elastic_sockets", ""), 0);
 }
 
-/* A new analyst, or a new socket of the agent: what waits is sent there, after the registration. */
+/* A new symbolizer, or a new socket of the agent: what waits is sent there, after the registration.
+ */
 static void test_replaced(void **state)
 {
     (void)state;
@@ -358,7 +360,7 @@ static bool dropped_by(enum process_event_kind kind, uint32_t pid, int64_t after
     struct correlation_settings settings = {
         .loop = rig.loop, .writer = rig.writer, .store = rig.fixture.store};
     struct process_event event = {.kind = kind, .pid = pid};
-    struct analyst_process process = {PID, 1000};
+    struct symbolizer_process process = {PID, 1000};
     int fds[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, fds), 0);
     assert_int_equal(correlation_open(&settings, &correlation), 0);
@@ -384,8 +386,8 @@ static void test_process_events(void **state)
     assert_false(dropped_by(PROCESS_EXECED, PID, -1)); /* it was looked for after that */
 
     int agent = agent_attach(PID);
-    rig_analyst_say(&rig, &(struct analyst_message){.kind = ANALYST_GONE,
-                                                    .process = {PID, clock_monotonic_ns()}});
+    rig_symbolizer_say(&rig, &(struct symbolizer_message){.kind = SYMBOLIZER_GONE,
+                                                          .process = {PID, clock_monotonic_ns()}});
     intake_rig_turn(&rig, 50);
     assert_int_equal(stats_find("spanprof_elastic_sockets", ""), 0);
     close(agent);
@@ -406,7 +408,7 @@ static void test_limit(void **state)
     assert_int_equal(correlation_open(&settings, &correlation), 0);
     int fds[2];
     for (uint32_t pid = 1; pid <= 100; pid++) {
-        struct analyst_process process = {pid, 1};
+        struct symbolizer_process process = {pid, 1};
         assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, fds), 0);
         correlation_attach(correlation, &process, fds[0]);
         close(fds[1]);

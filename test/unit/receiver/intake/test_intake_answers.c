@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the analyst says: of executables, names and the kernel to the dictionary, the rest to the
+/* What the symbolizer says: of executables, names and the kernel to the dictionary, the rest to the
  * process table. */
 #include "agent-bpf/executable_identity.h"
 #include "test/support/rigs/samples_rig.h"
@@ -18,10 +18,10 @@ static void app_identity(uint8_t identity[16])
     assert_true(executable_identity(&event.mapping, identity));
 }
 
-static struct analyst_message executable_found(void)
+static struct symbolizer_message executable_found(void)
 {
-    struct analyst_message message = {
-        .kind = ANALYST_EXECUTABLE,
+    struct symbolizer_message message = {
+        .kind = SYMBOLIZER_EXECUTABLE,
         .executable = {.found = 1,
                        .build_id = BYTES(build_id, 20),
                        .go_build_id = BYTES_LIT("go/1"),
@@ -63,12 +63,12 @@ static void assert_known(const struct executable_facts *facts)
     assert_int_equal(facts->segments[0].file_offset, 0x1000);
 }
 
-/* The path is the kernel's word, the rest the analyst's: whoever comes first, both stay. */
+/* The path is the kernel's word, the rest the symbolizer's: whoever comes first, both stay. */
 static void test_executable_after_sample(void **state)
 {
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
-    struct analyst_message message = executable_found();
+    struct symbolizer_message message = executable_found();
     add_sample(rig, &left);
     assert_false(samples_rig_executable(rig, app_row(rig), APP_PATH)->htlhash_known);
     samples_rig_answer(rig, &message);
@@ -79,7 +79,7 @@ static void test_executable_before_sample(void **state)
 {
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
-    struct analyst_message message = executable_found();
+    struct symbolizer_message message = executable_found();
     samples_rig_answer(rig, &message);
     assert_known(samples_rig_executable(rig, app_row(rig), ""));
     add_sample(rig, &left);
@@ -91,9 +91,9 @@ static void test_executable_not_found(void **state)
 {
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
-    struct analyst_message message = executable_found();
+    struct symbolizer_message message = executable_found();
     add_sample(rig, &left);
-    message.executable = (struct analyst_executable){0};
+    message.executable = (struct symbolizer_executable){0};
     app_identity(message.executable.identity);
     samples_rig_answer(rig, &message);
     assert_false(samples_rig_executable(rig, app_row(rig), APP_PATH)->htlhash_known);
@@ -120,14 +120,15 @@ static void test_names(void **state)
 {
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
-    struct analyst_name names[] = {
+    struct symbolizer_name names[] = {
         {.address = APP_OFFSET + 0x100, .function = BYTES_LIT("inlined"), .line = 7},
         {.address = APP_OFFSET + 0x100, .function = BYTES_LIT("hot"), .line = 12},
         {.address = APP_OFFSET + 0x200, .function = BYTES_LIT("cold")}};
-    struct analyst_message message = {.kind = ANALYST_NAMES, .names = {.n = 3, .names = names}};
+    struct symbolizer_message message = {.kind = SYMBOLIZER_NAMES,
+                                         .names = {.n = 3, .names = names}};
     app_identity(message.names.identity);
     add_sample(rig, &left);
-    assert_int_equal(samples_rig_requests(rig, ANALYST_NAMES_WANTED, NULL), 1);
+    assert_int_equal(samples_rig_requests(rig, SYMBOLIZER_NAMES_WANTED, NULL), 1);
     samples_rig_answer(rig, &message);
     assert_true(name_of(rig, &left.frames[0], "hot", 12));
     assert_true(inlined_into(rig, &left.frames[0], "inlined", 7));
@@ -139,20 +140,21 @@ static void test_names(void **state)
     struct record_parts parts = {
         .head = {.pid = RIG_PID}, .n_user = 2, .user = {APP + 0x100, APP + 0x201}};
     samples_rig_add(rig, &parts, 1);
-    assert_int_equal(samples_rig_requests(rig, ANALYST_NAMES_WANTED, NULL), 0);
+    assert_int_equal(samples_rig_requests(rig, SYMBOLIZER_NAMES_WANTED, NULL), 0);
 }
 
 static void test_kernel_names(void **state)
 {
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
-    struct analyst_name names[] = {{.address = 0x500, .function = BYTES_LIT("schedule")}};
-    struct analyst_message message = {.kind = ANALYST_KERNEL_NAMES,
-                                      .names = {.n = 1, .names = names}};
+    struct symbolizer_name names[] = {{.address = 0x500, .function = BYTES_LIT("schedule")}};
+    struct symbolizer_message message = {.kind = SYMBOLIZER_KERNEL_NAMES,
+                                         .names = {.n = 1, .names = names}};
     samples_rig_answer(rig, &message); /* of a kernel not told of: nothing happens */
-    samples_rig_answer(rig, &(struct analyst_message){.kind = ANALYST_KERNEL,
-                                                      .kernel = {.text_start = 0xffffffff81000000,
-                                                                 .text_end = 0xffffffff82000000}});
+    samples_rig_answer(rig,
+                       &(struct symbolizer_message){.kind = SYMBOLIZER_KERNEL,
+                                                    .kernel = {.text_start = 0xffffffff81000000,
+                                                               .text_end = 0xffffffff82000000}});
     struct record_parts parts = {
         .head = {.pid = RIG_PID}, .n_kernel = 1, .kernel = {0xffffffff81000500}};
     samples_rig_add(rig, &parts, 1);
@@ -164,35 +166,35 @@ static void test_kernel_names(void **state)
     assert_false(samples_rig_executable(rig, left.frames[0].executable, "vmlinux")->htlhash_known);
 }
 
-/* A hostile analyst may tell of as many names as fit a message, of whatever it likes. */
+/* A hostile symbolizer may tell of as many names as fit a message, of whatever it likes. */
 static void test_names_of_nothing(void **state)
 {
     struct samples_rig *rig = *state;
-    struct analyst_name names[ANALYST_NAMES_MAX];
-    for (size_t i = 0; i < ANALYST_NAMES_MAX; i++)
-        names[i] = (struct analyst_name){.address = UINT64_MAX - i, .function = BYTES_LIT("f")};
-    struct analyst_message message = {.kind = ANALYST_NAMES,
-                                      .names = {.n = ANALYST_NAMES_MAX, .names = names}};
+    struct symbolizer_name names[SYMBOLIZER_NAMES_MAX];
+    for (size_t i = 0; i < SYMBOLIZER_NAMES_MAX; i++)
+        names[i] = (struct symbolizer_name){.address = UINT64_MAX - i, .function = BYTES_LIT("f")};
+    struct symbolizer_message message = {.kind = SYMBOLIZER_NAMES,
+                                         .names = {.n = SYMBOLIZER_NAMES_MAX, .names = names}};
     samples_rig_answer(rig, &message);
-    samples_rig_answer(rig, &(struct analyst_message){.kind = ANALYST_NAMES});
-    samples_rig_answer(
-        rig, &(struct analyst_message){.kind = ANALYST_EXECUTABLE, .executable = {.found = 1}});
+    samples_rig_answer(rig, &(struct symbolizer_message){.kind = SYMBOLIZER_NAMES});
+    samples_rig_answer(rig, &(struct symbolizer_message){.kind = SYMBOLIZER_EXECUTABLE,
+                                                         .executable = {.found = 1}});
 }
 
 static void test_process_table(void **state)
 {
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
-    struct analyst_message event = {.kind = ANALYST_EVENT,
-                                    .event = samples_rig_mapping(300, APP, 0, "/bin/scanned")};
+    struct symbolizer_message event = {.kind = SYMBOLIZER_EVENT,
+                                       .event = samples_rig_mapping(300, APP, 0, "/bin/scanned")};
     samples_rig_answer(rig, &event);
     struct record_parts parts = {.head = {.pid = 300}, .n_user = 1, .user = {APP + 4}};
     samples_rig_add(rig, &parts, 1);
     samples_rig_leave(rig, &left);
     samples_rig_executable(rig, left.frames[0].executable, "/bin/scanned");
 
-    samples_rig_answer(
-        rig, &(struct analyst_message){.kind = ANALYST_GONE, .process = {300, RECORD_T0 + 1}});
+    samples_rig_answer(rig, &(struct symbolizer_message){.kind = SYMBOLIZER_GONE,
+                                                         .process = {300, RECORD_T0 + 1}});
     process_table_expire(rig->table, RECORD_T0 + 2 * PROCESS_GRACE_NS);
     samples_rig_add(rig, &parts, 1);
     samples_rig_leave(rig, &left);

@@ -13,7 +13,7 @@
 
 #define JIT UINT64_C(0x7e0000000000) /* mapped from no file */
 
-/* ---- records, and what the analyst has of them ---- */
+/* ---- records, and what the symbolizer has of them ---- */
 
 static struct record_parts with_user(uint64_t time_ns, size_t n, const uint64_t *user)
 {
@@ -33,9 +33,9 @@ static void add_usual(struct samples_rig *rig, uint64_t time_ns)
 }
 
 /* 0: nothing was asked for. */
-static uint64_t asked_for(struct samples_rig *rig, struct analyst_message *asked)
+static uint64_t asked_for(struct samples_rig *rig, struct symbolizer_message *asked)
 {
-    size_t n = samples_rig_requests(rig, ANALYST_CODE_WANTED, asked);
+    size_t n = samples_rig_requests(rig, SYMBOLIZER_CODE_WANTED, asked);
     assert_in_range(n, 0, 1);
     if (!n)
         return 0;
@@ -45,19 +45,19 @@ static uint64_t asked_for(struct samples_rig *rig, struct analyst_message *asked
 
 static uint64_t ticket_of(struct samples_rig *rig)
 {
-    struct analyst_message asked;
+    struct symbolizer_message asked;
     return asked_for(rig, &asked);
 }
 
 static void answer(struct samples_rig *rig, uint64_t ticket, uint32_t n,
-                   struct analyst_code_range *ranges)
+                   struct symbolizer_code_range *ranges)
 {
-    samples_rig_answer(rig, &(struct analyst_message){.kind = ANALYST_CODE,
-                                                      .code = {.ticket = ticket,
-                                                               .pid = RIG_PID,
-                                                               .named = ranges != NULL,
-                                                               .n = n,
-                                                               .ranges = ranges}});
+    samples_rig_answer(rig, &(struct symbolizer_message){.kind = SYMBOLIZER_CODE,
+                                                         .code = {.ticket = ticket,
+                                                                  .pid = RIG_PID,
+                                                                  .named = ranges != NULL,
+                                                                  .n = n,
+                                                                  .ranges = ranges}});
 }
 
 #define NAMED(offset, size, name)                                                                  \
@@ -70,8 +70,9 @@ static void answer(struct samples_rig *rig, uint64_t ticket, uint32_t n,
 
 static void answer_usual(struct samples_rig *rig, uint64_t ticket)
 {
-    answer(rig, ticket, 2,
-           (struct analyst_code_range[]){NAMED(0x100, 0x10, "hot"), NAMED(0x200, 0x10, "outer")});
+    answer(
+        rig, ticket, 2,
+        (struct symbolizer_code_range[]){NAMED(0x100, 0x10, "hot"), NAMED(0x200, 0x10, "outer")});
 }
 
 /* How many samples a profile window would take. */
@@ -101,7 +102,7 @@ static void test_named(void **state)
 {
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
-    struct analyst_message asked;
+    struct symbolizer_message asked;
     add_usual(rig, 0);
     uint64_t ticket = asked_for(rig, &asked);
     assert_true(ticket);
@@ -134,7 +135,7 @@ static void test_recursion(void **state)
     struct samples_rig *rig = *state;
     static struct samples_rig_left left;
     static struct record_parts parts;
-    struct analyst_message asked;
+    struct symbolizer_message asked;
     parts = samples_rig_record(RIG_PID);
     parts.head.time_ns = RECORD_T0;
     parts.n_user = RECORD_MAX_USER_FRAMES;
@@ -145,7 +146,7 @@ static void test_recursion(void **state)
     samples_rig_add(rig, &parts, 1);
     uint64_t ticket = asked_for(rig, &asked);
     assert_int_equal(asked.code_wanted.n, 2);
-    answer(rig, ticket, 1, (struct analyst_code_range[]){NAMED(0x100, 0x10, "hot")});
+    answer(rig, ticket, 1, (struct symbolizer_code_range[]){NAMED(0x100, 0x10, "hot")});
     assert_int_equal(leave(rig, &left), 1);
     assert_int_equal(left.n_frames, RECORD_MAX_FRAME_WORDS + 1);
     assert_named(rig, &left.frames[RECORD_MAX_KERNEL_FRAMES], "hot");
@@ -157,7 +158,7 @@ static void test_recursion(void **state)
     samples_rig_add(rig, &parts, 1);
     ticket = asked_for(rig, &asked);
     assert_int_equal(asked.code_wanted.n, RECORD_MAX_USER_FRAMES);
-    answer(rig, ticket, 1, (struct analyst_code_range[]){NAMED(0x1000, 0x10000, "all")});
+    answer(rig, ticket, 1, (struct symbolizer_code_range[]){NAMED(0x1000, 0x10000, "all")});
     assert_int_equal(leave(rig, &left), 1);
     assert_named(rig, &left.frames[RECORD_MAX_FRAME_WORDS - 1], "all");
 }
@@ -174,8 +175,9 @@ static void test_moved(void **state)
     add_usual(rig, CODE_KEEP_NS);
     uint64_t ticket = ticket_of(rig);
     assert_true(ticket);
-    answer(rig, ticket, 2,
-           (struct analyst_code_range[]){NAMED(0x100, 0x20, "new"), NAMED(0x200, 0x10, "outer")});
+    answer(
+        rig, ticket, 2,
+        (struct symbolizer_code_range[]){NAMED(0x100, 0x20, "new"), NAMED(0x200, 0x10, "outer")});
     add_usual(rig, CODE_KEEP_NS + 1);
     assert_int_equal(ticket_of(rig), 0);
     assert_int_equal(leave(rig, &left), 4);
@@ -214,7 +216,7 @@ static void test_nameless_code(void **state)
     struct samples_rig_left left;
     add_usual(rig, 0);
     answer(rig, ticket_of(rig), 2,
-           (struct analyst_code_range[]){NAMED(0x110, 0x1000, "outer"), NAMED(0, 0x110, "")});
+           (struct symbolizer_code_range[]){NAMED(0x110, 0x1000, "outer"), NAMED(0, 0x110, "")});
     assert_int_equal(leave(rig, &left), 1);
     assert_address(&left.frames[0], JIT + 0x108);
     assert_named(rig, &left.frames[1], "outer");
@@ -233,22 +235,22 @@ static struct record_parts unfinished(struct record_stack *stack)
     return parts;
 }
 
-/* What the analyst unwound may be code without a file: then its names are still to come. */
+/* What the symbolizer unwound may be code without a file: then its names are still to come. */
 static void test_unwound(void **state)
 {
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
     struct record_stack stack;
-    struct analyst_message asked;
+    struct symbolizer_message asked;
     struct record_parts parts = unfinished(&stack);
     samples_rig_add(rig, &parts, 1);
-    assert_int_equal(samples_rig_requests(rig, ANALYST_UNWIND_WANTED, &asked), 1);
-    struct analyst_unwound_frame frames[] = {{APP + 0x301, 1}, {JIT + 0x109, 1}};
+    assert_int_equal(samples_rig_requests(rig, SYMBOLIZER_UNWIND_WANTED, &asked), 1);
+    struct symbolizer_unwound_frame frames[] = {{APP + 0x301, 1}, {JIT + 0x109, 1}};
     uint64_t ticket = asked.unwind_wanted.ticket;
     answer(rig, ticket, 0, NULL); /* to what was not asked */
     assert_int_equal(leave(rig, &left), 0);
-    const struct analyst_message unwound = {
-        .kind = ANALYST_UNWOUND,
+    const struct symbolizer_message unwound = {
+        .kind = SYMBOLIZER_UNWOUND,
         .unwound = {.ticket = ticket, .end = UNWIND_END_NO_MEMORY, .n = 2, .frames = frames}};
     samples_rig_answer(rig, &unwound);
     uint64_t next = ticket_of(rig);
@@ -332,8 +334,8 @@ static void tell(struct samples_rig *rig, struct code *code, uint32_t pid, uint6
                  uint64_t last)
 {
     const struct code_program program = {.pid = pid, .since_ns = 1};
-    struct analyst_code_range range = {start, last, BYTES_LIT("f")};
-    const struct analyst_code told = {.named = 1, .n = 1, .ranges = &range};
+    struct symbolizer_code_range range = {start, last, BYTES_LIT("f")};
+    const struct symbolizer_code told = {.named = 1, .n = 1, .ranges = &range};
     fixture_begin(&rig->fixture);
     assert_int_equal(code_answer(code, &program, 1, &told, store_stacks(rig->fixture.store)), 0);
     fixture_commit(&rig->fixture);

@@ -18,26 +18,26 @@ static const uint8_t resource[] = {0x0a, 8, 0x0a, 1, 'a', 0x12, 3, 0x0a, 1, 'b'}
 static void tell_sources(struct samples_rig *rig, uint8_t publishes, uint8_t sources)
 {
     samples_rig_details(rig, APP_PATH);
-    samples_rig_answer(rig, &(struct analyst_message){.kind = ANALYST_CONTEXT,
-                                                      .context = {.pid = RIG_PID,
-                                                                  .time_ns = RECORD_T0 - 1,
-                                                                  .sources = sources,
-                                                                  .publishes = publishes}});
+    samples_rig_answer(rig, &(struct symbolizer_message){.kind = SYMBOLIZER_CONTEXT,
+                                                         .context = {.pid = RIG_PID,
+                                                                     .time_ns = RECORD_T0 - 1,
+                                                                     .sources = sources,
+                                                                     .publishes = publishes}});
 }
 
 static void tell_context(struct samples_rig *rig, struct bytes *keys, uint32_t n, bool sets_flags)
 {
     samples_rig_details(rig, APP_PATH);
     samples_rig_answer(
-        rig, &(struct analyst_message){.kind = ANALYST_CONTEXT,
-                                       .context = {.pid = RIG_PID,
-                                                   .time_ns = RECORD_T0 - 1,
-                                                   .sources = CONTEXT_BIT(CONTEXT_OTEL_THREAD),
-                                                   .publishes = CONTEXT_BIT(CONTEXT_OTEL_THREAD),
-                                                   .sets_trace_flags = sets_flags,
-                                                   .resource = BYTES(resource, sizeof(resource)),
-                                                   .n_keys = n,
-                                                   .keys = keys}});
+        rig, &(struct symbolizer_message){.kind = SYMBOLIZER_CONTEXT,
+                                          .context = {.pid = RIG_PID,
+                                                      .time_ns = RECORD_T0 - 1,
+                                                      .sources = CONTEXT_BIT(CONTEXT_OTEL_THREAD),
+                                                      .publishes = CONTEXT_BIT(CONTEXT_OTEL_THREAD),
+                                                      .sets_trace_flags = sets_flags,
+                                                      .resource = BYTES(resource, sizeof(resource)),
+                                                      .n_keys = n,
+                                                      .keys = keys}});
 }
 
 /* A sample with the ids 1, 2, 3 in its header. */
@@ -213,19 +213,19 @@ static void test_changed(void **state)
     tell_context(rig, keys, 1, false);
     parts.head.time_ns = now_ns;
     samples_rig_add(rig, &parts, 1);
-    samples_rig_requests(rig, ANALYST_CONTEXT_WANTED, NULL);
+    samples_rig_requests(rig, SYMBOLIZER_CONTEXT_WANTED, NULL);
     parts.head.time_ns = now_ns += FIXTURE_SECOND;
     samples_rig_add(rig, &parts, 1); /* a key that is known */
-    assert_int_equal(samples_rig_requests(rig, ANALYST_CONTEXT_WANTED, NULL), 0);
+    assert_int_equal(samples_rig_requests(rig, SYMBOLIZER_CONTEXT_WANTED, NULL), 0);
     parts = with_context("\x01\x01x", 3);
     parts.head.time_ns = now_ns += FIXTURE_SECOND;
     samples_rig_add(rig, &parts, 1);
-    assert_int_equal(samples_rig_requests(rig, ANALYST_CONTEXT_WANTED, NULL), 1);
+    assert_int_equal(samples_rig_requests(rig, SYMBOLIZER_CONTEXT_WANTED, NULL), 1);
     parts = with_context(NULL, 0);
     parts.head.time_ns = now_ns + FIXTURE_SECOND;
     parts.head.flags |= RECORD_FLAG_CONTEXT_CHANGED;
     samples_rig_add(rig, &parts, 1);
-    assert_int_equal(samples_rig_requests(rig, ANALYST_CONTEXT_WANTED, NULL), 1);
+    assert_int_equal(samples_rig_requests(rig, SYMBOLIZER_CONTEXT_WANTED, NULL), 1);
 }
 
 /* ---- labels ---- */
@@ -434,7 +434,7 @@ static void assert_joins(struct samples_rig *rig, const struct buf *labels)
     assert_int_equal(result.samples, 1);
     assert_int_equal(result.cpu_ns, parts.head.value_ns);
     assert_int_equal(samples_rig_leave(rig, &left), 1);
-    assert_true(left.joined);
+    assert_true(left.matched);
     assert_memory_equal(left.joined_span, span.span_id, 8);
     fixture_span_close(&span);
 }

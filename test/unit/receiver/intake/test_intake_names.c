@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Samples wait for the names of their frames: until the analyst has answered, and not for ever. */
+/* Samples wait for the names of their frames: until the symbolizer has answered, and not for ever.
+ */
 #include "receiver/intake/intake_frames.h"
 #include "test/support/fixtures/unfinished_stack.h"
 
@@ -14,24 +15,25 @@ static void add_at(struct samples_rig *rig, uint64_t address)
 }
 
 /* The last request for names since this was asked last. */
-static struct analyst_names_wanted wanted(struct samples_rig *rig, size_t n_requests)
+static struct symbolizer_names_wanted wanted(struct samples_rig *rig, size_t n_requests)
 {
-    struct analyst_message asked = {.kind = ANALYST_NAMES_WANTED};
-    assert_int_equal(samples_rig_requests(rig, ANALYST_NAMES_WANTED, &asked), n_requests);
+    struct symbolizer_message asked = {.kind = SYMBOLIZER_NAMES_WANTED};
+    assert_int_equal(samples_rig_requests(rig, SYMBOLIZER_NAMES_WANTED, &asked), n_requests);
     return asked.names_wanted;
 }
 
-static struct analyst_name name_of(uint64_t address)
+static struct symbolizer_name name_of(uint64_t address)
 {
-    return (struct analyst_name){.address = address, .function = BYTES_LIT("f")};
+    return (struct symbolizer_name){.address = address, .function = BYTES_LIT("f")};
 }
 
 /* Of n addresses of the request, from this one on. */
-static void answer_names(struct samples_rig *rig, const struct analyst_names_wanted *asked,
+static void answer_names(struct samples_rig *rig, const struct symbolizer_names_wanted *asked,
                          uint32_t first, uint32_t n)
 {
-    struct analyst_name names[ANALYST_NAMES_MAX];
-    struct analyst_message message = {.kind = ANALYST_NAMES, .names = {.n = n, .names = names}};
+    struct symbolizer_name names[SYMBOLIZER_NAMES_MAX];
+    struct symbolizer_message message = {.kind = SYMBOLIZER_NAMES,
+                                         .names = {.n = n, .names = names}};
     memcpy(message.names.identity, asked->executable.identity, sizeof(message.names.identity));
     assert_true(first + n <= asked->n);
     for (uint32_t i = 0; i < n; i++)
@@ -42,7 +44,7 @@ static void answer_names(struct samples_rig *rig, const struct analyst_names_wan
 /* All of the one request that there is. */
 static void answer_all(struct samples_rig *rig)
 {
-    struct analyst_names_wanted asked = wanted(rig, 1);
+    struct symbolizer_names_wanted asked = wanted(rig, 1);
     answer_names(rig, &asked, 0, asked.n);
 }
 
@@ -71,7 +73,7 @@ static void test_until_answered(void **state)
     struct record_parts parts = samples_rig_user(2, (uint64_t[]){APP + 0x100, APP + 0x201});
     int64_t late = unnamed("late");
     samples_rig_add(rig, &parts, 1);
-    struct analyst_names_wanted asked = wanted(rig, 1);
+    struct symbolizer_names_wanted asked = wanted(rig, 1);
     assert_int_equal(asked.n, 2);
     assert_int_equal(leave_in_time(rig), 0);
     assert_int_equal(waiting(), 1);
@@ -88,9 +90,10 @@ static void test_no_name(void **state)
 {
     struct samples_rig *rig = *state;
     add_at(rig, APP + 0x100);
-    struct analyst_names_wanted asked = wanted(rig, 1);
-    struct analyst_name none = {.address = asked.addresses[0]};
-    struct analyst_message message = {.kind = ANALYST_NAMES, .names = {.n = 1, .names = &none}};
+    struct symbolizer_names_wanted asked = wanted(rig, 1);
+    struct symbolizer_name none = {.address = asked.addresses[0]};
+    struct symbolizer_message message = {.kind = SYMBOLIZER_NAMES,
+                                         .names = {.n = 1, .names = &none}};
     memcpy(message.names.identity, asked.executable.identity, sizeof(message.names.identity));
     samples_rig_answer(rig, &message);
     assert_int_equal(leave_in_time(rig), 1);
@@ -119,19 +122,19 @@ static void test_kernel(void **state)
     struct samples_rig *rig = *state;
     const uint64_t text = UINT64_C(0xffffffff81000000);
     samples_rig_answer(
-        rig, &(struct analyst_message){
-                 .kind = ANALYST_KERNEL,
+        rig, &(struct symbolizer_message){
+                 .kind = SYMBOLIZER_KERNEL,
                  .kernel = {.text_start = text, .text_end = text + 4096, .build_id = {NULL, 0}}});
     struct record_parts parts = samples_rig_record(RIG_PID);
     parts.n_kernel = 1;
     parts.kernel[0] = text + 0x10;
     samples_rig_add(rig, &parts, 1);
-    struct analyst_message asked;
-    assert_int_equal(samples_rig_requests(rig, ANALYST_KERNEL_NAMES_WANTED, &asked), 1);
+    struct symbolizer_message asked;
+    assert_int_equal(samples_rig_requests(rig, SYMBOLIZER_KERNEL_NAMES_WANTED, &asked), 1);
     assert_int_equal(leave_in_time(rig), 0);
-    struct analyst_name name = name_of(0x10);
-    samples_rig_answer(rig, &(struct analyst_message){.kind = ANALYST_KERNEL_NAMES,
-                                                      .names = {.n = 1, .names = &name}});
+    struct symbolizer_name name = name_of(0x10);
+    samples_rig_answer(rig, &(struct symbolizer_message){.kind = SYMBOLIZER_KERNEL_NAMES,
+                                                         .names = {.n = 1, .names = &name}});
     assert_int_equal(leave_in_time(rig), 1);
     parts = samples_rig_record(0); /* nobody can be asked about it */
     parts.n_user = 1;
@@ -147,7 +150,7 @@ static void test_late(void **state)
     struct samples_rig *rig = *state;
     int64_t late = unnamed("late");
     add_at(rig, APP + 0x100);
-    struct analyst_names_wanted asked = wanted(rig, 1);
+    struct symbolizer_names_wanted asked = wanted(rig, 1);
     assert_int_equal(leave_in_time(rig), 0);
     assert_int_equal(samples_rig_leave_named(rig, LATE_NS), 1);
     assert_int_equal(unnamed("late") - late, 1);
@@ -170,7 +173,7 @@ static void test_too_late(void **state)
 {
     struct samples_rig *rig = *state;
     add_at(rig, APP + 0x100);
-    struct analyst_names_wanted asked = wanted(rig, 1);
+    struct symbolizer_names_wanted asked = wanted(rig, 1);
     assert_int_equal(samples_rig_leave_named(rig, LATE_NS), 1);
     answer_names(rig, &asked, 0, 1);
     struct record_parts other = samples_rig_user(2, (uint64_t[]){APP + 0x100, APP + 0x101});
@@ -215,7 +218,7 @@ static void test_full(void **state)
         for (parts.n_user = 0; parts.n_user < RECORD_MAX_USER_FRAMES; parts.n_user++)
             parts.user[parts.n_user] = LIB + 1 + at++;
         samples_rig_add(rig, &parts, 1);
-        samples_rig_requests(rig, ANALYST_NAMES_WANTED, NULL);
+        samples_rig_requests(rig, SYMBOLIZER_NAMES_WANTED, NULL);
     }
     assert_int_equal(unnamed("full") - before, 1);
     assert_int_equal(leave_in_time(rig), 1);
@@ -263,7 +266,7 @@ static void test_killed(void **state)
     add_at(rig, APP + 0x100);
     wanted(rig, 0);
     add_at(rig, APP + 0x200);
-    struct analyst_names_wanted asked = wanted(rig, 1);
+    struct symbolizer_names_wanted asked = wanted(rig, 1);
     assert_int_equal(asked.n, 1);
     assert_int_equal(leave_in_time(rig), 1);
     answer_names(rig, &asked, 0, 1);
@@ -284,7 +287,7 @@ static void test_killed_and_not_seen_again(void **state)
 static void test_promised(void **state)
 {
     struct samples_rig *rig = *state;
-    struct analyst_message asked;
+    struct symbolizer_message asked;
     add_at(rig, LIB + 0x100);
     answer_all(rig);
     add_at(rig, LIB + 0x200);
@@ -294,9 +297,10 @@ static void test_promised(void **state)
     struct record_parts parts = unfinished(&copied);
     samples_rig_add(rig, &parts, 1);
     free(copied);
-    assert_int_equal(samples_rig_requests(rig, ANALYST_UNWIND_WANTED, &asked), 1);
+    assert_int_equal(samples_rig_requests(rig, SYMBOLIZER_UNWIND_WANTED, &asked), 1);
     answer_usual(rig, asked.unwind_wanted.ticket);
-    struct analyst_names_wanted rest = wanted(rig, 1); /* the frame that is its caller's caller */
+    struct symbolizer_names_wanted rest =
+        wanted(rig, 1); /* the frame that is its caller's caller */
     assert_int_equal(rest.n, 1);
     assert_int_equal(rest.addresses[0], APP_OFFSET + 0x400);
     assert_int_equal(leave_in_time(rig), 0);
@@ -309,32 +313,34 @@ static void test_promised(void **state)
 static void test_promised_with_code(void **state)
 {
     struct samples_rig *rig = *state;
-    struct analyst_message asked;
+    struct symbolizer_message asked;
     uint64_t ticket = add_unfinished(rig);
-    answer(rig, ticket, UNWIND_END_OF_STACK, 3,
-           (struct analyst_unwound_frame[]){{APP + 0x301, 1}, {JIT + 0x101, 1}, {APP + 0x901, 1}});
+    answer(
+        rig, ticket, UNWIND_END_OF_STACK, 3,
+        (struct symbolizer_unwound_frame[]){{APP + 0x301, 1}, {JIT + 0x101, 1}, {APP + 0x901, 1}});
     struct list requests, *link, *tmp;
     list_init(&requests);
     process_table_take_requests(rig->table, &requests);
     size_t n_names = 0, n_code = 0;
     list_each(link, tmp, &requests)
     {
-        struct analyst_request *request = container_of(link, struct analyst_request, link);
-        n_names += request->kind == ANALYST_NAMES_WANTED;
-        if (request->kind != ANALYST_CODE_WANTED)
+        struct symbolizer_request *request = container_of(link, struct symbolizer_request, link);
+        n_names += request->kind == SYMBOLIZER_NAMES_WANTED;
+        if (request->kind != SYMBOLIZER_CODE_WANTED)
             continue;
         n_code++;
         arena_reset(&rig->arena);
         assert_int_equal(
-            analyst_message_decode(BYTES(request->datagram, request->size), &rig->arena, &asked),
+            symbolizer_message_decode(BYTES(request->datagram, request->size), &rig->arena, &asked),
             0);
     }
     ticket = asked.code_wanted.ticket;
-    analyst_requests_free(&requests);
+    symbolizer_requests_free(&requests);
     assert_int_equal(n_code, 1);
     assert_int_equal(n_names, 1); /* of APP + 0x901 */
-    samples_rig_answer(rig, &(struct analyst_message){.kind = ANALYST_CODE,
-                                                      .code = {.ticket = ticket, .pid = RIG_PID}});
+    samples_rig_answer(rig,
+                       &(struct symbolizer_message){.kind = SYMBOLIZER_CODE,
+                                                    .code = {.ticket = ticket, .pid = RIG_PID}});
     assert_int_equal(leave_in_time(rig), 0);
     assert_int_equal(samples_rig_leave_named(rig, LATE_NS), 1);
 }

@@ -23,10 +23,10 @@ static void assert_frame(const struct frame *frame, enum frame_kind kind, bool h
 static void tell_kernel(struct samples_rig *rig, uint64_t text_start)
 {
     samples_rig_answer(
-        rig, &(struct analyst_message){.kind = ANALYST_KERNEL,
-                                       .kernel = {.text_start = text_start,
-                                                  .text_end = text_start + 0x1000000,
-                                                  .build_id = BYTES(kernel_build_id, 20)}});
+        rig, &(struct symbolizer_message){.kind = SYMBOLIZER_KERNEL,
+                                          .kernel = {.text_start = text_start,
+                                                     .text_end = text_start + 0x1000000,
+                                                     .build_id = BYTES(kernel_build_id, 20)}});
 }
 
 /* ---- frames ---- */
@@ -35,7 +35,7 @@ static void test_user_frames(void **state)
 {
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
-    struct analyst_message asked;
+    struct symbolizer_message asked;
     struct record_parts parts =
         samples_rig_user(3, (uint64_t[]){LIB + 0x100, APP + 0x204, APP + 0x100});
     samples_rig_add(rig, &parts, 1);
@@ -48,22 +48,22 @@ static void test_user_frames(void **state)
     samples_rig_executable(rig, left.frames[1].executable, APP_PATH);
     assert_int_equal(left.frames[2].executable, left.frames[1].executable);
 
-    assert_int_equal(samples_rig_requests(rig, ANALYST_NAMES_WANTED, &asked), 2);
+    assert_int_equal(samples_rig_requests(rig, SYMBOLIZER_NAMES_WANTED, &asked), 2);
     samples_rig_add(rig, &parts, 1); /* a known stack is not asked for again */
-    assert_int_equal(samples_rig_requests(rig, ANALYST_NAMES_WANTED, NULL), 0);
+    assert_int_equal(samples_rig_requests(rig, SYMBOLIZER_NAMES_WANTED, NULL), 0);
 }
 
 /* Addresses of one executable go together, sorted, each once. */
 static void test_names_wanted(void **state)
 {
     struct samples_rig *rig = *state;
-    struct analyst_message asked;
+    struct symbolizer_message asked;
     struct record_parts parts[2] = {
         samples_rig_user(3, (uint64_t[]){APP + 0x900, APP + 0x101, APP + 0x501}),
         samples_rig_user(2, (uint64_t[]){APP + 0x700, APP + 0x101}),
     };
     samples_rig_add(rig, parts, 2);
-    assert_int_equal(samples_rig_requests(rig, ANALYST_NAMES_WANTED, &asked), 1);
+    assert_int_equal(samples_rig_requests(rig, SYMBOLIZER_NAMES_WANTED, &asked), 1);
     assert_string_equal(asked.names_wanted.executable.mapping.path, APP_PATH);
     const uint64_t expected[] = {0x1100, 0x1500, 0x1700, 0x1900};
     assert_int_equal(asked.names_wanted.n, 4);
@@ -128,12 +128,12 @@ static void test_kernel_frames(void **state)
 {
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
-    struct analyst_message asked;
+    struct symbolizer_message asked;
     struct record_parts parts = in_kernel();
-    samples_rig_add(rig, &parts, 1); /* the analyst has not told of the kernel */
+    samples_rig_add(rig, &parts, 1); /* the symbolizer has not told of the kernel */
     samples_rig_leave(rig, &left);
     assert_frame(&left.frames[0], STACK_FRAME_KERNEL, false, KERNEL_TEXT + 0x500);
-    assert_int_equal(samples_rig_requests(rig, ANALYST_KERNEL_NAMES_WANTED, NULL), 0);
+    assert_int_equal(samples_rig_requests(rig, SYMBOLIZER_KERNEL_NAMES_WANTED, NULL), 0);
 
     tell_kernel(rig, KERNEL_TEXT);
     samples_rig_add(rig, &parts, 1);
@@ -143,7 +143,7 @@ static void test_kernel_frames(void **state)
     assert_frame(&left.frames[1], STACK_FRAME_KERNEL, true, 0x800);
     assert_frame(&left.frames[2], STACK_FRAME_NATIVE, true, APP_OFFSET + 0x100); /* exact */
     assert_frame(&left.frames[3], STACK_FRAME_NATIVE, true, APP_OFFSET + 0x200);
-    assert_int_equal(samples_rig_requests(rig, ANALYST_KERNEL_NAMES_WANTED, &asked), 1);
+    assert_int_equal(samples_rig_requests(rig, SYMBOLIZER_KERNEL_NAMES_WANTED, &asked), 1);
     assert_int_equal(asked.names_wanted.n, 2);
 
     const struct executable_facts *facts =
@@ -169,7 +169,7 @@ static void test_kernel_addresses_hidden(void **state)
     samples_rig_add(rig, &parts, 1);
     samples_rig_leave(rig, &left);
     assert_frame(&left.frames[0], STACK_FRAME_KERNEL, false, KERNEL_TEXT + 0x500);
-    assert_int_equal(samples_rig_requests(rig, ANALYST_KERNEL_NAMES_WANTED, NULL), 0);
+    assert_int_equal(samples_rig_requests(rig, SYMBOLIZER_KERNEL_NAMES_WANTED, NULL), 0);
 
     tell_kernel(rig, KERNEL_TEXT + 0x600); /* and one below the text */
     samples_rig_add(rig, &parts, 1);
@@ -244,7 +244,7 @@ static void test_unknown_process(void **state)
     parts.n_user = 1;
     parts.user[0] = APP; /* another process's */
     samples_rig_add(rig, &parts, 1);
-    assert_int_equal(samples_rig_requests(rig, ANALYST_PROCESS_WANTED, NULL), 1);
+    assert_int_equal(samples_rig_requests(rig, SYMBOLIZER_PROCESS_WANTED, NULL), 1);
     samples_rig_leave(rig, &left);
     assert_int_equal(left.facts.pid, 200);
     assert_int_equal(left.facts.own_pid, 7);
@@ -262,7 +262,7 @@ static void test_kernel_thread(void **state)
     parts.head.flags = RECORD_FLAG_KERNEL_THREAD;
     memcpy(parts.head.comm, "kworker/3:1", 12);
     samples_rig_add(rig, &parts, 1);
-    assert_int_equal(samples_rig_requests(rig, ANALYST_PROCESS_WANTED, NULL), 0);
+    assert_int_equal(samples_rig_requests(rig, SYMBOLIZER_PROCESS_WANTED, NULL), 0);
     samples_rig_leave(rig, &left);
     assert_string_equal(left.executable_name, "kworker/3:1");
 
@@ -304,14 +304,14 @@ static void test_executable_forgotten(void **state)
     samples_rig_leave(rig, &left);
     int64_t before = left.frames[0].executable;
     const struct executable_facts *facts;
-    assert_int_equal(samples_rig_requests(rig, ANALYST_NAMES_WANTED, NULL), 1);
+    assert_int_equal(samples_rig_requests(rig, SYMBOLIZER_NAMES_WANTED, NULL), 1);
     samples_rig_forget_executables(rig);
     assert_int_not_equal(stacks_executable_get(stacks, before, &facts), 0);
     samples_rig_add(rig, &parts, 1); /* though the process table remembers the row */
     samples_rig_leave(rig, &left);
     assert_int_not_equal(left.frames[0].executable, before);
     samples_rig_executable(rig, left.frames[0].executable, APP_PATH);
-    assert_int_equal(samples_rig_requests(rig, ANALYST_NAMES_WANTED, NULL), 1);
+    assert_int_equal(samples_rig_requests(rig, SYMBOLIZER_NAMES_WANTED, NULL), 1);
 }
 
 static void test_rolled_back(void **state)
@@ -335,7 +335,7 @@ static void test_rolled_back(void **state)
     assert_int_equal(samples_rig_leave(rig, &left), 1);
     assert_int_equal(left.facts.pid, RIG_PID);
     samples_rig_executable(rig, left.frames[0].executable, APP_PATH);
-    assert_int_equal(samples_rig_requests(rig, ANALYST_NAMES_WANTED, NULL), 1);
+    assert_int_equal(samples_rig_requests(rig, SYMBOLIZER_NAMES_WANTED, NULL), 1);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, samples_rig_setup, samples_rig_teardown)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The intake with a sampler and an analyst: drains come before requests, answers find their way,
+/* The intake with a sampler and a symbolizer: drains come before requests, answers find their way,
  * windows close. */
-#include "agent-bpf/analyst_messages.h"
+#include "agent-bpf/symbolizer_messages.h"
 #include "base/clock.h"
 #include "base/stats.h"
 #include "proto/otlp/otlp_spans.h"
@@ -89,11 +89,11 @@ static bool has_samples(const struct outbox_item *item)
 
 static void end_scan(void)
 {
-    rig_analyst_open(&rig);
-    assert_int_equal(rig_analyst_hear(&rig).kind, ANALYST_SCAN_WANTED);
-    rig_analyst_say(&rig, &(struct analyst_message){
-                              .kind = ANALYST_SCAN_DONE,
-                              .scan_done = {clock_monotonic_ns() - 10, clock_monotonic_ns()}});
+    rig_symbolizer_open(&rig);
+    assert_int_equal(rig_symbolizer_hear(&rig).kind, SYMBOLIZER_SCAN_WANTED);
+    rig_symbolizer_say(&rig, &(struct symbolizer_message){
+                                 .kind = SYMBOLIZER_SCAN_DONE,
+                                 .scan_done = {clock_monotonic_ns() - 10, clock_monotonic_ns()}});
     intake_rig_until(&rig, &rig.ready);
 }
 
@@ -185,12 +185,12 @@ static void test_malformed_record(void **state)
     assert_int_equal(outgoing_samples(), 1);
 }
 
-/* ---- the analyst ---- */
+/* ---- the symbolizer ---- */
 
-static struct analyst_message app_mapped(void)
+static struct symbolizer_message app_mapped(void)
 {
-    return (struct analyst_message){
-        .kind = ANALYST_EVENT,
+    return (struct symbolizer_message){
+        .kind = SYMBOLIZER_EVENT,
         .event = {
             .kind = PROCESS_MAPPED,
             .time_ns = clock_monotonic_ns() - 1000,
@@ -198,11 +198,11 @@ static struct analyst_message app_mapped(void)
             .mapping = {.start = CODE, .length = 0x1000, .inode = 5, .path = "/usr/bin/app"}}};
 }
 
-static struct analyst_message hear(enum analyst_kind kind)
+static struct symbolizer_message hear(enum symbolizer_kind kind)
 {
-    struct analyst_message message;
+    struct symbolizer_message message;
     do {
-        message = rig_analyst_hear(&rig);
+        message = rig_symbolizer_hear(&rig);
         assert_int_not_equal(message.kind, 0);
     } while (message.kind != kind);
     return message;
@@ -222,45 +222,47 @@ static int64_t names_known(void)
 
 static void test_names(void **state)
 {
-    struct analyst_message mapped = app_mapped();
+    struct symbolizer_message mapped = app_mapped();
     (void)state;
-    rig_analyst_open(&rig);
-    hear(ANALYST_SCAN_WANTED);
-    rig_analyst_say(&rig, &mapped);
-    struct analyst_message wanted = hear(ANALYST_EXECUTABLE_WANTED);
+    rig_symbolizer_open(&rig);
+    hear(SYMBOLIZER_SCAN_WANTED);
+    rig_symbolizer_say(&rig, &mapped);
+    struct symbolizer_message wanted = hear(SYMBOLIZER_EXECUTABLE_WANTED);
     assert_string_equal(wanted.executable_ref.mapping.path, "/usr/bin/app");
-    rig_analyst_say(&rig, &(struct analyst_message){.kind = ANALYST_SCAN_DONE});
+    rig_symbolizer_say(&rig, &(struct symbolizer_message){.kind = SYMBOLIZER_SCAN_DONE});
     intake_rig_until(&rig, &rig.ready);
     tick(0);
-    wanted = hear(ANALYST_NAMES_WANTED);
+    wanted = hear(SYMBOLIZER_NAMES_WANTED);
     assert_int_equal(wanted.names_wanted.n, 1);
     assert_int_equal(wanted.names_wanted.addresses[0], 0x10);
     assert_int_equal(names_known(), 0);
 
-    struct analyst_name name = {.address = 0x10, .function = BYTES_LIT("main")};
-    struct analyst_message answer = {.kind = ANALYST_NAMES, .names = {.n = 1, .names = &name}};
+    struct symbolizer_name name = {.address = 0x10, .function = BYTES_LIT("main")};
+    struct symbolizer_message answer = {.kind = SYMBOLIZER_NAMES,
+                                        .names = {.n = 1, .names = &name}};
     memcpy(answer.names.identity, wanted.names_wanted.executable.identity, 16);
-    rig_analyst_say(&rig, &answer);
+    rig_symbolizer_say(&rig, &answer);
     intake_rig_turn(&rig, 100);
     assert_int_equal(names_known(), 1);
 }
 
 /* One that dies or talks nonsense costs names and nothing else; the next one is asked for a scan.
  */
-static void test_analyst_replaced(void **state)
+static void test_symbolizer_replaced(void **state)
 {
     struct buf body _cleanup_buf_ = BUF_INIT(0);
     (void)state;
     end_scan();
-    rig_analyst_say(&rig,
-                    &(struct analyst_message){.kind = ANALYST_SCAN_WANTED}); /* not its to say */
+    rig_symbolizer_say(
+        &rig, &(struct symbolizer_message){.kind = SYMBOLIZER_SCAN_WANTED}); /* not its to say */
     intake_rig_turn(&rig, 50);
     make_request(&body, 1);
     tick(1);
     assert_int_equal(rig_request_run(&rig, buf_bytes(&body)), INTAKE_ACCEPTED);
-    rig_analyst_open(&rig);
-    assert_int_equal(hear(ANALYST_SCAN_WANTED).kind, ANALYST_SCAN_WANTED);
-    rig_analyst_say(&rig, &(struct analyst_message){.kind = ANALYST_SCAN_DONE}); /* ready() once */
+    rig_symbolizer_open(&rig);
+    assert_int_equal(hear(SYMBOLIZER_SCAN_WANTED).kind, SYMBOLIZER_SCAN_WANTED);
+    rig_symbolizer_say(
+        &rig, &(struct symbolizer_message){.kind = SYMBOLIZER_SCAN_DONE}); /* ready() once */
     intake_rig_turn(&rig, 50);
 }
 
@@ -268,9 +270,9 @@ static void test_analyst_replaced(void **state)
 static void test_scan_done_too_late(void **state)
 {
     (void)state;
-    rig_analyst_open(&rig);
+    rig_symbolizer_open(&rig);
     intake_rig_hold(&rig);
-    rig_analyst_say(&rig, &(struct analyst_message){.kind = ANALYST_SCAN_DONE});
+    rig_symbolizer_say(&rig, &(struct symbolizer_message){.kind = SYMBOLIZER_SCAN_DONE});
     intake_rig_turn(&rig, 20);
     intake_rig_stop(&rig);
     intake_rig_release(&rig);
@@ -299,12 +301,12 @@ static bool profiles_hold(const char *text)
 /* Rows of process, executable and stack are rolled back; none of them is remembered. */
 static void test_store_failing(void **state)
 {
-    struct analyst_message mapped = app_mapped();
+    struct symbolizer_message mapped = app_mapped();
     int64_t before = stats_find("spanprof_samples_lost_total", "reason=\"store\"");
     (void)state;
-    rig_analyst_open(&rig);
-    rig_analyst_say(&rig, &mapped);
-    rig_analyst_say(&rig, &(struct analyst_message){.kind = ANALYST_SCAN_DONE});
+    rig_symbolizer_open(&rig);
+    rig_symbolizer_say(&rig, &mapped);
+    rig_symbolizer_say(&rig, &(struct symbolizer_message){.kind = SYMBOLIZER_SCAN_DONE});
     intake_rig_until(&rig, &rig.ready);
     fail_vfs_from(1, FAIL_VFS_IO);
     tick(0);
@@ -351,27 +353,28 @@ static void test_stop_closes_window(void **state)
 }
 
 /* An app whose sample waits for a name while the intake stops. */
-static struct analyst_message stop_with_name_wanted(void)
+static struct symbolizer_message stop_with_name_wanted(void)
 {
-    struct analyst_message mapped = app_mapped();
-    rig_analyst_open(&rig);
-    rig_analyst_say(&rig, &mapped);
-    rig_analyst_say(&rig, &(struct analyst_message){.kind = ANALYST_SCAN_DONE});
+    struct symbolizer_message mapped = app_mapped();
+    rig_symbolizer_open(&rig);
+    rig_symbolizer_say(&rig, &mapped);
+    rig_symbolizer_say(&rig, &(struct symbolizer_message){.kind = SYMBOLIZER_SCAN_DONE});
     intake_rig_until(&rig, &rig.ready);
     tick(0);
     intake_rig_stop(&rig);
-    return hear(ANALYST_NAMES_WANTED);
+    return hear(SYMBOLIZER_NAMES_WANTED);
 }
 
 static void test_stop_waits_for_names(void **state)
 {
     (void)state;
-    struct analyst_message wanted = stop_with_name_wanted();
-    struct analyst_name name = {.address = 0x10, .function = BYTES_LIT("just_in_time")};
-    struct analyst_message answer = {.kind = ANALYST_NAMES, .names = {.n = 1, .names = &name}};
+    struct symbolizer_message wanted = stop_with_name_wanted();
+    struct symbolizer_name name = {.address = 0x10, .function = BYTES_LIT("just_in_time")};
+    struct symbolizer_message answer = {.kind = SYMBOLIZER_NAMES,
+                                        .names = {.n = 1, .names = &name}};
     memcpy(answer.names.identity, wanted.names_wanted.executable.identity, 16);
     assert_false(rig.stopped);
-    rig_analyst_say(&rig, &answer);
+    rig_symbolizer_say(&rig, &answer);
     intake_rig_until(&rig, &rig.stopped);
     assert_int_equal(outgoing_samples(), 1);
     assert_true(profiles_hold("just_in_time"));
@@ -407,7 +410,7 @@ static void test_spans_come_before_the_scan_is_done(void **state)
     end_scan(); /* ready() once */
 }
 
-/* No analyst ever says that the scan is done; and the window closes by itself. */
+/* No symbolizer ever says that the scan is done; and the window closes by itself. */
 static void test_in_time(void **state)
 {
     uint64_t start_ns = clock_monotonic_ns();
@@ -438,7 +441,7 @@ int main(void)
         TEST(test_malformed_record),
         cmocka_unit_test_setup_teardown(test_store_failing, set_up_failing, tear_down),
         TEST(test_names),
-        TEST(test_analyst_replaced),
+        TEST(test_symbolizer_replaced),
         TEST(test_scan_done_too_late),
         TEST(test_stop_closes_window),
         TEST(test_stop_waits_for_names),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stacks of records: whole ones, cut ones, and those whose rest the analyst finds. */
+/* Stacks of records: whole ones, cut ones, and those whose rest the symbolizer finds. */
 #include "test/support/fixtures/unfinished_stack.h"
 
 /* ---- what the tick found ---- */
@@ -103,8 +103,8 @@ static void test_asked(void **state)
 {
     struct samples_rig *rig = *state;
     struct copied *copied;
-    struct analyst_message asked;
-    const struct analyst_unwind_wanted *wanted = &asked.unwind_wanted;
+    struct symbolizer_message asked;
+    const struct symbolizer_unwind_wanted *wanted = &asked.unwind_wanted;
     samples_rig_map(rig, RIG_PID, LIB + 0x100000, 0, "/usr/lib/unused.so");
     struct record_parts parts = unfinished(&copied);
     push(copied, LIB + 0x10000); /* behind the last byte: of a call that does not return */
@@ -113,7 +113,7 @@ static void test_asked(void **state)
     push(copied, APP + 0x900);
     parts.stack.len = sizeof(copied->stack) + copied->stack.size;
     samples_rig_add(rig, &parts, 1);
-    assert_int_equal(samples_rig_requests(rig, ANALYST_UNWIND_WANTED, &asked), 1);
+    assert_int_equal(samples_rig_requests(rig, SYMBOLIZER_UNWIND_WANTED, &asked), 1);
     assert_int_equal(wanted->pid, RIG_PID);
     assert_int_equal(wanted->stack.len, parts.stack.len);
     assert_memory_equal(wanted->stack.data, copied, wanted->stack.len);
@@ -134,11 +134,11 @@ static void test_asked_of_many(void **state)
     struct samples_rig *rig = *state;
     struct copied *copied = copied_at(APP + 0x301, true);
     struct record_parts parts = samples_rig_user(1, (uint64_t[]){LIB + 0x100});
-    struct analyst_message asked;
+    struct symbolizer_message asked;
     char path[600];
     bool has_pc = false;
     memset(path, 'x', sizeof(path));
-    for (uint64_t i = 0; i < 2 * ANALYST_MAPPINGS_MAX; i++) {
+    for (uint64_t i = 0; i < 2 * SYMBOLIZER_MAPPINGS_MAX; i++) {
         path[0] = '/';
         path[sizeof(path) - 1 - i] = 0; /* each another file */
         samples_rig_map(rig, RIG_PID, JIT + i * 0x10000, 0, path);
@@ -149,10 +149,10 @@ static void test_asked_of_many(void **state)
     parts.head.end = UNWIND_END_WANTED;
     parts.stack = BYTES((const void *)copied, sizeof(*copied));
     samples_rig_add(rig, &parts, 1);
-    assert_int_equal(samples_rig_requests(rig, ANALYST_UNWIND_WANTED, &asked), 1);
-    assert_in_range(asked.unwind_wanted.n, ANALYST_MAPPINGS_MAX / 2, ANALYST_MAPPINGS_MAX);
+    assert_int_equal(samples_rig_requests(rig, SYMBOLIZER_UNWIND_WANTED, &asked), 1);
+    assert_in_range(asked.unwind_wanted.n, SYMBOLIZER_MAPPINGS_MAX / 2, SYMBOLIZER_MAPPINGS_MAX);
     for (uint32_t i = 0; i < asked.unwind_wanted.n; i++) {
-        const struct analyst_executable_ref *refs = asked.unwind_wanted.mappings;
+        const struct symbolizer_executable_ref *refs = asked.unwind_wanted.mappings;
         has_pc |= refs[i].mapping.start == APP;
         assert_true(!i || refs[i].mapping.start > refs[i - 1].mapping.start);
     }
@@ -165,26 +165,27 @@ static void test_names(void **state)
 {
     struct samples_rig *rig = *state;
     struct copied *copied;
-    struct analyst_message asked;
+    struct symbolizer_message asked;
     struct record_parts parts = unfinished(&copied);
     parts.user[0] = LIB + 0x1000;
     samples_rig_add(rig, &parts, 1);
     free(copied);
-    assert_int_equal(samples_rig_requests(rig, ANALYST_NAMES_WANTED, &asked), 2);
-    answer(rig, 1, UNWIND_END_OF_STACK, 3,
-           (struct analyst_unwound_frame[]){{APP + 0x301, 1}, {APP + 0x401, 1}, {APP + 0x501, 1}});
-    assert_int_equal(samples_rig_requests(rig, ANALYST_NAMES_WANTED, &asked), 1);
+    assert_int_equal(samples_rig_requests(rig, SYMBOLIZER_NAMES_WANTED, &asked), 2);
+    answer(
+        rig, 1, UNWIND_END_OF_STACK, 3,
+        (struct symbolizer_unwound_frame[]){{APP + 0x301, 1}, {APP + 0x401, 1}, {APP + 0x501, 1}});
+    assert_int_equal(samples_rig_requests(rig, SYMBOLIZER_NAMES_WANTED, &asked), 1);
     assert_int_equal(asked.names_wanted.n, 2);
 }
 
-/* What the analyst could not follow either says so. */
+/* What the symbolizer could not follow either says so. */
 static void test_answer_cut(void **state)
 {
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
     int64_t before = truncated("memory"), unknown = truncated("no_unwind_info");
     answer(rig, add_unfinished(rig), UNWIND_END_NO_MEMORY, 2,
-           (struct analyst_unwound_frame[]){{APP + 0x301, 1}, {JIT + 1, 1}});
+           (struct symbolizer_unwound_frame[]){{APP + 0x301, 1}, {JIT + 1, 1}});
     answer_nameless(rig);
     assert_int_equal(leave(rig, &left), 1);
     assert_cut(&left, 4, UNWIND_END_NO_MEMORY);
@@ -202,8 +203,9 @@ static void test_answer_exact(void **state)
 {
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
-    answer(rig, add_unfinished(rig), UNWIND_END_OF_STACK, 3,
-           (struct analyst_unwound_frame[]){{APP + 0x301, 1}, {LIB + 0x500, 0}, {APP + 0x401, 1}});
+    answer(
+        rig, add_unfinished(rig), UNWIND_END_OF_STACK, 3,
+        (struct symbolizer_unwound_frame[]){{APP + 0x301, 1}, {LIB + 0x500, 0}, {APP + 0x401, 1}});
     assert_int_equal(leave(rig, &left), 1);
     assert_frame(&left.frames[3], true, 0x500);
     assert_frame(&left.frames[4], true, APP_OFFSET + 0x400);
@@ -213,9 +215,9 @@ static void test_answer_too_deep(void **state)
 {
     struct samples_rig *rig = *state;
     static struct samples_rig_left left;
-    static struct analyst_unwound_frame frames[RECORD_MAX_USER_FRAMES];
+    static struct symbolizer_unwound_frame frames[RECORD_MAX_USER_FRAMES];
     for (size_t i = 0; i < RECORD_MAX_USER_FRAMES; i++)
-        frames[i] = (struct analyst_unwound_frame){APP + 16 * i + 1, 1};
+        frames[i] = (struct symbolizer_unwound_frame){APP + 16 * i + 1, 1};
     answer(rig, add_unfinished(rig), UNWIND_END_OF_STACK, RECORD_MAX_USER_FRAMES, frames);
     assert_int_equal(leave(rig, &left), 1);
     assert_cut(&left, RECORD_MAX_USER_FRAMES, UNWIND_END_TRUNCATED);
@@ -292,7 +294,7 @@ static void test_not_asked(void **state)
     samples_rig_add(rig, &parts, 1);
     assert_int_equal(leave(rig, &left), 2);
     assert_int_equal(left.n_frames, 2);
-    assert_int_equal(samples_rig_requests(rig, ANALYST_UNWIND_WANTED, NULL), 0);
+    assert_int_equal(samples_rig_requests(rig, SYMBOLIZER_UNWIND_WANTED, NULL), 0);
     free(copied);
 }
 

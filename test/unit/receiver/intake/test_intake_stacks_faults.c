@@ -35,11 +35,11 @@ static void test_executable_forgotten(void **state)
     assert_int_equal(given_up("executable_forgotten") - before, 1);
     samples_rig_leave_settled(rig, NULL); /* its stack is no more */
     struct copied *copied;
-    struct analyst_message asked;
+    struct symbolizer_message asked;
     struct record_parts parts = unfinished(&copied);
     samples_rig_add(rig, &parts, 1); /* though the process table remembers the rows */
     free(copied);
-    assert_int_equal(samples_rig_requests(rig, ANALYST_UNWIND_WANTED, &asked), 2); /* in vain */
+    assert_int_equal(samples_rig_requests(rig, SYMBOLIZER_UNWIND_WANTED, &asked), 2); /* in vain */
     answer_usual(rig, asked.unwind_wanted.ticket - 1);
     assert_int_equal(leave(rig, &left), 0);
     answer_usual(rig, asked.unwind_wanted.ticket);
@@ -68,14 +68,14 @@ static int add_in_batch(struct samples_rig *rig, const struct record_header *rec
 static int answer_in_batch(struct samples_rig *rig, uint64_t ticket)
 {
     struct store *store = rig->fixture.store;
-    struct analyst_unwound_frame frames[] = {{APP + 0x301, 1}, {APP + 0x401, 1}};
+    struct symbolizer_unwound_frame frames[] = {{APP + 0x301, 1}, {APP + 0x401, 1}};
     int error = store_begin(store);
     if (error)
         return error;
     error = samples_answer(
         rig->samples,
-        &(struct analyst_message){.kind = ANALYST_UNWOUND,
-                                  .unwound = {.ticket = ticket, .n = 2, .frames = frames}});
+        &(struct symbolizer_message){.kind = SYMBOLIZER_UNWOUND,
+                                     .unwound = {.ticket = ticket, .n = 2, .frames = frames}});
     if (error)
         store_fail(store, error);
     return store_end(store);

@@ -4,7 +4,7 @@
 #include "base/stats.h"
 #include "store/history/history_blocks.h"
 #include "store/history/history_names.h"
-#include "store/join/joined.h"
+#include "store/join/matched_span.h"
 #include "test/support/fixtures/history_fixture.h"
 #include <errno.h>
 #include <setjmp.h>
@@ -82,7 +82,7 @@ static void test_joined(void **state)
     int64_t stack = fixture_stack(fixture, 5);
     for (size_t i = 0; i < 3; i++) {
         const struct told_sample *sample = &told->samples[i];
-        assert_true(sample->context.joined);
+        assert_true(sample->context.matched);
         assert_int_equal(sample->context.span, child - told->spans);
         is_id(sample->context.local_root_id, 1);
         assert_int_equal(sample->stack, stack);
@@ -107,9 +107,9 @@ static void test_long_name(void **state)
 {
     struct fixture *fixture = *state;
     struct fixture_span span;
-    char name[JOINED_NAME_MAX + 2];
+    char name[MATCHED_SPAN_NAME_MAX + 2];
     memset(name, 'n', sizeof(name));
-    memcpy(name + JOINED_NAME_MAX - 1, "\xc3\x9f", 2);
+    memcpy(name + MATCHED_SPAN_NAME_MAX - 1, "\xc3\x9f", 2);
     history_add_sample(fixture, T0 + SECOND, (struct fixture_ids){1, 2, 0}, 5);
     fixture_span(&span, 1, 2, 1, 2, 10);
     span.span.name = BYTES(name, sizeof(name));
@@ -120,8 +120,8 @@ static void test_long_name(void **state)
     assert_int_equal(told->n_spans, 1);
     assert_int_equal(told->n_samples, 1);
     const char *kept = history_text_of(fixture, told->spans[0].series.span_name);
-    assert_int_equal(strlen(kept), JOINED_NAME_MAX - 1);
-    assert_memory_equal(kept, name, JOINED_NAME_MAX - 1);
+    assert_int_equal(strlen(kept), MATCHED_SPAN_NAME_MAX - 1);
+    assert_memory_equal(kept, name, MATCHED_SPAN_NAME_MAX - 1);
     assert_int_equal(told->samples[0].series.span_name, told->spans[0].series.span_name);
 }
 
@@ -139,7 +139,7 @@ static void test_unjoined(void **state)
     assert_int_equal(told->n_spans, 0);
     assert_int_equal(told->n_samples, 2);
     for (size_t i = 0; i < 2; i++) {
-        assert_false(told->samples[i].context.joined);
+        assert_false(told->samples[i].context.matched);
         assert_int_equal(told->samples[i].context.span, HISTORY_NO_SPAN);
         assert_int_equal(told->samples[i].series.span_name, 0);
         assert_string_equal(history_text_of(fixture, told->samples[i].series.service),
@@ -164,7 +164,7 @@ static void test_late(void **state)
     assert_int_equal(told->n_samples, 2);
     const struct told_sample *late = &told->samples[1];
     assert_true(late->seq != told->samples[0].seq);
-    assert_true(late->context.joined);
+    assert_true(late->context.matched);
     assert_int_equal(late->context.span, HISTORY_NO_SPAN);
     is_id(late->context.span_id, 2);
     assert_true(has_text(late->attributes, late->attributes_len, "/cart"));

@@ -154,12 +154,12 @@ static void make_samples(struct history_sample samples[SAMPLES],
         if (!any(3))
             continue;
         if (any(2)) {
-            context->joined = true;
+            context->matched = true;
             context->span = (uint32_t)any(SPANS);
             memcpy(context->trace_id, spans[context->span].trace_id, 16);
             memcpy(context->span_id, spans[context->span].span_id, 8);
         } else {
-            context->joined = any(2);
+            context->matched = any(2);
             if (any(4))
                 fill_id(context->trace_id, 16, any(100));
             if (any(4))
@@ -409,7 +409,7 @@ static void test_damage(void **state)
     assert_int_equal(history_spans_encode(&spans_out, spans, 40, buf_bytes(&attributes), &chunks),
                      0);
     for (size_t i = 0; i < 200; i++)
-        samples[i].context.span = samples[i].context.joined ? (uint32_t)any(40) : HISTORY_NO_SPAN;
+        samples[i].context.span = samples[i].context.matched ? (uint32_t)any(40) : HISTORY_NO_SPAN;
     for (size_t i = 0; i < 200; i++)
         samples[i].attributes = 0;
     assert_int_equal(history_samples_encode(&out, samples, 200, spans, NULL, 0, &chunks), 0);

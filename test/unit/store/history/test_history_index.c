@@ -78,7 +78,7 @@ static void make_samples(void)
                                           .attributes = any(3) ? 0 : (uint32_t)any(2) + 1};
         struct history_context *context = &sample->context;
         if (any(2)) {
-            context->joined = true;
+            context->matched = true;
             context->span = (uint32_t)any(SPANS);
             memcpy(context->trace_id, spans[context->span].trace_id, 16);
             memcpy(context->span_id, spans[context->span].span_id, 8);

@@ -103,16 +103,16 @@ static bool has_span(const struct told_history *told, const struct history_conte
 static unsigned check(struct fixture *fixture)
 {
     const struct told_history *told = history_told(fixture);
-    unsigned n_joined = 0;
+    unsigned n_matched = 0;
     assert_int_equal(told->n_samples, exported(fixture));
     assert_int_equal(told->summed_samples, told->n_samples);
     for (size_t i = 0; i < told->n_samples; i++) {
-        if (!told->samples[i].context.joined)
+        if (!told->samples[i].context.matched)
             continue;
-        n_joined++;
+        n_matched++;
         assert_true(has_span(told, &told->samples[i].context));
     }
-    return n_joined;
+    return n_matched;
 }
 
 /* Somewhere in the steps that follow. */
@@ -144,14 +144,14 @@ static int set_up(void **state)
 static void test_kill(void **state)
 {
     struct fixture *fixture = *state;
-    unsigned n_joined = 0;
+    unsigned n_matched = 0;
     for (unsigned round = 0; round < ROUNDS; round++) {
         kill_after(fixture, round * 3000, 10 + round * 40);
         fixture_open(fixture);
-        n_joined = check(fixture);
+        n_matched = check(fixture);
         fixture_close(fixture);
     }
-    assert_true(n_joined > 20);
+    assert_true(n_matched > 20);
 }
 
 int main(void)

@@ -55,7 +55,7 @@ static void test_no_samples(void **state)
     fixture_span_close(&span);
 }
 
-/* Case 1: the tally outlives its samples. */
+/* Case 1: the total outlives its samples. */
 static void test_long_span(void **state)
 {
     struct fixture *fixture = *state;
@@ -164,7 +164,7 @@ static void test_trace_alone_long(void **state)
     assert_int_equal(join_pending_samples(store_join(fixture->store)), 1);
     fixture_leave(fixture, T0 + 371 * SECOND, false, &left);
     assert_int_equal(left.n, 1);
-    assert_true(left.samples[0].joined);
+    assert_true(left.samples[0].matched);
     assert_int_equal(join(fixture, &span, JOIN_MATCHED).cpu_ns, 4 * TICK);
     fixture_span_close(&span);
 }
@@ -223,7 +223,7 @@ static void test_unsampled(void **state)
     sample.trace_flags = 1;
     fixture_add(fixture, &sample); /* sampled: waits */
     assert_int_equal(fixture_leave(fixture, T0 + SECOND, false, &left), 1);
-    assert_false(left.samples[0].joined);
+    assert_false(left.samples[0].matched);
     assert_true(left.samples[0].sample.flags_trusted);
     assert_int_equal(left.samples[0].sample.trace_flags, 0);
     assert_int_equal(counted("unsampled") - unsampled, 1);
@@ -248,7 +248,7 @@ static void test_owner(void **state)
     assert_int_equal(join(fixture, &span, JOIN_MATCHED).samples, 1);
     assert_int_equal(fixture_leave(fixture, T0 + 5 * SECOND, false, &left), 7);
     assert_int_equal(fixture_left_joined(&left), 1);
-    assert_true(left.samples[5].joined);
+    assert_true(left.samples[5].matched);
     assert_memory_equal(left.samples[0].sample.span_id, span.span_id, 8);
     assert_int_equal(counted("not_owner") - foreign, 6);
     fixture_span_close(&span);
@@ -329,7 +329,7 @@ static void test_owner_unknown(void **state)
     fixture_span_close(&span);
 }
 
-/* Facts that change while a span runs do not part its tally. */
+/* Facts that change while a span runs do not part its total. */
 static void test_facts_change(void **state)
 {
     struct fixture *fixture = *state;
@@ -360,7 +360,7 @@ static void test_off_cpu(void **state)
     fixture_span(&span, 1, 2, 0, 5, 10);
     join(fixture, &span, JOIN_NO_SAMPLES); /* nothing to tell of CPU time */
     assert_int_equal(fixture_leave(fixture, T0 + 5 * SECOND, false, &left), 1);
-    assert_true(left.samples[0].joined);
+    assert_true(left.samples[0].matched);
     assert_int_equal(left.samples[0].sample.value_ns, 3 * SECOND);
     fixture_span_close(&span);
 }
@@ -371,7 +371,7 @@ static void test_no_context(void **state)
     struct fixture_left left;
     add(fixture, T0, (struct fixture_ids){0, 0, 0}, 1, 0);
     assert_int_equal(fixture_leave(fixture, T0, false, &left), 1);
-    assert_false(left.samples[0].joined);
+    assert_false(left.samples[0].matched);
     assert_int_equal(left.samples[0].sample.process, 0);
 }
 
@@ -420,7 +420,7 @@ static void test_parts(void **state)
     fixture_reopen(fixture); /* joined, not yet left */
     assert_int_equal(fixture_leave(fixture, T0 + SECOND, false, &left), 10);
     for (unsigned i = 0; i < 10; i++) {
-        assert_true(left.samples[i].joined);
+        assert_true(left.samples[i].matched);
         assert_int_equal(left.samples[i].sample.tid, 1 + 3 * i);
     }
     fixture_reopen(fixture);

@@ -13,7 +13,7 @@ static int set_up_small(void **state)
     static struct fixture fixture;
     fixture_make(&fixture);
     fixture.settings.join.max_pending_bytes = 4000;
-    fixture.settings.join.max_tally_bytes = 8000;
+    fixture.settings.join.max_span_totals_bytes = 8000;
     fixture.settings.join.max_recent_spans = 3;
     fixture_open(&fixture);
     *state = &fixture;
@@ -33,7 +33,7 @@ static void test_pending_limit(void **state)
     assert_int_equal(stats_find("spanprof_join_pending_bytes", "") <= 4000, 1);
     assert_in_range(left.n, 1, 10); /* the oldest, early */
     assert_int_equal(left.samples[0].sample.time_unix_ns, T0);
-    assert_false(left.samples[0].joined);
+    assert_false(left.samples[0].matched);
     assert_int_equal(counted("evicted") - evicted, left.n);
     for (unsigned i = 0; i < 40; i++) /* and none leaves */
         add(fixture, T0 + i, (struct fixture_ids){1, 2, 0}, 1, process);
@@ -52,7 +52,7 @@ static void test_tally_limit(void **state)
         add(fixture, T0 + i, (struct fixture_ids){1, i, 0}, 1, process);
         fixture_leave(fixture, T0 + i, true, &left);
     }
-    assert_in_range(stats_find("spanprof_join_tallies", ""), 10, 60);
+    assert_in_range(stats_find("spanprof_join_span_totals", ""), 10, 60);
     fixture_span(&span, 1, 1, 0, 5, 10);
     join(fixture, &span, JOIN_NO_SAMPLES); /* forgotten */
     fixture_span_close(&span);
@@ -60,7 +60,7 @@ static void test_tally_limit(void **state)
     join(fixture, &span, JOIN_MATCHED);
     fixture_span_close(&span);
     fixture_reopen(fixture);
-    assert_in_range(stats_find("spanprof_join_tallies", ""), 10, 60);
+    assert_in_range(stats_find("spanprof_join_span_totals", ""), 10, 60);
 }
 
 static void test_tally_ttl(void **state)
@@ -75,7 +75,7 @@ static void test_tally_ttl(void **state)
     join(fixture, &span, JOIN_MATCHED);
     fixture_leave(fixture, T0 + 3601 * SECOND, false, &left);
     join(fixture, &span, JOIN_NO_SAMPLES);
-    assert_int_equal(stats_find("spanprof_join_tallies", ""), 0);
+    assert_int_equal(stats_find("spanprof_join_span_totals", ""), 0);
     fixture_span_close(&span);
 }
 
@@ -206,7 +206,7 @@ static void test_damaged_rows(void **state)
         assert_int_equal(join_pending_samples(store_join(fixture->store)), 0);
     }
     assert_true(stats_find("spanprof_store_damaged_rows_total", "table=\"pending\"") > 10);
-    assert_true(stats_find("spanprof_store_damaged_rows_total", "table=\"tally\"") > 10);
+    assert_true(stats_find("spanprof_store_damaged_rows_total", "table=\"total\"") > 10);
     assert_true(stats_find("spanprof_store_damaged_rows_total", "table=\"joined_span\"") > 10);
 }
 

@@ -28,7 +28,7 @@ static void put_sample(struct history_rig *rig, uint8_t id, const struct rig_ser
         .time_unix_ns = T0 + id * LONG,
         .value_ns = FIXTURE_TICK,
         .period_ns = FIXTURE_TICK,
-        .context = {.joined = true, .span = HISTORY_NO_SPAN, .trace_id = {id}, .span_id = {id}}};
+        .context = {.matched = true, .span = HISTORY_NO_SPAN, .trace_id = {id}, .span_id = {id}}};
     history_rig_sample(rig, &sample, BYTES(NULL, 0));
 }
 

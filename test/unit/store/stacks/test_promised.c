@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stacks whose end is found later: in the dictionary, in tallies, in profile windows. */
-#include "store/join/tallies.h"
+/* Stacks whose end is found later: in the dictionary, in totals, in profile windows. */
+#include "store/join/span_totals.h"
 #include "test/support/fixtures/join_fixture.h"
 #include "test/support/fixtures/stacks_fixture.h"
 #include <errno.h>
@@ -258,7 +258,7 @@ static void test_span(void **state)
     fixture_span_close(&span);
 }
 
-/* Counts in the tally are united before a stack takes the place of another. */
+/* Counts in the total are united before a stack takes the place of another. */
 static void test_tally_full(void **state)
 {
     struct fixture *fixture = *state;
@@ -266,7 +266,7 @@ static void test_tally_full(void **state)
     uint8_t same[16], other[16];
     int64_t whole = fixture_stack(fixture, 1), rare = fixture_stack(fixture, 2);
     add_stack(fixture, T0, (struct fixture_ids){1, 2, 0}, rare);
-    for (unsigned i = 0; i < 5 * TALLY_STACKS_MAX; i++) {
+    for (unsigned i = 0; i < 5 * SPAN_TOTAL_STACKS_MAX; i++) {
         int64_t stack = promised(fixture);
         add_stack(fixture, T0 + i, (struct fixture_ids){1, 2, 0}, stack);
         fulfil(fixture, stack, whole);
@@ -278,18 +278,18 @@ static void test_tally_full(void **state)
     public_id(fixture, rare, other);
     assert_memory_equal(result.stack_ids[0], same, 16);
     assert_memory_equal(result.stack_ids[1], other, 16);
-    assert_int_equal(result.samples, 5 * TALLY_STACKS_MAX + 1);
+    assert_int_equal(result.samples, 5 * SPAN_TOTAL_STACKS_MAX + 1);
     fixture_span_close(&span);
 }
 
-/* A sample moves from its trace's tally to its span's, though it counts there as another stack. */
+/* A sample moves from its trace's total to its span's, though it counts there as another stack. */
 static void test_moved(void **state)
 {
     struct fixture *fixture = *state;
     struct fixture_span one, two;
     uint8_t same[16];
     int64_t whole = fixture_stack(fixture, 1);
-    for (unsigned i = 0; i < TALLY_STACKS_MAX + 1; i++) { /* so many that they are united */
+    for (unsigned i = 0; i < SPAN_TOTAL_STACKS_MAX + 1; i++) { /* so many that they are united */
         int64_t stack = promised(fixture);
         add_stack(fixture, T0 + i * SECOND, (struct fixture_ids){1, 0, 0}, stack);
         fulfil(fixture, stack, whole);
@@ -302,7 +302,7 @@ static void test_moved(void **state)
     assert_int_equal(first.samples, 16);
     assert_int_equal(first.n_stacks, 1);
     assert_memory_equal(first.stack_ids[0], same, 16);
-    assert_int_equal(second.samples, TALLY_STACKS_MAX + 1 - 16);
+    assert_int_equal(second.samples, SPAN_TOTAL_STACKS_MAX + 1 - 16);
     assert_int_equal(second.n_stacks, 1);
     assert_memory_equal(second.stack_ids[0], same, 16);
     fixture_span_close(&one);

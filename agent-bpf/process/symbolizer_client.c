@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The other end may hang for seconds before it is killed, so everything here is "as much as the
+ * socket takes". What must not get lost by that, names and facts of executables, stays on a second
+ * list until the answer is there.
+ */
+#include "agent-bpf/process/symbolizer_client.h"
+#include "base/log.h"
+#include "base/stats.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum request_loss { REQUEST_QUEUE_FULL, REQUEST_UNANSWERED, REQUEST_LOSSES };
+
+static const char *const request_loss_names[] = {
+    [REQUEST_QUEUE_FULL] = "queue_full", [REQUEST_UNANSWERED] = "unanswered"};
+STAT_LOSSES(requests_dropped, "spanprof_symbolizer_requests_dropped_total",
+            "Requests to the symbolizer given up.",
+            STAT_LABEL("reason", request_loss_names, REQUEST_LOSSES));
+STAT_COUNTER(attached, "spanprof_symbolizer_attached_total", "",
+             "Symbolizers that the service was connected to.");
+STAT_COUNTER(malformed, "spanprof_symbolizer_messages_malformed_total", "",
+             "Messages of the symbolizer that were not understood; it was disconnected.");
+
+#define ATTEMPTS_MAX     3
+#define ANSWERS_AT_ONCE  256
+#define ANSWER_ARENA_MAX (256 * 1024)
+
+struct symbolizer_client {
+    struct symbolizer_client_settings settings;
+    struct watch watch; /* fd -1 while detached */
+    struct list queue;  /* to be sent */
+    struct list unanswered;
+    size_t n_queue;
+    size_t queue_bytes;
+    size_t n_unanswered;
+    uint8_t datagram[SYMBOLIZER_MESSAGE_MAX];
+};
+
+static bool is_kept(enum symbolizer_kind kind)
+{
+    return kind == SYMBOLIZER_EXECUTABLE_WANTED || kind == SYMBOLIZER_NAMES_WANTED ||
+           kind == SYMBOLIZER_KERNEL_NAMES_WANTED;
+}
+
+struct symbolizer_request *symbolizer_request_make(const struct symbolizer_message *message)
+{
+    _cleanup_buf_ struct buf datagram = BUF_INIT(SYMBOLIZER_MESSAGE_MAX);
+    if (symbolizer_message_encode(message, &datagram))
+        return NULL;
+    struct symbolizer_request *request = calloc(1, sizeof(*request) + datagram.len);
+    if (!request)
+        return NULL;
+    request->kind = message->kind;
+    if (message->kind == SYMBOLIZER_EXECUTABLE_WANTED)
+        memcpy(request->identity, message->executable_ref.identity, sizeof(request->identity));
+    else if (is_kept(message->kind))
+        memcpy(request->identity, message->names_wanted.executable.identity,
+               sizeof(request->identity));
+    request->size = datagram.len;
+    memcpy(request->datagram, datagram.data, datagram.len);
+    return request;
+}
+
+void symbolizer_requests_free(struct list *requests)
+{
+    struct list *link;
+    while ((link = list_pop(requests)))
+        free(container_of(link, struct symbolizer_request, link));
+}
+
+int symbolizer_answer_make(struct bytes datagram, struct symbolizer_answer **out)
+{
+    struct symbolizer_answer *answer = calloc(1, sizeof(*answer) + datagram.len);
+    if (!answer)
+        return -ENOMEM;
+    answer->size = datagram.len;
+    if (datagram.len)
+        memcpy(answer->datagram, datagram.data, datagram.len);
+    arena_init(&answer->arena, ANSWER_ARENA_MAX);
+    int error = symbolizer_message_decode(BYTES(answer->datagram, answer->size), &answer->arena,
+                                          &answer->message);
+    if (!error && answer->message.kind < SYMBOLIZER_EVENT)
+        error = SYMBOLIZER_MALFORMED; /* that is what we say */
+    if (error) {
+        symbolizer_answer_free(answer);
+        return error;
+    }
+    *out = answer;
+    return 0;
+}
+
+void symbolizer_answer_free(struct symbolizer_answer *answer)
+{
+    if (!answer)
+        return;
+    arena_close(&answer->arena);
+    free(answer);
+}
+
+static struct symbolizer_request *take_first(struct symbolizer_client *client)
+{
+    struct list *link = list_pop(&client->queue);
+    if (!link)
+        return NULL;
+    struct symbolizer_request *request = container_of(link, struct symbolizer_request, link);
+    client->n_queue--;
+    client->queue_bytes -= request->size;
+    return request;
+}
+
+static void enqueue(struct symbolizer_client *client, struct symbolizer_request *request,
+                    bool front)
+{
+    if (front)
+        list_prepend(&client->queue, &request->link);
+    else
+        list_append(&client->queue, &request->link);
+    client->n_queue++;
+    client->queue_bytes += request->size;
+    while (client->n_queue > SYMBOLIZER_REQUESTS_MAX ||
+           client->queue_bytes > SYMBOLIZER_REQUEST_BYTES_MAX) {
+        free(take_first(client));
+        stat_add_of(&requests_dropped, REQUEST_QUEUE_FULL, 1);
+    }
+}
+
+static void keep_unanswered(struct symbolizer_client *client, struct symbolizer_request *request)
+{
+    list_append(&client->unanswered, &request->link);
+    if (++client->n_unanswered <= SYMBOLIZER_UNANSWERED_MAX)
+        return;
+    free(container_of(list_pop(&client->unanswered), struct symbolizer_request, link));
+    client->n_unanswered--;
+    stat_add_of(&requests_dropped, REQUEST_UNANSWERED, 1);
+}
+
+static void sent(struct symbolizer_client *client, struct symbolizer_request *request)
+{
+    if (!is_kept(request->kind)) {
+        free(request);
+        return;
+    }
+    request->attempts++;
+    keep_unanswered(client, request);
+}
+
+static void flush(struct symbolizer_client *client)
+{
+    while (client->watch.fd >= 0 && !list_empty(&client->queue)) {
+        const struct symbolizer_request *first =
+            container_of(list_first(&client->queue), struct symbolizer_request, link);
+        ssize_t n =
+            send(client->watch.fd, first->datagram, first->size, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && (errno == EAGAIN || errno == ENOBUFS))
+            break;
+        if (n < 0) {
+            symbolizer_client_detach(client);
+            return;
+        }
+        sent(client, take_first(client));
+    }
+    if (client->watch.fd >= 0)
+        watch_change(&client->watch, list_empty(&client->queue) ? EPOLLIN : EPOLLIN | EPOLLOUT);
+}
+
+/* Requests of one executable are answered in their order. */
+static void forget_answered(struct symbolizer_client *client,
+                            const struct symbolizer_message *message)
+{
+    enum symbolizer_kind kind;
+    const uint8_t *identity = message->names.identity;
+    if (message->kind == SYMBOLIZER_EXECUTABLE) {
+        kind = SYMBOLIZER_EXECUTABLE_WANTED;
+        identity = message->executable.identity;
+    } else if (message->kind == SYMBOLIZER_NAMES) {
+        if (message->names.more)
+            return;
+        kind = SYMBOLIZER_NAMES_WANTED;
+    } else if (message->kind == SYMBOLIZER_KERNEL_NAMES) {
+        kind = SYMBOLIZER_KERNEL_NAMES_WANTED;
+    } else {
+        return;
+    }
+    struct list *link, *tmp;
+    list_each(link, tmp, &client->unanswered)
+    {
+        struct symbolizer_request *request = container_of(link, struct symbolizer_request, link);
+        if (request->kind != kind || memcmp(request->identity, identity, sizeof(request->identity)))
+            continue;
+        list_remove(link);
+        client->n_unanswered--;
+        free(request);
+        return;
+    }
+}
+
+static void close_fd(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+/* The symbolizer might pass anything. */
+static bool is_datagram_socket(int fd)
+{
+    int domain = 0, type = 0;
+    socklen_t size = sizeof(int);
+    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX &&
+           getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_DGRAM;
+}
+
+/* A correlation concerns only its socket, all others only what they say. Takes over both. */
+static void deliver(struct symbolizer_client *client, struct symbolizer_answer *answer, int fd)
+{
+    const struct symbolizer_client_settings *settings = &client->settings;
+    if (answer->message.kind != SYMBOLIZER_CORRELATION) {
+        close_fd(fd);
+        settings->answered(settings->context, answer);
+        return;
+    }
+    if (fd >= 0 && settings->correlated && is_datagram_socket(fd))
+        settings->correlated(settings->context, &answer->message.process, fd);
+    else
+        close_fd(fd);
+    symbolizer_answer_free(answer);
+}
+
+/* fd: that came with it; -1 = none. False: detached. */
+static bool take_datagram(struct symbolizer_client *client, size_t size, int fd)
+{
+    struct symbolizer_answer *answer = NULL;
+    int error = size > sizeof(client->datagram)
+                    ? SYMBOLIZER_MALFORMED
+                    : symbolizer_answer_make(BYTES(client->datagram, size), &answer);
+    if (error)
+        close_fd(fd);
+    if (error == SYMBOLIZER_MALFORMED) {
+        stat_add(&malformed, 1);
+        log_error("symbolizer", "a message of the symbolizer was malformed: disconnecting it");
+        symbolizer_client_detach(client);
+        return false;
+    }
+    if (error)
+        return true; /* without memory: lost, as if it had not been found */
+    forget_answered(client, &answer->message);
+    deliver(client, answer, fd);
+    return client->watch.fd >= 0;
+}
+
+/* The one descriptor of the message; of several none is kept, -1. What does not fit the space the
+ * kernel has closed already. */
+static int passed_fd(struct msghdr *header)
+{
+    int kept = -1;
+    size_t n = 0;
+    for (struct cmsghdr *part = CMSG_FIRSTHDR(header); part; part = CMSG_NXTHDR(header, part)) {
+        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t n_fds = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < n_fds; i++, n++) {
+            close_fd(kept);
+            memcpy(&kept, CMSG_DATA(part) + i * sizeof(int), sizeof(int));
+        }
+    }
+    if (n <= 1 && !(header->msg_flags & MSG_CTRUNC))
+        return kept;
+    close_fd(kept);
+    return -1;
+}
+
+static ssize_t receive_one(struct symbolizer_client *client, int *fd)
+{
+    union {
+        struct cmsghdr header; /* for alignment */
+        char bytes[CMSG_SPACE(2 * sizeof(int))];
+    } space;
+    struct iovec part = {.iov_base = client->datagram, .iov_len = sizeof(client->datagram)};
+    struct msghdr header = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &space, .msg_controllen = sizeof(space)};
+    ssize_t n = recvmsg(client->watch.fd, &header, MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC);
+    *fd = n < 0 ? -1 : passed_fd(&header);
+    return n;
+}
+
+static void receive(struct symbolizer_client *client)
+{
+    for (int i = 0; i < ANSWERS_AT_ONCE; i++) {
+        int fd;
+        ssize_t n = receive_one(client, &fd);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            return;
+        if (n <= 0) {
+            close_fd(fd);
+            symbolizer_client_detach(client);
+            return;
+        }
+        if (!take_datagram(client, (size_t)n, fd))
+            return;
+    }
+}
+
+static void ready(struct watch *watch, uint32_t events)
+{
+    struct symbolizer_client *client = container_of(watch, struct symbolizer_client, watch);
+    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+        receive(client);
+    if (client->watch.fd >= 0 && (events & EPOLLOUT))
+        flush(client);
+}
+
+int symbolizer_client_open(const struct symbolizer_client_settings *settings,
+                           struct symbolizer_client **out)
+{
+    struct symbolizer_client *client = calloc(1, sizeof(*client));
+    if (!client)
+        return -ENOMEM;
+    client->settings = *settings;
+    client->watch = (struct watch){.fd = -1, .events = EPOLLIN, .ready = ready};
+    list_init(&client->queue);
+    list_init(&client->unanswered);
+    *out = client;
+    return 0;
+}
+
+void symbolizer_client_close(struct symbolizer_client *client)
+{
+    if (!client)
+        return;
+    symbolizer_client_detach(client);
+    symbolizer_requests_free(&client->queue);
+    symbolizer_requests_free(&client->unanswered);
+    free(client);
+}
+
+/* What an earlier symbolizer left unanswered, before what waits; asked too often it may be what
+ * kills it. */
+static void repeat_unanswered(struct symbolizer_client *client)
+{
+    while (!list_empty(&client->unanswered)) {
+        struct list *last = client->unanswered.prev;
+        struct symbolizer_request *request = container_of(last, struct symbolizer_request, link);
+        list_remove(last);
+        client->n_unanswered--;
+        if (request->attempts >= ATTEMPTS_MAX) {
+            free(request);
+            stat_add_of(&requests_dropped, REQUEST_UNANSWERED, 1);
+            continue;
+        }
+        enqueue(client, request, true);
+    }
+}
+
+int symbolizer_client_attach(struct symbolizer_client *client, int fd)
+{
+    symbolizer_client_detach(client);
+    client->watch.fd = fd;
+    client->watch.events = EPOLLIN;
+    int error = watch_start(client->settings.loop, &client->watch);
+    if (error) {
+        client->watch.fd = -1;
+        close(fd);
+        return error;
+    }
+    stat_add(&attached, 1);
+    repeat_unanswered(client);
+    struct symbolizer_request *scan =
+        symbolizer_request_make(&(struct symbolizer_message){.kind = SYMBOLIZER_SCAN_WANTED});
+    if (scan)
+        enqueue(client, scan, true);
+    flush(client);
+    return scan ? 0 : -ENOMEM;
+}
+
+void symbolizer_client_detach(struct symbolizer_client *client)
+{
+    if (client->watch.fd < 0)
+        return;
+    watch_stop(&client->watch);
+    close(client->watch.fd);
+    client->watch.fd = -1;
+}
+
+bool symbolizer_client_attached(const struct symbolizer_client *client)
+{
+    return client->watch.fd >= 0;
+}
+
+/* The answer would come too late; and they are large, so that others would be lost for them. */
+static bool is_too_late(const struct symbolizer_client *client,
+                        const struct symbolizer_request *request)
+{
+    return (request->kind == SYMBOLIZER_UNWIND_WANTED || request->kind == SYMBOLIZER_CODE_WANTED) &&
+           (client->watch.fd < 0 || client->queue_bytes > SYMBOLIZER_REQUEST_BYTES_MAX / 2);
+}
+
+void symbolizer_client_submit(struct symbolizer_client *client, struct list *requests)
+{
+    struct list *link;
+    while ((link = list_pop(requests))) {
+        struct symbolizer_request *request = container_of(link, struct symbolizer_request, link);
+        if (!is_too_late(client, request)) {
+            enqueue(client, request, false);
+            continue;
+        }
+        free(request);
+        stat_add_of(&requests_dropped, REQUEST_QUEUE_FULL, 1);
+    }
+    flush(client);
+}

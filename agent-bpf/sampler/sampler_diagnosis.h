@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Why sampling is not possible here, as a sentence for the operator that says what to do. why: room
+ * for SAMPLER_DIAGNOSIS_MAX bytes. Thread: the supervisor's; what libbpf says is kept for the
+ * process.
+ */
+#include <stddef.h>
+
+int sampler_diagnosis_kernel(char *why, size_t size); /* 0, or SAMPLER_UNAVAILABLE */
+
+void sampler_diagnosis_listen(void); /* to what libbpf says from now on, for the next two */
+/* error: of loading. SAMPLER_UNAVAILABLE, or -ENOMEM. */
+int sampler_diagnosis_load(int error, char *why, size_t size);
+/* error: of opening a perf event. SAMPLER_UNAVAILABLE. */
+int sampler_diagnosis_perf(int error, char *why, size_t size);

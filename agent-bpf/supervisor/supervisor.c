@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One poll() over signals, both children's control sockets and the news of CPUs, at least once a
+ * second. The supervisor keeps the rights that its children drop, so it stays small and looks at
+ * nothing that comes from outside but a message's size and kind.
+ */
+#include "agent-bpf/supervisor/supervisor.h"
+#include "agent-bpf/control.h"
+#include "agent-bpf/supervisor/supervisor_parts.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/stats.h"
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TICK_NS        NS_PER_SEC
+#define BACKOFF_MIN_NS (100 * NS_PER_MS)
+#define BACKOFF_MAX_NS (5 * NS_PER_SEC)
+#define HEALTHY_NS     (10 * NS_PER_SEC) /* has run so long: the next backoff begins anew */
+#define OBI_NS         (5 * NS_PER_SEC)
+#define FILTER_NS      (2 * NS_PER_SEC)
+#define LATE_NS        (2 * NS_PER_SEC) /* the supervisor itself was held up: no silence is judged */
+
+STAT_LOSS(service_restarts, "spanprof_process_restarts_total", "process=\"service\"",
+          "Times that a process of spanprof was started again after it died or hung.");
+STAT_LOSS(symbolizer_restarts, "spanprof_process_restarts_total", "process=\"symbolizer\"",
+          "Times that a process of spanprof was started again after it died or hung.");
+
+static void finish(struct supervisor *supervisor, int exit_code)
+{
+    supervisor->done = true;
+    supervisor->exit_code = exit_code;
+}
+
+/* Tries again later where it fails: the reason (memory, processes, fds) may pass. */
+static void start_due(struct supervisor *supervisor, struct child *child,
+                      int (*start)(struct supervisor *), uint64_t now)
+{
+    if (!child->due_ns || now < child->due_ns)
+        return;
+    int r = start(supervisor);
+    if (r == 0)
+        return;
+    log_error("supervisor", "cannot start the %s: %s", child->name, strerror(-r));
+    child->due_ns = now + BACKOFF_MAX_NS;
+}
+
+static void start_children(struct supervisor *supervisor, uint64_t now)
+{
+    if (supervisor->stop_due_ns)
+        return;
+    start_due(supervisor, &supervisor->service, supervisor_start_service, now);
+    if (supervisor->service.pid)
+        start_due(supervisor, &supervisor->symbolizer, supervisor_start_symbolizer, now);
+}
+
+/* ---- what happens to children ---- */
+
+static void kill_child(struct child *child)
+{
+    if (child->pid)
+        kill(child->pid, SIGKILL); /* reaped when SIGCHLD comes */
+}
+
+static void plan_restart(struct child *child, uint64_t now)
+{
+    if (now - child->started_ns > HEALTHY_NS || !child->backoff_ns)
+        child->backoff_ns = BACKOFF_MIN_NS;
+    else if (child->backoff_ns < BACKOFF_MAX_NS)
+        child->backoff_ns *= 2;
+    if (child->backoff_ns > BACKOFF_MAX_NS)
+        child->backoff_ns = BACKOFF_MAX_NS;
+    child->due_ns = now + child->backoff_ns;
+}
+
+static void log_end(const struct child *child, int status)
+{
+    unsigned delay_ms = (unsigned)(child->backoff_ns / NS_PER_MS);
+    if (WIFSIGNALED(status))
+        log_warn("supervisor", "the %s was ended by signal %d (%s); starting it again in %u ms",
+                 child->name, WTERMSIG(status), strsignal(WTERMSIG(status)), delay_ms);
+    else
+        log_warn("supervisor", "the %s ended with code %d; starting it again in %u ms", child->name,
+                 WEXITSTATUS(status), delay_ms);
+}
+
+static void service_fatal(struct supervisor *supervisor)
+{
+    if (supervisor->settings->service_fatal)
+        supervisor->settings->service_fatal(supervisor->settings->context);
+    finish(supervisor, 1);
+}
+
+static void service_ended(struct supervisor *supervisor, int status, uint64_t now)
+{
+    bool exited = WIFEXITED(status);
+    kill_child(
+        &supervisor->symbolizer); /* its socket is dead; it scans anew for the next service */
+    if (exited && WEXITSTATUS(status) == 0)
+        finish(supervisor, 0);
+    else if (exited && WEXITSTATUS(status) == SERVICE_EXIT_FATAL)
+        service_fatal(supervisor);
+    else if (supervisor->stop_due_ns)
+        finish(supervisor, 1);
+    else {
+        plan_restart(&supervisor->service, now);
+        log_end(&supervisor->service, status);
+    }
+}
+
+static void symbolizer_ended(struct supervisor *supervisor, int status, uint64_t now)
+{
+    if (supervisor->stop_due_ns)
+        return;
+    if (!supervisor->service.pid) { /* killed with the service: no fault of its own */
+        supervisor->symbolizer.due_ns = now;
+        return;
+    }
+    plan_restart(&supervisor->symbolizer, now);
+    log_end(&supervisor->symbolizer, status);
+}
+
+static bool reap(struct child *child, int *status)
+{
+    if (!child->pid || waitpid(child->pid, status, WNOHANG) != child->pid)
+        return false;
+    child->pid = 0;
+    supervisor_close_fd(&child->control_fd);
+    return true;
+}
+
+static void reap_children(struct supervisor *supervisor, uint64_t now)
+{
+    int status;
+    if (reap(&supervisor->service, &status))
+        service_ended(supervisor, status, now);
+    if (reap(&supervisor->symbolizer, &status))
+        symbolizer_ended(supervisor, status, now);
+}
+
+static void hear(struct child *child)
+{
+    struct control_message message;
+    int fd;
+    bool heard = false;
+    for (int i = 0; i < 64 && child->control_fd >= 0; i++) {
+        int r = control_receive(child->control_fd, &message, &fd);
+        if (r == CONTROL_NONE || r == CONTROL_CLOSED)
+            break;
+        if (fd >= 0)
+            close(fd);
+        heard |= r == 0 && message.kind == CONTROL_HEARTBEAT;
+    }
+    if (heard)
+        hang_detector_reset(&child->hang, child->pid, clock_monotonic_ns());
+}
+
+static void child_check_hang(struct child *child, uint64_t now)
+{
+    struct hang_detector *hang = &child->hang;
+    if (!child->pid || now < hang->since_ns + child->hang_ns) /* it may be after `now` */
+        return;
+    struct cpu_need need;
+    cpu_need_read(child->pid, &need);
+    if (!hang_detector_is_hang(hang, &need, now, child->hang_ns))
+        return;
+    log_warn("supervisor", "nothing heard from the %s for %u s: killing it", child->name,
+             (unsigned)((now - hang->since_ns) / NS_PER_SEC));
+    hang->since_ns = now;
+    kill_child(child);
+}
+
+/* ---- signals, CPUs, time ---- */
+
+static void tell_service(struct supervisor *supervisor, const struct control_message *message,
+                         int fd)
+{
+    if (!supervisor->service.pid)
+        return;
+    int r = control_send(supervisor->service.control_fd, message, fd);
+    if (r < 0) /* it does not read: soon taken for hung, and started with all of it */
+        log_warn("supervisor", "cannot reach the service: %s", strerror(-r));
+}
+
+static void stop_service(struct supervisor *supervisor, uint64_t now)
+{
+    uint64_t timeout = supervisor->settings->stop_timeout_ns;
+    supervisor->stop_due_ns = now + (timeout ? timeout : 10 * NS_PER_SEC);
+    if (!supervisor->service.pid)
+        finish(supervisor, 0);
+    tell_service(supervisor, &(struct control_message){.kind = CONTROL_STOP}, -1);
+}
+
+static void on_stop(struct supervisor *supervisor, uint64_t now)
+{
+    if (supervisor->reloading) { /* it stops already; and then for good */
+        supervisor->reloading = false;
+        log_info("supervisor", "stopping");
+        return;
+    }
+    if (supervisor->stop_due_ns) {
+        log_warn("supervisor", "second signal: ending at once");
+        finish(supervisor, 1);
+        return;
+    }
+    log_info("supervisor", "stopping");
+    stop_service(supervisor, now);
+}
+
+static void on_file_changed(void *context, size_t i)
+{
+    const struct supervisor *supervisor = context;
+    const struct supervisor_file *file = &supervisor->settings->files[i];
+    log_info("supervisor", "%s has changed", file->path);
+    tell_service(context, &(struct control_message){.kind = CONTROL_FILE, .file = (uint32_t)i},
+                 file->fd);
+}
+
+static void look_at_files(struct supervisor *supervisor, bool all, uint64_t now)
+{
+    const struct supervisor_settings *settings = supervisor->settings;
+    supervisor_files_poll(settings->files, settings->n_files, all, now, on_file_changed,
+                          supervisor);
+}
+
+static void on_reload(struct supervisor *supervisor, uint64_t now)
+{
+    const struct supervisor_settings *settings = supervisor->settings;
+    if (supervisor
+            ->reloading) /* it stops already; what it says now is what the next run is to have */
+        settings->reload(settings->context);
+    if (supervisor->stop_due_ns)
+        return;
+    if (settings->reload && settings->reload(settings->context)) {
+        supervisor->reloading = true;
+        stop_service(supervisor, now);
+        return;
+    }
+    look_at_files(supervisor, true, now);
+    tell_service(supervisor, &(struct control_message){.kind = CONTROL_RELOAD}, -1);
+}
+
+static void on_signals(struct supervisor *supervisor, uint64_t now)
+{
+    struct signalfd_siginfo info;
+    while (read(supervisor->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT)
+            on_stop(supervisor, now);
+        else if (info.ssi_signo == SIGHUP)
+            on_reload(supervisor, now);
+    }
+    reap_children(supervisor, now);
+}
+
+static void on_cpu_came(void *context, uint32_t cpu, const struct procstream_cpu *stream)
+{
+    struct control_message message = {
+        .kind = CONTROL_CPU_CAME, .cpu = cpu, .buffer_size = stream->buffer_size};
+    log_info("supervisor", "CPU %u is sampled", cpu);
+    tell_service(context, &message, stream->fd);
+}
+
+static void on_cpu_went(void *context, uint32_t cpu)
+{
+    log_info("supervisor", "CPU %u went away", cpu);
+    tell_service(context, &(struct control_message){.kind = CONTROL_CPU_WENT, .cpu = cpu}, -1);
+}
+
+/* OBI's map, and the cgroups that filters name. */
+static void look_around(struct supervisor *supervisor, uint64_t now)
+{
+    if (now >= supervisor->obi_due_ns) {
+        supervisor->obi_due_ns = now + OBI_NS;
+        sampler_obi_poll(supervisor->sampling->sampler);
+    }
+    if (now >= supervisor->filter_due_ns) {
+        supervisor->filter_due_ns = now + FILTER_NS;
+        sampler_filter_poll(supervisor->sampling->sampler);
+    }
+}
+
+static void tend_sampler(struct supervisor *supervisor, uint64_t now)
+{
+    const pid_t pids[SAMPLING_RATE_PROCESSES] = {supervisor->service.pid,
+                                                 supervisor->symbolizer.pid};
+    sampler_count(supervisor->sampling->sampler);
+    cpu_events_update(&supervisor->sampling->cpus);
+    look_around(supervisor, now);
+    sampling_rate_update(&supervisor->sampling->sampling_rate, pids, now);
+}
+
+static void hear_anew(struct supervisor *supervisor, uint64_t now)
+{
+    struct child *const children[] = {&supervisor->service, &supervisor->symbolizer};
+    for (int i = 0; i < 2; i++)
+        if (children[i]->pid)
+            hang_detector_reset(&children[i]->hang, children[i]->pid, now);
+}
+
+static void tick(struct supervisor *supervisor, uint64_t now)
+{
+    if (now >= supervisor->tick_due_ns + LATE_NS)
+        hear_anew(supervisor, now);
+    supervisor->tick_due_ns = now + TICK_NS;
+    if (supervisor->sampling)
+        tend_sampler(supervisor, now);
+    look_at_files(supervisor, false, now);
+    child_check_hang(&supervisor->service, now);
+    child_check_hang(&supervisor->symbolizer, now);
+    if (supervisor->stop_due_ns && now >= supervisor->stop_due_ns) {
+        log_error("supervisor", "the service did not stop in time: ending it");
+        finish(supervisor, 1);
+    }
+}
+
+static int wait_ms(const struct supervisor *supervisor, uint64_t now)
+{
+    uint64_t due = supervisor->tick_due_ns;
+    const struct child *children[] = {&supervisor->service, &supervisor->symbolizer};
+    for (size_t i = 0; i < 2; i++)
+        if (children[i]->due_ns && children[i]->due_ns < due && children[i]->due_ns > now)
+            due = children[i]->due_ns;
+    return due <= now ? 0 : (int)((due - now) / NS_PER_MS) + 1;
+}
+
+static void watch(struct supervisor *supervisor)
+{
+    struct pollfd fds[] = {
+        {.fd = supervisor->signal_fd, .events = POLLIN},
+        {.fd = supervisor->service.control_fd, .events = POLLIN},
+        {.fd = supervisor->symbolizer.control_fd, .events = POLLIN},
+        {.fd = supervisor->sampling ? supervisor->sampling->cpus.uevent_fd : -1, .events = POLLIN},
+    };
+    if (poll(fds, 4, wait_ms(supervisor, clock_monotonic_ns())) < 0 && errno != EINTR)
+        log_error("supervisor", "poll: %s", strerror(errno));
+    uint64_t now = clock_monotonic_ns();
+    hear(&supervisor->service);
+    hear(&supervisor->symbolizer);
+    on_signals(supervisor, now);
+    if (fds[3].revents)
+        cpu_events_update(&supervisor->sampling->cpus);
+    if (now >= supervisor->tick_due_ns)
+        tick(supervisor, now);
+    if (!supervisor->done)
+        start_children(supervisor, now);
+}
+
+/* ---- opening and closing ---- */
+
+static int open_signals(struct supervisor *supervisor)
+{
+    static const int wanted[] = {SIGTERM, SIGINT, SIGHUP, SIGCHLD};
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
+        sigaddset(&set, wanted[i]);
+    if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+        return -errno;
+    supervisor->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return supervisor->signal_fd < 0 ? -errno : 0;
+}
+
+static void open_sampling(struct supervisor *supervisor)
+{
+    supervisor->sampling = supervisor_sampling_open(supervisor->settings);
+    if (!supervisor->sampling)
+        return;
+    supervisor->sampling->cpus.came = on_cpu_came;
+    supervisor->sampling->cpus.went = on_cpu_went;
+    supervisor->sampling->cpus.context = supervisor;
+    if (supervisor->settings->symbolizer_main)
+        supervisor->symbolizer.due_ns = 1;
+}
+
+/* Ticks go on into the ring until the next run has a service. */
+static void leave_sampling(struct supervisor *supervisor)
+{
+    struct supervisor_sampling *sampling = supervisor->sampling;
+    if (!sampling || !supervisor->reloading || !supervisor->settings->sampling)
+        return supervisor_sampling_close(sampling);
+    sampling->cpus.came = NULL;
+    sampling->cpus.went = NULL;
+    *supervisor->settings->sampling = sampling;
+}
+
+static int supervisor_open(struct supervisor *supervisor)
+{
+    const struct supervisor_settings *settings = supervisor->settings;
+    int r = stats_share();
+    if (r < 0 && r != -EALREADY)
+        return r;
+    r = privileges_target(settings->user, settings->store_directory, &supervisor->target);
+    if (r < 0) {
+        log_error("supervisor", "service.user: %s: %s", settings->user ? settings->user : "",
+                  r == -ENOENT ? "no such account" : strerror(-r));
+        return r;
+    }
+    r = open_signals(supervisor);
+    if (r == 0)
+        open_sampling(supervisor);
+    supervisor->tick_due_ns = clock_monotonic_ns() + TICK_NS;
+    supervisor->service.due_ns = 1;
+    return r;
+}
+
+static void end_child(struct child *child)
+{
+    int status;
+    if (child->pid) {
+        kill(child->pid, SIGKILL);
+        while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR)
+            ;
+    }
+    child->pid = 0;
+    supervisor_close_fd(&child->control_fd);
+}
+
+static void supervisor_close(struct supervisor *supervisor)
+{
+    end_child(&supervisor->service);
+    end_child(&supervisor->symbolizer);
+    leave_sampling(supervisor);
+    supervisor_close_fd(&supervisor->signal_fd);
+}
+
+int supervisor_run(const struct supervisor_settings *settings)
+{
+    assert(settings->service_main && settings->n_files <= SUPERVISOR_FILES_MAX);
+    uint64_t service_hang_ns = settings->service_hang_ns, hang = settings->symbolizer_hang_ns;
+    struct supervisor supervisor = {
+        .settings = settings,
+        .signal_fd = -1,
+        .service = {.name = "service",
+                    .restarts_stat = &service_restarts,
+                    .control_fd = -1,
+                    .hang_ns = service_hang_ns ? service_hang_ns : 30 * NS_PER_SEC},
+        .symbolizer = {.name = "symbolizer",
+                       .restarts_stat = &symbolizer_restarts,
+                       .control_fd = -1,
+                       .hang_ns = hang ? hang : 5 * NS_PER_SEC},
+    };
+    int r = supervisor_open(&supervisor);
+    if (r < 0)
+        supervisor.exit_code = 1;
+    else
+        start_children(&supervisor, clock_monotonic_ns());
+    while (r == 0 && !supervisor.done)
+        watch(&supervisor);
+    supervisor_close(&supervisor);
+    return supervisor.reloading ? SUPERVISOR_RELOADED : supervisor.exit_code;
+}

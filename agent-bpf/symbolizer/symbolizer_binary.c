@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two maps, because the same file has several names: with its build id from the kernel's stream,
+ * with device and inode from /proc/PID/maps, under another path in another container.
+ */
+#include "agent-bpf/symbolizer/symbolizer_binary.h"
+#include "agent-bpf/files/safe_open.h"
+#include "base/clock.h"
+#include "base/stats.h"
+#include <errno.h>
+#include <linux/fs.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+STAT_LOSS(malformed, "spanprof_executables_malformed_total", "",
+          "Mapped files that are no ELF file for this reader.");
+STAT_LOSS(lines_unreadable, "spanprof_lines_unreadable_total", "",
+          "Executables without lines because their DWARF was malformed or too large.");
+STAT_GAUGE(symbol_bytes, "spanprof_symbol_bytes", "", "Memory of the symbolizer's symbol tables.");
+
+#define LOOK_AGAIN_NS (10 * NS_PER_SEC)
+
+struct binary_name {
+    uint8_t identity[16];
+    struct binary *binary; /* NULL: it could not be opened */
+    uint64_t checked_ns;
+    uint32_t failed_pid; /* the process through which it could not */
+    struct list recent;
+};
+
+void binaries_init(struct binaries *binaries, bool lines)
+{
+    memset(binaries, 0, sizeof(*binaries));
+    binaries->lines = lines;
+    MAP_INIT(&binaries->names, struct binary_name, identity);
+    MAP_INIT(&binaries->files, struct binary, key);
+    list_init(&binaries->recent);
+    list_init(&binaries->open);
+    list_init(&binaries->loaded);
+}
+
+static void unload(struct binaries *binaries, struct binary *binary)
+{
+    if (!binary->names)
+        return;
+    binaries->symbol_bytes -= binary->names_bytes;
+    binary->names_bytes = 0;
+    function_names_close(binary->names);
+    binary->names = NULL;
+    list_remove(&binary->loaded);
+    binaries->n_loaded--;
+}
+
+static void close_file(struct binaries *binaries, struct binary *binary)
+{
+    if (binary->fd < 0)
+        return;
+    close(binary->fd);
+    binary->fd = -1;
+    list_remove(&binary->open);
+    binaries->n_open--;
+}
+
+static void release(struct binaries *binaries, struct binary *binary)
+{
+    if (!binary || --binary->refs)
+        return;
+    map_remove(&binaries->files, &binary->key);
+    unload(binaries, binary);
+    close_file(binaries, binary);
+    free(binary->publishers);
+    free(binary);
+}
+
+static void forget_name(struct binaries *binaries, struct binary_name *name)
+{
+    map_remove(&binaries->names, name->identity);
+    list_remove(&name->recent);
+    release(binaries, name->binary);
+    free(name);
+}
+
+void binaries_close(struct binaries *binaries)
+{
+    struct list *link;
+    while ((link = list_first(&binaries->recent)))
+        forget_name(binaries, container_of(link, struct binary_name, recent));
+    map_close(&binaries->names);
+    map_close(&binaries->files);
+}
+
+static void take_segment(struct binary *binary, const Elf64_Phdr *segment)
+{
+    if (segment->p_type != PT_LOAD || binary->n_segments == SYMBOLIZER_SEGMENTS_MAX)
+        return;
+    binary->segments[binary->n_segments++] = (struct symbolizer_segment){
+        .file_offset = segment->p_offset, .size = segment->p_filesz, .vaddr = segment->p_vaddr};
+}
+
+/* Code first: it is what addresses of samples lie in, should there be too many. */
+static void take_segments(struct binary *binary, const struct elf *elf)
+{
+    for (int code = 1; code >= 0; code--)
+        for (uint32_t i = 0; i < elf->n_segments; i++)
+            if (!!(elf->segments[i].p_flags & PF_X) == code)
+                take_segment(binary, &elf->segments[i]);
+}
+
+static int analyse(struct binary *binary)
+{
+    struct elf elf;
+    long generation = 0;
+    if (!ioctl(binary->fd, FS_IOC_GETVERSION, &generation))
+        binary->generation = (uint32_t)generation;
+    int error = elf_htlhash(binary->fd, binary->key.size, binary->htlhash);
+    error = error ? error : elf_open(binary->fd, &elf);
+    error = error ? error : elf_build_ids(&elf, &binary->ids);
+    if (error) {
+        stat_add(&malformed, 1);
+        return error < 0 ? error : 0;
+    }
+    binary->is_elf = true;
+    take_segments(binary, &elf);
+    return publishers_find(&elf, &binary->publishers);
+}
+
+static void keep_open(struct binaries *binaries, struct binary *binary)
+{
+    list_append(&binaries->open, &binary->open);
+    if (++binaries->n_open > OPEN_FILES_MAX)
+        close_file(binaries, container_of(list_first(&binaries->open), struct binary, open));
+}
+
+static void use_file(struct binaries *binaries, struct binary *binary)
+{
+    list_remove(&binary->open);
+    list_append(&binaries->open, &binary->open);
+}
+
+static struct binary *new_binary(struct binaries *binaries, const struct binary_key *key, int fd)
+{
+    struct binary *binary = calloc(1, sizeof(*binary));
+    if (!binary)
+        return NULL;
+    binary->key = *key;
+    binary->fd = fd;
+    if (analyse(binary) || map_put(&binaries->files, binary, NULL)) {
+        free(binary->publishers);
+        free(binary);
+        return NULL;
+    }
+    keep_open(binaries, binary);
+    return binary;
+}
+
+/* The binary with the content of this file, whose descriptor it takes. Not held yet. */
+static struct binary *binary_of_file(struct binaries *binaries, const struct safe_file *file)
+{
+    struct binary_key key = {.device = file->device,
+                             .inode = file->inode,
+                             .size = file->size,
+                             .changed_ns = file->changed_ns};
+    struct binary *binary = map_get(&binaries->files, &key);
+    if (!binary) {
+        binary = new_binary(binaries, &key, file->fd);
+        if (!binary)
+            close(file->fd);
+        return binary;
+    }
+    if (binary->fd < 0) {
+        binary->fd = file->fd;
+        keep_open(binaries, binary);
+    } else {
+        close(file->fd);
+    }
+    return binary;
+}
+
+/* Looks at what is mapped there now, and lets the name stand for it. What is known of a file whose
+ * content is proven is kept though it cannot be opened any more. */
+static void refresh(struct binaries *binaries, struct binary_name *name, uint32_t pid,
+                    const struct process_mapping *mapping)
+{
+    struct safe_file file;
+    struct binary *binary = NULL;
+    name->checked_ns = clock_monotonic_ns();
+    if (!safe_open_mapping(pid, mapping, &file))
+        binary = binary_of_file(binaries, &file);
+    name->failed_pid = binary ? 0 : pid;
+    if (!binary && name->binary && mapping->build_id_len)
+        return;
+    if (binary)
+        binary->refs++;
+    release(binaries, name->binary);
+    name->binary = binary;
+}
+
+static struct binary_name *new_name(struct binaries *binaries, const uint8_t identity[16])
+{
+    struct binary_name *name = calloc(1, sizeof(*name));
+    if (!name)
+        return NULL;
+    memcpy(name->identity, identity, sizeof(name->identity));
+    if (map_put(&binaries->names, name, NULL)) {
+        free(name);
+        return NULL;
+    }
+    list_append(&binaries->recent, &name->recent);
+    if (binaries->names.count > BINARIES_MAX)
+        forget_name(binaries,
+                    container_of(list_first(&binaries->recent), struct binary_name, recent));
+    return name;
+}
+
+struct binary *binaries_get(struct binaries *binaries, const uint8_t identity[16], uint32_t pid,
+                            const struct process_mapping *mapping)
+{
+    struct binary_name *name = map_get(&binaries->names, identity);
+    bool fresh = !name;
+    if (fresh)
+        name = new_name(binaries, identity);
+    if (!name)
+        return NULL;
+    list_remove(&name->recent);
+    list_append(&binaries->recent, &name->recent);
+    bool closed = name->binary && name->binary->fd < 0;
+    bool proven = name->binary && mapping->build_id_len;
+    bool other_way = !name->binary && pid != name->failed_pid; /* that one may have ended */
+    if (fresh || other_way || closed ||
+        (!proven && clock_monotonic_ns() - name->checked_ns > LOOK_AGAIN_NS))
+        refresh(binaries, name, pid, mapping);
+    if (name->binary && name->binary->fd >= 0)
+        use_file(binaries, name->binary);
+    return name->binary;
+}
+
+void binaries_settle(struct binaries *binaries, struct binary *binary)
+{
+    if (!binary->names)
+        return;
+    binaries->symbol_bytes -= binary->names_bytes;
+    binary->names_bytes = function_names_bytes(binary->names);
+    binaries->symbol_bytes += binary->names_bytes;
+    struct list *oldest = list_first(&binaries->loaded);
+    while ((binaries->symbol_bytes > SYMBOL_BYTES_MAX || binaries->n_loaded > SYMBOL_TABLES_MAX) &&
+           oldest != &binary->loaded) {
+        unload(binaries, container_of(oldest, struct binary, loaded));
+        oldest = list_first(&binaries->loaded);
+    }
+    stat_set(&symbol_bytes, (int64_t)binaries->symbol_bytes);
+}
+
+static void load(struct binaries *binaries, struct binary *binary, uint32_t pid)
+{
+    struct elf elf;
+    if (binary->fd < 0 || elf_open(binary->fd, &elf) ||
+        function_names_open(&elf, pid, &binary->names))
+        return;
+    if (binaries->lines && function_names_add_lines(binary->names, &elf, pid))
+        stat_add(&lines_unreadable, 1);
+    list_append(&binaries->loaded, &binary->loaded);
+    binaries->n_loaded++;
+    binaries_settle(binaries, binary);
+}
+
+struct function_names *binaries_names(struct binaries *binaries, struct binary *binary,
+                                      uint32_t pid)
+{
+    if (!binary->is_elf)
+        return NULL;
+    if (!binary->names)
+        load(binaries, binary, pid);
+    if (!binary->names)
+        return NULL;
+    list_remove(&binary->loaded);
+    list_append(&binaries->loaded, &binary->loaded);
+    return binary->names;
+}
+
+bool binary_address(const struct binary *binary, uint64_t offset, uint64_t *vaddr)
+{
+    for (uint32_t i = 0; i < binary->n_segments; i++) {
+        const struct symbolizer_segment *segment = &binary->segments[i];
+        uint64_t start = segment->file_offset & ~UINT64_C(0xfff);
+        uint64_t lead = segment->file_offset - start;
+        if (offset < start || (offset - start >= lead && offset - start - lead >= segment->size))
+            continue;
+        *vaddr = segment->vaddr - segment->file_offset + offset;
+        return true;
+    }
+    return false;
+}

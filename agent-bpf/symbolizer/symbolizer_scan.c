@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A walk over /proc, a few processes a step. Each is told as the kernel's stream would have told
+ * it: that it was there, then each mapping of a file with code, with build id or inode and
+ * generation, so that both sources give the same executable the same identity. Details and context
+ * follow at once.
+ */
+#include "agent-bpf/executable_identity.h"
+#include "agent-bpf/symbolizer/symbolizer_parts.h"
+#include "agent-bpf/heartbeat.h"
+#include "agent-bpf/files/vdso.h"
+#include "agent-bpf/files/proc_pid.h"
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#define BUSIEST 32 /* are looked at before the kernel's names are read, which takes long */
+
+struct candidate {
+    uint32_t pid;
+    uint64_t cpu_ticks;
+};
+
+struct candidates {
+    struct candidate *items;
+    size_t n;
+    size_t cap;
+};
+
+static int add_candidate(struct candidates *to, uint32_t pid, uint64_t cpu_ticks)
+{
+    if (to->n == to->cap) {
+        size_t more = to->cap ? to->cap * 2 : 1024;
+        struct candidate *items = realloc(to->items, more * sizeof(*items));
+        if (!items)
+            return -ENOMEM;
+        to->items = items;
+        to->cap = more;
+    }
+    to->items[to->n++] = (struct candidate){.pid = pid, .cpu_ticks = cpu_ticks};
+    return 0;
+}
+
+static int busiest_first(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+    return (x->cpu_ticks < y->cpu_ticks) - (x->cpu_ticks > y->cpu_ticks);
+}
+
+/* 0 for one that has gone: it is found out when its turn comes. */
+static uint64_t cpu_ticks(struct symbolizer *symbolizer, uint32_t pid)
+{
+    uint64_t ticks = 0;
+    symbolizer->text.limit_bytes = 8192;
+    if (proc_pid_read(pid, "stat", &symbolizer->text) == 0)
+        (void)proc_parse_cpu_ticks(buf_bytes(&symbolizer->text), &ticks);
+    return ticks;
+}
+
+static void find_candidates(struct symbolizer *symbolizer, struct candidates *found)
+{
+    DIR *proc = opendir("/proc");
+    struct dirent *entry;
+    while (proc && (entry = readdir(proc))) {
+        char *end;
+        unsigned long pid = strtoul(entry->d_name, &end, 10);
+        if (!pid || *end || pid > UINT32_MAX || found->n >= SYMBOLIZER_SUBJECTS_MAX)
+            continue;
+        if (add_candidate(found, (uint32_t)pid, cpu_ticks(symbolizer, (uint32_t)pid)))
+            break;
+        heartbeat();
+    }
+    if (proc)
+        closedir(proc);
+}
+
+/* The busiest first: until their contexts are known, their samples have none. */
+static void list_pids(struct symbolizer *symbolizer)
+{
+    struct candidates found = {0};
+    find_candidates(symbolizer, &found);
+    if (found.n)
+        qsort(found.items, found.n, sizeof(*found.items), busiest_first);
+    symbolizer->scan_pids = calloc(found.n ? found.n : 1, sizeof(*symbolizer->scan_pids));
+    for (size_t i = 0; symbolizer->scan_pids && i < found.n; i++)
+        symbolizer->scan_pids[symbolizer->n_scan_pids++] = found.items[i].pid;
+    free(found.items);
+}
+
+static void scan_free(struct symbolizer *symbolizer)
+{
+    free(symbolizer->scan_pids);
+    symbolizer->scan_pids = NULL;
+    symbolizer->n_scan_pids = symbolizer->scan_at = 0;
+    symbolizer->scanning = false;
+}
+
+void symbolizer_scan_start(struct symbolizer *symbolizer)
+{
+    if (symbolizer->scanning) {
+        symbolizer->scan_again = true;
+        return;
+    }
+    symbolizer->scan_again = false;
+    symbolizer->scanning = true;
+    symbolizer->scan_start_ns = clock_monotonic_ns();
+    list_pids(symbolizer);
+}
+
+/* Line breaks in a path are printed as \012; such a path is not opened, and so not undone here. */
+static void copy_path(const struct proc_map *map, char path[SYMBOLIZER_PATH_MAX])
+{
+    size_t len = map->path.len < SYMBOLIZER_PATH_MAX - 1 ? map->path.len : SYMBOLIZER_PATH_MAX - 1;
+    if (len)
+        memcpy(path, map->path.data, len);
+    path[len] = 0;
+}
+
+void symbolizer_complete_mapping(struct symbolizer *symbolizer, uint32_t pid,
+                                 const struct proc_map *map, char path[SYMBOLIZER_PATH_MAX],
+                                 struct process_mapping *mapping, struct binary **binary)
+{
+    copy_path(map, path);
+    *mapping = (struct process_mapping){
+        .start = map->start,
+        .length = map->end - map->start,
+        .file_offset = map->offset,
+        .device_major = map->device_major,
+        .device_minor = map->device_minor,
+        .inode = map->inode,
+        .path = path,
+    };
+    uint8_t identity[16];
+    *binary = NULL;
+    if (!executable_identity(mapping, identity))
+        return;
+    *binary = binaries_get(&symbolizer->binaries, identity, pid, mapping);
+    if (!*binary)
+        return;
+    mapping->inode_generation = (*binary)->generation;
+    mapping->build_id_len = (uint8_t)(*binary)->ids.gnu_len;
+    memcpy(mapping->build_id, (*binary)->ids.gnu, (*binary)->ids.gnu_len);
+}
+
+static void say_event(struct symbolizer *symbolizer, const struct process_event *event)
+{
+    symbolizer_say(symbolizer,
+                   &(struct symbolizer_message){.kind = SYMBOLIZER_EVENT, .event = *event});
+}
+
+static void scan_mappings(struct symbolizer *symbolizer, uint32_t pid, uint64_t time_ns)
+{
+    struct bytes rest = buf_bytes(&symbolizer->maps);
+    struct proc_map map;
+    int left = PROCESS_MAPPINGS_MAX;
+    while (left > 0 && proc_maps_next(&rest, &map)) {
+        bool is_file = map.inode && map.path.len && map.path.data[0] == '/';
+        if (!map.executable || (!is_file && !bytes_equal(map.path, BYTES_LIT(VDSO_PATH))))
+            continue;
+        char path[SYMBOLIZER_PATH_MAX];
+        struct binary *binary;
+        struct process_event event = {.kind = PROCESS_MAPPED, .time_ns = time_ns, .pid = pid};
+        symbolizer_complete_mapping(symbolizer, pid, &map, path, &event.mapping, &binary);
+        say_event(symbolizer, &event);
+        left--;
+    }
+}
+
+/* A process that has ended but is not reaped yet has nothing more to tell, not even its end. */
+static bool is_alive(struct symbolizer *symbolizer, uint32_t pid)
+{
+    symbolizer->text.limit_bytes = 8192;
+    if (proc_pid_read(pid, "stat", &symbolizer->text))
+        return false;
+    const uint8_t *end = memrchr(symbolizer->text.data, ')', symbolizer->text.len);
+    size_t left = end ? symbolizer->text.len - (size_t)(end - symbolizer->text.data) : 0;
+    return left > 2 && end[2] != 'Z' && end[2] != 'X';
+}
+
+static void scan_process(struct symbolizer *symbolizer, uint32_t pid)
+{
+    uint64_t time_ns = clock_monotonic_ns();
+    if (!is_alive(symbolizer, pid))
+        return;
+    say_event(symbolizer,
+              &(struct process_event){.kind = PROCESS_FORKED, .time_ns = time_ns, .pid = pid});
+    if (!symbolizer_skips(symbolizer, pid)) {
+        symbolizer_ledger_enter(symbolizer->settings.ledger, pid);
+        if (!proc_maps_read(pid, &symbolizer->maps))
+            scan_mappings(symbolizer, pid, time_ns);
+        symbolizer_ledger_leave(symbolizer->settings.ledger);
+    }
+    subject_asked(symbolizer, pid, true, subject_is_sampled(symbolizer, pid));
+}
+
+static void scan_end(struct symbolizer *symbolizer)
+{
+    symbolizer_say(symbolizer,
+                   &(struct symbolizer_message){.kind = SYMBOLIZER_SCAN_DONE,
+                                                .scan_done = {.start_ns = symbolizer->scan_start_ns,
+                                                              .end_ns = clock_monotonic_ns()}});
+    scan_free(symbolizer);
+    if (symbolizer->scan_again)
+        symbolizer_scan_start(symbolizer);
+}
+
+static bool is_kernels_turn(const struct symbolizer *symbolizer)
+{
+    size_t n = symbolizer->n_scan_pids;
+    return symbolizer->scan_at == (n < BUSIEST ? n : BUSIEST);
+}
+
+void symbolizer_scan_step(struct symbolizer *symbolizer, uint64_t until_ns)
+{
+    while (symbolizer->scanning && !symbolizer_congested(symbolizer)) {
+        if (is_kernels_turn(symbolizer))
+            symbolizer_tell_kernel(symbolizer);
+        if (symbolizer->scan_at == symbolizer->n_scan_pids) {
+            scan_end(symbolizer);
+            return;
+        }
+        scan_process(symbolizer, symbolizer->scan_pids[symbolizer->scan_at++]);
+        heartbeat();
+        if (clock_monotonic_ns() >= until_ns)
+            return;
+    }
+}

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent-bpf/symbolizer/symbolizer_tables.h"
+#include "agent-bpf/files/debug_file.h"
+#include "agent-bpf/unwind/eh_frame.h"
+#include "agent-bpf/unwind/go_unwind.h"
+#include "agent-bpf/files/vdso.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/stats.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+STAT_COUNTER(pages_made, "spanprof_unwind_pages_made_total", "",
+             "Pages of 64 KiB of code whose unwind rows were decoded.");
+STAT_GAUGE(loaded_pages, "spanprof_unwind_pages", "", "Pages of unwind rows in the kernel.");
+STAT_GAUGE(loaded_blocks, "spanprof_unwind_blocks", "",
+           "Blocks of unwind rows in the kernel, of 4096 bytes each.");
+STAT_GAUGE(table_bytes, "spanprof_unwind_table_bytes", "",
+           "What the symbolizer holds of the unwind information of files, but for rows.");
+STAT_COUNTER(evicted, "spanprof_unwind_pages_evicted_total", "",
+             "Pages of unwind rows that made room for others.");
+STAT_LOSS(no_room, "spanprof_unwind_pages_no_room_total", "",
+          "Pages of unwind rows, or files, that the kernel's maps had no room for.");
+STAT_COUNTER(unreadable_files, "spanprof_unwind_files_unreadable_total", "",
+             "Executables that could not be read for unwinding, or were too large; unwound by "
+             "frame pointers for ten seconds.");
+
+#define UNREADABLE_NS  (10 * NS_PER_SEC)
+#define UNREADABLE_MAX 1024
+
+struct table {
+    struct binary_key key;
+    struct eh_frame *frame; /* NULL: it has none */
+    struct go_symbols *go;  /* NULL: it is no Go program */
+    uint16_t machine;
+    size_t bytes; /* of frame, as counted */
+    struct unwind_executable executable;
+    struct unwind_file files[TABLE_FILES_MAX];
+    uint32_t n_files;
+    uint32_t next_file;
+    struct list recent;
+};
+
+struct table_page {
+    struct unwind_page_key key;
+    struct unwind_page page;
+    struct list recent;
+};
+
+struct unreadable {
+    struct unwind_file file;
+    uint64_t until_ns;
+    struct list link;
+};
+
+struct tables {
+    struct unwind_loader *loader; /* NULL: no maps */
+    struct map by_key;
+    struct map pages;
+    struct map unreadable;
+    struct list recent; /* tables, longest unused first */
+    struct list recent_pages;
+    struct list ending; /* unreadable, in the order of time */
+    struct table *vdso;
+    size_t bytes;     /* of all tables */
+    uint32_t next_id; /* without maps */
+    uint64_t evicted_told;
+};
+
+/* ---- opening ---- */
+
+/* It grows as it is used. */
+static void weigh(struct tables *tables, struct table *table)
+{
+    tables->bytes -= table->bytes;
+    table->bytes = table->frame ? eh_frame_bytes(table->frame) : 0;
+    tables->bytes += table->bytes;
+}
+
+static void take_segments(struct unwind_executable *executable, const struct elf *elf)
+{
+    uint64_t mask = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
+    for (uint32_t i = 0; i < elf->n_segments; i++) {
+        const Elf64_Phdr *segment = &elf->segments[i];
+        if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X) ||
+            executable->n_segments == UNWIND_SEGMENTS_MAX)
+            continue;
+        executable->segments[executable->n_segments++] = (struct unwind_segment){
+            .offset = segment->p_offset & ~mask,
+            .end = (segment->p_offset + segment->p_filesz + mask) & ~mask,
+            .bias = segment->p_vaddr - segment->p_offset,
+        };
+    }
+}
+
+static uint32_t new_id(struct tables *tables)
+{
+    return tables->loader ? unwind_loader_id(tables->loader) : ++tables->next_id;
+}
+
+static int open_frame(const struct elf *elf, uint32_t pid, struct eh_frame **frame)
+{
+    struct elf debug;
+    if (debug_file_separate(elf, pid, &debug))
+        return eh_frame_open(elf, frame);
+    int error = eh_frame_open_with(elf, &debug, frame);
+    close(debug.fd);
+    return error;
+}
+
+static void read_file(struct table *table, int fd, uint32_t pid)
+{
+    struct elf elf;
+    if (elf_open(fd, &elf))
+        return;
+    take_segments(&table->executable, &elf);
+    table->machine = elf.machine;
+    if (go_symbols_open(&elf, &table->go))
+        table->go = NULL;
+    if (table->go ? eh_frame_open_loaded(&elf, &table->frame)
+                  : open_frame(&elf, pid, &table->frame))
+        table->frame = NULL;
+    if (table->frame || table->go)
+        table->executable.how = UNWIND_BY_ROWS;
+}
+
+static struct table *new_table(struct tables *tables, int fd, uint32_t pid)
+{
+    struct table *table = calloc(1, sizeof(*table));
+    if (!table)
+        return NULL;
+    table->executable.id = new_id(tables);
+    table->executable.how = UNWIND_BY_FRAME_POINTERS;
+    read_file(table, fd, pid);
+    weigh(tables, table);
+    return table;
+}
+
+/* ---- pages of our own ---- */
+
+static void drop_page(struct tables *tables, struct table_page *page)
+{
+    map_remove(&tables->pages, &page->key);
+    list_remove(&page->recent);
+    unwind_page_close(&page->page);
+    free(page);
+}
+
+static struct table_page *keep_page(struct tables *tables, const struct unwind_page_key *key,
+                                    struct unwind_page *made)
+{
+    struct table_page *page = calloc(1, sizeof(*page));
+    if (page)
+        page->key = *key;
+    if (!page || map_put(&tables->pages, page, NULL)) {
+        free(page);
+        unwind_page_close(made);
+        return NULL;
+    }
+    page->page = *made;
+    list_append(&tables->recent_pages, &page->recent);
+    if (tables->pages.count > TABLES_PAGES_MAX)
+        drop_page(tables,
+                  container_of(list_first(&tables->recent_pages), struct table_page, recent));
+    return page;
+}
+
+static int make_page(struct table *table, uint64_t address, struct unwind_page *page)
+{
+    uint64_t start = address & ~(uint64_t)(UNWIND_PAGE_BYTES - 1);
+    int error =
+        table->frame ? eh_frame_page(table->frame, address, page) : unwind_page_init(page, start);
+    if (error || !table->go)
+        return error;
+    error = go_unwind_page(table->go, table->machine, page);
+    if (error)
+        unwind_page_close(page);
+    return error;
+}
+
+/* NULL: it cannot be made. */
+static const struct unwind_page *page_of(struct tables *tables, struct table *table,
+                                         uint64_t address)
+{
+    struct unwind_page_key key = {table->executable.id, (uint32_t)(address >> UNWIND_PAGE_SHIFT)};
+    if (table->executable.how != UNWIND_BY_ROWS || address >= UNWIND_ADDRESS_MAX)
+        return NULL;
+    struct table_page *page = map_get(&tables->pages, &key);
+    if (page) {
+        list_remove(&page->recent);
+        list_append(&tables->recent_pages, &page->recent);
+        return &page->page;
+    }
+    struct unwind_page made;
+    int error = make_page(table, address, &made);
+    weigh(tables, table);
+    if (error)
+        return NULL;
+    stat_add(&pages_made, 1);
+    page = keep_page(tables, &key, &made);
+    return page ? &page->page : NULL;
+}
+
+void table_rule(struct tables *tables, struct table *table, uint64_t address,
+                struct unwind_rule *rule)
+{
+    const struct unwind_page *page = page_of(tables, table, address);
+    *rule = page ? *unwind_page_find(page, address) : (struct unwind_rule){0};
+}
+
+/* ---- tables ---- */
+
+static void drop_pages(struct tables *tables, uint32_t id)
+{
+    struct table_page *page;
+    for (size_t i = 0; (page = map_next(&tables->pages, &i));)
+        if (page->key.executable == id)
+            drop_page(tables, page);
+}
+
+static void free_table(struct tables *tables, struct table *table)
+{
+    for (uint32_t i = 0; tables->loader && i < table->n_files; i++)
+        unwind_loader_remove_file(tables->loader, &table->files[i]);
+    if (tables->loader && table->n_files)
+        unwind_loader_forget(tables->loader, table->executable.id);
+    drop_pages(tables, table->executable.id);
+    tables->bytes -= table->bytes;
+    eh_frame_close(table->frame);
+    go_symbols_close(table->go);
+    free(table);
+}
+
+static void drop_table(struct tables *tables, struct table *table)
+{
+    map_remove(&tables->by_key, &table->key);
+    list_remove(&table->recent);
+    free_table(tables, table);
+}
+
+struct table *tables_of(struct tables *tables, const struct binary *binary, uint32_t pid)
+{
+    struct table *table = map_get(&tables->by_key, &binary->key);
+    if (table) {
+        list_remove(&table->recent);
+        list_append(&tables->recent, &table->recent);
+        return table;
+    }
+    if (binary->fd < 0 || tables->bytes > TABLES_BYTES_MAX)
+        return NULL;
+    table = new_table(tables, binary->fd, pid);
+    if (!table)
+        return NULL;
+    table->key = binary->key;
+    if (map_put(&tables->by_key, table, NULL)) {
+        free_table(tables, table);
+        return NULL;
+    }
+    list_append(&tables->recent, &table->recent);
+    if (tables->by_key.count > TABLES_MAX)
+        drop_table(tables, container_of(list_first(&tables->recent), struct table, recent));
+    return table;
+}
+
+static struct table *largest(const struct tables *tables)
+{
+    struct table *largest = NULL, *table;
+    for (size_t i = 0; (table = map_next(&tables->by_key, &i));)
+        if (!largest || table->bytes > largest->bytes)
+            largest = table;
+    return largest;
+}
+
+/* Not the longest unused: whose files are so large shall not cost others theirs. */
+void tables_settle(struct tables *tables)
+{
+    struct table *table;
+    while (tables->bytes > TABLES_BYTES_MAX && (table = largest(tables))) {
+        struct unwind_file files[TABLE_FILES_MAX];
+        uint32_t n = table->n_files;
+        memcpy(files, table->files, sizeof(files));
+        drop_table(tables, table);
+        for (uint32_t i = 0; i < n; i++)
+            tables_unreadable(tables, &files[i]);
+    }
+    stat_set(&table_bytes, (int64_t)tables->bytes);
+}
+
+struct table *tables_vdso(struct tables *tables)
+{
+    return tables->vdso;
+}
+
+/* ---- into the kernel ---- */
+
+static bool file_known(const struct table *table, const struct unwind_file *file)
+{
+    for (uint32_t i = 0; i < table->n_files; i++)
+        if (!memcmp(&table->files[i], file, sizeof(*file)))
+            return true;
+    return false;
+}
+
+void table_is_file(struct tables *tables, struct table *table, const struct unwind_file *file)
+{
+    if (!tables->loader || file_known(table, file))
+        return;
+    if (unwind_loader_put_file(tables->loader, file, &table->executable)) {
+        stat_add(&no_room, 1);
+        return;
+    }
+    if (table->n_files < TABLE_FILES_MAX) {
+        table->files[table->n_files++] = *file;
+        return;
+    }
+    struct unwind_file *oldest = &table->files[table->next_file++ % TABLE_FILES_MAX];
+    unwind_loader_remove_file(tables->loader, oldest);
+    *oldest = *file;
+}
+
+void table_load(struct tables *tables, struct table *table, uint64_t address)
+{
+    if (!table->n_files || address >= UNWIND_ADDRESS_MAX ||
+        unwind_loader_has_page(tables->loader, table->executable.id, address))
+        return;
+    const struct unwind_page *page = page_of(tables, table, address);
+    struct unwind_page none;
+    if (!page && unwind_page_init(&none, address & ~(uint64_t)(UNWIND_PAGE_BYTES - 1)))
+        return;
+    if (unwind_loader_put_page(tables->loader, table->executable.id, page ? page : &none))
+        stat_add(&no_room, 1);
+    if (!page)
+        unwind_page_close(&none);
+}
+
+static void end_unreadable(struct tables *tables, struct unreadable *unreadable)
+{
+    unwind_loader_remove_file(tables->loader, &unreadable->file);
+    map_remove(&tables->unreadable, &unreadable->file);
+    list_remove(&unreadable->link);
+    free(unreadable);
+}
+
+void tables_unreadable(struct tables *tables, const struct unwind_file *file)
+{
+    const struct unwind_executable none = {.how = UNWIND_BY_FRAME_POINTERS};
+    if (!tables->loader || map_get(&tables->unreadable, file))
+        return;
+    struct unreadable *unreadable = calloc(1, sizeof(*unreadable));
+    if (!unreadable)
+        return;
+    unreadable->file = *file;
+    unreadable->until_ns = clock_monotonic_ns() + UNREADABLE_NS;
+    if (map_put(&tables->unreadable, unreadable, NULL)) {
+        free(unreadable);
+        return;
+    }
+    list_append(&tables->ending, &unreadable->link);
+    unwind_loader_put_file(tables->loader, file, &none);
+    stat_add(&unreadable_files, 1);
+    if (tables->unreadable.count > UNREADABLE_MAX)
+        end_unreadable(tables, container_of(list_first(&tables->ending), struct unreadable, link));
+}
+
+void tables_tend(struct tables *tables, uint64_t now_ns)
+{
+    struct list *link;
+    while ((link = list_first(&tables->ending))) {
+        struct unreadable *unreadable = container_of(link, struct unreadable, link);
+        if (unreadable->until_ns > now_ns)
+            break;
+        end_unreadable(tables, unreadable);
+    }
+    if (!tables->loader)
+        return;
+    struct unwind_loader_counts counts = unwind_loader_counts(tables->loader);
+    stat_set(&loaded_pages, (int64_t)counts.pages);
+    stat_set(&loaded_blocks, (int64_t)counts.blocks);
+    stat_add(&evicted, (int64_t)(counts.evicted - tables->evicted_told));
+    tables->evicted_told = counts.evicted;
+}
+
+uint64_t tables_due(const struct tables *tables)
+{
+    const struct list *link = list_first(&tables->ending);
+    return link ? container_of(link, const struct unreadable, link)->until_ns : UINT64_MAX;
+}
+
+/* ---- all of it ---- */
+
+/* Loaded whole: no tick has to ask for it. */
+static void open_vdso(struct tables *tables)
+{
+    int fd = vdso_open();
+    if (fd < 0)
+        return;
+    tables->vdso = new_table(tables, fd, 0);
+    close(fd);
+    if (!tables->vdso)
+        return;
+    struct unwind_executable *vdso = &tables->vdso->executable;
+    vdso->n_segments = 1;
+    vdso->segments[0] = (struct unwind_segment){.end = VDSO_BYTES_MAX};
+    const struct unwind_file file = {.inode = UNWIND_VDSO_INODE, .device = UNWIND_VDSO_DEVICE};
+    table_is_file(tables, tables->vdso, &file);
+    table_load(tables, tables->vdso, 0);
+}
+
+int tables_open(const struct unwind_maps *maps, struct tables **out)
+{
+    struct tables *tables = calloc(1, sizeof(*tables));
+    if (!tables)
+        return -ENOMEM;
+    MAP_INIT(&tables->by_key, struct table, key);
+    MAP_INIT(&tables->pages, struct table_page, key);
+    MAP_INIT(&tables->unreadable, struct unreadable, file);
+    list_init(&tables->recent);
+    list_init(&tables->recent_pages);
+    list_init(&tables->ending);
+    if (maps && maps->executables >= 0 && unwind_loader_open(maps, &tables->loader)) {
+        tables_close(tables);
+        return -ENOMEM;
+    }
+    open_vdso(tables);
+    *out = tables;
+    return 0;
+}
+
+void tables_close(struct tables *tables)
+{
+    if (!tables)
+        return;
+    struct list *link;
+    while ((link = list_first(&tables->recent)))
+        drop_table(tables, container_of(link, struct table, recent));
+    while ((link = list_first(&tables->ending)))
+        end_unreadable(tables, container_of(link, struct unreadable, link));
+    if (tables->vdso)
+        free_table(tables, tables->vdso);
+    unwind_loader_close(tables->loader);
+    map_close(&tables->by_key);
+    map_close(&tables->pages);
+    map_close(&tables->unreadable);
+    free(tables);
+}

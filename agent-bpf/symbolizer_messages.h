@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * What service and symbolizer say to each other: one message a datagram of a SOCK_SEQPACKET
+ * socketpair. The symbolizer parses what strangers wrote, so the service trusts no byte that comes
+ * from it: decoding checks every length and count, and never reads outside of the datagram. Thread:
+ * any, pure.
+ *
+ * Format (ours, both ends are the same program): kind u8, then the fields of that kind in the order
+ * of their struct, integers little-endian in their size, bytes as u32 length + bytes, lists as u32
+ * count + elements; nothing may follow.
+ */
+#include "agent-bpf/process_event.h"
+#include "agent-bpf/record.h"
+#include "base/arena.h"
+#include "base/buf.h"
+
+#define SYMBOLIZER_MESSAGE_MAX   (64 * 1024 + 4096) /* bytes of a datagram */
+#define SYMBOLIZER_PATH_MAX      4096
+#define SYMBOLIZER_NAMES_MAX     40 /* addresses or names in one message */
+#define SYMBOLIZER_NAME_BYTES    512
+#define SYMBOLIZER_KEYS_MAX      256
+#define SYMBOLIZER_CONTAINER_MAX 128
+#define SYMBOLIZER_SEGMENTS_MAX  8
+#define SYMBOLIZER_MAPPINGS_MAX  64 /* of one stack to be unwound */
+#define SYMBOLIZER_ANCESTORS_MAX 4
+
+enum symbolizer_kind {
+    /* service -> symbolizer */
+    SYMBOLIZER_SCAN_WANTED = 1,     /* nothing else: every process of /proc, again */
+    SYMBOLIZER_PROCESS_WANTED,      /* process: details, and its contexts looked for */
+    SYMBOLIZER_CONTEXT_WANTED,      /* process: its contexts looked for, also if it has some */
+    SYMBOLIZER_PROCESS_LEFT,        /* process */
+    SYMBOLIZER_EXECUTABLE_WANTED,   /* executable_ref */
+    SYMBOLIZER_NAMES_WANTED,        /* names_wanted */
+    SYMBOLIZER_KERNEL_NAMES_WANTED, /* names_wanted: addresses are offsets from _text */
+    SYMBOLIZER_UNWIND_WANTED,       /* unwind_wanted */
+    SYMBOLIZER_CODE_WANTED,         /* code_wanted */
+    /* symbolizer -> service */
+    SYMBOLIZER_EVENT = 64,   /* event: found by the scan; PROCESS_FORKED stands for "was there" */
+    SYMBOLIZER_SCAN_DONE,    /* scan_done */
+    SYMBOLIZER_DETAILS,      /* details */
+    SYMBOLIZER_CONTEXT,      /* context */
+    SYMBOLIZER_GONE,         /* process: there is none such any more */
+    SYMBOLIZER_EXECUTABLE,   /* executable */
+    SYMBOLIZER_NAMES,        /* names */
+    SYMBOLIZER_KERNEL_NAMES, /* names */
+    SYMBOLIZER_KERNEL,       /* kernel */
+    SYMBOLIZER_CORRELATION,  /* process; with a descriptor: a datagram socket, connected to the
+                             Elastic  agent in it (elastic_message.h) */
+    SYMBOLIZER_UNWOUND,      /* unwound */
+    SYMBOLIZER_CODE,         /* code */
+};
+
+struct symbolizer_process {
+    uint32_t pid; /* as in record_header.pid */
+    /* CLOCK_MONOTONIC. Answers: before the look; the process may have execed since. Requests: of a
+     * sample of this program; 0 = none yet. */
+    uint64_t time_ns;
+};
+
+/* Which file, and one place where it is (or was) mapped, by which the symbolizer finds it. Should
+ * that process have ended, those that it comes from may see the file by the same path. */
+struct symbolizer_executable_ref {
+    uint8_t identity[16]; /* of process.h */
+    uint32_t pid;
+    uint32_t ancestors[SYMBOLIZER_ANCESTORS_MAX]; /* nearest first; 0 = no further one */
+    struct process_mapping mapping; /* path: NUL-terminated, from the decoder's arena */
+};
+
+struct symbolizer_names_wanted {
+    struct symbolizer_executable_ref executable; /* kernel: zero */
+    uint32_t n;
+    uint64_t *addresses; /* offsets in the file */
+};
+
+struct symbolizer_details {
+    uint32_t pid;
+    uint64_t time_ns;  /* as in symbolizer_process */
+    uint32_t own_pid;  /* in its innermost PID namespace */
+    uint64_t start_ns; /* CLOCK_BOOTTIME, rounded down to 10 ms: field 22 of /proc/PID/stat */
+    struct bytes exe;  /* path, as in /proc/PID/exe; raw */
+    struct bytes container_id;
+    struct bytes pod_uid;
+};
+
+/* What a process says of itself now, in place of what was told before; nothing at all: it says
+ * nothing (any more). */
+struct symbolizer_context {
+    uint32_t pid;
+    uint64_t time_ns; /* as in symbolizer_process */
+    /* CONTEXT_BIT() of enum context_source (record.h) in its entry of the contexts map: from now on
+     * samples carry their ids. 0 = it has no entry. */
+    uint8_t sources;
+    uint8_t publishes;        /* likewise, found in the process, whether they can be read or not */
+    uint8_t sets_trace_flags; /* its writers are known to fill the flags */
+    struct bytes resource;    /* Resource message, of all that the process says of itself */
+    uint32_t n_keys;
+    struct bytes *keys; /* key index -> attribute name, valid UTF-8 */
+};
+
+struct symbolizer_segment { /* PT_LOAD */
+    uint64_t file_offset;
+    uint64_t size;
+    uint64_t vaddr;
+};
+
+struct symbolizer_executable {
+    uint8_t identity[16];
+    uint8_t found; /* 0: it could not be opened; the rest is empty */
+    uint8_t htlhash[16];
+    struct bytes build_id;    /* GNU, raw */
+    struct bytes go_build_id; /* text */
+    uint32_t n_segments;
+    struct symbolizer_segment segments[SYMBOLIZER_SEGMENTS_MAX];
+};
+
+struct symbolizer_name {
+    uint64_t address;
+    struct bytes function;    /* valid UTF-8 without control characters; empty = not known */
+    struct bytes system_name; /* likewise: as the linker has it, where that is another */
+    struct bytes file;
+    uint32_t line;
+};
+
+/* Each wanted address once; or, where functions were inlined, several times in a row, innermost
+ * first. */
+struct symbolizer_names {
+    uint8_t identity[16];
+    uint8_t more; /* a further answer to the same request follows */
+    uint32_t n;
+    struct symbolizer_name *names;
+};
+
+/* A stack that the tick could not unwind to its end (record.h), to be gone on with. */
+struct symbolizer_unwind_wanted {
+    uint64_t ticket; /* the asker's; comes back with the answer */
+    uint32_t pid;
+    struct bytes stack; /* struct record_stack and the copy behind it, as in the record */
+    uint32_t n;
+    struct symbolizer_executable_ref *mappings; /* of that process; those that words of the copy, or
+                                                pc, point into; by address */
+};
+
+struct symbolizer_unwound_frame {
+    uint64_t pc;
+    uint8_t is_return; /* pc lies behind a call */
+};
+
+struct symbolizer_unwound {
+    uint64_t ticket;
+    uint8_t end; /* enum unwind_end; not UNWIND_END_WANTED */
+    uint32_t n;  /* at most RECORD_MAX_USER_FRAMES */
+    struct symbolizer_unwound_frame *frames;
+};
+
+/* Names of code that lies in no file. */
+struct symbolizer_code_wanted {
+    uint64_t ticket; /* the asker's; comes back with the answer */
+    uint32_t pid;
+    uint32_t n; /* at most RECORD_MAX_USER_FRAMES */
+    uint64_t *addresses;
+};
+
+struct symbolizer_code_range {
+    uint64_t start;
+    uint64_t last;         /* address in it */
+    struct bytes function; /* as symbolizer_name.function; empty = none in all of the range */
+};
+
+struct symbolizer_code {
+    uint64_t ticket;
+    uint32_t pid;
+    uint8_t named; /* the process gives names to its code; else there are no ranges */
+    uint32_t n;    /* at most RECORD_MAX_USER_FRAMES; as many as fit the datagram */
+    struct symbolizer_code_range *ranges; /* those that the addresses lie in */
+};
+
+struct symbolizer_kernel {
+    uint64_t text_start; /* _text; 0 = addresses are hidden from us */
+    uint64_t text_end;   /* _end; 0 likewise */
+    struct bytes build_id;
+};
+
+struct symbolizer_scan_done {
+    uint64_t start_ns; /* CLOCK_MONOTONIC when the scan began */
+    uint64_t end_ns;
+};
+
+struct symbolizer_message {
+    enum symbolizer_kind kind;
+    union {
+        struct symbolizer_process process;
+        struct symbolizer_executable_ref executable_ref;
+        struct symbolizer_names_wanted names_wanted;
+        struct process_event event;
+        struct symbolizer_scan_done scan_done;
+        struct symbolizer_details details;
+        struct symbolizer_context context;
+        struct symbolizer_executable executable;
+        struct symbolizer_names names;
+        struct symbolizer_kernel kernel;
+        struct symbolizer_unwind_wanted unwind_wanted;
+        struct symbolizer_unwound unwound;
+        struct symbolizer_code_wanted code_wanted;
+        struct symbolizer_code code;
+    };
+};
+
+enum { SYMBOLIZER_MALFORMED = 1 };
+
+/* Appends one datagram. 0, BUF_FULL (longer than SYMBOLIZER_MESSAGE_MAX or the buf's limit),
+ * -ENOMEM.
+ */
+int symbolizer_message_encode(const struct symbolizer_message *message, struct buf *out);
+/* Byte ranges are borrowed from `datagram`, lists and paths lie in the arena. 0,
+ * SYMBOLIZER_MALFORMED, -ENOMEM (also: the arena's limit). */
+int symbolizer_message_decode(struct bytes datagram, struct arena *arena,
+                              struct symbolizer_message *message);

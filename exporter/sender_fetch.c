@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests of a signal other than profiles may be joined by putting their bytes one behind the
+ * other: all of an Export request is one repeated field. So a backlog of small requests leaves in
+ * few large ones. (Profiles have a dictionary, and are large already.)
+ */
+#include "exporter/sender_fetch.h"
+#include "base/log.h"
+#include "base/stats.h"
+#include "exporter/debug/debug_exporter.h"
+#include "exporter/exporter.h"
+#include "exporter/file/file_exporter.h"
+#include "exporter/otlp/otlp_grpc.h"
+#include "exporter/otlp/otlp_http.h"
+#include "proto/http/grpc.h"
+#include <errno.h>
+#include <stdlib.h>
+
+STAT_COUNTER(handed_over, "spanprof_exporter_handoff_requests_total", "",
+             "Requests that an exporter was handed with their commit, not read back for it.");
+
+static uint64_t max_request_bytes(const struct config_exporter *config)
+{
+    uint64_t limit = exporter_max_body_bytes(config);
+    if (limit != UINT64_MAX)
+        return limit;
+    /* The Collector's reader of such files takes lines of up to 1 MiB, JSON is some 2.3 times as
+     * large as protobuf: what is joined stays below that. */
+    return config->type == CONFIG_EXPORTER_FILE ? UINT64_C(256) << 10 : UINT64_C(1) << 20;
+}
+
+static int take_row(void *context, const struct outbox_row *row)
+{
+    struct sender_fetch *fetch = context;
+    if (fetch->only_seq && row->seq != fetch->only_seq) /* given up meanwhile */
+        return 1;
+    if (fetch->n && fetch->body.len + row->body.len > max_request_bytes(fetch->config))
+        return 1;
+    int error = buf_append_bytes(&fetch->body, row->body);
+    if (error)
+        return error;
+    fetch->seqs[fetch->n++] = row->seq;
+    fetch->items += row->items;
+    return 0;
+}
+
+static bool joins(const struct sender_fetch *fetch)
+{
+    return !fetch->only_seq && fetch->signal != SIGNAL_PROFILES;
+}
+
+static int read_items(struct sender_fetch *fetch)
+{
+    const struct outbox_query query = {
+        .destination = fetch->config->id,
+        .signal = fetch->signal,
+        .after_seq = fetch->only_seq ? fetch->only_seq - 1 : fetch->after_seq,
+        .limit = joins(fetch) ? SENDER_JOINED_MAX : 1,
+    };
+    int outcome = outbox_each(fetch->reader, &query, take_row, fetch);
+    fetch->more = outcome > 0 || fetch->n == (size_t)query.limit;
+    return outcome < 0 && fetch->n == 0 ? outcome : 0;
+}
+
+static struct outbox_handoff_request *handoff_request_of(struct list *link)
+{
+    return container_of(link, struct outbox_handoff_request, link);
+}
+
+static int join_handed(struct sender_fetch *fetch, struct buf *out)
+{
+    struct list *link, *next;
+    size_t size = 0;
+    list_each(link, next, &fetch->handed) size += handoff_request_of(link)->len;
+    int error = buf_reserve(out, size);
+    while (!error && (link = list_pop(&fetch->handed))) {
+        error = buf_append(out, handoff_request_of(link)->body, handoff_request_of(link)->len);
+        free(handoff_request_of(link));
+    }
+    return error;
+}
+
+/* By the reader: to decode a request takes time. */
+static void show(const struct sender_fetch *fetch)
+{
+    _cleanup_buf_ struct buf text = BUF_INIT(0);
+    log_info("debug", "%s: %zu requests, %llu items, %zu bytes", signal_names[fetch->signal],
+             fetch->n, (unsigned long long)fetch->items, fetch->body.len);
+    if (debug_exporter_text(fetch->config->debug.verbosity, fetch->signal, buf_bytes(&fetch->body),
+                            &text))
+        log_warn("debug", "no memory to show a request");
+    log_text(buf_bytes(&text));
+}
+
+/* What goes over the wire or into the file. A body that is no request gives none: it is refused
+ * later, where it can be told apart from what it was joined with. */
+static int make_message(struct sender_fetch *fetch)
+{
+    struct bytes body = buf_bytes(&fetch->body);
+    const struct config_exporter *config = fetch->config;
+    int error = 0;
+    if (fetch->n == 0)
+        return 0;
+    if (config->type == CONFIG_EXPORTER_OTLP_GRPC)
+        error = otlp_grpc_message(body, config->otlp.compression, &fetch->message);
+    else if (config->type == CONFIG_EXPORTER_OTLP_HTTP)
+        error = otlp_http_message(&config->otlp, fetch->signal, body, &fetch->message);
+    else if (config->type == CONFIG_EXPORTER_FILE)
+        error = file_exporter_record(&config->file, fetch->signal, body, &fetch->message);
+    return error == -EBADMSG ? 0 : error;
+}
+
+static int fetch_run(struct job *job)
+{
+    struct sender_fetch *fetch = container_of(job, struct sender_fetch, job);
+    int error = fetch->taken ? join_handed(fetch, &fetch->body) : read_items(fetch);
+    if (!error && fetch->n && fetch->slice.n)
+        error = sender_split_cut(&fetch->slice, fetch->signal, &fetch->body, &fetch->items);
+    error = error ? error : make_message(fetch);
+    if (!error && fetch->n && fetch->config->type == CONFIG_EXPORTER_DEBUG)
+        show(fetch);
+    buf_close(&fetch->body);
+    return error > 0 ? -EMSGSIZE : error;
+}
+
+static void fetch_done(struct job *job, int error)
+{
+    struct sender_fetch *fetch = container_of(job, struct sender_fetch, job);
+    fetch->done(fetch, error);
+}
+
+void sender_fetch_init(struct sender_fetch *fetch)
+{
+    list_init(&fetch->handed);
+}
+
+int sender_fetch_take(struct sender_fetch *fetch, struct outbox_handoff *handoff)
+{
+    const struct outbox_handoff_want want = {joins(fetch) ? SENDER_JOINED_MAX : 1,
+                                             max_request_bytes(fetch->config)};
+    struct list *link, *next;
+    if (outbox_handoff_take(handoff, &want, &fetch->handed, &fetch->more))
+        return OUTBOX_HANDOFF_GAP;
+    fetch->taken = true;
+    list_each(link, next, &fetch->handed)
+    {
+        fetch->seqs[fetch->n++] = handoff_request_of(link)->seq;
+        fetch->items += handoff_request_of(link)->items;
+    }
+    stat_add(&handed_over, (int64_t)fetch->n);
+    return 0;
+}
+
+bool sender_fetch_is_here(const struct sender_fetch *fetch)
+{
+    const struct config_exporter *config = fetch->config;
+    if (!fetch->taken || !fetch->n)
+        return fetch->taken;
+    return (config->type == CONFIG_EXPORTER_OTLP_GRPC ||
+            (config->type == CONFIG_EXPORTER_OTLP_HTTP && !config->otlp.json)) &&
+           config->otlp.compression == CONFIG_UNCOMPRESSED;
+}
+
+/* As otlp_grpc_message() and otlp_http_message() would, with one copy less. */
+int sender_fetch_here(struct sender_fetch *fetch)
+{
+    static const uint8_t room[GRPC_PREFIX_SIZE];
+    size_t prefix = fetch->config->type == CONFIG_EXPORTER_OTLP_GRPC ? sizeof(room) : 0;
+    struct buf *message = &fetch->message;
+    int error = fetch->n ? buf_append(message, room, prefix) : 0;
+    if (!error)
+        error = join_handed(fetch, message);
+    if (!error && fetch->n && prefix)
+        grpc_prefix_write(message->data, false, (uint32_t)(message->len - prefix));
+    return error;
+}
+
+int sender_fetch_start(struct sender_fetch *fetch, struct worker *reader)
+{
+    fetch->job = (struct job){.run = fetch_run, .done = fetch_done};
+    return worker_submit(reader, &fetch->job);
+}
+
+void sender_fetch_close(struct sender_fetch *fetch)
+{
+    buf_close(&fetch->body);
+    buf_close(&fetch->message);
+    outbox_handoff_free(&fetch->handed);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Of several backends behind one name some may have the service: then others' answers come in
+ * between, and only a request that met no other answer for so long is given up.
+ */
+#include "exporter/sender_unimplemented.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include <stdio.h>
+
+/* How long requests wait at first; 0: they do not. */
+static uint64_t patience_of(const struct config_retry *config)
+{
+    return config->enabled ? UNSERVED_PAUSES * config->max_interval_ns : 0;
+}
+
+enum sender_unimplemented_outcome sender_unimplemented_answer(struct sender_unimplemented *unserved,
+                                                              const struct config_retry *config,
+                                                              uint64_t now_ns, uint64_t *since_ns)
+{
+    uint64_t patience_ns = patience_of(config);
+    if (!unserved->since_ns)
+        unserved->since_ns = now_ns;
+    if (!*since_ns)
+        *since_ns = now_ns;
+    if (!patience_ns)
+        return UNSERVED_GIVEN_UP;
+    if (now_ns - unserved->since_ns >= patience_ns) {
+        unserved->discard_until_ns = now_ns + config->max_interval_ns;
+        return UNSERVED_DISCARDED;
+    }
+    return now_ns - *since_ns >= patience_ns ? UNSERVED_GIVEN_UP : UNSERVED_WAITS;
+}
+
+void sender_unimplemented_end(struct sender_unimplemented *unserved)
+{
+    *unserved = (struct sender_unimplemented){0};
+}
+
+/* Where requests come faster than they are given up the backend is asked in their midst. */
+bool sender_unimplemented_discards(struct sender_unimplemented *unserved, uint64_t now_ns)
+{
+    if (now_ns >= unserved->discard_until_ns)
+        unserved->discard_until_ns = 0;
+    return unserved->discard_until_ns != 0;
+}
+
+void sender_unimplemented_say(const struct config_retry *config, const char *exporter,
+                              enum signal signal, const struct export_result *result)
+{
+    uint64_t patience_ns = patience_of(config);
+    char what[64] = "are dropped";
+    if (patience_ns)
+        snprintf(what, sizeof(what), "wait for %llu s, and are dropped if that stays so",
+                 (unsigned long long)(patience_ns / NS_PER_SEC));
+    log_warn("exporter", "%s: the backend does not take %s, they %s (%s: %s)%s", exporter,
+             signal_names[signal], what, result->code, result->message,
+             signal == SIGNAL_PROFILES
+                 ? "; a Collector takes them with --feature-gates=service.profilesSupport and a "
+                   "profiles pipeline"
+                 : "");
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The handshakes of a server's accepted connections. Thread: loop. Embedded.
+ *
+ * Limits: TLS_ACCEPT_TIMEOUT_NS each; TLS_ACCEPT_MAX at a time, then the oldest has to go: honest
+ * ones take a few round trips, so it is one that idles. Each end is counted (tls_count()), and what
+ * failed is said in the log.
+ */
+#include "base/clock.h"
+#include "proto/tls/tls.h"
+
+enum { TLS_ACCEPT_MAX = 256 };
+#define TLS_ACCEPT_TIMEOUT_NS (10 * NS_PER_SEC)
+
+struct tls_accept {
+    struct loop *loop;
+    struct tls_context *context; /* must outlive the gate */
+    const char *area;            /* of log records */
+    /* The session and its socket are the owner's from here on. Everything may be called from it but
+     * tls_accept_close(). */
+    void (*passed)(struct tls_accept *gate, struct tls *tls, int fd);
+    /* private */
+    struct list entering;
+    size_t n_entering;
+};
+
+void tls_accept_init(struct tls_accept *gate);          /* the fields above are set */
+void tls_accept_enter(struct tls_accept *gate, int fd); /* takes it over */
+void tls_accept_close(struct tls_accept *gate);         /* ends the handshakes; again: no harm */

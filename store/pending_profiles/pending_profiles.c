@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory knows who is waited for, the database the requests themselves: bodies are read again when
+ * they leave. Requests that may leave do so before the commit of the batch that let them, so that a
+ * span and the profile that it completes are one transaction.
+ */
+#include "base/utf8.h"
+#include "proto/wire.h"
+#include "store/db/db.h"
+#include "store/pending_profiles/pending_profiles_parts.h"
+#include "store/outbox/outbox.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#define NAME_MAX_BYTES       1024
+#define ATTRIBUTES_MAX_BYTES 4096 /* of a span, together */
+#define SPAN_ATTRIBUTES      9    /* field of Span */
+
+#define SPANS_STAT(variable, result)                                                               \
+    STAT_COUNTER(variable, "spanprof_profile_spans_total", "result=\"" result "\"",                \
+                 PENDING_PROFILES_SPANS_HELP)
+SPANS_STAT(spans_joined, "joined");     /* it came while the profile waited */
+SPANS_STAT(spans_known, "known");       /* it had come before */
+SPANS_STAT(spans_foreign, "not_owner"); /* its Resource is another process's */
+
+int pending_profiles_no_memory(struct pending_profiles *pending)
+{
+    db_fail(pending->db, -ENOMEM);
+    return -ENOMEM;
+}
+
+/* ---- memory ---- */
+
+static int chain(struct pending_profiles *pending, struct awaited *awaited)
+{
+    void *first;
+    int error = map_put(&pending->by_ids, awaited, &first);
+    awaited->next = error ? NULL : first;
+    return error;
+}
+
+static void unchain(struct pending_profiles *pending, struct awaited *awaited)
+{
+    struct awaited *first = map_get(&pending->by_ids, &awaited->ids);
+    struct awaited **at = &first;
+    while (*at && *at != awaited)
+        at = &(*at)->next;
+    if (!*at)
+        return;
+    *at = awaited->next;
+    if (!first || map_put(&pending->by_ids, first, NULL)) /* it takes the other's place */
+        map_remove(&pending->by_ids, &awaited->ids);
+}
+
+void pending_profiles_free_request(struct pending_profiles *pending, struct request *request)
+{
+    for (uint32_t i = 0; i < request->n_awaited; i++) {
+        unchain(pending, &request->awaited[i]);
+        free(request->awaited[i].facts);
+    }
+    list_remove(&request->age);
+    list_remove(&request->leaving);
+    pending->n_requests--;
+    pending->n_awaited -= request->n_awaited;
+    pending->n_bytes -= request->n_bytes;
+    free(request);
+}
+
+void pending_profiles_free_all(struct pending_profiles *pending)
+{
+    struct list *link, *tmp;
+    list_each(link, tmp, &pending->ages)
+        pending_profiles_free_request(pending, container_of(link, struct request, age));
+}
+
+struct request *pending_profiles_new_request(struct pending_profiles *pending, size_t n_awaited)
+{
+    struct request *request = calloc(1, sizeof(*request) + n_awaited * sizeof(request->awaited[0]));
+    if (!request)
+        return NULL;
+    list_append(&pending->ages, &request->age);
+    pending->n_requests++;
+    return request;
+}
+
+/* The next of the request's; chained when it is known whose it is. */
+int pending_profiles_add_awaited(struct pending_profiles *pending, struct request *request,
+                                 const struct profiles_ids *ids, struct bytes resource)
+{
+    struct awaited *awaited = &request->awaited[request->n_awaited];
+    struct owner_evidence evidence;
+    owner_evidence_of(resource, &evidence);
+    owner_mark_of(&evidence, pending->mark_key, &awaited->mark);
+    awaited->ids = *ids;
+    awaited->request = request;
+    if (chain(pending, awaited))
+        return pending_profiles_no_memory(pending);
+    request->n_awaited++;
+    request->n_open++;
+    pending->n_awaited++;
+    return 0;
+}
+
+static void let_go(struct pending_profiles *pending, struct request *request)
+{
+    if (!list_linked(&request->leaving))
+        list_append(&pending->leaving, &request->leaving);
+}
+
+void pending_profiles_settle(struct pending_profiles *pending, struct awaited *awaited)
+{
+    awaited->settled = true;
+    if (--awaited->request->n_open == 0)
+        let_go(pending, awaited->request);
+}
+
+int pending_profiles_take_facts(struct pending_profiles *pending, struct awaited *awaited,
+                                const struct profiles_span *span)
+{
+    struct facts *facts = calloc(1, sizeof(*facts) + span->name.len + span->attributes.len);
+    if (!facts)
+        return pending_profiles_no_memory(pending);
+    facts->span = *span;
+    if (span->name.len)
+        memcpy(facts->texts, span->name.data, span->name.len);
+    if (span->attributes.len)
+        memcpy(facts->texts + span->name.len, span->attributes.data, span->attributes.len);
+    facts->span.name = BYTES(facts->texts, span->name.len);
+    facts->span.attributes = BYTES(facts->texts + span->name.len, span->attributes.len);
+    awaited->facts = facts;
+    return 0;
+}
+
+/* ---- coming ---- */
+
+static int make_room(struct pending_profiles *pending, size_t n_bytes, size_t n_awaited)
+{
+    struct list *link, *tmp;
+    uint64_t bytes = pending->n_bytes + n_bytes;
+    size_t awaited = pending->n_awaited + n_awaited;
+    list_each(link, tmp, &pending->ages)
+    {
+        struct request *request = container_of(link, struct request, age);
+        if (bytes <= pending->settings.max_bytes && awaited <= PENDING_PROFILES_CONTEXTS_MAX)
+            break;
+        bytes -= request->n_bytes;
+        awaited -= request->n_awaited;
+        request->evicted = true;
+        let_go(pending, request);
+    }
+    return pending_profiles_flush(pending);
+}
+
+/* What came before. */
+static int look_back(struct pending_profiles *pending, struct awaited *awaited)
+{
+    struct profiles_span span;
+    struct owner_mark mark;
+    if (!recent_spans_get(pending->recent, &awaited->ids, &span, &mark))
+        return 0;
+    bool contradicts = owner_marks_contradict(&mark, &awaited->mark);
+    int error = contradicts ? 0 : pending_profiles_take_facts(pending, awaited, &span);
+    if (!error && !contradicts)
+        error = pending_profiles_save_facts(pending, awaited);
+    if (error)
+        return error;
+    stat_add(contradicts ? &spans_foreign : &spans_known, 1);
+    pending_profiles_settle(pending, awaited);
+    return 0;
+}
+
+static int hold(struct pending_profiles *pending, struct bytes body, uint64_t n_items,
+                const struct profiles_links *links, uint64_t now_unix_ns)
+{
+    struct request *request = pending_profiles_new_request(pending, links->n_contexts);
+    if (!request)
+        return pending_profiles_no_memory(pending);
+    request->received_unix_ns = now_unix_ns;
+    request->n_items = n_items;
+    request->n_bytes = body.len;
+    pending->n_bytes += body.len;
+    int error = pending_profiles_save(pending, request, body, links);
+    for (size_t i = 0; i < links->n_contexts && !error; i++)
+        error = pending_profiles_add_awaited(pending, request, &links->contexts[i].ids,
+                                             links->resources[links->contexts[i].resource]);
+    for (size_t i = 0; i < request->n_awaited && !error; i++)
+        error = look_back(pending, &request->awaited[i]);
+    return error;
+}
+
+int pending_profiles_put(struct pending_profiles *pending, struct bytes body, uint64_t n_items,
+                         const struct profiles_links *links, uint64_t now_unix_ns)
+{
+    const struct pending_profiles_settings *settings = &pending->settings;
+    if (!settings->enabled || !links->n_contexts || body.len > settings->max_bytes ||
+        body.len > settings->max_body_bytes)
+        return pending_profiles_pass_through(pending, body);
+    int error = make_room(pending, body.len, links->n_contexts);
+    if (error)
+        return error;
+    error = outbox_take_room(pending->outbox, body.len);
+    return error ? error : hold(pending, body, n_items, links, now_unix_ns);
+}
+
+void pending_profiles_expire(struct pending_profiles *pending, uint64_t now_unix_ns)
+{
+    struct list *link, *tmp;
+    list_each(link, tmp, &pending->ages)
+    {
+        struct request *request = container_of(link, struct request, age);
+        uint64_t since = request->received_unix_ns;
+        uint64_t age = since < now_unix_ns ? now_unix_ns - since : since - now_unix_ns;
+        if (age >= pending->settings.wait_ns) /* also one of a future that a clock has left */
+            let_go(pending, request);
+    }
+}
+
+/* ---- spans ---- */
+
+static const struct owner_mark *mark_of(struct pending_profiles *pending, struct bytes resource)
+{
+    struct owner_evidence evidence;
+    if (pending->has_latest && bytes_equal(buf_bytes(&pending->latest_resource), resource))
+        return &pending->latest_mark;
+    owner_evidence_of(resource, &evidence);
+    owner_mark_of(&evidence, pending->mark_key, &pending->latest_mark);
+    buf_clear(&pending->latest_resource);
+    pending->has_latest = buf_append_bytes(&pending->latest_resource, resource) == 0;
+    return &pending->latest_mark;
+}
+
+static bool is_chosen(const struct pending_profiles *pending, struct bytes key)
+{
+    for (size_t i = 0; i < pending->n_keys; i++)
+        if (pending->keys[i].len == key.len && bytes_equal(pending->keys[i], key))
+            return true;
+    return false;
+}
+
+/* In one pass, for it is done for every span. */
+static void choose_attributes(const struct pending_profiles *pending, const struct otlp_span *span,
+                              struct buf *out)
+{
+    struct wire_reader reader = wire_read(span->raw);
+    struct wire_field field;
+    while (pending->n_keys && wire_next(&reader, &field) == WIRE_FIELD)
+        if (field.number == SPAN_ATTRIBUTES && field.type == WIRE_BYTES &&
+            is_chosen(pending, otlp_key_value_key(field.bytes)))
+            (void)buf_append_bytes(out, field.raw); /* what does not fit is left out */
+}
+
+static int meet(struct pending_profiles *pending, struct awaited *awaited,
+                const struct profiles_span *span, const struct owner_mark *mark)
+{
+    if (awaited->settled)
+        return 0; /* the span was sent again */
+    if (owner_marks_contradict(mark, &awaited->mark)) {
+        stat_add(&spans_foreign, 1);
+        pending_profiles_settle(pending, awaited);
+        return 0;
+    }
+    int error = pending_profiles_take_facts(pending, awaited, span);
+    error = error ? error : pending_profiles_save_facts(pending, awaited);
+    if (error)
+        return error;
+    stat_add(&spans_joined, 1);
+    pending_profiles_settle(pending, awaited);
+    return 0;
+}
+
+int pending_profiles_span(struct pending_profiles *pending, const struct otlp_span *span)
+{
+    struct buf attributes _cleanup_buf_ = BUF_INIT(ATTRIBUTES_MAX_BYTES);
+    if (!pending->settings.enabled || span->trace_id.len != 16 || span->span_id.len != 8)
+        return 0;
+    struct profiles_span facts = {.name = utf8_cut(span->name, NAME_MAX_BYTES), .kind = span->kind};
+    memcpy(facts.ids.trace_id, span->trace_id.data, 16);
+    memcpy(facts.ids.span_id, span->span_id.data, 8);
+    choose_attributes(pending, span, &attributes);
+    facts.attributes = buf_bytes(&attributes);
+    const struct owner_mark *mark = mark_of(pending, span->resource);
+    int error = recent_spans_put(pending->recent, &facts, mark);
+    if (error)
+        return pending_profiles_no_memory(pending);
+    struct awaited *awaited = map_get(&pending->by_ids, &facts.ids);
+    for (; awaited && !error; awaited = awaited->next)
+        error = meet(pending, awaited, &facts, mark);
+    return error;
+}
+
+/* ---- opening ---- */
+
+int pending_profiles_reload(struct pending_profiles *pending)
+{
+    pending_profiles_free_all(pending);
+    int error = pending_profiles_load(pending);
+    pending_profiles_update_gauges(pending);
+    return error;
+}
+
+int pending_profiles_open(struct db *db, struct outbox *outbox,
+                          const struct pending_profiles_settings *settings,
+                          struct pending_profiles **result)
+{
+    struct pending_profiles *pending = calloc(1, sizeof(*pending));
+    if (!pending)
+        return -ENOMEM;
+    pending->db = db;
+    pending->outbox = outbox;
+    pending->settings = *settings;
+    list_init(&pending->ages);
+    list_init(&pending->leaving);
+    MAP_INIT(&pending->by_ids, struct awaited, ids);
+    for (const char *const *key = settings->span_attributes;
+         key && *key && pending->n_keys < KEYS_MAX; key++)
+        pending->keys[pending->n_keys++] = BYTES_STR(*key);
+    int error = getrandom(pending->mark_key, sizeof(pending->mark_key), 0) < 0 ? -errno : 0;
+    if (!error && settings->enabled)
+        error = recent_spans_open(settings->max_recent_bytes, &pending->recent);
+    error = error ? error : pending_profiles_prepare(pending);
+    error = error ? error : pending_profiles_reload(pending);
+    if (error) {
+        pending_profiles_close(pending);
+        return error;
+    }
+    *result = pending;
+    return 0;
+}
+
+void pending_profiles_close(struct pending_profiles *pending)
+{
+    if (!pending)
+        return;
+    pending_profiles_unprepare(pending);
+    pending_profiles_free_all(pending);
+    map_close(&pending->by_ids);
+    recent_spans_close(pending->recent);
+    buf_close(&pending->latest_resource);
+    free(pending);
+}
+
+bool pending_profiles_has_leaving(const struct pending_profiles *pending)
+{
+    return !list_empty(&pending->leaving);
+}
+
+bool pending_profiles_is_enabled(const struct pending_profiles *pending)
+{
+    return pending->settings.enabled;
+}
