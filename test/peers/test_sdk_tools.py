@@ -160,7 +160,7 @@ class Grpcurl(ToolTest):
 
     def call(self, address, method, request=None, *options):
         """(exit code, what it says)"""
-        protos = ["-import-path", os.path.join(harness.SOURCE, "proto", "otlp"),
+        protos = ["-import-path", os.path.join(harness.SOURCE, "proto", "otlp", "schema"),
                   "-import-path", os.path.join(HERE, "sdk")]
         for name in ("health.proto", "trace_service.proto", "error_details.proto"):
             protos += ["-proto", name]

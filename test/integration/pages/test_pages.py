@@ -349,7 +349,7 @@ class Facts(Shop):
 
     def counters_that_problems_are_told_by(self):
         """Each exists: a renamed one would never be told again."""
-        sources = os.path.join(harness.SOURCE, "exporter")
+        sources = os.path.join(harness.SOURCE, "exporter", "pages")
         names = set()
         for name in ("pages_problems.c", "pages_status.c"):
             with open(os.path.join(sources, name)) as file:

@@ -59,7 +59,7 @@ class Door(Pages):
             status, packed, body = self.ask(path.decode(), {"Accept-Encoding": "br, gzip"})
             self.assertEqual(packed["Content-Encoding"], "gzip")
             self.assertEqual(gzip.decompress(body), plain)
-            name = os.path.join(harness.SOURCE, "exporter", "pages", os.path.basename(path.decode()))
+            name = os.path.join(harness.SOURCE, "exporter", "pages", "web", os.path.basename(path.decode()))
             with open(name, "rb") as file:
                 self.assertEqual(file.read(), plain)
             status, again, body = self.ask(path.decode(), {"If-None-Match": headers["ETag"]})
