@@ -3,6 +3,7 @@
  * this program burn, and what comes out of the ring is judged. */
 #include "sampler_fixture.h"
 #include "agent-bpf/sampler/sampling_rate.h"
+#include "test/support/fixtures/skip.h"
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
@@ -300,7 +301,7 @@ static void test_by_cgroup(void **state)
     const char *const paths[] = {"/spanprof-test", "/spanprof-none", NULL};
     (void)state;
     if (!have_cgroups())
-        skip();
+        skip_because("no cgroup can be made");
     check_cgroups(&(struct filter_settings){.exclude = rule(FILTER_CGROUPS, paths)}, "cgroup");
 }
 
@@ -309,7 +310,7 @@ static void test_by_container(void **state)
     const char *const ids[] = {"0123456789abcdef", "ffffffffffff", NULL};
     (void)state;
     if (!have_cgroups())
-        skip();
+        skip_because("no cgroup can be made");
     check_cgroups(&(struct filter_settings){.exclude = rule(FILTER_CONTAINERS, ids)}, "container");
 }
 

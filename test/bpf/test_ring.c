@@ -7,6 +7,7 @@
 #include "agent-bpf/sampler/cpu_events.h"
 #include "agent-bpf/drain/ring.h"
 #include "agent-bpf/sampler/sampler.h"
+#include "test/support/fixtures/skip.h"
 #include <errno.h>
 #include <linux/bpf.h>
 #include <pthread.h>
@@ -299,7 +300,7 @@ static void test_drain_reaches_the_position_under_load(void **state)
     uint64_t records = 0;
     (void)state;
     if (!real_open(&real))
-        skip();
+        skip_because("no sampler can be opened");
     assert_int_equal(
         ring_open(sampler_ring_fd(real.sampler), sampler_ring_size(real.sampler), &ring), 0);
     stop_burning = false;
@@ -343,7 +344,7 @@ static void test_drained_without_any_right(void **state)
     struct real real;
     (void)state;
     if (!real_open(&real))
-        skip();
+        skip_because("no sampler can be opened");
     pid_t pid = fork();
     if (pid == 0)
         _exit(drain_as_nobody(sampler_ring_fd(real.sampler), sampler_ring_size(real.sampler)));

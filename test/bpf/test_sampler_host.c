@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sampler and what surrounds it: CPUs that come and go, PID namespaces, missing rights. */
 #include "sampler_fixture.h"
+#include "test/support/fixtures/skip.h"
 
 static bool set_online(int cpu, bool online)
 {
@@ -50,7 +51,7 @@ static void test_cpus_come_and_go(void **state)
     uint32_t news[2] = {0, 0};
     (void)state;
     if (access("/sys/devices/system/cpu/cpu1/online", W_OK) < 0)
-        skip();
+        skip_because("CPUs cannot be taken off line");
     setup_size(&fixture, 4 << 20);
     fixture.cpus.came = note_cpu;
     fixture.cpus.went = note_gone;
@@ -58,7 +59,7 @@ static void test_cpus_come_and_go(void **state)
     assert_true(samples_of_cpu1(&fixture) > 20);
     if (!set_online(1, false)) {
         teardown(&fixture);
-        skip();
+        skip_because("CPUs cannot be taken off line");
     }
     /* away and back between two looks: only the uevents tell */
     assert_true(set_online(1, true));
@@ -151,7 +152,7 @@ static void test_pid_namespace(void **state)
     assert_int_equal(waitpid(outer, &status, 0), outer);
     assert_true(WIFEXITED(status));
     if (WEXITSTATUS(status) == BPF_TEST_SKIP)
-        skip();
+        skip_because("no PID namespace of its own");
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 

@@ -9,6 +9,7 @@
 #include "agent-bpf/supervisor/supervisor_client.h"
 #include "agent-bpf/drain/procstream.h"
 #include "agent-bpf/drain/ring.h"
+#include "test/support/fixtures/skip.h"
 #include <dirent.h>
 #include <errno.h>
 #include <linux/capability.h>
@@ -548,7 +549,7 @@ static void test_late_cpu_reaches_the_service(void **state)
         assert_true(WAIT_FOR(board->cpus >= 1, 4000));
     stop_cleanly(supervisor);
     if (!possible)
-        skip();
+        skip_because("CPUs cannot be taken off line");
 }
 
 static void test_without_rights_the_service_runs_alone(void **state)

@@ -115,7 +115,8 @@ class Lies(HostileTest):
         skipped = [publisher.reason_to_skip() for publisher in stuck if publisher.reason_to_skip()]
         if len(skipped) == len(stuck):
             self.skipTest(skipped[0])
-        print("without FUSE here: %s" % skipped)
+        for reason in skipped:
+            harness.note_skipped("memory-on-FUSE", reason)
         for publisher in (before, after):
             self.assert_all_right(publisher)
 

@@ -447,14 +447,27 @@ def n_cases(outcomes):
     return len({getattr(case, "test_case", case) for case, _ in outcomes})
 
 
+noted = []
+
+
+def note_skipped(case, reason):
+    """A part of a test that does not run here: main() says so, and ./dev test lists it (python/summary.py)."""
+    noted.append((case.replace(" ", "_"), " ".join(str(reason).split())))
+
+
 def main():
     """Runs the tests of __main__; ends with 77 if all of them were skipped."""
     program = unittest.main(module="__main__", exit=False, verbosity=2)
     result = program.result
+    for test, reason in result.skipped:
+        note_skipped(getattr(test, "test_case", test).id().replace("__main__.", ""), reason)
     failed = n_cases(result.failures + result.errors) + len(result.unexpectedSuccesses)
     skipped = n_cases(result.skipped)
     print("cases: %d passed, %d failed, %d skipped" % (result.testsRun - failed - skipped, failed,
                                                        skipped), file=sys.stderr)
+    for case, reason in noted:
+        print("skipped: %s: %s" % (case, reason), file=sys.stderr)
+    sys.stdout.flush()
     sys.stderr.flush()
     if failed:
         os._exit(1)  # grpc's threads must not hold the answer back

@@ -215,7 +215,7 @@ class PublishersTest(harness.IntegrationTest):
     def assert_all_right(self, publisher, expected=lambda record: record["attributes"]):
         reason = publisher.reason_to_skip()
         if reason:
-            return print("%s: skipped, %s" % (publisher.label, reason))
+            return harness.note_skipped(publisher.label, reason)
         verdict = judge(publisher, self.backend.samples(), expected)
         print("%s: %d right of %d, %d before the first; outside of spans %d" % (
             publisher.label, verdict.right, verdict.published(), verdict.early, verdict.outside))

@@ -1,15 +1,25 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of ctest's JUnit files.
+"""The figures of JUnit files: of ctest, of test/kernels and of lint.
 
-    summary.py SUITE FILE     one line, and each skipped test with its reason
-    summary.py --total FILE...  the closing line; exit 1 if anything failed or nothing ran
+    summary.py SUITE FILE                   one line
+    summary.py --total [--skips LIST] FILE...  what failed, what was skipped and why, and the closing line;
+                                            exit 1 if anything failed or nothing ran
+
+A test may skip as a whole, or some of its cases while it passes: both count as skipped. The reason is a line
+`skipped: REASON` of its output. Between cmocka's `[ RUN ] CASE` and `[ SKIPPED ] CASE` it is that case's; elsewhere
+it reads `skipped: CASE: REASON`. With --skips only what LIST names may be skipped; anything else counts as failed. A
+row of LIST: a regular expression for the whole of `TEST: CASE` (or TEST alone), a tab, why that may be skipped.
 """
 import re
 import sys
 import xml.etree.ElementTree as ElementTree
 
-REASON = re.compile(r"skipped ['\"](.*?)['\"]$|^skipped: (.*)$", re.M)
+RUN = re.compile(r"\[ RUN      \] (\w+)$")
+SKIPPED = re.compile(r"\[  SKIPPED \] (\w+)$")
+REASON = re.compile(r"skipped: (.*)$")
+CASE = re.compile(r"(?:(\S+): )?(.*)$")  # the name of a case has no spaces
+NO_REASON = "no reason given"
 
 
 def outcome(case):
@@ -23,37 +33,84 @@ def outcome(case):
     return "passed"
 
 
+def skipped_cases(output):
+    """[(case, reason)]; case is "" where the line names none."""
+    found, running, reason = [], None, None
+    for line in output.splitlines():
+        run, skipped, said = RUN.match(line), SKIPPED.match(line), REASON.match(line)
+        if run:
+            running, reason = run.group(1), None
+        elif skipped and skipped.group(1) == running:
+            found.append((running, reason or NO_REASON))
+            running = None
+        elif said and running:
+            reason = reason or said.group(1)
+        elif said:
+            found.append(CASE.match(said.group(1)).groups(""))
+        elif line.startswith("["):
+            running = None  # that case has ended
+    return found
+
+
 def read(path):
-    """[(name, outcome, reason)]"""
-    cases = []
-    for case in ElementTree.parse(path).getroot().iter("testcase"):
-        output = case.findtext("system-out") or ""
-        reason = REASON.search(output)
-        skipped = case.find("skipped")
-        text = reason and (reason.group(1) or reason.group(2))
-        cases.append((case.get("name"), outcome(case),
-                      text or (skipped.get("message") if skipped is not None else "")))
-    return cases
+    """[(name, outcome, reason)]: a row a test, and one for each case skipped by a test that passed."""
+    rows = []
+    for test in ElementTree.parse(path).getroot().iter("testcase"):
+        name, how = test.get("name"), outcome(test)
+        cases = skipped_cases(test.findtext("system-out") or "")
+        if how == "skipped":
+            element = test.find("skipped")
+            message = element.get("message", "") if element is not None else ""
+            said = "; ".join(dict.fromkeys(reason for _, reason in cases))
+            rows.append((name, how, said or ("" if message.startswith("SKIP_") else message) or NO_REASON))
+            continue
+        rows.append((name, how, ""))
+        if how == "passed":
+            rows += [("%s: %s" % (name, case) if case else name, "skipped", reason) for case, reason in cases]
+    return rows
 
 
-def line(cases):
-    counts = {kind: sum(1 for case in cases if case[1] == kind)
-              for kind in ("passed", "failed", "skipped")}
+def line(rows):
+    counts = {kind: sum(1 for row in rows if row[1] == kind) for kind in ("passed", "failed", "skipped")}
     return "%(passed)d passed, %(failed)d failed, %(skipped)d skipped" % counts
 
 
+def allowed(path):
+    """The compiled patterns of a list of skips."""
+    with open(path) as file:
+        rows = [text.rstrip("\n") for text in file if text.strip() and not text.startswith("#")]
+    without = [row for row in rows if not row.partition("\t")[2].strip()]
+    if without:
+        sys.exit("summary: %s: no reason for %s" % (path, without[0]))
+    return [re.compile(row.partition("\t")[0]) for row in rows]
+
+
+def total(rows, patterns):
+    """patterns: what may be skipped; None: anything."""
+    def judged(row):
+        name, how, reason = row
+        if how != "skipped" or patterns is None or any(pattern.fullmatch(name) for pattern in patterns):
+            return row
+        return name, "failed", "skipped, which is not on the list: " + reason
+
+    rows = [judged(row) for row in rows]
+    for kind in ("skipped", "failed"):
+        for name, _, reason in [row for row in rows if row[1] == kind]:
+            print("%s: %s%s" % (kind, name, ": " + reason if reason else ""))
+    print(line(rows))
+    return 1 if not rows or any(how == "failed" for _, how, _ in rows) else 0
+
+
 def main():
-    if sys.argv[1] == "--total":
-        cases = [case for path in sys.argv[2:] for case in read(path)]
-        for name, _, _ in [case for case in cases if case[1] == "failed"]:
-            print("failed: " + name)
-        print(line(cases))
-        return 1 if not cases or any(case[1] == "failed" for case in cases) else 0
-    cases = read(sys.argv[2])
-    for name, _, reason in [case for case in cases if case[1] == "skipped"]:
-        print("skipped: %s: %s" % (name, reason or "no reason given"))
-    print("%s: %s" % (sys.argv[1], line(cases)))
-    return 0
+    arguments = sys.argv[1:]
+    if arguments[0] != "--total":
+        print("%s: %s" % (arguments[0], line(read(arguments[1]))))
+        return 0
+    patterns, paths = None, arguments[1:]
+    if paths[:1] == ["--skips"]:
+        patterns, paths = allowed(paths[1]), paths[2:]
+    return total([row for path in paths for row in read(path)], patterns)
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -6,6 +6,7 @@
  */
 #include "context/context_layout.h"
 #include "context/spanprof_context.h"
+#include "test/support/fixtures/skip.h"
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -182,7 +183,7 @@ static void test_every_instruction(void **state)
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-        skip(); /* another tracer, or not allowed */
+        skip_because("tracing is forbidden");
     assert_true(WIFSTOPPED(status));
     while (n_steps++ < 1000000) {
         assert_int_equal(ptrace(PTRACE_SINGLESTEP, child, NULL, NULL), 0);

@@ -6,6 +6,7 @@
 #include "agent-bpf/contexts/elastic_socket.h"
 #include "agent-bpf/files/fs_rights.h"
 #include "agent-bpf/supervisor/privileges.h"
+#include "test/support/fixtures/skip.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -360,7 +361,7 @@ static void test_own_mounts(void **state)
 {
     (void)state;
     if (!may_mount())
-        skip();
+        skip_because("no right to mount");
     make_directory("mount", 0755);
     int hidden = bind_datagram("mount/own", USER, 0, 0777); /* under the mount */
     pid_t pid = start(&(struct process_plan){.uid = USER, .tmpfs = path_of("mount")});
@@ -450,8 +451,10 @@ static void test_status(void **state)
 
 int main(void)
 {
-    if (geteuid() != 0)
+    if (geteuid() != 0) {
+        printf("skipped: needs root\n");
         return 77;
+    }
     const struct CMUnitTest tests[] = {
         TEST(test_own_socket),    TEST(test_rights),
         TEST(test_not_a_socket),  TEST(test_paths),

@@ -3,6 +3,7 @@
 #include "agent-bpf/dwarf/dwarf_lines.h"
 #include "agent-bpf/files/elf_symtab.h"
 #include "base/clock.h"
+#include "test/support/fixtures/skip.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -104,7 +105,7 @@ static void shared(void **state)
     char directory[] = "/tmp/spanprof-lines-XXXXXX", command[1024], one[64], common[64];
     (void)state;
     if (system("command -v dwz >/dev/null"))
-        skip();
+        skip_because("no dwz");
     assert_non_null(mkdtemp(directory));
     snprintf(one, sizeof(one), "%s/one", directory);
     snprintf(common, sizeof(common), "%s/common", directory);

@@ -3,6 +3,7 @@
 #include "agent-bpf/files/debug_file.h"
 #include "agent-bpf/files/elf_symtab.h"
 #include "agent-bpf/symbols/function_names.h"
+#include "test/support/fixtures/skip.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <lzma.h>
@@ -141,7 +142,7 @@ static void in_the_root_of_a_process(void **state)
     (void)state;
     struct stat status;
     if (geteuid() || stat(STRIPPED, &status))
-        skip(); /* chroot */
+        skip_because("needs root and an installed file without symbols");
     assert_true(is_named_in(DEBUG, 0));
     assert_true(is_named_in(DEBUG, status.st_uid));
     assert_false(is_named_in(DEBUG, 4711));  /* of a stranger */

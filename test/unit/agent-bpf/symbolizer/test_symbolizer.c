@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/stats.h"
 #include "proto/otlp/otlp_spans.h"
+#include "test/support/fixtures/skip.h"
 #include "test/support/rigs/symbolizer_rig.h"
 #include "test/support/fixtures/context_fixture.h"
 #include <dlfcn.h>
@@ -211,88 +212,6 @@ static void client_leaves_stacks_out(void **state)
         }
     assert_int_equal(n_stacks, n_sent - 1);
     assert_int_equal(n_others, 2);
-}
-
-/* ---- opening strangers' files ---- */
-
-static int open_at(const char *path, uint64_t device, uint64_t inode, struct safe_file *file)
-{
-    struct process_mapping mapping = {.start = 0x1000,
-                                      .length = 0x1000,
-                                      .path = path,
-                                      .device_major = major(device),
-                                      .device_minor = minor(device),
-                                      .inode = inode};
-    uint64_t before = clock_monotonic_ns();
-    int outcome = safe_open_mapping((uint32_t)getpid(), &mapping, file);
-    assert_true(clock_monotonic_ns() - before < 5 * NS_PER_SEC);
-    return outcome;
-}
-
-static void opens_only_what_was_mapped(void **state)
-{
-    (void)state;
-    char directory[] = "/tmp/spanprof_open_XXXXXX", path[128], link[128];
-    struct safe_file file;
-    struct stat status;
-    assert_non_null(mkdtemp(directory));
-    snprintf(path, sizeof(path), "%s/file", directory);
-    int fd = open(path, O_CREAT | O_RDWR, 0600);
-    assert_int_equal(fstat(fd, &status), 0);
-    assert_int_equal(open_at(path, status.st_dev, status.st_ino, &file),
-                     SAFE_OPEN_REFUSED); /* empty */
-    assert_int_equal(write(fd, "content", 7), 7);
-    assert_int_equal(open_at(path, status.st_dev, status.st_ino, &file), 0);
-    assert_int_equal(file.size, 7);
-    close(file.fd);
-    assert_int_equal(open_at(path, status.st_dev, status.st_ino + 1, &file), SAFE_OPEN_DIFFERENT);
-    assert_int_equal(file.fd, -1);
-    assert_int_equal(open_at(path, 0, 0, &file), SAFE_OPEN_DIFFERENT); /* nothing to compare by */
-    snprintf(link, sizeof(link), "%s/link", directory);
-    assert_int_equal(symlink("/proc/self/root/proc/self/exe", link), 0);
-    assert_true(open_at(link, 0, 0, &file) != 0); /* magic links lead nowhere */
-    unlink(link);
-    unlink(path);
-    close(fd);
-    assert_int_equal(mkfifo(path, 0600), 0);
-    assert_int_equal(stat(path, &status), 0);
-    assert_int_equal(open_at(path, status.st_dev, status.st_ino, &file), SAFE_OPEN_REFUSED);
-    unlink(path);
-    assert_int_equal(open_at(directory, status.st_dev, status.st_ino, &file), SAFE_OPEN_REFUSED);
-    assert_int_equal(open_at("/dev/zero", 0, 5, &file), SAFE_OPEN_REFUSED);
-    assert_true(open_at("/does/not/exist", 0, 5, &file) != 0);
-    assert_int_equal(open_at("relative", 0, 5, &file), SAFE_OPEN_REFUSED);
-    rmdir(directory);
-}
-
-/* Deleted after it was mapped: found through the mapping itself. */
-static void opens_deleted_files(void **state)
-{
-    (void)state;
-    char path[] = "/tmp/spanprof_gone_XXXXXX";
-    int fd = mkstemp(path);
-    struct stat status;
-    assert_true(fd >= 0);
-    assert_int_equal(ftruncate(fd, 4096), 0);
-    assert_int_equal(fstat(fd, &status), 0);
-    void *map = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
-    assert_true(map != MAP_FAILED);
-    unlink(path);
-    struct process_mapping mapping = {.start = (uintptr_t)map,
-                                      .length = 4096,
-                                      .path = path,
-                                      .device_major = major(status.st_dev),
-                                      .device_minor = minor(status.st_dev),
-                                      .inode = status.st_ino};
-    struct safe_file file;
-    int outcome = safe_open_mapping((uint32_t)getpid(), &mapping, &file);
-    munmap(map, 4096);
-    close(fd);
-    if (outcome == -ENOENT && geteuid())
-        skip(); /* needs CAP_CHECKPOINT_RESTORE */
-    assert_int_equal(outcome, 0);
-    assert_int_equal(file.inode, status.st_ino);
-    close(file.fd);
 }
 
 /* ---- the symbolizer ---- */
@@ -529,7 +448,7 @@ static void a_trap_stops_only_one(void **state)
     if (!*possible) {
         fixture_kill(trap);
         fixture_kill(good);
-        skip();
+        skip_because("no userfaultfd");
     }
     looked_at = good;
     rig_start(&rig);
@@ -590,8 +509,6 @@ int main(void)
         R(client_distrusts),
         R(client_is_bounded),
         R(client_leaves_stacks_out),
-        cmocka_unit_test(opens_only_what_was_mapped),
-        cmocka_unit_test(opens_deleted_files),
         cmocka_unit_test(ledger),
         R(scan_tells_all),
         R(finds_contexts),

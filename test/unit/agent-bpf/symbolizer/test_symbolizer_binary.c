@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent-bpf/symbolizer/symbolizer_binary.h"
+#include "test/support/fixtures/skip.h"
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <setjmp.h>
@@ -68,7 +69,7 @@ static void asked_through_another_process(void **state)
     munmap(map, BYTES_MAPPED);
     close(fd);
     if (!found && geteuid())
-        skip(); /* needs CAP_CHECKPOINT_RESTORE */
+        skip_because("needs CAP_CHECKPOINT_RESTORE");
     assert_true(found);
     assert_true(kept);
 }
@@ -100,7 +101,7 @@ static void generation_is_compared(void **state)
     binaries_close(&binaries);
     unlink(path);
     if (!tells)
-        skip();
+        skip_because("the file system has no inode generations");
     assert_non_null(found);
     assert_null(other);
 }

@@ -6,6 +6,7 @@
 #include "agent-bpf/symbols/perf_maps.h"
 #include "agent-bpf/supervisor/privileges.h"
 #include "base/stats.h"
+#include "test/support/fixtures/skip.h"
 #include "test/support/publishers/publisher_fuse.h"
 #include <fcntl.h>
 #include <ftw.h>
@@ -188,7 +189,7 @@ static void test_own_pid_namespace(void **state)
     (void)state;
     pid_t pid = start(&(struct process_plan){.uid = USER, .own_pids = true});
     if (pid < 0)
-        skip();
+        skip_because("no PID namespace of its own");
     write_map(pid, "10 1 from outside\n", USER);
     write_map(1, "10 1 from inside\n", USER);
     assert_named(pid, 0x10, "from inside");
@@ -261,7 +262,7 @@ static void test_fuse(void **state)
     (void)state;
     pid_t pid = start(&(struct process_plan){.uid = USER, .own_fuse = true});
     if (pid < 0)
-        skip();
+        skip_because("no FUSE file system of its own");
     int64_t refused = not_read("refused");
     alarm(20);
     assert_named(pid, 0x10, NULL);
@@ -279,7 +280,7 @@ static void test_from_before(void **state)
     usleep(200000);
     pid_t pid = start(&(struct process_plan){.uid = USER, .own_pids = true});
     if (pid < 0)
-        skip();
+        skip_because("no PID namespace of its own");
     assert_named(pid, 0x10, NULL);
     assert_int_equal(not_read("stale") - stale, 1);
     write_map(1, "10 1 now\n", USER);
@@ -555,7 +556,7 @@ int main(void)
         TEST(test_as_symbolizer),
     };
     if (geteuid()) {
-        printf("needs root\n");
+        printf("skipped: needs root\n");
         return 77;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

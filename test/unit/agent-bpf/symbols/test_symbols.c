@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent-bpf/symbols/kallsyms.h"
 #include "agent-bpf/symbols/symbols.h"
+#include "test/support/fixtures/skip.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -259,7 +260,7 @@ static void kernel_build_id(void **state)
     (void)state;
     uint8_t id[20];
     if (access("/sys/kernel/notes", R_OK))
-        skip();
+        skip_because("no /sys/kernel/notes");
     assert_int_equal(kallsyms_build_id(NULL, id), 20);
     assert_int_equal(kallsyms_build_id("/does/not/exist", id), 0);
 }

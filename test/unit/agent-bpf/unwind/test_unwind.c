@@ -4,6 +4,7 @@
 #include "agent-bpf/files/proc_maps.h"
 #include "agent-bpf/symbols/symbols.h"
 #include "agent-bpf/unwind/unwind.h"
+#include "test/support/fixtures/skip.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -119,7 +120,7 @@ static bool start(const char *variant, const char *scenario)
     }
     assert_int_equal(waitpid(process.pid, &status, 0), process.pid);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-        skip(); /* tracing is forbidden */
+        skip_because("tracing is forbidden");
     assert_true(WIFSTOPPED(status));
     run_to_breakpoint();
     snprintf(memory, sizeof(memory), "/proc/%d/mem", process.pid);

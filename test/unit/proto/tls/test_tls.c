@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/stats.h"
 #include "test/support/faults/fail_alloc.h"
+#include "test/support/fixtures/skip.h"
 #include "test/support/net/tls_rig.h"
 #include <errno.h>
 #include <setjmp.h>
@@ -127,7 +128,7 @@ static void test_system_s_pool_alone(void **state)
 {
     struct tls_rig *rig = *state;
     if (access("/etc/ssl/certs/ca-certificates.crt", R_OK))
-        skip();
+        skip_because("no CA certificates in /etc/ssl/certs");
     rig->client_end.material.cas = (struct tls_pem){0};
     rig->client_end.settings.system_cas = true;
     expect_client(rig, &(struct expected){TLS_UNTRUSTED, "untrusted_certificate", "not trusted"});

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/stats.h"
 #include "proto/http/grpc.h"
+#include "test/support/fixtures/skip.h"
 #include "test/support/net/h2_end.h"
 #include "test/support/net/http_rig.h"
 #include "test/support/net/otlp_client.h"
@@ -37,7 +38,7 @@ static void test_both_families(void **state)
     struct http_rig *rig = *state;
     struct talk talk = {.rig = rig, .fd = otlp_client_connect(rig->port, true)};
     if (talk.fd < 0)
-        skip(); /* a node without IPv6 */
+        skip_because("this node has no IPv6");
     talk_say_traces(&talk, "", BYTES_LIT("hello"));
     assert_int_equal(talk_hear(&talk), 200);
     talk_close(&talk);

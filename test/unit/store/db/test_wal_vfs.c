@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a connection with the VFS writes is what a plain one reads, and takes fewer calls. */
 #include "store/db/wal_vfs.h"
+#include "test/support/fixtures/skip.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <sqlite3.h>
@@ -85,7 +86,7 @@ static int64_t n_writes(void)
     long long n = 0;
     FILE *file = fopen("/proc/self/io", "re");
     if (!file)
-        skip();
+        skip_because("no /proc/self/io");
     size_t len = fread(text, 1, sizeof(text) - 1, file);
     fclose(file);
     text[len] = 0;
