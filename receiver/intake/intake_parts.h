@@ -28,8 +28,8 @@ struct intake {
     void (*stopped)(void *context);
     uint64_t n_tidied;
     struct admission admission;
-    size_t queued; /* bytes of requests at the writer */
-    size_t pending_bytes;   /* bytes of drains and answers at the writer */
+    size_t queued;        /* bytes of requests at the writer */
+    size_t pending_bytes; /* bytes of drains and answers at the writer */
     bool is_ready;
     bool draining; /* the first scan is done */
     bool stopping;

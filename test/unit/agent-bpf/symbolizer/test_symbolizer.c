@@ -504,18 +504,10 @@ int main(void)
 {
 #define R(name) cmocka_unit_test_setup_teardown(name, open_rig, close_rig)
     const struct CMUnitTest tests[] = {
-        R(client_order),
-        R(client_repeats),
-        R(client_distrusts),
-        R(client_is_bounded),
-        R(client_leaves_stacks_out),
-        cmocka_unit_test(ledger),
-        R(scan_tells_all),
-        R(finds_contexts),
-        R(polls_for_contexts),
-        R(reads_environments),
-        R(survives_its_symbolizer),
-        R(a_trap_stops_only_one),
+        R(client_order),       R(client_repeats),           R(client_distrusts),
+        R(client_is_bounded),  R(client_leaves_stacks_out), cmocka_unit_test(ledger),
+        R(scan_tells_all),     R(finds_contexts),           R(polls_for_contexts),
+        R(reads_environments), R(survives_its_symbolizer),  R(a_trap_stops_only_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -404,7 +404,8 @@ static void test_damaged_row(void **state)
         0);
     fixture_reopen(fixture);
     assert_int_equal(n_held(), 2);
-    assert_int_equal(stats_find("spanprof_store_damaged_rows_total", "table=\"pending_profiles\"") - before, 1);
+    assert_int_equal(
+        stats_find("spanprof_store_damaged_rows_total", "table=\"pending_profiles\"") - before, 1);
     commit_span(fixture, 1, 1);
     assert_int_equal(n_out(fixture, &annotated), 2);
     assert_int_equal(annotated, 1); /* the other's samples cannot be told apart any more */
