@@ -9,6 +9,7 @@
  */
 #include "base/log.h"
 #include "base/clock.h"
+#include "base/json_write.h"
 #include "base/stats.h"
 #include <errno.h>
 #include <limits.h>
@@ -84,7 +85,7 @@ static size_t line_start(char *line, size_t size, enum log_level level, const ch
     static const char *const formats[] = {
         [LOG_CONSOLE] = "%s %s %s%s%s: ",
         [LOG_JSON] =
-            "{\"ts\":\"%s\",\"level\":\"%s\",\"process\":\"%s%.0s\",\"logger\":\"%s\",\"msg\":\""};
+            "{\"ts\":\"%s\",\"level\":\"%s\",\"process\":\"%s%.0s\",\"logger\":\"%s\",\"msg\":"};
     const char *process = atomic_load(&process_name);
     char time[64];
     format_time(time, sizeof(time));
@@ -93,15 +94,14 @@ static size_t line_start(char *line, size_t size, enum log_level level, const ch
     return n < 0 ? 0 : (size_t)n < size ? (size_t)n : size - 1;
 }
 
-/* The sanitized text has no control characters: what is left is its quotes and backslashes. */
-static size_t append_escaped(char *line, size_t len, const char *text)
+/* The text is sanitized: an escape is two bytes at most, so it fits into twice its length. */
+static size_t append_json(char *line, size_t len, const char *text)
 {
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            line[len++] = '\\';
-        line[len++] = *text;
-    }
-    return len;
+    struct buf out = {.data = (uint8_t *)line, .len = len};
+    out.cap = out.limit_bytes = len + 2 * strlen(text) + 3;
+    (void)json_write_text(&out, BYTES_STR(text), JSON_ESCAPES_NEEDED);
+    line[out.len] = '}';
+    return out.len + 1;
 }
 
 /* Whether it has room, or an error that write() will tell. */
@@ -190,9 +190,7 @@ void log_write(struct log_site *site, enum log_level level, const char *area, co
     bool json = atomic_load(&line_format) == LOG_JSON;
     size_t len = line_start(line, 256, level, area);
     if (json) {
-        len = append_escaped(line, len, text);
-        line[len++] = '"';
-        line[len++] = '}';
+        len = append_json(line, len, text);
     } else {
         memcpy(line + len, text, strlen(text));
         len += strlen(text);

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Most of a request is short plain strings: eight bytes are looked at together, and only what is
- * found to be special goes byte by byte.
+ * Most of a request is short plain strings: json_plain_length() reads eight bytes at a time, and
+ * only the bytes from a special one on are read one by one.
  */
 #include "proto/json.h"
-
+#include "base/json_write.h"
 #include <math.h>
 #include <stdlib.h>
-
-#define ONES  UINT64_C(0x0101010101010101)
-#define HIGHS UINT64_C(0x8080808080808080)
 
 struct json json_open(struct bytes text)
 {
@@ -63,38 +60,6 @@ int json_finish(struct json *json)
 }
 
 /* ---- strings ---- */
-
-/* High bits of the bytes that end a plain run or are not ASCII; exact up to the lowest one. */
-static inline uint64_t special_bytes(uint64_t word)
-{
-    uint64_t quotes = word ^ ONES * '"', backslashes = word ^ ONES * '\\';
-    return (((quotes - ONES) & ~quotes) | ((backslashes - ONES) & ~backslashes) |
-            ((word - ONES * ' ') & ~word) | word) &
-           HIGHS;
-}
-
-size_t json_plain_length(struct bytes text, bool *foreign)
-{
-    size_t i = 0;
-    while (i < text.len) {
-        if (text.len - i >= sizeof(uint64_t)) {
-            uint64_t word;
-            memcpy(&word, text.data + i, sizeof(word)); /* little-endian: asserted in wire.c */
-            uint64_t special = special_bytes(word);
-            if (!special) {
-                i += sizeof(word);
-                continue;
-            }
-            i += (size_t)__builtin_ctzll(special) / 8;
-        }
-        uint8_t byte = text.data[i];
-        if (byte < ' ' || byte == '"' || byte == '\\')
-            break;
-        *foreign |= byte >= 0x80;
-        i++;
-    }
-    return i;
-}
 
 int json_string(struct json *json, struct json_string *string)
 {

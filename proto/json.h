@@ -72,7 +72,3 @@ size_t json_number_length(struct bytes text);
 bool json_integer(struct bytes number, bool *negative, uint64_t *magnitude);
 /* False: beyond a double. number: as json_number_length() found it. */
 bool json_double(struct bytes number, double *value);
-
-/* Length of the front of text that stands for itself in a JSON string: without quotes, backslashes
- * and control characters. Sets *foreign if a byte in it is not ASCII, else leaves it. */
-size_t json_plain_length(struct bytes text, bool *foreign);

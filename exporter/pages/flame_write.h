@@ -5,7 +5,7 @@
  * Pure; thread: any. Outcomes: 0, BUF_FULL, -ENOMEM.
  */
 #include "exporter/pages/flame.h"
-#include "exporter/pages/pages_json.h"
+#include "base/json_write.h"
 
 /* The members "strings", "frames" and "nodes" of the object that is open. with_base: also those of
  * the baseline. */

@@ -11,7 +11,7 @@
 #include "exporter/pages/pages_assets.h"
 #include "exporter/pages/pages_attributes.h"
 #include "exporter/pages/pages_access.h"
-#include "exporter/pages/pages_json.h"
+#include "base/json_write.h"
 #include "proto/codec.h"
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exporter/pages/pages_json.h"
 #include "exporter/pages/pages_route.h"
+#include "exporter/pages/pages_status.h"
 #include <errno.h>
 
 #define BUCKETS_DEFAULT 60
@@ -52,7 +52,7 @@ int pages_timeline(struct pages_facts *facts, struct pages_request *request)
     json_put_ms(&json, "from_ms", groups.from_unix_ns);
     json_put_ms(&json, "bucket_ms", groups.bucket_ns);
     json_put_string(&json, "by", group_names[by]);
-    json_put_waiting(&json);
+    pages_status_waiting(&json);
     json_begin_array(&json, "series");
     for (size_t i = 0; i < groups.n && !json.error; i++)
         put_series(&json, &groups.series[i], by, groups.n_buckets);

@@ -4,8 +4,8 @@
  */
 #include "exporter/pages/flame_write.h"
 #include "exporter/pages/pages_describe.h"
-#include "exporter/pages/pages_json.h"
 #include "exporter/pages/pages_route.h"
+#include "exporter/pages/pages_status.h"
 #include <errno.h>
 #include <stdio.h>
 
@@ -79,7 +79,7 @@ static void put_sums(struct json_writer *json, const struct history_profile *pro
     json_put_uint(json, "cpu_ns", profile->cpu_ns);
     json_put_uint(json, "samples", profile->samples);
     json_put_uint(json, "period_ns", profile->period_ns);
-    json_put_waiting(json);
+    pages_status_waiting(json);
 }
 
 static void put_base_sums(struct json_writer *json, const struct history_profile *base)

@@ -159,6 +159,11 @@ static void put_readers(struct json_writer *json)
 }
 
 /* What expired as it was to is no loss, but who asks for it should know. */
+void pages_status_waiting(struct json_writer *json)
+{
+    json_put_int(json, "waiting_samples", stats_find("spanprof_join_pending_samples", ""));
+}
+
 static void put_history(struct json_writer *json)
 {
     json_begin_object(json, "history");

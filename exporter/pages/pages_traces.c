@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exporter/pages/pages_json.h"
+#include "base/json_write.h"
 #include "exporter/pages/pages_route.h"
 #include <errno.h>
 

@@ -5,7 +5,7 @@
  * each field is written from there. What a decoder would make of odd input is written: the last of
  * a field that is there twice, the last member of a oneof, submessages in pieces put together.
  */
-#include "proto/json.h"
+#include "base/json_write.h"
 #include "proto/otlp/otlp_json_parts.h"
 
 #include <assert.h>
@@ -30,23 +30,8 @@ static int write_message(struct buf *out, const ProtobufCMessageDescriptor *desc
 
 static int write_text(struct buf *out, struct bytes text)
 {
-    static const char names[] = "\b\f\n\r\t\"\\", letters[] = "bfnrt\"\\";
-    bool foreign = false;
-    int error = buf_append(out, "\"", 1);
-    for (size_t at = 0; !error && at < text.len; at++) {
-        size_t n = json_plain_length(BYTES(text.data + at, text.len - at), &foreign);
-        error = buf_append(out, text.data + at, n);
-        at += n;
-        if (error || at == text.len)
-            break;
-        uint8_t byte = text.data[at];
-        const char *name = byte ? strchr(names, (char)byte) : NULL;
-        error = name ? buf_printf(out, "\\%c", letters[name - names])
-                     : buf_printf(out, "\\u%04x", byte);
-    }
-    if (!error && foreign && !bytes_utf8_valid(text))
-        return OTLP_JSON_MALFORMED;
-    return error ? error : buf_append(out, "\"", 1);
+    int outcome = json_write_text(out, text, JSON_ESCAPES_NEEDED);
+    return outcome == JSON_NOT_UTF8 ? OTLP_JSON_MALFORMED : outcome;
 }
 
 static int write_bytes(struct buf *out, const ProtobufCFieldDescriptor *field, struct bytes bytes)
@@ -71,21 +56,6 @@ static int write_bytes(struct buf *out, const ProtobufCFieldDescriptor *field, s
     return 0;
 }
 
-static int write_integer(struct buf *out, bool negative, uint64_t magnitude, bool quoted)
-{
-    char text[24], *at = text + sizeof(text);
-    if (quoted)
-        *--at = '"';
-    do
-        *--at = (char)('0' + magnitude % 10);
-    while (magnitude /= 10);
-    if (negative)
-        *--at = '-';
-    if (quoted)
-        *--at = '"';
-    return buf_append(out, at, (size_t)(text + sizeof(text) - at));
-}
-
 /* As few digits, from 15 on, as give the same double again. */
 static int write_double(struct buf *out, uint64_t bits)
 {
@@ -106,7 +76,8 @@ static int write_double(struct buf *out, uint64_t bits)
 
 static int write_signed(struct buf *out, int64_t value, bool quoted)
 {
-    return write_integer(out, value < 0, value < 0 ? -(uint64_t)value : (uint64_t)value, quoted);
+    return json_write_integer(out, value < 0, value < 0 ? -(uint64_t)value : (uint64_t)value,
+                              quoted);
 }
 
 /* bits: as they are on the wire. */
@@ -125,12 +96,12 @@ static int write_number(struct buf *out, ProtobufCType type, uint64_t bits)
         return write_signed(out, unzigzagged, true);
     case PROTOBUF_C_TYPE_UINT64:
     case PROTOBUF_C_TYPE_FIXED64:
-        return write_integer(out, false, bits, true);
+        return json_write_integer(out, false, bits, true);
     case PROTOBUF_C_TYPE_SINT32:
         return write_signed(out, (int32_t)unzigzagged, false);
     case PROTOBUF_C_TYPE_UINT32:
     case PROTOBUF_C_TYPE_FIXED32:
-        return write_integer(out, false, (uint32_t)bits, false);
+        return json_write_integer(out, false, (uint32_t)bits, false);
     default:
         assert(type != PROTOBUF_C_TYPE_FLOAT); /* not in OTLP */
         return write_signed(out, (int32_t)bits, false);

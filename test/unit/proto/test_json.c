@@ -158,26 +158,6 @@ static void test_a_full_buffer_is_told(void **state)
     assert_int_equal(unescape("\"ab\\u20AC\"", &out), BUF_FULL);
 }
 
-/* A special byte at each place of words of eight, beside all kinds of neighbours. */
-static void test_plain_runs(void **state)
-{
-    static const uint8_t neighbours[] = {'a',  ' ',  '!',  '#',  '[', ']',
-                                         0x7f, 0x80, 0xff, 0x21, 0x5d};
-    static const uint8_t specials[] = {'"', '\\', 0, 1, 0x1f};
-    uint8_t text[40];
-    (void)state;
-    for (size_t n = 0; n < sizeof(neighbours); n++)
-        for (size_t s = 0; s < sizeof(specials); s++)
-            for (size_t at = 0; at < sizeof(text); at++) {
-                bool foreign = false;
-                memset(text, neighbours[n], sizeof(text));
-                text[at] = specials[s];
-                assert_int_equal(json_plain_length(BYTES(text, sizeof(text)), &foreign), at);
-                assert_int_equal(foreign, at > 0 && neighbours[n] >= 0x80);
-                assert_int_equal(json_plain_length(BYTES(text, at), &foreign), at);
-            }
-}
-
 static void assert_integer(const char *text, bool valid, bool negative, uint64_t magnitude)
 {
     bool got_negative;
@@ -242,7 +222,6 @@ int main(void)
         cmocka_unit_test(test_skipped_depth_is_limited),
         cmocka_unit_test(test_escapes),
         cmocka_unit_test(test_a_full_buffer_is_told),
-        cmocka_unit_test(test_plain_runs),
         cmocka_unit_test(test_integers),
         cmocka_unit_test(test_doubles),
     };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exporter/pages/pages_json.h"
+#include "base/json_write.h"
 #include "proto/json.h"
 #include "test/support/faults/fail_alloc.h"
 #include <errno.h>
@@ -41,6 +41,54 @@ static void test_invalid_utf8(void **state)
     assert_text(BYTES_LIT("\xe2\x80"), "\"\xef\xbf\xbd\xef\xbf\xbd\"");
     assert_text(BYTES_LIT("\xed\xa0\x80"), "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"");
     assert_text(BYTES_LIT("\xc0\xaf<"), "\"\xef\xbf\xbd\xef\xbf\xbd\\u003c\"");
+}
+
+/* A special byte at each place of words of eight, beside all kinds of neighbours. */
+static void test_plain_runs(void **state)
+{
+    static const uint8_t neighbours[] = {'a',  ' ',  '!',  '#',  '[', ']',
+                                         0x7f, 0x80, 0xff, 0x21, 0x5d};
+    static const uint8_t specials[] = {'"', '\\', 0, 1, 0x1f};
+    uint8_t text[40];
+    (void)state;
+    for (size_t n = 0; n < sizeof(neighbours); n++)
+        for (size_t s = 0; s < sizeof(specials); s++)
+            for (size_t at = 0; at < sizeof(text); at++) {
+                bool foreign = false;
+                memset(text, neighbours[n], sizeof(text));
+                text[at] = specials[s];
+                assert_int_equal(json_plain_length(BYTES(text, sizeof(text)), &foreign), at);
+                assert_int_equal(foreign, at > 0 && neighbours[n] >= 0x80);
+                assert_int_equal(json_plain_length(BYTES(text, at), &foreign), at);
+            }
+}
+
+static void assert_needed(struct bytes text, const char *expected)
+{
+    _cleanup_buf_ struct buf out = BUF_INIT(0);
+    assert_int_equal(json_write_text(&out, text, JSON_ESCAPES_NEEDED), 0);
+    if (!bytes_is(buf_bytes(&out), expected))
+        fail_msg("%.*s is not %s", (int)out.len, (const char *)out.data, expected);
+}
+
+static void test_needed_escapes(void **state)
+{
+    _cleanup_buf_ struct buf out = BUF_INIT(0);
+    (void)state;
+    assert_needed((struct bytes){0}, "\"\"");
+    assert_needed(BYTES_LIT("<&'>\x7f\xc3\xa4"), "\"<&'>\x7f\xc3\xa4\"");
+    assert_needed(BYTES_LIT("a\"b\\c\b\f\n\r\t\x01"), "\"a\\\"b\\\\c\\b\\f\\n\\r\\t\\u0001\"");
+    assert_needed(BYTES_LIT("a\0b"), "\"a\\u0000b\"");
+    assert_int_equal(json_write_text(&out, BYTES_LIT("a\xff"), JSON_ESCAPES_NEEDED), JSON_NOT_UTF8);
+}
+
+static void test_quoted_integers(void **state)
+{
+    _cleanup_buf_ struct buf out = BUF_INIT(0);
+    (void)state;
+    assert_int_equal(json_write_integer(&out, true, UINT64_MAX, true), 0);
+    assert_int_equal(json_write_integer(&out, false, 0, false), 0);
+    assert_true(bytes_is(buf_bytes(&out), "\"-18446744073709551615\"0"));
 }
 
 static void write_all(struct json_writer *json)
@@ -140,9 +188,10 @@ static void test_limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_texts),     cmocka_unit_test(test_invalid_utf8),
-        cmocka_unit_test(test_structure), cmocka_unit_test(test_any_bytes),
-        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_plain_runs),      cmocka_unit_test(test_needed_escapes),
+        cmocka_unit_test(test_quoted_integers), cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_invalid_utf8),    cmocka_unit_test(test_structure),
+        cmocka_unit_test(test_any_bytes),       cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
