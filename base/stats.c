@@ -57,15 +57,13 @@ int stats_share(void)
     return 0;
 }
 
-/* A label's value that has no series is as wrong as one beyond the enum. */
 static _Atomic int64_t *value_of(const struct metric *metric, unsigned value, unsigned value2)
 {
     const struct stat_label *label = metric->label;
-    assert(value < label[0].n && *label[0].values[value]);
-    if (!label[1].n)
-        return &metric->values[value];
-    assert(value2 < label[1].n && *label[1].values[value2]);
-    return &metric->values[value * label[1].n + value2];
+    assert(value < label[0].n && (!label[1].n || value2 < label[1].n));
+    unsigned series = label[1].n ? value * label[1].n + value2 : value;
+    assert(!(metric->absent & STAT_BIT(series)));
+    return &metric->values[series];
 }
 
 static _Atomic int64_t *only_value(const struct metric *metric)
@@ -123,13 +121,12 @@ void stat_add_ref(struct stat_ref ref, int64_t delta)
 
 /* ---- all of them ---- */
 
-/* False: the enum has this value, but no series. */
-static bool series_labels(const struct metric *metric, unsigned series, char text[STAT_TEXT_MAX])
+static void series_labels(const struct metric *metric, unsigned series, char text[STAT_TEXT_MAX])
 {
     const struct stat_label *label = metric->label;
     if (!label[0].n) {
         snprintf(text, STAT_TEXT_MAX, "%s", metric->labels ? metric->labels : "");
-        return true;
+        return;
     }
     const char *value = label[0].values[label[1].n ? series / label[1].n : series];
     const char *value2 = label[1].n ? label[1].values[series % label[1].n] : NULL;
@@ -138,7 +135,6 @@ static bool series_labels(const struct metric *metric, unsigned series, char tex
         length += snprintf(text + length, STAT_TEXT_MAX - (size_t)length, ",%s=\"%s\"",
                            label[1].name, value2);
     assert(length < STAT_TEXT_MAX);
-    return *value && (!value2 || *value2);
 }
 
 static void visit_series(const struct metric *metric,
@@ -146,13 +142,16 @@ static void visit_series(const struct metric *metric,
                          void *context)
 {
     char labels[STAT_TEXT_MAX];
-    for (unsigned i = 0; i < metric->n; i++)
-        if (series_labels(metric, i, labels))
-            visit(context, &(struct stat_series){.metric = metric,
-                                                 .labels = labels,
-                                                 .is_loss = metric->losses & STAT_BIT(i),
-                                                 .value = atomic_load_explicit(
-                                                     &metric->values[i], memory_order_relaxed)});
+    for (unsigned i = 0; i < metric->n; i++) {
+        if (metric->absent & STAT_BIT(i))
+            continue;
+        series_labels(metric, i, labels);
+        visit(context, &(struct stat_series){.metric = metric,
+                                             .labels = labels,
+                                             .is_loss = metric->losses & STAT_BIT(i),
+                                             .value = atomic_load_explicit(&metric->values[i],
+                                                                           memory_order_relaxed)});
+    }
 }
 
 static int by_name(const void *a, const void *b)
@@ -218,13 +217,25 @@ int64_t stats_find(const char *name, const char *labels)
 
 /* ---- are they sound ---- */
 
-static bool label_is_sound(const struct stat_label *label)
+bool stat_has_value(const struct metric *metric, unsigned which, unsigned value)
 {
+    unsigned n2 = metric->label[1].n ? metric->label[1].n : 1;
+    for (unsigned i = 0; i < metric->n; i++)
+        if (!(metric->absent & STAT_BIT(i)) && (which ? i % n2 : i / n2) == value)
+            return true;
+    return false;
+}
+
+static bool label_is_sound(const struct metric *metric, unsigned which)
+{
+    const struct stat_label *label = &metric->label[which];
     for (unsigned i = 0; i < label->n; i++) {
-        if (!label->values[i] || strpbrk(label->values[i], "\"\\\n"))
+        if (!stat_has_value(metric, which, i))
+            continue;
+        if (!label->values[i] || !*label->values[i] || strpbrk(label->values[i], "\"\\\n"))
             return false;
         for (unsigned k = 0; k < i; k++)
-            if (*label->values[i] && !strcmp(label->values[i], label->values[k]))
+            if (stat_has_value(metric, which, k) && !strcmp(label->values[i], label->values[k]))
                 return false;
     }
     return true;
@@ -236,7 +247,7 @@ static bool metric_is_sound(const struct metric *metric)
     unsigned n = label[0].n ? label[0].n * (label[1].n ? label[1].n : 1) : 1;
     return metric->name && metric->help && *metric->help && metric->values && metric->n == n &&
            n <= STAT_SERIES_MAX && (metric->kind == STAT_KIND_COUNTER || !metric->losses) &&
-           label_is_sound(&label[0]) && label_is_sound(&label[1]);
+           label_is_sound(metric, 0) && label_is_sound(metric, 1);
 }
 
 static bool are_compatible(const struct metric *a, const struct metric *b)

@@ -15,7 +15,8 @@
  * A loss is a counter, too: of something that was there and is missing now, or comes late or poorer
  * than it could. The Status page shows those that are not 0. STAT_LOSSES declares a family of
  * losses; a family that only has some among its series names them behind its label:
- * `.losses = STAT_BIT(JOIN_EVICTED) | STAT_BIT(JOIN_DROPPED)`.
+ * `.losses = STAT_BIT(JOIN_EVICTED) | STAT_BIT(JOIN_DROPPED)`. Values of the enum that are never
+ * counted, and need no name, are named by `.absent` in the same way.
  *
  * The declarations gather in a linker section. The metrics page and docs/metrics.md (`./dev docs`)
  * are made from it. After stats_share() the values lie in memory that forked children share: all
@@ -39,7 +40,7 @@ enum stat_kind { STAT_KIND_COUNTER, STAT_KIND_GAUGE };
 
 struct stat_label {
     const char *name;
-    const char *const *values; /* n of them; "" = no series has this value */
+    const char *const *values; /* n of them */
     unsigned n;
 };
 
@@ -52,7 +53,8 @@ struct metric {
     unsigned n;                               /* series */
     struct stat_label label[STAT_LABELS_MAX]; /* the series of values i, k is i * label[1].n + k */
     uint64_t losses;                          /* a bit for each series that counts a loss */
-    _Atomic int64_t *values;                  /* shared memory after stats_share() */
+    uint64_t absent;         /* a bit for each that there is not, such as of an enum's "none" */
+    _Atomic int64_t *values; /* shared memory after stats_share() */
 };
 
 #define STAT_BIT(index) (UINT64_C(1) << (index))
@@ -137,4 +139,6 @@ int stats_markdown(struct buf *out);   /* docs/metrics.md */
 
 /* Is each of them sound, and no name declared twice? If not, what is wrong is in problem. */
 bool stats_are_sound(const struct metric *metrics, size_t n, char problem[STAT_TEXT_MAX]);
+/* Has any series this value of the label? */
+bool stat_has_value(const struct metric *metric, unsigned label, unsigned value);
 void stats_assert_sound(void); /* all of the program's */

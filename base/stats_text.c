@@ -101,7 +101,7 @@ static int write_label(struct buf *out, const struct metric *metric, unsigned wh
     int outcome = buf_printf(out, "%s`%s`:", which ? "; " : "", label->name);
     const char *comma = "";
     for (unsigned i = 0; i < label->n && !outcome; i++) {
-        if (!*label->values[i])
+        if (!stat_has_value(metric, which, i))
             continue;
         outcome = buf_printf(out, "%s `%s`%s", comma, label->values[i],
                              marked && metric->losses & STAT_BIT(i) ? " (loss)" : "");

@@ -2,61 +2,47 @@
 #include "exporter/sender_counts.h"
 #include "base/stats.h"
 
-#define SENT(signal)                                                                               \
-    STAT_COUNTER(sent_##signal, "spanprof_exporter_sent_items_total", "signal=\"" #signal "\"",    \
-                 "Items (spans, samples, data points, log records) that a backend has taken.")
-SENT(traces);
-SENT(profiles);
-SENT(metrics);
-SENT(logs);
-static struct metric *const sent[SIGNAL_COUNT] = {&sent_traces, &sent_profiles, &sent_metrics,
-                                                  &sent_logs};
+STAT_COUNTERS(sent, "spanprof_exporter_sent_items_total",
+              "Items (spans, samples, data points, log records) that a backend has taken.",
+              STAT_LABEL("signal", signal_names, SIGNAL_COUNT));
 
-#define DROPPED(name, signal, reason)                                                              \
-    STAT_LOSS(name, "spanprof_exporter_dropped_items_total",                                       \
-              "signal=\"" #signal "\",reason=\"" reason "\"",                                      \
-              "Items that a backend will never get, by reason.")
-#define DROPPED_ALL(signal)                                                                        \
-    DROPPED(refused_##signal, signal, "refused");                                                  \
-    DROPPED(expired_##signal, signal, "max_elapsed_time");                                         \
-    DROPPED(not_retried_##signal, signal, "retry_disabled");                                       \
-    DROPPED(partial_##signal, signal, "partial_success");                                          \
-    DROPPED(unserved_##signal, signal, "no_" #signal "_service");                                  \
-    DROPPED(too_big_##signal, signal, "too_big")
-#define DROPPED_TABLE(signal)                                                                      \
-    {                                                                                              \
-        [SENDER_LOST_REFUSED] = &refused_##signal, [SENDER_LOST_EXPIRED] = &expired_##signal,      \
-        [SENDER_LOST_NOT_RETRIED] = &not_retried_##signal,                                         \
-        [SENDER_LOST_PARTIAL] = &partial_##signal,                                                 \
-        [SENDER_LOST_UNIMPLEMENTED] = &unserved_##signal,                                          \
-        [SENDER_LOST_TOO_BIG] = &too_big_##signal                                                  \
-    }
-DROPPED_ALL(traces);
-DROPPED_ALL(profiles);
-DROPPED_ALL(metrics);
-DROPPED_ALL(logs);
-static struct metric *const dropped[SIGNAL_COUNT][SENDER_LOSSES] = {
-    [SIGNAL_TRACES] = DROPPED_TABLE(traces),
-    [SIGNAL_PROFILES] = DROPPED_TABLE(profiles),
-    [SIGNAL_METRICS] = DROPPED_TABLE(metrics),
-    [SIGNAL_LOGS] = DROPPED_TABLE(logs),
+/* What a backend does not implement has the signal in its name, so that each signal has a reason
+ * more, and the others' not. */
+enum { REASONS = SENDER_LOST_UNIMPLEMENTED + SIGNAL_COUNT };
+_Static_assert(SENDER_LOST_UNIMPLEMENTED == SENDER_LOSSES - 1, "the reasons of signals are last");
+#define NO_SERVICE(of, missing) STAT_BIT((of)*REASONS + SENDER_LOST_UNIMPLEMENTED + (missing))
+#define NO_SERVICE_OF_OTHERS(of)                                                                   \
+    ((NO_SERVICE(of, SIGNAL_COUNT) - NO_SERVICE(of, 0)) & ~NO_SERVICE(of, of))
+
+static const char *const reason_names[] = {
+    [SENDER_LOST_REFUSED] = "refused",
+    [SENDER_LOST_EXPIRED] = "max_elapsed_time",
+    [SENDER_LOST_NOT_RETRIED] = "retry_disabled",
+    [SENDER_LOST_PARTIAL] = "partial_success",
+    [SENDER_LOST_TOO_BIG] = "too_big",
+    [SENDER_LOST_UNIMPLEMENTED + SIGNAL_TRACES] = "no_traces_service",
+    [SENDER_LOST_UNIMPLEMENTED + SIGNAL_PROFILES] = "no_profiles_service",
+    [SENDER_LOST_UNIMPLEMENTED + SIGNAL_METRICS] = "no_metrics_service",
+    [SENDER_LOST_UNIMPLEMENTED + SIGNAL_LOGS] = "no_logs_service",
 };
+STAT_LOSSES(dropped, "spanprof_exporter_dropped_items_total",
+            "Items that a backend will never get, by reason.",
+            STAT_LABELS("signal", signal_names, SIGNAL_COUNT, "reason", reason_names, REASONS),
+            .absent = NO_SERVICE_OF_OTHERS(SIGNAL_TRACES) | NO_SERVICE_OF_OTHERS(SIGNAL_PROFILES) |
+                      NO_SERVICE_OF_OTHERS(SIGNAL_METRICS) | NO_SERVICE_OF_OTHERS(SIGNAL_LOGS));
 STAT_LOSS(rejected_profiles, "spanprof_exporter_rejected_profiles_total", "",
           "Profiles that a partial success named. Their samples, of which a backend says nothing, "
           "are among the items sent.");
-STAT_COUNTER(requests_sent, "spanprof_exporter_requests_total", "outcome=\"ok\"",
-             "Requests to backends, by outcome.");
-STAT_COUNTER(requests_retried, "spanprof_exporter_requests_total", "outcome=\"retry\"",
-             "Requests to backends, by outcome.");
-STAT_LOSS(requests_refused, "spanprof_exporter_requests_total", "outcome=\"refused\"",
-          "Requests to backends, by outcome.");
-static struct metric *const requests[SENDER_OUTCOMES] = {[SENDER_OK] = &requests_sent,
-                                                         [SENDER_RETRY] = &requests_retried,
-                                                         [SENDER_REFUSED] = &requests_refused};
+
+static const char *const outcome_names[] = {
+    [SENDER_OK] = "ok", [SENDER_RETRY] = "retry", [SENDER_REFUSED] = "refused"};
+STAT_COUNTERS(requests, "spanprof_exporter_requests_total", "Requests to backends, by outcome.",
+              STAT_LABEL("outcome", outcome_names, SENDER_OUTCOMES),
+              .losses = STAT_BIT(SENDER_REFUSED));
 
 void sender_count_request(enum sender_outcome outcome)
 {
-    stat_add(requests[outcome], 1);
+    stat_add_of(&requests, outcome, 1);
 }
 
 uint64_t sender_count_taken(enum signal signal, uint64_t items, int64_t rejected)
@@ -73,10 +59,11 @@ uint64_t sender_count_taken(enum signal signal, uint64_t items, int64_t rejected
 
 void sender_count_sent(enum signal signal, uint64_t items)
 {
-    stat_add(sent[signal], (int64_t)items);
+    stat_add_of(&sent, signal, (int64_t)items);
 }
 
 void sender_count_lost(enum signal signal, enum sender_loss loss, uint64_t items)
 {
-    stat_add(dropped[signal][loss], (int64_t)items);
+    unsigned reason = loss == SENDER_LOST_UNIMPLEMENTED ? loss + signal : loss;
+    stat_add_of2(&dropped, signal, reason, (int64_t)items);
 }

@@ -7,6 +7,7 @@
 #include "agent-bpf/sampler/filter.h"
 #include "agent-bpf/sampler/obi_map.h"
 #include "agent-bpf/record.h"
+#include "agent-bpf/sample_losses.h"
 #include "agent-bpf/sampler/sampler_diagnosis.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -28,34 +29,41 @@
 #define ROOT_PIDNS_INUM 0xEFFFFFFCu /* PROC_PID_INIT_INO of the kernel's ABI */
 
 STAT_COUNTER(samples_taken, "spanprof_samples_total", "", "Samples put into the ring.");
-STAT_LOSS(samples_lost, "spanprof_samples_lost_total", "reason=\"ring_full\"",
-          "Samples lost, by reason.");
-STAT_COUNTER(contexts_found, "spanprof_sample_contexts_total", "outcome=\"found\"",
-             "Samples of processes whose context is read, by outcome (the rest had none).");
-STAT_COUNTER(labels_found, "spanprof_sample_contexts_total", "outcome=\"labels\"",
-             "Samples of processes whose context is read, by outcome (the rest had none).");
-STAT_LOSS(contexts_torn, "spanprof_sample_contexts_total", "outcome=\"torn\"",
-          "Samples of processes whose context is read, by outcome (the rest had none).");
-STAT_LOSS(contexts_stale, "spanprof_sample_contexts_total", "outcome=\"stale\"",
-          "Samples of processes whose context is read, by outcome (the rest had none).");
+
+enum sample_context { CONTEXT_FOUND, CONTEXT_LABELS, CONTEXT_TORN, CONTEXT_STALE, SAMPLE_CONTEXTS };
+
+static const char *const context_names[] = {[CONTEXT_FOUND] = "found",
+                                            [CONTEXT_LABELS] = "labels",
+                                            [CONTEXT_TORN] = "torn",
+                                            [CONTEXT_STALE] = "stale"};
+STAT_COUNTERS(contexts, "spanprof_sample_contexts_total",
+              "Samples of processes whose context is read, by outcome (the rest had none).",
+              STAT_LABEL("outcome", context_names, SAMPLE_CONTEXTS),
+              .losses = STAT_BIT(CONTEXT_TORN) | STAT_BIT(CONTEXT_STALE));
 STAT_LOSS(labels_cut, "spanprof_sample_labels_cut_total", "",
           "Samples with labels that had no room or could not be read.");
 STAT_LOSS(samples_foreign, "spanprof_samples_foreign_total", "",
           "Samples of processes outside spanprof's own PID namespace.");
 STAT_COUNTER(contexts_deleted, "spanprof_context_readers_removed_total", "",
              "Context readers removed by the kernel because their process ended or changed image.");
-STAT_COUNTER(filtered_not_included, "spanprof_samples_filtered_total", "by=\"not_included\"",
-             "Ticks of tasks that are not to be sampled, by the rule that says so.");
-STAT_COUNTER(filtered_pid, "spanprof_samples_filtered_total", "by=\"pid\"",
-             "Ticks of tasks that are not to be sampled, by the rule that says so.");
-STAT_COUNTER(filtered_comm, "spanprof_samples_filtered_total", "by=\"comm\"",
-             "Ticks of tasks that are not to be sampled, by the rule that says so.");
-STAT_COUNTER(filtered_executable, "spanprof_samples_filtered_total", "by=\"executable\"",
-             "Ticks of tasks that are not to be sampled, by the rule that says so.");
-STAT_COUNTER(filtered_cgroup, "spanprof_samples_filtered_total", "by=\"cgroup\"",
-             "Ticks of tasks that are not to be sampled, by the rule that says so.");
-STAT_COUNTER(filtered_container, "spanprof_samples_filtered_total", "by=\"container\"",
-             "Ticks of tasks that are not to be sampled, by the rule that says so.");
+
+enum rule {
+    RULE_NOT_INCLUDED,
+    RULE_PID,
+    RULE_COMM,
+    RULE_EXECUTABLE,
+    RULE_CGROUP,
+    RULE_CONTAINER,
+    RULES
+};
+
+static const char *const rule_names[] = {
+    [RULE_NOT_INCLUDED] = "not_included", [RULE_PID] = "pid",       [RULE_COMM] = "comm",
+    [RULE_EXECUTABLE] = "executable",     [RULE_CGROUP] = "cgroup", [RULE_CONTAINER] = "container",
+};
+STAT_COUNTERS(filtered, "spanprof_samples_filtered_total",
+              "Ticks of tasks that are not to be sampled, by the rule that says so.",
+              STAT_LABEL("by", rule_names, RULES));
 STAT_COUNTER(
     tick_time, "spanprof_tick_nanoseconds_total", "",
     "CPU time that ticks took in the kernel; counted while sampler.max_cpu_percent is set.");
@@ -66,25 +74,25 @@ STAT_COUNTER(stacks_copied, "spanprof_stacks_copied_total", "",
 STAT_LOSS(stacks_not_copied, "spanprof_stacks_not_copied_total", "",
           "Samples whose stack had to be copied and was not: no room, or not readable.");
 
-static struct metric *const counter_stats[SAMPLER_COUNTERS] = {
-    [SAMPLER_SAMPLES] = &samples_taken,
-    [SAMPLER_LOST_RING_FULL] = &samples_lost,
-    [SAMPLER_CONTEXTS] = &contexts_found,
-    [SAMPLER_LABELS] = &labels_found,
-    [SAMPLER_LABELS_CUT] = &labels_cut,
-    [SAMPLER_CONTEXTS_TORN] = &contexts_torn,
-    [SAMPLER_CONTEXTS_STALE] = &contexts_stale,
-    [SAMPLER_FOREIGN_PIDS] = &samples_foreign,
-    [SAMPLER_CONTEXTS_DELETED] = &contexts_deleted,
-    [SAMPLER_FILTERED_NOT_INCLUDED] = &filtered_not_included,
-    [SAMPLER_FILTERED_PID] = &filtered_pid,
-    [SAMPLER_FILTERED_COMM] = &filtered_comm,
-    [SAMPLER_FILTERED_EXECUTABLE] = &filtered_executable,
-    [SAMPLER_FILTERED_CGROUP] = &filtered_cgroup,
-    [SAMPLER_FILTERED_CONTAINER] = &filtered_container,
-    [SAMPLER_TICK_NS] = &tick_time,
-    [SAMPLER_STACKS_COPIED] = &stacks_copied,
-    [SAMPLER_STACKS_NOT_COPIED] = &stacks_not_copied,
+/* The kernel's counters in their series; that of losses is sample_count_lost()'s. */
+static const struct stat_ref counter_stats[SAMPLER_COUNTERS] = {
+    [SAMPLER_SAMPLES] = {&samples_taken},
+    [SAMPLER_CONTEXTS] = {&contexts, CONTEXT_FOUND},
+    [SAMPLER_LABELS] = {&contexts, CONTEXT_LABELS},
+    [SAMPLER_LABELS_CUT] = {&labels_cut},
+    [SAMPLER_CONTEXTS_TORN] = {&contexts, CONTEXT_TORN},
+    [SAMPLER_CONTEXTS_STALE] = {&contexts, CONTEXT_STALE},
+    [SAMPLER_FOREIGN_PIDS] = {&samples_foreign},
+    [SAMPLER_CONTEXTS_DELETED] = {&contexts_deleted},
+    [SAMPLER_FILTERED_NOT_INCLUDED] = {&filtered, RULE_NOT_INCLUDED},
+    [SAMPLER_FILTERED_PID] = {&filtered, RULE_PID},
+    [SAMPLER_FILTERED_COMM] = {&filtered, RULE_COMM},
+    [SAMPLER_FILTERED_EXECUTABLE] = {&filtered, RULE_EXECUTABLE},
+    [SAMPLER_FILTERED_CGROUP] = {&filtered, RULE_CGROUP},
+    [SAMPLER_FILTERED_CONTAINER] = {&filtered, RULE_CONTAINER},
+    [SAMPLER_TICK_NS] = {&tick_time},
+    [SAMPLER_STACKS_COPIED] = {&stacks_copied},
+    [SAMPLER_STACKS_NOT_COPIED] = {&stacks_not_copied},
 };
 
 struct sampler {
@@ -328,7 +336,11 @@ void sampler_count(struct sampler *sampler)
             continue;
         for (uint32_t cpu = 0; cpu < sampler->n_cpus; cpu++)
             sum += sampler->counted_values[cpu];
-        stat_add(counter_stats[what], (int64_t)(sum - sampler->counted[what]));
+        int64_t more = (int64_t)(sum - sampler->counted[what]);
+        if (what == SAMPLER_LOST_RING_FULL)
+            sample_count_lost(SAMPLE_LOST_RING_FULL, more);
+        else
+            stat_add_ref(counter_stats[what], more);
         sampler->counted[what] = sum;
     }
 }

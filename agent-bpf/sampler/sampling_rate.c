@@ -18,10 +18,12 @@ STAT_GAUGE(sampling_frequency, "spanprof_sampling_frequency_hz", "",
            "Samples a second on each busy CPU, as sampler.max_cpu_percent allows at present.");
 STAT_COUNTER(reductions, "spanprof_sampling_frequency_reductions_total", "",
              "Times that the frequency was lowered to keep within sampler.max_cpu_percent.");
-STAT_COUNTER(intervals_on, "spanprof_sampling_intervals_total", "state=\"on\"",
-             "Intervals drawn by sampler.probability, by whether the node samples in them.");
-STAT_COUNTER(intervals_off, "spanprof_sampling_intervals_total", "state=\"off\"",
-             "Intervals drawn by sampler.probability, by whether the node samples in them.");
+enum interval { INTERVAL_OFF, INTERVAL_ON, INTERVALS };
+
+static const char *const interval_names[] = {[INTERVAL_OFF] = "off", [INTERVAL_ON] = "on"};
+STAT_COUNTERS(intervals, "spanprof_sampling_intervals_total",
+              "Intervals drawn by sampler.probability, by whether the node samples in them.",
+              STAT_LABEL("state", interval_names, INTERVALS));
 
 static bool always(const struct sampling_rate *sampling_rate)
 {
@@ -40,7 +42,7 @@ static void begin_interval(struct sampling_rate *sampling_rate, uint64_t now_ns)
 {
     sampling_rate->draw_due_ns = now_ns + sampling_rate->settings.interval_ns;
     bool active = draw(sampling_rate->settings.probability);
-    stat_add(active ? &intervals_on : &intervals_off, 1);
+    stat_add_of(&intervals, active ? INTERVAL_ON : INTERVAL_OFF, 1);
     if (active == sampling_rate->active)
         return;
     sampling_rate->active = active;

@@ -28,10 +28,13 @@
 #define FILTER_NS      (2 * NS_PER_SEC)
 #define LATE_NS        (2 * NS_PER_SEC) /* the supervisor itself was held up: no silence is judged */
 
-STAT_LOSS(service_restarts, "spanprof_process_restarts_total", "process=\"service\"",
-          "Times that a process of spanprof was started again after it died or hung.");
-STAT_LOSS(symbolizer_restarts, "spanprof_process_restarts_total", "process=\"symbolizer\"",
-          "Times that a process of spanprof was started again after it died or hung.");
+enum supervised { SUPERVISED_SERVICE, SUPERVISED_SYMBOLIZER, SUPERVISED };
+
+static const char *const supervised_names[] = {
+    [SUPERVISED_SERVICE] = "service", [SUPERVISED_SYMBOLIZER] = "symbolizer"};
+STAT_LOSSES(restarts, "spanprof_process_restarts_total",
+            "Times that a process of spanprof was started again after it died or hung.",
+            STAT_LABEL("process", supervised_names, SUPERVISED));
 
 static void finish(struct supervisor *supervisor, int exit_code)
 {
@@ -438,11 +441,11 @@ int supervisor_run(const struct supervisor_settings *settings)
         .settings = settings,
         .signal_fd = -1,
         .service = {.name = "service",
-                    .restarts_stat = &service_restarts,
+                    .restarts_stat = {&restarts, SUPERVISED_SERVICE},
                     .control_fd = -1,
                     .hang_ns = service_hang_ns ? service_hang_ns : 30 * NS_PER_SEC},
         .symbolizer = {.name = "symbolizer",
-                       .restarts_stat = &symbolizer_restarts,
+                       .restarts_stat = {&restarts, SUPERVISED_SYMBOLIZER},
                        .control_fd = -1,
                        .hang_ns = hang ? hang : 5 * NS_PER_SEC},
     };

@@ -6,12 +6,11 @@
 #include "agent-bpf/supervisor/supervisor_sampling.h"
 #include "agent-bpf/supervisor/privileges.h"
 #include "agent-bpf/supervisor/hang_detector.h"
-
-struct metric;
+#include "base/stats.h"
 
 struct child {
     const char *name;
-    struct metric *restarts_stat;
+    struct stat_ref restarts_stat;
     uint64_t hang_ns;
     pid_t pid;      /* 0 = not running */
     int control_fd; /* -1 */

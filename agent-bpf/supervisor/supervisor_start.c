@@ -77,7 +77,7 @@ static int start_child(struct child *child, const struct supervisor_fork *fork, 
     hang_detector_reset(&child->hang, pid, child->started_ns);
     child->due_ns = 0;
     if (child->starts++ > 0)
-        stat_add(child->restarts_stat, 1);
+        stat_add_ref(child->restarts_stat, 1);
     return 0;
 }
 

@@ -18,15 +18,16 @@
 #include <errno.h>
 #include <stdio.h>
 
-static const char *const source_names[] = {[CONTEXT_NONE] = "",
-                                           [CONTEXT_OTEL_THREAD] = "otel_thread",
-                                           [CONTEXT_ELASTIC] = "elastic",
-                                           [CONTEXT_GO_LABELS] = "go_labels",
-                                           [CONTEXT_CUSTOM_LABELS] = "custom_labels",
-                                           [CONTEXT_OBI] = ""}; /* its map has no processes */
+static const char *const source_names[CONTEXT_SOURCES] = {
+    [CONTEXT_OTEL_THREAD] = "otel_thread",
+    [CONTEXT_ELASTIC] = "elastic",
+    [CONTEXT_GO_LABELS] = "go_labels",
+    [CONTEXT_CUSTOM_LABELS] = "custom_labels",
+};
 STAT_GAUGES(context_readers, "spanprof_context_readers",
             "Processes whose contexts are read, by source.",
-            STAT_LABEL("source", source_names, CONTEXT_SOURCES));
+            STAT_LABEL("source", source_names, CONTEXT_SOURCES),
+            .absent = STAT_BIT(CONTEXT_NONE) | STAT_BIT(CONTEXT_OBI));
 STAT_COUNTER(attached, "spanprof_contexts_attached_total", "",
              "Times that a process's thread context was made readable for the sampler.");
 

@@ -8,8 +8,8 @@
 #include "receiver/intake/correlation.h"
 #include "base/clock.h"
 #include "base/map.h"
+#include "base/stats.h"
 #include "receiver/intake/correlation_counts.h"
-#include "receiver/intake/correlation_parts.h"
 #include "store/store.h"
 #include <errno.h>
 #include <stdatomic.h>
@@ -29,11 +29,6 @@ STAT_COUNTER(messages_sent, "spanprof_elastic_messages_total", "",
              "Messages about samples sent to Elastic agents.");
 STAT_COUNTER(samples_sent, "spanprof_elastic_samples_total", "",
              "Samples of which their process's Elastic agent was told.");
-CORRELATION_LOST(lost_no_socket, "no_socket");
-CORRELATION_LOST(lost_waiting, "agent_slow");
-CORRELATION_LOST(lost_closed, "agent_gone");
-CORRELATION_LOST(lost_send, "send");
-CORRELATION_LOST(lost_store, "store");
 
 #define WAITING_KEPT 4096 /* bytes of an agent's buffer that are not given back */
 #define MARGIN_NS                                                                                  \
@@ -94,7 +89,7 @@ static void count_agents(struct correlation *correlation)
 static void agent_drop(struct agent *agent)
 {
     struct correlation *correlation = agent->correlation;
-    stat_add(&lost_closed, samples_waiting(agent));
+    correlation_count_lost(CORRELATION_LOST_AGENT_GONE, samples_waiting(agent));
     correlation->n_waiting -= n_waiting(agent);
     watch_stop(&agent->watch);
     close(agent->watch.fd);
@@ -147,7 +142,10 @@ static enum send_outcome send_first(struct agent *agent)
     enum send_outcome outcome = send_datagram(agent, out, elastic_correlation(out, &message));
     if (outcome == SEND_WAIT || outcome == SEND_GONE)
         return outcome;
-    stat_add(outcome == SEND_DONE ? &samples_sent : &lost_send, message.count);
+    if (outcome == SEND_DONE)
+        stat_add(&samples_sent, message.count);
+    else
+        correlation_count_lost(CORRELATION_LOST_SEND, message.count);
     stat_add(&messages_sent, outcome == SEND_DONE);
     buf_consume(&agent->waiting, sizeof(message));
     agent->correlation->n_waiting--;
@@ -224,12 +222,12 @@ static void deliver(struct correlation *correlation, const struct correlation_me
 {
     struct agent *agent = agent_of(correlation, message->pid);
     if (!agent) {
-        stat_add(&lost_no_socket, message->said.count);
+        correlation_count_lost(CORRELATION_LOST_NO_SOCKET, message->said.count);
         return;
     }
     if (correlation->n_waiting >= CORRELATION_TOTAL_MAX ||
         buf_append(&agent->waiting, &message->said, sizeof(message->said)) != 0) {
-        stat_add(&lost_waiting, message->said.count);
+        correlation_count_lost(CORRELATION_LOST_AGENT_SLOW, message->said.count);
         return;
     }
     correlation->n_waiting++;
@@ -256,7 +254,7 @@ static void flush_done(struct job *job, int error)
     size_t n = flush->messages.len / sizeof(*messages);
     for (size_t i = 0; i < n; i++)
         if (error)
-            stat_add(&lost_store, messages[i].said.count);
+            correlation_count_lost(CORRELATION_LOST_STORE, messages[i].said.count);
         else
             deliver(flush->correlation, &messages[i]);
     flush->correlation->n_flushing--;

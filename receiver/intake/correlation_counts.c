@@ -2,15 +2,29 @@
 #include "receiver/intake/correlation_counts.h"
 #include "base/map.h"
 #include "base/stats.h"
-#include "receiver/intake/correlation_parts.h"
 #include "store/store.h"
 #include <errno.h>
 #include <stdlib.h>
 
-CORRELATION_LOST(lost_full, "full");
-CORRELATION_LOST(lost_memory, "memory");
-CORRELATION_LOST(lost_stack, "stack");
-CORRELATION_LOST(lost_rolled_back, "rolled_back");
+static const char *const loss_names[] = {
+    [CORRELATION_LOST_NO_SOCKET] = "no_socket",
+    [CORRELATION_LOST_AGENT_SLOW] = "agent_slow",
+    [CORRELATION_LOST_AGENT_GONE] = "agent_gone",
+    [CORRELATION_LOST_SEND] = "send",
+    [CORRELATION_LOST_STORE] = "store",
+    [CORRELATION_LOST_FULL] = "full",
+    [CORRELATION_LOST_MEMORY] = "memory",
+    [CORRELATION_LOST_STACK] = "stack",
+    [CORRELATION_LOST_ROLLED_BACK] = "rolled_back",
+};
+STAT_LOSSES(lost, "spanprof_elastic_samples_lost_total",
+            "Samples of which their process's Elastic agent was not told, by reason.",
+            STAT_LABEL("reason", loss_names, CORRELATION_LOSSES));
+
+void correlation_count_lost(enum correlation_loss reason, int64_t n)
+{
+    stat_add_of(&lost, reason, n);
+}
 
 struct count_key {
     uint8_t trace_id[16];
@@ -70,13 +84,13 @@ static void follow_store(struct correlation_counts *counts)
     if (generation == counts->generation)
         return;
     counts->generation = generation;
-    stat_add(&lost_rolled_back, forget_all(counts));
+    correlation_count_lost(CORRELATION_LOST_ROLLED_BACK, forget_all(counts));
 }
 
 static struct count *new_count(struct correlation_counts *counts, const struct count_key *key)
 {
     if (counts->counts.count >= CORRELATION_COUNTS_MAX) {
-        stat_add(&lost_full, 1);
+        correlation_count_lost(CORRELATION_LOST_FULL, 1);
         return NULL;
     }
     struct count *count = calloc(1, sizeof(*count));
@@ -85,7 +99,7 @@ static struct count *new_count(struct correlation_counts *counts, const struct c
     if (count && map_put(&counts->counts, count, NULL) == 0)
         return count;
     free(count);
-    stat_add(&lost_memory, 1);
+    correlation_count_lost(CORRELATION_LOST_MEMORY, 1);
     return NULL;
 }
 
@@ -123,7 +137,7 @@ static void put_messages(const struct count *count, const uint8_t stack_id[16],
         message.said.count = left < UINT16_MAX ? (uint16_t)left : UINT16_MAX;
         if (buf_append(messages, &message, sizeof(message)) == 0)
             continue;
-        stat_add(&lost_memory, (int64_t)left);
+        correlation_count_lost(CORRELATION_LOST_MEMORY, (int64_t)left);
         return;
     }
 }
@@ -157,7 +171,7 @@ int correlation_counts_take(struct correlation_counts *counts, uint64_t now_ns,
         if (outcome && outcome != -ENOENT)
             return outcome;
         if (outcome)
-            stat_add(&lost_stack, (int64_t)count->n);
+            correlation_count_lost(CORRELATION_LOST_STACK, (int64_t)count->n);
         else
             put_messages(count, id, messages);
         map_remove(&counts->counts, &count->key);

@@ -17,6 +17,20 @@
 struct store;
 struct correlation_counts;
 
+enum correlation_loss {
+    CORRELATION_LOST_NO_SOCKET,
+    CORRELATION_LOST_AGENT_SLOW,
+    CORRELATION_LOST_AGENT_GONE,
+    CORRELATION_LOST_SEND,
+    CORRELATION_LOST_STORE,
+    CORRELATION_LOST_FULL,
+    CORRELATION_LOST_MEMORY,
+    CORRELATION_LOST_STACK,
+    CORRELATION_LOST_ROLLED_BACK,
+    CORRELATION_LOSSES
+};
+void correlation_count_lost(enum correlation_loss reason, int64_t n); /* samples. Thread: any */
+
 struct correlation_message {
     uint32_t pid;
     struct elastic_correlation said;

@@ -7,10 +7,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
-STAT_COUNTER(forgotten_ranges, "spanprof_code_forgotten_total", "limit=\"ranges\"",
-             "Processes of which all names of code without a file were forgotten, by limit.");
-STAT_COUNTER(forgotten_processes, "spanprof_code_forgotten_total", "limit=\"processes\"",
-             "Processes of which all names of code without a file were forgotten, by limit.");
+enum code_limit { CODE_LIMIT_RANGES, CODE_LIMIT_PROCESSES, CODE_LIMITS };
+
+static const char *const limit_names[] = {
+    [CODE_LIMIT_RANGES] = "ranges", [CODE_LIMIT_PROCESSES] = "processes"};
+STAT_COUNTERS(forgotten, "spanprof_code_forgotten_total",
+              "Processes of which all names of code without a file were forgotten, by limit.",
+              STAT_LABEL("limit", limit_names, CODE_LIMITS));
 
 struct range {
     uint64_t start;
@@ -94,7 +97,7 @@ static struct process_code *add_process(struct code *code, const struct code_pro
     list_append(&code->recent, &process->recent);
     if (code->processes.count > CODE_PROCESSES_MAX) {
         drop(code, container_of(list_first(&code->recent), struct process_code, recent));
-        stat_add(&forgotten_processes, 1);
+        stat_add_of(&forgotten, CODE_LIMIT_PROCESSES, 1);
     }
     return process;
 }
@@ -147,7 +150,7 @@ static int reserve(struct process_code *process)
 {
     if (process->n == CODE_RANGES_MAX) {
         process->n = 0;
-        stat_add(&forgotten_ranges, 1);
+        stat_add_of(&forgotten, CODE_LIMIT_RANGES, 1);
     }
     if (process->n < process->cap)
         return 0;

@@ -6,19 +6,11 @@
 #include "agent-bpf/process/symbolizer_client.h"
 #include "agent-bpf/drain/procstream.h"
 #include "agent-bpf/drain/ring.h"
+#include "agent-bpf/sample_losses.h"
 #include "base/clock.h"
-#include "base/stats.h"
 #include "receiver/intake/intake_parts.h"
 #include <errno.h>
 #include <stdlib.h>
-
-STAT_LOSS(lost_store, "spanprof_samples_lost_total", "reason=\"store\"",
-          "Samples lost, by reason.");
-STAT_LOSS(lost_full, "spanprof_samples_lost_total", "reason=\"full\"", "Samples lost, by reason.");
-STAT_LOSS(lost_memory, "spanprof_samples_lost_total", "reason=\"memory\"",
-          "Samples lost, by reason.");
-STAT_LOSS(lost_malformed, "spanprof_samples_lost_total", "reason=\"malformed\"",
-          "Samples lost, by reason.");
 
 #define RECORD_BYTES_MAX (256u << 20) /* in one drain: the largest ring */
 #define EVENT_BYTES_MAX  (8u << 20)   /* what is more a scan brings back */
@@ -49,7 +41,7 @@ static void keep_record(void *context, const struct record_header *record)
     if (buf_append(&batch->records, record, record->size) == 0)
         batch->n_records++;
     else
-        stat_add(&lost_memory, 1);
+        sample_count_lost(SAMPLE_LOST_MEMORY, 1);
 }
 
 static void keep_event(void *context, const struct process_event *event)
@@ -113,7 +105,7 @@ static int add_if_there_is_room(struct batch_job *batch)
 {
     int error = outbox_take_room(store_outbox(batch->intake->settings.store), batch->records.len);
     if (error == -ENOSPC)
-        stat_add(&lost_full, (int64_t)batch->n_records);
+        sample_count_lost(SAMPLE_LOST_FULL, (int64_t)batch->n_records);
     if (error)
         return error == -ENOSPC ? 0 : error;
     return add_records(batch);
@@ -139,7 +131,7 @@ static void batch_done(struct job *job, int error)
 {
     struct batch_job *batch = container_of(job, struct batch_job, job);
     if (error)
-        stat_add(&lost_store, (int64_t)batch->n_records);
+        sample_count_lost(SAMPLE_LOST_STORE, (int64_t)batch->n_records);
     batch->intake->pending_bytes -= batch_size(batch);
     symbolizer_client_submit(batch->intake->symbolizer, &batch->requests);
     batch_free(batch);
@@ -182,7 +174,7 @@ void intake_drain(struct intake *intake)
     ring_drain(intake->settings.ring, ring_position(intake->settings.ring), keep_record, batch,
                &counts);
     procstream_drain(intake->settings.procstream, keep_event, batch);
-    stat_add(&lost_malformed, (int64_t)counts.malformed);
+    sample_count_lost(SAMPLE_LOST_MALFORMED, (int64_t)counts.malformed);
     if (batch->scan_wanted)
         want_scan(batch);
     size_t size = batch_size(batch);
@@ -192,7 +184,7 @@ void intake_drain(struct intake *intake)
         intake->pending_bytes += size;
         return;
     }
-    stat_add(&lost_store, (int64_t)batch->n_records);
+    sample_count_lost(SAMPLE_LOST_STORE, (int64_t)batch->n_records);
     batch_free(batch);
 }
 

@@ -13,10 +13,13 @@
 
 STAT_COUNTER(samples_received, "spanprof_profile_samples_received_total", "",
              "Samples of profiles in accepted requests.");
-STAT_LOSS(not_read, "spanprof_profiles_not_joined_total", "reason=\"too_large\"",
-          "Requests of profiles, or samples in them, for which no span was looked up.");
-STAT_LOSS(passed_over, "spanprof_profiles_not_joined_total", "reason=\"too_many_spans\"",
-          "Requests of profiles, or samples in them, for which no span was looked up.");
+enum not_joined { NOT_JOINED_TOO_LARGE, NOT_JOINED_TOO_MANY_SPANS, NOT_JOINED };
+
+static const char *const not_joined_names[] = {
+    [NOT_JOINED_TOO_LARGE] = "too_large", [NOT_JOINED_TOO_MANY_SPANS] = "too_many_spans"};
+STAT_LOSSES(not_joined, "spanprof_profiles_not_joined_total",
+            "Requests of profiles, or samples in them, for which no span was looked up.",
+            STAT_LABEL("reason", not_joined_names, NOT_JOINED));
 
 #define LABEL_PREFIX    "process.context.label."
 #define LABEL_BYTES_MAX 127 /* of a key or value, as in labels of our own samples */
@@ -66,10 +69,10 @@ static int hold(struct store *store, struct bytes body, uint64_t n_items,
                       ? profiles_links_read(body, ids_of, (void *)(uintptr_t)names, &links)
                       : PROFILES_LINKS_OK;
     if (outcome) { /* well-formed it is: it was checked */
-        stat_add(&not_read, 1);
+        stat_add_of(&not_joined, NOT_JOINED_TOO_LARGE, 1);
         links.n_contexts = 0;
     }
-    stat_add(&passed_over, (int64_t)links.n_passed_over);
+    stat_add_of(&not_joined, NOT_JOINED_TOO_MANY_SPANS, (int64_t)links.n_passed_over);
     outcome = pending_profiles_put(pending, body, n_items, &links, clock_unix_ns());
     profiles_links_close(&links);
     return outcome;

@@ -32,8 +32,13 @@ static const char *const rollback_names[] = {
 STAT_LOSSES(rollbacks, "spanprof_store_rollbacks_total",
             "Transactions of the store that failed and were rolled back, by reason.",
             STAT_LABEL("reason", rollback_names, ROLLBACKS));
-STAT_LOSS(put_aside, "spanprof_store_corrupt_total", "",
-          "Databases that were corrupt and put aside.");
+static const char *const table_names[] = {[DB_TABLE_PENDING] = "pending",
+                                          [DB_TABLE_SPAN_TOTAL] = "total",
+                                          [DB_TABLE_MATCHED_SPAN] = "joined_span",
+                                          [DB_TABLE_PENDING_PROFILES] = "pending_profiles"};
+STAT_LOSSES(damaged_rows, "spanprof_store_damaged_rows_total",
+            "Rows that could not be read and were removed.",
+            STAT_LABEL("table", table_names, DB_TABLES));
 STAT_GAUGE(store_bytes, "spanprof_store_size_bytes", "", "Size of the store's database file.");
 
 static int errno_of_io(sqlite3 *handle, int code)
@@ -84,9 +89,9 @@ int db_error(struct db *db, int code, const char *doing)
     return error;
 }
 
-void db_count_put_aside(void)
+void db_count_damaged(enum db_table table)
 {
-    stat_add(&put_aside, 1);
+    stat_add_of(&damaged_rows, table, 1);
 }
 
 static char *file_path(const char *directory)

@@ -90,3 +90,13 @@ int db_run(struct db *db, sqlite3_stmt *statement);
 
 void db_resetp(sqlite3_stmt **statement);
 #define _cleanup_reset_ __attribute__((cleanup(db_resetp)))
+
+/* A row could not be read, and was removed: spanprof_store_damaged_rows_total. Thread: any. */
+enum db_table {
+    DB_TABLE_PENDING,
+    DB_TABLE_SPAN_TOTAL,
+    DB_TABLE_MATCHED_SPAN,
+    DB_TABLE_PENDING_PROFILES,
+    DB_TABLES
+};
+void db_count_damaged(enum db_table table);

@@ -37,7 +37,6 @@ struct db {
 
 /* Logs what SQLite says and gives the errno. */
 int db_error(struct db *db, int code, const char *doing);
-void db_count_put_aside(void); /* here, since base/stats.h and <sys/stat.h> do not go together */
 int db_prepare_all(struct db *db);
 void db_finalize_all(struct db *db);
 

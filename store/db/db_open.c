@@ -11,6 +11,7 @@
 #include "store/db/db_internal.h"
 #include "base/bytes.h"
 #include "base/log.h"
+#include "base/stats.h"
 #include "store/db/schema.h"
 #include "store/db/wal_vfs.h"
 #include <errno.h>
@@ -21,6 +22,9 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+STAT_LOSS(corrupt_files, "spanprof_store_corrupt_total", "",
+          "Databases that were corrupt and put aside.");
 
 #define PAGE_SIZE_BYTES 4096 /* SQLite's default, and so of every file made here */
 #define LENGTH_MAX      (128 << 20)
@@ -270,7 +274,7 @@ int db_file_put_aside(const struct db *db)
         log_error("store", "%s is corrupt and cannot be renamed: %s", db->path, strerror(-error));
         return error;
     }
-    db_count_put_aside();
+    stat_add(&corrupt_files, 1);
     log_error("store", "%s was corrupt: it is now %s.corrupt, and an empty store goes on", db->path,
               db->path);
     return 0;

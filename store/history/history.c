@@ -10,6 +10,7 @@
  */
 #include "store/history/history.h"
 #include "base/clock.h"
+#include "base/stats.h"
 #include "base/utf8.h"
 #include "store/db/db.h"
 #include "store/history/history_parts.h"
@@ -22,18 +23,15 @@
 
 #define SOURCES_BYTES_MAX ((size_t)8 << 20)
 
-STAT_COUNTER(kept_sampled, "spanprof_history_spans_total", "why=\"sampled\"",
-             "Spans that the history keeps, by why: they have samples, or their trace has, or they "
-             "are slow, or their trace was chosen.");
-STAT_COUNTER(kept_trace, "spanprof_history_spans_total", "why=\"trace\"",
-             "Spans that the history keeps, by why: they have samples, or their trace has, or they "
-             "are slow, or their trace was chosen.");
-STAT_COUNTER(kept_slow, "spanprof_history_spans_total", "why=\"slow\"",
-             "Spans that the history keeps, by why: they have samples, or their trace has, or they "
-             "are slow, or their trace was chosen.");
-STAT_COUNTER(kept_chosen, "spanprof_history_spans_total", "why=\"chosen\"",
-             "Spans that the history keeps, by why: they have samples, or their trace has, or they "
-             "are slow, or their trace was chosen.");
+static const char *const kept_names[HISTORY_KEEP_WHYS] = {[HISTORY_KEEP_SAMPLED] = "sampled",
+                                                          [HISTORY_KEEP_TRACE] = "trace",
+                                                          [HISTORY_KEEP_SLOW] = "slow",
+                                                          [HISTORY_KEEP_CHOSEN] = "chosen"};
+STAT_COUNTERS(
+    kept, "spanprof_history_spans_total",
+    "Spans that the history keeps, by why: they have samples, or their trace has, or they "
+    "are slow, or their trace was chosen.",
+    STAT_LABEL("why", kept_names, HISTORY_KEEP_WHYS), .absent = STAT_BIT(HISTORY_KEEP_NOT));
 STAT_COUNTER(spans_passed_over, "spanprof_history_spans_passed_over_total", "",
              "Spans without samples that the history does not keep, beyond "
              "history::max_spans_per_second.");
@@ -175,13 +173,6 @@ static int stage_the_span(struct history *history, const struct stage_new_span *
     return outcome == STAGE_FULL ? -ENOMEM : outcome;
 }
 
-static struct metric *counter_of(enum history_keep_why why)
-{
-    return why == HISTORY_KEEP_TRACE  ? &kept_trace
-           : why == HISTORY_KEEP_SLOW ? &kept_slow
-                                      : &kept_chosen;
-}
-
 /* Asked of those few that are kept. */
 static bool has_ids(const struct otlp_span *span)
 {
@@ -230,7 +221,7 @@ int history_span(struct history *history, const struct otlp_span *span,
         return 0;
     if (result && result->samples) {
         history_keep_trace(history->keep, span->trace_id.data);
-        stat_add(&kept_sampled, 1);
+        stat_add_of(&kept, HISTORY_KEEP_SAMPLED, 1);
         return keep_span(history, span, result);
     }
     uint64_t duration_ns =
@@ -240,7 +231,7 @@ int history_span(struct history *history, const struct otlp_span *span,
         history->passed_over++;
         return 0;
     }
-    stat_add(counter_of(why), 1);
+    stat_add_of(&kept, why, 1);
     return keep_span(history, span, NULL);
 }
 
@@ -327,7 +318,7 @@ static int find_series(struct history *history, const struct sample *sample,
 
 static int bring_span(struct history *history, const struct join_span_facts *span, uint32_t *number)
 {
-    stat_add(&kept_sampled, 1);
+    stat_add_of(&kept, HISTORY_KEEP_SAMPLED, 1);
     return stage_the_span(history,
                           &(struct stage_new_span){
                               .trace_id = span->trace_id,

@@ -25,14 +25,13 @@ STAT_GAUGE(reach, "spanprof_history_oldest_timestamp_seconds", "",
            "When the oldest block of the history was written, as Unix time; 0 = there is none.");
 enum expiry { EXPIRY_NONE, EXPIRY_OLD, EXPIRY_LARGE, EXPIRY_SHORT, EXPIRY_DAMAGED, EXPIRIES };
 
-static const char *const expiry_names[] = {[EXPIRY_NONE] = "", /* the block stays */
-                                           [EXPIRY_OLD] = "retention",
+static const char *const expiry_names[] = {[EXPIRY_OLD] = "retention",
                                            [EXPIRY_LARGE] = "max_size",
                                            [EXPIRY_SHORT] = "store_short",
                                            [EXPIRY_DAMAGED] = "damaged"};
 STAT_COUNTERS(expired, "spanprof_history_blocks_expired_total",
               "Blocks of the history that were removed, by reason.",
-              STAT_LABEL("reason", expiry_names, EXPIRIES));
+              STAT_LABEL("reason", expiry_names, EXPIRIES), .absent = STAT_BIT(EXPIRY_NONE));
 
 /* Rows in memory */
 

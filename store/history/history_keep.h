@@ -9,9 +9,11 @@
 
 enum history_keep_why {
     HISTORY_KEEP_NOT,
-    HISTORY_KEEP_TRACE,  /* its trace has samples */
-    HISTORY_KEEP_SLOW,   /* longer than nearly all that came lately */
-    HISTORY_KEEP_CHOSEN, /* by its trace's id */
+    HISTORY_KEEP_SAMPLED, /* it has samples; history_keep_span() is not asked for it */
+    HISTORY_KEEP_TRACE,   /* its trace has samples */
+    HISTORY_KEEP_SLOW,    /* longer than nearly all that came lately */
+    HISTORY_KEEP_CHOSEN,  /* by its trace's id */
+    HISTORY_KEEP_WHYS
 };
 
 struct history_keep;

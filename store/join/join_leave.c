@@ -4,37 +4,25 @@
  * oldest when room is needed. A clock that was set back makes samples of the future: they leave as
  * well.
  */
+#include "base/stats.h"
 #include "store/join/join_internal.h"
 #include "store/db/db.h"
 #include "store/stacks/stacks.h"
 #include <errno.h>
 
-STAT_COUNTER(joined_samples, "spanprof_join_samples_total", "result=\"joined\"",
-             "Samples by how they were joined with spans.");
-STAT_COUNTER(late_samples, "spanprof_join_samples_total", "result=\"late\"",
-             "Samples by how they were joined with spans.");
-STAT_COUNTER(plain_samples, "spanprof_join_samples_total", "result=\"no_context\"",
-             "Samples by how they were joined with spans.");
-STAT_COUNTER(unsampled_samples, "spanprof_join_samples_total", "result=\"unsampled\"",
-             "Samples by how they were joined with spans.");
-STAT_COUNTER(foreign_samples, "spanprof_join_samples_total", "result=\"not_owner\"",
-             "Samples by how they were joined with spans.");
-STAT_COUNTER(timeout_samples, "spanprof_join_samples_total", "result=\"timeout\"",
-             "Samples by how they were joined with spans.");
-STAT_LOSS(evicted_samples, "spanprof_join_samples_total", "result=\"evicted\"",
-          "Samples by how they were joined with spans.");
-STAT_LOSS(dropped_samples, "spanprof_join_samples_total", "result=\"dropped\"",
-          "Samples by how they were joined with spans.");
+static const char *const reason_names[] = {
+    [JOIN_JOINED] = "joined",         [JOIN_LATE] = "late",
+    [JOIN_NO_CONTEXT] = "no_context", [JOIN_UNSAMPLED] = "unsampled",
+    [JOIN_NOT_OWNER] = "not_owner",   [JOIN_TIMEOUT] = "timeout",
+    [JOIN_EVICTED] = "evicted",       [JOIN_DROPPED] = "dropped",
+};
+STAT_COUNTERS(samples, "spanprof_join_samples_total", "Samples by how they were joined with spans.",
+              STAT_LABEL("result", reason_names, JOIN_REASONS),
+              .losses = STAT_BIT(JOIN_EVICTED) | STAT_BIT(JOIN_DROPPED));
 
 void join_count(enum join_reason reason, int64_t n)
 {
-    static struct metric *const counters[JOIN_REASONS] = {
-        [JOIN_JOINED] = &joined_samples,     [JOIN_LATE] = &late_samples,
-        [JOIN_NO_CONTEXT] = &plain_samples,  [JOIN_UNSAMPLED] = &unsampled_samples,
-        [JOIN_NOT_OWNER] = &foreign_samples, [JOIN_TIMEOUT] = &timeout_samples,
-        [JOIN_EVICTED] = &evicted_samples,   [JOIN_DROPPED] = &dropped_samples,
-    };
-    stat_add(counters[reason], n);
+    stat_add_of(&samples, reason, n);
 }
 
 static uint64_t distance(uint64_t a, uint64_t b)

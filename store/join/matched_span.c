@@ -21,8 +21,6 @@
 
 STAT_LOSS(cut_texts, "spanprof_join_span_facts_cut_total", "",
           "Joined spans whose name, attributes or Resource were too long to keep whole.");
-STAT_LOSS(damaged, "spanprof_store_damaged_rows_total", "table=\"joined_span\"",
-          "Rows that could not be read and were removed.");
 STAT_GAUGE(span_count, "spanprof_join_recent_spans", "", "Joined spans in memory.");
 
 static int no_memory(struct matched_spans *spans)
@@ -433,7 +431,7 @@ int matched_spans_reload(struct matched_spans *spans)
     clear(spans);
     int error = load_rows(spans, &bad);
     for (size_t i = 0; i < bad.count && !error; i++) {
-        stat_add(&damaged, 1);
+        db_count_damaged(DB_TABLE_MATCHED_SPAN);
         sqlite3_bind_int64(spans->remove, 1, bad.ids[i]);
         error = db_run(spans->db, spans->remove);
     }

@@ -14,8 +14,6 @@
 #define BATCH_SAMPLES_MAX 1000000 /* what a damaged row may claim; also the limit of a batch */
 #define SAMPLE_BYTES_MIN  4
 
-STAT_LOSS(damaged, "spanprof_store_damaged_rows_total", "table=\"pending\"",
-          "Rows that could not be read and were removed.");
 STAT_GAUGE(pending_samples, "spanprof_join_pending_samples", "",
            "Samples that wait for their span or for the next profile.");
 STAT_GAUGE(pending_bytes, "spanprof_join_pending_bytes", "", "Rows and memory of pending samples.");
@@ -202,7 +200,7 @@ int pending_reload(struct pending *pending, pending_index *index, void *context)
     clear(pending);
     int error = load_rows(pending, index, context, &bad);
     for (size_t i = 0; i < bad.count && !error; i++) {
-        stat_add(&damaged, 1);
+        db_count_damaged(DB_TABLE_PENDING);
         error = remove_rows(pending, bad.ids[i]);
     }
     id_set_close(&bad);

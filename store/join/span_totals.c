@@ -16,8 +16,6 @@
 
 #define EXPIRE_MAX 1000 /* a call */
 
-STAT_LOSS(damaged, "spanprof_store_damaged_rows_total", "table=\"total\"",
-          "Rows that could not be read and were removed.");
 STAT_GAUGE(span_total_count, "spanprof_join_span_totals", "", "Totals in memory.");
 STAT_GAUGE(span_total_bytes, "spanprof_join_span_totals_bytes", "", "Memory of totals.");
 
@@ -448,7 +446,7 @@ int span_totals_reload(struct span_totals *totals)
     clear(totals);
     int error = load_rows(totals, &bad);
     for (size_t i = 0; i < bad.count && !error; i++) {
-        stat_add(&damaged, 1);
+        db_count_damaged(DB_TABLE_SPAN_TOTAL);
         sqlite3_bind_int64(totals->remove, 1, bad.ids[i]);
         error = db_run(totals->db, totals->remove);
     }

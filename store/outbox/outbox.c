@@ -16,13 +16,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define HELP_AGE  "Age of the oldest request that waits for a destination."
-#define HELP_NONE "Items that no pipeline takes to a destination."
-OUTBOX_EACH_SIGNAL(STAT_GAUGE, age, "spanprof_outbox_oldest_age_seconds", HELP_AGE);
-OUTBOX_EACH_SIGNAL(STAT_COUNTER, unwanted, "spanprof_outbox_unwanted_items_total", HELP_NONE);
-
-static struct metric *const age_of[SIGNAL_COUNT] = OUTBOX_TABLE(age);
-static struct metric *const unwanted_of[SIGNAL_COUNT] = OUTBOX_TABLE(unwanted);
+STAT_GAUGES(age, "spanprof_outbox_oldest_age_seconds",
+            "Age of the oldest request that waits for a destination.",
+            STAT_LABEL("signal", signal_names, SIGNAL_COUNT));
+STAT_COUNTERS(unwanted, "spanprof_outbox_unwanted_items_total",
+              "Items that no pipeline takes to a destination.",
+              STAT_LABEL("signal", signal_names, SIGNAL_COUNT));
 
 _Static_assert(SIGNAL_COUNT == 4, "the statement that gets a request asks for each signal");
 
@@ -78,8 +77,8 @@ int outbox_reload(struct outbox *outbox)
     if (error)
         db_fail(outbox->db, error);
     error = db_commit(outbox->db);
-    for (int signal = 0; signal < SIGNAL_COUNT; signal++)
-        stat_set(age_of[signal], 0);
+    for (unsigned signal = 0; signal < SIGNAL_COUNT; signal++)
+        stat_set_of(&age, signal, 0);
     if (!error)
         error = outbox_bodies_load(&outbox->bodies);
     error = error ? error : outbox_sums_load(&outbox->sums);
@@ -255,7 +254,7 @@ int outbox_put(struct outbox *outbox, enum signal signal, uint64_t n_items, uint
     uint64_t mask = outbox_mask_of(outbox, destinations);
     assert(signal < SIGNAL_COUNT);
     if (!mask) {
-        stat_add(unwanted_of[signal], (int64_t)n_items);
+        stat_add_of(&unwanted, signal, (int64_t)n_items);
         return 0;
     }
     int error = outbox_take_room_for(outbox, signal, body.len);
@@ -325,8 +324,8 @@ static int update_age(struct outbox *outbox, int signal, uint64_t now_unix_ns)
     if (outcome < 0)
         return outcome;
     uint64_t since = oldest.since_unix_ns;
-    stat_set(age_of[signal],
-             since < now_unix_ns ? (int64_t)((now_unix_ns - since) / NS_PER_SEC) : 0);
+    stat_set_of(&age, (unsigned)signal,
+                since < now_unix_ns ? (int64_t)((now_unix_ns - since) / NS_PER_SEC) : 0);
     return 0;
 }
 

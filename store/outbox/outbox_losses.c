@@ -9,35 +9,17 @@
 
 #define DAMAGED_ROWS 100 /* a step */
 
-#define LOST(signal, reason)                                                                       \
-    STAT_LOSS(lost_##signal##_##reason, "spanprof_outbox_dropped_items_total",                     \
-              "signal=\"" #signal "\",reason=\"" #reason "\"",                                     \
-              "Items of waiting requests that were given up, by why.")
-#define LOST_ALL(signal)                                                                           \
-    LOST(signal, full);                                                                            \
-    LOST(signal, no_destination);                                                                  \
-    LOST(signal, damaged);                                                                         \
-    LOST(signal, corrupt)
-#define TABLE(signal)                                                                              \
-    {                                                                                              \
-        &lost_##signal##_full, &lost_##signal##_no_destination, &lost_##signal##_damaged,          \
-            &lost_##signal##_corrupt                                                               \
-    }
-
-LOST_ALL(traces);
-LOST_ALL(profiles);
-LOST_ALL(metrics);
-LOST_ALL(logs);
+static const char *const loss_names[] = {[OUTBOX_LOST_FULL] = "full",
+                                         [OUTBOX_LOST_NO_DESTINATION] = "no_destination",
+                                         [OUTBOX_LOST_DAMAGED] = "damaged",
+                                         [OUTBOX_LOST_CORRUPT] = "corrupt"};
+STAT_LOSSES(lost, "spanprof_outbox_dropped_items_total",
+            "Items of waiting requests that were given up, by why.",
+            STAT_LABELS("signal", signal_names, SIGNAL_COUNT, "reason", loss_names, OUTBOX_LOSSES));
 
 void outbox_count_lost(enum signal signal, enum outbox_loss reason, int64_t items)
 {
-    static struct metric *const counters[SIGNAL_COUNT][OUTBOX_LOSSES] = {
-        [SIGNAL_TRACES] = TABLE(traces),
-        [SIGNAL_PROFILES] = TABLE(profiles),
-        [SIGNAL_METRICS] = TABLE(metrics),
-        [SIGNAL_LOGS] = TABLE(logs),
-    };
-    stat_add(counters[signal][reason], items);
+    stat_add_of2(&lost, signal, reason, items);
 }
 
 /* 1 = it was one. */

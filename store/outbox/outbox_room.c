@@ -11,9 +11,9 @@
 #define WARN_AGAIN_NS (60 * NS_PER_SEC)
 #define SPARE_ROOM    (4 << 20) /* with less no spares are kept: they take 2 MiB at most */
 
-#define HELP_FULL "Requests refused because quota or disk has no room."
-OUTBOX_EACH_SIGNAL(STAT_COUNTER, full, "spanprof_outbox_refused_total", HELP_FULL);
-static struct metric *const full_of[SIGNAL_COUNT] = OUTBOX_TABLE(full);
+STAT_COUNTERS(full, "spanprof_outbox_refused_total",
+              "Requests refused because quota or disk has no room.",
+              STAT_LABEL("signal", signal_names, SIGNAL_COUNT));
 
 int outbox_find_oldest(struct outbox *outbox, int signal, struct outbox_oldest *oldest)
 {
@@ -131,7 +131,7 @@ int outbox_reserve(struct outbox *outbox, enum signal signal, uint32_t destinati
         return -EFBIG;
     int error = outbox_take_room(outbox, size - outbox->reserved);
     if (error == -ENOSPC)
-        stat_add(full_of[signal], 1);
+        stat_add_of(&full, signal, 1);
     if (!error)
         outbox->reserved = size;
     return error;
@@ -150,7 +150,7 @@ int outbox_take_room_for(struct outbox *outbox, enum signal signal, uint64_t siz
     }
     int error = outbox_take_room(outbox, size);
     if (error == -ENOSPC)
-        stat_add(full_of[signal], 1);
+        stat_add_of(&full, signal, 1);
     return error;
 }
 

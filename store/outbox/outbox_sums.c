@@ -5,18 +5,14 @@
 #include <errno.h>
 #include <string.h>
 
-#define HELP_BYTES "Bytes of requests that wait for a destination."
-#define HELP_ITEMS                                                                                 \
-    "Items (spans, samples, data points, log records) in requests that wait for a destination."
-#define HELP_COUNT "Requests that wait for a destination."
-
-OUTBOX_EACH_SIGNAL(STAT_GAUGE, bytes, "spanprof_outbox_size_bytes", HELP_BYTES);
-OUTBOX_EACH_SIGNAL(STAT_GAUGE, items, "spanprof_outbox_items", HELP_ITEMS);
-OUTBOX_EACH_SIGNAL(STAT_GAUGE, requests, "spanprof_outbox_requests", HELP_COUNT);
-
-static struct metric *const bytes_of[SIGNAL_COUNT] = OUTBOX_TABLE(bytes);
-static struct metric *const items_of[SIGNAL_COUNT] = OUTBOX_TABLE(items);
-static struct metric *const requests_of[SIGNAL_COUNT] = OUTBOX_TABLE(requests);
+STAT_GAUGES(bytes, "spanprof_outbox_size_bytes", "Bytes of requests that wait for a destination.",
+            STAT_LABEL("signal", signal_names, SIGNAL_COUNT));
+STAT_GAUGES(items, "spanprof_outbox_items",
+            "Items (spans, samples, data points, log records) in requests that wait for a "
+            "destination.",
+            STAT_LABEL("signal", signal_names, SIGNAL_COUNT));
+STAT_GAUGES(requests, "spanprof_outbox_requests", "Requests that wait for a destination.",
+            STAT_LABEL("signal", signal_names, SIGNAL_COUNT));
 
 int outbox_sums_prepare(struct db *db, struct outbox_sums *sums)
 {
@@ -88,10 +84,10 @@ static int load_newest(struct outbox_sums *sums, int signal)
 /* Each is set once: others read it meanwhile, and what is not empty must not seem so. */
 static void set_gauges(const struct outbox_sums *sums)
 {
-    for (int signal = 0; signal < SIGNAL_COUNT; signal++) {
-        stat_set(items_of[signal], sums->of[signal].items);
-        stat_set(bytes_of[signal], sums->of[signal].bytes);
-        stat_set(requests_of[signal], sums->of[signal].requests);
+    for (unsigned signal = 0; signal < SIGNAL_COUNT; signal++) {
+        stat_set_of(&items, signal, sums->of[signal].items);
+        stat_set_of(&bytes, signal, sums->of[signal].bytes);
+        stat_set_of(&requests, signal, sums->of[signal].requests);
     }
 }
 
@@ -121,9 +117,9 @@ void outbox_sums_add(struct outbox_sums *sums, enum signal signal, const struct 
     sum->items += more->items;
     sum->bytes += more->bytes;
     sum->requests += more->requests;
-    stat_add(items_of[signal], more->items);
-    stat_add(bytes_of[signal], more->bytes);
-    stat_add(requests_of[signal], more->requests);
+    stat_add_of(&items, signal, more->items);
+    stat_add_of(&bytes, signal, more->bytes);
+    stat_add_of(&requests, signal, more->requests);
 }
 
 void outbox_sums_remove(struct outbox_sums *sums, enum signal signal, const struct outbox_sum *less)
@@ -157,5 +153,5 @@ void outbox_sums_committed(struct outbox_sums *sums)
 
 int64_t outbox_sums_requests(enum signal signal)
 {
-    return stat_get(requests_of[signal]);
+    return stat_get_of(&requests, signal);
 }

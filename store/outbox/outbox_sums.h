@@ -12,16 +12,6 @@
 
 struct db;
 
-#define OUTBOX_EACH_SIGNAL(declare, variable, name, help)                                          \
-    declare(variable##_traces, name, "signal=\"traces\"", help);                                   \
-    declare(variable##_profiles, name, "signal=\"profiles\"", help);                               \
-    declare(variable##_metrics, name, "signal=\"metrics\"", help);                                 \
-    declare(variable##_logs, name, "signal=\"logs\"", help)
-#define OUTBOX_TABLE(variable)                                                                     \
-    {                                                                                              \
-        &variable##_traces, &variable##_profiles, &variable##_metrics, &variable##_logs            \
-    }
-
 struct outbox_sum {
     int64_t items, bytes, requests;
 };

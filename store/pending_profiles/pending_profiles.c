@@ -17,13 +17,6 @@
 #define ATTRIBUTES_MAX_BYTES 4096 /* of a span, together */
 #define SPAN_ATTRIBUTES      9    /* field of Span */
 
-#define SPANS_STAT(variable, result)                                                               \
-    STAT_COUNTER(variable, "spanprof_profile_spans_total", "result=\"" result "\"",                \
-                 PENDING_PROFILES_SPANS_HELP)
-SPANS_STAT(spans_joined, "joined");     /* it came while the profile waited */
-SPANS_STAT(spans_known, "known");       /* it had come before */
-SPANS_STAT(spans_foreign, "not_owner"); /* its Resource is another process's */
-
 int pending_profiles_no_memory(struct pending_profiles *pending)
 {
     db_fail(pending->db, -ENOMEM);
@@ -165,7 +158,7 @@ static int look_back(struct pending_profiles *pending, struct awaited *awaited)
         error = pending_profiles_save_facts(pending, awaited);
     if (error)
         return error;
-    stat_add(contradicts ? &spans_foreign : &spans_known, 1);
+    pending_profiles_count_span(contradicts ? PROFILE_SPAN_NOT_OWNER : PROFILE_SPAN_KNOWN);
     pending_profiles_settle(pending, awaited);
     return 0;
 }
@@ -256,7 +249,7 @@ static int meet(struct pending_profiles *pending, struct awaited *awaited,
     if (awaited->settled)
         return 0; /* the span was sent again */
     if (owner_marks_contradict(mark, &awaited->mark)) {
-        stat_add(&spans_foreign, 1);
+        pending_profiles_count_span(PROFILE_SPAN_NOT_OWNER);
         pending_profiles_settle(pending, awaited);
         return 0;
     }
@@ -264,7 +257,7 @@ static int meet(struct pending_profiles *pending, struct awaited *awaited,
     error = error ? error : pending_profiles_save_facts(pending, awaited);
     if (error)
         return error;
-    stat_add(&spans_joined, 1);
+    pending_profiles_count_span(PROFILE_SPAN_JOINED);
     pending_profiles_settle(pending, awaited);
     return 0;
 }

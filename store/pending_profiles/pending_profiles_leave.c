@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/stats.h"
 #include "proto/otlp/otlp_items.h"
 #include "store/db/blob.h"
 #include "store/db/db.h"
@@ -7,15 +8,25 @@
 #include <errno.h>
 #include <stdlib.h>
 
-STAT_COUNTER(spans_timeout, "spanprof_profile_spans_total", "result=\"timeout\"",
-             PENDING_PROFILES_SPANS_HELP);
-STAT_LOSS(spans_evicted, "spanprof_profile_spans_total", "result=\"evicted\"",
-          PENDING_PROFILES_SPANS_HELP);
+static const char *const span_names[] = {
+    [PROFILE_SPAN_JOINED] = "joined",       [PROFILE_SPAN_KNOWN] = "known",
+    [PROFILE_SPAN_NOT_OWNER] = "not_owner", [PROFILE_SPAN_TIMEOUT] = "timeout",
+    [PROFILE_SPAN_EVICTED] = "evicted",
+};
+STAT_COUNTERS(spans, "spanprof_profile_spans_total",
+              "Spans that profiles of others name, by how that ended.",
+              STAT_LABEL("result", span_names, PROFILE_SPANS),
+              .losses = STAT_BIT(PROFILE_SPAN_EVICTED));
 STAT_LOSS(not_annotated, "spanprof_profiles_not_annotated_total", "",
           "Requests of profiles that went on as they came, since they could not be annotated.");
 STAT_GAUGE(pending_profiles_requests, "spanprof_pending_profiles", "",
            "Requests of profiles that wait for the spans they name.");
 STAT_GAUGE(pending_profiles_bytes, "spanprof_pending_profiles_bytes", "", "Their size.");
+
+void pending_profiles_count_span(enum profile_span how)
+{
+    stat_add_of(&spans, how, 1);
+}
 
 void pending_profiles_update_gauges(const struct pending_profiles *pending)
 {
@@ -122,7 +133,8 @@ static int leave(struct pending_profiles *pending, struct request *request)
         return error;
     for (uint32_t i = 0; i < request->n_awaited; i++)
         if (!request->awaited[i].settled)
-            stat_add(request->evicted ? &spans_evicted : &spans_timeout, 1);
+            pending_profiles_count_span(request->evicted ? PROFILE_SPAN_EVICTED
+                                                         : PROFILE_SPAN_TIMEOUT);
     pending_profiles_free_request(pending, request);
     return pending_profiles_remove(pending, seq);
 }

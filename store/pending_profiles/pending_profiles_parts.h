@@ -13,7 +13,14 @@
 
 #define KEYS_MAX 64
 
-#define PENDING_PROFILES_SPANS_HELP "Spans that profiles of others name, by how that ended."
+enum profile_span {                         /* that a profile names, by how that ended */
+                    PROFILE_SPAN_JOINED,    /* it came while the profile waited */
+                    PROFILE_SPAN_KNOWN,     /* it had come before */
+                    PROFILE_SPAN_NOT_OWNER, /* its Resource is another process's */
+                    PROFILE_SPAN_TIMEOUT,
+                    PROFILE_SPAN_EVICTED,
+                    PROFILE_SPANS
+};
 
 struct facts { /* of a span that came */
     struct profiles_span span;
@@ -82,4 +89,5 @@ int pending_profiles_remove(struct pending_profiles *pending, int64_t seq);
 
 /* Straight into the outbox, split if need be. OTLP_TOO_BIG, -ENOSPC, -EFBIG: nothing was put. */
 int pending_profiles_pass_through(struct pending_profiles *pending, struct bytes body);
+void pending_profiles_count_span(enum profile_span how);
 void pending_profiles_update_gauges(const struct pending_profiles *pending);

@@ -4,9 +4,6 @@
 #include "store/pending_profiles/pending_profiles_parts.h"
 #include <stdlib.h>
 
-STAT_LOSS(damaged, "spanprof_store_damaged_rows_total", "table=\"pending_profiles\"",
-          "Rows that could not be read and were removed.");
-
 static void write_contexts(struct blob_writer *out, const struct profiles_links *links)
 {
     blob_put_number(out, links->n_resources);
@@ -173,7 +170,7 @@ int pending_profiles_load(struct pending_profiles *pending)
     int64_t bad_seq = 0;
     int error;
     while ((error = load_rows(pending, &bad_seq)) > 0) {
-        stat_add(&damaged, 1);
+        db_count_damaged(DB_TABLE_PENDING_PROFILES);
         pending_profiles_free_all(pending);
         error = pending_profiles_remove(pending, bad_seq);
         if (error)

@@ -16,15 +16,17 @@
 
 enum when { EARLY, LATE, NEVER, WHENS };
 enum colour { BLACK, WHITE, COLOURS };
-static const char *const when_names[] = {[EARLY] = "no", [LATE] = "yes", [NEVER] = ""};
+static const char *const when_names[WHENS] = {[EARLY] = "no", [LATE] = "yes"};
 static const char *const colour_names[] = {"black", "white"};
 
 /* Declared out of order, to be printed in order. */
 STAT_COUNTERS(zebras, "test_zebras_total", "Zebras seen, by time.",
-              STAT_LABEL("late", when_names, WHENS), .losses = STAT_BIT(LATE));
+              STAT_LABEL("late", when_names, WHENS), .losses = STAT_BIT(LATE),
+              .absent = STAT_BIT(NEVER));
 STAT_GAUGE(depth, "test_depth_bytes", "", "Depth \\ of\nsomething.");
 STAT_LOSSES(stripes, "test_stripes_total", "Stripes | lost.",
-            STAT_LABELS("late", when_names, WHENS, "colour", colour_names, COLOURS));
+            STAT_LABELS("late", when_names, WHENS, "colour", colour_names, COLOURS),
+            .absent = STAT_BIT(COLOURS * NEVER + BLACK) | STAT_BIT(COLOURS * NEVER + WHITE));
 
 static void test_before_sharing(void **state)
 {
