@@ -7,7 +7,7 @@ import re
 import subprocess
 import unittest
 
-SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../.."))
 BUILD = os.environ["SPANPROF_BUILD_DIR"]
 GENERATED = {"docs/configuration.md", "docs/metrics.md"}
 OLD = {"CHANGELOG.md"}  # lists what things were called before
