@@ -11,11 +11,12 @@
      168 * HOUR, NULL, "How long samples and spans are kept."},                                    \
     {CONFIG_EXTENSION_HISTORY, "max_size_mib", KEY_MIB, 0, HISTORY(max_size_bytes), "256", 4,      \
      524288, NULL,                                                                                 \
-     "What they may take of the store, in MiB; then the oldest go, however young. At most half "   \
-     "of sqlite_storage::max_size_mib. They also go where others would find no room."},            \
+     "Their share of the store, in MiB; beyond it the oldest are removed, whatever their "         \
+     "age. At most half of sqlite_storage::max_size_mib. They are also removed where waiting "     \
+     "data needs the room."},                                                                      \
     {CONFIG_EXTENSION_HISTORY, "max_spans_per_second", KEY_COUNT, KEY_ZERO_ALLOWED,                \
      HISTORY(max_spans_per_second), "500", 1, 100000, NULL,                                        \
-     "Spans without samples that are kept, so that traces can be shown whole: of traces that have "\
-     "samples, slow ones, and those of some traces chosen at random. Spans with samples are "      \
+     "Spans without samples to keep, so that traces can be shown whole: spans of traces with "     \
+     "samples, slow spans, and spans of some traces chosen at random. Spans with samples are "     \
      "always kept."}
 /* clang-format on */

@@ -29,11 +29,12 @@
      0,                                                                                            \
      0,                                                                                            \
      NULL,                                                                                         \
-     "Address of the pages, as host:port. One that other machines reach needs auth and tls."},     \
+     "Address of the pages, as host:port. An address that other machines can reach requires "      \
+     "auth and tls."},                                                                             \
         PAGES_TEXT("socket", 0, socket, "", 0, 107,                                                \
-                   "Path of a Unix socket that answers the same, for `spanprof top` and the like " \
-                   "and for scripts; only whoever starts spanprof may connect. Empty: "            \
-                   "spanprof.sock in the store's directory; none: no socket."),                    \
+                   "Path of a Unix socket with the same answers, for `spanprof top` and "          \
+                   "other commands and for scripts; only root and the store's owner may "          \
+                   "connect. Empty: spanprof.sock in the store's directory; none: no socket."),    \
         {CONFIG_EXTENSION_PAGES,                                                                   \
          "allowed_hosts",                                                                          \
          KEY_TEXTS,                                                                                \
@@ -43,9 +44,9 @@
          0,                                                                                        \
          0,                                                                                        \
          NULL,                                                                                     \
-         "Further names that this node goes by in addresses of browsers, without port. What else " \
-         "asks for a name is answered 421, so that no web page elsewhere can get in by a DNS "     \
-         "entry of its own. localhost, addresses and the endpoint's own host are known."},         \
+         "Additional host names of this node in browser addresses, without port. Requests "        \
+         "for other names get 421, which prevents DNS rebinding by foreign web pages. "            \
+         "localhost, addresses and the endpoint's own host are always accepted."},                 \
         {CONFIG_EXTENSION_PAGES,                                                                   \
          "auth",                                                                                   \
          KEY_SECTION,                                                                              \
@@ -55,13 +56,13 @@
          0,                                                                                        \
          0,                                                                                        \
          NULL,                                                                                     \
-         "Who may ask by TCP. Absent: whoever reaches the port."},                                 \
-        PAGES_TEXT(                                                                                \
-            "auth.token", KEY_SECRET, auth.token, "", 0, 512,                                      \
-            "What clients must send (Authorization: Bearer TOKEN), at least 16 letters and "       \
-            "digits. Never printed."),                                                             \
+         "Who may connect by TCP. Absent: everyone who can reach the port."},                      \
+        PAGES_TEXT("auth.token", KEY_SECRET, auth.token, "", 0, 512,                               \
+                   "The token that clients must send (Authorization: Bearer TOKEN), at least 16 "  \
+                   "letters and digits. Never printed."),                                          \
         PAGES_TEXT("auth.token_file", 0, auth.token_file, "", 0, 4000,                             \
-                   "File that holds the token, instead; read at the start and on SIGHUP."),        \
+                   "File that holds the token, instead of token; read at the start and on "        \
+                   "SIGHUP."),                                                                     \
         TLS_SERVER_KEYS(CONFIG_EXTENSION_PAGES, "tls", PAGES_TLS),                                 \
         {CONFIG_EXTENSION_PAGES,                                                                   \
          "costs",                                                                                  \
@@ -72,9 +73,11 @@
          0,                                                                                        \
          0,                                                                                        \
          NULL,                                                                                     \
-         "What a year of a function costs is estimated with these, which are Elastic's."},         \
+         "Factors for estimating the yearly cost of a function; the defaults are Elastic's."},     \
         PAGES_COST(watt_per_core, "0", 1000,                                                       \
                    "Power of a busy core in watts; 0: 7 on x86, 2.8 on ARM."),                     \
-        PAGES_COST(pue, "1.7", 10, "Power of the whole data centre by that of its computers."),    \
-        PAGES_COST(co2_t_per_kwh, "0.000379069", 1, "Tonnes of CO2 a kilowatt-hour."),             \
-        PAGES_COST(usd_per_core_hour, "0.0425", 1000, "Price of a core for an hour, in dollars.")
+        PAGES_COST(pue, "1.7", 10,                                                                 \
+                   "Power of the whole data centre divided by that of its "                        \
+                   "computers (PUE)."),                                                            \
+        PAGES_COST(co2_t_per_kwh, "0.000379069", 1, "Tonnes of CO2 per kilowatt-hour."),           \
+        PAGES_COST(usd_per_core_hour, "0.0425", 1000, "Price of a core per hour, in dollars.")

@@ -39,48 +39,48 @@ static const struct key_choice tls_versions[] = {
 
 #define TLS_KEYS(owner, tls, AT_)                                                                  \
     TLS_TEXT(owner, tls ".cert_file", 0, 4000, AT_(cert_file),                                     \
-             "File with the own certificate and its chain, in PEM form."),                         \
+             "File with spanprof's certificate and its chain, PEM."),                              \
         TLS_TEXT(owner, tls ".cert_pem", KEY_LINES, 65536, AT_(cert_pem),                          \
-                 "The same as text, instead of the file."),                                        \
+                 "The same as text instead of a file."),                                           \
         TLS_TEXT(owner, tls ".key_file", 0, 4000, AT_(key_file),                                   \
-                 "File with its private key, in PEM form, without a password. It is read by "      \
-                 "whoever starts spanprof; service.user need not have the right to."),             \
+                 "File with its private key, PEM, without a password. It is read with the "        \
+                 "rights of the user that starts spanprof; service.user needs no access."),        \
         TLS_TEXT(owner, tls ".key_pem", KEY_LINES | KEY_SECRET, 65536, AT_(key_pem),               \
-                 "The same as text, instead of the file. Never printed."),                         \
+                 "The same as text instead of a file. Never printed."),                            \
         TLS_VERSION(owner, tls ".min_version", AT_(min_version), "1.2",                            \
-                    "Oldest version of TLS. 1.0 and 1.1 are broken and not available."),           \
-        TLS_VERSION(owner, tls ".max_version", AT_(max_version), "1.3", "Newest version of TLS."), \
+                    "Oldest TLS version. 1.0 and 1.1 are insecure and not available."),            \
+        TLS_VERSION(owner, tls ".max_version", AT_(max_version), "1.3", "Newest TLS version."),    \
         TLS_INTERVAL(owner, tls ".reload_interval", AT_(reload_interval_ns),                       \
-                     "How often the files are looked at for changes; 0: only on SIGHUP. New "      \
-                     "connections have what was read last; what does not fit together is not "     \
-                     "taken.")
+                     "How often the files are checked for changes; 0: only on SIGHUP. New "        \
+                     "connections use the changed files; a certificate that does not fit its "     \
+                     "key is not used.")
 
 #define TLS_SERVER_KEYS(owner, tls, AT_)                                                           \
     TLS_SECTION(owner, tls, AT_(enabled),                                                          \
                 "TLS on this port, with a certificate and its key. Absent: plain text."),          \
         TLS_KEYS(owner, tls, AT_),                                                                 \
         TLS_TEXT(owner, tls ".client_ca_file", 0, 4000, AT_(client_ca_file),                       \
-                 "File with the CAs, in PEM form, one of which a client's certificate must come "  \
-                 "from (mutual TLS). Without it clients need no certificate."),                    \
+                 "File with the CAs, PEM, that may sign clients' certificates (mutual TLS). "      \
+                 "Without it clients need no certificate."),                                       \
         TLS_BOOL(owner, tls ".client_ca_file_reload", AT_(client_ca_file_reload),                  \
-                 "Look at client_ca_file for changes each second.")
+                 "Check client_ca_file for changes every second.")
 
 #define TLS_CLIENT_KEYS(owner, tls, AT_)                                                           \
-    TLS_SECTION(owner, tls, NOWHERE, "TLS to the backend, which is the default."),                 \
+    TLS_SECTION(owner, tls, NOWHERE, "TLS to the backend; on by default."),                        \
         TLS_BOOL(owner, tls ".insecure", AT_(insecure),                                            \
                  "true: plain text, as with an endpoint that begins with http://."),               \
         TLS_BOOL(owner, tls ".insecure_skip_verify", AT_(insecure_skip_verify),                    \
-                 "true: the backend's certificate is not checked, so whoever is in between can "   \
-                 "read along."),                                                                   \
+                 "true: the backend's certificate is not verified, so a man in the middle "        \
+                 "can read everything."),                                                          \
         TLS_TEXT(owner, tls ".ca_file", 0, 4000, AT_(ca_file),                                     \
-                 "File with the CAs, in PEM form, that the backend's certificate may come from. "  \
-                 "Without it those of the system."),                                               \
+                 "File with the CAs, PEM, that may sign the backend's certificate. Without "       \
+                 "it the system's CAs."),                                                          \
         TLS_TEXT(owner, tls ".ca_pem", KEY_LINES, 65536, AT_(ca_pem),                              \
-                 "The same as text, instead of the file."),                                        \
+                 "The same as text instead of a file."),                                           \
         TLS_BOOL(owner, tls ".include_system_ca_certs_pool", AT_(include_system_ca_certs_pool),    \
-                 "true: those of the system too, besides ca_file."),                               \
+                 "true: the system's CAs too, in addition to ca_file."),                           \
         TLS_TEXT(owner, tls ".server_name_override", 0, 255, AT_(server_name_override),            \
-                 "The name that the backend's certificate must have, if it is not the endpoint's " \
+                 "The name that the backend's certificate must have, if not the endpoint's "       \
                  "host."),                                                                         \
         TLS_KEYS(owner, tls, AT_)
 
