@@ -358,11 +358,17 @@ static void bind_entry(const struct walk *walk, const char *prefix, const char *
                        const struct node_entry *entry)
 {
     const struct config_key *key = keys_find(walk->owner, prefix, entry->key);
-    if (!key) {
+    const struct config_key *renamed = keys_find_renamed(walk->owner, prefix, entry->key);
+    if (!key && !renamed) {
         bind_report_unknown(walk->tree, walk->owner, prefix, path, entry);
         return;
     }
     path = diag_path(walk->tree->diag, path, entry->key);
+    if (!key) {
+        key = renamed;
+        diag_warn(walk->tree->diag, entry->place, path, "is the old name of \"%s\"",
+                  keys_name(key));
+    }
     const struct node *node = entry->value;
     if (key->kind == KEY_IGNORED) {
         diag_warn(walk->tree->diag, entry->place, path, "has no effect. %s", key->sentence);

@@ -548,3 +548,18 @@ const struct config_key *keys_find(int owner, const char *prefix, const char *na
             return key;
     return NULL;
 }
+
+const struct config_key *keys_find_renamed(int owner, const char *prefix, const char *old_name)
+{
+    static const struct {
+        int owner;
+        const char *old_name, *name;
+    } renamed[] = {
+        {CONFIG_PROCESSOR_JOIN, "tally_ttl", "span_totals_ttl"},
+        {CONFIG_PROCESSOR_JOIN, "max_tally_mib", "max_span_totals_mib"},
+    };
+    for (size_t i = 0; i < sizeof(renamed) / sizeof(renamed[0]) && !*prefix; i++)
+        if (renamed[i].owner == owner && strcmp(renamed[i].old_name, old_name) == 0)
+            return keys_find(owner, prefix, renamed[i].name);
+    return NULL;
+}

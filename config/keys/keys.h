@@ -89,6 +89,8 @@ const struct config_component *keys_component(enum config_class class, const cha
 const struct config_component *keys_component_of(enum config_type type);
 /* The key `name` directly below the section `prefix` ("" for the owner itself); NULL. */
 const struct config_key *keys_find(int owner, const char *prefix, const char *name);
+/* The key directly below the owner that had this name before; NULL. */
+const struct config_key *keys_find_renamed(int owner, const char *prefix, const char *old_name);
 /* Walks the keys directly below prefix: start with NULL. */
 const struct config_key *keys_next(int owner, const char *prefix, const struct config_key *key);
 const char *keys_name(const struct config_key *key);  /* the last part of its path */

@@ -103,7 +103,8 @@ static const struct key_choice compressions[] = {
         OUT_KEY(owner, "keepalive.time", KEY_DURATION, 0, OUT(keepalive.time_ns), "10s",           \
                 10 * SECOND, 24 * HOUR, NULL, "Silence before a PING."),                           \
         OUT_KEY(owner, "keepalive.timeout", KEY_DURATION, 0, OUT(keepalive.timeout_ns), "10s",     \
-                100 * MS, HOUR, NULL, "Time to wait for its answer before the connection is "      \
+                100 * MS, HOUR, NULL,                                                              \
+                "Time to wait for its answer before the connection is "                            \
                 "closed."),                                                                        \
         OUT_KEY(owner, "keepalive.permit_without_stream", KEY_BOOL, 0,                             \
                 OUT(keepalive.permit_without_stream), "false", 0, 0, NULL,                         \
@@ -111,7 +112,7 @@ static const struct key_choice compressions[] = {
         OUT_IGNORED(owner, "wait_for_ready",                                                       \
                     "Requests wait in the store until the backend is there."),                     \
         OUT_IGNORED(owner, "balancer_name",                                                        \
-                    "There is one connection at a time; the addresses of a name are tried in "
+                    "There is one connection at a time; the addresses of a name are tried in "     \
                     "order.")
 
 #define OTLP_HTTP_URL(owner, path, field, sentence)                                                \

@@ -244,6 +244,19 @@ static void values_at_the_ends_of_their_ranges(void **state)
     config_close(config);
 }
 
+static void old_names_of_keys_are_taken(void **state)
+{
+    (void)state;
+    struct config *config =
+        load_valid(MINIMAL "processors: {join: {tally_ttl: 2h, max_tally_mib: 16}}\n", NULL, NULL);
+    assert_true(config->processors[0].join.span_totals_ttl_ns == 2 * 3600 * SECOND);
+    assert_true(config->processors[0].join.max_span_totals_bytes == 16 * MIB);
+    assert_int_equal(config->n_warnings, 2);
+    assert_string_equal(config->warnings[0], "c.yaml:4:21: processors::join::tally_ttl: is the old "
+                                             "name of \"span_totals_ttl\"");
+    config_close(config);
+}
+
 static void half_a_join_warns(void **state)
 {
     (void)state;
@@ -274,6 +287,7 @@ int main(void)
         cmocka_unit_test(headers_as_map_and_as_list),
         cmocka_unit_test(zeros_of_the_collector),
         cmocka_unit_test(values_at_the_ends_of_their_ranges),
+        cmocka_unit_test(old_names_of_keys_are_taken),
         cmocka_unit_test(half_a_join_warns),
         cmocka_unit_test(closing_nothing),
     };
