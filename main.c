@@ -2,7 +2,7 @@
 /*
  * spanprof: the table of contents. The process that is started becomes the supervisor; it forks the
  * service (service/service.c) and the symbolizer (agent-bpf/symbolizer/symbolizer.c).
- * docs/architecture.md, section 2.
+ * docs/architecture.md, "Processes and threads".
  */
 #include "agent-bpf/symbolizer/symbolizer.h"
 #include "agent-bpf/supervisor/supervisor.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Samples wait for their span, spans find their samples: docs/architecture.md, "The join".
+ * The join: samples wait for their span, spans find their samples. docs/design/join.md.
  * Writer thread only, inside the writer's transaction. After a rolled-back transaction call
  * join_reload(): memory is then what the database says.
  *
