@@ -6,6 +6,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
+struct exporter {
+    struct sender_host host;
+    struct sender senders[SIGNAL_COUNT];
+    struct timer drain_timer;
+    void (*stopped)(void *context); /* of a drain; NULL: none, or it was called */
+    void *context;
+};
+
 #define JSON_GROWTH 4 /* times protobuf: 2.3 usually, 3.1 for spans without attributes */
 
 uint64_t exporter_max_body_bytes(const struct config_exporter *config)
@@ -15,21 +23,16 @@ uint64_t exporter_max_body_bytes(const struct config_exporter *config)
     return config->otlp.max_request_size_bytes / (config->otlp.json ? JSON_GROWTH : 1);
 }
 
-bool exporter_wants(const struct exporter *exporter, enum signal signal)
-{
-    return !exporter->settings.signals || (exporter->settings.signals >> signal & 1);
-}
-
 void exporter_wake(struct exporter *exporter)
 {
     for (size_t i = 0; i < SIGNAL_COUNT; i++)
-        if (exporter_wants(exporter, (enum signal)i))
+        if (sender_host_wants(&exporter->host, (enum signal)i))
             sender_wake(&exporter->senders[i]);
 }
 
 /* ---- draining: what can be sent at once is sent, what fails stays in the store ---- */
 
-static bool is_quiet(const struct exporter *exporter)
+static bool exporter_is_quiet(const struct exporter *exporter)
 {
     for (size_t i = 0; i < SIGNAL_COUNT; i++)
         if (!sender_is_quiet(&exporter->senders[i]))
@@ -46,23 +49,24 @@ static void on_drain_end(struct timer *timer)
         stopped(exporter->context);
 }
 
-void exporter_sender_quiet(struct exporter *exporter)
+static void on_sender_quiet(struct sender_host *host)
 {
-    if (exporter->stopped && is_quiet(exporter))
-        timer_start(exporter->settings.loop, &exporter->drain_timer, 0);
+    struct exporter *exporter = container_of(host, struct exporter, host);
+    if (exporter->stopped && exporter_is_quiet(exporter))
+        timer_start(exporter->host.settings.loop, &exporter->drain_timer, 0);
 }
 
 void exporter_drain(struct exporter *exporter, uint64_t deadline_ns, void (*stopped)(void *context),
                     void *context)
 {
     uint64_t now_ns = clock_monotonic_ns();
-    exporter->draining = true;
+    exporter->host.draining = true;
     exporter->stopped = stopped;
     exporter->context = context;
-    timer_start(exporter->settings.loop, &exporter->drain_timer,
+    timer_start(exporter->host.settings.loop, &exporter->drain_timer,
                 deadline_ns > now_ns ? deadline_ns - now_ns : 0);
     exporter_wake(exporter);
-    exporter_sender_quiet(exporter);
+    on_sender_quiet(&exporter->host);
 }
 
 /* ---- life ---- */
@@ -72,25 +76,26 @@ int exporter_open(const struct exporter_settings *settings, struct exporter **ex
     struct exporter *exporter = calloc(1, sizeof(*exporter));
     if (!exporter)
         return -ENOMEM;
-    exporter->settings = *settings;
+    exporter->host.settings = *settings;
+    exporter->host.quiet = on_sender_quiet;
     exporter->drain_timer.fire = on_drain_end;
     for (size_t i = 0; i < SIGNAL_COUNT; i++)
-        sender_init(&exporter->senders[i], exporter, (enum signal)i);
+        sender_init(&exporter->senders[i], &exporter->host, (enum signal)i);
     int error = 0;
     if (settings->config->type == CONFIG_EXPORTER_OTLP_GRPC)
         error = otlp_grpc_open(&(struct otlp_grpc_settings){.loop = settings->loop,
                                                             .config = &settings->config->otlp,
                                                             .tls = settings->tls,
                                                             .version = settings->version},
-                               &exporter->grpc);
+                               &exporter->host.grpc);
     if (settings->config->type == CONFIG_EXPORTER_OTLP_HTTP)
         error = otlp_http_open(&(struct otlp_http_settings){.loop = settings->loop,
                                                             .config = &settings->config->otlp,
                                                             .tls = settings->tls,
                                                             .version = settings->version},
-                               &exporter->http);
+                               &exporter->host.http);
     if (settings->config->type == CONFIG_EXPORTER_FILE)
-        error = file_exporter_open(settings->loop, &settings->config->file, &exporter->file);
+        error = file_exporter_open(settings->loop, &settings->config->file, &exporter->host.file);
     if (error) {
         exporter_close(exporter);
         return error;
@@ -107,8 +112,8 @@ void exporter_close(struct exporter *exporter)
     timer_stop(&exporter->drain_timer);
     for (size_t i = 0; i < SIGNAL_COUNT; i++)
         sender_close(&exporter->senders[i]);
-    otlp_grpc_close(exporter->grpc);
-    otlp_http_close(exporter->http);
-    file_exporter_close(exporter->file);
+    otlp_grpc_close(exporter->host.grpc);
+    otlp_http_close(exporter->host.http);
+    file_exporter_close(exporter->host.file);
     free(exporter);
 }

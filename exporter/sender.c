@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A second request is begun while one is under way only if the last fetch was full: what trickles
- * in during the way of one leaves together with the next. So there are as few requests as possible,
- * and as many at a time as it takes. The first after a silence leaves at once; what follows it
- * within GATHER_NS leaves together, as each alone would cost a fetch, a call and a transaction.
+ * Few requests, and as many at a time as it takes: a second one is begun while one is in flight
+ * only if the last fetch was full, so what trickles in meanwhile leaves together with the next. The
+ * first request after a quiet time leaves at once; what follows it within GATHER_NS leaves
+ * together, as each alone costs a fetch, a call and a transaction.
  *
- * What fails is sent again after a pause of the whole sender, and then one request at a time until
- * one is taken: a backend that is overloaded or away is not met with all at once. The others have
- * their turn before the one that failed, and after a long time more are fetched, so that a request
- * that can never be taken does not hold up the sender for ever.
+ * A request that fails is sent again after a pause of the whole sender. The others have their turn
+ * first, and after a long time more are fetched, so that a request that is never accepted does not
+ * block the sender. A backend without the service for this signal is treated the same way, for a
+ * limited time (sender_unimplemented.h).
  *
- * That it has no service for the signal waits likewise, for some time (see sender_unimplemented.h).
- *
- * A joined request that is refused for good is fetched and sent again in its parts, so that one bad
- * part costs only itself; one that is too big further in slices (see sender_split.h).
+ * A batch of several stored requests that is refused for good is fetched and sent again in its
+ * parts, so that one bad part costs only itself; a single one that is too big is sent in slices
+ * (sender_split.h).
  */
 #include "exporter/sender.h"
 #include "base/clock.h"
@@ -21,6 +20,7 @@
 #include "exporter/sender_counts.h"
 #include "exporter/sender_fetch.h"
 #include "exporter/sender_handoff.h"
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,56 +44,93 @@ struct sender_request {
     bool sending;
     size_t next_part;                /* of a refused one */
     uint64_t first_failure_ns;       /* 0 = none */
-    uint64_t unserved_since_ns;      /* no other answer since; 0 = none */
+    uint64_t unimplemented_since_ns; /* no other answer since; 0 = none */
     struct otlp_grpc_call grpc_call; /* of the exporter's kind one */
     struct otlp_http_call http_call;
     struct file_exporter_call file_call;
 };
 
-static const struct config_exporter *config_of(const struct sender *sender)
+/*
+ * Delivery. A backend that fails is left alone for a pause, and then gets one request at a time
+ * until it takes one. A pause without a failure is for the store or a file that cannot be used now.
+ */
+/* clang-format off */
+static const enum sender_delivery delivery_after[DELIVERY_EVENTS][DELIVERY_STATES] = {
+    /*                         SENDING           RESTING           BACKOFF           PROBING */
+    [DELIVERY_PAUSE] =      {DELIVERY_RESTING, DELIVERY_RESTING, DELIVERY_BACKOFF, DELIVERY_BACKOFF},
+    [DELIVERY_PAUSE_OVER] = {DELIVERY_SENDING, DELIVERY_SENDING, DELIVERY_PROBING, DELIVERY_PROBING},
+    [DELIVERY_FAILURE] =    {DELIVERY_PROBING, DELIVERY_BACKOFF, DELIVERY_BACKOFF, DELIVERY_PROBING},
+    [DELIVERY_SUCCESS] =    {DELIVERY_SENDING, DELIVERY_RESTING, DELIVERY_RESTING, DELIVERY_SENDING},
+};
+/* clang-format on */
+
+/* Backlog: what is known of the outbox behind after_seq. */
+/* clang-format off */
+static const enum sender_backlog backlog_after[BACKLOG_EVENTS][BACKLOG_STATES] = {
+    /*                          NONE          NEWS          FULL             READING */
+    [BACKLOG_ANNOUNCED] =    {BACKLOG_NEWS, BACKLOG_NEWS, BACKLOG_FULL,    BACKLOG_FULL},
+    [BACKLOG_FETCH_BEGINS] = {BACKLOG_NONE, BACKLOG_NONE, BACKLOG_READING, BACKLOG_READING},
+    [BACKLOG_FETCH_FULL] =   {BACKLOG_FULL, BACKLOG_FULL, BACKLOG_FULL,    BACKLOG_FULL},
+    [BACKLOG_FETCH_PART] =   {BACKLOG_NONE, BACKLOG_NEWS, BACKLOG_NEWS,    BACKLOG_NONE},
+};
+/* clang-format on */
+
+static void sender_delivery_event(struct sender *sender, enum sender_delivery_event event)
 {
-    return sender->exporter->settings.config;
+    assert(event < DELIVERY_EVENTS && sender->delivery < DELIVERY_STATES);
+    sender->delivery = delivery_after[event][sender->delivery];
 }
 
-static const char *name_of(const struct sender *sender)
+static void sender_backlog_event(struct sender *sender, enum sender_backlog_event event)
 {
-    return config_of(sender)->id;
+    assert(event < BACKLOG_EVENTS && sender->backlog < BACKLOG_STATES);
+    sender->backlog = backlog_after[event][sender->backlog];
 }
 
-static bool is_otlp(const struct config_exporter *config)
+static const struct config_exporter *sender_config(const struct sender *sender)
+{
+    return sender->host->settings.config;
+}
+
+static const char *sender_name(const struct sender *sender)
+{
+    return sender_config(sender)->id;
+}
+
+static bool config_is_otlp(const struct config_exporter *config)
 {
     return config->type == CONFIG_EXPORTER_OTLP_GRPC || config->type == CONFIG_EXPORTER_OTLP_HTTP;
 }
 
-static size_t most_requests(const struct sender *sender)
+static size_t sender_requests_max(const struct sender *sender)
 {
-    const struct config_exporter *config = config_of(sender);
-    return is_otlp(config) && config->otlp.num_consumers ? config->otlp.num_consumers : 1;
+    const struct config_exporter *config = sender_config(sender);
+    return config_is_otlp(config) && config->otlp.num_consumers ? config->otlp.num_consumers : 1;
 }
 
 /* ---- requests ---- */
 
-static void answered_grpc(struct otlp_grpc_call *call, const struct export_result *result);
-static void answered_http(struct otlp_http_call *call, const struct export_result *result);
-static void written(struct file_exporter_call *call, int error);
-static void fetched(struct sender_fetch *fetch, int error);
+static void request_answered_grpc(struct otlp_grpc_call *call, const struct export_result *result);
+static void request_answered_http(struct otlp_http_call *call, const struct export_result *result);
+static void request_written(struct file_exporter_call *call, int error);
+static void request_fetched(struct sender_fetch *fetch, int error);
 
 static struct sender_request *request_new(struct sender *sender)
 {
-    const struct exporter_settings *settings = &sender->exporter->settings;
+    const struct exporter_settings *settings = &sender->host->settings;
     struct sender_request *request = calloc(1, sizeof(*request));
     if (!request)
         return NULL;
     request->sender = sender;
     sender_fetch_init(&request->fetch);
-    request->fetch.done = fetched;
+    request->fetch.done = request_fetched;
     request->fetch.reader = settings->outbox_reader;
     request->fetch.config = settings->config;
     request->fetch.signal = sender->signal;
     request->fetch.after_seq = sender->after_seq;
-    request->grpc_call.done = answered_grpc;
-    request->http_call.done = answered_http;
-    request->file_call.done = written;
+    request->grpc_call.done = request_answered_grpc;
+    request->http_call.done = request_answered_http;
+    request->file_call.done = request_written;
     return request;
 }
 
@@ -103,76 +140,80 @@ static void request_free(struct sender_request *request)
     free(request);
 }
 
-static void add(struct sender *sender, struct sender_request *request)
+static void sender_add(struct sender *sender, struct sender_request *request)
 {
     list_append(&sender->requests, &request->link);
     sender->n_requests++;
     sender_handoff_bytes(sender, sender->bytes + request->fetch.message.len);
 }
 
-static void take_out(struct sender *sender, struct sender_request *request)
+static void sender_remove(struct sender *sender, struct sender_request *request)
 {
+    assert(sender->n_requests > 0 && sender->bytes >= request->fetch.message.len);
     list_remove(&request->link);
     sender->n_requests--;
     sender_handoff_bytes(sender, sender->bytes - request->fetch.message.len);
-    sender->look = true;
+    sender_backlog_event(sender, BACKLOG_ANNOUNCED);
 }
 
 /* Its parts, or a part of it, are fetched from the store. */
-static void fetch_parts(struct sender *sender, struct sender_request *request)
+static void request_fetch_parts(struct sender *sender, struct sender_request *request)
 {
-    take_out(sender, request);
+    sender_remove(sender, request);
     sender_fetch_close(&request->fetch);
     list_append(&sender->refused, &request->link);
 }
 
 /* It is over, whatever became of it. */
-static void settle(struct sender *sender, struct sender_request *request)
+static void request_end(struct sender *sender, struct sender_request *request)
 {
     if (sender_split_advance(&request->fetch.slice, request->fetch.message.len))
-        return fetch_parts(sender, request);
-    take_out(sender, request);
-    bool later = !sender->more && !sender->exporter->draining; /* nothing waits for its place */
-    sender_acks_put(&sender->marks, request->fetch.seqs, request->fetch.n, later);
+        return request_fetch_parts(sender, request);
+    sender_remove(sender, request);
+    bool later = !sender_backlog_is_full(sender) &&
+                 !sender->host->draining; /* nothing waits for its place */
+    sender_acks_put(&sender->acks, request->fetch.seqs, request->fetch.n, later);
     request_free(request);
 }
 
-static void pause_for(struct sender *sender, uint64_t pause_ns)
+static void sender_pause(struct sender *sender, uint64_t pause_ns)
 {
     uint64_t due_ns = clock_monotonic_ns() + pause_ns;
-    if (sender->pausing && sender->pause.due_ns >= due_ns)
+    if (sender_is_paused(sender) && sender->pause.due_ns >= due_ns)
         return;
-    sender->pausing = true;
-    timer_start(sender->exporter->settings.loop, &sender->pause, pause_ns);
+    sender_delivery_event(sender, DELIVERY_PAUSE);
+    timer_start(sender->host->settings.loop, &sender->pause, pause_ns);
 }
 
 /* ---- what became of it ---- */
 
-static void taken(struct sender *sender, struct sender_request *request,
-                  const struct export_result *result)
+static void request_taken(struct sender *sender, struct sender_request *request,
+                          const struct export_result *result)
 {
     uint64_t rejected = sender_count_taken(sender->signal, request->fetch.items, result->rejected);
     if (rejected || result->message[0])
-        log_warn("exporter", "%s: %s: the backend rejected %llu %s: %s", name_of(sender),
+        log_warn("exporter", "%s: %s: the backend rejected %llu %s: %s", sender_name(sender),
                  signal_names[sender->signal], (unsigned long long)rejected,
                  sender->signal == SIGNAL_PROFILES ? "of them" : "items", result->message);
-    if (sender->failing)
-        log_info("exporter", "%s: %s go out again", name_of(sender), signal_names[sender->signal]);
-    sender->failing = false;
+    if (sender_is_failing(sender))
+        log_info("exporter", "%s: %s go out again", sender_name(sender),
+                 signal_names[sender->signal]);
+    sender_delivery_event(sender, DELIVERY_SUCCESS);
     backoff_success(&sender->backoff);
-    settle(sender, request);
+    request_end(sender, request);
 }
 
-static void drop(struct sender *sender, struct sender_request *request, enum sender_loss loss)
+static void request_drop(struct sender *sender, struct sender_request *request,
+                         enum sender_loss loss)
 {
     sender_count_lost(sender->signal, loss, request->fetch.items);
     backoff_success(&sender->backoff);
-    settle(sender, request);
+    request_end(sender, request);
 }
 
 /* One that is joined first in what it was joined of. Whether there is something smaller to send. */
-static bool take_apart(struct sender *sender, struct sender_request *request,
-                       const struct export_result *result)
+static bool request_split(struct sender *sender, struct sender_request *request,
+                          const struct export_result *result)
 {
     struct sender_split *slice = &request->fetch.slice;
     bool is_whole = request->fetch.n == 1 && !slice->n;
@@ -183,28 +224,28 @@ static bool take_apart(struct sender *sender, struct sender_request *request,
         log_warn("exporter",
                  "%s: %s: a request of %zu bytes is too big for the backend (%s: %s), it is sent "
                  "in parts; set max_request_size",
-                 name_of(sender), signal_names[sender->signal], request->fetch.message.len,
+                 sender_name(sender), signal_names[sender->signal], request->fetch.message.len,
                  result->code, result->message);
-    fetch_parts(sender, request);
+    request_fetch_parts(sender, request);
     return true;
 }
 
-static void refused(struct sender *sender, struct sender_request *request,
-                    const struct export_result *result)
+static void request_refused(struct sender *sender, struct sender_request *request,
+                            const struct export_result *result)
 {
     sender_count_request(SENDER_REFUSED);
-    if (take_apart(sender, request, result))
+    if (request_split(sender, request, result))
         return;
     log_warn("exporter",
              "%s: %s: the backend refused a request for good (%s: %s); %llu items dropped",
-             name_of(sender), signal_names[sender->signal], result->code, result->message,
+             sender_name(sender), signal_names[sender->signal], result->code, result->message,
              (unsigned long long)request->fetch.items);
-    drop(sender, request, result->too_big ? SENDER_LOST_TOO_BIG : SENDER_LOST_REFUSED);
+    request_drop(sender, request, result->too_big ? SENDER_LOST_TOO_BIG : SENDER_LOST_REFUSED);
 }
 
 /* Those that fail during a pause were begun before it: all together are one failure. */
-static void try_later(struct sender *sender, struct sender_request *request,
-                      const struct export_result *result)
+static void request_retry_later(struct sender *sender, struct sender_request *request,
+                                const struct export_result *result)
 {
     struct backoff backoff = sender->backoff;
     uint64_t pause_ns = 0;
@@ -212,132 +253,136 @@ static void try_later(struct sender *sender, struct sender_request *request,
     backoff.first_failure_ns = request->first_failure_ns;
     if (backoff_failure(&backoff, clock_monotonic_ns(), result->retry_delay_ns, &pause_ns) ==
         BACKOFF_GIVE_UP)
-        return drop(sender, request,
-                    backoff.config->enabled ? SENDER_LOST_EXPIRED : SENDER_LOST_NOT_RETRIED);
+        return request_drop(sender, request,
+                            backoff.config->enabled ? SENDER_LOST_EXPIRED
+                                                    : SENDER_LOST_NOT_RETRIED);
     request->first_failure_ns = backoff.first_failure_ns;
-    if (!sender->failing)
-        log_warn("exporter", "%s: %s wait in the store: %s (%s)", name_of(sender),
+    if (!sender_is_failing(sender))
+        log_warn("exporter", "%s: %s wait in the store: %s (%s)", sender_name(sender),
                  signal_names[sender->signal], result->message, result->code);
-    sender->failing = true;
+    sender_delivery_event(sender, DELIVERY_FAILURE);
     outbox_handoff_close(sender->handoff);
     list_remove(&request->link);
     list_append(&sender->requests, &request->link);
-    if (!sender->pausing)
+    if (!sender_is_paused(sender))
         sender->backoff = backoff;
-    if (!sender->pausing || result->retry_delay_ns)
-        pause_for(sender, pause_ns);
+    if (!sender_is_paused(sender) || result->retry_delay_ns)
+        sender_pause(sender, pause_ns);
 }
 
-static void unserved(struct sender *sender, struct sender_request *request,
-                     const struct export_result *result)
+static void request_unimplemented(struct sender *sender, struct sender_request *request,
+                                  const struct export_result *result)
 {
-    if (!sender->unserved.since_ns)
-        sender_unimplemented_say(sender->backoff.config, name_of(sender), sender->signal, result);
+    if (!sender->unimplemented.since_ns)
+        sender_unimplemented_log(sender->backoff.config, sender_name(sender), sender->signal,
+                                 result);
     enum sender_unimplemented_outcome outcome =
-        sender_unimplemented_answer(&sender->unserved, sender->backoff.config, clock_monotonic_ns(),
-                                    &request->unserved_since_ns);
-    if (outcome == UNSERVED_WAITS) {
-        sender->failing = true; /* which is said */
-        return try_later(sender, request, result);
+        sender_unimplemented_answer(&sender->unimplemented, sender->backoff.config,
+                                    clock_monotonic_ns(), &request->unimplemented_since_ns);
+    if (outcome == UNIMPLEMENTED_WAITS) {
+        sender_delivery_event(sender, DELIVERY_FAILURE); /* logged above, not once more */
+        return request_retry_later(sender, request, result);
     }
-    if (outcome == UNSERVED_DISCARDED && !sender->unserved.is_said) {
-        sender->unserved.is_said = true;
+    if (outcome == UNIMPLEMENTED_DISCARDED && !sender->unimplemented.is_said) {
+        sender->unimplemented.is_said = true;
         log_warn("exporter", "%s: the backend does not take %s, those that wait are dropped",
-                 name_of(sender), signal_names[sender->signal]);
+                 sender_name(sender), signal_names[sender->signal]);
     }
     sender_count_request(SENDER_REFUSED);
-    drop(sender, request, SENDER_LOST_UNIMPLEMENTED);
+    request_drop(sender, request, SENDER_LOST_UNIMPLEMENTED);
 }
 
 /* ---- sending ---- */
 
-static void go_on(struct sender *sender);
+static void sender_advance(struct sender *sender);
 
-static struct sender *answer_came(struct sender_request *request)
+static struct sender *request_stop_sending(struct sender_request *request)
 {
+    assert(request->sending && request->sender->n_sending > 0);
     request->sending = false;
     request->sender->n_sending--;
     return request->sender;
 }
 
-static void answered(struct sender_request *request, const struct export_result *result)
+static void request_answered(struct sender_request *request, const struct export_result *result)
 {
-    struct sender *sender = answer_came(request);
-    if (result->unserved) {
-        unserved(sender, request, result);
-        return go_on(sender);
+    struct sender *sender = request_stop_sending(request);
+    if (result->unimplemented) {
+        request_unimplemented(sender, request, result);
+        return sender_advance(sender);
     }
-    sender_unimplemented_end(&sender->unserved);
-    request->unserved_since_ns = 0;
+    sender_unimplemented_end(&sender->unimplemented);
+    request->unimplemented_since_ns = 0;
     if (result->verdict == EXPORT_OK)
-        taken(sender, request, result);
+        request_taken(sender, request, result);
     else if (result->verdict == EXPORT_RETRY)
-        try_later(sender, request, result);
+        request_retry_later(sender, request, result);
     else
-        refused(sender, request, result);
-    go_on(sender);
+        request_refused(sender, request, result);
+    sender_advance(sender);
 }
 
-static void answered_grpc(struct otlp_grpc_call *call, const struct export_result *result)
+static void request_answered_grpc(struct otlp_grpc_call *call, const struct export_result *result)
 {
-    answered(container_of(call, struct sender_request, grpc_call), result);
+    request_answered(container_of(call, struct sender_request, grpc_call), result);
 }
 
-static void answered_http(struct otlp_http_call *call, const struct export_result *result)
+static void request_answered_http(struct otlp_http_call *call, const struct export_result *result)
 {
-    answered(container_of(call, struct sender_request, http_call), result);
+    request_answered(container_of(call, struct sender_request, http_call), result);
 }
 
-static void written(struct file_exporter_call *call, int error)
+static void request_written(struct file_exporter_call *call, int error)
 {
     struct sender_request *request = container_of(call, struct sender_request, file_call);
     struct export_result result = {.verdict = error ? EXPORT_RETRY : EXPORT_OK,
                                    .code = "UNAVAILABLE"};
     if (error)
         snprintf(result.message, sizeof(result.message), "%s: %s",
-                 config_of(request->sender)->file.path, strerror(-error));
-    answered(request, &result);
+                 sender_config(request->sender)->file.path, strerror(-error));
+    request_answered(request, &result);
 }
 
-static void send_request(struct sender *sender, struct sender_request *request)
+static void request_send(struct sender *sender, struct sender_request *request)
 {
-    struct exporter *exporter = sender->exporter;
+    const struct sender_host *host = sender->host;
     struct bytes message = buf_bytes(&request->fetch.message);
-    if (exporter->file && file_exporter_write(exporter->file, &request->file_call, message))
-        return pause_for(sender, AGAIN_NS);
+    if (host->file && file_exporter_write(host->file, &request->file_call, message))
+        return sender_pause(sender, AGAIN_NS);
+    assert(!request->sending && sender->n_sending < sender->n_requests);
     request->sending = true;
     sender->n_sending++;
-    if (exporter->grpc)
-        otlp_grpc_send(exporter->grpc, &request->grpc_call, sender->signal, message);
-    else if (exporter->http)
-        otlp_http_send(exporter->http, &request->http_call, sender->signal, message);
+    if (host->grpc)
+        otlp_grpc_send(host->grpc, &request->grpc_call, sender->signal, message);
+    else if (host->http)
+        otlp_http_send(host->http, &request->http_call, sender->signal, message);
 }
 
-static void shown(struct sender *sender, struct sender_request *request)
+static void request_shown(struct sender *sender, struct sender_request *request)
 {
     sender_count_sent(sender->signal, request->fetch.items);
-    settle(sender, request);
+    request_end(sender, request);
 }
 
-static void send_or_drop(struct sender *sender, struct sender_request *request)
+static void request_send_or_drop(struct sender *sender, struct sender_request *request)
 {
-    if (config_of(sender)->type == CONFIG_EXPORTER_DEBUG)
-        return shown(sender, request);
+    if (sender_config(sender)->type == CONFIG_EXPORTER_DEBUG)
+        return request_shown(sender, request);
     if (request->fetch.message.len == 0)
-        return refused(sender, request,
-                       &(struct export_result){.code = "INVALID_ARGUMENT",
-                                               .message = "what was stored is malformed"});
+        return request_refused(sender, request,
+                               &(struct export_result){.code = "INVALID_ARGUMENT",
+                                                       .message = "what was stored is malformed"});
     if (sender_split_is_futile(&request->fetch.slice))
-        return drop(sender, request, SENDER_LOST_TOO_BIG);
-    if (sender_unimplemented_discards(&sender->unserved, clock_monotonic_ns()))
-        return drop(sender, request, SENDER_LOST_UNIMPLEMENTED);
-    send_request(sender, request);
+        return request_drop(sender, request, SENDER_LOST_TOO_BIG);
+    if (sender_unimplemented_discards(&sender->unimplemented, clock_monotonic_ns()))
+        return request_drop(sender, request, SENDER_LOST_UNIMPLEMENTED);
+    request_send(sender, request);
 }
 
-static struct sender_request *next_to_send(const struct sender *sender)
+static struct sender_request *sender_next_request(const struct sender *sender)
 {
     struct list *link, *tmp;
-    if (sender->pausing || (sender->failing && sender->n_sending))
+    if (sender_is_paused(sender) || (sender_is_failing(sender) && sender->n_sending))
         return NULL;
     list_each(link, tmp, &sender->requests)
     {
@@ -351,7 +396,7 @@ static struct sender_request *next_to_send(const struct sender *sender)
 /* ---- fetching ---- */
 
 /* While the backend fails no more is fetched, unless it may be those at hand that are at fault. */
-static bool fail_for_long(const struct sender *sender)
+static bool sender_fails_for_long(const struct sender *sender)
 {
     uint64_t long_ns = PAUSES_FOR_LONG * sender->backoff.config->max_interval_ns;
     uint64_t now_ns = clock_monotonic_ns();
@@ -366,34 +411,36 @@ static bool fail_for_long(const struct sender *sender)
 }
 
 /* One that was answered is on its way until that is committed: a kill before sends it again. */
-static size_t under_way(const struct sender *sender)
+static size_t sender_in_flight(const struct sender *sender)
 {
-    return sender->n_requests + (is_otlp(config_of(sender)) ? sender->marks.n : 0);
+    return sender->n_requests + (config_is_otlp(sender_config(sender)) ? sender->acks.n : 0);
 }
 
-static bool gathers(const struct sender *sender)
+static bool sender_is_gathering(const struct sender *sender)
 {
-    return sender->gather.due_ns && sender->n_woken < GATHER_WAKES && !sender->exporter->draining;
+    return sender->gather.due_ns && sender->n_woken < GATHER_WAKES && !sender->host->draining;
 }
 
-static bool wants_fetch(const struct sender *sender)
+static bool sender_wants_fetch(const struct sender *sender)
 {
-    if (sender->fetching || sender->pausing || under_way(sender) >= most_requests(sender) ||
+    if (sender->fetching || sender_is_paused(sender) ||
+        sender_in_flight(sender) >= sender_requests_max(sender) ||
         sender->bytes >= SENDER_BYTES_MAX)
         return false;
     if (!list_empty(&sender->refused))
         return true;
-    bool room = !sender->n_requests || (sender->failing ? fail_for_long(sender) : sender->more);
-    return sender->look && room && !gathers(sender);
+    bool room = !sender->n_requests || (sender_is_failing(sender) ? sender_fails_for_long(sender)
+                                                                  : sender_backlog_is_full(sender));
+    return sender_backlog_is_news(sender) && room && !sender_is_gathering(sender);
 }
 
-static struct sender_request *first_refused(const struct sender *sender)
+static struct sender_request *sender_first_refused(const struct sender *sender)
 {
     struct list *link = list_first(&sender->refused);
     return link ? container_of(link, struct sender_request, link) : NULL;
 }
 
-static void part_begun(struct sender_request *whole)
+static void request_part_begun(struct sender_request *whole)
 {
     if (++whole->next_part < whole->fetch.n)
         return;
@@ -402,166 +449,172 @@ static void part_begun(struct sender_request *whole)
 }
 
 /* What the handoff had is in the store alone now. */
-static void failed_to_fetch(struct sender *sender, struct sender_request *request)
+static void sender_fetch_failed(struct sender *sender, struct sender_request *request)
 {
     if (request)
         request_free(request);
     outbox_handoff_close(sender->handoff);
-    sender->look = true;
-    pause_for(sender, AGAIN_NS);
+    sender_backlog_event(sender, BACKLOG_ANNOUNCED);
+    sender_pause(sender, AGAIN_NS);
 }
 
-static void nothing_there(struct sender *sender)
+static void sender_reached_end(struct sender *sender)
 {
-    sender->more = false;
     timer_stop(&sender->gather);
-    if (sender->unserved.discard_until_ns) /* all is given up: asked again with what comes now */
-        pause_for(sender, sender->backoff.config->max_interval_ns);
-    sender->unserved.discard_until_ns = 0;
-    if (!sender->n_requests && !sender->marks.n)
+    if (sender->unimplemented
+            .discard_until_ns) /* all is given up: asked again with what comes now */
+        sender_pause(sender, sender->backoff.config->max_interval_ns);
+    sender->unimplemented.discard_until_ns = 0;
+    if (!sender->n_requests && !sender->acks.n)
         sender->after_seq = 0; /* all is marked; a store that was renewed begins at 1 again */
 }
 
-static void note_fetched(struct sender *sender, const struct sender_fetch *fetch)
+static void sender_note_fetch(struct sender *sender, const struct sender_fetch *fetch)
 {
-    sender_handoff_tell(sender, fetch);
+    sender_handoff_fetched(sender, fetch);
+    sender_backlog_event(sender, fetch->n && fetch->more ? BACKLOG_FETCH_FULL : BACKLOG_FETCH_PART);
     if (!fetch->n)
-        return nothing_there(sender);
+        return sender_reached_end(sender);
     sender->after_seq = fetch->seqs[fetch->n - 1];
-    sender->more = fetch->more;
-    sender->look |= fetch->more;
     if (fetch->more)
         timer_stop(&sender->gather);
 }
 
-static void came(struct sender *sender, struct sender_request *request, int error)
+static void sender_receive(struct sender *sender, struct sender_request *request, int error)
 {
     struct sender_fetch *fetch = &request->fetch;
     if (error) {
-        log_warn("exporter", "%s: the store cannot be read: %s", name_of(sender), strerror(-error));
-        return failed_to_fetch(sender, request);
+        log_warn("exporter", "%s: the store cannot be read: %s", sender_name(sender),
+                 strerror(-error));
+        return sender_fetch_failed(sender, request);
     }
     if (!fetch->only_seq)
-        note_fetched(sender, fetch);
+        sender_note_fetch(sender, fetch);
     if (fetch->n)
-        add(sender, request);
+        sender_add(sender, request);
     else
         request_free(request);
 }
 
-static void fetched(struct sender_fetch *fetch, int error)
+static void request_fetched(struct sender_fetch *fetch, int error)
 {
     struct sender_request *request = container_of(fetch, struct sender_request, fetch);
     struct sender *sender = request->sender;
     if (!sender)
         return request_free(request);
     sender->fetching = NULL;
-    came(sender, request, error);
-    go_on(sender);
+    sender_receive(sender, request, error);
+    sender_advance(sender);
 }
 
-static int begin_fetch(struct sender *sender, struct sender_request *request)
+static int request_begin_fetch(struct sender *sender, struct sender_request *request)
 {
     if (!sender_fetch_is_here(&request->fetch)) {
         sender->fetching = request;
-        return sender_fetch_start(&request->fetch, sender->exporter->settings.reader);
+        return sender_fetch_start(&request->fetch, sender->host->settings.reader);
     }
-    came(sender, request, sender_fetch_here(&request->fetch));
+    sender_receive(sender, request, sender_fetch_here(&request->fetch));
     return 0;
 }
 
-static void start_fetch(struct sender *sender)
+static void sender_start_fetch(struct sender *sender)
 {
-    struct sender_request *request = request_new(sender), *whole = first_refused(sender);
+    struct sender_request *request = request_new(sender), *whole = sender_first_refused(sender);
     if (!request)
-        return failed_to_fetch(sender, NULL);
+        return sender_fetch_failed(sender, NULL);
     if (whole) {
         request->fetch.only_seq = whole->fetch.seqs[whole->next_part];
         request->fetch.slice = whole->fetch.slice;
     } else {
         sender_handoff_take(sender, &request->fetch);
-        sender->look = false;
+        sender_backlog_event(sender, BACKLOG_FETCH_BEGINS);
         sender->n_woken = 0;
-        timer_start(sender->exporter->settings.loop, &sender->gather, GATHER_NS);
+        timer_start(sender->host->settings.loop, &sender->gather, GATHER_NS);
     }
-    if (begin_fetch(sender, request)) {
+    if (request_begin_fetch(sender, request)) {
         sender->fetching = NULL;
-        failed_to_fetch(sender, request);
+        sender_fetch_failed(sender, request);
     } else if (whole) {
-        part_begun(whole);
+        request_part_begun(whole);
     }
 }
 
 /* ---- verbs ---- */
 
-static void go_on(struct sender *sender)
+static void sender_advance(struct sender *sender)
 {
     struct sender_request *request;
     do {
-        while ((request = next_to_send(sender)))
-            send_or_drop(sender, request);
-        if (wants_fetch(sender))
-            start_fetch(sender);
-    } while (next_to_send(sender) || wants_fetch(sender));
-    exporter_sender_quiet(sender->exporter);
+        while ((request = sender_next_request(sender)))
+            request_send_or_drop(sender, request);
+        if (sender_wants_fetch(sender))
+            sender_start_fetch(sender);
+    } while (sender_next_request(sender) || sender_wants_fetch(sender));
+    sender->host->quiet(sender->host);
 }
 
-static void on_pause(struct timer *timer)
+static void on_pause_timer(struct timer *timer)
 {
     struct sender *sender = container_of(timer, struct sender, pause);
-    if (sender->exporter->draining) /* what failed stays in the store */
+    if (sender->host->draining) /* what failed stays in the store */
         return;
-    sender->pausing = false;
-    go_on(sender);
+    sender_delivery_event(sender, DELIVERY_PAUSE_OVER);
+    sender_advance(sender);
 }
 
-static void on_gathered(struct timer *timer)
+static void on_gather_timer(struct timer *timer)
 {
-    go_on(container_of(timer, struct sender, gather));
+    sender_advance(container_of(timer, struct sender, gather));
 }
 
-static void marked(struct sender_acks *marks)
+static void on_acks_done(struct sender_acks *acks)
 {
-    struct sender *sender = container_of(marks, struct sender, marks);
-    if (marks->lost)
+    struct sender *sender = container_of(acks, struct sender, acks);
+    if (acks->lost)
         outbox_handoff_close(sender->handoff);
-    go_on(sender);
+    sender_advance(sender);
 }
 
-void sender_init(struct sender *sender, struct exporter *exporter, enum signal signal)
+bool sender_host_wants(const struct sender_host *host, enum signal signal)
 {
-    const struct config_exporter *config = exporter->settings.config;
-    *sender =
-        (struct sender){.exporter = exporter,
-                        .signal = signal,
-                        .look = exporter_wants(exporter, signal), /* once, whatever is there */
-                        .handoff = outbox_handoff(exporter->settings.outbox,
-                                                  exporter->settings.destination, signal),
-                        .pause.fire = on_pause,
-                        .gather.fire = on_gathered};
+    return !host->settings.signals || (host->settings.signals >> signal & 1);
+}
+
+void sender_init(struct sender *sender, struct sender_host *host, enum signal signal)
+{
+    const struct config_exporter *config = host->settings.config;
+    *sender = (struct sender){
+        .host = host,
+        .signal = signal,
+        /* once, whatever lies there from before */
+        .backlog = sender_host_wants(host, signal) ? BACKLOG_NEWS : BACKLOG_NONE,
+        .handoff = outbox_handoff(host->settings.outbox, host->settings.destination, signal),
+        .pause.fire = on_pause_timer,
+        .gather.fire = on_gather_timer};
     list_init(&sender->requests);
     list_init(&sender->refused);
-    sender_acks_init(&sender->marks, &exporter->settings, marked);
+    sender_acks_init(&sender->acks, &host->settings, on_acks_done);
     sender_handoff_bytes(sender, 0);
-    backoff_init(&sender->backoff, is_otlp(config) ? &config->otlp.retry : &file_retry,
+    backoff_init(&sender->backoff, config_is_otlp(config) ? &config->otlp.retry : &file_retry,
                  clock_monotonic_ns() + signal);
 }
 
 void sender_wake(struct sender *sender)
 {
-    if (!sender->look && outbox_is_empty(sender->signal))
+    if (!sender_backlog_is_news(sender) && outbox_is_empty(sender->signal))
         return;
-    sender->look = true;
+    sender_backlog_event(sender, BACKLOG_ANNOUNCED);
     sender->n_woken++;
-    go_on(sender);
+    sender_advance(sender);
 }
 
 bool sender_is_quiet(const struct sender *sender)
 {
-    if (sender->fetching || sender->n_sending || sender->marks.n)
+    if (sender->fetching || sender->n_sending || sender->acks.n)
         return false;
-    return sender->pausing ||
-           (list_empty(&sender->requests) && list_empty(&sender->refused) && !sender->look);
+    return sender_is_paused(sender) ||
+           (list_empty(&sender->requests) && list_empty(&sender->refused) &&
+            !sender_backlog_is_news(sender));
 }
 
 void sender_close(struct sender *sender)
@@ -580,6 +633,6 @@ void sender_close(struct sender *sender)
     while ((link = list_pop(&sender->refused)))
         request_free(container_of(link, struct sender_request, link));
     if (sender->fetching)
-        sender->fetching->sender = NULL; /* fetched() frees it */
-    sender_acks_close(&sender->marks);
+        sender->fetching->sender = NULL; /* request_fetched() frees it */
+    sender_acks_close(&sender->acks);
 }

@@ -18,46 +18,95 @@
 
 struct sender_request;
 
+/* How requests leave. The transitions are a table in sender.c. */
+enum sender_delivery {
+    DELIVERY_SENDING, /* the backend took the last one, or none was sent yet */
+    DELIVERY_RESTING, /* nothing is begun before the timer fires */
+    DELIVERY_BACKOFF, /* likewise, after a failure of the backend */
+    DELIVERY_PROBING, /* after that: one at a time, until one is taken */
+    DELIVERY_STATES,
+};
+enum sender_delivery_event {
+    DELIVERY_PAUSE,
+    DELIVERY_PAUSE_OVER,
+    DELIVERY_FAILURE,
+    DELIVERY_SUCCESS,
+    DELIVERY_EVENTS,
+};
+
+/* What may lie in the outbox behind after_seq. */
+enum sender_backlog {
+    BACKLOG_NONE,    /* the last fetch reached the end, and nothing was announced since it began */
+    BACKLOG_NEWS,    /* something was announced since then */
+    BACKLOG_FULL,    /* the last fetch was full: there is more */
+    BACKLOG_READING, /* a fetch that follows a full one is under way */
+    BACKLOG_STATES,
+};
+enum sender_backlog_event {
+    BACKLOG_ANNOUNCED,
+    BACKLOG_FETCH_BEGINS,
+    BACKLOG_FETCH_FULL,
+    BACKLOG_FETCH_PART,
+    BACKLOG_EVENTS,
+};
+
+/* What all senders of an exporter share; embedded in it. */
+struct sender_host {
+    struct exporter_settings settings;
+    struct otlp_grpc *grpc; /* one of these three; the debug exporter has none */
+    struct otlp_http *http;
+    struct file_exporter *file;
+    bool draining;                           /* what fails stays in the store */
+    void (*quiet)(struct sender_host *host); /* a sender may have become quiet */
+};
+
 struct sender {
-    struct exporter *exporter;
+    struct sender_host *host;
     enum signal signal;
+    enum sender_delivery delivery;
+    enum sender_backlog backlog;
     struct list requests; /* being sent, or to be sent (again) */
     size_t n_requests;
-    size_t n_sending;
+    size_t n_sending;                /* at most n_requests */
     size_t bytes;                    /* of their messages */
-    struct list refused;             /* together: now their parts are sent one by one */
+    struct list refused;             /* batches whose parts are sent one by one */
     struct sender_request *fetching; /* at the reader; NULL: none */
     int64_t after_seq;               /* the last one that was fetched */
     uint64_t file;                   /* of the store, that after_seq is of */
     struct outbox_handoff *handoff;  /* what is committed comes into it while little waits */
-    bool look;                       /* something may be behind it */
-    bool more;                       /* so much that the last fetch was full */
-    bool pausing;                    /* nothing is begun before the timer fires */
-    bool failing;                    /* since the last success; said once */
-    struct timer pause;
-    struct timer gather; /* runs since the last fetch, which found all there was */
-    unsigned n_woken;    /* since the last fetch */
+    struct timer pause;              /* runs in RESTING and BACKOFF */
+    struct timer gather;             /* runs since the last fetch, which found all there was */
+    unsigned n_woken;                /* since the last fetch */
     struct backoff backoff;
-    struct sender_unimplemented unserved;
-    struct sender_acks marks;
+    struct sender_unimplemented unimplemented;
+    struct sender_acks acks;
 };
 
-void sender_init(struct sender *sender, struct exporter *exporter, enum signal signal);
+static inline bool sender_is_paused(const struct sender *sender)
+{
+    return sender->delivery == DELIVERY_RESTING || sender->delivery == DELIVERY_BACKOFF;
+}
+
+/* The backend failed, and took nothing since. */
+static inline bool sender_is_failing(const struct sender *sender)
+{
+    return sender->delivery == DELIVERY_BACKOFF || sender->delivery == DELIVERY_PROBING;
+}
+
+/* Something may lie behind after_seq that no fetch has looked for. */
+static inline bool sender_backlog_is_news(const struct sender *sender)
+{
+    return sender->backlog == BACKLOG_NEWS || sender->backlog == BACKLOG_FULL;
+}
+
+/* The last fetch that ended was full. */
+static inline bool sender_backlog_is_full(const struct sender *sender)
+{
+    return sender->backlog == BACKLOG_FULL || sender->backlog == BACKLOG_READING;
+}
+
+bool sender_host_wants(const struct sender_host *host, enum signal signal);
+void sender_init(struct sender *sender, struct sender_host *host, enum signal signal);
 void sender_wake(struct sender *sender);
 bool sender_is_quiet(const struct sender *sender); /* nothing in flight and nothing to do at once */
 void sender_close(struct sender *sender);
-
-/* Of exporter.c */
-struct exporter {
-    struct exporter_settings settings;
-    struct otlp_grpc *grpc; /* of the exporter's kind one, of debug none */
-    struct otlp_http *http;
-    struct file_exporter *file;
-    struct sender senders[SIGNAL_COUNT];
-    bool draining;
-    struct timer drain_timer;
-    void (*stopped)(void *context);
-    void *context;
-};
-void exporter_sender_quiet(struct exporter *exporter); /* a sender may have become quiet */
-bool exporter_wants(const struct exporter *exporter, enum signal signal);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hand is opened before a read that may be the last one, and stays open as long as nothing is
- * missed. In a backlog it would be full before its turn came, and while the backend fails what it
- * holds would only take memory: then it is closed, and each request read when there is room for it.
- * A mark that was lost is found by reading from the beginning, once nothing is under way.
+ * The handoff is opened before a read that may be the last one, and stays open as long as nothing
+ * is missed. In a backlog it would be full before its turn came, and while the backend fails what
+ * it holds would only take memory: then it is closed, and each request read when there is room for
+ * it. A mark that was lost is found by reading from the beginning, once nothing is under way.
  */
 #include "exporter/sender_handoff.h"
 #include "exporter/sender.h"
@@ -18,18 +18,19 @@ void sender_handoff_bytes(struct sender *sender, size_t bytes)
 
 void sender_handoff_take(struct sender *sender, struct sender_fetch *fetch)
 {
-    if (!sender_fetch_take(fetch, sender->handoff) || sender->more || sender->failing)
+    if (!sender_fetch_take(fetch, sender->handoff) || sender_backlog_is_full(sender) ||
+        sender_is_failing(sender))
         return;
-    if (sender->marks.lost && sender->after_seq)
+    if (sender->acks.lost && sender->after_seq)
         return;
-    sender->marks.lost = false;
+    sender->acks.lost = false;
     outbox_handoff_open(sender->handoff, &fetch->read);
     fetch->handoff = sender->handoff;
     if (!sender->after_seq)
         sender->file = fetch->read.file;
 }
 
-void sender_handoff_tell(struct sender *sender, const struct sender_fetch *fetch)
+void sender_handoff_fetched(struct sender *sender, const struct sender_fetch *fetch)
 {
     int64_t seq = fetch->n ? fetch->seqs[fetch->n - 1] : 0;
     if (!fetch->handoff)

@@ -15,4 +15,4 @@ void sender_handoff_bytes(struct sender *sender, size_t bytes);
  */
 void sender_handoff_take(struct sender *sender, struct sender_fetch *fetch);
 /* After it. */
-void sender_handoff_tell(struct sender *sender, const struct sender_fetch *fetch);
+void sender_handoff_fetched(struct sender *sender, const struct sender_fetch *fetch);

@@ -11,41 +11,41 @@
 /* How long requests wait at first; 0: they do not. */
 static uint64_t patience_of(const struct config_retry *config)
 {
-    return config->enabled ? UNSERVED_PAUSES * config->max_interval_ns : 0;
+    return config->enabled ? UNIMPLEMENTED_PAUSES * config->max_interval_ns : 0;
 }
 
-enum sender_unimplemented_outcome sender_unimplemented_answer(struct sender_unimplemented *unserved,
-                                                              const struct config_retry *config,
-                                                              uint64_t now_ns, uint64_t *since_ns)
+enum sender_unimplemented_outcome
+sender_unimplemented_answer(struct sender_unimplemented *unimplemented,
+                            const struct config_retry *config, uint64_t now_ns, uint64_t *since_ns)
 {
     uint64_t patience_ns = patience_of(config);
-    if (!unserved->since_ns)
-        unserved->since_ns = now_ns;
+    if (!unimplemented->since_ns)
+        unimplemented->since_ns = now_ns;
     if (!*since_ns)
         *since_ns = now_ns;
     if (!patience_ns)
-        return UNSERVED_GIVEN_UP;
-    if (now_ns - unserved->since_ns >= patience_ns) {
-        unserved->discard_until_ns = now_ns + config->max_interval_ns;
-        return UNSERVED_DISCARDED;
+        return UNIMPLEMENTED_GIVEN_UP;
+    if (now_ns - unimplemented->since_ns >= patience_ns) {
+        unimplemented->discard_until_ns = now_ns + config->max_interval_ns;
+        return UNIMPLEMENTED_DISCARDED;
     }
-    return now_ns - *since_ns >= patience_ns ? UNSERVED_GIVEN_UP : UNSERVED_WAITS;
+    return now_ns - *since_ns >= patience_ns ? UNIMPLEMENTED_GIVEN_UP : UNIMPLEMENTED_WAITS;
 }
 
-void sender_unimplemented_end(struct sender_unimplemented *unserved)
+void sender_unimplemented_end(struct sender_unimplemented *unimplemented)
 {
-    *unserved = (struct sender_unimplemented){0};
+    *unimplemented = (struct sender_unimplemented){0};
 }
 
 /* Where requests come faster than they are given up the backend is asked in their midst. */
-bool sender_unimplemented_discards(struct sender_unimplemented *unserved, uint64_t now_ns)
+bool sender_unimplemented_discards(struct sender_unimplemented *unimplemented, uint64_t now_ns)
 {
-    if (now_ns >= unserved->discard_until_ns)
-        unserved->discard_until_ns = 0;
-    return unserved->discard_until_ns != 0;
+    if (now_ns >= unimplemented->discard_until_ns)
+        unimplemented->discard_until_ns = 0;
+    return unimplemented->discard_until_ns != 0;
 }
 
-void sender_unimplemented_say(const struct config_retry *config, const char *exporter,
+void sender_unimplemented_log(const struct config_retry *config, const char *exporter,
                               enum signal signal, const struct export_result *result)
 {
     uint64_t patience_ns = patience_of(config);

@@ -3,7 +3,7 @@
 /*
  * A backend that says it has no service for a signal: it may not have it yet, or again (a proxy
  * says the same while what is behind it is replaced), or it will never have it. So requests wait at
- * first, as for a backend that is away. Once all that was asked for UNSERVED_PAUSES times
+ * first, as for a backend that is away. Once all that was asked for UNIMPLEMENTED_PAUSES times
  * retry_on_failure::max_interval has met that answer, a further one is that of all that waits: it
  * is given up, and the backend asked again after max_interval, with what came since.
  * So an answer that passes within that time costs nothing, a later one what came before the last
@@ -14,7 +14,7 @@
 #include "exporter/otlp/export_result.h"
 #include "proto/otlp/otlp_service.h"
 
-#define UNSERVED_PAUSES 4
+#define UNIMPLEMENTED_PAUSES 4
 
 struct sender_unimplemented {
     uint64_t since_ns;         /* no other answer came since; 0: it serves, as far as known */
@@ -23,20 +23,20 @@ struct sender_unimplemented {
 };
 
 enum sender_unimplemented_outcome {
-    UNSERVED_WAITS,     /* as if the backend were away */
-    UNSERVED_GIVEN_UP,  /* this request */
-    UNSERVED_DISCARDED, /* and all that waits */
+    UNIMPLEMENTED_WAITS,     /* as if the backend were away */
+    UNIMPLEMENTED_GIVEN_UP,  /* this request */
+    UNIMPLEMENTED_DISCARDED, /* and all that waits */
 };
 
 /* In the log, what becomes of requests now. */
-void sender_unimplemented_say(const struct config_retry *config, const char *exporter,
+void sender_unimplemented_log(const struct config_retry *config, const char *exporter,
                               enum signal signal, const struct export_result *result);
 /* That is the answer to a request. since_ns: when it met that answer first and no other since, 0
  * before; the request's own. */
-enum sender_unimplemented_outcome sender_unimplemented_answer(struct sender_unimplemented *unserved,
-                                                              const struct config_retry *config,
-                                                              uint64_t now_ns, uint64_t *since_ns);
+enum sender_unimplemented_outcome
+sender_unimplemented_answer(struct sender_unimplemented *unimplemented,
+                            const struct config_retry *config, uint64_t now_ns, uint64_t *since_ns);
 /* Another answer came. */
-void sender_unimplemented_end(struct sender_unimplemented *unserved);
+void sender_unimplemented_end(struct sender_unimplemented *unimplemented);
 /* What is fetched is given up, without asking. */
-bool sender_unimplemented_discards(struct sender_unimplemented *unserved, uint64_t now_ns);
+bool sender_unimplemented_discards(struct sender_unimplemented *unimplemented, uint64_t now_ns);

@@ -15,7 +15,7 @@ enum export_verdict {
 
 struct export_result {
     enum export_verdict verdict;
-    bool unserved;           /* the backend has no such service */
+    bool unimplemented;      /* the backend has no such service */
     bool too_big;            /* EXPORT_DROP: a part of it may be taken */
     uint64_t retry_delay_ns; /* what the server asked for; 0 = nothing */
     int64_t rejected;        /* partial success: items that the backend did not take */

@@ -53,7 +53,7 @@ static enum export_verdict verdict_without_trailer(const struct otlp_grpc_call *
 static void set_status(struct otlp_grpc_call *call, enum grpc_status status)
 {
     call->status = status;
-    call->result.unserved = status == GRPC_UNIMPLEMENTED;
+    call->result.unimplemented = status == GRPC_UNIMPLEMENTED;
     snprintf(call->result.code, sizeof(call->result.code), "%s", grpc_status_name(status));
 }
 
@@ -72,7 +72,7 @@ static void conclude_coding(struct otlp_grpc_call *call)
         !(call->wants_other_coding || strstr(result->message, name)))
         return;
     result->verdict = EXPORT_RETRY;
-    result->unserved = false;
+    result->unimplemented = false;
     snprintf(result->message, sizeof(result->message),
              "the backend does not take requests with this compression; set another, or none");
 }

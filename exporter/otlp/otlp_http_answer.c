@@ -83,7 +83,7 @@ void otlp_http_answer(enum signal signal, const struct http_answer *answer, uint
                       struct export_result *result)
 {
     *result = (struct export_result){.verdict = export_verdict_http(answer->status),
-                                     .unserved = answer->status == 404};
+                                     .unimplemented = answer->status == 404};
     bool readable = !answer->encoded && !answer->cut && answer->body.len;
     snprintf(result->code, sizeof(result->code), "HTTP %u", answer->status);
     if (result->verdict == EXPORT_OK) {
