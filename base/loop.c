@@ -108,10 +108,9 @@ void loop_close(struct loop *loop)
     free(loop);
 }
 
-void loop_assert_thread(const struct loop *loop)
+bool loop_is_current(const struct loop *loop)
 {
-    assert(pthread_equal(loop->thread, pthread_self()));
-    (void)loop;
+    return pthread_equal(loop->thread, pthread_self());
 }
 
 static struct timer *first_timer(struct loop *loop)
@@ -176,7 +175,7 @@ int loop_run(struct loop *loop)
 
 void loop_stop(struct loop *loop)
 {
-    loop_assert_thread(loop);
+    LOOP_THREAD(loop);
     loop->stopped = true;
 }
 
@@ -188,7 +187,7 @@ static int control(struct loop *loop, int operation, struct watch *watch)
 
 int watch_start(struct loop *loop, struct watch *watch)
 {
-    loop_assert_thread(loop);
+    LOOP_THREAD(loop);
     assert(!watch->loop && watch->ready);
     int error = control(loop, EPOLL_CTL_ADD, watch);
     if (error)
@@ -201,7 +200,7 @@ int watch_start(struct loop *loop, struct watch *watch)
 int watch_change(struct watch *watch, uint32_t events)
 {
     assert(watch->loop);
-    loop_assert_thread(watch->loop);
+    LOOP_THREAD(watch->loop);
     if (watch->events == events)
         return 0;
     uint32_t before = watch->events;
@@ -217,7 +216,7 @@ void watch_stop(struct watch *watch)
     struct loop *loop = watch->loop;
     if (!loop)
         return;
-    loop_assert_thread(loop);
+    LOOP_THREAD(loop);
     control(loop, EPOLL_CTL_DEL, watch); /* fails if the fd is closed, which has removed it */
     for (int i = 0; i < loop->n_events; i++)
         if (loop->events[i].data.ptr == watch)
@@ -251,7 +250,7 @@ static struct list *timer_place(struct loop *loop, uint64_t due_ns)
 
 void timer_start(struct loop *loop, struct timer *timer, uint64_t delay_ns)
 {
-    loop_assert_thread(loop);
+    LOOP_THREAD(loop);
     assert(timer->fire);
     timer_stop(timer);
     uint64_t now = clock_monotonic_ns();
@@ -264,7 +263,7 @@ void timer_stop(struct timer *timer)
 {
     if (!timer->due_ns)
         return;
-    loop_assert_thread(timer->loop);
+    LOOP_THREAD(timer->loop);
     list_remove(&timer->link);
     timer->due_ns = 0;
 }
@@ -284,7 +283,7 @@ void loop_post(struct loop *loop, struct post *post)
 
 void loop_unpost(struct loop *loop, struct post *post)
 {
-    loop_assert_thread(loop);
+    LOOP_THREAD(loop);
     pthread_mutex_lock(&loop->lock);
     list_remove(&post->link);
     pthread_mutex_unlock(&loop->lock);

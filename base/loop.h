@@ -2,10 +2,11 @@
 #pragma once
 /*
  * The event loop: epoll, timers, and work handed back by other threads. Level-triggered.
- * Thread: the one that calls loop_run(); only loop_post() may be called from elsewhere.
+ * Thread: the one that opened the loop; only loop_post() may be called from elsewhere.
  * Structs are embedded by their owner, who finds itself with container_of().
  */
 #include "base/list.h"
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -35,7 +36,11 @@ void loop_close(struct loop *loop); /* NULL is fine; watches and timers must be 
 int loop_run(struct loop *loop);    /* until loop_stop(); 0 or negative errno */
 void loop_stop(struct loop *loop);
 int loop_once(struct loop *loop, int timeout_ms); /* one round, for tests */
-void loop_assert_thread(const struct loop *loop); /* asserts that this is the loop's thread */
+bool loop_is_current(const struct loop *loop);    /* true on the loop's thread */
+
+/* First line of a function that belongs to the loop's thread: aborts on any other, in every build.
+ * The cost is one comparison. */
+#define LOOP_THREAD(loop) assert(loop_is_current(loop))
 
 int watch_start(struct loop *loop, struct watch *watch); /* fd, events, ready are set */
 /* With events 0 errors and hang-ups are still told of, again and again: the owner stops the watch.

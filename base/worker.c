@@ -134,7 +134,7 @@ static void worker_free(struct worker *worker)
 
 int worker_open(struct worker **result, struct loop *loop, const struct worker_ops *ops)
 {
-    loop_assert_thread(loop);
+    LOOP_THREAD(loop);
     assert(ops->queue_limit && ops->batch_limit);
     struct worker *worker = calloc(1, sizeof(*worker));
     if (!worker)
@@ -157,7 +157,7 @@ int worker_open(struct worker **result, struct loop *loop, const struct worker_o
 
 int worker_submit_later(struct worker *worker, struct job *job)
 {
-    loop_assert_thread(worker->loop);
+    LOOP_THREAD(worker->loop);
     assert(job->run && job->done);
     if (worker->n_jobs >= worker->ops.queue_limit)
         return WORKER_FULL;
@@ -187,7 +187,7 @@ int worker_submit(struct worker *worker, struct job *job)
 
 size_t worker_queued(const struct worker *worker)
 {
-    loop_assert_thread(worker->loop);
+    LOOP_THREAD(worker->loop);
     return worker->n_jobs;
 }
 
@@ -195,7 +195,7 @@ void worker_close(struct worker *worker)
 {
     if (!worker)
         return;
-    loop_assert_thread(worker->loop);
+    LOOP_THREAD(worker->loop);
     pthread_mutex_lock(&worker->lock);
     worker->closing = true;
     pthread_cond_signal(&worker->wake);

@@ -44,3 +44,7 @@ size_t worker_queued(const struct worker *worker); /* submitted, done() still to
  * Runs what is queued, joins the thread, delivers the outstanding done()s, frees. NULL is fine. */
 void worker_close(struct worker *worker);
 bool worker_is_current(const struct worker *worker); /* true on the worker's own thread */
+
+/* First line of a function that runs on the worker only: aborts on any other thread, in every
+ * build. The cost is one comparison. What has no worker at hand: base/thread_owner.h. */
+#define WORKER_THREAD(worker) assert(worker_is_current(worker))

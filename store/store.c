@@ -109,6 +109,7 @@ int store_open(const struct store_settings *settings, struct store **result)
         store_close(store);
         return error;
     }
+    db_release_thread(store->db); /* the writer's from here on */
     *result = store;
     return 0;
 }
@@ -117,6 +118,8 @@ void store_close(struct store *store)
 {
     if (!store)
         return;
+    if (store->db)
+        db_release_thread(store->db); /* the writer has ended */
     close_modules(store);
     db_close(store->db);
     free(store);

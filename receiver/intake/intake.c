@@ -175,7 +175,7 @@ bool intake_has_pipeline(const struct intake *intake, enum signal signal)
 
 void intake_submit(struct intake *intake, struct intake_request *request)
 {
-    loop_assert_thread(intake->settings.loop);
+    LOOP_THREAD(intake->settings.loop);
     assert(request->encoding != ENCODING_UNKNOWN); /* the receivers refuse it */
     request->intake = intake;
     request->message = NULL;

@@ -196,6 +196,21 @@ void db_close(struct db *db)
     free(db);
 }
 
+void db_release_thread(struct db *db)
+{
+    thread_owner_release(&db->owner);
+}
+
+bool db_is_current(const struct db *db)
+{
+    return thread_owner_is_current(&db->owner);
+}
+
+bool db_is_writer(const struct db *db)
+{
+    return db->writer;
+}
+
 /* Statements */
 
 static int prepare(struct db *db, const struct db_prepared *prepared)
@@ -278,6 +293,7 @@ int db_exec(struct db *db, const char *sql)
 
 int db_step(struct db *db, sqlite3_stmt *statement)
 {
+    CLAIM_THREAD(&db->owner);
     if (!statement) /* could not be prepared anew */
         return -EIO;
     if (db->begun && !db_in_transaction(db)) /* or it would be a transaction of its own */
@@ -388,6 +404,7 @@ static int look_for_room(struct db *db, uint64_t pages)
 
 int db_look_for_room(struct db *db)
 {
+    WRITER_THREAD(db);
     return look_for_room(db, 0);
 }
 
@@ -423,6 +440,7 @@ uint64_t db_unused_bytes(const struct db *db)
 
 bool db_take_room(struct db *db, uint64_t size)
 {
+    WRITER_THREAD(db);
     if (!db_has_room(db) || size > db->room_bytes) {
         db->was_refused = true;
         return false;
@@ -435,6 +453,7 @@ bool db_take_room(struct db *db, uint64_t size)
 
 int db_begin(struct db *db)
 {
+    CLAIM_THREAD(&db->owner);
     assert(!db_in_transaction(db));
     db->failed = 0;
     if (take_pages(db)) /* of a commit that was not db_commit()'s */
@@ -459,6 +478,7 @@ static void count_rollback(int error)
 
 int db_commit(struct db *db)
 {
+    WRITER_THREAD(db);
     int error = db->failed;
     if (!error && !db_in_transaction(db))
         error = -EIO;
@@ -477,6 +497,7 @@ int db_commit(struct db *db)
 
 int db_rollback(struct db *db)
 {
+    DB_THREAD(db);
     int error = 0;
     if (db_in_transaction(db)) /* SQLite may have rolled back by itself */
         error = db_run(db, db->rollback);
@@ -494,6 +515,7 @@ bool db_in_transaction(const struct db *db)
 
 void db_fail(struct db *db, int error)
 {
+    DB_THREAD(db);
     assert(error < 0);
     if (!db->failed)
         db->failed = error;
@@ -501,6 +523,7 @@ void db_fail(struct db *db, int error)
 
 bool db_rowids_spent(struct db *db)
 {
+    WRITER_THREAD(db);
     static const char sql[] = "SELECT max((SELECT ifnull(max(seq), 0) FROM sqlite_sequence),"
                               " (SELECT ifnull(max(id), 0) FROM stack),"
                               " (SELECT ifnull(max(id), 0) FROM executable),"
@@ -534,9 +557,10 @@ static int vacuum(struct db *db, uint64_t unused)
 
 int db_maintain(struct db *db)
 {
+    WRITER_THREAD(db);
     uint64_t unused = 0;
     int in_log = 0, done = 0;
-    assert(db->writer && !db_in_transaction(db));
+    assert(!db_in_transaction(db));
     int error = get_count(db, db->free_count, &unused);
     if (!error)
         error = vacuum(db, unused);

@@ -4,7 +4,8 @@
  * SQLite as this service uses it: one file, one writing connection (which alone checkpoints), one
  * read-only connection. WAL, synchronous by setting, secure_delete off, no mmap.
  *
- * Thread: a struct db belongs to the thread that uses it (writer or reader).
+ * Thread: a struct db belongs to the first thread that begins a transaction or makes a step with it
+ * (writer or reader), until db_release_thread(). DB_THREAD() and WRITER_THREAD() assert it.
  * Limits: max_size_bytes. Short of it, and short of a full disk, lies a reserve in which only
  * deletes should go on: db_has_room() tells. Errors: 0 or negative errno: -ENOSPC (disk or quota
  * full), -EUCLEAN (corrupt: see db_renew()), -EBUSY (at open: another spanprof has the store),
@@ -14,6 +15,7 @@
  * made. A corrupt file is met when it is met: db_open_writer() renames it to spanprof.db.corrupt
  * (replacing an older one), counts and starts empty; later the owner does so with db_renew().
  */
+#include <assert.h>
 #include <sqlite3.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,6 +35,19 @@ struct db_settings {
 int db_open_writer(const struct db_settings *settings, struct db **db);
 int db_open_reader(const struct db_settings *settings, struct db **db); /* after the writer */
 void db_close(struct db *db); /* finalizes what is still prepared; NULL is fine */
+
+/* The next thread that uses db owns it: call it when one thread has opened what another is to use,
+ * and before closing what belonged to a thread that has ended. */
+void db_release_thread(struct db *db);
+/* True on the thread that owns db, and on any while none does. */
+bool db_is_current(const struct db *db);
+bool db_is_writer(const struct db *db);
+
+/* First line of a function that works on db: aborts on a thread that does not own it. */
+#define DB_THREAD(db) assert(db_is_current(db))
+/* First line of a function of the store's writing half: db is the writing connection, and this is
+ * its thread. For modules below the store, which know no worker: WRITER_THREAD(stacks->db). */
+#define WRITER_THREAD(db) assert(db_is_writer(db) && db_is_current(db))
 
 /* Writer: puts the corrupt file aside and goes on with an empty one; every prepared statement is
  * prepared anew in place. What modules have in memory is for their owner to reload. */

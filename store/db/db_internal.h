@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* What db.c and db_open.c share; nobody else includes it. */
+#include "base/thread_owner.h"
 #include "store/db/db.h"
 #include <limits.h>
 #include <sys/types.h>
@@ -12,6 +13,7 @@ struct db_prepared {
 
 struct db {
     sqlite3 *handle; /* NULL only while it could not be opened anew */
+    struct thread_owner owner;
     bool writer;
     bool begun;          /* a transaction, neither committed nor rolled back by us */
     int failed;          /* first error of the transaction at hand */

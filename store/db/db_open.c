@@ -319,6 +319,7 @@ bool db_file_replaced(const struct db *db)
 
 int db_renew(struct db *db)
 {
+    WRITER_THREAD(db);
     db_finalize_all(db);
     pthread_mutex_lock(&files_lock);
     db_file_close(db, false);
@@ -333,6 +334,7 @@ int db_renew(struct db *db)
 
 int db_follow(struct db *db)
 {
+    DB_THREAD(db);
     if (!db_file_replaced(db))
         return 0;
     db_finalize_all(db);

@@ -201,7 +201,7 @@ struct parcel {
 static void parcel_call(struct post *post)
 {
     struct parcel *parcel = container_of(post, struct parcel, post);
-    loop_assert_thread(parcel->loop);
+    LOOP_THREAD(parcel->loop);
     parcel->n_called++;
     if (parcel->n_again-- > 0)
         loop_post(parcel->loop, post);
@@ -235,7 +235,7 @@ static struct parcel parcels[N_THREADS][N_PARCELS];
 static void count_call(struct post *post)
 {
     struct parcel *parcel = container_of(post, struct parcel, post);
-    loop_assert_thread(parcel->loop);
+    LOOP_THREAD(parcel->loop);
     parcel->n_called++;
 }
 

@@ -2,6 +2,7 @@
 #include "base/stats.h"
 #include "base/buf.h"
 #include "test/support/faults/fail_alloc.h"
+#include "test/support/faults/aborts.h"
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -157,8 +158,9 @@ static void test_soundness(void **state)
     assert_false(stats_are_sound(&other, 1, problem));
 }
 
-static void stat_wrongly(int how)
+static void stat_wrongly(void *context)
 {
+    int how = *(int *)context;
     if (how == 0)
         stat_add_of(&zebras, WHENS, 1);
     else if (how == 1)
@@ -177,21 +179,8 @@ static void stat_wrongly(int how)
 static void test_assertions(void **state)
 {
     (void)state;
-    for (int how = 0; how < 6; how++) {
-        int status;
-        pid_t child = fork();
-        assert_true(child >= 0);
-        if (!child) {
-            const struct rlimit no_core = {0};
-            setrlimit(RLIMIT_CORE, &no_core);
-            signal(SIGABRT, SIG_DFL);
-            close(STDERR_FILENO);
-            stat_wrongly(how);
-            _exit(0);
-        }
-        assert_int_equal(waitpid(child, &status, 0), child);
-        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-    }
+    for (int how = 0; how < 6; how++)
+        assert_true(aborts(stat_wrongly, &how));
 }
 
 static void *count(void *argument)

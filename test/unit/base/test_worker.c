@@ -72,7 +72,7 @@ static int task_run(struct job *job)
 static void task_done(struct job *job, int error)
 {
     struct task *task = container_of(job, struct task, job);
-    loop_assert_thread(loop);
+    LOOP_THREAD(loop);
     assert_false(worker_is_current(task->owner->worker));
     task->n_done++;
     task->told = error;

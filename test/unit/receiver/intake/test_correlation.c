@@ -212,12 +212,14 @@ static void test_told(void **state)
     bytes_to_hex(BYTES(message.stack_id, 16), hex);
     while (worker_queued(rig.writer))
         intake_rig_turn(&rig, 1);
+    db_release_thread(store_db(rig.fixture.store)); /* the writer is idle */
     fixture_begin(&rig.fixture);
     struct window_settings window = {
         .max_request_bytes = 1 << 20, .destinations = 1, .scope_version = "1"};
     size_t n;
     assert_int_equal(store_window(rig.fixture.store, &window, clock_unix_ns(), true, &n), 0);
     fixture_commit(&rig.fixture);
+    db_release_thread(store_db(rig.fixture.store));
     assert_int_equal(n, 5);
     outgoing_read(&outgoing, &rig.fixture.settings.db, SIGNAL_PROFILES);
     assert_int_equal(outgoing.n, 1);

@@ -2,7 +2,9 @@
 #include "base/stats.h"
 #include "store/db/schema.h"
 #include "test/support/fixtures/store_fixture.h"
+#include "test/support/faults/aborts.h"
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -559,6 +561,48 @@ static void test_failed_step(void **state)
     db_close(db); /* finalizes what is left */
 }
 
+static void *begin_main(void *context)
+{
+    return db_begin(context) ? context : NULL;
+}
+
+static void begin_elsewhere(void *context)
+{
+    pthread_t thread;
+    void *failed = NULL;
+    assert_int_equal(pthread_create(&thread, NULL, begin_main, context), 0);
+    assert_int_equal(pthread_join(thread, &failed), 0);
+    assert_null(failed);
+}
+
+static void call_writer_thread(void *context)
+{
+    struct db *db = context;
+    WRITER_THREAD(db);
+}
+
+/* The first thread that begins owns it; a reader never passes for the writer. */
+static void test_threads(void **state)
+{
+    struct fixture *fixture = *state;
+    struct db *db, *reader;
+    assert_int_equal(db_open_writer(&fixture->settings.db, &db), 0);
+    assert_int_equal(db_open_reader(&fixture->settings.db, &reader), 0);
+    assert_int_equal(db_begin(db), 0);
+    assert_int_equal(db_rollback(db), 0);
+    WRITER_THREAD(db);
+    assert_true(aborts(begin_elsewhere, db));
+    DB_THREAD(reader);
+    assert_true(aborts(call_writer_thread, reader));
+    db_release_thread(db);
+    begin_elsewhere(db);
+    assert_true(aborts(call_writer_thread, db));
+    db_release_thread(db);
+    assert_int_equal(db_rollback(db), 0);
+    db_close(reader);
+    db_close(db);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -587,6 +631,7 @@ int main(void)
         TEST(test_renew),
         TEST(test_reader_cannot_write),
         TEST(test_failed_step),
+        TEST(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
