@@ -16,6 +16,15 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     set(SPANPROF_X86_64 ON)
 endif()
 
+# spanprof_cost(TEST): ctest starts the tests that take longest first, so that no CPU waits for the last one.
+# costs.cmake has their seconds in CI's dev build; it is written by `summary.py --costs build/results/*.xml`.
+include(${CMAKE_SOURCE_DIR}/test/costs.cmake)
+function(spanprof_cost test)
+    if(DEFINED SPANPROF_SECONDS_${test})
+        set_tests_properties(${test} PROPERTIES COST ${SPANPROF_SECONDS_${test}})
+    endif()
+endfunction()
+
 # spanprof_unit_test(NAME LIBS ...): test_NAME.c of the current folder, ctest label "unit".
 function(spanprof_unit_test name)
     add_executable(test_${name} test_${name}.c)
@@ -23,6 +32,7 @@ function(spanprof_unit_test name)
     target_compile_definitions(test_${name} PRIVATE SPANPROF_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
     add_test(NAME unit.${name} COMMAND test_${name})
     set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT ${SPANPROF_UNIT_TIMEOUT} SKIP_RETURN_CODE 77)
+    spanprof_cost(unit.${name})
 endfunction()
 
 # spanprof_one_thread(NAME ...): unit tests that take their time and start no thread. TSan, which makes them ten

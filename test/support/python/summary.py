@@ -5,6 +5,7 @@
     summary.py SUITE FILE                   one line
     summary.py --total [--skips LIST] FILE...  what failed, what was skipped and why, and the closing line;
                                             exit 1 if anything failed or nothing ran
+    summary.py --costs FILE...              test/costs.cmake, by the seconds that the tests took
 
 A test may skip as a whole, or some of its cases while it passes: both count as skipped. The reason is a line
 `skipped: REASON` of its output. Between cmocka's `[ RUN ] CASE` and `[ SKIPPED ] CASE` it is that case's; elsewhere
@@ -101,8 +102,22 @@ def total(rows, patterns):
     return 1 if not rows or any(how == "failed" for _, how, _ in rows) else 0
 
 
+def costs(paths):
+    """Tests of two seconds and more, as CMake reads them."""
+    took = {test.get("name"): round(float(test.get("time") or 0))
+            for path in paths for test in ElementTree.parse(path).getroot().iter("testcase")}
+    print("# SPDX-License-Identifier: Apache-2.0\n"
+          "# Seconds of each test of two and more; written by test/support/python/summary.py --costs.")
+    for name, seconds in sorted(took.items()):
+        if seconds >= 2:
+            print("set(SPANPROF_SECONDS_%s %d)" % (name, seconds))
+
+
 def main():
     arguments = sys.argv[1:]
+    if arguments[0] == "--costs":
+        costs(arguments[1:])
+        return 0
     if arguments[0] != "--total":
         print("%s: %s" % (arguments[0], line(read(arguments[1]))))
         return 0
