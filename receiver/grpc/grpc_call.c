@@ -1,12 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A call is refused as early as it is known to be wrong: at its headers, at the prefix of its
- * message or at the byte that is one too many. What still comes after that gives window to the
- * connection only, so that the others on it go on. Whoever does not speak gRPC is answered as HTTP
- * has it, behind the request: browsers and other tools take an answer in its midst for an error.
+ * message or at the first byte too many. What still comes after that gives window to the connection
+ * only, so that its other streams go on. A peer that does not speak gRPC gets an HTTP answer, after
+ * its request: browsers and other tools take an answer in the middle of it for an error.
  *
- * A stream begins with a small window. The length of its message is known with the first bytes; the
- * window grows, if it has to, when there is room for all of it.
+ * A stream begins with a small window. The length of its message is known from the first bytes; the
+ * window grows, if it has to, once the call is admitted: there is room for all of the message.
+ *
+ * State          Event                                                  Next state
+ * HEAD           headers of a gRPC call                                 BEGINNING
+ *                another method or content type                         DISCARDING
+ *                refused by its headers                                 ANSWERED
+ * BEGINNING      the length of the message is known                     WAITING
+ *                a health check has come whole; refused                 ANSWERED
+ * WAITING        admitted                                               ADMITTED
+ *                the end of the message                                 COMPLETE
+ *                refused                                                ANSWERED
+ * ADMITTED       the end of the message                                 AT_INTAKE
+ *                refused, or not complete when its time is over         ANSWERED
+ * COMPLETE       admitted                                               AT_INTAKE
+ * AT_INTAKE      the intake is done                                     ANSWERED
+ *                the stream is closed                                   ABANDONED
+ * DISCARDING     the end of the request, or too many bytes of it        ANSWERED
+ *
+ * When its stream is closed, a call in any other state than AT_INTAKE is freed; an ABANDONED one
+ * when the intake is done.
  */
 #include "receiver/grpc/grpc_call.h"
 #include "base/clock.h"
@@ -20,11 +39,37 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define THROWN_BYTES_MAX                                                                           \
-    (64 << 10) /* of a request that is not gRPC; then the answer comes early                       \
-                */
+/* Of a request that is not gRPC; beyond it the answer comes before the end of the request. */
+#define DISCARDED_BYTES_MAX (64 << 10)
 
-#define STREAM_WINDOW (256 * 1024) /* of a request that was let in */
+#define STREAM_WINDOW (256 * 1024) /* of an admitted call */
+
+enum call_state {
+    CALL_HEAD,      /* headers are missing */
+    CALL_BEGINNING, /* its message comes, without admission: it is short, or its length unknown */
+    CALL_WAITING,   /* for admission; the window stays small */
+    CALL_ADMITTED,  /* the rest of its message comes */
+    CALL_COMPLETE,  /* its message has come whole; it waits for admission */
+    CALL_AT_INTAKE,
+    CALL_DISCARDING, /* not gRPC: the request is read and dropped, then answered as HTTP */
+    CALL_ANSWERED,
+    CALL_ABANDONED, /* at the intake, its stream is closed */
+    CALL_STATES
+};
+
+#define STATE(name) (1u << CALL_##name)
+/* The table above. */
+static const unsigned next_states[CALL_STATES] = {
+    [CALL_HEAD] = STATE(BEGINNING) | STATE(DISCARDING) | STATE(ANSWERED),
+    [CALL_BEGINNING] = STATE(WAITING) | STATE(ANSWERED),
+    [CALL_WAITING] = STATE(ADMITTED) | STATE(COMPLETE) | STATE(ANSWERED),
+    [CALL_ADMITTED] = STATE(AT_INTAKE) | STATE(ANSWERED),
+    [CALL_COMPLETE] = STATE(AT_INTAKE),
+    [CALL_AT_INTAKE] = STATE(ANSWERED) | STATE(ABANDONED),
+    [CALL_DISCARDING] = STATE(ANSWERED),
+};
+
+enum call_kind { CALL_EXPORT, CALL_HEALTH_CHECK, CALL_HEALTH_WATCH };
 
 enum call_outcome {
     OUTCOME_ACCEPTED,
@@ -46,49 +91,60 @@ static const char *const outcome_names[] = {
 STAT_COUNTERS(calls, "spanprof_grpc_server_calls_total", "OTLP/gRPC calls, by how they ended.",
               STAT_LABEL("outcome", outcome_names, OUTCOMES));
 
+/* What the headers say. */
+struct call_head {
+    enum { METHOD_OTHER, METHOD_POST, METHOD_HEAD } method;
+    bool is_grpc; /* by its content-type */
+    bool bad_timeout;
+    enum { VERSION_NONE, VERSION_SERVED, VERSION_UNKNOWN } version; /* of profiles */
+    enum intake_encoding encoding;
+    uint64_t timeout_ns; /* 0 = none */
+};
+
 struct grpc_call {
     struct list link; /* of the scope */
     struct grpc_call_scope *scope;
-    struct h2_stream *stream; /* NULL: the peer has gone */
-    const struct otlp_route *route;
+    struct h2_stream *stream; /* NULL: closed */
+    enum call_state state;
+    enum call_kind kind;
+    struct call_head head;
+    const struct otlp_route *route; /* of CALL_EXPORT; NULL: unknown path */
     struct grpc_reader reader;
     struct intake_request request;
     struct admission_request admission;
-    size_t budget_bytes;     /* taken of the scope's */
-    size_t thrown_bytes;     /* of a request that is not gRPC */
-    const char *http_status; /* that it is answered with; NULL: a call */
-    uint64_t timeout_ns;     /* 0 = none */
-    enum intake_encoding encoding;
-    bool is_health_check; /* which has no route */
-    bool is_watch;        /* one that goes on */
-    struct health_watch *watch;
-    bool encoding_given;
-    bool post;
-    bool head;    /* the method, whose answers have no body */
-    bool is_grpc; /* by its content-type */
-    bool bad_timeout;
-    bool bad_version; /* of profiles: not the one that is served, or told twice */
-    bool version_given;
-    bool asked; /* to be let in */
-    bool whole; /* all of it has come */
-    bool at_intake;
-    bool answered;
+    struct health_watch *watch; /* of CALL_HEALTH_WATCH, once answered */
+    size_t budget_bytes;        /* taken from the scope's */
+    size_t discarded_bytes;
 };
+
+static struct grpc_connection *owner_of(const struct h2_conn *h2)
+{
+    return h2_owner(h2);
+}
 
 static struct grpc_call *call_of(struct h2_stream *stream)
 {
     return stream->owner;
 }
 
+static void call_enter(struct grpc_call *call, enum call_state state)
+{
+    assert(next_states[call->state] & 1u << state);
+    assert(state != CALL_AT_INTAKE || admission_is_in(&call->admission));
+    assert((state == CALL_ABANDONED) == !call->stream);
+    call->state = state;
+}
+
 static void call_free(struct grpc_call *call)
 {
+    assert(!call->budget_bytes && call->state != CALL_AT_INTAKE);
     list_remove(&call->link);
     admission_leave(&call->admission);
     grpc_reader_close(&call->reader);
     free(call);
 }
 
-static void give_budget(struct grpc_call *call)
+static void call_give_budget(struct grpc_call *call)
 {
     if (call->budget_bytes)
         budget_give(call->scope->budget, call->budget_bytes);
@@ -115,29 +171,30 @@ static enum call_outcome outcome_of(enum grpc_status status)
 
 static void count_answer(const struct grpc_call *call, enum grpc_status status)
 {
-    if (call->is_health_check)
-        return;
-    stat_add_of(&calls, outcome_of(status), 1);
+    if (call->kind == CALL_EXPORT)
+        stat_add_of(&calls, outcome_of(status), 1);
 }
 
-static void refused(struct grpc_call *call)
+/* Its answer is known before the intake has it: what it holds is free again. */
+static void call_release(struct grpc_call *call)
 {
-    call->answered = true;
     buf_close(&call->reader.message);
-    give_budget(call);
+    call_give_budget(call);
     admission_leave(&call->admission);
 }
 
 static void answer_http(struct grpc_call *call)
 {
     static const char text[] = "This port takes OTLP/gRPC: POST, content-type application/grpc\n";
-    const struct h2_header headers[] = {H2_HEADER(":status", call->http_status),
+    const char *status = call->head.method == METHOD_POST ? "415" : "405";
+    const struct h2_header headers[] = {H2_HEADER(":status", status),
                                         H2_HEADER("content-type", "text/plain"),
                                         H2_HEADER("allow", "POST")};
     _cleanup_buf_ struct buf body = BUF_INIT(0);
     stat_add_of(&calls, OUTCOME_NOT_GRPC, 1);
-    refused(call);
-    if (!call->head && buf_append(&body, text, sizeof(text) - 1))
+    call_enter(call, CALL_ANSWERED);
+    call_release(call);
+    if (call->head.method != METHOD_HEAD && buf_append(&body, text, sizeof(text) - 1))
         return h2_reset(call->stream, H2_INTERNAL_ERROR);
     h2_respond(call->stream, &(struct h2_response){headers, 3, &body, NULL, 0});
 }
@@ -150,7 +207,7 @@ static void answer_ok(struct grpc_call *call, struct bytes message)
     uint8_t prefix[GRPC_PREFIX_SIZE];
     _cleanup_buf_ struct buf body = BUF_INIT(0);
     count_answer(call, GRPC_OK);
-    call->answered = true;
+    call_enter(call, CALL_ANSWERED);
     grpc_prefix_write(prefix, false, (uint32_t)message.len);
     if (buf_append(&body, prefix, sizeof(prefix)) || buf_append_bytes(&body, message))
         return h2_reset(call->stream, H2_INTERNAL_ERROR);
@@ -165,7 +222,7 @@ static int append_base64(struct buf *out, struct bytes in)
     return error;
 }
 
-/* Both places where clients look for the pause: the details, and a trailer of RetryInfo alone. */
+/* Clients read the pause in one of two places: the details, or a trailer with RetryInfo alone. */
 static int retry_texts(const struct otlp_answer *answer, struct buf *details, struct buf *info)
 {
     _cleanup_buf_ struct buf message = BUF_INIT(0);
@@ -186,7 +243,8 @@ static void answer_error(struct grpc_call *call, const struct otlp_answer *answe
     bool retry = answer->retry_delay_ns != GRPC_NO_RETRY_INFO;
     assert(answer->message);
     count_answer(call, answer->grpc);
-    refused(call);
+    call_enter(call, CALL_ANSWERED);
+    call_release(call);
     snprintf(code, sizeof(code), "%u", (unsigned)answer->grpc % 100);
     int error = grpc_percent_encode(BYTES_STR(answer->message), &text);
     if (!error && retry)
@@ -208,31 +266,32 @@ static void answer_error(struct grpc_call *call, const struct otlp_answer *answe
     h2_respond(call->stream, &(struct h2_response){.headers = headers, .n_headers = n});
 }
 
-/* The intake did not have it. */
-static void refuse(struct grpc_call *call, const struct otlp_answer *answer)
+/* Of a call that the intake has not got. */
+static void call_refuse(struct grpc_call *call, const struct otlp_answer *answer)
 {
     otlp_count_refused(call->route, answer);
     answer_error(call, answer);
 }
 
-static void fail(struct grpc_call *call, enum grpc_status status, const char *message)
+static void call_fail(struct grpc_call *call, enum grpc_status status, const char *message)
 {
-    refuse(call, &(struct otlp_answer){status, 200, GRPC_NO_RETRY_INFO, message});
+    call_refuse(call, &(struct otlp_answer){status, 200, GRPC_NO_RETRY_INFO, message});
 }
 
 /* ---- headers ---- */
 
-static void on_let_in(struct admission_request *request);
+static void on_admitted(struct admission_request *request);
 static void on_expired(struct admission_request *request);
 
-int grpc_call_begin(struct h2_stream *stream, struct grpc_call_scope *scope)
+static int on_begin(struct h2_stream *stream)
 {
+    struct grpc_call_scope *scope = owner_of(stream->conn)->scope;
     struct grpc_call *call = calloc(1, sizeof(*call));
     if (!call)
         return -ENOMEM;
     call->scope = scope;
     call->stream = stream;
-    call->admission.let_in = on_let_in;
+    call->admission.let_in = on_admitted;
     call->admission.expired = on_expired;
     grpc_reader_init(&call->reader, scope->max_message_bytes);
     list_append(&scope->calls, &call->link);
@@ -263,66 +322,68 @@ static enum intake_encoding encoding_of(struct bytes value)
 static void set_path(struct grpc_call *call, struct bytes path)
 {
     call->route = otlp_route_of_grpc(path);
-    call->is_watch = call->scope->watches && bytes_is(path, HEALTH_WATCH_METHOD);
-    call->is_health_check = call->is_watch || bytes_is(path, HEALTH_CHECK_METHOD);
+    call->kind = call->scope->watches && bytes_is(path, HEALTH_WATCH_METHOD) ? CALL_HEALTH_WATCH
+                 : bytes_is(path, HEALTH_CHECK_METHOD)                       ? CALL_HEALTH_CHECK
+                                                                             : CALL_EXPORT;
 }
 
-void grpc_call_header(struct h2_stream *stream, struct bytes name, struct bytes value, bool trailer)
+static void on_header(struct h2_stream *stream, struct bytes name, struct bytes value, bool trailer)
 {
     struct grpc_call *call = call_of(stream);
+    struct call_head *head = &call->head;
     if (trailer)
         return;
-    if (bytes_is(name, ":method")) {
-        call->post = bytes_is(value, "POST");
-        call->head = bytes_is(value, "HEAD");
-    } else if (bytes_is(name, ":path"))
+    if (bytes_is(name, ":method"))
+        head->method = bytes_is(value, "POST")   ? METHOD_POST
+                       : bytes_is(value, "HEAD") ? METHOD_HEAD
+                                                 : METHOD_OTHER;
+    else if (bytes_is(name, ":path"))
         set_path(call, value);
     else if (bytes_is(name, "content-type"))
-        call->is_grpc = is_grpc_type(value);
+        head->is_grpc = is_grpc_type(value);
     else if (bytes_is(name, "grpc-timeout"))
-        call->bad_timeout = grpc_timeout_parse(value, &call->timeout_ns) != 0;
-    else if (bytes_is(name, OTLP_PROFILES_VERSION_KEY)) {
-        call->bad_version = call->version_given || !bytes_is(value, OTLP_PROFILES_VERSION);
-        call->version_given = true;
-    } else if (bytes_is(name, "grpc-encoding")) {
-        call->encoding = encoding_of(value);
-        call->encoding_given = true;
-    }
+        head->bad_timeout = grpc_timeout_parse(value, &head->timeout_ns) != 0;
+    else if (bytes_is(name, OTLP_PROFILES_VERSION_KEY)) /* twice: unknown, whatever they are */
+        head->version = head->version == VERSION_NONE && bytes_is(value, OTLP_PROFILES_VERSION)
+                            ? VERSION_SERVED
+                            : VERSION_UNKNOWN;
+    else if (bytes_is(name, "grpc-encoding"))
+        head->encoding = encoding_of(value);
 }
 
 /* False when answered. */
 static bool check_route(struct grpc_call *call)
 {
     if (!call->route)
-        fail(call, GRPC_UNIMPLEMENTED, "unknown service or method");
+        call_fail(call, GRPC_UNIMPLEMENTED, "unknown service or method");
     else if (!otlp_serves(call->scope->intake, call->scope->signals, call->route->signal))
-        fail(call, GRPC_UNIMPLEMENTED, "no pipeline takes this signal");
-    else if (call->route->signal == SIGNAL_PROFILES && call->bad_version)
-        fail(call, GRPC_INVALID_ARGUMENT,
-             "unknown " OTLP_PROFILES_VERSION_KEY ": version 1 is served");
+        call_fail(call, GRPC_UNIMPLEMENTED, "no pipeline takes this signal");
+    else if (call->route->signal == SIGNAL_PROFILES && call->head.version == VERSION_UNKNOWN)
+        call_fail(call, GRPC_INVALID_ARGUMENT,
+                  "unknown " OTLP_PROFILES_VERSION_KEY ": version 1 is served");
     else
         return true;
     return false;
 }
 
-void grpc_call_headers(struct h2_stream *stream)
+static void on_headers(struct h2_stream *stream)
 {
     struct grpc_call *call = call_of(stream);
-    if (!call->post || !call->is_grpc) {
-        call->http_status = call->post ? "415" : "405";
+    const struct call_head *head = &call->head;
+    if (head->method != METHOD_POST || !head->is_grpc)
+        return call_enter(call, CALL_DISCARDING);
+    if (call->kind == CALL_EXPORT && !check_route(call))
         return;
-    }
-    if (!call->is_health_check && !check_route(call))
-        return;
-    if (call->bad_timeout)
-        return fail(call, GRPC_INVALID_ARGUMENT, "malformed grpc-timeout");
-    if (call->timeout_ns && call->timeout_ns < UINT64_MAX - stream->begun_ns)
-        h2_deadline(stream, stream->begun_ns + call->timeout_ns);
+    if (head->bad_timeout)
+        return call_fail(call, GRPC_INVALID_ARGUMENT, "malformed grpc-timeout");
+    call_enter(call, CALL_BEGINNING);
+    if (head->timeout_ns && head->timeout_ns < UINT64_MAX - stream->begun_ns)
+        h2_deadline(stream, stream->begun_ns + head->timeout_ns);
 }
 
 /* ---- the message ---- */
 
-static void fail_reading(struct grpc_call *call, int outcome)
+static void call_fail_reading(struct grpc_call *call, int outcome)
 {
     static const struct otlp_answer answers[] = {
         [GRPC_READ_TOO_BIG] = {GRPC_RESOURCE_EXHAUSTED, 413, GRPC_NO_RETRY_INFO,
@@ -336,77 +397,76 @@ static void fail_reading(struct grpc_call *call, int outcome)
         [GRPC_READ_TRUNCATED] = {GRPC_INTERNAL, 400, GRPC_NO_RETRY_INFO, "the message is cut off"},
     };
     struct otlp_answer busy = otlp_answer_of(INTAKE_BUSY, NULL);
-    refuse(call, outcome < 0 ? &busy : &answers[outcome]); /* negative: no memory */
+    call_refuse(call, outcome < 0 ? &busy : &answers[outcome]); /* negative: no memory */
 }
 
-static void take_piece(struct grpc_call *call, struct bytes piece)
+static void call_discard(struct grpc_call *call, struct bytes piece)
 {
-    if (call->http_status) {
-        call->thrown_bytes += piece.len;
-        if (call->thrown_bytes > THROWN_BYTES_MAX)
-            answer_http(call);
-        return;
-    }
+    call->discarded_bytes += piece.len;
+    if (call->discarded_bytes > DISCARDED_BYTES_MAX)
+        answer_http(call);
+}
+
+static void call_receive(struct grpc_call *call, struct bytes piece)
+{
     if (!budget_take(call->scope->budget, piece.len)) {
         struct otlp_answer busy = otlp_answer_no_budget();
-        return refuse(call, &busy);
+        return call_refuse(call, &busy);
     }
     call->budget_bytes += piece.len;
     int outcome = grpc_reader_feed(&call->reader, piece);
     if (outcome)
-        return fail_reading(call, outcome);
-    bool asks = !call->asked && !call->is_health_check && call->reader.n_prefix == GRPC_PREFIX_SIZE;
-    if (!asks)
+        return call_fail_reading(call, outcome);
+    if (call->state != CALL_BEGINNING || call->kind != CALL_EXPORT ||
+        call->reader.n_prefix < GRPC_PREFIX_SIZE)
         return;
-    call->asked = true;
+    call_enter(call, CALL_WAITING);
     admission_ask(intake_admission(call->scope->intake), &call->admission, call->reader.size);
 }
 
-/* Whether more of it is; else its window stays as it is. */
+/* Whether more of it is wanted; else its window stays as it is. */
 static bool is_wanted(const struct grpc_call *call)
 {
-    if (call->http_status || call->is_health_check)
-        return !call->answered;
-    return admission_is_in(&call->admission);
+    return call->state == CALL_ADMITTED || call->state == CALL_DISCARDING ||
+           (call->state == CALL_BEGINNING && call->kind != CALL_EXPORT);
 }
 
-void grpc_call_data(struct h2_stream *stream, struct bytes piece)
+static void on_data(struct h2_stream *stream, struct bytes piece)
 {
     struct grpc_call *call = call_of(stream);
-    if (!call->answered)
-        take_piece(call, piece);
+    if (call->state == CALL_DISCARDING)
+        call_discard(call, piece);
+    else if (call->state != CALL_ANSWERED)
+        call_receive(call, piece);
     h2_consumed(stream, piece.len, is_wanted(call));
 }
 
 static void on_done(struct intake_request *request)
 {
     struct grpc_call *call = container_of(request, struct grpc_call, request);
-    call->at_intake = false;
     admission_leave(&call->admission);
-    if (!call->stream) { /* nobody is left to be told */
-        call_free(call);
-        return;
-    }
+    if (call->state == CALL_ABANDONED)
+        return call_free(call);
     if (request->outcome == INTAKE_ACCEPTED)
         return answer_ok(call, (struct bytes){0}); /* an empty response */
     struct otlp_answer answer = otlp_answer_of(request->outcome, request->message);
     answer_error(call, &answer);
 }
 
-static void submit(struct grpc_call *call)
+static void call_submit(struct grpc_call *call)
 {
     struct intake_request *request = &call->request;
     *request = (struct intake_request){
         .signal = call->route->signal,
-        .encoding = call->reader.compressed ? call->encoding : ENCODING_IDENTITY,
+        .encoding = call->reader.compressed ? call->head.encoding : ENCODING_IDENTITY,
         .body = call->reader.message,
         .max_inflated_bytes = call->scope->max_message_bytes,
         .done = on_done,
     };
     call->reader.message = (struct buf){0};
-    call->at_intake = true;
+    call_enter(call, CALL_AT_INTAKE);
     admission_received(&call->admission);
-    give_budget(call); /* from here on the intake bounds it */
+    call_give_budget(call); /* from here on the intake bounds it */
     intake_submit(call->scope->intake, request);
 }
 
@@ -418,14 +478,14 @@ static uint32_t signals_served(const struct grpc_call_scope *scope)
     return mask;
 }
 
-static int look_at_health(struct grpc_call *call, struct buf *response)
+static int check_health(struct grpc_call *call, struct buf *response)
 {
     const struct grpc_call_scope *scope = call->scope;
     struct bytes request = buf_bytes(&call->reader.message);
     uint32_t signals = signals_served(scope);
     if (call->reader.compressed)
         return GRPC_UNIMPLEMENTED;
-    if (!call->is_watch)
+    if (call->kind == CALL_HEALTH_CHECK)
         return health_check(scope->health, signals, request, response);
     return health_watch_begin(scope->watches, call->stream, signals, request, &call->watch);
 }
@@ -433,76 +493,96 @@ static int look_at_health(struct grpc_call *call, struct buf *response)
 static void answer_health(struct grpc_call *call)
 {
     _cleanup_buf_ struct buf response = BUF_INIT(0);
-    int outcome = look_at_health(call, &response);
+    int outcome = check_health(call, &response);
     if (outcome < 0)
         return h2_reset(call->stream, H2_INTERNAL_ERROR);
     if (outcome)
-        return fail(call, (enum grpc_status)outcome,
-                    outcome == GRPC_NOT_FOUND            ? "unknown service"
-                    : outcome == GRPC_RESOURCE_EXHAUSTED ? "too many watch already"
-                                                         : "no plain HealthCheckRequest");
-    give_budget(call);
-    call->answered = true;
-    if (!call->is_watch)
+        return call_fail(call, (enum grpc_status)outcome,
+                         outcome == GRPC_NOT_FOUND            ? "unknown service"
+                         : outcome == GRPC_RESOURCE_EXHAUSTED ? "too many watch already"
+                                                              : "no plain HealthCheckRequest");
+    call_give_budget(call);
+    if (call->kind == CALL_HEALTH_CHECK)
         answer_ok(call, buf_bytes(&response));
+    else
+        call_enter(call, CALL_ANSWERED);
 }
 
-void grpc_call_end(struct h2_stream *stream)
+static void on_end(struct h2_stream *stream)
 {
     struct grpc_call *call = call_of(stream);
-    if (call->answered)
+    if (call->state == CALL_ANSWERED)
         return;
-    if (call->http_status)
+    if (call->state == CALL_DISCARDING)
         return answer_http(call);
     int outcome = grpc_reader_end(&call->reader);
     if (outcome)
-        return fail_reading(call, outcome);
-    if (call->is_health_check)
+        return call_fail_reading(call, outcome);
+    if (call->kind != CALL_EXPORT)
         return answer_health(call);
     bool compressed = call->reader.compressed;
-    if (compressed && (!call->encoding_given || call->encoding == ENCODING_IDENTITY))
-        return fail(call, GRPC_INTERNAL, "compressed flag without grpc-encoding");
-    if (compressed && call->encoding == ENCODING_UNKNOWN)
-        return fail(call, GRPC_UNIMPLEMENTED, "unknown grpc-encoding");
-    call->whole = true;
-    if (admission_is_in(&call->admission))
-        submit(call);
+    if (compressed && call->head.encoding == ENCODING_IDENTITY)
+        return call_fail(call, GRPC_INTERNAL, "compressed flag without grpc-encoding");
+    if (compressed && call->head.encoding == ENCODING_UNKNOWN)
+        return call_fail(call, GRPC_UNIMPLEMENTED, "unknown grpc-encoding");
+    if (call->state == CALL_ADMITTED)
+        call_submit(call);
+    else
+        call_enter(call, CALL_COMPLETE);
 }
 
-static void on_let_in(struct admission_request *request)
+static void on_admitted(struct admission_request *request)
 {
     struct grpc_call *call = container_of(request, struct grpc_call, admission);
-    if (call->whole)
-        submit(call);
-    else
-        h2_expect(call->stream, call->reader.size - call->reader.message.len, STREAM_WINDOW);
+    if (call->state == CALL_COMPLETE)
+        return call_submit(call);
+    call_enter(call, CALL_ADMITTED);
+    h2_expect(call->stream, call->reader.size - call->reader.message.len, STREAM_WINDOW);
 }
 
 static void on_expired(struct admission_request *request)
 {
     struct otlp_answer busy = otlp_answer_no_budget();
-    refuse(container_of(request, struct grpc_call, admission), &busy);
+    call_refuse(container_of(request, struct grpc_call, admission), &busy);
 }
 
-void grpc_call_closed(struct h2_stream *stream, uint32_t h2_error, bool unprocessed)
+static void on_closed(struct h2_stream *stream, uint32_t h2_error, bool unprocessed)
 {
     struct grpc_call *call = call_of(stream);
     (void)h2_error, (void)unprocessed;
-    if (!call->answered)
+    if (call->state != CALL_ANSWERED)
         stat_add_of(&calls, OUTCOME_PEER_GONE, 1);
-    give_budget(call);
+    call_give_budget(call);
     health_watch_end(call->watch);
     call->stream = NULL;
-    if (!call->at_intake)
+    if (call->state == CALL_AT_INTAKE)
+        call_enter(call, CALL_ABANDONED);
+    else
         call_free(call);
 }
+
+static void on_ended(struct h2_conn *h2, int error)
+{
+    struct grpc_connection *connection = owner_of(h2);
+    connection->ended(connection, error);
+}
+
+const struct h2_handler grpc_call_handler = {
+    .begin = on_begin,
+    .header = on_header,
+    .headers = on_headers,
+    .data = on_data,
+    .end = on_end,
+    .closed = on_closed,
+    .ended = on_ended,
+};
 
 void grpc_call_forget(struct grpc_call_scope *scope)
 {
     struct list *link;
     while ((link = list_pop(&scope->calls))) {
         struct grpc_call *call = container_of(link, struct grpc_call, link);
-        assert(!call->stream && call->at_intake);
+        assert(call->state == CALL_ABANDONED);
         call->scope = NULL;
     }
 }

@@ -39,6 +39,7 @@ STAT_COUNTER(connections_failed, "spanprof_grpc_server_connections_failed_total"
 struct connection {
     struct list link;
     struct grpc_server *server;
+    struct grpc_connection calls;
     struct h2_conn *h2;
 };
 
@@ -83,9 +84,9 @@ static void connection_free(struct connection *connection)
     free(connection);
 }
 
-static void on_ended(struct h2_conn *h2, int error)
+static void on_ended(struct grpc_connection *calls, int error)
 {
-    struct connection *connection = h2_owner(h2);
+    struct connection *connection = container_of(calls, struct connection, calls);
     struct grpc_server *server = connection->server;
     if (error) {
         stat_add(&connections_failed, 1);
@@ -94,14 +95,6 @@ static void on_ended(struct h2_conn *h2, int error)
     connection_free(connection);
     check_drained(server);
 }
-
-static int on_begin(struct h2_stream *stream)
-{
-    struct connection *connection = h2_owner(stream->conn);
-    return grpc_call_begin(stream, &connection->server->scope);
-}
-
-static const struct h2_handler handler = {.begin = on_begin, GRPC_CALL_VERBS, .ended = on_ended};
 
 static bool is_full(struct grpc_server *server)
 {
@@ -131,8 +124,9 @@ static void connection_open(struct grpc_server *server, int fd, struct tls *tls)
     if (server->n_connections < CALM_CONNECTIONS)
         settings.calm_window = GRPC_CALL_CALM_WINDOW;
     connection->server = server;
-    int error =
-        h2_open(server->settings.loop, fd, &settings, &handler, connection, &connection->h2);
+    connection->calls = (struct grpc_connection){.scope = &server->scope, .ended = on_ended};
+    int error = h2_open(server->settings.loop, fd, &settings, &grpc_call_handler,
+                        &connection->calls, &connection->h2);
     if (error) {
         log_warn("grpc_server", "cannot serve a connection: %s", strerror(-error));
         free(connection);

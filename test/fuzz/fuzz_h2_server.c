@@ -17,19 +17,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct h2_conn *connection;
 
-static int on_begin(struct h2_stream *stream)
+static void on_ended(struct grpc_connection *calls, int error)
 {
-    return grpc_call_begin(stream, h2_owner(stream->conn));
-}
-
-static void on_ended(struct h2_conn *conn, int error)
-{
-    (void)error;
+    struct h2_conn *ended = connection;
+    (void)calls, (void)error;
     connection = NULL;
-    h2_close(conn);
+    h2_close(ended);
 }
-
-static const struct h2_handler handler = {.begin = on_begin, GRPC_CALL_VERBS, .ended = on_ended};
 
 static const struct h2_settings settings = {
     .server = true,
@@ -61,6 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct budget budget = {.limit_bytes = 100000};
     struct grpc_call_scope scope = {
         .intake = &intake, .budget = &budget, .max_message_bytes = 10000};
+    struct grpc_connection calls = {.scope = &scope, .ended = on_ended};
     int fds[2];
     log_set_level(LOG_LEVEL_ERROR);
     if (size == 0)
@@ -71,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     intake.hold = data[0] & 4;
     intake.outcome = (enum intake_outcome)((data[0] >> 3) % 5);
     list_init(&scope.calls);
-    if (h2_open(loop, fds[0], &settings, &handler, &scope, &connection))
+    if (h2_open(loop, fds[0], &settings, &grpc_call_handler, &calls, &connection))
         abort();
     feed(loop, fds[1], data[0], BYTES(data + 1, size - 1));
     h2_close(connection);
