@@ -283,13 +283,16 @@ static void note_window(struct store *store, int error, uint64_t now_unix_ns)
 }
 
 int store_window(struct store *store, const struct window_settings *settings, uint64_t now_unix_ns,
-                 bool everything, size_t *n_samples)
+                 size_t *n_samples)
 {
     struct window_settings with_history = *settings;
     with_history.history = store->history;
     with_history.unsent = unsent(store, settings, now_unix_ns);
-    int error = window_close(store->join, store->stacks, store->processes, store->outbox,
-                             &with_history, now_unix_ns, everything, n_samples);
+    const struct window_store parts = {.join = store->join,
+                                       .stacks = store->stacks,
+                                       .processes = store->processes,
+                                       .outbox = store->outbox};
+    int error = window_close(&parts, &with_history, now_unix_ns, n_samples);
     if (!with_history.unsent)
         note_window(store, error, now_unix_ns);
     return error ? error : history_flush(store->history, now_unix_ns);

@@ -57,7 +57,7 @@ uint64_t store_generation(const struct store *store); /* any thread */
 int store_health(const struct store *store);
 
 int store_window(struct store *store, const struct window_settings *settings, uint64_t now_unix_ns,
-                 bool everything, size_t *n_samples);
+                 size_t *n_samples);
 /* Within a transaction, about once a second: forgets what nothing refers to, a bounded step. */
 int store_collect(struct store *store, uint64_t now_unix_ns);
 /* Outside of a transaction, when idle: checkpoint and vacuum, a bounded step. */

@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/stats.h"
-#include "receiver/intake/intake_body.h"
 #include "receiver/intake/intake_items.h"
 #include "receiver/intake/intake_parts.h"
 #include "receiver/intake/intake_profiles.h"
@@ -101,31 +100,13 @@ static void spans_come_first(struct intake *intake)
 
 /* ---- requests ---- */
 
-static int run_signal(struct intake_request *request, const struct intake_settings *settings)
-{
-    uint32_t destinations = settings->destinations[request->signal];
-    if (request->signal == SIGNAL_TRACES)
-        return intake_spans_run(
-            request, settings->store,
-            &(struct intake_spans_settings){.join = settings->join,
-                                            .coverage = settings->coverage,
-                                            .destinations = destinations,
-                                            .max_body_bytes = settings->max_request_bytes});
-    if (request->signal == SIGNAL_PROFILES)
-        return intake_profiles_run(request, settings->store, &settings->label_names);
-    return intake_items_run(
-        request, settings->store,
-        &(struct intake_items_settings){.destinations = destinations,
-                                        .max_body_bytes = settings->max_request_bytes});
-}
-
 static int request_run(struct job *job)
 {
     struct intake_request *request = container_of(job, struct intake_request, job);
-    int error = run_signal(request, &request->intake->settings);
-    return error == -ENOSPC
-               ? error
-               : intake_broken(request->intake, error); /* no room: only this one fails */
+    struct intake *intake = request->intake;
+    const struct intake_signal *signal = &intake->signals[request->signal];
+    int error = signal->run(request, intake->settings.store, &signal->settings);
+    return error == -ENOSPC ? error : intake_broken(intake, error); /* no room: only this fails */
 }
 
 static void request_done(struct job *job, int error)
@@ -201,12 +182,32 @@ void intake_submit(struct intake *intake, struct intake_request *request)
 
 /* ---- life ---- */
 
+static void signals_init(struct intake *intake)
+{
+    static intake_signal_run *const run[SIGNAL_COUNT] = {
+        [SIGNAL_TRACES] = intake_spans_run,
+        [SIGNAL_PROFILES] = intake_profiles_run,
+        [SIGNAL_METRICS] = intake_items_run,
+        [SIGNAL_LOGS] = intake_items_run,
+    };
+    const struct intake_settings *settings = &intake->settings;
+    for (int signal = 0; signal < SIGNAL_COUNT; signal++)
+        intake->signals[signal] =
+            (struct intake_signal){.run = run[signal],
+                                   .settings = {.destinations = settings->destinations[signal],
+                                                .max_body_bytes = settings->max_request_bytes,
+                                                .join = settings->join,
+                                                .coverage = settings->coverage,
+                                                .label_names = settings->label_names}};
+}
+
 int intake_open(const struct intake_settings *settings, struct intake **intakep)
 {
     struct intake *intake = calloc(1, sizeof(*intake));
     if (!intake)
         return -ENOMEM;
     intake->settings = *settings;
+    signals_init(intake);
     intake->drain_timer.fire = intake_drain_fire;
     intake->window_timer.fire = intake_window_fire;
     intake->scan_timer.fire = scan_late;

@@ -7,7 +7,9 @@
 #include "agent-bpf/drain/procstream.h"
 #include "agent-bpf/drain/ring.h"
 #include "agent-bpf/sample_losses.h"
+#include "base/arena.h"
 #include "base/clock.h"
+#include "base/list.h"
 #include "receiver/intake/intake_parts.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -15,11 +17,17 @@
 #define RECORD_BYTES_MAX (256u << 20) /* in one drain: the largest ring */
 #define EVENT_BYTES_MAX  (8u << 20)   /* what is more a scan brings back */
 
+struct drained_event {
+    struct list link;
+    struct process_event event;
+};
+
 struct batch_job {
     struct job job;
     struct intake *intake;
     struct buf records;
-    struct buf events; /* struct process_event, each with its path (NUL-terminated, padded to 8) */
+    struct arena arena; /* events and their paths */
+    struct list events; /* struct drained_event, in their order */
     uint64_t n_records;
     int64_t unix_offset_ns;
     uint64_t now_ns;
@@ -31,7 +39,7 @@ static void batch_free(struct batch_job *batch)
 {
     symbolizer_requests_free(&batch->requests);
     buf_close(&batch->records);
-    buf_close(&batch->events);
+    arena_close(&batch->arena);
     free(batch);
 }
 
@@ -44,41 +52,33 @@ static void keep_record(void *context, const struct record_header *record)
         sample_count_lost(SAMPLE_LOST_MEMORY, 1);
 }
 
+static int batch_add_event(struct batch_job *batch, const struct process_event *event)
+{
+    struct drained_event *drained = arena_alloc(&batch->arena, sizeof(*drained));
+    if (!drained)
+        return -ENOMEM;
+    *drained = (struct drained_event){.event = *event};
+    const char *path = event->kind == PROCESS_MAPPED ? event->mapping.path : NULL;
+    drained->event.mapping.path = path ? arena_dup(&batch->arena, path, strlen(path) + 1) : NULL;
+    if (path && !drained->event.mapping.path)
+        return -ENOMEM;
+    list_append(&batch->events, &drained->link);
+    return 0;
+}
+
 static void keep_event(void *context, const struct process_event *event)
 {
-    static const uint8_t padding[8];
     struct batch_job *batch = context;
-    struct process_event copy = *event;
-    if (event->kind == PROCESS_LOST)
-        batch->scan_wanted = true;
     correlation_event(batch->intake->correlation, event);
-    size_t len =
-        event->kind == PROCESS_MAPPED && event->mapping.path ? strlen(event->mapping.path) + 1 : 0;
-    copy.mapping.path = NULL;
-    size_t before = batch->events.len;
-    uint64_t path_len = len;
-    if (buf_append(&batch->events, &copy, sizeof(copy)) ||
-        buf_append(&batch->events, &path_len, sizeof(path_len)) ||
-        buf_append(&batch->events, event->mapping.path, len) ||
-        buf_append(&batch->events, padding, (8 - len % 8) % 8)) {
-        batch->events.len = before;
+    if (batch_add_event(batch, event) || event->kind == PROCESS_LOST)
         batch->scan_wanted = true;
-    }
 }
 
 static void apply_events(struct batch_job *batch)
 {
-    const uint8_t *at = batch->events.data, *end = at ? at + batch->events.len : at;
-    while (at < end) {
-        struct process_event event;
-        uint64_t path_len;
-        memcpy(&event, at, sizeof(event));
-        memcpy(&path_len, at + sizeof(event), sizeof(path_len));
-        at += sizeof(event) + sizeof(path_len);
-        event.mapping.path = path_len ? (const char *)at : NULL;
-        at += (path_len + 7) & ~UINT64_C(7);
-        process_table_apply(batch->intake->table, &event);
-    }
+    struct list *link, *tmp;
+    list_each(link, tmp, &batch->events) process_table_apply(
+        batch->intake->table, &container_of(link, struct drained_event, link)->event);
 }
 
 static int add_records(struct batch_job *batch)
@@ -124,7 +124,7 @@ static int batch_run(struct job *job)
 
 static size_t batch_size(const struct batch_job *batch)
 {
-    return batch->records.len + batch->events.len;
+    return batch->records.len + batch->arena.used_bytes;
 }
 
 static void batch_done(struct job *job, int error)
@@ -145,7 +145,8 @@ static struct batch_job *batch_new(struct intake *intake)
     batch->job = (struct job){.run = batch_run, .done = batch_done};
     batch->intake = intake;
     batch->records = BUF_INIT(RECORD_BYTES_MAX);
-    batch->events = BUF_INIT(EVENT_BYTES_MAX);
+    arena_init(&batch->arena, EVENT_BYTES_MAX);
+    list_init(&batch->events);
     batch->unix_offset_ns = clock_unix_offset_ns();
     batch->now_ns = clock_monotonic_ns();
     list_init(&batch->requests);

@@ -29,7 +29,7 @@ static int make_room(void *context, uint64_t bytes)
 }
 
 int intake_items_run(struct intake_request *request, struct store *store,
-                     const struct intake_items_settings *settings)
+                     const struct intake_signal_settings *settings)
 {
     _cleanup_buf_ struct buf inflated = BUF_INIT(0);
     struct bytes body;

@@ -9,12 +9,20 @@
 #include "receiver/intake/admission.h"
 #include "receiver/intake/correlation.h"
 #include "receiver/intake/intake.h"
+#include "receiver/intake/intake_body.h"
 #include "receiver/intake/intake_samples.h"
 
 #define INTAKE_TIDY_NS UINT64_C(1000000000) /* how often what nothing refers to is forgotten */
 
+/* What the writer does with a request of one signal. */
+struct intake_signal {
+    intake_signal_run *run;
+    struct intake_signal_settings settings;
+};
+
 struct intake {
     struct intake_settings settings;
+    struct intake_signal signals[SIGNAL_COUNT];
     struct symbolizer_client *symbolizer;
     struct process_table *table; /* writer's */
     struct samples *samples;     /* writer's */

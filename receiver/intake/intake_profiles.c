@@ -79,7 +79,7 @@ static int hold(struct store *store, struct bytes body, uint64_t n_items,
 }
 
 int intake_profiles_run(struct intake_request *request, struct store *store,
-                        const struct label_names *names)
+                        const struct intake_signal_settings *settings)
 {
     _cleanup_buf_ struct buf inflated = BUF_INIT(0);
     struct bytes body;
@@ -90,7 +90,7 @@ int intake_profiles_run(struct intake_request *request, struct store *store,
     request->outcome = INTAKE_ACCEPTED;
     if (n_items == 0)
         return 0;
-    outcome = hold(store, body, n_items, names);
+    outcome = hold(store, body, n_items, &settings->label_names);
     if (outcome == OTLP_TOO_BIG) {
         intake_refuse_body(request, INTAKE_TOO_BIG,
                            "one profile alone is larger than a request may be");

@@ -20,7 +20,7 @@ STAT_COUNTER(spans_annotated, "spanprof_spans_annotated_total", "",
 
 struct visit {
     struct store *store;
-    const struct intake_spans_settings *settings;
+    const struct intake_signal_settings *settings;
     uint64_t n_annotated;
     struct bytes resource; /* of the spans at hand */
     uint64_t n_of_resource;
@@ -96,7 +96,7 @@ static int make_room(void *context, uint64_t bytes)
 
 static int rewrite(struct visit *visit, struct bytes body)
 {
-    const struct intake_spans_settings *settings = visit->settings;
+    const struct intake_signal_settings *settings = visit->settings;
     bool looks = settings->join || history_is_enabled(store_history(visit->store));
     struct otlp_rewrite rewrite = {.visit = looks ? visit_span : NULL,
                                    .emit = emit_body,
@@ -111,7 +111,7 @@ static int rewrite(struct visit *visit, struct bytes body)
 }
 
 int intake_spans_run(struct intake_request *request, struct store *store,
-                     const struct intake_spans_settings *settings)
+                     const struct intake_signal_settings *settings)
 {
     _cleanup_buf_ struct buf inflated = BUF_INIT(0);
     struct bytes body;

@@ -35,7 +35,7 @@ static int close_window(struct window_job *window, const struct window_settings 
         return 0;
     if (window->last) /* whoever answers later is not heard any more */
         stacks_leave_all_unnamed(stacks);
-    error = error ? error : store_window(store, how, now_unix_ns, false, &window->n_samples);
+    error = error ? error : store_window(store, how, now_unix_ns, &window->n_samples);
     return error == -ENOSPC ? 0 : error; /* the samples wait for room */
 }
 

@@ -76,12 +76,11 @@ struct join_span_facts {
 typedef int join_visit(void *context, const struct sample *sample,
                        const struct join_span_facts *span);
 
-/* Hands out each settled sample once and forgets it; everything: also those that still wait. One
- * whose stack is promised or waits for names stays until that is settled, unless its room is
- * needed. Forgets also what has outlived its time. now_unix_ns: what waiting times are measured
- * against. */
-int join_leave(struct join *join, uint64_t now_unix_ns, bool everything, join_visit *visit,
-               void *context, size_t *n_samples);
+/* Hands out each settled sample once and forgets it. One whose stack is promised or waits for names
+ * stays until that is settled, unless its room is needed. Forgets also what has outlived its time.
+ * now_unix_ns: what waiting times are measured against. */
+int join_leave(struct join *join, uint64_t now_unix_ns, join_visit *visit, void *context,
+               size_t *n_samples);
 
 size_t join_pending_samples(const struct join *join);
 /* Adds the stacks and the processes that samples and totals refer to. */

@@ -68,9 +68,9 @@ static int give_up_batch(struct join *join, struct batch *batch, enum join_reaso
     return error;
 }
 
-static int end_waiting(struct join *join, uint64_t now_unix_ns, bool everything)
+static int end_waiting(struct join *join, uint64_t now_unix_ns)
 {
-    uint64_t wait_ns = everything ? 0 : join->settings.wait_ns;
+    uint64_t wait_ns = join->settings.wait_ns;
     struct list *link, *tmp;
     list_each(link, tmp, &join->pending.batches)
     {
@@ -176,15 +176,14 @@ static int leave_all(struct join *join, struct leaving *leaving)
     return 0;
 }
 
-int join_leave(struct join *join, uint64_t now_unix_ns, bool everything, join_visit *visit,
-               void *context, size_t *n_samples)
+int join_leave(struct join *join, uint64_t now_unix_ns, join_visit *visit, void *context,
+               size_t *n_samples)
 {
     struct leaving leaving = {.join = join,
-                              .at_once = everything ||
-                                         join->pending.bytes > join->settings.max_pending_bytes,
+                              .at_once = join->pending.bytes > join->settings.max_pending_bytes,
                               .visit = visit,
                               .context = context};
-    int error = end_waiting(join, now_unix_ns, everything);
+    int error = end_waiting(join, now_unix_ns);
     if (!error)
         error = make_room(join);
     if (!error)

@@ -81,17 +81,17 @@ static int add_sample(void *context, const struct sample *sample,
     return error || !history ? error : history_sample(history, sample, span);
 }
 
-int window_close(struct join *join, struct stacks *stacks, struct processes *processes,
-                 struct outbox *outbox, const struct window_settings *settings,
-                 uint64_t now_unix_ns, bool everything, size_t *n_samples)
+int window_close(const struct window_store *store, const struct window_settings *settings,
+                 uint64_t now_unix_ns, size_t *n_samples)
 {
-    struct window window = {.settings = settings, .outbox = outbox, .now_unix_ns = now_unix_ns};
+    struct window window = {
+        .settings = settings, .outbox = store->outbox, .now_unix_ns = now_unix_ns};
     *n_samples = 0;
-    if (settings->destinations && !settings->unsent && !outbox_has_room(outbox))
+    if (settings->destinations && !settings->unsent && !outbox_has_room(store->outbox))
         return -ENOSPC;
-    struct stack_dictionary dictionary = stack_dictionary_of(stacks);
-    profile_request_open(&window.request, &dictionary, processes);
-    int error = join_leave(join, now_unix_ns, everything, add_sample, &window, n_samples);
+    struct stack_dictionary dictionary = stack_dictionary_of(store->stacks);
+    profile_request_open(&window.request, &dictionary, store->processes);
+    int error = join_leave(store->join, now_unix_ns, add_sample, &window, n_samples);
     if (!error)
         error = send_request(&window);
     profile_request_close(&window.request);

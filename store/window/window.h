@@ -29,9 +29,15 @@ struct window_settings {
     bool unsent;               /* it alone does, for the outbox is full; counted */
 };
 
-/* Closes the window at now. everything: also samples still waiting for their span (shutdown keeps
- * them: pass false). *n_samples: exported. -ENOSPC: nothing was done, the samples wait for room.
- * -EAGAIN: it ended in the middle, roll back. */
-int window_close(struct join *join, struct stacks *stacks, struct processes *processes,
-                 struct outbox *outbox, const struct window_settings *settings,
-                 uint64_t now_unix_ns, bool everything, size_t *n_samples);
+/* Where samples come from, and where they go. */
+struct window_store {
+    struct join *join;
+    struct stacks *stacks;
+    struct processes *processes;
+    struct outbox *outbox;
+};
+
+/* Closes the window at now. *n_samples: exported. -ENOSPC: nothing was done, the samples wait for
+ * room. -EAGAIN: it ended in the middle, roll back. */
+int window_close(const struct window_store *store, const struct window_settings *settings,
+                 uint64_t now_unix_ns, size_t *n_samples);

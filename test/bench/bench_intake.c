@@ -89,7 +89,7 @@ static void add_samples(struct fixture *fixture, const struct request_file *file
 
 static void run_request(struct fixture *fixture, const struct request_file *file)
 {
-    static const struct intake_spans_settings settings = {
+    static const struct intake_signal_settings settings = {
         .join = true, .destinations = 1, .max_body_bytes = 4 << 20};
     struct intake_request request = {.signal = SIGNAL_TRACES, .max_inflated_bytes = 4 << 20};
     buf_append(&request.body, file->data, file->size);

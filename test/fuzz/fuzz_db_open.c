@@ -118,7 +118,7 @@ static int run_step(struct store *store, unsigned step)
             error = join_one(store, i);
         return error;
     case 3:
-        return store_window(store, &window, T0 + step * UINT64_C(30000000000), false, &n);
+        return store_window(store, &window, T0 + step * UINT64_C(30000000000), &n);
     case 4:
         for (int64_t seq = 1; seq < 4 && !error; seq++)
             error = outbox_done(store_outbox(store), step / 6 % 2, seq);

@@ -200,32 +200,34 @@ static int keep(void *context, const struct sample *sample, const struct join_sp
     return 0;
 }
 
-static size_t leave(struct samples_rig *rig, bool everything, struct samples_rig_left *last)
+static size_t leave(struct samples_rig *rig, uint64_t now_unix_ns, struct samples_rig_left *last)
 {
     struct leaving leaving = {rig, last};
     size_t n;
     fixture_begin(&rig->fixture);
-    assert_int_equal(
-        join_leave(store_join(rig->fixture.store), FIXTURE_T0, everything, keep, &leaving, &n), 0);
+    assert_int_equal(join_leave(store_join(rig->fixture.store), now_unix_ns, keep, &leaving, &n),
+                     0);
     fixture_commit(&rig->fixture);
     return n;
 }
 
 size_t samples_rig_leave(struct samples_rig *rig, struct samples_rig_left *last)
 {
-    return leave(rig, true, last);
+    samples_expire(rig->samples, UINT64_MAX);
+    stacks_leave_all_unnamed(store_stacks(rig->fixture.store));
+    return leave(rig, FIXTURE_T0 + FIXTURE_WAIT, last);
 }
 
 size_t samples_rig_leave_settled(struct samples_rig *rig, struct samples_rig_left *last)
 {
     stacks_leave_all_unnamed(store_stacks(rig->fixture.store));
-    return leave(rig, false, last);
+    return leave(rig, FIXTURE_T0, last);
 }
 
 size_t samples_rig_leave_named(struct samples_rig *rig, uint64_t now_ns)
 {
     assert_int_equal(samples_expire_names(rig->samples, now_ns), 0);
-    return leave(rig, false, NULL);
+    return leave(rig, FIXTURE_T0, NULL);
 }
 
 const struct executable_facts *samples_rig_executable(struct samples_rig *rig, int64_t id,

@@ -105,7 +105,7 @@ static int run_job(struct store *store, unsigned step, int64_t *promised, bool *
     if (step % 3 == 0)
         return put_samples(store, step, promised);
     if (step % 3 == 2)
-        return store_window(store, &window, FIXTURE_T0 + step * FIXTURE_SECOND, false, &n);
+        return store_window(store, &window, FIXTURE_T0 + step * FIXTURE_SECOND, &n);
     int error = put_span(store, step, &result);
     if (!error)
         error = fulfil(store, *promised);
@@ -180,7 +180,7 @@ static void check(struct fixture *fixture, const struct outcome *outcome)
         fixture, "SELECT ifnull(sum(items), 0) FROM outbox WHERE signal = 1 AND seq > 0");
     assert_int_equal(exported + join_pending_samples(store_join(fixture->store)), outcome->samples);
     check_history(fixture, exported);
-    fixture_leave(fixture, FIXTURE_T0 + 1000 * FIXTURE_SECOND, true, &left);
+    fixture_leave(fixture, FIXTURE_T0 + 1000 * FIXTURE_SECOND + FIXTURE_WAIT, &left);
     assert_int_equal(left.n, outcome->samples - exported); /* once each */
     assert_int_equal(count_rows(fixture, "SELECT count(*) FROM pending"), 0);
 }
@@ -504,7 +504,7 @@ static void test_collect(void **state)
     assert_int_equal(count_rows(fixture, "SELECT count(*) FROM process"), 1);
     assert_int_equal(count_rows(fixture, "SELECT count(*) FROM executable"), 1);
     struct fixture_left left; /* an hour later the total goes, and with it the rest */
-    fixture_leave(fixture, FIXTURE_T0 + 4000 * FIXTURE_SECOND, false, &left);
+    fixture_leave(fixture, FIXTURE_T0 + 4000 * FIXTURE_SECOND, &left);
     for (unsigned i = 20; i < 40; i++) {
         fixture_begin(fixture);
         assert_int_equal(store_collect(fixture->store, FIXTURE_T0 + i * STACKS_GENERATION_NS), 0);

@@ -217,7 +217,8 @@ static void test_told(void **state)
     struct window_settings window = {
         .max_request_bytes = 1 << 20, .destinations = 1, .scope_version = "1"};
     size_t n;
-    assert_int_equal(store_window(rig.fixture.store, &window, clock_unix_ns(), true, &n), 0);
+    assert_int_equal(store_window(rig.fixture.store, &window, clock_unix_ns() + FIXTURE_WAIT, &n),
+                     0);
     fixture_commit(&rig.fixture);
     db_release_thread(store_db(rig.fixture.store));
     assert_int_equal(n, 5);

@@ -304,7 +304,7 @@ static void test_labels_without_ids(void **state)
     samples_rig_add(rig, &parts, 1);
     assert_int_equal(join_pending_samples(store_join(rig->fixture.store)), 1);
     struct fixture_left at_once;
-    n = fixture_leave(&rig->fixture, FIXTURE_T0, false, &at_once);
+    n = fixture_leave(&rig->fixture, FIXTURE_T0, &at_once);
     assert_int_equal(n, 1);
     samples_rig_add(rig, &parts, 1);
     assert_int_equal(samples_rig_leave(rig, &left), 1);

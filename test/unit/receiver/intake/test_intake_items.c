@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-static const struct intake_items_settings settings = {.destinations = 1, .max_body_bytes = 1 << 20};
+static const struct intake_signal_settings settings = {.destinations = 1,
+                                                       .max_body_bytes = 1 << 20};
 static const enum signal signals[] = {SIGNAL_METRICS, SIGNAL_LOGS};
 
 static int run_items(struct intake_request *request, struct store *store, const void *with)
@@ -22,7 +23,7 @@ static int run_items(struct intake_request *request, struct store *store, const 
 }
 
 static int run(struct request_rig *test, enum signal signal, struct bytes body,
-               enum intake_encoding encoding, const struct intake_items_settings *with)
+               enum intake_encoding encoding, const struct intake_signal_settings *with)
 {
     struct intake_request request = {.signal = signal, .encoding = encoding};
     return request_rig_run(test, &request, body, run_items, with);
@@ -104,7 +105,7 @@ static void test_limits(void **state)
         enum signal signal = signals[s];
         int64_t before = refused(signal, "too_big");
         uint64_t items = 0;
-        struct intake_items_settings small = settings;
+        struct intake_signal_settings small = settings;
         struct bytes body;
         small.max_body_bytes = 2500;
         buf_clear(&test->body);
@@ -149,7 +150,7 @@ static void test_no_room(void **state)
 static void test_no_room_for_all(void **state)
 {
     static const int outcomes[] = {0, -ENOSPC, -ENOSPC};
-    struct intake_items_settings parts = settings;
+    struct intake_signal_settings parts = settings;
     struct request_rig *test = *state;
     int64_t before = stats_find("spanprof_outbox_refused_total", "signal=\"logs\"");
     parts.max_body_bytes = 70000;

@@ -15,7 +15,7 @@
 #include <zstd.h>
 #include <cmocka.h>
 
-static const struct intake_spans_settings joining = {
+static const struct intake_signal_settings joining = {
     .join = true, .destinations = 1, .max_body_bytes = 1 << 20};
 
 static struct trace_span some_span(unsigned trace, unsigned id)
@@ -32,14 +32,14 @@ static int run_spans(struct intake_request *request, struct store *store, const 
 }
 
 static int run_request(struct request_rig *test, struct bytes body, struct intake_request *request,
-                       const struct intake_spans_settings *settings)
+                       const struct intake_signal_settings *settings)
 {
     request->signal = SIGNAL_TRACES;
     return request_rig_run(test, request, body, run_spans, settings);
 }
 
 static int run(struct request_rig *test, struct bytes body, enum intake_encoding encoding,
-               const struct intake_spans_settings *settings)
+               const struct intake_signal_settings *settings)
 {
     struct intake_request request = {.encoding = encoding};
     return run_request(test, body, &request, settings);
@@ -157,7 +157,7 @@ static void test_annotated(void **state)
 static void test_not_joined(void **state)
 {
     struct request_rig *test = *state;
-    struct intake_spans_settings plain = joining;
+    struct intake_signal_settings plain = joining;
     struct trace_span span = some_span(1, 2);
     plain.join = false;
     trace_request(&test->body, &span, 1);
@@ -171,7 +171,7 @@ static void test_not_joined(void **state)
 static void test_split(void **state)
 {
     struct request_rig *test = *state;
-    struct intake_spans_settings small = joining;
+    struct intake_signal_settings small = joining;
     struct trace_span spans[40];
     uint64_t items = 0;
     small.max_body_bytes = 2000;
@@ -202,7 +202,7 @@ static int64_t refused(const char *reason)
 static void test_too_big(void **state)
 {
     struct request_rig *test = *state;
-    struct intake_spans_settings small = joining;
+    struct intake_signal_settings small = joining;
     struct trace_span spans[] = {some_span(1, 1), some_span(1, 2)};
     int64_t before = refused("too_big");
     small.max_body_bytes = 2000;
@@ -276,7 +276,7 @@ static void test_malformed_is_not_joined(void **state)
     add_samples(test, 3);
     assert_int_equal(run(test, buf_bytes(&test->body), ENCODING_IDENTITY, &joining),
                      INTAKE_MALFORMED);
-    assert_int_equal(fixture_leave(&test->fixture, FIXTURE_T0 + FIXTURE_SECOND, false, &left), 0);
+    assert_int_equal(fixture_leave(&test->fixture, FIXTURE_T0 + FIXTURE_SECOND, &left), 0);
     assert_int_equal(join_pending_samples(store_join(test->fixture.store)), 3);
 }
 
@@ -301,7 +301,7 @@ static void test_no_room(void **state)
 
 static int run_parts(struct request_rig *test, unsigned trace)
 {
-    static const struct intake_spans_settings parts = {
+    static const struct intake_signal_settings parts = {
         .join = true, .destinations = 1, .max_body_bytes = 70000};
     struct trace_span spans[7];
     for (unsigned i = 0; i < 7; i++) {

@@ -301,7 +301,7 @@ static void test_rolled_back(void **state)
     history_add_sample(fixture, T0, (struct fixture_ids){1, 2, 0}, 1);
     history_receive_simple(fixture, 1, 2, 0, 0, 1);
     fixture_begin(fixture);
-    assert_int_equal(store_window(fixture->store, &settings, T0 + 5 * SECOND, false, &n), 0);
+    assert_int_equal(store_window(fixture->store, &settings, T0 + 5 * SECOND, &n), 0);
     store_fail(fixture->store, -EIO);
     assert_int_equal(store_end(fixture->store), -EIO);
     assert_int_equal(history_told(fixture)->n_blocks, 0);

@@ -61,7 +61,7 @@ static int run_step(struct store *store, unsigned step)
     case 1:
         return put_span(store, number);
     case 2:
-        return store_window(store, &window, now, false, &n);
+        return store_window(store, &window, now, &n);
     default:
         return store_collect(store, now);
     }

@@ -57,7 +57,7 @@ static int run(struct store *store, unsigned step)
         return put_span(store, number);
     if (number % 4)
         return 0;
-    return store_window(store, &window, FIXTURE_T0 + number * FIXTURE_SECOND, false, &n);
+    return store_window(store, &window, FIXTURE_T0 + number * FIXTURE_SECOND, &n);
 }
 
 static _Atomic unsigned *n_done; /* steps of the child */

@@ -28,14 +28,14 @@ static void test_matched(void **state)
                      0);
     fixture_commit(fixture);
     assert_memory_equal(result.stack_ids[0], id, 16);
-    assert_int_equal(fixture_leave(fixture, T0 + 6 * SECOND, false, &left), 3);
+    assert_int_equal(fixture_leave(fixture, T0 + 6 * SECOND, &left), 3);
     assert_int_equal(fixture_left_joined(&left), 3);
     assert_string_equal(left.samples[0].name, "GET /cart");
     assert_memory_equal(left.samples[0].span_id, span.span_id, 8);
     assert_int_equal(left.samples[1].sample.time_unix_ns, T0 + 2 * SECOND);
     assert_string_equal(left.samples[2].sample.comm, "worker");
     assert_int_equal(join_pending_samples(store_join(fixture->store)), 1);
-    assert_int_equal(fixture_leave(fixture, T0 + 6 * SECOND, false, &left), 0); /* once only */
+    assert_int_equal(fixture_leave(fixture, T0 + 6 * SECOND, &left), 0); /* once only */
     fixture_span_close(&span);
 }
 
@@ -65,7 +65,7 @@ static void test_long_span(void **state)
     int64_t timeouts = counted("timeout");
     for (unsigned second = 0; second < 300; second += 10) {
         add(fixture, T0 + second * SECOND, (struct fixture_ids){1, 2, 0}, second % 3, process);
-        fixture_leave(fixture, T0 + second * SECOND, false, &left);
+        fixture_leave(fixture, T0 + second * SECOND, &left);
         assert_int_equal(fixture_left_joined(&left), 0);
         if (second == 150)
             fixture_reopen(fixture); /* in mid-span */
@@ -76,7 +76,7 @@ static void test_long_span(void **state)
     assert_int_equal(first.cpu_ns, 30 * TICK);
     assert_int_equal(first.samples, 30);
     assert_int_equal(first.n_stacks, 3);
-    assert_int_equal(fixture_leave(fixture, T0 + 300 * SECOND, false, &left), 6);
+    assert_int_equal(fixture_leave(fixture, T0 + 300 * SECOND, &left), 6);
     assert_int_equal(fixture_left_joined(&left), 6);
     /* A request sent again after a lost answer, also after a restart, is annotated alike. */
     struct join_result second = join(fixture, &span, JOIN_MATCHED);
@@ -101,14 +101,14 @@ static void test_late(void **state)
     add(fixture, T0 + 2 * SECOND, (struct fixture_ids){1, 2, 0}, 1, process);
     fixture_reopen(fixture);
     add(fixture, T0 + 7 * SECOND, (struct fixture_ids){1, 2, 0}, 1, process);
-    assert_int_equal(fixture_leave(fixture, T0 + 8 * SECOND, false, &left), 3);
+    assert_int_equal(fixture_leave(fixture, T0 + 8 * SECOND, &left), 3);
     assert_int_equal(fixture_left_joined(&left), 3);
     assert_string_equal(left.samples[2].name, "GET /cart");
     assert_int_equal(counted("late") - late, 2);
     assert_int_equal(join(fixture, &span, JOIN_MATCHED).samples, 3);
     /* Its span was never seen with samples: it leaves with its Link alone. */
     add(fixture, T0 + 8 * SECOND, (struct fixture_ids){1, 9, 0}, 1, process);
-    assert_int_equal(fixture_leave(fixture, T0 + 69 * SECOND, false, &left), 1);
+    assert_int_equal(fixture_leave(fixture, T0 + 69 * SECOND, &left), 1);
     assert_int_equal(fixture_left_joined(&left), 0);
     fixture_span_close(&span);
 }
@@ -134,7 +134,7 @@ static void test_trace_alone(void **state)
     assert_int_equal(join(fixture, &two, JOIN_MATCHED).samples, 1);
     add(fixture, T0 + 3 * SECOND, (struct fixture_ids){1, 0, 0}, 1, process); /* late, of one */
     assert_int_equal(join(fixture, &one, JOIN_MATCHED).samples, 3);
-    assert_int_equal(fixture_leave(fixture, T0 + 20 * SECOND, false, &left), 4);
+    assert_int_equal(fixture_leave(fixture, T0 + 20 * SECOND, &left), 4);
     assert_int_equal(fixture_left_joined(&left), 4);
     assert_memory_equal(left.samples[0].span_id, one.span_id, 8);
     assert_memory_equal(left.samples[2].span_id, two.span_id, 8);
@@ -154,15 +154,15 @@ static void test_trace_alone_long(void **state)
     fixture_span(&span, 1, 2, 0, 300, 10);
     for (unsigned second = 1; second < 300; second += 100) {
         add(fixture, T0 + second * SECOND, (struct fixture_ids){1, 0, 0}, 1, process);
-        fixture_leave(fixture, T0 + second * SECOND, false, &left);
+        fixture_leave(fixture, T0 + second * SECOND, &left);
     }
     assert_int_equal(join(fixture, &span, JOIN_MATCHED).cpu_ns, 3 * TICK);
     assert_int_equal(join(fixture, &span, JOIN_MATCHED).cpu_ns, 3 * TICK);
     /* Work that goes on after the only local root is that root's when its time is over. */
     add(fixture, T0 + 310 * SECOND, (struct fixture_ids){1, 0, 0}, 1, process);
-    fixture_leave(fixture, T0 + 311 * SECOND, false, &left);
+    fixture_leave(fixture, T0 + 311 * SECOND, &left);
     assert_int_equal(join_pending_samples(store_join(fixture->store)), 1);
-    fixture_leave(fixture, T0 + 371 * SECOND, false, &left);
+    fixture_leave(fixture, T0 + 371 * SECOND, &left);
     assert_int_equal(left.n, 1);
     assert_true(left.samples[0].matched);
     assert_int_equal(join(fixture, &span, JOIN_MATCHED).cpu_ns, 4 * TICK);
@@ -201,7 +201,7 @@ static void test_span_alone(void **state)
     assert_int_equal(join(fixture, &span, JOIN_MATCHED).samples, 3);
     add(fixture, T0 + 2 * SECOND, (struct fixture_ids){0, 2, 0}, 1, process);
     assert_int_equal(join(fixture, &span, JOIN_MATCHED).samples, 4);
-    assert_int_equal(fixture_leave(fixture, T0 + 5 * SECOND, false, &left), 4);
+    assert_int_equal(fixture_leave(fixture, T0 + 5 * SECOND, &left), 4);
     assert_int_equal(fixture_left_joined(&left), 4);
     assert_memory_equal(left.samples[0].trace_id, span.trace_id, 16);
     fixture_reopen(fixture);
@@ -222,7 +222,7 @@ static void test_unsampled(void **state)
     fixture_add(fixture, &sample);
     sample.trace_flags = 1;
     fixture_add(fixture, &sample); /* sampled: waits */
-    assert_int_equal(fixture_leave(fixture, T0 + SECOND, false, &left), 1);
+    assert_int_equal(fixture_leave(fixture, T0 + SECOND, &left), 1);
     assert_false(left.samples[0].matched);
     assert_true(left.samples[0].sample.flags_trusted);
     assert_int_equal(left.samples[0].sample.trace_flags, 0);
@@ -246,7 +246,7 @@ static void test_owner(void **state)
     add(fixture, T0 + 3 * SECOND, (struct fixture_ids){1, 2, 0}, 1, thief); /* also later */
     fixture_reopen(fixture);
     assert_int_equal(join(fixture, &span, JOIN_MATCHED).samples, 1);
-    assert_int_equal(fixture_leave(fixture, T0 + 5 * SECOND, false, &left), 7);
+    assert_int_equal(fixture_leave(fixture, T0 + 5 * SECOND, &left), 7);
     assert_int_equal(fixture_left_joined(&left), 1);
     assert_true(left.samples[5].matched);
     assert_memory_equal(left.samples[0].sample.span_id, span.span_id, 8);
@@ -272,7 +272,7 @@ static void test_contradiction(void **state)
     fake.span_id[7] = true_one.span_id[7];
     fixture_span_id(3, fake.span_id);
     join(fixture, &fake, JOIN_NO_SAMPLES);
-    assert_int_equal(fixture_leave(fixture, T0 + 61 * SECOND, false, &left), 2);
+    assert_int_equal(fixture_leave(fixture, T0 + 61 * SECOND, &left), 2);
     assert_int_equal(fixture_left_joined(&left), 1);
     assert_int_equal(counted("not_owner") - foreign, 1);
     fixture_span_close(&fake);
@@ -359,7 +359,7 @@ static void test_off_cpu(void **state)
     fixture_add(fixture, &sample);
     fixture_span(&span, 1, 2, 0, 5, 10);
     join(fixture, &span, JOIN_NO_SAMPLES); /* nothing to tell of CPU time */
-    assert_int_equal(fixture_leave(fixture, T0 + 5 * SECOND, false, &left), 1);
+    assert_int_equal(fixture_leave(fixture, T0 + 5 * SECOND, &left), 1);
     assert_true(left.samples[0].matched);
     assert_int_equal(left.samples[0].sample.value_ns, 3 * SECOND);
     fixture_span_close(&span);
@@ -370,20 +370,9 @@ static void test_no_context(void **state)
     struct fixture *fixture = *state;
     struct fixture_left left;
     add(fixture, T0, (struct fixture_ids){0, 0, 0}, 1, 0);
-    assert_int_equal(fixture_leave(fixture, T0, false, &left), 1);
+    assert_int_equal(fixture_leave(fixture, T0, &left), 1);
     assert_false(left.samples[0].matched);
     assert_int_equal(left.samples[0].sample.process, 0);
-}
-
-static void test_everything(void **state)
-{
-    struct fixture *fixture = *state;
-    struct fixture_left left;
-    int64_t process = fixture_process(fixture, 10, BYTES(NULL, 0));
-    add(fixture, T0, (struct fixture_ids){1, 2, 0}, 1, process);
-    assert_int_equal(fixture_leave(fixture, T0 + SECOND, false, &left), 0);
-    assert_int_equal(fixture_leave(fixture, T0 + SECOND, true, &left), 1);
-    assert_int_equal(join_pending_samples(store_join(fixture->store)), 0);
 }
 
 /* A clock that was set back by an hour must not keep samples. */
@@ -393,7 +382,7 @@ static void test_future(void **state)
     struct fixture_left left;
     int64_t process = fixture_process(fixture, 10, BYTES(NULL, 0));
     add(fixture, T0 + 3600 * SECOND, (struct fixture_ids){1, 2, 0}, 1, process);
-    assert_int_equal(fixture_leave(fixture, T0, false, &left), 1);
+    assert_int_equal(fixture_leave(fixture, T0, &left), 1);
 }
 
 /* A batch leaves in parts, and a restart finds the rest. */
@@ -418,14 +407,14 @@ static void test_parts(void **state)
     fixture_span(&span, 1, 3, 0, 5, 10);
     join(fixture, &span, JOIN_MATCHED);
     fixture_reopen(fixture); /* joined, not yet left */
-    assert_int_equal(fixture_leave(fixture, T0 + SECOND, false, &left), 10);
+    assert_int_equal(fixture_leave(fixture, T0 + SECOND, &left), 10);
     for (unsigned i = 0; i < 10; i++) {
         assert_true(left.samples[i].matched);
         assert_int_equal(left.samples[i].sample.tid, 1 + 3 * i);
     }
     fixture_reopen(fixture);
     assert_int_equal(join_pending_samples(store_join(fixture->store)), 20);
-    assert_int_equal(fixture_leave(fixture, T0 + 61 * SECOND, false, &left), 20);
+    assert_int_equal(fixture_leave(fixture, T0 + 61 * SECOND, &left), 20);
     assert_int_equal(fixture_left_joined(&left), 0);
     fixture_reopen(fixture);
     assert_int_equal(join_pending_samples(store_join(fixture->store)), 0);
@@ -440,7 +429,7 @@ static void test_attributes(void **state)
     struct sample sample = fixture_sample(T0, (struct fixture_ids){0, 0, 0}, 1, 0);
     sample.attributes = BYTES(big, sizeof(big));
     fixture_add(fixture, &sample);
-    assert_int_equal(fixture_leave(fixture, T0, false, &left), 1);
+    assert_int_equal(fixture_leave(fixture, T0, &left), 1);
 }
 
 int main(void)
@@ -463,7 +452,6 @@ int main(void)
         TEST(test_facts_change),
         TEST(test_off_cpu),
         TEST(test_no_context),
-        TEST(test_everything),
         TEST(test_future),
         TEST(test_parts),
         TEST(test_attributes),

@@ -29,7 +29,7 @@ static void test_pending_limit(void **state)
     for (unsigned i = 0; i < 22; i++)
         add(fixture, T0 + i, (struct fixture_ids){1, 2, 0}, 1, process);
     assert_int_equal(counted("dropped"), dropped);
-    fixture_leave(fixture, T0 + 20, false, &left);
+    fixture_leave(fixture, T0 + 20, &left);
     assert_int_equal(stats_find("spanprof_join_pending_bytes", "") <= 4000, 1);
     assert_in_range(left.n, 1, 10); /* the oldest, early */
     assert_int_equal(left.samples[0].sample.time_unix_ns, T0);
@@ -50,7 +50,7 @@ static void test_tally_limit(void **state)
     int64_t process = fixture_process(fixture, 10, BYTES(NULL, 0));
     for (unsigned i = 1; i <= 100; i++) {
         add(fixture, T0 + i, (struct fixture_ids){1, i, 0}, 1, process);
-        fixture_leave(fixture, T0 + i, true, &left);
+        fixture_leave(fixture, T0 + i + FIXTURE_WAIT, &left);
     }
     assert_in_range(stats_find("spanprof_join_span_totals", ""), 10, 60);
     fixture_span(&span, 1, 1, 0, 5, 10);
@@ -70,10 +70,10 @@ static void test_tally_ttl(void **state)
     struct fixture_left left;
     int64_t process = fixture_process(fixture, 10, BYTES(NULL, 0));
     add(fixture, T0, (struct fixture_ids){1, 2, 0}, 1, process);
-    fixture_leave(fixture, T0 + 3600 * SECOND, false, &left);
+    fixture_leave(fixture, T0 + 3600 * SECOND, &left);
     fixture_span(&span, 1, 2, 0, 5, 10);
     join(fixture, &span, JOIN_MATCHED);
-    fixture_leave(fixture, T0 + 3601 * SECOND, false, &left);
+    fixture_leave(fixture, T0 + 3601 * SECOND, &left);
     join(fixture, &span, JOIN_NO_SAMPLES);
     assert_int_equal(stats_find("spanprof_join_span_totals", ""), 0);
     fixture_span_close(&span);
@@ -93,12 +93,12 @@ static void test_recent_limit(void **state)
     }
     /* Those whose samples have not left stay beyond the limit. */
     assert_int_equal(stats_find("spanprof_join_recent_spans", ""), 10);
-    assert_int_equal(fixture_leave(fixture, T0 + SECOND, false, &left), 10);
+    assert_int_equal(fixture_leave(fixture, T0 + SECOND, &left), 10);
     assert_int_equal(fixture_left_joined(&left), 10);
     assert_int_equal(stats_find("spanprof_join_recent_spans", ""), 3);
     add(fixture, T0 + 20, (struct fixture_ids){1, 1, 0}, 1, process);  /* its span is forgotten */
     add(fixture, T0 + 20, (struct fixture_ids){1, 10, 0}, 1, process); /* this one is not */
-    fixture_leave(fixture, T0 + SECOND, false, &left);
+    fixture_leave(fixture, T0 + SECOND, &left);
     assert_int_equal(left.n, 1);
     fixture_reopen(fixture);
     assert_int_equal(stats_find("spanprof_join_recent_spans", ""), 3);
@@ -114,7 +114,7 @@ static void test_top_stacks(void **state)
     int64_t process = fixture_process(fixture, 10, BYTES(NULL, 0));
     for (unsigned i = 0; i < 300; i++) {
         add(fixture, T0 + i, (struct fixture_ids){1, 2, 0}, i % 3 ? 1000 : i, process);
-        fixture_leave(fixture, T0 + i, true, &left);
+        fixture_leave(fixture, T0 + i + FIXTURE_WAIT, &left);
     }
     fixture_span(&span, 1, 2, 0, 5, 10);
     struct join_result result = join(fixture, &span, JOIN_MATCHED);
@@ -150,7 +150,7 @@ static void test_rollback(void **state)
     assert_int_equal(store_end(fixture->store), -EIO);
     assert_true(store_generation(fixture->store) > generation);
     assert_int_equal(join_pending_samples(store), 1);
-    assert_int_equal(fixture_leave(fixture, T0 + SECOND, false, &left), 0); /* waits again */
+    assert_int_equal(fixture_leave(fixture, T0 + SECOND, &left), 0); /* waits again */
     assert_int_equal(join(fixture, &span, JOIN_MATCHED).samples, 1);
     fixture_span_close(&span);
 }
@@ -202,7 +202,8 @@ static void test_damaged_rows(void **state)
         fixture_reopen(fixture);
         fixture_join(fixture, &span, &result);
         fixture_span_close(&span);
-        fixture_leave(fixture, T0 + SECOND, true, &left);
+        fixture_leave(fixture, T0 + 2 * FIXTURE_WAIT, &left);
+        fixture_leave(fixture, T0 + 5 * FIXTURE_WAIT, &left); /* no time is near to both */
         assert_int_equal(join_pending_samples(store_join(fixture->store)), 0);
     }
     assert_true(stats_find("spanprof_store_damaged_rows_total", "table=\"pending\"") > 10);

@@ -232,7 +232,7 @@ static void close_window(struct fixture *fixture, unsigned window)
     fixture_begin(fixture);
     /* the last one gives up waiting */
     uint64_t now = T0 + (window + 1) * 5 * SECOND + (window == WINDOWS ? 100 * SECOND : 0);
-    assert_int_equal(store_window(fixture->store, &settings, now, false, &n), 0);
+    assert_int_equal(store_window(fixture->store, &settings, now, &n), 0);
     fixture_commit(fixture);
 }
 

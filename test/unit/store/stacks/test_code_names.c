@@ -176,7 +176,7 @@ static void test_exported(void **state)
         fixture_begin(fixture);
     }
     fixture_commit(fixture);
-    ProfilesRequest *request = fixture_window(fixture, FIXTURE_T0 + FIXTURE_SECOND, true);
+    ProfilesRequest *request = fixture_window(fixture, FIXTURE_T0 + FIXTURE_SECOND + FIXTURE_WAIT);
     fixture_begin(fixture);
     const ProfilesDictionary *dictionary = request->dictionary;
     assert_int_equal(dictionary->n_stack_table, 3); /* with the empty one */

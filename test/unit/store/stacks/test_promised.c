@@ -328,31 +328,27 @@ static void test_stays(void **state)
     }
     assert_int_equal(join_batch_commit(join), 0);
     fixture_commit(fixture);
-    assert_int_equal(fixture_leave(fixture, T0 + 9 * SECOND, false, &left), 1);
-    assert_int_equal(fixture_leave(fixture, T0 + 9 * SECOND, false, &left), 0);
+    assert_int_equal(fixture_leave(fixture, T0 + 9 * SECOND, &left), 1);
+    assert_int_equal(fixture_leave(fixture, T0 + 9 * SECOND, &left), 0);
     assert_int_equal(join_pending_samples(join), 2);
     fulfil(fixture, second, whole);
-    assert_int_equal(fixture_leave(fixture, T0 + 9 * SECOND, false, &left), 1);
+    assert_int_equal(fixture_leave(fixture, T0 + 9 * SECOND, &left), 1);
     assert_int_equal(left.samples[0].sample.time_unix_ns, T0 + 2 * SECOND);
     stacks_give_up(fixture_stacks(fixture), first);
-    assert_int_equal(fixture_leave(fixture, T0 + 9 * SECOND, false, &left), 1);
+    assert_int_equal(fixture_leave(fixture, T0 + 9 * SECOND, &left), 1);
     assert_int_equal(left.samples[0].sample.stack, first);
     assert_int_equal(join_pending_samples(join), 0);
 }
 
-/* Not even a promise keeps a sample when it is asked for, when its room is needed, or after a
- * restart. */
+/* A promise does not keep a sample whose room is needed, nor one after a restart. */
 static void test_leaves_all_the_same(void **state)
 {
     struct fixture *fixture = *state;
     struct fixture_left left;
     add_stack(fixture, T0, (struct fixture_ids){0, 0, 0}, promised(fixture));
-    assert_int_equal(fixture_leave(fixture, T0, false, &left), 0);
-    assert_int_equal(fixture_leave(fixture, T0, true, &left), 1);
-    add_stack(fixture, T0, (struct fixture_ids){0, 0, 0}, promised(fixture));
-    assert_int_equal(fixture_leave(fixture, T0, false, &left), 0);
+    assert_int_equal(fixture_leave(fixture, T0, &left), 0);
     fixture_reopen(fixture);
-    assert_int_equal(fixture_leave(fixture, T0, false, &left), 1);
+    assert_int_equal(fixture_leave(fixture, T0, &left), 1);
     fixture_close(fixture);
     fixture->settings.join.max_pending_bytes = 2000;
     fixture_open(fixture);
@@ -360,7 +356,7 @@ static void test_leaves_all_the_same(void **state)
     while (stats_find("spanprof_join_pending_bytes", "") <= 2000 && n++ < 100)
         add_stack(fixture, T0, (struct fixture_ids){0, 0, 0}, promised(fixture));
     assert_in_range(n, 2, 99);
-    assert_true(fixture_leave(fixture, T0, false, &left) > 0);
+    assert_true(fixture_leave(fixture, T0, &left) > 0);
 }
 
 /* How many locations of this address say that their stack was cut short, and why. */
@@ -400,7 +396,7 @@ static void test_exported(void **state)
     const int64_t stacks[] = {first, whole, second, cut, nothing, newer};
     for (unsigned i = 0; i < 6; i++)
         add_stack(fixture, T0 + i * SECOND, (struct fixture_ids){0, 0, 0}, stacks[i]);
-    ProfilesRequest *request = fixture_window(fixture, T0 + 9 * SECOND, false);
+    ProfilesRequest *request = fixture_window(fixture, T0 + 9 * SECOND);
     assert_int_equal(request->dictionary->n_stack_table, 3); /* none, whole, cut */
     assert_int_equal(truncated(request, 0x20, "not_loaded"), 1);
     assert_int_equal(truncated(request, 0x10, "not_loaded"), 0);

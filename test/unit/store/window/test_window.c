@@ -30,7 +30,7 @@ static size_t close_window(struct fixture *fixture, const struct window_settings
 {
     size_t n;
     fixture_begin(fixture);
-    assert_int_equal(store_window(fixture->store, how, now, false, &n), 0);
+    assert_int_equal(store_window(fixture->store, how, now, &n), 0);
     fixture_commit(fixture);
     return n;
 }

@@ -18,7 +18,7 @@ static const struct window_settings settings = {
 static int close_window(struct fixture *fixture, uint64_t now, size_t *n)
 {
     fixture_begin(fixture);
-    int error = store_window(fixture->store, &settings, now, false, n);
+    int error = store_window(fixture->store, &settings, now, n);
     fixture_commit(fixture); /* without room it is no failure of the transaction */
     return error;
 }
