@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ./dev is made of: skipped cases are found, and only those on the list pass; a comparison marks what differs."""
+"""What ./dev is made of: skipped cases are found, and only those on the list pass; a comparison marks what differs;
+functions, their callers and cycles are found."""
 import contextlib
 import io
 import os
@@ -9,6 +10,7 @@ from xml.sax.saxutils import escape
 
 import harness
 import compare
+import sizes
 import summary
 
 CMOCKA = """[==========] Running 3 test(s).
@@ -113,6 +115,51 @@ class Compare(unittest.TestCase):
         with contextlib.redirect_stdout(io.StringIO()) as output:
             compare.print_table(table, (compare.Side("old", "/old"), compare.Side("new", "/new")))
         self.assertIn("only in old", output.getvalue())
+
+
+SOURCE = """/* two
+ * lines */
+#include "b.h"
+#define MANY(a) \\
+    do { call(a); } while (0)
+struct pair { int a, b; };
+static const char *text = "if (a) { /* no comment */";
+static int pair_sum(const struct pair *pair);
+static int pair_sum(const struct pair *pair)
+{
+    return pair->a + pair->b; // and
+}
+
+int take(int a, int b, int c, int (*d)(int, int), int e, int f)
+{
+    if (a) {
+        assert(b);
+    }
+    return pair_sum(&(struct pair){a, b});
+}
+static void unused(void) {}
+"""
+
+
+class Sizes(unittest.TestCase):
+    def test_functions(self):
+        found = sizes.functions_of("a.c", sizes.code_of(SOURCE))
+        self.assertEqual([(f.name, f.lines, f.parameters, f.is_static) for f in found],
+                         [("pair_sum", 4, 1, True), ("take", 7, 6, False), ("unused", 1, 0, True)])
+
+    def test_figures(self):
+        figures = dict(sizes.figures({"a.c": SOURCE, "b.h": '#include "a.h"\n', "a.h": '#include "b.h"\n'}))
+        self.assertEqual(figures["static functions used once"], "50 %")
+        self.assertEqual(figures["functions over five parameters"], "1")
+        self.assertEqual(figures["functions named by one word"], "67 %")
+        self.assertEqual(figures["lines with a comment"], "13 %")  # 3 of 23
+        self.assertEqual(figures["assertions a 1000 lines"], "43.5")
+        self.assertEqual(figures["include cycles of files"], "1")
+        self.assertEqual(figures["modules in the largest cycle"], "2")
+
+    def test_knots(self):
+        edges = {1: {2}, 2: {3}, 3: {1, 4}, 4: {5}, 5: {4}, 6: {1}}
+        self.assertEqual(sorted(map(sorted, sizes.knots(edges))), [[1, 2, 3], [4, 5]])
 
 
 if __name__ == "__main__":
