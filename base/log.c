@@ -22,7 +22,7 @@
 
 enum { LOG_TEXT_BYTES = 1900 }; /* a line of it is below 2 KiB */
 
-STAT_LOSS(dropped, "spanprof_log_dropped_bytes_total", "",
+STAT_LOSS(dropped, "spanprof_log_dropped_bytes_total",
           "Bytes of log records and of the debug exporter's lines for which stderr, which nobody "
           "read, had no room.");
 

@@ -125,7 +125,7 @@ static void series_labels(const struct metric *metric, unsigned series, char tex
 {
     const struct stat_label *label = metric->label;
     if (!label[0].n) {
-        snprintf(text, STAT_TEXT_MAX, "%s", metric->labels ? metric->labels : "");
+        *text = '\0';
         return;
     }
     const char *value = label[0].values[label[1].n ? series / label[1].n : series];
@@ -157,10 +157,7 @@ static void visit_series(const struct metric *metric,
 static int by_name(const void *a, const void *b)
 {
     const struct metric *const *left = a, *const *right = b;
-    int order = strcmp((*left)->name, (*right)->name);
-    return order || !(*left)->labels || !(*right)->labels
-               ? order
-               : strcmp((*left)->labels, (*right)->labels);
+    return strcmp((*left)->name, (*right)->name);
 }
 
 int stats_each_metric(void (*visit)(void *context, const struct metric *metric), void *context)
@@ -250,12 +247,6 @@ static bool metric_is_sound(const struct metric *metric)
            label_is_sound(metric, 0) && label_is_sound(metric, 1);
 }
 
-static bool are_compatible(const struct metric *a, const struct metric *b)
-{
-    return strcmp(a->name, b->name) || (a->labels && b->labels && strcmp(a->labels, b->labels) &&
-                                        a->kind == b->kind && !strcmp(a->help, b->help));
-}
-
 bool stats_are_sound(const struct metric *metrics, size_t n, char problem[STAT_TEXT_MAX])
 {
     for (size_t i = 0; i < n; i++) {
@@ -265,7 +256,7 @@ bool stats_are_sound(const struct metric *metrics, size_t n, char problem[STAT_T
             return false;
         }
         for (size_t k = 0; k < i; k++)
-            if (!are_compatible(&metrics[i], &metrics[k])) {
+            if (!strcmp(metrics[i].name, metrics[k].name)) {
                 snprintf(problem, STAT_TEXT_MAX, "%s is declared twice", metrics[i].name);
                 return false;
             }

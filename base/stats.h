@@ -45,8 +45,7 @@ struct stat_label {
 };
 
 struct metric {
-    const char *name;   /* Prometheus name, with its unit suffix */
-    const char *labels; /* `a="b",c="d"` of a metric with one series; NULL or "" = none */
+    const char *name; /* Prometheus name, with its unit suffix */
     const char *help;
     const char *file; /* that declares it */
     enum stat_kind kind;
@@ -84,13 +83,12 @@ struct metric {
             .kind = (kind_), .name = (name_), .help = (help_), .file = __FILE__, __VA_ARGS__}
 
 /* Without labels */
-#define STAT_COUNTER(variable, name, labels_, help)                                                \
-    STAT_DECLARE_(variable, STAT_KIND_COUNTER, name, help, .labels = (labels_), STAT_SERIES_(1))
-#define STAT_LOSS(variable, name, labels_, help)                                                   \
-    STAT_DECLARE_(variable, STAT_KIND_COUNTER, name, help, .labels = (labels_), .losses = 1,       \
-                  STAT_SERIES_(1))
-#define STAT_GAUGE(variable, name, labels_, help)                                                  \
-    STAT_DECLARE_(variable, STAT_KIND_GAUGE, name, help, .labels = (labels_), STAT_SERIES_(1))
+#define STAT_COUNTER(variable, name, help)                                                         \
+    STAT_DECLARE_(variable, STAT_KIND_COUNTER, name, help, STAT_SERIES_(1))
+#define STAT_LOSS(variable, name, help)                                                            \
+    STAT_DECLARE_(variable, STAT_KIND_COUNTER, name, help, .losses = UINT64_MAX, STAT_SERIES_(1))
+#define STAT_GAUGE(variable, name, help)                                                           \
+    STAT_DECLARE_(variable, STAT_KIND_GAUGE, name, help, STAT_SERIES_(1))
 
 /* Families: STAT_LABEL or STAT_LABELS comes behind the help */
 #define STAT_COUNTERS(variable, name, help, ...)                                                   \

@@ -112,13 +112,10 @@ static int write_label(struct buf *out, const struct metric *metric, unsigned wh
 
 static int write_metric(struct buf *out, const struct metric *metric)
 {
-    bool is_loss = metric->losses == UINT64_MAX || (metric->losses && !metric->label[0].n);
     int outcome = buf_printf(out, "| `%s` | %s | ", metric->name,
                              metric->kind == STAT_KIND_GAUGE ? "gauge"
-                             : is_loss                       ? "loss"
+                             : metric->losses == UINT64_MAX  ? "loss"
                                                              : "counter");
-    if (!outcome && metric->labels && *metric->labels)
-        outcome = buf_printf(out, "`%s`", metric->labels);
     for (unsigned i = 0; i < STAT_LABELS_MAX && metric->label[i].n && !outcome; i++)
         outcome = write_label(out, metric, i);
     if (!outcome)

@@ -30,7 +30,7 @@ STAT_LOSSES(dropped, "spanprof_exporter_dropped_items_total",
             STAT_LABELS("signal", signal_names, SIGNAL_COUNT, "reason", reason_names, REASONS),
             .absent = NO_SERVICE_OF_OTHERS(SIGNAL_TRACES) | NO_SERVICE_OF_OTHERS(SIGNAL_PROFILES) |
                       NO_SERVICE_OF_OTHERS(SIGNAL_METRICS) | NO_SERVICE_OF_OTHERS(SIGNAL_LOGS));
-STAT_LOSS(rejected_profiles, "spanprof_exporter_rejected_profiles_total", "",
+STAT_LOSS(rejected_profiles, "spanprof_exporter_rejected_profiles_total",
           "Profiles that a partial success named. Their samples, of which a backend says nothing, "
           "are among the items sent.");
 

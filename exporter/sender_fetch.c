@@ -16,7 +16,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-STAT_COUNTER(handed_over, "spanprof_exporter_handoff_requests_total", "",
+STAT_COUNTER(handed_over, "spanprof_exporter_handoff_requests_total",
              "Requests that an exporter was handed with their commit, not read back for it.");
 
 static uint64_t max_request_bytes(const struct config_exporter *config)

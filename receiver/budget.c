@@ -3,9 +3,9 @@
 #include "base/stats.h"
 #include <assert.h>
 
-STAT_LOSS(refused, "spanprof_receiver_budget_refused_total", "",
+STAT_LOSS(refused, "spanprof_receiver_budget_refused_total",
           "Requests refused because too many bytes were being received at once.");
-STAT_GAUGE(used, "spanprof_receiver_budget_bytes", "", "Bytes of requests being received.");
+STAT_GAUGE(used, "spanprof_receiver_budget_bytes", "Bytes of requests being received.");
 
 bool budget_take(struct budget *budget, size_t size)
 {

@@ -15,7 +15,7 @@
 #define TOKEN_BYTES_MIN 16
 #define TOKEN_BYTES_MAX 512
 
-STAT_COUNTER(out_of_files, "spanprof_pages_accept_pauses_total", "",
+STAT_COUNTER(out_of_files, "spanprof_pages_accept_pauses_total",
              "Times when no connection to the pages was taken for want of file descriptors.");
 
 /* ---- TLS ---- */

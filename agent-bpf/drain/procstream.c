@@ -21,14 +21,14 @@
 #define BUFFERS_MAX (2 * PROCSTREAM_CPUS_MAX)
 #define RECORD_MAX  (UINT16_MAX + 1)
 
-STAT_COUNTER(events_delivered, "spanprof_process_events_total", "",
+STAT_COUNTER(events_delivered, "spanprof_process_events_total",
              "Process events (fork, exec, exit, executable mapping) read from the kernel.");
-STAT_LOSS(events_lost, "spanprof_process_events_lost_total", "",
+STAT_LOSS(events_lost, "spanprof_process_events_lost_total",
           "Times that the kernel lost process events, because a CPU's buffer was full; a scan "
           "repairs the table.");
-STAT_LOSS(events_malformed, "spanprof_process_events_malformed_total", "",
+STAT_LOSS(events_malformed, "spanprof_process_events_malformed_total",
           "Records of the process stream that were not understood.");
-STAT_LOSS(exited_leaders_full, "spanprof_process_exited_leaders_overflow_total", "",
+STAT_LOSS(exited_leaders_full, "spanprof_process_exited_leaders_overflow_total",
           "Processes taken for gone when their first thread left, for want of room.");
 
 struct buffer {

@@ -24,13 +24,13 @@ static const char *const limit_names[] = {[PROCESS_LIMIT_PROCESSES] = "processes
 STAT_LOSSES(table_full, "spanprof_process_table_full_total",
             "Process events left out because a limit of the process table was reached.",
             STAT_LABEL("limit", limit_names, PROCESS_LIMITS));
-STAT_GAUGE(processes, "spanprof_processes", "", "Processes in the process table.");
-STAT_GAUGE(table_bytes, "spanprof_process_table_bytes", "", "Memory of the process table.");
-STAT_COUNTER(stale_events, "spanprof_process_stale_events_total", "",
+STAT_GAUGE(processes, "spanprof_processes", "Processes in the process table.");
+STAT_GAUGE(table_bytes, "spanprof_process_table_bytes", "Memory of the process table.");
+STAT_COUNTER(stale_events, "spanprof_process_stale_events_total",
              "Findings of a scan that newer events had overtaken.");
-STAT_LOSS(unresolved, "spanprof_process_addresses_unresolved_total", "",
+STAT_LOSS(unresolved, "spanprof_process_addresses_unresolved_total",
           "User addresses in no known mapping of a file.");
-STAT_COUNTER(scans, "spanprof_process_scans_total", "", "Complete scans of /proc.");
+STAT_COUNTER(scans, "spanprof_process_scans_total", "Complete scans of /proc.");
 
 void process_count_full(enum process_limit limit)
 {

@@ -21,9 +21,9 @@ static const char *const request_loss_names[] = {
 STAT_LOSSES(requests_dropped, "spanprof_symbolizer_requests_dropped_total",
             "Requests to the symbolizer given up.",
             STAT_LABEL("reason", request_loss_names, REQUEST_LOSSES));
-STAT_COUNTER(attached, "spanprof_symbolizer_attached_total", "",
+STAT_COUNTER(attached, "spanprof_symbolizer_attached_total",
              "Symbolizers that the service was connected to.");
-STAT_COUNTER(malformed, "spanprof_symbolizer_messages_malformed_total", "",
+STAT_COUNTER(malformed, "spanprof_symbolizer_messages_malformed_total",
              "Messages of the symbolizer that were not understood; it was disconnected.");
 
 #define ATTEMPTS_MAX     3

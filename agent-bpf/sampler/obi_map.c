@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-STAT_GAUGE(attached, "spanprof_obi_map_attached", "", "Is OBI's map of contexts read: 1 or 0.");
+STAT_GAUGE(attached, "spanprof_obi_map_attached", "Is OBI's map of contexts read: 1 or 0.");
 
 static void detach(struct obi_map *map)
 {

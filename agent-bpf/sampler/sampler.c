@@ -28,7 +28,7 @@
 
 #define ROOT_PIDNS_INUM 0xEFFFFFFCu /* PROC_PID_INIT_INO of the kernel's ABI */
 
-STAT_COUNTER(samples_taken, "spanprof_samples_total", "", "Samples put into the ring.");
+STAT_COUNTER(samples_taken, "spanprof_samples_total", "Samples put into the ring.");
 
 enum sample_context { CONTEXT_FOUND, CONTEXT_LABELS, CONTEXT_TORN, CONTEXT_STALE, SAMPLE_CONTEXTS };
 
@@ -40,11 +40,11 @@ STAT_COUNTERS(contexts, "spanprof_sample_contexts_total",
               "Samples of processes whose context is read, by outcome (the rest had none).",
               STAT_LABEL("outcome", context_names, SAMPLE_CONTEXTS),
               .losses = STAT_BIT(CONTEXT_TORN) | STAT_BIT(CONTEXT_STALE));
-STAT_LOSS(labels_cut, "spanprof_sample_labels_cut_total", "",
+STAT_LOSS(labels_cut, "spanprof_sample_labels_cut_total",
           "Samples with labels that had no room or could not be read.");
-STAT_LOSS(samples_foreign, "spanprof_samples_foreign_total", "",
+STAT_LOSS(samples_foreign, "spanprof_samples_foreign_total",
           "Samples of processes outside spanprof's own PID namespace.");
-STAT_COUNTER(contexts_deleted, "spanprof_context_readers_removed_total", "",
+STAT_COUNTER(contexts_deleted, "spanprof_context_readers_removed_total",
              "Context readers removed by the kernel because their process ended or changed image.");
 
 enum rule {
@@ -65,13 +65,13 @@ STAT_COUNTERS(filtered, "spanprof_samples_filtered_total",
               "Ticks of tasks that are not to be sampled, by the rule that says so.",
               STAT_LABEL("by", rule_names, RULES));
 STAT_COUNTER(
-    tick_time, "spanprof_tick_nanoseconds_total", "",
+    tick_time, "spanprof_tick_nanoseconds_total",
     "CPU time that ticks took in the kernel; counted while sampler.max_cpu_percent is set.");
 
-STAT_COUNTER(stacks_copied, "spanprof_stacks_copied_total", "",
+STAT_COUNTER(stacks_copied, "spanprof_stacks_copied_total",
              "Samples with a copy of their stack, because the unwind tables of their code were not "
              "loaded yet.");
-STAT_LOSS(stacks_not_copied, "spanprof_stacks_not_copied_total", "",
+STAT_LOSS(stacks_not_copied, "spanprof_stacks_not_copied_total",
           "Samples whose stack had to be copied and was not: no room, or not readable.");
 
 /* The kernel's counters in their series; that of losses is sample_count_lost()'s. */

@@ -12,11 +12,11 @@
 
 #define RAISE_ROOM 0.9 /* of the budget: what the next higher rate may be expected to take */
 
-STAT_GAUGE(sampling_active, "spanprof_sampling_active", "",
+STAT_GAUGE(sampling_active, "spanprof_sampling_active",
            "1 while this node samples; 0 in intervals that sampler.probability leaves out.");
-STAT_GAUGE(sampling_frequency, "spanprof_sampling_frequency_hz", "",
+STAT_GAUGE(sampling_frequency, "spanprof_sampling_frequency_hz",
            "Samples a second on each busy CPU, as sampler.max_cpu_percent allows at present.");
-STAT_COUNTER(reductions, "spanprof_sampling_frequency_reductions_total", "",
+STAT_COUNTER(reductions, "spanprof_sampling_frequency_reductions_total",
              "Times that the frequency was lowered to keep within sampler.max_cpu_percent.");
 enum interval { INTERVAL_OFF, INTERVAL_ON, INTERVALS };
 

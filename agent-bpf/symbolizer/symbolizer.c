@@ -22,7 +22,7 @@ static const char *const limit_names[] = {
 STAT_LOSSES(queue_full, "spanprof_symbolizer_queue_full_total",
             "Work that the symbolizer left out because of a limit.",
             STAT_LABEL("what", limit_names, SYMBOLIZER_LIMITS));
-STAT_LOSS(banned, "spanprof_processes_banned_total", "",
+STAT_LOSS(banned, "spanprof_processes_banned_total",
           "Looks at a process left out because it had blocked a symbolizer before.");
 
 #define REQUEST_ARENA_MAX (256 * 1024) /* paths may be long */

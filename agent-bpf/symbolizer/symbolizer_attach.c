@@ -28,7 +28,7 @@ STAT_GAUGES(context_readers, "spanprof_context_readers",
             "Processes whose contexts are read, by source.",
             STAT_LABEL("source", source_names, CONTEXT_SOURCES),
             .absent = STAT_BIT(CONTEXT_NONE) | STAT_BIT(CONTEXT_OBI));
-STAT_COUNTER(attached, "spanprof_contexts_attached_total", "",
+STAT_COUNTER(attached, "spanprof_contexts_attached_total",
              "Times that a process's thread context was made readable for the sampler.");
 
 #define FILES_MAX 1024 /* different files of one process looked at */

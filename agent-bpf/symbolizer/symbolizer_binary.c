@@ -13,11 +13,11 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-STAT_LOSS(malformed, "spanprof_executables_malformed_total", "",
+STAT_LOSS(malformed, "spanprof_executables_malformed_total",
           "Mapped files that are no ELF file for this reader.");
-STAT_LOSS(lines_unreadable, "spanprof_lines_unreadable_total", "",
+STAT_LOSS(lines_unreadable, "spanprof_lines_unreadable_total",
           "Executables without lines because their DWARF was malformed or too large.");
-STAT_GAUGE(symbol_bytes, "spanprof_symbol_bytes", "", "Memory of the symbolizer's symbol tables.");
+STAT_GAUGE(symbol_bytes, "spanprof_symbol_bytes", "Memory of the symbolizer's symbol tables.");
 
 #define LOOK_AGAIN_NS (10 * NS_PER_SEC)
 

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 
-STAT_LOSS(hangs, "spanprof_symbolizer_hangs_total", "",
+STAT_LOSS(hangs, "spanprof_symbolizer_hangs_total",
           "Symbolizers that ended while they looked at a process.");
 
 #define BANS_MAX 256

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-STAT_LOSS(lines_late, "spanprof_lines_late_total", "",
+STAT_LOSS(lines_late, "spanprof_lines_late_total",
           "Answers of names in which lines may be missing, because looking took too long.");
 
 #define KALLSYMS_KEEP_NS (60 * NS_PER_SEC)

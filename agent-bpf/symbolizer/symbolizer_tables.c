@@ -11,18 +11,18 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-STAT_COUNTER(pages_made, "spanprof_unwind_pages_made_total", "",
+STAT_COUNTER(pages_made, "spanprof_unwind_pages_made_total",
              "Pages of 64 KiB of code whose unwind rows were decoded.");
-STAT_GAUGE(loaded_pages, "spanprof_unwind_pages", "", "Pages of unwind rows in the kernel.");
-STAT_GAUGE(loaded_blocks, "spanprof_unwind_blocks", "",
+STAT_GAUGE(loaded_pages, "spanprof_unwind_pages", "Pages of unwind rows in the kernel.");
+STAT_GAUGE(loaded_blocks, "spanprof_unwind_blocks",
            "Blocks of unwind rows in the kernel, of 4096 bytes each.");
-STAT_GAUGE(table_bytes, "spanprof_unwind_table_bytes", "",
+STAT_GAUGE(table_bytes, "spanprof_unwind_table_bytes",
            "What the symbolizer holds of the unwind information of files, but for rows.");
-STAT_COUNTER(evicted, "spanprof_unwind_pages_evicted_total", "",
+STAT_COUNTER(evicted, "spanprof_unwind_pages_evicted_total",
              "Pages of unwind rows that made room for others.");
-STAT_LOSS(no_room, "spanprof_unwind_pages_no_room_total", "",
+STAT_LOSS(no_room, "spanprof_unwind_pages_no_room_total",
           "Pages of unwind rows, or files, that the kernel's maps had no room for.");
-STAT_COUNTER(unreadable_files, "spanprof_unwind_files_unreadable_total", "",
+STAT_COUNTER(unreadable_files, "spanprof_unwind_files_unreadable_total",
              "Executables that could not be read for unwinding, or were too large; unwound by "
              "frame pointers for ten seconds.");
 

@@ -41,10 +41,10 @@ STAT_COUNTERS(
     "Looks at perf maps that left names out: refused are links, files of other users or on "
     "FUSE, stale those from before the process; of too_much the rest is read later.",
     STAT_LABEL("reason", unread_names, UNREADS));
-STAT_LOSS(cut, "spanprof_perf_maps_cut_total", "", "Perf maps of which only the end was read.");
-STAT_COUNTER(evicted, "spanprof_perf_maps_evicted_total", "",
+STAT_LOSS(cut, "spanprof_perf_maps_cut_total", "Perf maps of which only the end was read.");
+STAT_COUNTER(evicted, "spanprof_perf_maps_evicted_total",
              "Perf maps of processes dropped because of a limit.");
-STAT_GAUGE(map_bytes, "spanprof_perf_map_bytes", "", "Memory of the names of perf maps.");
+STAT_GAUGE(map_bytes, "spanprof_perf_map_bytes", "Memory of the names of perf maps.");
 
 enum {
     PROCESS_GONE = 1,

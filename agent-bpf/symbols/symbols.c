@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-STAT_LOSS(left_out, "spanprof_symbols_left_out_total", "",
+STAT_LOSS(left_out, "spanprof_symbols_left_out_total",
           "Function symbols beyond the limit of one executable.");
 
 #define AT_ONCE           2048 /* symbols read in one go */

@@ -16,8 +16,8 @@
 #define ANSWER_TIMEOUT_NS (120 * NS_PER_SEC)
 #define IDLE_TIMEOUT_S    60
 
-STAT_GAUGE(connections, "spanprof_pages_connections", "", "Open connections to the pages.");
-STAT_LOSS(over_limit, "spanprof_pages_connections_refused_total", "",
+STAT_GAUGE(connections, "spanprof_pages_connections", "Open connections to the pages.");
+STAT_LOSS(over_limit, "spanprof_pages_connections_refused_total",
           "Connections to the pages closed at once: there were too many.");
 
 /* For a head; then the question; then it is sent. */

@@ -26,7 +26,7 @@ static const char *const code_names[] = {"200", "304", "400", "401", "404",
 #define CODES (sizeof(codes) / sizeof(codes[0]))
 STAT_COUNTERS(requests, "spanprof_pages_requests_total",
               "Requests to the pages answered, by status.", STAT_LABEL("code", code_names, CODES));
-STAT_LOSS(requests_cut, "spanprof_pages_requests_cut_total", "",
+STAT_LOSS(requests_cut, "spanprof_pages_requests_cut_total",
           "Requests to the pages whose connection ended before an answer.");
 
 enum call_state {

@@ -9,7 +9,7 @@
 #define REQUEST_TIMEOUT_NS (10 * NS_PER_SEC)
 #define HEAD_BYTES         4096
 
-STAT_GAUGE(connections, "spanprof_telemetry_connections", "",
+STAT_GAUGE(connections, "spanprof_telemetry_connections",
            "Open connections to the pages of health and metrics.");
 enum page_end { PAGE_TIMEOUT, PAGE_CROWDED_OUT, PAGE_ENDS };
 

@@ -29,11 +29,11 @@ enum {
 #define REQUEST_TIMEOUT_NS   (60 * NS_PER_SEC)
 #define WRITE_TIMEOUT_NS     (30 * NS_PER_SEC)
 
-STAT_GAUGE(connections, "spanprof_grpc_server_connections", "", "Open OTLP/gRPC connections.");
+STAT_GAUGE(connections, "spanprof_grpc_server_connections", "Open OTLP/gRPC connections.");
 STAT_LOSSES(refused, "spanprof_grpc_server_connections_refused_total",
             "OTLP/gRPC connections closed at once, by reason.",
             STAT_LABEL("reason", accept_refusal_names, ACCEPT_REFUSALS));
-STAT_COUNTER(connections_failed, "spanprof_grpc_server_connections_failed_total", "",
+STAT_COUNTER(connections_failed, "spanprof_grpc_server_connections_failed_total",
              "OTLP/gRPC connections that ended by an error, a limit or in the middle of a call.");
 
 struct connection {

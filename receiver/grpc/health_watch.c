@@ -8,9 +8,9 @@
 
 #define LOOK_NS NS_PER_SEC
 
-STAT_GAUGE(watching, "spanprof_grpc_server_health_watches", "",
+STAT_GAUGE(watching, "spanprof_grpc_server_health_watches",
            "Clients that are told of changes of health.");
-STAT_LOSS(too_many, "spanprof_grpc_server_health_watches_refused_total", "",
+STAT_LOSS(too_many, "spanprof_grpc_server_health_watches_refused_total",
           "Clients that wanted to be told of changes of health when too many were.");
 
 struct health_watch {

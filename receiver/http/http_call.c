@@ -25,7 +25,7 @@ static const char *const code_names[] = {"200", "204", "400", "404", "405", "413
 #define CODES (sizeof(codes) / sizeof(codes[0]))
 STAT_COUNTERS(requests, "spanprof_http_server_requests_total",
               "OTLP/HTTP requests answered, by status.", STAT_LABEL("code", code_names, CODES));
-STAT_LOSS(requests_cut, "spanprof_http_server_requests_cut_total", "",
+STAT_LOSS(requests_cut, "spanprof_http_server_requests_cut_total",
           "OTLP/HTTP requests whose connection ended before an answer.");
 
 enum call_state {

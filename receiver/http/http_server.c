@@ -26,7 +26,7 @@
 #define REQUEST_TIMEOUT_NS  (60 * NS_PER_SEC)
 #define IDLE_TIMEOUT_MAX_NS (3600 * NS_PER_SEC) /* for idle_timeout 0 */
 
-STAT_GAUGE(connections, "spanprof_http_server_connections", "", "Open OTLP/HTTP connections.");
+STAT_GAUGE(connections, "spanprof_http_server_connections", "Open OTLP/HTTP connections.");
 STAT_LOSSES(refused, "spanprof_http_server_connections_refused_total",
             "OTLP/HTTP connections closed at once, by reason.",
             STAT_LABEL("reason", accept_refusal_names, ACCEPT_REFUSALS));

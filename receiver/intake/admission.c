@@ -5,11 +5,11 @@
 
 #define EXPIRY_NS (5 * NS_PER_SEC)
 
-STAT_COUNTER(waited, "spanprof_receiver_waited_total", "",
+STAT_COUNTER(waited, "spanprof_receiver_waited_total",
              "Requests that waited for room before they were received whole.");
-STAT_GAUGE(waiting, "spanprof_receiver_waiting_requests", "",
+STAT_GAUGE(waiting, "spanprof_receiver_waiting_requests",
            "Requests that wait for room before they are received whole.");
-STAT_COUNTER(expired, "spanprof_receiver_expired_total", "",
+STAT_COUNTER(expired, "spanprof_receiver_expired_total",
              "Requests refused because they were not finished while others waited for room.");
 
 static struct admission_request *first(const struct list *requests)

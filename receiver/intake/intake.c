@@ -19,7 +19,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-STAT_GAUGE(queued_bytes, "spanprof_intake_queued_bytes", "",
+STAT_GAUGE(queued_bytes, "spanprof_intake_queued_bytes",
            "Bytes of requests waiting for the writer.");
 
 #define READY_WAIT_NS (300 * NS_PER_MS)

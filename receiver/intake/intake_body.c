@@ -9,7 +9,7 @@
 #include "receiver/intake/intake_refused.h"
 #include <stdio.h>
 
-STAT_COUNTER(former_layout, "spanprof_profiles_former_layout_total", "",
+STAT_COUNTER(former_layout, "spanprof_profiles_former_layout_total",
              "Profiles requests whose samples were numbered as before OTLP 1.10, and renumbered.");
 
 int intake_refuse_body(struct intake_request *request, enum intake_outcome outcome,

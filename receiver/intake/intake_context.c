@@ -31,7 +31,7 @@ static const char *const unattributed_names[] = {
 STAT_LOSSES(unattributed, "spanprof_samples_unattributed_total",
             "Samples without context of processes that do publish one, by reason.",
             STAT_LABEL("reason", unattributed_names, UNATTRIBUTED));
-STAT_LOSS(attributes_dropped, "spanprof_context_attributes_dropped_total", "",
+STAT_LOSS(attributes_dropped, "spanprof_context_attributes_dropped_total",
           "Context attributes left out: unknown key, not UTF-8, or more than fit.");
 
 #define SPAN_ATTRIBUTES 9    /* field of Span: how attributes are framed */

@@ -5,9 +5,9 @@
 #include "receiver/intake/intake_body.h"
 #include <errno.h>
 
-STAT_COUNTER(points_received, "spanprof_metric_points_received_total", "",
+STAT_COUNTER(points_received, "spanprof_metric_points_received_total",
              "Data points in accepted requests.");
-STAT_COUNTER(records_received, "spanprof_log_records_received_total", "",
+STAT_COUNTER(records_received, "spanprof_log_records_received_total",
              "Log records in accepted requests.");
 
 struct putting {

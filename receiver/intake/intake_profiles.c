@@ -11,7 +11,7 @@
 #include "receiver/intake/intake_body.h"
 #include <errno.h>
 
-STAT_COUNTER(samples_received, "spanprof_profile_samples_received_total", "",
+STAT_COUNTER(samples_received, "spanprof_profile_samples_received_total",
              "Samples of profiles in accepted requests.");
 enum not_joined { NOT_JOINED_TOO_LARGE, NOT_JOINED_TOO_MANY_SPANS, NOT_JOINED };
 

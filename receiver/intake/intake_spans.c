@@ -13,8 +13,8 @@
 #include "store/window/coverage.h"
 #include <errno.h>
 
-STAT_COUNTER(spans_received, "spanprof_spans_received_total", "", "Spans in accepted requests.");
-STAT_COUNTER(spans_annotated, "spanprof_spans_annotated_total", "",
+STAT_COUNTER(spans_received, "spanprof_spans_received_total", "Spans in accepted requests.");
+STAT_COUNTER(spans_annotated, "spanprof_spans_annotated_total",
              "Spans that had samples and were annotated.");
 #define SPAN_ATTRIBUTES 9 /* Span.attributes */
 

@@ -13,37 +13,35 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define NOT_PROMISED(var, why)                                                                     \
-    STAT_COUNTER(                                                                                  \
-        var, "spanprof_stacks_not_promised_total", "reason=\"" why "\"",                           \
-        "Stacks that were to be gone on with, and for which it was not tried, by reason.")
-#define GIVEN_UP(var, why)                                                                         \
-    STAT_LOSS(var, "spanprof_stacks_promises_given_up_total", "reason=\"" why "\"",                \
-              "Promised stacks that stayed as the tick left them, by reason.")
+enum not_promised { NOT_PROMISED_FULL, NOT_PROMISED_UNKNOWN, NOT_PROMISED_MEMORY, NOT_PROMISED };
+enum given_up { GIVEN_UP_LATE, GIVEN_UP_FORGOTTEN, GIVEN_UP_ROLLED_BACK, GIVEN_UP };
 
-STAT_COUNTER(promised, "spanprof_stacks_promised_total", "",
+static const char *const not_promised_names[] = {[NOT_PROMISED_FULL] = "full",
+                                                 [NOT_PROMISED_UNKNOWN] = "process_unknown",
+                                                 [NOT_PROMISED_MEMORY] = "memory"};
+static const char *const given_up_names[] = {[GIVEN_UP_LATE] = "late",
+                                             [GIVEN_UP_FORGOTTEN] = "executable_forgotten",
+                                             [GIVEN_UP_ROLLED_BACK] = "rolled_back"};
+static const char *const end_names[UNWIND_ENDS] = {
+    [UNWIND_END_TRUNCATED] = "depth",         [UNWIND_END_NO_MEMORY] = "memory",
+    [UNWIND_END_NO_PROGRESS] = "no_progress", [UNWIND_END_BAD_ADDRESS] = "bad_address",
+    [UNWIND_END_UNKNOWN] = "no_unwind_info",  [UNWIND_END_WANTED] = "not_loaded",
+    [UNWIND_END_FOREIGN] = "foreign",
+};
+STAT_COUNTERS(not_promised, "spanprof_stacks_not_promised_total",
+              "Stacks that were to be gone on with, and for which it was not tried, by reason.",
+              STAT_LABEL("reason", not_promised_names, NOT_PROMISED));
+STAT_LOSSES(given_up, "spanprof_stacks_promises_given_up_total",
+            "Promised stacks that stayed as the tick left them, by reason.",
+            STAT_LABEL("reason", given_up_names, GIVEN_UP));
+STAT_LOSSES(truncated, "spanprof_stacks_truncated_total",
+            "Samples whose stack could not be followed to its outermost frame, by reason.",
+            STAT_LABEL("reason", end_names, UNWIND_ENDS), .absent = STAT_BIT(UNWIND_END_OF_STACK));
+STAT_COUNTER(promised, "spanprof_stacks_promised_total",
              "Stacks that the symbolizer was asked to go on with.");
-STAT_COUNTER(fulfilled, "spanprof_stacks_promises_fulfilled_total", "",
+STAT_COUNTER(fulfilled, "spanprof_stacks_promises_fulfilled_total",
              "Promised stacks that the symbolizer has gone on with.");
-STAT_GAUGE(open_promises, "spanprof_stacks_promises_open", "", "Promised stacks without answer.");
-NOT_PROMISED(not_room, "full");
-NOT_PROMISED(not_asked, "process_unknown");
-NOT_PROMISED(not_memory, "memory");
-GIVEN_UP(given_up_late, "late");
-GIVEN_UP(given_up_forgotten, "executable_forgotten");
-GIVEN_UP(given_up_rolled_back, "rolled_back");
-
-#define TRUNCATED(var, name)                                                                       \
-    STAT_LOSS(var, "spanprof_stacks_truncated_total", "reason=\"" name "\"",                       \
-              "Samples whose stack could not be followed to its outermost frame, by reason.")
-
-TRUNCATED(truncated_depth, "depth");
-TRUNCATED(truncated_memory, "memory");
-TRUNCATED(truncated_progress, "no_progress");
-TRUNCATED(truncated_address, "bad_address");
-TRUNCATED(truncated_info, "no_unwind_info");
-TRUNCATED(truncated_loaded, "not_loaded");
-TRUNCATED(truncated_foreign, "foreign");
+STAT_GAUGE(open_promises, "spanprof_stacks_promises_open", "Promised stacks without answer.");
 
 enum { NO_PROMISE = 1 };
 
@@ -98,28 +96,19 @@ static void forget_promise(struct intake_stacks *stacks, struct promise *promise
 
 static void count_truncated(uint8_t end)
 {
-    static struct metric *const counters[UNWIND_ENDS] = {
-        [UNWIND_END_TRUNCATED] = &truncated_depth,
-        [UNWIND_END_NO_MEMORY] = &truncated_memory,
-        [UNWIND_END_NO_PROGRESS] = &truncated_progress,
-        [UNWIND_END_BAD_ADDRESS] = &truncated_address,
-        [UNWIND_END_UNKNOWN] = &truncated_info,
-        [UNWIND_END_WANTED] = &truncated_loaded,
-        [UNWIND_END_FOREIGN] = &truncated_foreign,
-    };
     if (end != UNWIND_END_OF_STACK)
-        stat_add(counters[end], 1);
+        stat_add_of(&truncated, end, 1);
 }
 
-static void give_up(struct intake_stacks *stacks, struct promise *promise, struct metric *why)
+static void give_up(struct intake_stacks *stacks, struct promise *promise, enum given_up why)
 {
     stacks_give_up(store_stacks(stacks->store), promise->stack);
-    stat_add(why, 1);
+    stat_add_of(&given_up, why, 1);
     count_truncated(UNWIND_END_WANTED);
     forget_promise(stacks, promise);
 }
 
-static void give_up_all(struct intake_stacks *stacks, struct metric *why)
+static void give_up_all(struct intake_stacks *stacks, enum given_up why)
 {
     struct list *link;
     while ((link = list_first(&stacks->ages)))
@@ -128,7 +117,7 @@ static void give_up_all(struct intake_stacks *stacks, struct metric *why)
 
 void intake_stacks_forget(struct intake_stacks *stacks)
 {
-    give_up_all(stacks, &given_up_rolled_back);
+    give_up_all(stacks, GIVEN_UP_ROLLED_BACK);
 }
 
 void intake_stacks_close(struct intake_stacks *stacks)
@@ -149,7 +138,7 @@ void intake_stacks_expire(struct intake_stacks *stacks, uint64_t now_ns)
         struct promise *promise = container_of(link, struct promise, age);
         if (now_ns < promise->time_ns + STACKS_PROMISE_NS)
             break;
-        give_up(stacks, promise, &given_up_late);
+        give_up(stacks, promise, GIVEN_UP_LATE);
     }
 }
 
@@ -163,12 +152,12 @@ static struct promise *new_promise(struct intake_stacks *stacks, uint32_t pid, u
     size_t bytes = sizeof(struct promise) + n * sizeof(*frames) + request_bytes;
     if (stacks->promises.count >= STACKS_PROMISED_MAX ||
         stacks->bytes + bytes > STACKS_PROMISED_BYTES) {
-        stat_add(&not_room, 1);
+        stat_add_of(&not_promised, NOT_PROMISED_FULL, 1);
         return NULL;
     }
     struct promise *promise = calloc(1, sizeof(*promise) + n * sizeof(*frames));
     if (!promise) {
-        stat_add(&not_memory, 1);
+        stat_add_of(&not_promised, NOT_PROMISED_MEMORY, 1);
         return NULL;
     }
     promise->ticket = ++stacks->last_ticket;
@@ -190,7 +179,8 @@ static int ask_symbolizer(struct intake_stacks *stacks, const struct promise *pr
                                                                      .time_ns = promise->time_ns,
                                                                      .stack = stack});
     if (outcome)
-        stat_add(outcome == PROCESS_UNKNOWN ? &not_asked : &not_memory, 1);
+        stat_add_of(&not_promised,
+                    outcome == PROCESS_UNKNOWN ? NOT_PROMISED_UNKNOWN : NOT_PROMISED_MEMORY, 1);
     return outcome;
 }
 
@@ -204,7 +194,8 @@ static int ask_names(struct intake_stacks *stacks, const struct promise *promise
                                                                         .n = n,
                                                                         .addresses = addresses});
     if (outcome)
-        stat_add(outcome == PROCESS_UNKNOWN ? &not_asked : &not_memory, 1);
+        stat_add_of(&not_promised,
+                    outcome == PROCESS_UNKNOWN ? NOT_PROMISED_UNKNOWN : NOT_PROMISED_MEMORY, 1);
     return outcome;
 }
 
@@ -388,7 +379,7 @@ static int fulfil(struct intake_stacks *stacks, struct promise *promise, int out
     int error = outcome ? outcome : intern(stacks, promise->time_ns, &same_as);
     error = error ? error : stacks_fulfil(store_stacks(stacks->store), promise->stack, same_as);
     if (error == -ESTALE || error == -ENOENT) {
-        give_up(stacks, promise, &given_up_forgotten);
+        give_up(stacks, promise, GIVEN_UP_FORGOTTEN);
         return 0;
     }
     stat_add(&fulfilled, !error);

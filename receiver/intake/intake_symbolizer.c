@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-STAT_LOSS(answers_dropped, "spanprof_symbolizer_answers_dropped_total", "",
+STAT_LOSS(answers_dropped, "spanprof_symbolizer_answers_dropped_total",
           "Answers of the symbolizer that found the writer's queue full.");
 
 struct answer_job {

@@ -39,7 +39,7 @@ static const char *const table_names[] = {[DB_TABLE_PENDING] = "pending",
 STAT_LOSSES(damaged_rows, "spanprof_store_damaged_rows_total",
             "Rows that could not be read and were removed.",
             STAT_LABEL("table", table_names, DB_TABLES));
-STAT_GAUGE(store_bytes, "spanprof_store_size_bytes", "", "Size of the store's database file.");
+STAT_GAUGE(store_bytes, "spanprof_store_size_bytes", "Size of the store's database file.");
 
 static int errno_of_io(sqlite3 *handle, int code)
 {

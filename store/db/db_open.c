@@ -23,7 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-STAT_LOSS(corrupt_files, "spanprof_store_corrupt_total", "",
+STAT_LOSS(corrupt_files, "spanprof_store_corrupt_total",
           "Databases that were corrupt and put aside.");
 
 #define PAGE_SIZE_BYTES 4096 /* SQLite's default, and so of every file made here */

@@ -32,10 +32,10 @@ STAT_COUNTERS(
     "Spans that the history keeps, by why: they have samples, or their trace has, or they "
     "are slow, or their trace was chosen.",
     STAT_LABEL("why", kept_names, HISTORY_KEEP_WHYS), .absent = STAT_BIT(HISTORY_KEEP_NOT));
-STAT_COUNTER(spans_passed_over, "spanprof_history_spans_passed_over_total", "",
+STAT_COUNTER(spans_passed_over, "spanprof_history_spans_passed_over_total",
              "Spans without samples that the history does not keep, beyond "
              "history::max_spans_per_second.");
-STAT_LOSS(staged_dropped, "spanprof_history_spans_dropped_total", "",
+STAT_LOSS(staged_dropped, "spanprof_history_spans_dropped_total",
           "Spans that were not in a block yet when a transaction failed.");
 
 /* Opening */

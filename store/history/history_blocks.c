@@ -18,10 +18,10 @@
 #define OTHERS_PART    4                    /* a part of the history's own limit */
 #define CLOCK_AHEAD_NS (60 * UINT64_C(1000000000))
 
-STAT_GAUGE(block_count, "spanprof_history_blocks", "",
+STAT_GAUGE(block_count, "spanprof_history_blocks",
            "Blocks of the history: profile windows that are kept for the pages.");
-STAT_GAUGE(size, "spanprof_history_bytes", "", "What the history takes in the store, in bytes.");
-STAT_GAUGE(reach, "spanprof_history_oldest_timestamp_seconds", "",
+STAT_GAUGE(size, "spanprof_history_bytes", "What the history takes in the store, in bytes.");
+STAT_GAUGE(reach, "spanprof_history_oldest_timestamp_seconds",
            "When the oldest block of the history was written, as Unix time; 0 = there is none.");
 enum expiry { EXPIRY_NONE, EXPIRY_OLD, EXPIRY_LARGE, EXPIRY_SHORT, EXPIRY_DAMAGED, EXPIRIES };
 

@@ -5,8 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-STAT_COUNTER(samples_kept, "spanprof_history_samples_total", "",
-             "Samples that went into the history.");
+STAT_COUNTER(samples_kept, "spanprof_history_samples_total", "Samples that went into the history.");
 enum left_out { LEFT_OUT_SAMPLE, LEFT_OUT_SPAN, LEFT_OUT };
 
 static const char *const left_out_names[] = {

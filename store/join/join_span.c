@@ -10,9 +10,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-STAT_COUNTER(spans_matched, "spanprof_join_spans_matched_total", "",
+STAT_COUNTER(spans_matched, "spanprof_join_spans_matched_total",
              "Spans that had samples (again for one that was sent again).");
-STAT_LOSS(spans_contradicted, "spanprof_join_spans_not_owner_total", "",
+STAT_LOSS(spans_contradicted, "spanprof_join_spans_not_owner_total",
           "Spans whose Resource contradicts a process with samples of the same ids.");
 
 static void settle_chain(struct join *join, struct span_total *total, struct matched_span *matched)

@@ -19,9 +19,9 @@
 #define TRIM_LOOK_MAX   64                       /* spans looked at for one that may go */
 #define SPAN_ATTRIBUTES 9                        /* field of Span */
 
-STAT_LOSS(cut_texts, "spanprof_join_span_facts_cut_total", "",
+STAT_LOSS(cut_texts, "spanprof_join_span_facts_cut_total",
           "Joined spans whose name, attributes or Resource were too long to keep whole.");
-STAT_GAUGE(span_count, "spanprof_join_recent_spans", "", "Joined spans in memory.");
+STAT_GAUGE(span_count, "spanprof_join_recent_spans", "Joined spans in memory.");
 
 static int no_memory(struct matched_spans *spans)
 {

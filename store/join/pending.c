@@ -14,9 +14,9 @@
 #define BATCH_SAMPLES_MAX 1000000 /* what a damaged row may claim; also the limit of a batch */
 #define SAMPLE_BYTES_MIN  4
 
-STAT_GAUGE(pending_samples, "spanprof_join_pending_samples", "",
+STAT_GAUGE(pending_samples, "spanprof_join_pending_samples",
            "Samples that wait for their span or for the next profile.");
-STAT_GAUGE(pending_bytes, "spanprof_join_pending_bytes", "", "Rows and memory of pending samples.");
+STAT_GAUGE(pending_bytes, "spanprof_join_pending_bytes", "Rows and memory of pending samples.");
 
 struct batch_row { /* how a batch lies in its row; borrowed */
     struct bytes body;

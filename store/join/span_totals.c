@@ -16,8 +16,8 @@
 
 #define EXPIRE_MAX 1000 /* a call */
 
-STAT_GAUGE(span_total_count, "spanprof_join_span_totals", "", "Totals in memory.");
-STAT_GAUGE(span_total_bytes, "spanprof_join_span_totals_bytes", "", "Memory of totals.");
+STAT_GAUGE(span_total_count, "spanprof_join_span_totals", "Totals in memory.");
+STAT_GAUGE(span_total_bytes, "spanprof_join_span_totals_bytes", "Memory of totals.");
 
 _Static_assert(sizeof(struct span_total_key) == 24, "a map key has no padding");
 

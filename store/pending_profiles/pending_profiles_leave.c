@@ -17,11 +17,11 @@ STAT_COUNTERS(spans, "spanprof_profile_spans_total",
               "Spans that profiles of others name, by how that ended.",
               STAT_LABEL("result", span_names, PROFILE_SPANS),
               .losses = STAT_BIT(PROFILE_SPAN_EVICTED));
-STAT_LOSS(not_annotated, "spanprof_profiles_not_annotated_total", "",
+STAT_LOSS(not_annotated, "spanprof_profiles_not_annotated_total",
           "Requests of profiles that went on as they came, since they could not be annotated.");
-STAT_GAUGE(pending_profiles_requests, "spanprof_pending_profiles", "",
+STAT_GAUGE(pending_profiles_requests, "spanprof_pending_profiles",
            "Requests of profiles that wait for the spans they name.");
-STAT_GAUGE(pending_profiles_bytes, "spanprof_pending_profiles_bytes", "", "Their size.");
+STAT_GAUGE(pending_profiles_bytes, "spanprof_pending_profiles_bytes", "Their size.");
 
 void pending_profiles_count_span(enum profile_span how)
 {

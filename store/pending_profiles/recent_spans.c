@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-STAT_GAUGE(remembered, "spanprof_recent_spans", "",
+STAT_GAUGE(remembered, "spanprof_recent_spans",
            "Spans remembered for profiles of others that may come after them.");
 
 struct entry {

@@ -15,7 +15,7 @@
 #define ROUND_RANGE_NS    (10 * HISTORY_MINUTE_NS) /* a shorter one is never made longer */
 #define ROUND_SAMPLES_MAX 100000                   /* read for the ends of a range, some 10 ms */
 
-STAT_LOSS(damaged, "spanprof_history_unreadable_total", "",
+STAT_LOSS(damaged, "spanprof_history_unreadable_total",
           "Blocks and minutes of the history that a question found damaged and left out.");
 
 bool reader_scan_goes_on(struct reader_scan *scan)

@@ -11,7 +11,7 @@
 #define PUBLISHED_MAX       128 /* attributes of a process put beside those of a span */
 #define RESOURCE_ATTRIBUTES 1   /* field of Resource */
 
-STAT_LOSS(bad_resources, "spanprof_window_resources_left_out_total", "",
+STAT_LOSS(bad_resources, "spanprof_window_resources_left_out_total",
           "Resources that processes published, and that were malformed.");
 
 static int add_text(struct buf *out, const char *key, struct bytes text)

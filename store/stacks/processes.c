@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-STAT_LOSS(cut_texts, "spanprof_store_process_facts_cut_total", "",
+STAT_LOSS(cut_texts, "spanprof_store_process_facts_cut_total",
           "Processes whose names or Resource were too long to keep whole.");
 
 struct process_entry {

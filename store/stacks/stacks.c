@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-STAT_COUNTER(stacks_new, "spanprof_store_stacks_new_total", "", "Stacks that had not been seen.");
-STAT_COUNTER(stacks_removed, "spanprof_store_stacks_removed_total", "",
+STAT_COUNTER(stacks_new, "spanprof_store_stacks_new_total", "Stacks that had not been seen.");
+STAT_COUNTER(stacks_removed, "spanprof_store_stacks_removed_total",
              "Stacks that nothing referred to any more.");
 
 const struct executable_segment *executable_segment_of(const struct executable_facts *facts,

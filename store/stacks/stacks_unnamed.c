@@ -11,17 +11,24 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define LEFT_UNNAMED(var, why)                                                                     \
-    STAT_LOSS(var, "spanprof_stacks_unnamed_total", "reason=\"" why "\"",                          \
-              "Stacks whose samples left before all names that were asked for had come, by "       \
-              "reason.")
+enum unnamed_why {
+    UNNAMED_LATE,
+    UNNAMED_ROOM,
+    UNNAMED_FULL,
+    UNNAMED_MEMORY,
+    UNNAMED_STOPPING,
+    UNNAMED_WHYS
+};
 
-LEFT_UNNAMED(unnamed_late, "late");
-LEFT_UNNAMED(unnamed_room, "room");
-LEFT_UNNAMED(unnamed_full, "full");
-LEFT_UNNAMED(unnamed_memory, "memory");
-LEFT_UNNAMED(unnamed_stopping, "stopping");
-STAT_GAUGE(waiting_stacks, "spanprof_stacks_waiting_for_names", "",
+static const char *const why_names[] = {[UNNAMED_LATE] = "late",
+                                        [UNNAMED_ROOM] = "room",
+                                        [UNNAMED_FULL] = "full",
+                                        [UNNAMED_MEMORY] = "memory",
+                                        [UNNAMED_STOPPING] = "stopping"};
+STAT_LOSSES(left_unnamed, "spanprof_stacks_unnamed_total",
+            "Stacks whose samples left before all names that were asked for had come, by reason.",
+            STAT_LABEL("reason", why_names, UNNAMED_WHYS));
+STAT_GAUGE(waiting_stacks, "spanprof_stacks_waiting_for_names",
            "Stacks whose samples wait for names that were asked for.");
 
 struct name_key {
@@ -139,7 +146,7 @@ static int put_stack(struct stacks_unnamed *unnamed, int64_t id)
 static void count_not_waiting(int error)
 {
     if (error)
-        stat_add(error == -ENOSPC ? &unnamed_full : &unnamed_memory, 1);
+        stat_add_of(&left_unnamed, error == -ENOSPC ? UNNAMED_FULL : UNNAMED_MEMORY, 1);
 }
 
 int stacks_name_asked(struct stacks *stacks, const struct frame *frame, uint64_t asked_ns)
@@ -183,13 +190,13 @@ void stacks_leave_unnamed(struct stacks *stacks, int64_t id)
 {
     if (!stacks_waits_for_names(stacks, id))
         return;
-    stat_add(&unnamed_room, 1);
+    stat_add_of(&left_unnamed, UNNAMED_ROOM, 1);
     forget_stack(&stacks->unnamed, id);
 }
 
 void stacks_leave_all_unnamed(struct stacks *stacks)
 {
-    stat_add(&unnamed_stopping, (int64_t)stacks->unnamed.stacks.count);
+    stat_add_of(&left_unnamed, UNNAMED_STOPPING, (int64_t)stacks->unnamed.stacks.count);
     forget_stacks(&stacks->unnamed);
 }
 
@@ -205,7 +212,7 @@ static int review(struct stacks *stacks, int64_t id, uint64_t asked_before_ns)
     bool named = oldest == UINT64_MAX;
     if (!named && oldest >= asked_before_ns)
         return 0;
-    stat_add(&unnamed_late, !named);
+    stat_add_of(&left_unnamed, UNNAMED_LATE, !named);
     forget_stack(&stacks->unnamed, id);
     return 0;
 }

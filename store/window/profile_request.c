@@ -11,7 +11,7 @@
 #define ATTRIBUTES_MAX       128
 #define SPAN_ATTRIBUTES      9 /* field of Span: how attributes are framed */
 
-STAT_LOSS(bad_attributes, "spanprof_window_attributes_left_out_total", "",
+STAT_LOSS(bad_attributes, "spanprof_window_attributes_left_out_total",
           "Attributes of contexts and spans that were malformed or too many.");
 
 /* enum context_source of agent-bpf/record.h, which lies beside this folder */

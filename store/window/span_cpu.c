@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-STAT_COUNTER(too_many, "spanprof_span_cpu_samples_unnamed_total", "",
+STAT_COUNTER(too_many, "spanprof_span_cpu_samples_unnamed_total",
              "Samples counted without service and span name, for there are too many of those.");
 
 struct series {

@@ -13,12 +13,11 @@
 #include "store/window/span_cpu.h"
 #include <errno.h>
 
-STAT_COUNTER(window_requests, "spanprof_window_requests_total", "", "Profile requests made.");
-STAT_COUNTER(window_samples, "spanprof_window_samples_total", "",
-             "Samples put into profile requests.");
-STAT_LOSS(window_unsent, "spanprof_window_samples_unsent_total", "",
+STAT_COUNTER(window_requests, "spanprof_window_requests_total", "Profile requests made.");
+STAT_COUNTER(window_samples, "spanprof_window_samples_total", "Samples put into profile requests.");
+STAT_LOSS(window_unsent, "spanprof_window_samples_unsent_total",
           "Samples that are in the history alone, for the outbox had been full for a minute.");
-STAT_LOSS(window_too_big, "spanprof_window_samples_too_big_total", "",
+STAT_LOSS(window_too_big, "spanprof_window_samples_too_big_total",
           "Samples left out because they alone would pass the limit of a request.");
 
 struct window {

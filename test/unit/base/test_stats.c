@@ -24,7 +24,7 @@ static const char *const colour_names[] = {"black", "white"};
 STAT_COUNTERS(zebras, "test_zebras_total", "Zebras seen, by time.",
               STAT_LABEL("late", when_names, WHENS), .losses = STAT_BIT(LATE),
               .absent = STAT_BIT(NEVER));
-STAT_GAUGE(depth, "test_depth_bytes", "", "Depth \\ of\nsomething.");
+STAT_GAUGE(depth, "test_depth_bytes", "Depth \\ of\nsomething.");
 STAT_LOSSES(stripes, "test_stripes_total", "Stripes | lost.",
             STAT_LABELS("late", when_names, WHENS, "colour", colour_names, COLOURS),
             .absent = STAT_BIT(COLOURS * NEVER + BLACK) | STAT_BIT(COLOURS * NEVER + WHITE));

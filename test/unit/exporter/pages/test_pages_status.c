@@ -5,7 +5,11 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-STAT_LOSS(lost, "spanprof_samples_lost_total", "reason=\"ring_full\"", "Samples lost, by reason.");
+enum loss { RING_FULL, LOSSES };
+
+static const char *const loss_names[] = {"ring_full"};
+STAT_LOSSES(lost, "spanprof_samples_lost_total", "Samples lost, by reason.",
+            STAT_LABEL("reason", loss_names, LOSSES));
 
 /* Each plight has words of its own. */
 static void test_why(void **state)
@@ -82,11 +86,11 @@ static void test_problems(void **state)
     assert_non_null(
         strstr((const char *)late.data, "otlp_grpc/b: profiles have been waiting for 61 s."));
     assert_null(strstr((const char *)late.data, "otlp_grpc/a"));
-    stat_add(&lost, 12);
+    stat_add_of(&lost, RING_FULL, 12);
     _cleanup_buf_ struct buf some = problems_of(&facts, queues, 0);
     assert_non_null(strstr((const char *)some.data, "12 samples were lost because the ring"));
     assert_non_null(strstr((const char *)some.data, "ring_size_mib"));
-    stat_set(&lost, 0);
+    stat_set_of(&lost, RING_FULL, 0);
     config.n_receivers = 1;
     config.receivers[0] = (struct config_receiver){.type = CONFIG_RECEIVER_SAMPLER, .used = true};
     _cleanup_buf_ struct buf blind = problems_of(&facts, queues, 0);

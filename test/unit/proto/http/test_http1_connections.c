@@ -15,13 +15,13 @@
 
 #define PHASE_MS 100
 
-STAT_GAUGE(open_connections, "spanprof_test_connections", "", "Of this test.");
+STAT_GAUGE(open_connections, "spanprof_test_connections", "Of this test.");
 enum phase { WAITING, WORKING, PHASES };
 
 static const char *const phase_names[] = {"waiting", "working"};
 STAT_COUNTERS(timed_out, "spanprof_test_timeouts_total", "Of this test.",
               STAT_LABEL("phase", phase_names, PHASES));
-STAT_COUNTER(crowded_out, "spanprof_test_crowded_out_total", "", "Of this test.");
+STAT_COUNTER(crowded_out, "spanprof_test_crowded_out_total", "Of this test.");
 
 struct rig {
     struct loop *loop;
