@@ -509,12 +509,12 @@ static void request_fetched(struct sender_fetch *fetch, int error)
 
 static int request_begin_fetch(struct sender *sender, struct sender_request *request)
 {
-    if (!sender_fetch_is_here(&request->fetch)) {
-        sender->fetching = request;
-        return sender_fetch_start(&request->fetch, sender->host->settings.reader);
+    if (sender_fetch_is_quick(&request->fetch)) {
+        sender_receive(sender, request, sender_fetch_run(&request->fetch));
+        return 0;
     }
-    sender_receive(sender, request, sender_fetch_here(&request->fetch));
-    return 0;
+    sender->fetching = request;
+    return sender_fetch_start(&request->fetch, sender->host->settings.reader);
 }
 
 static void sender_start_fetch(struct sender *sender)

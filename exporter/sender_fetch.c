@@ -12,7 +12,6 @@
 #include "exporter/file/file_exporter.h"
 #include "exporter/otlp/otlp_grpc.h"
 #include "exporter/otlp/otlp_http.h"
-#include "proto/http/grpc.h"
 #include <errno.h>
 #include <stdlib.h>
 
@@ -67,14 +66,15 @@ static struct outbox_handoff_request *handoff_request_of(struct list *link)
     return container_of(link, struct outbox_handoff_request, link);
 }
 
-static int join_handed(struct sender_fetch *fetch, struct buf *out)
+static int join_handed(struct sender_fetch *fetch)
 {
     struct list *link, *next;
     size_t size = 0;
     list_each(link, next, &fetch->handed) size += handoff_request_of(link)->len;
-    int error = buf_reserve(out, size);
+    int error = buf_reserve(&fetch->body, size);
     while (!error && (link = list_pop(&fetch->handed))) {
-        error = buf_append(out, handoff_request_of(link)->body, handoff_request_of(link)->len);
+        error =
+            buf_append(&fetch->body, handoff_request_of(link)->body, handoff_request_of(link)->len);
         free(handoff_request_of(link));
     }
     return error;
@@ -110,10 +110,9 @@ static int make_message(struct sender_fetch *fetch)
     return error == -EBADMSG ? 0 : error;
 }
 
-static int fetch_run(struct job *job)
+int sender_fetch_run(struct sender_fetch *fetch)
 {
-    struct sender_fetch *fetch = container_of(job, struct sender_fetch, job);
-    int error = fetch->taken ? join_handed(fetch, &fetch->body) : read_items(fetch);
+    int error = fetch->taken ? join_handed(fetch) : read_items(fetch);
     if (!error && fetch->n && fetch->slice.n)
         error = sender_split_cut(&fetch->slice, fetch->signal, &fetch->body, &fetch->items);
     error = error ? error : make_message(fetch);
@@ -121,6 +120,11 @@ static int fetch_run(struct job *job)
         show(fetch);
     buf_close(&fetch->body);
     return error > 0 ? -EMSGSIZE : error;
+}
+
+static int fetch_run(struct job *job)
+{
+    return sender_fetch_run(container_of(job, struct sender_fetch, job));
 }
 
 static void fetch_done(struct job *job, int error)
@@ -151,7 +155,7 @@ int sender_fetch_take(struct sender_fetch *fetch, struct outbox_handoff *handoff
     return 0;
 }
 
-bool sender_fetch_is_here(const struct sender_fetch *fetch)
+bool sender_fetch_is_quick(const struct sender_fetch *fetch)
 {
     const struct config_exporter *config = fetch->config;
     if (!fetch->taken || !fetch->n)
@@ -159,20 +163,6 @@ bool sender_fetch_is_here(const struct sender_fetch *fetch)
     return (config->type == CONFIG_EXPORTER_OTLP_GRPC ||
             (config->type == CONFIG_EXPORTER_OTLP_HTTP && !config->otlp.json)) &&
            config->otlp.compression == CONFIG_UNCOMPRESSED;
-}
-
-/* As otlp_grpc_message() and otlp_http_message() would, with one copy less. */
-int sender_fetch_here(struct sender_fetch *fetch)
-{
-    static const uint8_t room[GRPC_PREFIX_SIZE];
-    size_t prefix = fetch->config->type == CONFIG_EXPORTER_OTLP_GRPC ? sizeof(room) : 0;
-    struct buf *message = &fetch->message;
-    int error = fetch->n ? buf_append(message, room, prefix) : 0;
-    if (!error)
-        error = join_handed(fetch, message);
-    if (!error && fetch->n && prefix)
-        grpc_prefix_write(message->data, false, (uint32_t)(message->len - prefix));
-    return error;
 }
 
 int sender_fetch_start(struct sender_fetch *fetch, struct worker *reader)

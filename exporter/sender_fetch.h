@@ -40,9 +40,10 @@ void sender_fetch_init(struct sender_fetch *fetch);
 /* From memory, as much as one request may have: n and more are known then, none included. 0, or
  * OUTBOX_HANDOFF_GAP: it is for the reader to find out. */
 int sender_fetch_take(struct sender_fetch *fetch, struct outbox_handoff *handoff);
-/* What was taken, in place of start() and done(), if there is next to no work to it. Its error. */
-bool sender_fetch_is_here(const struct sender_fetch *fetch);
-int sender_fetch_here(struct sender_fetch *fetch);
+/* Whether it was taken from memory and only has to be copied: then the loop may run it. */
+bool sender_fetch_is_quick(const struct sender_fetch *fetch);
+/* Instead of start() and done(). Returns what done() is given. */
+int sender_fetch_run(struct sender_fetch *fetch);
 /* 0, or WORKER_FULL. */
 int sender_fetch_start(struct sender_fetch *fetch, struct worker *reader);
 void sender_fetch_close(struct sender_fetch *fetch); /* not while it is under way */

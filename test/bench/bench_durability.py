@@ -28,7 +28,7 @@ from bench_collector import Sink, print_figure  # noqa: E402
 TURNS, SECONDS, SETTLE_SECONDS = int(os.environ.get("SPANPROF_BENCH_TURNS", 40)), 1, 0.15
 STRETCHES, STRETCH_SECONDS = 10, 8
 RATE, REQUESTS = 10000, 41 * 5
-PARTS = {"handoff": 1, "recycling": 2, "in_place": 8}
+PARTS = {"handoff": 1, "recycling": 2}
 ONE_WRITE = 4
 FRAME_BYTES = 24 + 4096  # a page of the log
 PROGRAM = os.path.join(harness.BUILD, "test", "durability_spanprof")

@@ -5,7 +5,6 @@
  * the product has no line for it. SPANPROF_BENCH_SWITCHES names a file of struct switches, which
  * the bench and the service map.
  */
-#include "exporter/sender_fetch.h"
 #include "store/db/db.h"
 #include "store/outbox/outbox_bodies.h"
 #include "store/outbox/outbox_handoff.h"
@@ -22,7 +21,7 @@
 
 #define ALTERNATE_TRANSACTIONS 7
 
-enum part { HANDOFF = 1, RECYCLING = 2, ONE_WRITE = 4, IN_PLACE = 8 };
+enum part { HANDOFF = 1, RECYCLING = 2, ONE_WRITE = 4 };
 
 struct switches {
     /* Written by the bench: masks of parts. */
@@ -125,13 +124,6 @@ INSTEAD(int, store_open, const struct store_settings *settings, struct store **s
     switched.xWrite = switched_write;
     log->pMethods = &switched;
     return 0;
-}
-
-/* ---- IN_PLACE: the reader's thread makes every message ---- */
-
-INSTEAD(bool, sender_fetch_is_here, const struct sender_fetch *fetch)
-{
-    return is_off(IN_PLACE) ? fetch->taken && !fetch->n : __real_sender_fetch_is_here(fetch);
 }
 
 /* ---- what was done ---- */
