@@ -22,9 +22,9 @@
 
 enum { LOG_TEXT_BYTES = 1900 }; /* a line of it is below 2 KiB */
 
-STAT_LOSS(dropped, "spanprof_log_dropped_bytes_total",
-          "Bytes of log records and of the debug exporter's lines for which stderr, which nobody "
-          "read, had no room.");
+STAT_LOSS(
+    dropped, "spanprof_log_dropped_bytes_total",
+    "Bytes of log records and of the debug exporter's lines dropped because stderr was not read.");
 
 static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool is_stuck; /* it was waited for in vain, and nobody has read since */

@@ -102,8 +102,8 @@ static int prepare(struct recording *recording)
         return error;
     error = client_cgroup_make(&recording->cgroup);
     if (error == -ENOTSUP)
-        fputs("spanprof: no cgroup2 is mounted here, which tells the command's processes from "
-              "others; mount -t cgroup2 none DIRECTORY\n",
+        fputs("spanprof: no cgroup2 is mounted here, which is needed to separate the command's "
+              "processes from others; mount -t cgroup2 none DIRECTORY\n",
               client->err);
     else if (error)
         client_fail(client, error, "cannot make a cgroup");

@@ -237,7 +237,7 @@ static void request_refused(struct sender *sender, struct sender_request *reques
     if (request_split(sender, request, result))
         return;
     log_warn("exporter",
-             "%s: %s: the backend refused a request for good (%s: %s); %llu items dropped",
+             "%s: %s: the backend refused a request permanently (%s: %s); %llu items dropped",
              sender_name(sender), signal_names[sender->signal], result->code, result->message,
              (unsigned long long)request->fetch.items);
     request_drop(sender, request, result->too_big ? SENDER_LOST_TOO_BIG : SENDER_LOST_REFUSED);

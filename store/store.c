@@ -16,7 +16,7 @@
 #define WINDOW_WAITS_NS (60 * UINT64_C(1000000000))
 
 STAT_COUNTER(reloads, "spanprof_store_reloads_total",
-             "Times that all memory was read anew from the database.");
+             "Times that all memory was read again from the database.");
 
 struct store {
     struct db *db;

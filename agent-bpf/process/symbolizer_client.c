@@ -19,7 +19,7 @@ enum request_loss { REQUEST_QUEUE_FULL, REQUEST_UNANSWERED, REQUEST_LOSSES };
 static const char *const request_loss_names[] = {
     [REQUEST_QUEUE_FULL] = "queue_full", [REQUEST_UNANSWERED] = "unanswered"};
 STAT_LOSSES(requests_dropped, "spanprof_symbolizer_requests_dropped_total",
-            "Requests to the symbolizer given up.",
+            "Requests to the symbolizer that were dropped.",
             STAT_LABEL("reason", request_loss_names, REQUEST_LOSSES));
 STAT_COUNTER(attached, "spanprof_symbolizer_attached_total",
              "Symbolizers that the service was connected to.");

@@ -36,7 +36,7 @@ static void update(struct cpu_events *events, const struct cpus *suspect)
     struct cpus online;
     int r = cpus_online(&online);
     if (r < 0) {
-        log_warn("sampler", "cannot tell which CPUs are online: %s", strerror(-r));
+        log_warn("sampler", "cannot read which CPUs are online: %s", strerror(-r));
         return;
     }
     for (uint32_t cpu = 0; cpu < CPUS_MAX; cpu++) {

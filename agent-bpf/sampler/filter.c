@@ -165,7 +165,7 @@ static void found(struct filter *filter, uint64_t id, const struct filter_verdic
 {
     struct cgroup_rules *next = filter->next;
     if (next->n == FILTER_IDS_MAX)
-        note_limit(filter, "too many cgroups that rules are about");
+        note_limit(filter, "too many cgroups match the rules");
     else
         next->items[next->n++] = (struct cgroup_rule){.id = id, .verdict = *verdict};
 }

@@ -131,8 +131,8 @@ static void set_frequency(struct sampling_rate *sampling_rate, uint32_t frequenc
         stat_add(&reductions, 1);
     if (before == highest)
         log_info("sampler",
-                 "spanprof takes %.2f %% of the CPUs and max_cpu_percent is %.2f: sampling less "
-                 "often (spanprof_sampling_frequency_hz tells) until it is below",
+                 "spanprof uses %.2f %% of the CPUs and max_cpu_percent is %.2f: sampling less "
+                 "often (see spanprof_sampling_frequency_hz) until it is below",
                  percent, sampling_rate->settings.max_cpu_percent);
     else if (frequency_hz == highest)
         log_info("sampler", "sampling at %u Hz again, within max_cpu_percent", highest);

@@ -21,38 +21,41 @@ static const struct symptom {
      "samples were lost because the ring between kernel and program was full",
      "Raise receivers::sampler::ring_size_mib, or lower frequency."},
     {"spanprof_samples_lost_total", "reason=\"store\"", false,
-     "samples were lost because the store did not take them",
+     "samples were lost because the store did not accept them",
      "Look for messages about the store in the log; the disk may be full or slow."},
     {"spanprof_window_samples_unsent_total", "", false,
-     "samples are on these pages alone, for the store had no room for what goes to the backend",
-     "See why the backend does not take them; where there is none, name the exporter nop instead."},
+     "samples are on these pages alone, because the store had no room for data that waits for the "
+     "backend",
+     "Check why the backend does not accept them; without a backend, use the exporter nop."},
     {"spanprof_outbox_dropped_items_total", "", true,
-     "items were given up because the store was full",
-     "Raise extensions::sqlite_storage::max_size_mib, or see why the backend does not take them."},
+     "items were dropped because the store was full",
+     "Raise extensions::sqlite_storage::max_size_mib, or check why the backend does not accept "
+     "them."},
     {"spanprof_exporter_dropped_items_total", "", true,
-     "items were given up because a backend refused them or time ran out",
+     "items were dropped because a backend refused them or max_elapsed_time was over",
      "The log names the backend's answer."},
     {"spanprof_outbox_refused_total", "", true,
      "requests were refused because the store had no room",
-     "Raise extensions::sqlite_storage::max_size_mib, or see why the backend does not take what "
-     "waits; senders try again meanwhile."},
-    {"spanprof_store_corrupt_total", "", true, "times the store was found damaged and begun anew",
-     "Look at the disk; what was in it lies beside it as spanprof.db.corrupt."},
+     "Raise extensions::sqlite_storage::max_size_mib, or check why the backend does not accept "
+     "what waits; senders retry meanwhile."},
+    {"spanprof_store_corrupt_total", "", true,
+     "times the store was damaged and replaced by an empty one",
+     "Check the disk; the damaged file is beside the store as spanprof.db.corrupt."},
     {"spanprof_join_spans_not_owner_total", "", true,
-     "spans were sent by another process than the one whose samples claim them",
+     "spans were sent by a different process than the one whose samples name them",
      "Each process needs its own service.instance.id, container.id or process.pid in its Resource; "
      "a copied one misleads."},
     {"spanprof_contexts_unreadable_total", "reason=\"unsupported_go\"", false,
-     "Go programs have a version whose labels are not known", "A newer spanprof may know them."},
+     "Go programs have a version whose labels are unknown", "A newer spanprof may know them."},
     {"spanprof_unwind_pages_no_room_total", "", true,
-     "times unwind tables found no room, so stacks were cut",
+     "times there was no room for unwind tables, so stacks were cut short",
      "Raise receivers::sampler::unwind_tables_mib."},
     {"spanprof_process_restarts_total", "process=\"service\"", false,
      "times the service process was started again after it had died",
      "The log says why; please report it."},
     {"spanprof_symbolizer_hangs_total", "", true,
      "times the symbolizer hung at a process and was started again",
-     "The log names the process; its names and contexts are left out for a while."},
+     "The log names the process; its names and contexts are skipped for a while."},
     {"spanprof_history_left_out_total", "", true, "samples or spans were not kept for these pages",
      "Raise extensions::history::max_size_mib."},
 };
@@ -118,19 +121,18 @@ static void put_halves(const struct pages_facts *facts, struct json_writer *json
     int64_t matched = pages_status_total("spanprof_join_spans_matched_total");
     bool traces = config_find_pipeline(facts->config, CONFIG_TRACES) != NULL;
     if (traces && !spans)
-        put_problem(json, "No spans have come.",
+        put_problem(json, "No spans have arrived.",
                     "Point the programs' OTLP exporter here, for example with "
                     "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318.");
     if (spans && facts->sampling && taken > 1000 && in_context <= 0)
         put_problem(json,
-                    "No program on this node tells which span its threads work for, so no sample "
-                    "finds its span.",
-                    "See below, process by process; docs/design/contexts.md lists what is "
-                    "read.");
+                    "No program on this node publishes which span its threads work on, so no "
+                    "sample finds its span.",
+                    "The list below gives the reason for each process; docs/design/contexts.md "
+                    "lists the sources that are read.");
     else if (spans && in_context > 100 && !matched)
-        put_problem(json, "Samples name spans, and spans come, but none of them are the same.",
-                    "The programs that are sampled here must send their spans here, not to "
-                    "another node.");
+        put_problem(json, "Samples name spans, and spans arrive, but none of them match.",
+                    "Programs sampled on this node must send their spans to this node.");
 }
 
 static void put_queues(const struct pages_queue *queues, size_t n, struct json_writer *json)
@@ -143,7 +145,7 @@ static void put_queues(const struct pages_queue *queues, size_t n, struct json_w
                  config_signal_name((enum config_signal)queues[i].signal),
                  (unsigned long long)queues[i].oldest_s);
         put_problem(json, what,
-                    "See whether the backend is up and reachable under the exporter's endpoint; "
+                    "Check whether the backend is up and reachable at the exporter's endpoint; "
                     "nothing is lost meanwhile, as long as the store has room.");
     }
 }
@@ -161,43 +163,42 @@ void pages_status_problems(const struct pages_facts *facts, const struct pages_q
 
 /* ---- one process ---- */
 
-#define SEE_CONTEXTS "(docs/design/contexts.md lists what is read)"
+#define SEE_CONTEXTS "(docs/design/contexts.md lists the sources that are read)"
 
-/* It has told of no span. */
+/* None of its samples has a span id. */
 static const char *why_silent(const struct coverage_process *process)
 {
     if (process->publishes && !process->attached)
-        return "It tells which span it works for, but that could not be read yet: see what is lost "
-               "under spanprof_contexts_unreadable_total.";
+        return "It publishes which span it works on, but spanprof could not read it yet: see "
+               "spanprof_contexts_unreadable_total among the losses.";
     if (process->unreadable * 2 > process->samples)
-        return "What it tells of its spans could not be read: it was being changed, or is damaged.";
+        return "Its context could not be read: it was being changed, or is damaged.";
     if (process->publishes && process->spans)
-        return "It can tell which span it works for, but when it was sampled none was active: the "
-               "work is done outside of spans, or on threads that a span's context is not handed "
-               "to.";
+        return "It publishes contexts, but no span was active when it was sampled: the work is "
+               "done outside of spans, or on threads that do not get the span's context.";
     if (process->publishes)
-        return "It can tell which span it works for, but none was active, and no span of its "
-               "service has come: is its tracing switched on, and does its OTLP exporter point at "
-               "this node?";
+        return "It publishes contexts, but no span was active, and no span of its service has "
+               "arrived: is its tracing switched on, and does its OTLP exporter point at this "
+               "node?";
     if (process->spans)
-        return "Spans of its service come here, but it does not tell which of them its threads "
-               "work for: give it a library that does " SEE_CONTEXTS ".";
-    return "It neither tells which span it works for nor sends spans here: it needs tracing, and a "
-           "library that tells of it " SEE_CONTEXTS ".";
+        return "Spans of its service arrive here, but it does not publish which of them its "
+               "threads work on: use a library that does " SEE_CONTEXTS ".";
+    return "It neither publishes which span it works on nor sends spans here: it needs tracing, "
+           "and a library that publishes contexts " SEE_CONTEXTS ".";
 }
 
-/* It has told of spans, but few were found. */
+/* Its samples have span ids, but few of those spans were found. */
 static const char *why_not_found(const struct coverage_process *process)
 {
     if (process->unsampled * 2 > process->has_ids)
         return "Its SDK does not sample these spans, so they are not sent: raise the ratio of its "
                "sampler (OTEL_TRACES_SAMPLER_ARG).";
     if (process->spans)
-        return "Spans of its service come here, but not those that it works for: they take longer "
-               "than processors::join::wait to come, are dropped on the way, or are of another "
+        return "Spans of its service arrive here, but not those that it works on: they take longer "
+               "than processors::join::wait, are dropped on the way, or belong to another "
                "instance.";
-    return "It tells which span it works for, but no span of its service has come: point its OTLP "
-           "exporter at this node.";
+    return "It publishes which span it works on, but no span of its service has arrived: point its "
+           "OTLP exporter at this node.";
 }
 
 const char *pages_status_why(const struct history_series *process,
@@ -209,8 +210,8 @@ const char *pages_status_why(const struct history_series *process,
         coverage = &unknown;
     if (!process->pid)
         return process->others
-                   ? "All others: those with less CPU time than the ones above."
-                   : "The kernel's own threads, and what had ended before it was known.";
+                   ? "All others, with less CPU time than the ones above."
+                   : "The kernel's own threads, and processes that ended before they were known.";
     if (process->in_span * 10 >= process->samples * 9)
         return "";
     if (!coverage->has_ids)

@@ -8,10 +8,9 @@
 
 #define LOOK_NS NS_PER_SEC
 
-STAT_GAUGE(watching, "spanprof_grpc_server_health_watches",
-           "Clients that are told of changes of health.");
+STAT_GAUGE(watching, "spanprof_grpc_server_health_watches", "Clients that watch the health.");
 STAT_LOSS(too_many, "spanprof_grpc_server_health_watches_refused_total",
-          "Clients that wanted to be told of changes of health when too many were.");
+          "Clients that asked to watch the health when there were too many.");
 
 struct health_watch {
     struct list link;

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 STAT_GAUGE(sockets_open, "spanprof_elastic_sockets",
-           "Elastic agents that are told of samples of their process.");
+           "Elastic agents that receive the samples of their process.");
 STAT_COUNTER(sockets_evicted, "spanprof_elastic_sockets_evicted_total",
              "Sockets of Elastic agents closed because there were too many.");
 STAT_COUNTER(registrations, "spanprof_elastic_registrations_total",
@@ -28,7 +28,7 @@ STAT_COUNTER(registrations, "spanprof_elastic_registrations_total",
 STAT_COUNTER(messages_sent, "spanprof_elastic_messages_total",
              "Messages about samples sent to Elastic agents.");
 STAT_COUNTER(samples_sent, "spanprof_elastic_samples_total",
-             "Samples of which their process's Elastic agent was told.");
+             "Samples reported to their process's Elastic agent.");
 
 #define WAITING_KEPT 4096 /* bytes of an agent's buffer that are not given back */
 #define MARGIN_NS                                                                                  \

@@ -18,7 +18,7 @@ static const char *const loss_names[] = {
     [CORRELATION_LOST_ROLLED_BACK] = "rolled_back",
 };
 STAT_LOSSES(lost, "spanprof_elastic_samples_lost_total",
-            "Samples of which their process's Elastic agent was not told, by reason.",
+            "Samples not reported to their process's Elastic agent, by reason.",
             STAT_LABEL("reason", loss_names, CORRELATION_LOSSES));
 
 void correlation_count_lost(enum correlation_loss reason, int64_t n)

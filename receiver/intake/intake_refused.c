@@ -6,8 +6,7 @@ static const char *const reason_names[] = {[REFUSED_BUSY] = "busy",
                                            [REFUSED_STORE] = "store",
                                            [REFUSED_MALFORMED] = "malformed",
                                            [REFUSED_TOO_BIG] = "too_big"};
-STAT_LOSSES(refused, "spanprof_requests_refused_total",
-            "Requests refused for good or for now, by reason.",
+STAT_LOSSES(refused, "spanprof_requests_refused_total", "Requests refused, by reason.",
             STAT_LABELS("signal", signal_names, SIGNAL_COUNT, "reason", reason_names,
                         INTAKE_REFUSALS));
 

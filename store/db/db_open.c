@@ -275,8 +275,8 @@ int db_file_put_aside(const struct db *db)
         return error;
     }
     stat_add(&corrupt_files, 1);
-    log_error("store", "%s was corrupt: it is now %s.corrupt, and an empty store goes on", db->path,
-              db->path);
+    log_error("store", "%s was corrupt: it is now %s.corrupt, and an empty store takes its place",
+              db->path, db->path);
     return 0;
 }
 

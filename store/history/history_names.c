@@ -13,8 +13,8 @@
 STAT_LOSS(texts_left_out, "spanprof_history_texts_left_out_total",
           "Names and Resources that the history shows as empty: there were too many of them.");
 STAT_LOSS(series_left_out, "spanprof_history_series_left_out_total",
-          "Samples and spans whose service, span name, thread and process the history does not "
-          "tell: there were too many different ones.");
+          "Samples and spans without service, span name, thread and process in the history, "
+          "because there were too many different ones.");
 STAT_LOSS(texts_cut, "spanprof_history_texts_cut_total",
           "Names and Resources that were too long for the history to keep whole.");
 

@@ -14,7 +14,7 @@ static const char *const loss_names[] = {[OUTBOX_LOST_FULL] = "full",
                                          [OUTBOX_LOST_DAMAGED] = "damaged",
                                          [OUTBOX_LOST_CORRUPT] = "corrupt"};
 STAT_LOSSES(lost, "spanprof_outbox_dropped_items_total",
-            "Items of waiting requests that were given up, by why.",
+            "Items of waiting requests that were dropped, by reason.",
             STAT_LABELS("signal", signal_names, SIGNAL_COUNT, "reason", loss_names, OUTBOX_LOSSES));
 
 void outbox_count_lost(enum signal signal, enum outbox_loss reason, int64_t items)

@@ -49,7 +49,7 @@ static void tell_dropped(struct outbox *outbox, const struct request_row *reques
     if (outbox->warned_ns && now_ns - outbox->warned_ns < WARN_AGAIN_NS)
         return;
     outbox->warned_ns = now_ns;
-    log_warn("store", "%s has no room left: the oldest requests are given up for newer ones",
+    log_warn("store", "%s has no room left: the oldest requests are dropped for newer ones",
              db_disk_has_room(outbox->db, 1 << 20) ? "the quota" : "the disk");
 }
 

@@ -135,9 +135,10 @@ static void tell_gone(struct outbox *outbox, int64_t slot, const char *name)
     uint64_t *n = &outbox->gone_requests[slot];
     bytes_sanitize(BYTES_STR(name), text, sizeof(text));
     if (*n)
-        log_warn("store",
-                 "exporter %s is configured no more: %llu requests that waited for it are given up",
-                 text, (unsigned long long)*n);
+        log_warn(
+            "store",
+            "exporter %s is no longer configured: %llu requests that waited for it are dropped",
+            text, (unsigned long long)*n);
     *n = 0;
 }
 

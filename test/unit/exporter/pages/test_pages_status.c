@@ -24,18 +24,17 @@ static void test_why(void **state)
         {{.pid = 1, .samples = 100, .in_context = 40, .in_span = 38},
          {.samples = 100, .has_ids = 40, .publishes = true, .spans = 9},
          "The rest is work outside of spans"},
-        {{.pid = 1, .samples = 100}, {.samples = 100}, "It neither tells which span"},
+        {{.pid = 1, .samples = 100}, {.samples = 100}, "It neither publishes which span"},
         {{.pid = 1, .samples = 100},
          {.samples = 100, .spans = 9},
-         "Spans of its service come here, "
-         "but it does not tell"},
-        {{.pid = 1, .samples = 100}, {.samples = 100, .publishes = true}, "could not be read yet"},
+         "Spans of its service arrive here, but it does not publish"},
+        {{.pid = 1, .samples = 100}, {.samples = 100, .publishes = true}, "could not read it yet"},
         {{.pid = 1, .samples = 100},
          {.samples = 100, .publishes = true, .attached = true, .unreadable = 80},
          "was being changed, or is damaged"},
         {{.pid = 1, .samples = 100},
          {.samples = 100, .publishes = true, .attached = true, .spans = 9},
-         "when it was sampled none was active"},
+         "no span was active when it was sampled"},
         {{.pid = 1, .samples = 100},
          {.samples = 100, .publishes = true, .attached = true},
          "is its tracing switched on"},
@@ -44,10 +43,10 @@ static void test_why(void **state)
          "does not sample these spans"},
         {{.pid = 1, .samples = 100, .in_context = 90},
          {.samples = 100, .has_ids = 90, .publishes = true},
-         "no span of its service has come"},
+         "no span of its service has arrived"},
         {{.pid = 1, .samples = 100, .in_context = 90, .in_span = 10},
          {.samples = 100, .has_ids = 90, .publishes = true, .spans = 9},
-         "but not those that it works for"},
+         "but not those that it works on"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -57,7 +56,7 @@ static void test_why(void **state)
         for (size_t k = 0; k < i; k++)
             assert_string_not_equal(why, pages_status_why(&cases[k].process, &cases[k].coverage));
     }
-    assert_non_null(strstr(pages_status_why(&cases[3].process, NULL), "It neither tells"));
+    assert_non_null(strstr(pages_status_why(&cases[3].process, NULL), "It neither publishes"));
 }
 
 static struct buf problems_of(const struct pages_facts *facts, const struct pages_queue *queues,
