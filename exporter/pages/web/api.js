@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Questions to the server. A failure is an Error whose message is a sentence for people. */
 const WORDS = {
-    401: "This spanprof asks for its token.",
-    404: "This is not kept (any more).",
-    414: "The filter is too long to be asked for.",
-    429: "Too many questions at once; try again in a moment.",
+    401: "This spanprof requires a token.",
+    404: "This is not kept, or has expired.",
+    414: "The filter is too long.",
+    429: "Too many queries at once; try again in a moment.",
     503: "spanprof is busy; try again in a moment.",
 };
 export const GONE = "spanprof does not answer. Is it running?";
-export const CHANGED = "spanprof does not answer, or is of another version by now.";
+export const CHANGED = "spanprof does not answer, or has been replaced by another version.";
 const TOKEN = "token";
 
 function stored() {

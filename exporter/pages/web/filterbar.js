@@ -54,7 +54,7 @@ const RANGES = [
     ["-15m", "Last 15 minutes"],
     ["-30m", "Last 30 minutes"],
     ["-1h", "Last hour"],
-    ["-30d", "All that is kept"],
+    ["-30d", "Everything kept"],
 ];
 const OFFERED_MAX = 12;
 const KNOWN_MS = 15000;
@@ -422,7 +422,7 @@ function liveButton(params) {
             "aria-pressed": String(on),
             disabled: !isRelative(params),
             title: isRelative(params)
-                ? "Look again every 5 seconds"
+                ? "Refresh every 5 seconds"
                 : "Only for a range that ends now",
             onclick: (event) => {
                 remember({ live: on ? null : "1" });

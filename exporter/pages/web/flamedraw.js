@@ -14,8 +14,8 @@ export const TYPES = {
     go: ["Go", 186, 48],
     jit: ["made at run time (JIT)", 96, 42],
     kernel: ["kernel", 222, 52],
-    truncated: ["stack not followed further", 0, 0],
-    others: ["too light to keep apart", 0, 0],
+    truncated: ["stack cut short", 0, 0],
+    others: ["too small to list", 0, 0],
 };
 
 function spread(text) {

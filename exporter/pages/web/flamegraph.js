@@ -108,7 +108,7 @@ export class FlameGraph {
         this.found = h("output", { class: "found", "aria-live": "polite" });
         const button = (text, label, onclick) =>
             h("button", { type: "button", "aria-label": label, title: label, onclick }, text);
-        this.out = button("Zoom out", "Show all of it", () => this.zoom(-1));
+        this.out = button("Zoom out", "Show everything", () => this.zoom(-1));
         const colours = this.diff
             ? [
                   ["change", "by change"],

@@ -110,7 +110,7 @@ function head(order, path, params) {
             {},
             th("#", "num"),
             th("Function"),
-            th("", "graph", { title: order === "self" ? "Self" : "Total, and of it self" }),
+            th("", "graph", { title: order === "self" ? "Self" : "Total, and self" }),
             sorted("self", "Self CPU"),
             sorted("total", "Total CPU"),
             th("Samples", "num"),
@@ -184,7 +184,7 @@ function payer(each, { all, most, cpu }, params) {
                     "a",
                     {
                         href: href("/trace", ofTrace(each.example_trace_id)),
-                        title: "The trace with most of it",
+                        title: "The trace with most of its time",
                     },
                     "trace",
                 ),
@@ -392,7 +392,7 @@ export function comparedFunctions(answer, rates, params) {
                     th(`${label}, ${rates.unit}`, "num"),
                 ),
                 th("USD / year", "num", {
-                    title: "What the change of its self CPU costs, a year at the rates of both ranges",
+                    title: "Yearly cost of the change in self CPU, at the rates of both ranges",
                 }),
             ),
         ),

@@ -21,7 +21,7 @@ export function frameLinks(params) {
 /* Of whole stacks there is but one view. */
 const FORMS = [
     ["svg", "/flame.svg", "SVG", "A picture", ["view"]],
-    ["folded", "/flame.folded", "Folded", "A line a stack, for flamegraph.pl", ["view"]],
+    ["folded", "/flame.folded", "Folded", "One line per stack, for flamegraph.pl", ["view"]],
     ["speedscope.json", "/flame.speedscope.json", "Speedscope", "For speedscope.app", []],
     ["pb.gz", "/flame.pb.gz", "pprof", "For go tool pprof", []],
 ];
@@ -40,12 +40,12 @@ export const forms = (params) =>
 /* Of two sides there are a coloured picture, and lines with two counts. */
 export const differences = (query) => [
     away("/flame.svg", query, "svg", "SVG", "A picture: red is more than before, blue less"),
-    away("/flame.folded", query, "folded", "Folded", "A line a stack: before and now"),
+    away("/flame.folded", query, "folded", "Folded", "One line per stack: before and now"),
 ];
 
 /* What a view asked for, as it asked. */
 export const json = (path, query, label = "JSON") =>
-    away(path, query, "json", label, "What is shown, for programs");
+    away(path, query, "json", label, "This view as JSON");
 
 export const downloads = (label, ...links) =>
     h("div", { class: "downloads" }, h("span", {}, `${label}:`), links);
@@ -77,14 +77,14 @@ export function empty(path, params, what) {
             "p",
             {},
             filtered.length
-                ? "Nothing here fits the filters in this range of time."
-                : "Nothing came in this range of time. Samples appear up to ten seconds after the work, traces when their spans were sent to " +
+                ? "Nothing matches the filters in this time range."
+                : "Nothing arrived in this time range. Samples appear up to ten seconds after the work, traces when their spans were sent to " +
                       "spanprof and something of them was sampled or slow.",
         ),
         h(
             "p",
             {},
-            h("a", { class: "button", href: href(path, wide) }, "All that is kept"),
+            h("a", { class: "button", href: href(path, wide) }, "Everything kept"),
             filtered.length
                 ? h(
                       "a",
@@ -92,12 +92,12 @@ export function empty(path, params, what) {
                       "Without filters",
                   )
                 : null,
-            h("a", { class: "button", href: "/status" }, "What is running, and what is lost"),
+            h("a", { class: "button", href: "/status" }, "What runs, and what is lost"),
         ),
     );
 }
 
 export const partly = (
     complete,
-    more = "Looking took too long; this is what was found till then. A narrower range or filter is whole.",
+    more = "The query took too long; this is what was found in time. Use a narrower range or filter.",
 ) => (complete === false ? h("p", { class: "warn", role: "status" }, more) : null);

@@ -45,7 +45,7 @@ const list = (heads, rows, caption) =>
     );
 
 function problems(found) {
-    if (!found.length) return h("p", { class: "good" }, "Nothing is wrong that spanprof knows of.");
+    if (!found.length) return h("p", { class: "good" }, "No known problems.");
     return h(
         "ul",
         { class: "problems" },
@@ -182,14 +182,14 @@ export function show({ answers: [status] }) {
             section("What to do", problems(status.problems)),
             section("What goes where", pipelines(status.pipelines)),
             section(
-                "What waits to go out",
+                "Waiting to be sent",
                 status.queues.length
                     ? queues(status.queues)
                     : h("p", { class: "quietnote" }, "No exporter with a queue."),
             ),
             section("What was lost", losses(status.losses)),
             section(
-                "Which processes are in spans",
+                "Processes and their spans",
                 h(
                     "p",
                     { class: "quietnote" },

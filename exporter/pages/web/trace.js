@@ -142,7 +142,7 @@ class Waterfall {
             ? name(span.name)
             : h(
                   "i",
-                  { title: "Its samples are here, the span itself has not come" },
+                  { title: "Its samples are here, but the span has not arrived" },
                   "span not received",
               );
         return h(
@@ -378,7 +378,7 @@ function stacks({ path, params, questions }, span, flame) {
                 },
                 "Whole trace",
             ),
-        h("a", { class: "button", href: href("/flame", query) }, "Alone on a page"),
+        h("a", { class: "button", href: href("/flame", query) }, "On a page of its own"),
     );
     if (!flame.nodes.parent.length) {
         const why =

@@ -109,7 +109,7 @@ test("trace, span, flame graph, function, and back again", () =>
         assert.ok(query(page).get("span_id"));
         await go(page.getByRole("link", { name: "Only itself" }));
         assert.equal(query(page).get("children"), "false");
-        await go(page.getByRole("link", { name: "Alone on a page" }));
+        await go(page.getByRole("link", { name: "On a page of its own" }));
         assert.equal(new URL(page.url()).pathname, "/flame");
         await go(page.getByRole("link", { name: "Functions" }));
         assert.ok(query(page).get("trace_id"), "the functions of this trace");
@@ -147,7 +147,7 @@ test("a flame graph is searched, walked and zoomed by pointer and keys", () =>
         await settled(page);
         assert.equal(rest(page).get("at"), at);
         assert.ok(
-            await page.getByRole("button", { name: "Show all of it" }).isEnabled(),
+            await page.getByRole("button", { name: "Show everything" }).isEnabled(),
             "still zoomed",
         );
         await page.locator(".flamebox canvas").press("Escape");
