@@ -30,8 +30,8 @@ What you saw: the traces say that "render receipt" is slow; the samples, taken i
 span was running, say which function it was. Neither the service nor the backend had to join them.
 
 Next:
-  sudo ./dev demo --keep    the same, until ctrl-C: time to look at its pages
-  sudo ./dev run            spanprof on this machine: point OTLP exporters at localhost:4317 (gRPC) or
+  ./dev demo --keep         the same, until ctrl-C: time to look at its pages
+  ./dev run                 spanprof on this machine: point OTLP exporters at localhost:4317 (gRPC) or
                             :4318 (HTTP); it sends on to SPANPROF_BACKEND (default localhost:14317)
   test/support/python/receiver.py
                             a backend on localhost:14317 that prints what it gets

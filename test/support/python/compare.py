@@ -66,7 +66,7 @@ class Side:
         programs = glob.glob(os.path.join(self.build, "**", "bench_" + bench), recursive=True)
         scripts = glob.glob(os.path.join(self.tree, "test", "bench", "**", "bench_%s.py" % bench), recursive=True)
         if programs:
-            return [programs[0], *ARGUMENTS.get(bench, [])]
+            return [max(programs, key=os.path.getmtime), *ARGUMENTS.get(bench, [])]
         return ["/usr/bin/python3", "-B", scripts[0]] if scripts else None
 
 
