@@ -261,6 +261,10 @@ def main():
         return 0 if len(sys.argv) == 2 else 2
     first = sys.argv[1] if len(sys.argv) > 1 else default_base()
     second = sys.argv[2] if len(sys.argv) > 2 else None
+    for commit in filter(None, (first, second)):
+        if subprocess.run(["git", "rev-parse", "-q", "--verify", commit + "^{commit}"], cwd=TREE,
+                          stdout=subprocess.DEVNULL, check=False).returncode:
+            sys.exit("sizes: there is no commit '%s'" % commit)
     names = [git("rev-parse", "--short", first).decode().strip(),
              git("rev-parse", "--short", second).decode().strip() if second else "working tree"]
     columns = [figures(read(commit)) for commit in (first, second)]
