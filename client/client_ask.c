@@ -52,7 +52,7 @@ void client_print_flags(FILE *out)
           out);
 }
 
-static int refuse(const struct client *client, const char *what, const char *arg)
+static int client_refuse(const struct client *client, const char *what, const char *arg)
 {
     char safe[160];
     bytes_sanitize(BYTES_STR(arg), safe, sizeof(safe));
@@ -120,10 +120,10 @@ static int read_flag(struct client *client, const char *arg, char *const **args)
     const char **own = own_value(client, arg, len);
     const struct flag *flag = find_flag(arg, len);
     if (!own && !flag)
-        return refuse(client, "unknown flag", arg);
+        return client_refuse(client, "unknown flag", arg);
     const char *value = arg[len] ? arg + len + 1 : **args;
     if (!value)
-        return refuse(client, "nothing behind", arg);
+        return client_refuse(client, "nothing behind", arg);
     *args += arg[len] ? 0 : 1;
     if (own)
         *own = value;

@@ -57,7 +57,7 @@ int client_cgroup_enter(const struct client_cgroup *cgroup)
 }
 
 /* Processes that outlive the command. */
-static void empty(const struct client_cgroup *cgroup)
+static void client_cgroup_empty(const struct client_cgroup *cgroup)
 {
     char path[640], root[512], pid[32];
     snprintf(path, sizeof(path), "%s/cgroup.procs", cgroup->directory);
@@ -73,7 +73,7 @@ static void empty(const struct client_cgroup *cgroup)
 void client_cgroup_remove(struct client_cgroup *cgroup)
 {
     for (int i = 0; cgroup->directory[0] && i < REMOVE_TRIES; i++) {
-        empty(cgroup);
+        client_cgroup_empty(cgroup);
         if (rmdir(cgroup->directory) == 0 || errno == ENOENT)
             break;
         usleep(REMOVE_PAUSE_US);

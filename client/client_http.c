@@ -40,7 +40,7 @@ static int send_all(int fd, struct bytes request)
     return 0;
 }
 
-static int receive(int fd, struct http_answer *answer)
+static int http_receive(int fd, struct http_answer *answer)
 {
     uint8_t chunk[RECEIVE_BYTES];
     int outcome = HTTP_ANSWER_MORE;
@@ -60,13 +60,13 @@ static int receive(int fd, struct http_answer *answer)
     return outcome == HTTP_ANSWER_MALFORMED ? -EPROTO : answer->cut ? -EMSGSIZE : 0;
 }
 
-static int ask(int fd, const char *target, struct http_answer *answer)
+static int http_ask(int fd, const char *target, struct http_answer *answer)
 {
     _cleanup_buf_ struct buf request = BUF_INIT(0);
     int error = buf_printf(
         &request, "GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", target);
     error = error ? error : send_all(fd, buf_bytes(&request));
-    return error ? error : receive(fd, answer);
+    return error ? error : http_receive(fd, answer);
 }
 
 int client_http_get(const char *socket_path, const char *target, struct http_answer *answer)
@@ -75,7 +75,7 @@ int client_http_get(const char *socket_path, const char *target, struct http_ans
     int fd = connect_to(socket_path);
     if (fd < 0)
         return fd;
-    int error = ask(fd, target, answer);
+    int error = http_ask(fd, target, answer);
     close(fd);
     return error;
 }

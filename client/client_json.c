@@ -5,7 +5,7 @@
 
 static int read_value(struct json *json, struct arena *arena, unsigned depth, struct value *value);
 
-static int outcome(int outcome_of_json)
+static int client_json_outcome(int outcome_of_json)
 {
     if (outcome_of_json < 0)
         return outcome_of_json;
@@ -16,9 +16,9 @@ static int read_text(struct json *json, struct arena *arena, struct bytes *text)
 {
     _cleanup_buf_ struct buf plain = BUF_INIT(0);
     struct json_string string;
-    int error = outcome(json_string(json, &string));
+    int error = client_json_outcome(json_string(json, &string));
     if (!error && string.escaped)
-        error = outcome(json_unescape(json, string.raw, &plain));
+        error = client_json_outcome(json_unescape(json, string.raw, &plain));
     if (error)
         return error;
     struct bytes from = string.escaped ? buf_bytes(&plain) : string.raw;
@@ -34,7 +34,8 @@ static int read_item(struct json *json, struct arena *arena, unsigned depth, str
     int error = item ? 0 : -ENOMEM;
     if (!error && parent->kind == VALUE_OBJECT) {
         error = read_text(json, arena, &item->key);
-        error = error ? error : outcome(json_expect(json, ':', "no colon behind a key"));
+        error =
+            error ? error : client_json_outcome(json_expect(json, ':', "no colon behind a key"));
     }
     error = error ? error : read_value(json, arena, depth, item);
     if (error)
@@ -69,12 +70,12 @@ static int read_scalar(struct json *json, struct value *value)
         return 0;
     if (json_sees(json, 't') || json_sees(json, 'f')) {
         value->kind = VALUE_BOOL;
-        int error = outcome(json_bool(json, &is_true));
+        int error = client_json_outcome(json_bool(json, &is_true));
         value->number = error ? 0 : is_true;
         return error;
     }
     value->kind = VALUE_NUMBER;
-    int error = outcome(json_number(json, &number));
+    int error = client_json_outcome(json_number(json, &number));
     return error ? error : json_double(number, &value->number) ? 0 : -EPROTO;
 }
 
@@ -98,7 +99,7 @@ int client_json_read(struct bytes text, struct arena *arena, struct value *value
     struct json json = json_open(text);
     *value = (struct value){.kind = VALUE_NULL};
     int error = read_value(&json, arena, 0, value);
-    return error ? error : outcome(json_finish(&json));
+    return error ? error : client_json_outcome(json_finish(&json));
 }
 
 const struct value *value_get(const struct value *value, const char *key)

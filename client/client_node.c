@@ -98,7 +98,7 @@ static _Noreturn void run(const struct client_node *node, const char *config)
     _exit(127);
 }
 
-static bool answers(const struct client_node *node)
+static bool client_node_answers(const struct client_node *node)
 {
     struct http_answer answer;
     int error = client_http_get(node->socket, "/api/status", &answer);
@@ -113,7 +113,7 @@ static int wait_for_it(struct client_node *node)
             node->pid = 0;
             return -ENOENT;
         }
-        if (answers(node))
+        if (client_node_answers(node))
             return 0;
         usleep(START_PAUSE_US);
     }
@@ -147,7 +147,7 @@ static int remove_one(const char *path, const struct stat *facts, int flag, stru
     return remove(path) ? -errno : 0;
 }
 
-static void end(struct client_node *node)
+static void client_node_end(struct client_node *node)
 {
     kill(node->pid, SIGTERM);
     for (int i = 0; i < STOP_TRIES; i++) {
@@ -162,7 +162,7 @@ static void end(struct client_node *node)
 void client_node_stop(struct client_node *node)
 {
     if (node->pid > 0)
-        end(node);
+        client_node_end(node);
     node->pid = 0;
     if (node->directory[0])
         nftw(node->directory, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);

@@ -89,7 +89,7 @@ static void show_log(const struct recording *recording)
         fclose(log);
 }
 
-static int prepare(struct recording *recording)
+static int recording_prepare(struct recording *recording)
 {
     const struct client *client = recording->client;
     if (geteuid() != 0) {
@@ -188,7 +188,7 @@ static int ask_losses(struct client *client)
     return error;
 }
 
-static int summarize(const struct recording *recording)
+static int recording_summarize(const struct recording *recording)
 {
     struct client *client = recording->client;
     _cleanup_buf_ struct buf text = BUF_INIT(0);
@@ -218,11 +218,11 @@ int client_record(struct client *client)
     if (read_frequency(&recording) || client_check_form(client, recording.output))
         return 2;
     set_signals(recording.signals_before);
-    int code = 1, error = prepare(&recording);
+    int code = 1, error = recording_prepare(&recording);
     if (!error) {
         code = run_command(&recording);
         sleep(LAST_SAMPLES_S);
-        if (summarize(&recording) && code == 0)
+        if (recording_summarize(&recording) && code == 0)
             code = 1;
     }
     client_node_stop(&recording.node);

@@ -39,7 +39,7 @@ static bool is_by_total(const struct top *top)
 
 /* ---- lines ---- */
 
-static double percent(double part, double whole)
+static double top_percent(double part, double whole)
 {
     return whole > 0 ? 100 * part / whole : 0;
 }
@@ -47,7 +47,7 @@ static double percent(double part, double whole)
 /* 12.3 %  1.25 s */
 static int put_share(struct buf *out, double part_ns, double all_ns, bool with_time)
 {
-    int error = buf_printf(out, "%5.1f %%  ", percent(part_ns, all_ns));
+    int error = buf_printf(out, "%5.1f %%  ", top_percent(part_ns, all_ns));
     return error || !with_time ? error : client_put_duration(out, part_ns, 8);
 }
 

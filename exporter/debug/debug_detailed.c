@@ -43,7 +43,8 @@ static void enum_value(struct debug_text *text, const ProtobufCEnumDescriptor *d
         debug_printf(text, "%d", number);
 }
 
-static void scalar(struct debug_text *text, const ProtobufCFieldDescriptor *field, const void *at)
+static void debug_text_scalar(struct debug_text *text, const ProtobufCFieldDescriptor *field,
+                              const void *at)
 {
     switch (field->type) {
     case PROTOBUF_C_TYPE_INT32:
@@ -99,13 +100,13 @@ static size_t size_of(const ProtobufCFieldDescriptor *field)
     }
 }
 
-static void indent(struct debug_text *text, int depth)
+static void debug_text_indent(struct debug_text *text, int depth)
 {
     debug_printf(text, "%*s", INDENT * depth, "");
 }
 
 /* Attributes are shorter, and easier to read, as key=value. */
-static bool attribute(struct debug_text *text, const ProtobufCMessage *message)
+static bool debug_text_attribute(struct debug_text *text, const ProtobufCMessage *message)
 {
     bool plain = message->descriptor == &opentelemetry__proto__common__v1__key_value__descriptor;
     bool of_profile =
@@ -122,44 +123,44 @@ static bool attribute(struct debug_text *text, const ProtobufCMessage *message)
 }
 
 /* The name stands in the line already. */
-static void one(struct debug_text *text, const ProtobufCFieldDescriptor *field, const void *at,
-                int depth)
+static void debug_text_one(struct debug_text *text, const ProtobufCFieldDescriptor *field,
+                           const void *at, int depth)
 {
     if (field->type != PROTOBUF_C_TYPE_MESSAGE) {
         debug_printf(text, ": ");
-        scalar(text, field, at);
+        debug_text_scalar(text, field, at);
         debug_line_end(text);
         return;
     }
     const ProtobufCMessage *message = *(ProtobufCMessage *const *)at;
-    bool done = attribute(text, message);
+    bool done = debug_text_attribute(text, message);
     debug_line_end(text);
     if (!done)
         message_lines(text, message, depth + 1);
 }
 
-static void numbers(struct debug_text *text, const ProtobufCFieldDescriptor *field,
-                    const uint8_t *items, size_t n)
+static void debug_text_numbers(struct debug_text *text, const ProtobufCFieldDescriptor *field,
+                               const uint8_t *items, size_t n)
 {
     debug_printf(text, "%s:", field->name);
     for (size_t i = 0; i < n && !text->cut; i++) {
         debug_printf(text, " ");
-        scalar(text, field, items + i * size_of(field));
+        debug_text_scalar(text, field, items + i * size_of(field));
     }
     debug_line_end(text);
 }
 
-static void repeated(struct debug_text *text, const ProtobufCFieldDescriptor *field,
-                     const uint8_t *items, size_t n, int depth)
+static void debug_text_repeated(struct debug_text *text, const ProtobufCFieldDescriptor *field,
+                                const uint8_t *items, size_t n, int depth)
 {
     if (n && field->type != PROTOBUF_C_TYPE_MESSAGE && field->type != PROTOBUF_C_TYPE_STRING) {
-        indent(text, depth);
-        return numbers(text, field, items, n);
+        debug_text_indent(text, depth);
+        return debug_text_numbers(text, field, items, n);
     }
     for (size_t i = 0; i < n; i++) {
-        indent(text, depth);
+        debug_text_indent(text, depth);
         debug_printf(text, "%s #%zu", field->name, i);
-        one(text, field, items + i * size_of(field), depth);
+        debug_text_one(text, field, items + i * size_of(field), depth);
     }
 }
 
@@ -180,16 +181,16 @@ static void field_lines(struct debug_text *text, const ProtobufCMessage *message
     const void *at = base + field->offset;
     if (field->label == PROTOBUF_C_LABEL_REPEATED) {
         size_t n = *(const size_t *)(const void *)(base + field->quantifier_offset);
-        return repeated(text, field, *(const uint8_t *const *)at, n, depth);
+        return debug_text_repeated(text, field, *(const uint8_t *const *)at, n, depth);
     }
     bool one_of = field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF;
     uint32_t chosen =
         one_of ? *(const uint32_t *)(const void *)(base + field->quantifier_offset) : 0;
     if (one_of ? chosen != field->id : !is_set(field, at))
         return;
-    indent(text, depth);
+    debug_text_indent(text, depth);
     debug_printf(text, "%s", field->name);
-    one(text, field, at, depth);
+    debug_text_one(text, field, at, depth);
 }
 
 static void message_lines(struct debug_text *text, const ProtobufCMessage *message, int depth)

@@ -25,8 +25,8 @@ static void show_normal(struct debug_text *text, enum signal signal,
     }
 }
 
-static void show(struct debug_text *text, enum config_verbosity verbosity, enum signal signal,
-                 struct bytes request)
+static void debug_text_show(struct debug_text *text, enum config_verbosity verbosity,
+                            enum signal signal, struct bytes request)
 {
     ProtobufCMessage *message;
     struct arena arena;
@@ -52,7 +52,7 @@ int debug_exporter_text(enum config_verbosity verbosity, enum signal signal, str
         return 0;
     struct debug_text text;
     debug_text_open(&text, NULL);
-    show(&text, verbosity, signal, request);
+    debug_text_show(&text, verbosity, signal, request);
     int error = buf_append_bytes(out, buf_bytes(&text.text));
     if (!error && text.n_more)
         error = buf_printf(out, "... %" PRIu64 " more lines\n", text.n_more);

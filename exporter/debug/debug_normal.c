@@ -65,7 +65,7 @@ void debug_normal_traces(struct debug_text *text, const TraceRequest *request)
          : NULL)
 
 /* The function, else the address, else "?". */
-static void leaf(struct debug_text *text, const Sample *sample)
+static void debug_text_leaf(struct debug_text *text, const Sample *sample)
 {
     const ProfilesDictionary *dictionary = text->dictionary;
     const Stack *stack = TABLE_ENTRY(dictionary, stack_table, sample->stack_index);
@@ -83,7 +83,7 @@ static void leaf(struct debug_text *text, const Sample *sample)
 static void sample_line(struct debug_text *text, const Sample *sample)
 {
     const ProfileLink *link = TABLE_ENTRY(text->dictionary, link_table, sample->link_index);
-    leaf(text, sample);
+    debug_text_leaf(text, sample);
     debug_printf(text, " timestamps=%zu", sample->n_timestamps_unix_nano);
     for (size_t i = 0; i < sample->n_values; i++)
         debug_printf(text, "%s%lld", i ? "," : " values=", (long long)sample->values[i]);

@@ -35,7 +35,7 @@ static void number_line(struct debug_text *text, const Metric *metric, const Num
     debug_line_end(text);
 }
 
-static void optional(struct debug_text *text, const char *name, bool set, double value)
+static void debug_text_optional(struct debug_text *text, const char *name, bool set, double value)
 {
     if (set)
         debug_printf(text, " %s=%.17g", name, value);
@@ -46,9 +46,9 @@ static void histogram_line(struct debug_text *text, const Metric *metric,
 {
     point_begin(text, metric, point->attributes, point->n_attributes);
     debug_printf(text, " count=%" PRIu64, point->count);
-    optional(text, "sum", point->optional_sum_case, point->sum);
-    optional(text, "min", point->optional_min_case, point->min);
-    optional(text, "max", point->optional_max_case, point->max);
+    debug_text_optional(text, "sum", point->optional_sum_case, point->sum);
+    debug_text_optional(text, "min", point->optional_min_case, point->min);
+    debug_text_optional(text, "max", point->optional_max_case, point->max);
     for (size_t i = 0; i < point->n_bucket_counts && !text->cut; i++) {
         if (i < point->n_explicit_bounds)
             debug_printf(text, " le%g=%" PRIu64, point->explicit_bounds[i],
@@ -64,9 +64,9 @@ static void exponential_line(struct debug_text *text, const Metric *metric,
 {
     point_begin(text, metric, point->attributes, point->n_attributes);
     debug_printf(text, " count=%" PRIu64, point->count);
-    optional(text, "sum", point->optional_sum_case, point->sum);
-    optional(text, "min", point->optional_min_case, point->min);
-    optional(text, "max", point->optional_max_case, point->max);
+    debug_text_optional(text, "sum", point->optional_sum_case, point->sum);
+    debug_text_optional(text, "min", point->optional_min_case, point->min);
+    debug_text_optional(text, "max", point->optional_max_case, point->max);
     debug_printf(text, " scale=%" PRId32 " zero=%" PRIu64, point->scale, point->zero_count);
     debug_line_end(text);
 }

@@ -18,7 +18,7 @@ void debug_text_close(struct debug_text *text)
     buf_close(&text->line);
 }
 
-static void add(struct debug_text *text, const char *piece, size_t len)
+static void debug_text_add(struct debug_text *text, const char *piece, size_t len)
 {
     if (!text->cut && buf_append(&text->line, piece, len))
         text->cut = true;
@@ -32,16 +32,16 @@ void debug_printf(struct debug_text *text, const char *format, ...)
     int n = vsnprintf(piece, sizeof(piece), format, arguments);
     va_end(arguments);
     if (n > 0)
-        add(text, piece, strlen(piece));
+        debug_text_add(text, piece, strlen(piece));
 }
 
 void debug_string(struct debug_text *text, const char *string)
 {
     char clean[DEBUG_STRING_MAX + 1];
     size_t len = string ? strnlen(string, DEBUG_STRING_MAX + 1) : 0;
-    add(text, clean, bytes_sanitize(BYTES(string, len), clean, sizeof(clean)));
+    debug_text_add(text, clean, bytes_sanitize(BYTES(string, len), clean, sizeof(clean)));
     if (len > DEBUG_STRING_MAX)
-        add(text, "...", 3);
+        debug_text_add(text, "...", 3);
 }
 
 void debug_hex(struct debug_text *text, ProtobufCBinaryData bytes)
@@ -49,29 +49,29 @@ void debug_hex(struct debug_text *text, ProtobufCBinaryData bytes)
     char hex[2 * DEBUG_BYTES_MAX + 1];
     size_t len = bytes.len < DEBUG_BYTES_MAX ? bytes.len : DEBUG_BYTES_MAX;
     bytes_to_hex(BYTES(bytes.data, len), hex);
-    add(text, hex, 2 * len);
+    debug_text_add(text, hex, 2 * len);
     if (len < bytes.len)
         debug_printf(text, "... (%zu bytes)", bytes.len);
 }
 
-static void values(struct debug_text *text, AnyValue *const *items, size_t n)
+static void debug_text_values(struct debug_text *text, AnyValue *const *items, size_t n)
 {
-    add(text, "[", 1);
+    debug_text_add(text, "[", 1);
     for (size_t i = 0; i < n && !text->cut; i++) {
         debug_printf(text, "%s", i ? ", " : "");
         debug_value(text, items[i]);
     }
-    add(text, "]", 1);
+    debug_text_add(text, "]", 1);
 }
 
 static void key_values(struct debug_text *text, KeyValue *const *items, size_t n)
 {
-    add(text, "{", 1);
+    debug_text_add(text, "{", 1);
     for (size_t i = 0; i < n && !text->cut; i++) {
         debug_printf(text, "%s", i ? ", " : "");
         debug_key_value(text, items[i]);
     }
-    add(text, "}", 1);
+    debug_text_add(text, "}", 1);
 }
 
 void debug_value(struct debug_text *text, const AnyValue *value)
@@ -88,7 +88,7 @@ void debug_value(struct debug_text *text, const AnyValue *value)
     case OPENTELEMETRY__PROTO__COMMON__V1__ANY_VALUE__VALUE_DOUBLE_VALUE:
         return debug_printf(text, "%.17g", value->double_value);
     case OPENTELEMETRY__PROTO__COMMON__V1__ANY_VALUE__VALUE_ARRAY_VALUE:
-        return values(text, value->array_value->values, value->array_value->n_values);
+        return debug_text_values(text, value->array_value->values, value->array_value->n_values);
     case OPENTELEMETRY__PROTO__COMMON__V1__ANY_VALUE__VALUE_KVLIST_VALUE:
         return key_values(text, value->kvlist_value->values, value->kvlist_value->n_values);
     case OPENTELEMETRY__PROTO__COMMON__V1__ANY_VALUE__VALUE_BYTES_VALUE:
@@ -106,14 +106,14 @@ void debug_key_value(struct debug_text *text, const KeyValue *attribute)
         debug_strindex(text, attribute->key_strindex);
     else
         debug_string(text, attribute->key);
-    add(text, "=", 1);
+    debug_text_add(text, "=", 1);
     debug_value(text, attribute->value);
 }
 
 void debug_key_values(struct debug_text *text, KeyValue *const *attributes, size_t n)
 {
     for (size_t i = 0; i < n && !text->cut; i++) {
-        add(text, " ", 1);
+        debug_text_add(text, " ", 1);
         debug_key_value(text, attributes[i]);
     }
 }
@@ -130,11 +130,11 @@ void debug_strindex(struct debug_text *text, int32_t index)
 void debug_key_value_and_unit(struct debug_text *text, const KeyValueAndUnit *attribute)
 {
     debug_strindex(text, attribute->key_strindex);
-    add(text, "=", 1);
+    debug_text_add(text, "=", 1);
     debug_value(text, attribute->value);
     if (!attribute->unit_strindex)
         return;
-    add(text, " ", 1);
+    debug_text_add(text, " ", 1);
     debug_strindex(text, attribute->unit_strindex);
 }
 

@@ -29,7 +29,7 @@ struct parts {
     struct bytes directory, stem, extension;
 };
 
-static struct parts split(const char *path)
+static struct parts backups_split(const char *path)
 {
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
@@ -57,7 +57,7 @@ static void stamp_of(const struct config_exporter_file *config, uint64_t unix_ns
 static int backup_name(const struct config_exporter_file *config, const struct stamp *stamp,
                        char *name, size_t size)
 {
-    struct parts parts = split(config->path);
+    struct parts parts = backups_split(config->path);
     int n = snprintf(name, size, "%.*s%.*s-%s%s", (int)parts.directory.len, parts.directory.data,
                      (int)parts.stem.len, parts.stem.data, stamp->text,
                      (const char *)parts.extension.data);
@@ -117,7 +117,7 @@ static int newest_first(const void *a, const void *b)
 /* The stamps, newest first; freed by the caller. Their number or negative errno. */
 static int list_backups(const struct config_exporter_file *config, struct stamp **stamps)
 {
-    struct parts parts = split(config->path);
+    struct parts parts = backups_split(config->path);
     char path[PATH_MAX];
     struct buf list = BUF_INIT(BACKUPS_MAX * sizeof(struct stamp));
     struct stamp stamp;

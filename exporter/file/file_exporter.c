@@ -52,7 +52,7 @@ static void upkeep_done(struct job *job, int error)
                      : "");
 }
 
-static void upkeep(struct file_exporter *file)
+static void file_exporter_upkeep(struct file_exporter *file)
 {
     if (!file->upkeeping && worker_submit(file->worker, &file->upkeep) == 0)
         file->upkeeping = true;
@@ -62,7 +62,7 @@ static void upkeep(struct file_exporter *file)
 
 static void on_flush(struct timer *timer)
 {
-    upkeep(container_of(timer, struct file_exporter, flush));
+    file_exporter_upkeep(container_of(timer, struct file_exporter, flush));
 }
 
 /* ---- writing ---- */
@@ -115,8 +115,8 @@ void file_exporter_cancel(struct file_exporter_call *call)
 
 /* ---- records ---- */
 
-static int encode(const struct config_exporter_file *config, enum signal signal,
-                  struct bytes request, struct buf *out)
+static int config_exporter_file_encode(const struct config_exporter_file *config,
+                                       enum signal signal, struct bytes request, struct buf *out)
 {
     if (config->format == CONFIG_FILE_PROTO) {
         bool whole = pb_check(otlp_schema_request(signal), request) != PB_MALFORMED;
@@ -126,7 +126,8 @@ static int encode(const struct config_exporter_file *config, enum signal signal,
     return outcome == OTLP_JSON_MALFORMED ? -EBADMSG : outcome;
 }
 
-static int frame(const struct config_exporter_file *config, struct bytes encoded, struct buf *out)
+static int config_exporter_file_frame(const struct config_exporter_file *config,
+                                      struct bytes encoded, struct buf *out)
 {
     size_t start = out->len;
     uint32_t length = 0;
@@ -147,10 +148,10 @@ int file_exporter_record(const struct config_exporter_file *config, enum signal 
     _cleanup_buf_ struct buf encoded = BUF_INIT(UINT32_MAX);
     int error;
     if (file_writer_is_framed(config)) {
-        error = encode(config, signal, request, &encoded);
-        error = error ? error : frame(config, buf_bytes(&encoded), out);
+        error = config_exporter_file_encode(config, signal, request, &encoded);
+        error = error ? error : config_exporter_file_frame(config, buf_bytes(&encoded), out);
     } else {
-        error = encode(config, signal, request, out);
+        error = config_exporter_file_encode(config, signal, request, out);
         error = error ? error : buf_append(out, "\n", 1);
     }
     if (error)
@@ -177,7 +178,7 @@ int file_exporter_open(struct loop *loop, const struct config_exporter_file *con
         free(file);
         return error;
     }
-    upkeep(file);
+    file_exporter_upkeep(file);
     *filep = file;
     return 0;
 }

@@ -124,7 +124,7 @@ static bool frames_end_whole(int fd, uint64_t size)
 }
 
 /* A file that was just opened, up to where records may follow. 1: it must be opened anew. */
-static int prepare(struct file_writer *writer, int fd)
+static int file_writer_prepare(struct file_writer *writer, int fd)
 {
     const struct config_exporter_file *config = writer->config;
     bool truncate = !writer->begun && !config->append && !config->rotation.enabled;
@@ -153,7 +153,7 @@ static int prepare(struct file_writer *writer, int fd)
     return 0;
 }
 
-static void prune(const struct file_writer *writer)
+static void file_writer_prune(const struct file_writer *writer)
 {
     int removed = file_backups_prune(writer->config, clock_unix_ns());
     if (removed < 0)
@@ -168,7 +168,7 @@ int file_writer_open(struct file_writer *writer)
     int error = 1;
     for (int tries = 0; error == 1 && tries < 2 && writer->fd < 0; tries++) {
         int fd = open_path(writer->config);
-        error = fd < 0 ? fd : prepare(writer, fd);
+        error = fd < 0 ? fd : file_writer_prepare(writer, fd);
         if (error && fd >= 0)
             close(fd);
         if (!error)
@@ -178,7 +178,7 @@ int file_writer_open(struct file_writer *writer)
         return error == 1 ? -EIO : error;
     sync_directory(writer->config->path);
     if (writer->config->rotation.enabled)
-        prune(writer);
+        file_writer_prune(writer);
     return 0;
 }
 
@@ -195,7 +195,7 @@ static bool is_in_place(struct file_writer *writer)
     return true;
 }
 
-static int rotate(struct file_writer *writer)
+static int file_writer_rotate(struct file_writer *writer)
 {
     int error = set_aside(writer);
     if (error)
@@ -213,10 +213,10 @@ static int make_ready(struct file_writer *writer, size_t len)
     int error = writer->fd >= 0 ? 0 : file_writer_open(writer);
     bool full = config->rotation.enabled && writer->size > 0 &&
                 writer->size + len > config->rotation.max_bytes;
-    return !error && full ? rotate(writer) : error;
+    return !error && full ? file_writer_rotate(writer) : error;
 }
 
-static int append(int fd, struct bytes record)
+static int file_writer_append(int fd, struct bytes record)
 {
     while (record.len > 0) {
         ssize_t n = write(fd, record.data, record.len);
@@ -234,7 +234,7 @@ int file_writer_write(struct file_writer *writer, struct bytes record)
     int error = make_ready(writer, record.len);
     if (error)
         return error;
-    error = append(writer->fd, record);
+    error = file_writer_append(writer->fd, record);
     writer->unsynced = true;
     if (!error && writer->config->flush_interval_ns == 0)
         error = file_writer_sync(writer);

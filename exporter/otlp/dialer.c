@@ -68,7 +68,7 @@ static void address_failed(struct dialer *dialer, const char *why)
     try_next_address(dialer);
 }
 
-static void established(struct dialer *dialer, int fd, struct tls *tls)
+static void dialer_established(struct dialer *dialer, int fd, struct tls *tls)
 {
     stat_add_of(&connects, CONNECT_DONE, 1);
     dialer->done(dialer, fd, tls, NULL);
@@ -83,10 +83,10 @@ static void on_secured(struct tls_handshake *securing, enum tls_outcome outcome,
         return address_failed(dialer, why);
     securing->tls = NULL;
     securing->fd = -1;
-    established(dialer, fd, tls);
+    dialer_established(dialer, fd, tls);
 }
 
-static void connected(struct dialer *dialer)
+static void dialer_connected(struct dialer *dialer)
 {
     const struct dialer_settings *settings = &dialer->settings;
     int fd = dialer->connecting.fd, one = 1;
@@ -95,7 +95,7 @@ static void connected(struct dialer *dialer)
     stop_connecting(dialer);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     if (!settings->tls)
-        return established(dialer, fd, NULL);
+        return dialer_established(dialer, fd, NULL);
     int error = tls_handshake_start_to(&dialer->securing, settings->loop, settings->tls,
                                        settings->server_name, fd, settings->connect_timeout_ns);
     if (error)
@@ -113,7 +113,7 @@ static void on_connecting(struct watch *watch, uint32_t events)
     if (error)
         address_failed(dialer, strerror(error));
     else
-        connected(dialer);
+        dialer_connected(dialer);
 }
 
 static void on_deadline(struct timer *timer)
@@ -142,8 +142,8 @@ static void try_next_address(struct dialer *dialer)
 
 /* ---- resolving ---- */
 
-static int resolve(const char *host, uint16_t port, int flags, struct dialer_address *addresses,
-                   size_t *n)
+static int dialer_resolve(const char *host, uint16_t port, int flags,
+                          struct dialer_address *addresses, size_t *n)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV};
     struct addrinfo *found = NULL;
@@ -163,8 +163,8 @@ static int resolve(const char *host, uint16_t port, int flags, struct dialer_add
 static int resolve_run(struct job *job)
 {
     struct resolve_job *resolving = container_of(job, struct resolve_job, job);
-    resolving->error = resolve(resolving->host, resolving->port, AI_ADDRCONFIG,
-                               resolving->addresses, &resolving->n);
+    resolving->error = dialer_resolve(resolving->host, resolving->port, AI_ADDRCONFIG,
+                                      resolving->addresses, &resolving->n);
     return 0;
 }
 
@@ -221,11 +221,11 @@ static bool resolve_here(struct dialer *dialer)
         return true;
     }
     if (strcmp(endpoint->host, "localhost") == 0) {
-        resolve("127.0.0.1", endpoint->port, AI_NUMERICHOST, addresses, n);
-        resolve("::1", endpoint->port, AI_NUMERICHOST, addresses, n);
+        dialer_resolve("127.0.0.1", endpoint->port, AI_NUMERICHOST, addresses, n);
+        dialer_resolve("::1", endpoint->port, AI_NUMERICHOST, addresses, n);
         return *n > 0;
     }
-    return resolve(endpoint->host, endpoint->port, AI_NUMERICHOST, addresses, n) == 0;
+    return dialer_resolve(endpoint->host, endpoint->port, AI_NUMERICHOST, addresses, n) == 0;
 }
 
 /* ---- verbs ---- */

@@ -87,7 +87,7 @@ static void conclude_size(struct otlp_grpc_call *call, bool asked_to_retry)
         result->verdict = EXPORT_DROP;
 }
 
-static void conclude(struct otlp_grpc_call *call)
+static void otlp_grpc_call_conclude(struct otlp_grpc_call *call)
 {
     struct export_result *result = &call->result;
     bool asked_to_retry = call->details_delay_ns != GRPC_NO_RETRY_INFO;
@@ -103,13 +103,13 @@ static void conclude(struct otlp_grpc_call *call)
         export_result_say(result, BYTES_LIT("without a reason"));
 }
 
-static void finish(struct otlp_grpc_call *call)
+static void otlp_grpc_call_finish(struct otlp_grpc_call *call)
 {
     timer_stop(&call->timeout);
     channel_unwant(&call->waiter);
     call->running = false;
     call->stream = NULL;
-    conclude(call);
+    otlp_grpc_call_conclude(call);
     grpc_reader_close(&call->reader);
     call->done(call, &call->result);
 }
@@ -211,7 +211,7 @@ static void on_closed(struct h2_stream *stream, uint32_t h2_error, bool unproces
         if (!call->result.message[0])
             say_what_came(call, h2_error);
     }
-    finish(call);
+    otlp_grpc_call_finish(call);
 }
 
 static const struct h2_handler handler = {
@@ -262,7 +262,7 @@ static void on_connection(struct channel_waiter *waiter, struct h2_conn *conn, c
         set_status(call, GRPC_UNAVAILABLE);
         call->result.verdict = EXPORT_RETRY;
         export_result_say(&call->result, BYTES_STR(why));
-        return finish(call);
+        return otlp_grpc_call_finish(call);
     }
     if (timeout_ns)
         timer_start(call->client->settings.loop, &call->timeout, timeout_ns);

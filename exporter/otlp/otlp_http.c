@@ -114,7 +114,7 @@ static void hang_up(struct otlp_http_connection *connection)
     connection->connection = NULL;
 }
 
-static void release(struct otlp_http_connection *connection)
+static void otlp_http_connection_release(struct otlp_http_connection *connection)
 {
     struct otlp_http_call *call = connection->call;
     timer_stop(&connection->begin);
@@ -124,19 +124,21 @@ static void release(struct otlp_http_connection *connection)
     buf_close(&call->head);
 }
 
-static void finish(struct otlp_http_connection *connection, const struct export_result *result)
+static void otlp_http_connection_finish(struct otlp_http_connection *connection,
+                                        const struct export_result *result)
 {
     struct otlp_http_call *call = connection->call;
-    release(connection);
+    otlp_http_connection_release(connection);
     call->done(call, result);
 }
 
-static void fail(struct otlp_http_connection *connection, const char *code, const char *why)
+static void otlp_http_connection_fail(struct otlp_http_connection *connection, const char *code,
+                                      const char *why)
 {
     struct export_result result = {.verdict = EXPORT_RETRY};
     snprintf(result.code, sizeof(result.code), "%s", code);
     export_result_say(&result, BYTES_STR(why));
-    finish(connection, &result);
+    otlp_http_connection_finish(connection, &result);
 }
 
 static void send_request(struct otlp_http_connection *connection)
@@ -147,7 +149,7 @@ static void send_request(struct otlp_http_connection *connection)
                                  ANSWER_BYTES_MAX);
     if (error) {
         hang_up(connection);
-        return fail(connection, "UNAVAILABLE", strerror(-error));
+        return otlp_http_connection_fail(connection, "UNAVAILABLE", strerror(-error));
     }
     uint64_t timeout_ns = connection->client->settings.config->timeout_ns;
     if (timeout_ns)
@@ -165,7 +167,7 @@ static void on_answered(void *owner, const struct http_answer *answer)
         hang_up(connection);
     else if (idle_ns)
         timer_start(connection->client->settings.loop, &connection->idle, idle_ns);
-    finish(connection, &result);
+    otlp_http_connection_finish(connection, &result);
 }
 
 static void on_ended(void *owner, int error, bool touched)
@@ -180,9 +182,11 @@ static void on_ended(void *owner, int error, bool touched)
         timer_stop(&connection->timeout);
         timer_start(connection->client->settings.loop, &connection->begin, 0);
     } else if (error == -EPROTO) {
-        fail(connection, "UNAVAILABLE", "the answer is not HTTP/1.1 as it should be");
+        otlp_http_connection_fail(connection, "UNAVAILABLE",
+                                  "the answer is not HTTP/1.1 as it should be");
     } else {
-        fail(connection, "UNAVAILABLE", "the connection ended before the answer");
+        otlp_http_connection_fail(connection, "UNAVAILABLE",
+                                  "the connection ended before the answer");
     }
 }
 
@@ -193,11 +197,11 @@ static void on_dialed(struct dialer *dialer, int fd, struct tls *tls, const char
     struct otlp_http_connection *connection =
         container_of(dialer, struct otlp_http_connection, dialer);
     if (fd < 0)
-        return fail(connection, "UNAVAILABLE", why);
+        return otlp_http_connection_fail(connection, "UNAVAILABLE", why);
     int error = http_client_open(connection->client->settings.loop, fd, tls, &handler, connection,
                                  &connection->connection);
     if (error)
-        return fail(connection, "UNAVAILABLE", strerror(-error));
+        return otlp_http_connection_fail(connection, "UNAVAILABLE", strerror(-error));
     connection->kept = false;
     send_request(connection);
 }
@@ -209,7 +213,7 @@ static void on_begin(struct timer *timer)
     buf_clear(&connection->call->head);
     int error = put_head(connection, &connection->call->head);
     if (error)
-        return fail(connection, "UNAVAILABLE", strerror(ENOMEM));
+        return otlp_http_connection_fail(connection, "UNAVAILABLE", strerror(ENOMEM));
     if (connection->connection)
         send_request(connection);
     else
@@ -221,7 +225,7 @@ static void on_timeout(struct timer *timer)
     struct otlp_http_connection *connection =
         container_of(timer, struct otlp_http_connection, timeout);
     hang_up(connection);
-    fail(connection, "DEADLINE_EXCEEDED", "no answer in time");
+    otlp_http_connection_fail(connection, "DEADLINE_EXCEEDED", "no answer in time");
 }
 
 /* A thread that resolved its name goes too. */
@@ -267,7 +271,7 @@ void otlp_http_cancel(struct otlp_http_call *call)
         return;
     dialer_stop(&connection->dialer);
     hang_up(connection);
-    release(connection);
+    otlp_http_connection_release(connection);
 }
 
 static void open_connection(struct otlp_http *client, enum signal signal,

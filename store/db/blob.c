@@ -48,7 +48,7 @@ void blob_writer_closep(struct blob_writer *out)
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are read as words");
 
 /* The seven bits of each of eight bytes, put together. */
-static uint64_t squeeze(uint64_t word)
+static uint64_t blob_squeeze(uint64_t word)
 {
     word = (word & 0x007f007f007f007f) | (word & 0x7f007f007f007f00) >> 1;
     word = (word & 0x00003fff00003fff) | (word & 0x3fff00003fff0000) >> 2;
@@ -68,7 +68,7 @@ static bool get_word(struct blob_reader *in, uint64_t *number)
     if (!ends)
         return false;
     size_t len = (size_t)__builtin_ctzll(ends) / 8 + 1;
-    *number = squeeze(word & (ends ^ (ends - 1)) & ~last);
+    *number = blob_squeeze(word & (ends ^ (ends - 1)) & ~last);
     in->left = BYTES(in->left.data + len, in->left.len - len);
     return true;
 }

@@ -213,7 +213,7 @@ bool db_is_writer(const struct db *db)
 
 /* Statements */
 
-static int prepare(struct db *db, const struct db_prepared *prepared)
+static int db_do_prepare(struct db *db, const struct db_prepared *prepared)
 {
     int code = db->handle ? sqlite3_prepare_v3(db->handle, prepared->sql, -1,
                                                SQLITE_PREPARE_PERSISTENT, prepared->statement, NULL)
@@ -225,7 +225,7 @@ int db_prepare_all(struct db *db)
 {
     int error = 0;
     for (size_t i = 0; i < db->n_prepared && !error; i++)
-        error = prepare(db, &db->prepared[i]);
+        error = db_do_prepare(db, &db->prepared[i]);
     return error;
 }
 
@@ -256,7 +256,7 @@ int db_prepare(struct db *db, const char *sql, sqlite3_stmt **statement)
     *statement = NULL;
     int error = grow_prepared(db);
     if (!error)
-        error = prepare(db, &prepared);
+        error = db_do_prepare(db, &prepared);
     if (error)
         return error;
     db->prepared[db->n_prepared++] = prepared;
@@ -545,7 +545,7 @@ static bool is_short(const struct db *db)
     return db->was_refused || !db_has_room(db);
 }
 
-static int vacuum(struct db *db, uint64_t unused)
+static int db_vacuum(struct db *db, uint64_t unused)
 {
     if (unused < (is_short(db) ? 1 : VACUUM_SLACK_PAGES + VACUUM_STEP_PAGES))
         return 0;
@@ -563,7 +563,7 @@ int db_maintain(struct db *db)
     assert(!db_in_transaction(db));
     int error = get_count(db, db->free_count, &unused);
     if (!error)
-        error = vacuum(db, unused);
+        error = db_vacuum(db, unused);
     if (error || !db->handle)
         return error ? error : -EIO;
     /* Short of room the log gives its own back. */

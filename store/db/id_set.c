@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static int compare(const void *a, const void *b)
+static int set_compare(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return x < y ? -1 : x > y;
@@ -41,7 +41,7 @@ void id_set_seal(struct id_set *set)
 {
     if (set->count < 2)
         return;
-    qsort(set->ids, set->count, sizeof(*set->ids), compare);
+    qsort(set->ids, set->count, sizeof(*set->ids), set_compare);
     size_t n = 1;
     for (size_t i = 1; i < set->count; i++)
         if (set->ids[i] != set->ids[n - 1])
@@ -51,7 +51,7 @@ void id_set_seal(struct id_set *set)
 
 bool id_set_has(const struct id_set *set, int64_t id)
 {
-    return set->count && bsearch(&id, set->ids, set->count, sizeof(id), compare);
+    return set->count && bsearch(&id, set->ids, set->count, sizeof(id), set_compare);
 }
 
 void id_set_close(struct id_set *set)

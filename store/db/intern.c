@@ -32,7 +32,7 @@ static int save_generation(struct intern *intern)
     return db_run(intern->db, intern->save_meta);
 }
 
-static void forget(struct intern *intern, struct intern_entry *entry)
+static void intern_forget(struct intern *intern, struct intern_entry *entry)
 {
     list_remove(&entry->age);
     map_remove(&intern->by_key, entry->key);
@@ -46,7 +46,7 @@ static void forget_all(struct intern *intern)
 {
     struct list *link;
     while ((link = list_first(&intern->ages)))
-        forget(intern, container_of(link, struct intern_entry, age));
+        intern_forget(intern, container_of(link, struct intern_entry, age));
 }
 
 static int prepare_all(struct intern *intern)
@@ -102,8 +102,8 @@ int intern_reload(struct intern *intern)
     return load_generation(intern);
 }
 
-static int remember(struct intern *intern, const uint8_t key[16], int64_t id, int64_t generation,
-                    struct intern_entry **result)
+static int intern_remember(struct intern *intern, const uint8_t key[16], int64_t id,
+                           int64_t generation, struct intern_entry **result)
 {
     struct intern_entry *entry = calloc(1, intern->settings.entry_size);
     if (!entry)
@@ -119,7 +119,7 @@ static int remember(struct intern *intern, const uint8_t key[16], int64_t id, in
     }
     list_append(&intern->ages, &entry->age);
     if (intern->by_id.count > intern->settings.max_entries)
-        forget(intern, container_of(list_first(&intern->ages), struct intern_entry, age));
+        intern_forget(intern, container_of(list_first(&intern->ages), struct intern_entry, age));
     *result = entry;
     return 0;
 no_memory:
@@ -128,13 +128,13 @@ no_memory:
     return -ENOMEM;
 }
 
-static void refresh(struct intern *intern, struct intern_entry *entry)
+static void intern_refresh(struct intern *intern, struct intern_entry *entry)
 {
     list_remove(&entry->age);
     list_append(&intern->ages, &entry->age);
 }
 
-static int touch(struct intern *intern, struct intern_entry *entry)
+static int intern_touch(struct intern *intern, struct intern_entry *entry)
 {
     if (entry->generation == intern->generation)
         return INTERN_KNOWN;
@@ -147,18 +147,19 @@ static int touch(struct intern *intern, struct intern_entry *entry)
     return INTERN_TOUCHED;
 }
 
-static int find(struct intern *intern, const uint8_t key[16], struct intern_entry **entry)
+static int intern_do_find(struct intern *intern, const uint8_t key[16], struct intern_entry **entry)
 {
     sqlite3_stmt *row _cleanup_reset_ = intern->find;
     sqlite3_bind_blob(row, 1, key, 16, SQLITE_STATIC);
     int outcome = db_step(intern->db, row);
     if (outcome <= 0)
         return outcome ? outcome : -ENOENT;
-    return remember(intern, key, sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1), entry);
+    return intern_remember(intern, key, sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1),
+                           entry);
 }
 
-static int insert(struct intern *intern, const uint8_t key[16], struct bytes body,
-                  struct intern_entry **entry)
+static int intern_insert(struct intern *intern, const uint8_t key[16], struct bytes body,
+                         struct intern_entry **entry)
 {
     sqlite3_bind_blob(intern->insert, 1, key, 16, SQLITE_STATIC);
     sqlite3_bind_int64(intern->insert, 2, intern->generation);
@@ -168,8 +169,8 @@ static int insert(struct intern *intern, const uint8_t key[16], struct bytes bod
     if (error)
         return error;
     intern->n_new++;
-    error = remember(intern, key, sqlite3_last_insert_rowid(db_handle(intern->db)),
-                     intern->generation, entry);
+    error = intern_remember(intern, key, sqlite3_last_insert_rowid(db_handle(intern->db)),
+                            intern->generation, entry);
     return error ? error : INTERN_NEW;
 }
 
@@ -177,25 +178,25 @@ int intern_find(struct intern *intern, const uint8_t key[16], struct intern_entr
 {
     *entry = map_get(&intern->by_key, key);
     if (*entry) {
-        refresh(intern, *entry);
-        return touch(intern, *entry);
+        intern_refresh(intern, *entry);
+        return intern_touch(intern, *entry);
     }
-    int error = find(intern, key, entry);
-    return error ? error : touch(intern, *entry);
+    int error = intern_do_find(intern, key, entry);
+    return error ? error : intern_touch(intern, *entry);
 }
 
 int intern_key(struct intern *intern, const uint8_t key[16], struct bytes body,
                struct intern_entry **entry)
 {
     int use = intern_find(intern, key, entry);
-    return use == -ENOENT ? insert(intern, key, body, entry) : use;
+    return use == -ENOENT ? intern_insert(intern, key, body, entry) : use;
 }
 
 int intern_id(struct intern *intern, int64_t id, struct intern_entry **entry)
 {
     *entry = map_get(&intern->by_id, &id);
     if (*entry) {
-        refresh(intern, *entry);
+        intern_refresh(intern, *entry);
         return 0;
     }
     sqlite3_stmt *row _cleanup_reset_ = intern->get;
@@ -205,14 +206,15 @@ int intern_id(struct intern *intern, int64_t id, struct intern_entry **entry)
         return outcome ? outcome : -ENOENT;
     if (sqlite3_column_bytes(row, 0) != 16)
         return -ENOENT; /* a damaged row: CHECK says 16 */
-    return remember(intern, sqlite3_column_blob(row, 0), id, sqlite3_column_int64(row, 1), entry);
+    return intern_remember(intern, sqlite3_column_blob(row, 0), id, sqlite3_column_int64(row, 1),
+                           entry);
 }
 
 int intern_use(struct intern *intern, int64_t id)
 {
     struct intern_entry *entry;
     int error = intern_id(intern, id, &entry);
-    return error ? error : touch(intern, entry);
+    return error ? error : intern_touch(intern, entry);
 }
 
 int intern_sweep_begin(struct intern *intern, struct id_set *referred)
@@ -237,7 +239,7 @@ static int sweep_row(struct intern *intern, int64_t id)
     }
     struct intern_entry *entry = map_get(&intern->by_id, &id);
     if (entry)
-        forget(intern, entry);
+        intern_forget(intern, entry);
     sqlite3_bind_int64(intern->remove, 1, id);
     int error = db_run(intern->db, intern->remove);
     return error || !settings->removed ? error : settings->removed(settings->context, id);

@@ -42,7 +42,7 @@ struct wal_file {
     uint8_t *gathered;
 };
 
-static struct wal_file *own(sqlite3_file *file)
+static struct wal_file *vfs_own(sqlite3_file *file)
 {
     return (struct wal_file *)(void *)file;
 }
@@ -87,7 +87,7 @@ static void note_header(struct wal_file *log, const uint8_t *header)
         log->vfs->pages = pages;
 }
 
-static int gather(struct wal_file *file, const void *data, size_t size, sqlite3_int64 at)
+static int wal_file_gather(struct wal_file *file, const void *data, size_t size, sqlite3_int64 at)
 {
     int code = size <= GATHERED_MAX - file->len ? SQLITE_OK : write_gathered(file);
     if (code != SQLITE_OK)
@@ -101,7 +101,7 @@ static int gather(struct wal_file *file, const void *data, size_t size, sqlite3_
 
 static int log_write(sqlite3_file *file, const void *data, int size, sqlite3_int64 at)
 {
-    struct wal_file *log = own(file);
+    struct wal_file *log = vfs_own(file);
     bool page = is_page(size, at), header = is_header(size, at), follows = at == log->end;
     log->end = at + size;
     if (header)
@@ -110,7 +110,7 @@ static int log_write(sqlite3_file *file, const void *data, int size, sqlite3_int
         int code = write_gathered(log);
         return code == SQLITE_OK ? log->real->pMethods->xWrite(log->real, data, size, at) : code;
     }
-    int code = gather(log, data, (size_t)size, at);
+    int code = wal_file_gather(log, data, (size_t)size, at);
     return code == SQLITE_OK && page && log->commits ? write_gathered(log) : code;
 }
 
@@ -118,67 +118,67 @@ static int log_write(sqlite3_file *file, const void *data, int size, sqlite3_int
 
 static int log_close(sqlite3_file *file)
 {
-    struct wal_file *log = own(file);
+    struct wal_file *log = vfs_own(file);
     free(log->gathered); /* of no commit */
     return log->real->pMethods->xClose(log->real);
 }
 
 static int log_read(sqlite3_file *file, void *data, int size, sqlite3_int64 at)
 {
-    struct wal_file *log = own(file);
+    struct wal_file *log = vfs_own(file);
     int code = write_gathered(log);
     return code == SQLITE_OK ? log->real->pMethods->xRead(log->real, data, size, at) : code;
 }
 
 static int log_truncate(sqlite3_file *file, sqlite3_int64 size)
 {
-    struct wal_file *log = own(file);
+    struct wal_file *log = vfs_own(file);
     int code = write_gathered(log);
     return code == SQLITE_OK ? log->real->pMethods->xTruncate(log->real, size) : code;
 }
 
 static int log_sync(sqlite3_file *file, int flags)
 {
-    struct wal_file *log = own(file);
+    struct wal_file *log = vfs_own(file);
     int code = write_gathered(log);
     return code == SQLITE_OK ? log->real->pMethods->xSync(log->real, flags) : code;
 }
 
 static int log_size(sqlite3_file *file, sqlite3_int64 *size)
 {
-    struct wal_file *log = own(file);
+    struct wal_file *log = vfs_own(file);
     int code = write_gathered(log);
     return code == SQLITE_OK ? log->real->pMethods->xFileSize(log->real, size) : code;
 }
 
 static int log_lock(sqlite3_file *file, int lock)
 {
-    return own(file)->real->pMethods->xLock(own(file)->real, lock);
+    return vfs_own(file)->real->pMethods->xLock(vfs_own(file)->real, lock);
 }
 
 static int log_unlock(sqlite3_file *file, int lock)
 {
-    return own(file)->real->pMethods->xUnlock(own(file)->real, lock);
+    return vfs_own(file)->real->pMethods->xUnlock(vfs_own(file)->real, lock);
 }
 
 static int log_check_lock(sqlite3_file *file, int *locked)
 {
-    return own(file)->real->pMethods->xCheckReservedLock(own(file)->real, locked);
+    return vfs_own(file)->real->pMethods->xCheckReservedLock(vfs_own(file)->real, locked);
 }
 
 static int log_control(sqlite3_file *file, int operation, void *argument)
 {
-    return own(file)->real->pMethods->xFileControl(own(file)->real, operation, argument);
+    return vfs_own(file)->real->pMethods->xFileControl(vfs_own(file)->real, operation, argument);
 }
 
 static int log_sector(sqlite3_file *file)
 {
-    return own(file)->real->pMethods->xSectorSize(own(file)->real);
+    return vfs_own(file)->real->pMethods->xSectorSize(vfs_own(file)->real);
 }
 
 static int log_characteristics(sqlite3_file *file)
 {
-    return own(file)->real->pMethods->xDeviceCharacteristics(own(file)->real);
+    return vfs_own(file)->real->pMethods->xDeviceCharacteristics(vfs_own(file)->real);
 }
 
 static const sqlite3_io_methods methods = {
@@ -218,7 +218,7 @@ static int open_file(sqlite3_vfs *vfs, const char *name, sqlite3_file *file, int
 {
     struct wal_vfs *ours = (struct wal_vfs *)(void *)vfs;
     if (flags & SQLITE_OPEN_WAL)
-        return open_log(ours, name, own(file), flags, out);
+        return open_log(ours, name, vfs_own(file), flags, out);
     return ours->base->xOpen(ours->base, name, file, flags, out);
 }
 

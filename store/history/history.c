@@ -43,7 +43,7 @@ STAT_LOSS(staged_dropped, "spanprof_history_spans_dropped_total",
 static int open_parts(struct history *history)
 {
     const struct history_settings *settings = &history->settings;
-    int error = history_keep_open(settings->max_spans_per_second, &history->keep);
+    int error = history_span_budget_open(settings->max_spans_per_second, &history->keep);
     if (!error)
         error = history_totals_open(&history->totals);
     if (!error)
@@ -91,7 +91,7 @@ void history_close(struct history *history)
 {
     if (!history)
         return;
-    history_keep_close(history->keep);
+    history_span_budget_close(history->keep);
     history_totals_close(history->totals);
     history_names_close(&history->names);
     history_blocks_close(&history->blocks);
@@ -220,13 +220,14 @@ int history_span(struct history *history, const struct otlp_span *span,
     if (!history->settings.enabled || span->trace_id.len != 16 || span->span_id.len != 8)
         return 0;
     if (result && result->samples) {
-        history_keep_trace(history->keep, span->trace_id.data);
+        history_span_budget_trace(history->keep, span->trace_id.data);
         stat_add_of(&kept, HISTORY_KEEP_SAMPLED, 1);
         return keep_span(history, span, result);
     }
     uint64_t duration_ns =
         span->end_unix_ns > span->start_unix_ns ? span->end_unix_ns - span->start_unix_ns : 0;
-    enum history_keep_why why = history_keep_span(history->keep, span->trace_id.data, duration_ns);
+    enum history_span_budget_why why =
+        history_span_budget_span(history->keep, span->trace_id.data, duration_ns);
     if (!why) {
         history->passed_over++;
         return 0;
@@ -423,7 +424,7 @@ int history_expire(struct history *history, uint64_t now_unix_ns)
     history->now_unix_ns = now_unix_ns;
     stat_add(&spans_passed_over, (int64_t)history->passed_over);
     history->passed_over = 0;
-    history_keep_tick(history->keep);
+    history_span_budget_tick(history->keep);
     int error = history_blocks_expire(&history->blocks, now_unix_ns);
     if (!history_blocks_latest_unix_ns(&history->blocks))
         history_sums_clear(&history->sums); /* they are of blocks that have gone */

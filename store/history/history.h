@@ -10,11 +10,11 @@
  * whole, so nothing that expires stalls the writer.
  *
  * Spans that had samples are kept always; others, which a waterfall shows too, within
- * max_spans_per_second (history_keep.h). Those that came since the last block lie in memory alone:
- * a kill loses the ones without samples, while what had samples is found again with them. Limits:
- * retention_ns, max_size_bytes (the oldest block goes), and room that waiting samples need, or that
- * the disk does not have (likewise; where there is none at all, samples and spans are left out);
- * counted. Errors: negative errno of db.h.
+ * max_spans_per_second (history_span_budget.h). Those that came since the last block lie in memory
+ * alone: a kill loses the ones without samples, while what had samples is found again with them.
+ * Limits: retention_ns, max_size_bytes (the oldest block goes), and room that waiting samples need,
+ * or that the disk does not have (likewise; where there is none at all, samples and spans are left
+ * out); counted. Errors: negative errno of db.h.
  */
 #include "store/join/join.h"
 

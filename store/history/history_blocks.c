@@ -70,7 +70,7 @@ static void rows_clear(struct history_rows *rows)
     *rows = (struct history_rows){0};
 }
 
-static void show(const struct history_blocks *blocks)
+static void history_blocks_show(const struct history_blocks *blocks)
 {
     const struct history_row *first = rows_first(&blocks->blocks);
     stat_set(&block_count, (int64_t)blocks->blocks.n);
@@ -143,7 +143,8 @@ void history_blocks_close(struct history_blocks *blocks)
     rows_clear(&blocks->minutes);
 }
 
-static int load(struct history_blocks *blocks, sqlite3_stmt *load, struct history_rows *rows)
+static int history_blocks_load(struct history_blocks *blocks, sqlite3_stmt *load,
+                               struct history_rows *rows)
 {
     sqlite3_stmt *row _cleanup_reset_ = load;
     int outcome;
@@ -165,10 +166,10 @@ static int load(struct history_blocks *blocks, sqlite3_stmt *load, struct histor
 
 int history_blocks_reload(struct history_blocks *blocks)
 {
-    int error = load(blocks, blocks->load_blocks, &blocks->blocks);
+    int error = history_blocks_load(blocks, blocks->load_blocks, &blocks->blocks);
     if (!error)
-        error = load(blocks, blocks->load_minutes, &blocks->minutes);
-    show(blocks);
+        error = history_blocks_load(blocks, blocks->load_minutes, &blocks->minutes);
+    history_blocks_show(blocks);
     return error;
 }
 
@@ -281,7 +282,7 @@ int history_blocks_expire(struct history_blocks *blocks, uint64_t now_unix_ns)
         if (!error)
             error = db_look_for_room(blocks->db);
     }
-    show(blocks);
+    history_blocks_show(blocks);
     return error;
 }
 
@@ -350,7 +351,7 @@ int history_blocks_put(struct history_blocks *blocks, const struct history_block
         error = put_body(blocks, blocks->put_part, history_part_id(seq, i), parts[i]);
     if (!error)
         error = rows_add(&blocks->blocks, &(struct history_row){seq, row->written_unix_ns, bytes});
-    show(blocks);
+    history_blocks_show(blocks);
     return error;
 }
 

@@ -28,8 +28,8 @@ void history_contents_clear(struct history_contents *contents)
     arena_reset(&contents->arena);
 }
 
-static struct content *find(const struct history_contents *contents, struct bytes content,
-                            uint8_t hash[16])
+static struct content *contents_find(const struct history_contents *contents, struct bytes content,
+                                     uint8_t hash[16])
 {
     bytes_siphash128(content, contents->by_hash.seed, hash);
     return map_get(&contents->by_hash, hash);
@@ -39,7 +39,7 @@ int history_contents_find(const struct history_contents *contents, struct bytes 
                           uint32_t *number)
 {
     uint8_t hash[16];
-    const struct content *known = find(contents, content, hash);
+    const struct content *known = contents_find(contents, content, hash);
     if (known)
         *number = known->number;
     return known ? 1 : 0;
@@ -49,7 +49,7 @@ int history_contents_put(struct history_contents *contents, struct bytes content
                          uint32_t *before)
 {
     uint8_t hash[16];
-    struct content *known = find(contents, content, hash);
+    struct content *known = contents_find(contents, content, hash);
     if (known) {
         *before = known->number;
         return 1;

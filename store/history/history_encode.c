@@ -16,7 +16,7 @@ static size_t trace_end(const struct history_content *content, size_t from, uint
     return end;
 }
 
-static uint64_t add(uint64_t a, uint64_t b)
+static uint64_t encode_add(uint64_t a, uint64_t b)
 {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
@@ -85,7 +85,7 @@ static int encode_busiest(struct blob_writer *out, const struct history_content 
         if (!cpu_ns)
             continue;
         memcpy(traces[n].trace_id, id, 16);
-        traces[n++].cpu_ns = add(cpu_ns, history_totals_get(totals, id));
+        traces[n++].cpu_ns = encode_add(cpu_ns, history_totals_get(totals, id));
     }
     int error = history_busiest_encode(out, traces, n);
     free(traces);
@@ -108,7 +108,7 @@ void history_encode_total(struct history_totals *totals, const struct history_co
         const uint8_t *id = content->spans[i].trace_id;
         end = trace_end(content, i, &cpu_ns);
         if (cpu_ns)
-            history_totals_set(totals, id, add(cpu_ns, history_totals_get(totals, id)),
+            history_totals_set(totals, id, encode_add(cpu_ns, history_totals_get(totals, id)),
                                has_root(content, i, end));
     }
 }

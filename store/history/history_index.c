@@ -45,7 +45,7 @@ static int compare_places(const void *left, const void *right)
     return a->where < b->where ? -1 : a->where > b->where;
 }
 
-static size_t unite(struct history_index_trace *traces, size_t n)
+static size_t history_index_trace_unite(struct history_index_trace *traces, size_t n)
 {
     size_t kept = 0;
     if (n)
@@ -104,7 +104,7 @@ int history_index_encode(struct blob_writer *out, const struct history_chunks *c
     struct entry *entries = malloc((n + !n) * sizeof(*entries));
     if (!entries)
         return -ENOMEM;
-    n = unite(traces, n);
+    n = history_index_trace_unite(traces, n);
     for (size_t i = 0; i < n; i++)
         entries[i] =
             (struct entry){place_of(traces[i].trace_id, n), encode_where(&traces[i].where)};
@@ -118,7 +118,7 @@ int history_index_encode(struct blob_writer *out, const struct history_chunks *c
 
 /* Decoding */
 
-static uint32_t further(struct blob_reader *in, uint32_t from)
+static uint32_t blob_reader_further(struct blob_reader *in, uint32_t from)
 {
     uint64_t more = blob_get_number(in);
     in->bad |= more > UINT32_MAX - from;
@@ -133,9 +133,9 @@ static void get_chunks(struct history_index *index)
     in->bad |= n > HISTORY_CHUNKS_MAX;
     *chunk = (struct history_chunk){0, blob_get_number32(in), blob_get_number32(in)};
     for (index->chunks.n = 0; index->chunks.n < n && !in->bad; index->chunks.n++, chunk++) {
-        chunk[1].first_span = further(in, chunk->first_span);
-        chunk[1].spans_at = further(in, chunk->spans_at);
-        chunk[1].samples_at = further(in, chunk->samples_at);
+        chunk[1].first_span = blob_reader_further(in, chunk->first_span);
+        chunk[1].spans_at = blob_reader_further(in, chunk->spans_at);
+        chunk[1].samples_at = blob_reader_further(in, chunk->samples_at);
     }
     in->bad |= chunk->first_span > HISTORY_BLOCK_SPANS_MAX;
 }

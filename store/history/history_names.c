@@ -95,8 +95,8 @@ int history_names_reload(struct history_names *names)
     return error ? error : load_key(names);
 }
 
-static int put(struct history_names *names, struct intern *rows, struct bytes body,
-               uint64_t max_new, struct metric *left_out, int64_t *id)
+static int history_names_put(struct history_names *names, struct intern *rows, struct bytes body,
+                             uint64_t max_new, struct metric *left_out, int64_t *id)
 {
     struct intern_entry *entry;
     uint8_t hash[16];
@@ -117,7 +117,9 @@ int history_names_text(struct history_names *names, struct bytes text, int64_t *
     stat_add(&texts_cut, text.len > HISTORY_TEXT_MAX);
     if (text.len > HISTORY_TEXT_MAX)
         text.len = HISTORY_TEXT_MAX;
-    return text.len ? put(names, &names->texts, text, HISTORY_TEXTS_MAX, &texts_left_out, id) : 0;
+    return text.len ? history_names_put(names, &names->texts, text, HISTORY_TEXTS_MAX,
+                                        &texts_left_out, id)
+                    : 0;
 }
 
 /* Half a Resource is none. */
@@ -126,9 +128,9 @@ int history_names_resource(struct history_names *names, struct bytes resource, i
     bool too_long = resource.len > HISTORY_RESOURCE_MAX;
     *id = 0;
     stat_add(&texts_cut, too_long);
-    return resource.len && !too_long
-               ? put(names, &names->texts, resource, HISTORY_TEXTS_MAX, &texts_left_out, id)
-               : 0;
+    return resource.len && !too_long ? history_names_put(names, &names->texts, resource,
+                                                         HISTORY_TEXTS_MAX, &texts_left_out, id)
+                                     : 0;
 }
 
 int history_names_series(struct history_names *names, const struct history_series_facts *facts,
@@ -137,8 +139,8 @@ int history_names_series(struct history_names *names, const struct history_serie
     struct blob_writer out _cleanup_blob_ = {0};
     history_series_encode(&out, facts);
     return out.error ? out.error
-                     : put(names, &names->series, buf_bytes(&out.buf), HISTORY_SERIES_MAX,
-                           &series_left_out, id);
+                     : history_names_put(names, &names->series, buf_bytes(&out.buf),
+                                         HISTORY_SERIES_MAX, &series_left_out, id);
 }
 
 /* A clock that was set back makes no generation shorter. */

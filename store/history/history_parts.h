@@ -6,7 +6,7 @@
 #include "store/history/history.h"
 #include "store/history/history_blocks.h"
 #include "store/history/history_encode.h"
-#include "store/history/history_keep.h"
+#include "store/history/history_span_budget.h"
 #include "store/history/history_names.h"
 #include "store/history/history_stage.h"
 #include "store/history/history_sums.h"
@@ -18,7 +18,7 @@ struct history {
     struct stacks *stacks;
     struct processes *processes;
     struct history_settings settings;
-    struct history_keep *keep;
+    struct history_span_budget *keep;
     struct history_names names;
     struct history_blocks blocks;
     struct history_stage stage;

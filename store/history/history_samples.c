@@ -150,7 +150,7 @@ static void get_context(struct history_samples *groups)
     groups->group.tid = 0;
 }
 
-static int remember(struct history_samples *groups, struct bytes attributes)
+static int history_samples_remember(struct history_samples *groups, struct bytes attributes)
 {
     if (groups->n_attributes == groups->cap_attributes) {
         size_t cap = groups->cap_attributes ? groups->cap_attributes * 2 : 32;
@@ -172,7 +172,7 @@ static int get_attributes(struct history_samples *groups, struct bytes *attribut
         return 0;
     if (which == ATTRIBUTES_NEW) {
         *attributes = blob_get_bytes(&groups->in);
-        return groups->in.bad ? -EUCLEAN : remember(groups, *attributes);
+        return groups->in.bad ? -EUCLEAN : history_samples_remember(groups, *attributes);
     }
     if (which - ATTRIBUTES_KNOWN >= groups->n_attributes)
         return -EUCLEAN;
@@ -223,7 +223,7 @@ static int get_samples(struct history_samples *groups)
     return 0;
 }
 
-static int64_t further(struct blob_reader *in, int64_t before)
+static int64_t blob_reader_further(struct blob_reader *in, int64_t before)
 {
     return (int64_t)((uint64_t)before + (uint64_t)blob_get_signed(in));
 }
@@ -232,10 +232,10 @@ static int get_group(struct history_samples *groups)
 {
     struct history_sample_group *group = &groups->group;
     struct blob_reader *in = &groups->in;
-    group->series = further(in, group->series);
-    int64_t tid = further(in, group->tid);
+    group->series = blob_reader_further(in, group->series);
+    int64_t tid = blob_reader_further(in, group->tid);
     group->tid = (uint32_t)tid;
-    group->stack = further(in, group->stack);
+    group->stack = blob_reader_further(in, group->stack);
     int error = get_attributes(groups, &group->attributes);
     if (error)
         return error;
@@ -489,7 +489,7 @@ static void put_groups(struct encoding *encoding, const struct history_sample *s
     }
 }
 
-static uint64_t earliest(const struct history_sample *samples, size_t n)
+static uint64_t history_sample_earliest(const struct history_sample *samples, size_t n)
 {
     uint64_t time = n ? UINT64_MAX : 0;
     for (size_t i = 0; i < n; i++)
@@ -525,7 +525,7 @@ int history_samples_encode(struct blob_writer *out, struct history_sample *sampl
         return -ENOMEM;
     if (n)
         qsort(samples, n, sizeof(*samples), compare_samples);
-    encoding.base_unix_ns = earliest(samples, n);
+    encoding.base_unix_ns = history_sample_earliest(samples, n);
     blob_put_number(out, encoding.base_unix_ns);
     blob_put_number(out, n);
     put_contexts(&encoding, samples, n);

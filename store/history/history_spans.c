@@ -75,8 +75,8 @@ static void get_ids(struct decoding *decoding, uint64_t flags, struct history_bl
 }
 
 /* What its times are written against; NULL: nothing. */
-static const struct history_block_span *before(const struct decoding *decoding,
-                                               const struct history_block_span *span)
+static const struct history_block_span *decoding_before(const struct decoding *decoding,
+                                                        const struct history_block_span *span)
 {
     if (!is_first(decoding))
         return span - 1;
@@ -86,7 +86,7 @@ static const struct history_block_span *before(const struct decoding *decoding,
 static void get_times(struct decoding *decoding, struct history_block_span *span)
 {
     struct blob_reader *in = &decoding->in;
-    const struct history_block_span *from = before(decoding, span);
+    const struct history_block_span *from = decoding_before(decoding, span);
     uint64_t end = from ? from->start_unix_ns + from->duration_ns : decoding->base_unix_ns;
     uint64_t duration = blob_get_number(in);
     if (from) {
@@ -262,7 +262,7 @@ static int compare_traces(const void *left, const void *right)
     return a->duration_ns > b->duration_ns ? -1 : 1;
 }
 
-static int compare(const void *left, const void *right, void *spans)
+static int spans_compare(const void *left, const void *right, void *spans)
 {
     const struct sorted_span *a = left, *b = right;
     const struct history_block_span *of = spans;
@@ -272,7 +272,7 @@ static int compare(const void *left, const void *right, void *spans)
     return order ? order : memcmp(of[a->index].span_id, of[b->index].span_id, 8);
 }
 
-static void sort(struct sorted_span *sorted, size_t n, struct history_block_span *spans)
+static void sorted_span_sort(struct sorted_span *sorted, size_t n, struct history_block_span *spans)
 {
     for (size_t i = 0; i < n; i++) {
         memcpy(sorted[i].trace_id, spans[i].trace_id, 16);
@@ -284,7 +284,7 @@ static void sort(struct sorted_span *sorted, size_t n, struct history_block_span
         bool same = i && !memcmp(sorted[i].trace_id, sorted[i - 1].trace_id, 16);
         sorted[i].longest_ns = same ? sorted[i - 1].longest_ns : sorted[i].duration_ns;
     }
-    qsort_r(sorted, n, sizeof(*sorted), compare, spans);
+    qsort_r(sorted, n, sizeof(*sorted), spans_compare, spans);
 }
 
 int history_spans_sort(struct history_block_span *spans, size_t n, uint32_t *places)
@@ -294,7 +294,7 @@ int history_spans_sort(struct history_block_span *spans, size_t n, uint32_t *pla
     struct sorted_span *sorted = malloc(n * sizeof(*sorted));
     struct history_block_span *copy = malloc(n * sizeof(*copy));
     if (sorted && copy) {
-        sort(sorted, n, spans);
+        sorted_span_sort(sorted, n, spans);
         memcpy(copy, spans, n * sizeof(*copy));
     }
     for (size_t i = 0; i < n && sorted && copy; i++) {
@@ -385,7 +385,7 @@ static void put_times(struct encoding *encoding, uint32_t index,
     blob_put_signed(encoding->out, (int64_t)(end - end_before));
 }
 
-static uint32_t here(const struct encoding *encoding)
+static uint32_t encoding_here(const struct encoding *encoding)
 {
     return (uint32_t)(encoding->out->buf.len - encoding->body_at);
 }
@@ -393,7 +393,7 @@ static uint32_t here(const struct encoding *encoding)
 static int put_attributes(struct encoding *encoding, uint64_t flags, struct bytes attributes,
                           const struct references *references)
 {
-    uint32_t known, at = here(encoding);
+    uint32_t known, at = encoding_here(encoding);
     if (flags & FLAG_ATTRIBUTES_BEFORE)
         blob_put_number(encoding->out, references->attributes);
     else if (flags & FLAG_ATTRIBUTES)
@@ -438,8 +438,8 @@ static int put_trace(struct encoding *encoding, size_t from, size_t end)
     const struct history_block_span *spans = encoding->spans;
     bool anew = begins_chunk(encoding, from);
     if (anew)
-        encoding->chunks->of[encoding->chunks->n++] =
-            (struct history_chunk){.first_span = (uint32_t)from, .spans_at = here(encoding)};
+        encoding->chunks->of[encoding->chunks->n++] = (struct history_chunk){
+            .first_span = (uint32_t)from, .spans_at = encoding_here(encoding)};
     blob_put_number(encoding->out, (uint64_t)(end - from) << TRACE_FLAGS | (anew ? TRACE_ANEW : 0));
     blob_put_fixed(encoding->out, spans[from].trace_id, 16);
     int error = put_span(encoding, (uint32_t)from, anew ? NULL : &spans[encoding->trace_from]);
@@ -487,7 +487,7 @@ int history_spans_encode(struct blob_writer *out, const struct history_block_spa
     blob_put_number(out, encoding.period_ns);
     blob_put_number(out, encoding.base_unix_ns);
     int error = put_traces(&encoding, n);
-    chunks->of[chunks->n] = (struct history_chunk){(uint32_t)n, here(&encoding), 0};
+    chunks->of[chunks->n] = (struct history_chunk){(uint32_t)n, encoding_here(&encoding), 0};
     history_contents_close(&encoding.ids);
     history_contents_close(&encoding.contents);
     return error ? error : out->error;

@@ -44,7 +44,7 @@ bool history_sums_is_full(const struct history_sums *sums)
     return sums->by_key.count >= NEARLY_FULL;
 }
 
-static struct sum *make(struct history_sums *sums, const struct sum_key *key)
+static struct sum *history_sums_make(struct history_sums *sums, const struct sum_key *key)
 {
     struct sum *sum = arena_zalloc(&sums->arena, sizeof(*sum));
     if (!sum)
@@ -59,7 +59,7 @@ int history_sums_add(struct history_sums *sums, const struct history_sums_sample
                           sample->series, sample->stack};
     struct sum *sum = map_get(&sums->by_key, &key);
     if (!sum)
-        sum = make(sums, &key);
+        sum = history_sums_make(sums, &key);
     if (!sum)
         return -ENOMEM;
     sum->samples += sample->samples;

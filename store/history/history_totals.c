@@ -54,7 +54,7 @@ static struct total *set_of(const struct history_totals *totals, uint64_t hash)
     return (struct total *)totals->of[(hash >> 32) % SETS];
 }
 
-static struct total *find(const struct history_totals *totals, uint64_t hash)
+static struct total *history_totals_find(const struct history_totals *totals, uint64_t hash)
 {
     struct total *set = set_of(totals, hash);
     for (size_t i = 0; i < WAYS; i++)
@@ -65,7 +65,7 @@ static struct total *find(const struct history_totals *totals, uint64_t hash)
 
 uint64_t history_totals_get(const struct history_totals *totals, const uint8_t trace_id[16])
 {
-    const struct total *total = find(totals, hash_of(totals, trace_id));
+    const struct total *total = history_totals_find(totals, hash_of(totals, trace_id));
     return total ? total->cpu_ns : 0;
 }
 
@@ -80,7 +80,7 @@ void history_totals_set(struct history_totals *totals, const uint8_t trace_id[16
                         bool is_over)
 {
     uint64_t hash = hash_of(totals, trace_id);
-    struct total *total = find(totals, hash), *set = set_of(totals, hash);
+    struct total *total = history_totals_find(totals, hash), *set = set_of(totals, hash);
     if (!total)
         total = set;
     for (size_t i = 0; i < WAYS && total->hash != hash; i++)

@@ -80,15 +80,16 @@ static int find_series(struct history *history)
     return error;
 }
 
-static uint64_t earlier(uint64_t before, uint64_t time)
+static uint64_t write_earlier(uint64_t before, uint64_t time)
 {
     return before && before < time ? before : time;
 }
 
-static void extend(struct history_block_row *row, const struct history_block_span *span)
+static void history_block_row_extend(struct history_block_row *row,
+                                     const struct history_block_span *span)
 {
     uint64_t end = span->start_unix_ns + span->duration_ns;
-    row->spans_from_unix_ns = earlier(row->spans_from_unix_ns, span->start_unix_ns);
+    row->spans_from_unix_ns = write_earlier(row->spans_from_unix_ns, span->start_unix_ns);
     if (end > row->spans_to_unix_ns)
         row->spans_to_unix_ns = end;
     if (span->duration_ns > row->max_duration_ns)
@@ -111,7 +112,7 @@ static int place_spans(struct writing *writing)
         writing->spans[i] = span->row;
         writing->spans[i].attributes_at = (uint32_t)writing->attributes.len;
         writing->spans[i].attributes_len = (uint32_t)attributes.len;
-        extend(&writing->row, &span->row);
+        history_block_row_extend(&writing->row, &span->row);
         error = buf_append_bytes(&writing->attributes, attributes);
     }
     return error ? error : history_spans_sort(writing->spans, stage->n_spans, writing->places);
@@ -127,7 +128,7 @@ static void place_samples(struct writing *writing)
         struct history_sample *sample = &stage->samples[i];
         if (sample->context.span != HISTORY_NO_SPAN)
             sample->context.span = writing->places[sample->context.span];
-        row->samples_from_unix_ns = earlier(row->samples_from_unix_ns, sample->time_unix_ns);
+        row->samples_from_unix_ns = write_earlier(row->samples_from_unix_ns, sample->time_unix_ns);
         if (sample->time_unix_ns > row->samples_to_unix_ns)
             row->samples_to_unix_ns = sample->time_unix_ns;
     }
@@ -153,7 +154,7 @@ static int add_sums(struct history *history)
 
 /* All */
 
-static int encode(struct writing *writing)
+static int writing_encode(struct writing *writing)
 {
     struct history_stage *stage = &writing->history->stage;
     int error = place_spans(writing);
@@ -170,7 +171,7 @@ static int encode(struct writing *writing)
     return history_encode(writing->parts, &writing->content, writing->history->totals);
 }
 
-static int put(struct writing *writing)
+static int writing_put(struct writing *writing)
 {
     struct history *history = writing->history;
     struct bytes parts[HISTORY_PARTS];
@@ -203,9 +204,9 @@ int history_write_block(struct history *history)
         return 0;
     int error = find_series(history);
     if (!error)
-        error = encode(&writing);
+        error = writing_encode(&writing);
     if (!error)
-        error = put(&writing);
+        error = writing_put(&writing);
     writing_close(&writing);
     if (error)
         return error;

@@ -210,7 +210,7 @@ static void set_key(const struct history_frames *frames, struct history_frame *s
 }
 
 /* What all frames of a location have in common. */
-static int finish(struct history_frames *frames, struct location *location)
+static int history_frames_finish(struct history_frames *frames, struct location *location)
 {
     const struct location_key *key = &location->key;
     const struct module *module = NULL;
@@ -295,14 +295,14 @@ static int show_truncation(struct history_frames *frames, struct location *locat
     return intern_text(frames, BYTES(text, (size_t)len), &location->frames->function);
 }
 
-static int look(struct history_frames *frames, struct location *location)
+static int history_frames_look(struct history_frames *frames, struct location *location)
 {
     const struct frame frame = {(uint8_t)location->key.kind, location->key.executable,
                                 location->key.address};
     int error = frame_is_truncation(&frame) ? show_truncation(frames, location)
                 : frame_is_named(&frame)    ? look_code_name(frames, location, &frame)
                                             : look_in_file(frames, location, &frame);
-    return error ? error : finish(frames, location);
+    return error ? error : history_frames_finish(frames, location);
 }
 
 static bool is_looked_up(const struct location *location)
@@ -316,7 +316,7 @@ static int look_again(struct history_frames *frames, struct location *location)
     if (is_looked_up(location))
         return 0;
     location->looked_ns = clock_monotonic_ns();
-    return look(frames, location);
+    return history_frames_look(frames, location);
 }
 
 static int find_location(struct history_frames *frames, const struct frame *frame,
@@ -380,7 +380,7 @@ static int make_room(struct history_frames *frames, size_t n)
     return 0;
 }
 
-static int show(struct history_frames *frames, const struct stack *stack, size_t *n)
+static int history_frames_show(struct history_frames *frames, const struct stack *stack, size_t *n)
 {
     size_t room = 0;
     int error = 0;
@@ -403,12 +403,12 @@ int history_frames_get(struct history_frames *frames, int64_t id,
     struct stack *stack = NULL;
     *n = 0;
     int error = find_stack(frames, id, &stack);
-    error = error ? error : show(frames, stack, n);
+    error = error ? error : history_frames_show(frames, stack, n);
     if (error == -ENOMEM) { /* begun anew it fits, but for a stack that alone is too much */
         history_frames_forget(frames);
         error = find_stack(frames, id, &stack);
         if (stack && (!error || error == -ENOMEM))
-            error = show(frames, stack, n);
+            error = history_frames_show(frames, stack, n);
     }
     *shown = frames->shown;
     return error;
@@ -422,7 +422,7 @@ bool history_frames_known(struct history_frames *frames, int64_t id,
         if (!is_looked_up(stack->locations[i]))
             return false;
     *n = 0;
-    if (!stack || show(frames, stack, n))
+    if (!stack || history_frames_show(frames, stack, n))
         return false;
     *shown = frames->shown;
     return true;

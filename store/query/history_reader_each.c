@@ -6,7 +6,7 @@
 
 enum { STOPPED_BY_VISITOR = 1 };
 
-struct telling {
+struct reporting {
     struct reader_scan *scan;
     struct reader_periods periods;
     history_visit *visit;
@@ -15,10 +15,10 @@ struct telling {
 };
 
 /* Those of the group that lie in the range. */
-static void add_times(const struct telling *telling, const struct history_samples *samples,
+static void add_times(const struct reporting *reporting, const struct history_samples *samples,
                       const struct history_sample_group *group, struct history_labelled *labelled)
 {
-    const struct reader_range *asked = &telling->scan->asked;
+    const struct reader_range *asked = &reporting->scan->asked;
     struct history_group_times times = history_times_of(samples, group);
     uint64_t time_unix_ns, value_ns;
     while (history_times_next(&times, &time_unix_ns, &value_ns)) {
@@ -29,10 +29,10 @@ static void add_times(const struct telling *telling, const struct history_sample
     }
 }
 
-static int tell(struct telling *telling, const struct reader_weight *weight,
-                struct history_labelled *labelled)
+static int telling_tell(struct reporting *reporting, const struct reader_weight *weight,
+                        struct history_labelled *labelled)
 {
-    struct history_reader *reader = telling->scan->reader;
+    struct history_reader *reader = reporting->scan->reader;
     const struct history_context *context = &weight->group->context;
     labelled->service = weight->series->service;
     labelled->span_name = weight->series->span_name;
@@ -40,31 +40,31 @@ static int tell(struct telling *telling, const struct reader_weight *weight,
     labelled->container = weight->series->container;
     memcpy(labelled->trace_id, context->trace_id, sizeof(labelled->trace_id));
     memcpy(labelled->span_id, context->span_id, sizeof(labelled->span_id));
-    reader_periods_add(&telling->periods, weight->group->period_ns, labelled->samples);
+    reader_periods_add(&reporting->periods, weight->group->period_ns, labelled->samples);
     int error =
         history_frames_get(&reader->frames, weight->stack, &labelled->frames, &labelled->n_frames);
     if (error)
         return error;
-    telling->outcome = telling->visit(telling->context, labelled);
-    return telling->outcome ? STOPPED_BY_VISITOR : 0;
+    reporting->outcome = reporting->visit(reporting->context, labelled);
+    return reporting->outcome ? STOPPED_BY_VISITOR : 0;
 }
 
 static int tell_group(void *context, const struct history_samples *samples,
                       const struct history_sample_group *group)
 {
-    struct telling *telling = context;
+    struct reporting *reporting = context;
     struct reader_weight weight = {.stack = group->stack, .group = group};
     struct history_labelled labelled = {.samples = 0};
-    int outcome = reader_match_group(telling->scan, group, &weight);
+    int outcome = reader_match_group(reporting->scan, group, &weight);
     if (outcome <= 0)
         return outcome;
-    add_times(telling, samples, group, &labelled);
-    return labelled.samples ? tell(telling, &weight, &labelled) : 0;
+    add_times(reporting, samples, group, &labelled);
+    return labelled.samples ? telling_tell(reporting, &weight, &labelled) : 0;
 }
 
-static int tell_block(struct telling *telling, const struct reader_block *block)
+static int report_block(struct reporting *reporting, const struct reader_block *block)
 {
-    struct reader_scan *scan = telling->scan;
+    struct reader_scan *scan = reporting->scan;
     if (!block->samples || block->samples_to_unix_ns < scan->answer.from ||
         block->samples_from_unix_ns >= scan->answer.to)
         return 0;
@@ -72,32 +72,32 @@ static int tell_block(struct telling *telling, const struct reader_block *block)
     if (outcome <= 0)
         return outcome;
     int error = reader_scan_spans(scan, block);
-    return error ? error : reader_scan_groups(scan, block, tell_group, telling);
+    return error ? error : reader_scan_groups(scan, block, tell_group, reporting);
 }
 
-static int tell_all(struct telling *telling)
+static int tell_all(struct reporting *reporting)
 {
-    struct reader_scan *scan = telling->scan;
+    struct reader_scan *scan = reporting->scan;
     int error = 0;
     for (size_t i = 0; i < scan->n_blocks && !error && reader_scan_goes_on(scan); i++)
-        error = reader_scan_left_out(scan, tell_block(telling, &scan->blocks[i]));
-    return error == STOPPED_BY_VISITOR ? telling->outcome : error;
+        error = reader_scan_left_out(scan, report_block(reporting, &scan->blocks[i]));
+    return error == STOPPED_BY_VISITOR ? reporting->outcome : error;
 }
 
 int history_each(struct history_reader *reader, const struct history_filter *filter,
                  history_visit *visit, void *context, struct history_whole *whole)
 {
     struct reader_scan scan;
-    struct telling telling = {.scan = &scan, .visit = visit, .context = context};
+    struct reporting reporting = {.scan = &scan, .visit = visit, .context = context};
     *whole = (struct history_whole){0};
     int error = reader_begin(reader);
     if (!error) {
         error = reader_scan_open(&scan, reader, filter);
         scan.by_minutes = false;
-        error = error ? error : tell_all(&telling);
+        error = error ? error : tell_all(&reporting);
         *whole = (struct history_whole){.from_unix_ns = scan.answer.from,
                                         .to_unix_ns = scan.answer.to,
-                                        .period_ns = reader_periods_most(&telling.periods),
+                                        .period_ns = reader_periods_most(&reporting.periods),
                                         .complete = scan.complete};
         reader_scan_close(&scan);
     }

@@ -121,7 +121,7 @@ static void note_bucket(struct grouping *grouping, struct history_series *sums,
     sums->buckets[bucket < answer->n_buckets ? bucket : answer->n_buckets - 1] += weight->value_ns;
 }
 
-static int add(void *context, const struct reader_weight *weight)
+static int groups_add(void *context, const struct reader_weight *weight)
 {
     struct grouping *grouping = context;
     int error = find_group(grouping, weight->series);
@@ -235,8 +235,8 @@ static int take_route(struct exemplifying *exemplifying, struct bytes attributes
     return 0;
 }
 
-static int exemplify(void *context, const struct history_samples *samples,
-                     const struct history_sample_group *sample)
+static int groups_exemplify(void *context, const struct history_samples *samples,
+                            const struct history_sample_group *sample)
 {
     (void)samples;
     struct exemplifying *exemplifying = context;
@@ -282,7 +282,8 @@ static int find_examples(struct grouping *grouping)
         error = reader_match_block(scan, block);
         if (error > 0) {
             error = reader_scan_spans(scan, block);
-            error = error ? error : reader_scan_groups(scan, block, exemplify, &exemplifying);
+            error =
+                error ? error : reader_scan_groups(scan, block, groups_exemplify, &exemplifying);
             take_example(&exemplifying);
         }
         error = reader_scan_left_out(scan, error);
@@ -292,7 +293,7 @@ static int find_examples(struct grouping *grouping)
 
 /* Answer */
 
-static int compare(const void *left, const void *right)
+static int groups_compare(const void *left, const void *right)
 {
     const struct group *a = *(struct group *const *)left, *b = *(struct group *const *)right;
     if (a->sums.cpu_ns != b->sums.cpu_ns)
@@ -341,7 +342,7 @@ static int put_series(struct grouping *grouping, struct group **sorted, size_t n
     return error;
 }
 
-static int finish(struct grouping *grouping)
+static int grouping_finish(struct grouping *grouping)
 {
     struct group **sorted = calloc(grouping->groups.count + 1, sizeof(struct group *));
     struct group *group;
@@ -350,13 +351,13 @@ static int finish(struct grouping *grouping)
         return -ENOMEM;
     for (size_t i = 0; (group = map_next(&grouping->groups, &i));)
         sorted[n++] = group;
-    qsort(sorted, n, sizeof(struct group *), compare);
+    qsort(sorted, n, sizeof(struct group *), groups_compare);
     int error = put_series(grouping, sorted, n);
     free(sorted);
     return error;
 }
 
-static int answer(struct grouping *grouping, size_t n_buckets)
+static int grouping_answer(struct grouping *grouping, size_t n_buckets)
 {
     struct reader_scan *scan = grouping->scan;
     struct history_groups *answer = grouping->answer;
@@ -366,10 +367,10 @@ static int answer(struct grouping *grouping, size_t n_buckets)
     grouping->others.sums.buckets = arena_zalloc(
         &scan->reader->scratch, answer->n_buckets * sizeof(*grouping->others.sums.buckets));
     int error = grouping->others.sums.buckets ? 0 : -ENOMEM;
-    error = error ? error : reader_scan_samples(scan, answer->n_buckets > 0, add, grouping);
+    error = error ? error : reader_scan_samples(scan, answer->n_buckets > 0, groups_add, grouping);
     if (!error && grouping->by == HISTORY_BY_SPAN)
         error = find_examples(grouping);
-    error = error ? error : finish(grouping);
+    error = error ? error : grouping_finish(grouping);
     map_close(&grouping->groups);
     answer->complete = scan->complete;
     return error;
@@ -385,7 +386,7 @@ int history_groups(struct history_reader *reader, const struct history_filter *f
     int error = reader_begin(reader);
     if (!error) {
         error = reader_scan_open(&scan, reader, filter);
-        error = error ? error : answer(&grouping, n_buckets);
+        error = error ? error : grouping_answer(&grouping, n_buckets);
         reader_scan_close(&scan);
     }
     reader_end(reader);

@@ -163,7 +163,7 @@ static int note_span(void *context, const struct history_block_span *span, struc
 }
 
 /* Up to one of which it is known, then the same way again; parents may go in circles. */
-static void decide(struct reader_scan *scan, struct tree_span *from)
+static void reader_scan_decide(struct reader_scan *scan, struct tree_span *from)
 {
     struct tree_span *span = from;
     int state = TREE_OUT;
@@ -187,7 +187,7 @@ static int make_tree(struct reader_scan *scan)
     struct tree_span *span;
     int error = reader_trace_spans(scan, note_span, scan);
     for (size_t i = 0; (span = map_next(&scan->match.tree, &i));)
-        decide(scan, span);
+        reader_scan_decide(scan, span);
     return error;
 }
 

@@ -9,7 +9,7 @@
  *   history_reader_scan.c    which blocks and minutes a question reads, and their samples
  *   history_reader_match.c   which samples and spans a filter lets through
  *   history_reader_sums.c    sums by an id
- *   history_reader_tops.c    the function with most self time
+ *   history_reader_hottest.c    the function with most self time
  *   history_reader_attributes.c
  *   history_reader_profile.c, _groups.c, _texts.c, _traces.c, _trace.c, _scrape.c   the answers
  */

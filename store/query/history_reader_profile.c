@@ -12,7 +12,7 @@ struct profiling {
     struct history_profile *profile;
 };
 
-static int add(void *context, const struct reader_weight *weight)
+static int profile_add(void *context, const struct reader_weight *weight)
 {
     struct profiling *profiling = context;
     const struct reader_sum sum = {
@@ -28,7 +28,7 @@ static struct history_stack stack_of(const struct reader_sum *sum)
     return (struct history_stack){sum->id, sum->samples, sum->value_ns};
 }
 
-static int finish(struct profiling *profiling, struct arena *arena)
+static int profiling_finish(struct profiling *profiling, struct arena *arena)
 {
     struct history_profile *profile = profiling->profile;
     struct reader_sums *stacks = &profiling->stacks;
@@ -69,11 +69,12 @@ static int look_up_frames(struct reader_scan *scan, const struct history_profile
     return error;
 }
 
-static int answer(struct reader_scan *scan, struct arena *arena, struct history_profile *profile)
+static int reader_scan_answer(struct reader_scan *scan, struct arena *arena,
+                              struct history_profile *profile)
 {
     struct profiling profiling = {.profile = profile, .stacks.max_count = STACKS_APART_MAX};
-    int error = reader_scan_samples(scan, false, add, &profiling);
-    error = error ? error : finish(&profiling, arena);
+    int error = reader_scan_samples(scan, false, profile_add, &profiling);
+    error = error ? error : profiling_finish(&profiling, arena);
     error = error ? error : look_up_frames(scan, profile);
     reader_sums_close(&profiling.stacks);
     profile->from_unix_ns = scan->answer.from;
@@ -90,7 +91,7 @@ int history_profile(struct history_reader *reader, const struct history_filter *
     int error = reader_begin(reader);
     if (!error) {
         error = reader_scan_open(&scan, reader, filter);
-        error = error ? error : answer(&scan, arena, profile);
+        error = error ? error : reader_scan_answer(&scan, arena, profile);
         reader_scan_close(&scan);
     }
     reader_end(reader);

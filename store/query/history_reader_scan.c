@@ -38,7 +38,7 @@ int reader_scan_left_out(struct reader_scan *scan, int error)
 
 /* Rows */
 
-static uint64_t number(sqlite3_stmt *row, int column)
+static uint64_t scan_number(sqlite3_stmt *row, int column)
 {
     int64_t number = sqlite3_column_int64(row, column);
     return number > 0 ? (uint64_t)number : 0;
@@ -57,14 +57,14 @@ static int load_blocks(struct reader_scan *scan)
         scan->blocks = rows;
         scan->blocks[scan->n_blocks++] = (struct reader_block){
             .seq = sqlite3_column_int64(row, 0),
-            .written_unix_ns = number(row, 1),
-            .samples_from_unix_ns = number(row, 2),
-            .samples_to_unix_ns = number(row, 3),
-            .spans_from_unix_ns = number(row, 4),
-            .spans_to_unix_ns = number(row, 5),
-            .samples = number(row, 6),
-            .spans = number(row, 7),
-            .max_duration_ns = number(row, 8),
+            .written_unix_ns = scan_number(row, 1),
+            .samples_from_unix_ns = scan_number(row, 2),
+            .samples_to_unix_ns = scan_number(row, 3),
+            .spans_from_unix_ns = scan_number(row, 4),
+            .spans_to_unix_ns = scan_number(row, 5),
+            .samples = scan_number(row, 6),
+            .spans = scan_number(row, 7),
+            .max_duration_ns = scan_number(row, 8),
         };
     }
     return outcome;
@@ -83,9 +83,9 @@ static int load_minutes(struct reader_scan *scan)
         scan->minutes = rows;
         scan->minutes[scan->n_minutes++] = (struct reader_minute){
             .id = sqlite3_column_int64(row, 0),
-            .minute_unix_ns = number(row, 1),
-            .written_unix_ns = number(row, 3),
-            .samples = number(row, 4),
+            .minute_unix_ns = scan_number(row, 1),
+            .written_unix_ns = scan_number(row, 3),
+            .samples = scan_number(row, 4),
         };
         if (sqlite3_column_int64(row, 2) > scan->through)
             scan->through = sqlite3_column_int64(row, 2);
@@ -107,7 +107,7 @@ static uint64_t minute_from(uint64_t time)
                                                                      : minute + HISTORY_MINUTE_NS;
 }
 
-static bool overlaps(const struct reader_range *range, uint64_t from, uint64_t to)
+static bool reader_range_overlaps(const struct reader_range *range, uint64_t from, uint64_t to)
 {
     return to >= range->from && from < range->to;
 }
@@ -120,7 +120,7 @@ static uint64_t cost_of(const struct reader_scan *scan, uint64_t from, uint64_t 
     for (size_t i = 0; i < scan->n_blocks; i++) {
         const struct reader_block *block = &scan->blocks[i];
         if (block->seq <= scan->through &&
-            overlaps(&range, block->samples_from_unix_ns, block->samples_to_unix_ns))
+            reader_range_overlaps(&range, block->samples_from_unix_ns, block->samples_to_unix_ns))
             samples += block->samples;
     }
     return samples;
@@ -146,7 +146,7 @@ static void choose_minutes(struct reader_scan *scan, uint64_t newest)
         scan->whole = (struct reader_range){0};
 }
 
-static uint64_t smaller(uint64_t a, uint64_t b)
+static uint64_t scan_smaller(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
@@ -163,17 +163,17 @@ static void choose_range(struct reader_scan *scan)
     uint64_t oldest = UINT64_MAX, newest = 0;
     for (size_t i = 0; i < scan->n_blocks; i++) {
         const struct reader_block *block = &scan->blocks[i];
-        oldest = smaller(oldest, reaches_back_to(block));
+        oldest = scan_smaller(oldest, reaches_back_to(block));
         if (block->written_unix_ns > newest)
             newest = block->written_unix_ns;
     }
     for (size_t i = 0; i < scan->n_minutes; i++) {
-        oldest = smaller(oldest, scan->minutes[i].minute_unix_ns);
+        oldest = scan_smaller(oldest, scan->minutes[i].minute_unix_ns);
         if (scan->minutes[i].written_unix_ns > newest)
             newest = scan->minutes[i].written_unix_ns;
     }
     choose_minutes(scan, newest);
-    scan->answer.to = smaller(scan->asked.to, newest);
+    scan->answer.to = scan_smaller(scan->asked.to, newest);
     scan->answer.from = scan->asked.from > oldest ? scan->asked.from : oldest;
     if (scan->answer.from > scan->answer.to)
         scan->answer.from = scan->answer.to;
@@ -382,7 +382,7 @@ static bool is_inside(const struct reader_scan *scan, const struct reader_block 
 static bool is_needed(const struct reader_scan *scan, const struct reader_block *block)
 {
     uint64_t from = block->samples_from_unix_ns, to = block->samples_to_unix_ns;
-    if (!block->samples || !overlaps(&scan->asked, from, to))
+    if (!block->samples || !reader_range_overlaps(&scan->asked, from, to))
         return false;
     return block->seq > scan->through || from < scan->whole.from || to >= scan->whole.to;
 }

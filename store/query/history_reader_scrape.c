@@ -175,7 +175,7 @@ static int put_blocks(struct scraping *scraping)
     return 0;
 }
 
-static int answer(struct scraping *scraping, struct buf *out)
+static int scraping_answer(struct scraping *scraping, struct buf *out)
 {
     struct history_scrape *scrape = scraping->scrape;
     struct reader_scan *scan = scraping->scan;
@@ -209,7 +209,7 @@ int history_scrape(struct history_reader *reader, const struct history_filter *f
         profile_request_open(&scraping.request, &stacks, NULL);
         as_left.as_left = true;
         error = reader_scan_open(&scan, reader, &as_left);
-        error = error ? error : answer(&scraping, out);
+        error = error ? error : scraping_answer(&scraping, out);
         reader_scan_close(&scan);
         profile_request_close(&scraping.request);
     }

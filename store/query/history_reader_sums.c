@@ -14,7 +14,7 @@ static size_t place_of(const struct reader_sums *sums, int64_t id)
     return i;
 }
 
-static int grow(struct reader_sums *sums)
+static int reader_sums_grow(struct reader_sums *sums)
 {
     struct reader_sums larger = *sums;
     if (sums->n < sums->cap / 2)
@@ -39,7 +39,7 @@ struct reader_sum *reader_sums_find(const struct reader_sums *sums, int64_t id)
     return sum->id ? sum : NULL;
 }
 
-static void add(struct reader_sum *sum, const struct reader_sum *more)
+static void reader_sum_add(struct reader_sum *sum, const struct reader_sum *more)
 {
     sum->samples += more->samples;
     sum->value_ns += more->value_ns;
@@ -48,7 +48,7 @@ static void add(struct reader_sum *sum, const struct reader_sum *more)
 
 int reader_sums_add(struct reader_sums *sums, const struct reader_sum *more)
 {
-    int error = grow(sums);
+    int error = reader_sums_grow(sums);
     if (error)
         return error;
     struct reader_sum *sum = more->id ? &sums->sums[place_of(sums, more->id)] : &sums->others;
@@ -58,12 +58,12 @@ int reader_sums_add(struct reader_sums *sums, const struct reader_sum *more)
         sum->id = more->id;
         sums->n++;
     }
-    add(sum, more);
+    reader_sum_add(sum, more);
     return 0;
 }
 
 /* Free places last. */
-static int compare(const void *left, const void *right)
+static int sums_compare(const void *left, const void *right)
 {
     const struct reader_sum *a = left, *b = right;
     if (!a->id || !b->id)
@@ -80,9 +80,9 @@ void reader_sums_sort(struct reader_sums *sums, size_t max_count)
         if (sums->sums[i].id)
             sums->sums[n++] = sums->sums[i];
     if (n)
-        qsort(sums->sums, n, sizeof(*sums->sums), compare);
+        qsort(sums->sums, n, sizeof(*sums->sums), sums_compare);
     for (; n > max_count; n--)
-        add(&sums->others, &sums->sums[n - 1]);
+        reader_sum_add(&sums->others, &sums->sums[n - 1]);
     sums->n = n;
 }
 

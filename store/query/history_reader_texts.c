@@ -14,7 +14,7 @@ static const enum history_group groups_by[] = {
     [HISTORY_HOSTS] = HISTORY_BY_HOST,
 };
 
-static void add(struct bytes *texts, size_t *n, struct bytes text)
+static void texts_add(struct bytes *texts, size_t *n, struct bytes text)
 {
     if (!text.len)
         return;
@@ -39,8 +39,9 @@ int history_texts(struct history_reader *reader, const struct history_filter *fi
     if (!*texts)
         return -ENOMEM;
     for (size_t i = 0; i < groups.n; i++)
-        add(*texts, n, groups.series[i].name);
+        texts_add(*texts, n, groups.series[i].name);
     for (size_t i = 0; i < traces.n; i++)
-        add(*texts, n, text == HISTORY_SERVICES ? traces.traces[i].service : traces.traces[i].name);
+        texts_add(*texts, n,
+                  text == HISTORY_SERVICES ? traces.traces[i].service : traces.traces[i].name);
     return 0;
 }

@@ -199,7 +199,7 @@ static int compare_nodes(const void *left, const void *right)
     return memcmp(a->span_id, b->span_id, 8);
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
+static uint64_t trace_larger(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
@@ -215,7 +215,7 @@ static void set_starts(struct tracing *tracing)
         if (node->known)
             continue;
         node->span.start_unix_ns = piece->from_unix_ns;
-        node->end_unix_ns = larger(node->end_unix_ns, piece->to_unix_ns);
+        node->end_unix_ns = trace_larger(node->end_unix_ns, piece->to_unix_ns);
     }
 }
 
@@ -319,8 +319,8 @@ static int show_node(struct showing *showing, const struct node *node)
         .start_unix_ns = node->span.start_unix_ns,
         .duration_ns = node->span.duration_ns,
         /* its samples may have expired, or come after it */
-        .cpu_ns = larger(node->cpu_ns, node->span.cpu_ns),
-        .samples = larger(node->samples, node->span.samples),
+        .cpu_ns = trace_larger(node->cpu_ns, node->span.cpu_ns),
+        .samples = trace_larger(node->samples, node->span.samples),
         .top_function = showing->tops[node->index].function,
     };
     memcpy(shown->span_id, node->span_id, 8);
@@ -380,8 +380,8 @@ static void set_times(const struct tracing *tracing, struct history_trace *answe
         const struct node *node = tracing->nodes[i];
         if (node->span.start_unix_ns < from)
             from = node->span.start_unix_ns;
-        to = larger(to,
-                    larger(node->end_unix_ns, node->span.start_unix_ns + node->span.duration_ns));
+        to = trace_larger(
+            to, trace_larger(node->end_unix_ns, node->span.start_unix_ns + node->span.duration_ns));
     }
     answer->start_unix_ns = from;
     answer->duration_ns = to - from;
@@ -397,7 +397,7 @@ static void index_pieces(const struct tracing *tracing, const struct piece **fir
     }
 }
 
-static int show(struct tracing *tracing)
+static int tracing_show(struct tracing *tracing)
 {
     struct arena *scratch = &tracing->scan->reader->scratch;
     struct history_trace *answer = tracing->answer;
@@ -420,14 +420,15 @@ static int show(struct tracing *tracing)
     return show_trees(&showing);
 }
 
-static int answer(struct reader_scan *scan, struct arena *arena, struct history_trace *trace)
+static int reader_scan_answer(struct reader_scan *scan, struct arena *arena,
+                              struct history_trace *trace)
 {
     struct tracing tracing = {.scan = scan, .arena = arena, .answer = trace};
     MAP_INIT(&tracing.by_id, struct node, span_id);
     reader_tops_open(&tracing.tops, scan->reader);
     int error = take_blocks(&tracing);
     if (!error)
-        error = tracing.n_nodes ? show(&tracing) : -ENOENT;
+        error = tracing.n_nodes ? tracing_show(&tracing) : -ENOENT;
     if (error == -ENOMEM && trace->n_spans) { /* up to there */
         trace->n_spans--;
         error = reader_scan_left_out(scan, error);
@@ -450,7 +451,7 @@ int history_trace(struct history_reader *reader, const struct history_filter *fi
     int error = reader_begin(reader);
     if (!error) {
         error = reader_scan_open(&scan, reader, &of_trace);
-        error = error ? error : answer(&scan, arena, trace);
+        error = error ? error : reader_scan_answer(&scan, arena, trace);
         reader_scan_close(&scan);
     }
     reader_end(reader);

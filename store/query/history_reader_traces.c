@@ -14,7 +14,8 @@
 #define CURSORS_BYTES ((size_t)64 << 20) /* of all that they have decoded */
 
 /* 1, 0. */
-static int passes(struct finding *finding, const struct history_block_span *span, struct bytes body)
+static int finding_passes(struct finding *finding, const struct history_block_span *span,
+                          struct bytes body)
 {
     const struct history_filter *filter = finding->filter;
     if (filter->by_trace && memcmp(span->trace_id, filter->trace_id, 16) != 0)
@@ -68,7 +69,7 @@ static int take_span(struct finding *finding, const struct history_block_span *s
     if (trace->matched &&
         (finding->order != HISTORY_SLOWEST || trace->asked_ns >= span->duration_ns))
         return 0;
-    int outcome = passes(finding, span, buf_bytes(&finding->scan->spans_body));
+    int outcome = finding_passes(finding, span, buf_bytes(&finding->scan->spans_body));
     if (outcome > 0)
         take_match(finding, trace, span->duration_ns);
     return outcome < 0 ? outcome : 0;
@@ -149,7 +150,7 @@ struct cursors {
     size_t bytes; /* of what is decoded */
 };
 
-static void sink(struct cursors *cursors, size_t at)
+static void cursors_sink(struct cursors *cursors, size_t at)
 {
     for (size_t child; (child = 2 * at + 1) < cursors->n; at = child) {
         struct cursor **heap = cursors->heap;
@@ -181,7 +182,7 @@ static int cursors_open(struct finding *finding, struct cursors *cursors)
         cursors->heap[cursors->n++] = cursor;
     }
     for (size_t i = cursors->n / 2; i--;)
-        sink(cursors, i);
+        cursors_sink(cursors, i);
     return 0;
 }
 
@@ -239,7 +240,7 @@ static int cursor_load(struct reader_scan *scan, struct cursors *cursors, struct
 static void drop_top(struct cursors *cursors)
 {
     cursors->heap[0] = cursors->heap[--cursors->n];
-    sink(cursors, 0);
+    cursors_sink(cursors, 0);
 }
 
 static bool is_long_enough(const struct finding *finding, uint64_t duration_ns)
@@ -257,7 +258,7 @@ static int find_asked(struct finding *finding, const struct cursor *cursor, size
         finding->answer->searched_spans++;
         if (!finding_in_range(finding, span))
             continue;
-        int outcome = passes(finding, span, buf_bytes(&cursor->body));
+        int outcome = finding_passes(finding, span, buf_bytes(&cursor->body));
         if (outcome > 0)
             *asked = span;
         if (outcome)
@@ -315,7 +316,7 @@ static int settle_top(struct reader_scan *scan, struct cursors *cursors)
     if (longest == top->longest_ns)
         return 1;
     top->longest_ns = longest;
-    sink(cursors, 0);
+    cursors_sink(cursors, 0);
     return 0;
 }
 
@@ -329,7 +330,7 @@ static bool has_slowest(const struct finding *finding, uint64_t longest_ns)
 
 enum { TOO_MUCH = 1 };
 
-static int walk(struct finding *finding, struct cursors *cursors)
+static int finding_walk(struct finding *finding, struct cursors *cursors)
 {
     struct reader_scan *scan = finding->scan;
     for (unsigned n = 0; cursors->n; n++) {
@@ -353,7 +354,7 @@ static int find_slowest(struct finding *finding)
     struct cursors cursors;
     int outcome = cursors_open(finding, &cursors);
     size_t n = cursors.n;
-    outcome = outcome ? outcome : walk(finding, &cursors);
+    outcome = outcome ? outcome : finding_walk(finding, &cursors);
     cursors_close(&cursors, n);
     if (outcome != TOO_MUCH)
         return outcome;
@@ -389,7 +390,8 @@ static int show_trace(const struct finding *finding, const struct found_trace *t
     return error ? error : reader_copy_text(arena, &summary->top_function);
 }
 
-static int show(const struct finding *finding, const struct reader_tops *found, struct arena *arena)
+static int finding_show(const struct finding *finding, const struct reader_tops *found,
+                        struct arena *arena)
 {
     struct history_traces *answer = finding->answer;
     size_t n = finding->n_sorted;
@@ -409,7 +411,7 @@ static int show(const struct finding *finding, const struct reader_tops *found, 
     return error;
 }
 
-static int find(struct finding *finding)
+static int finding_find(struct finding *finding)
 {
     struct reader_scan *scan = finding->scan;
     int error = 0;
@@ -432,25 +434,25 @@ static bool may_be_listed(const struct finding *finding)
            !filter->min_duration_ns && !filter->max_duration_ns;
 }
 
-static int choose(struct finding *finding)
+static int finding_choose(struct finding *finding)
 {
     int outcome = may_be_listed(finding) ? traces_busiest(finding) : 0;
     if (outcome)
         return outcome < 0 ? outcome : 0;
     found_forget(finding);
-    int error = find(finding);
+    int error = finding_find(finding);
     return error ? error : found_choose(finding, finding->max_best);
 }
 
-static int answer(struct finding *finding, struct arena *arena)
+static int finding_answer(struct finding *finding, struct arena *arena)
 {
     struct reader_tops tops;
     reader_tops_open(&tops, finding->scan->reader);
-    int error = choose(finding);
+    int error = finding_choose(finding);
     error = error ? error : traces_gather(finding, &tops);
     if (!error) {
         found_rank(finding, finding->limit);
-        error = show(finding, &tops, arena);
+        error = finding_show(finding, &tops, arena);
     }
     finding->answer->complete = finding->scan->complete;
     reader_tops_close(&tops);
@@ -483,7 +485,7 @@ int history_traces(struct history_reader *reader, const struct history_filter *f
     if (!error) {
         error = reader_scan_open(&scan, reader, &of_samples);
         error = error ? error : found_open(&finding);
-        error = error ? error : answer(&finding, arena);
+        error = error ? error : finding_answer(&finding, arena);
         found_close(&finding);
         map_close(&finding.sampled);
         reader_scan_close(&scan);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which spans without samples are kept. */
-#include "store/history/history_keep.h"
+#include "store/history/history_span_budget.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -29,8 +29,8 @@ struct kept {
 };
 
 /* A second of traces with 4 spans each. */
-static struct kept run_second(struct history_keep *keep, uint64_t first_trace, unsigned n_traces,
-                              unsigned *n_whole)
+static struct kept run_second(struct history_span_budget *keep, uint64_t first_trace,
+                              unsigned n_traces, unsigned *n_whole)
 {
     struct kept kept = {{0}};
     uint8_t id[16];
@@ -39,26 +39,26 @@ static struct kept run_second(struct history_keep *keep, uint64_t first_trace, u
         unsigned chosen = 0;
         trace_id(first_trace + i, id);
         for (unsigned k = 0; k < 4; k++) {
-            enum history_keep_why why = history_keep_span(keep, id, MS + any(MS));
+            enum history_span_budget_why why = history_span_budget_span(keep, id, MS + any(MS));
             kept.of[why]++;
             chosen += why != HISTORY_KEEP_NOT;
         }
         assert_in_range(chosen, 0, 4);
         *n_whole += chosen == 4;
     }
-    history_keep_tick(keep);
+    history_span_budget_tick(keep);
     return kept;
 }
 
 static int set_up(void **state)
 {
     random_state = 88172645463325252U;
-    return history_keep_open(400, (struct history_keep **)state);
+    return history_span_budget_open(400, (struct history_span_budget **)state);
 }
 
 static int tear_down(void **state)
 {
-    history_keep_close(*state);
+    history_span_budget_close(*state);
     return 0;
 }
 
@@ -103,52 +103,52 @@ static void test_burst(void **state)
 /* What is far slower than the rest is kept, whichever trace it is of; the rest is not slow. */
 static void test_slow(void **state)
 {
-    struct history_keep *keep = *state;
+    struct history_span_budget *keep = *state;
     unsigned whole, n_slow = 0;
     uint8_t id[16];
     for (unsigned second = 0; second < 3; second++)
         run_second(keep, second * 100000, 20000, &whole);
     for (unsigned i = 0; i < 50; i++) {
         trace_id(9000000 + i, id);
-        n_slow += history_keep_span(keep, id, 500 * MS) != HISTORY_KEEP_NOT;
+        n_slow += history_span_budget_span(keep, id, 500 * MS) != HISTORY_KEEP_NOT;
     }
     assert_int_equal(n_slow, 50);
 }
 
 static void test_traces_with_samples(void **state)
 {
-    struct history_keep *keep = *state;
+    struct history_span_budget *keep = *state;
     unsigned whole, n = 0;
     uint8_t id[16];
     for (unsigned second = 0; second < 3; second++)
         run_second(keep, second * 100000, 20000, &whole);
     for (unsigned i = 0; i < 50; i++) {
         trace_id(9000000 + i, id);
-        history_keep_trace(keep, id);
+        history_span_budget_trace(keep, id);
     }
     for (unsigned i = 0; i < 50; i++) {
         trace_id(9000000 + i, id);
-        n += history_keep_span(keep, id, 1) == HISTORY_KEEP_TRACE;
+        n += history_span_budget_span(keep, id, 1) == HISTORY_KEEP_TRACE;
     }
     assert_in_range(n, 49, 50);            /* two may share a place */
     for (unsigned i = 0; i < 10000; i++) { /* and one trace does not take all */
         trace_id(9000001, id);
-        n += history_keep_span(keep, id, 1) == HISTORY_KEEP_TRACE;
+        n += history_span_budget_span(keep, id, 1) == HISTORY_KEEP_TRACE;
     }
     assert_int_equal(n, 100);
 }
 
 static void test_nothing_is_kept(void **state)
 {
-    struct history_keep *keep;
+    struct history_span_budget *keep;
     unsigned whole;
     (void)state;
-    assert_int_equal(history_keep_open(0, &keep), 0);
+    assert_int_equal(history_span_budget_open(0, &keep), 0);
     for (unsigned second = 0; second < 3; second++) {
         struct kept kept = run_second(keep, second * 1000, 100, &whole);
         assert_int_equal(kept.of[HISTORY_KEEP_NOT], 400);
     }
-    history_keep_close(keep);
+    history_span_budget_close(keep);
 }
 
 /* Any duration has a class. */
@@ -157,10 +157,10 @@ static void test_durations(void **state)
     uint8_t id[16];
     trace_id(1, id);
     for (unsigned bit = 0; bit < 64; bit++)
-        history_keep_span(*state, id, UINT64_C(1) << bit);
-    history_keep_span(*state, id, 0);
-    history_keep_span(*state, id, UINT64_MAX);
-    history_keep_tick(*state);
+        history_span_budget_span(*state, id, UINT64_C(1) << bit);
+    history_span_budget_span(*state, id, 0);
+    history_span_budget_span(*state, id, UINT64_MAX);
+    history_span_budget_tick(*state);
 }
 
 int main(void)

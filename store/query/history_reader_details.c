@@ -248,7 +248,7 @@ static int gather_block(struct gathering *gathering, const struct reader_block *
     return error || !gathering->tail || !gathering->tops ? error : gather_tail(gathering, block);
 }
 
-static int gather(struct gathering *gathering)
+static int gathering_gather(struct gathering *gathering)
 {
     struct reader_scan *scan = gathering->finding->scan;
     int error = 0;
@@ -270,7 +270,7 @@ int traces_gather(struct finding *finding, struct reader_tops *tops)
     if (!gathering.near || !gathering.places)
         return -ENOMEM;
     MAP_INIT(&gathering.spans, struct gathered_span, ids);
-    int error = gather(&gathering);
+    int error = gathering_gather(&gathering);
     map_close(&gathering.spans);
     buf_close(&gathering.head);
     buf_close(&gathering.body);

@@ -7,7 +7,7 @@
  * leisure, down at once. How long a span must be to count as slow is read from a histogram of
  * durations, four classes an octave, of about the last two seconds.
  */
-#include "store/history/history_keep.h"
+#include "store/history/history_span_budget.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -17,7 +17,7 @@
 #define PART_SLOW  4     /* of the budget: one in so many */
 #define PART_TRACE 4
 
-struct history_keep {
+struct history_span_budget {
     uint64_t key[2];
     uint64_t threshold; /* a trace whose hash is not above is chosen */
     uint64_t slow_ns;
@@ -28,9 +28,9 @@ struct history_keep {
     uint16_t traces[TRACES]; /* other bits of the hash than those that lead here; 0 = none */
 };
 
-int history_keep_open(uint32_t max_spans_per_second, struct history_keep **result)
+int history_span_budget_open(uint32_t max_spans_per_second, struct history_span_budget **result)
 {
-    struct history_keep *keep = calloc(1, sizeof(*keep));
+    struct history_span_budget *keep = calloc(1, sizeof(*keep));
     if (!keep)
         return -ENOMEM;
     if (getrandom(keep->key, sizeof(keep->key), 0) != sizeof(keep->key)) {
@@ -48,13 +48,13 @@ int history_keep_open(uint32_t max_spans_per_second, struct history_keep **resul
     return 0;
 }
 
-void history_keep_close(struct history_keep *keep)
+void history_span_budget_close(struct history_span_budget *keep)
 {
     free(keep);
 }
 
 /* Not to be guessed, so that nobody can make ids that are always chosen; no more is asked of it. */
-static uint64_t hash_of(const struct history_keep *keep, const uint8_t trace_id[16])
+static uint64_t hash_of(const struct history_span_budget *keep, const uint8_t trace_id[16])
 {
     uint64_t halves[2];
     memcpy(halves, trace_id, sizeof(halves));
@@ -64,7 +64,7 @@ static uint64_t hash_of(const struct history_keep *keep, const uint8_t trace_id[
     return (hash ^ hash >> 29) * keep->key[0];
 }
 
-static uint16_t *place_of(struct history_keep *keep, uint64_t hash, uint16_t *mark)
+static uint16_t *place_of(struct history_span_budget *keep, uint64_t hash, uint16_t *mark)
 {
     *mark = (uint16_t)hash | 1;
     return &keep->traces[(hash >> 32) % TRACES];
@@ -81,7 +81,8 @@ static uint64_t class_begin(unsigned class)
     return (uint64_t)(4 + class % 4) << (class / 4 - 2);
 }
 
-static enum history_keep_why within(uint32_t *count, uint32_t max, enum history_keep_why why)
+static enum history_span_budget_why keep_within(uint32_t *count, uint32_t max,
+                                                enum history_span_budget_why why)
 {
     if (*count >= max)
         return HISTORY_KEEP_NOT;
@@ -89,32 +90,33 @@ static enum history_keep_why within(uint32_t *count, uint32_t max, enum history_
     return why;
 }
 
-enum history_keep_why history_keep_span(struct history_keep *keep, const uint8_t trace_id[16],
-                                        uint64_t duration_ns)
+enum history_span_budget_why history_span_budget_span(struct history_span_budget *keep,
+                                                      const uint8_t trace_id[16],
+                                                      uint64_t duration_ns)
 {
     uint64_t hash = hash_of(keep, trace_id);
     uint16_t mark;
     const uint16_t *place = place_of(keep, hash, &mark);
-    enum history_keep_why why = HISTORY_KEEP_NOT;
+    enum history_span_budget_why why = HISTORY_KEEP_NOT;
     keep->seen++;
     keep->durations[duration_class(duration_ns)]++;
     if (*place == mark)
-        why = within(&keep->of_traces, keep->max_trace, HISTORY_KEEP_TRACE);
+        why = keep_within(&keep->of_traces, keep->max_trace, HISTORY_KEEP_TRACE);
     if (!why && duration_ns >= keep->slow_ns)
-        why = within(&keep->slow, keep->max_slow, HISTORY_KEEP_SLOW);
+        why = keep_within(&keep->slow, keep->max_slow, HISTORY_KEEP_SLOW);
     if (!why && hash <= keep->threshold)
-        why = within(&keep->chosen, keep->max_chosen, HISTORY_KEEP_CHOSEN);
+        why = keep_within(&keep->chosen, keep->max_chosen, HISTORY_KEEP_CHOSEN);
     return why;
 }
 
-void history_keep_trace(struct history_keep *keep, const uint8_t trace_id[16])
+void history_span_budget_trace(struct history_span_budget *keep, const uint8_t trace_id[16])
 {
     uint16_t mark, *place = place_of(keep, hash_of(keep, trace_id), &mark);
     *place = mark;
 }
 
 /* The histogram holds about twice a second's spans: what came, and half of what it held before. */
-static uint64_t slow_from(const struct history_keep *keep)
+static uint64_t slow_from(const struct history_span_budget *keep)
 {
     uint64_t n = 0;
     unsigned class = DURATIONS;
@@ -123,7 +125,7 @@ static uint64_t slow_from(const struct history_keep *keep)
     return class == DURATIONS ? UINT64_MAX : class_begin(class);
 }
 
-void history_keep_tick(struct history_keep *keep)
+void history_span_budget_tick(struct history_span_budget *keep)
 {
     uint32_t usual = keep->usually_seen - keep->usually_seen / 4 + keep->seen / 4;
     keep->usually_seen = keep->seen > usual ? keep->seen : usual;

@@ -82,7 +82,7 @@ static uint64_t rank_of(const struct finding *finding, const struct found_trace 
 }
 
 /* Those that match first. */
-static int compare(const void *left, const void *right, void *finding)
+static int found_compare(const void *left, const void *right, void *finding)
 {
     const struct found_trace *a = *(struct found_trace *const *)left;
     const struct found_trace *b = *(struct found_trace *const *)right;
@@ -104,7 +104,7 @@ void found_rank(struct finding *finding, size_t max)
     for (size_t i = 0; i < finding->n_sorted; i++)
         if (duration_passes(finding->filter, finding->sorted[i]->longest.duration_ns))
             finding->sorted[n++] = finding->sorted[i];
-    qsort_r(finding->sorted, n, sizeof(struct found_trace *), compare, finding);
+    qsort_r(finding->sorted, n, sizeof(struct found_trace *), found_compare, finding);
     finding->n_sorted = n < max ? n : max;
 }
 

@@ -24,8 +24,8 @@ void reader_tops_close(struct reader_tops *tops)
     map_close(&tops->of);
 }
 
-static int make(struct reader_tops *tops, const struct top_key *key,
-                const struct history_frame *leaf, struct top **result)
+static int reader_tops_make(struct reader_tops *tops, const struct top_key *key,
+                            const struct history_frame *leaf, struct top **result)
 {
     struct arena *arena = &tops->reader->scratch;
     struct top *top = arena_zalloc(arena, sizeof(*top));
@@ -46,7 +46,7 @@ int reader_tops_add(struct reader_tops *tops, uint64_t owner, int64_t stack, uin
         return error;
     struct top_key key = {owner, frames[0]->key};
     struct top *top = map_get(&tops->of, &key);
-    error = top ? 0 : make(tops, &key, frames[0], &top);
+    error = top ? 0 : reader_tops_make(tops, &key, frames[0], &top);
     if (!error)
         top->ns += ns;
     return error;
