@@ -104,7 +104,7 @@ INSTEAD(int, outbox_bodies_spare, struct outbox_bodies *bodies, enum signal sign
 
 static int switched_write(sqlite3_file *file, const void *data, int size, sqlite3_int64 at)
 {
-    struct wal_file *log = own(file);
+    struct wal_file *log = vfs_own(file);
     if (is_off(ONE_WRITE) && !log->len)
         return log->real->pMethods->xWrite(log->real, data, size, at);
     return wal_vfs_write(file, data, size, at);
