@@ -85,7 +85,7 @@ const char *const schema_steps[SCHEMA_VERSION] = {
     "DELETE FROM history_minute_entries; DELETE FROM history_minute_stacks;",
 
     /* Requests by signal. With seq 0: a signal's sums, how many there are in `waiting`, and in
-     * `body` the last seq that was given. A negative one: the body of that number is spare. */
+     * `body` the last seq that was given. A negative one: a recycled body has that number. */
     "ALTER TABLE outbox RENAME TO outbox_9;"
     "DROP INDEX outbox_signal;"
     "ALTER TABLE outbox_body RENAME COLUMN seq TO id;"

@@ -4,8 +4,8 @@
  * in a row beside the one with its body, so that an acknowledgement does not write the body again.
  *
  * A page that a transaction touches is written whole, so what each one writes lies together: in the
- * table of requests, by signal and seq, a signal's sums have seq 0, and its spare bodies a negative
- * one.
+ * table of requests, by signal and seq, a signal's sums have seq 0, and its recycled bodies a
+ * negative one.
  */
 #include "store/outbox/outbox.h"
 #include "base/clock.h"
@@ -47,7 +47,7 @@ static int prepare_all(struct outbox *outbox)
         {"DELETE FROM outbox WHERE signal = ?1 AND seq = ?2", &outbox->remove},
         {"UPDATE outbox SET seq = -body, items = 0, bytes = 0, enqueued_unix_ns = 0, waiting = 0"
          " WHERE signal = ?1 AND seq = ?2",
-         &outbox->spare},
+         &outbox->recycle},
         {"SELECT seq, enqueued_unix_ns, waiting,"
          " EXISTS(SELECT 1 FROM outbox_body WHERE id = outbox.body)"
          " FROM outbox WHERE signal = ?1 AND seq > 0 ORDER BY seq LIMIT 1",
@@ -132,7 +132,7 @@ void outbox_close(struct outbox *outbox)
     if (!outbox)
         return;
     sqlite3_stmt **all[] = {&outbox->put,      &outbox->put_over,    &outbox->get,
-                            &outbox->clear,    &outbox->remove,      &outbox->spare,
+                            &outbox->clear,    &outbox->remove,      &outbox->recycle,
                             &outbox->oldest,   &outbox->gone,        &outbox->slots,
                             &outbox->put_slot, &outbox->rename_slot, &outbox->remove_slots};
     outbox_sums_unprepare(&outbox->sums);
@@ -176,7 +176,7 @@ static int put(struct outbox *outbox, enum signal signal, uint64_t n_items, uint
     error = db_run(outbox->db, row);
     if (error)
         return error;
-    if (sqlite3_changes(db_handle(outbox->db)) != 1) { /* a spare without a row */
+    if (sqlite3_changes(db_handle(outbox->db)) != 1) { /* the recycled body has no row */
         db_fail(outbox->db, -EUCLEAN);
         return -EUCLEAN;
     }
@@ -237,15 +237,15 @@ int outbox_remove_row(struct outbox *outbox, const struct request_row *request)
     return error;
 }
 
-static int spare_or_remove(struct outbox *outbox, const struct request_row *request)
+static int request_recycle_or_remove(struct outbox *outbox, const struct request_row *request)
 {
-    int outcome = outbox_has_room_for_spares(outbox)
-                      ? outbox_bodies_spare(&outbox->bodies, request->signal, request->body,
-                                            (size_t)request->stored_bytes)
+    int outcome = outbox_has_room_to_recycle(outbox)
+                      ? outbox_bodies_recycle(&outbox->bodies, request->signal, request->body,
+                                              (size_t)request->stored_bytes)
                       : 0;
     if (outcome < 0)
         return outcome;
-    return outcome ? run_on_row(outbox, outbox->spare, request) : remove_row(outbox, request);
+    return outcome ? run_on_row(outbox, outbox->recycle, request) : remove_row(outbox, request);
 }
 
 int outbox_put(struct outbox *outbox, enum signal signal, uint64_t n_items, uint32_t destinations,
@@ -294,7 +294,7 @@ int outbox_clear(struct outbox *outbox, const struct request_row *request, uint6
 {
     uint64_t waiting = request->waiting & ~bits;
     if (!waiting) {
-        int error = spare_or_remove(outbox, request);
+        int error = request_recycle_or_remove(outbox, request);
         if (!error)
             subtract(outbox, request);
         return error;
@@ -331,7 +331,7 @@ static int update_age(struct outbox *outbox, int signal, uint64_t now_unix_ns)
 
 int outbox_collect(struct outbox *outbox, uint64_t now_unix_ns)
 {
-    int error = outbox_has_room_for_spares(outbox) ? 0 : outbox_give_up_spares(outbox);
+    int error = outbox_has_room_to_recycle(outbox) ? 0 : outbox_drop_recycled(outbox);
     for (int signal = 0; signal < SIGNAL_COUNT && !error; signal++) {
         error = outbox_drop_damaged(outbox, signal);
         error = error ? error : update_age(outbox, signal, now_unix_ns);

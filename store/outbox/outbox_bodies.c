@@ -11,7 +11,7 @@
 #define STEP_BYTES  1024 /* stored sizes are multiples */
 #define SMALL_BYTES 4096 /* less has no pages of its own */
 #define LARGE_BYTES (64u << 10)
-#define WASTE_BYTES 4096 /* a spare may be larger by less: a page */
+#define WASTE_BYTES 4096 /* a recycled body may be larger by less: a page */
 
 int outbox_bodies_prepare(struct db *db, struct outbox_bodies *bodies)
 {
@@ -25,7 +25,7 @@ int outbox_bodies_prepare(struct db *db, struct outbox_bodies *bodies)
         {"DELETE FROM outbox_body WHERE id = ?1", &bodies->remove},
         {"SELECT b.id, length(b.body) FROM outbox o CROSS JOIN outbox_body b ON b.id = o.body"
          " WHERE o.signal = ?1 AND o.seq < 0 AND o.seq = -o.body LIMIT ?2",
-         &bodies->spares},
+         &bodies->recycled},
         {"DELETE FROM outbox WHERE signal = ?1 AND seq = ?2", &bodies->forget},
     };
     int error = 0;
@@ -37,7 +37,7 @@ int outbox_bodies_prepare(struct db *db, struct outbox_bodies *bodies)
 
 void outbox_bodies_close(struct outbox_bodies *bodies)
 {
-    sqlite3_stmt **all[] = {&bodies->put, &bodies->overwrite, &bodies->remove, &bodies->spares,
+    sqlite3_stmt **all[] = {&bodies->put, &bodies->overwrite, &bodies->remove, &bodies->recycled,
                             &bodies->forget};
     if (!bodies->db) /* never prepared */
         return;
@@ -46,16 +46,16 @@ void outbox_bodies_close(struct outbox_bodies *bodies)
     buf_close(&bodies->padded);
 }
 
-static int load_spares(struct outbox_bodies *bodies, int signal)
+static int recycled_load(struct outbox_bodies *bodies, int signal)
 {
-    struct outbox_spares *spares = &bodies->of[signal];
-    sqlite3_stmt *row _cleanup_reset_ = bodies->spares;
+    struct outbox_recycled_bodies *recycled = &bodies->of[signal];
+    sqlite3_stmt *row _cleanup_reset_ = bodies->recycled;
     int outcome = 0;
-    spares->n = 0;
+    recycled->n = 0;
     sqlite3_bind_int64(row, 1, signal);
-    sqlite3_bind_int64(row, 2, OUTBOX_SPARES_MAX);
-    while (spares->n < OUTBOX_SPARES_MAX && (outcome = db_step(bodies->db, row)) == 1)
-        spares->list[spares->n++] = (struct outbox_spare){
+    sqlite3_bind_int64(row, 2, OUTBOX_RECYCLED_MAX);
+    while (recycled->n < OUTBOX_RECYCLED_MAX && (outcome = db_step(bodies->db, row)) == 1)
+        recycled->list[recycled->n++] = (struct outbox_recycled_body){
             .id = sqlite3_column_int64(row, 0), .size = (size_t)sqlite3_column_int64(row, 1)};
     return outcome < 0 ? outcome : 0;
 }
@@ -64,37 +64,39 @@ int outbox_bodies_load(struct outbox_bodies *bodies)
 {
     int error = 0;
     for (int signal = 0; signal < SIGNAL_COUNT && !error; signal++)
-        error = load_spares(bodies, signal);
+        error = recycled_load(bodies, signal);
     return error;
 }
 
 /* ---- writing ---- */
 
-static bool may_be_spare(size_t size)
+static bool is_recyclable(size_t size)
 {
     return size >= SMALL_BYTES && size <= LARGE_BYTES;
 }
 
-static struct outbox_spare take(struct outbox_spares *spares, size_t index)
+static struct outbox_recycled_body recycled_take(struct outbox_recycled_bodies *recycled,
+                                                 size_t index)
 {
-    struct outbox_spare spare = spares->list[index];
-    spares->n--;
-    memmove(&spares->list[index], &spares->list[index + 1],
-            (spares->n - index) * sizeof(*spares->list));
-    return spare;
+    struct outbox_recycled_body old = recycled->list[index];
+    recycled->n--;
+    memmove(&recycled->list[index], &recycled->list[index + 1],
+            (recycled->n - index) * sizeof(*recycled->list));
+    return old;
 }
 
 /* The smallest that fits, or none: id 0. */
-static struct outbox_spare take_fitting(struct outbox_spares *spares, size_t size)
+static struct outbox_recycled_body recycled_take_fitting(struct outbox_recycled_bodies *recycled,
+                                                         size_t size)
 {
-    size_t best = spares->n;
-    for (size_t i = 0; i < spares->n; i++) {
-        size_t has = spares->list[i].size;
+    size_t best = recycled->n;
+    for (size_t i = 0; i < recycled->n; i++) {
+        size_t has = recycled->list[i].size;
         if (has >= size && has - size < WASTE_BYTES &&
-            (best == spares->n || has < spares->list[best].size))
+            (best == recycled->n || has < recycled->list[best].size))
             best = i;
     }
-    return best < spares->n ? take(spares, best) : (struct outbox_spare){0};
+    return best < recycled->n ? recycled_take(recycled, best) : (struct outbox_recycled_body){0};
 }
 
 static int pad(struct outbox_bodies *bodies, struct bytes body, size_t size, struct bytes *padded)
@@ -133,12 +135,12 @@ static int forget(struct outbox_bodies *bodies, enum signal signal, int64_t id)
 }
 
 /* 1, or 0 if it is not as it was: a damaged row. */
-static int overwrite(struct outbox_bodies *bodies, const struct outbox_spare *spare,
+static int overwrite(struct outbox_bodies *bodies, const struct outbox_recycled_body *old,
                      struct bytes body)
 {
     struct bytes padded;
-    int error = pad(bodies, body, spare->size, &padded);
-    error = error ? error : write_body(bodies, bodies->overwrite, spare->id, padded);
+    int error = pad(bodies, body, old->size, &padded);
+    error = error ? error : write_body(bodies, bodies->overwrite, old->id, padded);
     return error ? error : sqlite3_changes(db_handle(bodies->db)) == 1;
 }
 
@@ -146,17 +148,17 @@ int outbox_bodies_put(struct outbox_bodies *bodies, enum signal signal, int64_t 
                       struct bytes body, int64_t *id)
 {
     size_t size = body.len;
-    struct outbox_spare spare = {0};
-    if (may_be_spare(size)) {
+    struct outbox_recycled_body old = {0};
+    if (is_recyclable(size)) {
         size += (STEP_BYTES - size % STEP_BYTES) % STEP_BYTES;
-        spare = take_fitting(&bodies->of[signal], size);
+        old = recycled_take_fitting(&bodies->of[signal], size);
     }
-    *id = spare.id;
-    int error = spare.id ? overwrite(bodies, &spare, body) : 0;
+    *id = old.id;
+    int error = old.id ? overwrite(bodies, &old, body) : 0;
     if (error)
         return error < 0 ? error : 0;
     *id = new_id;
-    error = spare.id ? forget(bodies, signal, spare.id) : 0;
+    error = old.id ? forget(bodies, signal, old.id) : 0;
     error = error ? error : pad(bodies, body, size, &body);
     return error ? error : write_body(bodies, bodies->put, new_id, body);
 }
@@ -167,33 +169,33 @@ int outbox_bodies_remove(struct outbox_bodies *bodies, int64_t id)
     return db_run(bodies->db, bodies->remove);
 }
 
-/* ---- spares ---- */
+/* ---- recycled bodies ---- */
 
-static int give_up_first(struct outbox_bodies *bodies, enum signal signal)
+static int recycled_drop_first(struct outbox_bodies *bodies, enum signal signal)
 {
-    struct outbox_spare spare = take(&bodies->of[signal], 0);
-    int error = forget(bodies, signal, spare.id);
-    return error ? error : outbox_bodies_remove(bodies, spare.id);
+    struct outbox_recycled_body old = recycled_take(&bodies->of[signal], 0);
+    int error = forget(bodies, signal, old.id);
+    return error ? error : outbox_bodies_remove(bodies, old.id);
 }
 
-int outbox_bodies_spare(struct outbox_bodies *bodies, enum signal signal, int64_t id, size_t size)
+int outbox_bodies_recycle(struct outbox_bodies *bodies, enum signal signal, int64_t id, size_t size)
 {
-    struct outbox_spares *spares = &bodies->of[signal];
-    if (!may_be_spare(size) || id <= 0)
+    struct outbox_recycled_bodies *recycled = &bodies->of[signal];
+    if (!is_recyclable(size) || id <= 0)
         return 0;
-    int error = spares->n == OUTBOX_SPARES_MAX ? give_up_first(bodies, signal) : 0;
+    int error = recycled->n == OUTBOX_RECYCLED_MAX ? recycled_drop_first(bodies, signal) : 0;
     if (error)
         return error;
-    spares->list[spares->n++] = (struct outbox_spare){id, size};
+    recycled->list[recycled->n++] = (struct outbox_recycled_body){id, size};
     return 1;
 }
 
-int outbox_bodies_give_up(struct outbox_bodies *bodies)
+int outbox_bodies_drop_recycled(struct outbox_bodies *bodies)
 {
     int error = 0, any = 0;
     for (int signal = 0; signal < SIGNAL_COUNT; signal++)
         while (!error && bodies->of[signal].n) {
-            error = give_up_first(bodies, (enum signal)signal);
+            error = recycled_drop_first(bodies, (enum signal)signal);
             any = 1;
         }
     return error ? error : any;

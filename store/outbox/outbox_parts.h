@@ -29,7 +29,7 @@ struct outbox {
     struct outbox_sums sums;
     struct outbox_bodies bodies;
     struct outbox_handoffs handoffs;
-    sqlite3_stmt *put, *put_over, *get, *clear, *remove, *spare, *oldest, *gone;
+    sqlite3_stmt *put, *put_over, *get, *clear, *remove, *recycle, *oldest, *gone;
     sqlite3_stmt *slots, *put_slot, *rename_slot, *remove_slots;
 };
 
@@ -58,8 +58,8 @@ struct outbox_oldest {
 /* 1 = there is one. */
 int outbox_find_oldest(struct outbox *outbox, int signal, struct outbox_oldest *oldest);
 int outbox_drop_damaged(struct outbox *outbox, int signal); /* a step */
-bool outbox_has_room_for_spares(const struct outbox *outbox);
-int outbox_give_up_spares(struct outbox *outbox);
+bool outbox_has_room_to_recycle(const struct outbox *outbox);
+int outbox_drop_recycled(struct outbox *outbox);
 /* Of what was reserved, else of what there is. -ENOSPC is counted. */
 int outbox_take_room_for(struct outbox *outbox, enum signal signal, uint64_t size);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Room for what is put: spare bodies, and the oldest requests where the policy says so, make it. */
+/* Room for what is put: recycled bodies, and where the policy says so the oldest requests, are
+ * deleted for it. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/stats.h"
@@ -9,7 +10,7 @@
 #define DROPS_MAX     1024 /* requests that make room for one */
 #define DROP_AHEAD    (256 << 10)
 #define WARN_AGAIN_NS (60 * NS_PER_SEC)
-#define SPARE_ROOM    (4 << 20) /* with less no spares are kept: they take 2 MiB at most */
+#define RECYCLED_ROOM (4 << 20) /* with less none are kept; they take 2 MiB at most */
 
 STAT_COUNTERS(full, "spanprof_outbox_refused_total",
               "Requests refused because quota or disk has no room.",
@@ -76,14 +77,14 @@ static bool may_drop(const struct outbox *outbox, uint64_t size)
             db_unused_bytes(outbox->db) < 2 * size + DROP_AHEAD);
 }
 
-bool outbox_has_room_for_spares(const struct outbox *outbox)
+bool outbox_has_room_to_recycle(const struct outbox *outbox)
 {
-    return db_room_bytes(outbox->db) >= SPARE_ROOM;
+    return db_room_bytes(outbox->db) >= RECYCLED_ROOM;
 }
 
-int outbox_give_up_spares(struct outbox *outbox)
+int outbox_drop_recycled(struct outbox *outbox)
 {
-    int outcome = outbox_bodies_give_up(&outbox->bodies);
+    int outcome = outbox_bodies_drop_recycled(&outbox->bodies);
     return outcome == 1 ? db_look_for_room(outbox->db) : outcome;
 }
 
@@ -112,7 +113,7 @@ int outbox_take_room(struct outbox *outbox, uint64_t size)
 {
     if (take_share(outbox, size))
         return 0;
-    int error = outbox_give_up_spares(outbox);
+    int error = outbox_drop_recycled(outbox);
     if (error)
         return error;
     if (take_share(outbox, size))

@@ -94,10 +94,10 @@ INSTEAD(int, outbox_bodies_put, struct outbox_bodies *bodies, enum signal signal
     return error;
 }
 
-INSTEAD(int, outbox_bodies_spare, struct outbox_bodies *bodies, enum signal signal, int64_t id,
+INSTEAD(int, outbox_bodies_recycle, struct outbox_bodies *bodies, enum signal signal, int64_t id,
         size_t size)
 {
-    return is_off(RECYCLING) ? 0 : __real_outbox_bodies_spare(bodies, signal, id, size);
+    return is_off(RECYCLING) ? 0 : __real_outbox_bodies_recycle(bodies, signal, id, size);
 }
 
 /* ---- ONE_WRITE: SQLite writes to the log itself; a pragma asks for the file's size ---- */

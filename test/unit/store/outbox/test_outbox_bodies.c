@@ -41,7 +41,7 @@ static int64_t number(struct test *test, const char *sql)
     return n;
 }
 
-static int64_t spares(struct test *test)
+static int64_t recycled(struct test *test)
 {
     return number(test, "SELECT count(*) FROM outbox WHERE seq < 0");
 }
@@ -156,7 +156,7 @@ static void test_bodies_stay_apart(void **state)
             waiting_ones[index] = waiting_ones[--n];
         }
     }
-    assert_in_range(spares(test), 4, 2 * 8);
+    assert_in_range(recycled(test), 4, 2 * 8);
     expect_no_stray_bodies(test);
     for (unsigned i = 0; i < n; i++)
         expect_numbered(test, waiting_ones[i].seq, waiting_ones[i].size);
@@ -164,7 +164,7 @@ static void test_bodies_stay_apart(void **state)
 }
 
 /* They go before a request is refused, and while room is short. */
-static void test_spares_make_room(void **state)
+static void test_recycled_bodies_make_room(void **state)
 {
     static uint8_t body[BODY_SIZE_MAX];
     struct test *test = *state;
@@ -176,41 +176,41 @@ static void test_spares_make_room(void **state)
         put_numbered(test, SIGNAL_TRACES, seq, 60000);
     for (int64_t seq = 1; seq <= 8; seq++)
         done(test, 0, seq);
-    assert_int_equal(spares(test), 8);
+    assert_int_equal(recycled(test), 8);
     fixture_begin(&test->fixture);
     while (!error)
         error = outbox_put(store_outbox(test->fixture.store), SIGNAL_LOGS, 1, 1,
                            BYTES(body, sizeof(body)));
     assert_int_equal(error, -ENOSPC);
     fixture_commit(&test->fixture);
-    assert_int_equal(spares(test), 0);
+    assert_int_equal(recycled(test), 0);
     assert_in_range(waiting("logs"), 90, 98);
     for (int64_t i = 1; i <= waiting("logs"); i++)
         done(test, 0, 8 + i);
     expect_no_stray_bodies(test);
 }
 
-static void test_spares_go_when_short(void **state)
+static void test_recycled_bodies_go_when_short(void **state)
 {
     struct test *test = *state;
     put_numbered(test, SIGNAL_TRACES, 1, 60000);
     done(test, 0, 1);
     collect(test);
-    assert_int_equal(spares(test), 1);
+    assert_int_equal(recycled(test), 1);
     fixture_close(&test->fixture);
-    fixture_limit(&test->fixture, 2 << 20); /* less than spares may want */
+    fixture_limit(&test->fixture, 2 << 20); /* less than recycled bodies may take */
     fixture_open(&test->fixture);
-    assert_int_equal(spares(test), 1);
+    assert_int_equal(recycled(test), 1);
     collect(test);
-    assert_int_equal(spares(test), 0);
+    assert_int_equal(recycled(test), 0);
     put_numbered(test, SIGNAL_TRACES, 2, 60000);
     done(test, 0, 2);
-    assert_int_equal(spares(test), 0);
+    assert_int_equal(recycled(test), 0);
     expect_no_stray_bodies(test);
 }
 
 /* One that is not as it was is not taken. */
-static void test_damaged_spares(void **state)
+static void test_damaged_recycled_bodies(void **state)
 {
     static const char *const damages[] = {
         "DELETE FROM outbox_body",
@@ -222,7 +222,7 @@ static void test_damaged_spares(void **state)
     for (size_t i = 0; i < 2 * sizeof(damages) / sizeof(*damages); i++) {
         put_numbered(test, SIGNAL_TRACES, ++seq, 30000);
         done(test, 0, seq);
-        assert_true(spares(test) > 0);
+        assert_true(recycled(test) > 0);
         fixture_begin(&test->fixture);
         assert_int_equal(db_exec(store_db(test->fixture.store), damages[i / 2]), 0);
         fixture_commit(&test->fixture);
@@ -238,9 +238,11 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_few_pages),        TEST(test_bodies_stay_apart),
-        TEST(test_spares_make_room), TEST(test_spares_go_when_short),
-        TEST(test_damaged_spares),
+        TEST(test_few_pages),
+        TEST(test_bodies_stay_apart),
+        TEST(test_recycled_bodies_make_room),
+        TEST(test_recycled_bodies_go_when_short),
+        TEST(test_damaged_recycled_bodies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
