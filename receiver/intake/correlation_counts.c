@@ -2,6 +2,7 @@
 #include "receiver/intake/correlation_counts.h"
 #include "base/map.h"
 #include "base/stats.h"
+#include "store/stacks/stacks_unfinished.h"
 #include "store/store.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -149,7 +150,8 @@ static int stack_id(struct correlation_counts *counts, const struct count *count
                     uint8_t id[16])
 {
     struct stacks *stacks = store_stacks(counts->store);
-    bool ready = !stacks_is_promised(stacks, count->key.stack); /* its id would be another one's */
+    bool ready =
+        !stacks_has_open_frames(stacks, count->key.stack); /* its id would be another one's */
     int error = 0;
     if (ready && now_ns < count->first_ns + CORRELATION_HOLD_NS)
         error = stacks_public_id_ready(stacks, count->key.stack, &ready);

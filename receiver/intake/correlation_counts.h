@@ -11,7 +11,7 @@
 
 #define CORRELATION_COUNTS_MAX 16384
 /* A stack's public id is fixed when first told, so a stack in an executable that the symbolizer is
- * still reading waits so long; one that is promised (stacks.h) until that is settled. */
+ * still reading waits so long; one with open frames (stacks_unfinished.h) until it is finished. */
 #define CORRELATION_HOLD_NS UINT64_C(500000000)
 
 struct store;

@@ -11,8 +11,10 @@
 #include "receiver/intake/intake.h"
 #include "receiver/intake/intake_body.h"
 #include "receiver/intake/intake_samples.h"
+#include "receiver/intake/questions.h"
 
-#define INTAKE_TIDY_NS UINT64_C(1000000000) /* how often what nothing refers to is forgotten */
+#define INTAKE_TIDY_NS QUESTIONS_EXPIRE_EVERY_NS /* how often what nothing refers to is forgotten  \
+                                                  */
 
 /* What the writer does with a request of one signal. */
 struct intake_signal {

@@ -17,7 +17,8 @@
 struct samples {
     struct store *store;
     struct process_table *table;
-    struct frames *frames;
+    struct intake_frames *frames;
+    struct questions *questions;
     struct intake_stacks *stacks;
     struct sample_context *context;
     struct correlation *correlation; /* NULL: nobody */
@@ -34,9 +35,11 @@ int samples_open(struct store *store, struct process_table *table, const struct 
     samples->table = table;
     int error = sample_context_open(names, &samples->context);
     if (!error)
-        error = frames_open(store, table, &samples->frames);
+        error = intake_frames_open(store, table, &samples->frames);
     if (!error)
-        error = intake_stacks_open(store, table, samples->frames, &samples->stacks);
+        error = questions_open(store, table, &samples->questions);
+    if (!error)
+        error = intake_stacks_open(store, samples->frames, samples->questions, &samples->stacks);
     if (error) {
         samples_close(samples);
         return error;
@@ -50,7 +53,8 @@ void samples_close(struct samples *samples)
     if (!samples)
         return;
     intake_stacks_close(samples->stacks);
-    frames_close(samples->frames);
+    questions_close(samples->questions);
+    intake_frames_close(samples->frames);
     sample_context_close(samples->context);
     free(samples);
 }
@@ -67,23 +71,18 @@ void samples_cover(struct samples *samples, struct coverage *coverage)
 
 void samples_forget(struct samples *samples)
 {
-    frames_forget(samples->frames);
+    intake_frames_forget(samples->frames);
     intake_stacks_forget(samples->stacks);
 }
 
 void samples_want_names(struct samples *samples)
 {
-    frames_ask(samples->frames);
+    questions_send(samples->questions);
 }
 
-void samples_expire(struct samples *samples, uint64_t now_ns)
+int samples_expire(struct samples *samples, uint64_t now_ns)
 {
-    intake_stacks_expire(samples->stacks, now_ns);
-}
-
-int samples_expire_names(struct samples *samples, uint64_t now_ns)
-{
-    return frames_expire_names(samples->frames, now_ns);
+    return intake_stacks_expire(samples->stacks, now_ns);
 }
 
 /* The kernel cuts it after 15 bytes, wherever that is. */
@@ -176,7 +175,8 @@ int samples_add(struct samples *samples, const struct record_header *record, int
     if (!error)
         error = intake_stacks_row(samples->stacks, record, &sample.stack);
     if (error == -ESTALE) {
-        frames_forget(samples->frames);
+        intake_frames_forget(samples->frames);
+        questions_forget_names(samples->questions);
         error = intake_stacks_row(samples->stacks, record, &sample.stack);
     }
     if (!error && samples->correlation)
@@ -244,14 +244,14 @@ int samples_answer(struct samples *samples, const struct symbolizer_message *mes
         return put_names(samples, kernel.identity, &message->names);
     case SYMBOLIZER_KERNEL:
         process_table_answer(samples->table, message);
-        return frames_kernel_row(samples->frames);
+        return intake_frames_kernel_row(samples->frames);
     case SYMBOLIZER_CODE:
         error = intake_stacks_code(samples->stacks, &message->code);
-        frames_ask(samples->frames);
+        questions_send(samples->questions);
         return error;
     case SYMBOLIZER_UNWOUND:
         error = intake_stacks_answer(samples->stacks, &message->unwound);
-        frames_ask(samples->frames);
+        questions_send(samples->questions);
         return error;
     default:
         process_table_answer(samples->table, message); /* without memory: a later scan repairs */

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * A drain of the ring becomes samples of the store: addresses become places in executables
- * (intake_frames.h), of a stack's frames (intake_stacks.h); the thread's context becomes ids and
- * attributes (intake_context.h). WRITER thread only.
+ * (intake_frames.h), those a stack (intake_stacks.h, questions.h); the thread's context becomes ids
+ * and attributes (intake_context.h). WRITER thread only.
  */
 #include "agent-bpf/drain/labels.h"
 #include "agent-bpf/process/process.h"
@@ -34,11 +34,8 @@ void samples_want_names(struct samples *samples);
 /* What the symbolizer says of executables, names, stacks and the kernel goes into the dictionary,
  * the rest into the process table. */
 int samples_answer(struct samples *samples, const struct symbolizer_message *message);
-/* Stacks whose end was not found in time stay as they are. Before each profile window.
- * CLOCK_MONOTONIC. */
-void samples_expire(struct samples *samples, uint64_t now_ns);
-/* Names that did not come in time are waited for no longer. Likewise; negative errno of the store.
- */
-int samples_expire_names(struct samples *samples, uint64_t now_ns);
+/* What did not come in time is waited for no longer. Each QUESTIONS_EXPIRE_EVERY_NS, and before
+ * each profile window. CLOCK_MONOTONIC. Negative errno of the store. */
+int samples_expire(struct samples *samples, uint64_t now_ns);
 /* The store was rolled back: rowids are void. */
 void samples_forget(struct samples *samples);

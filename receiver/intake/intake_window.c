@@ -6,11 +6,10 @@
 #include "agent-bpf/process/symbolizer_client.h"
 #include "base/clock.h"
 #include "receiver/intake/intake_parts.h"
+#include "receiver/intake/questions.h"
+#include "store/stacks/stacks_unfinished.h"
 #include <errno.h>
 #include <stdlib.h>
-
-#define LAST_NAMES_NS NS_PER_SEC /* the last window waits for names */
-#define LAST_AGAIN_NS (20 * NS_PER_MS)
 
 struct window_job {
     struct job job;
@@ -27,15 +26,13 @@ static int close_window(struct window_job *window, const struct window_settings 
 {
     struct store *store = window->intake->settings.store;
     struct stacks *stacks = store_stacks(store);
-    uint64_t now_ns = clock_monotonic_ns();
-    int error = samples_expire_names(window->intake->samples, now_ns);
-    window->again = window->last && !error && stacks_waiting_for_names(stacks) > 0 &&
-                    now_ns < window->intake->stopping_ns + LAST_NAMES_NS;
+    window->again = window->last && stacks_unfinished_count(stacks, STACK_OPEN_NAMES) > 0 &&
+                    clock_monotonic_ns() < window->intake->stopping_ns + QUESTIONS_LAST_NAMES_NS;
     if (window->again)
         return 0;
-    if (window->last) /* whoever answers later is not heard any more */
-        stacks_leave_all_unnamed(stacks);
-    error = error ? error : store_window(store, how, now_unix_ns, &window->n_samples);
+    if (window->last) /* later answers are ignored */
+        stacks_stop_waiting_for_names(stacks);
+    int error = store_window(store, how, now_unix_ns, &window->n_samples);
     return error == -ENOSPC ? 0 : error; /* the samples wait for room */
 }
 
@@ -49,8 +46,9 @@ static int window_run(struct job *job)
                                   .scope_version = settings->version,
                                   .span_cpu = settings->span_cpu};
     uint64_t now_unix_ns = clock_unix_ns();
-    samples_expire(window->intake->samples, clock_monotonic_ns());
-    int error = window->closes ? close_window(window, &how, now_unix_ns) : 0;
+    int error = samples_expire(window->intake->samples, clock_monotonic_ns());
+    if (!error && window->closes)
+        error = close_window(window, &how, now_unix_ns);
     if (!error)
         error = store_collect(store, now_unix_ns);
     window->n_samples += pending_profiles_has_leaving(store_pending_profiles(store));
@@ -71,7 +69,7 @@ static void window_done(struct job *job, int error)
     symbolizer_client_submit(intake->symbolizer, &window->requests);
     free(window);
     if (again)
-        timer_start(intake->settings.loop, &intake->window_timer, LAST_AGAIN_NS);
+        timer_start(intake->settings.loop, &intake->window_timer, QUESTIONS_LAST_AGAIN_NS);
     else if (last)
         intake->stopped(intake->settings.context);
 }

@@ -27,7 +27,7 @@
 #include "store/join/join_internal.h"
 #include "store/db/db.h"
 #include "store/stacks/processes.h"
-#include "store/stacks/stacks.h"
+#include "store/stacks/stacks_unfinished.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@
 static int canonical(void *context, int64_t stack, int64_t *same, bool *open)
 {
     struct join *join = context;
-    *open = stacks_is_promised(join->stacks, stack);
+    *open = stacks_has_open_frames(join->stacks, stack);
     int error = stacks_canonical(join->stacks, stack, same);
     return error == -ENOENT ? 0 : error; /* forgotten: its own */
 }
@@ -121,7 +121,7 @@ int join_move(struct join *join, struct slot *slot, struct span_total *from, str
                                        .cpu = slot->cpu};
     int error = span_total_take(&join->totals, from, &sample);
     if (!error)
-        error = canonical(join, slot->stack, &sample.stack, &sample.promised);
+        error = canonical(join, slot->stack, &sample.stack, &sample.stack_is_open);
     return error ? error : span_total_add(&join->totals, to, &sample);
 }
 
@@ -165,7 +165,8 @@ static struct span_total_sample span_total_sample_of(const struct join *join,
     return (struct span_total_sample){.time_unix_ns = sample->time_unix_ns,
                                       .value_ns = sample->value_ns,
                                       .stack = sample->stack,
-                                      .promised = stacks_is_promised(join->stacks, sample->stack),
+                                      .stack_is_open =
+                                          stacks_has_open_frames(join->stacks, sample->stack),
                                       .cpu = sample->kind == SAMPLE_CPU};
 }
 

@@ -49,7 +49,7 @@ struct join_result {
     uint64_t cpu_ns;  /* of CPU samples, all that the span ever had */
     uint64_t samples; /* of the same */
     size_t n_stacks;
-    /* Public ids, most samples first; without stacks whose promise is open. */
+    /* Public ids, most samples first; without stacks whose frames are open. */
     uint8_t stack_ids[JOIN_TOP_STACKS_MAX][16];
 };
 
@@ -76,9 +76,9 @@ struct join_span_facts {
 typedef int join_visit(void *context, const struct sample *sample,
                        const struct join_span_facts *span);
 
-/* Hands out each settled sample once and forgets it. One whose stack is promised or waits for names
- * stays until that is settled, unless its room is needed. Forgets also what has outlived its time.
- * now_unix_ns: what waiting times are measured against. */
+/* Hands out each settled sample once and forgets it. One whose stack is unfinished stays until it
+ * is finished, unless its room is needed. Forgets also what has outlived its time. now_unix_ns:
+ * what waiting times are measured against. */
 int join_leave(struct join *join, uint64_t now_unix_ns, join_visit *visit, void *context,
                size_t *n_samples);
 

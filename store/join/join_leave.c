@@ -7,7 +7,7 @@
 #include "base/stats.h"
 #include "store/join/join_internal.h"
 #include "store/db/db.h"
-#include "store/stacks/stacks.h"
+#include "store/stacks/stacks_unfinished.h"
 #include <errno.h>
 
 static const char *const reason_names[] = {
@@ -139,8 +139,8 @@ static bool stays(const struct leaving *leaving, int64_t stack)
 {
     struct stacks *stacks = leaving->join->stacks;
     if (!leaving->at_once)
-        return stacks_is_promised(stacks, stack) || stacks_waits_for_names(stacks, stack);
-    stacks_leave_unnamed(stacks, stack);
+        return stacks_is_unfinished(stacks, stack);
+    stacks_leave_unfinished(stacks, stack);
     return false;
 }
 

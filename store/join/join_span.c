@@ -6,7 +6,7 @@
 #include "store/db/db.h"
 #include "store/join/join_internal.h"
 #include "store/stacks/processes.h"
-#include "store/stacks/stacks.h"
+#include "store/stacks/stacks_unfinished.h"
 #include <errno.h>
 #include <stdlib.h>
 
@@ -177,10 +177,10 @@ static int more_samples(const void *a, const void *b)
     return x->stack < y->stack ? -1 : x->stack > y->stack;
 }
 
-/* A stack whose promise is open has no id yet that its sample will leave with. */
+/* A stack with open frames has no id yet that its sample will leave with. */
 static int tell_stack(struct join *join, int64_t stack, struct join_result *result)
 {
-    if (stacks_is_promised(join->stacks, stack))
+    if (stacks_has_open_frames(join->stacks, stack))
         return 0;
     int error = stacks_public_id(join->stacks, stack, result->stack_ids[result->n_stacks]);
     result->n_stacks += !error;

@@ -210,8 +210,8 @@ static int grow_stacks(struct span_totals *totals, struct span_total *total)
 int span_total_unite(struct span_totals *totals, struct span_total *total)
 {
     bool any_open = false;
-    unsigned n = total->promised ? total->n_stacks : 0;
-    if (!total->promised)
+    unsigned n = total->has_open_stacks ? total->n_stacks : 0;
+    if (!total->has_open_stacks)
         return 0;
     total->n_stacks = 0;
     for (unsigned i = 0; i < n; i++) {
@@ -227,7 +227,7 @@ int span_total_unite(struct span_totals *totals, struct span_total *total)
             total->stacks[total->n_stacks++] = stack;
         any_open |= open;
     }
-    total->promised = any_open;
+    total->has_open_stacks = any_open;
     mark_changed(totals, total);
     return 0;
 }
@@ -236,7 +236,7 @@ static int add_stack(struct span_totals *totals, struct span_total *total, int64
                      uint64_t count)
 {
     struct span_total_stack *at = find_stack(total, stack);
-    if (!at && total->n_stacks == SPAN_TOTAL_STACKS_MAX && total->promised) {
+    if (!at && total->n_stacks == SPAN_TOTAL_STACKS_MAX && total->has_open_stacks) {
         int error = span_total_unite(totals, total);
         if (error)
             return error;
@@ -275,7 +275,7 @@ int span_total_add(struct span_totals *totals, struct span_total *total,
         return 0;
     total->cpu_ns += sample->value_ns;
     total->samples++;
-    total->promised |= sample->promised;
+    total->has_open_stacks |= sample->stack_is_open;
     return add_stack(totals, total, sample->stack, 1);
 }
 
@@ -315,7 +315,7 @@ int span_total_merge(struct span_totals *totals, struct span_total *into, struct
     }
     into->cpu_ns += from->cpu_ns;
     into->samples += from->samples;
-    into->promised |= from->promised;
+    into->has_open_stacks |= from->has_open_stacks;
     for (unsigned i = 0; i < from->n_stacks && !error; i++)
         error = add_stack(totals, into, from->stacks[i].stack, from->stacks[i].count);
     from->cpu_ns = from->samples = 0;
@@ -381,7 +381,7 @@ static int decode(struct span_totals *totals, struct bytes blob, struct span_tot
     uint64_t n = blob_get_number(&in);
     if (in.bad || n > SPAN_TOTAL_STACKS_MAX)
         return -EUCLEAN;
-    total->promised = n > 0; /* it may have been so when it was written */
+    total->has_open_stacks = n > 0; /* it may have been so when it was written */
     for (uint64_t i = 0; i < n; i++) {
         int64_t stack = (int64_t)blob_get_number(&in);
         uint64_t count = blob_get_number(&in);

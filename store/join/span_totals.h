@@ -36,8 +36,8 @@ struct span_total_sample {
     uint64_t time_unix_ns;
     uint64_t value_ns;
     int64_t stack;
-    bool promised; /* the stack may turn out to be the same as another */
-    bool cpu;      /* else only its time counts */
+    bool stack_is_open; /* it may turn out to be the same as another */
+    bool cpu;           /* else only its time counts */
 };
 
 struct span_total {
@@ -45,8 +45,8 @@ struct span_total {
     struct span_total
         *next; /* the same key, another process; in the order of their first samples */
     struct span_total_process who;
-    bool contradicted; /* a span came with this key, whose Resource says another process */
-    bool promised;     /* some of its stacks may be the same as others: span_total_unite() */
+    bool contradicted;    /* a span came with this key, whose Resource says another process */
+    bool has_open_stacks; /* some of its stacks may be the same as others: span_total_unite() */
     uint8_t n_stacks, cap_stacks;
     int64_t id;
     int64_t process; /* the latest row of facts */

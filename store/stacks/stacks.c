@@ -149,8 +149,7 @@ int stacks_open(struct db *db, struct stacks **result)
     if (!stacks)
         return -ENOMEM;
     stacks->db = db;
-    MAP_INIT(&stacks->promised, struct promised_stack, id);
-    stacks_unnamed_open(&stacks->unnamed);
+    stacks_unfinished_open(&stacks->unfinished);
     int error = open_all(stacks);
     if (error) {
         stacks_close(stacks);
@@ -174,9 +173,7 @@ void stacks_close(struct stacks *stacks)
         intern_close(&stacks->rows);
     executables_close(&stacks->executables);
     code_names_close(&stacks->code_names);
-    stacks_forget_promises(stacks);
-    map_close(&stacks->promised);
-    stacks_unnamed_close(&stacks->unnamed);
+    stacks_unfinished_close(&stacks->unfinished);
     buf_close(&stacks->scratch.buf);
     buf_close(&stacks->name_texts);
     free(stacks);
@@ -184,8 +181,7 @@ void stacks_close(struct stacks *stacks)
 
 int stacks_reload(struct stacks *stacks)
 {
-    stacks_forget_promises(stacks);
-    stacks_unnamed_forget(&stacks->unnamed);
+    stacks_unfinished_forget(&stacks->unfinished);
     int error = executables_reload(&stacks->executables);
     error = error ? error : code_names_reload(&stacks->code_names);
     if (!error)
@@ -283,7 +279,7 @@ int stacks_intern(struct stacks *stacks, const struct frame *frames, size_t n, i
     if (use < 0)
         return use;
     struct cached_stack *stack = container_of(entry, struct cached_stack, entry);
-    stack->same_known = true; /* was never promised */
+    stack->same_known = true; /* its frames were never open */
     *id = entry->id;
     *names_wanted = use != INTERN_KNOWN || !is_looked_after(stacks, stack);
     stack->looked_after = true;
@@ -374,7 +370,7 @@ static int set_names_at(struct stacks *stacks, int64_t executable, const struct 
                         size_t n)
 {
     const struct frame_name *compiled = &names[n - 1];
-    stacks_name_settled(stacks, executable, compiled->address);
+    stacks_close_name(stacks, executable, compiled->address);
     int error = encode_inlined(stacks, names, n - 1);
     if (error)
         return error;

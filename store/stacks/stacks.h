@@ -12,12 +12,7 @@
  * to (a generation: ten minutes or STACKS_GENERATION_MAX new stacks). Errors: negative errno of
  * db.h.
  *
- * A promised stack is one whose end is still being found: a row of its own with the frames so far,
- * for one sample. Fulfilled, it is the same as another stack, and everything here that takes an id
- * answers for that one.
- *
- * A stack waits for names while some of its frames' are asked for and not answered:
- * STACKS_OPEN_NAMES_MAX names and STACKS_UNNAMED_MAX stacks, what is more does not wait.
+ * Stacks of which something is still to be found out: stacks_unfinished.h.
  */
 #include "base/bytes.h"
 
@@ -30,8 +25,6 @@ struct id_set;
 #define STACKS_GENERATION_NS    (600 * UINT64_C(1000000000))
 #define STACKS_GENERATION_MAX   200000
 #define STACKS_FRAMES_MAX       1024
-#define STACKS_OPEN_NAMES_MAX   32768
-#define STACKS_UNNAMED_MAX      16384
 #define STACKS_NAME_MAX         4096 /* longer function and file names are cut */
 #define STACKS_INLINED_MAX      31   /* functions inlined at one address, beside the compiled one */
 
@@ -122,21 +115,14 @@ int stacks_named(struct stacks *stacks, struct bytes function, int64_t *id);
  * longer known: intern them again. -EINVAL: more than STACKS_FRAMES_MAX. */
 int stacks_intern(struct stacks *stacks, const struct frame *frames, size_t n, int64_t *id,
                   bool *names_wanted);
-/* A promise is open until it is fulfilled or given up: its own frames count then, as they do after
- * stacks_reload() and after a restart. As stacks_intern(). */
-int stacks_promise(struct stacks *stacks, const struct frame *frames, size_t n, int64_t *id);
-/* same_as: an interned stack. -ENOENT: there is no such open promise. */
-int stacks_fulfil(struct stacks *stacks, int64_t promised, int64_t same_as);
-void stacks_give_up(struct stacks *stacks, int64_t promised);
-bool stacks_is_promised(const struct stacks *stacks, int64_t id); /* and it is open */
 /* The stack that this one is the same as; most are their own. -ENOENT. */
 int stacks_canonical(struct stacks *stacks, int64_t id, int64_t *canonical);
 
 /* Frames of a stack, leaf first; borrowed until the next call that is about a stack. -ENOENT. */
 int stacks_frames(struct stacks *stacks, int64_t id, const struct frame **frames, size_t *n);
 int stacks_public_id(struct stacks *stacks, int64_t id, uint8_t out[16]);
-/* Whether it is fixed, or all is known that it is made of: who can wait asks later. Never while a
- * promise is open. */
+/* Whether it is fixed, or all is known that it is made of: who can wait asks later. Never while its
+ * frames are open. */
 int stacks_public_id_ready(struct stacks *stacks, int64_t id, bool *ready);
 
 /* Of one address one after the other: what was inlined there innermost first, then the function
@@ -148,22 +134,6 @@ int stacks_set_names(struct stacks *stacks, int64_t executable, const struct fra
 int stacks_name(struct stacks *stacks, const struct frame *frame, struct frame_name *name);
 /* What was inlined there, innermost first; borrowed as the name. Returns how many. */
 size_t stacks_inlined(const struct frame_name *name, struct frame_name inlined[STACKS_INLINED_MAX]);
-
-/* The name is waited for from now on. -ENOSPC, -ENOMEM: it is not. */
-int stacks_name_asked(struct stacks *stacks, const struct frame *frame, uint64_t asked_ns);
-/* Will not be answered. */
-void stacks_name_settled(struct stacks *stacks, int64_t executable, uint64_t address);
-/* The stack of these frames waits if any of their names is waited for. not_asked: error of one that
- * should be. */
-void stacks_wait_for_names(struct stacks *stacks, int64_t id, const struct frame *frames, size_t n,
-                           int not_asked);
-bool stacks_waits_for_names(const struct stacks *stacks, int64_t id);
-size_t stacks_waiting_for_names(const struct stacks *stacks); /* how many */
-/* What has all its names, or waits for one that was asked for before that time, waits no longer;
- * nor are such names waited for: *n_late. Before samples leave. */
-int stacks_expire_names(struct stacks *stacks, uint64_t asked_before_ns, size_t *n_late);
-void stacks_leave_unnamed(struct stacks *stacks, int64_t id); /* its room is needed */
-void stacks_leave_all_unnamed(struct stacks *stacks);         /* nobody can wait any more */
 
 /* True when a generation is over, and swept: collect with what is referred to. */
 bool stacks_collect_due(const struct stacks *stacks, uint64_t now_unix_ns);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What stacks.c (rows, names), stacks_public.c (public ids), stacks_promised.c (promises) and
- * stacks_unnamed.c (names on their way) share; nobody else includes it. WRITER thread.
+ * What stacks.c (rows, names), stacks_public.c (public ids) and stacks_unfinished.c (what is open)
+ * share; private to them. WRITER thread.
  */
 #include "base/list.h"
 #include "base/map.h"
@@ -12,24 +12,24 @@
 #include "store/stacks/executables.h"
 #include "store/db/intern.h"
 #include "store/stacks/stacks.h"
+#include "store/stacks/stacks_unfinished.h"
 
 struct cached_stack {
     struct intern_entry entry;
     bool same_known;
     bool public_known;
     bool looked_after; /* its names, if it is older than what was asked */
-    int64_t same_as;   /* of one whose promise was fulfilled; 0 = it stands for itself */
+    int64_t same_as;   /* of one whose frames were open; 0 = it stands for itself */
     uint8_t public_id[16];
 };
 
-struct promised_stack {
-    int64_t id;
-};
-
-struct stacks_unnamed {
-    struct map names;  /* that are waited for */
-    struct list ages;  /* of names, asked for first before */
-    struct map stacks; /* that wait */
+struct stacks_unfinished {
+    struct map stacks;     /* of which something is open */
+    struct list ages;      /* of those with open frames, oldest first */
+    struct map names;      /* asked for and not answered */
+    struct list name_ages; /* oldest first */
+    bool names_closed;     /* any, since stacks were last reviewed */
+    size_t n_open[STACK_OPENS];
 };
 
 struct stacks {
@@ -37,8 +37,7 @@ struct stacks {
     struct intern rows;
     struct executables executables;
     struct code_names code_names;
-    struct map promised; /* those that are open */
-    struct stacks_unnamed unnamed;
+    struct stacks_unfinished unfinished;
     uint64_t generation_began_ns; /* 0 = not known yet */
     int64_t last_before; /* row; whoever asked for the names of earlier stacks is gone; 0: none */
     uint8_t hash_key[16];
@@ -59,14 +58,9 @@ int stacks_use_parts(struct stacks *stacks, const struct frame *frames, size_t n
 /* Of a named frame, into stacks->name_texts. */
 int stacks_code_name(struct stacks *stacks, const struct frame *frame, struct bytes *function);
 
-/* stacks_unnamed.c */
-void stacks_unnamed_open(struct stacks_unnamed *unnamed);
-void stacks_unnamed_close(struct stacks_unnamed *unnamed);
-void stacks_unnamed_forget(struct stacks_unnamed *unnamed);
-/* id has become the same as another, and waits as that one does. */
-void stacks_unnamed_follow(struct stacks_unnamed *unnamed, int64_t id, int64_t same_as);
-
-/* stacks_promised.c */
-void stacks_forget_promises(struct stacks *stacks);
+/* stacks_unfinished.c */
+void stacks_unfinished_open(struct stacks_unfinished *unfinished);
+void stacks_unfinished_close(struct stacks_unfinished *unfinished);
+void stacks_unfinished_forget(struct stacks_unfinished *unfinished); /* rolled back */
 /* Adds what referred stacks are the same as, and seals again. */
 int stacks_add_same(struct stacks *stacks, struct id_set *referred);

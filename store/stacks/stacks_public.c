@@ -113,7 +113,7 @@ int stacks_public_id_ready(struct stacks *stacks, int64_t id, bool *ready)
     if (error)
         return error;
     *ready = false;
-    if (stacks_is_promised(stacks, id))
+    if (stacks_has_open_frames(stacks, id))
         return 0;
     *ready = container_of(entry, struct cached_stack, entry)->public_known;
     return *ready ? 0 : read_ready(stacks, id, ready);

@@ -239,12 +239,12 @@ static int fill_public_id(struct profile_request *request, struct seen_stack *se
 /* Most stacks are their own canonical one, and were seen before. */
 static int find_stack(struct profile_request *request, int64_t *id, struct seen_stack **seen)
 {
-    int64_t promised = *id;
+    int64_t own = *id;
     *seen = map_get(&request->stacks_seen, id);
     if (*seen)
         return 0;
-    int error = request->stacks.canonical(request->stacks.context, promised, id);
-    if (*id != promised)
+    int error = request->stacks.canonical(request->stacks.context, own, id);
+    if (*id != own)
         *seen = map_get(&request->stacks_seen, id);
     return error == -ENOENT ? 0 : error;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A sample on the writer, from its record to the committed batch: of a known stack, and of one that
- * is promised, with the request to the symbolizer, and with its answer. 30 frames; of promised ones
- * 10 come with the record. Prints `name value unit`.
+ * is unfinished, with the request to the symbolizer, and with its answer. 30 frames; of
+ * unfinished ones 10 come with the record. Prints `name value unit`.
  */
 #include "base/clock.h"
 #include "base/stats.h"
@@ -100,7 +100,7 @@ static void measure(const char *name, uint32_t copy_bytes)
     if (copy_bytes)
         printf("intake_sample_%s_answered_ns %.0f ns/sample\n", name,
                (double)answering_ns / (DRAINS * SAMPLES));
-    if (copy_bytes && stats_find("spanprof_stacks_promises_open", ""))
+    if (copy_bytes && stats_find("spanprof_stacks_unfinished", "what=\"frames\""))
         exit(1); /* what was answered was not what was asked */
     free(parts);
     samples_rig_teardown((void **)&rig);

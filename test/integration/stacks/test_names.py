@@ -106,7 +106,7 @@ class BusySymbolizer(harness.IntegrationTest):
         os.kill(symbolizer, signal.SIGSTOP)
         try:
             run.begin()
-            harness.wait_until(lambda: sp.metric("spanprof_stacks_waiting_for_names"),
+            harness.wait_until(lambda: sp.metric("spanprof_stacks_unfinished", 'what="names"'),
                                TAKEN_FOR_HUNG / harness.SLOWNESS, "stacks wait for names")
         finally:
             os.kill(symbolizer, signal.SIGCONT)
@@ -122,7 +122,8 @@ class BusySymbolizer(harness.IntegrationTest):
         run = self.run_while_stopped(sp, program)
         least = 0.5 * run.burned_ns * harness.FREQUENCY / 1e9
         harness.wait_until(lambda: truth.count(self.backend.samples(run.pid)) > least, 30, "its samples")
-        self.assertEqual(sp.metric("spanprof_stacks_unnamed_total"), 0)
+        for result in ("late", "room", "full", "memory", "stopping"):
+            self.assertEqual(sp.metric("spanprof_stacks_unfinished_total", 'what="names",result="%s"' % result), 0)
         self.stop_spanprof(sp)
         frames = [frame for sample in self.backend.samples(run.pid) for frame in sample.frames]
         self.assertIn("with_alloca", {frame.function for frame in frames})

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test/support/rigs/samples_rig.h"
 #include "store/db/id_set.h"
+#include "store/stacks/stacks_unfinished.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -213,20 +214,20 @@ static size_t leave(struct samples_rig *rig, uint64_t now_unix_ns, struct sample
 
 size_t samples_rig_leave(struct samples_rig *rig, struct samples_rig_left *last)
 {
-    samples_expire(rig->samples, UINT64_MAX);
-    stacks_leave_all_unnamed(store_stacks(rig->fixture.store));
+    assert_int_equal(samples_expire(rig->samples, UINT64_MAX), 0);
+    stacks_stop_waiting_for_names(store_stacks(rig->fixture.store));
     return leave(rig, FIXTURE_T0 + FIXTURE_WAIT, last);
 }
 
 size_t samples_rig_leave_settled(struct samples_rig *rig, struct samples_rig_left *last)
 {
-    stacks_leave_all_unnamed(store_stacks(rig->fixture.store));
+    stacks_stop_waiting_for_names(store_stacks(rig->fixture.store));
     return leave(rig, FIXTURE_T0, last);
 }
 
 size_t samples_rig_leave_named(struct samples_rig *rig, uint64_t now_ns)
 {
-    assert_int_equal(samples_expire_names(rig->samples, now_ns), 0);
+    assert_int_equal(samples_expire(rig->samples, now_ns), 0);
     return leave(rig, FIXTURE_T0, NULL);
 }
 

@@ -5,6 +5,7 @@
  * afterwards, in memory as in the file, and whatever was not must have left no trace.
  */
 #include "base/stats.h"
+#include "store/stacks/stacks_unfinished.h"
 #include "test/support/faults/fail_alloc.h"
 #include "test/support/faults/fail_vfs.h"
 #include "test/support/fixtures/history_fixture.h"
@@ -55,7 +56,7 @@ static int put_samples(struct store *store, unsigned step, int64_t *promised)
     struct frame frame = {STACK_FRAME_NATIVE, executable, step};
     error = stacks_intern(store_stacks(store), &frame, 1, &stack, &is_new);
     if (!error)
-        error = stacks_promise(store_stacks(store), &frame, 1, promised);
+        error = stacks_open_frames(store_stacks(store), &frame, 1, 0, promised);
     if (!error)
         error = processes_put(store_processes(store), &facts, &process);
     if (error)
@@ -76,10 +77,10 @@ static int fulfil(struct store *store, int64_t promised)
     const struct frame frame = {STACK_FRAME_NATIVE, 0, 1};
     int64_t stack;
     bool is_new;
-    if (!stacks_is_promised(store_stacks(store), promised))
+    if (!stacks_has_open_frames(store_stacks(store), promised))
         return 0; /* rolled back */
     int error = stacks_intern(store_stacks(store), &frame, 1, &stack, &is_new);
-    return error ? error : stacks_fulfil(store_stacks(store), promised, stack);
+    return error ? error : stacks_finish_frames(store_stacks(store), promised, stack);
 }
 
 static int put_span(struct store *store, unsigned step, struct join_result *result)

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/stats.h"
 #include "receiver/intake/correlation_counts.h"
+#include "store/stacks/stacks_unfinished.h"
 #include "test/support/fixtures/record_fixture.h"
 #include "test/support/fixtures/store_fixture.h"
 #include <errno.h>
@@ -209,19 +210,19 @@ static void test_promised(void **state)
     int64_t whole = fixture_stack(&bench->fixture, 1), first, second;
     uint8_t id[16], own[16];
     fixture_begin(&bench->fixture);
-    assert_int_equal(stacks_promise(stacks, &frame, 1, &first), 0);
-    assert_int_equal(stacks_promise(stacks, &frame, 1, &second), 0);
+    assert_int_equal(stacks_open_frames(stacks, &frame, 1, 0, &first), 0);
+    assert_int_equal(stacks_open_frames(stacks, &frame, 1, 0, &second), 0);
     fixture_commit(&bench->fixture);
     add(bench, &one, first, 2);
     add(bench, &one, second, 1);
     assert_int_equal(take(bench, LATE), 0);
     fixture_begin(&bench->fixture);
-    assert_int_equal(stacks_fulfil(stacks, first, whole), 0);
+    assert_int_equal(stacks_finish_frames(stacks, first, whole), 0);
     fixture_commit(&bench->fixture);
     public_id(bench, whole, id);
     assert_int_equal(take(bench, LATE), 1);
     assert_int_equal(told(bench, &one, id), 2);
-    stacks_give_up(stacks, second);
+    stacks_close_frames(stacks, second, STACK_LATE);
     assert_int_equal(take(bench, LATE), 1);
     public_id(bench, second, own);
     assert_int_equal(told(bench, &one, own), 1);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Samples wait for the names of their frames: until the symbolizer has answered, and not for ever.
  */
-#include "receiver/intake/intake_frames.h"
+#include "receiver/intake/questions.h"
+#include "store/stacks/stacks_unfinished.h"
 #include "test/support/fixtures/unfinished_stack.h"
 
-#define LATE_NS (RECORD_T0 + FRAMES_NAMES_NS + 1)
+#define LATE_NS (RECORD_T0 + QUESTIONS_NAMES_NS)
 
 /* ---- asked and answered ---- */
 
@@ -51,18 +52,18 @@ static void answer_all(struct samples_rig *rig)
 static int64_t unnamed(const char *reason)
 {
     char labels[64];
-    snprintf(labels, sizeof(labels), "reason=\"%s\"", reason);
-    return counted("spanprof_stacks_unnamed_total", labels);
+    snprintf(labels, sizeof(labels), "what=\"names\",result=\"%s\"", reason);
+    return counted("spanprof_stacks_unfinished_total", labels);
 }
 
 static int64_t waiting(void)
 {
-    return counted("spanprof_stacks_waiting_for_names", "");
+    return counted("spanprof_stacks_unfinished", "what=\"names\"");
 }
 
 static size_t leave_in_time(struct samples_rig *rig)
 {
-    return samples_rig_leave_named(rig, RECORD_T0 + FRAMES_NAMES_NS);
+    return samples_rig_leave_named(rig, LATE_NS - 1);
 }
 
 /* ---- waiting ---- */
@@ -188,7 +189,7 @@ static void test_stopping(void **state)
     int64_t before = unnamed("stopping");
     add_at(rig, APP + 0x100);
     assert_int_equal(leave_in_time(rig), 0);
-    stacks_leave_all_unnamed(store_stacks(rig->fixture.store));
+    stacks_stop_waiting_for_names(store_stacks(rig->fixture.store));
     assert_int_equal(leave_in_time(rig), 1);
     assert_int_equal(unnamed("stopping") - before, 1);
 }

@@ -383,14 +383,17 @@ static void test_stop_waits_for_names(void **state)
 static void test_stop_waits_a_moment(void **state)
 {
     uint64_t start_ns = clock_monotonic_ns();
-    int64_t before = stats_find("spanprof_stacks_unnamed_total", "reason=\"stopping\"");
+    int64_t before =
+        stats_find("spanprof_stacks_unfinished_total", "what=\"names\",result=\"stopping\"");
     (void)state;
     stop_with_name_wanted();
     intake_rig_until(&rig, &rig.stopped);
     assert_in_range(clock_monotonic_ns() - start_ns, 900 * NS_PER_MS, 10 * NS_PER_SEC);
     assert_int_equal(outgoing_samples(), 1);
-    assert_int_equal(stats_find("spanprof_stacks_unnamed_total", "reason=\"stopping\"") - before,
-                     1);
+    assert_int_equal(
+        stats_find("spanprof_stacks_unfinished_total", "what=\"names\",result=\"stopping\"") -
+            before,
+        1);
 }
 
 /* Nor does a request of spans then wait for the scan: they meet their samples. */

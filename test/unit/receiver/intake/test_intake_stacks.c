@@ -72,7 +72,8 @@ static void test_promised(void **state)
 {
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
-    int64_t fulfilled = counted("spanprof_stacks_promises_fulfilled_total", "");
+    int64_t fulfilled =
+        counted("spanprof_stacks_unfinished_total", "what=\"frames\",result=\"finished\"");
     int64_t cut = truncated("not_loaded");
     uint64_t ticket = add_unfinished(rig);
     assert_int_equal(leave(rig, &left), 0);
@@ -84,8 +85,11 @@ static void test_promised(void **state)
     assert_frame(&left.frames[2], true, APP_OFFSET + 0x300);
     assert_frame(&left.frames[3], true, APP_OFFSET + 0x400);
     samples_rig_executable(rig, left.frames[3].executable, APP_PATH);
-    assert_int_equal(counted("spanprof_stacks_promises_fulfilled_total", "") - fulfilled, 1);
-    assert_int_equal(counted("spanprof_stacks_promises_open", ""), 0);
+    assert_int_equal(
+        counted("spanprof_stacks_unfinished_total", "what=\"frames\",result=\"finished\"") -
+            fulfilled,
+        1);
+    assert_int_equal(counted("spanprof_stacks_unfinished", "what=\"frames\""), 0);
     assert_int_equal(truncated("not_loaded"), cut);
 
     /* The same stack, from a tick that had its rows. */
@@ -245,7 +249,7 @@ static void test_process_gone(void **state)
     const struct process_event exec = {
         .kind = PROCESS_EXECED, .pid = RIG_PID, .time_ns = RECORD_T0 + 1000};
     assert_int_equal(process_table_apply(rig->table, &exec), 0);
-    process_table_expire(rig->table, RECORD_T0 + STACKS_PROMISE_NS);
+    process_table_expire(rig->table, RECORD_T0 + QUESTIONS_FRAMES_NS);
     answer_usual(rig, ticket);
     assert_int_equal(leave(rig, &left), 1);
     assert_frame(&left.frames[3], true, APP_OFFSET + 0x400);
@@ -255,12 +259,12 @@ static void test_late(void **state)
 {
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
-    int64_t late = given_up("late"), cut = truncated("not_loaded");
+    int64_t late = unfinished_count("late"), cut = truncated("not_loaded");
     uint64_t ticket = add_unfinished(rig);
-    samples_expire(rig->samples, RECORD_T0 + STACKS_PROMISE_NS - 1);
+    assert_int_equal(samples_expire(rig->samples, RECORD_T0 + QUESTIONS_FRAMES_NS - 1), 0);
     assert_int_equal(leave(rig, &left), 0);
-    samples_expire(rig->samples, RECORD_T0 + STACKS_PROMISE_NS);
-    assert_int_equal(given_up("late") - late, 1);
+    assert_int_equal(samples_expire(rig->samples, RECORD_T0 + QUESTIONS_FRAMES_NS), 0);
+    assert_int_equal(unfinished_count("late") - late, 1);
     assert_int_equal(truncated("not_loaded") - cut, 1);
     answer_usual(rig, ticket);
     assert_int_equal(leave(rig, &left), 1);
@@ -274,7 +278,7 @@ static void test_not_asked(void **state)
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
     struct copied *copied;
-    int64_t unknown = not_promised("process_unknown");
+    int64_t unknown = unfinished_count("process_unknown");
     struct record_parts parts = unfinished(&copied);
     parts.head.pid = 555;
     samples_rig_add(rig, &parts, 1);
@@ -284,7 +288,7 @@ static void test_not_asked(void **state)
     samples_rig_add(rig, &parts, 1);
     assert_int_equal(leave(rig, &left), 1);
     assert_int_equal(left.sample.stack, stack);
-    assert_int_equal(not_promised("process_unknown") - unknown, 2);
+    assert_int_equal(unfinished_count("process_unknown") - unknown, 2);
     parts.head.pid = 0; /* of another pid namespace */
     samples_rig_add(rig, &parts, 1);
     free(copied);
@@ -304,19 +308,20 @@ static void test_full(void **state)
     struct samples_rig_left left;
     struct copied *copied;
     struct record_parts parts = unfinished(&copied);
-    int64_t full = not_promised("full");
+    int64_t full = unfinished_count("full");
     size_t n = 0;
     while (copied->stack.size < RECORD_STACK_MAX)
         push(copied, 0);
     parts.stack.len = sizeof(*copied);
-    while (not_promised("full") == full && n++ < STACKS_PROMISED_MAX)
+    while (unfinished_count("full") == full && n++ < QUESTIONS_MAX)
         samples_rig_add(rig, &parts, 1);
-    assert_in_range(n, STACKS_PROMISED_BYTES / 40000, STACKS_PROMISED_BYTES / RECORD_STACK_MAX);
+    assert_in_range(n, QUESTIONS_BYTES_MAX / 40000, QUESTIONS_BYTES_MAX / RECORD_STACK_MAX);
     assert_int_equal(leave(rig, &left), 1);
     assert_cut(&left, 3, UNWIND_END_WANTED);
-    samples_expire(rig->samples, RECORD_T0 + STACKS_PROMISE_NS); /* room again */
+    assert_int_equal(samples_expire(rig->samples, RECORD_T0 + QUESTIONS_FRAMES_NS),
+                     0); /* room again */
     samples_rig_add(rig, &parts, 1);
-    assert_int_equal(counted("spanprof_stacks_promises_open", ""), 1);
+    assert_int_equal(counted("spanprof_stacks_unfinished", "what=\"frames\""), 1);
     free(copied);
 }
 

@@ -9,10 +9,10 @@ static void test_rolled_back(void **state)
 {
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
-    int64_t before = given_up("rolled_back");
+    int64_t before = unfinished_count("rolled_back");
     uint64_t ticket = add_unfinished(rig); /* this one is committed */
     samples_rig_roll_back(rig);
-    assert_int_equal(given_up("rolled_back") - before, 1);
+    assert_int_equal(unfinished_count("rolled_back") - before, 1);
     assert_int_equal(leave(rig, &left), 1);
     assert_cut(&left, 3, UNWIND_END_WANTED);
     uint64_t second = add_unfinished(rig);
@@ -28,11 +28,11 @@ static void test_executable_forgotten(void **state)
 {
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
-    int64_t before = given_up("executable_forgotten");
+    int64_t before = unfinished_count("forgotten");
     uint64_t ticket = add_unfinished(rig);
     samples_rig_forget_executables(rig);
     answer_usual(rig, ticket);
-    assert_int_equal(given_up("executable_forgotten") - before, 1);
+    assert_int_equal(unfinished_count("forgotten") - before, 1);
     samples_rig_leave_settled(rig, NULL); /* its stack is no more */
     struct copied *copied;
     struct symbolizer_message asked;
@@ -97,8 +97,8 @@ static bool run_with(struct samples_rig *rig, unsigned nth_fails)
         samples_forget(rig->samples);
     bool hit = fail_alloc_hit();
     free(copied);
-    samples_expire(rig->samples, RECORD_T0 + STACKS_PROMISE_NS);
-    assert_int_equal(counted("spanprof_stacks_promises_open", ""), 0);
+    assert_int_equal(samples_expire(rig->samples, RECORD_T0 + QUESTIONS_FRAMES_NS), 0);
+    assert_int_equal(counted("spanprof_stacks_unfinished", "what=\"frames\""), 0);
     assert_int_equal(leave(rig, &left), not_added ? 0 : 1);
     if (!not_added)
         assert_true(left.n_frames == 4); /* whole, or two, that of pc, and the mark */

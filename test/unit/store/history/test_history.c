@@ -5,6 +5,7 @@
 #include "store/history/history_blocks.h"
 #include "store/history/history_names.h"
 #include "store/join/matched_span.h"
+#include "store/stacks/stacks_unfinished.h"
 #include "test/support/fixtures/history_fixture.h"
 #include <errno.h>
 #include <setjmp.h>
@@ -366,13 +367,13 @@ static void test_promised(void **state)
     struct frame frame = {STACK_FRAME_NATIVE, 0, 0x1234};
     int64_t promised, stack = fixture_stack(fixture, 1);
     fixture_begin(fixture);
-    assert_int_equal(stacks_promise(store_stacks(fixture->store), &frame, 1, &promised), 0);
+    assert_int_equal(stacks_open_frames(store_stacks(fixture->store), &frame, 1, 0, &promised), 0);
     fixture_commit(fixture);
     struct sample sample = fixture_sample(T0, (struct fixture_ids){0, 0, 0}, promised, 0);
     fixture_add(fixture, &sample);
     assert_int_equal(history_close_window(fixture, T0 + SECOND), 0);
     fixture_begin(fixture);
-    assert_int_equal(stacks_fulfil(store_stacks(fixture->store), promised, stack), 0);
+    assert_int_equal(stacks_finish_frames(store_stacks(fixture->store), promised, stack), 0);
     fixture_commit(fixture);
     assert_int_equal(history_close_window(fixture, T0 + 5 * SECOND), 1);
     assert_int_equal(history_told(fixture)->samples[0].stack, stack);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stacks of a real store, as a reading connection shows them. */
 #include "store/query/history_reader.h"
+#include "store/stacks/stacks_unfinished.h"
 #include "test/support/fixtures/store_fixture.h"
 #include <errno.h>
 #include <setjmp.h>
@@ -221,9 +222,9 @@ static void a_fulfilled_promise_shows_what_it_is_the_same_as(void **state)
     name(rig, shop, 0x1080, "main", "");
     const struct frame frames[] = {{STACK_FRAME_NATIVE, shop, 0x1040},
                                    {STACK_FRAME_NATIVE, shop, 0x1080}};
-    assert_int_equal(stacks_promise(stacks_of(rig), frames, 1, &promised), 0);
+    assert_int_equal(stacks_open_frames(stacks_of(rig), frames, 1, 0, &promised), 0);
     int64_t whole = intern(rig, frames, 2);
-    assert_int_equal(stacks_fulfil(stacks_of(rig), promised, whole), 0);
+    assert_int_equal(stacks_finish_frames(stacks_of(rig), promised, whole), 0);
     show(rig, promised);
     assert_int_equal(rig->n, 2);
     assert_frame(rig, 0, "leaf", HISTORY_FRAME_NATIVE);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames that are known by a name alone: in the dictionary, and as they are exported. */
+#include "store/stacks/stacks_unfinished.h"
 #include "test/support/fixtures/stacks_fixture.h"
 #include <errno.h>
 #include <setjmp.h>
@@ -73,7 +74,7 @@ static void test_bounds(void **state)
     bool is_new;
     assert_name(fixture, &nobody, NULL);
     assert_int_equal(stacks_intern(fixture_stacks(fixture), &nobody, 1, &id, &is_new), -ESTALE);
-    assert_int_equal(stacks_promise(fixture_stacks(fixture), &nobody, 1, &id), -ESTALE);
+    assert_int_equal(stacks_open_frames(fixture_stacks(fixture), &nobody, 1, 0, &id), -ESTALE);
     /* A truncation has no name, though its number is that of one. */
     const struct frame end = {STACK_FRAME_SPECIAL, FRAME_TRUNCATION, frame.address};
     assert_name(fixture, &end, NULL);
@@ -114,7 +115,7 @@ static void test_collected(void **state)
     struct frame used = named(fixture, "used"), promised = named(fixture, "promised");
     int64_t stack = fixture_intern(fixture, &referred, 1), promise;
     fixture_intern(fixture, &gone, 1);
-    assert_int_equal(stacks_promise(fixture_stacks(fixture), &promised, 1, &promise), 0);
+    assert_int_equal(stacks_open_frames(fixture_stacks(fixture), &promised, 1, 0, &promise), 0);
     for (int round = 0; round < 4; round++) {
         fixture_intern(fixture, &used, 1);
         fixture_generation(fixture, stack);
@@ -128,9 +129,10 @@ static void test_collected(void **state)
     assert_true(named(fixture, "gone").address != gone.address); /* a rowid never comes back */
 
     struct frame kept = named(fixture, "kept");
-    assert_int_equal(stacks_promise(fixture_stacks(fixture), &used, 1, &promise), 0);
+    assert_int_equal(stacks_open_frames(fixture_stacks(fixture), &used, 1, 0, &promise), 0);
     assert_int_equal(
-        stacks_fulfil(fixture_stacks(fixture), promise, fixture_intern(fixture, &kept, 1)), 0);
+        stacks_finish_frames(fixture_stacks(fixture), promise, fixture_intern(fixture, &kept, 1)),
+        0);
     for (int round = 0; round < 4; round++)
         fixture_generation(fixture, promise);
     assert_name(fixture, &kept, "kept");

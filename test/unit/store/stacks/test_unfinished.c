@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stacks whose end is found later: in the dictionary, in totals, in profile windows. */
 #include "store/join/span_totals.h"
+#include "store/stacks/stacks_unfinished.h"
 #include "test/support/fixtures/join_fixture.h"
 #include "test/support/fixtures/stacks_fixture.h"
 #include <errno.h>
@@ -20,8 +21,8 @@ static int64_t executable(struct fixture *fixture, uint8_t n)
 static int64_t promise(struct fixture *fixture, const struct frame *frames, size_t n)
 {
     int64_t id;
-    assert_int_equal(stacks_promise(fixture_stacks(fixture), frames, n, &id), 0);
-    assert_true(stacks_is_promised(fixture_stacks(fixture), id));
+    assert_int_equal(stacks_open_frames(fixture_stacks(fixture), frames, n, 0, &id), 0);
+    assert_true(stacks_has_open_frames(fixture_stacks(fixture), id));
     return id;
 }
 
@@ -38,7 +39,7 @@ static int64_t promised(struct fixture *fixture)
 static void fulfil(struct fixture *fixture, int64_t stack, int64_t same_as)
 {
     fixture_begin(fixture);
-    assert_int_equal(stacks_fulfil(fixture_stacks(fixture), stack, same_as), 0);
+    assert_int_equal(stacks_finish_frames(fixture_stacks(fixture), stack, same_as), 0);
     fixture_commit(fixture);
 }
 
@@ -83,10 +84,10 @@ static void test_fulfilled(void **state)
     assert_int_equal(canonical(fixture, first), first);
     assert_int_equal(stacks_public_id_ready(fixture_stacks(fixture), first, &ready), 0);
     assert_false(ready); /* though all that it is made of now is known */
-    assert_int_equal(stacks_fulfil(fixture_stacks(fixture), first, whole), 0);
-    assert_false(stacks_is_promised(fixture_stacks(fixture), first));
-    assert_int_equal(stacks_fulfil(fixture_stacks(fixture), first, whole), -ENOENT);
-    assert_int_equal(stacks_fulfil(fixture_stacks(fixture), whole, alone), -ENOENT);
+    assert_int_equal(stacks_finish_frames(fixture_stacks(fixture), first, whole), 0);
+    assert_false(stacks_has_open_frames(fixture_stacks(fixture), first));
+    assert_int_equal(stacks_finish_frames(fixture_stacks(fixture), first, whole), -ENOENT);
+    assert_int_equal(stacks_finish_frames(fixture_stacks(fixture), whole, alone), -ENOENT);
     fixture_commit(fixture);
     for (int round = 0; round < 2; round++) {
         assert_int_equal(canonical(fixture, first), whole);
@@ -98,7 +99,7 @@ static void test_fulfilled(void **state)
         public_id(fixture, whole, other);
         assert_memory_equal(one, other, 16);
         assert_frames(fixture, second, 1, 1);
-        assert_int_equal(stacks_is_promised(fixture_stacks(fixture), second), round == 0);
+        assert_int_equal(stacks_has_open_frames(fixture_stacks(fixture), second), round == 0);
         fixture_reopen(fixture); /* nobody is left to fulfil the second */
     }
     int64_t none;
@@ -110,15 +111,15 @@ static void test_given_up(void **state)
     struct fixture *fixture = *state;
     bool ready;
     int64_t stack = promised(fixture);
-    stacks_give_up(fixture_stacks(fixture), stack);
-    stacks_give_up(fixture_stacks(fixture), stack);
-    assert_false(stacks_is_promised(fixture_stacks(fixture), stack));
+    stacks_close_frames(fixture_stacks(fixture), stack, STACK_LATE);
+    stacks_close_frames(fixture_stacks(fixture), stack, STACK_LATE);
+    assert_false(stacks_has_open_frames(fixture_stacks(fixture), stack));
     assert_frames(fixture, stack, 1, 0x77);
     assert_int_equal(stacks_public_id_ready(fixture_stacks(fixture), stack, &ready), 0);
     assert_true(ready);
     fixture_begin(fixture);
-    assert_int_equal(stacks_fulfil(fixture_stacks(fixture), stack, fixture_stack(fixture, 1)),
-                     -ENOENT);
+    assert_int_equal(
+        stacks_finish_frames(fixture_stacks(fixture), stack, fixture_stack(fixture, 1)), -ENOENT);
     fixture_commit(fixture);
 }
 
@@ -128,10 +129,11 @@ static void test_limits(void **state)
     static struct frame frames[STACKS_FRAMES_MAX + 1];
     int64_t id;
     fixture_begin(fixture);
-    assert_int_equal(stacks_promise(fixture_stacks(fixture), frames, STACKS_FRAMES_MAX + 1, &id),
-                     -EINVAL);
+    assert_int_equal(
+        stacks_open_frames(fixture_stacks(fixture), frames, STACKS_FRAMES_MAX + 1, 0, &id),
+        -EINVAL);
     const struct frame lost = {STACK_FRAME_NATIVE, 4711, 1};
-    assert_int_equal(stacks_promise(fixture_stacks(fixture), &lost, 1, &id), -ESTALE);
+    assert_int_equal(stacks_open_frames(fixture_stacks(fixture), &lost, 1, 0, &id), -ESTALE);
     fixture_commit(fixture);
 }
 
@@ -143,11 +145,11 @@ static void test_rolled_back(void **state)
     const struct frame frame = {STACK_FRAME_NATIVE, 0, 1};
     int64_t lost = promise(fixture, &frame, 1), id;
     assert_int_equal(
-        stacks_fulfil(fixture_stacks(fixture), kept, fixture_intern(fixture, &frame, 1)), 0);
+        stacks_finish_frames(fixture_stacks(fixture), kept, fixture_intern(fixture, &frame, 1)), 0);
     store_fail(fixture->store, -EIO);
     assert_int_equal(store_end(fixture->store), -EIO);
-    assert_false(stacks_is_promised(fixture_stacks(fixture), lost));
-    assert_false(stacks_is_promised(fixture_stacks(fixture), kept));
+    assert_false(stacks_has_open_frames(fixture_stacks(fixture), lost));
+    assert_false(stacks_has_open_frames(fixture_stacks(fixture), kept));
     assert_int_equal(stacks_canonical(fixture_stacks(fixture), lost, &id), -ENOENT);
     assert_int_equal(canonical(fixture, kept), kept);
     assert_frames(fixture, kept, 1, 0x77);
@@ -174,8 +176,8 @@ static void test_collected(void **state)
     int64_t whole = fixture_intern(fixture, frames, 1);
     int64_t stack = promise(fixture, frames, 0), other = promise(fixture, frames, 0);
     int64_t gone = fixture_intern(fixture, frames + 1, 1), id;
-    assert_int_equal(stacks_fulfil(fixture_stacks(fixture), stack, whole), 0);
-    assert_int_equal(stacks_fulfil(fixture_stacks(fixture), other, gone), 0);
+    assert_int_equal(stacks_finish_frames(fixture_stacks(fixture), stack, whole), 0);
+    assert_int_equal(stacks_finish_frames(fixture_stacks(fixture), other, gone), 0);
     fixture_commit(fixture);
     for (int round = 0; round < 5; round++)
         generation(fixture, stack);
@@ -334,7 +336,7 @@ static void test_stays(void **state)
     fulfil(fixture, second, whole);
     assert_int_equal(fixture_leave(fixture, T0 + 9 * SECOND, &left), 1);
     assert_int_equal(left.samples[0].sample.time_unix_ns, T0 + 2 * SECOND);
-    stacks_give_up(fixture_stacks(fixture), first);
+    stacks_close_frames(fixture_stacks(fixture), first, STACK_LATE);
     assert_int_equal(fixture_leave(fixture, T0 + 9 * SECOND, &left), 1);
     assert_int_equal(left.samples[0].sample.stack, first);
     assert_int_equal(join_pending_samples(join), 0);
@@ -390,8 +392,8 @@ static void test_exported(void **state)
     int64_t nothing = fixture_intern(fixture, frames + 2, 1),
             newer = fixture_intern(fixture, frames + 3, 1);
     int64_t first = promise(fixture, frames, 1), second = promise(fixture, frames, 1);
-    assert_int_equal(stacks_fulfil(fixture_stacks(fixture), first, whole), 0);
-    assert_int_equal(stacks_fulfil(fixture_stacks(fixture), second, whole), 0);
+    assert_int_equal(stacks_finish_frames(fixture_stacks(fixture), first, whole), 0);
+    assert_int_equal(stacks_finish_frames(fixture_stacks(fixture), second, whole), 0);
     fixture_commit(fixture);
     const int64_t stacks[] = {first, whole, second, cut, nothing, newer};
     for (unsigned i = 0; i < 6; i++)

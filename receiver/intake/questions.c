@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names are asked for when a stack is new, not when it is exported: by then the process may be
+ * gone.
+ *
+ * Invariants: an open question is in the map of tickets and in the list of ages; bytes is the sum
+ * of theirs. Its stack has open frames in the store until the store closes them (expiry, rollback):
+ * then the question ends with the next questions_expire() or questions_forget().
+ */
+#include "receiver/intake/questions.h"
+#include "agent-bpf/symbolizer_messages.h"
+#include "base/buf.h"
+#include "base/map.h"
+#include "store/stacks/stacks_unfinished.h"
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ASKED_SLOTS     65536 /* names asked for lately; a collision asks twice, which is harmless */
+#define NAMES_BYTES_MAX (1 << 20)
+
+struct wanted_name {
+    uint8_t identity[16];
+    uint64_t address;
+    int64_t executable;
+};
+
+struct questions {
+    struct store *store;
+    struct process_table *table;
+    struct map tickets; /* open questions for frames */
+    struct list ages;   /* of them, oldest first */
+    size_t bytes;
+    uint64_t last_ticket;
+    struct buf names;            /* struct wanted_name: to be sent */
+    uint64_t asked[ASKED_SLOTS]; /* names asked for, or known */
+};
+
+int questions_open(struct store *store, struct process_table *table, struct questions **out)
+{
+    struct questions *questions = calloc(1, sizeof(*questions));
+    if (!questions)
+        return -ENOMEM;
+    questions->store = store;
+    questions->table = table;
+    questions->names = BUF_INIT(NAMES_BYTES_MAX);
+    MAP_INIT(&questions->tickets, struct question, ticket);
+    list_init(&questions->ages);
+    *out = questions;
+    return 0;
+}
+
+void questions_close(struct questions *questions)
+{
+    if (!questions)
+        return;
+    questions_forget(questions);
+    map_close(&questions->tickets);
+    buf_close(&questions->names);
+    free(questions);
+}
+
+void questions_forget_names(struct questions *questions)
+{
+    memset(questions->asked, 0, sizeof(questions->asked));
+}
+
+size_t questions_forget(struct questions *questions)
+{
+    size_t n = questions->tickets.count;
+    struct list *link;
+    while ((link = list_first(&questions->ages)))
+        questions_end(questions, container_of(link, struct question, age));
+    assert(questions->tickets.count == 0 && questions->bytes == 0);
+    questions_forget_names(questions); /* names may have been rolled back too */
+    return n;
+}
+
+/* ---- frames ---- */
+
+static struct question *question_new(struct questions *questions, enum question_kind kind,
+                                     const struct stack_builder *builder, size_t request_bytes)
+{
+    size_t frames_bytes = builder->n * sizeof(*builder->frames);
+    size_t bytes = sizeof(struct question) + frames_bytes + request_bytes;
+    if (questions->tickets.count >= QUESTIONS_MAX ||
+        questions->bytes + bytes > QUESTIONS_BYTES_MAX) {
+        stacks_frames_not_opened(STACK_FULL);
+        return NULL;
+    }
+    struct question *question = calloc(1, sizeof(*question) + frames_bytes);
+    if (!question) {
+        stacks_frames_not_opened(STACK_NO_MEMORY);
+        return NULL;
+    }
+    question->ticket = ++questions->last_ticket;
+    question->kind = kind;
+    question->bytes = bytes;
+    question->n = builder->n;
+    memcpy(question->frames, builder->frames, frames_bytes);
+    return question;
+}
+
+struct question *questions_new(struct questions *questions, enum question_kind kind,
+                               const struct record_header *record,
+                               const struct stack_builder *builder, size_t request_bytes)
+{
+    struct question *question = question_new(questions, kind, builder, request_bytes);
+    if (question) {
+        question->pid = record->pid;
+        question->time_ns = record->time_ns;
+        question->n_user = record->user_words;
+    }
+    return question;
+}
+
+struct question *questions_next(struct questions *questions, const struct question *before,
+                                const struct stack_builder *builder, size_t request_bytes)
+{
+    struct question *question = question_new(questions, QUESTION_CODE, builder, request_bytes);
+    if (question) {
+        question->pid = before->pid;
+        question->time_ns = before->time_ns;
+    }
+    return question;
+}
+
+static int question_asked(struct question *question, int outcome)
+{
+    if (!outcome)
+        return 0;
+    stacks_frames_not_opened(outcome == PROCESS_UNKNOWN ? STACK_PROCESS_UNKNOWN : STACK_NO_MEMORY);
+    free(question);
+    return outcome;
+}
+
+int questions_ask_walk(struct questions *questions, struct question *question,
+                       const struct record_stack *stack)
+{
+    assert(question->kind == QUESTION_WALK);
+    const struct process_unwind wanted = {.ticket = question->ticket,
+                                          .pid = question->pid,
+                                          .time_ns = question->time_ns,
+                                          .stack = stack};
+    question->pc = stack->pc;
+    question->is_return = stack->is_return;
+    return question_asked(question, process_table_want_unwind(questions->table, &wanted));
+}
+
+int questions_ask_code(struct questions *questions, struct question *question, uint64_t *addresses,
+                       uint32_t n)
+{
+    assert(question->kind == QUESTION_CODE);
+    const struct process_code_wanted wanted = {.ticket = question->ticket,
+                                               .pid = question->pid,
+                                               .time_ns = question->time_ns,
+                                               .n = n,
+                                               .addresses = addresses};
+    return question_asked(question, process_table_want_code(questions->table, &wanted));
+}
+
+/* If executables were forgotten (-ESTALE) the request that was queued is not heard any more. */
+int questions_put(struct questions *questions, struct question *question,
+                  const struct stack_builder *builder, int64_t *stack)
+{
+    struct stacks *stacks = store_stacks(questions->store);
+    int error = stacks_open_frames(stacks, builder->frames, builder->n, question->time_ns,
+                                   &question->stack);
+    if (!error && map_put(&questions->tickets, question, NULL)) {
+        stacks_close_frames(stacks, question->stack, STACK_NO_MEMORY);
+        error = -ENOMEM;
+    }
+    if (error) {
+        free(question);
+        return error;
+    }
+    questions_want_names(questions, builder, question->stack, question->time_ns);
+    list_append(&questions->ages, &question->age);
+    questions->bytes += question->bytes;
+    *stack = question->stack;
+    return 0;
+}
+
+bool questions_replace(struct questions *questions, struct question *before,
+                       struct question *question)
+{
+    question->stack = before->stack;
+    if (map_put(&questions->tickets, question, NULL)) {
+        free(question);
+        return false;
+    }
+    list_append(&before->age, &question->age); /* in its place */
+    questions->bytes += question->bytes;
+    questions_end(questions, before);
+    return true;
+}
+
+struct question *questions_find(struct questions *questions, uint64_t ticket,
+                                enum question_kind kind)
+{
+    struct question *question = map_get(&questions->tickets, &ticket);
+    return question && question->kind == kind ? question : NULL;
+}
+
+void questions_end(struct questions *questions, struct question *question)
+{
+    assert(questions->bytes >= question->bytes);
+    map_remove(&questions->tickets, &question->ticket);
+    list_remove(&question->age);
+    questions->bytes -= question->bytes;
+    free(question);
+}
+
+/* ---- names ---- */
+
+static uint64_t name_hash(const uint8_t identity[16], uint64_t address)
+{
+    uint64_t words[2];
+    memcpy(words, identity, sizeof(words));
+    uint64_t hash = (words[0] ^ address) * UINT64_C(0x9e3779b97f4a7c15);
+    return (hash ^ (hash >> 29) ^ words[1]) | 1; /* 0 marks an empty slot */
+}
+
+/* 0, or why it cannot be waited for; it is asked for all the same. */
+static int name_want(struct questions *questions, const uint8_t identity[16],
+                     const struct frame *frame, uint64_t time_ns)
+{
+    struct stacks *stacks = store_stacks(questions->store);
+    uint64_t hash = name_hash(identity, frame->address);
+    uint64_t *slot = &questions->asked[hash % ASKED_SLOTS];
+    struct frame_name name;
+    if (*slot == hash)
+        return 0;
+    struct wanted_name wanted = {.address = frame->address, .executable = frame->executable};
+    memcpy(wanted.identity, identity, sizeof(wanted.identity));
+    bool known = stacks_name(stacks, frame, &name) == 0;
+    int error = known ? 0 : buf_append(&questions->names, &wanted, sizeof(wanted));
+    if (error)
+        return error == BUF_FULL ? -ENOSPC : error;
+    *slot = hash;
+    return known ? 0 : stacks_open_name(stacks, frame, time_ns);
+}
+
+void questions_want_names(struct questions *questions, const struct stack_builder *builder,
+                          int64_t stack, uint64_t time_ns)
+{
+    int error = 0;
+    for (size_t i = 0; i < builder->n; i++) {
+        int outcome = builder->identities[i] ? name_want(questions, builder->identities[i],
+                                                         &builder->frames[i], time_ns)
+                                             : 0;
+        error = error ? error : outcome;
+    }
+    stacks_open_names(store_stacks(questions->store), stack, builder->frames, builder->n, error);
+}
+
+static int names_compare(const void *a, const void *b)
+{
+    return memcmp(a, b, sizeof(struct wanted_name));
+}
+
+/* Names of one executable. */
+static void names_send(struct questions *questions, const struct wanted_name *wanted, size_t n)
+{
+    uint64_t addresses[SYMBOLIZER_NAMES_MAX];
+    for (size_t i = 0; i < n; i++)
+        addresses[i] = wanted[i].address;
+    if (!process_table_want_names(questions->table, wanted->identity, addresses, n))
+        return;
+    for (size_t i = 0; i < n; i++) /* no process is known that maps it: no answer will come */
+        stacks_close_name(store_stacks(questions->store), wanted[i].executable, wanted[i].address);
+}
+
+void questions_send(struct questions *questions)
+{
+    struct wanted_name *wanted = (void *)questions->names.data;
+    size_t n = questions->names.len / sizeof(*wanted);
+    if (n == 0)
+        return;
+    qsort(wanted, n, sizeof(*wanted), names_compare);
+    for (size_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && end - i < SYMBOLIZER_NAMES_MAX &&
+                          memcmp(wanted[end].identity, wanted[i].identity, 16) == 0;)
+            end++;
+        names_send(questions, &wanted[i], end - i);
+    }
+    buf_clear(&questions->names);
+}
+
+/* ---- expiry ---- */
+
+static uint64_t time_before(uint64_t now_ns, uint64_t ns)
+{
+    return now_ns > ns ? now_ns - ns : 0;
+}
+
+int questions_expire(struct questions *questions, uint64_t now_ns, size_t *n_late)
+{
+    const struct stacks_deadlines deadlines = {
+        .frames_ns = time_before(now_ns, QUESTIONS_FRAMES_NS),
+        .names_ns = time_before(now_ns, QUESTIONS_NAMES_NS),
+    };
+    struct stacks *stacks = store_stacks(questions->store);
+    struct list *link;
+    size_t n_names;
+    *n_late = 0;
+    int error = stacks_expire_unfinished(stacks, &deadlines, &n_names);
+    while ((link = list_first(&questions->ages))) {
+        struct question *question = container_of(link, struct question, age);
+        if (stacks_has_open_frames(stacks, question->stack))
+            break;
+        questions_end(questions, question);
+        ++*n_late;
+    }
+    if (n_names) /* they may have been lost on their way: the next stack that has one asks again */
+        questions_forget_names(questions);
+    return error;
+}
