@@ -119,7 +119,11 @@ _Static_assert(sizeof(struct record_stack) == 312, "record_stack crosses from BP
  * the order of precedence; the programs on exec and exit delete it. Variables are tried in order:
  * the first that gives ids counts, labels are taken along if it has no attributes.
  */
-enum tls_model { TLS_NONE = 0, TLS_STATIC = 1, TLS_DYNAMIC = 2 };
+enum thread_local_model {
+    THREAD_LOCAL_NONE = 0,
+    THREAD_LOCAL_STATIC = 1,
+    THREAD_LOCAL_DYNAMIC = 2
+};
 
 #define CONTEXT_MAX_VARIABLES 8
 #define CONTEXT_START_TICK_NS 10000000ULL /* 1 s / USER_HZ */
@@ -127,8 +131,8 @@ enum tls_model { TLS_NONE = 0, TLS_STATIC = 1, TLS_DYNAMIC = 2 };
 enum go_labels_form { GO_LABELS_MAP = 1, GO_LABELS_SLICE = 2 };
 
 struct context_variable {
-    __u8 source;    /* enum context_source */
-    __u8 tls_model; /* enum tls_model */
+    __u8 source;             /* enum context_source */
+    __u8 thread_local_model; /* enum thread_local_model */
     __u8 dtv_entry_size;
     __u8 go_form; /* enum go_labels_form */
     __u16 go_g_m; /* CONTEXT_GO_LABELS: `offset` leads to the g; offsets in bytes from there on */

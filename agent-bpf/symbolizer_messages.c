@@ -1,581 +1,412 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reader and writer walk the same fields in the same order, one pair of functions a kind. The
- * reader carries a "bad" mark instead of an error from each call: after the first bad field
- * everything reads as zero, and the mark is looked at once, at the end.
+ * Each kind of message has one function that names its fields in the order of the wire. It runs in
+ * both directions: with io->out set it appends the fields to the datagram, otherwise it reads them
+ * from the datagram. Limits and contents are checked when reading.
+ *
+ * The first error stays in io->error. After it nothing more is written, and everything is read as
+ * zero or empty, so it is checked once, at the end.
  */
 #include "agent-bpf/symbolizer_messages.h"
+#include <assert.h>
 #include <errno.h>
 
-struct reader {
+struct message_io {
+    struct buf *out; /* NULL: reading */
     struct bytes in;
-    size_t at;
+    size_t at; /* in `in` */
     struct arena *arena;
-    bool bad;
-    bool out_of_memory;
+    int error; /* 0, SYMBOLIZER_MALFORMED, BUF_FULL, negative errno */
 };
 
-static uint64_t get_int(struct reader *reader, size_t size)
+static bool io_is_reading(const struct message_io *io)
 {
-    if (reader->bad || reader->in.len - reader->at < size) {
-        reader->bad = true;
-        return 0;
+    return !io->out;
+}
+
+/* What must be true of a message that was read. */
+static void io_check(struct message_io *io, bool valid)
+{
+    if (io_is_reading(io) && !io->error && !valid)
+        io->error = SYMBOLIZER_MALFORMED;
+}
+
+/* The next `size` bytes of the datagram, borrowed; NULL if there are not as many. */
+static const uint8_t *io_read(struct message_io *io, size_t size)
+{
+    io_check(io, io->in.len - io->at >= size);
+    if (io->error)
+        return NULL;
+    io->at += size;
+    return io->in.data + io->at - size;
+}
+
+static void io_write(struct message_io *io, const void *data, size_t size)
+{
+    if (!io->error)
+        io->error = buf_append(io->out, data, size);
+}
+
+static uint64_t io_int(struct message_io *io, uint64_t value, size_t size)
+{
+    if (io_is_reading(io)) {
+        const uint8_t *in = io_read(io, size);
+        value = 0;
+        for (size_t i = 0; in && i < size; i++)
+            value |= (uint64_t)in[i] << (8 * i);
+    } else {
+        uint8_t bytes[8];
+        for (size_t i = 0; i < size; i++)
+            bytes[i] = (uint8_t)(value >> (8 * i));
+        io_write(io, bytes, size);
     }
-    uint64_t value = 0;
-    for (size_t i = 0; i < size; i++)
-        value |= (uint64_t)reader->in.data[reader->at + i] << (8 * i);
-    reader->at += size;
     return value;
 }
 
-static uint8_t get_u8(struct reader *reader)
+static void io_u8(struct message_io *io, uint8_t *value)
 {
-    return (uint8_t)get_int(reader, 1);
+    *value = (uint8_t)io_int(io, *value, 1);
 }
 
-static uint32_t get_u32(struct reader *reader)
+static void io_u32(struct message_io *io, uint32_t *value)
 {
-    return (uint32_t)get_int(reader, 4);
+    *value = (uint32_t)io_int(io, *value, 4);
 }
 
-static uint64_t get_u64(struct reader *reader)
+static void io_u64(struct message_io *io, uint64_t *value)
 {
-    return get_int(reader, 8);
+    *value = io_int(io, *value, 8);
 }
 
-/* A range of fixed or announced length, borrowed. */
-static struct bytes get_range(struct reader *reader, size_t size)
+/* Bytes of a size that both ends know. */
+static void io_fixed(struct message_io *io, uint8_t *data, size_t size)
 {
-    if (reader->bad || reader->in.len - reader->at < size) {
-        reader->bad = true;
-        return (struct bytes){0};
+    if (!io_is_reading(io)) {
+        io_write(io, data, size);
+        return;
     }
-    struct bytes range = BYTES(reader->in.data + reader->at, size);
-    reader->at += size;
-    return range;
+    const uint8_t *in = io_read(io, size);
+    if (in)
+        memcpy(data, in, size);
 }
 
-static struct bytes get_bytes(struct reader *reader, size_t limit)
+/* The size of bytes that follow, or the number of elements: 0 after an error. */
+static uint32_t io_count(struct message_io *io, size_t count, size_t limit)
 {
-    uint32_t size = get_u32(reader);
-    if (size > limit) {
-        reader->bad = true;
-        return (struct bytes){0};
+    uint32_t n = (uint32_t)io_int(io, count, 4);
+    io_check(io, n <= limit);
+    return io->error ? 0 : n;
+}
+
+static void io_bytes(struct message_io *io, struct bytes *bytes, size_t limit)
+{
+    uint32_t size = io_count(io, bytes->len, limit);
+    if (!io_is_reading(io)) {
+        io_write(io, bytes->data, size);
+        return;
     }
-    return get_range(reader, size);
+    const uint8_t *in = io_read(io, size);
+    *bytes = in ? BYTES(in, size) : BYTES(NULL, 0);
 }
 
-static void get_fixed(struct reader *reader, uint8_t *out, size_t size)
+/* Zeroed, from the arena; NULL after an error. Reading only. */
+static void *io_memory(struct message_io *io, size_t size)
 {
-    struct bytes range = get_range(reader, size);
-    if (range.len == size)
-        memcpy(out, range.data, size);
-    else
-        memset(out, 0, size);
-}
-
-static void *get_memory(struct reader *reader, size_t size)
-{
-    if (reader->bad)
-        return NULL;
-    void *memory = arena_zalloc(reader->arena, size ? size : 1);
-    if (!memory)
-        reader->bad = reader->out_of_memory = true;
+    void *memory = io->error ? NULL : arena_zalloc(io->arena, size ? size : 1);
+    if (!memory && !io->error)
+        io->error = -ENOMEM;
     return memory;
 }
 
-/* NUL-terminated copy; a NUL inside is malformed. */
-static const char *get_text(struct reader *reader, size_t limit)
+/* The elements of a list, whose number comes first: when writing they are `elements`. After an
+ * error *n is 0. */
+static void *io_list(struct message_io *io, uint32_t *n, uint32_t limit, void *elements,
+                     size_t element_size)
 {
-    struct bytes range = get_bytes(reader, limit);
-    if (reader->bad || (range.len && memchr(range.data, 0, range.len))) {
-        reader->bad = true;
-        return "";
-    }
-    char *text = get_memory(reader, range.len + 1);
-    if (!text)
-        return "";
-    if (range.len)
-        memcpy(text, range.data, range.len);
-    return text;
+    assert(io_is_reading(io) || *n <= limit);
+    *n = io_count(io, *n, limit);
+    if (!io_is_reading(io))
+        return elements;
+    elements = io_memory(io, *n * element_size);
+    if (!elements)
+        *n = 0;
+    return elements;
 }
 
-static uint32_t get_count(struct reader *reader, uint32_t limit)
+#define IO_LIST(io, list, n, limit) ((list) = io_list(io, &(n), limit, list, sizeof(*(list))))
+
+/* A string without NUL inside; NULL is written as the empty one. Reading gives a copy that ends
+ * with NUL. */
+static void io_string(struct message_io *io, const char **string, size_t limit)
 {
-    uint32_t n = get_u32(reader);
-    if (n > limit) {
-        reader->bad = true;
-        return 0;
-    }
-    return n;
+    const char *from = *string ? *string : "";
+    struct bytes bytes = io_is_reading(io) ? BYTES(NULL, 0) : BYTES(from, strnlen(from, limit));
+    io_bytes(io, &bytes, limit);
+    if (!io_is_reading(io))
+        return;
+    io_check(io, !bytes.len || !memchr(bytes.data, 0, bytes.len));
+    char *copy = io_memory(io, bytes.len + 1);
+    if (copy && bytes.len)
+        memcpy(copy, bytes.data, bytes.len);
+    *string = copy ? copy : "";
 }
 
-static int put_int(struct buf *out, uint64_t value, size_t size)
+/* Names are shown on pages and sent to backends. */
+static bool is_printable(struct bytes name)
 {
-    uint8_t bytes[8];
-    for (size_t i = 0; i < size; i++)
-        bytes[i] = (uint8_t)(value >> (8 * i));
-    return buf_append(out, bytes, size);
-}
-
-static int put_bytes(struct buf *out, struct bytes bytes)
-{
-    int error = put_int(out, bytes.len, 4);
-    return error ? error : buf_append_bytes(out, bytes);
-}
-
-static void get_mapping(struct reader *reader, struct process_mapping *mapping)
-{
-    mapping->start = get_u64(reader);
-    mapping->length = get_u64(reader);
-    mapping->file_offset = get_u64(reader);
-    mapping->device_major = get_u32(reader);
-    mapping->device_minor = get_u32(reader);
-    mapping->inode = get_u64(reader);
-    mapping->inode_generation = get_u64(reader);
-    struct bytes build_id = get_bytes(reader, PROCESS_BUILD_ID_MAX);
-    mapping->build_id_len = (uint8_t)build_id.len;
-    if (build_id.len)
-        memcpy(mapping->build_id, build_id.data, build_id.len);
-    mapping->path = get_text(reader, SYMBOLIZER_PATH_MAX);
-}
-
-static int put_mapping(struct buf *out, const struct process_mapping *mapping)
-{
-    int error = put_int(out, mapping->start, 8);
-    error = error ? error : put_int(out, mapping->length, 8);
-    error = error ? error : put_int(out, mapping->file_offset, 8);
-    error = error ? error : put_int(out, mapping->device_major, 4);
-    error = error ? error : put_int(out, mapping->device_minor, 4);
-    error = error ? error : put_int(out, mapping->inode, 8);
-    error = error ? error : put_int(out, mapping->inode_generation, 8);
-    error = error ? error : put_bytes(out, BYTES(mapping->build_id, mapping->build_id_len));
-    const char *path = mapping->path ? mapping->path : "";
-    return error ? error : put_bytes(out, BYTES(path, strnlen(path, SYMBOLIZER_PATH_MAX)));
-}
-
-static void get_executable_ref(struct reader *reader, struct symbolizer_executable_ref *ref)
-{
-    get_fixed(reader, ref->identity, sizeof(ref->identity));
-    ref->pid = get_u32(reader);
-    for (int i = 0; i < SYMBOLIZER_ANCESTORS_MAX; i++)
-        ref->ancestors[i] = get_u32(reader);
-    get_mapping(reader, &ref->mapping);
-}
-
-static int put_executable_ref(struct buf *out, const struct symbolizer_executable_ref *ref)
-{
-    int error = buf_append(out, ref->identity, sizeof(ref->identity));
-    error = error ? error : put_int(out, ref->pid, 4);
-    for (int i = 0; i < SYMBOLIZER_ANCESTORS_MAX && !error; i++)
-        error = put_int(out, ref->ancestors[i], 4);
-    return error ? error : put_mapping(out, &ref->mapping);
-}
-
-static void get_names_wanted(struct reader *reader, struct symbolizer_names_wanted *wanted)
-{
-    get_executable_ref(reader, &wanted->executable);
-    wanted->n = get_count(reader, SYMBOLIZER_NAMES_MAX);
-    wanted->addresses = get_memory(reader, wanted->n * sizeof(*wanted->addresses));
-    for (uint32_t i = 0; i < wanted->n && wanted->addresses; i++)
-        wanted->addresses[i] = get_u64(reader);
-}
-
-static int put_names_wanted(struct buf *out, const struct symbolizer_names_wanted *wanted)
-{
-    int error = put_executable_ref(out, &wanted->executable);
-    error = error ? error : put_int(out, wanted->n, 4);
-    for (uint32_t i = 0; i < wanted->n && !error; i++)
-        error = put_int(out, wanted->addresses[i], 8);
-    return error;
-}
-
-static void get_event(struct reader *reader, struct process_event *event)
-{
-    uint8_t kind = get_u8(reader);
-    event->kind = (enum process_event_kind)kind;
-    if (kind > PROCESS_LOST)
-        reader->bad = true;
-    event->time_ns = get_u64(reader);
-    event->pid = get_u32(reader);
-    event->parent_pid = get_u32(reader);
-    get_mapping(reader, &event->mapping);
-}
-
-static int put_event(struct buf *out, const struct process_event *event)
-{
-    int error = put_int(out, event->kind, 1);
-    error = error ? error : put_int(out, event->time_ns, 8);
-    error = error ? error : put_int(out, event->pid, 4);
-    error = error ? error : put_int(out, event->parent_pid, 4);
-    return error ? error : put_mapping(out, &event->mapping);
-}
-
-static void get_details(struct reader *reader, struct symbolizer_details *details)
-{
-    details->pid = get_u32(reader);
-    details->time_ns = get_u64(reader);
-    details->own_pid = get_u32(reader);
-    details->start_ns = get_u64(reader);
-    details->exe = get_bytes(reader, SYMBOLIZER_PATH_MAX);
-    details->container_id = get_bytes(reader, SYMBOLIZER_CONTAINER_MAX);
-    details->pod_uid = get_bytes(reader, SYMBOLIZER_CONTAINER_MAX);
-}
-
-static int put_details(struct buf *out, const struct symbolizer_details *details)
-{
-    int error = put_int(out, details->pid, 4);
-    error = error ? error : put_int(out, details->time_ns, 8);
-    error = error ? error : put_int(out, details->own_pid, 4);
-    error = error ? error : put_int(out, details->start_ns, 8);
-    error = error ? error : put_bytes(out, details->exe);
-    error = error ? error : put_bytes(out, details->container_id);
-    return error ? error : put_bytes(out, details->pod_uid);
-}
-
-static void get_context(struct reader *reader, struct symbolizer_context *context)
-{
-    context->pid = get_u32(reader);
-    context->time_ns = get_u64(reader);
-    context->sources = get_u8(reader);
-    context->publishes = get_u8(reader);
-    context->sets_trace_flags = get_u8(reader);
-    context->resource = get_bytes(reader, SYMBOLIZER_MESSAGE_MAX);
-    context->n_keys = get_count(reader, SYMBOLIZER_KEYS_MAX);
-    context->keys = get_memory(reader, context->n_keys * sizeof(*context->keys));
-    for (uint32_t i = 0; i < context->n_keys && context->keys; i++) {
-        context->keys[i] = get_bytes(reader, SYMBOLIZER_MESSAGE_MAX);
-        if (!bytes_utf8_valid(context->keys[i]))
-            reader->bad = true;
-    }
-}
-
-static int put_context(struct buf *out, const struct symbolizer_context *context)
-{
-    int error = put_int(out, context->pid, 4);
-    error = error ? error : put_int(out, context->time_ns, 8);
-    error = error ? error : put_int(out, context->sources, 1);
-    error = error ? error : put_int(out, context->publishes, 1);
-    error = error ? error : put_int(out, context->sets_trace_flags, 1);
-    error = error ? error : put_bytes(out, context->resource);
-    error = error ? error : put_int(out, context->n_keys, 4);
-    for (uint32_t i = 0; i < context->n_keys && !error; i++)
-        error = put_bytes(out, context->keys[i]);
-    return error;
-}
-
-static void get_executable(struct reader *reader, struct symbolizer_executable *executable)
-{
-    get_fixed(reader, executable->identity, sizeof(executable->identity));
-    executable->found = get_u8(reader);
-    get_fixed(reader, executable->htlhash, sizeof(executable->htlhash));
-    executable->build_id = get_bytes(reader, 64);
-    executable->go_build_id = get_bytes(reader, 256);
-    executable->n_segments = get_count(reader, SYMBOLIZER_SEGMENTS_MAX);
-    for (uint32_t i = 0; i < executable->n_segments; i++) {
-        executable->segments[i].file_offset = get_u64(reader);
-        executable->segments[i].size = get_u64(reader);
-        executable->segments[i].vaddr = get_u64(reader);
-    }
-}
-
-static int put_executable(struct buf *out, const struct symbolizer_executable *executable)
-{
-    int error = buf_append(out, executable->identity, sizeof(executable->identity));
-    error = error ? error : put_int(out, executable->found, 1);
-    error = error ? error : buf_append(out, executable->htlhash, sizeof(executable->htlhash));
-    error = error ? error : put_bytes(out, executable->build_id);
-    error = error ? error : put_bytes(out, executable->go_build_id);
-    error = error ? error : put_int(out, executable->n_segments, 4);
-    for (uint32_t i = 0; i < executable->n_segments && !error; i++) {
-        error = put_int(out, executable->segments[i].file_offset, 8);
-        error = error ? error : put_int(out, executable->segments[i].size, 8);
-        error = error ? error : put_int(out, executable->segments[i].vaddr, 8);
-    }
-    return error;
-}
-
-/* Names end up on pages and in a backend: their promise (see the struct) is checked here again. */
-static struct bytes get_name(struct reader *reader)
-{
-    struct bytes name = get_bytes(reader, SYMBOLIZER_NAME_BYTES);
-    if (!bytes_utf8_valid(name))
-        reader->bad = true;
+    bool printable = bytes_utf8_valid(name);
     for (size_t i = 0; i < name.len; i++)
-        if (name.data[i] < 0x20 || name.data[i] == 0x7f)
-            reader->bad = true;
-    return name;
+        printable &= name.data[i] >= 0x20 && name.data[i] != 0x7f;
+    return printable;
 }
 
-static void get_names(struct reader *reader, struct symbolizer_names *names)
+static void io_name(struct message_io *io, struct bytes *name)
 {
-    get_fixed(reader, names->identity, sizeof(names->identity));
-    names->more = get_u8(reader);
-    names->n = get_count(reader, SYMBOLIZER_NAMES_MAX);
-    names->names = get_memory(reader, names->n * sizeof(*names->names));
-    for (uint32_t i = 0; i < names->n && names->names; i++) {
-        names->names[i].address = get_u64(reader);
-        names->names[i].function = get_name(reader);
-        names->names[i].system_name = get_name(reader);
-        names->names[i].file = get_name(reader);
-        names->names[i].line = get_u32(reader);
+    io_bytes(io, name, SYMBOLIZER_NAME_BYTES);
+    if (io_is_reading(io))
+        io_check(io, is_printable(*name));
+}
+
+/* ---- parts of several kinds ---- */
+
+static void io_mapping(struct message_io *io, struct process_mapping *mapping)
+{
+    io_u64(io, &mapping->start);
+    io_u64(io, &mapping->length);
+    io_u64(io, &mapping->file_offset);
+    io_u32(io, &mapping->device_major);
+    io_u32(io, &mapping->device_minor);
+    io_u64(io, &mapping->inode);
+    io_u64(io, &mapping->inode_generation);
+    mapping->build_id_len = (uint8_t)io_count(io, mapping->build_id_len, sizeof(mapping->build_id));
+    io_fixed(io, mapping->build_id, mapping->build_id_len);
+    io_string(io, &mapping->path, SYMBOLIZER_PATH_MAX);
+}
+
+static void io_executable_ref(struct message_io *io, struct symbolizer_executable_ref *ref)
+{
+    io_fixed(io, ref->identity, sizeof(ref->identity));
+    io_u32(io, &ref->pid);
+    for (int i = 0; i < SYMBOLIZER_ANCESTORS_MAX; i++)
+        io_u32(io, &ref->ancestors[i]);
+    io_mapping(io, &ref->mapping);
+}
+
+/* ---- kinds ---- */
+
+static void io_process(struct message_io *io, struct symbolizer_process *process)
+{
+    io_u32(io, &process->pid);
+    io_u64(io, &process->time_ns);
+}
+
+static void io_names_wanted(struct message_io *io, struct symbolizer_names_wanted *wanted)
+{
+    io_executable_ref(io, &wanted->executable);
+    IO_LIST(io, wanted->addresses, wanted->n, SYMBOLIZER_NAMES_MAX);
+    for (uint32_t i = 0; i < wanted->n; i++)
+        io_u64(io, &wanted->addresses[i]);
+}
+
+static void io_event(struct message_io *io, struct process_event *event)
+{
+    uint8_t kind = (uint8_t)event->kind;
+    io_u8(io, &kind);
+    io_check(io, kind <= PROCESS_LOST);
+    event->kind = (enum process_event_kind)kind;
+    io_u64(io, &event->time_ns);
+    io_u32(io, &event->pid);
+    io_u32(io, &event->parent_pid);
+    io_mapping(io, &event->mapping);
+}
+
+static void io_scan_done(struct message_io *io, struct symbolizer_scan_done *done)
+{
+    io_u64(io, &done->start_ns);
+    io_u64(io, &done->end_ns);
+}
+
+static void io_details(struct message_io *io, struct symbolizer_details *details)
+{
+    io_u32(io, &details->pid);
+    io_u64(io, &details->time_ns);
+    io_u32(io, &details->own_pid);
+    io_u64(io, &details->start_ns);
+    io_bytes(io, &details->exe, SYMBOLIZER_PATH_MAX);
+    io_bytes(io, &details->container_id, SYMBOLIZER_CONTAINER_MAX);
+    io_bytes(io, &details->pod_uid, SYMBOLIZER_CONTAINER_MAX);
+}
+
+static void io_context(struct message_io *io, struct symbolizer_context *context)
+{
+    io_u32(io, &context->pid);
+    io_u64(io, &context->time_ns);
+    io_u8(io, &context->sources);
+    io_u8(io, &context->publishes);
+    io_u8(io, &context->sets_trace_flags);
+    io_bytes(io, &context->resource, SYMBOLIZER_MESSAGE_MAX);
+    IO_LIST(io, context->keys, context->n_keys, SYMBOLIZER_KEYS_MAX);
+    for (uint32_t i = 0; i < context->n_keys; i++) {
+        io_bytes(io, &context->keys[i], SYMBOLIZER_MESSAGE_MAX);
+        if (io_is_reading(io))
+            io_check(io, bytes_utf8_valid(context->keys[i]));
     }
 }
 
-static int put_names(struct buf *out, const struct symbolizer_names *names)
+static void io_executable(struct message_io *io, struct symbolizer_executable *executable)
 {
-    int error = buf_append(out, names->identity, sizeof(names->identity));
-    error = error ? error : put_int(out, names->more, 1);
-    error = error ? error : put_int(out, names->n, 4);
-    for (uint32_t i = 0; i < names->n && !error; i++) {
-        error = put_int(out, names->names[i].address, 8);
-        error = error ? error : put_bytes(out, names->names[i].function);
-        error = error ? error : put_bytes(out, names->names[i].system_name);
-        error = error ? error : put_bytes(out, names->names[i].file);
-        error = error ? error : put_int(out, names->names[i].line, 4);
-    }
-    return error;
-}
-
-static void get_unwind_wanted(struct reader *reader, struct symbolizer_unwind_wanted *wanted)
-{
-    wanted->ticket = get_u64(reader);
-    wanted->pid = get_u32(reader);
-    wanted->stack = get_bytes(reader, sizeof(struct record_stack) + RECORD_STACK_MAX);
-    wanted->n = get_count(reader, SYMBOLIZER_MAPPINGS_MAX);
-    wanted->mappings = get_memory(reader, wanted->n * sizeof(*wanted->mappings));
-    for (uint32_t i = 0; i < wanted->n && wanted->mappings; i++)
-        get_executable_ref(reader, &wanted->mappings[i]);
-}
-
-static int put_unwind_wanted(struct buf *out, const struct symbolizer_unwind_wanted *wanted)
-{
-    int error = put_int(out, wanted->ticket, 8);
-    error = error ? error : put_int(out, wanted->pid, 4);
-    error = error ? error : put_bytes(out, wanted->stack);
-    error = error ? error : put_int(out, wanted->n, 4);
-    for (uint32_t i = 0; i < wanted->n && !error; i++)
-        error = put_executable_ref(out, &wanted->mappings[i]);
-    return error;
-}
-
-static void get_unwound(struct reader *reader, struct symbolizer_unwound *unwound)
-{
-    unwound->ticket = get_u64(reader);
-    unwound->end = get_u8(reader);
-    if (unwound->end >= UNWIND_ENDS)
-        reader->bad = true;
-    unwound->n = get_count(reader, RECORD_MAX_USER_FRAMES);
-    unwound->frames = get_memory(reader, unwound->n * sizeof(*unwound->frames));
-    for (uint32_t i = 0; i < unwound->n && unwound->frames; i++) {
-        unwound->frames[i].pc = get_u64(reader);
-        unwound->frames[i].is_return = get_u8(reader);
+    io_fixed(io, executable->identity, sizeof(executable->identity));
+    io_u8(io, &executable->found);
+    io_fixed(io, executable->htlhash, sizeof(executable->htlhash));
+    io_bytes(io, &executable->build_id, 64);
+    io_bytes(io, &executable->go_build_id, 256);
+    executable->n_segments = io_count(io, executable->n_segments, SYMBOLIZER_SEGMENTS_MAX);
+    for (uint32_t i = 0; i < executable->n_segments; i++) {
+        io_u64(io, &executable->segments[i].file_offset);
+        io_u64(io, &executable->segments[i].size);
+        io_u64(io, &executable->segments[i].vaddr);
     }
 }
 
-static int put_unwound(struct buf *out, const struct symbolizer_unwound *unwound)
+static void io_names(struct message_io *io, struct symbolizer_names *names)
 {
-    int error = put_int(out, unwound->ticket, 8);
-    error = error ? error : put_int(out, unwound->end, 1);
-    error = error ? error : put_int(out, unwound->n, 4);
-    for (uint32_t i = 0; i < unwound->n && !error; i++) {
-        error = put_int(out, unwound->frames[i].pc, 8);
-        error = error ? error : put_int(out, unwound->frames[i].is_return, 1);
+    io_fixed(io, names->identity, sizeof(names->identity));
+    io_u8(io, &names->more);
+    IO_LIST(io, names->names, names->n, SYMBOLIZER_NAMES_MAX);
+    for (uint32_t i = 0; i < names->n; i++) {
+        io_u64(io, &names->names[i].address);
+        io_name(io, &names->names[i].function);
+        io_name(io, &names->names[i].system_name);
+        io_name(io, &names->names[i].file);
+        io_u32(io, &names->names[i].line);
     }
-    return error;
 }
 
-static void get_code_wanted(struct reader *reader, struct symbolizer_code_wanted *wanted)
+static void io_kernel(struct message_io *io, struct symbolizer_kernel *kernel)
 {
-    wanted->ticket = get_u64(reader);
-    wanted->pid = get_u32(reader);
-    wanted->n = get_count(reader, RECORD_MAX_USER_FRAMES);
-    wanted->addresses = get_memory(reader, wanted->n * sizeof(*wanted->addresses));
-    for (uint32_t i = 0; i < wanted->n && wanted->addresses; i++)
-        wanted->addresses[i] = get_u64(reader);
+    io_u64(io, &kernel->text_start);
+    io_u64(io, &kernel->text_end);
+    io_bytes(io, &kernel->build_id, 64);
 }
 
-static int put_code_wanted(struct buf *out, const struct symbolizer_code_wanted *wanted)
+static void io_unwind_wanted(struct message_io *io, struct symbolizer_unwind_wanted *wanted)
 {
-    int error = put_int(out, wanted->ticket, 8);
-    error = error ? error : put_int(out, wanted->pid, 4);
-    error = error ? error : put_int(out, wanted->n, 4);
-    for (uint32_t i = 0; i < wanted->n && !error; i++)
-        error = put_int(out, wanted->addresses[i], 8);
-    return error;
+    io_u64(io, &wanted->ticket);
+    io_u32(io, &wanted->pid);
+    io_bytes(io, &wanted->stack, sizeof(struct record_stack) + RECORD_STACK_MAX);
+    IO_LIST(io, wanted->mappings, wanted->n, SYMBOLIZER_MAPPINGS_MAX);
+    for (uint32_t i = 0; i < wanted->n; i++)
+        io_executable_ref(io, &wanted->mappings[i]);
 }
 
-static void get_code(struct reader *reader, struct symbolizer_code *code)
+static void io_unwound(struct message_io *io, struct symbolizer_unwound *unwound)
 {
-    code->ticket = get_u64(reader);
-    code->pid = get_u32(reader);
-    code->named = get_u8(reader);
-    code->n = get_count(reader, RECORD_MAX_USER_FRAMES);
-    code->ranges = get_memory(reader, code->n * sizeof(*code->ranges));
-    for (uint32_t i = 0; i < code->n && code->ranges; i++) {
+    io_u64(io, &unwound->ticket);
+    io_u8(io, &unwound->end);
+    io_check(io, unwound->end < UNWIND_ENDS);
+    IO_LIST(io, unwound->frames, unwound->n, RECORD_MAX_USER_FRAMES);
+    for (uint32_t i = 0; i < unwound->n; i++) {
+        io_u64(io, &unwound->frames[i].pc);
+        io_u8(io, &unwound->frames[i].is_return);
+    }
+}
+
+static void io_code_wanted(struct message_io *io, struct symbolizer_code_wanted *wanted)
+{
+    io_u64(io, &wanted->ticket);
+    io_u32(io, &wanted->pid);
+    IO_LIST(io, wanted->addresses, wanted->n, RECORD_MAX_USER_FRAMES);
+    for (uint32_t i = 0; i < wanted->n; i++)
+        io_u64(io, &wanted->addresses[i]);
+}
+
+static void io_code(struct message_io *io, struct symbolizer_code *code)
+{
+    io_u64(io, &code->ticket);
+    io_u32(io, &code->pid);
+    io_u8(io, &code->named);
+    IO_LIST(io, code->ranges, code->n, RECORD_MAX_USER_FRAMES);
+    for (uint32_t i = 0; i < code->n; i++) {
         struct symbolizer_code_range *range = &code->ranges[i];
-        range->start = get_u64(reader);
-        range->last = get_u64(reader);
-        range->function = get_name(reader);
-        if (range->start > range->last)
-            reader->bad = true;
+        io_u64(io, &range->start);
+        io_u64(io, &range->last);
+        io_name(io, &range->function);
+        io_check(io, range->start <= range->last);
     }
 }
 
-static int put_code(struct buf *out, const struct symbolizer_code *code)
-{
-    int error = put_int(out, code->ticket, 8);
-    error = error ? error : put_int(out, code->pid, 4);
-    error = error ? error : put_int(out, code->named, 1);
-    error = error ? error : put_int(out, code->n, 4);
-    for (uint32_t i = 0; i < code->n && !error; i++) {
-        error = put_int(out, code->ranges[i].start, 8);
-        error = error ? error : put_int(out, code->ranges[i].last, 8);
-        error = error ? error : put_bytes(out, code->ranges[i].function);
-    }
-    return error;
-}
-
-static void get_kernel(struct reader *reader, struct symbolizer_kernel *kernel)
-{
-    kernel->text_start = get_u64(reader);
-    kernel->text_end = get_u64(reader);
-    kernel->build_id = get_bytes(reader, 64);
-}
-
-static int put_kernel(struct buf *out, const struct symbolizer_kernel *kernel)
-{
-    int error = put_int(out, kernel->text_start, 8);
-    error = error ? error : put_int(out, kernel->text_end, 8);
-    return error ? error : put_bytes(out, kernel->build_id);
-}
-
-static void get_scan_done(struct reader *reader, struct symbolizer_scan_done *done)
-{
-    done->start_ns = get_u64(reader);
-    done->end_ns = get_u64(reader);
-}
-
-static int put_process(struct buf *out, const struct symbolizer_process *process)
-{
-    int error = put_int(out, process->pid, 4);
-    return error ? error : put_int(out, process->time_ns, 8);
-}
-
-static int put_body(const struct symbolizer_message *message, struct buf *out)
+/* False: there is no such kind. */
+static bool io_body(struct message_io *io, struct symbolizer_message *message)
 {
     switch (message->kind) {
     case SYMBOLIZER_SCAN_WANTED:
-        return 0;
+        return true;
     case SYMBOLIZER_PROCESS_WANTED:
     case SYMBOLIZER_CONTEXT_WANTED:
     case SYMBOLIZER_PROCESS_LEFT:
     case SYMBOLIZER_GONE:
     case SYMBOLIZER_CORRELATION:
-        return put_process(out, &message->process);
+        io_process(io, &message->process);
+        return true;
     case SYMBOLIZER_EXECUTABLE_WANTED:
-        return put_executable_ref(out, &message->executable_ref);
+        io_executable_ref(io, &message->executable_ref);
+        return true;
     case SYMBOLIZER_NAMES_WANTED:
     case SYMBOLIZER_KERNEL_NAMES_WANTED:
-        return put_names_wanted(out, &message->names_wanted);
+        io_names_wanted(io, &message->names_wanted);
+        return true;
     case SYMBOLIZER_EVENT:
-        return put_event(out, &message->event);
-    case SYMBOLIZER_SCAN_DONE: {
-        int error = put_int(out, message->scan_done.start_ns, 8);
-        return error ? error : put_int(out, message->scan_done.end_ns, 8);
-    }
+        io_event(io, &message->event);
+        return true;
+    case SYMBOLIZER_SCAN_DONE:
+        io_scan_done(io, &message->scan_done);
+        return true;
     case SYMBOLIZER_DETAILS:
-        return put_details(out, &message->details);
+        io_details(io, &message->details);
+        return true;
     case SYMBOLIZER_CONTEXT:
-        return put_context(out, &message->context);
+        io_context(io, &message->context);
+        return true;
     case SYMBOLIZER_EXECUTABLE:
-        return put_executable(out, &message->executable);
+        io_executable(io, &message->executable);
+        return true;
     case SYMBOLIZER_NAMES:
     case SYMBOLIZER_KERNEL_NAMES:
-        return put_names(out, &message->names);
+        io_names(io, &message->names);
+        return true;
     case SYMBOLIZER_KERNEL:
-        return put_kernel(out, &message->kernel);
+        io_kernel(io, &message->kernel);
+        return true;
     case SYMBOLIZER_UNWIND_WANTED:
-        return put_unwind_wanted(out, &message->unwind_wanted);
+        io_unwind_wanted(io, &message->unwind_wanted);
+        return true;
     case SYMBOLIZER_UNWOUND:
-        return put_unwound(out, &message->unwound);
+        io_unwound(io, &message->unwound);
+        return true;
     case SYMBOLIZER_CODE_WANTED:
-        return put_code_wanted(out, &message->code_wanted);
+        io_code_wanted(io, &message->code_wanted);
+        return true;
     case SYMBOLIZER_CODE:
-        return put_code(out, &message->code);
+        io_code(io, &message->code);
+        return true;
     }
-    return -EINVAL;
+    return false;
 }
 
 int symbolizer_message_encode(const struct symbolizer_message *message, struct buf *out)
 {
+    struct symbolizer_message fields = *message;
+    struct message_io io = {.out = out};
     size_t before = out->len;
-    int error = put_int(out, message->kind, 1);
-    error = error ? error : put_body(message, out);
-    if (!error && out->len - before > SYMBOLIZER_MESSAGE_MAX)
-        error = BUF_FULL;
-    if (error)
+    uint8_t kind = (uint8_t)message->kind;
+    io_u8(&io, &kind);
+    if (!io_body(&io, &fields))
+        io.error = -EINVAL;
+    if (!io.error && out->len - before > SYMBOLIZER_MESSAGE_MAX)
+        io.error = BUF_FULL;
+    if (io.error)
         out->len = before;
-    return error;
-}
-
-static void get_body(struct reader *reader, struct symbolizer_message *message)
-{
-    switch (message->kind) {
-    case SYMBOLIZER_SCAN_WANTED:
-        break;
-    case SYMBOLIZER_PROCESS_WANTED:
-    case SYMBOLIZER_CONTEXT_WANTED:
-    case SYMBOLIZER_PROCESS_LEFT:
-    case SYMBOLIZER_GONE:
-    case SYMBOLIZER_CORRELATION:
-        message->process.pid = get_u32(reader);
-        message->process.time_ns = get_u64(reader);
-        break;
-    case SYMBOLIZER_EXECUTABLE_WANTED:
-        get_executable_ref(reader, &message->executable_ref);
-        break;
-    case SYMBOLIZER_NAMES_WANTED:
-    case SYMBOLIZER_KERNEL_NAMES_WANTED:
-        get_names_wanted(reader, &message->names_wanted);
-        break;
-    case SYMBOLIZER_EVENT:
-        get_event(reader, &message->event);
-        break;
-    case SYMBOLIZER_SCAN_DONE:
-        get_scan_done(reader, &message->scan_done);
-        break;
-    case SYMBOLIZER_DETAILS:
-        get_details(reader, &message->details);
-        break;
-    case SYMBOLIZER_CONTEXT:
-        get_context(reader, &message->context);
-        break;
-    case SYMBOLIZER_EXECUTABLE:
-        get_executable(reader, &message->executable);
-        break;
-    case SYMBOLIZER_NAMES:
-    case SYMBOLIZER_KERNEL_NAMES:
-        get_names(reader, &message->names);
-        break;
-    case SYMBOLIZER_KERNEL:
-        get_kernel(reader, &message->kernel);
-        break;
-    case SYMBOLIZER_UNWIND_WANTED:
-        get_unwind_wanted(reader, &message->unwind_wanted);
-        break;
-    case SYMBOLIZER_UNWOUND:
-        get_unwound(reader, &message->unwound);
-        break;
-    case SYMBOLIZER_CODE_WANTED:
-        get_code_wanted(reader, &message->code_wanted);
-        break;
-    case SYMBOLIZER_CODE:
-        get_code(reader, &message->code);
-        break;
-    default:
-        reader->bad = true;
-    }
+    return io.error;
 }
 
 int symbolizer_message_decode(struct bytes datagram, struct arena *arena,
@@ -584,10 +415,11 @@ int symbolizer_message_decode(struct bytes datagram, struct arena *arena,
     memset(message, 0, sizeof(*message));
     if (datagram.len > SYMBOLIZER_MESSAGE_MAX)
         return SYMBOLIZER_MALFORMED;
-    struct reader reader = {.in = datagram, .arena = arena};
-    message->kind = (enum symbolizer_kind)get_u8(&reader);
-    get_body(&reader, message);
-    if (reader.out_of_memory)
-        return -ENOMEM;
-    return reader.bad || reader.at != datagram.len ? SYMBOLIZER_MALFORMED : 0;
+    struct message_io io = {.in = datagram, .arena = arena};
+    uint8_t kind = 0;
+    io_u8(&io, &kind);
+    message->kind = (enum symbolizer_kind)kind;
+    io_check(&io, io_body(&io, message));
+    io_check(&io, io.at == datagram.len);
+    return io.error;
 }

@@ -11,9 +11,9 @@
 /* Address of the thread's variable; 0 = it has none (yet). */
 static __always_inline __u64 context_address(const struct context_variable *variable, __u64 tp)
 {
-    if (variable->tls_model == TLS_STATIC)
+    if (variable->thread_local_model == THREAD_LOCAL_STATIC)
         return tp + (__u64)variable->offset;
-    if (variable->tls_model != TLS_DYNAMIC)
+    if (variable->thread_local_model != THREAD_LOCAL_DYNAMIC)
         return 0;
     __u64 dtv = 0, block = 0;
     if (bpf_probe_read_user(&dtv, sizeof(dtv), (void *)(tp + (__u64)variable->dtv_offset)) || !dtv)

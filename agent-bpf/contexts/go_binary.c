@@ -90,12 +90,12 @@ static bool plausible(int64_t offset)
     return offset > -OFFSET_MAX && offset < OFFSET_MAX && offset;
 }
 
-int go_binary_locate(const struct go_binary *go, const struct tls_process *process,
+int go_binary_locate(const struct go_binary *go, const struct thread_local_process *process,
                      struct context_variable *variable)
 {
     memset(variable, 0, sizeof(*variable));
     if (!go->found || !go->labels_form || !process->is_executable)
-        return TLS_UNRESOLVED;
+        return THREAD_LOCAL_UNRESOLVED;
     int64_t offset = go->g_offset;
     if (go->g_in_word) {
         uint64_t address = process->bias + go->g_vaddr;
@@ -104,10 +104,10 @@ int go_binary_locate(const struct go_binary *go, const struct tls_process *proce
             return error;
     }
     if (!go->g_in_register && !plausible(offset))
-        return TLS_UNRESOLVED;
+        return THREAD_LOCAL_UNRESOLVED;
     *variable = (struct context_variable){
         .source = CONTEXT_GO_LABELS,
-        .tls_model = go->g_in_register ? TLS_NONE : TLS_STATIC,
+        .thread_local_model = go->g_in_register ? THREAD_LOCAL_NONE : THREAD_LOCAL_STATIC,
         .offset = offset,
         .go_form = go->labels_form,
         .go_g_m = go->g_m,

@@ -28,8 +28,8 @@ enum { GO_BINARY_UNSUPPORTED = 1 }; /* a Go executable of a version that is not 
  * negative errno. */
 int go_binary_find(const struct elf *elf, struct go_binary *go);
 
-struct tls_process;
-/* Fills all of the variable; tls_model TLS_NONE: g is in the register alone. 0, TLS_UNRESOLVED,
- * negative errno. */
-int go_binary_locate(const struct go_binary *go, const struct tls_process *process,
+struct thread_local_process;
+/* Fills all of the variable; thread_local_model THREAD_LOCAL_NONE: g is in the register alone. 0,
+ * THREAD_LOCAL_UNRESOLVED, negative errno. */
+int go_binary_locate(const struct go_binary *go, const struct thread_local_process *process,
                      struct context_variable *variable);

@@ -121,7 +121,9 @@ static int read_attribute(struct bytes message, struct otel_context *context)
         context->schema_final = bytes_is(text, OTEL_THREAD_SCHEMA);
         bool tls = context->schema_final || bytes_is(text, OTEL_THREAD_SCHEMA_DEV);
         bool go = bytes_is(text, OTEL_GO_LABELS_SCHEMA);
-        context->schema = tls ? OTEL_SCHEMA_TLS : go ? OTEL_SCHEMA_GO_LABELS : OTEL_SCHEMA_OTHER;
+        context->schema = tls  ? OTEL_SCHEMA_THREAD_LOCAL
+                          : go ? OTEL_SCHEMA_GO_LABELS
+                               : OTEL_SCHEMA_OTHER;
     }
     return 0;
 }

@@ -10,10 +10,10 @@
 #define OTEL_CONTEXT_KEYS_MAX 256
 
 enum otel_schema {
-    OTEL_SCHEMA_NONE,      /* no thread context */
-    OTEL_SCHEMA_TLS,       /* otel_thread_ctx_v1: tlsdesc_v1_dev or tls_v1 */
-    OTEL_SCHEMA_GO_LABELS, /* go_pprof_labels_v1: the labels of goroutines */
-    OTEL_SCHEMA_OTHER,     /* one that is not read (yet): nodejs_v1, ... */
+    OTEL_SCHEMA_NONE,         /* no thread context */
+    OTEL_SCHEMA_THREAD_LOCAL, /* otel_thread_ctx_v1: tlsdesc_v1_dev or tls_v1 */
+    OTEL_SCHEMA_GO_LABELS,    /* go_pprof_labels_v1: the labels of goroutines */
+    OTEL_SCHEMA_OTHER,        /* one that is not read (yet): nodejs_v1, ... */
 };
 
 enum {

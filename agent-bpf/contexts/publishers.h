@@ -12,12 +12,12 @@
 #define CUSTOM_LABELS_ABI 1 /* the only one there is */
 
 struct publishers {
-    unsigned sources;       /* CONTEXT_BIT() of those that are there (record.h) */
-    bool sets_trace_flags;  /* the OpenTelemetry writer is known to fill the flags */
-    struct tls_symbol otel; /* each of these with its bit alone */
-    struct tls_symbol elastic;
+    unsigned sources;                /* CONTEXT_BIT() of those that are there (record.h) */
+    bool sets_trace_flags;           /* the OpenTelemetry writer is known to fill the flags */
+    struct thread_local_symbol otel; /* each of these with its bit alone */
+    struct thread_local_symbol elastic;
     uint64_t elastic_storage; /* vaddr of the pointer to the process storage */
-    struct tls_symbol custom_labels;
+    struct thread_local_symbol custom_labels;
     uint64_t custom_labels_abi; /* vaddr of the version, u32 */
     struct go_binary go;
 };

@@ -23,19 +23,19 @@
 
 struct finder {
     const struct elf *elf;
-    struct tls_symbol *symbol;
+    struct thread_local_symbol *symbol;
     uint32_t index;
 };
 
-static bool slot_kind(uint16_t machine, uint32_t type, enum tls_slot_kind *kind)
+static bool slot_kind(uint16_t machine, uint32_t type, enum thread_local_slot_kind *kind)
 {
     bool x86 = machine == EM_X86_64;
     if (type == (x86 ? R_X86_64_TLSDESC : AARCH64_TLSDESC))
-        *kind = TLS_SLOT_DESC;
+        *kind = THREAD_LOCAL_SLOT_DESC;
     else if (type == (x86 ? R_X86_64_TPOFF64 : AARCH64_TLS_TPREL64))
-        *kind = TLS_SLOT_OFFSET;
+        *kind = THREAD_LOCAL_SLOT_OFFSET;
     else if (type == (x86 ? R_X86_64_DTPMOD64 : AARCH64_TLS_DTPMOD64))
-        *kind = TLS_SLOT_MODULE;
+        *kind = THREAD_LOCAL_SLOT_MODULE;
     else
         return false;
     return true;
@@ -52,12 +52,12 @@ static bool has_offset_behind(const struct finder *finder, uint64_t vaddr)
 /* The relocation names the symbol, or (bound at link time: protected, -Bsymbolic) has no symbol but
  * the symbol's place in the segment as addend, or behind it. */
 static bool is_of_symbol(const struct finder *finder, const Elf64_Rela *relocation,
-                         enum tls_slot_kind kind)
+                         enum thread_local_slot_kind kind)
 {
     uint32_t index = (uint32_t)ELF64_R_SYM(relocation->r_info);
     if (index)
         return index == finder->index;
-    if (kind == TLS_SLOT_MODULE)
+    if (kind == THREAD_LOCAL_SLOT_MODULE)
         return has_offset_behind(finder, relocation->r_offset);
     return relocation->r_addend >= 0 && (uint64_t)relocation->r_addend == finder->symbol->value;
 }
@@ -65,16 +65,16 @@ static bool is_of_symbol(const struct finder *finder, const Elf64_Rela *relocati
 static bool take_relocation(void *context, const Elf64_Rela *relocation)
 {
     struct finder *finder = context;
-    struct tls_symbol *symbol = finder->symbol;
-    enum tls_slot_kind kind;
+    struct thread_local_symbol *symbol = finder->symbol;
+    enum thread_local_slot_kind kind;
     if (!slot_kind(symbol->machine, ELF64_R_TYPE(relocation->r_info), &kind) ||
         !is_of_symbol(finder, relocation, kind))
         return false;
-    symbol->slots[symbol->n_slots++] = (struct tls_slot){kind, relocation->r_offset};
-    return symbol->n_slots == TLS_SLOTS_MAX;
+    symbol->slots[symbol->n_slots++] = (struct thread_local_slot){kind, relocation->r_offset};
+    return symbol->n_slots == THREAD_LOCAL_SLOTS_MAX;
 }
 
-int tls_find(const struct elf *elf, const char *name, struct tls_symbol *symbol)
+int thread_local_find(const struct elf *elf, const char *name, struct thread_local_symbol *symbol)
 {
     memset(symbol, 0, sizeof(*symbol));
     symbol->machine = elf->machine;
@@ -112,21 +112,22 @@ static bool plausible(int64_t offset)
 static int locate_static(int64_t offset, struct context_variable *variable)
 {
     if (!plausible(offset))
-        return TLS_UNRESOLVED;
-    variable->tls_model = TLS_STATIC;
+        return THREAD_LOCAL_UNRESOLVED;
+    variable->thread_local_model = THREAD_LOCAL_STATIC;
     variable->offset = offset;
     return 0;
 }
 
-static int locate_dynamic(const struct tls_symbol *symbol, const struct tls_process *process,
+static int locate_dynamic(const struct thread_local_symbol *symbol,
+                          const struct thread_local_process *process,
                           const uint64_t module_and_offset[2], struct context_variable *variable)
 {
     if (!module_and_offset[0] || module_and_offset[0] > MODULES_MAX ||
         module_and_offset[1] >= (uint64_t)STATIC_OFFSET_MAX)
-        return TLS_UNRESOLVED;
-    bool glibc = process->libc == TLS_LIBC_GLIBC;
+        return THREAD_LOCAL_UNRESOLVED;
+    bool glibc = process->libc == THREAD_LOCAL_LIBC_GLIBC;
     bool x86 = symbol->machine == EM_X86_64;
-    variable->tls_model = TLS_DYNAMIC;
+    variable->thread_local_model = THREAD_LOCAL_DYNAMIC;
     variable->module = module_and_offset[0];
     variable->offset = (int64_t)module_and_offset[1];
     variable->dtv_entry_size = glibc ? 16 : 8;
@@ -139,7 +140,8 @@ static int locate_dynamic(const struct tls_symbol *symbol, const struct tls_proc
  * then. Later ones, and musl, resolve descriptors while they load. Both lay out the argument of a
  * dynamic one as {module, offset, ...}: glibc's struct tlsdesc_dynamic_arg, musl's struct td_index.
  */
-static bool is_lazy(const struct tls_symbol *symbol, const struct tls_process *process,
+static bool is_lazy(const struct thread_local_symbol *symbol,
+                    const struct thread_local_process *process,
                     const uint64_t function_and_argument[2])
 {
     uint64_t argument = function_and_argument[1] - process->bias;
@@ -149,37 +151,39 @@ static bool is_lazy(const struct tls_symbol *symbol, const struct tls_process *p
 
 /* An offset from the thread pointer, not a pointer: below it on x86-64; above it on aarch64, by no
  * more than the static blocks take. The heap of an executable without PIE begins below 4 GiB. */
-static bool is_static_argument(const struct tls_symbol *symbol, int64_t argument)
+static bool is_static_argument(const struct thread_local_symbol *symbol, int64_t argument)
 {
     return argument < 0 || (symbol->machine == EM_AARCH64 && argument < STATIC_ABOVE_MAX);
 }
 
-static int locate_slot(const struct tls_symbol *symbol, const struct tls_process *process,
-                       const struct tls_slot *slot, struct context_variable *variable)
+static int locate_slot(const struct thread_local_symbol *symbol,
+                       const struct thread_local_process *process,
+                       const struct thread_local_slot *slot, struct context_variable *variable)
 {
     uint64_t words[2] = {0};
-    size_t size = slot->kind == TLS_SLOT_OFFSET ? 8 : 16;
+    size_t size = slot->kind == THREAD_LOCAL_SLOT_OFFSET ? 8 : 16;
     int error = process->read(process->context, process->bias + slot->vaddr, words, size);
     if (error)
         return error;
-    if (slot->kind == TLS_SLOT_OFFSET)
+    if (slot->kind == THREAD_LOCAL_SLOT_OFFSET)
         return locate_static((int64_t)words[0], variable);
-    if (slot->kind == TLS_SLOT_MODULE)
+    if (slot->kind == THREAD_LOCAL_SLOT_MODULE)
         return locate_dynamic(symbol, process, words, variable);
     if (is_lazy(symbol, process, words))
-        return TLS_UNRESOLVED;
+        return THREAD_LOCAL_UNRESOLVED;
     if (is_static_argument(symbol, (int64_t)words[1]))
         return locate_static((int64_t)words[1], variable);
     error = process->read(process->context, words[1], words, sizeof(words));
     return error ? error : locate_dynamic(symbol, process, words, variable);
 }
 
-static int locate_local_exec(const struct tls_symbol *symbol, struct context_variable *variable)
+static int locate_local_exec(const struct thread_local_symbol *symbol,
+                             struct context_variable *variable)
 {
     uint64_t align = symbol->segment_align;
     if ((align & (align - 1)) || align > (1u << 20) ||
         symbol->segment_size >= (uint64_t)STATIC_OFFSET_MAX)
-        return TLS_UNRESOLVED;
+        return THREAD_LOCAL_UNRESOLVED;
     if (symbol->machine == EM_AARCH64)
         return locate_static((int64_t)(((16 + align - 1) & ~(align - 1)) + symbol->value),
                              variable);
@@ -187,11 +191,12 @@ static int locate_local_exec(const struct tls_symbol *symbol, struct context_var
     return locate_static((int64_t)symbol->value - (int64_t)block, variable);
 }
 
-int tls_locate(const struct tls_symbol *symbol, const struct tls_process *process,
-               struct context_variable *variable)
+int thread_local_locate(const struct thread_local_symbol *symbol,
+                        const struct thread_local_process *process,
+                        struct context_variable *variable)
 {
     memset(variable, 0, sizeof(*variable));
-    int error = TLS_UNRESOLVED;
+    int error = THREAD_LOCAL_UNRESOLVED;
     for (uint32_t i = 0; i < symbol->n_slots; i++) {
         error = locate_slot(symbol, process, &symbol->slots[i], variable);
         if (!error)

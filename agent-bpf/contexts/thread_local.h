@@ -2,28 +2,29 @@
 #pragma once
 /*
  * Where a thread-local pointer variable of another process lies, relative to each thread's thread
- * pointer. In two parts: what the ELF file says (tls_find(), once a file), and what the dynamic
- * linker has written into the process's memory (tls_locate(), once a process). Source: ELF TLS ABI
- * (x86-64 variant II, aarch64 variant I), OTEP 4947. Symbolizer only; both read nothing but through
- * their arguments.
+ * pointer. In two parts: what the ELF file says (thread_local_find(), once a file), and what the
+ * dynamic linker has written into the process's memory (thread_local_locate(), once a process).
+ * Source: ELF TLS ABI (x86-64 variant II, aarch64 variant I), OTEP 4947. Symbolizer only; both read
+ * nothing but through their arguments.
  */
 #include "agent-bpf/files/elf.h"
 #include "agent-bpf/record.h"
 
-#define TLS_SLOTS_MAX 4
+#define THREAD_LOCAL_SLOTS_MAX 4
 
-enum tls_slot_kind {
-    TLS_SLOT_DESC,   /* two words: function, argument (offset, or pointer to {module, offset}) */
-    TLS_SLOT_OFFSET, /* one word: offset from the thread pointer */
-    TLS_SLOT_MODULE, /* two words: module, offset in its block */
+enum thread_local_slot_kind {
+    THREAD_LOCAL_SLOT_DESC,   /* two words: function, argument (offset, or pointer to {module,
+                                 offset}) */
+    THREAD_LOCAL_SLOT_OFFSET, /* one word: offset from the thread pointer */
+    THREAD_LOCAL_SLOT_MODULE, /* two words: module, offset in its block */
 };
 
-struct tls_slot {
-    enum tls_slot_kind kind;
+struct thread_local_slot {
+    enum thread_local_slot_kind kind;
     uint64_t vaddr; /* of its first word, as in the file */
 };
 
-struct tls_symbol {
+struct thread_local_symbol {
     bool defined;
     bool in_executable; /* the file is linked as a program: Local Exec is possible */
     uint16_t machine;
@@ -34,25 +35,26 @@ struct tls_symbol {
     uint64_t lazy_start;
     uint64_t lazy_end;
     uint32_t n_slots;
-    struct tls_slot slots[TLS_SLOTS_MAX];
+    struct thread_local_slot slots[THREAD_LOCAL_SLOTS_MAX];
 };
 
 /* 0 (see .defined: also 0 when the file has no such symbol), ELF_MALFORMED, negative errno. */
-int tls_find(const struct elf *elf, const char *name, struct tls_symbol *symbol);
+int thread_local_find(const struct elf *elf, const char *name, struct thread_local_symbol *symbol);
 
-enum tls_libc { TLS_LIBC_GLIBC, TLS_LIBC_MUSL };
+enum thread_local_libc { THREAD_LOCAL_LIBC_GLIBC, THREAD_LOCAL_LIBC_MUSL };
 
-struct tls_process {
+struct thread_local_process {
     /* Words of the process's memory: 0 or negative errno. */
     int (*read)(void *context, uint64_t address, void *out, size_t size);
     void *context;
     uint64_t bias;      /* of the file: address in memory less vaddr */
     bool is_executable; /* the file is the process's executable */
-    enum tls_libc libc;
+    enum thread_local_libc libc;
 };
 
-enum { TLS_UNRESOLVED = 1 }; /* nothing usable is there (yet): try again later */
+enum { THREAD_LOCAL_UNRESOLVED = 1 }; /* nothing usable is there (yet): try again later */
 
-/* Fills all but .source. 0, TLS_UNRESOLVED, negative errno. */
-int tls_locate(const struct tls_symbol *symbol, const struct tls_process *process,
-               struct context_variable *variable);
+/* Fills all but .source. 0, THREAD_LOCAL_UNRESOLVED, negative errno. */
+int thread_local_locate(const struct thread_local_symbol *symbol,
+                        const struct thread_local_process *process,
+                        struct context_variable *variable);

@@ -38,7 +38,7 @@ struct site {
     struct look *look;
     const struct proc_map *map;
     const struct publishers *publishers;
-    struct tls_process process;
+    struct thread_local_process process;
 };
 
 static bool has_musl(struct bytes maps)
@@ -91,19 +91,19 @@ static void take_variable(const struct site *site, enum context_source source, i
 }
 
 static void try_thread_local(const struct site *site, enum context_source source,
-                             const struct tls_symbol *symbol)
+                             const struct thread_local_symbol *symbol)
 {
     struct context_variable variable;
-    struct tls_process process = site->process;
+    struct thread_local_process process = site->process;
     process.is_executable = symbol->in_executable;
-    take_variable(site, source, tls_locate(symbol, &process, &variable), &variable);
+    take_variable(site, source, thread_local_locate(symbol, &process, &variable), &variable);
 }
 
 static void try_otel(const struct site *site)
 {
     const struct look *look = site->look;
     const struct otel_context *context = &look->symbolizer->context;
-    if (!look->has_context || context->schema != OTEL_SCHEMA_TLS)
+    if (!look->has_context || context->schema != OTEL_SCHEMA_THREAD_LOCAL)
         return; /* what the records mean is not known */
     try_thread_local(site, CONTEXT_OTEL_THREAD, &site->publishers->otel);
     site->look->flags_unsure |= !site->publishers->sets_trace_flags && !context->schema_final;
@@ -159,14 +159,15 @@ static void try_file(struct look *look, const struct proc_map *map)
     if (!binary || !binary->publishers || !binary_address(binary, map->offset, &vaddr))
         return;
     struct bytes maps = buf_bytes(&look->symbolizer->maps);
-    const struct site site = {.look = look,
-                              .map = map,
-                              .publishers = binary->publishers,
-                              .process = {.read = read_words,
-                                          .context = look,
-                                          .bias = map->start - vaddr,
-                                          .is_executable = true,
-                                          .libc = has_musl(maps) ? TLS_LIBC_MUSL : TLS_LIBC_GLIBC}};
+    const struct site site = {
+        .look = look,
+        .map = map,
+        .publishers = binary->publishers,
+        .process = {.read = read_words,
+                    .context = look,
+                    .bias = map->start - vaddr,
+                    .is_executable = true,
+                    .libc = has_musl(maps) ? THREAD_LOCAL_LIBC_MUSL : THREAD_LOCAL_LIBC_GLIBC}};
     unsigned wanted = binary->publishers->sources & look->symbolizer->settings.sources;
     for (unsigned source = 0; source < CONTEXT_SOURCES; source++)
         if (readers[source] && (wanted & CONTEXT_BIT(source)))

@@ -68,7 +68,7 @@ static void take_context(struct look *look)
     look->entry.published_address =
         subject->address + offsetof(struct otel_process_header, published_at_ns);
     look->entry.published_ns = context->published_ns;
-    if (context->schema == OTEL_SCHEMA_TLS)
+    if (context->schema == OTEL_SCHEMA_THREAD_LOCAL)
         look->publishes |= CONTEXT_BIT(CONTEXT_OTEL_THREAD);
     if (context->schema == OTEL_SCHEMA_GO_LABELS)
         look->publishes |= CONTEXT_BIT(CONTEXT_GO_LABELS);

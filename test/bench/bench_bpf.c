@@ -136,7 +136,7 @@ static void set_reader(const struct sampler *sampler, uint8_t source, uint8_t go
     struct context_process reader = {.count = 1};
     reader.variables[0] = (struct context_variable){
         .source = source,
-        .tls_model = TLS_STATIC,
+        .thread_local_model = THREAD_LOCAL_STATIC,
         .offset = (const char *)&context_variable - tp,
         .go_form = go_form,
         .go_g_m = 0,

@@ -140,7 +140,7 @@ static __attribute__((unused)) void check(struct fixture *fixture, const char *w
 static struct context_variable static_variable(uint8_t source, const volatile void *address)
 {
     return (struct context_variable){.source = source,
-                                     .tls_model = TLS_STATIC,
+                                     .thread_local_model = THREAD_LOCAL_STATIC,
                                      .offset = (const volatile char *)address - thread_pointer()};
 }
 

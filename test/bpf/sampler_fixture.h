@@ -32,8 +32,10 @@ struct published { /* OTEP 4947 */
     uint8_t attributes[RECORD_MAX_ATTRIBUTES + 100];
 } __attribute__((packed));
 
-static __thread struct published *volatile current_context __attribute__((tls_model("local-exec")));
-static __thread void *volatile second_context __attribute__((tls_model("local-exec"), unused));
+static __thread struct published *volatile current_context
+    __attribute__((tls_model("local-exec")));
+static __thread void *volatile second_context
+    __attribute__((tls_model("local-exec"), unused));
 
 #if defined(__x86_64__)
 #define DTV_OFFSET 8 /* glibc: from the thread pointer */
@@ -89,7 +91,7 @@ static __attribute__((unused)) struct context_process own_reader(void)
     struct context_process process = {.count = 1};
     process.variables[0] = (struct context_variable){
         .source = CONTEXT_OTEL_THREAD,
-        .tls_model = TLS_STATIC,
+        .thread_local_model = THREAD_LOCAL_STATIC,
         .offset = (const char *)&current_context - thread_pointer(),
     };
     return process;

@@ -62,7 +62,7 @@ static void test_elastic_in_a_library(void **state)
     struct context_process process = {.count = 1};
     process.variables[0] = (struct context_variable){
         .source = CONTEXT_ELASTIC,
-        .tls_model = TLS_DYNAMIC,
+        .thread_local_model = THREAD_LOCAL_DYNAMIC,
         .dtv_entry_size = 16,
         .module = 1,
         .dtv_offset = DTV_OFFSET,
@@ -190,7 +190,7 @@ static void test_entries_of_noise(void **state)
         process.process_start_ns = 0;
         for (int i = 0; i < CONTEXT_MAX_VARIABLES; i++) {
             process.variables[i].source = (uint8_t)(1 + (round + i) % CONTEXT_SOURCES);
-            process.variables[i].tls_model = (uint8_t)(1 + (round + i) % 2);
+            process.variables[i].thread_local_model = (uint8_t)(1 + (round + i) % 2);
             process.variables[i].go_form = (uint8_t)(1 + round % 2);
             if (i % 2 && process.variables[i].source != CONTEXT_OTEL_THREAD)
                 process.variables[i].offset = (const char *)&current_context - thread_pointer();

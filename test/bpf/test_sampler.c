@@ -53,13 +53,13 @@ static void test_dynamic_tls(void **state)
     struct context_process reader = {.count = 2};
     reader.variables[0] = (struct context_variable){/* a module that this thread has not */
                                                     .source = CONTEXT_OTEL_THREAD,
-                                                    .tls_model = TLS_DYNAMIC,
+                                                    .thread_local_model = THREAD_LOCAL_DYNAMIC,
                                                     .dtv_entry_size = 16,
                                                     .module = 1ULL << 40,
                                                     .dtv_offset = DTV_OFFSET};
     reader.variables[1] =
         (struct context_variable){.source = CONTEXT_OTEL_THREAD,
-                                  .tls_model = TLS_DYNAMIC,
+                                  .thread_local_model = THREAD_LOCAL_DYNAMIC,
                                   .dtv_entry_size = 16,
                                   .module = 1,
                                   .dtv_offset = DTV_OFFSET,
@@ -143,7 +143,7 @@ static void test_garbage_gives_no_ids(void **state)
     wild.count = UINT32_MAX;
     for (int i = 0; i < CONTEXT_MAX_VARIABLES; i++)
         wild.variables[i] = (struct context_variable){.source = CONTEXT_OTEL_THREAD,
-                                                      .tls_model = (uint8_t)i,
+                                                      .thread_local_model = (uint8_t)i,
                                                       .offset = INT64_MIN + i,
                                                       .module = UINT64_MAX,
                                                       .dtv_offset = INT64_MAX,

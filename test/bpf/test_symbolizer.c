@@ -100,7 +100,7 @@ static uint64_t word(uint64_t address)
 /* As the sampler does it. */
 static uint64_t address_by(const struct context_variable *variable)
 {
-    if (variable->tls_model == TLS_STATIC)
+    if (variable->thread_local_model == THREAD_LOCAL_STATIC)
         return expected->thread_pointer + (uint64_t)variable->offset;
     uint64_t dtv = word(expected->thread_pointer + (uint64_t)variable->dtv_offset);
     return word(dtv + variable->module * variable->dtv_entry_size) + (uint64_t)variable->offset;
@@ -233,7 +233,7 @@ static void in_a_library_loaded_later(void **state)
         expect_right();
         struct context_process entry;
         if (i == 2 && entry_of(&entry))
-            assert_int_equal(entry.variables[0].tls_model, TLS_DYNAMIC);
+            assert_int_equal(entry.variables[0].thread_local_model, THREAD_LOCAL_DYNAMIC);
         fixture_kill(child);
         child = 0;
     }

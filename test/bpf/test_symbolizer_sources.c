@@ -203,7 +203,7 @@ static uint64_t word(uint64_t address)
 /* As the sampler does it. */
 static uint64_t address_by(const struct context_variable *variable)
 {
-    if (variable->tls_model == TLS_STATIC)
+    if (variable->thread_local_model == THREAD_LOCAL_STATIC)
         return shared->thread_pointer + (uint64_t)variable->offset;
     uint64_t dtv = word(shared->thread_pointer + (uint64_t)variable->dtv_offset);
     return word(dtv + variable->module * variable->dtv_entry_size) + (uint64_t)variable->offset;

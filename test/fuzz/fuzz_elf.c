@@ -31,14 +31,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     struct elf elf;
     struct elf_build_ids ids;
-    struct tls_symbol symbol;
+    struct thread_local_symbol symbol;
     uint8_t hash[16];
     elf_htlhash(fd, size, hash);
     if (elf_open(fd, &elf))
         return 0;
     elf_build_ids(&elf, &ids);
-    if (!tls_find(&elf, "otel_thread_ctx_v1", &symbol))
-        assert(symbol.n_slots <= TLS_SLOTS_MAX);
+    if (!thread_local_find(&elf, "otel_thread_ctx_v1", &symbol))
+        assert(symbol.n_slots <= THREAD_LOCAL_SLOTS_MAX);
     struct publishers *publishers;
     if (!publishers_find(&elf, &publishers))
         free(publishers);

@@ -37,7 +37,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     assert(go.major == 1 && go.minor >= 13 && go.labels_form && go.g_labels);
     assert(go.g_in_word + go.g_in_register <= 1);
     struct bytes input = BYTES(data, size);
-    struct tls_process process = {read_input, &input, .bias = 0x1000, .is_executable = true};
+    struct thread_local_process process = {read_input, &input, .bias = 0x1000,
+                                           .is_executable = true};
     struct context_variable variable;
     if (!go_binary_locate(&go, &process, &variable))
         assert(variable.source == CONTEXT_GO_LABELS && variable.go_g_labels == go.g_labels);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What service and symbolizer say to each other: there and back, cut short, and with lies in it. */
+/* Messages between service and symbolizer: encoded and decoded, cut short, and malformed. */
 #include "agent-bpf/symbolizer_messages.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -124,6 +124,343 @@ static void there_and_back(void **state)
     arena_close(&arena);
 }
 
+/* ---- each kind with random values ---- */
+
+enum field_type { INTEGER, FIXED, TEXT_BYTES, PATH, BUILD_ID, STRUCT, LIST };
+
+/* A field of a message, for the test: the codec has its own order and knows nothing of this. */
+struct field {
+    enum field_type type;
+    size_t offset;
+    size_t size;                 /* of it; of an element of a list */
+    uint64_t max;                /* value, bytes or elements */
+    const struct field *element; /* of a struct or list; ended by size 0 */
+    size_t n_offset;             /* of a list's count, u32; of a build id's length, u8 */
+};
+
+#define SIZE_OF(type, member)     sizeof(((struct type *)NULL)->member)
+#define AT(kind, struct_, member) .type = (kind), .offset = offsetof(struct struct_, member)
+#define INT_TO(struct_, member, limit)                                                             \
+    {                                                                                              \
+        AT(INTEGER, struct_, member), .size = SIZE_OF(struct_, member), .max = (limit)             \
+    }
+#define INT(struct_, member) INT_TO(struct_, member, UINT64_MAX)
+#define RAW(struct_, member)                                                                       \
+    {                                                                                              \
+        AT(FIXED, struct_, member), .size = SIZE_OF(struct_, member)                               \
+    }
+#define TEXT(struct_, member, limit)                                                               \
+    {                                                                                              \
+        AT(TEXT_BYTES, struct_, member), .size = 1, .max = (limit)                                 \
+    }
+#define PART(struct_, member, fields)                                                              \
+    {                                                                                              \
+        AT(STRUCT, struct_, member), .size = 1, .element = (fields)                                \
+    }
+#define ELEMENTS(struct_, member, count, limit, fields)                                            \
+    {                                                                                              \
+        AT(LIST, struct_, member), .size = sizeof(*((struct struct_ *)NULL)->member),              \
+                                   .max = (limit), .element = (fields),                            \
+                                   .n_offset = offsetof(struct struct_, count)                     \
+    }
+#define END_OF_FIELDS                                                                              \
+    {                                                                                              \
+        .size = 0                                                                                  \
+    }
+
+static const struct field mapping_fields[] = {
+    INT(process_mapping, start),
+    INT(process_mapping, length),
+    INT(process_mapping, file_offset),
+    INT(process_mapping, device_major),
+    INT(process_mapping, device_minor),
+    INT(process_mapping, inode),
+    INT(process_mapping, inode_generation),
+    {AT(BUILD_ID, process_mapping, build_id), .size = 1, .max = PROCESS_BUILD_ID_MAX,
+     .n_offset = offsetof(struct process_mapping, build_id_len)},
+    {AT(PATH, process_mapping, path), .size = 1, .max = 300},
+    END_OF_FIELDS,
+};
+static const struct field ref_fields[] = {
+    RAW(symbolizer_executable_ref, identity),
+    INT(symbolizer_executable_ref, pid),
+    RAW(symbolizer_executable_ref, ancestors),
+    PART(symbolizer_executable_ref, mapping, mapping_fields),
+    END_OF_FIELDS,
+};
+static const struct field process_fields[] = {INT(symbolizer_process, pid),
+                                              INT(symbolizer_process, time_ns), END_OF_FIELDS};
+static const struct field word_fields[] = {{.type = INTEGER, .size = 8, .max = UINT64_MAX},
+                                           END_OF_FIELDS};
+static const struct field text_fields[] = {{.type = TEXT_BYTES, .size = 1, .max = 200},
+                                           END_OF_FIELDS};
+static const struct field names_wanted_fields[] = {
+    PART(symbolizer_names_wanted, executable, ref_fields),
+    ELEMENTS(symbolizer_names_wanted, addresses, n, SYMBOLIZER_NAMES_MAX, word_fields),
+    END_OF_FIELDS,
+};
+static const struct field event_fields[] = {
+    INT_TO(process_event, kind, PROCESS_LOST),
+    INT(process_event, time_ns),
+    INT(process_event, pid),
+    INT(process_event, parent_pid),
+    PART(process_event, mapping, mapping_fields),
+    END_OF_FIELDS,
+};
+static const struct field scan_done_fields[] = {INT(symbolizer_scan_done, start_ns),
+                                                INT(symbolizer_scan_done, end_ns), END_OF_FIELDS};
+static const struct field details_fields[] = {
+    INT(symbolizer_details, pid),
+    INT(symbolizer_details, time_ns),
+    INT(symbolizer_details, own_pid),
+    INT(symbolizer_details, start_ns),
+    TEXT(symbolizer_details, exe, SYMBOLIZER_PATH_MAX),
+    TEXT(symbolizer_details, container_id, SYMBOLIZER_CONTAINER_MAX),
+    TEXT(symbolizer_details, pod_uid, SYMBOLIZER_CONTAINER_MAX),
+    END_OF_FIELDS,
+};
+static const struct field context_fields[] = {
+    INT(symbolizer_context, pid),
+    INT(symbolizer_context, time_ns),
+    INT(symbolizer_context, sources),
+    INT(symbolizer_context, publishes),
+    INT(symbolizer_context, sets_trace_flags),
+    TEXT(symbolizer_context, resource, 2000),
+    ELEMENTS(symbolizer_context, keys, n_keys, SYMBOLIZER_KEYS_MAX, text_fields),
+    END_OF_FIELDS,
+};
+static const struct field executable_fields[] = {
+    RAW(symbolizer_executable, identity),
+    INT(symbolizer_executable, found),
+    RAW(symbolizer_executable, htlhash),
+    TEXT(symbolizer_executable, build_id, 64),
+    TEXT(symbolizer_executable, go_build_id, 256),
+    /* The segments are an array: with all of them there, each of their words is read back. */
+    INT_TO(symbolizer_executable, n_segments, SYMBOLIZER_SEGMENTS_MAX),
+    END_OF_FIELDS,
+};
+static const struct field name_fields[] = {
+    INT(symbolizer_name, address),
+    TEXT(symbolizer_name, function, SYMBOLIZER_NAME_BYTES),
+    TEXT(symbolizer_name, system_name, SYMBOLIZER_NAME_BYTES),
+    TEXT(symbolizer_name, file, SYMBOLIZER_NAME_BYTES),
+    INT(symbolizer_name, line),
+    END_OF_FIELDS,
+};
+static const struct field names_fields[] = {
+    RAW(symbolizer_names, identity),
+    INT(symbolizer_names, more),
+    ELEMENTS(symbolizer_names, names, n, SYMBOLIZER_NAMES_MAX, name_fields),
+    END_OF_FIELDS,
+};
+static const struct field kernel_fields[] = {
+    INT(symbolizer_kernel, text_start),
+    INT(symbolizer_kernel, text_end),
+    TEXT(symbolizer_kernel, build_id, 64),
+    END_OF_FIELDS,
+};
+static const struct field unwind_wanted_fields[] = {
+    INT(symbolizer_unwind_wanted, ticket),
+    INT(symbolizer_unwind_wanted, pid),
+    TEXT(symbolizer_unwind_wanted, stack, sizeof(struct record_stack) + RECORD_STACK_MAX),
+    ELEMENTS(symbolizer_unwind_wanted, mappings, n, SYMBOLIZER_MAPPINGS_MAX, ref_fields),
+    END_OF_FIELDS,
+};
+static const struct field frame_fields[] = {
+    INT(symbolizer_unwound_frame, pc), INT(symbolizer_unwound_frame, is_return), END_OF_FIELDS};
+static const struct field unwound_fields[] = {
+    INT(symbolizer_unwound, ticket),
+    INT_TO(symbolizer_unwound, end, UNWIND_ENDS - 1),
+    ELEMENTS(symbolizer_unwound, frames, n, RECORD_MAX_USER_FRAMES, frame_fields),
+    END_OF_FIELDS,
+};
+static const struct field code_wanted_fields[] = {
+    INT(symbolizer_code_wanted, ticket),
+    INT(symbolizer_code_wanted, pid),
+    ELEMENTS(symbolizer_code_wanted, addresses, n, RECORD_MAX_USER_FRAMES, word_fields),
+    END_OF_FIELDS,
+};
+static const struct field range_fields[] = {
+    INT_TO(symbolizer_code_range, start, 1000),
+    INT_TO(symbolizer_code_range, last, 1000),
+    TEXT(symbolizer_code_range, function, 200),
+    END_OF_FIELDS,
+};
+static const struct field code_fields[] = {
+    INT(symbolizer_code, ticket),
+    INT(symbolizer_code, pid),
+    INT(symbolizer_code, named),
+    ELEMENTS(symbolizer_code, ranges, n, RECORD_MAX_USER_FRAMES, range_fields),
+    END_OF_FIELDS,
+};
+static const struct field nothing[] = {END_OF_FIELDS};
+
+static const struct {
+    enum symbolizer_kind kind;
+    const struct field *fields;
+} kinds[] = {
+    {SYMBOLIZER_SCAN_WANTED, nothing},
+    {SYMBOLIZER_PROCESS_WANTED, process_fields},
+    {SYMBOLIZER_CONTEXT_WANTED, process_fields},
+    {SYMBOLIZER_PROCESS_LEFT, process_fields},
+    {SYMBOLIZER_EXECUTABLE_WANTED, ref_fields},
+    {SYMBOLIZER_NAMES_WANTED, names_wanted_fields},
+    {SYMBOLIZER_KERNEL_NAMES_WANTED, names_wanted_fields},
+    {SYMBOLIZER_UNWIND_WANTED, unwind_wanted_fields},
+    {SYMBOLIZER_CODE_WANTED, code_wanted_fields},
+    {SYMBOLIZER_EVENT, event_fields},
+    {SYMBOLIZER_SCAN_DONE, scan_done_fields},
+    {SYMBOLIZER_DETAILS, details_fields},
+    {SYMBOLIZER_CONTEXT, context_fields},
+    {SYMBOLIZER_GONE, process_fields},
+    {SYMBOLIZER_EXECUTABLE, executable_fields},
+    {SYMBOLIZER_NAMES, names_fields},
+    {SYMBOLIZER_KERNEL_NAMES, names_fields},
+    {SYMBOLIZER_KERNEL, kernel_fields},
+    {SYMBOLIZER_CORRELATION, process_fields},
+    {SYMBOLIZER_UNWOUND, unwound_fields},
+    {SYMBOLIZER_CODE, code_fields},
+};
+
+static uint64_t next_random(void)
+{
+    static uint64_t state = 0x2545f4914f6cdd1d;
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state;
+}
+
+static size_t random_to(uint64_t max)
+{
+    return max == UINT64_MAX ? next_random() : next_random() % (max + 1);
+}
+
+static void *random_text(struct arena *arena, size_t len)
+{
+    char *text = arena_zalloc(arena, len + 1);
+    assert_non_null(text);
+    for (size_t i = 0; i < len; i++)
+        text[i] = (char)(' ' + random_to('~' - ' '));
+    return text;
+}
+
+static void fill(struct arena *arena, const struct field *field, uint8_t *to)
+{
+    for (; field->size; field++) {
+        uint8_t *at = to + field->offset;
+        uint64_t value = random_to(field->max);
+        uint32_t n = (uint32_t)random_to(field->max < 9 ? field->max : 9);
+        switch (field->type) {
+        case INTEGER:
+            memcpy(at, &value, field->size);
+            break;
+        case FIXED:
+            for (size_t i = 0; i < field->size; i++)
+                at[i] = (uint8_t)next_random();
+            break;
+        case TEXT_BYTES:
+            *(struct bytes *)at = BYTES(random_text(arena, value), value);
+            break;
+        case PATH:
+            *(const char **)at = random_text(arena, value);
+            break;
+        case BUILD_ID:
+            memcpy(at, random_text(arena, value), value);
+            to[field->n_offset] = (uint8_t)value;
+            break;
+        case STRUCT:
+            fill(arena, field->element, at);
+            break;
+        case LIST:
+            memcpy(to + field->n_offset, &n, sizeof(n));
+            uint8_t *elements = arena_zalloc(arena, n * field->size + 1);
+            assert_non_null(elements);
+            memcpy(at, &elements, sizeof(elements));
+            for (uint32_t i = 0; i < n; i++)
+                fill(arena, field->element, elements + i * field->size);
+        }
+    }
+}
+
+static void assert_same(const struct field *field, const uint8_t *a, const uint8_t *b)
+{
+    for (; field->size; field++) {
+        const uint8_t *x = a + field->offset, *y = b + field->offset;
+        const uint8_t *left, *right;
+        uint32_t n, other;
+        switch (field->type) {
+        case INTEGER:
+        case FIXED:
+            assert_memory_equal(x, y, field->size);
+            break;
+        case TEXT_BYTES:
+            assert_true(bytes_equal(*(const struct bytes *)x, *(const struct bytes *)y));
+            break;
+        case PATH:
+            assert_string_equal(*(char *const *)x, *(char *const *)y);
+            break;
+        case BUILD_ID:
+            assert_int_equal(a[field->n_offset], b[field->n_offset]);
+            assert_memory_equal(x, y, a[field->n_offset]);
+            break;
+        case STRUCT:
+            assert_same(field->element, x, y);
+            break;
+        case LIST:
+            memcpy(&n, a + field->n_offset, sizeof(n));
+            memcpy(&other, b + field->n_offset, sizeof(other));
+            assert_int_equal(n, other);
+            memcpy(&left, x, sizeof(left));
+            memcpy(&right, y, sizeof(right));
+            for (uint32_t i = 0; i < n; i++)
+                assert_same(field->element, left + i * field->size, right + i * field->size);
+        }
+    }
+}
+
+/* What the table of fields cannot say. */
+static void fill_rest(struct symbolizer_message *message)
+{
+    for (uint32_t i = 0; message->kind == SYMBOLIZER_CODE && i < message->code.n; i++)
+        message->code.ranges[i].last += message->code.ranges[i].start;
+    for (int i = 0; message->kind == SYMBOLIZER_EXECUTABLE && i < SYMBOLIZER_SEGMENTS_MAX; i++)
+        message->executable.segments[i] =
+            (struct symbolizer_segment){next_random(), next_random(), next_random()};
+}
+
+static void assert_same_rest(const struct symbolizer_message *a, const struct symbolizer_message *b)
+{
+    if (a->kind == SYMBOLIZER_EXECUTABLE)
+        assert_memory_equal(a->executable.segments, b->executable.segments,
+                            a->executable.n_segments * sizeof(*a->executable.segments));
+}
+
+static void random_values(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+        for (int round = 0; round < 200; round++) {
+            _cleanup_buf_ struct buf datagram = BUF_INIT(SYMBOLIZER_MESSAGE_MAX);
+            struct symbolizer_message message = {.kind = kinds[i].kind}, decoded;
+            uint8_t *body = (uint8_t *)&message + offsetof(struct symbolizer_message, process);
+            struct arena given, read;
+            arena_init(&given, 1 << 20);
+            arena_init(&read, 1 << 20);
+            fill(&given, kinds[i].fields, body);
+            fill_rest(&message);
+            assert_int_equal(symbolizer_message_encode(&message, &datagram), 0);
+            assert_int_equal(symbolizer_message_decode(buf_bytes(&datagram), &read, &decoded), 0);
+            assert_int_equal(decoded.kind, message.kind);
+            assert_same(kinds[i].fields, body,
+                        (uint8_t *)&decoded + offsetof(struct symbolizer_message, process));
+            assert_same_rest(&message, &decoded);
+            arena_close(&given);
+            arena_close(&read);
+        }
+    }
+}
+
 static int decode(struct bytes datagram, size_t limit)
 {
     uint8_t *copy = malloc(datagram.len ? datagram.len : 1);
@@ -189,6 +526,7 @@ int main(void)
 {
     const struct CMUnitTest list[] = {
         cmocka_unit_test(there_and_back),
+        cmocka_unit_test(random_values),
         cmocka_unit_test(malformed),
         cmocka_unit_test(largest),
     };

@@ -292,20 +292,20 @@ static void locate(void **state)
     (void)state;
     struct go_binary go;
     struct context_variable variable;
-    struct tls_process process = {.read = read_word, .is_executable = true};
+    struct thread_local_process process = {.read = read_word, .is_executable = true};
     struct go_file file = x86_file();
     go_file_make(&file);
     assert_int_equal(find(&file, &go), 0);
     assert_int_equal(go_binary_locate(&go, &process, &variable), 0);
     assert_int_equal(variable.source, CONTEXT_GO_LABELS);
-    assert_int_equal(variable.tls_model, TLS_STATIC);
+    assert_int_equal(variable.thread_local_model, THREAD_LOCAL_STATIC);
     assert_int_equal(variable.offset, -80);
     assert_int_equal(variable.go_form, GO_LABELS_SLICE);
     assert_int_equal(variable.go_g_m, 48);
     assert_int_equal(variable.go_m_curg, 184);
     assert_int_equal(variable.go_g_labels, 352);
     process.is_executable = false;
-    assert_int_equal(go_binary_locate(&go, &process, &variable), TLS_UNRESOLVED);
+    assert_int_equal(go_binary_locate(&go, &process, &variable), THREAD_LOCAL_UNRESOLVED);
 }
 
 static void locate_by_word(void **state)
@@ -316,12 +316,15 @@ static void locate_by_word(void **state)
     struct go_file file = file_of(EM_X86_64, load_by_word, sizeof(load_by_word));
     go_file_make(&file);
     assert_int_equal(find(&file, &go), 0);
-    struct tls_process process = {.read = read_word, .is_executable = true, .bias = 0x7000000000};
+    struct thread_local_process process = {
+        .read = read_word, .is_executable = true, .bias = 0x7000000000};
     const struct {
         int64_t word;
         int outcome;
-    } cases[] = {
-        {-120, 0}, {0, TLS_UNRESOLVED}, {INT64_MAX, TLS_UNRESOLVED}, {INT64_MIN, TLS_UNRESOLVED}};
+    } cases[] = {{-120, 0},
+                 {0, THREAD_LOCAL_UNRESOLVED},
+                 {INT64_MAX, THREAD_LOCAL_UNRESOLVED},
+                 {INT64_MIN, THREAD_LOCAL_UNRESOLVED}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         int64_t word = cases[i].word;
         process.context = &word;
@@ -337,13 +340,13 @@ static void locate_register(void **state)
     (void)state;
     struct go_binary go;
     struct context_variable variable;
-    struct tls_process process = {.read = read_word, .is_executable = true};
+    struct thread_local_process process = {.read = read_word, .is_executable = true};
     struct go_file file = file_of(EM_AARCH64, NULL, 0);
     go_file_make(&file);
     assert_int_equal(find(&file, &go), 0);
     assert_int_equal(go_binary_locate(&go, &process, &variable), 0);
     assert_int_equal(variable.source, CONTEXT_GO_LABELS);
-    assert_int_equal(variable.tls_model, TLS_NONE);
+    assert_int_equal(variable.thread_local_model, THREAD_LOCAL_NONE);
     assert_int_equal(variable.go_m_curg, 184);
 }
 

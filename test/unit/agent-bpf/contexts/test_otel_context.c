@@ -66,7 +66,7 @@ static void good(void **state)
     (void)state;
     assert_int_equal(read_after(publish_good, (void *)OTEL_THREAD_SCHEMA_DEV), 0);
     assert_int_equal(context.published_ns, 1234);
-    assert_int_equal(context.schema, OTEL_SCHEMA_TLS);
+    assert_int_equal(context.schema, OTEL_SCHEMA_THREAD_LOCAL);
     assert_false(context.schema_final);
     assert_int_equal(context.n_keys, 2);
     assert_true(bytes_is(context.keys[0], "http.route"));
@@ -93,7 +93,7 @@ static void our_own_library(void **state)
 {
     (void)state;
     assert_int_equal(read_after(publish_by_library, NULL), 0);
-    assert_int_equal(context.schema, OTEL_SCHEMA_TLS);
+    assert_int_equal(context.schema, OTEL_SCHEMA_THREAD_LOCAL);
     assert_int_equal(context.n_keys, 1);
     assert_true(bytes_is(context.keys[0], "http.route"));
     assert_non_null(memmem(context.resource.data, context.resource.len, "by-library", 10));

@@ -171,11 +171,11 @@ static void cut_short(void **state)
     for (size_t cut = size; cut > 0; cut = cut > 2048 ? cut - 1013 : cut - 1) {
         assert_int_equal(ftruncate(fd, (off_t)cut), 0);
         struct elf_build_ids ids;
-        struct tls_symbol symbol;
+        struct thread_local_symbol symbol;
         if (elf_open(fd, &elf))
             continue;
         elf_build_ids(&elf, &ids);
-        tls_find(&elf, "otel_thread_ctx_v1", &symbol);
+        thread_local_find(&elf, "otel_thread_ctx_v1", &symbol);
     }
     close(fd);
     close(self);
@@ -305,11 +305,11 @@ static void extreme_numbers(void **state)
             memcpy((char *)&file + at, &extremes[i], 8);
             int fd = file_of(&file, sizeof(file));
             struct elf elf;
-            struct tls_symbol symbol;
+            struct thread_local_symbol symbol;
             struct elf_build_ids ids;
             if (!elf_open(fd, &elf)) {
                 elf_build_ids(&elf, &ids);
-                tls_find(&elf, "other", &symbol);
+                thread_local_find(&elf, "other", &symbol);
             }
             close(fd);
         }
@@ -323,25 +323,25 @@ static int read_self(void *context, uint64_t address, void *out, size_t size)
     return 0;
 }
 
-static void tls_of_this_program(void **state)
+static void thread_local_of_this_program(void **state)
 {
     (void)state;
     struct elf elf;
-    struct tls_symbol symbol;
+    struct thread_local_symbol symbol;
     struct context_variable variable;
     Dl_info info;
     int fd = open_self(&elf);
-    assert_int_equal(tls_find(&elf, "otel_thread_ctx_v1", &symbol), 0);
+    assert_int_equal(thread_local_find(&elf, "otel_thread_ctx_v1", &symbol), 0);
     assert_true(symbol.defined);
     assert_true(symbol.in_executable);
-    assert_true(dladdr((void *)tls_of_this_program, &info));
-    struct tls_process process = {
+    assert_true(dladdr((void *)thread_local_of_this_program, &info));
+    struct thread_local_process process = {
         .read = read_self, .bias = (uint64_t)(uintptr_t)info.dli_fbase, .is_executable = true};
-    assert_int_equal(tls_locate(&symbol, &process, &variable), 0);
-    assert_int_equal(variable.tls_model, TLS_STATIC);
+    assert_int_equal(thread_local_locate(&symbol, &process, &variable), 0);
+    assert_int_equal(variable.thread_local_model, THREAD_LOCAL_STATIC);
     assert_int_equal((uintptr_t)__builtin_thread_pointer() + (uint64_t)variable.offset,
                      (uintptr_t)&otel_thread_ctx_v1);
-    assert_int_equal(tls_find(&elf, "no_such_variable", &symbol), 0);
+    assert_int_equal(thread_local_find(&elf, "no_such_variable", &symbol), 0);
     assert_false(symbol.defined);
     close(fd);
 }
@@ -357,103 +357,111 @@ static int read_words(void *context, uint64_t address, void *out, size_t size)
     return 0;
 }
 
-static struct tls_symbol symbol_by(enum tls_slot_kind kind)
+static struct thread_local_symbol symbol_by(enum thread_local_slot_kind kind)
 {
-    return (struct tls_symbol){.defined = true,
-                               .machine = EM_X86_64,
-                               .value = 8,
-                               .segment_size = 100,
-                               .segment_align = 64,
-                               .in_executable = true,
-                               .n_slots = 1,
-                               .slots = {{kind, 0}}};
+    return (struct thread_local_symbol){.defined = true,
+                                        .machine = EM_X86_64,
+                                        .value = 8,
+                                        .segment_size = 100,
+                                        .segment_align = 64,
+                                        .in_executable = true,
+                                        .n_slots = 1,
+                                        .slots = {{kind, 0}}};
 }
 
-static void tls_descriptors(void **state)
+static void thread_local_descriptors(void **state)
 {
     (void)state;
-    struct tls_symbol symbol = symbol_by(TLS_SLOT_DESC);
-    struct tls_process process = {.read = read_words, .bias = 0x1000};
+    struct thread_local_symbol symbol = symbol_by(THREAD_LOCAL_SLOT_DESC);
+    struct thread_local_process process = {.read = read_words, .bias = 0x1000};
     struct context_variable variable;
     words[1] = (uint64_t)-24; /* static descriptor */
-    assert_int_equal(tls_locate(&symbol, &process, &variable), TLS_UNRESOLVED); /* no function */
+    assert_int_equal(thread_local_locate(&symbol, &process, &variable),
+                     THREAD_LOCAL_UNRESOLVED); /* no function */
     words[0] = 0x7000;
-    assert_int_equal(tls_locate(&symbol, &process, &variable), 0);
-    assert_int_equal(variable.tls_model, TLS_STATIC);
+    assert_int_equal(thread_local_locate(&symbol, &process, &variable), 0);
+    assert_int_equal(variable.thread_local_model, THREAD_LOCAL_STATIC);
     assert_int_equal(variable.offset, -24);
     words[1] = 0x5000000000; /* dynamic descriptor */
     words[2] = 3;
     words[3] = 16;
-    assert_int_equal(tls_locate(&symbol, &process, &variable), 0);
-    assert_int_equal(variable.tls_model, TLS_DYNAMIC);
+    assert_int_equal(thread_local_locate(&symbol, &process, &variable), 0);
+    assert_int_equal(variable.thread_local_model, THREAD_LOCAL_DYNAMIC);
     assert_int_equal(variable.module, 3);
     assert_int_equal(variable.offset, 16);
     assert_int_equal(variable.dtv_offset, 8);
     assert_int_equal(variable.dtv_entry_size, 16);
     words[1] = 0xa000000; /* likewise, in the heap of an executable without PIE */
-    assert_int_equal(tls_locate(&symbol, &process, &variable), 0);
-    assert_int_equal(variable.tls_model, TLS_DYNAMIC);
+    assert_int_equal(thread_local_locate(&symbol, &process, &variable), 0);
+    assert_int_equal(variable.thread_local_model, THREAD_LOCAL_DYNAMIC);
     symbol.machine = EM_AARCH64;
-    assert_int_equal(tls_locate(&symbol, &process, &variable), 0);
-    assert_int_equal(variable.tls_model, TLS_DYNAMIC);
+    assert_int_equal(thread_local_locate(&symbol, &process, &variable), 0);
+    assert_int_equal(variable.thread_local_model, THREAD_LOCAL_DYNAMIC);
     words[1] = 0x40; /* static there */
-    assert_int_equal(tls_locate(&symbol, &process, &variable), 0);
-    assert_int_equal(variable.tls_model, TLS_STATIC);
+    assert_int_equal(thread_local_locate(&symbol, &process, &variable), 0);
+    assert_int_equal(variable.thread_local_model, THREAD_LOCAL_STATIC);
     assert_int_equal(variable.offset, 0x40);
     symbol.machine = EM_X86_64;
     words[1] = 0x5000000000;
-    process.libc = TLS_LIBC_MUSL;
-    assert_int_equal(tls_locate(&symbol, &process, &variable), 0);
+    process.libc = THREAD_LOCAL_LIBC_MUSL;
+    assert_int_equal(thread_local_locate(&symbol, &process, &variable), 0);
     assert_int_equal(variable.dtv_entry_size, 8);
     words[2] = 0; /* no module yet */
-    assert_int_equal(tls_locate(&symbol, &process, &variable), TLS_UNRESOLVED);
+    assert_int_equal(thread_local_locate(&symbol, &process, &variable), THREAD_LOCAL_UNRESOLVED);
     words[2] = 3;
     symbol.lazy_start = 0x5000000000 - 0x1000 - 24; /* the argument is a relocation still */
     symbol.lazy_end = 0x5000000000 - 0x1000 + 24;
-    assert_int_equal(tls_locate(&symbol, &process, &variable), TLS_UNRESOLVED);
+    assert_int_equal(thread_local_locate(&symbol, &process, &variable), THREAD_LOCAL_UNRESOLVED);
     symbol.lazy_end -= 24;
-    assert_int_equal(tls_locate(&symbol, &process, &variable), 0);
+    assert_int_equal(thread_local_locate(&symbol, &process, &variable), 0);
     words[1] = 0x6000000000; /* wild */
-    assert_int_equal(tls_locate(&symbol, &process, &variable), -EFAULT);
+    assert_int_equal(thread_local_locate(&symbol, &process, &variable), -EFAULT);
 }
 
-static void tls_slots(void **state)
+static void thread_local_slots(void **state)
 {
     (void)state;
-    struct tls_symbol symbol = symbol_by(TLS_SLOT_OFFSET);
-    struct tls_process process = {.read = read_words, .bias = 0x1000, .libc = TLS_LIBC_MUSL};
+    struct thread_local_symbol symbol = symbol_by(THREAD_LOCAL_SLOT_OFFSET);
+    struct thread_local_process process = {
+        .read = read_words, .bias = 0x1000, .libc = THREAD_LOCAL_LIBC_MUSL};
     struct context_variable variable;
     words[0] = (uint64_t)-4096;
-    assert_int_equal(tls_locate(&symbol, &process, &variable), 0);
+    assert_int_equal(thread_local_locate(&symbol, &process, &variable), 0);
     assert_int_equal(variable.offset, -4096);
     words[0] = (uint64_t)INT64_MIN;
-    assert_int_equal(tls_locate(&symbol, &process, &variable), TLS_UNRESOLVED);
-    symbol.slots[0].kind = TLS_SLOT_MODULE;
+    assert_int_equal(thread_local_locate(&symbol, &process, &variable), THREAD_LOCAL_UNRESOLVED);
+    symbol.slots[0].kind = THREAD_LOCAL_SLOT_MODULE;
     words[0] = 2;
     words[1] = 40;
-    assert_int_equal(tls_locate(&symbol, &process, &variable), 0);
+    assert_int_equal(thread_local_locate(&symbol, &process, &variable), 0);
     assert_int_equal(variable.module, 2);
     symbol.n_slots = 0; /* Local Exec */
-    assert_int_equal(tls_locate(&symbol, &process, &variable), TLS_UNRESOLVED);
+    assert_int_equal(thread_local_locate(&symbol, &process, &variable), THREAD_LOCAL_UNRESOLVED);
     process.is_executable = true;
-    assert_int_equal(tls_locate(&symbol, &process, &variable), 0);
+    assert_int_equal(thread_local_locate(&symbol, &process, &variable), 0);
     assert_int_equal(variable.offset, 8 - 128);
     symbol.machine = EM_AARCH64;
-    assert_int_equal(tls_locate(&symbol, &process, &variable), 0);
+    assert_int_equal(thread_local_locate(&symbol, &process, &variable), 0);
     assert_int_equal(variable.offset, 64 + 8);
     symbol.segment_align = 3;
-    assert_int_equal(tls_locate(&symbol, &process, &variable), TLS_UNRESOLVED);
+    assert_int_equal(thread_local_locate(&symbol, &process, &variable), THREAD_LOCAL_UNRESOLVED);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(build_id),        cmocka_unit_test(notes),
-        cmocka_unit_test(htlhash),         cmocka_unit_test(refuses),
-        cmocka_unit_test(cut_short),       cmocka_unit_test(addresses),
-        cmocka_unit_test(dynamic_symbols), cmocka_unit_test(loops_end),
-        cmocka_unit_test(extreme_numbers), cmocka_unit_test(tls_of_this_program),
-        cmocka_unit_test(tls_descriptors), cmocka_unit_test(tls_slots),
+        cmocka_unit_test(build_id),
+        cmocka_unit_test(notes),
+        cmocka_unit_test(htlhash),
+        cmocka_unit_test(refuses),
+        cmocka_unit_test(cut_short),
+        cmocka_unit_test(addresses),
+        cmocka_unit_test(dynamic_symbols),
+        cmocka_unit_test(loops_end),
+        cmocka_unit_test(extreme_numbers),
+        cmocka_unit_test(thread_local_of_this_program),
+        cmocka_unit_test(thread_local_descriptors),
+        cmocka_unit_test(thread_local_slots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
