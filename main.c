@@ -51,11 +51,11 @@ static unsigned context_sources(const struct config_receiver *sampler)
 {
     if (!sampler)
         return 0;
-    const struct config_receiver_sampler *config = &sampler->sampler;
-    return (config->contexts.otel ? CONTEXT_BIT(CONTEXT_OTEL_THREAD) : 0) |
-           (config->contexts.elastic ? CONTEXT_BIT(CONTEXT_ELASTIC) : 0) |
-           (config->contexts.go_labels ? CONTEXT_BIT(CONTEXT_GO_LABELS) : 0) |
-           (config->contexts.custom_labels ? CONTEXT_BIT(CONTEXT_CUSTOM_LABELS) : 0);
+    unsigned sources = 0;
+    for (unsigned source = 0; source < CONTEXT_SOURCES; source++)
+        if (sampler->sampler.contexts.sources[source])
+            sources |= CONTEXT_BIT(source);
+    return sources & CONTEXT_VARIABLE_BITS;
 }
 
 static int run_symbolizer(const struct symbolizer_handles *handles, void *context)
@@ -91,7 +91,7 @@ static int run_symbolizer(const struct symbolizer_handles *handles, void *contex
 
 static const char *obi_map(const struct config_receiver_sampler *sampler)
 {
-    return sampler->contexts.obi ? sampler->contexts.obi_map : NULL;
+    return sampler->contexts.sources[CONTEXT_OBI] ? sampler->contexts.obi_map : NULL;
 }
 
 static struct filter_rules filter_rules(const struct config_filter *filter)

@@ -5,12 +5,10 @@
  * user space (after <stdint.h>). Sizes are asserted on both sides.
  *
  * A sample in the ring: struct record_header, then attributes_size bytes of context attributes,
- * padded to 8, then frame words. Attributes, by header.attributes_source:
- *   CONTEXT_OTEL_THREAD: as its ABI has them: key index u8, length u8, bytes
- *   CONTEXT_GO_LABELS, CONTEXT_CUSTOM_LABELS: key length u8, value length u8, key, value; what is
- *   longer than RECORD_LABEL_MAX is cut there. Which of them are ids is found out in user space
- *   (labels.h): the header's ids are then those of a source of lower precedence, or zero.
- * An incomplete last entry is possible and to be left out.
+ * padded to 8, then frame words. The attributes' form is that of header.attributes_source
+ * (context/context_source.h). Keys and values of labels are cut at CONTEXT_LABEL_MAX. Which labels
+ * are ids is decided in user space (labels.h): the header's ids are then those of a source of lower
+ * precedence, or zero. The last entry may be incomplete: leave it out.
  * Frames: leaf first, kernel frames in front of user frames. Each frame begins with one tagged
  * word: kind in bits 56..63, payload in bits 0..55; RECORD_FRAME_WORDS(kind) further words may
  * follow (interpreters). A kernel address is sign-extended from bit 55.
@@ -21,20 +19,9 @@
 #include <stdint.h>
 #endif
 #include "agent-bpf/unwind_rows.h"
+#include "context/context_source.h"
 
 enum record_kind { RECORD_CPU = 1, RECORD_OFF_CPU = 2, RECORD_EVENT = 3 };
-
-/* Who said which span was running; 0 = nobody. One number a publisher ABI. */
-enum context_source {
-    CONTEXT_NONE = 0,
-    CONTEXT_OTEL_THREAD = 1,
-    CONTEXT_ELASTIC = 2,
-    CONTEXT_GO_LABELS = 3,
-    CONTEXT_CUSTOM_LABELS = 4,
-    CONTEXT_OBI = 5,
-    CONTEXT_SOURCES,
-};
-#define CONTEXT_BIT(source) (1u << (source)) /* in masks of sources */
 
 enum record_frame_kind { FRAME_NONE = 0, FRAME_KERNEL = 1, FRAME_NATIVE = 2 };
 
@@ -45,7 +32,6 @@ enum record_frame_kind { FRAME_NONE = 0, FRAME_KERNEL = 1, FRAME_NATIVE = 2 };
 #define RECORD_MAX_USER_FRAMES   512
 #define RECORD_MAX_FRAME_WORDS   (RECORD_MAX_KERNEL_FRAMES + RECORD_MAX_USER_FRAMES)
 #define RECORD_MAX_ATTRIBUTES    1024
-#define RECORD_LABEL_MAX         127 /* bytes of a key, and of a value */
 #define RECORD_COMM              16
 #define RECORD_RED_ZONE                                                                            \
     128 /* bytes below the stack pointer: epilogues have popped what rules name */

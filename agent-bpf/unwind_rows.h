@@ -27,6 +27,7 @@
 #ifndef __VMLINUX_H__
 #include <linux/types.h>
 #endif
+#include "agent-bpf/unwind_end.h"
 
 #define UNWIND_PAGE_SHIFT 16
 #define UNWIND_PAGE_BYTES (1u << UNWIND_PAGE_SHIFT)
@@ -80,18 +81,6 @@ struct unwind_rule {
 #define UNWIND_INDEXED_ADD(rule)    ((rule)->cfa_add & UNWIND_INDEXED_ADD_MAX)
 #define UNWIND_INDEXED_ADD_MAX      255
 #define UNWIND_INDEXED_BY(reg, add) ((reg) << 8 | (add))
-
-enum unwind_end {
-    UNWIND_END_OF_STACK,  /* the outermost frame is there */
-    UNWIND_END_TRUNCATED, /* as many frames as there may be */
-    UNWIND_END_NO_MEMORY, /* the stack cannot be read there, or lies beyond its copy */
-    UNWIND_END_NO_PROGRESS,
-    UNWIND_END_BAD_ADDRESS, /* a return address, or a leaf, that lies in no code */
-    UNWIND_END_UNKNOWN,     /* of a rule or a register that is not known */
-    UNWIND_END_WANTED,      /* the rows of this code are not loaded (yet) */
-    UNWIND_END_FOREIGN,     /* code of another kind of machine: 32 bit */
-    UNWIND_ENDS,
-};
 
 #define UNWIND_REGISTERS_MAX 32 /* by DWARF number */
 

@@ -15,6 +15,7 @@
  */
 #include "base/buf.h"
 #include "base/log.h"
+#include "context/context_source.h"
 
 #define CONFIG_NAME_MAX       128
 #define CONFIG_COMPONENTS_MAX 16 /* of each kind */
@@ -123,14 +124,10 @@ struct config_receiver_sampler {
     double max_cpu_percent; /* 0 = no limit */
     struct config_filter include;
     struct config_filter exclude;
-    struct { /* which contexts are read */
-        bool otel;
-        bool elastic;
-        bool elastic_correlation; /* Elastic's agents are told of samples */
-        bool go_labels;
-        bool custom_labels;
-        bool obi;
-        const char *obi_map; /* path of the pinned map */
+    struct {                           /* which contexts are read */
+        bool elastic_correlation;      /* samples are reported to Elastic's agents */
+        bool sources[CONTEXT_SOURCES]; /* [CONTEXT_NONE] is not used */
+        const char *obi_map;           /* path of the pinned map */
         struct config_list trace_id_labels;
         struct config_list span_id_labels;
     } contexts;

@@ -48,8 +48,8 @@ __noinline int labels_add(struct build *build, __u64 key, __u64 key_size, __u64 
     if (!build || !key || !key_size)
         return 0;
     __u32 at = build->header.attributes_size;
-    __u32 key_bytes = key_size > RECORD_LABEL_MAX ? RECORD_LABEL_MAX : (__u32)key_size;
-    __u32 value_bytes = value_size > RECORD_LABEL_MAX ? RECORD_LABEL_MAX : (__u32)value_size;
+    __u32 key_bytes = key_size > CONTEXT_LABEL_MAX ? CONTEXT_LABEL_MAX : (__u32)key_size;
+    __u32 value_bytes = value_size > CONTEXT_LABEL_MAX ? CONTEXT_LABEL_MAX : (__u32)value_size;
     __u32 end = at + 2 + key_bytes + value_bytes;
     if (at >= RECORD_MAX_ATTRIBUTES || end > RECORD_MAX_ATTRIBUTES)
         return labels_cut(build);

@@ -6,8 +6,8 @@
 #define BUILD_STACK_MAX (sizeof(struct record_stack) + RECORD_STACK_MAX)
 #define BUILD_CHUNK     4096 /* of the stack, copied at once */
 
-#define LABELS_MAX      32                         /* read of one set */
-#define LABEL_BYTES_MAX (2 + 2 * RECORD_LABEL_MAX) /* in the attributes */
+#define LABELS_MAX      32                          /* read of one set */
+#define LABEL_BYTES_MAX (2 + 2 * CONTEXT_LABEL_MAX) /* in the attributes */
 
 struct label_text { /* in the process: Go's string */
     __u64 address;

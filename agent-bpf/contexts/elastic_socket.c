@@ -11,6 +11,7 @@
  */
 #include "agent-bpf/contexts/elastic_socket.h"
 #include "agent-bpf/files/fs_rights.h"
+#include "base/fd.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -23,13 +24,6 @@
 #include <unistd.h>
 
 #define STATUS_BYTES_MAX 8192 /* with FS_RIGHTS_GROUPS_MAX groups */
-
-static void close_fd(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-}
-#define _cleanup_fd_ __attribute__((cleanup(close_fd)))
 
 static int read_rights(int process_fd, struct fs_rights *rights)
 {

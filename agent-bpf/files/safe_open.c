@@ -13,6 +13,7 @@
 #include "agent-bpf/files/proc_pid.h"
 #include "agent-bpf/unwind_rows.h"
 #include "agent-bpf/files/vdso.h"
+#include "base/fd.h"
 #include "base/stats.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -38,13 +39,6 @@ STAT_LOSSES(not_opened, "spanprof_executables_not_opened_total",
 #ifndef FUSE_SUPER_MAGIC
 #define FUSE_SUPER_MAGIC 0x65735546
 #endif
-
-static void close_fd(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-}
-#define _cleanup_fd_ __attribute__((cleanup(close_fd)))
 
 /* 0 and what the file is; SAFE_OPEN_REFUSED. */
 static int look_at(int path_fd, struct safe_file *file)

@@ -5,6 +5,7 @@
  * list until the answer is there.
  */
 #include "agent-bpf/process/symbolizer_client.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include <errno.h>
@@ -201,12 +202,6 @@ static void forget_answered(struct symbolizer_client *client,
     }
 }
 
-static void close_fd(int fd)
-{
-    if (fd >= 0)
-        close(fd);
-}
-
 /* The symbolizer might pass anything. */
 static bool is_datagram_socket(int fd)
 {
@@ -221,14 +216,14 @@ static void deliver(struct symbolizer_client *client, struct symbolizer_answer *
 {
     const struct symbolizer_client_settings *settings = &client->settings;
     if (answer->message.kind != SYMBOLIZER_CORRELATION) {
-        close_fd(fd);
+        fd_close(fd);
         settings->answered(settings->context, answer);
         return;
     }
     if (fd >= 0 && settings->correlated && is_datagram_socket(fd))
         settings->correlated(settings->context, &answer->message.process, fd);
     else
-        close_fd(fd);
+        fd_close(fd);
     symbolizer_answer_free(answer);
 }
 
@@ -240,7 +235,7 @@ static bool take_datagram(struct symbolizer_client *client, size_t size, int fd)
                     ? SYMBOLIZER_MALFORMED
                     : symbolizer_answer_make(BYTES(client->datagram, size), &answer);
     if (error)
-        close_fd(fd);
+        fd_close(fd);
     if (error == SYMBOLIZER_MALFORMED) {
         stat_add(&malformed, 1);
         log_error("symbolizer", "a message of the symbolizer was malformed: disconnecting it");
@@ -265,13 +260,13 @@ static int passed_fd(struct msghdr *header)
             continue;
         size_t n_fds = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
         for (size_t i = 0; i < n_fds; i++, n++) {
-            close_fd(kept);
+            fd_close(kept);
             memcpy(&kept, CMSG_DATA(part) + i * sizeof(int), sizeof(int));
         }
     }
     if (n <= 1 && !(header->msg_flags & MSG_CTRUNC))
         return kept;
-    close_fd(kept);
+    fd_close(kept);
     return -1;
 }
 
@@ -299,7 +294,7 @@ static void receive(struct symbolizer_client *client)
         if (n < 0 && errno == EAGAIN)
             return;
         if (n <= 0) {
-            close_fd(fd);
+            fd_close(fd);
             symbolizer_client_detach(client);
             return;
         }

@@ -3,6 +3,7 @@
 #include "agent-bpf/sampler/sampling_rate.h"
 #include "agent-bpf/sampler/sampler.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include <string.h>
@@ -34,7 +35,7 @@ static bool draw(double probability)
 {
     uint32_t number;
     if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != (ssize_t)sizeof(number))
-        number = (uint32_t)(clock_monotonic_ns() * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+        number = (uint32_t)(hash_mix(clock_monotonic_ns()) >> 32);
     return number < probability * 4294967296.0;
 }
 

@@ -8,6 +8,7 @@
 #include "agent-bpf/control.h"
 #include "agent-bpf/supervisor/supervisor_parts.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include <assert.h>
@@ -135,7 +136,7 @@ static bool reap(struct child *child, int *status)
     if (!child->pid || waitpid(child->pid, status, WNOHANG) != child->pid)
         return false;
     child->pid = 0;
-    supervisor_close_fd(&child->control_fd);
+    fd_closep(&child->control_fd);
     return true;
 }
 
@@ -422,7 +423,7 @@ static void end_child(struct child *child)
             ;
     }
     child->pid = 0;
-    supervisor_close_fd(&child->control_fd);
+    fd_closep(&child->control_fd);
 }
 
 static void supervisor_close(struct supervisor *supervisor)
@@ -430,7 +431,7 @@ static void supervisor_close(struct supervisor *supervisor)
     end_child(&supervisor->service);
     end_child(&supervisor->symbolizer);
     leave_sampling(supervisor);
-    supervisor_close_fd(&supervisor->signal_fd);
+    fd_closep(&supervisor->signal_fd);
 }
 
 int supervisor_run(const struct supervisor_settings *settings)

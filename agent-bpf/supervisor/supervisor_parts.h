@@ -40,4 +40,3 @@ struct supervisor {
 /* Forks it, with all that is its own; due_ns is cleared. 0 or negative errno. */
 int supervisor_start_service(struct supervisor *supervisor);
 int supervisor_start_symbolizer(struct supervisor *supervisor); /* while the service runs */
-void supervisor_close_fd(int *fd);                              /* also of -1, which it becomes */

@@ -9,6 +9,7 @@
 #include "agent-bpf/control.h"
 #include "agent-bpf/supervisor/supervisor_fork.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include <errno.h>
@@ -25,13 +26,6 @@ struct child_start { /* what a forked child needs of the supervisor */
     struct service_handles service;
     struct symbolizer_handles symbolizer;
 };
-
-void supervisor_close_fd(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
-}
 
 /* Mapped while the fds are there; the mappings stay when they are closed. */
 static void map_streams(void *context)
@@ -69,7 +63,7 @@ static int start_child(struct child *child, const struct supervisor_fork *fork, 
     pid_t pid = supervisor_fork(fork);
     close(child_fd);
     if (pid < 0) {
-        supervisor_close_fd(&child->control_fd);
+        fd_closep(&child->control_fd);
         return pid;
     }
     child->pid = pid;
@@ -131,7 +125,7 @@ int supervisor_start_service(struct supervisor *supervisor)
     int *keep = fds_to_keep(supervisor->settings, &start.service, &fork.n_fds);
     if (!keep) {
         close(fds[1]);
-        supervisor_close_fd(&supervisor->service.control_fd);
+        fd_closep(&supervisor->service.control_fd);
         return -ENOMEM;
     }
     fork.fds = keep;
@@ -170,7 +164,7 @@ int supervisor_start_symbolizer(struct supervisor *supervisor)
     r = connect_symbolizer(supervisor, &service_fd);
     if (r < 0) {
         close(fds[1]);
-        supervisor_close_fd(&supervisor->symbolizer.control_fd);
+        fd_closep(&supervisor->symbolizer.control_fd);
         return r;
     }
     start.symbolizer = (struct symbolizer_handles){

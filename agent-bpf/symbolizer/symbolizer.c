@@ -8,6 +8,7 @@
 #include "agent-bpf/symbolizer/symbolizer_parts.h"
 #include "agent-bpf/heartbeat.h"
 #include "agent-bpf/symbols/kallsyms.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include <errno.h>
@@ -66,12 +67,6 @@ static void update_watch(struct symbolizer *symbolizer)
         watch_change(&symbolizer->watch, events);
 }
 
-static void close_fd(int fd)
-{
-    if (fd >= 0)
-        close(fd);
-}
-
 /* fd: -1 = none. True: sent, or never to be. */
 static bool try_send(struct symbolizer *symbolizer, const uint8_t *datagram, size_t size, int fd)
 {
@@ -103,7 +98,7 @@ static void keep_unsent(struct symbolizer *symbolizer, const struct buf *datagra
     if (fd < 0 || symbolizer->out_fds < SYMBOLIZER_OUT_FDS_MAX)
         unsent = calloc(1, sizeof(*unsent) + datagram->len);
     if (!unsent) {
-        close_fd(fd);
+        fd_close(fd);
         symbolizer_count_full(SYMBOLIZER_LIMIT_WORK);
         return;
     }
@@ -120,11 +115,11 @@ void symbolizer_say_fd(struct symbolizer *symbolizer, const struct symbolizer_me
 {
     _cleanup_buf_ struct buf datagram = BUF_INIT(SYMBOLIZER_MESSAGE_MAX);
     if (symbolizer_message_encode(message, &datagram)) {
-        close_fd(fd);
+        fd_close(fd);
         symbolizer_count_full(SYMBOLIZER_LIMIT_WORK);
     } else if (list_empty(&symbolizer->out) &&
                try_send(symbolizer, datagram.data, datagram.len, fd)) {
-        close_fd(fd);
+        fd_close(fd);
     } else {
         keep_unsent(symbolizer, &datagram, fd);
     }
@@ -137,7 +132,7 @@ void symbolizer_say(struct symbolizer *symbolizer, const struct symbolizer_messa
 
 static void free_unsent(struct unsent *unsent)
 {
-    close_fd(unsent->fd);
+    fd_close(unsent->fd);
     free(unsent);
 }
 

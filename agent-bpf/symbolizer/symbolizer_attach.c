@@ -18,16 +18,10 @@
 #include <errno.h>
 #include <stdio.h>
 
-static const char *const source_names[CONTEXT_SOURCES] = {
-    [CONTEXT_OTEL_THREAD] = "otel_thread",
-    [CONTEXT_ELASTIC] = "elastic",
-    [CONTEXT_GO_LABELS] = "go_labels",
-    [CONTEXT_CUSTOM_LABELS] = "custom_labels",
-};
 STAT_GAUGES(context_readers, "spanprof_context_readers",
             "Processes whose contexts are read, by source.",
-            STAT_LABEL("source", source_names, CONTEXT_SOURCES),
-            .absent = STAT_BIT(CONTEXT_NONE) | STAT_BIT(CONTEXT_OBI));
+            STAT_LABEL("source", context_source_names, CONTEXT_SOURCES),
+            .absent = STAT_BIT(CONTEXT_NONE) | CONTEXT_MAP_BITS);
 STAT_COUNTER(attached, "spanprof_contexts_attached_total",
              "Times that a process's thread context was made readable for the sampler.");
 
@@ -99,7 +93,7 @@ static void try_thread_local(const struct site *site, enum context_source source
     take_variable(site, source, thread_local_locate(symbol, &process, &variable), &variable);
 }
 
-static void try_otel(const struct site *site)
+static void context_locate_otel_thread(const struct site *site)
 {
     const struct look *look = site->look;
     const struct otel_context *context = &look->symbolizer->context;
@@ -109,7 +103,7 @@ static void try_otel(const struct site *site)
     site->look->flags_unsure |= !site->publishers->sets_trace_flags && !context->schema_final;
 }
 
-static void try_elastic(const struct site *site)
+static void context_locate_elastic(const struct site *site)
 {
     struct look *look = site->look;
     look->publishes |= CONTEXT_BIT(CONTEXT_ELASTIC);
@@ -118,14 +112,14 @@ static void try_elastic(const struct site *site)
     try_thread_local(site, CONTEXT_ELASTIC, &site->publishers->elastic);
 }
 
-static void try_go(const struct site *site)
+static void context_locate_go_labels(const struct site *site)
 {
     struct context_variable variable;
     int outcome = go_binary_locate(&site->publishers->go, &site->process, &variable);
     take_variable(site, CONTEXT_GO_LABELS, outcome, &variable);
 }
 
-static void try_custom_labels(const struct site *site)
+static void context_locate_custom_labels(const struct site *site)
 {
     uint32_t version = 0;
     site->look->publishes |= CONTEXT_BIT(CONTEXT_CUSTOM_LABELS);
@@ -145,12 +139,10 @@ static int read_words(void *context, uint64_t address, void *out, size_t size)
 
 static void try_file(struct look *look, const struct proc_map *map)
 {
-    static void (*const readers[CONTEXT_SOURCES])(const struct site *) = {
-        [CONTEXT_OTEL_THREAD] = try_otel,
-        [CONTEXT_ELASTIC] = try_elastic,
-        [CONTEXT_GO_LABELS] = try_go,
-        [CONTEXT_CUSTOM_LABELS] = try_custom_labels,
-    };
+#define LOCATE_ROW(symbol, id, number, key, form, flags, help)                                     \
+    [CONTEXT_##symbol] = context_locate_##id,
+    static void (*const locate[CONTEXT_SOURCES])(const struct site *) = {
+        CONTEXT_VARIABLE_SOURCES(LOCATE_ROW)};
     char path[SYMBOLIZER_PATH_MAX];
     struct process_mapping mapping;
     struct binary *binary;
@@ -170,8 +162,8 @@ static void try_file(struct look *look, const struct proc_map *map)
                     .libc = has_musl(maps) ? THREAD_LOCAL_LIBC_MUSL : THREAD_LOCAL_LIBC_GLIBC}};
     unsigned wanted = binary->publishers->sources & look->symbolizer->settings.sources;
     for (unsigned source = 0; source < CONTEXT_SOURCES; source++)
-        if (readers[source] && (wanted & CONTEXT_BIT(source)))
-            readers[source](&site);
+        if (locate[source] && (wanted & CONTEXT_BIT(source)))
+            locate[source](&site);
 }
 
 static bool is_code_of_file(const struct proc_map *map)
@@ -204,16 +196,18 @@ unsigned look_sources(const struct look *look)
 
 void attach_begin(void)
 {
-    for (unsigned source = CONTEXT_NONE + 1; source < CONTEXT_OBI; source++)
-        stat_set_of(&context_readers, source, 0);
+    for (unsigned source = 0; source < CONTEXT_SOURCES; source++)
+        if (CONTEXT_VARIABLE_BITS & CONTEXT_BIT(source))
+            stat_set_of(&context_readers, source, 0);
 }
 
 static void set_sources(struct subject *subject, unsigned sources)
 {
-    for (unsigned source = 1; source < CONTEXT_OBI; source++) {
+    for (unsigned source = 0; source < CONTEXT_SOURCES; source++) {
         int before = !!(subject->sources & CONTEXT_BIT(source));
         int after = !!(sources & CONTEXT_BIT(source));
-        stat_add_of(&context_readers, source, after - before);
+        if (before != after)
+            stat_add_of(&context_readers, source, after - before);
     }
     subject->sources = (uint8_t)sources;
 }
@@ -281,7 +275,8 @@ static void tell_sources(const struct subject *subject)
     size_t size = 0;
     for (unsigned source = 0; source < CONTEXT_SOURCES; source++)
         if (subject->sources & CONTEXT_BIT(source))
-            size += (size_t)snprintf(text + size, sizeof(text) - size, " %s", source_names[source]);
+            size += (size_t)snprintf(text + size, sizeof(text) - size, " %s",
+                                     context_source_names[source]);
     struct log_site own = {0}; /* who asks for debug looks for one process among many */
     if (log_level() <= LOG_LEVEL_DEBUG)
         log_write(&own, LOG_LEVEL_DEBUG, "symbolizer", "process %u: its contexts are read:%s",

@@ -13,6 +13,7 @@
 #include "agent-bpf/files/proc_maps.h"
 #include "agent-bpf/files/proc_pid.h"
 #include "agent-bpf/files/safe_open.h"
+#include "base/fd.h"
 #include "base/stats.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -69,13 +70,6 @@ struct perf_file { /* of a process */
     struct list left;
     uint64_t left_ns;
 };
-
-static void close_fd(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-}
-#define _cleanup_fd_ __attribute__((cleanup(close_fd)))
 
 /* ---- the file ---- */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent-bpf/unwind/unwind_page.h"
+#include "base/hash.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@ static uint8_t bucket_of(const struct unwind_rule *rule)
 {
     uint64_t words[2];
     memcpy(words, rule, sizeof(words));
-    uint64_t mixed = (words[0] ^ (words[1] << 7 | words[1] >> 57)) * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t mixed = hash_mix(words[0] ^ (words[1] << 7 | words[1] >> 57));
     return (uint8_t)(mixed >> 56);
 }
 

@@ -5,6 +5,7 @@
 #include "config/check/check_pages.h"
 #include "config/check/check_tls.h"
 #include "config/yaml/value.h"
+#include "context/context_source.h"
 #include <assert.h>
 #include <stdio.h>
 
@@ -63,20 +64,17 @@ static void check_otlp_receiver(struct tree *tree, const char *path, const struc
                        &otlp->http.tls);
 }
 
-#define LABEL_NAME_MAX                                                                             \
-    127 /* the sampler cuts longer ones: RECORD_LABEL_MAX of agent-bpf/record.h */
-
 static void check_label_names(struct tree *tree, const char *path, const struct node *node,
                               const char *key, const struct config_list *names)
 {
     char dotted[64];
     snprintf(dotted, sizeof(dotted), "contexts.%s", key);
     for (size_t i = 0; i < names->count; i++)
-        if (strlen(names->items[i]) > LABEL_NAME_MAX)
+        if (strlen(names->items[i]) > CONTEXT_LABEL_MAX)
             diag_error(tree->diag, tree_place(node, dotted), diag_path(tree->diag, path, key),
                        "\"%.20s...\" is longer than %d bytes, which is as much as is read of a "
                        "label's name; leave it out",
-                       names->items[i], LABEL_NAME_MAX);
+                       names->items[i], CONTEXT_LABEL_MAX);
 }
 
 /* What agent-bpf/sampler/filter.h says of its values; NULL, or what is wrong. */

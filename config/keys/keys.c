@@ -299,21 +299,22 @@ const struct config_key config_keys[] = {
     {CONFIG_RECEIVER_SAMPLER, "contexts", KEY_SECTION, 0, NOWHERE, NULL, 0, 0, NULL,
      "Where the trace and span of a thread are read from; if a process has several, the "
      "first in this order counts."},
-    {CONFIG_RECEIVER_SAMPLER, "contexts.otel", KEY_BOOL, 0, SAMPLER(contexts.otel), "true", 0, 0,
-     NULL, "Read OpenTelemetry process and thread contexts."},
-    {CONFIG_RECEIVER_SAMPLER, "contexts.elastic", KEY_BOOL, 0, SAMPLER(contexts.elastic), "true", 0,
-     0, NULL, "Read the contexts that Elastic's agents publish for profilers."},
-    {CONFIG_RECEIVER_SAMPLER, "contexts.elastic_correlation", KEY_BOOL, 0,
-     SAMPLER(contexts.elastic_correlation), "true", 0, 0, NULL,
-     "Report to Elastic's agents which stacks were seen in their spans, so that they write "
-     "them on the spans."},
-    {CONFIG_RECEIVER_SAMPLER, "contexts.go_labels", KEY_BOOL, 0, SAMPLER(contexts.go_labels),
-     "true", 0, 0, NULL, "Read pprof labels of goroutines."},
-    {CONFIG_RECEIVER_SAMPLER, "contexts.custom_labels", KEY_BOOL, 0,
-     SAMPLER(contexts.custom_labels), "true", 0, 0, NULL,
-     "Read labels of the custom-labels library."},
-    {CONFIG_RECEIVER_SAMPLER, "contexts.obi", KEY_BOOL, 0, SAMPLER(contexts.obi), "true", 0, 0,
-     NULL, "Read the map of OpenTelemetry eBPF Instrumentation, if it exists."},
+#define SOURCE_KEY(symbol, id, number, key, form, flags, help)                                     \
+    {CONFIG_RECEIVER_SAMPLER,                                                                      \
+     "contexts." #key,                                                                             \
+     KEY_BOOL,                                                                                     \
+     0,                                                                                            \
+     SAMPLER(contexts.sources[CONTEXT_##symbol]),                                                  \
+     "true",                                                                                       \
+     0,                                                                                            \
+     0,                                                                                            \
+     NULL,                                                                                         \
+     help},
+    CONTEXT_SOURCE_ROWS(SOURCE_KEY){
+        CONFIG_RECEIVER_SAMPLER, "contexts.elastic_correlation", KEY_BOOL, 0,
+        SAMPLER(contexts.elastic_correlation), "true", 0, 0, NULL,
+        "Report to Elastic's agents which stacks were seen in their spans, so that they write "
+        "them on the spans."},
     {CONFIG_RECEIVER_SAMPLER, "contexts.obi_map", KEY_TEXT, 0, SAMPLER(contexts.obi_map),
      "/sys/fs/bpf/otel/traces_ctx_v1", 2, 1024, NULL,
      "Where that map is pinned; an absolute path. It may appear and disappear at any time."},

@@ -5,6 +5,7 @@
  * grows, which is larger than the CPU's caches.
  */
 #include "exporter/pages/flame.h"
+#include "base/hash.h"
 #include "exporter/pages/flame_build.h"
 #include <assert.h>
 #include <errno.h>
@@ -65,7 +66,7 @@ int flame_grow(struct flame_build *build, void **items, size_t *cap, size_t want
 
 static uint32_t *find_slot(const struct flame_build *build, uint64_t key)
 {
-    uint64_t hash = key * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t hash = hash_mix(key);
     size_t slot = (size_t)(hash ^ hash >> 32) & (build->slots_cap - 1);
     while (build->slots[slot] && build->frames[build->slots[slot] - 1].key != key)
         slot = (slot + 1) & (build->slots_cap - 1);

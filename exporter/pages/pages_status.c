@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exporter/pages/pages_status.h"
 #include "base/clock.h"
+#include "context/context_source.h"
 #include <errno.h>
 #include <stdio.h>
 
@@ -145,16 +146,20 @@ static void put_reader(struct json_writer *json, const char *source, int64_t cou
     json_end_object(json);
 }
 
+/* A source in a map is read for all processes at once, so its count says whether there is a map. */
 static void put_readers(struct json_writer *json)
 {
-    static const char *const sources[] = {"otel_thread", "elastic", "go_labels", "custom_labels"};
     json_begin_array(json, "readers");
-    for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
-        char labels[64];
-        snprintf(labels, sizeof(labels), "source=\"%s\"", sources[i]);
-        put_reader(json, sources[i], stats_find("spanprof_context_readers", labels));
+    for (unsigned source = CONTEXT_NONE + 1; source < CONTEXT_SOURCES; source++) {
+        const char *name = context_source_name(source);
+        char metric[64] = "spanprof_context_readers", labels[64];
+        snprintf(labels, sizeof(labels), "source=\"%s\"", name);
+        if (CONTEXT_MAP_BITS & CONTEXT_BIT(source)) {
+            snprintf(metric, sizeof(metric), "spanprof_%s_map_attached", name);
+            labels[0] = '\0';
+        }
+        put_reader(json, name, stats_find(metric, labels));
     }
-    put_reader(json, "obi", stats_find("spanprof_obi_map_attached", ""));
     json_end_array(json);
 }
 

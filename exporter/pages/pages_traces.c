@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/hash.h"
 #include "base/json_write.h"
 #include "exporter/pages/pages_route.h"
 #include <errno.h>
@@ -76,7 +77,7 @@ static uint32_t *find_slot(const struct depths *depths, const struct history_tra
 {
     uint64_t hash;
     memcpy(&hash, id, sizeof(hash));
-    hash *= UINT64_C(0x9e3779b97f4a7c15);
+    hash = hash_mix(hash);
     size_t slot = (size_t)(hash ^ hash >> 32) & (depths->cap - 1);
     while (depths->slots[slot] && memcmp(trace->spans[depths->slots[slot] - 1].span_id, id, 8) != 0)
         slot = (slot + 1) & (depths->cap - 1);

@@ -95,7 +95,7 @@ static bool find_attribute(struct bytes message, uint32_t number, struct bytes k
 
 bool otlp_span_attribute(const struct otlp_span *span, const char *key, struct bytes *key_value)
 {
-    return find_attribute(span->raw, SPAN_ATTRIBUTES, BYTES_STR(key), key_value);
+    return find_attribute(span->raw, OTLP_SPAN_ATTRIBUTES, BYTES_STR(key), key_value);
 }
 
 bool otlp_resource_attribute(struct bytes resource, const char *key, struct bytes *key_value)

@@ -15,6 +15,8 @@ enum otlp_outcome {
         2, /* one span with its envelope alone passes the limit, see otlp_spans_rewrite() */
 };
 
+#define OTLP_SPAN_ATTRIBUTES 9 /* number of the field Span.attributes */
+
 enum otlp_span_kind {
     SPAN_UNSPECIFIED,
     SPAN_INTERNAL,

@@ -71,7 +71,7 @@ static void assert_attributes(struct bytes added)
     struct wire_field field;
     int got;
     while ((got = wire_next(&reader, &field)) == WIRE_FIELD)
-        assert(spans_nested(&field, SPAN_ATTRIBUTES));
+        assert(spans_nested(&field, OTLP_SPAN_ATTRIBUTES));
     assert(got == WIRE_END);
 }
 

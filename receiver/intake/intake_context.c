@@ -7,22 +7,15 @@
 #include "receiver/intake/intake_context.h"
 #include "agent-bpf/drain/ring.h"
 #include "base/buf.h"
+#include "base/hash.h"
 #include "base/stats.h"
 #include "proto/otlp/otlp_spans.h"
 #include <errno.h>
 #include <stdlib.h>
 
-static const char *const source_names[] = {
-    [CONTEXT_NONE] = "none",
-    [CONTEXT_OTEL_THREAD] = "otel_thread",
-    [CONTEXT_ELASTIC] = "elastic",
-    [CONTEXT_GO_LABELS] = "go_labels",
-    [CONTEXT_CUSTOM_LABELS] = "custom_labels",
-    [CONTEXT_OBI] = "obi",
-};
 STAT_COUNTERS(taken, "spanprof_intake_samples_total",
               "Samples taken, by the source of their context.",
-              STAT_LABEL("context", source_names, CONTEXT_SOURCES));
+              STAT_LABEL("context", context_source_names, CONTEXT_SOURCES));
 
 enum unattributed { NONE_ACTIVE, UNREADABLE, NOT_ATTACHED, UNATTRIBUTED };
 
@@ -34,9 +27,8 @@ STAT_LOSSES(unattributed, "spanprof_samples_unattributed_total",
 STAT_LOSS(attributes_dropped, "spanprof_context_attributes_dropped_total",
           "Context attributes left out: unknown key, not UTF-8, or more than fit.");
 
-#define SPAN_ATTRIBUTES 9    /* field of Span: how attributes are framed */
-#define FLAG_SLOTS      4096 /* writers that were seen to set the sampled flag */
-#define LABEL_PREFIX    "process.context.label."
+#define FLAG_SLOTS   4096 /* writers that were seen to set the sampled flag */
+#define LABEL_PREFIX "process.context.label."
 
 struct sample_context {
     struct label_names names;
@@ -77,7 +69,7 @@ static void put(struct sample_context *context, const char *prefix, struct bytes
         memcpy(name, prefix, len);
         memcpy(name + len, key.data, key.len);
         name[len + key.len] = '\0';
-        fits = otlp_attribute_string(&context->attributes, SPAN_ATTRIBUTES, name, value) == 0;
+        fits = otlp_attribute_string(&context->attributes, OTLP_SPAN_ATTRIBUTES, name, value) == 0;
     }
     stat_add(&attributes_dropped, !fits);
 }
@@ -117,7 +109,7 @@ static int put_indexed(struct sample_context *context, struct bytes attributes,
 static struct bytes whole_characters(struct bytes text)
 {
     size_t len = text.len;
-    if (len < RECORD_LABEL_MAX)
+    if (len < CONTEXT_LABEL_MAX)
         return text;
     while (len > text.len - 4 && (text.data[len - 1] & 0xc0) == 0x80)
         len--;
@@ -138,8 +130,7 @@ static void put_labels(struct sample_context *context, struct bytes labels)
 
 static bool are_labels(const struct record_header *record)
 {
-    return record->attributes_source == CONTEXT_GO_LABELS ||
-           record->attributes_source == CONTEXT_CUSTOM_LABELS;
+    return context_source_form(record->attributes_source) == CONTEXT_FORM_LABELS;
 }
 
 static struct bytes attributes_of(const struct record_header *record)
@@ -152,11 +143,11 @@ static struct bytes attributes_of(const struct record_header *record)
 static bool sets_flags(struct sample_context *context, const struct record_header *record,
                        const struct process_details *details)
 {
-    if (record->context_source != CONTEXT_OTEL_THREAD && record->context_source != CONTEXT_ELASTIC)
+    if (!context_source_has_flags(record->context_source))
         return false;
     uint64_t who = (record->process_start_ns << 20 ^ record->pid) << 1 | 1;
     who ^= (uint64_t)record->context_source << 60;
-    uint64_t *slot = &context->sets_flags[(who * UINT64_C(0x9e3779b97f4a7c15)) >> 52];
+    uint64_t *slot = &context->sets_flags[hash_mix(who) >> 52];
     if (record->trace_flags & 1)
         *slot = who;
     return details->sets_trace_flags || *slot == who;
@@ -214,7 +205,7 @@ int sample_context_fill(struct sample_context *context, const struct record_head
         take_header_ids(context, record, details, sample);
     if (are_labels(record))
         put_labels(context, attributes_of(record));
-    else if (record->attributes_source == CONTEXT_OTEL_THREAD)
+    else if (context_source_form(record->attributes_source) == CONTEXT_FORM_INDEXED)
         changed |= put_indexed(context, attributes_of(record), details);
     sample->attributes = buf_bytes(&context->attributes);
     count(record, details, sample->context_source);

@@ -16,7 +16,6 @@
 STAT_COUNTER(spans_received, "spanprof_spans_received_total", "Spans in accepted requests.");
 STAT_COUNTER(spans_annotated, "spanprof_spans_annotated_total",
              "Spans that had samples and were annotated.");
-#define SPAN_ATTRIBUTES 9 /* Span.attributes */
 
 struct visit {
     struct store *store;
@@ -34,13 +33,13 @@ static int annotate(struct buf *added, const struct join_result *result)
         bytes_to_hex(BYTES(result->stack_ids[i], 16), hex[i]);
         ids[i] = BYTES(hex[i], 32);
     }
-    int error =
-        otlp_attribute_int(added, SPAN_ATTRIBUTES, "spanprof.cpu.time_ns", (int64_t)result->cpu_ns);
+    int error = otlp_attribute_int(added, OTLP_SPAN_ATTRIBUTES, "spanprof.cpu.time_ns",
+                                   (int64_t)result->cpu_ns);
     if (!error)
-        error = otlp_attribute_int(added, SPAN_ATTRIBUTES, "spanprof.samples",
+        error = otlp_attribute_int(added, OTLP_SPAN_ATTRIBUTES, "spanprof.samples",
                                    (int64_t)result->samples);
     if (!error && result->n_stacks)
-        error = otlp_attribute_strings(added, SPAN_ATTRIBUTES, "spanprof.stack_ids", ids,
+        error = otlp_attribute_strings(added, OTLP_SPAN_ATTRIBUTES, "spanprof.stack_ids", ids,
                                        result->n_stacks);
     return error == BUF_FULL ? -ENOMEM : error;
 }

@@ -5,6 +5,7 @@
  * fields of the same size, so that whoever only asks whether there is one skips them.
  */
 #include "store/history/history_index.h"
+#include "base/hash.h"
 #include <errno.h>
 #include <stdlib.h>
 
@@ -14,8 +15,7 @@ static uint64_t hash_of(const uint8_t trace_id[16])
 {
     uint64_t halves[2];
     memcpy(halves, trace_id, sizeof(halves));
-    uint64_t hash =
-        (halves[0] ^ (halves[1] << 32 | halves[1] >> 32)) * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t hash = hash_mix(halves[0] ^ (halves[1] << 32 | halves[1] >> 32));
     hash = (hash ^ hash >> 32) * UINT64_C(0xd6e8feb86659fd93);
     return hash ^ hash >> 32;
 }

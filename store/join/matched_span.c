@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/stats.h"
 #include "base/utf8.h"
+#include "proto/otlp/otlp_spans.h"
 #include "proto/wire.h"
 #include "store/db/db.h"
 #include "store/db/id_set.h"
@@ -15,9 +16,8 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-#define CLOCK_SLACK_NS  (10 * UINT64_C(1000000)) /* between a sample's clock and the SDK's */
-#define TRIM_LOOK_MAX   64                       /* spans looked at for one that may go */
-#define SPAN_ATTRIBUTES 9                        /* field of Span */
+#define CLOCK_SLACK_NS (10 * UINT64_C(1000000)) /* between a sample's clock and the SDK's */
+#define TRIM_LOOK_MAX  64                       /* spans looked at for one that may go */
 
 STAT_LOSS(cut_texts, "spanprof_join_span_facts_cut_total",
           "Joined spans whose name, attributes or Resource were too long to keep whole.");
@@ -243,7 +243,7 @@ int matched_span_attributes(const char *const *keys, const struct otlp_span *spa
     for (const char *const *key = keys; key && *key && error >= 0; key++) {
         if (!otlp_span_attribute(span, *key, &key_value))
             continue;
-        error = wire_put_bytes(out, SPAN_ATTRIBUTES, key_value);
+        error = wire_put_bytes(out, OTLP_SPAN_ATTRIBUTES, key_value);
         *was_cut |= error == BUF_FULL;
     }
     return error < 0 ? error : 0;

@@ -23,7 +23,7 @@ struct sample {
     uint32_t tid; /* in the process's own PID namespace, as the SDK would say thread.id */
     uint8_t kind; /* enum sample_kind */
     uint8_t state;
-    uint8_t context_source; /* enum context_source of agent-bpf/record.h; 0 = no context */
+    uint8_t context_source; /* enum context_source; 0 = no context */
     uint8_t trace_flags;
     bool flags_trusted;   /* the writer of this context is known to set trace_flags */
     uint8_t trace_id[16]; /* zero = not known */

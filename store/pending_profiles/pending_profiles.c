@@ -5,6 +5,7 @@
  * span and the profile that it completes are one transaction.
  */
 #include "base/utf8.h"
+#include "proto/otlp/otlp_spans.h"
 #include "proto/wire.h"
 #include "store/db/db.h"
 #include "store/pending_profiles/pending_profiles_parts.h"
@@ -15,7 +16,6 @@
 
 #define NAME_MAX_BYTES       1024
 #define ATTRIBUTES_MAX_BYTES 4096 /* of a span, together */
-#define SPAN_ATTRIBUTES      9    /* field of Span */
 
 int pending_profiles_no_memory(struct pending_profiles *pending)
 {
@@ -238,7 +238,7 @@ static void choose_attributes(const struct pending_profiles *pending, const stru
     struct wire_reader reader = wire_read(span->raw);
     struct wire_field field;
     while (pending->n_keys && wire_next(&reader, &field) == WIRE_FIELD)
-        if (field.number == SPAN_ATTRIBUTES && field.type == WIRE_BYTES &&
+        if (field.number == OTLP_SPAN_ATTRIBUTES && field.type == WIRE_BYTES &&
             is_chosen(pending, otlp_key_value_key(field.bytes)))
             (void)buf_append_bytes(out, field.raw); /* what does not fit is left out */
 }

@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define SPAN_ATTRIBUTES 9 /* field of Span: how attributes are framed */
 #define KEY_VALUE_VALUE 2 /* of KeyValue */
 
 enum any_value { VALUE_STRING = 1, VALUE_BOOL = 2, VALUE_INT = 3, VALUE_DOUBLE = 4 };
@@ -61,7 +60,7 @@ bool reader_attribute_find(struct bytes framed, struct bytes key, struct bytes *
     struct wire_reader reader = wire_read(framed);
     struct wire_field field;
     while (wire_next(&reader, &field) == WIRE_FIELD) {
-        if (field.number != SPAN_ATTRIBUTES || field.type != WIRE_BYTES ||
+        if (field.number != OTLP_SPAN_ATTRIBUTES || field.type != WIRE_BYTES ||
             !bytes_equal(otlp_key_value_key(field.bytes), key))
             continue;
         *key_value = field.bytes;

@@ -3,6 +3,7 @@
  * An hour may have millions of traces, of which a page shows fifty: what is far from them is
  * forgotten from time to time.
  */
+#include "base/hash.h"
 #include "store/query/history_reader_traces.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -182,7 +183,7 @@ static unsigned sieve_bit(const uint8_t id[16])
 {
     uint64_t halves[2];
     memcpy(halves, id, 16);
-    return (unsigned)(((halves[0] ^ halves[1]) * UINT64_C(0x9e3779b97f4a7c15)) >> 52);
+    return (unsigned)(hash_mix(halves[0] ^ halves[1]) >> 52);
 }
 
 struct found_trace *found_chosen(const struct finding *finding, const uint8_t trace_id[16])

@@ -4,6 +4,7 @@
  * and each is answered once: for the groups of one context, which stand together, for a series, for
  * a stack.
  */
+#include "base/hash.h"
 #include "store/query/history_reader_parts.h"
 #include <errno.h>
 
@@ -36,8 +37,7 @@ static unsigned sieve_bit(const uint8_t id[16])
 {
     uint64_t halves[2];
     memcpy(halves, id, 16);
-    return (unsigned)(((halves[0] ^ halves[1]) * UINT64_C(0x9e3779b97f4a7c15)) >> 32) %
-           READER_SIEVE_BITS;
+    return (unsigned)(hash_mix(halves[0] ^ halves[1]) >> 32) % READER_SIEVE_BITS;
 }
 
 static int note_trace(struct reader_scan *scan, const struct history_block_span *span)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ids are rowids of ours: spread by a multiplication, nobody chooses them. */
+#include "base/hash.h"
 #include "store/query/history_reader_parts.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 
 static size_t place_of(const struct reader_sums *sums, int64_t id)
 {
-    size_t i = (size_t)(((uint64_t)id * UINT64_C(0x9e3779b97f4a7c15)) >> 20) & (sums->cap - 1);
+    size_t i = (size_t)(hash_mix((uint64_t)id) >> 20) & (sums->cap - 1);
     while (sums->sums[i].id && sums->sums[i].id != id)
         i = (i + 1) & (sums->cap - 1);
     return i;

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define SPAN_ATTRIBUTES     9 /* field of Span: how attributes are framed */
 #define SPAN_ATTRIBUTES_MAX 64
 #define PIECES_MAX          ((size_t)1 << 20) /* samples of a trace that are shown by their time */
 
@@ -261,7 +260,7 @@ static int show_attributes(struct showing *showing, const struct node *node,
     size_t n = 0;
     while (!error && n < SPAN_ATTRIBUTES_MAX && wire_next(&reader, &field) == WIRE_FIELD) {
         struct history_pair *pair = &pairs[n];
-        if (field.number != SPAN_ATTRIBUTES || field.type != WIRE_BYTES ||
+        if (field.number != OTLP_SPAN_ATTRIBUTES || field.type != WIRE_BYTES ||
             !reader_value_text(field.bytes, own, &pair->value))
             continue;
         pair->key = otlp_key_value_key(field.bytes);

@@ -4,6 +4,7 @@
  * identity, so the hash goes over just those bytes. Its key is made once for each store: strangers
  * choose frames, and two stacks that collide would be one.
  */
+#include "agent-bpf/unwind_end.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include "store/stacks/stacks_parts.h"
@@ -29,11 +30,8 @@ const struct executable_segment *executable_segment_of(const struct executable_f
 
 const char *stacks_truncation(uint64_t end)
 {
-    /* enum unwind_end of agent-bpf/unwind_rows.h, which lies beside this folder */
-    static const char *const names[] = {NULL,          "depth",       "memory",
-                                        "no_progress", "bad_address", "no_unwind_info",
-                                        "not_loaded",  "foreign"};
-    return end < sizeof(names) / sizeof(*names) ? names[end] : NULL;
+    static const char *const names[UNWIND_ENDS] = UNWIND_END_NAMES;
+    return end < UNWIND_ENDS ? names[end] : NULL;
 }
 
 static struct bytes cut(struct bytes text)

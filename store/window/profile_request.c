@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/window/profile_request.h"
 #include "base/stats.h"
+#include "context/context_source.h"
+#include "proto/otlp/otlp_spans.h"
 #include "proto/wire.h"
 #include "store/stacks/processes.h"
 #include "store/stacks/process_resource.h"
@@ -9,14 +11,10 @@
 
 #define REMEMBERED_BYTES_MAX ((size_t)64 << 20)
 #define ATTRIBUTES_MAX       128
-#define SPAN_ATTRIBUTES      9 /* field of Span: how attributes are framed */
 
 STAT_LOSS(bad_attributes, "spanprof_window_attributes_left_out_total",
           "Attributes of contexts and spans that were malformed or too many.");
 
-/* enum context_source of agent-bpf/record.h, which lies beside this folder */
-static const char *const source_names[] = {NULL,        "otel_thread",   "elastic",
-                                           "go_labels", "custom_labels", "obi"};
 static const char *const kind_names[] = {NULL,     "internal", "server",
                                          "client", "producer", "consumer"};
 #define NAME_OF(names, index) ((index) < sizeof(names) / sizeof(*(names)) ? (names)[index] : NULL)
@@ -324,7 +322,7 @@ static void put_framed(struct attributes *attributes, struct bytes framed)
     struct wire_field field;
     int outcome = WIRE_END;
     while (!attributes->error && (outcome = wire_next(&reader, &field)) == WIRE_FIELD)
-        if (field.number == SPAN_ATTRIBUTES && field.type == WIRE_BYTES)
+        if (field.number == OTLP_SPAN_ATTRIBUTES && field.type == WIRE_BYTES)
             put(attributes, otlp_profiles_attribute(attributes->profiles, field.bytes));
     stat_add(&bad_attributes, outcome == WIRE_MALFORMED);
 }
@@ -340,7 +338,7 @@ static void put_context(struct attributes *attributes, const struct sample *samp
 {
     if (!sample->context_source)
         return;
-    put_name(attributes, "spanprof.context.source", NAME_OF(source_names, sample->context_source));
+    put_name(attributes, "spanprof.context.source", context_source_name(sample->context_source));
     put_hex(attributes, "spanprof.local_root.span_id", sample->local_root_id, 8);
     if (!span && !can_link(sample)) { /* half an id makes no Link */
         put_hex(attributes, "spanprof.trace_id", sample->trace_id, 16);

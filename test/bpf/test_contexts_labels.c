@@ -209,7 +209,7 @@ static void test_labels_beyond_the_limits(void **state)
 
     struct expected expected = {.attributes_source = CONTEXT_GO_LABELS};
     labels[0] = labels[1] = (struct text){big, sizeof(big)};
-    expect_label(&expected, big, RECORD_LABEL_MAX, big, RECORD_LABEL_MAX);
+    expect_label(&expected, big, CONTEXT_LABEL_MAX, big, CONTEXT_LABEL_MAX);
     check(&fixture, "longer than a label may be", thread.g0, NULL, &expected);
 
     for (int i = 0; i < 80; i++)
@@ -222,21 +222,22 @@ static void test_labels_beyond_the_limits(void **state)
 
     expected = (struct expected){.attributes_source = CONTEXT_GO_LABELS, .cut = true};
     for (int i = 0; i < 8; i++)
-        labels[i] = (struct text){big, RECORD_LABEL_MAX};
+        labels[i] = (struct text){big, CONTEXT_LABEL_MAX};
     for (int i = 0; i < 4; i++)
-        expect_label(&expected, big, RECORD_LABEL_MAX, big, RECORD_LABEL_MAX);
+        expect_label(&expected, big, CONTEXT_LABEL_MAX, big, CONTEXT_LABEL_MAX);
     assert_int_equal(expected.size, RECORD_MAX_ATTRIBUTES);
     slice.size = 5;
     check(&fixture, "full to the last byte", thread.g0, NULL, &expected);
 
-    labels[1].size = RECORD_LABEL_MAX - 12; /* the fifth has no room, a shorter one behind it has */
+    labels[1].size =
+        CONTEXT_LABEL_MAX - 12; /* the fifth has no room, a shorter one behind it has */
     labels[8] = labels[9] = labels[2];
     labels[10] = text("trace_id");
     labels[11] = text("0");
     slice.size = 6;
     expected.size = 0;
     for (int i = 0; i < 4; i++)
-        expect_label(&expected, big, RECORD_LABEL_MAX, big, labels[2 * i + 1].size);
+        expect_label(&expected, big, CONTEXT_LABEL_MAX, big, labels[2 * i + 1].size);
     expect_label(&expected, "trace_id", 8, "0", 1);
     check(&fixture, "ids behind a label without room", thread.g0, NULL, &expected);
     teardown(&fixture);

@@ -45,8 +45,8 @@ static void defaults_of_receivers(void **state)
     assert_true(sampler->max_cpu_percent == 0);
     assert_int_equal(sampler->include.pids.count + sampler->include.comms.count, 0);
     assert_int_equal(sampler->exclude.executables.count + sampler->exclude.cgroups.count, 0);
-    assert_true(sampler->contexts.otel && sampler->contexts.elastic && sampler->contexts.obi);
-    assert_true(sampler->contexts.go_labels && sampler->contexts.custom_labels);
+    for (unsigned source = CONTEXT_NONE + 1; source < CONTEXT_SOURCES; source++)
+        assert_true(sampler->contexts.sources[source]);
     assert_true(sampler->contexts.elastic_correlation);
     assert_string_equal(sampler->contexts.obi_map, "/sys/fs/bpf/otel/traces_ctx_v1");
     assert_null(sampler->contexts.trace_id_labels.items[0]);
