@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One poll() over signals, both children's control sockets and the news of CPUs, at least once a
- * second. The supervisor keeps the rights that its children drop, so it stays small and looks at
- * nothing that comes from outside but a message's size and kind.
+ * One poll() over signals, both children's control sockets and events of CPUs, at least once a
+ * second. The supervisor keeps the rights that its children drop, so it stays small, and of what
+ * comes from outside it reads only a message's size and kind.
  */
 #include "agent-bpf/supervisor/supervisor.h"
 #include "agent-bpf/control.h"
@@ -24,10 +24,10 @@
 #define TICK_NS        NS_PER_SEC
 #define BACKOFF_MIN_NS (100 * NS_PER_MS)
 #define BACKOFF_MAX_NS (5 * NS_PER_SEC)
-#define HEALTHY_NS     (10 * NS_PER_SEC) /* has run so long: the next backoff begins anew */
+#define HEALTHY_NS     (10 * NS_PER_SEC) /* after such a run the backoff starts over */
 #define OBI_NS         (5 * NS_PER_SEC)
 #define FILTER_NS      (2 * NS_PER_SEC)
-#define LATE_NS        (2 * NS_PER_SEC) /* the supervisor itself was held up: no silence is judged */
+#define LATE_NS        (2 * NS_PER_SEC) /* the supervisor itself was held up: no hang is judged */
 
 enum supervised { SUPERVISED_SERVICE, SUPERVISED_SYMBOLIZER, SUPERVISED };
 
@@ -37,15 +37,43 @@ STAT_LOSSES(restarts, "spanprof_process_restarts_total",
             "Times that a process of spanprof was started again after it died or hung.",
             STAT_LABEL("process", supervised_names, SUPERVISED));
 
-static void finish(struct supervisor *supervisor, int exit_code)
+enum supervisor_event {
+    SUPERVISOR_STOP,   /* SIGTERM, SIGINT */
+    SUPERVISOR_RELOAD, /* SIGHUP, and settings.reload() has other settings */
+    SUPERVISOR_END,    /* the service has ended for good, or was given up */
+    SUPERVISOR_EVENTS,
+};
+
+/* A second SIGTERM ends at once. One while reloading makes a stop of it. */
+/* clang-format off */
+static const enum supervisor_state state_after[SUPERVISOR_EVENTS][SUPERVISOR_ENDED] = {
+    /*                      RUNNING               STOPPING             RELOADING */
+    [SUPERVISOR_STOP] =   {SUPERVISOR_STOPPING,  SUPERVISOR_ENDED,    SUPERVISOR_STOPPING},
+    [SUPERVISOR_RELOAD] = {SUPERVISOR_RELOADING, SUPERVISOR_STOPPING, SUPERVISOR_RELOADING},
+    [SUPERVISOR_END] =    {SUPERVISOR_ENDED,     SUPERVISOR_ENDED,    SUPERVISOR_ENDED_TO_RELOAD},
+};
+/* clang-format on */
+
+static bool supervisor_has_ended(const struct supervisor *supervisor)
 {
-    supervisor->done = true;
+    return supervisor->state >= SUPERVISOR_ENDED;
+}
+
+static void supervisor_event(struct supervisor *supervisor, enum supervisor_event event)
+{
+    if (!supervisor_has_ended(supervisor))
+        supervisor->state = state_after[event][supervisor->state];
+}
+
+static void supervisor_end(struct supervisor *supervisor, int exit_code)
+{
+    supervisor_event(supervisor, SUPERVISOR_END);
     supervisor->exit_code = exit_code;
 }
 
-/* Tries again later where it fails: the reason (memory, processes, fds) may pass. */
-static void start_due(struct supervisor *supervisor, struct child *child,
-                      int (*start)(struct supervisor *), uint64_t now)
+/* If it fails it is tried again later: the reason (memory, processes, fds) may pass. */
+static void child_start_due(struct supervisor *supervisor, struct child *child,
+                            int (*start)(struct supervisor *), uint64_t now)
 {
     if (!child->due_ns || now < child->due_ns)
         return;
@@ -58,22 +86,22 @@ static void start_due(struct supervisor *supervisor, struct child *child,
 
 static void start_children(struct supervisor *supervisor, uint64_t now)
 {
-    if (supervisor->stop_due_ns)
+    if (supervisor->state != SUPERVISOR_RUNNING)
         return;
-    start_due(supervisor, &supervisor->service, supervisor_start_service, now);
+    child_start_due(supervisor, &supervisor->service, supervisor_start_service, now);
     if (supervisor->service.pid)
-        start_due(supervisor, &supervisor->symbolizer, supervisor_start_symbolizer, now);
+        child_start_due(supervisor, &supervisor->symbolizer, supervisor_start_symbolizer, now);
 }
 
 /* ---- what happens to children ---- */
 
-static void kill_child(struct child *child)
+static void child_kill(struct child *child)
 {
     if (child->pid)
         kill(child->pid, SIGKILL); /* reaped when SIGCHLD comes */
 }
 
-static void plan_restart(struct child *child, uint64_t now)
+static void child_plan_restart(struct child *child, uint64_t now)
 {
     if (now - child->started_ns > HEALTHY_NS || !child->backoff_ns)
         child->backoff_ns = BACKOFF_MIN_NS;
@@ -84,7 +112,7 @@ static void plan_restart(struct child *child, uint64_t now)
     child->due_ns = now + child->backoff_ns;
 }
 
-static void log_end(const struct child *child, int status)
+static void child_log_end(const struct child *child, int status)
 {
     unsigned delay_ms = (unsigned)(child->backoff_ns / NS_PER_MS);
     if (WIFSIGNALED(status))
@@ -95,43 +123,38 @@ static void log_end(const struct child *child, int status)
                  WEXITSTATUS(status), delay_ms);
 }
 
-static void service_fatal(struct supervisor *supervisor)
-{
-    if (supervisor->settings->service_fatal)
-        supervisor->settings->service_fatal(supervisor->settings->context);
-    finish(supervisor, 1);
-}
-
 static void service_ended(struct supervisor *supervisor, int status, uint64_t now)
 {
     bool exited = WIFEXITED(status);
-    kill_child(
-        &supervisor->symbolizer); /* its socket is dead; it scans anew for the next service */
+    /* Its socket to the service is dead. The next symbolizer scans again for the next service. */
+    child_kill(&supervisor->symbolizer);
     if (exited && WEXITSTATUS(status) == 0)
-        finish(supervisor, 0);
-    else if (exited && WEXITSTATUS(status) == SERVICE_EXIT_FATAL)
-        service_fatal(supervisor);
-    else if (supervisor->stop_due_ns)
-        finish(supervisor, 1);
-    else {
-        plan_restart(&supervisor->service, now);
-        log_end(&supervisor->service, status);
+        supervisor_end(supervisor, 0);
+    else if (supervisor->state != SUPERVISOR_RUNNING)
+        supervisor_end(supervisor, 1);
+    else if (exited && WEXITSTATUS(status) == SERVICE_EXIT_FATAL) {
+        if (supervisor->settings->service_fatal)
+            supervisor->settings->service_fatal(supervisor->settings->context);
+        supervisor_end(supervisor, 1);
+    } else {
+        child_plan_restart(&supervisor->service, now);
+        child_log_end(&supervisor->service, status);
     }
 }
 
 static void symbolizer_ended(struct supervisor *supervisor, int status, uint64_t now)
 {
-    if (supervisor->stop_due_ns)
+    if (supervisor->state != SUPERVISOR_RUNNING)
         return;
     if (!supervisor->service.pid) { /* killed with the service: no fault of its own */
         supervisor->symbolizer.due_ns = now;
         return;
     }
-    plan_restart(&supervisor->symbolizer, now);
-    log_end(&supervisor->symbolizer, status);
+    child_plan_restart(&supervisor->symbolizer, now);
+    child_log_end(&supervisor->symbolizer, status);
 }
 
-static bool reap(struct child *child, int *status)
+static bool child_reap(struct child *child, int *status)
 {
     if (!child->pid || waitpid(child->pid, status, WNOHANG) != child->pid)
         return false;
@@ -143,13 +166,13 @@ static bool reap(struct child *child, int *status)
 static void reap_children(struct supervisor *supervisor, uint64_t now)
 {
     int status;
-    if (reap(&supervisor->service, &status))
+    if (child_reap(&supervisor->service, &status))
         service_ended(supervisor, status, now);
-    if (reap(&supervisor->symbolizer, &status))
+    if (child_reap(&supervisor->symbolizer, &status))
         symbolizer_ended(supervisor, status, now);
 }
 
-static void hear(struct child *child)
+static void child_hear(struct child *child)
 {
     struct control_message message;
     int fd;
@@ -178,18 +201,18 @@ static void child_check_hang(struct child *child, uint64_t now)
     log_warn("supervisor", "nothing heard from the %s for %u s: killing it", child->name,
              (unsigned)((now - hang->since_ns) / NS_PER_SEC));
     hang->since_ns = now;
-    kill_child(child);
+    child_kill(child);
 }
 
 /* ---- signals, CPUs, time ---- */
 
-static void tell_service(struct supervisor *supervisor, const struct control_message *message,
+static void service_send(struct supervisor *supervisor, const struct control_message *message,
                          int fd)
 {
     if (!supervisor->service.pid)
         return;
     int r = control_send(supervisor->service.control_fd, message, fd);
-    if (r < 0) /* it does not read: soon taken for hung, and started with all of it */
+    if (r < 0) /* it does not read: it will be taken for hung, and started again */
         log_warn("supervisor", "cannot reach the service: %s", strerror(-r));
 }
 
@@ -198,24 +221,22 @@ static void stop_service(struct supervisor *supervisor, uint64_t now)
     uint64_t timeout = supervisor->settings->stop_timeout_ns;
     supervisor->stop_due_ns = now + (timeout ? timeout : 10 * NS_PER_SEC);
     if (!supervisor->service.pid)
-        finish(supervisor, 0);
-    tell_service(supervisor, &(struct control_message){.kind = CONTROL_STOP}, -1);
+        supervisor_end(supervisor, 0);
+    service_send(supervisor, &(struct control_message){.kind = CONTROL_STOP}, -1);
 }
 
 static void on_stop(struct supervisor *supervisor, uint64_t now)
 {
-    if (supervisor->reloading) { /* it stops already; and then for good */
-        supervisor->reloading = false;
-        log_info("supervisor", "stopping");
-        return;
-    }
-    if (supervisor->stop_due_ns) {
+    enum supervisor_state before = supervisor->state;
+    supervisor_event(supervisor, SUPERVISOR_STOP);
+    if (before == SUPERVISOR_STOPPING) {
         log_warn("supervisor", "second signal: ending at once");
-        finish(supervisor, 1);
+        supervisor->exit_code = 1;
         return;
     }
     log_info("supervisor", "stopping");
-    stop_service(supervisor, now);
+    if (before == SUPERVISOR_RUNNING)
+        stop_service(supervisor, now);
 }
 
 static void on_file_changed(void *context, size_t i)
@@ -223,11 +244,11 @@ static void on_file_changed(void *context, size_t i)
     const struct supervisor *supervisor = context;
     const struct supervisor_file *file = &supervisor->settings->files[i];
     log_info("supervisor", "%s has changed", file->path);
-    tell_service(context, &(struct control_message){.kind = CONTROL_FILE, .file = (uint32_t)i},
+    service_send(context, &(struct control_message){.kind = CONTROL_FILE, .file = (uint32_t)i},
                  file->fd);
 }
 
-static void look_at_files(struct supervisor *supervisor, bool all, uint64_t now)
+static void supervisor_poll_files(struct supervisor *supervisor, bool all, uint64_t now)
 {
     const struct supervisor_settings *settings = supervisor->settings;
     supervisor_files_poll(settings->files, settings->n_files, all, now, on_file_changed,
@@ -237,18 +258,19 @@ static void look_at_files(struct supervisor *supervisor, bool all, uint64_t now)
 static void on_reload(struct supervisor *supervisor, uint64_t now)
 {
     const struct supervisor_settings *settings = supervisor->settings;
-    if (supervisor
-            ->reloading) /* it stops already; what it says now is what the next run is to have */
+    /* The settings of the next run may change once more. */
+    if (supervisor->state == SUPERVISOR_RELOADING ||
+        supervisor->state == SUPERVISOR_ENDED_TO_RELOAD)
         settings->reload(settings->context);
-    if (supervisor->stop_due_ns)
+    if (supervisor->state != SUPERVISOR_RUNNING)
         return;
     if (settings->reload && settings->reload(settings->context)) {
-        supervisor->reloading = true;
+        supervisor_event(supervisor, SUPERVISOR_RELOAD);
         stop_service(supervisor, now);
         return;
     }
-    look_at_files(supervisor, true, now);
-    tell_service(supervisor, &(struct control_message){.kind = CONTROL_RELOAD}, -1);
+    supervisor_poll_files(supervisor, true, now);
+    service_send(supervisor, &(struct control_message){.kind = CONTROL_RELOAD}, -1);
 }
 
 static void on_signals(struct supervisor *supervisor, uint64_t now)
@@ -268,17 +290,17 @@ static void on_cpu_came(void *context, uint32_t cpu, const struct procstream_cpu
     struct control_message message = {
         .kind = CONTROL_CPU_CAME, .cpu = cpu, .buffer_size = stream->buffer_size};
     log_info("supervisor", "CPU %u is sampled", cpu);
-    tell_service(context, &message, stream->fd);
+    service_send(context, &message, stream->fd);
 }
 
 static void on_cpu_went(void *context, uint32_t cpu)
 {
     log_info("supervisor", "CPU %u went away", cpu);
-    tell_service(context, &(struct control_message){.kind = CONTROL_CPU_WENT, .cpu = cpu}, -1);
+    service_send(context, &(struct control_message){.kind = CONTROL_CPU_WENT, .cpu = cpu}, -1);
 }
 
 /* OBI's map, and the cgroups that filters name. */
-static void look_around(struct supervisor *supervisor, uint64_t now)
+static void sampler_poll(struct supervisor *supervisor, uint64_t now)
 {
     if (now >= supervisor->obi_due_ns) {
         supervisor->obi_due_ns = now + OBI_NS;
@@ -290,17 +312,17 @@ static void look_around(struct supervisor *supervisor, uint64_t now)
     }
 }
 
-static void tend_sampler(struct supervisor *supervisor, uint64_t now)
+static void sampler_tend(struct supervisor *supervisor, uint64_t now)
 {
     const pid_t pids[SAMPLING_RATE_PROCESSES] = {supervisor->service.pid,
                                                  supervisor->symbolizer.pid};
     sampler_count(supervisor->sampling->sampler);
     cpu_events_update(&supervisor->sampling->cpus);
-    look_around(supervisor, now);
+    sampler_poll(supervisor, now);
     sampling_rate_update(&supervisor->sampling->sampling_rate, pids, now);
 }
 
-static void hear_anew(struct supervisor *supervisor, uint64_t now)
+static void hang_detectors_reset(struct supervisor *supervisor, uint64_t now)
 {
     struct child *const children[] = {&supervisor->service, &supervisor->symbolizer};
     for (int i = 0; i < 2; i++)
@@ -311,16 +333,16 @@ static void hear_anew(struct supervisor *supervisor, uint64_t now)
 static void tick(struct supervisor *supervisor, uint64_t now)
 {
     if (now >= supervisor->tick_due_ns + LATE_NS)
-        hear_anew(supervisor, now);
+        hang_detectors_reset(supervisor, now);
     supervisor->tick_due_ns = now + TICK_NS;
     if (supervisor->sampling)
-        tend_sampler(supervisor, now);
-    look_at_files(supervisor, false, now);
+        sampler_tend(supervisor, now);
+    supervisor_poll_files(supervisor, false, now);
     child_check_hang(&supervisor->service, now);
     child_check_hang(&supervisor->symbolizer, now);
-    if (supervisor->stop_due_ns && now >= supervisor->stop_due_ns) {
+    if (supervisor->state != SUPERVISOR_RUNNING && now >= supervisor->stop_due_ns) {
         log_error("supervisor", "the service did not stop in time: ending it");
-        finish(supervisor, 1);
+        supervisor_end(supervisor, 1);
     }
 }
 
@@ -345,14 +367,14 @@ static void watch(struct supervisor *supervisor)
     if (poll(fds, 4, wait_ms(supervisor, clock_monotonic_ns())) < 0 && errno != EINTR)
         log_error("supervisor", "poll: %s", strerror(errno));
     uint64_t now = clock_monotonic_ns();
-    hear(&supervisor->service);
-    hear(&supervisor->symbolizer);
+    child_hear(&supervisor->service);
+    child_hear(&supervisor->symbolizer);
     on_signals(supervisor, now);
     if (fds[3].revents)
         cpu_events_update(&supervisor->sampling->cpus);
     if (now >= supervisor->tick_due_ns)
         tick(supervisor, now);
-    if (!supervisor->done)
+    if (!supervisor_has_ended(supervisor))
         start_children(supervisor, now);
 }
 
@@ -383,11 +405,12 @@ static void open_sampling(struct supervisor *supervisor)
         supervisor->symbolizer.due_ns = 1;
 }
 
-/* Ticks go on into the ring until the next run has a service. */
-static void leave_sampling(struct supervisor *supervisor)
+/* A sampler that is handed over keeps sampling into the ring until the next run has a service. */
+static void sampling_hand_over(struct supervisor *supervisor)
 {
     struct supervisor_sampling *sampling = supervisor->sampling;
-    if (!sampling || !supervisor->reloading || !supervisor->settings->sampling)
+    if (!sampling || supervisor->state != SUPERVISOR_ENDED_TO_RELOAD ||
+        !supervisor->settings->sampling)
         return supervisor_sampling_close(sampling);
     sampling->cpus.came = NULL;
     sampling->cpus.went = NULL;
@@ -414,7 +437,7 @@ static int supervisor_open(struct supervisor *supervisor)
     return r;
 }
 
-static void end_child(struct child *child)
+static void child_end(struct child *child)
 {
     int status;
     if (child->pid) {
@@ -428,9 +451,9 @@ static void end_child(struct child *child)
 
 static void supervisor_close(struct supervisor *supervisor)
 {
-    end_child(&supervisor->service);
-    end_child(&supervisor->symbolizer);
-    leave_sampling(supervisor);
+    child_end(&supervisor->service);
+    child_end(&supervisor->symbolizer);
+    sampling_hand_over(supervisor);
     fd_closep(&supervisor->signal_fd);
 }
 
@@ -455,8 +478,9 @@ int supervisor_run(const struct supervisor_settings *settings)
         supervisor.exit_code = 1;
     else
         start_children(&supervisor, clock_monotonic_ns());
-    while (r == 0 && !supervisor.done)
+    while (r == 0 && !supervisor_has_ended(&supervisor))
         watch(&supervisor);
     supervisor_close(&supervisor);
-    return supervisor.reloading ? SUPERVISOR_RELOADED : supervisor.exit_code;
+    return supervisor.state == SUPERVISOR_ENDED_TO_RELOAD ? SUPERVISOR_RELOADED
+                                                          : supervisor.exit_code;
 }

@@ -60,7 +60,8 @@ struct supervisor_settings {
      * supervisor_run() returns SUPERVISOR_RELOADED, to be called with them; asked again while it
      * stops, it may put others in their place. NULL: never. */
     bool (*reload)(void *context);
-    void (*service_fatal)(void *context); /* it has ended with SERVICE_EXIT_FATAL; may be NULL */
+    void (*service_fatal)(void *context); /* it has ended with SERVICE_EXIT_FATAL, and was not
+                                             stopping; may be NULL */
     void *context;
     const char *user; /* account the children drop to; NULL or "": owner of store_directory */
     const char *store_directory; /* where it is missing, its nearest parent counts */

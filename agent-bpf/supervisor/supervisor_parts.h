@@ -21,19 +21,27 @@ struct child {
     unsigned starts;
 };
 
+enum supervisor_state {
+    SUPERVISOR_RUNNING,   /* children that end are started again */
+    SUPERVISOR_STOPPING,  /* the service is to end by stop_due_ns, then the supervisor ends */
+    SUPERVISOR_RELOADING, /* the same, and then supervisor_run() returns SUPERVISOR_RELOADED */
+    SUPERVISOR_ENDED,
+    SUPERVISOR_ENDED_TO_RELOAD,
+    SUPERVISOR_STATES,
+};
+
 struct supervisor {
+    enum supervisor_state state;
     const struct supervisor_settings *settings;
     struct privileges target;
     struct supervisor_sampling *sampling; /* NULL: none */
     int signal_fd;
     struct child service;
     struct child symbolizer;
-    uint64_t stop_due_ns; /* 0 = not stopping */
+    uint64_t stop_due_ns; /* while STOPPING or RELOADING */
     uint64_t tick_due_ns;
     uint64_t obi_due_ns; /* its map is looked for then */
     uint64_t filter_due_ns;
-    bool reloading; /* stopping for other settings */
-    bool done;
     int exit_code;
 };
 
