@@ -8,6 +8,7 @@
  * then the question ends with the next questions_expire() or questions_forget().
  */
 #include "receiver/intake/questions.h"
+#include "base/hash.h"
 #include "agent-bpf/symbolizer_messages.h"
 #include "base/buf.h"
 #include "base/map.h"
@@ -218,7 +219,7 @@ static uint64_t name_hash(const uint8_t identity[16], uint64_t address)
 {
     uint64_t words[2];
     memcpy(words, identity, sizeof(words));
-    uint64_t hash = (words[0] ^ address) * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t hash = hash_mix(words[0] ^ address);
     return (hash ^ (hash >> 29) ^ words[1]) | 1; /* 0 marks an empty slot */
 }
 
