@@ -2,10 +2,10 @@
 #include "context/context_source.h"
 #include <stddef.h>
 
-#define COUNT_ROW(symbol, id, number, key, form, flags, help) +1
-_Static_assert((0 CONTEXT_SOURCE_ROWS(COUNT_ROW)) + 1 == CONTEXT_SOURCES,
-               "the rows are in the order of their numbers, without a gap");
 _Static_assert(CONTEXT_SOURCES <= 8, "masks of sources are kept in bytes");
+#define NUMBER_ROW(symbol, id, number, key, form, flags, help)                                     \
+    _Static_assert((number) < CONTEXT_SOURCES, "the numbers have no gap");
+CONTEXT_SOURCE_ROWS(NUMBER_ROW)
 
 #define NAME_ROW(symbol, id, number, key, form, flags, help) [CONTEXT_##symbol] = #id,
 const char *const context_source_names[CONTEXT_SOURCES] = {[CONTEXT_NONE] = "none",

@@ -39,12 +39,14 @@
 
 #define CONTEXT_SOURCE_ROWS(ROW) CONTEXT_VARIABLE_SOURCES(ROW) CONTEXT_MAP_SOURCES(ROW)
 
-#define CONTEXT_ENUM_ROW(symbol, id, number, key, form, flags, help) CONTEXT_##symbol = number,
+#define CONTEXT_ENUM_ROW(symbol, id, number, key, form, flags, help)  CONTEXT_##symbol = number,
+#define CONTEXT_COUNT_ROW(symbol, id, number, key, form, flags, help) +1
 enum context_source {
     CONTEXT_NONE = 0,
-    CONTEXT_SOURCE_ROWS(CONTEXT_ENUM_ROW) CONTEXT_SOURCES,
+    CONTEXT_SOURCE_ROWS(CONTEXT_ENUM_ROW) CONTEXT_SOURCES = 1 CONTEXT_SOURCE_ROWS(CONTEXT_COUNT_ROW)
 };
 #undef CONTEXT_ENUM_ROW
+#undef CONTEXT_COUNT_ROW
 
 enum context_form {
     CONTEXT_FORM_NONE,    /* no attributes */
