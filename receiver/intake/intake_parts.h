@@ -13,8 +13,9 @@
 #include "receiver/intake/intake_samples.h"
 #include "receiver/intake/questions.h"
 
-#define INTAKE_TIDY_NS QUESTIONS_EXPIRE_EVERY_NS /* how often what nothing refers to is forgotten  \
-                                                  */
+#define INTAKE_TIDY_NS                                                                             \
+    QUESTIONS_EXPIRE_EVERY_NS /* how often what nothing refers to is forgotten                     \
+                               */
 
 /* What the writer does with a request of one signal. */
 struct intake_signal {

@@ -23,8 +23,9 @@
 #define QUESTIONS_BYTES_MAX ((size_t)8 << 20)
 
 /* How long samples wait for answers, and all that has to fit to it. */
-#define QUESTIONS_EXPIRE_EVERY_NS UINT64_C(1000000000) /* how often questions_expire() is called   \
-                                                        */
+#define QUESTIONS_EXPIRE_EVERY_NS                                                                  \
+    UINT64_C(1000000000) /* how often questions_expire() is called                                 \
+                          */
 /* Frames, since the sample was taken: the mappings of an ended process are still known then. */
 #define QUESTIONS_FRAMES_NS (4 * UINT64_C(1000000000))
 /* Names, since they were asked for: as long as a symbolizer that hangs needs to be ended and its
