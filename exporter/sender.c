@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Few requests, and as many at a time as it takes: a second one is begun while one is in flight
- * only if the last fetch was full, so what trickles in meanwhile leaves together with the next. The
- * first request after a quiet time leaves at once; what follows it within GATHER_NS leaves
- * together, as each alone costs a fetch, a call and a transaction.
+ * A second request is begun while one is in flight only if the last fetch was full; what arrives
+ * meanwhile leaves with the next. The first request after a quiet time leaves at once. What follows
+ * within GATHER_NS leaves together: each alone costs a fetch, a call and a transaction.
  *
- * A request that fails is sent again after a pause of the whole sender. The others have their turn
- * first, and after a long time more are fetched, so that a request that is never accepted does not
- * block the sender. A backend without the service for this signal is treated the same way, for a
- * limited time (sender_unimplemented.h).
+ * A request that fails is sent again after a pause of the whole sender, behind the others. After a
+ * long time more are fetched, so that a request that is never accepted does not block the sender. A
+ * backend without the service for this signal is treated alike for a time (sender_unimplemented.h).
  *
- * A batch of several stored requests that is refused for good is fetched and sent again in its
- * parts, so that one bad part costs only itself; a single one that is too big is sent in slices
- * (sender_split.h).
+ * A batch of several stored requests that is refused is fetched and sent again in its parts, so
+ * that one bad part costs only itself. One that is too big is sent in slices (sender_split.h).
  */
 #include "exporter/sender.h"
 #include "base/clock.h"
@@ -49,43 +46,6 @@ struct sender_request {
     struct otlp_http_call http_call;
     struct file_exporter_call file_call;
 };
-
-/*
- * Delivery. A backend that fails is left alone for a pause, and then gets one request at a time
- * until it takes one. A pause without a failure is for the store or a file that cannot be used now.
- */
-/* clang-format off */
-static const enum sender_delivery delivery_after[DELIVERY_EVENTS][DELIVERY_STATES] = {
-    /*                         SENDING           RESTING           BACKOFF           PROBING */
-    [DELIVERY_PAUSE] =      {DELIVERY_RESTING, DELIVERY_RESTING, DELIVERY_BACKOFF, DELIVERY_BACKOFF},
-    [DELIVERY_PAUSE_OVER] = {DELIVERY_SENDING, DELIVERY_SENDING, DELIVERY_PROBING, DELIVERY_PROBING},
-    [DELIVERY_FAILURE] =    {DELIVERY_PROBING, DELIVERY_BACKOFF, DELIVERY_BACKOFF, DELIVERY_PROBING},
-    [DELIVERY_SUCCESS] =    {DELIVERY_SENDING, DELIVERY_RESTING, DELIVERY_RESTING, DELIVERY_SENDING},
-};
-/* clang-format on */
-
-/* Backlog: what is known of the outbox behind after_seq. */
-/* clang-format off */
-static const enum sender_backlog backlog_after[BACKLOG_EVENTS][BACKLOG_STATES] = {
-    /*                          NONE          NEWS          FULL             READING */
-    [BACKLOG_ANNOUNCED] =    {BACKLOG_NEWS, BACKLOG_NEWS, BACKLOG_FULL,    BACKLOG_FULL},
-    [BACKLOG_FETCH_BEGINS] = {BACKLOG_NONE, BACKLOG_NONE, BACKLOG_READING, BACKLOG_READING},
-    [BACKLOG_FETCH_FULL] =   {BACKLOG_FULL, BACKLOG_FULL, BACKLOG_FULL,    BACKLOG_FULL},
-    [BACKLOG_FETCH_PART] =   {BACKLOG_NONE, BACKLOG_NEWS, BACKLOG_NEWS,    BACKLOG_NONE},
-};
-/* clang-format on */
-
-static void sender_delivery_event(struct sender *sender, enum sender_delivery_event event)
-{
-    assert(event < DELIVERY_EVENTS && sender->delivery < DELIVERY_STATES);
-    sender->delivery = delivery_after[event][sender->delivery];
-}
-
-static void sender_backlog_event(struct sender *sender, enum sender_backlog_event event)
-{
-    assert(event < BACKLOG_EVENTS && sender->backlog < BACKLOG_STATES);
-    sender->backlog = backlog_after[event][sender->backlog];
-}
 
 static const struct config_exporter *sender_config(const struct sender *sender)
 {
@@ -153,7 +113,7 @@ static void sender_remove(struct sender *sender, struct sender_request *request)
     list_remove(&request->link);
     sender->n_requests--;
     sender_handoff_bytes(sender, sender->bytes - request->fetch.message.len);
-    sender_backlog_event(sender, BACKLOG_ANNOUNCED);
+    sender_backlog_event(&sender->backlog, BACKLOG_ANNOUNCED);
 }
 
 /* Its parts, or a part of it, are fetched from the store. */
@@ -181,7 +141,7 @@ static void sender_pause(struct sender *sender, uint64_t pause_ns)
     uint64_t due_ns = clock_monotonic_ns() + pause_ns;
     if (sender_is_paused(sender) && sender->pause.due_ns >= due_ns)
         return;
-    sender_delivery_event(sender, DELIVERY_PAUSE);
+    sender_delivery_event(&sender->delivery, DELIVERY_PAUSE);
     timer_start(sender->host->settings.loop, &sender->pause, pause_ns);
 }
 
@@ -198,7 +158,7 @@ static void request_taken(struct sender *sender, struct sender_request *request,
     if (sender_is_failing(sender))
         log_info("exporter", "%s: %s go out again", sender_name(sender),
                  signal_names[sender->signal]);
-    sender_delivery_event(sender, DELIVERY_SUCCESS);
+    sender_delivery_event(&sender->delivery, DELIVERY_SUCCESS);
     backoff_success(&sender->backoff);
     request_end(sender, request);
 }
@@ -260,7 +220,7 @@ static void request_retry_later(struct sender *sender, struct sender_request *re
     if (!sender_is_failing(sender))
         log_warn("exporter", "%s: %s wait in the store: %s (%s)", sender_name(sender),
                  signal_names[sender->signal], result->message, result->code);
-    sender_delivery_event(sender, DELIVERY_FAILURE);
+    sender_delivery_event(&sender->delivery, DELIVERY_FAILURE);
     outbox_handoff_close(sender->handoff);
     list_remove(&request->link);
     list_append(&sender->requests, &request->link);
@@ -280,7 +240,8 @@ static void request_unimplemented(struct sender *sender, struct sender_request *
         sender_unimplemented_answer(&sender->unimplemented, sender->backoff.config,
                                     clock_monotonic_ns(), &request->unimplemented_since_ns);
     if (outcome == UNIMPLEMENTED_WAITS) {
-        sender_delivery_event(sender, DELIVERY_FAILURE); /* logged above, not once more */
+        sender_delivery_event(&sender->delivery,
+                              DELIVERY_FAILURE); /* logged above, not once more */
         return request_retry_later(sender, request, result);
     }
     if (outcome == UNIMPLEMENTED_DISCARDED && !sender->unimplemented.is_said) {
@@ -454,7 +415,7 @@ static void sender_fetch_failed(struct sender *sender, struct sender_request *re
     if (request)
         request_free(request);
     outbox_handoff_close(sender->handoff);
-    sender_backlog_event(sender, BACKLOG_ANNOUNCED);
+    sender_backlog_event(&sender->backlog, BACKLOG_ANNOUNCED);
     sender_pause(sender, AGAIN_NS);
 }
 
@@ -472,7 +433,8 @@ static void sender_reached_end(struct sender *sender)
 static void sender_note_fetch(struct sender *sender, const struct sender_fetch *fetch)
 {
     sender_handoff_fetched(sender, fetch);
-    sender_backlog_event(sender, fetch->n && fetch->more ? BACKLOG_FETCH_FULL : BACKLOG_FETCH_PART);
+    sender_backlog_event(&sender->backlog,
+                         fetch->n && fetch->more ? BACKLOG_FETCH_FULL : BACKLOG_FETCH_PART);
     if (!fetch->n)
         return sender_reached_end(sender);
     sender->after_seq = fetch->seqs[fetch->n - 1];
@@ -527,7 +489,7 @@ static void sender_start_fetch(struct sender *sender)
         request->fetch.slice = whole->fetch.slice;
     } else {
         sender_handoff_take(sender, &request->fetch);
-        sender_backlog_event(sender, BACKLOG_FETCH_BEGINS);
+        sender_backlog_event(&sender->backlog, BACKLOG_FETCH_BEGINS);
         sender->n_woken = 0;
         timer_start(sender->host->settings.loop, &sender->gather, GATHER_NS);
     }
@@ -558,7 +520,7 @@ static void on_pause_timer(struct timer *timer)
     struct sender *sender = container_of(timer, struct sender, pause);
     if (sender->host->draining) /* what failed stays in the store */
         return;
-    sender_delivery_event(sender, DELIVERY_PAUSE_OVER);
+    sender_delivery_event(&sender->delivery, DELIVERY_PAUSE_OVER);
     sender_advance(sender);
 }
 
@@ -603,7 +565,7 @@ void sender_wake(struct sender *sender)
 {
     if (!sender_backlog_is_news(sender) && outbox_is_empty(sender->signal))
         return;
-    sender_backlog_event(sender, BACKLOG_ANNOUNCED);
+    sender_backlog_event(&sender->backlog, BACKLOG_ANNOUNCED);
     sender->n_woken++;
     sender_advance(sender);
 }

@@ -9,6 +9,7 @@
 #include "exporter/exporter.h"
 #include "exporter/file/file_exporter.h"
 #include "exporter/sender_acks.h"
+#include "exporter/sender_states.h"
 #include "exporter/sender_unimplemented.h"
 #include "exporter/otlp/otlp_grpc.h"
 #include "exporter/otlp/otlp_http.h"
@@ -17,38 +18,6 @@
 #define SENDER_HANDOFF_MAX (1u << 20) /* handed over, and not fetched yet */
 
 struct sender_request;
-
-/* How requests leave. The transitions are a table in sender.c. */
-enum sender_delivery {
-    DELIVERY_SENDING, /* the backend took the last one, or none was sent yet */
-    DELIVERY_RESTING, /* nothing is begun before the timer fires */
-    DELIVERY_BACKOFF, /* likewise, after a failure of the backend */
-    DELIVERY_PROBING, /* after that: one at a time, until one is taken */
-    DELIVERY_STATES,
-};
-enum sender_delivery_event {
-    DELIVERY_PAUSE,
-    DELIVERY_PAUSE_OVER,
-    DELIVERY_FAILURE,
-    DELIVERY_SUCCESS,
-    DELIVERY_EVENTS,
-};
-
-/* What may lie in the outbox behind after_seq. */
-enum sender_backlog {
-    BACKLOG_NONE,    /* the last fetch reached the end, and nothing was announced since it began */
-    BACKLOG_NEWS,    /* something was announced since then */
-    BACKLOG_FULL,    /* the last fetch was full: there is more */
-    BACKLOG_READING, /* a fetch that follows a full one is under way */
-    BACKLOG_STATES,
-};
-enum sender_backlog_event {
-    BACKLOG_ANNOUNCED,
-    BACKLOG_FETCH_BEGINS,
-    BACKLOG_FETCH_FULL,
-    BACKLOG_FETCH_PART,
-    BACKLOG_EVENTS,
-};
 
 /* What all senders of an exporter share; embedded in it. */
 struct sender_host {
