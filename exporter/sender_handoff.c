@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The handoff is opened before a read that may be the last one, and stays open as long as nothing
- * is missed. In a backlog it would be full before its turn came, and while the backend fails what
- * it holds would only take memory: then it is closed, and each request read when there is room for
- * it. A mark that was lost is found by reading from the beginning, once nothing is under way.
+ * The handoff is opened before a read that may be the last one, and stays open while it has all
+ * that is committed. In a backlog it would be full before it is used, and while the backend fails
+ * it would only take memory: then it is closed, and each request is read when there is room for it.
+ * After a lost mark the sender reads from the beginning, once nothing is in flight.
  */
 #include "exporter/sender_handoff.h"
 #include "exporter/sender.h"

@@ -82,7 +82,7 @@ int outbox_take_room(struct outbox *outbox, uint64_t size);
 int outbox_done(struct outbox *outbox, size_t destination, int64_t seq);
 /* Writer, before the commit of what puts or takes away. */
 int outbox_flush(struct outbox *outbox);
-/* Writer, after it; what was put is in the hands of those who hold them open (outbox_handoff.h). */
+/* Writer, after it; what was put is in the open handoffs (outbox_handoff.h). */
 void outbox_committed(struct outbox *outbox);
 /* Writer: the transaction is rolled back, what was put is gone. outbox_reload() follows. */
 void outbox_rolled_back(struct outbox *outbox);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether nothing is left out is a matter of two numbers. All that is put after the handoff was
- * opened comes into it, so from_seq is the last that was put by then, be it committed or not. Its
- * holder reads after that, and has all up to what he has found, or up to the last that was
- * committed when he began if he found no more. If that reaches from_seq, hand and read together
- * miss nothing; if not, a transaction was under way, and the next read does. What both have is
- * taken once: in the hand only that counts which lies behind read_to.
+ * How a gap is found. Every request that is put after the handoff was opened comes into it, so
+ * from_seq is the last seq that was put by then, committed or not. The sender then reads the store.
+ * Afterwards read_to is the last seq that it found or, if it found no more, the last one that was
+ * committed when it began to read.
+ *
+ *     read_to >= from_seq   nothing is missing between what was read and what is handed over
+ *     read_to <  from_seq   a transaction was open at the opening: the next read finds its requests
+ *
+ * A request may be in both. In the handoff only requests with seq > read_to count.
  */
 #include "store/outbox/outbox_handoff.h"
 #include <stdlib.h>

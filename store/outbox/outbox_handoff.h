@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What was just committed, handed to a destination from memory. Who has read to the end of a signal
- * holds a handoff open: each request that is put from then on comes into it with its commit, so
- * that it need not be read back. A rollback empties all hands. What does not fit closes the
- * handoff: what it holds is good, and what follows is for the reader.
+ * Requests that were just committed, given to a sender from memory. A sender that has read to the
+ * end of its signal keeps a handoff open: each request that is put for its destination from then on
+ * comes into the handoff when its transaction commits, and is not read back. A rollback empties all
+ * handoffs. A request that does not fit closes the handoff: what is in it stays valid, and what
+ * follows is read from the store.
  *
  * Thread: any, by a lock; put, dropped, committed and void are the writer's, of the outbox alone;
  * the rest is for the loop. Limit: what outbox_handoff_limit() says, in bytes; 0 at first.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is put comes into the hands that are open, with its commit, and nothing between is missed.
+/* What is put comes into the open handoffs with its commit, and nothing between is missed.
  */
 #include "store/outbox/outbox_handoff.h"
 #include "test/support/fixtures/store_fixture.h"
@@ -143,7 +143,7 @@ static void test_a_read_across_a_rollback(void **state)
     take_all(handoff, "first of the new one");
 }
 
-/* Opened in the midst of a transaction, whose first request is in no hand and in no read yet. */
+/* Opened within a transaction: its first request is neither in the handoff nor in the read. */
 static void test_nothing_is_left_out(void **state)
 {
     struct fixture *fixture = *state;
