@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two maps, because the same file has several names: with its build id from the kernel's stream,
- * with device and inode from /proc/PID/maps, under another path in another container.
+ * Two maps, because a file may have several identities: by its build id from the kernel's stream,
+ * by device and inode from /proc/PID/maps. `names` leads from an identity to a file, `files` from
+ * the content key to the same file. Invariant: refs is the number of names that lead to a file.
  */
 #include "agent-bpf/symbolizer/symbolizer_binary.h"
 #include "agent-bpf/files/safe_open.h"
 #include "base/clock.h"
 #include "base/stats.h"
+#include <assert.h>
 #include <errno.h>
 #include <linux/fs.h>
 #include <stdlib.h>
@@ -25,7 +27,7 @@ struct binary_name {
     uint8_t identity[16];
     struct binary *binary; /* NULL: it could not be opened */
     uint64_t checked_ns;
-    uint32_t failed_pid; /* the process through which it could not */
+    uint32_t failed_pid; /* the process through which that failed */
     struct list recent;
 };
 
@@ -40,10 +42,11 @@ void binaries_init(struct binaries *binaries, bool lines)
     list_init(&binaries->loaded);
 }
 
-static void unload(struct binaries *binaries, struct binary *binary)
+static void binary_unload(struct binaries *binaries, struct binary *binary)
 {
     if (!binary->names)
         return;
+    assert(binaries->n_loaded && binaries->symbol_bytes >= binary->names_bytes);
     binaries->symbol_bytes -= binary->names_bytes;
     binary->names_bytes = 0;
     function_names_close(binary->names);
@@ -52,32 +55,36 @@ static void unload(struct binaries *binaries, struct binary *binary)
     binaries->n_loaded--;
 }
 
-static void close_file(struct binaries *binaries, struct binary *binary)
+static void binary_close_file(struct binaries *binaries, struct binary *binary)
 {
     if (binary->fd < 0)
         return;
+    assert(binaries->n_open);
     close(binary->fd);
     binary->fd = -1;
     list_remove(&binary->open);
     binaries->n_open--;
 }
 
-static void release(struct binaries *binaries, struct binary *binary)
+static void binary_release(struct binaries *binaries, struct binary *binary)
 {
-    if (!binary || --binary->refs)
+    if (!binary)
+        return;
+    assert(binary->refs);
+    if (--binary->refs)
         return;
     map_remove(&binaries->files, &binary->key);
-    unload(binaries, binary);
-    close_file(binaries, binary);
+    binary_unload(binaries, binary);
+    binary_close_file(binaries, binary);
     free(binary->publishers);
     free(binary);
 }
 
-static void forget_name(struct binaries *binaries, struct binary_name *name)
+static void binary_name_remove(struct binaries *binaries, struct binary_name *name)
 {
     map_remove(&binaries->names, name->identity);
     list_remove(&name->recent);
-    release(binaries, name->binary);
+    binary_release(binaries, name->binary);
     free(name);
 }
 
@@ -85,12 +92,14 @@ void binaries_close(struct binaries *binaries)
 {
     struct list *link;
     while ((link = list_first(&binaries->recent)))
-        forget_name(binaries, container_of(link, struct binary_name, recent));
+        binary_name_remove(binaries, container_of(link, struct binary_name, recent));
+    assert(!binaries->files.count && !binaries->n_open && !binaries->n_loaded &&
+           !binaries->symbol_bytes);
     map_close(&binaries->names);
     map_close(&binaries->files);
 }
 
-static void take_segment(struct binary *binary, const Elf64_Phdr *segment)
+static void binary_add_segment(struct binary *binary, const Elf64_Phdr *segment)
 {
     if (segment->p_type != PT_LOAD || binary->n_segments == SYMBOLIZER_SEGMENTS_MAX)
         return;
@@ -98,16 +107,16 @@ static void take_segment(struct binary *binary, const Elf64_Phdr *segment)
         .file_offset = segment->p_offset, .size = segment->p_filesz, .vaddr = segment->p_vaddr};
 }
 
-/* Code first: it is what addresses of samples lie in, should there be too many. */
-static void take_segments(struct binary *binary, const struct elf *elf)
+/* Code first: if there are too many segments, addresses of samples are still covered. */
+static void binary_add_segments(struct binary *binary, const struct elf *elf)
 {
     for (int code = 1; code >= 0; code--)
         for (uint32_t i = 0; i < elf->n_segments; i++)
             if (!!(elf->segments[i].p_flags & PF_X) == code)
-                take_segment(binary, &elf->segments[i]);
+                binary_add_segment(binary, &elf->segments[i]);
 }
 
-static int analyse(struct binary *binary)
+static int binary_read(struct binary *binary)
 {
     struct elf elf;
     long generation = 0;
@@ -121,40 +130,40 @@ static int analyse(struct binary *binary)
         return error < 0 ? error : 0;
     }
     binary->is_elf = true;
-    take_segments(binary, &elf);
+    binary_add_segments(binary, &elf);
     return publishers_find(&elf, &binary->publishers);
 }
 
-static void keep_open(struct binaries *binaries, struct binary *binary)
+static void binary_keep_open(struct binaries *binaries, struct binary *binary)
 {
     list_append(&binaries->open, &binary->open);
     if (++binaries->n_open > OPEN_FILES_MAX)
-        close_file(binaries, container_of(list_first(&binaries->open), struct binary, open));
+        binary_close_file(binaries, container_of(list_first(&binaries->open), struct binary, open));
 }
 
-static void use_file(struct binaries *binaries, struct binary *binary)
+static void binary_mark_used(struct binaries *binaries, struct binary *binary)
 {
     list_remove(&binary->open);
     list_append(&binaries->open, &binary->open);
 }
 
-static struct binary *new_binary(struct binaries *binaries, const struct binary_key *key, int fd)
+static struct binary *binary_new(struct binaries *binaries, const struct binary_key *key, int fd)
 {
     struct binary *binary = calloc(1, sizeof(*binary));
     if (!binary)
         return NULL;
     binary->key = *key;
     binary->fd = fd;
-    if (analyse(binary) || map_put(&binaries->files, binary, NULL)) {
+    if (binary_read(binary) || map_put(&binaries->files, binary, NULL)) {
         free(binary->publishers);
         free(binary);
         return NULL;
     }
-    keep_open(binaries, binary);
+    binary_keep_open(binaries, binary);
     return binary;
 }
 
-/* The binary with the content of this file, whose descriptor it takes. Not held yet. */
+/* The binary with the content of this file; takes over its descriptor. refs is not raised yet. */
 static struct binary *binary_of_file(struct binaries *binaries, const struct safe_file *file)
 {
     struct binary_key key = {.device = file->device,
@@ -163,24 +172,24 @@ static struct binary *binary_of_file(struct binaries *binaries, const struct saf
                              .changed_ns = file->changed_ns};
     struct binary *binary = map_get(&binaries->files, &key);
     if (!binary) {
-        binary = new_binary(binaries, &key, file->fd);
+        binary = binary_new(binaries, &key, file->fd);
         if (!binary)
             close(file->fd);
         return binary;
     }
     if (binary->fd < 0) {
         binary->fd = file->fd;
-        keep_open(binaries, binary);
+        binary_keep_open(binaries, binary);
     } else {
         close(file->fd);
     }
     return binary;
 }
 
-/* Looks at what is mapped there now, and lets the name stand for it. What is known of a file whose
- * content is proven is kept though it cannot be opened any more. */
-static void refresh(struct binaries *binaries, struct binary_name *name, uint32_t pid,
-                    const struct process_mapping *mapping)
+/* Opens what is mapped now and points the name to it. If it cannot be opened, a file whose identity
+ * proves its content is kept. */
+static void binary_name_refresh(struct binaries *binaries, struct binary_name *name, uint32_t pid,
+                                const struct process_mapping *mapping)
 {
     struct safe_file file;
     struct binary *binary = NULL;
@@ -192,11 +201,11 @@ static void refresh(struct binaries *binaries, struct binary_name *name, uint32_
         return;
     if (binary)
         binary->refs++;
-    release(binaries, name->binary);
+    binary_release(binaries, name->binary);
     name->binary = binary;
 }
 
-static struct binary_name *new_name(struct binaries *binaries, const uint8_t identity[16])
+static struct binary_name *binary_name_new(struct binaries *binaries, const uint8_t identity[16])
 {
     struct binary_name *name = calloc(1, sizeof(*name));
     if (!name)
@@ -208,8 +217,8 @@ static struct binary_name *new_name(struct binaries *binaries, const uint8_t ide
     }
     list_append(&binaries->recent, &name->recent);
     if (binaries->names.count > BINARIES_MAX)
-        forget_name(binaries,
-                    container_of(list_first(&binaries->recent), struct binary_name, recent));
+        binary_name_remove(binaries,
+                           container_of(list_first(&binaries->recent), struct binary_name, recent));
     return name;
 }
 
@@ -219,39 +228,41 @@ struct binary *binaries_get(struct binaries *binaries, const uint8_t identity[16
     struct binary_name *name = map_get(&binaries->names, identity);
     bool fresh = !name;
     if (fresh)
-        name = new_name(binaries, identity);
+        name = binary_name_new(binaries, identity);
     if (!name)
         return NULL;
     list_remove(&name->recent);
     list_append(&binaries->recent, &name->recent);
     bool closed = name->binary && name->binary->fd < 0;
     bool proven = name->binary && mapping->build_id_len;
-    bool other_way = !name->binary && pid != name->failed_pid; /* that one may have ended */
+    bool other_way =
+        !name->binary && pid != name->failed_pid; /* the other process may have ended */
     if (fresh || other_way || closed ||
         (!proven && clock_monotonic_ns() - name->checked_ns > LOOK_AGAIN_NS))
-        refresh(binaries, name, pid, mapping);
+        binary_name_refresh(binaries, name, pid, mapping);
     if (name->binary && name->binary->fd >= 0)
-        use_file(binaries, name->binary);
+        binary_mark_used(binaries, name->binary);
     return name->binary;
 }
 
-void binaries_settle(struct binaries *binaries, struct binary *binary)
+void binaries_update_size(struct binaries *binaries, struct binary *binary)
 {
     if (!binary->names)
         return;
+    assert(binaries->symbol_bytes >= binary->names_bytes);
     binaries->symbol_bytes -= binary->names_bytes;
     binary->names_bytes = function_names_bytes(binary->names);
     binaries->symbol_bytes += binary->names_bytes;
     struct list *oldest = list_first(&binaries->loaded);
     while ((binaries->symbol_bytes > SYMBOL_BYTES_MAX || binaries->n_loaded > SYMBOL_TABLES_MAX) &&
            oldest != &binary->loaded) {
-        unload(binaries, container_of(oldest, struct binary, loaded));
+        binary_unload(binaries, container_of(oldest, struct binary, loaded));
         oldest = list_first(&binaries->loaded);
     }
     stat_set(&symbol_bytes, (int64_t)binaries->symbol_bytes);
 }
 
-static void load(struct binaries *binaries, struct binary *binary, uint32_t pid)
+static void binary_load(struct binaries *binaries, struct binary *binary, uint32_t pid)
 {
     struct elf elf;
     if (binary->fd < 0 || elf_open(binary->fd, &elf) ||
@@ -261,7 +272,7 @@ static void load(struct binaries *binaries, struct binary *binary, uint32_t pid)
         stat_add(&lines_unreadable, 1);
     list_append(&binaries->loaded, &binary->loaded);
     binaries->n_loaded++;
-    binaries_settle(binaries, binary);
+    binaries_update_size(binaries, binary);
 }
 
 struct function_names *binaries_names(struct binaries *binaries, struct binary *binary,
@@ -270,7 +281,7 @@ struct function_names *binaries_names(struct binaries *binaries, struct binary *
     if (!binary->is_elf)
         return NULL;
     if (!binary->names)
-        load(binaries, binary, pid);
+        binary_load(binaries, binary, pid);
     if (!binary->names)
         return NULL;
     list_remove(&binary->loaded);

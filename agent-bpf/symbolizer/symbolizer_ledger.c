@@ -66,7 +66,7 @@ static struct ban *ban_of(struct symbolizer_ledger *ledger, uint32_t pid)
     return oldest;
 }
 
-uint32_t symbolizer_ledger_settle(struct symbolizer_ledger *ledger, uint64_t now_ns)
+uint32_t symbolizer_ledger_ban_last(struct symbolizer_ledger *ledger, uint64_t now_ns)
 {
     uint32_t pid = ledger ? atomic_exchange(&ledger->current, 0) : 0;
     if (!pid)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers about executables and names. Each request gets exactly one answer, also when nothing
- * could be found: the service repeats what stays unanswered. Names of inlined functions may need
- * more than one datagram, of which all but the last say so.
+ * Answers about executables and names. Each request is answered, even if nothing was found, because
+ * the service repeats unanswered requests. Names of inlined functions may need several datagrams;
+ * all but the last have `more` set.
  */
-#include "agent-bpf/symbolizer/symbolizer_parts.h"
+#include "agent-bpf/symbolizer/symbolizer_state.h"
 #include "agent-bpf/symbols/kallsyms.h"
 #include "base/stats.h"
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -14,10 +15,10 @@ STAT_LOSS(lines_late, "spanprof_lines_late_total",
           "Answers of names in which lines may be missing, because looking took too long.");
 
 #define KALLSYMS_KEEP_NS (60 * NS_PER_SEC)
-#define LINES_NS         (500 * NS_PER_MS) /* for those of one request: a tenth of the silence allowed */
+#define LINES_NS         (500 * NS_PER_MS) /* for one request: a tenth of the heartbeat timeout */
 
-static struct binary *seen_by(struct symbolizer *symbolizer, uint32_t pid,
-                              const struct symbolizer_executable_ref *ref)
+static struct binary *binary_seen_by(struct symbolizer *symbolizer, uint32_t pid,
+                                     const struct symbolizer_executable_ref *ref)
 {
     if (symbolizer_skips(symbolizer, pid))
         return NULL;
@@ -30,10 +31,10 @@ static struct binary *seen_by(struct symbolizer *symbolizer, uint32_t pid,
 struct binary *symbolizer_binary(struct symbolizer *symbolizer,
                                  const struct symbolizer_executable_ref *ref)
 {
-    struct binary *binary = seen_by(symbolizer, ref->pid, ref);
+    struct binary *binary = binary_seen_by(symbolizer, ref->pid, ref);
     for (int i = 0; i < SYMBOLIZER_ANCESTORS_MAX && ref->ancestors[i]; i++)
         if (!binary || binary->fd < 0)
-            binary = seen_by(symbolizer, ref->ancestors[i], ref);
+            binary = binary_seen_by(symbolizer, ref->ancestors[i], ref);
     return binary;
 }
 
@@ -52,7 +53,7 @@ void symbolizer_answer_executable(struct symbolizer *symbolizer,
         executable->n_segments = binary->n_segments;
         memcpy(executable->segments, binary->segments, sizeof(binary->segments));
     }
-    symbolizer_say(symbolizer, &message);
+    symbolizer_send(&symbolizer->out, &message);
 }
 
 _Static_assert(SYMBOLIZER_NAMES_MAX *(3 * SYMBOLIZER_NAME_BYTES + 24) + 21 <=
@@ -66,9 +67,11 @@ struct names_answer {
     struct symbolizer_name names[SYMBOLIZER_NAMES_MAX];
 };
 
-/* found: NULL: it has no name. */
-static void add(struct names_answer *answer, uint64_t address, const struct function_name *found)
+/* found: NULL = the address has no name. */
+static void names_answer_add(struct names_answer *answer, uint64_t address,
+                             const struct function_name *found)
 {
+    assert(answer->n < SYMBOLIZER_NAMES_MAX);
     struct function_name *own = &answer->found[answer->n];
     struct symbolizer_name *name = &answer->names[answer->n++];
     *name = (struct symbolizer_name){.address = address};
@@ -81,14 +84,14 @@ static void add(struct names_answer *answer, uint64_t address, const struct func
     name->line = own->line;
 }
 
-static void say_names(struct symbolizer *symbolizer, enum symbolizer_kind kind,
-                      const struct symbolizer_names_wanted *wanted, struct names_answer *answer,
-                      bool more)
+static void names_answer_send(struct symbolizer *symbolizer, enum symbolizer_kind kind,
+                              const struct symbolizer_names_wanted *wanted,
+                              struct names_answer *answer, bool more)
 {
     struct symbolizer_message message = {
         .kind = kind, .names = {.more = more, .n = answer->n, .names = answer->names}};
     memcpy(message.names.identity, wanted->executable.identity, sizeof(message.names.identity));
-    symbolizer_say(symbolizer, &message);
+    symbolizer_send(&symbolizer->out, &message);
     answer->n = 0;
 }
 
@@ -110,20 +113,20 @@ void symbolizer_answer_names(struct symbolizer *symbolizer,
                        ? function_names_all(names, vaddr, deadline_ns, found)
                        : 0;
         if (answer.n + (n ? n : 1) > SYMBOLIZER_NAMES_MAX)
-            say_names(symbolizer, SYMBOLIZER_NAMES, wanted, &answer, true);
+            names_answer_send(symbolizer, SYMBOLIZER_NAMES, wanted, &answer, true);
         for (size_t j = 0; j < n; j++)
-            add(&answer, wanted->addresses[i], &found[j]);
+            names_answer_add(&answer, wanted->addresses[i], &found[j]);
         if (!n)
-            add(&answer, wanted->addresses[i], NULL);
+            names_answer_add(&answer, wanted->addresses[i], NULL);
     }
     if (names)
-        binaries_settle(&symbolizer->binaries, binary);
+        binaries_update_size(&symbolizer->binaries, binary);
     stat_add(&lines_late, names && clock_monotonic_ns() > deadline_ns);
     symbolizer_ledger_leave(symbolizer->settings.ledger);
-    say_names(symbolizer, SYMBOLIZER_NAMES, wanted, &answer, false);
+    names_answer_send(symbolizer, SYMBOLIZER_NAMES, wanted, &answer, false);
 }
 
-static const struct kallsyms *kallsyms_of(struct symbolizer *symbolizer)
+static const struct kallsyms *symbolizer_kallsyms(struct symbolizer *symbolizer)
 {
     if (!symbolizer->kallsyms && kallsyms_open(NULL, &symbolizer->kallsyms))
         symbolizer->kallsyms = NULL;
@@ -135,7 +138,7 @@ void symbolizer_answer_kernel_names(struct symbolizer *symbolizer,
                                     const struct symbolizer_names_wanted *wanted)
 {
     struct names_answer answer = {.n = 0};
-    const struct kallsyms *kallsyms = kallsyms_of(symbolizer);
+    const struct kallsyms *kallsyms = symbolizer_kallsyms(symbolizer);
     for (uint32_t i = 0; i < wanted->n; i++) {
         struct function_name found = {.line = 0};
         const char *function =
@@ -143,16 +146,16 @@ void symbolizer_answer_kernel_names(struct symbolizer *symbolizer,
                      : NULL;
         if (function)
             bytes_sanitize(BYTES_STR(function), found.function, sizeof(found.function));
-        add(&answer, wanted->addresses[i], function ? &found : NULL);
+        names_answer_add(&answer, wanted->addresses[i], function ? &found : NULL);
     }
-    say_names(symbolizer, SYMBOLIZER_KERNEL_NAMES, wanted, &answer, false);
+    names_answer_send(symbolizer, SYMBOLIZER_KERNEL_NAMES, wanted, &answer, false);
 }
 
-void symbolizer_tell_kernel(struct symbolizer *symbolizer)
+void symbolizer_send_kernel(struct symbolizer *symbolizer)
 {
     uint8_t build_id[20];
     size_t len = kallsyms_build_id(NULL, build_id);
-    const struct kallsyms *kallsyms = kallsyms_of(symbolizer);
+    const struct kallsyms *kallsyms = symbolizer_kallsyms(symbolizer);
     struct symbolizer_message message = {.kind = SYMBOLIZER_KERNEL,
                                          .kernel = {.build_id = BYTES(build_id, len)}};
     if (kallsyms) {
@@ -160,10 +163,10 @@ void symbolizer_tell_kernel(struct symbolizer *symbolizer)
         message.kernel.text_end = kallsyms_text_end(kallsyms);
     }
     symbolizer->text_start = message.kernel.text_start;
-    symbolizer_say(symbolizer, &message);
+    symbolizer_send(&symbolizer->out, &message);
 }
 
-void symbolizer_rest_kernel(struct symbolizer *symbolizer, uint64_t now_ns)
+void symbolizer_unload_kernel(struct symbolizer *symbolizer, uint64_t now_ns)
 {
     if (!symbolizer->kallsyms || now_ns - symbolizer->kallsyms_used_ns < KALLSYMS_KEEP_NS)
         return;

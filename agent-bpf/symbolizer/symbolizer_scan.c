@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A walk over /proc, a few processes a step. Each is told as the kernel's stream would have told
- * it: that it was there, then each mapping of a file with code, with build id or inode and
- * generation, so that both sources give the same executable the same identity. Details and context
- * follow at once.
+ * A walk over /proc, a few processes per step. Each process is reported with the events that the
+ * kernel's stream would give: that it exists, then each mapping of a file with code. A mapping has
+ * a build id, or inode and generation, so both sources give an executable the same identity.
+ * Details and context follow at once.
  */
 #include "agent-bpf/executable_identity.h"
-#include "agent-bpf/symbolizer/symbolizer_parts.h"
+#include "agent-bpf/symbolizer/symbolizer_state.h"
+#include "agent-bpf/symbolizer/tracked_process.h"
 #include "agent-bpf/heartbeat.h"
 #include "agent-bpf/files/vdso.h"
 #include "agent-bpf/files/proc_pid.h"
 #include <dirent.h>
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
-#define BUSIEST 32 /* are looked at before the kernel's names are read, which takes long */
+#define BUSIEST 32 /* processes scanned before the kernel's names are read, which takes long */
 
 struct candidate {
     uint32_t pid;
@@ -27,7 +29,7 @@ struct candidates {
     size_t cap;
 };
 
-static int add_candidate(struct candidates *to, uint32_t pid, uint64_t cpu_ticks)
+static int candidates_add(struct candidates *to, uint32_t pid, uint64_t cpu_ticks)
 {
     if (to->n == to->cap) {
         size_t more = to->cap ? to->cap * 2 : 1024;
@@ -47,8 +49,8 @@ static int busiest_first(const void *a, const void *b)
     return (x->cpu_ticks < y->cpu_ticks) - (x->cpu_ticks > y->cpu_ticks);
 }
 
-/* 0 for one that has gone: it is found out when its turn comes. */
-static uint64_t cpu_ticks(struct symbolizer *symbolizer, uint32_t pid)
+/* 0 if the process is gone; the scan notices that later. */
+static uint64_t process_cpu_ticks(struct symbolizer *symbolizer, uint32_t pid)
 {
     uint64_t ticks = 0;
     symbolizer->text.limit_bytes = 8192;
@@ -57,16 +59,16 @@ static uint64_t cpu_ticks(struct symbolizer *symbolizer, uint32_t pid)
     return ticks;
 }
 
-static void find_candidates(struct symbolizer *symbolizer, struct candidates *found)
+static void candidates_find(struct symbolizer *symbolizer, struct candidates *found)
 {
     DIR *proc = opendir("/proc");
     struct dirent *entry;
     while (proc && (entry = readdir(proc))) {
         char *end;
         unsigned long pid = strtoul(entry->d_name, &end, 10);
-        if (!pid || *end || pid > UINT32_MAX || found->n >= SYMBOLIZER_SUBJECTS_MAX)
+        if (!pid || *end || pid > UINT32_MAX || found->n >= TRACKED_PROCESSES_MAX)
             continue;
-        if (add_candidate(found, (uint32_t)pid, cpu_ticks(symbolizer, (uint32_t)pid)))
+        if (candidates_add(found, (uint32_t)pid, process_cpu_ticks(symbolizer, (uint32_t)pid)))
             break;
         heartbeat();
     }
@@ -74,11 +76,11 @@ static void find_candidates(struct symbolizer *symbolizer, struct candidates *fo
         closedir(proc);
 }
 
-/* The busiest first: until their contexts are known, their samples have none. */
-static void list_pids(struct symbolizer *symbolizer)
+/* The busiest first: samples have no context until the scan has reached their process. */
+static void scan_list_pids(struct symbolizer *symbolizer)
 {
     struct candidates found = {0};
-    find_candidates(symbolizer, &found);
+    candidates_find(symbolizer, &found);
     if (found.n)
         qsort(found.items, found.n, sizeof(*found.items), busiest_first);
     symbolizer->scan_pids = calloc(found.n ? found.n : 1, sizeof(*symbolizer->scan_pids));
@@ -104,10 +106,10 @@ void symbolizer_scan_start(struct symbolizer *symbolizer)
     symbolizer->scan_again = false;
     symbolizer->scanning = true;
     symbolizer->scan_start_ns = clock_monotonic_ns();
-    list_pids(symbolizer);
+    scan_list_pids(symbolizer);
 }
 
-/* Line breaks in a path are printed as \012; such a path is not opened, and so not undone here. */
+/* The kernel prints a line break as \012. It is not decoded: such a file is not opened. */
 static void copy_path(const struct proc_map *map, char path[SYMBOLIZER_PATH_MAX])
 {
     size_t len = map->path.len < SYMBOLIZER_PATH_MAX - 1 ? map->path.len : SYMBOLIZER_PATH_MAX - 1;
@@ -116,9 +118,9 @@ static void copy_path(const struct proc_map *map, char path[SYMBOLIZER_PATH_MAX]
     path[len] = 0;
 }
 
-void symbolizer_complete_mapping(struct symbolizer *symbolizer, uint32_t pid,
-                                 const struct proc_map *map, char path[SYMBOLIZER_PATH_MAX],
-                                 struct process_mapping *mapping, struct binary **binary)
+void symbolizer_resolve_mapping(struct symbolizer *symbolizer, uint32_t pid,
+                                const struct proc_map *map, char path[SYMBOLIZER_PATH_MAX],
+                                struct process_mapping *mapping, struct binary **binary)
 {
     copy_path(map, path);
     *mapping = (struct process_mapping){
@@ -142,10 +144,10 @@ void symbolizer_complete_mapping(struct symbolizer *symbolizer, uint32_t pid,
     memcpy(mapping->build_id, (*binary)->ids.gnu, (*binary)->ids.gnu_len);
 }
 
-static void say_event(struct symbolizer *symbolizer, const struct process_event *event)
+static void scan_send_event(struct symbolizer *symbolizer, const struct process_event *event)
 {
-    symbolizer_say(symbolizer,
-                   &(struct symbolizer_message){.kind = SYMBOLIZER_EVENT, .event = *event});
+    symbolizer_send(&symbolizer->out,
+                    &(struct symbolizer_message){.kind = SYMBOLIZER_EVENT, .event = *event});
 }
 
 static void scan_mappings(struct symbolizer *symbolizer, uint32_t pid, uint64_t time_ns)
@@ -160,14 +162,14 @@ static void scan_mappings(struct symbolizer *symbolizer, uint32_t pid, uint64_t 
         char path[SYMBOLIZER_PATH_MAX];
         struct binary *binary;
         struct process_event event = {.kind = PROCESS_MAPPED, .time_ns = time_ns, .pid = pid};
-        symbolizer_complete_mapping(symbolizer, pid, &map, path, &event.mapping, &binary);
-        say_event(symbolizer, &event);
+        symbolizer_resolve_mapping(symbolizer, pid, &map, path, &event.mapping, &binary);
+        scan_send_event(symbolizer, &event);
         left--;
     }
 }
 
-/* A process that has ended but is not reaped yet has nothing more to tell, not even its end. */
-static bool is_alive(struct symbolizer *symbolizer, uint32_t pid)
+/* A zombie counts as ended: its exit event has passed, so it would never be forgotten. */
+static bool process_is_alive(struct symbolizer *symbolizer, uint32_t pid)
 {
     symbolizer->text.limit_bytes = 8192;
     if (proc_pid_read(pid, "stat", &symbolizer->text))
@@ -180,31 +182,31 @@ static bool is_alive(struct symbolizer *symbolizer, uint32_t pid)
 static void scan_process(struct symbolizer *symbolizer, uint32_t pid)
 {
     uint64_t time_ns = clock_monotonic_ns();
-    if (!is_alive(symbolizer, pid))
+    if (!process_is_alive(symbolizer, pid))
         return;
-    say_event(symbolizer,
-              &(struct process_event){.kind = PROCESS_FORKED, .time_ns = time_ns, .pid = pid});
+    scan_send_event(symbolizer, &(struct process_event){
+                                    .kind = PROCESS_FORKED, .time_ns = time_ns, .pid = pid});
     if (!symbolizer_skips(symbolizer, pid)) {
         symbolizer_ledger_enter(symbolizer->settings.ledger, pid);
         if (!proc_maps_read(pid, &symbolizer->maps))
             scan_mappings(symbolizer, pid, time_ns);
         symbolizer_ledger_leave(symbolizer->settings.ledger);
     }
-    subject_asked(symbolizer, pid, true, subject_is_sampled(symbolizer, pid));
+    tracked_process_request(symbolizer, pid, true, tracked_process_is_sampled(symbolizer, pid));
 }
 
 static void scan_end(struct symbolizer *symbolizer)
 {
-    symbolizer_say(symbolizer,
-                   &(struct symbolizer_message){.kind = SYMBOLIZER_SCAN_DONE,
-                                                .scan_done = {.start_ns = symbolizer->scan_start_ns,
-                                                              .end_ns = clock_monotonic_ns()}});
+    symbolizer_send(&symbolizer->out, &(struct symbolizer_message){
+                                          .kind = SYMBOLIZER_SCAN_DONE,
+                                          .scan_done = {.start_ns = symbolizer->scan_start_ns,
+                                                        .end_ns = clock_monotonic_ns()}});
     scan_free(symbolizer);
     if (symbolizer->scan_again)
         symbolizer_scan_start(symbolizer);
 }
 
-static bool is_kernels_turn(const struct symbolizer *symbolizer)
+static bool scan_is_at_kernel(const struct symbolizer *symbolizer)
 {
     size_t n = symbolizer->n_scan_pids;
     return symbolizer->scan_at == (n < BUSIEST ? n : BUSIEST);
@@ -212,13 +214,14 @@ static bool is_kernels_turn(const struct symbolizer *symbolizer)
 
 void symbolizer_scan_step(struct symbolizer *symbolizer, uint64_t until_ns)
 {
-    while (symbolizer->scanning && !symbolizer_congested(symbolizer)) {
-        if (is_kernels_turn(symbolizer))
-            symbolizer_tell_kernel(symbolizer);
+    while (symbolizer->scanning && !symbolizer_congested(&symbolizer->out)) {
+        if (scan_is_at_kernel(symbolizer))
+            symbolizer_send_kernel(symbolizer);
         if (symbolizer->scan_at == symbolizer->n_scan_pids) {
             scan_end(symbolizer);
             return;
         }
+        assert(symbolizer->scan_at < symbolizer->n_scan_pids);
         scan_process(symbolizer, symbolizer->scan_pids[symbolizer->scan_at++]);
         heartbeat();
         if (clock_monotonic_ns() >= until_ns)

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/stats.h"
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -59,26 +60,27 @@ struct tables {
     struct map by_key;
     struct map pages;
     struct map unreadable;
-    struct list recent; /* tables, longest unused first */
+    struct list recent; /* tables, least recently used first */
     struct list recent_pages;
-    struct list ending; /* unreadable, in the order of time */
+    struct list ending; /* struct unreadable by until_ns */
     struct table *vdso;
     size_t bytes;     /* of all tables */
     uint32_t next_id; /* without maps */
-    uint64_t evicted_told;
+    uint64_t evicted_counted;
 };
 
 /* ---- opening ---- */
 
-/* It grows as it is used. */
-static void weigh(struct tables *tables, struct table *table)
+/* A table grows as it is used. */
+static void table_update_bytes(struct tables *tables, struct table *table)
 {
+    assert(tables->bytes >= table->bytes);
     tables->bytes -= table->bytes;
     table->bytes = table->frame ? eh_frame_bytes(table->frame) : 0;
     tables->bytes += table->bytes;
 }
 
-static void take_segments(struct unwind_executable *executable, const struct elf *elf)
+static void executable_add_segments(struct unwind_executable *executable, const struct elf *elf)
 {
     uint64_t mask = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
     for (uint32_t i = 0; i < elf->n_segments; i++) {
@@ -94,12 +96,12 @@ static void take_segments(struct unwind_executable *executable, const struct elf
     }
 }
 
-static uint32_t new_id(struct tables *tables)
+static uint32_t tables_new_id(struct tables *tables)
 {
     return tables->loader ? unwind_loader_id(tables->loader) : ++tables->next_id;
 }
 
-static int open_frame(const struct elf *elf, uint32_t pid, struct eh_frame **frame)
+static int table_open_frame(const struct elf *elf, uint32_t pid, struct eh_frame **frame)
 {
     struct elf debug;
     if (debug_file_separate(elf, pid, &debug))
@@ -109,37 +111,37 @@ static int open_frame(const struct elf *elf, uint32_t pid, struct eh_frame **fra
     return error;
 }
 
-static void read_file(struct table *table, int fd, uint32_t pid)
+static void table_read_file(struct table *table, int fd, uint32_t pid)
 {
     struct elf elf;
     if (elf_open(fd, &elf))
         return;
-    take_segments(&table->executable, &elf);
+    executable_add_segments(&table->executable, &elf);
     table->machine = elf.machine;
     if (go_symbols_open(&elf, &table->go))
         table->go = NULL;
     if (table->go ? eh_frame_open_loaded(&elf, &table->frame)
-                  : open_frame(&elf, pid, &table->frame))
+                  : table_open_frame(&elf, pid, &table->frame))
         table->frame = NULL;
     if (table->frame || table->go)
         table->executable.how = UNWIND_BY_ROWS;
 }
 
-static struct table *new_table(struct tables *tables, int fd, uint32_t pid)
+static struct table *table_new(struct tables *tables, int fd, uint32_t pid)
 {
     struct table *table = calloc(1, sizeof(*table));
     if (!table)
         return NULL;
-    table->executable.id = new_id(tables);
+    table->executable.id = tables_new_id(tables);
     table->executable.how = UNWIND_BY_FRAME_POINTERS;
-    read_file(table, fd, pid);
-    weigh(tables, table);
+    table_read_file(table, fd, pid);
+    table_update_bytes(tables, table);
     return table;
 }
 
 /* ---- pages of our own ---- */
 
-static void drop_page(struct tables *tables, struct table_page *page)
+static void table_page_remove(struct tables *tables, struct table_page *page)
 {
     map_remove(&tables->pages, &page->key);
     list_remove(&page->recent);
@@ -147,8 +149,8 @@ static void drop_page(struct tables *tables, struct table_page *page)
     free(page);
 }
 
-static struct table_page *keep_page(struct tables *tables, const struct unwind_page_key *key,
-                                    struct unwind_page *made)
+static struct table_page *table_page_new(struct tables *tables, const struct unwind_page_key *key,
+                                         struct unwind_page *made)
 {
     struct table_page *page = calloc(1, sizeof(*page));
     if (page)
@@ -161,12 +163,12 @@ static struct table_page *keep_page(struct tables *tables, const struct unwind_p
     page->page = *made;
     list_append(&tables->recent_pages, &page->recent);
     if (tables->pages.count > TABLES_PAGES_MAX)
-        drop_page(tables,
-                  container_of(list_first(&tables->recent_pages), struct table_page, recent));
+        table_page_remove(
+            tables, container_of(list_first(&tables->recent_pages), struct table_page, recent));
     return page;
 }
 
-static int make_page(struct table *table, uint64_t address, struct unwind_page *page)
+static int table_make_page(struct table *table, uint64_t address, struct unwind_page *page)
 {
     uint64_t start = address & ~(uint64_t)(UNWIND_PAGE_BYTES - 1);
     int error =
@@ -180,8 +182,8 @@ static int make_page(struct table *table, uint64_t address, struct unwind_page *
 }
 
 /* NULL: it cannot be made. */
-static const struct unwind_page *page_of(struct tables *tables, struct table *table,
-                                         uint64_t address)
+static const struct unwind_page *table_get_page(struct tables *tables, struct table *table,
+                                                uint64_t address)
 {
     struct unwind_page_key key = {table->executable.id, (uint32_t)(address >> UNWIND_PAGE_SHIFT)};
     if (table->executable.how != UNWIND_BY_ROWS || address >= UNWIND_ADDRESS_MAX)
@@ -193,53 +195,54 @@ static const struct unwind_page *page_of(struct tables *tables, struct table *ta
         return &page->page;
     }
     struct unwind_page made;
-    int error = make_page(table, address, &made);
-    weigh(tables, table);
+    int error = table_make_page(table, address, &made);
+    table_update_bytes(tables, table);
     if (error)
         return NULL;
     stat_add(&pages_made, 1);
-    page = keep_page(tables, &key, &made);
+    page = table_page_new(tables, &key, &made);
     return page ? &page->page : NULL;
 }
 
 void table_rule(struct tables *tables, struct table *table, uint64_t address,
                 struct unwind_rule *rule)
 {
-    const struct unwind_page *page = page_of(tables, table, address);
+    const struct unwind_page *page = table_get_page(tables, table, address);
     *rule = page ? *unwind_page_find(page, address) : (struct unwind_rule){0};
 }
 
 /* ---- tables ---- */
 
-static void drop_pages(struct tables *tables, uint32_t id)
+static void tables_remove_pages_of(struct tables *tables, uint32_t id)
 {
     struct table_page *page;
     for (size_t i = 0; (page = map_next(&tables->pages, &i));)
         if (page->key.executable == id)
-            drop_page(tables, page);
+            table_page_remove(tables, page);
 }
 
-static void free_table(struct tables *tables, struct table *table)
+static void table_free(struct tables *tables, struct table *table)
 {
     for (uint32_t i = 0; tables->loader && i < table->n_files; i++)
         unwind_loader_remove_file(tables->loader, &table->files[i]);
     if (tables->loader && table->n_files)
         unwind_loader_forget(tables->loader, table->executable.id);
-    drop_pages(tables, table->executable.id);
+    tables_remove_pages_of(tables, table->executable.id);
+    assert(tables->bytes >= table->bytes);
     tables->bytes -= table->bytes;
     eh_frame_close(table->frame);
     go_symbols_close(table->go);
     free(table);
 }
 
-static void drop_table(struct tables *tables, struct table *table)
+static void table_remove(struct tables *tables, struct table *table)
 {
     map_remove(&tables->by_key, &table->key);
     list_remove(&table->recent);
-    free_table(tables, table);
+    table_free(tables, table);
 }
 
-struct table *tables_of(struct tables *tables, const struct binary *binary, uint32_t pid)
+struct table *tables_get(struct tables *tables, const struct binary *binary, uint32_t pid)
 {
     struct table *table = map_get(&tables->by_key, &binary->key);
     if (table) {
@@ -249,21 +252,21 @@ struct table *tables_of(struct tables *tables, const struct binary *binary, uint
     }
     if (binary->fd < 0 || tables->bytes > TABLES_BYTES_MAX)
         return NULL;
-    table = new_table(tables, binary->fd, pid);
+    table = table_new(tables, binary->fd, pid);
     if (!table)
         return NULL;
     table->key = binary->key;
     if (map_put(&tables->by_key, table, NULL)) {
-        free_table(tables, table);
+        table_free(tables, table);
         return NULL;
     }
     list_append(&tables->recent, &table->recent);
     if (tables->by_key.count > TABLES_MAX)
-        drop_table(tables, container_of(list_first(&tables->recent), struct table, recent));
+        table_remove(tables, container_of(list_first(&tables->recent), struct table, recent));
     return table;
 }
 
-static struct table *largest(const struct tables *tables)
+static struct table *tables_largest(const struct tables *tables)
 {
     struct table *largest = NULL, *table;
     for (size_t i = 0; (table = map_next(&tables->by_key, &i));)
@@ -272,17 +275,18 @@ static struct table *largest(const struct tables *tables)
     return largest;
 }
 
-/* Not the longest unused: whose files are so large shall not cost others theirs. */
-void tables_settle(struct tables *tables)
+/* Removes the largest, not the least recently used: a process with huge files does not cost others
+ * their tables. */
+void tables_release(struct tables *tables)
 {
     struct table *table;
-    while (tables->bytes > TABLES_BYTES_MAX && (table = largest(tables))) {
+    while (tables->bytes > TABLES_BYTES_MAX && (table = tables_largest(tables))) {
         struct unwind_file files[TABLE_FILES_MAX];
         uint32_t n = table->n_files;
         memcpy(files, table->files, sizeof(files));
-        drop_table(tables, table);
+        table_remove(tables, table);
         for (uint32_t i = 0; i < n; i++)
-            tables_unreadable(tables, &files[i]);
+            tables_mark_unreadable(tables, &files[i]);
     }
     stat_set(&table_bytes, (int64_t)tables->bytes);
 }
@@ -294,7 +298,7 @@ struct table *tables_vdso(struct tables *tables)
 
 /* ---- into the kernel ---- */
 
-static bool file_known(const struct table *table, const struct unwind_file *file)
+static bool table_has_file(const struct table *table, const struct unwind_file *file)
 {
     for (uint32_t i = 0; i < table->n_files; i++)
         if (!memcmp(&table->files[i], file, sizeof(*file)))
@@ -302,9 +306,9 @@ static bool file_known(const struct table *table, const struct unwind_file *file
     return false;
 }
 
-void table_is_file(struct tables *tables, struct table *table, const struct unwind_file *file)
+void table_add_file(struct tables *tables, struct table *table, const struct unwind_file *file)
 {
-    if (!tables->loader || file_known(table, file))
+    if (!tables->loader || table_has_file(table, file))
         return;
     if (unwind_loader_put_file(tables->loader, file, &table->executable)) {
         stat_add(&no_room, 1);
@@ -324,7 +328,7 @@ void table_load(struct tables *tables, struct table *table, uint64_t address)
     if (!table->n_files || address >= UNWIND_ADDRESS_MAX ||
         unwind_loader_has_page(tables->loader, table->executable.id, address))
         return;
-    const struct unwind_page *page = page_of(tables, table, address);
+    const struct unwind_page *page = table_get_page(tables, table, address);
     struct unwind_page none;
     if (!page && unwind_page_init(&none, address & ~(uint64_t)(UNWIND_PAGE_BYTES - 1)))
         return;
@@ -334,7 +338,7 @@ void table_load(struct tables *tables, struct table *table, uint64_t address)
         unwind_page_close(&none);
 }
 
-static void end_unreadable(struct tables *tables, struct unreadable *unreadable)
+static void unreadable_remove(struct tables *tables, struct unreadable *unreadable)
 {
     unwind_loader_remove_file(tables->loader, &unreadable->file);
     map_remove(&tables->unreadable, &unreadable->file);
@@ -342,7 +346,7 @@ static void end_unreadable(struct tables *tables, struct unreadable *unreadable)
     free(unreadable);
 }
 
-void tables_unreadable(struct tables *tables, const struct unwind_file *file)
+void tables_mark_unreadable(struct tables *tables, const struct unwind_file *file)
 {
     const struct unwind_executable none = {.how = UNWIND_BY_FRAME_POINTERS};
     if (!tables->loader || map_get(&tables->unreadable, file))
@@ -360,25 +364,26 @@ void tables_unreadable(struct tables *tables, const struct unwind_file *file)
     unwind_loader_put_file(tables->loader, file, &none);
     stat_add(&unreadable_files, 1);
     if (tables->unreadable.count > UNREADABLE_MAX)
-        end_unreadable(tables, container_of(list_first(&tables->ending), struct unreadable, link));
+        unreadable_remove(tables,
+                          container_of(list_first(&tables->ending), struct unreadable, link));
 }
 
-void tables_tend(struct tables *tables, uint64_t now_ns)
+void tables_expire(struct tables *tables, uint64_t now_ns)
 {
     struct list *link;
     while ((link = list_first(&tables->ending))) {
         struct unreadable *unreadable = container_of(link, struct unreadable, link);
         if (unreadable->until_ns > now_ns)
             break;
-        end_unreadable(tables, unreadable);
+        unreadable_remove(tables, unreadable);
     }
     if (!tables->loader)
         return;
     struct unwind_loader_counts counts = unwind_loader_counts(tables->loader);
     stat_set(&loaded_pages, (int64_t)counts.pages);
     stat_set(&loaded_blocks, (int64_t)counts.blocks);
-    stat_add(&evicted, (int64_t)(counts.evicted - tables->evicted_told));
-    tables->evicted_told = counts.evicted;
+    stat_add(&evicted, (int64_t)(counts.evicted - tables->evicted_counted));
+    tables->evicted_counted = counts.evicted;
 }
 
 uint64_t tables_due(const struct tables *tables)
@@ -387,15 +392,15 @@ uint64_t tables_due(const struct tables *tables)
     return link ? container_of(link, const struct unreadable, link)->until_ns : UINT64_MAX;
 }
 
-/* ---- all of it ---- */
+/* ---- life cycle ---- */
 
-/* Loaded whole: no tick has to ask for it. */
-static void open_vdso(struct tables *tables)
+/* Loaded as a whole, before any tick asks for it. */
+static void tables_open_vdso(struct tables *tables)
 {
     int fd = vdso_open();
     if (fd < 0)
         return;
-    tables->vdso = new_table(tables, fd, 0);
+    tables->vdso = table_new(tables, fd, 0);
     close(fd);
     if (!tables->vdso)
         return;
@@ -403,7 +408,7 @@ static void open_vdso(struct tables *tables)
     vdso->n_segments = 1;
     vdso->segments[0] = (struct unwind_segment){.end = VDSO_BYTES_MAX};
     const struct unwind_file file = {.inode = UNWIND_VDSO_INODE, .device = UNWIND_VDSO_DEVICE};
-    table_is_file(tables, tables->vdso, &file);
+    table_add_file(tables, tables->vdso, &file);
     table_load(tables, tables->vdso, 0);
 }
 
@@ -422,7 +427,7 @@ int tables_open(const struct unwind_maps *maps, struct tables **out)
         tables_close(tables);
         return -ENOMEM;
     }
-    open_vdso(tables);
+    tables_open_vdso(tables);
     *out = tables;
     return 0;
 }
@@ -433,11 +438,12 @@ void tables_close(struct tables *tables)
         return;
     struct list *link;
     while ((link = list_first(&tables->recent)))
-        drop_table(tables, container_of(link, struct table, recent));
+        table_remove(tables, container_of(link, struct table, recent));
     while ((link = list_first(&tables->ending)))
-        end_unreadable(tables, container_of(link, struct unreadable, link));
+        unreadable_remove(tables, container_of(link, struct unreadable, link));
     if (tables->vdso)
-        free_table(tables, tables->vdso);
+        table_free(tables, tables->vdso);
+    assert(!tables->bytes && !tables->pages.count && !tables->unreadable.count);
     unwind_loader_close(tables->loader);
     map_close(&tables->by_key);
     map_close(&tables->pages);

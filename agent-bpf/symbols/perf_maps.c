@@ -15,6 +15,7 @@
 #include "agent-bpf/files/safe_open.h"
 #include "base/fd.h"
 #include "base/stats.h"
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -283,6 +284,7 @@ static void drop(struct perf_maps *maps, struct perf_file *file)
     map_remove(&maps->by_pid, &file->pid);
     list_remove(&file->recent);
     list_remove(&file->left);
+    assert(maps->bytes >= file->map.bytes);
     maps->bytes -= file->map.bytes;
     perf_map_close(&file->map);
     free(file);
@@ -302,6 +304,7 @@ static void keep_limits(struct perf_maps *maps, const struct perf_file *current)
 
 static void refresh(struct perf_maps *maps, struct perf_file *file, uint64_t now_ns)
 {
+    assert(maps->bytes >= file->map.bytes);
     maps->bytes -= file->map.bytes;
     settle(file, look(maps, file, now_ns));
     maps->bytes += file->map.bytes;
@@ -368,6 +371,7 @@ void perf_maps_close(struct perf_maps *maps)
     struct list *link;
     while ((link = list_first(&maps->recent)))
         drop(maps, container_of(link, struct perf_file, recent));
+    assert(!maps->bytes && !maps->by_pid.count);
     map_close(&maps->by_pid);
     buf_close(&maps->text);
 }

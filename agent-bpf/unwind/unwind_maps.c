@@ -104,6 +104,7 @@ static void remove_blocks(struct unwind_loader *loader, const struct unwind_page
         struct unwind_block_key key = block_key(page, shift, i);
         bpf_map_delete_elem(loader->maps.blocks, &key);
     }
+    assert(loader->n_blocks >= n);
     loader->n_blocks -= n;
 }
 

@@ -3,7 +3,7 @@
  * What it costs the symbolizer to attach to a process: with executables it has never seen, with
  * those it knows, to a process without any publisher, and to look whether something changed.
  */
-#include "agent-bpf/symbolizer/symbolizer_parts.h"
+#include "agent-bpf/symbolizer/inspection.h"
 #include "context/spanprof_context.h"
 #include "test/support/fixtures/context_fixture.h"
 #include <bpf/bpf.h>
@@ -63,7 +63,7 @@ static double attach(struct symbolizer *symbolizer, const pid_t *pids, unsigned 
     uint64_t total_ns = 0;
     for (unsigned i = 0; i < n; i++) {
         uint64_t start_ns = clock_monotonic_ns();
-        subject_asked(symbolizer, (uint32_t)pids[i], true, true);
+        tracked_process_request(symbolizer, (uint32_t)pids[i], true, true);
         total_ns += clock_monotonic_ns() - start_ns;
         while (recv(peer, datagram, sizeof(datagram), MSG_DONTWAIT) > 0)
             ;
@@ -84,11 +84,11 @@ static double cold(pid_t pid)
 
 static double poll_ns(struct symbolizer *symbolizer, pid_t pid)
 {
-    struct subject *subject = subject_get(symbolizer, (uint32_t)pid);
-    must(subject && subject->sources, "attaching");
+    struct tracked_process *process = tracked_process_get(symbolizer, (uint32_t)pid);
+    must(process && process->sources, "attaching");
     uint64_t start_ns = clock_monotonic_ns();
     for (int i = 0; i < POLLS; i++)
-        must(subject_unchanged(symbolizer, subject), "polling");
+        must(inspection_still_holds(symbolizer, process), "polling");
     return (double)(clock_monotonic_ns() - start_ns) / POLLS;
 }
 

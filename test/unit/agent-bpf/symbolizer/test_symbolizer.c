@@ -476,21 +476,21 @@ static void ledger(void **state)
     struct symbolizer_ledger *book;
     const uint64_t sec = NS_PER_SEC;
     assert_int_equal(symbolizer_ledger_open(&book), 0);
-    assert_int_equal(symbolizer_ledger_settle(book, sec), 0);
+    assert_int_equal(symbolizer_ledger_ban_last(book, sec), 0);
     symbolizer_ledger_enter(book, 10);
     symbolizer_ledger_leave(book);
-    assert_int_equal(symbolizer_ledger_settle(book, sec), 0);
+    assert_int_equal(symbolizer_ledger_ban_last(book, sec), 0);
     symbolizer_ledger_enter(book, 10);
-    assert_int_equal(symbolizer_ledger_settle(book, sec), 10);
+    assert_int_equal(symbolizer_ledger_ban_last(book, sec), 10);
     assert_int_equal(symbolizer_ledger_banned(book, 10, 2 * sec), 3 * sec);
     assert_int_equal(symbolizer_ledger_banned(book, 10, 3 * sec), 0);
     assert_int_equal(symbolizer_ledger_banned(book, 11, 2 * sec), 0);
     symbolizer_ledger_enter(book, 10);
-    assert_int_equal(symbolizer_ledger_settle(book, 5 * sec), 10);
+    assert_int_equal(symbolizer_ledger_ban_last(book, 5 * sec), 10);
     assert_int_equal(symbolizer_ledger_banned(book, 10, 60 * sec), 65 * sec);
     for (uint32_t pid = 100; pid < 1000; pid++) {
         symbolizer_ledger_enter(book, pid);
-        symbolizer_ledger_settle(book, 70 * sec + pid);
+        symbolizer_ledger_ban_last(book, 70 * sec + pid);
     }
     assert_true(symbolizer_ledger_banned(book, 999, 71 * sec) != 0);
     assert_int_equal(symbolizer_ledger_banned(book, 100, 71 * sec), 0); /* forgotten for room */

@@ -365,7 +365,7 @@ static const struct unwind_rule *rule_at(struct tables *tables, const struct bin
                                          uint64_t address)
 {
     static struct unwind_rule rule;
-    struct table *table = tables_of(tables, binary, 0);
+    struct table *table = tables_get(tables, binary, 0);
     rule = (struct unwind_rule){.cfa = UNWIND_UNKNOWN};
     if (table)
         table_rule(tables, table, address, &rule);
@@ -389,7 +389,7 @@ static void memory_of_all_files_is_bounded(void **state)
     for (uint64_t i = 2; i < 5; i++) /* the third is too much until something goes */
         assert_int_equal(rule_at(tables, &(struct binary){.key.inode = i, .fd = fd}, 188)->cfa,
                          i < 4 ? UNWIND_REGISTER : UNWIND_UNKNOWN);
-    tables_settle(tables);
+    tables_release(tables);
     int64_t bytes = stats_find("spanprof_unwind_table_bytes", "");
     assert_true(bytes > 0 && bytes <= TABLES_BYTES_MAX);
     first.fd = -1; /* could not be opened again */

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes the process's entry in the sampler's contexts map out of the publishers that it has mapped:
+ * all variables that can be located. They are ordered by precedence, which is the numerical order
+ * of their sources (OpenTelemetry's thread context, Elastic, Go's labels, custom labels; OBI's map
+ * comes last and has no variable); variables of one source are in the order of the maps.
+ *
+ * The process may exec after it was read and before its entry is written. The sampler deletes
+ * entries on exec, but this entry would come after that and describe a program that is gone. So the
+ * process is checked once more after the write: a new program does not have a context at the same
+ * address with the same time or, if there is no context, the same files at the same addresses.
+ */
+#include "agent-bpf/symbolizer/inspection.h"
+#include "agent-bpf/contexts/unreadable.h"
+#include "base/log.h"
+#include "base/stats.h"
+#include <bpf/bpf.h>
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+
+STAT_GAUGES(context_readers, "spanprof_context_readers",
+            "Processes whose contexts are read, by source.",
+            STAT_LABEL("source", context_source_names, CONTEXT_SOURCES),
+            .absent = STAT_BIT(CONTEXT_NONE) | CONTEXT_MAP_BITS);
+STAT_COUNTER(attached, "spanprof_contexts_attached_total",
+             "Times that a process's thread context was made readable for the sampler.");
+
+#define FILES_MAX 1024 /* of one process that are searched */
+
+/* A file with publishers that the process has mapped. */
+struct mapped_file {
+    struct inspection *inspection;
+    const struct proc_map *map;
+    const struct publishers *publishers;
+    struct thread_local_process view; /* of the process, for this file */
+};
+
+static bool has_musl(struct bytes maps)
+{
+    static const char loader[] = "/ld-musl-";
+    return maps.len && memmem(maps.data, maps.len, loader, sizeof(loader) - 1);
+}
+
+static bool entry_has(const struct context_process *entry, const struct context_variable *variable)
+{
+    for (uint32_t i = 0; i < entry->count; i++)
+        if (!memcmp(&entry->variables[i], variable, sizeof(*variable)))
+            return true;
+    return false;
+}
+
+/* Inserts it in the order of precedence. If there is no room, the last one is left out. */
+static void entry_add_variable(const struct mapped_file *file,
+                               const struct context_variable *variable)
+{
+    struct inspection *inspection = file->inspection;
+    struct context_process *entry = &inspection->entry;
+    uint32_t at = entry->count;
+    assert(entry->count <= CONTEXT_MAX_VARIABLES);
+    if (entry_has(entry, variable))
+        return;
+    while (at && entry->variables[at - 1].source > variable->source)
+        at--;
+    if (at == CONTEXT_MAX_VARIABLES)
+        return;
+    if (entry->count < CONTEXT_MAX_VARIABLES)
+        entry->count++;
+    for (uint32_t i = entry->count - 1; i > at; i--) {
+        entry->variables[i] = entry->variables[i - 1];
+        inspection->places[i] = inspection->places[i - 1];
+    }
+    entry->variables[at] = *variable;
+    inspection->places[at].start = file->map->start;
+    inspection->places[at].inode = file->map->inode;
+}
+
+/* outcome: of locating it; anything but 0 is counted. */
+static void mapped_file_add_variable(const struct mapped_file *file, enum context_source source,
+                                     int outcome, struct context_variable *variable)
+{
+    if (outcome) {
+        context_count_unreadable(CONTEXT_UNREADABLE_VARIABLE);
+        return;
+    }
+    variable->source = (uint8_t)source;
+    entry_add_variable(file, variable);
+}
+
+static void mapped_file_try_thread_local(const struct mapped_file *file, enum context_source source,
+                                         const struct thread_local_symbol *symbol)
+{
+    struct context_variable variable;
+    struct thread_local_process process = file->view;
+    process.is_executable = symbol->in_executable;
+    mapped_file_add_variable(file, source, thread_local_locate(symbol, &process, &variable),
+                             &variable);
+}
+
+static void context_locate_otel_thread(const struct mapped_file *file)
+{
+    const struct inspection *inspection = file->inspection;
+    const struct otel_context *context = &inspection->symbolizer->context;
+    if (!inspection->has_context || context->schema != OTEL_SCHEMA_THREAD_LOCAL)
+        return; /* the meaning of its records is unknown */
+    mapped_file_try_thread_local(file, CONTEXT_OTEL_THREAD, &file->publishers->otel);
+    file->inspection->flags_unsure |= !file->publishers->sets_trace_flags && !context->schema_final;
+}
+
+static void context_locate_elastic(const struct mapped_file *file)
+{
+    struct inspection *inspection = file->inspection;
+    inspection->publishes |= CONTEXT_BIT(CONTEXT_ELASTIC);
+    if (!inspection->elastic_pointer_at)
+        inspection->elastic_pointer_at = file->view.bias + file->publishers->elastic_storage;
+    mapped_file_try_thread_local(file, CONTEXT_ELASTIC, &file->publishers->elastic);
+}
+
+static void context_locate_go_labels(const struct mapped_file *file)
+{
+    struct context_variable variable;
+    int outcome = go_binary_locate(&file->publishers->go, &file->view, &variable);
+    mapped_file_add_variable(file, CONTEXT_GO_LABELS, outcome, &variable);
+}
+
+static void context_locate_custom_labels(const struct mapped_file *file)
+{
+    uint32_t version = 0;
+    file->inspection->publishes |= CONTEXT_BIT(CONTEXT_CUSTOM_LABELS);
+    if (inspection_read_memory(file->inspection,
+                               file->view.bias + file->publishers->custom_labels_abi, &version,
+                               sizeof(version)))
+        return;
+    if (version == CUSTOM_LABELS_ABI)
+        mapped_file_try_thread_local(file, CONTEXT_CUSTOM_LABELS, &file->publishers->custom_labels);
+    else
+        context_count_unreadable(CONTEXT_UNREADABLE_LABELS);
+}
+
+static int read_process_words(void *context, uint64_t address, void *out, size_t size)
+{
+    return inspection_read_memory(context, address, out, size);
+}
+
+static void inspection_try_file(struct inspection *inspection, const struct proc_map *map)
+{
+#define LOCATE_ROW(symbol, id, number, key, form, flags, help)                                     \
+    [CONTEXT_##symbol] = context_locate_##id,
+    static void (*const locate[CONTEXT_SOURCES])(const struct mapped_file *) = {
+        CONTEXT_VARIABLE_SOURCES(LOCATE_ROW)};
+    char path[SYMBOLIZER_PATH_MAX];
+    struct process_mapping mapping;
+    struct binary *binary;
+    uint64_t vaddr;
+    symbolizer_resolve_mapping(inspection->symbolizer, inspection->process->pid, map, path,
+                               &mapping, &binary);
+    if (!binary || !binary->publishers || !binary_address(binary, map->offset, &vaddr))
+        return;
+    struct bytes maps = buf_bytes(&inspection->symbolizer->maps);
+    const struct mapped_file file = {
+        .inspection = inspection,
+        .map = map,
+        .publishers = binary->publishers,
+        .view = {.read = read_process_words,
+                 .context = inspection,
+                 .bias = map->start - vaddr,
+                 .is_executable = true,
+                 .libc = has_musl(maps) ? THREAD_LOCAL_LIBC_MUSL : THREAD_LOCAL_LIBC_GLIBC}};
+    unsigned wanted = binary->publishers->sources & inspection->symbolizer->settings.sources;
+    for (unsigned source = 0; source < CONTEXT_SOURCES; source++)
+        if (locate[source] && (wanted & CONTEXT_BIT(source)))
+            locate[source](&file);
+}
+
+static bool is_code_of_file(const struct proc_map *map)
+{
+    return map->executable && map->inode && map->path.len && map->path.data[0] == '/';
+}
+
+/* Searches each file with code once, at its first executable mapping. */
+void inspection_find_variables(struct inspection *inspection)
+{
+    struct bytes rest = buf_bytes(&inspection->symbolizer->maps);
+    struct proc_map map, last = {0};
+    inspection->entry.process_start_ns = inspection->process->start_ns;
+    for (int n = 0; n < FILES_MAX && proc_maps_next(&rest, &map);) {
+        if (!is_code_of_file(&map) || (map.inode == last.inode && bytes_equal(map.path, last.path)))
+            continue;
+        last = map;
+        n++;
+        inspection_try_file(inspection, &map);
+    }
+}
+
+unsigned inspection_sources(const struct inspection *inspection)
+{
+    unsigned sources = 0;
+    for (uint32_t i = 0; i < inspection->entry.count; i++)
+        sources |= CONTEXT_BIT(inspection->entry.variables[i].source);
+    return inspection->symbolizer->settings.contexts_map_fd < 0 ? 0 : sources;
+}
+
+void attach_init(void)
+{
+    for (unsigned source = 0; source < CONTEXT_SOURCES; source++)
+        if (CONTEXT_VARIABLE_BITS & CONTEXT_BIT(source))
+            stat_set_of(&context_readers, source, 0);
+}
+
+static void set_sources(struct tracked_process *process, unsigned sources)
+{
+    for (unsigned source = 0; source < CONTEXT_SOURCES; source++) {
+        int before = !!(process->sources & CONTEXT_BIT(source));
+        int after = !!(sources & CONTEXT_BIT(source));
+        if (before != after)
+            stat_add_of(&context_readers, source, after - before);
+    }
+    process->sources = (uint8_t)sources;
+}
+
+void attach_forget(struct tracked_process *process)
+{
+    set_sources(process, 0);
+}
+
+void attach_delete(struct symbolizer *symbolizer, struct tracked_process *process)
+{
+    if (symbolizer->settings.contexts_map_fd >= 0)
+        bpf_map_delete_elem(symbolizer->settings.contexts_map_fd, &process->pid);
+    set_sources(process, 0);
+}
+
+int attach_entry(const struct symbolizer *symbolizer, const struct tracked_process *process,
+                 struct context_process *entry)
+{
+    int fd = symbolizer->settings.contexts_map_fd;
+    return bpf_map_lookup_elem(fd, &process->pid, entry) ? -errno : 0;
+}
+
+/* Apart from the counters that the sampler writes. */
+static bool entry_equals(const struct context_process *a, const struct context_process *b)
+{
+    return a->process_start_ns == b->process_start_ns &&
+           a->published_address == b->published_address && a->published_ns == b->published_ns &&
+           a->count == b->count &&
+           !memcmp(a->variables, b->variables, a->count * sizeof(*a->variables));
+}
+
+static bool is_mapped(struct bytes maps, uint64_t start, uint64_t inode)
+{
+    struct proc_map map;
+    while (proc_maps_next(&maps, &map))
+        if (map.start == start && map.inode == inode && map.executable)
+            return true;
+    return false;
+}
+
+static bool files_are_there(const struct inspection *inspection)
+{
+    struct buf *maps = &inspection->symbolizer->maps_again;
+    if (proc_maps_read(inspection->process->pid, maps))
+        return false;
+    for (uint32_t i = 0; i < inspection->entry.count; i++)
+        if (!is_mapped(buf_bytes(maps), inspection->places[i].start, inspection->places[i].inode))
+            return false;
+    return true;
+}
+
+static bool is_same_program(const struct inspection *inspection)
+{
+    uint64_t published_ns;
+    if (!inspection->has_context)
+        return files_are_there(inspection);
+    int error =
+        otel_context_poll(inspection->process->pid, inspection->process->address, &published_ns);
+    return !error || error == OTEL_CONTEXT_BUSY;
+}
+
+static void log_sources(const struct tracked_process *process)
+{
+    char text[64];
+    size_t size = 0;
+    for (unsigned source = 0; source < CONTEXT_SOURCES; source++)
+        if (process->sources & CONTEXT_BIT(source))
+            size += (size_t)snprintf(text + size, sizeof(text) - size, " %s",
+                                     context_source_names[source]);
+    struct log_site own = {0}; /* not rate-limited: debug is for finding one process among many */
+    if (log_level() <= LOG_LEVEL_DEBUG)
+        log_write(&own, LOG_LEVEL_DEBUG, "symbolizer", "process %u: its contexts are read:%s",
+                  process->pid, text);
+}
+
+static int inspection_write_entry(struct inspection *inspection)
+{
+    struct symbolizer *symbolizer = inspection->symbolizer;
+    struct tracked_process *process = inspection->process;
+    if (bpf_map_update_elem(symbolizer->settings.contexts_map_fd, &process->pid, &inspection->entry,
+                            BPF_ANY)) {
+        int error = -errno;
+        context_count_unreadable(CONTEXT_UNREADABLE_NO_ROOM);
+        attach_delete(symbolizer, process);
+        return error;
+    }
+    stat_add(&attached, !process->sources);
+    set_sources(process, inspection_sources(inspection));
+    if (is_same_program(inspection)) {
+        log_sources(process);
+        return 0;
+    }
+    context_count_unreadable(CONTEXT_UNREADABLE_PROCESS_CHANGED);
+    attach_delete(symbolizer, process);
+    return -ESRCH;
+}
+
+int inspection_attach(struct inspection *inspection)
+{
+    struct context_process there;
+    if (!inspection_sources(inspection)) {
+        attach_delete(inspection->symbolizer, inspection->process);
+        return -ENOENT;
+    }
+    inspection->process->n_torn = 0;
+    if (!inspection->process->sources ||
+        attach_entry(inspection->symbolizer, inspection->process, &there) ||
+        !entry_equals(&there, &inspection->entry))
+        return inspection_write_entry(inspection);
+    inspection->process->n_torn = there.n_torn;
+    return 0;
+}
+
+/* If all reads fail, the variable may be elsewhere: it was located before the dynamic linker had
+ * finished. Every Go program has the variable of Go's labels; one that never sets labels has no
+ * context. */
+bool attach_holds(const struct symbolizer *symbolizer, const struct tracked_process *process)
+{
+    const unsigned go = CONTEXT_BIT(CONTEXT_GO_LABELS);
+    struct context_process entry;
+    if (!process->sources || attach_entry(symbolizer, process, &entry))
+        return false;
+    if (entry.n_found)
+        return process->sources != go || (process->publishes & go);
+    return entry.n_torn == process->n_torn;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The symbolizer itself, and the answers that it gives. Private to this folder. Thread: its loop.
+ */
+#include "agent-bpf/symbolizer/symbolizer.h"
+#include "agent-bpf/symbolizer/symbolizer_binary.h"
+#include "agent-bpf/symbolizer/symbolizer_ledger.h"
+#include "agent-bpf/symbolizer/symbolizer_out.h"
+#include "agent-bpf/symbolizer/symbolizer_tables.h"
+#include "agent-bpf/contexts/elastic_storage.h"
+#include "agent-bpf/contexts/otel_context.h"
+#include "agent-bpf/symbols/perf_maps.h"
+#include "agent-bpf/files/proc_maps.h"
+#include "base/clock.h"
+#include "base/map.h"
+#include "context/context_layout.h"
+
+#define SYMBOLIZER_STEP_NS (20 * NS_PER_MS) /* of work; then the loop serves others */
+#define SYMBOLIZER_REST_NS (60 * NS_PER_SEC)
+#define TRACKED_DELAYS     9 /* 50 ms << 0 .. 8 = 12.8 s */
+
+struct symbolizer {
+    struct symbolizer_settings settings;
+    struct watch watch; /* the service's socket */
+    struct timer work;  /* scan and inspections */
+    struct symbolizer_out out;
+    struct binaries binaries;
+    struct tables *tables;
+    struct perf_maps perf_maps;
+    /* tracked_process.h */
+    struct map processes;                /* struct tracked_process by pid */
+    struct list waiting[TRACKED_DELAYS]; /* struct tracked_process by due_ns, a list per delay */
+    size_t environment_bytes;            /* of all tracked processes */
+    /* symbolizer_scan.c */
+    bool scanning;
+    bool scan_again; /* requested during a scan */
+    uint64_t scan_start_ns;
+    uint32_t *scan_pids;
+    size_t n_scan_pids;
+    size_t scan_at; /* index into scan_pids */
+    /* symbolizer_names.c */
+    struct kallsyms *kallsyms; /* NULL = not loaded */
+    uint64_t kallsyms_used_ns;
+    uint64_t text_start;
+    /* Scratch memory, reused by each step. */
+    struct buf maps;       /* of the process in hand, /proc/PID/maps */
+    struct buf maps_again; /* read a second time, to see whether it is still the same program */
+    struct buf mounts;
+    struct buf text;
+    uint8_t datagram[SYMBOLIZER_MESSAGE_MAX];
+    uint8_t payload[OTEL_PROCESS_PAYLOAD_MAX];
+    uint8_t elastic_data[ELASTIC_STORAGE_MAX];
+    struct otel_context context;
+};
+
+/* symbolizer.c */
+bool symbolizer_is_banned(const struct symbolizer *symbolizer, uint32_t pid);
+/* True, and counted, if the process is banned: the caller reads nothing of it. */
+bool symbolizer_skips(const struct symbolizer *symbolizer, uint32_t pid);
+
+/* symbolizer_scan.c */
+void symbolizer_scan_start(struct symbolizer *symbolizer);
+void symbolizer_scan_step(struct symbolizer *symbolizer, uint64_t until_ns);
+/* The mapping of a line of /proc/PID/maps, with the build id or inode generation that the kernel's
+ * event stream would give. The path is copied to `path`. *binary is NULL if the file cannot be
+ * read. */
+void symbolizer_resolve_mapping(struct symbolizer *symbolizer, uint32_t pid,
+                                const struct proc_map *map, char path[SYMBOLIZER_PATH_MAX],
+                                struct process_mapping *mapping, struct binary **binary);
+
+/* symbolizer_code.c */
+void symbolizer_answer_code(struct symbolizer *symbolizer,
+                            const struct symbolizer_code_wanted *wanted);
+
+/* symbolizer_unwind.c */
+void symbolizer_answer_unwind(struct symbolizer *symbolizer,
+                              const struct symbolizer_unwind_wanted *wanted);
+
+/* symbolizer_names.c */
+/* NULL: the file is not readable, or its process is banned. */
+struct binary *symbolizer_binary(struct symbolizer *symbolizer,
+                                 const struct symbolizer_executable_ref *ref);
+void symbolizer_answer_executable(struct symbolizer *symbolizer,
+                                  const struct symbolizer_executable_ref *ref);
+void symbolizer_answer_names(struct symbolizer *symbolizer,
+                             const struct symbolizer_names_wanted *wanted);
+void symbolizer_answer_kernel_names(struct symbolizer *symbolizer,
+                                    const struct symbolizer_names_wanted *wanted);
+void symbolizer_send_kernel(struct symbolizer *symbolizer);
+/* Frees the kernel's names if they were not used for a minute. */
+void symbolizer_unload_kernel(struct symbolizer *symbolizer, uint64_t now_ns);

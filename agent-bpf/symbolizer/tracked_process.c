@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * There is one waiting list for each delay. All processes in a list wait equally long, so appending
+ * keeps it sorted by due_ns, and only the heads need to be checked.
+ *
+ * A process is only touched between symbolizer_ledger_enter() and symbolizer_ledger_leave(): see
+ * tracked_process_inspect().
+ */
+#include "agent-bpf/symbolizer/inspection.h"
+#include "agent-bpf/heartbeat.h"
+#include "agent-bpf/files/container.h"
+#include "agent-bpf/files/proc_pid.h"
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+static void tracked_process_schedule(struct symbolizer *symbolizer, struct tracked_process *process,
+                                     uint64_t now_ns, uint8_t distance)
+{
+    process->delay = distance < TRACKED_DELAYS ? distance : TRACKED_DELAYS - 1;
+    process->due_ns = now_ns + (TRACKED_POLL_NS << process->delay);
+    list_remove(&process->waiting);
+    struct list *list = &symbolizer->waiting[process->delay];
+    assert(list_empty(list) ||
+           container_of(list->prev, struct tracked_process, waiting)->due_ns <= process->due_ns);
+    list_append(list, &process->waiting);
+}
+
+struct tracked_process *tracked_process_get(struct symbolizer *symbolizer, uint32_t pid)
+{
+    struct tracked_process *process = map_get(&symbolizer->processes, &pid);
+    if (process)
+        return process;
+    if (symbolizer->processes.count >= TRACKED_PROCESSES_MAX) {
+        symbolizer_count_full(SYMBOLIZER_LIMIT_PROCESSES);
+        return NULL;
+    }
+    process = calloc(1, sizeof(*process));
+    if (!process)
+        return NULL;
+    process->pid = pid;
+    if (map_put(&symbolizer->processes, process, NULL)) {
+        free(process);
+        return NULL;
+    }
+    return process;
+}
+
+static void tracked_process_free(struct symbolizer *symbolizer, struct tracked_process *process)
+{
+    attach_forget(process);
+    resource_forget(symbolizer, process);
+    free(process->elastic);
+    free(process);
+}
+
+static void tracked_process_remove(struct symbolizer *symbolizer, struct tracked_process *process)
+{
+    uint32_t pid = process->pid;
+    map_remove(&symbolizer->processes, &pid);
+    list_remove(&process->waiting);
+    tracked_process_free(symbolizer, process);
+}
+
+void tracked_process_forget(struct symbolizer *symbolizer, uint32_t pid)
+{
+    struct tracked_process *process = map_get(&symbolizer->processes, &pid);
+    if (process)
+        tracked_process_remove(symbolizer, process);
+}
+
+void tracked_processes_close(struct symbolizer *symbolizer)
+{
+    struct tracked_process *process;
+    for (size_t i = 0; (process = map_next(&symbolizer->processes, &i));)
+        tracked_process_free(symbolizer, process);
+    assert(!symbolizer->environment_bytes);
+    map_close(&symbolizer->processes);
+}
+
+static bool is_gone(int error)
+{
+    return error == -ENOENT || error == -ESRCH;
+}
+
+static void tracked_process_send_gone(struct symbolizer *symbolizer,
+                                      struct tracked_process *process, uint64_t time_ns)
+{
+    symbolizer_send(&symbolizer->out, &(struct symbolizer_message){
+                                          .kind = SYMBOLIZER_GONE,
+                                          .process = {.pid = process->pid, .time_ns = time_ns}});
+    tracked_process_remove(symbolizer, process);
+}
+
+struct detail_texts {
+    char exe[SYMBOLIZER_PATH_MAX];
+    struct container container;
+};
+
+static int read_details(struct symbolizer *symbolizer, struct symbolizer_details *details,
+                        struct detail_texts *texts)
+{
+    size_t exe_len = 0;
+    int error = proc_pid_start_ns(details->pid, &details->start_ns);
+    error = error ? error : proc_pid_own(details->pid, &details->own_pid);
+    if (error)
+        return error;
+    if (!proc_pid_link(details->pid, "exe", texts->exe, sizeof(texts->exe),
+                       &exe_len)) /* kernel threads: none */
+        details->exe = BYTES(texts->exe, exe_len);
+    symbolizer->text.limit_bytes = 64 * 1024;
+    if (proc_pid_read(details->pid, "cgroup", &symbolizer->text))
+        return 0;
+    container_from_cgroup(buf_bytes(&symbolizer->text), &texts->container);
+    details->container_id = texts->container.id;
+    details->pod_uid = BYTES_STR(texts->container.pod_uid);
+    return 0;
+}
+
+static void tracked_process_send_details(struct symbolizer *symbolizer,
+                                         struct tracked_process *process)
+{
+    struct detail_texts texts;
+    struct symbolizer_message message = {
+        .kind = SYMBOLIZER_DETAILS,
+        .details = {.pid = process->pid, .time_ns = clock_monotonic_ns()},
+    };
+    int error = read_details(symbolizer, &message.details, &texts);
+    if (error)
+        return;
+    process->start_ns = message.details.start_ns;
+    symbolizer_send(&symbolizer->out, &message);
+}
+
+/* False: the process is gone, and `process` freed. */
+static bool tracked_process_inspect(struct symbolizer *symbolizer, struct tracked_process *process,
+                                    bool details)
+{
+    uint64_t time_ns = clock_monotonic_ns();
+    if (symbolizer_skips(symbolizer, process->pid))
+        return true;
+    symbolizer_ledger_enter(symbolizer->settings.ledger, process->pid);
+    if (details || !process->start_ns)
+        tracked_process_send_details(symbolizer, process);
+    int error = 0;
+    if (!inspection_still_holds(symbolizer, process)) {
+        error = proc_maps_read(process->pid, &symbolizer->maps);
+        if (!error)
+            inspection_run(symbolizer, process);
+        if (!error && !symbolizer->maps.len)
+            process->requested_ns = 0; /* a kernel thread or a zombie: it will publish nothing */
+    }
+    symbolizer_ledger_leave(symbolizer->settings.ledger);
+    if (!is_gone(error))
+        return true;
+    tracked_process_send_gone(symbolizer, process, time_ns);
+    return false;
+}
+
+/* Nothing more is expected: OpenTelemetry's context has precedence, so if that is read, it is
+ * waited for. */
+static bool tracked_process_is_settled(const struct symbolizer *symbolizer,
+                                       const struct tracked_process *process)
+{
+    unsigned best = symbolizer->settings.sources & CONTEXT_BIT(CONTEXT_OTEL_THREAD);
+    bool waits_for_storage = process->elastic && !process->elastic->storage;
+    return process->sources && (process->sources & best) == best && !waits_for_storage;
+}
+
+static bool tracked_process_is_of_interest(const struct tracked_process *process, uint64_t now_ns)
+{
+    return now_ns - process->requested_ns < TRACKED_INTEREST_NS;
+}
+
+static void tracked_process_schedule_next(struct symbolizer *symbolizer,
+                                          struct tracked_process *process, uint64_t now_ns)
+{
+    bool interest = tracked_process_is_of_interest(process, now_ns);
+    if (process->sources && (!interest || tracked_process_is_settled(symbolizer, process)))
+        tracked_process_schedule(symbolizer, process, now_ns, TRACKED_SETTLED_DELAY);
+    else if (interest || process->address || process->publishes)
+        tracked_process_schedule(symbolizer, process, now_ns, (uint8_t)(process->delay + 1));
+    else
+        list_remove(&process->waiting); /* until the next request */
+}
+
+bool tracked_process_is_sampled(const struct symbolizer *symbolizer, uint32_t pid)
+{
+    const struct tracked_process *process = map_get(&symbolizer->processes, &pid);
+    return process && process->sampled;
+}
+
+static void tracked_process_reset(struct symbolizer *symbolizer, struct tracked_process *process)
+{
+    resource_forget(symbolizer, process);
+    free(process->elastic);
+    process->elastic = NULL;
+    process->address = process->published_ns = 0;
+    process->publishes = 0;
+    process->sampled = false;
+    process->reported = false; /* the service forgets it on exec */
+}
+
+void tracked_process_request(struct symbolizer *symbolizer, uint32_t pid, bool details,
+                             bool sampled)
+{
+    struct tracked_process *process = tracked_process_get(symbolizer, pid);
+    if (!process)
+        return;
+    uint64_t now_ns = clock_monotonic_ns();
+    process->requested_ns = now_ns;
+    process->inspected_ns = 0;
+    if (details)
+        tracked_process_reset(symbolizer, process);
+    process->sampled |= sampled;
+    if (!tracked_process_inspect(symbolizer, process, details))
+        return;
+    bool waiting = list_linked(&process->waiting);
+    bool settled = tracked_process_is_settled(symbolizer, process);
+    if (process->requested_ns && (details || !waiting || settled))
+        tracked_process_schedule(symbolizer, process, now_ns, settled ? TRACKED_SETTLED_DELAY : 0);
+}
+
+uint64_t tracked_processes_due(const struct symbolizer *symbolizer)
+{
+    uint64_t due_ns = UINT64_MAX;
+    for (int i = 0; i < TRACKED_DELAYS; i++) {
+        const struct list *first = list_first(&symbolizer->waiting[i]);
+        if (first && container_of(first, struct tracked_process, waiting)->due_ns < due_ns)
+            due_ns = container_of(first, struct tracked_process, waiting)->due_ns;
+    }
+    return due_ns;
+}
+
+static void tracked_processes_poll_list(struct symbolizer *symbolizer, struct list *head,
+                                        uint64_t until_ns)
+{
+    uint64_t now_ns = clock_monotonic_ns();
+    while (!list_empty(head) && now_ns < until_ns && !symbolizer_congested(&symbolizer->out)) {
+        struct tracked_process *process =
+            container_of(list_first(head), struct tracked_process, waiting);
+        if (process->due_ns > now_ns)
+            return;
+        if (!tracked_process_is_settled(symbolizer, process) &&
+            tracked_process_is_of_interest(process, now_ns))
+            process->inspected_ns = 0; /* it may publish more by now */
+        if (tracked_process_inspect(symbolizer, process, false))
+            tracked_process_schedule_next(symbolizer, process, now_ns);
+        heartbeat();
+        now_ns = clock_monotonic_ns();
+    }
+}
+
+void tracked_processes_poll(struct symbolizer *symbolizer, uint64_t until_ns)
+{
+    for (int i = 0; i < TRACKED_DELAYS; i++)
+        tracked_processes_poll_list(symbolizer, &symbolizer->waiting[i], until_ns);
+}
