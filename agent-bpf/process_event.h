@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What happens to processes, in the order of time: from the kernel's perf stream (procstream.h)
- * and, for processes older than it, from the symbolizer's scan of /proc. Applied to the process
+ * Events of processes, in order of time: from the kernel's perf stream (procstream.h) and, for
+ * processes older than the stream, from the symbolizer's scan of /proc. Applied to the process
  * table by the writer (process.h). pids are those of spanprof's own PID namespace, as in
  * record_header.pid.
  */
@@ -20,7 +20,7 @@ enum process_event_kind {
 #define PROCESS_MAPPINGS_MAX 4096 /* of a process */
 #define VDSO_PATH            "[vdso]"
 
-/* An executable mapping as the kernel tells of it. */
+/* An executable mapping as the kernel reports it. */
 struct process_mapping {
     uint64_t start;
     uint64_t length;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What service and symbolizer say to each other: one message a datagram of a SOCK_SEQPACKET
- * socketpair. The symbolizer parses what strangers wrote, so the service trusts no byte that comes
- * from it: decoding checks every length and count, and never reads outside of the datagram. Thread:
- * any, pure.
+ * Messages between service and symbolizer: one per datagram of a SOCK_SEQPACKET socketpair. The
+ * symbolizer parses foreign files, so the service does not trust it: decoding checks every length
+ * and count, and never reads outside of the datagram. Pure; thread: any.
  *
- * Format (ours, both ends are the same program): kind u8, then the fields of that kind in the order
- * of their struct, integers little-endian in their size, bytes as u32 length + bytes, lists as u32
- * count + elements; nothing may follow.
+ * Format (private: both ends are the same program): kind u8, then the fields of that kind in the
+ * order of their struct, integers little-endian in their size, bytes as u32 length + bytes, lists
+ * as u32 count + elements. Nothing may follow.
  */
 #include "agent-bpf/process_event.h"
 #include "agent-bpf/record.h"
@@ -27,9 +26,9 @@
 
 enum symbolizer_kind {
     /* service -> symbolizer */
-    SYMBOLIZER_SCAN_WANTED = 1,     /* nothing else: every process of /proc, again */
-    SYMBOLIZER_PROCESS_WANTED,      /* process: details, and its contexts looked for */
-    SYMBOLIZER_CONTEXT_WANTED,      /* process: its contexts looked for, also if it has some */
+    SYMBOLIZER_SCAN_WANTED = 1,     /* no fields: scan /proc (again) */
+    SYMBOLIZER_PROCESS_WANTED,      /* process: send its details, find its contexts */
+    SYMBOLIZER_CONTEXT_WANTED,      /* process: find its contexts, also if it has some */
     SYMBOLIZER_PROCESS_LEFT,        /* process */
     SYMBOLIZER_EXECUTABLE_WANTED,   /* executable_ref */
     SYMBOLIZER_NAMES_WANTED,        /* names_wanted */
@@ -41,26 +40,26 @@ enum symbolizer_kind {
     SYMBOLIZER_SCAN_DONE,    /* scan_done */
     SYMBOLIZER_DETAILS,      /* details */
     SYMBOLIZER_CONTEXT,      /* context */
-    SYMBOLIZER_GONE,         /* process: there is none such any more */
+    SYMBOLIZER_GONE,         /* process: it does not exist any more */
     SYMBOLIZER_EXECUTABLE,   /* executable */
     SYMBOLIZER_NAMES,        /* names */
     SYMBOLIZER_KERNEL_NAMES, /* names */
     SYMBOLIZER_KERNEL,       /* kernel */
-    SYMBOLIZER_CORRELATION,  /* process; with a descriptor: a datagram socket, connected to the
-                             Elastic  agent in it (elastic_message.h) */
+    SYMBOLIZER_CORRELATION,  /* process; with a descriptor: a datagram socket, connected to
+                              * the Elastic agent in it (elastic_message.h) */
     SYMBOLIZER_UNWOUND,      /* unwound */
     SYMBOLIZER_CODE,         /* code */
 };
 
 struct symbolizer_process {
     uint32_t pid; /* as in record_header.pid */
-    /* CLOCK_MONOTONIC. Answers: before the look; the process may have execed since. Requests: of a
-     * sample of this program; 0 = none yet. */
+    /* CLOCK_MONOTONIC. Answers: before the process was read; it may have execed since. Requests: of
+     * a sample of this program; 0 = none yet. */
     uint64_t time_ns;
 };
 
-/* Which file, and one place where it is (or was) mapped, by which the symbolizer finds it. Should
- * that process have ended, those that it comes from may see the file by the same path. */
+/* A file, and one place where it is (or was) mapped, by which the symbolizer finds it. If that
+ * process has ended, its ancestors may see the file at the same path. */
 struct symbolizer_executable_ref {
     uint8_t identity[16]; /* of process.h */
     uint32_t pid;
@@ -84,7 +83,7 @@ struct symbolizer_details {
     struct bytes pod_uid;
 };
 
-/* What a process says of itself now, in place of what was told before; nothing at all: it says
+/* What a process publishes about itself; replaces what was reported before. All empty: it publishes
  * nothing (any more). */
 struct symbolizer_context {
     uint32_t pid;
@@ -92,9 +91,9 @@ struct symbolizer_context {
     /* CONTEXT_BIT() of enum context_source (record.h) in its entry of the contexts map: from now on
      * samples carry their ids. 0 = it has no entry. */
     uint8_t sources;
-    uint8_t publishes;        /* likewise, found in the process, whether they can be read or not */
+    uint8_t publishes;        /* CONTEXT_BIT()s found in the process, readable or not */
     uint8_t sets_trace_flags; /* its writers are known to fill the flags */
-    struct bytes resource;    /* Resource message, of all that the process says of itself */
+    struct bytes resource;    /* Resource message, merged from all its sources */
     uint32_t n_keys;
     struct bytes *keys; /* key index -> attribute name, valid UTF-8 */
 };
@@ -118,13 +117,13 @@ struct symbolizer_executable {
 struct symbolizer_name {
     uint64_t address;
     struct bytes function;    /* valid UTF-8 without control characters; empty = not known */
-    struct bytes system_name; /* likewise: as the linker has it, where that is another */
+    struct bytes system_name; /* the linker's name, if it is different */
     struct bytes file;
     uint32_t line;
 };
 
-/* Each wanted address once; or, where functions were inlined, several times in a row, innermost
- * first. */
+/* Each wanted address once. Where functions were inlined, several times in a row, innermost first.
+ */
 struct symbolizer_names {
     uint8_t identity[16];
     uint8_t more; /* a further answer to the same request follows */
@@ -132,14 +131,14 @@ struct symbolizer_names {
     struct symbolizer_name *names;
 };
 
-/* A stack that the tick could not unwind to its end (record.h), to be gone on with. */
+/* A stack that the tick could not unwind to its end (record.h). */
 struct symbolizer_unwind_wanted {
     uint64_t ticket; /* the asker's; comes back with the answer */
     uint32_t pid;
     struct bytes stack; /* struct record_stack and the copy behind it, as in the record */
     uint32_t n;
-    struct symbolizer_executable_ref *mappings; /* of that process; those that words of the copy, or
-                                                pc, point into; by address */
+    struct symbolizer_executable_ref *mappings; /* of that process: those that pc or words of the
+                                                 * copy point into; by address */
 };
 
 struct symbolizer_unwound_frame {
@@ -154,7 +153,7 @@ struct symbolizer_unwound {
     struct symbolizer_unwound_frame *frames;
 };
 
-/* Names of code that lies in no file. */
+/* Names of code that is in no file. */
 struct symbolizer_code_wanted {
     uint64_t ticket; /* the asker's; comes back with the answer */
     uint32_t pid;
@@ -171,9 +170,9 @@ struct symbolizer_code_range {
 struct symbolizer_code {
     uint64_t ticket;
     uint32_t pid;
-    uint8_t named; /* the process gives names to its code; else there are no ranges */
+    uint8_t named; /* the process has a perf map; otherwise there are no ranges */
     uint32_t n;    /* at most RECORD_MAX_USER_FRAMES; as many as fit the datagram */
-    struct symbolizer_code_range *ranges; /* those that the addresses lie in */
+    struct symbolizer_code_range *ranges; /* that contain the addresses */
 };
 
 struct symbolizer_kernel {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What is known of the functions of one executable, from the best source that it has: Go's own
- * table (go_symbols.h), its symbols and those of its debug file (symbols.h, debug_file.h); and, if
- * asked for, lines and inlined functions from its DWARF (dwarf_lines.h). Symbolizer only.
+ * Names of the functions of one executable, from the best source that it has: Go's own table
+ * (go_symbols.h), its symbols and those of its debug file (symbols.h, debug_file.h). On request
+ * also lines and inlined functions from its DWARF (dwarf_lines.h). Symbolizer only.
  */
 #include "agent-bpf/files/elf.h"
 #include "agent-bpf/function_name.h"
@@ -21,11 +21,11 @@ size_t function_names_bytes(const struct function_names *names); /* memory */
 int function_names_find(const struct function_names *names, uint64_t vaddr,
                         struct function_name *name);
 
-/* Lines, too, from now on. Without DWARF: nothing changes. 0, ELF_MALFORMED (also: a limit),
- * negative errno; then it is as without. */
+/* From now on with lines, if there is DWARF. 0 (also without DWARF), ELF_MALFORMED (also: a limit),
+ * negative errno; after an error there are no lines. */
 int function_names_add_lines(struct function_names *names, const struct elf *elf, uint32_t pid);
-/* The functions at this ELF address, innermost first: those that were inlined there, each with the
- * place it was at, and last the one that function_names_find() tells. Returns how many; 0: none is
- * known. deadline_ns (CLOCK_MONOTONIC): what is not known by then is left out. */
+/* The functions at this ELF address, innermost first: inlined functions, each with its place in the
+ * source, then the one of function_names_find(). Returns their number; 0: none is known.
+ * deadline_ns (CLOCK_MONOTONIC): lines that are not found by then are left out. */
 size_t function_names_all(struct function_names *names, uint64_t vaddr, uint64_t deadline_ns,
                           struct function_name found[FUNCTION_NAMES_AT_MAX]);

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * Names of kernel functions (/proc/kallsyms) and the kernel's own build id (/sys/kernel/notes).
- * Without CAP_SYSLOG the kernel shows all addresses as zero: then there is nothing to name.
- * Thread: whoever holds it. Limits: KALLSYMS_MAX functions, the rest is left out.
+ * Without CAP_SYSLOG the kernel shows all addresses as zero: then there are no names. Thread: the
+ * owner's. Limits: KALLSYMS_MAX functions, the rest is left out.
  */
 #include "base/bytes.h"
 

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What a JIT compiler says of the code that it made: address ranges and their names, read from the
- * text of a perf map. Thread: whoever holds it.
+ * Names of code made by a JIT compiler: address ranges and their names, from the text of a perf
+ * map. Thread: the owner's.
  *
  * Format (linux/tools/perf/Documentation/jit-interface.txt, and what V8, HotSpot, CPython and .NET
- * write): a line each, START SIZE NAME, the numbers in hex with or without 0x, the name up to the
- * end of the line. Compilers append: where code lies at the place of other code by now, the later
- * line tells of it.
- * Limits: the map's bytes_max; what no longer fits has no name, and is counted.
+ * write): one line per range, START SIZE NAME, the numbers in hex with or without 0x, the name up
+ * to the end of the line. Compilers append: if new code replaces old code at an address, the later
+ * line counts. Limit: the map's bytes_max; lines beyond it are left out and counted.
  */
 #include "agent-bpf/function_name.h"
 #include "base/bytes.h"
@@ -17,7 +16,7 @@ struct perf_map_range {
     uint64_t start;
     uint64_t last;    /* address in it */
     const char *name; /* valid UTF-8 without control characters, shorter than FUNCTION_NAME_MAX,
-                         borrowed until the next change; NULL: it has none */
+                       * borrowed until the next change; NULL: it has none */
 };
 
 struct perf_map {
@@ -32,9 +31,9 @@ struct perf_map {
 void perf_map_init(struct perf_map *map, size_t bytes_max);
 void perf_map_close(struct perf_map *map); /* may be called twice; empties it */
 
-/* Takes the whole lines of text. Returns their length: the rest is the start of a line. */
+/* Adds the whole lines of text. Returns their length; the rest is the start of a line. */
 size_t perf_map_add(struct perf_map *map, struct bytes text);
-/* The code there; or, where none was told of, the gap between those next to it. */
+/* The range that contains the address; if there is none, the gap around the address. */
 struct perf_map_range perf_map_find(const struct perf_map *map, uint64_t address);
 
 enum perf_map_line_loss {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The attacks: a file of another user at that path in a /tmp of all; a link to a file of root's; a
- * FIFO; a file that never ends, or is written anew all the time. And the accident: the file that a
- * process with the same pid left, as in a container whose only process was started again.
+ * Attacks: a file of another user at that path in a shared /tmp; a link to a file of root; a FIFO;
+ * a file that never ends or is rewritten all the time. Accident: a file left by an earlier process
+ * with the same pid, as in a container whose only process was restarted.
  *
- * The file is opened anew for each look, by the same rules, and no descriptor is kept, which would
- * keep a container's file system from being unmounted. That it is still the same file, only longer,
- * is seen by the end of what was read, which must still stand there.
+ * The file is opened for each reading, by the same rules. No descriptor is kept: it would block the
+ * unmounting of a container's file system. The file counts as the same one, only longer, if the
+ * last bytes that were read are still at their offset.
  */
 #include "agent-bpf/symbols/perf_maps.h"
 #include "agent-bpf/files/fs_rights.h"
@@ -26,9 +26,9 @@
 
 #define TAIL_BYTES       64
 #define CHUNKS           (PERF_MAPS_STEP_BYTES / PERF_MAPS_LINE_BYTES)
-#define CLOCK_TICK_NS    (10 * NS_PER_MS) /* starts are told in these, and so may be file times */
+#define CLOCK_TICK_NS    (10 * NS_PER_MS) /* resolution of start times, and maybe of file times */
 #define STATUS_BYTES_MAX 65536
-#define FAILURES_MAX     3 /* counted: each but the first doubles the wait */
+#define FAILURES_MAX     3 /* each but the first doubles the wait */
 
 _Static_assert(PERF_MAPS_AGE_NS << (FAILURES_MAX - 1) == PERF_MAPS_ABSENT_NS, "as the header says");
 
@@ -57,15 +57,15 @@ enum {
 
 struct perf_file { /* of a process */
     uint32_t pid;
-    uint8_t failures; /* looks one after the other that found no file to be read */
-    bool behind;      /* not read to its end */
+    uint8_t failures; /* readings in a row that found no readable file */
+    bool behind;      /* not read to its end yet */
     bool skipping;    /* up to the next line */
-    uint64_t looked_ns;
+    uint64_t read_ns;
     uint64_t device;
     uint64_t inode;
     uint64_t offset; /* read so far */
     size_t tail_len;
-    uint8_t tail[TAIL_BYTES]; /* what stands before offset */
+    uint8_t tail[TAIL_BYTES]; /* the bytes before offset */
     struct perf_map map;
     struct list recent;
     struct list left;
@@ -118,7 +118,7 @@ static int open_path(uint32_t pid, const char *path, struct safe_file *file)
                                                            : error;
 }
 
-/* Both clocks as they are now: a clock that was set meanwhile makes a file look older or newer. */
+/* Converts with the clocks of now: if the wall clock was set since, files look older or newer. */
 static uint64_t unix_time(uint64_t boot_ns)
 {
     struct timespec now;
@@ -127,7 +127,8 @@ static uint64_t unix_time(uint64_t boot_ns)
     return clock_unix_ns() - since_ns;
 }
 
-static int check(const struct safe_file *file, uint32_t pid, const struct process_facts *process)
+static int check_file(const struct safe_file *file, uint32_t pid,
+                      const struct process_facts *process)
 {
     struct stat status;
     uint64_t start_ns;
@@ -137,7 +138,7 @@ static int check(const struct safe_file *file, uint32_t pid, const struct proces
         return FILE_REFUSED;
     if (file->changed_ns + 2 * CLOCK_TICK_NS < unix_time(process->start_ns))
         return FILE_STALE;
-    /* What was read on the way was all of one process. */
+    /* The same start as before: everything read in between was of one process. */
     return proc_pid_start_ns(pid, &start_ns) || start_ns != process->start_ns ? PROCESS_GONE : 0;
 }
 
@@ -154,22 +155,22 @@ static int open_file(struct perf_maps *maps, uint32_t pid, struct safe_file *fil
     error = open_path(pid, path, file);
     if (error)
         return error;
-    error = check(file, pid, &process);
+    error = check_file(file, pid, &process);
     if (error)
         close(file->fd);
     return error;
 }
 
-/* ---- what stands in it ---- */
+/* ---- its lines ---- */
 
-static void empty(struct perf_file *file)
+static void perf_file_empty(struct perf_file *file)
 {
     perf_map_close(&file->map);
     file->offset = file->tail_len = file->device = file->inode = 0;
     file->behind = file->skipping = false;
 }
 
-static bool goes_on(const struct perf_file *file, const struct safe_file *opened)
+static bool perf_file_continues(const struct perf_file *file, const struct safe_file *opened)
 {
     uint8_t tail[TAIL_BYTES];
     return opened->device == file->device && opened->inode == file->inode &&
@@ -179,9 +180,9 @@ static bool goes_on(const struct perf_file *file, const struct safe_file *opened
            !memcmp(tail, file->tail, file->tail_len);
 }
 
-static void begin(struct perf_file *file, const struct safe_file *opened)
+static void perf_file_begin(struct perf_file *file, const struct safe_file *opened)
 {
-    empty(file);
+    perf_file_empty(file);
     file->device = opened->device;
     file->inode = opened->inode;
     if (opened->size <= PERF_MAPS_FILE_BYTES)
@@ -191,8 +192,9 @@ static void begin(struct perf_file *file, const struct safe_file *opened)
     stat_add(&cut, 1);
 }
 
-/* Of a line that does not fit the rest is skipped, too. Returns the length of what was taken. */
-static size_t take(struct perf_file *file, struct bytes text)
+/* Adds whole lines. Of a line that is too long the rest is skipped too. Returns the bytes consumed.
+ */
+static size_t perf_file_add_lines(struct perf_file *file, struct bytes text)
 {
     size_t taken = 0;
     if (file->skipping) {
@@ -208,15 +210,15 @@ static size_t take(struct perf_file *file, struct bytes text)
     return text.len;
 }
 
-static void remember_tail(struct perf_file *file, struct bytes taken)
+static void perf_file_keep_tail(struct perf_file *file, struct bytes taken)
 {
     file->offset += taken.len;
     file->tail_len = taken.len < TAIL_BYTES ? taken.len : TAIL_BYTES;
     memcpy(file->tail, taken.data + taken.len - file->tail_len, file->tail_len);
 }
 
-/* Bytes that may be read now. */
-static size_t allowance(struct perf_maps *maps, uint64_t now_ns)
+/* Bytes that may be read in this second. */
+static size_t perf_maps_allowance(struct perf_maps *maps, uint64_t now_ns)
 {
     if (now_ns - maps->second_ns >= NS_PER_SEC) {
         maps->second_ns = now_ns;
@@ -225,20 +227,20 @@ static size_t allowance(struct perf_maps *maps, uint64_t now_ns)
     return PERF_MAPS_RATE_BYTES - maps->second_bytes;
 }
 
-static int read_step(struct perf_maps *maps, struct perf_file *file, const struct safe_file *opened,
-                     uint64_t now_ns)
+static int perf_file_read_step(struct perf_maps *maps, struct perf_file *file,
+                               const struct safe_file *opened, uint64_t now_ns)
 {
     file->behind = opened->size > file->offset;
     if (!file->behind)
         return 0;
-    for (size_t i = 0; i < CHUNKS && allowance(maps, now_ns) >= sizeof(maps->line); i++) {
+    for (size_t i = 0; i < CHUNKS && perf_maps_allowance(maps, now_ns) >= sizeof(maps->line); i++) {
         ssize_t n = pread(opened->fd, maps->line, sizeof(maps->line), (off_t)file->offset);
         if (n < 0)
             return -errno;
-        size_t taken = take(file, BYTES(maps->line, (size_t)n));
+        size_t taken = perf_file_add_lines(file, BYTES(maps->line, (size_t)n));
         maps->second_bytes += (size_t)n;
         if (taken)
-            remember_tail(file, BYTES(maps->line, taken));
+            perf_file_keep_tail(file, BYTES(maps->line, taken));
         file->behind = (size_t)n == sizeof(maps->line);
         if (!file->behind)
             return 0;
@@ -247,15 +249,15 @@ static int read_step(struct perf_maps *maps, struct perf_file *file, const struc
     return 0;
 }
 
-/* ---- looks ---- */
+/* ---- readings ---- */
 
-static void settle(struct perf_file *file, int error)
+static void perf_file_note_outcome(struct perf_file *file, int error)
 {
     if (!error || error == PROCESS_GONE) {
         file->failures = 0;
         return;
     }
-    empty(file);
+    perf_file_empty(file);
     if (file->failures < FAILURES_MAX)
         file->failures++;
     if (error == FILE_REFUSED)
@@ -266,20 +268,20 @@ static void settle(struct perf_file *file, int error)
         stat_add_of(&not_read, UNREAD_FAILED, 1);
 }
 
-static int look(struct perf_maps *maps, struct perf_file *file, uint64_t now_ns)
+static int perf_file_read(struct perf_maps *maps, struct perf_file *file, uint64_t now_ns)
 {
     struct safe_file opened = {.fd = -1};
     int error = open_file(maps, file->pid, &opened);
     if (error)
         return error;
-    if (!goes_on(file, &opened))
-        begin(file, &opened);
-    error = read_step(maps, file, &opened, now_ns);
+    if (!perf_file_continues(file, &opened))
+        perf_file_begin(file, &opened);
+    error = perf_file_read_step(maps, file, &opened, now_ns);
     close(opened.fd);
     return error;
 }
 
-static void drop(struct perf_maps *maps, struct perf_file *file)
+static void perf_file_remove(struct perf_maps *maps, struct perf_file *file)
 {
     map_remove(&maps->by_pid, &file->pid);
     list_remove(&file->recent);
@@ -290,30 +292,30 @@ static void drop(struct perf_maps *maps, struct perf_file *file)
     free(file);
 }
 
-static void keep_limits(struct perf_maps *maps, const struct perf_file *current)
+static void perf_maps_enforce_limits(struct perf_maps *maps, const struct perf_file *current)
 {
     while (maps->bytes > maps->bytes_max || maps->by_pid.count > PERF_MAPS_MAX) {
         struct perf_file *oldest =
             container_of(list_first(&maps->recent), struct perf_file, recent);
         if (oldest == current)
             return;
-        drop(maps, oldest);
+        perf_file_remove(maps, oldest);
         stat_add(&evicted, 1);
     }
 }
 
-static void refresh(struct perf_maps *maps, struct perf_file *file, uint64_t now_ns)
+static void perf_file_refresh(struct perf_maps *maps, struct perf_file *file, uint64_t now_ns)
 {
     assert(maps->bytes >= file->map.bytes);
     maps->bytes -= file->map.bytes;
-    settle(file, look(maps, file, now_ns));
+    perf_file_note_outcome(file, perf_file_read(maps, file, now_ns));
     maps->bytes += file->map.bytes;
-    file->looked_ns = now_ns;
-    keep_limits(maps, file);
+    file->read_ns = now_ns;
+    perf_maps_enforce_limits(maps, file);
     stat_set(&map_bytes, (int64_t)maps->bytes);
 }
 
-static struct perf_file *add_process(struct perf_maps *maps, uint32_t pid)
+static struct perf_file *perf_file_new(struct perf_maps *maps, uint32_t pid)
 {
     struct perf_file *file = calloc(1, sizeof(*file));
     if (!file)
@@ -328,14 +330,14 @@ static struct perf_file *add_process(struct perf_maps *maps, uint32_t pid)
     return file;
 }
 
-/* What the process has is at most that old; NULL: no memory. */
-static struct perf_file *file_of(struct perf_maps *maps, uint32_t pid, uint64_t now_ns,
-                                 uint64_t age_ns)
+/* The process's file, read at most age_ns ago; NULL: no memory. */
+static struct perf_file *perf_maps_file(struct perf_maps *maps, uint32_t pid, uint64_t now_ns,
+                                        uint64_t age_ns)
 {
     struct perf_file *file = map_get(&maps->by_pid, &pid);
     bool fresh = !file;
     if (fresh)
-        file = add_process(maps, pid);
+        file = perf_file_new(maps, pid);
     if (!file)
         return NULL;
     list_remove(&file->recent);
@@ -344,12 +346,13 @@ static struct perf_file *file_of(struct perf_maps *maps, uint32_t pid, uint64_t 
         age_ns = PERF_MAPS_AGE_NS << (file->failures - 1);
     else if (file->behind)
         age_ns = PERF_MAPS_RETRY_NS;
-    if (fresh || now_ns - file->looked_ns >= age_ns)
-        refresh(maps, file, now_ns);
+    if (fresh || now_ns - file->read_ns >= age_ns)
+        perf_file_refresh(maps, file, now_ns);
     return file;
 }
 
-static bool find(const struct perf_file *file, uint64_t address, struct perf_map_range *range)
+static bool perf_file_find(const struct perf_file *file, uint64_t address,
+                           struct perf_map_range *range)
 {
     *range = (struct perf_map_range){.last = UINT64_MAX};
     if (file && !file->behind)
@@ -370,7 +373,7 @@ void perf_maps_close(struct perf_maps *maps)
 {
     struct list *link;
     while ((link = list_first(&maps->recent)))
-        drop(maps, container_of(link, struct perf_file, recent));
+        perf_file_remove(maps, container_of(link, struct perf_file, recent));
     assert(!maps->bytes && !maps->by_pid.count);
     map_close(&maps->by_pid);
     buf_close(&maps->text);
@@ -378,31 +381,31 @@ void perf_maps_close(struct perf_maps *maps)
 
 const struct perf_map *perf_maps_get(struct perf_maps *maps, uint32_t pid, uint64_t now_ns)
 {
-    const struct perf_file *file = file_of(maps, pid, now_ns, PERF_MAPS_AGE_NS);
+    const struct perf_file *file = perf_maps_file(maps, pid, now_ns, PERF_MAPS_AGE_NS);
     return file && !file->behind && file->map.n ? &file->map : NULL;
 }
 
 bool perf_maps_find(struct perf_maps *maps, uint32_t pid, uint64_t now_ns, uint64_t address,
                     struct perf_map_range *range)
 {
-    return find(file_of(maps, pid, now_ns, PERF_MAPS_AGE_NS), address, range) ||
-           find(file_of(maps, pid, now_ns, PERF_MAPS_RETRY_NS), address, range);
+    return perf_file_find(perf_maps_file(maps, pid, now_ns, PERF_MAPS_AGE_NS), address, range) ||
+           perf_file_find(perf_maps_file(maps, pid, now_ns, PERF_MAPS_RETRY_NS), address, range);
 }
 
-static void drop_left(struct perf_maps *maps, uint64_t now_ns)
+static void perf_maps_remove_left(struct perf_maps *maps, uint64_t now_ns)
 {
     struct list *link;
     while ((link = list_first(&maps->left))) {
         struct perf_file *file = container_of(link, struct perf_file, left);
         if (now_ns - file->left_ns < PERF_MAPS_LEFT_NS)
             return;
-        drop(maps, file);
+        perf_file_remove(maps, file);
     }
 }
 
 void perf_maps_left(struct perf_maps *maps, uint32_t pid, uint64_t now_ns)
 {
-    drop_left(maps, now_ns);
+    perf_maps_remove_left(maps, now_ns);
     struct perf_file *file = map_get(&maps->by_pid, &pid);
     if (!file || list_linked(&file->left))
         return;
@@ -414,5 +417,5 @@ void perf_maps_forget(struct perf_maps *maps, uint32_t pid)
 {
     struct perf_file *file = map_get(&maps->by_pid, &pid);
     if (file)
-        drop(maps, file);
+        perf_file_remove(maps, file);
 }

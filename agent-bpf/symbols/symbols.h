@@ -2,9 +2,9 @@
 #pragma once
 /*
  * Function symbols of one executable: a sorted table of its .symtab, or .dynsym when it has none,
- * and of the .symtab of its debug file. Names stay in the files and are read when asked for, so a
- * table costs 16 bytes a symbol. Thread: whoever holds it. Limits: SYMBOLS_MAX symbols, the rest is
- * left out and counted.
+ * and of the .symtab of its debug file. Names stay in the files and are read on request, so a table
+ * takes 16 bytes per symbol. Limit: SYMBOLS_MAX symbols, the rest is left out and counted. Thread:
+ * the owner's.
  */
 #include "agent-bpf/files/elf.h"
 
@@ -19,6 +19,6 @@ int symbols_open(const struct elf *elf, const struct elf *debug, struct symbols 
 void symbols_close(struct symbols *symbols);         /* NULL is fine */
 size_t symbols_bytes(const struct symbols *symbols); /* memory */
 size_t symbols_count(const struct symbols *symbols);
-/* The function that covers this ELF address; its name as the linker has it, sanitized. 0 or
+/* The function that covers this ELF address; the linker's name, sanitized. 0 or
  * ELF_MISSING. */
 int symbols_find(const struct symbols *symbols, uint64_t vaddr, char name[SYMBOLS_NAME_MAX]);

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Call frame instructions, run into states that hold from one address to the next, and states made
- * into rules (unwind_rows.h). Pure functions on bytes in memory, whatever these say.
- * Source of the format: DWARF 5 sections 6.4.2 and 7.24; GNU and aarch64 additions. The signing of
- * return addresses (aarch64) is not followed: whoever reads one strips its top bits.
- * Thread: any; no state. Outcomes: 0; ELF_MALFORMED; what emit() returned.
+ * Runs call frame instructions into states, each valid for a range of addresses, and converts
+ * states to rules (unwind_rows.h). Pure functions on bytes in memory; any input is safe. Source of
+ * the format: DWARF 5 sections 6.4.2 and 7.24; GNU and aarch64 additions. The signing of return
+ * addresses (aarch64) is not followed: readers strip the top bits. Thread: any; no state. Outcomes:
+ * 0; ELF_MALFORMED; what emit() returned.
  */
 #include "agent-bpf/files/elf.h"
 #include "agent-bpf/unwind_rows.h"
 
 #define EH_REMEMBERED_MAX 32
 
-/* Reads little-endian numbers. Reading beyond the end fails for good and gives 0. */
+/* Reads little-endian numbers. Reading beyond the end sets `failed` and gives 0, also from then on.
+ */
 struct eh_cursor {
     const uint8_t *at;
     const uint8_t *end;
@@ -61,16 +62,16 @@ struct eh_program {
     struct bytes instructions;
     uint64_t code_align;
     int64_t data_align;
-    uint64_t start; /* addresses it is about; an end beyond the wish may be cut */
+    uint64_t start; /* addresses that it covers; the end may be cut to those of interest */
     uint64_t end;
     const struct eh_state *initial; /* DW_CFA_restore goes back to it */
     int (*emit)(void *context, uint64_t start, uint64_t end, const struct eh_state *state);
     void *context;
 };
 
-/* Before any instruction. */
+/* The state before any instruction. */
 void eh_state_init(struct eh_state *state, const struct eh_machine *machine);
-/* Runs from *state on, which is left as it is at the end. Without emit: a CIE's instructions. */
+/* Runs from *state, which becomes the state at the end. Without emit: a CIE's instructions. */
 int eh_cfa_run(const struct eh_program *program, struct eh_state *state);
 void eh_rule(const struct eh_state *state, const struct eh_machine *machine, uint8_t flags,
              struct unwind_rule *rule);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Entries of .eh_frame or .debug_frame: CIEs (what functions have in common) and FDEs (one a
- * function, or a part of one), read from the file window by window, or from memory if the section
- * was compressed. Positions are offsets in the
- * region of the file that holds the entries; every one is checked against its end. An FDE may only
- * name a CIE, never a further entry, so nothing is followed in circles.
- * Source of the format: LSB 5 "Exception Frames"; DWARF 5 section 6.4.1.
- * Thread: whoever holds it. Outcomes as elf.h.
+ * Entries of .eh_frame or .debug_frame: CIEs (what functions have in common) and FDEs (one per
+ * function, or part of one), read from the file window by window, or from memory if the section was
+ * compressed. Positions are offsets in the region that holds the entries; each is checked against
+ * its end. An FDE names a CIE and a CIE names nothing, so there are no cycles. Source of the
+ * format: LSB 5 "Exception Frames"; DWARF 5 section 6.4.1. Thread: the owner's. Outcomes as in
+ * elf.h.
  */
 #include "agent-bpf/unwind/eh_cfa.h"
 
@@ -24,7 +23,7 @@ struct eh_region {
 struct eh_window {
     uint8_t *bytes;
     size_t cap;
-    size_t chunk; /* bytes read at least, as far as there are so many */
+    size_t chunk; /* bytes read at least, if the region has them */
     uint64_t position;
     size_t len;
 };

@@ -2,8 +2,8 @@
 #pragma once
 /*
  * Unwinding in user space: registers, a copy of the stack and the rules of unwind_rows.h give the
- * addresses of a thread's frames, leaf first. Everything that is read may be torn or made up by the
- * thread: reads stay within the copy, each step must climb the stack, and frames are counted.
+ * addresses of a thread's frames, leaf first. The thread may have torn or forged everything: reads
+ * stay within the copy, each step must go up the stack, and the number of frames is limited.
  * Thread: any; no state.
  */
 #include "agent-bpf/unwind_rows.h"
@@ -20,11 +20,11 @@ struct unwind_registers {
 struct unwind_input {
     uint16_t elf_machine; /* EM_X86_64, EM_AARCH64 */
     struct unwind_registers registers;
-    bool is_return;       /* what registers.pc is: behind a call, else the instruction itself */
+    bool is_return; /* registers.pc is behind a call; otherwise it is the instruction itself */
     uint64_t stack_start; /* address of the copy's first byte */
     struct bytes stack;
-    /* The rule for an address of the thread; UNWIND_NO_INFO for code of which nothing is known.
-     * False: there is no code. */
+    /* The rule for an address of the thread; UNWIND_NO_INFO for unknown code. False: there
+     * is no code. */
     bool (*find)(void *context, uint64_t address, struct unwind_rule *rule);
     void *context;
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of a page are dense here and sparse there, and a block has room for so many: the page is
- * halved until its fullest part fits. All blocks of a page are about as many bytes of code, so the
- * tick program finds the right one by a shift.
+ * A block has room for a limited number of rows and rules. The page is halved until its fullest
+ * part fits. All blocks of a page cover the same number of bytes of code, so the tick program finds
+ * the right one by a shift.
  */
 #include "agent-bpf/unwind/unwind_block.h"
 #include <assert.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A page counts from the moment its entry is there, which is written last and removed first. A tick
- * that is reading a block while it goes sees by its key that it is another one (unwind_rule.bpf.h).
+ * The entry of a page is written last and removed first: a page is visible while it has one. A
+ * block may be reused while a tick reads it; the tick notices by the block's key
+ * (unwind_rule.bpf.h).
  */
 #include "agent-bpf/unwind/unwind_maps.h"
 #include "agent-bpf/unwind/unwind_block.h"
@@ -14,12 +15,12 @@
 #include <string.h>
 
 #define EVICTED_SHARE                                                                              \
-    8 /* an eighth of all pages at once: each look for the oldest costs a call a page */
+    8 /* an eighth of all pages at once: finding the oldest takes a system call per page */
 
 struct loaded_page {
     struct unwind_page_key key;
     unsigned shift;
-    uint32_t used_s; /* as found when room was made */
+    uint32_t used_s; /* of its entry, as read by the last eviction */
 };
 
 struct unwind_loader {
@@ -30,7 +31,7 @@ struct unwind_loader {
     uint64_t n_evicted;
 };
 
-/* What an earlier process loaded is of no use: its numbers are forgotten. */
+/* Removes what an earlier process loaded: its executable numbers are unknown here. */
 static void empty_map(int fd, size_t key_size)
 {
     union {
@@ -97,8 +98,9 @@ static struct unwind_block_key block_key(const struct unwind_page_key *page, uns
     return (struct unwind_block_key){page->executable, (uint32_t)(start >> UNWIND_BLOCK_SHIFT_MIN)};
 }
 
-static void remove_blocks(struct unwind_loader *loader, const struct unwind_page_key *page,
-                          unsigned shift, uint32_t n)
+static void unwind_loader_remove_blocks(struct unwind_loader *loader,
+                                        const struct unwind_page_key *page, unsigned shift,
+                                        uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         struct unwind_block_key key = block_key(page, shift, i);
@@ -108,10 +110,10 @@ static void remove_blocks(struct unwind_loader *loader, const struct unwind_page
     loader->n_blocks -= n;
 }
 
-static void remove_page(struct unwind_loader *loader, struct loaded_page *page)
+static void unwind_loader_remove_page(struct unwind_loader *loader, struct loaded_page *page)
 {
     bpf_map_delete_elem(loader->maps.pages, &page->key);
-    remove_blocks(loader, &page->key, page->shift, blocks_of(page->shift));
+    unwind_loader_remove_blocks(loader, &page->key, page->shift, blocks_of(page->shift));
     map_remove(&loader->pages, &page->key);
     free(page);
 }
@@ -123,15 +125,15 @@ static int older_first(const void *a, const void *b)
     return left->used_s < right->used_s ? -1 : left->used_s > right->used_s;
 }
 
-static void look_at_use(const struct unwind_loader *loader, struct loaded_page *page)
+static void loaded_page_read_use(const struct unwind_loader *loader, struct loaded_page *page)
 {
     struct unwind_page_entry entry;
     if (!bpf_map_lookup_elem(loader->maps.pages, &page->key, &entry))
         page->used_s = entry.used_s;
 }
 
-/* False: nothing is there to be thrown out. */
-static bool make_room(struct unwind_loader *loader)
+/* False: there is nothing to evict. */
+static bool unwind_loader_evict(struct unwind_loader *loader)
 {
     size_t n = 0, n_all = loader->pages.count;
     struct loaded_page *page, **pages = calloc(n_all ? n_all : 1, sizeof(struct loaded_page *));
@@ -140,45 +142,45 @@ static bool make_room(struct unwind_loader *loader)
         return false;
     }
     for (size_t i = 0; (page = map_next(&loader->pages, &i)); n++) {
-        look_at_use(loader, page);
+        loaded_page_read_use(loader, page);
         pages[n] = page;
     }
     qsort(pages, n, sizeof(struct loaded_page *), older_first);
     for (size_t i = 0; i <= n / EVICTED_SHARE && i < n; i++) {
-        remove_page(loader, pages[i]);
+        unwind_loader_remove_page(loader, pages[i]);
         loader->n_evicted++;
     }
     free(pages);
     return true;
 }
 
-static int put_block(struct unwind_loader *loader, const struct unwind_block *block)
+static int unwind_loader_put_block(struct unwind_loader *loader, const struct unwind_block *block)
 {
     int error;
     do
         error = bpf_map_update_elem(loader->maps.blocks, &block->key, block, BPF_ANY);
-    while (error == -E2BIG && make_room(loader));
+    while (error == -E2BIG && unwind_loader_evict(loader));
     loader->n_blocks += !error;
     return error;
 }
 
-static int put_blocks(struct unwind_loader *loader, const struct unwind_page_key *key,
-                      const struct unwind_page *page, unsigned shift)
+static int unwind_loader_put_blocks(struct unwind_loader *loader, const struct unwind_page_key *key,
+                                    const struct unwind_page *page, unsigned shift)
 {
     struct unwind_block block;
     for (uint32_t i = 0; i < blocks_of(shift); i++) {
         unwind_block_fill(page, key->executable, page->start + ((uint64_t)i << shift), shift,
                           &block);
-        int error = put_block(loader, &block);
+        int error = unwind_loader_put_block(loader, &block);
         if (error) {
-            remove_blocks(loader, key, shift, i);
+            unwind_loader_remove_blocks(loader, key, shift, i);
             return error;
         }
     }
     return 0;
 }
 
-static int put_entry(struct unwind_loader *loader, struct loaded_page *page)
+static int unwind_loader_put_entry(struct unwind_loader *loader, struct loaded_page *page)
 {
     struct unwind_page_entry entry = {.used_s = (uint32_t)(clock_monotonic_ns() / NS_PER_SEC),
                                       .block_shift = page->shift};
@@ -215,14 +217,14 @@ int unwind_loader_put_page(struct unwind_loader *loader, uint32_t executable,
         return -ENOMEM;
     loaded->key = page_key(executable, page->start);
     loaded->shift = unwind_block_shift(page);
-    int error = put_blocks(loader, &loaded->key, page, loaded->shift);
+    int error = unwind_loader_put_blocks(loader, &loaded->key, page, loaded->shift);
     if (error) {
         free(loaded);
         return error;
     }
-    error = put_entry(loader, loaded);
+    error = unwind_loader_put_entry(loader, loaded);
     if (error) {
-        remove_blocks(loader, &loaded->key, loaded->shift, blocks_of(loaded->shift));
+        unwind_loader_remove_blocks(loader, &loaded->key, loaded->shift, blocks_of(loaded->shift));
         free(loaded);
     }
     return error;
@@ -233,7 +235,7 @@ void unwind_loader_forget(struct unwind_loader *loader, uint32_t executable)
     struct loaded_page *page;
     for (size_t i = 0; (page = map_next(&loader->pages, &i));)
         if (page->key.executable == executable)
-            remove_page(loader, page);
+            unwind_loader_remove_page(loader, page);
 }
 
 struct unwind_loader_counts unwind_loader_counts(const struct unwind_loader *loader)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The unwind tables in the kernel: the maps of unwind_rows.h, filled page by page. What no tick has
- * used for longest goes first when the maps are full. Limits: n_blocks blocks;
- * UNWIND_MAPS_FILES_MAX files.
- * Thread: whoever holds it; one process at a time, which begins with empty maps.
+ * The unwind tables in the kernel: the maps of unwind_rows.h, filled page by page. When the maps
+ * are full, the pages that ticks have not used for longest go first. Limits: n_blocks blocks;
+ * UNWIND_MAPS_FILES_MAX files. Thread: the owner's; one process at a time, which begins with empty
+ * maps.
  */
 #include "agent-bpf/unwind/unwind_page.h"
 
@@ -14,7 +14,7 @@ struct unwind_maps { /* descriptors, borrowed; executables -1: there are none */
     int executables;
     int pages;
     int blocks;
-    uint32_t n_blocks; /* as many as may be there */
+    uint32_t n_blocks; /* capacity */
 };
 
 struct unwind_loader;
@@ -23,7 +23,7 @@ int unwind_loader_open(const struct unwind_maps *maps, struct unwind_loader **lo
 void unwind_loader_close(
     struct unwind_loader *loader); /* NULL is fine; the maps stay as they are */
 
-/* A number for an executable, never given before. */
+/* A new number for an executable. */
 uint32_t unwind_loader_id(struct unwind_loader *loader);
 
 /* From now on the tick program knows the file. 0 or negative errno. */
@@ -31,12 +31,13 @@ int unwind_loader_put_file(struct unwind_loader *loader, const struct unwind_fil
                            const struct unwind_executable *executable);
 void unwind_loader_remove_file(struct unwind_loader *loader, const struct unwind_file *file);
 
-/* 0 (also: it is there); -E2BIG: no room though all else was thrown out; negative errno. */
+/* 0 (also if it is loaded already); -E2BIG: no room even after evicting all others; negative
+ * errno. */
 int unwind_loader_put_page(struct unwind_loader *loader, uint32_t executable,
                            const struct unwind_page *page);
 bool unwind_loader_has_page(const struct unwind_loader *loader, uint32_t executable,
                             uint64_t address);
-/* All of its pages. */
+/* Removes all pages of the executable. */
 void unwind_loader_forget(struct unwind_loader *loader, uint32_t executable);
 
 struct unwind_loader_counts {

@@ -2,7 +2,7 @@
 #pragma once
 /*
  * One page of rows and rules (unwind_rows.h) in memory, made from left to right.
- * Thread: whoever holds it. The page owns its arrays. Limits: UNWIND_ROWS_MAX, UNWIND_RULES_MAX.
+ * Thread: the owner's. The page owns its arrays. Limits: UNWIND_ROWS_MAX, UNWIND_RULES_MAX.
  */
 #include "agent-bpf/unwind_rows.h"
 #include <stdbool.h>
@@ -27,14 +27,14 @@ struct unwind_page {
 int unwind_page_init(struct unwind_page *page, uint64_t start);
 void unwind_page_close(struct unwind_page *page); /* may be called twice */
 
-/* From address (within the page) on, up to what is put later, rule holds. Rows at address and
- * behind it are taken away first. Equal neighbours become one. 0 or -ENOMEM. */
+/* The rule holds from `address` (within the page) to the next row that is put. Rows at and above
+ * `address` are removed first. Equal neighbours become one. 0 or -ENOMEM. */
 int unwind_page_put(struct unwind_page *page, uint64_t address, const struct unwind_rule *rule);
 
-/* Where page says nothing, it says what other does, a page of the same addresses. 0, or -ENOMEM:
- * page is as it was. */
+/* Fills the gaps of `page` from `other`, a page of the same addresses. 0, or -ENOMEM: `page` is
+ * unchanged. */
 int unwind_page_fill(struct unwind_page *page, const struct unwind_page *other);
-/* Nothing is said of that many addresses in a row. */
+/* It has no rule for `size` or more addresses in a row. */
 bool unwind_page_has_gap(const struct unwind_page *page, uint32_t size);
 
 /* Index of the row that holds at an address within the page. */
