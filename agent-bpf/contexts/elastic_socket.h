@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The socket on which an Elastic APM agent wants to hear of samples. It names a path, so it could
- * name any: nothing is reached that the process itself does not reach. SYMBOLIZER only; may block
- * as long as a file system of the process wants.
+ * Connects to the socket on which an Elastic APM agent receives samples. The process names the
+ * path, so it is opened with the rights of the process, inside its root. Symbolizer only; a file
+ * system of the process may make it block.
  */
 #include "base/bytes.h"
 
 enum elastic_socket_outcome {
-    ELASTIC_SOCKET_REFUSED = 1, /* not an absolute path, not a datagram socket, or the process
-                                   itself could not write to it */
+    ELASTIC_SOCKET_REFUSED = 1, /* not an absolute path, not a datagram socket, or not writable for
+                                 * the process itself */
 };
 /*
- * A datagram socket connected to `path` as process `pid` sees it (its root, its rights: the kernel
- * is asked in the name of the process's own user and groups). Non-blocking, close-on-exec. Never
- * follows a link out of that root. 0, ELASTIC_SOCKET_REFUSED, negative errno: -ENOENT, -ESRCH
- * (gone), -ECONNREFUSED (nobody listens), -EAGAIN (looked up in the midst of a change), -EPERM (we
- * may not act in its name).
+ * A datagram socket connected to `path` as process `pid` sees it (in its root, with the rights of
+ * its user and groups). Non-blocking, close-on-exec. Never follows a link out of that root. 0,
+ * ELASTIC_SOCKET_REFUSED, negative errno: -ENOENT, -ESRCH (gone), -ECONNREFUSED (no listener),
+ * -EAGAIN (the path changed meanwhile), -EPERM (we may not take its rights).
  */
 int elastic_socket_connect(uint32_t pid, struct bytes path, int *fd);

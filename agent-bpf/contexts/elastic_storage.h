@@ -2,8 +2,8 @@
 #pragma once
 /*
  * What an Elastic APM agent publishes about its process. Pure; any thread. The socket on which it
- * wants to hear of samples: elastic_socket.h.
- * Source of the format: elastic/apm, specs/agents/universal-profiling-integration.md.
+ * receives samples: elastic_socket.h. Source of the format: elastic/apm,
+ * specs/agents/universal-profiling-integration.md.
  */
 #include "agent-bpf/contexts/elastic_socket.h"
 #include "base/bytes.h"
@@ -17,11 +17,11 @@ struct elastic_storage { /* borrowed; valid UTF-8, else empty */
     uint16_t minor_version;
     struct bytes service_name;
     struct bytes service_environment;
-    struct bytes socket_path; /* raw, absolute, without NUL; empty: none that is usable */
+    struct bytes socket_path; /* raw, absolute, without NUL; empty: no usable one */
 };
 
 enum { ELASTIC_MALFORMED = 1 };
 
-/* data: the first bytes of the storage, up to ELASTIC_STORAGE_MAX; what follows its fields is not
- * looked at. 0, ELASTIC_MALFORMED. */
+/* data: the first bytes of the storage, up to ELASTIC_STORAGE_MAX; bytes after its fields are
+ * ignored. 0, ELASTIC_MALFORMED. */
 int elastic_storage_decode(struct bytes data, struct elastic_storage *storage);

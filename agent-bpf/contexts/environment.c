@@ -68,7 +68,7 @@ static void find_variables(struct bytes block, struct variables *variables)
 }
 
 /* %hh undone; false: malformed, too long, not UTF-8, or a NUL in it. size: of out. */
-static bool decode(struct bytes text, char *out, size_t size, size_t *len)
+static bool percent_decode(struct bytes text, char *out, size_t size, size_t *len)
 {
     *len = 0;
     for (size_t i = 0; i < text.len; i++) {
@@ -93,8 +93,8 @@ static int take_attribute(struct bytes pair, struct buf *out)
     if (!memchr(pair.data, '=', pair.len))
         return ENVIRONMENT_MALFORMED;
     struct bytes name = trimmed(take_until(&pair, '='));
-    if (!decode(name, key, sizeof(key), &key_len) || !key_len ||
-        !decode(trimmed(pair), value, sizeof(value), &value_len))
+    if (!percent_decode(name, key, sizeof(key), &key_len) || !key_len ||
+        !percent_decode(trimmed(pair), value, sizeof(value), &value_len))
         return ENVIRONMENT_MALFORMED;
     int error = otlp_attribute_string(out, RESOURCE_ATTRIBUTES, key, BYTES(value, value_len));
     return error == BUF_FULL ? ENVIRONMENT_MALFORMED : error;
@@ -132,7 +132,7 @@ static struct bytes platform_name(const struct variables *variables)
     return (struct bytes){0};
 }
 
-static struct bytes keep(uint8_t **at, struct bytes text)
+static struct bytes environment_copy(uint8_t **at, struct bytes text)
 {
     struct bytes kept = BYTES(*at, text.len);
     if (text.len)
@@ -141,8 +141,8 @@ static struct bytes keep(uint8_t **at, struct bytes text)
     return kept;
 }
 
-static int make(struct bytes service_name, struct bytes platform, struct bytes attributes,
-                struct environment **out)
+static int environment_new(struct bytes service_name, struct bytes platform,
+                           struct bytes attributes, struct environment **out)
 {
     size_t size = sizeof(struct environment) + service_name.len + platform.len + attributes.len;
     if (size == sizeof(struct environment))
@@ -152,9 +152,9 @@ static int make(struct bytes service_name, struct bytes platform, struct bytes a
         return -ENOMEM;
     uint8_t *at = (uint8_t *)(environment + 1);
     environment->size = size;
-    environment->service_name = keep(&at, service_name);
-    environment->platform_name = keep(&at, platform);
-    environment->attributes = keep(&at, attributes);
+    environment->service_name = environment_copy(&at, service_name);
+    environment->platform_name = environment_copy(&at, platform);
+    environment->attributes = environment_copy(&at, attributes);
     *out = environment;
     return 0;
 }
@@ -174,6 +174,7 @@ int environment_parse(struct bytes block, struct environment **environment)
     bool service_good = check_name(&variables.service_name), platform_good = check_name(&platform);
     if (!service_good || !platform_good)
         outcome = ENVIRONMENT_MALFORMED;
-    int error = make(variables.service_name, platform, buf_bytes(&attributes), environment);
+    int error =
+        environment_new(variables.service_name, platform, buf_bytes(&attributes), environment);
     return error ? error : outcome;
 }

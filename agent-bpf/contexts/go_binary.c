@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The offsets are those of the runtime's DWARF, the same on both machines; test/peers compares them
- * with the toolchains. What is read with a wrong one (a runtime that someone changed) is no labels
- * with the names of ids, so no wrong attribution comes from it.
+ * with the toolchains. In a modified runtime a wrong offset does not lead to labels with the names
+ * of ids, so it causes no wrong attribution.
  */
 #include "agent-bpf/contexts/go_binary.h"
 #include "agent-bpf/files/elf_dynamic.h"

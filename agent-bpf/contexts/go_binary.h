@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What a Go executable must say before its goroutines' pprof labels can be read: the version of its
- * runtime, by which the offsets are known, and where in a thread its g lies. Nothing of it needs
- * symbols or DWARF: stripped programs are read like others. Symbolizer only; reads nothing but
- * through its arguments. Go 1.13 to 1.27, x86-64 and aarch64; others are told by
- * GO_BINARY_UNSUPPORTED. Sources: the Go runtime's own (runtime2.go, asm_*.s, tls_*.s);
- * debug/buildinfo for the version.
+ * What is needed of a Go executable to read its goroutines' pprof labels: the version of its
+ * runtime, which determines the offsets, and where a thread keeps its g. It needs neither symbols
+ * nor DWARF, so it works for stripped programs. Symbolizer only; reads only through its arguments.
+ * Go 1.13 to 1.27, x86-64 and aarch64; other versions give GO_BINARY_UNSUPPORTED. Sources: the Go
+ * runtime's own (runtime2.go, asm_*.s, tls_*.s); debug/buildinfo for the version.
  */
 #include "agent-bpf/files/elf.h"
 #include "agent-bpf/record.h"
@@ -19,12 +18,12 @@ struct go_binary {
     bool g_in_word; /* the offset lies in the word at g_vaddr (runtime.tlsg), in memory */
     uint64_t g_vaddr;
     bool g_in_register; /* aarch64 without cgo: x28 alone */
-    int64_t g_offset;   /* from the thread pointer; else */
+    int64_t g_offset;   /* otherwise: from the thread pointer */
 };
 
-enum { GO_BINARY_UNSUPPORTED = 1 }; /* a Go executable of a version that is not known */
+enum { GO_BINARY_UNSUPPORTED = 1 }; /* a Go executable of an unknown version */
 
-/* 0 (see .found: also 0 when it is no Go executable), GO_BINARY_UNSUPPORTED, ELF_MALFORMED,
+/* 0 (also if it is no Go executable: see .found), GO_BINARY_UNSUPPORTED, ELF_MALFORMED,
  * negative errno. */
 int go_binary_find(const struct elf *elf, struct go_binary *go);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Read as a seqlock: time, payload, time again; another time means that what was read is torn.
- * Sizes and pointers are the publisher's to choose, so each is checked against the maps before it
- * is followed.
+ * Read as a seqlock: time, payload, time again; if the time has changed, the payload is torn. The
+ * publisher chooses sizes and pointers, so each is checked against the maps before it is followed.
  */
 #include "agent-bpf/contexts/otel_context.h"
 #include "agent-bpf/files/proc_maps.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The OTEL_CTX mapping of another process: its Resource and what is needed to read its thread
+ * Reads the OTEL_CTX mapping of another process: its Resource and what is needed to read its thread
  * records. Source of the format: OTEP 4719, OTEP 4947 (context/context_layout.h). Symbolizer only;
  * otel_context_decode() is pure. Limits: payload of 1..65536 bytes, keys as the ABI.
  */
@@ -13,12 +13,12 @@ enum otel_schema {
     OTEL_SCHEMA_NONE,         /* no thread context */
     OTEL_SCHEMA_THREAD_LOCAL, /* otel_thread_ctx_v1: tlsdesc_v1_dev or tls_v1 */
     OTEL_SCHEMA_GO_LABELS,    /* go_pprof_labels_v1: the labels of goroutines */
-    OTEL_SCHEMA_OTHER,        /* one that is not read (yet): nodejs_v1, ... */
+    OTEL_SCHEMA_OTHER,        /* not supported: nodejs_v1, ... */
 };
 
 enum {
     OTEL_CONTEXT_MALFORMED = 1,
-    OTEL_CONTEXT_BUSY = 2, /* being changed at each attempt: look again later */
+    OTEL_CONTEXT_BUSY = 2, /* it changed during each attempt: try again later */
 };
 
 struct otel_context {
@@ -30,15 +30,15 @@ struct otel_context {
     struct bytes keys[OTEL_CONTEXT_KEYS_MAX]; /* borrowed; valid UTF-8 */
 };
 
-/* Is a mapping of that name (as in /proc/PID/maps) one that may hold the header? */
+/* True: a mapping of that name (as in /proc/PID/maps) may hold the header. */
 bool otel_context_named(struct bytes path);
 
 /* The publication time at address; 0, OTEL_CONTEXT_MALFORMED (no header there), _BUSY, negative
  * errno. */
 int otel_context_poll(uint32_t pid, uint64_t address, uint64_t *published_ns);
 
-/* maps, mounts: texts, by which memory on strangers' file systems is refused (proc_maps_harmless).
- * payload: OTEL_PROCESS_PAYLOAD_MAX bytes that the result refers to. Outcomes as above. */
+/* maps, mounts: texts, used to refuse memory that may block (proc_maps_harmless). payload:
+ * OTEL_PROCESS_PAYLOAD_MAX bytes from which the result borrows. Outcomes as above. */
 struct otel_context_source {
     uint32_t pid;
     uint64_t address;
@@ -48,5 +48,5 @@ struct otel_context_source {
 int otel_context_read(const struct otel_context_source *source, uint8_t *payload,
                       struct otel_context *context);
 
-/* A ProcessContext message; all but published_ns. 0 or OTEL_CONTEXT_MALFORMED. */
+/* Decodes a ProcessContext message: all fields but published_ns. 0 or OTEL_CONTEXT_MALFORMED. */
 int otel_context_decode(struct bytes message, struct otel_context *context);

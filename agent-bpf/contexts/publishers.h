@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Which publishers of thread contexts an ELF file holds: found by what it exports, never by its
- * name, and once a file. Symbolizer only; reads nothing but through its argument. Sources: OTEP
+ * Finds the publishers of thread contexts in an ELF file, by the symbols that it exports, never by
+ * its name. Called once per file. Symbolizer only; reads only through its argument. Sources: OTEP
  * 4947; elastic/apm, specs/agents/universal-profiling-integration.md; polarsignals/custom-labels,
  * custom-labels-v1.md; go_binary.h.
  */
 #include "agent-bpf/contexts/go_binary.h"
 #include "agent-bpf/contexts/thread_local.h"
 
-#define CUSTOM_LABELS_ABI 1 /* the only one there is */
+#define CUSTOM_LABELS_ABI 1 /* the only version */
 
 struct publishers {
-    unsigned sources;                /* CONTEXT_BIT() of those that are there (record.h) */
+    unsigned sources;                /* CONTEXT_BIT()s (record.h) of those found */
     bool sets_trace_flags;           /* the OpenTelemetry writer is known to fill the flags */
-    struct thread_local_symbol otel; /* each of these with its bit alone */
+    struct thread_local_symbol otel; /* each of these is set only with its bit */
     struct thread_local_symbol elastic;
     uint64_t elastic_storage; /* vaddr of the pointer to the process storage */
     struct thread_local_symbol custom_labels;
@@ -22,6 +22,6 @@ struct publishers {
     struct go_binary go;
 };
 
-/* NULL: it holds none. The caller frees it with free(). 0 or negative errno; a file that is
- * malformed holds none. */
+/* NULL: it has none. The caller frees it with free(). 0 or negative errno; a malformed file has
+ *  none. */
 int publishers_find(const struct elf *elf, struct publishers **publishers);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the dynamic linker wrote is believed before what the file says: a slot in memory tells which
- * definition won and whether it became static or dynamic. Only an executable that needed no
- * relocation (Local Exec) is computed. Offsets from the process decide what the sampler reads in
- * that same process, through reads that cannot fault, so a lie costs the liar its own samples.
+ * What the dynamic linker wrote has precedence over the file: a slot in memory shows which
+ * definition won and whether it is static or dynamic. Only for an executable without relocations
+ * (Local Exec) the offset is computed. Offsets from a process decide what the sampler reads in that
+ * process, through reads that cannot fault, so false ones only spoil that process's own samples.
  */
 #include "agent-bpf/contexts/thread_local.h"
 #include "agent-bpf/files/elf_dynamic.h"
@@ -51,8 +51,8 @@ static bool has_offset_behind(const struct finder *finder, uint64_t vaddr)
 
 /* The relocation names the symbol, or (bound at link time: protected, -Bsymbolic) has no symbol but
  * the symbol's place in the segment as addend, or behind it. */
-static bool is_of_symbol(const struct finder *finder, const Elf64_Rela *relocation,
-                         enum thread_local_slot_kind kind)
+static bool relocation_is_of_symbol(const struct finder *finder, const Elf64_Rela *relocation,
+                                    enum thread_local_slot_kind kind)
 {
     uint32_t index = (uint32_t)ELF64_R_SYM(relocation->r_info);
     if (index)
@@ -62,13 +62,13 @@ static bool is_of_symbol(const struct finder *finder, const Elf64_Rela *relocati
     return relocation->r_addend >= 0 && (uint64_t)relocation->r_addend == finder->symbol->value;
 }
 
-static bool take_relocation(void *context, const Elf64_Rela *relocation)
+static bool finder_add_slot(void *context, const Elf64_Rela *relocation)
 {
     struct finder *finder = context;
     struct thread_local_symbol *symbol = finder->symbol;
     enum thread_local_slot_kind kind;
     if (!slot_kind(symbol->machine, ELF64_R_TYPE(relocation->r_info), &kind) ||
-        !is_of_symbol(finder, relocation, kind))
+        !relocation_is_of_symbol(finder, relocation, kind))
         return false;
     symbol->slots[symbol->n_slots++] = (struct thread_local_slot){kind, relocation->r_offset};
     return symbol->n_slots == THREAD_LOCAL_SLOTS_MAX;
@@ -101,7 +101,7 @@ int thread_local_find(const struct elf *elf, const char *name, struct thread_loc
         elf_address_of_offset(elf, dynamic.plt_relocations, &symbol->lazy_start))
         symbol->lazy_end = symbol->lazy_start + dynamic.plt_relocations_size;
     struct finder finder = {elf, symbol, found.index};
-    return elf_dynamic_relocations(&dynamic, take_relocation, &finder);
+    return elf_dynamic_relocations(&dynamic, finder_add_slot, &finder);
 }
 
 static bool plausible(int64_t offset)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Where a thread-local pointer variable of another process lies, relative to each thread's thread
- * pointer. In two parts: what the ELF file says (thread_local_find(), once a file), and what the
- * dynamic linker has written into the process's memory (thread_local_locate(), once a process).
- * Source: ELF TLS ABI (x86-64 variant II, aarch64 variant I), OTEP 4947. Symbolizer only; both read
- * nothing but through their arguments.
+ * Locates a thread-local pointer variable of another process, relative to the thread pointer. In
+ * two parts: from the ELF file (thread_local_find(), once per file), and from what the dynamic
+ * linker has written into the process's memory (thread_local_locate(), once per process). Source:
+ * ELF TLS ABI (x86-64 variant II, aarch64 variant I), OTEP 4947. Symbolizer only; both read only
+ * through their arguments.
  */
 #include "agent-bpf/files/elf.h"
 #include "agent-bpf/record.h"
@@ -31,14 +31,14 @@ struct thread_local_symbol {
     uint64_t value; /* st_value: offset in the TLS segment */
     uint64_t segment_size;
     uint64_t segment_align;
-    /* Relocations that a dynamic linker may leave for later; vaddr, end exclusive. */
+    /* Relocations that a dynamic linker may process lazily; vaddr, end exclusive. */
     uint64_t lazy_start;
     uint64_t lazy_end;
     uint32_t n_slots;
     struct thread_local_slot slots[THREAD_LOCAL_SLOTS_MAX];
 };
 
-/* 0 (see .defined: also 0 when the file has no such symbol), ELF_MALFORMED, negative errno. */
+/* 0 (also if the file has no such symbol: see .defined), ELF_MALFORMED, negative errno. */
 int thread_local_find(const struct elf *elf, const char *name, struct thread_local_symbol *symbol);
 
 enum thread_local_libc { THREAD_LOCAL_LIBC_GLIBC, THREAD_LOCAL_LIBC_MUSL };
@@ -52,7 +52,7 @@ struct thread_local_process {
     enum thread_local_libc libc;
 };
 
-enum { THREAD_LOCAL_UNRESOLVED = 1 }; /* nothing usable is there (yet): try again later */
+enum { THREAD_LOCAL_UNRESOLVED = 1 }; /* not written yet, or not usable: try again later */
 
 /* Fills all but .source. 0, THREAD_LOCAL_UNRESOLVED, negative errno. */
 int thread_local_locate(const struct thread_local_symbol *symbol,

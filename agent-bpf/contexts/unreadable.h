@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Why what a process publishes of its contexts could not be read: counted. Thread: any. */
+/* Reasons why a published context could not be read, counted. Thread: any. */
 
 enum context_unreadable {
     CONTEXT_UNREADABLE_MALFORMED,

@@ -16,14 +16,14 @@
 #define CONTAINER_POD_UID_MAX 36 /* a UUID */
 
 struct container {
-    struct bytes id;                         /* a part of the path; empty: none */
-    char pod_uid[CONTAINER_POD_UID_MAX + 1]; /* of Kubernetes, as its API has it; empty: none */
+    struct bytes id;                         /* borrowed from the path; empty: none */
+    char pod_uid[CONTAINER_POD_UID_MAX + 1]; /* of Kubernetes, as in its API; empty: none */
 };
 
-/* From one cgroup path; the id is a part of it. Empty if it names no container. */
+/* From one cgroup path; the id is borrowed from it. Empty if it names no container. */
 struct bytes container_id_from_path(struct bytes cgroup_path);
-/* The pod is the cgroup that the container's lies in. Pods that the kubelet reads from files have
- * no UUID there, and none is told: the API knows them by another. */
+/* The pod is the parent cgroup of the container's. Static pods (read from files by the kubelet)
+ * have no UUID there, so pod_uid is empty: the API has another one for them. */
 void container_from_path(struct bytes cgroup_path, struct container *container);
 /* From the text of /proc/PID/cgroup (lines hierarchy:controllers:path), the unified hierarchy
  * first. */

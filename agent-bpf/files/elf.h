@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * A bounded reader of strangers' ELF files (ELF64, little-endian, x86-64 and aarch64): program
- * headers, section headers, notes. Everything is read by pread() into own memory: a file that is
- * cut short while it is read gives a short read, where a mapping would give SIGBUS. Source of the
- * format: System V ABI chapters 4 and 5; Linux note types. Thread: whoever holds it. Outcomes: 0;
- * ELF_MALFORMED; ELF_MISSING; negative errno from reading.
+ * A bounded reader of untrusted ELF files (ELF64, little-endian, x86-64 and aarch64): program
+ * headers, section headers, notes. Everything is read by pread() into own memory: if a file is
+ * truncated meanwhile, the read is short, where a mapping would give SIGBUS. Source of the format:
+ * System V ABI chapters 4 and 5; Linux note types. Thread: the owner's. Outcomes: 0; ELF_MALFORMED;
+ * ELF_MISSING; negative errno from reading.
  */
 #include "base/bytes.h"
 #include <elf.h>
 
 #define ELF_SEGMENTS_MAX        64 /* kept; of at most ELF_PROGRAM_HEADERS_MAX */
 #define ELF_PROGRAM_HEADERS_MAX 256
-#define ELF_SECTIONS_MAX        4096        /* looked at */
+#define ELF_SECTIONS_MAX        4096        /* searched */
 #define ELF_NOTE_BYTES_MAX      (64 * 1024) /* of one note segment or section */
 #define ELF_GO_BUILD_ID_MAX     128
 #define ELF_GNU_BUILD_ID_MAX    20

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is decoded is as long as the header says, or refused; so memory is taken once, and a small
- * section that claims much costs address space alone.
+ * The decoded length must be the one in the header, so memory is allocated once. A small section
+ * that claims a large size only costs address space.
  */
 #include "agent-bpf/files/elf_compressed.h"
 #include <errno.h>
@@ -21,8 +21,8 @@ static bool inflate_all(uint32_t type, struct bytes in, uint8_t *out, size_t siz
     return ZSTD_decompress(out, size, in.data, in.len) == size;
 }
 
-static int decode(const struct elf *elf, uint64_t offset, size_t len, const Elf64_Chdr *head,
-                  uint8_t *out)
+static int section_decode(const struct elf *elf, uint64_t offset, size_t len,
+                          const Elf64_Chdr *head, uint8_t *out)
 {
     uint8_t *in = malloc(len ? len : 1);
     int error = in ? elf_read(elf, offset, in, len) : -ENOMEM;
@@ -48,7 +48,8 @@ int elf_decompress(const struct elf *elf, const Elf64_Shdr *section, size_t max,
         head.ch_size > max || len > max)
         return ELF_MALFORMED;
     uint8_t *decoded = malloc(head.ch_size ? head.ch_size : 1);
-    error = decoded ? decode(elf, section->sh_offset + sizeof(head), len, &head, decoded) : -ENOMEM;
+    error = decoded ? section_decode(elf, section->sh_offset + sizeof(head), len, &head, decoded)
+                    : -ENOMEM;
     if (error) {
         free(decoded);
         return error;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The dynamic section of an ELF file: one exported symbol by name (through the hash tables, so that
- * a large library costs a few reads), and the relocations that name it. Needs no section headers.
+ * The dynamic section of an ELF file: one exported symbol by name, through the hash tables, with
+ * few reads even for a large library; and the relocations that name it. Needs no section headers.
  * Source of the format: System V ABI chapter 5; the GNU hash section as glibc's loader walks it.
- * Thread: whoever holds it. Outcomes as elf.h.
+ * Thread: the owner's. Outcomes as in elf.h.
  */
 #include "agent-bpf/files/elf.h"
 
 #define ELF_DYNAMIC_ENTRIES_MAX 1024
 #define ELF_HASH_CHAIN_MAX      65536      /* symbols compared in one look-up */
-#define ELF_RELOCATIONS_MAX     (8u << 20) /* looked at in one table */
+#define ELF_RELOCATIONS_MAX     (8u << 20) /* read of one table */
 #define ELF_DYNAMIC_SYMBOLS_MAX (4u << 20)
 
 struct elf_dynamic {
@@ -35,7 +35,7 @@ struct elf_symbol {
 int elf_dynamic_open(const struct elf *elf, struct elf_dynamic *dynamic);
 /* A defined symbol; ELF_MISSING. */
 int elf_dynamic_find(const struct elf_dynamic *dynamic, const char *name, struct elf_symbol *found);
-/* Number of dynamic symbols as the hash tables tell; for files without section headers. */
+/* The number of dynamic symbols, from the hash tables; for files without section headers. */
 int elf_dynamic_count(const struct elf_dynamic *dynamic, uint32_t *count);
 /* Calls visit for each relocation of both tables until it returns true. */
 int elf_dynamic_relocations(const struct elf_dynamic *dynamic,

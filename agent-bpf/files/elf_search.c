@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Windows overlap by what is readable around a match, so that a match is seen whole in one of them,
- * and begins in one only.
+ * Windows overlap by ELF_SEARCH_AROUND, so each match begins in exactly one window and is complete
+ * there.
  */
 #include "agent-bpf/files/elf_search.h"
 #include "agent-bpf/heartbeat.h"
@@ -55,7 +55,7 @@ static uint64_t bytes_in_file(const struct elf *elf, const Elf64_Phdr *segment)
     return segment->p_filesz < left ? segment->p_filesz : left;
 }
 
-/* A segment that cannot be read, as when the file was cut meanwhile, has nothing. */
+/* A segment that cannot be read, for example because the file was truncated, has no match. */
 int elf_search(const struct elf *elf, const struct elf_search *search)
 {
     struct window *window = malloc(sizeof(*window));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Bytes looked for in the loaded segments of an ELF file, window by window. Thread: whoever holds
- * the file. Limits: bytes_max over all segments, one window of memory. Outcomes as elf.h.
+ * Searches the loaded segments of an ELF file for bytes, window by window. Thread: the file's
+ * owner's. Limits: bytes_max over all segments, one window of memory. Outcomes as in elf.h.
  */
 #include "agent-bpf/files/elf.h"
 
@@ -13,10 +13,10 @@ struct elf_search {
     struct bytes needle;    /* 1 to ELF_SEARCH_AROUND bytes */
     uint64_t align;         /* of a match's address; a power of two */
     uint64_t bytes_max;
-    /* True ends the search. What lies outside of the segment reads as 0. */
+    /* True ends the search. Bytes outside of the segment read as 0. */
     bool (*take)(void *context, uint64_t vaddr, const uint8_t *match);
     void *context;
 };
 
-/* 0: one was taken; ELF_MISSING; negative errno. */
+/* 0: a match ended the search; ELF_MISSING; negative errno. */
 int elf_search(const struct elf *elf, const struct elf_search *search);

@@ -10,14 +10,14 @@ struct symtab {
     Elf64_Shdr strings;
 };
 
-static int open_table(const struct elf *elf, struct symtab *table)
+static int symtab_open(const struct elf *elf, struct symtab *table)
 {
     table->elf = elf;
     int error = elf_section_of_type(elf, SHT_SYMTAB, &table->symbols);
     return error ? error : elf_section(elf, table->symbols.sh_link, &table->strings);
 }
 
-static bool has_name(const struct symtab *table, const Elf64_Sym *symbol, const char *name)
+static bool symtab_has_name(const struct symtab *table, const Elf64_Sym *symbol, const char *name)
 {
     char found[NAME_MAX_BYTES];
     size_t size = strlen(name) + 1;
@@ -29,7 +29,7 @@ static bool has_name(const struct symtab *table, const Elf64_Sym *symbol, const 
     return !elf_read(table->elf, at, found, size) && !memcmp(found, name, size);
 }
 
-static bool is_candidate(const Elf64_Sym *symbol, unsigned type)
+static bool symbol_is_candidate(const Elf64_Sym *symbol, unsigned type)
 {
     return symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol->st_info) == type;
 }
@@ -39,7 +39,7 @@ int elf_symtab_find(const struct elf *elf, const char *name, unsigned type,
 {
     struct symtab table;
     Elf64_Sym symbols[SYMBOLS_AT_ONCE];
-    int error = open_table(elf, &table);
+    int error = symtab_open(elf, &table);
     if (error)
         return error;
     uint64_t n = table.symbols.sh_size / sizeof(*symbols);
@@ -53,7 +53,8 @@ int elf_symtab_find(const struct elf *elf, const char *name, unsigned type,
         if (error)
             return error;
         for (uint64_t i = 0; i < now; i++) {
-            if (!is_candidate(&symbols[i], type) || !has_name(&table, &symbols[i], name))
+            if (!symbol_is_candidate(&symbols[i], type) ||
+                !symtab_has_name(&table, &symbols[i], name))
                 continue;
             *found = (struct elf_symbol){.index = (uint32_t)(done + i), .symbol = symbols[i]};
             return 0;

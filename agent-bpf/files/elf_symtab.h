@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * One symbol of an ELF file that has no dynamic section (a static executable), from its symbol
- * table; there is none once it was stripped. Thread: whoever holds the file. Limit:
- * ELF_SYMTAB_SYMBOLS_MAX symbols looked at.
+ * Finds a symbol in the symbol table, for ELF files without a dynamic section (static executables).
+ * A stripped file has none. Thread: the file's owner's. Limit: ELF_SYMTAB_SYMBOLS_MAX symbols.
  */
 #include "agent-bpf/files/elf_dynamic.h"
 

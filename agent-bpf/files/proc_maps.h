@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * /proc/PID/maps as a table, and /proc/PID/mountinfo asked for one thing: is that file on FUSE,
- * where an unprivileged daemon decides whether a read ever returns? Thread: whoever holds it.
- * Limits: PROC_MAPS_BYTES_MAX of text (-E2BIG), lines as they come.
+ * Parses /proc/PID/maps, and finds in /proc/PID/mountinfo whether a file is on FUSE, where an
+ * unprivileged daemon decides whether a read ever returns. Thread: the owner's. Limit:
+ * PROC_MAPS_BYTES_MAX of text (-E2BIG).
  */
 #include "base/buf.h"
 
@@ -22,17 +22,16 @@ struct proc_map {
     struct bytes path; /* as printed (line breaks as \012); borrowed from the text; may be empty */
 };
 
-/* The next line of text; false at the end. A line that is not understood is left out. */
+/* The next line of text; false at the end. A malformed line is skipped. */
 bool proc_maps_next(struct bytes *text, struct proc_map *map);
 
-/* 0 or negative errno as proc_pid_read(). text is the caller's, and reused. */
+/* 0 or negative errno as proc_pid_read(). Replaces what text held. */
 int proc_maps_read(uint32_t pid, struct buf *text);
 
-/* The mounts say that the file of this device, or (device 0:0) the one at this path, is on FUSE.
+/* True: the file of this device, or (device 0:0) at this path, is on FUSE.
  * mounts: text of mountinfo; path: as seen by its process. Pure. */
 bool proc_mounts_fuse(struct bytes mounts, uint32_t major, uint32_t minor, struct bytes path);
 
-/* May [address, address + size) be read without asking a stranger's file system? All of it is
- * mapped readable, by memory without a file, a memfd, or a file that is not on FUSE. maps, mounts:
- * texts. */
+/* True: reading [address, address + size) cannot block on a FUSE file system. All of it is mapped
+ * readable: anonymous memory, a memfd, or a file that is not on FUSE. maps, mounts: texts. */
 bool proc_maps_harmless(struct bytes maps, struct bytes mounts, uint64_t address, uint64_t size);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Small readers of /proc/PID. Only the symbolizer calls those that take a pid: any of them may
- * block as long as the process wants (but proc_pid_read() of stat and schedstat). The parsers are
- * pure. Outcomes: 0; negative errno (-ENOENT, -ESRCH: the process is gone); -E2BIG: longer than the
- * limit.
+ * Small readers of /proc/PID. Functions with a pid are for the symbolizer only: the process may
+ * make them block (except proc_pid_read() of stat and schedstat). The parsers are pure. Outcomes:
+ * 0; negative errno (-ENOENT, -ESRCH: the process is gone); -E2BIG: longer than the limit.
  */
 #include "base/buf.h"
 
@@ -20,9 +19,10 @@ int proc_pid_own(uint32_t pid, uint32_t *own_pid);
 int proc_pid_memory(uint32_t pid, uint64_t address, void *out, size_t size);
 
 bool proc_parse_start_ticks(struct bytes stat, uint64_t *ticks);
-bool proc_parse_cpu_ticks(struct bytes stat, uint64_t *ticks); /* user and kernel, all threads */
-/* CPU time in ns, and how long it waited for a CPU. */
+bool proc_parse_cpu_ticks(struct bytes stat,
+                          uint64_t *ticks); /* user and kernel time of all threads */
+/* CPU time and time spent waiting for a CPU. */
 bool proc_parse_schedstat(struct bytes schedstat, uint64_t *ran_ns, uint64_t *waited_ns);
 bool proc_parse_own_pid(struct bytes status, uint32_t *own_pid);
-/* Addresses of its initial environment; 0 where the kernel does not tell us. */
+/* Addresses of its initial environment; 0 if the kernel hides them. */
 bool proc_parse_environment(struct bytes stat, uint64_t *start, uint64_t *end);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The kernel's own file in each process, the vdso: the same for all (of 64 bits), so ours stands
- * for any. Thread: any.
+ * The vdso, which the kernel maps into each process. It is the same for all 64-bit processes, so
+ * our own is used. Thread: any.
  */
 #define VDSO_BYTES_MAX (64u << 10) /* one page of unwind rows */
 
-/* A copy in memory, to be read like any ELF file; the caller's. Negative errno: there is none. */
+/* A memfd with a copy, an ELF file; the caller's. Negative errno: there is none. */
 int vdso_open(void);
