@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What tells one executable file from another, from a mapping of it alone: the build id, or the
+ * The identity of an executable file, computed from a mapping of it: the build id, or the
  * file's device, inode and generation where there is none, and its path. The service and the
- * symbolizer compute the same identity, each from what it sees. Pure functions; any thread.
+ * symbolizer compute the same identity independently. Pure functions; any thread.
  */
 #include "agent-bpf/process_event.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause */
 #pragma once
 /*
- * What crosses between kernel and user space: included by the BPF programs (after vmlinux.h) and by
+ * Data shared by kernel and user space: included by the BPF programs (after vmlinux.h) and by
  * user space (after <stdint.h>). Sizes are asserted on both sides.
  *
  * A sample in the ring: struct record_header, then attributes_size bytes of context attributes,
@@ -27,7 +27,7 @@ enum record_frame_kind { FRAME_NONE = 0, FRAME_KERNEL = 1, FRAME_NATIVE = 2 };
 
 #define RECORD_FRAME_SHIFT       56
 #define RECORD_FRAME_MASK        ((1ULL << RECORD_FRAME_SHIFT) - 1)
-#define RECORD_FRAME_EXACT       (1ULL << 55) /* FRAME_NATIVE: no return address, but what ran */
+#define RECORD_FRAME_EXACT       (1ULL << 55) /* FRAME_NATIVE: what ran, not a return address */
 #define RECORD_MAX_KERNEL_FRAMES 127
 #define RECORD_MAX_USER_FRAMES   512
 #define RECORD_MAX_FRAME_WORDS   (RECORD_MAX_KERNEL_FRAMES + RECORD_MAX_USER_FRAMES)
@@ -44,10 +44,11 @@ enum record_flag {
     RECORD_FLAG_CONTEXT_KNOWN = 1 << 1, /* the process has a reader attached */
     RECORD_FLAG_CONTEXT_TORN = 1 << 2,  /* a record was there, but not readable or not valid */
     RECORD_FLAG_KERNEL_THREAD = 1 << 3,
-    RECORD_FLAG_TRUNCATED = 1 << 4,       /* the user stack goes on: header.end says why */
-    RECORD_FLAG_CONTEXT_CHANGED = 1 << 5, /* the process published anew since its entry was made */
-    RECORD_FLAG_LABELS_CUT = 1 << 6,      /* it has labels that are not in the attributes */
-    RECORD_FLAG_STACK = 1 << 7,           /* a record_stack follows the frames */
+    RECORD_FLAG_TRUNCATED = 1 << 4, /* the user stack goes on: header.end says why */
+    RECORD_FLAG_CONTEXT_CHANGED =
+        1 << 5, /* the process has published another context since its entry was made */
+    RECORD_FLAG_LABELS_CUT = 1 << 6, /* it has labels that are not in the attributes */
+    RECORD_FLAG_STACK = 1 << 7,      /* a record_stack follows the frames */
 };
 
 struct record_header {
@@ -83,9 +84,9 @@ struct record_header {
 _Static_assert(sizeof(struct record_header) == 136, "record_header crosses from BPF to user space");
 
 /*
- * From where on a stack is still to be unwound, in user space: the rows of the code at pc were not
- * loaded when the tick came. The frame of pc itself is not among the record's frames. (In the mode
- * for comparing unwinders also in records that are whole: where it began.)
+ * Where user space continues to unwind a stack: the rows of the code at pc were not loaded at the
+ * time of the tick. The frame of pc itself is not among the record's frames. (In the mode for
+ * comparing unwinders complete records have it too: where unwinding began.)
  */
 struct record_stack {
     __u64 pc;
@@ -103,7 +104,7 @@ _Static_assert(sizeof(struct record_stack) == 312, "record_stack crosses from BP
 /*
  * Value of the `contexts` map, key: __u32 pid as in record_header.pid. Written by the symbolizer in
  * the order of precedence; the programs on exec and exit delete it. Variables are tried in order:
- * the first that gives ids counts, labels are taken along if it has no attributes.
+ * the first that gives ids counts; labels are added if it has no attributes.
  */
 enum thread_local_model {
     THREAD_LOCAL_NONE = 0,
@@ -139,9 +140,10 @@ struct context_process {
     __u64 process_start_ns;
     __u64 published_address; /* of the publication time in the OTEL_CTX header; 0 = none */
     __u64 published_ns;      /* as the symbolizer read it; another: RECORD_FLAG_CONTEXT_CHANGED */
-    /* Written by the sampler, without a lock, for the symbolizer to see whether it was right: */
+    /* Written by the sampler, without a lock; the symbolizer checks by them that the entry works:
+     */
     __u32 n_found; /* reads that gave ids or labels */
-    __u32 n_torn;  /* reads that failed or made no sense */
+    __u32 n_torn;  /* reads that failed or gave invalid data */
     __u32 count;
     __u32 reserved;
     struct context_variable variables[CONTEXT_MAX_VARIABLES];

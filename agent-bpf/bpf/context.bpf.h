@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause */
 #pragma once
 /*
- * Which span does this thread work for? Its process says so in thread-local storage, another one
- * (OBI) in a map; here it is read while the thread stands still. Whatever is there may be garbage:
- * each read may fail, sizes are cut, and what is not whole gives a flag and no ids.
+ * Reads the span that this thread works for. Its process publishes it in thread-local storage, or
+ * OBI in a map; the thread is stopped while it is read. The memory may hold anything: each read may
+ * fail, sizes are limited, and an incomplete record gives a flag and no ids.
  */
 #include "agent-bpf/bpf/context_ids.bpf.h"
 #include "agent-bpf/bpf/context_labels.bpf.h"
@@ -26,7 +26,7 @@ static __always_inline __u64 context_address(const struct context_variable *vari
     return block + (__u64)variable->offset;
 }
 
-/* All sources have a thread-local pointer; what it leads to makes the difference. */
+/* All sources have a thread-local pointer; they differ in what it points to. */
 __noinline int context_read_variable(struct build *build, const struct context_variable *variable,
                                      __u64 tp)
 {
@@ -43,7 +43,7 @@ __noinline int context_read_variable(struct build *build, const struct context_v
         return context_read_otel(build, pointer);
     if (variable->source == CONTEXT_ELASTIC)
         return context_read_elastic(build, pointer);
-    if (build->header.attributes_source) /* of another source, which comes first */
+    if (build->header.attributes_source) /* of a source with higher precedence */
         return CONTEXT_ABSENT;
     if (variable->source == CONTEXT_GO_LABELS)
         return context_read_go(build, variable, pointer);
@@ -58,7 +58,7 @@ static __always_inline bool context_stale(const struct context_process *process,
     return expected && expected / CONTEXT_START_TICK_NS != start_ns / CONTEXT_START_TICK_NS;
 }
 
-/* Also when it is gone: it may be withdrawn. */
+/* Also if the header is gone: the process may have withdrawn its context. */
 static __always_inline bool context_changed(const struct context_process *process)
 {
     __u64 address = process->published_address, published_ns = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause */
 #pragma once
 /*
- * Sources that give ids: a thread-local pointer to a record, NULL where the thread has no span.
- * A record belongs to its thread, which stands still while it is read. Another one that writes to
- * it breaks the ABI, yet is noticed: the record is read twice, and both must be the same.
+ * Sources that give ids: a thread-local pointer to a record, NULL if the thread has no span. A
+ * record belongs to its thread, which is stopped while it is read. Another thread that writes to it
+ * violates the ABI, but is noticed: the record is read twice, and both copies must be the same.
  * Formats: OpenTelemetry thread context, OTEP 4947; Elastic's, elastic/apm,
  * specs/agents/universal-profiling-integration.md.
  */
@@ -58,7 +58,7 @@ union elastic_thread_words {
 
 _Static_assert(sizeof(union elastic_thread_words) == 40, "no gap");
 
-/* Cut at RECORD_MAX_ATTRIBUTES: who parses them stops at an incomplete one. */
+/* Cut at RECORD_MAX_ATTRIBUTES: parsers stop at an incomplete attribute. */
 static __always_inline enum context_outcome context_read_attributes(struct build *build,
                                                                     __u64 record, __u16 size)
 {

@@ -2,9 +2,9 @@
 #pragma once
 /*
  * Sources that give labels: pairs of texts, copied into the attributes in the form of record.h.
- * A label that cannot be read (its page may be out) or has no more room is left out, and the next
- * one tried: ids are short. The sample says so by RECORD_FLAG_LABELS_CUT.
- * Formats: the Go runtime's runtime2.go, pprof/label.go, map.go (<= 1.23); custom-labels-v1.md of
+ * A label that cannot be read (its page may be swapped out) or does not fit is left out, and the
+ * next one is tried: ids are short. The sample then has RECORD_FLAG_LABELS_CUT. Formats: the Go
+ * runtime's runtime2.go, pprof/label.go, map.go (<= 1.23); custom-labels-v1.md of
  * polarsignals/custom-labels.
  */
 #include "agent-bpf/bpf/context_ids.bpf.h"
@@ -41,7 +41,7 @@ static __always_inline int labels_cut(struct build *build)
     return 0;
 }
 
-/* Behind the attributes that there are. */
+/* Appends to the attributes. */
 __noinline int labels_add(struct build *build, __u64 key, __u64 key_size, __u64 value,
                           __u64 value_size)
 {
@@ -63,7 +63,7 @@ __noinline int labels_add(struct build *build, __u64 key, __u64 key_size, __u64 
     return 0;
 }
 
-/* 0 labels because none was readable is a failure; because there are none, is not. */
+/* No labels because none was readable is a failure; no labels because there are none is not. */
 static __always_inline enum context_outcome labels_end(struct build *build, __u8 source)
 {
     __u32 size = build->header.attributes_size;
@@ -151,8 +151,8 @@ static __always_inline enum context_outcome go_read_map(struct build *build, __u
 
 /*
  * The goroutine that the thread's M runs: the g found may be one of the runtime's own stacks, which
- * have no labels. That the goroutine names the same M shows that the offsets are right, and that g
- * was one (on aarch64 it may come from a register that C code uses for something else).
+ * have no labels. If the goroutine names the same M, the offsets are right and the g is valid (on
+ * aarch64 it may come from a register that C code uses for something else).
  */
 __noinline int context_read_go(struct build *build, const struct context_variable *variable,
                                __u64 g)

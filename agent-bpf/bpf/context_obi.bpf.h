@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause */
 #pragma once
 /*
- * What OpenTelemetry eBPF Instrumentation says of a thread, in a map of its own that user space
- * puts into the slot here (obi_map.h). Source of the format: its devdocs/trace-profile-correlation.
+ * The context that OpenTelemetry eBPF Instrumentation publishes for a thread, in a map of its own
+ * that user space puts into the slot here (obi_map.h). Source of the format: its
+ * devdocs/trace-profile-correlation.
  */
 #include "agent-bpf/bpf/record_builder.bpf.h"
 
@@ -30,7 +31,7 @@ struct {
     __array(values, struct obi_map);
 } obi_slot SEC(".maps");
 
-/* A removed entry may be used anew for another thread while it is read: looked up twice. */
+/* A removed entry may be reused for another thread while it is read, so it is looked up twice. */
 static __always_inline void context_read_obi(struct build *build)
 {
     __u32 zero = 0;

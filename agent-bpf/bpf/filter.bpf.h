@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause */
 #pragma once
 /*
- * Whether a task is to be sampled at all, decided before anything is read of it. Without rules
+ * Decides whether a task is sampled, before anything is read of it. Without rules
  * (filter_kinds is 0 when the program is loaded) the verifier removes all of this.
  */
 #include "agent-bpf/filter_key.h"
@@ -46,7 +46,7 @@ static __always_inline void filter_look_up(struct filter_look *look)
         look->found.excluded_by = verdict->excluded_by;
 }
 
-/* Its own and all that are above it. */
+/* Its own cgroup and all above it. */
 static __always_inline void filter_look_up_cgroups(struct filter_look *look)
 {
     filter_key_begin(look, FILTER_CGROUPS);
@@ -69,7 +69,7 @@ static __always_inline void filter_look_up_executable(struct filter_look *look,
         filter_look_up(look);
 }
 
-/* SAMPLER_SAMPLES: to be sampled; else the counter of why not. */
+/* SAMPLER_SAMPLES: to be sampled; otherwise the counter of the reason. */
 static __noinline __u32 filter(struct task_struct *task, __u32 pid)
 {
     struct filter_look look = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause */
 #pragma once
-/* A record in the making: one a CPU, too large for the stack. */
+/* A record that is being built: one per CPU, too large for the stack. */
 
 #define BUILD_AT_MASK   0x1ff8 /* offsets of frames: multiples of 8 */
 #define BUILD_STACK_MAX (sizeof(struct record_stack) + RECORD_STACK_MAX)
@@ -54,13 +54,13 @@ struct walk { /* from frame to frame */
     __u64 vma;
     __u64 node[32]; /* of the maple tree, a copy */
     struct walk_mapping mappings[WALK_MAPPINGS];
-    __u32 n_mappings; /* ever remembered: the oldest makes room */
+    __u32 n_mappings; /* remembered so far: the oldest is replaced */
     __u32 mapping;    /* index of the one that pc lies in */
     __u32 frames_at;  /* in rest, of the first user frame */
     __u32 n_frames;
     __u32 now_s;
     __u32 end;                 /* enum unwind_end */
-    struct record_stack stack; /* where somebody else has to go on */
+    struct record_stack stack; /* where user space continues to unwind */
 };
 
 /* `rest` is larger than what a record has behind its header, so that a masked offset plus the

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause */
 /*
- * The tick. A record is built in a buffer of its CPU and goes into the ring whole, so that nobody
- * ever waits for a half-written one, and it takes no more room than it needs. Nothing wakes the
- * reader: it comes by itself, some times a second.
+ * The tick. A record is built in a per-CPU buffer and copied to the ring as a whole, so the reader
+ * never waits for a half-written one, and it takes no more space than it needs. Nothing wakes the
+ * reader: it polls a few times a second.
  *
  * (Contains kernel helper calls that are offered to GPL-compatible programs alone.)
  */
@@ -23,7 +23,7 @@
 const volatile __u8 ticks_timed; /* in SAMPLER_TICK_NS */
 const volatile __u32 pidns_inum; /* spanprof's own PID namespace; 0 = the root */
 
-#define PIDNS_LEVELS 32 /* as many as the kernel nests */
+#define PIDNS_LEVELS 32 /* the kernel's limit */
 
 struct {
     __uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -120,7 +120,7 @@ static __always_inline void fill_identity(struct record_header *header, struct t
     bpf_get_current_comm(header->comm, sizeof(header->comm));
 }
 
-/* What the process itself says. */
+/* The context that the process itself publishes. */
 static __always_inline void fill_published(struct build *build, struct task_struct *task)
 {
     struct record_header *header = &build->header;
@@ -154,8 +154,8 @@ static __always_inline void fill_context(struct build *build, struct task_struct
         count(SAMPLER_CONTEXTS_TORN);
 }
 
-/* The copy of a stack that somebody else has to unwind. While the reader is behind, records without
- * it go in more surely. */
+/* Copies the stack so that user space can finish unwinding. Skipped while the ring is over half
+ * full, so that records without a copy still fit. */
 static __always_inline __u32 fill_copy(struct build *build, __u32 at)
 {
     if (!build->header.pid)
@@ -199,7 +199,7 @@ static __always_inline void take_sample(struct bpf_perf_event_data *ctx, struct 
     __builtin_memset(header, 0, sizeof(*header));
     header->kind = RECORD_CPU;
     header->time_ns = now;
-    header->value_ns = ctx->sample_period; /* of this very event: the rate may change */
+    header->value_ns = ctx->sample_period; /* of this event: the rate may change */
     header->period_ns = ctx->sample_period;
     header->cpu = cpu;
     if (arch_in_user_mode(&ctx->regs))
@@ -243,7 +243,7 @@ static __always_inline void forget(struct task_struct *task)
         count(SAMPLER_CONTEXTS_DELETED);
 }
 
-/* The new image has its variables elsewhere, or none. */
+/* The new program has its variables elsewhere, or none. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task)
 {

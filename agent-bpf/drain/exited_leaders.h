@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Processes whose first thread has left. That thread may be the only one, or the others go on, or
- * one of them execs and takes its number over: the kernel's stream does not say. So they are kept
- * here until no thread is left. Thread: whoever holds it. Limit: EXITED_LEADERS_MAX.
+ * Processes whose first thread has exited. The kernel's stream does not tell whether other threads
+ * go on, or one of them execs and takes over the pid. So they are kept here until no thread is
+ * left. Thread: the owner's. Limit: EXITED_LEADERS_MAX.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,5 +24,6 @@ void exited_leaders_init(struct exited_leaders *exited_leaders);
 int exited_leaders_add(struct exited_leaders *exited_leaders,
                        uint32_t pid); /* 0 (also when in), EXITED_LEADERS_FULL */
 bool exited_leaders_remove(struct exited_leaders *exited_leaders, uint32_t pid); /* was it in? */
-/* Takes out one that is gone altogether, going on at *cursor (0 to begin); 0: no more. */
+/* Removes and returns a process without threads, searching from *cursor (0 at first); 0: no more.
+ */
 uint32_t exited_leaders_next_gone(struct exited_leaders *exited_leaders, uint32_t *cursor);

@@ -122,7 +122,7 @@ static bool find_id(struct bytes key, struct bytes value, const struct label_nam
     return find_configured(value, names, found) || find_known(value, found);
 }
 
-static void note(struct found_row *row, const struct found *found)
+static void found_row_note(struct found_row *row, const struct found *found)
 {
     struct bytes *key = &row->keys[found->kind];
     uint8_t *id = id_of(&row->ids, found->kind);
@@ -162,7 +162,7 @@ bool labels_ids(struct bytes labels, const struct label_names *names, struct lab
     struct bytes key, value;
     while (labels_next(&labels, &key, &value))
         if (find_id(key, value, names, &found))
-            note(&rows[found.row], &found);
+            found_row_note(&rows[found.row], &found);
     const struct found_row *row = rows;
     while (row < rows + ROWS && is_empty(row))
         row++;

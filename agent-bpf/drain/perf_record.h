@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * One record of the kernel's perf stream, as procstream.c asks for it, into a process event. Pure.
+ * Converts a record of the kernel's perf stream (attributes: procstream_cpu.c) to a process event.
+ * Pure.
  * Format: uapi linux/perf_event.h, enum perf_event_type, with sample_id_all of TID and TIME.
  */
 #include "agent-bpf/process_event.h"
@@ -10,7 +11,7 @@
 
 enum perf_record_outcome {
     PERF_RECORD_EVENT = 1,
-    PERF_RECORD_NEW_THREAD,  /* and other news that change nothing for a process */
+    PERF_RECORD_NEW_THREAD,  /* or another record that changes nothing for a process */
     PERF_RECORD_LEADER_LEFT, /* out: PROCESS_EXITED as of now; other threads may live on */
     PERF_RECORD_MALFORMED,
 };

@@ -175,7 +175,7 @@ static bool peek(struct buffer *buffer, uint64_t until_ns)
     return buffer->time_ns <= until_ns;
 }
 
-static void take(struct procstream *stream, struct buffer *buffer)
+static void buffer_handle_record(struct procstream *stream, struct buffer *buffer)
 {
     struct perf_event_header header;
     size_t at = buffer->tail & buffer->mask, room = buffer->mask + 1 - at;
@@ -251,7 +251,7 @@ size_t procstream_drain(struct procstream *stream, process_event_fn call, void *
     }
     struct buffer *next;
     while ((next = oldest(stream, until_ns)))
-        take(stream, next);
+        buffer_handle_record(stream, next);
     repair_broken(stream, until_ns);
     emit_gone(stream, until_ns);
     forget_gone(stream);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Reader of the BPF ring buffer by its memory alone, so that a process without any right can drain
- * it: the map's fd is enough, before or after setuid().
- * Thread: one (the loop). One reader a ring at a time; a new one goes on where the last one
- * stopped. Limits: a drain ends at the given position, and waits RING_SPIN_NS at most for a record
- * that is being written; records that break the layout of record.h are counted and passed over.
+ * Reads the BPF ring buffer through its shared memory, so a process without capabilities can drain
+ * it: the map's fd is enough, before or after setuid(). One reader per ring at a time; a new one
+ * continues where the last one stopped. Limits: a drain ends at the given position, and waits at
+ * most RING_SPIN_NS for a record that is being written; malformed records (record.h) are counted
+ * and skipped. Thread: one (the loop).
  */
 #include "agent-bpf/record.h"
 #include <stddef.h>
@@ -19,11 +19,10 @@ enum { RING_BUSY = 1 };
 int ring_open(int map_fd, size_t size_bytes, struct ring **ring); /* 0 or negative errno */
 void ring_close(struct ring *ring);                               /* NULL is fine */
 
-/* Where the kernel writes next: every record that is in the ring now lies before it. */
+/* Where the kernel writes next: every record now in the ring is before it. */
 uint64_t ring_position(const struct ring *ring);
 
-/* The record and all that lies behind its header are valid and borrowed for the call; see the
- * accessors below. It must be copied to be kept. */
+/* The record and what follows its header are borrowed for the call; see the accessors below. */
 typedef void (*ring_record_fn)(void *context, const struct record_header *record);
 
 struct ring_counts {
@@ -33,14 +32,14 @@ struct ring_counts {
 };
 
 /*
- * Hands over all records before `until` (from ring_position()), and frees their room in the ring.
- * counts may be NULL, else it is set. 0; RING_BUSY: a record before `until` was still being written
- * after RING_SPIN_NS; it and what follows come with the next drain.
+ * Calls `call` for all records before `until` (from ring_position()), and frees their space in the
+ * ring. Sets *counts unless it is NULL. 0; RING_BUSY: a record before `until` was still being
+ * written after RING_SPIN_NS; it and those after it come with the next drain.
  */
 int ring_drain(struct ring *ring, uint64_t until, ring_record_fn call, void *context,
                struct ring_counts *counts);
 
-/* Do `size` bytes hold exactly one record that keeps to record.h? Pure. */
+/* True: the bytes are exactly one record as in record.h. Pure. */
 _Bool ring_record_valid(const void *data, size_t size);
 
 static inline size_t record_padded(size_t attributes_size)
@@ -72,7 +71,7 @@ static inline enum record_frame_kind record_frame_kind(uint64_t word)
     return (enum record_frame_kind)(word >> RECORD_FRAME_SHIFT);
 }
 
-/* The instruction that ran, or was interrupted by a signal; else the one behind a call. */
+/* True: the instruction that ran, or was interrupted by a signal; false: the one behind a call. */
 static inline _Bool record_frame_is_exact(uint64_t word)
 {
     return record_frame_kind(word) == FRAME_NATIVE && (word & RECORD_FRAME_EXACT);

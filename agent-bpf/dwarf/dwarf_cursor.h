@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Numbers and texts of DWARF sections, read window by window from the file, or from memory if the
- * section was compressed. Reading beyond the end fails for good and gives 0, so that a failure is
- * looked at once, behind a row of reads. Thread: whoever holds it.
+ * Reads numbers and texts of DWARF sections, window by window from the file, or from memory if the
+ * section was compressed. Reading beyond the end sets `failed` and gives 0, also from then on, so a
+ * failure is checked once, after several reads. Thread: the owner's.
  * Source of the format: DWARF 5 sections 7.3 and 7.6.
  */
 #include <stdbool.h>
@@ -15,7 +15,7 @@
 struct dwarf_section {
     int fd;          /* borrowed */
     uint64_t offset; /* in the file */
-    uint64_t size;   /* 0: there is none such */
+    uint64_t size;   /* 0: the section is missing */
     uint8_t *decoded;
 };
 

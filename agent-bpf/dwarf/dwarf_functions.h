@@ -26,15 +26,15 @@ struct dwarf_functions {
 struct dwarf_chain { /* outermost first: what was compiled, then what was inlined */
     size_t n;
     struct dwarf_die dies[DWARF_CHAIN_MAX];
-    /* Where the last one calls a further one that had no room, or 0. */
+    /* Where the last one calls another one for which there was no room, or 0. */
     uint64_t cut_file;
     uint64_t cut_line;
 };
 
-/* Known as far as the deadline let. 0, -ENOMEM. */
+/* Reads until the deadline; functions after it are not known. 0, -ENOMEM. */
 int dwarf_functions_open(struct dwarf_functions *functions, struct dwarf_unit *unit,
                          const struct dwarf_code *code, uint64_t deadline_ns);
-void dwarf_functions_close(struct dwarf_functions *functions); /* also one that is all zero */
+void dwarf_functions_close(struct dwarf_functions *functions); /* may be all zero */
 size_t dwarf_functions_bytes(const struct dwarf_functions *functions);
 /* n = 0: no function of the unit is there. 0, -ENOMEM. */
 int dwarf_functions_find(const struct dwarf_functions *functions, struct dwarf_unit *unit,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * File and line of an address, from the line program of its unit. The program is run once, and
- * places in it are kept, from which it can be run again: a table of all its rows would be ten times
- * as large as the program. Limits: DWARF_FILES_MAX files of a unit, the caller's deadline.
- * Symbolizer only. Source of the format: DWARF 5 section 6.2, DWARF 4 section 6.2.4.
+ * File and line of an address, from the line program of its unit. The program is run once and some
+ * of its places are kept, from which it can be run again: a table of all rows would be ten times as
+ * large as the program. Limits: DWARF_FILES_MAX files of a unit, the caller's deadline. Symbolizer
+ * only. Source of the format: DWARF 5 section 6.2, DWARF 4 section 6.2.4.
  */
 #include "agent-bpf/dwarf/dwarf_unit.h"
 
@@ -50,9 +50,9 @@ int dwarf_line_open(struct dwarf_line_program *program, const struct dwarf_unit 
 void dwarf_line_close(struct dwarf_line_program *program); /* also one that is all zero */
 size_t dwarf_line_bytes(const struct dwarf_line_program *program);
 
-/* False: no row is for it. *line 0: code of no line. */
+/* False: no row covers it. *line 0: code without a line. */
 bool dwarf_line_find(const struct dwarf_line_program *program, const struct dwarf_unit *unit,
                      uint64_t address, uint64_t *file, uint32_t *line);
-/* With its directories; cut to fit, with NUL, not sanitized. False: there is none such. */
+/* With its directories; cut to fit, with NUL, not sanitized. False: there is no such file. */
 bool dwarf_line_path(const struct dwarf_line_program *program, const struct dwarf_unit *unit,
                      const struct dwarf_file *shared, uint64_t file, char *out, size_t size);

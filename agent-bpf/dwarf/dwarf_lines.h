@@ -4,10 +4,10 @@
  * Source lines and inlined functions of one executable, from its DWARF (2 to 5) or that of its
  * debug file, with what dwz moved out of it. Split DWARF (.dwo) gives lines alone.
  *
- * All of it is a stranger's: nothing is mapped, nothing is loaded whole but what is compressed
- * (dwarf_file.h), and what was read once is kept within DWARF_LOADED_BYTES_MAX, the longest unused
- * unit goes first. Every walk ends at its unit's end or at the caller's deadline: what was not
- * reached by then is not known. Symbolizer only.
+ * The files are not trusted: nothing is mapped, only compressed sections are loaded as a whole
+ * (dwarf_file.h), and units are kept within DWARF_LOADED_BYTES_MAX, the least recently used goes
+ * first. Every walk ends at its unit's end or at the caller's deadline; what was not reached by
+ * then is not known. Symbolizer only.
  */
 #include "agent-bpf/files/elf.h"
 #include "agent-bpf/function_name.h"
@@ -20,7 +20,7 @@
 struct dwarf_lines;
 
 struct dwarf_function {
-    char name[DWARF_NAME_MAX]; /* as the linker has it, else as in the source; raw; may be empty */
+    char name[DWARF_NAME_MAX];    /* the linker's, else as in the source; raw; may be empty */
     char file[FUNCTION_NAME_MAX]; /* raw; empty = not known */
     uint32_t line;                /* 0 = not known */
 };
@@ -32,8 +32,7 @@ int dwarf_lines_open(const struct elf *executable, const struct elf *debug,
                      const struct elf *shared, struct dwarf_lines **lines);
 void dwarf_lines_close(struct dwarf_lines *lines);         /* NULL is fine */
 size_t dwarf_lines_bytes(const struct dwarf_lines *lines); /* memory, by now */
-/* The functions at this ELF address, innermost first: those that were inlined there with the line
- * they were at, and last the one that was compiled. Returns how many; 0: nothing is known.
- * deadline_ns: CLOCK_MONOTONIC. */
+/* The functions at this ELF address, innermost first: inlined functions with their lines, then the
+ * compiled one. Returns their number; 0: none is known. deadline_ns: CLOCK_MONOTONIC. */
 size_t dwarf_lines_find(struct dwarf_lines *lines, uint64_t vaddr, uint64_t deadline_ns,
                         struct dwarf_function functions[DWARF_FUNCTIONS_AT_MAX]);

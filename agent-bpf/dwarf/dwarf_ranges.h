@@ -14,11 +14,11 @@ struct dwarf_range {
     uint64_t end; /* > start */
 };
 
-/* Not 0: enough of them. */
+/* Not 0: ends the walk. */
 typedef int dwarf_range_fn(void *context, const struct dwarf_range *range);
 
-/* 0, ELF_MISSING: it says nothing of addresses; ELF_MALFORMED: told as far as it could be read;
- * what range_fn returned. */
+/* 0, ELF_MISSING: it has no addresses; ELF_MALFORMED: range_fn was called for those before the
+ * error; what range_fn returned. */
 int dwarf_ranges_each(const struct dwarf_unit *unit, const struct dwarf_die *die,
                       dwarf_range_fn *range_fn, void *context);
 bool dwarf_die_covers(const struct dwarf_unit *unit, const struct dwarf_die *die, uint64_t address);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Units of .debug_info and their entries (DIEs), DWARF 2 to 5: of an entry that what finding
- * functions needs, everything else is passed over. Positions are offsets in .debug_info; references
- * are only followed by the caller. Limits: DWARF_ABBREVS_MAX and DWARF_SPECS_MAX of one unit.
- * Symbolizer only. Source of the format: DWARF 5 section 7.5; GNU additions of dwz and GCC.
+ * Units of .debug_info and their entries (DIEs), DWARF 2 to 5. Only the attributes needed to find
+ * functions are read, others are skipped. Positions are offsets in .debug_info; references are only
+ * followed by the caller. Limits: DWARF_ABBREVS_MAX and DWARF_SPECS_MAX of one unit. Symbolizer
+ * only. Source of the format: DWARF 5 section 7.5; GNU additions of dwz and GCC.
  */
 #include "agent-bpf/dwarf/dwarf_file.h"
 
@@ -38,7 +38,7 @@ struct dwarf_abbrev {
     uint64_t code;
     uint16_t tag;
     bool has_children;
-    bool is_wanted; /* else only its length counts, and its sibling */
+    bool is_wanted; /* otherwise only its length and its sibling are read */
     uint32_t specs; /* index of the first */
     uint32_t n_specs;
     uint32_t size; /* of all attributes, if that is always the same; else 0 */
@@ -50,7 +50,7 @@ struct dwarf_spec {
     int64_t constant; /* of DW_FORM_implicit_const */
 };
 
-struct dwarf_abbrevs { /* read as far as was asked for */
+struct dwarf_abbrevs { /* read up to the last one requested */
     uint64_t offset;   /* in .debug_abbrev */
     uint64_t next;
     bool complete;
@@ -85,7 +85,7 @@ struct dwarf_die {
     bool has_low, has_high, has_ranges;
     bool low_is_index, high_is_index, high_is_size, ranges_is_index;
     bool is_in_shared; /* origin */
-    uint64_t sibling;  /* DWARF_NONE: not told */
+    uint64_t sibling;  /* DWARF_NONE: not given */
     uint64_t low_pc;
     uint64_t high_pc;
     uint64_t ranges;

@@ -108,7 +108,7 @@ static bool take_magic(void *context, uint64_t vaddr, const uint8_t *match)
     return finder->error <= 0;
 }
 
-static int search(const struct elf *elf, char *version)
+static int buildinfo_search(const struct elf *elf, char *version)
 {
     struct finder finder = {.elf = elf, .version = version};
     struct elf_search search = {
@@ -126,7 +126,7 @@ static int search(const struct elf *elf, char *version)
 int go_buildinfo_version(const struct elf *elf, char version[GO_VERSION_MAX])
 {
     if (!elf->n_sections)
-        return search(elf, version);
+        return buildinfo_search(elf, version);
     Elf64_Shdr section;
     int error = elf_section_named(elf, ".go.buildinfo", &section);
     return error ? error : read_version(elf, section.sh_addr, version);

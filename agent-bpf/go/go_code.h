@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Where a thread of a Go executable keeps its g, decoded from the one function of the runtime that
- * loads it: on x86-64 runtime.stackcheck (asm_amd64.s), on
- * aarch64 runtime.load_g (tls_arm64.s). They are found by their instructions, as a stripped program
- * has no names, and since Go 1.26 the table of functions does not say where the code begins.
- * Symbolizer only. Limits: GO_CODE_BYTES_MAX of code are looked through.
+ * Finds where a thread of a Go executable keeps its g, by decoding a function of the runtime that
+ * loads it: on x86-64 runtime.stackcheck (asm_amd64.s), on aarch64 runtime.load_g (tls_arm64.s).
+ * The functions are found by their instructions: a stripped program has no names, and since Go 1.26
+ * the function table does not contain the start of the code. Symbolizer only. Limit:
+ * GO_CODE_BYTES_MAX of code are searched.
  */
 #include "agent-bpf/files/elf.h"
 
@@ -23,5 +23,5 @@ struct go_g {
     uint64_t vaddr;
 };
 
-/* 0, ELF_MISSING: not found, or not understood; negative errno. */
+/* 0, ELF_MISSING: not found, or unknown instructions; negative errno. */
 int go_code_find_g(const struct elf *elf, struct go_g *g);

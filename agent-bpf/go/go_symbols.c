@@ -271,7 +271,7 @@ static int locate_table(struct go_symbols *symbols)
     return 0;
 }
 
-static int load(struct go_symbols *symbols)
+static int go_symbols_load(struct go_symbols *symbols)
 {
     uint64_t first;
     int error = locate_table(symbols);
@@ -289,7 +289,7 @@ int go_symbols_open(const struct elf *elf, struct go_symbols **out)
         return -ENOMEM;
     symbols->elf = *elf;
     symbols->elf.fd = fcntl(elf->fd, F_DUPFD_CLOEXEC, 0);
-    int error = symbols->elf.fd < 0 ? -errno : load(symbols);
+    int error = symbols->elf.fd < 0 ? -errno : go_symbols_load(symbols);
     if (error) {
         go_symbols_close(symbols);
         return error;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Which CPUs are online, and news of those that come and go (the kernel's uevents).
- * Thread: whoever holds the struct.
+ * Which CPUs are online, and notifications of changes (the kernel's uevents). Thread: the owner's.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,8 +27,9 @@ static inline void cpus_add(struct cpus *cpus, uint32_t cpu)
 int cpus_parse(const char *text, struct cpus *cpus);
 int cpus_online(struct cpus *cpus); /* 0 or negative errno */
 
-/* A non-blocking socket that tells of CPUs; fd or negative errno. */
+/* A non-blocking socket for uevents of CPUs; fd or negative errno. */
 int cpus_watch(void);
-/* Adds each CPU that went or came since the last call; CPUS_ALL: news were lost, any may have. */
+/* Adds each CPU that came or went since the last call; CPUS_ALL: notifications were lost, any CPU
+ * may have changed. */
 enum { CPUS_ALL = 1 };
 int cpus_changed(int fd, struct cpus *changed);

@@ -115,7 +115,8 @@ static int make_key(enum filter_kind kind, const char *value, struct filter_key 
     return 0;
 }
 
-static int put(int map_fd, const struct filter_key *key, const struct filter_verdict *verdict)
+static int filter_map_put(int map_fd, const struct filter_key *key,
+                          const struct filter_verdict *verdict)
 {
     struct filter_verdict merged = *verdict, before;
     if (bpf_map_lookup_elem(map_fd, key, &before) == 0) { /* the same in include and exclude */
@@ -132,7 +133,7 @@ static int put_values(const struct filter *filter, enum filter_kind kind, const 
     int error = count_values(values) > FILTER_RULES_MAX ? -E2BIG : 0;
     for (size_t i = 0; !error && values && values[i]; i++) {
         error = make_key(kind, values[i], &key);
-        error = error ? error : put(filter->map_fd, &key, verdict);
+        error = error ? error : filter_map_put(filter->map_fd, &key, verdict);
     }
     return error;
 }

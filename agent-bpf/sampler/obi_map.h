@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The map in which OpenTelemetry eBPF Instrumentation (OBI) tells of each thread's span: followed
- * by its pin, put where the tick program looks it up. Either side may come first, and a map may be
- * replaced. Never made or pinned here.
- * Thread: the supervisor's, with CAP_BPF. Takes no lock and opens no file: the kernel looks the
- * path up and refuses what is not pinned.
+ * The map in which OpenTelemetry eBPF Instrumentation (OBI) publishes each thread's span. It is
+ * found by its pin and put where the tick program looks it up. Either side may start first, and the
+ * map may be replaced. It is never created or pinned here. Thread: the supervisor's, with CAP_BPF.
+ * Takes no lock and opens no file: the kernel looks the path up and refuses what is not pinned.
  */
 #include <stdint.h>
 
@@ -19,5 +18,5 @@ struct obi_map {
 #define OBI_MAP_KEY_SIZE   8
 #define OBI_MAP_VALUE_SIZE 24
 
-/* Looks at the pin once. What changes is logged. */
+/* Checks the pin once. Changes are logged. */
 void obi_map_poll(struct obi_map *map);

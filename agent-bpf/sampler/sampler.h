@@ -25,7 +25,7 @@ struct sampler_settings {
     uint32_t frequency_hz;    /* 1..1000 */
     uint64_t ring_size_bytes; /* rounded up to a power of two, at least SAMPLER_RING_MIN */
     const char *obi_map;      /* path of its pin (obi_map.h), borrowed; NULL or "": not read */
-    uint64_t unwind_bytes;    /* of unwind tables in the kernel at most */
+    uint64_t unwind_bytes;    /* limit of unwind tables in the kernel */
     bool stacks_always;       /* each sample has a copy of its stack: to compare unwinders */
     bool ticks_timed;         /* for sampler_tick_time_ns(); one more reading of a clock each */
     struct filter_settings filters; /* borrows its values; none: all is sampled */
@@ -38,7 +38,7 @@ struct sampler_settings {
 int sampler_open(const struct sampler_settings *settings, struct sampler **sampler, char *why,
                  size_t why_size);
 void sampler_close(struct sampler *sampler); /* NULL is fine */
-/* Settings that say the same, from which it borrows from now on. */
+/* Equal settings, from which it borrows from now on. */
 void sampler_follow(struct sampler *sampler, const struct sampler_settings *settings);
 
 /* Starts and ends the clock of one CPU. start: 0 or negative errno (-ENODEV: not online). */
@@ -46,20 +46,21 @@ int sampler_start_cpu(struct sampler *sampler, uint32_t cpu);
 void sampler_stop_cpu(struct sampler *sampler, uint32_t cpu); /* also when not started */
 /*
  * Another rate, 1..1000 Hz, for CPUs that are started now or later. The first negative errno: that
- * CPU ticks on at its old rate. Every sample states the true period of its tick. A change costs
- * each CPU what has passed of its period.
+ * CPU keeps its old rate. Every sample states the true period of its tick. On a change each CPU's
+ * current period starts again.
  */
 int sampler_set_frequency(struct sampler *sampler, uint32_t frequency_hz);
 /* No ticks on any CPU, also one that is started meanwhile, until called with false. */
 void sampler_pause(struct sampler *sampler, bool paused);
 /* Adds what the kernel counted since the last call to the shared counters (base/stats.h). */
 void sampler_count(struct sampler *sampler);
-/* What ticks took of all CPUs in all, as of the last sampler_count(); 0 if they are not timed. */
+/* Time that ticks took on all CPUs so far, as of the last sampler_count(); 0 if they are not timed.
+ */
 uint64_t sampler_tick_time_ns(const struct sampler *sampler);
 
-/* Looks whether OBI's map is there, or another one, and has it read. Does not wait. */
+/* Checks for OBI's map, or another one in its place, and has it read. Does not block. */
 void sampler_obi_poll(struct sampler *sampler);
-/* Looks for the cgroups that filters name. Does not wait. */
+/* Finds the cgroups that match the filters. Does not block. */
 void sampler_filter_poll(struct sampler *sampler);
 
 int sampler_ring_fd(const struct sampler *sampler); /* for ring_open(); borrowed */
@@ -70,7 +71,7 @@ int sampler_counters_fd(
     const struct sampler *sampler); /* u32 enum sampler_counter -> u64 per CPU */
 uint64_t sampler_period_ns(const struct sampler *sampler); /* at present */
 
-/* In all, of the tick program; zero unless the kernel's statistics are on (bpf_enable_stats). */
+/* Totals of the tick program; zero unless the kernel's statistics are on (bpf_enable_stats). */
 struct sampler_run_stats {
     uint64_t run_ns;
     uint64_t runs;

@@ -9,7 +9,8 @@
 
 int sampler_diagnosis_kernel(char *why, size_t size); /* 0, or SAMPLER_UNAVAILABLE */
 
-void sampler_diagnosis_listen(void); /* to what libbpf says from now on, for the next two */
+void sampler_diagnosis_listen(
+    void); /* keeps libbpf's messages from now on, for the next two functions */
 /* error: of loading. SAMPLER_UNAVAILABLE, or -ENOMEM. */
 int sampler_diagnosis_load(int error, char *why, size_t size);
 /* error: of opening a perf event. SAMPLER_UNAVAILABLE. */

@@ -6,14 +6,14 @@
  * budget of CPU time for spanprof's processes and their ticks.
  * Thread: the supervisor's.
  *
- * Samples are never scaled: they state the period at which they were taken, and what is not sampled
- * is not there. The metrics spanprof_sampling_active and _frequency_hz tell.
+ * Samples are never scaled: they carry the period at which they were taken, and time that is not
+ * sampled is missing. See the metrics spanprof_sampling_active and _frequency_hz.
  *
- * The budget is in percent of all CPUs online. The rate is lowered, at most by half at a time, when
- * what was used in the last SAMPLING_RATE_BUDGET_NS is above; it is raised in small steps while
- * what the higher rate would take is below. It stays within 1 Hz and what is configured, on primes,
- * which keep out of step with periodic work. While paused nothing is judged. What the clock
- * interrupts themselves take is not in it.
+ * The budget is in percent of all online CPUs. The rate is lowered, at most by half at a time, when
+ * the usage of the last SAMPLING_RATE_BUDGET_NS is above the budget; it is raised in small steps
+ * while the usage at the higher rate would be below. It stays between 1 Hz and the configured rate,
+ * on primes, which do not resonate with periodic work. While paused the rate is not changed. The
+ * clock interrupts themselves are not part of the usage.
  */
 #include <stdbool.h>
 #include <stdint.h>
