@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause */
 #pragma once
 /*
- * The `filters` map: rules by what they say of a task. Written by filter.c, read at each tick
- * (filter.bpf.h).
+ * The `filters` map: rules by the property of a task that they match. Written by filter.c, read at
+ * each tick (filter.bpf.h).
  */
 #include "agent-bpf/record.h"
 

@@ -177,7 +177,7 @@ struct symbolizer_code {
 
 struct symbolizer_kernel {
     uint64_t text_start; /* _text; 0 = addresses are hidden from us */
-    uint64_t text_end;   /* _end; 0 likewise */
+    uint64_t text_end;   /* _end; 0 = addresses are hidden from us */
     struct bytes build_id;
 };
 

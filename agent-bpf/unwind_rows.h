@@ -3,9 +3,9 @@
 /*
  * How to find the caller of a frame, in a form that BPF programs (after vmlinux.h) and user space
  * share. The text of an executable is divided into pages of UNWIND_PAGE_BYTES of its ELF addresses.
- * A page has rows, sorted by address, the first at 0: a row holds up to the next one. Each names
- * one of the page's rules by index. So a page is complete in itself: it is loaded, moved and thrown
- * out as one piece, and what a strange file says never takes room from another's rules.
+ * A page has rows, sorted by address, the first at 0: a row holds up to the next one. Each has the
+ * index of one of the page's rules. So a page is self-contained: it is loaded and evicted as a
+ * whole, and one file's rules never take room from those of another.
  *
  * A rule is followed with the registers of the frame:
  *   CFA ("canonical frame address") by rule.cfa; it is the caller's stack pointer
@@ -16,7 +16,7 @@
  * hand-written code finds its CFA while it calls others: rbx (ld.so's lazy binding), x19. Other
  * registers are only good in a frame that was interrupted, whose registers are all known.
  *
- * What had to be expressed was counted: 13 million rows of 2,250 files of a Debian 12 with
+ * What needs to be expressed was counted in 13 million rows of 2,250 files of a Debian 12 with
  * compilers, JDKs and LLVM. CFA: rsp 93.5 %, rbp 6.4 %; every expression was a dereference, the
  * PLT's, or (24 rows of libcrypto) an indexed dereference; other registers only in interrupted
  * frames, but for rbx. Return address: CFA-8, none, a register (82 rows), rsp+168 in
@@ -40,8 +40,8 @@ struct unwind_row {
 };
 
 enum unwind_cfa {
-    UNWIND_NO_INFO = 0,  /* nothing is said of this address: the frame pointer may be tried */
-    UNWIND_UNKNOWN = 1,  /* something is said that cannot be expressed here */
+    UNWIND_NO_INFO = 0,  /* no information about this address: the frame pointer may be tried */
+    UNWIND_UNKNOWN = 1,  /* the information cannot be expressed here */
     UNWIND_REGISTER = 2, /* base + cfa_offset */
     UNWIND_DEREF = 3,    /* *(base + cfa_offset) + cfa_add */
     UNWIND_PLT = 4,      /* base + cfa_offset, + 8 where (pc & 15) >= cfa_add */
@@ -88,12 +88,14 @@ _Static_assert(sizeof(struct unwind_row) == 4, "shared form");
 _Static_assert(sizeof(struct unwind_rule) == 16, "shared form");
 
 /*
- * The BPF maps that the symbolizer fills. The tick program knows a file by what the kernel's
- * mapping says of it, so an executable that is loaded serves every process that maps it, from its
- * first instruction on: executables: struct unwind_file -> struct unwind_executable pages: struct
- * unwind_page_key -> struct unwind_page_entry blocks:      struct unwind_block_key -> struct
- * unwind_block A page whose rows and rules do not fit one block is cut into 2^n equal ranges of
- * addresses. What is not there is asked for by a record with RECORD_FLAG_STACK.
+ * The BPF maps that the symbolizer fills. The tick program identifies a file by the kernel's data
+ * of its mapping, so an executable that is loaded serves every process that maps it, from its first
+ * instruction on.
+ *   executables: struct unwind_file -> struct unwind_executable
+ *   pages: struct unwind_page_key -> struct unwind_page_entry
+ *   blocks: struct unwind_block_key -> struct unwind_block
+ * A page whose rows and rules do not fit one block is cut into 2^n equal ranges of addresses. What
+ * is missing is requested by a record with RECORD_FLAG_STACK.
  */
 struct unwind_file {
     __u64 inode;

@@ -63,9 +63,9 @@ struct walk { /* from frame to frame */
     struct record_stack stack; /* where user space continues to unwind */
 };
 
-/* `rest` is larger than what a record has behind its header, so that a masked offset plus the
- * largest stack lies within: the mask alone then satisfies the verifier. Where frames come later
- * there is room meanwhile for labels as their process holds them. */
+/* `rest` is larger than what follows a record's header, so that a masked offset plus the largest
+ * stack is within: the mask alone then satisfies the verifier. Until the frames are written, their
+ * room holds labels in the form of their process. */
 struct build {
     struct record_header header;
     union {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause */
 #pragma once
 /*
- * Stacks as tagged words (record.h). The kernel walks its own. The user's is walked here, frame by
- * frame, with the rules that the symbolizer loaded; unwind.c does the same in user space, and goes
- * on where a rule is missing, with a copy of the stack and the registers of that frame.
+ * Stacks as tagged words (record.h). The kernel unwinds its own stack. The user stack is unwound
+ * here, frame by frame, with the rules that the symbolizer loaded. Where a rule is missing,
+ * unwind.c continues in user space, with a copy of the stack and the registers of that frame.
  */
 #include "agent-bpf/bpf/arch.bpf.h"
 #include "agent-bpf/bpf/unwind_rule.bpf.h"
@@ -114,7 +114,7 @@ __noinline int walk_to_caller(struct build *build)
         end = UNWIND_END_NO_PROGRESS;
     if (end == WALK_GOES_ON)
         end = walk_slot(walk, UNWIND_RA, &pc);
-    if (end != WALK_GOES_ON) /* a stack that is changed for good ends there */
+    if (end != WALK_GOES_ON) /* after a switch to another stack this is its end */
         return walk->rule.flags & UNWIND_OTHER_STACK ? UNWIND_END_OF_STACK : end;
     __u32 known = 1u << ARCH_SP;
     if (walk_slot(walk, UNWIND_FP, &fp) == WALK_GOES_ON)
@@ -199,7 +199,7 @@ static __noinline void walk_user_stack(struct build *build, struct task_struct *
         walk_note(walk);
 }
 
-/* What stands in a copy for pages that cannot be read: no address of anything. */
+/* Fills a copy where pages cannot be read: not a valid address. */
 static const __u8 stack_hole[BUILD_CHUNK] = {[0 ... BUILD_CHUNK - 1] = 0xff};
 
 /* Where the mapping that the stack lies in ends; 0: not found. */
@@ -240,7 +240,7 @@ __noinline int stack_copy(struct build *build, __u32 at)
 }
 
 /* The kernel's frames: kind into the top byte of each word. A global function: verified once, for
- * any arguments, instead of anew for each length that the stacks may have. */
+ * any arguments, instead of for each length of a stack. */
 __noinline int unwind_tag_kernel(struct build *build, __u32 at, __u32 words)
 {
     if (!build)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause */
 #pragma once
 /*
- * Which file's code does an address of the current process lie in? The kernel's own tree of
- * mappings says so, so that a new process, a library that was just loaded, and a file mapped over
- * another one are known at once. The tree is read without its lock: other threads may change it
- * meanwhile. What is read then may be stale or garbage, never more: each read may fail, the way
- * down is counted, and a mapping counts only if it belongs to this process and holds the address.
- * (bpf_find_vma() would take the lock, but works only once a tick where interrupts are off.)
- * Source of the form: the kernel's maple tree, 6.1 to 6.18; numbers that no type tells are below.
+ * Finds the file whose code an address of the current process is in, in the kernel's own tree of
+ * mappings. So a new process, a library that was just loaded, and a file mapped over another one
+ * are known at once. The tree is read without its lock while other threads may change it, so data
+ * may be stale or garbage: each read may fail, the depth is limited, and a mapping only counts if
+ * it belongs to this process and contains the address. (bpf_find_vma() takes the lock, but works
+ * only once per tick, with interrupts off.) Source of the layout: the kernel's maple tree, 6.1
+ * to 6.18; constants that are not in BTF are below.
  */
 #include "agent-bpf/bpf/record_builder.bpf.h"
 
@@ -107,7 +107,7 @@ static __always_inline void mapping_place(struct walk_mapping *mapping, __u64 of
     }
 }
 
-/* Is there code at the address? It is remembered then, and walk->mapping says where. */
+/* True: there is code at the address. It is remembered, at index walk->mapping. */
 static __noinline bool mapping_learn(struct build *build, __u64 address)
 {
     struct walk *walk = &build->walk;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The attacks: a link that leads out of a container to a socket of the host; a socket that only we
- * may write to; a path that is exchanged after it was looked at; a pid that another process gets
- * meanwhile. So: /proc/PID is held open, and everything else is found from there. The path is
- * resolved within the process's root, in its name, to a descriptor that opens nothing; that is
- * looked at, and then connected to through /proc/self/fd, which cannot lead elsewhere. Whether it
- * may be written to the kernel decides at connect(), by mode, ACL and whatever else it knows.
+ * Attacks: a link that leads out of a container to a socket of the host; a socket that only we may
+ * write to; a path that is replaced after it was checked; a pid that is reused. Therefore /proc/PID
+ * is held open and everything is found from there. The path is resolved within the process's root,
+ * with its rights, to an O_PATH descriptor, which is checked and then connected to through
+ * /proc/self/fd, which cannot lead elsewhere. connect() checks the right to write, by mode, ACL and
+ * security modules.
  *
- * Who listens cannot be asked: for datagram sockets there are no peer credentials.
+ * The listener cannot be checked: datagram sockets have no peer credentials.
  */
 #include "agent-bpf/contexts/elastic_socket.h"
 #include "agent-bpf/files/fs_rights.h"

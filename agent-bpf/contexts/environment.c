@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * OTEL_RESOURCE_ATTRIBUTES is key=value pairs separated by commas, both percent-encoded where they
- * hold what would be read as structure. By the specification one fault makes the whole variable
- * void: half of a Resource may be another one.
+ * OTEL_RESOURCE_ATTRIBUTES is key=value pairs separated by commas, both percent-encoded if they
+ * contain separators. By the specification one error makes the whole variable invalid: half of a
+ * Resource may describe another one.
  */
 #include "agent-bpf/contexts/environment.h"
 #include "base/buf.h"
@@ -22,7 +22,8 @@ struct variables {
     struct bytes platform[PLATFORM_NAMES];
 };
 
-/* What stands in front of the separator, which is taken off as well; all if there is none. */
+/* Removes and returns the text before the separator, and removes the separator; all text if there
+ * is none. */
 static struct bytes take_until(struct bytes *text, uint8_t separator)
 {
     const uint8_t *end = text->len ? memchr(text->data, separator, text->len) : NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The same text is a hex number under one name and a decimal one under another: 16 digits tell
- * nothing by themselves. So the name decides the form, and what is not of that form is no id.
+ * The same text is a hex number under one name and a decimal one under another: 16 digits alone are
+ * ambiguous. So the name determines the form, and a value of another form is not an id.
  */
 #include "agent-bpf/drain/labels.h"
 #include <endian.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel writes these records, yet paths and names in them are chosen by strangers; every
+ * The kernel writes these records, but other processes choose the paths and names in them. Every
  * length is checked against the record's own size.
  */
 #include "agent-bpf/drain/perf_record.h"

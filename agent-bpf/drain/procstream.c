@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Order: a record is stamped and written by the same CPU without interruption, so within a buffer
- * time runs forward, and a record that is stamped before the drain begins and causes another is in
- * its buffer before that other. The drain therefore takes the time first, then the heads, and
- * leaves what is younger than that time: what comes out is in order across drains too.
+ * Order: a record is stamped and written by the same CPU without interruption. So times within a
+ * buffer ascend, and a record that is stamped before the drain and causes another one is in its
+ * buffer before that one. The drain therefore reads the clock first, then the heads, and leaves
+ * records younger than that time: events are in order across drains too.
  */
 #include "agent-bpf/drain/procstream.h"
 #include "agent-bpf/drain/exited_leaders.h"

@@ -51,9 +51,9 @@ static size_t in_window(const struct dwarf_cursor *cursor)
                : 0;
 }
 
-/* size bytes at the cursor, which moves on; NULL: there are no more so many. A failed cursor stands
- * at its end. */
-static inline const uint8_t *take(struct dwarf_cursor *cursor, size_t size)
+/* The next `size` bytes, and moves the cursor; NULL: there are fewer. A failed cursor is at its
+ * end. */
+static inline const uint8_t *cursor_take(struct dwarf_cursor *cursor, size_t size)
 {
     if (size > cursor->end - cursor->at ||
         (in_window(cursor) < size && (!refill(cursor) || in_window(cursor) < size))) {
@@ -68,7 +68,7 @@ static inline const uint8_t *take(struct dwarf_cursor *cursor, size_t size)
 
 uint64_t dwarf_fixed(struct dwarf_cursor *cursor, unsigned size)
 {
-    const uint8_t *taken = take(cursor, size);
+    const uint8_t *taken = cursor_take(cursor, size);
     uint64_t value = 0;
     if (!taken)
         return 0;
@@ -82,10 +82,10 @@ uint64_t dwarf_fixed(struct dwarf_cursor *cursor, unsigned size)
 uint64_t dwarf_uleb(struct dwarf_cursor *cursor)
 {
     uint64_t value = 0;
-    const uint8_t *byte = take(cursor, 1);
+    const uint8_t *byte = cursor_take(cursor, 1);
     if (byte && !(*byte & 0x80))
         return *byte;
-    for (unsigned shift = 0; byte; shift += 7, byte = take(cursor, 1)) {
+    for (unsigned shift = 0; byte; shift += 7, byte = cursor_take(cursor, 1)) {
         if (shift < 64)
             value |= (uint64_t)(*byte & 0x7f) << shift;
         if (!(*byte & 0x80))
@@ -98,7 +98,7 @@ int64_t dwarf_sleb(struct dwarf_cursor *cursor)
 {
     uint64_t value = 0;
     for (unsigned shift = 0;;) {
-        const uint8_t *byte = take(cursor, 1);
+        const uint8_t *byte = cursor_take(cursor, 1);
         if (!byte)
             return 0;
         if (shift < 64)
@@ -115,7 +115,7 @@ int64_t dwarf_sleb(struct dwarf_cursor *cursor)
 size_t dwarf_text(struct dwarf_cursor *cursor, char *out, size_t size)
 {
     size_t len = 0;
-    for (const uint8_t *byte; (byte = take(cursor, 1)) && *byte;)
+    for (const uint8_t *byte; (byte = cursor_take(cursor, 1)) && *byte;)
         if (len + 1 < size)
             out[len++] = (char)*byte;
     out[len] = 0;

@@ -148,7 +148,7 @@ static void push(struct dwarf_chain *chain, const struct dwarf_die *die)
     }
 }
 
-/* Blocks without addresses are looked into. */
+/* Blocks without addresses may hold it. */
 static bool may_hold(const struct dwarf_unit *unit, const struct dwarf_die *die, uint64_t address)
 {
     switch (die->tag) {
@@ -163,8 +163,8 @@ static bool may_hold(const struct dwarf_unit *unit, const struct dwarf_die *die,
     }
 }
 
-/* The walk stands behind the function's own entry. Calls nest, so the chain is whole where the
- * entry of its innermost one ends. */
+/* The walk is behind the function's own entry. Calls nest, so the chain is complete where the entry
+ * of the innermost call ends. */
 static int find_inlined(struct walk *walk, uint64_t address, struct dwarf_chain *chain)
 {
     struct dwarf_die die;

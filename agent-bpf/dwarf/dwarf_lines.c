@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Not by libdw, which keeps every line table that it ever read, maps the file (who cuts a file
- * short would end the symbolizer), and walks a whole unit for one address where the compiler left
- * out DW_AT_sibling.
+ * libdw is not used: it loads whole debug sections into the heap, keeps every line table that it
+ * has read, and walks a whole unit for one address if the compiler left out DW_AT_sibling.
  */
 #include "agent-bpf/dwarf/dwarf_lines.h"
 #include "agent-bpf/dwarf/dwarf_functions.h"
@@ -13,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define CANDIDATES_MAX 4 /* units looked into for an address */
+#define CANDIDATES_MAX 4 /* units searched for an address */
 #define ORIGINS_MAX    8 /* references followed for a name */
 #define UNIT_NS        (200 * NS_PER_MS)
 
@@ -195,7 +194,7 @@ static struct dwarf_unit *follow(struct dwarf_lines *lines, struct dwarf_unit *f
     return dwarf_die_read(unit, &cursor, origin) || !origin->tag ? NULL : unit;
 }
 
-/* The linker's name wherever it is told, else the first that is. */
+/* The linker's name if there is one, else the first name found. */
 static void find_name(struct dwarf_lines *lines, struct dwarf_unit *unit, struct dwarf_die die,
                       char *name)
 {
@@ -225,10 +224,10 @@ static void place(struct dwarf_lines *lines, struct loaded *loaded, uint64_t fil
     function->line = line <= UINT32_MAX ? (uint32_t)line : 0;
 }
 
-/* From the innermost on: each one was called where the one before says. */
-static size_t tell(struct dwarf_lines *lines, struct loaded *loaded,
-                   const struct dwarf_chain *chain, uint64_t vaddr,
-                   struct dwarf_function *functions)
+/* From the innermost on: the place of each is the call site of the one before. */
+static size_t fill_chain(struct dwarf_lines *lines, struct loaded *loaded,
+                         const struct dwarf_chain *chain, uint64_t vaddr,
+                         struct dwarf_function *functions)
 {
     uint64_t file = chain->cut_file, line_now = chain->cut_line;
     uint32_t line = 0;
@@ -241,13 +240,13 @@ static size_t tell(struct dwarf_lines *lines, struct loaded *loaded,
         place(lines, loaded, file, line_now, &functions[n]);
         file = die->call_file;
         line_now = die->call_line;
-        n += functions[n].name[0] || i == 0; /* one without a name is nobody's frame */
+        n += functions[n].name[0] || i == 0; /* an inlined one without a name is left out */
     }
     return n;
 }
 
 /* A unit that has no function there may have a line: assembly, and what the deadline cut. */
-static size_t tell_line(struct dwarf_lines *lines, struct loaded *loaded, uint64_t vaddr,
+static size_t fill_line(struct dwarf_lines *lines, struct loaded *loaded, uint64_t vaddr,
                         struct dwarf_function *function)
 {
     uint64_t file;
@@ -270,11 +269,11 @@ static size_t find_in(struct dwarf_lines *lines, uint64_t vaddr, uint64_t deadli
             continue;
         settle(lines, loaded); /* more of its abbreviations are known */
         if (chain.n)
-            return tell(lines, loaded, &chain, vaddr, functions);
+            return fill_chain(lines, loaded, &chain, vaddr, functions);
     }
     for (size_t i = 0; i < n_units; i++) {
         struct loaded *loaded = load(lines, units[i], deadline_ns);
-        size_t n = loaded ? tell_line(lines, loaded, vaddr, functions) : 0;
+        size_t n = loaded ? fill_line(lines, loaded, vaddr, functions) : 0;
         if (n)
             return n;
     }

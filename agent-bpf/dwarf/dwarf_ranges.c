@@ -20,7 +20,7 @@ struct range_list {
     void *context;
 };
 
-static int tell(const struct range_list *list, uint64_t start, uint64_t end)
+static int range_list_emit(const struct range_list *list, uint64_t start, uint64_t end)
 {
     struct dwarf_range range = {start, end};
     return end > start ? list->range_fn(list->context, &range) : 0;
@@ -37,7 +37,8 @@ static int each_pair(struct range_list *list)
             return 0;
         if (start == UINT64_MAX)
             list->base = end;
-        int enough = start == UINT64_MAX ? 0 : tell(list, list->base + start, list->base + end);
+        int enough =
+            start == UINT64_MAX ? 0 : range_list_emit(list, list->base + start, list->base + end);
         if (enough)
             return enough;
     }
@@ -93,7 +94,7 @@ static int each_entry(struct range_list *list)
             return 0;
         if (!read_entry(list, kind, &range) || list->cursor->failed)
             return ELF_MALFORMED;
-        int enough = tell(list, range.start, range.end);
+        int enough = range_list_emit(list, range.start, range.end);
         if (enough)
             return enough;
     }

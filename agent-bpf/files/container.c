@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A path's parts are looked at from the innermost, because containers nest (kind, docker in docker)
+ * A path's parts are checked from the innermost, because containers nest (kind, docker in docker)
  * and a process belongs to the inner one. "-conmon" scopes hold podman's and cri-o's supervisor,
- * which lives outside of the container that it names.
+ * which is outside of the container that it names.
  */
 #include "agent-bpf/files/container.h"
 #include "base/bytes.h"

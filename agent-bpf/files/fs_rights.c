@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * By the system calls themselves: glibc's setgroups() would change all threads. The effective set
- * of capabilities is cut to the two that the way back needs, whatever our user is: the kernel does
- * that by itself only for user 0, and only with those about files.
+ * Uses system calls directly: glibc's setgroups() would change all threads. The effective
+ * capabilities are reduced to the two that are needed to restore the rights, whatever our user is:
+ * the kernel does that itself only for user 0, and only with the capabilities for files.
  *
- * A change of rights takes the signal at the parent's death and the right to be dumped from a
- * process (prctl(2)); both are put back. A parent that dies in between is noticed by the socket to
- * it.
+ * A change of rights resets the signal on the parent's death and the dumpable flag (prctl(2)); both
+ * are restored. A parent that dies in between is noticed by its socket.
  */
 #include "agent-bpf/files/fs_rights.h"
 #include <errno.h>
@@ -16,11 +15,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define CALL(result) ((result) < 0 ? -errno : 0)
-#define SETS_IDS     (UINT64_C(1) << CAP_SETUID | UINT64_C(1) << CAP_SETGID)
-#define ID_UNCHANGED                                                                               \
-    ((unsigned)-1)         /* setfsuid(2): an id that cannot be, to ask for the one at hand */
-#define FS_COLUMN        3 /* real, effective, saved, of the file system */
+#define CALL(result)     ((result) < 0 ? -errno : 0)
+#define SETS_IDS         (UINT64_C(1) << CAP_SETUID | UINT64_C(1) << CAP_SETGID)
+#define ID_UNCHANGED     ((unsigned)-1) /* setfsuid(2): an invalid id, to query the current one */
+#define FS_COLUMN        3              /* real, effective, saved, of the file system */
 #define LOW_WORD(set)    ((uint32_t)(set))
 #define HIGH_WORD(set)   ((uint32_t)((set) >> 32))
 #define WORDS(low, high) ((uint64_t)(high) << 32 | (low))
@@ -112,7 +110,7 @@ static bool same_groups(const struct fs_rights *a, const struct fs_rights *b)
            memcmp(a->groups, b->groups, a->n_groups * sizeof(*a->groups)) == 0;
 }
 
-/* The two calls tell what was before, not whether they did it. */
+/* setfsuid() and setfsgid() return the previous id, not whether they succeeded. */
 static int set_rights(const struct fs_rights *to, const struct fs_rights *from)
 {
     if (!same_groups(to, from) && syscall(SYS_setgroups, to->n_groups, to->groups) < 0)

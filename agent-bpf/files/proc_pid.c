@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process writes some of this itself: its name stands in "stat" between parentheses and may
- * contain any byte, so fields are counted from the last parenthesis. In "status" the name's line
- * breaks are escaped by the kernel.
+ * A process controls some of this: its name is in "stat" between parentheses and may contain any
+ * byte, so fields are counted from the last parenthesis. In "status" the name's line breaks are
+ * escaped by the kernel.
  */
 #include "agent-bpf/files/proc_pid.h"
 #include "base/clock.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * In two steps: an O_PATH descriptor, which opens nothing (no FIFO waits, no device acts, no FUSE
- * daemon is asked beyond the look-up), is looked at; only then is it opened for reading, through
- * /proc/self/fd, which cannot lead to another file. Attributes are read without synchronising, so
- * that a FUSE or network file system answers from its cache.
+ * Two steps: an O_PATH descriptor, which opens nothing (no FIFO blocks, no device acts, a FUSE
+ * daemon only sees the look-up), is checked; only then it is opened for reading, through
+ * /proc/self/fd, which cannot lead to another file. Attributes are read without synchronising, so a
+ * FUSE or network file system answers from its cache.
  *
- * Where the path no longer leads (deleted files, upgraded libraries), /proc/PID/map_files does.
+ * If the path is gone (deleted files, upgraded libraries), /proc/PID/map_files is used.
  */
 #include "agent-bpf/files/safe_open.h"
 #include "agent-bpf/files/elf.h"
@@ -102,8 +102,8 @@ static bool same_build_id(int fd, const struct process_mapping *mapping)
                        BYTES(mapping->build_id, mapping->build_id_len));
 }
 
-/* The number of a file that is gone may be another's by now. Few file systems tell: else it counts
- * as the same. */
+/* The inode number of a deleted file may have been reused. Few file systems have generations;
+ * without one the file counts as the same. */
 static bool same_generation(int fd, const struct process_mapping *mapping)
 {
     long generation = 0; /* as the request has it; 32 bits of it are written */
@@ -175,7 +175,7 @@ static int try_both(uint32_t pid, const struct process_mapping *mapping, struct 
     return second ? error : 0;
 }
 
-/* Always the same content, whatever its process says. */
+/* The content is the same for all processes. */
 static int open_vdso(struct safe_file *file)
 {
     file->fd = vdso_open();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The section tells of a Go executable at the cost of a few reads; only files without any section
- * headers are searched. In a position independent executable the pointers of the old form are
+ * The section identifies a Go executable with few reads; only files without section headers are
+ * searched. In a position independent executable the pointers of the old form are
  * written by relocations, and the linker's copy of them in the file may be zero: then the addends
  * count.
  */

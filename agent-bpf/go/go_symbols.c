@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses are relative to where the code begins. Before Go 1.26 the table's header says where
- * that is; since then, and in position independent programs, only the runtime's moduledata does,
+ * Addresses are relative to the start of the code. Before Go 1.26 the table's header has that
+ * address; since then, and in position independent programs, only the runtime's moduledata has it,
  * which is found by its first words: pointers to the table and to its names.
  */
 #include "agent-bpf/go/go_symbols.h"
@@ -16,7 +16,7 @@
 #define HEADER_WORDS    9
 #define MODULE_NAMES    8   /* offsets in moduledata, the same since Go 1.16 */
 #define MODULE_TEXT     176 /* runtime.text */
-#define PCDATA_INLINE   2   /* which table of a function tells what is inlined where */
+#define PCDATA_INLINE   2   /* index of a function's table of inlined calls */
 #define NOT_INLINED     (-1)
 #define NO_FILE         UINT32_MAX
 #define VALUES_AT_ONCE  1024
@@ -74,7 +74,7 @@ static int read_table(const struct go_symbols *symbols, uint64_t at, void *out, 
     return elf_read(&symbols->elf, symbols->offset + at, out, size);
 }
 
-/* Sums of what the file says; whatever overflows lies outside of the table. */
+/* Adds numbers from the file; an overflow gives an offset outside of the table. */
 static uint64_t sum(uint64_t a, uint64_t b)
 {
     uint64_t total;
@@ -231,7 +231,7 @@ static bool take_table(void *context, uint64_t vaddr, const uint8_t *match)
            symbols->functions < symbols->size;
 }
 
-/* A file that says it is Go, but has no sections, or what the C linker made of them. */
+/* For Go files without sections, or with those of the C linker. */
 static int search_table(struct go_symbols *symbols)
 {
     char version[GO_VERSION_MAX];
@@ -506,8 +506,8 @@ static int tell_stack(struct stretch *stretch, const struct go_stack *stack)
     return stretch->left-- ? stretch->call(stretch->context, &cut) : ELF_MALFORMED;
 }
 
-/* What the flags leave unsaid in some versions, and before Go 1.17 altogether. mcall has left its
- * goroutine for good, which may run on another thread meanwhile; nobody called sigtramp. */
+/* Flags that are missing in some versions, and all of them before Go 1.17. mcall never returns to
+ * its goroutine, which may already run on another thread; sigtramp has no caller. */
 static uint8_t flags_by_name(const struct go_symbols *symbols, const struct function *function)
 {
     static const struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A CPU of which a uevent told is closed and opened anew, for it may have been away meanwhile. */
+/* A CPU named by a uevent is closed and opened again: it may have been offline in between. */
 #include "agent-bpf/sampler/cpu_events.h"
 #include "agent-bpf/sampler/sampler.h"
 #include "base/log.h"
@@ -22,7 +22,7 @@ static void begin_cpu(struct cpu_events *events, uint32_t cpu)
         r = sampler_start_cpu(events->sampler, cpu);
     if (r < 0) {
         end_cpu(events, cpu);
-        if (r != -ENODEV) /* gone again meanwhile */
+        if (r != -ENODEV) /* offline again */
             log_warn("sampler", "CPU %u is not sampled: %s", cpu, strerror(-r));
         return;
     }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A perf event on a CPU that goes offline ends for good and does not say so: whoever looks once a
- * second at the list of online CPUs alone would miss one that went and came back between two looks.
- * Hence the uevents.
+ * A perf event ends silently when its CPU goes offline. Polling the list of online CPUs once a
+ * second misses a CPU that goes and comes back in between, hence the uevents.
  */
 #include "agent-bpf/sampler/cpus.h"
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel gives a tick the ids of cgroups, and the id is the inode number of the cgroup's
- * directory; a path that is made anew has another one. So the directories are looked at now and
- * then, and what changed is put into the map.
+ * A tick gets the ids of cgroups from the kernel. The id is the inode number of the cgroup's
+ * directory, so a path that is created again has another one. The directories are therefore checked
+ * from time to time, and changes are put into the map.
  */
 #include "agent-bpf/sampler/filter.h"
 #include "agent-bpf/files/container.h"
@@ -36,7 +36,7 @@ struct filter {
     struct cgroup_rules *now;  /* in the map; sorted by id */
     struct cgroup_rules *next; /* found by the present poll */
     size_t n_walked;
-    bool exceeded; /* a limit, which is said once */
+    bool exceeded; /* a limit; logged once */
 };
 
 static const struct filter_verdict included = {.included = 1};

@@ -29,7 +29,7 @@ static int open_event(uint32_t cpu)
         .use_clockid = 1,
         .clockid = CLOCK_MONOTONIC,
         .watermark = 1,
-        .wakeup_watermark = UINT32_MAX, /* nobody waits for it */
+        .wakeup_watermark = UINT32_MAX, /* the reader polls */
     };
     long fd = syscall(SYS_perf_event_open, &attr, -1, (int)cpu, -1, PERF_FLAG_FD_CLOEXEC);
     return fd < 0 ? -errno : (int)fd;

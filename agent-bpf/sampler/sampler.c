@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One cpu-clock event a CPU, each with the tick program set on it by ioctl. What can be missing
- * (the kernel's BTF, rights, a new enough kernel) is found out at open and told in one sentence.
+ * One cpu-clock event per CPU, with the tick program attached by ioctl. Missing requirements (the
+ * kernel's BTF, capabilities, a new enough kernel) are diagnosed at open, in one sentence.
  */
 #include "agent-bpf/sampler/sampler.h"
 #include "agent-bpf/sampler/filter.h"
@@ -289,8 +289,8 @@ int sampler_start_cpu(struct sampler *sampler, uint32_t cpu)
     return 0;
 }
 
-/* A new clock in place of the old one: a tick reads the period of its own clock, so none can say a
- * wrong one, however near to the change. */
+/* Replaces each clock by a new one: a tick reads the period of its own clock, so every sample has
+ * the right one, also close to the change. */
 int sampler_set_frequency(struct sampler *sampler, uint32_t frequency_hz)
 {
     assert(frequency_hz >= 1 && frequency_hz <= 1000);

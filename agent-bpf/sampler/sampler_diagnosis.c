@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * "Permission denied" is what a security module says, and also the verifier of a program that it
- * does not understand. The verifier alone leaves a log, which libbpf passes on.
+ * EACCES comes from a security module, or from the verifier if it rejects a program. Only the
+ * verifier leaves a log, which libbpf passes on.
  */
 #include "agent-bpf/sampler/sampler_diagnosis.h"
 #include "agent-bpf/sampler/sampler.h"
@@ -20,7 +20,7 @@
 #define LOG_FIGURES "processed " /* how its last line begins */
 
 static char first_complaint[256];  /* libbpf's: the nearest to what the kernel refused */
-static char verifier_verdict[256]; /* the last it said, but for figures; empty = it was not asked */
+static char verifier_verdict[256]; /* its last line, except statistics; empty = it did not run */
 
 static void keep_line(const char *line, char out[256])
 {

@@ -37,7 +37,7 @@ struct tracked_process {
     uint64_t address;                /* of the OTEL_CTX header; 0 = none known */
     uint64_t published_ns;           /* of what was read last */
     uint8_t reported_digest[16];     /* of the context last reported */
-    struct environment *environment; /* NULL: it has nothing to say */
+    struct environment *environment; /* NULL: none of the variables is set */
     struct elastic_peer *elastic;    /* NULL: no such library */
     struct list waiting;
 };

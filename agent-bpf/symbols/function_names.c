@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Go's own table comes first: it has lines too, and is right where linkers' symbols were stripped;
- * what of a Go program is C has symbols. A debug file is only looked for when the executable was
- * stripped: else it has nothing to add to the names of functions.
+ * Go's own table comes first: it has lines too, and survives stripping; C code in a Go program has
+ * symbols. A debug file is only searched for stripped executables: otherwise it adds no names of
+ * functions.
  */
 #include "agent-bpf/symbols/function_names.h"
 #include "agent-bpf/files/debug_file.h"
@@ -72,7 +72,7 @@ size_t function_names_bytes(const struct function_names *names)
            (names->lines ? dwarf_lines_bytes(names->lines) : 0);
 }
 
-/* A mangled name that was cut is nobody's name. */
+/* A mangled name that was cut does not identify a function. */
 static void take_symbol(const char *symbol, struct function_name *name)
 {
     char shown[FUNCTION_NAME_MAX];
@@ -131,7 +131,7 @@ static void take_function(const struct dwarf_function *function, struct function
     name->line = function->line;
 }
 
-/* Symbols tell parts and clones of a function apart, DWARF has but the function. */
+/* The symbol table distinguishes parts and clones of a function (.cold, .part); DWARF does not. */
 static void take_compiled(const struct function_names *names, uint64_t vaddr,
                           const struct dwarf_function *function, struct function_name *name)
 {

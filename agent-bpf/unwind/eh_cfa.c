@@ -125,7 +125,7 @@ static int64_t unsigned_offset(struct run *run) /* what does not fit cannot be e
     return offset <= INT64_MAX ? (int64_t)offset : INT64_MAX;
 }
 
-/* Of a register that is kept; the others' rules go to a slot that nobody reads. */
+/* The slot of a register that is kept; the rules of others go to *ignored. */
 static struct eh_slot *slot_of(const struct run *run, uint64_t reg, struct eh_slot *ignored)
 {
     const struct eh_machine *machine = run->program->machine;
@@ -371,7 +371,7 @@ static bool put_slot(const struct eh_slot *slot, const struct eh_machine *machin
         return false;
     if (slot->place == UNWIND_IN_REGISTER && offset != UNWIND_LOST &&
         (offset < 0 || offset >= machine->n_registers))
-        return false; /* the pc itself too: it says nothing of the caller */
+        return false; /* the pc itself too: it is not the caller's */
     if (slot->place != UNWIND_IN_REGISTER) {
         if (offset % UNWIND_WORD)
             return false;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The forms of expressions that occur (unwind_rows.h says how that is known) are matched, none is
- * evaluated:
+ * Expressions are not evaluated. They are matched against the forms that occur (unwind_rows.h has
+ * the figures):
  *   CFA   breg R n; deref [; plus_uconst m]
- *         breg R n; breg I 0; lit8; mul; plus; deref [; plus_uconst m]        stacks in
- * hand-written code breg SP n; breg PC 0; lit15; and; litK; ge; lit3; shl; plus         PLT of GNU
- * linkers slot  [drop;] breg SP|FP n
+ *   CFA   breg R n; breg I 0; lit8; mul; plus; deref [; plus_uconst m]
+ *         (stacks in hand-written code)
+ *   CFA   breg SP n; breg PC 0; lit15; and; litK; ge; lit3; shl; plus
+ *         (PLT of GNU linkers)
+ *   slot  [drop;] breg SP|FP n
  */
 #include "agent-bpf/unwind/eh_cfa.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file may have two indices of FDEs: of .eh_frame, and of .debug_frame. Programs that are built
- * without unwind tables have the few of the C library's first instructions in the one, and their
- * own code in the other; which strip moves elsewhere, with all that is for debuggers.
+ * A file may have two indices of FDEs: of .eh_frame and of .debug_frame. In a program built without
+ * unwind tables, .eh_frame only describes the C library's startup code, and .debug_frame the
+ * program's own code. strip moves .debug_frame to the debug file.
  */
 #include "agent-bpf/unwind/eh_frame.h"
 #include "agent-bpf/heartbeat.h"
@@ -38,7 +38,7 @@ struct eh_frame {
     size_t n_fdes;
     uint8_t *decoded; /* the section, if it was compressed */
     size_t decoded_bytes;
-    bool is_all;            /* no other section is to be looked for (any more) */
+    bool is_all;            /* there is no other section to search (any more) */
     struct eh_frame *debug; /* .debug_frame beside .eh_frame; NULL = not opened, or none */
 };
 
@@ -325,7 +325,7 @@ static int put_row(void *context, uint64_t start, uint64_t end, const struct eh_
     return unwind_page_put(page, start > page->start ? start : page->start, &rule);
 }
 
-/* From address on nothing is said, if that is within the page. */
+/* No information from address on, if that is within the page. */
 static int put_end(struct unwind_page *page, uint64_t address)
 {
     if (address - page->start >= UNWIND_PAGE_BYTES)
@@ -360,7 +360,7 @@ static int put_fde(struct eh_frame *frame, const struct eh_fde *fde, struct unwi
     return error ? error : fde->end > page->start ? put_end(page, fde->end) : 0;
 }
 
-/* Of the FDE that the index says is there. */
+/* Adds the FDE that the index names. */
 static int put_found(struct eh_frame *frame, const struct found_fde *found,
                      struct unwind_page *page)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pages are made from left to right, so the page is made anew: what was there in front of each
- * stretch of Go code, the stretch, and so on.
+ * Pages are built in ascending order, so a new page is built: the old rows before each range of Go
+ * code, then the range, and so on.
  * Source of the frames' layout: Go's internal ABI document, cmd/internal/obj of both machines.
  */
 #include "agent-bpf/unwind/go_unwind.h"
@@ -14,11 +14,11 @@ struct merging {
     const struct unwind_page *old;
     struct unwind_page *page;
     uint32_t next_row; /* of old, not copied yet */
-    uint64_t at;       /* up to here the page is made */
+    uint64_t at;       /* the new page is built up to here */
 };
 
-/* The caller is as deep below as the table says: the return address lies there (x86-64), or where
- * the stack pointer points (aarch64), the frame pointer next to it. */
+/* The table gives the depth of the stack: the return address is there (x86-64), or where the stack
+ * pointer points (aarch64), with the frame pointer next to it. */
 static struct unwind_rule rule_of_depth(const struct merging *merging, uint32_t depth)
 {
     struct unwind_rule rule = {.cfa = UNWIND_REGISTER, .base = merging->machine->sp};
@@ -66,7 +66,7 @@ static int copy_old_row(struct merging *merging, uint64_t address, uint64_t end)
     return unwind_page_put(merging->page, address, unwind_page_find(old, address));
 }
 
-/* What was said of addresses from merging->at up to `to`. */
+/* Copies the old rows of addresses from merging->at up to `to`. */
 static int copy_old(struct merging *merging, uint64_t to)
 {
     const struct unwind_page *old = merging->old;

@@ -135,7 +135,7 @@ static int step(struct walk *walk, struct unwind_rule *rule)
         end = UNWIND_END_NO_PROGRESS;
     if (end == GOES_ON)
         end = read_slot(walk, rule, UNWIND_RA, cfa, &caller.pc);
-    if (end != GOES_ON) /* a stack that is changed for good ends there */
+    if (end != GOES_ON) /* after a switch to another stack this is its end */
         return rule->flags & UNWIND_OTHER_STACK ? UNWIND_END_OF_STACK : end;
     set(&caller, machine->sp, cfa);
     if (read_slot(walk, rule, UNWIND_FP, cfa, &value) == GOES_ON)
