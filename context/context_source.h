@@ -5,7 +5,7 @@
  * that differs by source is made from the row or is indexed by its number: the key in the
  * configuration, the mask of what is read, the label of metrics, the attribute
  * spanprof.context.source, the Status page. A new source is a row here, a reader for it
- * (agent-bpf/bpf/context.bpf.h; context_locate_ID() in agent-bpf/symbolizer/symbolizer_attach.c if
+ * (agent-bpf/bpf/context.bpf.h; context_locate_ID() in agent-bpf/symbolizer/inspection_attach.c if
  * it has a variable) and a test.
  *
  * The columns:
