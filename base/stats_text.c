@@ -58,7 +58,7 @@ static const char introduction[] =
     "\n"
     "A **loss** is a counter of something that was there and is missing now, or comes late or\n"
     "poorer than it could; the Status page shows those that are not 0. Where only some values of\n"
-    "a label are losses, they are marked.\n"
+    "a label are losses in all their series, they are marked.\n"
     "\n"
     "With `service::telemetry::metrics::spans: true`, `/metrics/spans` at the same address serves\n"
     "`spanprof_span_cpu_seconds_total` by `service_name` and `span_name`, see [api.md](api.md).\n";
@@ -93,18 +93,29 @@ static const char *unit_of(const struct metric *metric)
     return "";
 }
 
+/* Each series with this value of the label counts a loss. */
+static bool is_loss(const struct metric *metric, unsigned which, unsigned value)
+{
+    unsigned n2 = metric->label[1].n ? metric->label[1].n : 1;
+    for (unsigned i = 0; i < metric->n; i++)
+        if ((which ? i % n2 : i / n2) == value &&
+            !((metric->losses | metric->absent) & STAT_BIT(i)))
+            return false;
+    return true;
+}
+
 /* `label`: `value`, `value` */
 static int write_label(struct buf *out, const struct metric *metric, unsigned which)
 {
     const struct stat_label *label = &metric->label[which];
-    bool marked = metric->losses && metric->losses != UINT64_MAX && !metric->label[1].n;
+    bool marked = metric->losses && metric->losses != UINT64_MAX;
     int outcome = buf_printf(out, "%s`%s`:", which ? "; " : "", label->name);
     const char *comma = "";
     for (unsigned i = 0; i < label->n && !outcome; i++) {
         if (!stat_has_value(metric, which, i))
             continue;
         outcome = buf_printf(out, "%s `%s`%s", comma, label->values[i],
-                             marked && metric->losses & STAT_BIT(i) ? " (loss)" : "");
+                             marked && is_loss(metric, which, i) ? " (loss)" : "");
         comma = ",";
     }
     return outcome;
