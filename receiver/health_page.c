@@ -4,31 +4,27 @@
 #include "receiver/health.h"
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define HEALTH_BYTES_MAX 1024
 
 struct health_page {
-    struct http1_page page;
+    struct http1_pages *http;
+    struct http1_page_route route;
     uint64_t opened_ns;
-    const struct config_health_check *config;
     const struct health *health;
 };
 
-static void make(void *context, const char *path, struct http1_page_answer *answer)
+static int make_health(void *context, struct http1_page_answer *answer)
 {
     const struct health_page *page = context;
-    if (strcmp(path, page->config->path) != 0)
-        return http1_page_text(answer, MHD_HTTP_NOT_FOUND, "there is nothing here\n");
     const char *problem = page->health->problem(page->health->context);
     uint64_t up_s = (clock_monotonic_ns() - page->opened_ns) / NS_PER_SEC;
-    int error = problem ? buf_printf(&answer->body, "{\"status\":\"%s\"}\n", problem)
-                        : buf_printf(&answer->body,
-                                     "{\"status\":\"Server available\",\"uptime\":\"%llus\"}\n",
-                                     (unsigned long long)up_s);
-    answer->type = "application/json";
-    if (!error)
-        answer->status = problem ? MHD_HTTP_SERVICE_UNAVAILABLE : MHD_HTTP_OK;
+    if (problem) {
+        answer->status = MHD_HTTP_SERVICE_UNAVAILABLE;
+        return buf_printf(&answer->body, "{\"status\":\"%s\"}\n", problem);
+    }
+    return buf_printf(&answer->body, "{\"status\":\"Server available\",\"uptime\":\"%llus\"}\n",
+                      (unsigned long long)up_s);
 }
 
 int health_page_open(struct loop *loop, const struct config_health_check *config,
@@ -38,17 +34,23 @@ int health_page_open(struct loop *loop, const struct config_health_check *config
     struct health_page *page = calloc(1, sizeof(*page));
     if (!page)
         return -ENOMEM;
-    *page =
-        (struct health_page){.page = {.make = make, .context = page, .bytes_max = HEALTH_BYTES_MAX},
-                             .opened_ns = clock_monotonic_ns(),
-                             .config = config,
-                             .health = health};
-    int error = http1_page_open(&page->page, loop, sockets->fds, sockets->n);
+    *page = (struct health_page){.route = {config->path, "application/json", make_health},
+                                 .opened_ns = clock_monotonic_ns(),
+                                 .health = health};
+    int error =
+        http1_pages_open(&(struct http1_pages_settings){.area = "health",
+                                                        .loop = loop,
+                                                        .routes = &page->route,
+                                                        .n_routes = 1,
+                                                        .not_found = "there is nothing here\n",
+                                                        .context = page,
+                                                        .bytes_max = HEALTH_BYTES_MAX},
+                         sockets->fds, sockets->n, &page->http);
     if (error) {
         free(page);
         return error;
     }
-    listen_close(sockets);
+    listen_close(sockets); /* taken over */
     *result = page;
     return 0;
 }
@@ -56,6 +58,6 @@ int health_page_open(struct loop *loop, const struct config_health_check *config
 void health_page_close(struct health_page *page)
 {
     if (page)
-        http1_page_close(&page->page);
+        http1_pages_close(page->http);
     free(page);
 }

@@ -2,70 +2,23 @@
 #include "service/service_pages.h"
 #include "agent-bpf/supervisor/privileges.h"
 #include "base/log.h"
-#include "base/stats.h"
 #include "store/window/coverage.h"
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define TOKEN_BYTES_MIN 16
 #define TOKEN_BYTES_MAX 512
 
-STAT_COUNTER(out_of_files, "spanprof_pages_accept_pauses_total",
-             "Times when no connection to the pages was taken for want of file descriptors.");
-
-/* ---- TLS ---- */
-
-static void on_passed(struct tls_accept *gate, struct tls *tls, int fd)
-{
-    struct service_pages *pages = container_of(gate, struct service_pages, gate);
-    struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
-    socklen_t size = sizeof(peer);
-    int plain;
-    (void)getpeername(fd, (struct sockaddr *)&peer, &size);
-    int error = tls_proxy_open(&pages->bridges, tls, fd, &plain);
-    if (error)
-        log_warn("pages", "cannot serve a connection: %s", strerror(-error));
-    else
-        pages_add(pages->pages, plain, (const struct sockaddr *)&peer, size);
-}
-
-static void on_accepted(struct acceptor *acceptor, int fd)
-{
-    const int on = 1;
-    struct service_pages *pages = container_of(acceptor, struct service_pages, acceptor);
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    tls_accept_enter(&pages->gate, fd);
-}
-
-static int listen_tls(struct service_pages *pages, const struct service_pages_settings *settings,
-                      struct tls_context *context)
-{
-    pages->acceptor = (struct acceptor){.loop = settings->loop,
-                                        .area = "pages",
-                                        .out_of_files = {&out_of_files},
-                                        .accepted = on_accepted};
-    pages->gate = (struct tls_accept){
-        .loop = settings->loop, .context = context, .area = "pages", .passed = on_passed};
-    tls_accept_init(&pages->gate);
-    tls_proxys_init(&pages->bridges, settings->loop);
-    pages->has_tls = true;
-    return acceptor_start(&pages->acceptor, settings->sockets);
-}
-
 /* ---- sockets ---- */
 
-static int listen_plain(struct service_pages *pages, struct listen_sockets *sockets, bool of_node)
+static int listen_on(struct service_pages *pages, struct listen_sockets *sockets,
+                     struct tls_context *tls, bool of_node)
 {
-    int error = 0;
-    for (size_t i = 0; !error && i < sockets->n; i++)
-        error = pages_listen(pages->pages, sockets->fds[i], of_node);
+    int error = pages_listen(pages->pages, sockets->fds, sockets->n, tls, of_node);
     if (!error)
-        listen_close(sockets); /* they have duplicates */
+        listen_close(sockets); /* taken over */
     return error;
 }
 
@@ -77,9 +30,8 @@ static int listen_all(struct service_pages *pages, const struct service_pages_se
     snprintf(section, sizeof(section), "extensions::%s::tls", id);
     int error = service_tls_server(settings->tls, section, &pages->config->tls, &context);
     if (!error)
-        error = context ? listen_tls(pages, settings, context)
-                        : listen_plain(pages, settings->sockets, false);
-    return error ? error : listen_plain(pages, settings->unix_socket, true);
+        error = listen_on(pages, settings->sockets, context, false);
+    return error ? error : listen_on(pages, settings->unix_socket, NULL, true);
 }
 
 /* ---- the token ---- */
@@ -158,13 +110,7 @@ int service_pages_open(struct service_pages *pages, const struct service_pages_s
 
 void service_pages_close(struct service_pages *pages)
 {
-    if (pages->has_tls) {
-        acceptor_stop(&pages->acceptor);
-        tls_accept_close(&pages->gate);
-    }
     pages_close(pages->pages);
-    if (pages->has_tls)
-        tls_proxys_close(&pages->bridges);
     db_close(pages->reader_db);
     *pages = (struct service_pages){0};
 }

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The pages extension within the service: its connection to the database, its token, its TLS.
+ * The pages extension within the service: its connection to the database, its token, its sockets.
  * Thread: loop.
  */
 #include "exporter/pages/pages.h"
-#include "proto/tls/tls_proxy.h"
-#include "proto/tls/tls_accept.h"
-#include "receiver/acceptor.h"
+#include "receiver/listen.h"
 #include "service/service_tls.h"
 
 struct service_pages_settings {
@@ -24,10 +22,6 @@ struct service_pages {
     const struct config_pages *config;
     const struct service_files *files;
     struct db *reader_db;
-    struct acceptor acceptor; /* these three: if there is TLS */
-    struct tls_accept gate;
-    struct tls_proxys bridges;
-    bool has_tls;
 };
 
 /* Nothing, if the configuration has no pages. Takes the sockets over, on success only. 0 or

@@ -5,8 +5,6 @@
 #include "store/window/span_cpu.h"
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define METRICS_BYTES_MAX (2u << 20)
 #define PROMETHEUS        "text/plain; version=0.0.4; charset=utf-8"
@@ -14,50 +12,53 @@
 
 struct metrics_page {
     struct span_cpu *span_cpu;
-    struct http1_page page;
+    struct http1_pages *http;
 };
 
-static void make(void *context, const char *path, struct http1_page_answer *answer)
+static int make_metrics(void *context, struct http1_page_answer *answer)
 {
-    const struct metrics_page *metrics = context;
-    int error;
-    if (strcmp(path, "/metrics") == 0) {
-        answer->type = PROMETHEUS;
-        error = stats_prometheus(&answer->body);
-    } else if (strcmp(path, "/metrics/spans") == 0 && metrics->span_cpu) {
-        answer->type = OPENMETRICS;
-        error = span_cpu_openmetrics(metrics->span_cpu, &answer->body);
-    } else {
-        return http1_page_text(answer, MHD_HTTP_NOT_FOUND, "the metrics are at /metrics\n");
-    }
-    answer->status = error ? 0 : MHD_HTTP_OK;
+    (void)context;
+    return stats_prometheus(&answer->body);
 }
+
+static int make_spans(void *context, struct http1_page_answer *answer)
+{
+    const struct metrics_page *page = context;
+    return span_cpu_openmetrics(page->span_cpu, &answer->body);
+}
+
+static const struct http1_page_route routes[] = {
+    {"/metrics", PROMETHEUS, make_metrics},
+    {"/metrics/spans", OPENMETRICS, make_spans}, /* only if it is counted */
+};
 
 int metrics_page_open(struct loop *loop, int *fds, size_t n, struct span_cpu *span_cpu,
                       struct metrics_page **result)
 {
-    struct metrics_page *metrics = calloc(1, sizeof(*metrics));
-    if (!metrics)
+    struct metrics_page *page = calloc(1, sizeof(*page));
+    if (!page)
         return -ENOMEM;
-    *metrics = (struct metrics_page){
-        .span_cpu = span_cpu,
-        .page = {.make = make, .context = metrics, .bytes_max = METRICS_BYTES_MAX}};
-    int error = http1_page_open(&metrics->page, loop, fds, n);
+    page->span_cpu = span_cpu;
+    int error = http1_pages_open(
+        &(struct http1_pages_settings){.area = "metrics",
+                                       .loop = loop,
+                                       .routes = routes,
+                                       .n_routes = span_cpu ? 2 : 1,
+                                       .not_found = "the metrics are at /metrics\n",
+                                       .context = page,
+                                       .bytes_max = METRICS_BYTES_MAX},
+        fds, n, &page->http);
     if (error) {
-        free(metrics);
+        free(page);
         return error;
     }
-    for (size_t i = 0; i < n; i++) {
-        close(fds[i]);
-        fds[i] = -1;
-    }
-    *result = metrics;
+    *result = page;
     return 0;
 }
 
-void metrics_page_close(struct metrics_page *metrics)
+void metrics_page_close(struct metrics_page *page)
 {
-    if (metrics)
-        http1_page_close(&metrics->page);
-    free(metrics);
+    if (page)
+        http1_pages_close(page->http);
+    free(page);
 }

@@ -13,16 +13,15 @@
 #include "config/config.h"
 #include "store/query/history_reader.h"
 #include "store/outbox/outbox.h"
-#include <sys/socket.h>
 
 #define PAGES_CONNECTIONS_MAX 64
 #define PAGES_QUEUE_MAX       32
 #define PAGES_ANSWER_MAX      ((size_t)32 << 20)
 #define PAGES_ANSWERS_MAX     ((size_t)96 << 20)
-#define PAGES_LISTENERS_MAX   9 /* of an endpoint, and the Unix socket */
 
 struct coverage;
 struct pages;
+struct tls_context;
 
 struct pages_settings {
     struct loop *loop;
@@ -35,11 +34,10 @@ struct pages_settings {
 };
 
 int pages_open(const struct pages_settings *settings, struct pages **pages);
-/* Sockets that are duplicated, so that the caller closes its own. of_node: whoever connects has a
- * right to (a Unix socket), so no token is asked for. */
-int pages_listen(struct pages *pages, int fd, bool of_node);
-/* A connected socket to serve, taken over: behind TLS. */
-void pages_add(struct pages *pages, int fd, const struct sockaddr *peer, socklen_t size);
+/* Listening sockets, taken over (and set to -1) on success only. tls: outlives the pages; NULL:
+ * plain text; once. of_node: by the Unix socket, whose permissions say who may connect, so no token
+ * is asked for. 0 or negative errno. */
+int pages_listen(struct pages *pages, int *fds, size_t n, struct tls_context *tls, bool of_node);
 /* What clients by TCP must send from now on; copied; "": nothing. */
 void pages_set_token(struct pages *pages, const char *token);
 /* Questions that are not answered yet are answered 503; what waits in the database is ended. NULL

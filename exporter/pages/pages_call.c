@@ -1,67 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is known from the head alone (files, refusals, HEAD) is answered by the loop; what needs the
- * database is asked on the pages' thread while the connection sleeps. libmicrohttpd takes an answer
- * only before or after a body, so a body, which nobody should send, is read first.
+ * database is asked on the pages' thread while the connection sleeps.
  */
 #include "exporter/pages/pages_call.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/stats.h"
 #include "exporter/pages/pages_assets.h"
 #include "exporter/pages/pages_attributes.h"
 #include "exporter/pages/pages_access.h"
 #include "base/json_write.h"
 #include "proto/codec.h"
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
 
-#define BODY_MAX (64u << 10)
-
-static const unsigned codes[] = {200, 304, 400, 401, 404, 405, 421, 500, 503};
-static const char *const code_names[] = {"200", "304", "400", "401", "404",
-                                         "405", "421", "500", "503"};
-#define CODES (sizeof(codes) / sizeof(codes[0]))
-STAT_COUNTERS(requests, "spanprof_pages_requests_total",
-              "Requests to the pages answered, by status.", STAT_LABEL("code", code_names, CODES));
-STAT_LOSS(requests_cut, "spanprof_pages_requests_cut_total",
-          "Requests to the pages whose connection ended before an answer.");
-
-enum call_state {
-    CALL_READING,  /* the rest of the request */
-    CALL_SLEEPING, /* the connection is suspended: a delay, or the question is asked */
-    CALL_READY,    /* the answer is made */
-    CALL_ANSWERED,
-};
+#define STOPPING "spanprof is stopping: try again"
 
 struct pages_call {
-    struct list link;
-    struct pages_scope *scope;
-    struct MHD_Connection *connection; /* NULL: it has gone */
-    enum call_state state;
+    struct http1_call http;
     bool asked;                      /* on the pages' thread, or on the way there or back */
     const struct pages_asset *asset; /* instead of a question */
     bool asset_is_known;             /* to the client */
     bool is_head;                    /* the store is not asked for what would not be sent */
-    size_t thrown_bytes;
-    size_t answer_bytes; /* counted in the scope */
+    size_t answer_bytes;             /* counted in the scope */
     struct timer delay;
     struct job job;
     struct pages_request request;
 };
 
-static void call_free(struct pages_call *call)
+static struct pages_call *call_of(struct http1_call *http)
 {
-    timer_stop(&call->delay);
-    list_remove(&call->link);
-    buf_close(&call->request.body);
-    arena_close(&call->request.arena);
-    free(call);
+    return container_of(http, struct pages_call, http);
 }
 
-static void refuse(struct pages_call *call, unsigned status, const char *problem)
+static struct pages_scope *call_scope(const struct pages_call *call)
+{
+    return call->http.context;
+}
+
+static void call_free(struct pages_call *call)
+{
+    assert(!call->asked && !call->answer_bytes);
+    timer_stop(&call->delay);
+    buf_close(&call->request.body);
+    arena_close(&call->request.arena);
+    http1_call_free(&call->http);
+}
+
+static void call_refuse(struct pages_call *call, unsigned status, const char *problem)
 {
     call->request.status = status;
     if (problem != call->request.problem)
@@ -69,18 +58,6 @@ static void refuse(struct pages_call *call, unsigned status, const char *problem
 }
 
 /* ---- answers ---- */
-
-static void count_answer(unsigned status)
-{
-    for (unsigned i = 0; i < CODES; i++)
-        if (codes[i] == status)
-            stat_add_of(&requests, i, 1);
-}
-
-static const char *header(struct MHD_Connection *connection, const char *name)
-{
-    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
-}
 
 /* For each answer, whatever it is. */
 static void add_common(const struct pages_call *call, struct MHD_Response *response)
@@ -100,8 +77,6 @@ static void add_common(const struct pages_call *call, struct MHD_Response *respo
                        : pages_asset_lasts(call->asset) ? "public, max-age=31536000, immutable"
                                                         : "no-cache";
     MHD_add_response_header(response, "Cache-Control", keep);
-    if (atomic_load(&call->scope->stopping))
-        MHD_add_response_header(response, "Connection", "close");
 }
 
 static struct MHD_Response *response_of_bytes(struct bytes body, enum MHD_ResponseMemoryMode mode)
@@ -207,68 +182,63 @@ static struct MHD_Response *answer_response(struct pages_call *call)
     return response;
 }
 
-static enum MHD_Result answer(struct pages_call *call)
+static struct MHD_Response *on_respond(struct http1_call *http, unsigned *status)
 {
-    unsigned status = call->asset_is_known ? 304 : call->request.status;
-    struct MHD_Response *response = status != 200 && status != 304 ? problem_response(call)
-                                    : call->asset                  ? asset_response(call)
-                                                                   : answer_response(call);
-    if (!response)
-        return MHD_NO;
-    add_common(call, response);
-    enum MHD_Result result = MHD_queue_response(call->connection, status, response);
-    MHD_destroy_response(response);
-    if (result == MHD_YES)
-        count_answer(status);
-    call->state = CALL_ANSWERED;
-    return result;
+    struct pages_call *call = call_of(http);
+    *status = call->asset_is_known ? 304 : call->request.status;
+    struct MHD_Response *response = *status != 200 && *status != 304 ? problem_response(call)
+                                    : call->asset                    ? asset_response(call)
+                                                                     : answer_response(call);
+    if (response)
+        add_common(call, response);
+    return response;
 }
 
 /* ---- questions ---- */
 
 /* The pages' thread. */
-static int run(struct job *job)
+static int question_run(struct job *job)
 {
     struct pages_call *call = container_of(job, struct pages_call, job);
     struct pages_request *request = &call->request;
-    if (atomic_load(&call->scope->stopping))
+    if (atomic_load(&call_scope(call)->stopping))
         return -ECANCELED;
-    int error = request->route->answer(call->scope->facts, request);
+    int error = request->route->answer(call_scope(call)->facts, request);
     return error == BUF_FULL ? -EMSGSIZE : error;
 }
 
-static void judge(struct pages_call *call, int error)
+static void question_judge(struct pages_call *call, int error)
 {
     if (!error && call->request.empty)
-        pages_attributes_explain(call->scope->facts->config, &call->request);
+        pages_attributes_explain(call_scope(call)->facts->config, &call->request);
     if (!error)
         return;
     if (error == -ENOENT)
-        refuse(call, 404, "this trace is not kept here");
+        call_refuse(call, 404, "this trace is not kept here");
     else if (error == -EMSGSIZE)
-        refuse(call, 400, "the answer would be too large: ask for less time, or for less");
+        call_refuse(call, 400, "the answer would be too large: ask for less time, or for less");
     else if (error == -ENOMEM)
-        refuse(call, 503, "not enough memory for this: ask for less time");
+        call_refuse(call, 503, "not enough memory for this: ask for less time");
     else if (error == -ECANCELED)
-        refuse(call, 503, "spanprof is stopping: try again");
+        call_refuse(call, 503, STOPPING);
     else
-        refuse(call, 503, "the store does not answer: see spanprof's log");
+        call_refuse(call, 503, "the store does not answer: see spanprof's log");
     if (error != -ENOENT && error != -EMSGSIZE && error != -ECANCELED)
         log_warn("pages", "%s is not answered: %s", call->request.route->path, strerror(-error));
 }
 
-static void done(struct job *job, int error)
+static void question_done(struct job *job, int error)
 {
     struct pages_call *call = container_of(job, struct pages_call, job);
-    struct pages_scope *scope = call->scope;
+    struct pages_scope *scope = call_scope(call);
     call->asked = false;
-    if (!call->connection)
+    if (call->http.state == HTTP1_GONE)
         return call_free(call);
-    if (call->state != CALL_SLEEPING) /* answered 503 meanwhile */
+    if (call->http.state != HTTP1_SLEEPING) /* answered 503 already: the pages close */
         return;
-    judge(call, error);
+    question_judge(call, error);
     if (scope->answer_bytes + call->request.body.cap > PAGES_ANSWERS_MAX) {
-        refuse(call, 503, "too many answers are being sent: try again");
+        call_refuse(call, 503, "too many answers are being sent: try again");
     } else {
         call->answer_bytes = call->request.body.cap;
         scope->answer_bytes += call->answer_bytes;
@@ -276,43 +246,43 @@ static void done(struct job *job, int error)
     if (call->request.status != 200)
         buf_close(&call->request.body);
     arena_close(&call->request.arena);
-    call->state = CALL_READY;
-    MHD_resume_connection(call->connection);
-    scope->woken(scope);
+    http1_call_wake(&call->http);
 }
 
 /* False: the queue is full. */
-static bool ask(struct pages_call *call)
+static bool question_ask(struct pages_call *call)
 {
     call->request.now_unix_ns = clock_unix_ns();
-    call->job = (struct job){.run = run, .done = done};
-    call->asked = worker_submit(call->scope->worker, &call->job) == 0;
+    call->job = (struct job){.run = question_run, .done = question_done};
+    call->asked = worker_submit(call_scope(call)->worker, &call->job) == 0;
     if (!call->asked)
-        refuse(call, 503, "too many questions are waiting: try again");
+        call_refuse(call, 503, "too many questions are waiting: try again");
     return call->asked;
 }
 
-static void delay_over(struct timer *timer)
+static void on_delay_over(struct timer *timer)
 {
     struct pages_call *call = container_of(timer, struct pages_call, delay);
-    if (ask(call))
-        return;
-    call->state = CALL_READY;
-    MHD_resume_connection(call->connection);
-    call->scope->woken(call->scope);
+    if (!question_ask(call))
+        http1_call_wake(&call->http);
 }
 
-static enum MHD_Result begin_asking(struct pages_call *call)
+static void on_received(struct http1_call *http)
 {
+    struct pages_call *call = call_of(http);
     const struct pages_route *route = call->request.route;
+    if (call->request.status != 200 || call->asset || call->is_head)
+        return http1_call_ready(http);
+    if (http1_server_is_closing(http->server)) {
+        call_refuse(call, 503, STOPPING);
+        return http1_call_ready(http);
+    }
     uint64_t delay_ns = route->delay_ns ? route->delay_ns(&call->request) : 0;
-    if (!delay_ns && !ask(call))
-        return answer(call);
-    call->state = CALL_SLEEPING;
-    MHD_suspend_connection(call->connection);
+    if (!delay_ns && !question_ask(call))
+        return http1_call_ready(http);
+    http1_call_sleep(http);
     if (delay_ns)
-        timer_start(call->scope->loop, &call->delay, delay_ns);
-    return MHD_YES;
+        timer_start(call_scope(call)->loop, &call->delay, delay_ns);
 }
 
 /* ---- heads ---- */
@@ -351,30 +321,34 @@ static void read_query(struct pages_call *call)
 {
     struct parameters parameters = {.n = 0};
     struct pages_request *request = &call->request;
-    MHD_get_connection_values_n(call->connection, MHD_GET_ARGUMENT_KIND, add_parameter,
-                                &parameters);
+    MHD_get_connection_values_n(call->http.mhd, MHD_GET_ARGUMENT_KIND, add_parameter, &parameters);
     int error =
         pages_query_read(parameters.list, parameters.n, request->route->takes, clock_unix_ns(),
                          &request->arena, &request->query, request->problem);
     if (error)
-        refuse(call, error == -EINVAL ? 400 : 503,
-               error == -EINVAL ? request->problem : "not enough memory");
+        call_refuse(call, error == -EINVAL ? 400 : 503,
+                    error == -EINVAL ? request->problem : "not enough memory");
 }
 
-static void read_head(struct pages_call *call, bool of_node, const char *path, const char *method)
+static void on_begin(struct http1_call *http, const char *path, const char *method)
 {
-    struct pages_scope *scope = call->scope;
-    struct MHD_Connection *connection = call->connection;
-    const char *known = header(connection, "If-None-Match");
-    if (!of_node && !pages_access_knows_host(scope->config, header(connection, "Host")))
-        return refuse(call, 421,
-                      "this node does not know itself by that name: ask for localhost or its "
-                      "address, or add the name to extensions::pages::allowed_hosts");
+    struct pages_call *call = call_of(http);
+    struct pages_scope *scope = call_scope(call);
+    const char *known = http1_call_header(http, "If-None-Match");
+    bool of_node = http->trusted;
+    call->delay.fire = on_delay_over;
+    call->request.status = 200;
+    call->request.body = BUF_INIT(PAGES_ANSWER_MAX);
+    arena_init(&call->request.arena, PAGES_REQUEST_BYTES);
+    if (!of_node && !pages_access_knows_host(scope->config, http1_call_header(http, "Host")))
+        return call_refuse(call, 421,
+                           "this node does not know itself by that name: ask for localhost or its "
+                           "address, or add the name to extensions::pages::allowed_hosts");
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
-        return refuse(call, 405, "everything here is a GET");
+        return call_refuse(call, 405, "everything here is a GET");
     call->is_head = strcmp(method, "HEAD") == 0;
-    call->request.takes_gzip = list_has(header(connection, "Accept-Encoding"), "gzip");
-    call->request.wants_json = list_has(header(connection, "Accept"), "application/json");
+    call->request.takes_gzip = list_has(http1_call_header(http, "Accept-Encoding"), "gzip");
+    call->request.wants_json = list_has(http1_call_header(http, "Accept"), "application/json");
     call->asset = pages_asset_find(path);
     call->request.route = call->asset ? NULL : pages_route_find(path);
     if (call->asset) {
@@ -382,88 +356,38 @@ static void read_head(struct pages_call *call, bool of_node, const char *path, c
         return;
     }
     if (!of_node && *scope->token &&
-        !pages_access_has_token(scope->token, header(connection, "Authorization")))
-        return refuse(call, 401, "a token is needed: Authorization: Bearer ...");
+        !pages_access_has_token(scope->token, http1_call_header(http, "Authorization")))
+        return call_refuse(call, 401, "a token is needed: Authorization: Bearer ...");
     if (!call->request.route)
-        return refuse(call, 404, "there is nothing here: see docs/api.md");
+        return call_refuse(call, 404, "there is nothing here: see docs/api.md");
     call->request.type = call->request.route->type;
     read_query(call);
 }
 
-/* ---- steps ---- */
+/* ---- the end ---- */
 
-static enum MHD_Result begin(struct pages_scope *scope, struct MHD_Connection *connection,
-                             bool of_node, const char *path, const char *method,
-                             struct pages_call **result)
+static void on_stop(struct http1_call *http)
 {
-    struct pages_call *call = calloc(1, sizeof(*call));
-    if (!call)
-        return MHD_NO;
-    call->scope = scope;
-    call->connection = connection;
-    call->delay.fire = delay_over;
-    call->request.status = 200;
-    call->request.body = BUF_INIT(PAGES_ANSWER_MAX);
-    arena_init(&call->request.arena, PAGES_REQUEST_BYTES);
-    list_append(&scope->calls, &call->link);
-    read_head(call, of_node, path, method);
-    *result = call;
-    return MHD_YES;
+    struct pages_call *call = call_of(http);
+    timer_stop(&call->delay);
+    call_refuse(call, 503, STOPPING);
 }
 
-enum MHD_Result pages_call_step(struct pages_scope *scope, struct MHD_Connection *connection,
-                                bool of_node, const char *path, const char *method, size_t *size,
-                                struct pages_call **result)
+static void on_gone(struct http1_call *http)
 {
-    struct pages_call *call = *result;
-    if (!call)
-        return begin(scope, connection, of_node, path, method, result);
-    if (*size > 0) {
-        call->thrown_bytes += *size;
-        *size = 0;
-        return call->thrown_bytes > BODY_MAX ? MHD_NO : MHD_YES;
-    }
-    switch (call->state) {
-    case CALL_READING:
-        return call->request.status == 200 && !call->asset && !call->is_head ? begin_asking(call)
-                                                                             : answer(call);
-    case CALL_READY:
-        return answer(call);
-    case CALL_SLEEPING:
-    case CALL_ANSWERED:
-        return MHD_YES;
-    }
-    return MHD_NO;
-}
-
-bool pages_call_is_answered(const struct pages_call *call)
-{
-    return call->state == CALL_ANSWERED;
-}
-
-void pages_call_completed(struct pages_call *call)
-{
-    if (call->state != CALL_ANSWERED)
-        stat_add(&requests_cut, 1);
-    call->scope->answer_bytes -= call->answer_bytes;
+    struct pages_call *call = call_of(http);
+    call_scope(call)->answer_bytes -= call->answer_bytes;
     call->answer_bytes = 0;
-    call->connection = NULL;
     timer_stop(&call->delay);
     if (!call->asked)
         call_free(call);
 }
 
-void pages_call_wake_all(struct pages_scope *scope)
-{
-    struct list *link, *tmp;
-    list_each(link, tmp, &scope->calls)
-    {
-        struct pages_call *call = container_of(link, struct pages_call, link);
-        if (call->state != CALL_SLEEPING || !call->connection)
-            continue;
-        timer_stop(&call->delay);
-        refuse(call, 503, "spanprof is stopping: try again");
-        call->state = CALL_READY;
-        MHD_resume_connection(call->connection);
-    }
-}
+const struct http1_handler pages_call_handler = {
+    .call_size = sizeof(struct pages_call),
+    .begin = on_begin,
+    .received = on_received,
+    .respond = on_respond,
+    .stop = on_stop,
+    .gone = on_gone,
+};

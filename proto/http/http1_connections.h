@@ -10,7 +10,7 @@
 #include "base/stats.h"
 #include <microhttpd.h>
 
-#define HTTP1_PHASES_MAX 3
+#define HTTP1_PHASES_MAX 4
 #define HTTP1_NO_PHASE   (-1) /* no limit */
 
 struct http1_phase {

@@ -2,6 +2,7 @@
 #include "proto/http/http1_page.h"
 #include "base/clock.h"
 #include "base/stats.h"
+#include "proto/http/http1_server.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,106 +20,106 @@ STAT_COUNTERS(ended, "spanprof_telemetry_connections_ended_total",
               "Connections to the pages of health and metrics that were ended, by reason.",
               STAT_LABEL("reason", end_names, PAGE_ENDS));
 
-void http1_page_text(struct http1_page_answer *answer, unsigned status, const char *text)
+struct http1_pages {
+    struct http1_pages_settings settings;
+    struct http1_server *server;
+};
+
+struct page_call {
+    struct http1_call http;
+    const struct http1_page_route *route; /* NULL: another path */
+    bool wrong_method;
+};
+
+static void on_begin(struct http1_call *http, const char *path, const char *method)
 {
-    answer->status = buf_append(&answer->body, text, strlen(text)) ? 0 : status;
+    struct page_call *call = container_of(http, struct page_call, http);
+    const struct http1_pages_settings *settings = &((struct http1_pages *)http->context)->settings;
+    for (size_t i = 0; !call->route && i < settings->n_routes; i++)
+        if (strcmp(settings->routes[i].path, path) == 0)
+            call->route = &settings->routes[i];
+    call->wrong_method = strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0;
 }
 
-static enum MHD_Result send_answer(struct MHD_Connection *mhd, struct http1_page_answer *answer)
+static int make_answer(const struct page_call *call, struct http1_page_answer *answer)
 {
+    const struct http1_pages_settings *settings =
+        &((struct http1_pages *)call->http.context)->settings;
+    answer->type = "text/plain";
+    if (call->wrong_method || !call->route) {
+        const char *text = call->wrong_method ? "only GET is answered here\n" : settings->not_found;
+        answer->status = call->wrong_method ? MHD_HTTP_METHOD_NOT_ALLOWED : MHD_HTTP_NOT_FOUND;
+        return buf_append(&answer->body, text, strlen(text));
+    }
+    answer->type = call->route->type;
+    return call->route->make(settings->context, answer);
+}
+
+static struct MHD_Response *on_respond(struct http1_call *http, unsigned *status)
+{
+    struct page_call *call = container_of(http, struct page_call, http);
+    const struct http1_pages_settings *settings = &((struct http1_pages *)http->context)->settings;
+    struct http1_page_answer answer = {.status = MHD_HTTP_OK,
+                                       .body = BUF_INIT(settings->bytes_max)};
+    if (make_answer(call, &answer)) {
+        buf_close(&answer.body);
+        return NULL;
+    }
     size_t len = 0;
-    uint8_t *data = buf_release(&answer->body, &len);
+    uint8_t *data = buf_release(&answer.body, &len);
     struct MHD_Response *response =
         MHD_create_response_from_buffer(len, data, MHD_RESPMEM_MUST_FREE);
     if (!response) {
         free(data);
-        return MHD_NO;
+        return NULL;
     }
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, answer->type);
-    if (answer->status == MHD_HTTP_METHOD_NOT_ALLOWED)
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, answer.type);
+    if (call->wrong_method)
         MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
-    enum MHD_Result result = MHD_queue_response(mhd, answer->status, response);
-    MHD_destroy_response(response);
-    return result;
+    *status = answer.status;
+    return response;
 }
 
-/* Without memory to watch over a connection it is not served. */
-static enum MHD_Result begin(struct MHD_Connection *mhd)
-{
-    struct http1_connection *connection = http1_connection_of(mhd);
-    if (!connection)
-        return MHD_NO;
-    http1_connection_enter(connection, 0);
-    return MHD_YES;
-}
+static const struct http1_handler handler = {
+    .call_size = sizeof(struct page_call),
+    .begin = on_begin,
+    .received = http1_call_ready,
+    .respond = on_respond,
+};
 
-static enum MHD_Result on_request(void *context, struct MHD_Connection *mhd, const char *path,
-                                  const char *method, const char *version, const char *data,
-                                  size_t *size, void **request)
+int http1_pages_open(const struct http1_pages_settings *settings, int *fds, size_t n,
+                     struct http1_pages **result)
 {
-    static int seen;
-    const struct http1_page *page = context;
-    (void)version, (void)data;
-    if (!*request) {
-        *request = &seen;
-        return begin(mhd);
-    }
-    if (*size) { /* a body, of which nothing is wanted */
-        *size = 0;
-        return MHD_YES;
-    }
-    struct http1_page_answer answer = {.type = "text/plain", .body = BUF_INIT(page->bytes_max)};
-    if (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0)
-        page->make(page->context, path, &answer);
-    else
-        http1_page_text(&answer, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET is answered here\n");
-    enum MHD_Result result = answer.status ? send_answer(mhd, &answer) : MHD_NO;
-    buf_close(&answer.body);
-    return result;
-}
-
-static void on_connection(void *context, struct MHD_Connection *mhd, void **socket_context,
-                          enum MHD_ConnectionNotificationCode code)
-{
-    struct http1_page *page = context;
-    http1_connections_notify(&page->connections, mhd, socket_context, code);
-}
-
-int http1_page_open(struct http1_page *page, struct loop *loop, const int *fds, size_t n)
-{
-    const struct MHD_OptionItem options[] = {
-        {MHD_OPTION_CONNECTION_LIMIT, HTTP1_PAGE_CONNECTIONS_MAX + 16, NULL},
-        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, HEAD_BYTES, NULL},
-        {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, page},
-        {MHD_OPTION_END, 0, NULL},
-    };
-    const struct http1_settings settings = {
-        .handler = on_request, .context = page, .options = options};
-    if (n > HTTP1_PAGE_SOCKETS_MAX)
-        return -E2BIG;
-    page->n = 0;
-    page->connections = (struct http1_connections){
-        .loop = loop,
-        .gauge = &connections,
-        .max = HTTP1_PAGE_CONNECTIONS_MAX,
-        .crowded_out = {&ended, PAGE_CROWDED_OUT},
-        .phases = {{.timeout_ns = REQUEST_TIMEOUT_NS, .timed_out = {&ended, PAGE_TIMEOUT}}},
-        .n_phases = 1};
-    http1_connections_init(&page->connections);
-    int error = 0;
-    for (size_t i = 0; !error && i < n; i++) {
-        error = http1_open(&page->daemons[i], loop, fds[i], &settings);
-        page->n += error ? 0 : 1;
-    }
+    const struct http1_limit request = {REQUEST_TIMEOUT_NS, {&ended, PAGE_TIMEOUT}};
+    struct http1_pages *pages = calloc(1, sizeof(*pages));
+    if (!pages)
+        return -ENOMEM;
+    pages->settings = *settings;
+    int error = http1_server_open(
+        &(struct http1_server_settings){
+            .loop = settings->loop,
+            .area = settings->area,
+            .handler = &handler,
+            .context = pages,
+            .limits = {.max_connections = HTTP1_PAGE_CONNECTIONS_MAX,
+                       .crowds_out = true,
+                       .head_bytes = HEAD_BYTES,
+                       .phases = {[HTTP1_HEAD] = request, [HTTP1_BODY] = request},
+                       .discard_max = HTTP1_UNLIMITED},
+            .counts = {.connections = &connections, .crowded_out = {&ended, PAGE_CROWDED_OUT}}},
+        &pages->server);
+    if (!error)
+        error = http1_server_listen(pages->server, fds, n, NULL, false);
     if (error)
-        http1_page_close(page);
+        http1_pages_close(pages);
+    else
+        *result = pages;
     return error;
 }
 
-void http1_page_close(struct http1_page *page)
+void http1_pages_close(struct http1_pages *pages)
 {
-    for (size_t i = 0; i < page->n; i++)
-        http1_close(&page->daemons[i]);
-    page->n = 0;
-    http1_connections_close(&page->connections);
+    if (pages)
+        http1_server_close(pages->server);
+    free(pages);
 }

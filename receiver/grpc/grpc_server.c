@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/stats.h"
 #include "proto/tls/tls_accept.h"
-#include "receiver/acceptor.h"
+#include "proto/http/acceptor.h"
 #include "receiver/grpc/grpc_call.h"
 #include "receiver/grpc/health_watch.h"
 #include <errno.h>
@@ -220,11 +220,12 @@ int grpc_server_open(const struct grpc_server_settings *settings, struct listen_
                                          .area = "grpc_server",
                                          .out_of_files = {&refused, ACCEPT_OUT_OF_FILES},
                                          .accepted = on_accepted};
-    int error = acceptor_start(&server->acceptor, sockets);
+    int error = acceptor_start(&server->acceptor, sockets->fds, sockets->n);
     if (error) {
         free(server);
         return error;
     }
+    listen_close(sockets); /* taken over */
     *result = server;
     return 0;
 }

@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * libmicrohttpd takes an answer before the body or after it, but not in between. So a request that
- * is found wrong in between is read to its end, up to a bound, and answered there: an answer to a
- * peer that still writes would be lost with its connection.
- */
 #include "receiver/http/http_call.h"
-#include "base/stats.h"
 #include "receiver/intake/admission.h"
 #include "receiver/http/cors.h"
 #include "receiver/http/otlp_http.h"
@@ -15,81 +9,54 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#define THROWN_BODIES_MAX                                                                          \
-    4 /* of a refused body, in units of max_body_bytes; then the connection ends */
-
 #define CHUNKED_BYTES (256 * 1024) /* set aside for a body of unknown length */
 
-static const unsigned codes[] = {200, 204, 400, 404, 405, 413, 415, 503};
-static const char *const code_names[] = {"200", "204", "400", "404", "405", "413", "415", "503"};
-#define CODES (sizeof(codes) / sizeof(codes[0]))
-STAT_COUNTERS(requests, "spanprof_http_server_requests_total",
-              "OTLP/HTTP requests answered, by status.", STAT_LABEL("code", code_names, CODES));
-STAT_LOSS(requests_cut, "spanprof_http_server_requests_cut_total",
-          "OTLP/HTTP requests whose connection ended before an answer.");
-
-enum call_state {
-    CALL_RECEIVING,
-    CALL_REFUSED,  /* the answer is known; the rest of the body is thrown away */
-    CALL_SLEEPING, /* whole, the connection is suspended: it waits to be let in or is at the intake
-                    */
-    CALL_READY,    /* the answer is known and due */
-    CALL_ANSWERED,
-};
-
 struct http_call {
-    struct list link;
-    struct http_call_scope *scope;
-    struct MHD_Connection *connection; /* NULL: it has gone */
-    enum call_state state;
+    struct http1_call http;
     struct otlp_http_verdict verdict;
     struct buf body;
     size_t budget_bytes;
-    size_t thrown_bytes; /* of a refused body */
     struct intake_request request;
     struct admission_request admission; /* while it waits the connection is suspended */
-    bool suspended;                     /* until it is let in */
-    bool at_intake;
+    bool at_intake;                     /* SLEEPING or GONE */
 };
+
+static struct http_call *call_of(struct http1_call *http)
+{
+    return container_of(http, struct http_call, http);
+}
+
+static const struct http_call_scope *call_scope(const struct http_call *call)
+{
+    return call->http.context;
+}
 
 static void call_free(struct http_call *call)
 {
-    list_remove(&call->link);
+    assert(!call->budget_bytes);
     admission_leave(&call->admission);
     buf_close(&call->body);
-    free(call);
+    http1_call_free(&call->http);
 }
 
-static void give_budget(struct http_call *call)
+static void call_give_budget(struct http_call *call)
 {
     if (call->budget_bytes)
-        budget_give(call->scope->budget, call->budget_bytes);
+        budget_give(call_scope(call)->budget, call->budget_bytes);
     call->budget_bytes = 0;
 }
 
-static void refuse(struct http_call *call, struct otlp_answer answer)
+static void call_refuse(struct http_call *call, struct otlp_answer answer)
 {
-    call->state = CALL_REFUSED;
+    http1_call_refuse(&call->http);
     call->verdict.answer = answer;
     otlp_count_refused(call->verdict.route, &answer);
     buf_close(&call->body);
-    give_budget(call);
+    call_give_budget(call);
     admission_leave(&call->admission);
 }
 
 /* ---- answers ---- */
-
-static void count_answer(unsigned code)
-{
-    for (unsigned i = 0; i < CODES; i++)
-        if (codes[i] == code)
-            stat_add_of(&requests, i, 1);
-}
-
-static const char *header(struct MHD_Connection *connection, const char *name)
-{
-    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
-}
 
 static void add_list(struct MHD_Response *response, const char *name,
                      const struct config_list *list)
@@ -101,8 +68,8 @@ static void add_list(struct MHD_Response *response, const char *name,
 /* The answer to a browser that asks before it sends. */
 static void add_preflight(const struct http_call *call, struct MHD_Response *response)
 {
-    const struct config_cors *cors = call->scope->cors;
-    const char *asked = header(call->connection, "Access-Control-Request-Headers");
+    const struct config_cors *cors = call_scope(call)->cors;
+    const char *asked = http1_call_header(&call->http, "Access-Control-Request-Headers");
     char seconds[16];
     if (!cors_allows_headers(cors, asked))
         return;
@@ -117,8 +84,8 @@ static void add_preflight(const struct http_call *call, struct MHD_Response *res
 
 static void add_cors(const struct http_call *call, struct MHD_Response *response)
 {
-    const struct config_cors *cors = call->scope->cors;
-    const char *origin = header(call->connection, "Origin");
+    const struct config_cors *cors = call_scope(call)->cors;
+    const char *origin = http1_call_header(&call->http, "Origin");
     if (!cors->allowed_origins.count)
         return;
     MHD_add_response_header(response, "Vary", "Origin");
@@ -135,14 +102,15 @@ static void add_cors(const struct http_call *call, struct MHD_Response *response
         add_preflight(call, response);
 }
 
-static struct MHD_Response *response_of(const struct http_call *call)
+static struct MHD_Response *on_respond(struct http1_call *http, unsigned *status)
 {
+    const struct http_call *call = call_of(http);
     const struct otlp_http_verdict *verdict = &call->verdict;
     _cleanup_buf_ struct buf body = BUF_INIT(0);
     char seconds[16];
     if (otlp_http_body(&verdict->answer, verdict->json, &body))
         return NULL;
-    /* libmicrohttpd wants a pointer also for nothing */
+    /* libmicrohttpd needs a pointer even for no bytes */
     struct MHD_Response *response = MHD_create_response_from_buffer(
         body.len, body.len ? body.data : (void *)seconds, MHD_RESPMEM_MUST_COPY);
     if (!response)
@@ -158,23 +126,8 @@ static struct MHD_Response *response_of(const struct http_call *call)
         snprintf(seconds, sizeof(seconds), "%u", otlp_http_retry_after(&verdict->answer));
         MHD_add_response_header(response, "Retry-After", seconds);
     }
-    if (call->scope->draining)
-        MHD_add_response_header(response, "Connection", "close");
+    *status = verdict->answer.http;
     return response;
-}
-
-static enum MHD_Result answer(struct http_call *call)
-{
-    struct MHD_Response *response = response_of(call);
-    if (!response)
-        return MHD_NO;
-    enum MHD_Result result =
-        MHD_queue_response(call->connection, call->verdict.answer.http, response);
-    MHD_destroy_response(response);
-    if (result == MHD_YES)
-        count_answer(call->verdict.answer.http);
-    call->state = CALL_ANSWERED;
-    return result;
 }
 
 /* ---- the intake ---- */
@@ -184,16 +137,12 @@ static void on_done(struct intake_request *request)
     struct http_call *call = container_of(request, struct http_call, request);
     call->at_intake = false;
     admission_leave(&call->admission);
-    if (!call->connection) {
-        call_free(call);
-        return;
-    }
-    if (call->state != CALL_SLEEPING) /* answered 503 meanwhile: the server closes */
+    if (call->http.state == HTTP1_GONE)
+        return call_free(call);
+    if (call->http.state != HTTP1_SLEEPING) /* answered 503 already: the server closes */
         return;
     call->verdict.answer = otlp_answer_of(request->outcome, request->message);
-    call->state = CALL_READY;
-    MHD_resume_connection(call->connection);
-    call->scope->woken(call->scope);
+    http1_call_wake(&call->http);
 }
 
 static struct otlp_answer closing_answer(void)
@@ -201,69 +150,49 @@ static struct otlp_answer closing_answer(void)
     return otlp_answer_of(INTAKE_BUSY, "the node is shutting down: try again");
 }
 
-static void submit(struct http_call *call)
+static void call_submit(struct http_call *call)
 {
+    assert(call->http.state == HTTP1_SLEEPING && !call->at_intake);
     call->request = (struct intake_request){
         .signal = call->verdict.route->signal,
         .encoding = call->verdict.encoding,
         .json = call->verdict.json,
         .body = call->body,
-        .max_inflated_bytes = call->scope->max_body_bytes,
+        .max_inflated_bytes = call_scope(call)->max_body_bytes,
         .done = on_done,
     };
     call->body = (struct buf){0};
     call->at_intake = true;
     admission_received(&call->admission);
-    give_budget(call);
-    intake_submit(call->scope->intake, &call->request);
+    call_give_budget(call);
+    intake_submit(call_scope(call)->intake, &call->request);
 }
 
-/* ---- being let in ---- */
+/* ---- admission ---- */
 
-static void on_let_in(struct admission_request *request)
+static void on_admitted(struct admission_request *request)
 {
     struct http_call *call = container_of(request, struct http_call, admission);
-    if (call->state == CALL_SLEEPING)
-        return submit(call);
-    if (!call->suspended)
-        return;
-    call->suspended = false;
-    MHD_resume_connection(call->connection);
-    call->scope->woken(call->scope);
+    if (call->http.state == HTTP1_SLEEPING)
+        call_submit(call);
+    else
+        http1_call_resume(&call->http);
 }
 
 /* The answer goes out when the peer has sent the rest, or has hung up. */
 static void on_expired(struct admission_request *request)
 {
-    refuse(container_of(request, struct http_call, admission), otlp_answer_no_budget());
+    call_refuse(container_of(request, struct http_call, admission), otlp_answer_no_budget());
 }
 
-static void ask(struct http_call *call)
+static void call_ask_admission(struct http_call *call)
 {
-    const char *length = header(call->connection, "Content-Length");
+    const char *length = http1_call_header(&call->http, "Content-Length");
     size_t bytes = length ? strtoul(length, NULL, 10) : CHUNKED_BYTES;
-    admission_ask(intake_admission(call->scope->intake), &call->admission, bytes);
+    admission_ask(intake_admission(call_scope(call)->intake), &call->admission, bytes);
 }
 
-/* What libmicrohttpd has read so far is taken all the same. */
-static void wait_to_be_let_in(struct http_call *call)
-{
-    if (call->state != CALL_RECEIVING || call->suspended || call->scope->closing ||
-        admission_is_in(&call->admission))
-        return;
-    call->suspended = true;
-    MHD_suspend_connection(call->connection);
-}
-
-static void sleep_until_done(struct http_call *call)
-{
-    call->state = CALL_SLEEPING;
-    MHD_suspend_connection(call->connection);
-    if (admission_is_in(&call->admission))
-        submit(call);
-}
-
-/* ---- steps ---- */
+/* ---- the request ---- */
 
 struct version_header {
     const char *value;
@@ -289,129 +218,89 @@ static const char *profiles_version(struct MHD_Connection *connection)
     return version.n > 1 ? "" : version.value;
 }
 
-static enum MHD_Result begin(struct http_call_scope *scope, struct MHD_Connection *connection,
-                             const char *path, const char *method, struct http_call **result)
+static struct otlp_http_verdict check_head(const struct http_call *call, const char *path,
+                                           const char *method)
 {
-    struct http_call *call = calloc(1, sizeof(*call));
-    if (!call)
-        return MHD_NO;
-    call->scope = scope;
-    call->connection = connection;
-    call->admission.let_in = on_let_in;
-    call->admission.expired = on_expired;
-    call->body = BUF_INIT(scope->max_body_bytes);
-    call->verdict = otlp_http_check(&(struct otlp_http_head){
+    const struct http_call_scope *scope = call_scope(call);
+    const struct http1_call *http = &call->http;
+    return otlp_http_check(&(struct otlp_http_head){
         .method = method,
         .path = path,
-        .content_type = header(connection, "Content-Type"),
-        .content_encoding = header(connection, "Content-Encoding"),
-        .content_length = header(connection, "Content-Length"),
-        .transfer_encoding = header(connection, "Transfer-Encoding"),
-        .profiles_version = profiles_version(connection),
+        .content_type = http1_call_header(http, "Content-Type"),
+        .content_encoding = http1_call_header(http, "Content-Encoding"),
+        .content_length = http1_call_header(http, "Content-Length"),
+        .transfer_encoding = http1_call_header(http, "Transfer-Encoding"),
+        .profiles_version = profiles_version(http->mhd),
         .is_preflight = scope->cors->allowed_origins.count && !strcmp(method, "OPTIONS") &&
-                        header(connection, "Origin") &&
-                        header(connection, "Access-Control-Request-Method"),
+                        http1_call_header(http, "Origin") &&
+                        http1_call_header(http, "Access-Control-Request-Method"),
         .max_body_bytes = scope->max_body_bytes,
     });
-    list_append(&scope->calls, &call->link);
-    scope->n_active++;
-    *result = call;
+}
+
+static void on_begin(struct http1_call *http, const char *path, const char *method)
+{
+    struct http_call *call = call_of(http);
+    const struct http_call_scope *scope = call_scope(call);
+    call->admission.let_in = on_admitted;
+    call->admission.expired = on_expired;
+    call->body = BUF_INIT(scope->max_body_bytes);
+    call->verdict = check_head(call, path, method);
     if (call->verdict.answer.http == 200 &&
         !otlp_serves(scope->intake, scope->signals, call->verdict.route->signal))
         call->verdict.answer = otlp_answer_of(INTAKE_NO_PIPELINE, NULL);
-    if (call->verdict.answer.http == 200) {
-        ask(call);
-        return MHD_YES;
-    }
-    refuse(call, call->verdict.answer);
-    /* A peer that asks first (Expect) gets its answer now, instead of the word to go on. */
-    return call->verdict.hopeless || header(connection, "Expect") ? answer(call) : MHD_YES;
+    if (call->verdict.answer.http == 200)
+        return call_ask_admission(call);
+    call_refuse(call, call->verdict.answer);
+    /* A peer that asks first (Expect) gets the answer instead of 100 Continue. */
+    if (call->verdict.hopeless || http1_call_header(http, "Expect"))
+        http1_call_ready(http);
 }
 
-static enum MHD_Result take(struct http_call *call, const char *data, size_t size)
+static void on_body(struct http1_call *http, struct bytes piece)
 {
-    if (call->state == CALL_RECEIVING) {
-        if (!budget_take(call->scope->budget, size)) {
-            refuse(call, otlp_answer_no_budget());
-        } else {
-            call->budget_bytes += size;
-            int error = buf_append(&call->body, data, size);
-            if (error)
-                refuse(call,
-                       otlp_answer_of(error == BUF_FULL ? INTAKE_TOO_BIG : INTAKE_BUSY, NULL));
-        }
-    }
-    if (call->state == CALL_REFUSED)
-        call->thrown_bytes += size;
-    return call->thrown_bytes > THROWN_BODIES_MAX * call->scope->max_body_bytes ? MHD_NO : MHD_YES;
+    struct http_call *call = call_of(http);
+    if (!budget_take(call_scope(call)->budget, piece.len))
+        return call_refuse(call, otlp_answer_no_budget());
+    call->budget_bytes += piece.len;
+    int error = buf_append_bytes(&call->body, piece);
+    if (error)
+        call_refuse(call, otlp_answer_of(error == BUF_FULL ? INTAKE_TOO_BIG : INTAKE_BUSY, NULL));
+    else if (!admission_is_in(&call->admission))
+        http1_call_pause(http);
 }
 
-enum MHD_Result http_call_step(struct http_call_scope *scope, struct MHD_Connection *connection,
-                               const char *path, const char *method, const char *data, size_t *size,
-                               struct http_call **result)
+static void on_received(struct http1_call *http)
 {
-    struct http_call *call = *result;
-    if (!call)
-        return begin(scope, connection, path, method, result);
-    if (*size > 0) {
-        enum MHD_Result go_on = take(call, data, *size);
-        *size = 0;
-        wait_to_be_let_in(call);
-        return go_on;
+    struct http_call *call = call_of(http);
+    if (http1_server_is_closing(http->server)) {
+        call_refuse(call, closing_answer());
+        return http1_call_ready(http);
     }
-    switch (call->state) {
-    case CALL_RECEIVING:
-        if (!scope->closing) {
-            sleep_until_done(call);
-            return MHD_YES;
-        }
-        refuse(call, closing_answer());
-        return answer(call);
-    case CALL_REFUSED:
-    case CALL_READY:
-        return answer(call);
-    case CALL_SLEEPING:
-    case CALL_ANSWERED:
-        return MHD_YES;
-    }
-    return MHD_NO;
+    http1_call_sleep(http);
+    if (admission_is_in(&call->admission))
+        call_submit(call);
 }
 
-void http_call_completed(struct http_call *call)
+static void on_stop(struct http1_call *http)
 {
-    if (call->state != CALL_ANSWERED)
-        stat_add(&requests_cut, 1);
-    give_budget(call);
-    call->scope->n_active--;
-    call->connection = NULL;
+    call_of(http)->verdict.answer = closing_answer();
+}
+
+static void on_gone(struct http1_call *http)
+{
+    struct http_call *call = call_of(http);
+    call_give_budget(call);
     if (!call->at_intake)
         call_free(call);
 }
 
-void http_call_wake_all(struct http_call_scope *scope)
-{
-    struct list *link, *tmp;
-    scope->closing = true;
-    list_each(link, tmp, &scope->calls)
-    {
-        struct http_call *call = container_of(link, struct http_call, link);
-        if (call->suspended)
-            MHD_resume_connection(call->connection);
-        call->suspended = false;
-        if (call->state != CALL_SLEEPING || !call->connection)
-            continue;
-        call->verdict.answer = closing_answer();
-        call->state = CALL_READY;
-        MHD_resume_connection(call->connection);
-    }
-}
-
-void http_call_forget(struct http_call_scope *scope)
-{
-    struct list *link;
-    while ((link = list_pop(&scope->calls))) {
-        struct http_call *call = container_of(link, struct http_call, link);
-        assert(!call->connection && call->at_intake);
-        call->scope = NULL;
-    }
-}
+const struct http1_handler http_call_handler = {
+    .call_size = sizeof(struct http_call),
+    .begin = on_begin,
+    .body = on_body,
+    .received = on_received,
+    .respond = on_respond,
+    .stop = on_stop,
+    .gone = on_gone,
+};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "receiver/acceptor.h"
+#include "proto/http/acceptor.h"
 #include "base/clock.h"
 #include "base/files.h"
 #include "base/log.h"
+#include <assert.h>
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -26,7 +27,7 @@ static void on_again(struct timer *timer)
 }
 
 /* What waits in the backlog stays readable: without a pause the loop would spin. */
-static void out_of_files(struct acceptor *acceptor)
+static void acceptor_pause(struct acceptor *acceptor)
 {
     stat_add_ref(acceptor->out_of_files, 1);
     log_warn(acceptor->area, "out of file descriptors: connections wait");
@@ -35,7 +36,7 @@ static void out_of_files(struct acceptor *acceptor)
 }
 
 /* Closed at once, so that its peer may look for another; waiting, it would not know. */
-static void refuse(struct acceptor *acceptor, int fd)
+static void acceptor_refuse(struct acceptor *acceptor, int fd)
 {
     stat_add_ref(acceptor->out_of_files, 1);
     close(fd);
@@ -50,19 +51,19 @@ static void on_acceptable(struct watch *watch, uint32_t events)
         bool none_left =
             fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS);
         if (none_left)
-            return out_of_files(acceptor);
+            return acceptor_pause(acceptor);
         if (fd < 0 && errno == EAGAIN)
             return;
         if (fd < 0) /* it has gone again */
             continue;
         if (files_are_short(fd))
-            refuse(acceptor, fd);
+            acceptor_refuse(acceptor, fd);
         else
             acceptor->accepted(acceptor, fd);
     }
 }
 
-static void stop(struct acceptor *acceptor, bool close_sockets)
+static void acceptor_end(struct acceptor *acceptor, bool close_sockets)
 {
     timer_stop(&acceptor->again);
     for (size_t i = 0; i < acceptor->n_listeners; i++) {
@@ -73,27 +74,28 @@ static void stop(struct acceptor *acceptor, bool close_sockets)
     acceptor->n_listeners = 0;
 }
 
-int acceptor_start(struct acceptor *acceptor, struct listen_sockets *sockets)
+int acceptor_start(struct acceptor *acceptor, int *fds, size_t n)
 {
+    assert(n <= ACCEPTOR_SOCKETS_MAX);
     acceptor->again = (struct timer){.fire = on_again};
     acceptor->n_listeners = 0;
-    for (size_t i = 0; i < sockets->n; i++) {
+    for (size_t i = 0; i < n; i++) {
         struct acceptor_listener *listener = &acceptor->listeners[i];
         listener->acceptor = acceptor;
-        listener->watch =
-            (struct watch){.fd = sockets->fds[i], .events = EPOLLIN, .ready = on_acceptable};
+        listener->watch = (struct watch){.fd = fds[i], .events = EPOLLIN, .ready = on_acceptable};
         int error = watch_start(acceptor->loop, &listener->watch);
         if (error) {
-            stop(acceptor, false);
+            acceptor_end(acceptor, false);
             return error;
         }
         acceptor->n_listeners = i + 1;
     }
-    sockets->n = 0; /* taken over */
+    for (size_t i = 0; i < n; i++)
+        fds[i] = -1;
     return 0;
 }
 
 void acceptor_stop(struct acceptor *acceptor)
 {
-    stop(acceptor, true);
+    acceptor_end(acceptor, true);
 }

@@ -7,7 +7,8 @@
  */
 #include "base/loop.h"
 #include "base/stats.h"
-#include "receiver/listen.h"
+
+#define ACCEPTOR_SOCKETS_MAX 9 /* of an endpoint, and one more */
 
 enum accept_refusal { ACCEPT_OVER_LIMIT, ACCEPT_OUT_OF_FILES, ACCEPT_REFUSALS };
 extern const char *const accept_refusal_names[ACCEPT_REFUSALS]; /* "max_connections", ... */
@@ -26,12 +27,13 @@ struct acceptor {
     /* fd: connected, non-blocking, CLOEXEC; the owner's. */
     void (*accepted)(struct acceptor *acceptor, int fd);
     /* private */
-    struct acceptor_listener listeners[LISTEN_SOCKETS_MAX];
+    struct acceptor_listener listeners[ACCEPTOR_SOCKETS_MAX];
     size_t n_listeners;
     struct timer again;
 };
 
-/* The fields above are set. Takes the sockets over, on success only. 0 or negative errno. */
-int acceptor_start(struct acceptor *acceptor, struct listen_sockets *sockets);
+/* The fields above are set. Listening sockets, taken over (and set to -1) on success only. 0 or
+ * negative errno. */
+int acceptor_start(struct acceptor *acceptor, int *fds, size_t n);
 /* Closes the sockets; again, or when not started: no harm. */
 void acceptor_stop(struct acceptor *acceptor);

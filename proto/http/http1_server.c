@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libmicrohttpd has one listening socket a daemon, so an endpoint of several addresses has several
+ * daemons. With TLS there is one, which does not listen: it gets the plain ends of proxies.
+ *
+ * libmicrohttpd takes an answer before a request's body or after it, but not in between. So a
+ * request that is refused in between is read to its end, up to a bound, and answered there: an
+ * answer to a peer that still writes would be lost with its connection.
+ */
+#include "proto/http/http1_server.h"
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/log.h"
+#include "proto/http/acceptor.h"
+#include "proto/http/http1.h"
+#include "proto/tls/tls_accept.h"
+#include "proto/tls/tls_proxy.h"
+#include <assert.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define LISTENERS_MAX (ACCEPTOR_SOCKETS_MAX + 1) /* an endpoint, and a Unix socket */
+
+struct listener {
+    struct http1_server *server;
+    struct http1 http;
+    bool trusted;
+};
+
+struct http1_server {
+    struct http1_server_settings settings;
+    struct http1_connections connections;
+    struct listener listeners[LISTENERS_MAX];
+    size_t n_listeners;
+    struct list calls; /* that are not freed */
+    size_t n_active;   /* calls with a connection */
+    bool draining;     /* answers end their connection */
+    bool closing;      /* no call sleeps or pauses any more */
+    struct timer drained;
+    void (*stopped)(void *context);
+    void *context;
+    bool has_tls; /* then the next four are in use */
+    struct acceptor acceptor;
+    struct tls_accept handshakes;
+    struct tls_proxys proxies;
+    struct listener *behind_tls;
+};
+
+/* ---- draining ---- */
+
+static void server_check_drained(struct http1_server *server)
+{
+    if (server->stopped && !server->n_active && !server->drained.due_ns)
+        timer_start(server->settings.loop, &server->drained, 0);
+}
+
+static void on_ran(struct http1 *http)
+{
+    server_check_drained(container_of(http, struct listener, http)->server);
+}
+
+static void on_drained(struct timer *timer)
+{
+    struct http1_server *server = container_of(timer, struct http1_server, drained);
+    void (*stopped)(void *context) = server->stopped;
+    if (server->n_active) /* a request came on a connection kept open; see on_ran() */
+        return;
+    server->stopped = NULL;
+    stopped(server->context);
+}
+
+/* ---- calls ---- */
+
+#define STATE(name) (1u << HTTP1_##name)
+/* The table in the header. */
+static const unsigned next_states[HTTP1_CALL_STATES] = {
+    [HTTP1_RECEIVING] = STATE(DISCARDING) | STATE(READY) | STATE(SLEEPING) | STATE(GONE),
+    [HTTP1_DISCARDING] = STATE(READY) | STATE(GONE),
+    [HTTP1_SLEEPING] = STATE(READY) | STATE(GONE),
+    [HTTP1_READY] = STATE(ANSWERED) | STATE(GONE),
+    [HTTP1_ANSWERED] = STATE(GONE),
+};
+
+static void call_enter(struct http1_call *call, enum http1_call_state state)
+{
+    assert(next_states[call->state] & 1u << state);
+    assert(!call->paused || state == HTTP1_DISCARDING || state == HTTP1_GONE);
+    call->state = state;
+}
+
+static const struct http1_handler *call_handler(const struct http1_call *call)
+{
+    return call->server->settings.handler;
+}
+
+static struct http1_call *call_new(struct listener *listener, struct MHD_Connection *mhd)
+{
+    struct http1_server *server = listener->server;
+    assert(server->settings.handler->call_size >= sizeof(struct http1_call));
+    struct http1_call *call = calloc(1, server->settings.handler->call_size);
+    if (!call)
+        return NULL;
+    call->server = server;
+    call->mhd = mhd;
+    call->context = server->settings.context;
+    call->trusted = listener->trusted;
+    list_append(&server->calls, &call->link);
+    server->n_active++;
+    return call;
+}
+
+void http1_call_free(struct http1_call *call)
+{
+    assert(call->state == HTTP1_GONE);
+    list_remove(&call->link);
+    free(call);
+}
+
+const char *http1_call_header(const struct http1_call *call, const char *name)
+{
+    return MHD_lookup_connection_value(call->mhd, MHD_HEADER_KIND, name);
+}
+
+void http1_call_refuse(struct http1_call *call)
+{
+    call_enter(call, HTTP1_DISCARDING);
+}
+
+void http1_call_ready(struct http1_call *call)
+{
+    call_enter(call, HTTP1_READY);
+}
+
+void http1_call_sleep(struct http1_call *call)
+{
+    assert(!call->server->closing);
+    call_enter(call, HTTP1_SLEEPING);
+    MHD_suspend_connection(call->mhd);
+}
+
+/* In the next round of the loop, together with others of this one. */
+static void call_continue(struct http1_call *call)
+{
+    struct http1_server *server = call->server;
+    LOOP_THREAD(server->settings.loop);
+    MHD_resume_connection(call->mhd);
+    for (size_t i = 0; i < server->n_listeners; i++)
+        http1_run_soon(&server->listeners[i].http);
+}
+
+void http1_call_wake(struct http1_call *call)
+{
+    assert(call->state == HTTP1_SLEEPING);
+    call_enter(call, HTTP1_READY);
+    call_continue(call);
+}
+
+void http1_call_pause(struct http1_call *call)
+{
+    assert(call->state == HTTP1_RECEIVING);
+    if (call->paused || call->server->closing)
+        return;
+    call->paused = true;
+    MHD_suspend_connection(call->mhd);
+}
+
+void http1_call_resume(struct http1_call *call)
+{
+    if (!call->paused)
+        return;
+    call->paused = false;
+    call_continue(call);
+}
+
+static enum MHD_Result call_answer(struct http1_call *call)
+{
+    const struct http1_counts *counts = &call->server->settings.counts;
+    unsigned status = 0;
+    struct MHD_Response *response = call_handler(call)->respond(call, &status);
+    if (!response)
+        return MHD_NO;
+    if (call->server->draining)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    enum MHD_Result result = MHD_queue_response(call->mhd, status, response);
+    MHD_destroy_response(response);
+    for (unsigned i = 0; result == MHD_YES && i < counts->n_codes; i++)
+        if (counts->codes[i] == status)
+            stat_add_of(counts->requests, i, 1);
+    call_enter(call, HTTP1_ANSWERED);
+    return result;
+}
+
+static enum MHD_Result call_receive(struct http1_call *call, struct bytes piece)
+{
+    void (*body)(struct http1_call *, struct bytes) = call_handler(call)->body;
+    if (body && call->state == HTTP1_RECEIVING)
+        body(call, piece);
+    if (!body || call->state == HTTP1_DISCARDING)
+        call->discarded_bytes += piece.len;
+    return call->discarded_bytes > call->server->settings.limits.discard_max ? MHD_NO : MHD_YES;
+}
+
+/* All of it has come; again, when it was woken up. */
+static enum MHD_Result call_go_on(struct http1_call *call)
+{
+    if (call->state == HTTP1_DISCARDING)
+        call_enter(call, HTTP1_READY);
+    else if (call->state == HTTP1_RECEIVING)
+        call_handler(call)->received(call);
+    return call->state == HTTP1_READY ? call_answer(call) : MHD_YES;
+}
+
+static void server_wake_all(struct http1_server *server)
+{
+    struct list *link, *tmp;
+    server->closing = true;
+    list_each(link, tmp, &server->calls)
+    {
+        struct http1_call *call = container_of(link, struct http1_call, link);
+        http1_call_resume(call);
+        if (call->state != HTTP1_SLEEPING)
+            continue;
+        call_handler(call)->stop(call);
+        http1_call_wake(call);
+    }
+}
+
+/* Calls that their handler still needs outlive the server. */
+static void server_forget_calls(struct http1_server *server)
+{
+    struct list *link;
+    while ((link = list_pop(&server->calls))) {
+        struct http1_call *call = container_of(link, struct http1_call, link);
+        assert(call->state == HTTP1_GONE);
+        call->server = NULL;
+    }
+}
+
+/* ---- libmicrohttpd's calls ---- */
+
+static bool server_is_full(struct http1_server *server)
+{
+    const struct http1_limits *limits = &server->settings.limits;
+    if (limits->crowds_out || server->connections.n < limits->max_connections)
+        return false;
+    stat_add_ref(server->settings.counts.over_limit, 1);
+    return true;
+}
+
+static enum MHD_Result on_accept(void *context, const struct sockaddr *address, socklen_t size)
+{
+    const struct listener *listener = context;
+    struct http1_server *server = listener->server;
+    (void)address, (void)size;
+    if (server->settings.limits.keeps_file_reserve && files_are_short_now()) {
+        stat_add_ref(server->settings.counts.out_of_files, 1);
+        return MHD_NO;
+    }
+    return server_is_full(server) ? MHD_NO : MHD_YES;
+}
+
+static void on_connection(void *context, struct MHD_Connection *mhd, void **socket_context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    struct listener *listener = context;
+    http1_connections_notify(&listener->server->connections, mhd, socket_context, code);
+}
+
+static void phase_enter(struct http1_server *server, struct http1_connection *connection,
+                        enum http1_phase_name phase)
+{
+    uint64_t timeout_ns = server->settings.limits.phases[phase].timeout_ns;
+    if (timeout_ns == HTTP1_UNLIMITED)
+        http1_connection_enter(connection, HTTP1_NO_PHASE);
+    else if (timeout_ns)
+        http1_connection_enter(connection, (int)phase);
+}
+
+static enum MHD_Result on_request(void *context, struct MHD_Connection *mhd, const char *path,
+                                  const char *method, const char *version, const char *data,
+                                  size_t *size, void **request)
+{
+    struct listener *listener = context;
+    struct http1_server *server = listener->server;
+    struct http1_connection *connection = http1_connection_of(mhd);
+    struct http1_call *call = *request;
+    (void)version;
+    if (!connection)
+        return MHD_NO;
+    if (!call) {
+        phase_enter(server, connection, HTTP1_BODY);
+        *request = call = call_new(listener, mhd);
+        if (!call)
+            return MHD_NO;
+        call_handler(call)->begin(call, path, method);
+        return call->state == HTTP1_READY ? call_answer(call) : MHD_YES;
+    }
+    if (*size) {
+        size_t n = *size;
+        *size = 0;
+        return call_receive(call, BYTES(data, n));
+    }
+    enum MHD_Result result = call_go_on(call);
+    phase_enter(server, connection, call->state == HTTP1_ANSWERED ? HTTP1_SENDING : HTTP1_HANDLING);
+    return result;
+}
+
+static void on_completed(void *context, struct MHD_Connection *mhd, void **request,
+                         enum MHD_RequestTerminationCode code)
+{
+    struct listener *listener = context;
+    struct http1_server *server = listener->server;
+    struct http1_connection *connection = http1_connection_of(mhd);
+    struct http1_call *call = *request;
+    *request = NULL;
+    if (call) {
+        if (call->state != HTTP1_ANSWERED && server->settings.counts.requests_cut)
+            stat_add(server->settings.counts.requests_cut, 1);
+        assert(server->n_active);
+        server->n_active--;
+        call->paused = false;
+        call->mhd = NULL;
+        call_enter(call, HTTP1_GONE);
+        if (call_handler(call)->gone)
+            call_handler(call)->gone(call);
+        else
+            http1_call_free(call);
+    }
+    if (connection && code == MHD_REQUEST_TERMINATED_COMPLETED_OK)
+        phase_enter(server, connection, HTTP1_HEAD);
+}
+
+/* ---- sockets ---- */
+
+static int listener_open(struct http1_server *server, int fd, bool trusted)
+{
+    const struct http1_limits *limits = &server->settings.limits;
+    struct listener *listener = &server->listeners[server->n_listeners];
+    const struct MHD_OptionItem options[] = {
+        {MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)http1_log, (void *)server->settings.area},
+        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)limits->max_connections + 16, NULL},
+        {MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)limits->silence_s, NULL},
+        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)limits->head_bytes, NULL},
+        {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, listener},
+        {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, listener},
+        {MHD_OPTION_STRICT_FOR_CLIENT, limits->strict, NULL},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    const struct http1_settings settings = {.flags = MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG,
+                                            .accept = on_accept,
+                                            .handler = on_request,
+                                            .context = listener,
+                                            .options = options};
+    if (server->n_listeners == LISTENERS_MAX)
+        return -E2BIG;
+    *listener = (struct listener){.server = server, .trusted = trusted, .http = {.ran = on_ran}};
+    int error = http1_open(&listener->http, server->settings.loop, fd, &settings);
+    if (!error)
+        server->n_listeners++;
+    return error;
+}
+
+static void on_handshake_done(struct tls_accept *handshakes, struct tls *tls, int fd)
+{
+    struct http1_server *server = container_of(handshakes, struct http1_server, handshakes);
+    struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
+    socklen_t size = sizeof(peer);
+    int plain;
+    (void)getpeername(fd, (struct sockaddr *)&peer, &size);
+    int error = tls_proxy_open(&server->proxies, tls, fd, &plain);
+    if (error)
+        log_warn(server->settings.area, "cannot serve a connection: %s", strerror(-error));
+    else
+        http1_add(&server->behind_tls->http, plain, (const struct sockaddr *)&peer, size);
+}
+
+static void on_accepted(struct acceptor *acceptor, int fd)
+{
+    const int on = 1;
+    struct http1_server *server = container_of(acceptor, struct http1_server, acceptor);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    if (server_is_full(server))
+        close(fd);
+    else
+        tls_accept_enter(&server->handshakes, fd);
+}
+
+static int listen_tls(struct http1_server *server, int *fds, size_t n, struct tls_context *tls)
+{
+    struct loop *loop = server->settings.loop;
+    assert(!server->has_tls);
+    server->acceptor = (struct acceptor){.loop = loop,
+                                         .area = server->settings.area,
+                                         .out_of_files = server->settings.counts.out_of_files,
+                                         .accepted = on_accepted};
+    server->handshakes = (struct tls_accept){
+        .loop = loop, .context = tls, .area = server->settings.area, .passed = on_handshake_done};
+    tls_accept_init(&server->handshakes);
+    tls_proxys_init(&server->proxies, loop);
+    server->has_tls = true;
+    int error = listener_open(server, -1, false);
+    if (error)
+        return error;
+    server->behind_tls = &server->listeners[server->n_listeners - 1];
+    return acceptor_start(&server->acceptor, fds, n);
+}
+
+int http1_server_listen(struct http1_server *server, int *fds, size_t n, struct tls_context *tls,
+                        bool trusted)
+{
+    LOOP_THREAD(server->settings.loop);
+    if (n > ACCEPTOR_SOCKETS_MAX)
+        return -E2BIG;
+    if (tls)
+        return listen_tls(server, fds, n, tls);
+    int error = 0;
+    for (size_t i = 0; !error && i < n; i++)
+        error = listener_open(server, fds[i], trusted);
+    for (size_t i = 0; !error && i < n; i++) {
+        close(fds[i]); /* its listener has a duplicate */
+        fds[i] = -1;
+    }
+    return error;
+}
+
+static void server_stop_listening(struct http1_server *server)
+{
+    if (server->has_tls) {
+        acceptor_stop(&server->acceptor);
+        tls_accept_close(&server->handshakes);
+    }
+    for (size_t i = 0; i < server->n_listeners; i++)
+        http1_quiesce(&server->listeners[i].http);
+}
+
+/* ---- verbs ---- */
+
+int http1_server_open(const struct http1_server_settings *settings, struct http1_server **result)
+{
+    struct http1_server *server = calloc(1, sizeof(*server));
+    if (!server)
+        return -ENOMEM;
+    server->settings = *settings;
+    server->connections = (struct http1_connections){
+        .loop = settings->loop,
+        .gauge = settings->counts.connections,
+        .max = settings->limits.crowds_out ? settings->limits.max_connections : 0,
+        .crowded_out = settings->counts.crowded_out,
+        .n_phases = HTTP1_PHASES};
+    for (int i = 0; i < HTTP1_PHASES; i++)
+        server->connections.phases[i] =
+            (struct http1_phase){.timeout_ns = settings->limits.phases[i].timeout_ns,
+                                 .timed_out = settings->limits.phases[i].timed_out};
+    http1_connections_init(&server->connections);
+    list_init(&server->calls);
+    server->drained.fire = on_drained;
+    *result = server;
+    return 0;
+}
+
+size_t http1_server_connections(const struct http1_server *server)
+{
+    return server->connections.n;
+}
+
+bool http1_server_is_closing(const struct http1_server *server)
+{
+    return server->closing;
+}
+
+void http1_server_drain(struct http1_server *server, void (*stopped)(void *context), void *context)
+{
+    LOOP_THREAD(server->settings.loop);
+    server->draining = true;
+    server->stopped = stopped;
+    server->context = context;
+    server_stop_listening(server);
+    server_check_drained(server);
+}
+
+void http1_server_close(struct http1_server *server)
+{
+    if (!server)
+        return;
+    LOOP_THREAD(server->settings.loop);
+    server->stopped = NULL;
+    server->draining = true;
+    server_stop_listening(server);
+    server_wake_all(server);
+    for (size_t i = 0; i < server->n_listeners; i++)
+        http1_run(&server->listeners[i].http); /* sends what can be sent at once */
+    for (size_t i = 0; i < server->n_listeners; i++)
+        http1_close(&server->listeners[i].http);
+    if (server->has_tls)
+        tls_proxys_close(&server->proxies);
+    assert(!server->n_active && !server->connections.n);
+    server_forget_calls(server);
+    http1_connections_close(&server->connections);
+    timer_stop(&server->drained);
+    free(server);
+}
