@@ -44,8 +44,8 @@ static const char *reason_of_path(int error)
     }
 }
 
-static int explain(struct buf *text, const char *path, const struct config_endpoint *endpoint,
-                   int error)
+static int explain_failure(struct buf *text, const char *path,
+                           const struct config_endpoint *endpoint, int error)
 {
     const char *form = strchr(endpoint->host, ':') ? "%s: cannot listen on [%s]:%u: %s"
                                                    : "%s: cannot listen on %s:%u: %s";
@@ -189,7 +189,7 @@ static int open_endpoint(const struct config_endpoint *endpoint, struct listen_s
     return open_host(host, endpoint->port, AF_UNSPEC, false, sockets);
 }
 
-static void begin(const struct config_endpoint *endpoint, struct listen_sockets *sockets)
+static void sockets_begin(const struct config_endpoint *endpoint, struct listen_sockets *sockets)
 {
     *sockets = (struct listen_sockets){.endpoint = *endpoint};
     for (size_t i = 0; i < LISTEN_SOCKETS_MAX; i++)
@@ -205,7 +205,7 @@ static bool same_endpoint(const struct config_endpoint *a, const struct config_e
 bool listen_share(const struct listen_sockets *in_use, const struct config_endpoint *endpoint,
                   struct listen_sockets *sockets)
 {
-    begin(endpoint, sockets);
+    sockets_begin(endpoint, sockets);
     if (!in_use->n || !same_endpoint(&in_use->endpoint, endpoint))
         return false;
     sockets->port = in_use->port;
@@ -224,12 +224,12 @@ bool listen_share(const struct listen_sockets *in_use, const struct config_endpo
 int listen_open(const struct config_endpoint *endpoint, const char *config_path,
                 struct listen_sockets *sockets, struct buf *error_text)
 {
-    begin(endpoint, sockets);
+    sockets_begin(endpoint, sockets);
     int error = open_endpoint(endpoint, sockets);
     if (!error)
         return 0;
     listen_close(sockets);
-    return explain(error_text, config_path, endpoint, error);
+    return explain_failure(error_text, config_path, endpoint, error);
 }
 
 bool listen_same(const struct listen_sockets *a, const struct listen_sockets *b)

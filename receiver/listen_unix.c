@@ -25,7 +25,7 @@ static int is_in_use(const struct sockaddr_un *address)
     return !refused;
 }
 
-static int take_away_stale(const struct sockaddr_un *address)
+static int remove_stale(const struct sockaddr_un *address)
 {
     struct stat status;
     if (lstat(address->sun_path, &status))
@@ -46,7 +46,7 @@ static int bind_with_mode(int fd, const struct sockaddr_un *address, unsigned mo
     return error;
 }
 
-static int identify(const char *path, struct listen_unix_file *file)
+static int file_identify(const char *path, struct listen_unix_file *file)
 {
     struct stat status;
     int error = lstat(path, &status) ? -errno : 0;
@@ -67,13 +67,13 @@ int listen_unix(const char *path, unsigned mode, int backlog, struct listen_unix
         return fd;
     int error = bind_with_mode(fd, &address, mode);
     if (error == -EADDRINUSE) {
-        error = take_away_stale(&address);
+        error = remove_stale(&address);
         error = error ? error : bind_with_mode(fd, &address, mode);
     }
     if (!error && listen(fd, backlog))
         error = -errno;
     if (!error && file)
-        error = identify(path, file);
+        error = file_identify(path, file);
     if (!error)
         return fd;
     close(fd);
@@ -83,6 +83,6 @@ int listen_unix(const char *path, unsigned mode, int backlog, struct listen_unix
 void listen_unix_remove(const char *path, const struct listen_unix_file *file)
 {
     struct listen_unix_file now = {0, 0};
-    if (identify(path, &now) == 0 && now.device == file->device && now.inode == file->inode)
+    if (file_identify(path, &now) == 0 && now.device == file->device && now.inode == file->inode)
         unlink(path);
 }

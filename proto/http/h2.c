@@ -76,7 +76,7 @@ static bool output_waits(const struct h2_conn *conn)
     return conn->out_sent < conn->out.len;
 }
 
-static int gather(struct h2_conn *conn)
+static int output_gather(struct h2_conn *conn)
 {
     if (conn->out_sent == conn->out.len)
         buf_clear(&conn->out), conn->out_sent = 0;
@@ -94,7 +94,7 @@ static int gather(struct h2_conn *conn)
     return 0;
 }
 
-static int write_gathered(struct h2_conn *conn)
+static int output_write(struct h2_conn *conn)
 {
     while (output_waits(conn)) {
         ssize_t n =
@@ -107,14 +107,14 @@ static int write_gathered(struct h2_conn *conn)
     return 0;
 }
 
-static int flush(struct h2_conn *conn)
+static int output_flush(struct h2_conn *conn)
 {
     bool waited = output_waits(conn);
     int error;
     conn->busy = true;
     do {
-        error = gather(conn);
-        error = error ? error : write_gathered(conn);
+        error = output_gather(conn);
+        error = error ? error : output_write(conn);
     } while (!error && conn->out.len > 0 && nghttp2_session_want_write(conn->session));
     conn->busy = false;
     if (error == -EAGAIN) {
@@ -129,7 +129,7 @@ static int flush(struct h2_conn *conn)
     return error;
 }
 
-static int feed(struct h2_conn *conn, const uint8_t *data, size_t size)
+static int session_feed(struct h2_conn *conn, const uint8_t *data, size_t size)
 {
     conn->busy = true;
     ssize_t n = nghttp2_session_mem_recv(conn->session, data, size);
@@ -143,7 +143,7 @@ static int feed(struct h2_conn *conn, const uint8_t *data, size_t size)
     return n == NGHTTP2_ERR_NOMEM ? -ENOMEM : -EPROTO;
 }
 
-static void heard(struct h2_conn *conn)
+static void conn_heard(struct h2_conn *conn)
 {
     if (!conn->settings.keepalive_ns)
         return;
@@ -152,7 +152,7 @@ static void heard(struct h2_conn *conn)
 }
 
 /* 0, PEER_CLOSED, negative errno. */
-static int receive(struct h2_conn *conn)
+static int conn_receive(struct h2_conn *conn)
 {
     uint8_t piece[READ_BYTES];
     for (int i = 0; i < READS_A_ROUND && nghttp2_session_want_read(conn->session); i++) {
@@ -161,8 +161,8 @@ static int receive(struct h2_conn *conn)
             return 0;
         if (n <= 0)
             return n < 0 ? (int)n : PEER_CLOSED;
-        heard(conn);
-        int error = feed(conn, piece, (size_t)n);
+        conn_heard(conn);
+        int error = session_feed(conn, piece, (size_t)n);
         if (error)
             return error;
         if ((size_t)n < sizeof(piece) && !conn->settings.tls) /* a record of TLS is short */
@@ -185,7 +185,7 @@ static void conn_end(struct h2_conn *conn, int error)
 }
 
 /* After nghttp2 had its say: is anything left to do on this connection? */
-static void settle(struct h2_conn *conn, int error)
+static void conn_settle(struct h2_conn *conn, int error)
 {
     bool idle = !conn->n_streams; /* what waits then is of the connection alone */
     bool reads = nghttp2_session_want_read(conn->session);
@@ -207,15 +207,15 @@ static void settle(struct h2_conn *conn, int error)
 static void on_ready(struct watch *watch, uint32_t events)
 {
     struct h2_conn *conn = container_of(watch, struct h2_conn, watch);
-    int error = events & ~(uint32_t)EPOLLOUT ? receive(conn) : 0;
-    int flushed = flush(conn); /* also after an error: nghttp2 may have a GOAWAY to send */
-    settle(conn, error ? error : flushed);
+    int error = events & ~(uint32_t)EPOLLOUT ? conn_receive(conn) : 0;
+    int flushed = output_flush(conn); /* also after an error: nghttp2 may have a GOAWAY to send */
+    conn_settle(conn, error ? error : flushed);
 }
 
 static void on_flush(struct timer *timer)
 {
     struct h2_conn *conn = container_of(timer, struct h2_conn, flush);
-    settle(conn, flush(conn));
+    conn_settle(conn, output_flush(conn));
 }
 
 void h2_schedule_flush(struct h2_conn *conn)
@@ -239,7 +239,7 @@ struct limits {
     uint64_t next_ns; /* the earliest that has not passed */
 };
 
-static bool passed(struct limits *limits, uint64_t since_ns, uint64_t timeout_ns)
+static bool limit_passed(struct limits *limits, uint64_t since_ns, uint64_t timeout_ns)
 {
     uint64_t due = timeout_ns > UINT64_MAX - since_ns ? UINT64_MAX : since_ns + timeout_ns;
     if (due <= limits->now_ns)
@@ -256,7 +256,7 @@ static bool stream_overdue(struct h2_stream *stream, struct limits *limits)
     if (!settings->server || stream->refused)
         return false;
     if (!stream->headers_done) {
-        bool late = passed(limits, stream->begun_ns, settings->header_timeout_ns);
+        bool late = limit_passed(limits, stream->begun_ns, settings->header_timeout_ns);
         if (late) /* a header block blocks the whole connection */
             h2_count(H2_LIMIT_HEADER_TIME);
         return late;
@@ -264,15 +264,16 @@ static bool stream_overdue(struct h2_stream *stream, struct limits *limits)
     if (stream->answered && stream->goes_on && !stream->unsent.len)
         return false;
     if (stream->answered) {
-        bool slow = passed(limits, stream->answered_ns, settings->write_timeout_ns);
+        bool slow = limit_passed(limits, stream->answered_ns, settings->write_timeout_ns);
         if (slow)
             h2_count(H2_LIMIT_SLOW_READER);
         return slow;
     }
-    if (!stream->remote_closed && passed(limits, stream->begun_ns, settings->request_timeout_ns)) {
+    if (!stream->remote_closed &&
+        limit_passed(limits, stream->begun_ns, settings->request_timeout_ns)) {
         h2_count(H2_LIMIT_REQUEST_TIME);
         h2_reset(stream, NGHTTP2_CANCEL);
-    } else if (stream->deadline_ns && passed(limits, stream->deadline_ns, 0)) {
+    } else if (stream->deadline_ns && limit_passed(limits, stream->deadline_ns, 0)) {
         h2_reset(stream, NGHTTP2_CANCEL); /* the peer has given up too */
     }
     return false;
@@ -280,38 +281,38 @@ static bool stream_overdue(struct h2_stream *stream, struct limits *limits)
 
 void h2_keepalive_begin(struct h2_conn *conn)
 {
-    heard(conn);
+    conn_heard(conn);
     if (conn->settings.keepalive_ns)
         h2_watch_over(conn, conn->heard_ns + conn->settings.keepalive_ns);
 }
 
 /* Anything that the peer says after the question is an answer. True: it said nothing. */
-static bool keeps_silent(struct h2_conn *conn, struct limits *limits)
+static bool conn_is_silent(struct h2_conn *conn, struct limits *limits)
 {
     const struct h2_settings *settings = &conn->settings;
     if (!settings->keepalive_ns || (!conn->n_streams && !settings->keepalive_idle))
         return false;
-    if (!conn->asked_ns && passed(limits, conn->heard_ns, settings->keepalive_ns)) {
+    if (!conn->asked_ns && limit_passed(limits, conn->heard_ns, settings->keepalive_ns)) {
         conn->asked_ns = limits->now_ns;
         nghttp2_submit_ping(conn->session, NGHTTP2_FLAG_NONE, NULL);
         h2_schedule_flush(conn);
     }
-    return conn->asked_ns && passed(limits, conn->asked_ns, settings->keepalive_timeout_ns);
+    return conn->asked_ns && limit_passed(limits, conn->asked_ns, settings->keepalive_timeout_ns);
 }
 
 /* The reason to end the connection: 0 = none. */
-static int overdue(struct h2_conn *conn, struct limits *limits)
+static int conn_overdue(struct h2_conn *conn, struct limits *limits)
 {
     const struct h2_settings *settings = &conn->settings;
     struct list *link, *tmp;
-    if (!conn->settled && passed(limits, conn->opened_ns, settings->handshake_timeout_ns))
+    if (!conn->settled && limit_passed(limits, conn->opened_ns, settings->handshake_timeout_ns))
         return h2_count(H2_LIMIT_HANDSHAKE), -ETIMEDOUT;
-    if (output_waits(conn) && passed(limits, conn->progress_ns, settings->write_timeout_ns))
+    if (output_waits(conn) && limit_passed(limits, conn->progress_ns, settings->write_timeout_ns))
         return h2_count(H2_LIMIT_SLOW_READER), -ETIMEDOUT;
     if (conn->shutting_down && settings->max_age_grace_ns &&
-        passed(limits, conn->shutdown_ns, settings->max_age_grace_ns))
+        limit_passed(limits, conn->shutdown_ns, settings->max_age_grace_ns))
         return h2_count(H2_LIMIT_AGE), -ETIMEDOUT;
-    if (keeps_silent(conn, limits))
+    if (conn_is_silent(conn, limits))
         return h2_count(H2_LIMIT_KEEPALIVE), -ETIMEDOUT;
     list_each(link, tmp, &conn->streams)
     {
@@ -321,19 +322,19 @@ static int overdue(struct h2_conn *conn, struct limits *limits)
     return 0;
 }
 
-static void check_idle(struct h2_conn *conn, struct limits *limits)
+static void conn_check_idle(struct h2_conn *conn, struct limits *limits)
 {
     uint64_t timeout = conn->settings.idle_timeout_ns, age = conn->settings.max_age_ns;
     if (conn->shutting_down) {
-        if (!conn->last_goaway && passed(limits, conn->shutdown_ns, LAST_GOAWAY_DELAY_NS))
+        if (!conn->last_goaway && limit_passed(limits, conn->shutdown_ns, LAST_GOAWAY_DELAY_NS))
             h2_session_last_goaway(conn);
         return;
     }
-    if (age && passed(limits, conn->opened_ns, age)) {
+    if (age && limit_passed(limits, conn->opened_ns, age)) {
         h2_count(H2_LIMIT_AGE);
         return h2_shutdown(conn);
     }
-    if (conn->n_streams || !timeout || !passed(limits, conn->idle_since_ns, timeout))
+    if (conn->n_streams || !timeout || !limit_passed(limits, conn->idle_since_ns, timeout))
         return;
     h2_count(H2_LIMIT_IDLE);
     h2_shutdown(conn);
@@ -343,14 +344,14 @@ static void on_watchdog(struct timer *timer)
 {
     struct h2_conn *conn = container_of(timer, struct h2_conn, watchdog);
     struct limits limits = {clock_monotonic_ns(), UINT64_MAX};
-    int error = overdue(conn, &limits);
+    int error = conn_overdue(conn, &limits);
     if (error) {
         nghttp2_session_terminate_session(conn->session, NGHTTP2_ENHANCE_YOUR_CALM);
-        flush(conn); /* as far as it goes */
+        output_flush(conn); /* as far as it goes */
         conn_end(conn, error);
         return;
     }
-    check_idle(conn, &limits);
+    conn_check_idle(conn, &limits);
     if (limits.next_ns != UINT64_MAX)
         h2_watch_over(conn, limits.next_ns);
 }
@@ -373,6 +374,7 @@ static void conn_free(struct h2_conn *conn)
 int h2_open(struct loop *loop, int fd, const struct h2_settings *settings,
             const struct h2_handler *handler, void *owner, struct h2_conn **result)
 {
+    LOOP_THREAD(loop);
     assert(handler->ended);
     struct h2_conn *conn = calloc(1, sizeof(*conn));
     if (!conn) {
@@ -413,6 +415,7 @@ void h2_close(struct h2_conn *conn)
 {
     if (!conn)
         return;
+    LOOP_THREAD(conn->loop);
     assert(!conn->busy);
     conn->ended = true;
     h2_session_abandon(conn, NGHTTP2_CANCEL);
@@ -443,6 +446,7 @@ bool h2_closing(const struct h2_conn *conn)
 void h2_consumed(struct h2_stream *stream, size_t size, bool stream_too)
 {
     struct h2_conn *conn = stream->conn;
+    LOOP_THREAD(conn->loop);
     if (conn->ended)
         return;
     size_t n = size < stream->unconsumed ? size : stream->unconsumed;
@@ -470,6 +474,7 @@ static int64_t window_left(const struct h2_stream *stream)
 void h2_expect(struct h2_stream *stream, size_t to_come, uint32_t window)
 {
     nghttp2_session *session = stream->conn->session;
+    LOOP_THREAD(stream->conn->loop);
     if (stream->conn->ended)
         return;
     if ((int64_t)to_come > window_left(stream))
@@ -480,7 +485,7 @@ void h2_expect(struct h2_stream *stream, size_t to_come, uint32_t window)
     h2_schedule_flush(stream->conn);
 }
 
-static void resume(struct h2_stream *stream)
+static void stream_resume(struct h2_stream *stream)
 {
     struct h2_conn *conn = stream->conn;
     stream->answered_ns = clock_monotonic_ns();
@@ -497,28 +502,33 @@ int h2_respond_on(struct h2_stream *stream, const struct h2_response *response)
 
 int h2_append(struct h2_stream *stream, struct bytes piece)
 {
+    LOOP_THREAD(stream->conn->loop);
     if (stream->conn->ended || !stream->goes_on)
         return -ENOTCONN;
+    assert(stream->answered);
     if (stream->unsent.len)
         return -EAGAIN;
     buf_clear(&stream->owned);
     int error = buf_append_bytes(&stream->owned, piece);
     stream->unsent = buf_bytes(&stream->owned);
     if (!error)
-        resume(stream);
+        stream_resume(stream);
     return error;
 }
 
 void h2_finish(struct h2_stream *stream)
 {
+    LOOP_THREAD(stream->conn->loop);
     if (stream->conn->ended || !stream->goes_on)
         return;
+    assert(stream->answered);
     stream->goes_on = false;
-    resume(stream);
+    stream_resume(stream);
 }
 
 void h2_shutdown(struct h2_conn *conn)
 {
+    LOOP_THREAD(conn->loop);
     if (conn->shutting_down || conn->ended)
         return;
     conn->shutting_down = true;

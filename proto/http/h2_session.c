@@ -29,7 +29,7 @@ static struct h2_stream *stream_new(struct h2_conn *conn, int32_t id)
     return stream;
 }
 
-static void free_headers(struct h2_header *headers, size_t n)
+static void headers_free(struct h2_header *headers, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         free((void *)(uintptr_t)headers[i].name);
@@ -39,14 +39,17 @@ static void free_headers(struct h2_header *headers, size_t n)
 static void stream_free(struct h2_stream *stream)
 {
     struct h2_conn *conn = stream->conn;
+    assert(conn->n_streams);
     list_remove(&stream->link);
     conn->reused = true;
-    if (--conn->n_streams == 0) {
+    conn->n_streams--;
+    assert(!conn->n_streams == list_empty(&conn->streams));
+    if (!conn->n_streams) {
         conn->idle_since_ns = clock_monotonic_ns();
         if (conn->settings.idle_timeout_ns)
             h2_watch_over(conn, conn->idle_since_ns + conn->settings.idle_timeout_ns);
     }
-    free_headers(stream->trailers, stream->n_trailers);
+    headers_free(stream->trailers, stream->n_trailers);
     buf_close(&stream->owned);
     free(stream);
 }
@@ -73,14 +76,14 @@ void h2_session_abandon(struct h2_conn *conn, uint32_t h2_error)
 /* ---- glitches ---- */
 
 /* h2.c ends it once nghttp2 has returned: within it that is an assertion. */
-static void doom(struct h2_conn *conn, uint32_t h2_error)
+static void conn_doom(struct h2_conn *conn, uint32_t h2_error)
 {
     if (!conn->doom)
         conn->doom = h2_error;
 }
 
 /* A token bucket: a peer that errs now and then loses nothing, a flood ends. */
-static void glitch(struct h2_conn *conn)
+static void conn_glitch(struct h2_conn *conn)
 {
     uint64_t now = clock_monotonic_ns();
     double tokens = conn->glitch_tokens;
@@ -90,7 +93,7 @@ static void glitch(struct h2_conn *conn)
     conn->glitch_tokens -= 1;
     if (conn->glitch_tokens >= 0 || conn->doom)
         return;
-    doom(conn, NGHTTP2_ENHANCE_YOUR_CALM);
+    conn_doom(conn, NGHTTP2_ENHANCE_YOUR_CALM);
     h2_count(H2_LIMIT_GLITCHES);
 }
 
@@ -98,7 +101,7 @@ static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame
                             void *user)
 {
     (void)session, (void)frame, (void)error;
-    glitch(user);
+    conn_glitch(user);
     return 0;
 }
 
@@ -108,13 +111,13 @@ static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *fram
 {
     (void)session, (void)frame, (void)name, (void)name_len, (void)value, (void)value_len,
         (void)flags;
-    glitch(user);
+    conn_glitch(user);
     return 0; /* left out, as nghttp2 does without us */
 }
 
 /* ---- incoming ---- */
 
-static void refuse(struct h2_stream *stream, uint32_t h2_error)
+static void stream_refuse(struct h2_stream *stream, uint32_t h2_error)
 {
     stream->refused = true;
     nghttp2_submit_rst_stream(stream->conn->session, NGHTTP2_FLAG_NONE, stream->id, h2_error);
@@ -129,13 +132,13 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *fram
     int32_t last = nghttp2_session_get_last_proc_stream_id(session);
     if (frame->type == NGHTTP2_HEADERS && conn->settings.server && frame->stream_id < last &&
         !nghttp2_session_find_stream(session, frame->stream_id))
-        doom(conn, NGHTTP2_PROTOCOL_ERROR);
+        conn_doom(conn, NGHTTP2_PROTOCOL_ERROR);
     return 0;
 }
 
 /* Streams that are under way change with the offer, when the peer takes note of it; nghttp2 then
  * looks again at what they have consumed. So no stream may hold back what it will not give. */
-static void offer_window(struct h2_conn *conn)
+static void conn_offer_window(struct h2_conn *conn)
 {
     const struct h2_settings *settings = &conn->settings;
     conn->crowded |= conn->n_streams > H2_CALM_STREAMS;
@@ -155,28 +158,28 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     if (!stream)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     nghttp2_session_set_stream_user_data(session, stream->id, stream);
-    offer_window(conn);
+    conn_offer_window(conn);
     h2_watch_over(conn, stream->begun_ns + conn->settings.header_timeout_ns);
     h2_watch_over(conn, stream->begun_ns + conn->settings.request_timeout_ns);
     if (conn->handler->begin && conn->handler->begin(stream) < 0) {
         stream->unannounced = true;
-        refuse(stream, NGHTTP2_REFUSED_STREAM);
+        stream_refuse(stream, NGHTTP2_REFUSED_STREAM);
     }
     return 0;
 }
 
 /* Too many headers: a server can still say so, a client gives the stream up. */
-static void headers_too_big(struct h2_stream *stream, bool trailer)
+static void stream_headers_too_big(struct h2_stream *stream, bool trailer)
 {
     struct h2_conn *conn = stream->conn;
     h2_count(H2_LIMIT_HEADER_LIST);
-    glitch(conn);
+    conn_glitch(conn);
     if (!conn->settings.server || trailer || stream->answered)
-        return refuse(stream, NGHTTP2_INTERNAL_ERROR);
+        return stream_refuse(stream, NGHTTP2_INTERNAL_ERROR);
     const struct h2_header status = H2_HEADER(":status", "431");
     const struct h2_response response = {.headers = &status, .n_headers = 1};
     if (h2_respond(stream, &response))
-        refuse(stream, NGHTTP2_INTERNAL_ERROR);
+        stream_refuse(stream, NGHTTP2_INTERNAL_ERROR);
     stream->refused = true;
 }
 
@@ -194,7 +197,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
         stream->interim = true; /* more answers follow; nothing of this one is for the handler */
     stream->header_list_bytes += name_len + value_len + HEADER_OVERHEAD;
     if (stream->header_list_bytes > H2_HEADER_LIST_MAX)
-        headers_too_big(stream, trailer);
+        stream_headers_too_big(stream, trailer);
     else if (conn->handler->header && !stream->interim)
         conn->handler->header(stream, BYTES(name, name_len), BYTES(value, value_len), trailer);
     return 0;
@@ -231,7 +234,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
             h2_session_last_goaway(conn);
         break;
     case NGHTTP2_PRIORITY:
-        glitch(conn);
+        conn_glitch(conn);
         break;
     case NGHTTP2_HEADERS:
         if (stream && !stream->refused)
@@ -239,7 +242,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
         break;
     case NGHTTP2_DATA:
         if (frame->hd.length == 0 && !ends)
-            glitch(conn);
+            conn_glitch(conn);
         break;
     default:
         break;
@@ -293,7 +296,7 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
         uint32_t code = frame->rst_stream.error_code;
         if (code == NGHTTP2_PROTOCOL_ERROR || code == NGHTTP2_STREAM_CLOSED ||
             code == NGHTTP2_FLOW_CONTROL_ERROR)
-            glitch(conn); /* the peer made us reset it */
+            conn_glitch(conn); /* the peer made us reset it */
     }
     bool may_end = frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA;
     if (!may_end || !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM) || !conn->settings.server)
@@ -340,7 +343,7 @@ static size_t fill_nv(nghttp2_nv *out, const struct h2_header *headers, size_t n
     return n;
 }
 
-static ssize_t read_body(nghttp2_session *session, int32_t stream_id, uint8_t *out, size_t size,
+static ssize_t body_read(nghttp2_session *session, int32_t stream_id, uint8_t *out, size_t size,
                          uint32_t *flags, nghttp2_data_source *source, void *user)
 {
     struct h2_stream *stream = source->ptr;
@@ -366,10 +369,10 @@ static ssize_t read_body(nghttp2_session *session, int32_t stream_id, uint8_t *o
 
 static nghttp2_data_provider provider(struct h2_stream *stream)
 {
-    return (nghttp2_data_provider){.source = {.ptr = stream}, .read_callback = read_body};
+    return (nghttp2_data_provider){.source = {.ptr = stream}, .read_callback = body_read};
 }
 
-static void take_body(struct h2_stream *stream, struct buf *body)
+static void body_take(struct h2_stream *stream, struct buf *body)
 {
     if (!body)
         return;
@@ -382,6 +385,7 @@ int h2_request(struct h2_conn *conn, const struct h2_header *headers, size_t n, 
                void *owner, struct h2_stream **result)
 {
     nghttp2_nv nv[HEADERS_A_MESSAGE_MAX];
+    LOOP_THREAD(conn->loop);
     assert(!conn->settings.server);
     if (!conn->n_streams)
         h2_keepalive_begin(conn);
@@ -405,7 +409,7 @@ int h2_request(struct h2_conn *conn, const struct h2_header *headers, size_t n, 
     return 0;
 }
 
-static int copy_trailers(struct h2_stream *stream, const struct h2_header *trailers, size_t n)
+static int trailers_copy(struct h2_stream *stream, const struct h2_header *trailers, size_t n)
 {
     if (!n)
         return 0;
@@ -427,7 +431,7 @@ static int copy_trailers(struct h2_stream *stream, const struct h2_header *trail
     return 0;
 }
 
-static int submit_response(struct h2_stream *stream, const struct h2_response *response)
+static int response_submit(struct h2_stream *stream, const struct h2_response *response)
 {
     nghttp2_nv nv[HEADERS_A_MESSAGE_MAX];
     nghttp2_data_provider data = provider(stream);
@@ -441,17 +445,18 @@ static int submit_response(struct h2_stream *stream, const struct h2_response *r
 int h2_respond(struct h2_stream *stream, const struct h2_response *response)
 {
     struct h2_conn *conn = stream->conn;
+    LOOP_THREAD(conn->loop);
     assert(conn->settings.server && !stream->answered);
-    take_body(stream, response->body);
+    body_take(stream, response->body);
     stream->answered = true;
     stream->answered_ns = clock_monotonic_ns();
     if (conn->ended)
         return -ENOTCONN;
-    int error = copy_trailers(stream, response->trailers, response->n_trailers);
+    int error = trailers_copy(stream, response->trailers, response->n_trailers);
     if (!error)
-        error = submit_response(stream, response);
+        error = response_submit(stream, response);
     if (error)
-        refuse(stream, NGHTTP2_INTERNAL_ERROR);
+        stream_refuse(stream, NGHTTP2_INTERNAL_ERROR);
     h2_watch_over(conn, stream->answered_ns + conn->settings.write_timeout_ns);
     h2_schedule_flush(conn);
     return error;
@@ -459,15 +464,17 @@ int h2_respond(struct h2_stream *stream, const struct h2_response *response)
 
 void h2_reset(struct h2_stream *stream, uint32_t h2_error)
 {
+    LOOP_THREAD(stream->conn->loop);
     stream->unsent = (struct bytes){0};
     if (stream->conn->ended)
         return;
-    refuse(stream, h2_error);
+    stream_refuse(stream, h2_error);
     h2_schedule_flush(stream->conn);
 }
 
 void h2_deadline(struct h2_stream *stream, uint64_t due_ns)
 {
+    LOOP_THREAD(stream->conn->loop);
     stream->deadline_ns = due_ns;
     h2_watch_over(stream->conn, due_ns);
 }
@@ -526,7 +533,7 @@ static nghttp2_option *options(void)
     return option;
 }
 
-static int submit_settings(struct h2_conn *conn)
+static int settings_submit(struct h2_conn *conn)
 {
     const struct h2_settings *settings = &conn->settings;
     const nghttp2_settings_entry entries[] = {
@@ -555,5 +562,5 @@ int h2_session_open(struct h2_conn *conn)
     nghttp2_session_callbacks_del(set);
     conn->glitch_tokens = H2_GLITCH_BURST;
     conn->glitches_since_ns = clock_monotonic_ns();
-    return error ? -ENOMEM : submit_settings(conn);
+    return error ? -ENOMEM : settings_submit(conn);
 }

@@ -47,7 +47,7 @@ struct http1_server {
     bool has_tls; /* then the next four are in use */
     struct acceptor acceptor;
     struct tls_accept handshakes;
-    struct tls_proxys proxies;
+    struct tls_proxies proxies;
     struct listener *behind_tls;
 };
 
@@ -402,7 +402,7 @@ static int listen_tls(struct http1_server *server, int *fds, size_t n, struct tl
     server->handshakes = (struct tls_accept){
         .loop = loop, .context = tls, .area = server->settings.area, .passed = on_handshake_done};
     tls_accept_init(&server->handshakes);
-    tls_proxys_init(&server->proxies, loop);
+    tls_proxies_init(&server->proxies, loop);
     server->has_tls = true;
     int error = listener_open(server, -1, false);
     if (error)
@@ -498,7 +498,7 @@ void http1_server_close(struct http1_server *server)
     for (size_t i = 0; i < server->n_listeners; i++)
         http1_close(&server->listeners[i].http);
     if (server->has_tls)
-        tls_proxys_close(&server->proxies);
+        tls_proxies_close(&server->proxies);
     assert(!server->n_active && !server->connections.n);
     server_forget_calls(server);
     http1_connections_close(&server->connections);

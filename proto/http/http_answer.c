@@ -29,7 +29,7 @@ static bool is_blank(uint8_t c)
     return c == ' ' || c == '\t';
 }
 
-static struct bytes trim(struct bytes text)
+static struct bytes bytes_trim(struct bytes text)
 {
     while (text.len && is_blank(text.data[0])) {
         text.data++;
@@ -63,7 +63,7 @@ static void keep_media_type(struct bytes value, char *out, size_t size)
     const uint8_t *parameters = value.len ? memchr(value.data, ';', value.len) : NULL;
     if (parameters)
         value.len = (size_t)(parameters - value.data);
-    keep_text(trim(value), out, size);
+    keep_text(bytes_trim(value), out, size);
     for (; *out; out++)
         if (*out >= 'A' && *out <= 'Z')
             *out = (char)(*out | 0x20);
@@ -76,7 +76,7 @@ static bool next_token(struct bytes *list, struct bytes *token)
         return false;
     const uint8_t *comma = memchr(list->data, ',', list->len);
     size_t len = comma ? (size_t)(comma - list->data) : list->len;
-    *token = trim(BYTES(list->data, len));
+    *token = bytes_trim(BYTES(list->data, len));
     len += comma != NULL;
     list->data += len;
     list->len -= len;
@@ -85,7 +85,7 @@ static bool next_token(struct bytes *list, struct bytes *token)
 
 /* ---- header lines ---- */
 
-static bool take_length(struct http_answer *answer, struct bytes value)
+static bool set_length(struct http_answer *answer, struct bytes value)
 {
     uint64_t length = 0;
     if (value.len == 0 || value.len > 18)
@@ -102,7 +102,7 @@ static bool take_length(struct http_answer *answer, struct bytes value)
     return true;
 }
 
-static void take_connection(struct http_answer *answer, struct bytes value)
+static void set_connection(struct http_answer *answer, struct bytes value)
 {
     for (struct bytes token; next_token(&value, &token);) {
         if (is_word(token, "close"))
@@ -112,17 +112,17 @@ static void take_connection(struct http_answer *answer, struct bytes value)
     }
 }
 
-static bool take_header(struct http_answer *answer, struct bytes name, struct bytes value)
+static bool set_header(struct http_answer *answer, struct bytes name, struct bytes value)
 {
     if (is_word(name, "content-length"))
-        return take_length(answer, value);
+        return set_length(answer, value);
     if (is_word(name, "transfer-encoding")) {
         bool first = !answer->is_chunked;
         answer->is_chunked = true;
         return first && is_word(value, "chunked");
     }
     if (is_word(name, "connection"))
-        take_connection(answer, value);
+        set_connection(answer, value);
     else if (is_word(name, "content-encoding"))
         answer->encoded = !is_word(value, "identity");
     else if (is_word(name, "content-type"))
@@ -136,18 +136,18 @@ static bool take_header(struct http_answer *answer, struct bytes name, struct by
     return true;
 }
 
-static bool header_line(struct http_answer *answer, struct bytes line)
+static bool parse_header_line(struct http_answer *answer, struct bytes line)
 {
     const uint8_t *colon = memchr(line.data, ':', line.len);
     if (!colon || colon == line.data || is_blank(line.data[0]) || is_blank(colon[-1]))
         return false;
     struct bytes name = BYTES(line.data, (size_t)(colon - line.data));
-    struct bytes value = trim(BYTES(colon + 1, line.len - name.len - 1));
-    return answer->part == HTTP_PART_TRAILERS || take_header(answer, name, value);
+    struct bytes value = bytes_trim(BYTES(colon + 1, line.len - name.len - 1));
+    return answer->part == HTTP_PART_TRAILERS || set_header(answer, name, value);
 }
 
 /* "HTTP/1.1 200 OK"; the reason may be missing. */
-static bool status_line(struct http_answer *answer, struct bytes line)
+static bool parse_status_line(struct http_answer *answer, struct bytes line)
 {
     if (line.len < 12 || memcmp(line.data, "HTTP/1.", 7) != 0 ||
         (line.data[7] != '0' && line.data[7] != '1') || line.data[8] != ' ' ||
@@ -164,7 +164,7 @@ static bool status_line(struct http_answer *answer, struct bytes line)
     return answer->status >= 100 && answer->status < 600 && answer->status != 101;
 }
 
-static int over(struct http_answer *answer)
+static int answer_over(struct http_answer *answer)
 {
     answer->part = HTTP_PART_OVER;
     return HTTP_ANSWER_WHOLE;
@@ -184,7 +184,7 @@ static int headers_done(struct http_answer *answer)
         answer->part = HTTP_PART_CHUNK_SIZE;
     } else if (answer->status == 204 || answer->status == 304 ||
                (answer->has_length && answer->left == 0)) {
-        return over(answer);
+        return answer_over(answer);
     } else if (answer->has_length) {
         answer->part = HTTP_PART_BODY;
     } else {
@@ -194,7 +194,7 @@ static int headers_done(struct http_answer *answer)
     return HTTP_ANSWER_MORE;
 }
 
-static bool chunk_line(struct http_answer *answer, struct bytes line)
+static bool parse_chunk_line(struct http_answer *answer, struct bytes line)
 {
     size_t digits = 0;
     uint64_t size = 0;
@@ -214,15 +214,15 @@ static bool chunk_line(struct http_answer *answer, struct bytes line)
     return digits > 0 && digits < 16 && ended;
 }
 
-static int take_line(struct http_answer *answer, struct bytes line)
+static int parse_line(struct http_answer *answer, struct bytes line)
 {
     bool good = true;
     switch (answer->part) {
     case HTTP_PART_STATUS:
-        good = status_line(answer, line);
+        good = parse_status_line(answer, line);
         break;
     case HTTP_PART_CHUNK_SIZE:
-        good = chunk_line(answer, line);
+        good = parse_chunk_line(answer, line);
         break;
     case HTTP_PART_CHUNK_END:
         good = line.len == 0;
@@ -230,15 +230,15 @@ static int take_line(struct http_answer *answer, struct bytes line)
         break;
     default:
         if (line.len == 0)
-            return answer->part == HTTP_PART_TRAILERS ? over(answer) : headers_done(answer);
-        good = header_line(answer, line);
+            return answer->part == HTTP_PART_TRAILERS ? answer_over(answer) : headers_done(answer);
+        good = parse_header_line(answer, line);
     }
     return good ? HTTP_ANSWER_MORE : HTTP_ANSWER_MALFORMED;
 }
 
 /* ---- bytes ---- */
 
-static void skip(struct bytes *in, size_t n)
+static void input_skip(struct bytes *in, size_t n)
 {
     in->data += n;
     in->len -= n;
@@ -254,13 +254,13 @@ static int feed_line(struct http_answer *answer, struct bytes *in)
     int error = buf_append(&answer->line, in->data, n);
     if (error)
         return error == BUF_FULL ? (int)HTTP_ANSWER_MALFORMED : error;
-    skip(in, n);
+    input_skip(in, n);
     if (!end)
         return HTTP_ANSWER_MORE;
     struct bytes line = buf_bytes(&answer->line);
     line.len--;
     line.len -= line.len && line.data[line.len - 1] == '\r';
-    int outcome = take_line(answer, line);
+    int outcome = parse_line(answer, line);
     buf_clear(&answer->line);
     return outcome;
 }
@@ -274,17 +274,17 @@ static int feed_body(struct http_answer *answer, struct bytes *in)
     int error = buf_append(&answer->body, in->data, kept);
     if (error)
         return error;
-    skip(in, n);
+    input_skip(in, n);
     if (kept < n) { /* nobody reads what follows */
         answer->cut = true;
         answer->keeps_connection = false;
-        return over(answer);
+        return answer_over(answer);
     }
     answer->left -= to_end ? 0 : n;
     if (answer->left || to_end)
         return HTTP_ANSWER_MORE;
     if (answer->part == HTTP_PART_BODY)
-        return over(answer);
+        return answer_over(answer);
     answer->part = HTTP_PART_CHUNK_END;
     return HTTP_ANSWER_MORE;
 }
@@ -307,7 +307,7 @@ int http_answer_end(struct http_answer *answer)
 {
     bool whole = answer->part == HTTP_PART_BODY_TO_END || answer->part == HTTP_PART_OVER;
     answer->keeps_connection = false;
-    return whole ? over(answer) : (int)HTTP_ANSWER_MALFORMED;
+    return whole ? answer_over(answer) : (int)HTTP_ANSWER_MALFORMED;
 }
 
 /* ---- Retry-After ---- */

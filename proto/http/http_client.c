@@ -26,13 +26,13 @@ struct http_client {
     bool touched; /* something of its answer has come */
 };
 
-static int set_events(struct http_client *client)
+static int client_set_events(struct http_client *client)
 {
     uint32_t events = EPOLLIN | (client->head.len || client->body.len ? EPOLLOUT : 0u);
     return events == client->watch.events ? 0 : watch_change(&client->watch, events);
 }
 
-static void end(struct http_client *client, int error)
+static void client_end(struct http_client *client, int error)
 {
     watch_stop(&client->watch);
     client->handler->ended(client->owner, error, client->touched);
@@ -48,7 +48,7 @@ static ssize_t write_some(struct http_client *client, struct bytes from)
     return n < 0 ? -errno : n;
 }
 
-static int write_request(struct http_client *client)
+static int request_write(struct http_client *client)
 {
     size_t written = 0;
     while ((client->head.len || client->body.len) && written < WRITTEN_A_ROUND) {
@@ -76,7 +76,7 @@ static ssize_t read_some(struct http_client *client, uint8_t *out)
 }
 
 /* The client may be gone afterwards. */
-static void whole(struct http_client *client, bool more_follows)
+static void answer_complete(struct http_client *client, bool more_follows)
 {
     struct http_answer answer = client->answer;
     bool unsent = client->head.len || client->body.len;
@@ -90,10 +90,10 @@ static void whole(struct http_client *client, bool more_follows)
 }
 
 /* Whether the connection is to be read on; else the client may be gone. */
-static bool take(struct http_client *client, struct bytes in)
+static bool answer_take(struct http_client *client, struct bytes in)
 {
     if (!client->busy) { /* nobody asked */
-        end(client, -EPROTO);
+        client_end(client, -EPROTO);
         return false;
     }
     client->touched = true;
@@ -101,22 +101,22 @@ static bool take(struct http_client *client, struct bytes in)
     if (outcome == HTTP_ANSWER_MORE)
         return true;
     if (outcome == HTTP_ANSWER_WHOLE)
-        whole(client, in.len > 0);
+        answer_complete(client, in.len > 0);
     else
-        end(client, outcome < 0 ? outcome : -EPROTO);
+        client_end(client, outcome < 0 ? outcome : -EPROTO);
     return false;
 }
 
-static void closed_by_peer(struct http_client *client)
+static void client_closed_by_peer(struct http_client *client)
 {
     if (client->busy && client->touched && http_answer_end(&client->answer) == HTTP_ANSWER_WHOLE)
-        whole(client, false);
+        answer_complete(client, false);
     else
-        end(client, 0);
+        client_end(client, 0);
 }
 
 /* Likewise. */
-static bool read_answer(struct http_client *client)
+static bool answer_read(struct http_client *client)
 {
     uint8_t piece[PIECE_BYTES];
     for (int i = 0; i < PIECES_A_ROUND; i++) {
@@ -124,14 +124,14 @@ static bool read_answer(struct http_client *client)
         if (n == -EAGAIN || n == -EINTR)
             return true;
         if (n == 0) {
-            closed_by_peer(client);
+            client_closed_by_peer(client);
             return false;
         }
         if (n < 0) {
-            end(client, (int)n);
+            client_end(client, (int)n);
             return false;
         }
-        if (!take(client, BYTES(piece, (size_t)n)))
+        if (!answer_take(client, BYTES(piece, (size_t)n)))
             return false;
     }
     return true;
@@ -141,12 +141,12 @@ static void on_ready(struct watch *watch, uint32_t events)
 {
     struct http_client *client = container_of(watch, struct http_client, watch);
     (void)events;
-    int write_error = write_request(client);
-    if (!read_answer(client))
+    int write_error = request_write(client);
+    if (!answer_read(client))
         return;
-    int error = write_error ? write_error : set_events(client);
+    int error = write_error ? write_error : client_set_events(client);
     if (error)
-        end(client, error);
+        client_end(client, error);
 }
 
 /* ---- verbs ---- */
@@ -195,5 +195,5 @@ int http_client_send(struct http_client *client, struct bytes head, struct bytes
     client->body = body;
     client->busy = true;
     client->touched = false;
-    return set_events(client);
+    return client_set_events(client);
 }

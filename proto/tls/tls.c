@@ -113,8 +113,8 @@ static int load_system(const struct tls_context *context, gnutls_certificate_cre
     return -EINVAL;
 }
 
-static int load(const struct tls_context *context, const struct tls_material *material,
-                gnutls_certificate_credentials_t x509, char why[TLS_WHY_MAX])
+static int material_load(const struct tls_context *context, const struct tls_material *material,
+                         gnutls_certificate_credentials_t x509, char why[TLS_WHY_MAX])
 {
     const struct tls_settings *settings = &context->settings;
     bool verifies = !settings->server && !settings->insecure_skip_verify;
@@ -139,7 +139,7 @@ static int credentials_new(const struct tls_context *context, const struct tls_m
     credentials->demands_certificate = context->settings.server && material->cas.given;
     int error = gnutls_certificate_allocate_credentials(&credentials->x509) ? -ENOMEM : 0;
     if (!error)
-        error = load(context, material, credentials->x509, why);
+        error = material_load(context, material, credentials->x509, why);
     if (error) {
         tls_credentials_release(credentials);
         return error;
@@ -173,7 +173,7 @@ static int open_priority(struct tls_context *context)
     return gnutls_priority_init(&context->priority, text, NULL) ? -ENOMEM : 0;
 }
 
-static char *copy(const char *text)
+static char *text_copy(const char *text)
 {
     return strdup(text ? text : "");
 }
@@ -187,8 +187,8 @@ int tls_context_open(const struct tls_settings *settings, const struct tls_mater
         return -ENOMEM;
     context->users = 1;
     context->settings = *settings;
-    context->name = copy(settings->name);
-    context->server_name = copy(settings->server_name);
+    context->name = text_copy(settings->name);
+    context->server_name = text_copy(settings->server_name);
     snprintf(context->alpn, sizeof(context->alpn), "%s", settings->alpn ? settings->alpn : "");
     int error = context->name && context->server_name ? open_priority(context) : -ENOMEM;
     context->settings.name = context->name;

@@ -12,20 +12,20 @@ enum { PEER_TEXT = INET6_ADDRSTRLEN + 8 };
 
 struct entering {
     struct list link;
-    struct tls_accept *gate;
+    struct tls_accept *accept;
     struct tls_handshake handshake;
 };
 
-void tls_accept_init(struct tls_accept *gate)
+void tls_accept_init(struct tls_accept *accept)
 {
-    list_init(&gate->entering);
-    gate->n_entering = 0;
+    list_init(&accept->entering);
+    accept->n_entering = 0;
 }
 
 static void entering_free(struct entering *entering)
 {
     list_remove(&entering->link);
-    entering->gate->n_entering--;
+    entering->accept->n_entering--;
     tls_handshake_stop(&entering->handshake);
     free(entering);
 }
@@ -52,33 +52,33 @@ static void peer_text(int fd, char text[PEER_TEXT])
 static void on_done(struct tls_handshake *handshake, enum tls_outcome outcome, const char *why)
 {
     struct entering *entering = container_of(handshake, struct entering, handshake);
-    struct tls_accept *gate = entering->gate;
+    struct tls_accept *accept = entering->accept;
     struct tls *tls = handshake->tls;
     int fd = handshake->fd;
     if (outcome == TLS_OK) {
         handshake->tls = NULL;
         handshake->fd = -1;
         entering_free(entering);
-        gate->passed(gate, tls, fd);
+        accept->passed(accept, tls, fd);
         return;
     }
     char peer[PEER_TEXT];
     peer_text(fd, peer);
-    log_info(gate->area, "TLS with %s failed: %s", peer, why);
+    log_info(accept->area, "TLS with %s failed: %s", peer, why);
     entering_free(entering);
 }
 
-static void make_room(struct tls_accept *gate)
+static void accept_make_room(struct tls_accept *accept)
 {
-    if (gate->n_entering < TLS_ACCEPT_MAX)
+    if (accept->n_entering < TLS_ACCEPT_MAX)
         return;
     tls_count(true, TLS_CROWDED_OUT);
-    entering_free(container_of(list_first(&gate->entering), struct entering, link));
+    entering_free(container_of(list_first(&accept->entering), struct entering, link));
 }
 
-void tls_accept_enter(struct tls_accept *gate, int fd)
+void tls_accept_enter(struct tls_accept *accept, int fd)
 {
-    make_room(gate);
+    accept_make_room(accept);
     struct entering *entering = calloc(1, sizeof(*entering));
     int error = entering ? 0 : -ENOMEM;
     if (error)
@@ -86,21 +86,21 @@ void tls_accept_enter(struct tls_accept *gate, int fd)
     else
         entering->handshake.done = on_done;
     if (!error)
-        error = tls_handshake_start(&entering->handshake, gate->loop, gate->context, fd,
+        error = tls_handshake_start(&entering->handshake, accept->loop, accept->context, fd,
                                     TLS_ACCEPT_TIMEOUT_NS);
     if (error) {
-        log_warn(gate->area, "cannot serve a connection: %s", strerror(-error));
+        log_warn(accept->area, "cannot serve a connection: %s", strerror(-error));
         free(entering);
         return;
     }
-    entering->gate = gate;
-    list_append(&gate->entering, &entering->link);
-    gate->n_entering++;
+    entering->accept = accept;
+    list_append(&accept->entering, &entering->link);
+    accept->n_entering++;
 }
 
-void tls_accept_close(struct tls_accept *gate)
+void tls_accept_close(struct tls_accept *accept)
 {
     struct list *link;
-    while (gate->n_entering && (link = list_first(&gate->entering)))
+    while (accept->n_entering && (link = list_first(&accept->entering)))
         entering_free(container_of(link, struct entering, link));
 }

@@ -3,9 +3,9 @@
 /*
  * The handshakes of a server's accepted connections. Thread: loop. Embedded.
  *
- * Limits: TLS_ACCEPT_TIMEOUT_NS each; TLS_ACCEPT_MAX at a time, then the oldest has to go: honest
- * ones take a few round trips, so it is one that idles. Each end is counted (tls_count()), and what
- * failed is said in the log.
+ * Limits: TLS_ACCEPT_TIMEOUT_NS each; TLS_ACCEPT_MAX at a time, then the oldest has to go: real
+ * ones take a few round trips, so the oldest is one that idles. Each result is counted
+ * (tls_count()); a failure is logged.
  */
 #include "base/clock.h"
 #include "proto/tls/tls.h"
@@ -15,16 +15,16 @@ enum { TLS_ACCEPT_MAX = 256 };
 
 struct tls_accept {
     struct loop *loop;
-    struct tls_context *context; /* must outlive the gate */
+    struct tls_context *context; /* must outlive the accept */
     const char *area;            /* of log records */
     /* The session and its socket are the owner's from here on. Everything may be called from it but
      * tls_accept_close(). */
-    void (*passed)(struct tls_accept *gate, struct tls *tls, int fd);
+    void (*passed)(struct tls_accept *accept, struct tls *tls, int fd);
     /* private */
     struct list entering;
     size_t n_entering;
 };
 
-void tls_accept_init(struct tls_accept *gate);          /* the fields above are set */
-void tls_accept_enter(struct tls_accept *gate, int fd); /* takes it over */
-void tls_accept_close(struct tls_accept *gate);         /* ends the handshakes; again: no harm */
+void tls_accept_init(struct tls_accept *accept);          /* the fields above are set */
+void tls_accept_enter(struct tls_accept *accept, int fd); /* takes it over */
+void tls_accept_close(struct tls_accept *accept);         /* ends the handshakes; again: no harm */

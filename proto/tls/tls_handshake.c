@@ -33,7 +33,8 @@ void tls_count(bool server, enum tls_outcome outcome)
     stat_add_of2(&handshakes, server ? ROLE_SERVER : ROLE_CLIENT, outcome, 1);
 }
 
-static void end(struct tls_handshake *handshake, enum tls_outcome outcome, const char *why)
+static void handshake_end(struct tls_handshake *handshake, enum tls_outcome outcome,
+                          const char *why)
 {
     watch_stop(&handshake->watch);
     timer_stop(&handshake->deadline);
@@ -52,13 +53,13 @@ static void on_ready(struct watch *watch, uint32_t events)
                      ? (int)TLS_FAILED
                      : -EAGAIN;
     if (result != -EAGAIN)
-        end(handshake, (enum tls_outcome)result, why);
+        handshake_end(handshake, (enum tls_outcome)result, why);
 }
 
 static void on_deadline(struct timer *timer)
 {
-    end(container_of(timer, struct tls_handshake, deadline), TLS_TIMEOUT,
-        "the TLS handshake took too long");
+    handshake_end(container_of(timer, struct tls_handshake, deadline), TLS_TIMEOUT,
+                  "the TLS handshake took too long");
 }
 
 int tls_handshake_start_to(struct tls_handshake *handshake, struct loop *loop,

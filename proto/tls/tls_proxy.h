@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * TLS in front of a server that knows plain sockets alone: each session is bridged to a socket
+ * TLS in front of a server that knows plain sockets alone: each session is proxied to a socket
  * pair, whose other end that server gets. Thread: loop.
  *
  * Limits: 16 KiB a direction between the sockets, while one of them is slow; what waits for the
@@ -13,15 +13,15 @@
 
 #define TLS_PROXY_STALL_NS (30 * NS_PER_SEC)
 
-struct tls_proxys {
+struct tls_proxies {
     struct loop *loop;
     struct list list;
     size_t n;
 };
 
-void tls_proxys_init(struct tls_proxys *bridges, struct loop *loop);
+void tls_proxies_init(struct tls_proxies *proxies, struct loop *loop);
 /* Takes session and socket over, also on failure. *plain: non-blocking, CLOEXEC, the caller's to
- * close, which ends the bridge. 0 or negative errno. */
-int tls_proxy_open(struct tls_proxys *bridges, struct tls *tls, int fd, int *plain);
+ * close, which ends the proxy. 0 or negative errno. */
+int tls_proxy_open(struct tls_proxies *proxies, struct tls *tls, int fd, int *plain);
 /* Sends what can be sent at once, then ends them all. */
-void tls_proxys_close(struct tls_proxys *bridges);
+void tls_proxies_close(struct tls_proxies *proxies);

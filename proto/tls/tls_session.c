@@ -33,7 +33,7 @@ static void set_verification(struct tls *tls)
     gnutls_session_set_verify_cert2(tls->session, tls->demands, settings->server ? 1 : 2, 0);
 }
 
-static int set_up(struct tls *tls, int fd)
+static int session_set_up(struct tls *tls, int fd)
 {
     const struct tls_settings *settings = &tls->context->settings;
     const char *name = tls->server_name;
@@ -73,7 +73,7 @@ int tls_open(struct tls_context *context, const char *server_name, int fd, struc
     tls->context->users++;
     tls->credentials->users++;
     if (!error)
-        error = set_up(tls, fd);
+        error = session_set_up(tls, fd);
     if (error) {
         tls_close(tls);
         return error;
@@ -204,7 +204,8 @@ static void explain_server(enum tls_outcome outcome, const char *detail, char wh
         snprintf(why, TLS_WHY_MAX, "%s", detail);
 }
 
-static int conclude(struct tls *tls, enum tls_outcome outcome, int error, char why[TLS_WHY_MAX])
+static int handshake_conclude(struct tls *tls, enum tls_outcome outcome, int error,
+                              char why[TLS_WHY_MAX])
 {
     const char *detail = error == GNUTLS_E_FATAL_ALERT_RECEIVED
                              ? gnutls_alert_get_name(gnutls_alert_get(tls->session))
@@ -239,7 +240,7 @@ int tls_step(struct tls *tls, char why[TLS_WHY_MAX])
         gnutls_alert_send_appropriate(tls->session, r);
     }
     if (outcome != TLS_OK)
-        return conclude(tls, outcome, r, why);
+        return handshake_conclude(tls, outcome, r, why);
     tls->open = true;
     return TLS_OK;
 }
@@ -252,7 +253,7 @@ bool tls_waits_to_write(const struct tls *tls)
 /* ---- bytes ---- */
 
 /* A client learns of its refusal only here: TLS 1.3 clients are done before servers judge. */
-static ssize_t lost(struct tls *tls, ssize_t error)
+static ssize_t session_lost(struct tls *tls, ssize_t error)
 {
     const char *alert = NULL;
     tls->open = false;
@@ -274,7 +275,7 @@ ssize_t tls_read(struct tls *tls, void *out, size_t size)
     while (n == GNUTLS_E_INTERRUPTED || n == GNUTLS_E_WARNING_ALERT_RECEIVED);
     if (n >= 0 || n == GNUTLS_E_PREMATURE_TERMINATION) /* HTTP knows by itself what is whole */
         return n >= 0 ? n : 0;
-    return n == GNUTLS_E_AGAIN ? -EAGAIN : lost(tls, n);
+    return n == GNUTLS_E_AGAIN ? -EAGAIN : session_lost(tls, n);
 }
 
 ssize_t tls_write(struct tls *tls, const void *data, size_t size)
@@ -287,5 +288,5 @@ ssize_t tls_write(struct tls *tls, const void *data, size_t size)
     tls->unsent = n == GNUTLS_E_AGAIN;
     if (n >= 0)
         return n;
-    return n == GNUTLS_E_AGAIN ? -EAGAIN : lost(tls, n);
+    return n == GNUTLS_E_AGAIN ? -EAGAIN : session_lost(tls, n);
 }

@@ -49,7 +49,7 @@ struct grpc_server {
     struct health_watches watches;
     struct h2_settings h2;
     struct acceptor acceptor;
-    struct tls_accept gate; /* if there is TLS */
+    struct tls_accept handshakes; /* if there is TLS */
     struct list connections;
     size_t n_connections;
     struct timer drained;
@@ -140,9 +140,9 @@ static void connection_open(struct grpc_server *server, int fd, struct tls *tls)
 /* ---- listening ---- */
 
 /* Others may have come meanwhile. */
-static void on_passed(struct tls_accept *gate, struct tls *tls, int fd)
+static void on_passed(struct tls_accept *handshakes, struct tls *tls, int fd)
 {
-    struct grpc_server *server = container_of(gate, struct grpc_server, gate);
+    struct grpc_server *server = container_of(handshakes, struct grpc_server, handshakes);
     if (!is_full(server))
         return connection_open(server, fd, tls);
     tls_close(tls);
@@ -158,7 +158,7 @@ static void on_accepted(struct acceptor *acceptor, int fd)
     if (is_full(server))
         close(fd);
     else if (server->settings.tls)
-        tls_accept_enter(&server->gate, fd);
+        tls_accept_enter(&server->handshakes, fd);
     else
         connection_open(server, fd, NULL);
 }
@@ -167,7 +167,7 @@ static void stop_listening(struct grpc_server *server)
 {
     acceptor_stop(&server->acceptor);
     if (server->settings.tls)
-        tls_accept_close(&server->gate);
+        tls_accept_close(&server->handshakes);
 }
 
 /* ---- verbs ---- */
@@ -211,11 +211,11 @@ int grpc_server_open(const struct grpc_server_settings *settings, struct listen_
     server->drained.fire = on_drained;
     list_init(&server->scope.calls);
     list_init(&server->connections);
-    server->gate = (struct tls_accept){.loop = settings->loop,
-                                       .context = settings->tls,
-                                       .area = "grpc_server",
-                                       .passed = on_passed};
-    tls_accept_init(&server->gate);
+    server->handshakes = (struct tls_accept){.loop = settings->loop,
+                                             .context = settings->tls,
+                                             .area = "grpc_server",
+                                             .passed = on_passed};
+    tls_accept_init(&server->handshakes);
     server->acceptor = (struct acceptor){.loop = settings->loop,
                                          .area = "grpc_server",
                                          .out_of_files = {&refused, ACCEPT_OUT_OF_FILES},

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define LOOK_NS NS_PER_SEC
+#define UPDATE_NS NS_PER_SEC
 
 STAT_GAUGE(watching, "spanprof_grpc_server_health_watches", "Clients that watch the health.");
 STAT_LOSS(too_many, "spanprof_grpc_server_health_watches_refused_total",
@@ -18,11 +18,11 @@ struct health_watch {
     struct h2_stream *stream;
     uint32_t signals;
     struct buf request;
-    struct buf told; /* the answer that was sent last */
+    struct buf last_sent; /* answer */
 };
 
 /* What is not known now may be known later: that is a state too, and no error. */
-static int state_now(const struct health_watch *watch, struct buf *response)
+static int watch_state(const struct health_watch *watch, struct buf *response)
 {
     int outcome =
         health_check(watch->watches->health, watch->signals, buf_bytes(&watch->request), response);
@@ -37,7 +37,7 @@ static int message_of(const struct buf *response, struct buf *message)
     return error ? error : buf_append_bytes(message, buf_bytes(response));
 }
 
-static int answer(struct health_watch *watch)
+static int watch_answer(struct health_watch *watch)
 {
     static const struct h2_header headers[] = {
         {":status", {(const uint8_t *)"200", 3}, false},
@@ -46,7 +46,7 @@ static int answer(struct health_watch *watch)
         {"grpc-status", {(const uint8_t *)"14", 2}, false},
         {"grpc-message", {(const uint8_t *)"the node is shutting down", 25}, false}};
     struct buf message = BUF_INIT(0);
-    int error = message_of(&watch->told, &message);
+    int error = message_of(&watch->last_sent, &message);
     if (error) {
         buf_close(&message);
         return error;
@@ -55,16 +55,17 @@ static int answer(struct health_watch *watch)
     return 0;
 }
 
-static void look(struct health_watch *watch)
+static void watch_update(struct health_watch *watch)
 {
     _cleanup_buf_ struct buf response = BUF_INIT(0), message = BUF_INIT(0);
-    if (state_now(watch, &response) || bytes_equal(buf_bytes(&response), buf_bytes(&watch->told)) ||
+    if (watch_state(watch, &response) ||
+        bytes_equal(buf_bytes(&response), buf_bytes(&watch->last_sent)) ||
         message_of(&response, &message))
         return;
     if (h2_append(watch->stream, buf_bytes(&message)))
         return; /* the next time */
-    buf_close(&watch->told);
-    watch->told = response;
+    buf_close(&watch->last_sent);
+    watch->last_sent = response;
     response = BUF_INIT(0);
 }
 
@@ -72,8 +73,8 @@ static void on_timer(struct timer *timer)
 {
     struct health_watches *watches = container_of(timer, struct health_watches, timer);
     struct list *link, *tmp;
-    list_each(link, tmp, &watches->all) look(container_of(link, struct health_watch, link));
-    timer_start(watches->loop, timer, LOOK_NS);
+    list_each(link, tmp, &watches->all) watch_update(container_of(link, struct health_watch, link));
+    timer_start(watches->loop, timer, UPDATE_NS);
 }
 
 void health_watches_init(struct health_watches *watches, struct loop *loop,
@@ -97,10 +98,10 @@ int health_watch_begin(struct health_watches *watches, struct h2_stream *stream,
     list_append(&watches->all, &watch->link);
     stat_add(&watching, 1);
     if (watches->n++ == 0)
-        timer_start(watches->loop, &watches->timer, LOOK_NS);
+        timer_start(watches->loop, &watches->timer, UPDATE_NS);
     int outcome = buf_append_bytes(&watch->request, request);
-    outcome = outcome ? outcome : state_now(watch, &watch->told);
-    outcome = outcome ? outcome : answer(watch);
+    outcome = outcome ? outcome : watch_state(watch, &watch->last_sent);
+    outcome = outcome ? outcome : watch_answer(watch);
     if (outcome)
         health_watch_end(watch);
     else
@@ -118,7 +119,7 @@ void health_watch_end(struct health_watch *watch)
     if (--watches->n == 0)
         timer_stop(&watches->timer);
     buf_close(&watch->request);
-    buf_close(&watch->told);
+    buf_close(&watch->last_sent);
     free(watch);
 }
 

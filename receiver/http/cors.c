@@ -2,7 +2,7 @@
 #include "receiver/http/cors.h"
 #include <strings.h>
 
-static bool matches(const char *pattern, const char *text)
+static bool pattern_matches(const char *pattern, const char *text)
 {
     const char *star = strchr(pattern, '*');
     if (!star)
@@ -15,7 +15,7 @@ static bool matches(const char *pattern, const char *text)
 bool cors_allows_origin(const struct config_cors *cors, const char *origin)
 {
     for (size_t i = 0; origin && i < cors->allowed_origins.count; i++)
-        if (matches(cors->allowed_origins.items[i], origin))
+        if (pattern_matches(cors->allowed_origins.items[i], origin))
             return true;
     return false;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stands between a socket that was accepted and the server behind it: gate, bridge, HTTP/2. */
+/* What stands between a socket that was accepted and the server behind it: gate, proxy, HTTP/2. */
 #include "base/clock.h"
 #include "base/stats.h"
 #include "proto/tls/tls_proxy.h"
@@ -98,25 +98,25 @@ static void test_gate_full(void **state)
     close(at.fd);
 }
 
-/* ---- the bridge ---- */
+/* ---- the proxy ---- */
 
 struct crossing {
     struct tls_rig *rig;
-    struct tls_proxys bridges;
+    struct tls_proxies proxies;
     int plain; /* the server behind it */
 };
 
-static void open_bridge(struct crossing *at, struct tls_rig *rig)
+static void open_proxy(struct crossing *at, struct tls_rig *rig)
 {
     tls_rig_handshake(rig);
     at->rig = rig;
-    tls_proxys_init(&at->bridges, rig->loop);
+    tls_proxies_init(&at->proxies, rig->loop);
     struct tls *tls = rig->server_end.tls;
     int fd = rig->server_end.fd;
     rig->server_end.tls = NULL;
     rig->server_end.fd = -1;
-    assert_int_equal(tls_proxy_open(&at->bridges, tls, fd, &at->plain), 0);
-    assert_int_equal(at->bridges.n, 1);
+    assert_int_equal(tls_proxy_open(&at->proxies, tls, fd, &at->plain), 0);
+    assert_int_equal(at->proxies.n, 1);
 }
 
 static void fill(uint8_t *data, size_t size)
@@ -131,12 +131,12 @@ static size_t at_least_zero(ssize_t n)
     return n > 0 ? (size_t)n : 0;
 }
 
-static void test_bridge_bytes(void **state)
+static void test_proxy_bytes(void **state)
 {
     struct crossing at;
     uint8_t *data = malloc(BODY_BYTES), *seen = malloc(BODY_BYTES);
     size_t sent = 0, n_seen = 0, back = 0, n_back = 0;
-    open_bridge(&at, *state);
+    open_proxy(&at, *state);
     struct tls *client = at.rig->client_end.tls;
     fill(data, BODY_BYTES);
     while (n_seen < BODY_BYTES) {
@@ -157,18 +157,18 @@ static void test_bridge_bytes(void **state)
     }
     assert_memory_equal(data, seen, BODY_BYTES);
     close(at.plain);
-    tls_proxys_close(&at.bridges);
+    tls_proxies_close(&at.proxies);
     free(data);
     free(seen);
 }
 
 /* A server that answers and closes at once, with the request half read: the answer arrives. */
-static void test_bridge_server_ends(void **state)
+static void test_proxy_server_ends(void **state)
 {
     struct crossing at;
     uint8_t *data = malloc(BODY_BYTES), room[1000];
     size_t sent = 0, seen = 0;
-    open_bridge(&at, *state);
+    open_proxy(&at, *state);
     struct tls *client = at.rig->client_end.tls;
     fill(data, BODY_BYTES);
     while (sent < 100000) {
@@ -178,9 +178,9 @@ static void test_bridge_server_ends(void **state)
     assert_int_equal(read(at.plain, room, 500), 500);
     assert_int_equal(write(at.plain, "answer", 6), 6);
     close(at.plain);
-    for (int i = 0; i < 100 && at.bridges.n; i++)
+    for (int i = 0; i < 100 && at.proxies.n; i++)
         assert_int_equal(loop_once(at.rig->loop, 5), 0);
-    assert_int_equal(at.bridges.n, 0);
+    assert_int_equal(at.proxies.n, 0);
     seen = at_least_zero(tls_read(client, room, sizeof(room)));
     assert_int_equal(seen, 6);
     assert_memory_equal(room, "answer", 6);
@@ -190,14 +190,14 @@ static void test_bridge_server_ends(void **state)
 
 static bool bridge_is_gone(void *context)
 {
-    return ((struct crossing *)context)->bridges.n == 0;
+    return ((struct crossing *)context)->proxies.n == 0;
 }
 
-static void test_bridge_client_ends(void **state)
+static void test_proxy_client_ends(void **state)
 {
     struct crossing at;
     char room[100];
-    open_bridge(&at, *state);
+    open_proxy(&at, *state);
     assert_int_equal(tls_write(at.rig->client_end.tls, "request", 7), 7);
     tls_close(at.rig->client_end.tls);
     at.rig->client_end.tls = NULL;
@@ -206,19 +206,19 @@ static void test_bridge_client_ends(void **state)
     h2_run_loop(at.rig->loop, never, NULL, 30);
     assert_int_equal(read(at.plain, room, sizeof(room)), 7);
     assert_int_equal(read(at.plain, room, sizeof(room)), 0); /* the server sees its end */
-    assert_int_equal(at.bridges.n, 1);                       /* and may still answer */
+    assert_int_equal(at.proxies.n, 1);                       /* and may still answer */
     close(at.plain);
     assert_true(h2_run_loop(at.rig->loop, bridge_is_gone, &at, 5000));
 }
 
 /* What is said last leaves before the end. */
-static void test_bridges_closed(void **state)
+static void test_proxys_closed(void **state)
 {
     struct crossing at;
     char room[100];
-    open_bridge(&at, *state);
+    open_proxy(&at, *state);
     assert_int_equal(write(at.plain, "last word", 9), 9);
-    tls_proxys_close(&at.bridges);
+    tls_proxies_close(&at.proxies);
     assert_int_equal(tls_read(at.rig->client_end.tls, room, sizeof(room)), 9);
     assert_int_equal(tls_read(at.rig->client_end.tls, room, sizeof(room)), 0);
     close(at.plain);
@@ -288,9 +288,9 @@ static void test_h2(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RIG_TEST(test_gate_full),          RIG_TEST(test_bridge_bytes),
-        RIG_TEST(test_bridge_server_ends), RIG_TEST(test_bridge_client_ends),
-        RIG_TEST(test_bridges_closed),     RIG_TEST(test_h2),
+        RIG_TEST(test_gate_full),         RIG_TEST(test_proxy_bytes),
+        RIG_TEST(test_proxy_server_ends), RIG_TEST(test_proxy_client_ends),
+        RIG_TEST(test_proxys_closed),     RIG_TEST(test_h2),
     };
     return cmocka_run_group_tests_name("tls_server", tests, NULL, NULL);
 }
