@@ -3,7 +3,7 @@
  * A record is made in one buffer and written by one write(), so that records of several threads and
  * processes on one stderr do not mix. Each part is sanitized where it enters the line.
  *
- * stderr may be a pipe that nobody drains, and is shared with other processes, so it cannot be made
+ * stderr may be a pipe that is not read, and is shared with other processes, so it cannot be made
  * non-blocking. A pipe or socket that polls writable has room for PIPE_BUF bytes; the lock keeps
  * other threads from taking it first.
  */
@@ -27,7 +27,7 @@ STAT_LOSS(
     "Bytes of log records and of the debug exporter's lines dropped because stderr was not read.");
 
 static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic bool is_stuck; /* it was waited for in vain, and nobody has read since */
+static _Atomic bool is_stuck; /* a wait for room timed out, and nothing has been read since */
 static _Atomic int least_level = LOG_LEVEL_INFO;
 static _Atomic int line_format = LOG_CONSOLE;
 static const char *_Atomic process_name = "";

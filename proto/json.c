@@ -294,7 +294,7 @@ int json_skip(struct json *json)
 {
     uint64_t objects = 0;
     unsigned depth = 0;
-    bool first = false; /* of the container at hand, when it was just opened */
+    bool first = false; /* of the current container, when it was just opened */
     int error;
     for (;;) {
         bool object = json_takes(json, '{');

@@ -25,7 +25,7 @@ struct health { /* who knows */
 int health_check(const struct health *health, uint32_t signals, struct bytes request,
                  struct buf *response);
 
-/* The answer about a service that is not known, for whoever waits until it is. 0 or -ENOMEM. */
+/* The answer about an unknown service, for a client that waits until it is known. 0 or -ENOMEM. */
 int health_unknown(struct buf *response);
 
 /* The page: 200 or 503, with a line of JSON; its limits are those of http1_page.h. */

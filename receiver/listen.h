@@ -2,8 +2,8 @@
 #pragma once
 /*
  * Listening sockets of one endpoint: one for each address of its host. Needs no loop, so that
- * whoever has the right may open them and hand them on. "localhost" is 127.0.0.1 and ::1, as far as
- * the node has both; "::" and "" take IPv4 too. A Unix socket is one, with its path.
+ * a process with the right to open them can pass them on. "localhost" is 127.0.0.1 and ::1, as far
+ * as the node has both; "::" and "" take IPv4 too. A Unix socket is one, with its path.
  */
 #include "base/buf.h"
 #include "config/config.h"

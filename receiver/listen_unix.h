@@ -2,7 +2,7 @@
 #pragma once
 /*
  * Listening sockets with a path. What a predecessor that was killed left there is taken away: a
- * socket that nobody listens on; other files and sockets in use are left alone.
+ * socket without a listener; other files and sockets in use are left alone.
  * Thread: the only one of its process (the umask is changed for a moment).
  */
 

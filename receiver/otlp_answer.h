@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What a peer is told, on either protocol: one table from what happened to gRPC status, HTTP status
+ * The answer to a peer, on either protocol: one table from the outcome to gRPC status, HTTP status
  * and whether to try again. Thread: any.
  */
 #include "proto/http/grpc.h"

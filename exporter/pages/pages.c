@@ -126,7 +126,7 @@ void pages_close(struct pages *pages)
     http1_server_close(pages->http);
     if (pages->worker)
         sqlite3_interrupt(db_handle(pages->settings.reader_db));
-    worker_close(pages->worker); /* questions that nobody waits for any more free themselves */
+    worker_close(pages->worker); /* frees the calls whose connections have ended */
     history_reader_close(pages->facts.history);
     free(pages);
 }

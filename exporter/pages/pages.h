@@ -2,7 +2,7 @@
 #pragma once
 /*
  * The pages, and the same as JSON: docs/api.md. Answers are made by a thread of its own with a
- * reading connection of its own; a connection sleeps meanwhile, so that the loop waits for nobody.
+ * reading connection of its own; a connection is suspended meanwhile, so the loop never waits.
  * Thread: loop, except where noted.
  *
  * Limits: PAGES_CONNECTIONS_MAX connections with 32 KiB of headers each; PAGES_QUEUE_MAX questions

@@ -4,7 +4,7 @@
  * The files of exporter/pages, as they were when this was built. Thread: any; constant.
  *
  * Pages are at the views' paths; what they load is at /assets/VERSION/NAME, and of no other
- * version, so it may be kept for good, and scripts of two versions never meet.
+ * version, so it may be cached without end, and scripts of two versions never meet.
  */
 #include "base/bytes.h"
 

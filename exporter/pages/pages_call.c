@@ -150,7 +150,7 @@ static ssize_t no_bytes(void *context, uint64_t at, char *out, size_t size)
     return MHD_CONTENT_READER_END_OF_STREAM;
 }
 
-/* How long the body would be nobody knows, so the connection ends with it: of a chunked one
+/* The length of the body is unknown, so the connection ends with the answer: with a chunked one
  * libmicrohttpd would send the last chunk. */
 static struct MHD_Response *response_of_head(void)
 {

@@ -71,7 +71,7 @@ static int open_depths(struct depths *depths, size_t n_spans, struct arena *aren
     return depths->slots && depths->depths ? 0 : -ENOMEM;
 }
 
-/* Where the id is, or would be. Ids are random, or nobody's trouble but their own trace's. */
+/* Where the id is, or would be. Ids that are not random slow down their own traces only. */
 static uint32_t *find_slot(const struct depths *depths, const struct history_trace *trace,
                            const uint8_t id[8])
 {

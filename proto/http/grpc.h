@@ -34,7 +34,7 @@ const char *grpc_status_name(enum grpc_status status); /* "UNAVAILABLE" */
 enum grpc_status grpc_status_parse(struct bytes text);
 /* For answers without grpc-status. */
 enum grpc_status grpc_status_from_http(unsigned http_status);
-enum grpc_status grpc_status_from_h2(uint32_t h2_error); /* that h2.h's closed() tells */
+enum grpc_status grpc_status_from_h2(uint32_t h2_error); /* as h2_handler.closed() reports it */
 
 /* ---- messages ---- */
 #define GRPC_PREFIX_SIZE 5

@@ -286,7 +286,7 @@ void h2_keepalive_begin(struct h2_conn *conn)
         h2_watch_over(conn, conn->heard_ns + conn->settings.keepalive_ns);
 }
 
-/* Anything that the peer says after the question is an answer. True: it said nothing. */
+/* Any bytes from the peer after our PING count as the answer. True: none came. */
 static bool conn_is_silent(struct h2_conn *conn, struct limits *limits)
 {
     const struct h2_settings *settings = &conn->settings;

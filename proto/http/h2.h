@@ -55,7 +55,7 @@ struct h2_stream {
     size_t unconsumed; /* bytes of body whose window was not given back */
     size_t withheld;   /* those that only the connection got back */
     bool goes_on;      /* the body is not complete */
-    bool interim;      /* the block at hand is a 1xx answer */
+    bool interim;      /* the current header block is a 1xx answer */
     bool unannounced;  /* the handler does not know it */
     bool refused;      /* answered or reset by the connection itself: nothing more to the handler */
     uint64_t begun_ns;
@@ -78,7 +78,7 @@ struct h2_handler {
     /* The last call for a stream; h2_error 0 = it ended in good order. `unprocessed`: the peer
      * certainly did not look at it (REFUSED_STREAM, beyond GOAWAY's last id). */
     void (*closed)(struct h2_stream *stream, uint32_t h2_error, bool unprocessed);
-    /* The peer wants no new streams (GOAWAY): open another connection for them. */
+    /* The peer accepts no new streams (GOAWAY): they need another connection. */
     void (*goaway)(struct h2_conn *conn, uint32_t h2_error);
     /* The connection has ended; all streams were closed() before. The last call; h2_close() is due,
      * and allowed here. error: 0 = in order, negative errno otherwise (-ETIMEDOUT, -EPROTO,

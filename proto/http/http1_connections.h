@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The connections of one or several daemons (http1.h), and how long each may take for what it does
- * now. Their owner says which phases there are, and when a connection enters one; whoever is still
- * in it when its time is over is shut down.
+ * The connections of one or several daemons (http1.h), and the time limits of their phases. The
+ * owner defines the phases and says when a connection enters one; a connection that is still in it
+ * when the time is over is shut down.
  * Thread: loop. Embedded by its owner.
  */
 #include "base/loop.h"

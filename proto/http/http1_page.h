@@ -2,7 +2,7 @@
 #pragma once
 /*
  * Pages for programs that poll, such as health and metrics: small, made at once, for GET and HEAD.
- * Silent peers keep nobody out: a connection has 10 s for a request, and when
+ * Silent peers cannot keep others out: a connection has 10 s for a request, and when
  * HTTP1_PAGE_CONNECTIONS_MAX are open the one with the least time left is ended. 4 KiB of headers;
  * request bodies are dropped.
  * Thread: loop.

@@ -170,7 +170,7 @@ static int answer_over(struct http_answer *answer)
     return HTTP_ANSWER_WHOLE;
 }
 
-/* The empty line came: what follows is told by the headers (RFC 9112, 6.3). */
+/* After the empty line: the headers say which body follows (RFC 9112, 6.3). */
 static int headers_done(struct http_answer *answer)
 {
     if (answer->status < 200) { /* interim; the head's limit bounds their number */
@@ -275,7 +275,7 @@ static int feed_body(struct http_answer *answer, struct bytes *in)
     if (error)
         return error;
     input_skip(in, n);
-    if (kept < n) { /* nobody reads what follows */
+    if (kept < n) { /* the rest is not read */
         answer->cut = true;
         answer->keeps_connection = false;
         return answer_over(answer);

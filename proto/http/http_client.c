@@ -92,7 +92,7 @@ static void answer_complete(struct http_client *client, bool more_follows)
 /* Whether the connection is to be read on; else the client may be gone. */
 static bool answer_take(struct http_client *client, struct bytes in)
 {
-    if (!client->busy) { /* nobody asked */
+    if (!client->busy) { /* bytes without a request */
         client_end(client, -EPROTO);
         return false;
     }

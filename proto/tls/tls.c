@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Credentials are made anew at each reload and counted by their sessions: a connection goes on with
+ * New credentials are made at each reload and counted by their sessions: a connection goes on with
  * what it began with, the next one has the new ones, and a reload that fails changes nothing.
  */
 #include "proto/tls/tls.h"

@@ -12,7 +12,7 @@
 #include "base/loop.h"
 #include <sys/types.h>
 
-struct tls_context; /* settings, and the credentials at hand */
+struct tls_context; /* settings, and the current credentials */
 struct tls;         /* one session */
 
 enum tls_version { TLS_1_2, TLS_1_3 };
@@ -45,7 +45,7 @@ struct tls_material {
 /* Copies settings and material. 0; -EINVAL with a sentence in why; -ENOMEM. */
 int tls_context_open(const struct tls_settings *settings, const struct tls_material *material,
                      struct tls_context **context, char why[TLS_WHY_MAX]);
-/* For sessions from now on. On failure the credentials at hand stay. */
+/* For sessions from now on. On failure the current ones stay. */
 int tls_context_reload(struct tls_context *context, const struct tls_material *material,
                        char why[TLS_WHY_MAX]);
 void tls_context_close(struct tls_context *context); /* its sessions live on. NULL is fine */

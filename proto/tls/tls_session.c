@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GnuTLS reads the socket record by record, and no further than the record at hand: with room for a
- * whole one nothing stays behind in memory, so level-triggered epoll tells of all there is.
+ * GnuTLS reads the socket record by record, and no further than the current record: with room for a
+ * whole one nothing stays behind in memory, so level-triggered epoll reports all data.
  */
 #include "proto/tls/tls_session.h"
 #include "base/log.h"
@@ -273,7 +273,7 @@ ssize_t tls_read(struct tls *tls, void *out, size_t size)
     do
         n = gnutls_record_recv(tls->session, out, size);
     while (n == GNUTLS_E_INTERRUPTED || n == GNUTLS_E_WARNING_ALERT_RECEIVED);
-    if (n >= 0 || n == GNUTLS_E_PREMATURE_TERMINATION) /* HTTP knows by itself what is whole */
+    if (n >= 0 || n == GNUTLS_E_PREMATURE_TERMINATION) /* HTTP has its own ends of messages */
         return n >= 0 ? n : 0;
     return n == GNUTLS_E_AGAIN ? -EAGAIN : session_lost(tls, n);
 }

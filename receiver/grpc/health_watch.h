@@ -31,5 +31,5 @@ void health_watches_init(struct health_watches *watches, struct loop *loop,
 int health_watch_begin(struct health_watches *watches, struct h2_stream *stream, uint32_t signals,
                        struct bytes request, struct health_watch **watch);
 void health_watch_end(struct health_watch *watch); /* NULL is fine */
-/* The server goes away: clients are told to watch elsewhere. */
+/* The server stops: the streams end with UNAVAILABLE, so that clients watch another one. */
 void health_watches_finish(struct health_watches *watches);
