@@ -32,10 +32,8 @@ struct published { /* OTEP 4947 */
     uint8_t attributes[RECORD_MAX_ATTRIBUTES + 100];
 } __attribute__((packed));
 
-static __thread struct published *volatile current_context
-    __attribute__((tls_model("local-exec")));
-static __thread void *volatile second_context
-    __attribute__((tls_model("local-exec"), unused));
+static __thread struct published *volatile current_context __attribute__((tls_model("local-exec")));
+static __thread void *volatile second_context __attribute__((tls_model("local-exec"), unused));
 
 #if defined(__x86_64__)
 #define DTV_OFFSET 8 /* glibc: from the thread pointer */
