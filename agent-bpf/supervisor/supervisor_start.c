@@ -177,7 +177,7 @@ int supervisor_start_symbolizer(struct supervisor *supervisor)
         fds[1],        service_fd,    start.symbolizer.contexts_fd, unwind->executables,
         unwind->pages, unwind->blocks};
     struct supervisor_fork fork = {.name = "symbolizer",
-                                   .comm = "spanprof-ana",
+                                   .comm = "spanprof-sym",
                                    .fds = keep,
                                    .n_fds = sizeof(keep) / sizeof(*keep),
                                    .rights = supervisor->target,

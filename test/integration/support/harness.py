@@ -258,7 +258,7 @@ class Spanprof:
 
     @property
     def symbolizer(self):
-        return self.child("spanprof-ana")
+        return self.child("spanprof-sym")
 
     def kill_service(self):
         """kill -9 of the service alone; returns once the supervisor's next one serves."""
