@@ -30,6 +30,7 @@ STAT_GAUGE(queued_bytes, "spanprof_intake_queued_bytes",
 /* An error of the store breaks the writer's whole batch. */
 int intake_broken(struct intake *intake, int error)
 {
+    WORKER_THREAD(intake->settings.writer);
     if (error)
         store_fail(intake->settings.store, error);
     return error;
@@ -38,9 +39,10 @@ int intake_broken(struct intake *intake, int error)
 /* Rolled back or renewed: remembered rowids are void. */
 void intake_follow_store(struct intake *intake)
 {
+    WORKER_THREAD(intake->settings.writer);
     uint64_t generation = store_generation(intake->settings.store);
     if (generation != intake->generation)
-        samples_forget(intake->samples);
+        intake_samples_forget(intake->samples);
     intake->generation = generation;
 }
 
@@ -216,8 +218,8 @@ int intake_open(const struct intake_settings *settings, struct intake **intakep)
                    INTAKE_WRITER_QUEUE / 4);
     int error = process_table_open(&intake->table);
     if (!error)
-        error =
-            samples_open(settings->store, intake->table, &settings->label_names, &intake->samples);
+        error = intake_samples_open(settings->store, intake->table, &settings->label_names,
+                                    &intake->samples);
     if (!error)
         error = correlation_open(
             &(struct correlation_settings){.loop = settings->loop,
@@ -226,9 +228,9 @@ int intake_open(const struct intake_settings *settings, struct intake **intakep)
                                            .drain_interval_ns = settings->drain_interval_ns},
             &intake->correlation);
     if (!error)
-        samples_correlate(intake->samples, intake->correlation);
+        intake_samples_correlate(intake->samples, intake->correlation);
     if (!error)
-        samples_cover(intake->samples, settings->coverage);
+        intake_samples_cover(intake->samples, settings->coverage);
     if (!error)
         error = intake_symbolizer_open(intake);
     if (error) {
@@ -270,7 +272,7 @@ void intake_close(struct intake *intake)
     timer_stop(&intake->ready_timer);
     symbolizer_client_close(intake->symbolizer);
     correlation_close(intake->correlation);
-    samples_close(intake->samples);
+    intake_samples_close(intake->samples);
     process_table_close(intake->table);
     free(intake);
 }

@@ -38,7 +38,7 @@ struct code {
     struct list recent; /* longest unused first */
 };
 
-int code_open(struct code **codep)
+int intake_code_open(struct code **codep)
 {
     struct code *code = calloc(1, sizeof(*code));
     if (!code)
@@ -57,18 +57,18 @@ static void drop(struct code *code, struct process_code *process)
     free(process);
 }
 
-void code_forget(struct code *code)
+void intake_code_forget(struct code *code)
 {
     struct list *link;
     while ((link = list_first(&code->recent)))
         drop(code, container_of(link, struct process_code, recent));
 }
 
-void code_close(struct code *code)
+void intake_code_close(struct code *code)
 {
     if (!code)
         return;
-    code_forget(code);
+    intake_code_forget(code);
     map_close(&code->processes);
     free(code);
 }
@@ -127,8 +127,8 @@ static bool names_nothing(const struct process_code *process, uint64_t time_ns)
     return process->n_none && is_near(time_ns, process->none_ns, CODE_NONE_NS << (doubled - 1));
 }
 
-enum code_state code_find(struct code *code, const struct code_program *program, uint64_t time_ns,
-                          uint64_t address, int64_t *name)
+enum code_state intake_code_find(struct code *code, const struct code_program *program,
+                                 uint64_t time_ns, uint64_t address, int64_t *name)
 {
     struct process_code *process = find_process(code, program);
     if (!process)
@@ -179,8 +179,8 @@ static int put_range(struct process_code *process, const struct range *range)
     return 0;
 }
 
-int code_answer(struct code *code, const struct code_program *program, uint64_t time_ns,
-                const struct symbolizer_code *told, struct stacks *stacks)
+int intake_code_answer(struct code *code, const struct code_program *program, uint64_t time_ns,
+                       const struct symbolizer_code *told, struct stacks *stacks)
 {
     struct process_code *process = find_process(code, program);
     process = process ? process : add_process(code, program);

@@ -32,14 +32,14 @@ struct code_program {
     uint64_t since_ns; /* CLOCK_MONOTONIC: tells a pid's programs apart */
 };
 
-int code_open(struct code **code);
-void code_close(struct code *code); /* NULL is fine */
+int intake_code_open(struct code **code);
+void intake_code_close(struct code *code); /* NULL is fine */
 /* Rowids are void. */
-void code_forget(struct code *code);
+void intake_code_forget(struct code *code);
 
 /* *name: of stacks_named(). */
-enum code_state code_find(struct code *code, const struct code_program *program, uint64_t time_ns,
-                          uint64_t address, int64_t *name);
+enum code_state intake_code_find(struct code *code, const struct code_program *program,
+                                 uint64_t time_ns, uint64_t address, int64_t *name);
 /* time_ns: of the sample that was asked for. Errors of the store; -ENOMEM. */
-int code_answer(struct code *code, const struct code_program *program, uint64_t time_ns,
-                const struct symbolizer_code *told, struct stacks *stacks);
+int intake_code_answer(struct code *code, const struct code_program *program, uint64_t time_ns,
+                       const struct symbolizer_code *told, struct stacks *stacks);

@@ -36,7 +36,7 @@ struct sample_context {
     uint64_t sets_flags[FLAG_SLOTS];
 };
 
-int sample_context_open(const struct label_names *names, struct sample_context **contextp)
+int intake_context_open(const struct label_names *names, struct sample_context **contextp)
 {
     struct sample_context *context = calloc(1, sizeof(*context));
     if (!context)
@@ -47,7 +47,7 @@ int sample_context_open(const struct label_names *names, struct sample_context *
     return 0;
 }
 
-void sample_context_close(struct sample_context *context)
+void intake_context_close(struct sample_context *context)
 {
     if (!context)
         return;
@@ -196,7 +196,7 @@ static void count(const struct record_header *record, const struct process_detai
                 1);
 }
 
-int sample_context_fill(struct sample_context *context, const struct record_header *record,
+int intake_context_fill(struct sample_context *context, const struct record_header *record,
                         const struct process_details *details, struct sample *sample)
 {
     int changed = record->flags & RECORD_FLAG_CONTEXT_CHANGED ? SAMPLE_CONTEXT_CHANGED : 0;

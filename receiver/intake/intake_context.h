@@ -18,12 +18,12 @@
 struct sample_context;
 
 /* names: copied, what they point at is borrowed. 0 or -ENOMEM. */
-int sample_context_open(const struct label_names *names, struct sample_context **context);
-void sample_context_close(struct sample_context *context); /* NULL is fine */
+int intake_context_open(const struct label_names *names, struct sample_context **context);
+void intake_context_close(struct sample_context *context); /* NULL is fine */
 
 enum { SAMPLE_CONTEXT_CHANGED = 1 };
 /* Sets source, ids, flags and attributes (borrowed until the next call) and counts the sample by
  * its source. 0, or SAMPLE_CONTEXT_CHANGED: the process has published anew since the symbolizer
  * looked, and should be looked at again. */
-int sample_context_fill(struct sample_context *context, const struct record_header *record,
+int intake_context_fill(struct sample_context *context, const struct record_header *record,
                         const struct process_details *details, struct sample *sample);

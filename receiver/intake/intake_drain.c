@@ -89,13 +89,13 @@ static int add_records(struct batch_job *batch)
     const uint8_t *at = batch->records.data, *end = at + batch->records.len;
     while (!error && at < end) {
         const struct record_header *record = (const void *)at;
-        error = samples_add(samples, record, batch->unix_offset_ns);
+        error = intake_samples_add(samples, record, batch->unix_offset_ns);
         at += record->size;
     }
     if (!error)
         error = join_batch_commit(join);
     if (!error)
-        samples_want_names(samples);
+        intake_samples_want_names(samples);
     return error;
 }
 

@@ -22,7 +22,7 @@ int intake_frames_open(struct store *store, struct process_table *table, struct 
         return -ENOMEM;
     frames->store = store;
     frames->table = table;
-    int error = code_open(&frames->code);
+    int error = intake_code_open(&frames->code);
     if (error) {
         intake_frames_close(frames);
         return error;
@@ -35,14 +35,14 @@ void intake_frames_close(struct intake_frames *frames)
 {
     if (!frames)
         return;
-    code_close(frames->code);
+    intake_code_close(frames->code);
     free(frames);
 }
 
 void intake_frames_forget(struct intake_frames *frames)
 {
     process_table_forget_tags(frames->table);
-    code_forget(frames->code);
+    intake_code_forget(frames->code);
 }
 
 /* ---- rows of executables ---- */
@@ -156,7 +156,8 @@ uint32_t intake_frames_name_code(struct intake_frames *frames, struct stack_buil
         int64_t name = 0;
         if (frame->kind != STACK_FRAME_NATIVE || frame->executable)
             continue;
-        enum code_state state = code_find(frames->code, &program, time_ns, frame->address, &name);
+        enum code_state state =
+            intake_code_find(frames->code, &program, time_ns, frame->address, &name);
         if (state == CODE_NAMED)
             *frame = (struct frame){STACK_FRAME_SPECIAL, FRAME_NAMED, (uint64_t)name};
         else if (state == CODE_UNKNOWN && wanted)
@@ -171,5 +172,5 @@ int intake_frames_put_code(struct intake_frames *frames, uint64_t time_ns,
     struct code_program program = {.pid = answer->pid};
     if (process_table_program(frames->table, answer->pid, time_ns, &program.since_ns))
         return 0; /* forgotten meanwhile */
-    return code_answer(frames->code, &program, time_ns, answer, store_stacks(frames->store));
+    return intake_code_answer(frames->code, &program, time_ns, answer, store_stacks(frames->store));
 }

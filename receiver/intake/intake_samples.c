@@ -25,15 +25,15 @@ struct samples {
     struct coverage *coverage;       /* likewise */
 };
 
-int samples_open(struct store *store, struct process_table *table, const struct label_names *names,
-                 struct samples **samplesp)
+int intake_samples_open(struct store *store, struct process_table *table,
+                        const struct label_names *names, struct samples **samplesp)
 {
     struct samples *samples = calloc(1, sizeof(*samples));
     if (!samples)
         return -ENOMEM;
     samples->store = store;
     samples->table = table;
-    int error = sample_context_open(names, &samples->context);
+    int error = intake_context_open(names, &samples->context);
     if (!error)
         error = intake_frames_open(store, table, &samples->frames);
     if (!error)
@@ -41,46 +41,46 @@ int samples_open(struct store *store, struct process_table *table, const struct 
     if (!error)
         error = intake_stacks_open(store, samples->frames, samples->questions, &samples->stacks);
     if (error) {
-        samples_close(samples);
+        intake_samples_close(samples);
         return error;
     }
     *samplesp = samples;
     return 0;
 }
 
-void samples_close(struct samples *samples)
+void intake_samples_close(struct samples *samples)
 {
     if (!samples)
         return;
     intake_stacks_close(samples->stacks);
     questions_close(samples->questions);
     intake_frames_close(samples->frames);
-    sample_context_close(samples->context);
+    intake_context_close(samples->context);
     free(samples);
 }
 
-void samples_correlate(struct samples *samples, struct correlation *correlation)
+void intake_samples_correlate(struct samples *samples, struct correlation *correlation)
 {
     samples->correlation = correlation;
 }
 
-void samples_cover(struct samples *samples, struct coverage *coverage)
+void intake_samples_cover(struct samples *samples, struct coverage *coverage)
 {
     samples->coverage = coverage;
 }
 
-void samples_forget(struct samples *samples)
+void intake_samples_forget(struct samples *samples)
 {
     intake_frames_forget(samples->frames);
     intake_stacks_forget(samples->stacks);
 }
 
-void samples_want_names(struct samples *samples)
+void intake_samples_want_names(struct samples *samples)
 {
     questions_send(samples->questions);
 }
 
-int samples_expire(struct samples *samples, uint64_t now_ns)
+int intake_samples_expire(struct samples *samples, uint64_t now_ns)
 {
     return intake_stacks_expire(samples->stacks, now_ns);
 }
@@ -150,7 +150,8 @@ static void cover(struct samples *samples, const struct record_header *record,
                     record->time_ns);
 }
 
-int samples_add(struct samples *samples, const struct record_header *record, int64_t unix_offset_ns)
+int intake_samples_add(struct samples *samples, const struct record_header *record,
+                       int64_t unix_offset_ns)
 {
     struct process_details details = {0};
     if (record->pid && !(record->flags & RECORD_FLAG_KERNEL_THREAD)) {
@@ -167,7 +168,7 @@ int samples_add(struct samples *samples, const struct record_header *record, int
         .state = (uint8_t)record->state,
     };
     put_thread_name(record, &sample);
-    if (sample_context_fill(samples->context, record, &details, &sample) == SAMPLE_CONTEXT_CHANGED)
+    if (intake_context_fill(samples->context, record, &details, &sample) == SAMPLE_CONTEXT_CHANGED)
         process_table_context_changed(samples->table, record->pid, record->time_ns);
     cover(samples, record, &details, &sample);
 
@@ -229,7 +230,7 @@ static int put_names(struct samples *samples, const uint8_t identity[16],
     return error ? error : stacks_set_names(stacks, id, found, n);
 }
 
-int samples_answer(struct samples *samples, const struct symbolizer_message *message)
+int intake_samples_answer(struct samples *samples, const struct symbolizer_message *message)
 {
     struct process_kernel kernel;
     int error;

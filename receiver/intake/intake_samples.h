@@ -16,26 +16,26 @@ struct coverage;
 struct samples;
 
 /* names: of labels that hold ids; what they point at is borrowed. */
-int samples_open(struct store *store, struct process_table *table, const struct label_names *names,
-                 struct samples **samples);
-void samples_close(struct samples *samples); /* NULL is fine */
+int intake_samples_open(struct store *store, struct process_table *table,
+                        const struct label_names *names, struct samples **samples);
+void intake_samples_close(struct samples *samples); /* NULL is fine */
 /* Before the first sample: who counts samples for Elastic agents; borrowed. NULL, as at first:
  * nobody.
  */
-void samples_correlate(struct samples *samples, struct correlation *correlation);
-void samples_cover(struct samples *samples, struct coverage *coverage); /* likewise */
+void intake_samples_correlate(struct samples *samples, struct correlation *correlation);
+void intake_samples_cover(struct samples *samples, struct coverage *coverage); /* likewise */
 
 /* Events of the drain come first: process_table_apply(). Then each record, within the store's
  * batch. unix_offset_ns: what to add to CLOCK_MONOTONIC. 0 or negative errno of the store. */
-int samples_add(struct samples *samples, const struct record_header *record,
-                int64_t unix_offset_ns);
+int intake_samples_add(struct samples *samples, const struct record_header *record,
+                       int64_t unix_offset_ns);
 /* Asks for the names of frames that new stacks brought. Call after the last record of a drain. */
-void samples_want_names(struct samples *samples);
+void intake_samples_want_names(struct samples *samples);
 /* What the symbolizer says of executables, names, stacks and the kernel goes into the dictionary,
  * the rest into the process table. */
-int samples_answer(struct samples *samples, const struct symbolizer_message *message);
+int intake_samples_answer(struct samples *samples, const struct symbolizer_message *message);
 /* What did not come in time is waited for no longer. Each QUESTIONS_EXPIRE_EVERY_NS, and before
  * each profile window. CLOCK_MONOTONIC. Negative errno of the store. */
-int samples_expire(struct samples *samples, uint64_t now_ns);
+int intake_samples_expire(struct samples *samples, uint64_t now_ns);
 /* The store was rolled back: rowids are void. */
-void samples_forget(struct samples *samples);
+void intake_samples_forget(struct samples *samples);

@@ -24,7 +24,7 @@ static int answer_run(struct job *job)
 {
     struct answer_job *answered = container_of(job, struct answer_job, job);
     intake_follow_store(answered->intake);
-    int error = samples_answer(answered->intake->samples, &answered->answer->message);
+    int error = intake_samples_answer(answered->intake->samples, &answered->answer->message);
     process_table_take_requests(answered->intake->table, &answered->requests);
     return intake_broken(answered->intake, error);
 }

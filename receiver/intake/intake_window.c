@@ -46,7 +46,7 @@ static int window_run(struct job *job)
                                   .scope_version = settings->version,
                                   .span_cpu = settings->span_cpu};
     uint64_t now_unix_ns = clock_unix_ns();
-    int error = samples_expire(window->intake->samples, clock_monotonic_ns());
+    int error = intake_samples_expire(window->intake->samples, clock_monotonic_ns());
     if (!error && window->closes)
         error = close_window(window, &how, now_unix_ns);
     if (!error)

@@ -52,8 +52,11 @@ void slot_set(struct pending *pending, struct slot *slot, enum slot_state state)
     bool is_ready = state == SLOT_READY || state == SLOT_JOINED;
     batch->n_waiting += (uint32_t)(state == SLOT_WAITING) - (slot->state == SLOT_WAITING);
     batch->n_ready += (uint32_t)is_ready - was_ready;
+    assert(state != SLOT_GONE || slot->state == SLOT_GONE || pending->n_samples > 0);
     pending->n_samples += (size_t)(state != SLOT_GONE) - (slot->state != SLOT_GONE);
     slot->state = (uint8_t)state;
+    assert((uint64_t)batch->n_waiting + batch->n_ready <= batch->count);
+    assert((uint64_t)batch->n_waiting + batch->n_ready <= pending->n_samples);
 }
 
 /* Reading */

@@ -53,11 +53,11 @@ static void drain(struct samples_rig *rig, const struct record_header *record)
     fixture_begin(&rig->fixture);
     int error = join_batch_begin(join);
     for (int i = 0; i < SAMPLES && !error; i++)
-        error = samples_add(rig->samples, record, (int64_t)(FIXTURE_T0 - RECORD_T0));
+        error = intake_samples_add(rig->samples, record, (int64_t)(FIXTURE_T0 - RECORD_T0));
     error = error ? error : join_batch_commit(join);
     if (error)
         exit(1);
-    samples_want_names(rig->samples);
+    intake_samples_want_names(rig->samples);
     fixture_commit(&rig->fixture);
 }
 
@@ -66,10 +66,10 @@ static void answer(struct samples_rig *rig, uint64_t ticket)
     struct symbolizer_unwound_frame frames[FRAMES - TICKED];
     for (size_t i = 0; i < FRAMES - TICKED; i++)
         frames[i] = (struct symbolizer_unwound_frame){APP + 0x301 + 16 * i, 1};
-    samples_answer(rig->samples,
-                   &(struct symbolizer_message){
-                       .kind = SYMBOLIZER_UNWOUND,
-                       .unwound = {.ticket = ticket, .n = FRAMES - TICKED, .frames = frames}});
+    intake_samples_answer(
+        rig->samples, &(struct symbolizer_message){
+                          .kind = SYMBOLIZER_UNWOUND,
+                          .unwound = {.ticket = ticket, .n = FRAMES - TICKED, .frames = frames}});
 }
 
 /* copy_bytes 0: the stack is known. */

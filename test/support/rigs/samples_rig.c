@@ -17,7 +17,7 @@ int samples_rig_setup(void **state)
     fixture_make(&rig.fixture);
     fixture_open(&rig.fixture);
     assert_int_equal(process_table_open(&rig.table), 0);
-    assert_int_equal(samples_open(rig.fixture.store, rig.table, &names, &rig.samples), 0);
+    assert_int_equal(intake_samples_open(rig.fixture.store, rig.table, &names, &rig.samples), 0);
     samples_rig_map(&rig, RIG_PID, APP, APP_OFFSET, APP_PATH);
     samples_rig_map(&rig, RIG_PID, LIB, 0, LIB_PATH);
     samples_rig_requests(&rig, SYMBOLIZER_SCAN_WANTED, NULL); /* none is of interest */
@@ -29,7 +29,7 @@ int samples_rig_teardown(void **state)
 {
     struct samples_rig *rig = *state;
     arena_close(&rig->arena);
-    samples_close(rig->samples);
+    intake_samples_close(rig->samples);
     process_table_close(rig->table);
     fixture_remove(&rig->fixture);
     return 0;
@@ -62,19 +62,19 @@ void samples_rig_add(struct samples_rig *rig, const struct record_parts *parts, 
     assert_int_equal(join_batch_begin(join), 0);
     for (size_t i = 0; i < n; i++) {
         struct record_made made;
-        assert_int_equal(samples_add(rig->samples, record_make(&made, &parts[i]),
-                                     (int64_t)(FIXTURE_T0 - RECORD_T0)),
+        assert_int_equal(intake_samples_add(rig->samples, record_make(&made, &parts[i]),
+                                            (int64_t)(FIXTURE_T0 - RECORD_T0)),
                          0);
     }
     assert_int_equal(join_batch_commit(join), 0);
-    samples_want_names(rig->samples);
+    intake_samples_want_names(rig->samples);
     fixture_commit(&rig->fixture);
 }
 
 void samples_rig_answer(struct samples_rig *rig, const struct symbolizer_message *message)
 {
     fixture_begin(&rig->fixture);
-    assert_int_equal(samples_answer(rig->samples, message), 0);
+    assert_int_equal(intake_samples_answer(rig->samples, message), 0);
     fixture_commit(&rig->fixture);
 }
 
@@ -146,7 +146,7 @@ void samples_rig_roll_back(struct samples_rig *rig)
     fixture_begin(&rig->fixture);
     store_fail(rig->fixture.store, -EIO);
     assert_int_equal(store_end(rig->fixture.store), -EIO);
-    samples_forget(rig->samples);
+    intake_samples_forget(rig->samples);
 }
 
 void samples_rig_details(struct samples_rig *rig, const char *exe)
@@ -214,7 +214,7 @@ static size_t leave(struct samples_rig *rig, uint64_t now_unix_ns, struct sample
 
 size_t samples_rig_leave(struct samples_rig *rig, struct samples_rig_left *last)
 {
-    assert_int_equal(samples_expire(rig->samples, UINT64_MAX), 0);
+    assert_int_equal(intake_samples_expire(rig->samples, UINT64_MAX), 0);
     stacks_stop_waiting_for_names(store_stacks(rig->fixture.store));
     return leave(rig, FIXTURE_T0 + FIXTURE_WAIT, last);
 }
@@ -227,7 +227,7 @@ size_t samples_rig_leave_settled(struct samples_rig *rig, struct samples_rig_lef
 
 size_t samples_rig_leave_named(struct samples_rig *rig, uint64_t now_ns)
 {
-    assert_int_equal(samples_expire(rig->samples, now_ns), 0);
+    assert_int_equal(intake_samples_expire(rig->samples, now_ns), 0);
     return leave(rig, FIXTURE_T0, NULL);
 }
 

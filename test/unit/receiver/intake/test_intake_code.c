@@ -274,7 +274,7 @@ static void test_late(void **state)
     add_usual(rig, 0);
     uint64_t ticket = ticket_of(rig);
     fixture_begin(&rig->fixture);
-    assert_int_equal(samples_expire(rig->samples, RECORD_T0 + QUESTIONS_FRAMES_NS), 0);
+    assert_int_equal(intake_samples_expire(rig->samples, RECORD_T0 + QUESTIONS_FRAMES_NS), 0);
     fixture_commit(&rig->fixture);
     assert_int_equal(leave(rig, &left), 1);
     assert_int_equal(left.n_frames, 3);
@@ -312,7 +312,7 @@ static void test_rolled_back(void **state)
     struct samples_rig_left left;
     add_usual(rig, 0);
     answer_usual(rig, ticket_of(rig));
-    samples_forget(rig->samples); /* rowids of names are void */
+    intake_samples_forget(rig->samples); /* rowids of names are void */
     add_usual(rig, 5);
     uint64_t ticket = ticket_of(rig);
     assert_true(ticket);
@@ -337,14 +337,15 @@ static void tell(struct samples_rig *rig, struct code *code, uint32_t pid, uint6
     struct symbolizer_code_range range = {start, last, BYTES_LIT("f")};
     const struct symbolizer_code told = {.named = 1, .n = 1, .ranges = &range};
     fixture_begin(&rig->fixture);
-    assert_int_equal(code_answer(code, &program, 1, &told, store_stacks(rig->fixture.store)), 0);
+    assert_int_equal(intake_code_answer(code, &program, 1, &told, store_stacks(rig->fixture.store)),
+                     0);
     fixture_commit(&rig->fixture);
 }
 
 static enum code_state state_of(struct code *code, uint32_t pid, uint64_t address)
 {
     int64_t name;
-    return code_find(code, &(struct code_program){pid, 1}, 1, address, &name);
+    return intake_code_find(code, &(struct code_program){pid, 1}, 1, address, &name);
 }
 
 static void test_limits(void **state)
@@ -352,7 +353,7 @@ static void test_limits(void **state)
     struct samples_rig *rig = *state;
     struct code *code;
     int64_t ranges = forgotten("ranges"), processes = forgotten("processes");
-    assert_int_equal(code_open(&code), 0);
+    assert_int_equal(intake_code_open(&code), 0);
     for (unsigned i = 0; i < CODE_RANGES_MAX; i++)
         tell(rig, code, 1, 0x10 * i, 0x10 * i + 7);
     assert_int_equal(state_of(code, 1, 7), CODE_NAMED);
@@ -372,7 +373,7 @@ static void test_limits(void **state)
     assert_int_equal(forgotten("processes") - processes, 1);
     assert_int_equal(state_of(code, 2, 0), CODE_UNKNOWN);
     assert_int_equal(state_of(code, 1, 0x10 * CODE_RANGES_MAX), CODE_NAMED);
-    code_close(code);
+    intake_code_close(code);
 }
 
 /* Whatever overlaps what is told goes. */
@@ -380,7 +381,7 @@ static void test_overlaps(void **state)
 {
     struct samples_rig *rig = *state;
     struct code *code;
-    assert_int_equal(code_open(&code), 0);
+    assert_int_equal(intake_code_open(&code), 0);
     for (unsigned i = 1; i <= 5; i++)
         tell(rig, code, 1, 0x10 * i, 0x10 * i + 7);
     tell(rig, code, 1, 0x27, 0x40);
@@ -395,7 +396,7 @@ static void test_overlaps(void **state)
     tell(rig, code, 1, 0, UINT64_MAX);
     assert_int_equal(state_of(code, 1, 0x58), CODE_NAMED);
     assert_int_equal(state_of(code, 1, UINT64_MAX), CODE_NAMED);
-    code_close(code);
+    intake_code_close(code);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, samples_rig_setup, samples_rig_teardown)

@@ -197,9 +197,9 @@ static void test_stopping(void **state)
 static void restart(struct samples_rig *rig)
 {
     const struct label_names names = {0};
-    samples_close(rig->samples);
+    intake_samples_close(rig->samples);
     fixture_reopen(&rig->fixture);
-    assert_int_equal(samples_open(rig->fixture.store, rig->table, &names, &rig->samples), 0);
+    assert_int_equal(intake_samples_open(rig->fixture.store, rig->table, &names, &rig->samples), 0);
 }
 
 /* Each one that is sampled twice counts once. */

@@ -324,13 +324,13 @@ static void test_rolled_back(void **state)
     uint64_t generation = store_generation(store);
     fixture_begin(&rig->fixture);
     assert_int_equal(join_batch_begin(store_join(store)), 0);
-    assert_int_equal(samples_add(rig->samples, record_make(&made, &parts), 0), 0);
+    assert_int_equal(intake_samples_add(rig->samples, record_make(&made, &parts), 0), 0);
     assert_int_equal(join_batch_commit(store_join(store)), 0);
     store_fail(store, -EIO);
     assert_int_equal(store_end(store), -EIO);
     assert_int_not_equal(store_generation(store), generation);
 
-    samples_forget(rig->samples);
+    intake_samples_forget(rig->samples);
     samples_rig_add(rig, &parts, 1);
     assert_int_equal(samples_rig_leave(rig, &left), 1);
     assert_int_equal(left.facts.pid, RIG_PID);

@@ -261,9 +261,9 @@ static void test_late(void **state)
     struct samples_rig_left left;
     int64_t late = unfinished_count("late"), cut = truncated("not_loaded");
     uint64_t ticket = add_unfinished(rig);
-    assert_int_equal(samples_expire(rig->samples, RECORD_T0 + QUESTIONS_FRAMES_NS - 1), 0);
+    assert_int_equal(intake_samples_expire(rig->samples, RECORD_T0 + QUESTIONS_FRAMES_NS - 1), 0);
     assert_int_equal(leave(rig, &left), 0);
-    assert_int_equal(samples_expire(rig->samples, RECORD_T0 + QUESTIONS_FRAMES_NS), 0);
+    assert_int_equal(intake_samples_expire(rig->samples, RECORD_T0 + QUESTIONS_FRAMES_NS), 0);
     assert_int_equal(unfinished_count("late") - late, 1);
     assert_int_equal(truncated("not_loaded") - cut, 1);
     answer_usual(rig, ticket);
@@ -318,7 +318,7 @@ static void test_full(void **state)
     assert_in_range(n, QUESTIONS_BYTES_MAX / 40000, QUESTIONS_BYTES_MAX / RECORD_STACK_MAX);
     assert_int_equal(leave(rig, &left), 1);
     assert_cut(&left, 3, UNWIND_END_WANTED);
-    assert_int_equal(samples_expire(rig->samples, RECORD_T0 + QUESTIONS_FRAMES_NS),
+    assert_int_equal(intake_samples_expire(rig->samples, RECORD_T0 + QUESTIONS_FRAMES_NS),
                      0); /* room again */
     samples_rig_add(rig, &parts, 1);
     assert_int_equal(counted("spanprof_stacks_unfinished", "what=\"frames\""), 1);

@@ -57,9 +57,10 @@ static int add_in_batch(struct samples_rig *rig, const struct record_header *rec
     if (error)
         return error;
     error = join_batch_begin(store_join(store));
-    error = error ? error : samples_add(rig->samples, record, (int64_t)(FIXTURE_T0 - RECORD_T0));
+    error =
+        error ? error : intake_samples_add(rig->samples, record, (int64_t)(FIXTURE_T0 - RECORD_T0));
     error = error ? error : join_batch_commit(store_join(store));
-    samples_want_names(rig->samples);
+    intake_samples_want_names(rig->samples);
     if (error)
         store_fail(store, error);
     return store_end(store);
@@ -72,7 +73,7 @@ static int answer_in_batch(struct samples_rig *rig, uint64_t ticket)
     int error = store_begin(store);
     if (error)
         return error;
-    error = samples_answer(
+    error = intake_samples_answer(
         rig->samples,
         &(struct symbolizer_message){.kind = SYMBOLIZER_UNWOUND,
                                      .unwound = {.ticket = ticket, .n = 2, .frames = frames}});
@@ -91,13 +92,13 @@ static bool run_with(struct samples_rig *rig, unsigned nth_fails)
     fail_alloc_at(nth_fails);
     int not_added = add_in_batch(rig, record);
     if (not_added)
-        samples_forget(rig->samples);
+        intake_samples_forget(rig->samples);
     int not_answered = answer_in_batch(rig, 1);
     if (not_answered)
-        samples_forget(rig->samples);
+        intake_samples_forget(rig->samples);
     bool hit = fail_alloc_hit();
     free(copied);
-    assert_int_equal(samples_expire(rig->samples, RECORD_T0 + QUESTIONS_FRAMES_NS), 0);
+    assert_int_equal(intake_samples_expire(rig->samples, RECORD_T0 + QUESTIONS_FRAMES_NS), 0);
     assert_int_equal(counted("spanprof_stacks_unfinished", "what=\"frames\""), 0);
     assert_int_equal(leave(rig, &left), not_added ? 0 : 1);
     if (!not_added)
