@@ -2,10 +2,11 @@
 #pragma once
 /*
  * The Collector's configuration form, checked, as plain structs. Everything comes from one table
- * (keys.c): path, type, default, range, sentence; parsing, checks, print-config and
+ * (config/keys/keys.c): path, type, default, range, help; parsing, checks, print-config and
  * docs/configuration.md are made from it. All found errors are reported together, each as
  * `file:line:column: path::to::key: what is wrong; what would be right`.
- * Thread: any; read-only after config_load(). Strings are owned by the config.
+ * Thread: any; read-only after config_load() (config/load/config_load.h). Strings are owned by the
+ * config.
  *
  * Limits: a file CONFIG_FILE_MAX, 10,000 values, nesting of 32, CONFIG_ERRORS_MAX errors (the rest
  * is counted). What a loaded configuration guarantees beyond its types: at most one pipeline a
@@ -353,30 +354,14 @@ struct config_source {
     const char *text; /* path (`file:` before it is skipped), or a.b=v; outlives config_load() */
 };
 
-/* 0 and *config; or -EINVAL (-ENOMEM), *config is NULL, and errors holds one line an error, in the
- * order of the sources and of the places in them, then one a warning (for a person, on stderr). */
-int config_load(const struct config_source *sources, size_t n, struct config **config,
-                struct buf *errors);
-void config_close(struct config *config); /* NULL is fine */
-
-/* The merged configuration with defaults filled in, as YAML; secrets (header values) redacted. */
-int config_print(const struct config *config, struct buf *out);
-bool config_same(const struct config *a, const struct config *b); /* also in what is not printed */
-int config_print_components(
-    struct buf *out);                        /* YAML: components with their signals and stability */
-int config_print_reference(struct buf *out); /* docs/configuration.md */
-
-/* Convenience for main: the first used component of a type, the pipeline of a signal; NULL if none.
- */
+/* The first used component of a type, the pipeline of a signal; NULL if there is none. */
 const struct config_receiver *config_find_receiver(const struct config *config,
                                                    enum config_type type);
 const struct config_processor *config_find_processor(const struct config *config,
                                                      enum config_type type);
-/* The id that the exporter would have by the other name of its type: "otlp/x" is "otlp_grpc/x".
- * False if that has only one. */
-bool config_other_id(const struct config_exporter *exporter, char other[CONFIG_NAME_MAX]);
 const struct config_extension *config_find_extension(const struct config *config,
                                                      enum config_type type);
-const char *config_signal_name(enum config_signal signal); /* "traces", ... */
+extern const char *const config_signal_names[CONFIG_SIGNALS]; /* "traces", ... */
+const char *config_signal_name(enum config_signal signal);
 const struct config_pipeline *config_find_pipeline(const struct config *config,
                                                    enum config_signal signal);

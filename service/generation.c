@@ -2,6 +2,7 @@
 #include "service/generation.h"
 #include "agent-bpf/symbolizer/symbolizer.h"
 #include "base/log.h"
+#include "config/load/config_load.h"
 #include "service/sampling_config.h"
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,6 +8,7 @@
  */
 #include "service/reload.h"
 #include "base/log.h"
+#include "config/load/config_load.h"
 #include "service/generation.h"
 #include "service/symbolizer_process.h"
 #include <assert.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/service_store.h"
 #include "base/clock.h"
+#include "config/load/config_load.h"
 #include "exporter/exporter.h"
 #include <errno.h>
 #include <unistd.h>

@@ -371,7 +371,7 @@ static void bind_entry(const struct walk *walk, const char *prefix, const char *
     }
     const struct node *node = entry->value;
     if (key->kind == KEY_IGNORED) {
-        diag_warn(walk->tree->diag, entry->place, path, "has no effect. %s", key->sentence);
+        diag_warn(walk->tree->diag, entry->place, path, "has no effect. %s", key->help);
         return;
     }
     if (key->kind == KEY_SECTION) {

@@ -5,6 +5,59 @@
 #include "config/keys/components.h"
 #include <stdio.h>
 
+#define TRACES   (1U << CONFIG_TRACES)
+#define PROFILES (1U << CONFIG_PROFILES)
+#define METRICS  (1U << CONFIG_METRICS)
+#define LOGS     (1U << CONFIG_LOGS)
+#define ALL      (TRACES | PROFILES | METRICS | LOGS)
+
+const struct config_component config_components[] = {
+    {CONFIG_RECEIVER_OTLP, CLASS_RECEIVER, "otlp", NULL, ALL, "beta",
+     "Receives spans, metrics, logs and profiles by OTLP over gRPC and over HTTP (protobuf "
+     "and JSON), for the signals whose pipeline names it. At least one protocol must be "
+     "named; a protocol that is not named is off, one without settings has its defaults. A "
+     "request is acknowledged once it is on disk."},
+    {CONFIG_RECEIVER_SAMPLER, CLASS_RECEIVER, "sampler", NULL, PROFILES, "alpha",
+     "Samples the stacks of all processes on this node with eBPF, together with the trace "
+     "and span that each thread works on. Needs root or CAP_BPF and CAP_PERFMON."},
+    {CONFIG_PROCESSOR_JOIN, CLASS_PROCESSOR, "join", NULL, TRACES | PROFILES, "alpha",
+     "Joins samples with the spans they were taken in. Name it in the traces and in the profiles "
+     "pipeline: samples then carry their span's name and attributes, and spans their CPU time and "
+     "top "
+     "stacks. Samples of other profilers (an otlp receiver in the profiles pipeline) are joined by "
+     "their Links or labels."},
+    {CONFIG_EXPORTER_OTLP_GRPC, CLASS_EXPORTER, "otlp_grpc", "otlp", ALL, "beta",
+     "Sends OTLP/gRPC, from a queue on disk: acknowledged data survives restarts and outages "
+     "of the backend."},
+    {CONFIG_EXPORTER_OTLP_HTTP, CLASS_EXPORTER, "otlp_http", "otlphttp", ALL, "beta",
+     "Sends OTLP/HTTP (HTTP/1.1), in protobuf or JSON. Redirects are not followed."},
+    {CONFIG_EXPORTER_DEBUG, CLASS_EXPORTER, "debug", NULL, ALL, "alpha",
+     "Prints the output on stderr, for a first look."},
+    {CONFIG_EXPORTER_FILE, CLASS_EXPORTER, "file", NULL, ALL, "alpha",
+     "Writes to a file, one record for each request: a line of OTLP/JSON, which the "
+     "Collector's otlp_json_file receiver reads. With format proto or with compression each "
+     "record follows its length (4 bytes, big-endian). Requests that cannot be written wait "
+     "in the store. The file and its directory must be writable for the user that the "
+     "service runs as (service::user, otherwise the owner of the store's directory)."},
+    {CONFIG_EXPORTER_NOP, CLASS_EXPORTER, "nop", NULL, ALL, "alpha",
+     "Sends nothing, for a node without a backend: pages, history and scraping work as "
+     "usual. It has no keys."},
+    {CONFIG_EXTENSION_SQLITE_STORAGE, CLASS_EXTENSION, "sqlite_storage", NULL, 0, "alpha",
+     "The store on disk: waiting samples and outgoing requests. There is exactly one; if none is "
+     "configured, one with the defaults below is used."},
+    {CONFIG_EXTENSION_HEALTH_CHECK, CLASS_EXTENSION, "health_check", NULL, 0, "alpha",
+     "A page that answers 200 while requests are accepted, otherwise 503: while starting or "
+     "stopping, while the store is full or out of service, and when it hangs. The gRPC "
+     "receiver reports the same by grpc.health.v1.Health/Check, also without this extension."},
+    {CONFIG_EXTENSION_PAGES, CLASS_EXTENSION, "pages", NULL, 0, "alpha",
+     "Web pages: traces and where their CPU time went, functions, flame graphs, differences, "
+     "and the status of this node; the same as JSON and for download. See docs/api.md."},
+    {CONFIG_EXTENSION_HISTORY, CLASS_EXTENSION, "history", NULL, 0, "alpha",
+     "The data behind the pages: recent samples and spans, in the store. If pages is used "
+     "and no history is configured, one with the defaults below is used."},
+};
+const size_t config_components_count = sizeof(config_components) / sizeof(config_components[0]);
+
 static size_t *count_of(struct config *config, enum config_class class)
 {
     switch (class) {

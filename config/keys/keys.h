@@ -3,7 +3,7 @@
 /*
  * The one table of what a configuration may say: components, their keys, and what the Collector has
  * that spanprof answers with a hint. Parser, checks, print-config and docs/configuration.md are
- * made from it. Private to config/. Thread: any; constant.
+ * made from it. Thread: any; constant.
  */
 #include "config/config.h"
 
@@ -57,7 +57,7 @@ struct config_key {
     const char *initial; /* the default, as it would be written; NULL: none */
     double min, max; /* numbers: in the unit written (durations: ns); texts: bytes; lists: items */
     const struct key_choice *choices;
-    const char *sentence; /* of the manual */
+    const char *help; /* one sentence or more, for the manual */
 };
 
 struct config_component {
@@ -67,7 +67,7 @@ struct config_component {
     const char *alias; /* an old name, warned about; NULL: none */
     unsigned signals;  /* 1 << enum config_signal; 0 for extensions */
     const char *stability;
-    const char *sentence;
+    const char *help;
 };
 
 /* What a Collector configuration may hold and spanprof has not: said in words of help. */
@@ -83,7 +83,6 @@ extern const struct config_component config_components[];
 extern const size_t config_components_count;
 extern const char *const config_class_names[CLASSES];    /* "receivers", ... */
 extern const char *const config_class_singular[CLASSES]; /* "receiver", ... */
-extern const char *const config_signal_names[CONFIG_SIGNALS];
 
 const struct config_component *keys_component(enum config_class class, const char *type);
 const struct config_component *keys_component_of(enum config_type type);

@@ -23,14 +23,11 @@
     {CONFIG_EXTENSION_PAGES,                                                                       \
      "endpoint",                                                                                   \
      KEY_LISTEN,                                                                                   \
-     0,                                                                                            \
      PAGES(endpoint),                                                                              \
-     "localhost:9797",                                                                             \
-     0,                                                                                            \
-     0,                                                                                            \
-     NULL,                                                                                         \
-     "Address of the pages, as host:port. An address that other machines can reach requires "      \
-     "auth and tls."},                                                                             \
+     .initial = "localhost:9797",                                                                  \
+     .help =                                                                                       \
+         "Address of the pages, as host:port. An address that other machines can reach requires "  \
+         "auth and tls."},                                                                         \
         PAGES_TEXT("socket", 0, socket, "", 0, 107,                                                \
                    "Path of a Unix socket with the same answers, for `spanprof top` and "          \
                    "other commands and for scripts; only root and the store's owner may "          \
@@ -38,25 +35,15 @@
         {CONFIG_EXTENSION_PAGES,                                                                   \
          "allowed_hosts",                                                                          \
          KEY_TEXTS,                                                                                \
-         KEY_MAY_BE_EMPTY,                                                                         \
+         .flags = KEY_MAY_BE_EMPTY,                                                                \
          PAGES(allowed_hosts),                                                                     \
-         "",                                                                                       \
-         0,                                                                                        \
-         0,                                                                                        \
-         NULL,                                                                                     \
-         "Additional host names of this node in browser addresses, without port. Requests "        \
-         "for other names get 421, which prevents DNS rebinding by foreign web pages. "            \
-         "localhost, addresses and the endpoint's own host are always accepted."},                 \
-        {CONFIG_EXTENSION_PAGES,                                                                   \
-         "auth",                                                                                   \
-         KEY_SECTION,                                                                              \
-         0,                                                                                        \
-         NOWHERE,                                                                                  \
-         NULL,                                                                                     \
-         0,                                                                                        \
-         0,                                                                                        \
-         NULL,                                                                                     \
-         "Who may connect by TCP. Absent: everyone who can reach the port."},                      \
+         .initial = "",                                                                            \
+         .help =                                                                                   \
+             "Additional host names of this node in browser addresses, without port. Requests "    \
+             "for other names get 421, which prevents DNS rebinding by foreign web pages. "        \
+             "localhost, addresses and the endpoint's own host are always accepted."},             \
+        {CONFIG_EXTENSION_PAGES, "auth", KEY_SECTION,                                              \
+         .help = "Who may connect by TCP. Absent: everyone who can reach the port."},              \
         PAGES_TEXT("auth.token", KEY_SECRET, auth.token, "", 0, 512,                               \
                    "The token that clients must send (Authorization: Bearer TOKEN), at least 16 "  \
                    "letters and digits. Never printed."),                                          \
@@ -64,16 +51,9 @@
                    "File that holds the token, instead of token; read at the start and on "        \
                    "SIGHUP."),                                                                     \
         TLS_SERVER_KEYS(CONFIG_EXTENSION_PAGES, "tls", PAGES_TLS),                                 \
-        {CONFIG_EXTENSION_PAGES,                                                                   \
-         "costs",                                                                                  \
-         KEY_SECTION,                                                                              \
-         0,                                                                                        \
-         NOWHERE,                                                                                  \
-         NULL,                                                                                     \
-         0,                                                                                        \
-         0,                                                                                        \
-         NULL,                                                                                     \
-         "Factors for estimating the yearly cost of a function; the defaults are Elastic's."},     \
+        {CONFIG_EXTENSION_PAGES, "costs", KEY_SECTION,                                             \
+         .help =                                                                                   \
+             "Factors for estimating the yearly cost of a function; the defaults are Elastic's."}, \
         PAGES_COST(watt_per_core, "0", 1000,                                                       \
                    "Power of a busy core in watts; 0: 7 on x86, 2.8 on ARM."),                     \
         PAGES_COST(pue, "1.7", 10,                                                                 \

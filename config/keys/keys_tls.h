@@ -6,7 +6,7 @@
  */
 #include "config/keys/keys.h"
 
-#define NOWHERE 0, 0
+#define NOWHERE .offset = 0, .size = 0
 #define SECOND  1e9
 #define MINUTE  (60 * SECOND)
 #define HOUR    (60 * MINUTE)

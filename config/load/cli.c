@@ -5,6 +5,7 @@
  */
 #include "config/load/cli.h"
 #include "base/stats.h"
+#include "config/load/config_load.h"
 #include <errno.h>
 #include <string.h>
 

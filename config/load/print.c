@@ -4,6 +4,7 @@
  */
 #include "config/keys/components.h"
 #include "config/keys/format.h"
+#include "config/load/config_load.h"
 
 static int print_indent(struct buf *out, unsigned depth)
 {

@@ -3,6 +3,7 @@
  * docs/configuration.md: what the table cannot know as prose here, the rest from the table.
  */
 #include "config/keys/format.h"
+#include "config/load/config_load.h"
 
 static const char introduction[] =
     "<!-- Generated from config/keys/keys.c and config/load/reference.c: spanprof print-reference "
@@ -99,7 +100,7 @@ static int write_key(const struct config_key *key, struct buf *out)
     int error = buf_printf(out, "| `%s` | %s | ", key->path, format_type(key));
     if (!error)
         error = write_default(key, out);
-    return error ? error : buf_printf(out, " | %s | %s |\n", range, key->sentence);
+    return error ? error : buf_printf(out, " | %s | %s |\n", range, key->help);
 }
 
 static int write_keys(int owner, struct buf *out)
@@ -121,7 +122,7 @@ static int write_keys(int owner, struct buf *out)
 
 static int write_component(const struct config_component *component, struct buf *out)
 {
-    int error = buf_printf(out, "\n### %s\n\n%s\n\n", component->name, component->sentence);
+    int error = buf_printf(out, "\n### %s\n\n%s\n\n", component->name, component->help);
     bool first = true;
     for (unsigned signal = 0; signal < CONFIG_SIGNALS && !error; signal++) {
         if (!(component->signals & 1U << signal))

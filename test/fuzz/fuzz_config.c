@@ -4,7 +4,7 @@
  * again and prints the same. The first byte chooses: 's' a --set over a valid file, else the rest
  * is a file.
  */
-#include "config/config.h"
+#include "config/load/config_load.h"
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>

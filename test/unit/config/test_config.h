@@ -4,7 +4,7 @@
  * Loads configurations from text in tests of config/. The current directory is a new one, the text
  * is its file c.yaml (d.yaml: the second), so that messages have the same places everywhere.
  */
-#include "config/config.h"
+#include "config/load/config_load.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -414,9 +414,9 @@ static void the_table_is_sound(void **state)
     for (size_t i = 0; i < config_keys_count; i++) {
         const struct config_key *key = &config_keys[i];
         const char *dot = strrchr(key->path, '.');
-        assert_true(strlen(key->sentence) > 10);
-        assert_true(key->sentence[strlen(key->sentence) - 1] == '.');
-        assert_null(strpbrk(key->sentence, "|\n")); /* a cell of a Markdown table */
+        assert_true(strlen(key->help) > 10);
+        assert_true(key->help[strlen(key->help) - 1] == '.');
+        assert_null(strpbrk(key->help, "|\n")); /* a cell of a Markdown table */
         if ((key->kind == KEY_CHOICE) != (key->choices != NULL))
             fail_msg("%s: choices", key->path);
         char parent[128] = "";

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The order is the Collector's: read each source, merge all, expand references in the result, and
- * only then ask what it means. So a value that a later source replaces is never looked at.
+ * only then ask what it means. A value that a later source replaces is never checked.
  */
-#include "config/config.h"
+#include "config/load/config_load.h"
 #include "config/yaml/expand.h"
 #include "config/yaml/file.h"
 #include "config/keys/keys.h"
@@ -15,7 +15,7 @@
 
 #define MEMORY_MAX ((size_t)64 << 20)
 
-static int read_file(struct tree *tree, size_t source, const char *name, struct node **root)
+static int source_read_file(struct tree *tree, size_t source, const char *name, struct node **root)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(0);
     struct yaml_input input = {.place = {.source = source}};
@@ -38,8 +38,8 @@ static int read_file(struct tree *tree, size_t source, const char *name, struct 
 }
 
 /* a.b.c=value to nested maps around value. */
-static int nest(struct tree *tree, struct config_place place, const char *keys, size_t len,
-                struct node *value, struct node **root)
+static int set_nest(struct tree *tree, struct config_place place, const char *keys, size_t len,
+                    struct node *value, struct node **root)
 {
     *root = value;
     for (size_t depth = 0; len || depth == 0; depth++) {
@@ -61,7 +61,7 @@ static int nest(struct tree *tree, struct config_place place, const char *keys, 
     return 0;
 }
 
-static int read_set(struct tree *tree, size_t source, const char *text, struct node **root)
+static int source_read_set(struct tree *tree, size_t source, const char *text, struct node **root)
 {
     const char *equals = strchr(text, '=');
     struct config_place place = {.source = source};
@@ -75,7 +75,7 @@ static int read_set(struct tree *tree, size_t source, const char *text, struct n
         return -EINVAL;
     if (!value)
         value = tree_node(tree, NODE_NULL, place);
-    if (!value || nest(tree, place, text, (size_t)(equals - text), value, root)) {
+    if (!value || set_nest(tree, place, text, (size_t)(equals - text), value, root)) {
         diag_error(tree->diag, place, "",
                    "the keys before = are not understood; write --set key.key=value, for example "
                    "--set receivers.sampler.frequency=49");
@@ -85,15 +85,15 @@ static int read_set(struct tree *tree, size_t source, const char *text, struct n
 }
 
 /* *root: all sources merged; NULL if they hold nothing. */
-static int read_sources(struct tree *tree, struct node **root)
+static int sources_read(struct tree *tree, struct node **root)
 {
     int error = 0;
     const struct diag *diag = tree->diag;
     for (size_t i = 0; i < diag->n_sources; i++) {
         struct node *source = NULL;
         int failed = diag->sources[i].kind == CONFIG_SOURCE_FILE
-                         ? read_file(tree, i, diag->sources[i].text, &source)
-                         : read_set(tree, i, diag->sources[i].text, &source);
+                         ? source_read_file(tree, i, diag->sources[i].text, &source)
+                         : source_read_set(tree, i, diag->sources[i].text, &source);
         if (failed)
             error = failed;
         else if (source && source->kind == NODE_MAP)
@@ -102,11 +102,11 @@ static int read_sources(struct tree *tree, struct node **root)
     return error;
 }
 
-static void load(struct tree *tree, struct config *config)
+static void config_read(struct tree *tree, struct config *config)
 {
     struct node *root = NULL;
-    if (read_sources(tree, &root))
-        return; /* half a configuration only gives errors that are none */
+    if (sources_read(tree, &root))
+        return; /* half a configuration would give errors that are not in it */
     if (!root || root->count == 0) {
         diag_error(tree->diag, (struct config_place){.line = 1, .column = 1}, "",
                    "the configuration is empty; write receivers, exporters and service, as in "
@@ -117,7 +117,7 @@ static void load(struct tree *tree, struct config *config)
     pipeline_build(tree, root, config);
 }
 
-static void keep_warnings(struct diag *diag, struct config *config)
+static void config_keep_warnings(struct diag *diag, struct config *config)
 {
     for (size_t i = 0; i < diag->n_warnings; i++) {
         const char *line = diag_warning(diag, i);
@@ -127,7 +127,7 @@ static void keep_warnings(struct diag *diag, struct config *config)
 }
 
 /* An unset variable is a warning, but it is often why a value is missing: so both are shown. */
-static int write_errors(struct diag *diag, const struct config *config, struct buf *errors)
+static int config_write_errors(struct diag *diag, const struct config *config, struct buf *errors)
 {
     int error = diag_write(diag, errors);
     for (size_t i = 0; i < config->n_warnings && !error; i++)
@@ -135,13 +135,13 @@ static int write_errors(struct diag *diag, const struct config *config, struct b
     return error == -ENOMEM ? -ENOMEM : -EINVAL;
 }
 
-static int finish(struct diag *diag, struct config *config, struct buf *errors)
+static int config_finish(struct diag *diag, struct config *config, struct buf *errors)
 {
-    keep_warnings(diag, config);
+    config_keep_warnings(diag, config);
     if (diag->exhausted)
         diag_error(diag, (struct config_place){.source = diag->n_sources}, "",
                    "out of memory; a configuration needs less than %zu MiB", MEMORY_MAX >> 20);
-    return diag->n_errors ? write_errors(diag, config, errors) : 0;
+    return diag->n_errors ? config_write_errors(diag, config, errors) : 0;
 }
 
 int config_load(const struct config_source *sources, size_t n, struct config **config,
@@ -156,8 +156,8 @@ int config_load(const struct config_source *sources, size_t n, struct config **c
         arena_init(arena, MEMORY_MAX);
         loaded->memory = arena;
         *diag = (struct diag){.arena = arena, .sources = sources, .n_sources = n};
-        load(&(struct tree){.diag = diag, .arena = arena}, loaded);
-        error = finish(diag, loaded, errors);
+        config_read(&(struct tree){.diag = diag, .arena = arena}, loaded);
+        error = config_finish(diag, loaded, errors);
         arena = NULL;
     }
     free(diag);
@@ -179,24 +179,6 @@ void config_close(struct config *config)
     free(config);
 }
 
-const struct config_receiver *config_find_receiver(const struct config *config,
-                                                   enum config_type type)
-{
-    for (size_t i = 0; i < config->n_receivers; i++)
-        if (config->receivers[i].used && config->receivers[i].type == type)
-            return &config->receivers[i];
-    return NULL;
-}
-
-const struct config_processor *config_find_processor(const struct config *config,
-                                                     enum config_type type)
-{
-    for (size_t i = 0; i < config->n_processors; i++)
-        if (config->processors[i].used && config->processors[i].type == type)
-            return &config->processors[i];
-    return NULL;
-}
-
 bool config_other_id(const struct config_exporter *exporter, char other[CONFIG_NAME_MAX])
 {
     const struct config_component *component = keys_component_of(exporter->type);
@@ -207,22 +189,4 @@ bool config_other_id(const struct config_exporter *exporter, char other[CONFIG_N
     int length = snprintf(other, CONFIG_NAME_MAX, "%s%s", old ? component->name : component->alias,
                           exporter->id + n);
     return length < CONFIG_NAME_MAX;
-}
-
-const struct config_extension *config_find_extension(const struct config *config,
-                                                     enum config_type type)
-{
-    for (size_t i = 0; i < config->n_extensions; i++)
-        if (config->extensions[i].used && config->extensions[i].type == type)
-            return &config->extensions[i];
-    return NULL;
-}
-
-const struct config_pipeline *config_find_pipeline(const struct config *config,
-                                                   enum config_signal signal)
-{
-    for (size_t i = 0; i < config->n_pipelines; i++)
-        if (config->pipelines[i].signal == signal)
-            return &config->pipelines[i];
-    return NULL;
 }

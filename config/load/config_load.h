@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* Reads a configuration, prints one, and compares two. Thread: any. */
+#include "config/config.h"
+
+/* 0 and *config; or -EINVAL (-ENOMEM), *config is NULL, and errors holds one line an error, in the
+ * order of the sources and of the places in them, then one a warning (for a person, on stderr). */
+int config_load(const struct config_source *sources, size_t n, struct config **config,
+                struct buf *errors);
+void config_close(struct config *config); /* NULL is fine */
+
+/* The merged configuration with defaults filled in, as YAML; secrets (header values) redacted. */
+int config_print(const struct config *config, struct buf *out);
+bool config_same(const struct config *a, const struct config *b); /* also in what is not printed */
+int config_print_components(
+    struct buf *out);                        /* YAML: components with their signals and stability */
+int config_print_reference(struct buf *out); /* docs/configuration.md */
+
+/* The id that the exporter would have by the other name of its type: "otlp/x" is "otlp_grpc/x".
+ * False if that has only one. */
+bool config_other_id(const struct config_exporter *exporter, char other[CONFIG_NAME_MAX]);
