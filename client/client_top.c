@@ -222,7 +222,7 @@ int top_put(const struct top *top, struct buf *text)
     return error;
 }
 
-int top_print_json(const struct top *top)
+static int top_print_json(const struct top *top)
 {
     int error = add_parameters(top);
     return error ? client_fail(top->client, error, "cannot ask")
@@ -243,7 +243,9 @@ static int read_limit(struct top *top)
     return -EINVAL;
 }
 
-int top_begin(struct client *client, struct top *top)
+/* Functions by self time, unless --by, --order and --limit say otherwise. -EINVAL: it was printed
+ * what is wrong with them. */
+static int top_begin(struct client *client, struct top *top)
 {
     *top = (struct top){.client = client,
                         .view = &views[0],

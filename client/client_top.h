@@ -16,12 +16,8 @@ struct top {
     bool styled;          /* for a terminal alone: the heading is set off */
 };
 
-/* Functions by self time, as the client's --by, --order and --limit change that; else -EINVAL, said
- * in a sentence. */
-int top_begin(struct client *client, struct top *top);
 /* Asks, and appends the answer. 0, or negative errno: a sentence was said. */
 int top_put(const struct top *top, struct buf *text);
-int top_print_json(const struct top *top);
 
 /* False: the key changes nothing. */
 bool top_take_key(struct top *top, char key);

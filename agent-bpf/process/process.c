@@ -178,7 +178,7 @@ struct process *process_begin(struct process_table *table, uint32_t pid, uint64_
     return process;
 }
 
-void process_end(struct process_table *table, struct process *process, uint64_t time_ns)
+static void process_end(struct process_table *table, struct process *process, uint64_t time_ns)
 {
     if (process->until_ns != UINT64_MAX)
         return;

@@ -134,7 +134,8 @@ static size_t first_behind(const struct process_image *image, uint64_t address)
     return low;
 }
 
-const struct image_mapping *process_image_find(const struct process_image *image, uint64_t address)
+static const struct image_mapping *process_image_find(const struct process_image *image,
+                                                      uint64_t address)
 {
     size_t i = first_behind(image, address);
     if (!image || i == image->n || image->mappings[i].start > address)

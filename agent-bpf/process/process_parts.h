@@ -129,7 +129,6 @@ void process_count_full(enum process_limit limit); /* an event is left out */
 /* process_image.c: images and executables */
 void process_image_release(struct process_table *table, struct process_image *image);
 struct process_image *process_image_share(struct process_image *image); /* NULL stays NULL */
-const struct image_mapping *process_image_find(const struct process_image *image, uint64_t address);
 /* What lay there at the time; NULL if that is nothing, or not known any more. */
 const struct image_mapping *process_mapping_at(const struct process *process, uint64_t time_ns,
                                                uint64_t address);
@@ -146,7 +145,6 @@ struct process *process_newest(const struct process_table *table, uint32_t pid);
 struct process *process_at(const struct process_table *table, uint32_t pid, uint64_t time_ns);
 /* Makes an incarnation the newest; the one before is ended by the caller. NULL at a limit. */
 struct process *process_begin(struct process_table *table, uint32_t pid, uint64_t from_ns);
-void process_end(struct process_table *table, struct process *process, uint64_t time_ns);
 void process_mark_changed(struct process_table *table, struct process *process);
 
 /* process_details.c */

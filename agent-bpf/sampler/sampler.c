@@ -329,7 +329,7 @@ void sampler_stop_cpu(struct sampler *sampler, uint32_t cpu)
 
 void sampler_count(struct sampler *sampler)
 {
-    int fd = sampler_counters_fd(sampler);
+    int fd = bpf_map__fd(sampler->skeleton->maps.counters);
     for (uint32_t what = 0; what < SAMPLER_COUNTERS; what++) {
         uint64_t sum = 0;
         if (bpf_map_lookup_elem(fd, &what, sampler->counted_values) < 0)
@@ -384,11 +384,6 @@ struct unwind_maps sampler_unwind_maps(const struct sampler *sampler)
         .blocks = bpf_map__fd(sampler->skeleton->maps.blocks),
         .n_blocks = bpf_map__max_entries(sampler->skeleton->maps.blocks),
     };
-}
-
-int sampler_counters_fd(const struct sampler *sampler)
-{
-    return bpf_map__fd(sampler->skeleton->maps.counters);
 }
 
 uint64_t sampler_period_ns(const struct sampler *sampler)

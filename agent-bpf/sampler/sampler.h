@@ -67,8 +67,6 @@ int sampler_ring_fd(const struct sampler *sampler); /* for ring_open(); borrowed
 size_t sampler_ring_size(const struct sampler *sampler);
 int sampler_contexts_fd(const struct sampler *sampler); /* u32 pid -> struct context_process */
 struct unwind_maps sampler_unwind_maps(const struct sampler *sampler);
-int sampler_counters_fd(
-    const struct sampler *sampler); /* u32 enum sampler_counter -> u64 per CPU */
 uint64_t sampler_period_ns(const struct sampler *sampler); /* at present */
 
 /* Totals of the tick program; zero unless the kernel's statistics are on (bpf_enable_stats). */

@@ -144,11 +144,6 @@ uint64_t kallsyms_text_end(const struct kallsyms *kallsyms)
     return kallsyms->text_end;
 }
 
-size_t kallsyms_bytes(const struct kallsyms *kallsyms)
-{
-    return sizeof(*kallsyms) + kallsyms->cap * sizeof(*kallsyms->functions) + kallsyms->names.cap;
-}
-
 const char *kallsyms_find(const struct kallsyms *kallsyms, uint64_t address)
 {
     size_t low = 0, high = kallsyms->n;

@@ -19,7 +19,6 @@ int kallsyms_open(const char *path, struct kallsyms **kallsyms);
 void kallsyms_close(struct kallsyms *kallsyms);                /* NULL is fine */
 uint64_t kallsyms_text_start(const struct kallsyms *kallsyms); /* _text (or _stext); 0 = unknown */
 uint64_t kallsyms_text_end(const struct kallsyms *kallsyms);   /* _end (or _etext); 0 = unknown */
-size_t kallsyms_bytes(const struct kallsyms *kallsyms);
 /* The function at an absolute address, valid until close; NULL = unknown. */
 const char *kallsyms_find(const struct kallsyms *kallsyms, uint64_t address);
 /* path: NULL = /sys/kernel/notes. Length, 0 if unknown. */

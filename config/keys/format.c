@@ -8,7 +8,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-void format_number(const struct config_key *key, double value, char out[FORMAT_MAX])
+static void format_number(const struct config_key *key, double value, char out[FORMAT_MAX])
 {
     if (key->kind == KEY_DURATION)
         value_format_duration((uint64_t)value, out);
@@ -118,7 +118,7 @@ static int format_headers(const struct config_exporter_otlp *otlp, struct buf *o
     return error ? error : buf_append(out, "}", 1);
 }
 
-int format_choice(const struct config_key *key, const void *settings)
+static int format_choice(const struct config_key *key, const void *settings)
 {
     const void *field = format_field(key, settings);
     if (key->size == sizeof(bool))

@@ -8,7 +8,6 @@
 
 #define FORMAT_MAX 256
 
-void format_number(const struct config_key *key, double value, char out[FORMAT_MAX]);
 /* "1s to 1h", "gzip, none", ...; "" if any value of the kind will do. */
 void format_range(const struct config_key *key, char out[FORMAT_MAX]);
 const char *format_type(const struct config_key *key); /* "duration", "list of texts", ... */
@@ -22,4 +21,3 @@ static inline const void *format_field(const struct config_key *key, const void 
 {
     return (const char *)settings + key->offset;
 }
-int format_choice(const struct config_key *key, const void *settings); /* the field's value */

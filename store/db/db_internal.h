@@ -45,8 +45,4 @@ void db_finalize_all(struct db *db);
 /* Sets db->handle; the writer makes or checks the schema. */
 int db_file_open(struct db *db);
 void db_file_close(struct db *db, bool checkpoint);
-/* True if the path no longer leads to the file that is open. */
-bool db_file_replaced(const struct db *db);
-/* Renames the closed files; counted. */
-int db_file_put_aside(const struct db *db);
 int db_directory_open(struct db *db);

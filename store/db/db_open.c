@@ -267,7 +267,8 @@ static int put_aside(const struct db *db)
     return 0;
 }
 
-int db_file_put_aside(const struct db *db)
+/* Renames the closed files; counted. */
+static int db_file_put_aside(const struct db *db)
 {
     int error = put_aside(db);
     if (error) {
@@ -309,7 +310,8 @@ void db_file_close(struct db *db, bool checkpoint)
     db->handle = NULL;
 }
 
-bool db_file_replaced(const struct db *db)
+/* True if the path no longer leads to the file that is open. */
+static bool db_file_replaced(const struct db *db)
 {
     struct stat status;
     if (!db->handle)

@@ -143,8 +143,8 @@ static uint64_t *recent_place(const struct history *history, const uint8_t trace
     return (uint64_t *)&history->recent[(*hash >> 32) % HISTORY_RECENT];
 }
 
-bool history_recent_has(const struct history *history, const uint8_t trace_id[16],
-                        const uint8_t span_id[8])
+static bool history_recent_has(const struct history *history, const uint8_t trace_id[16],
+                               const uint8_t span_id[8])
 {
     uint64_t hash;
     return *recent_place(history, trace_id, span_id, &hash) == hash;

@@ -40,8 +40,6 @@ int history_write_minutes(struct history *history);
 int history_sum_up(struct history *history);
 void history_forget_sources(struct history *history);
 
-bool history_recent_has(const struct history *history, const uint8_t trace_id[16],
-                        const uint8_t span_id[8]);
 void history_recent_add(struct history *history, const uint8_t trace_id[16],
                         const uint8_t span_id[8]);
 /* Facts that come from a Resource message alone. */
