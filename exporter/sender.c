@@ -18,7 +18,6 @@
 #include "exporter/sender_fetch.h"
 #include "exporter/sender_handoff.h"
 #include <assert.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -23,7 +23,6 @@
 #include "store/window/coverage.h"
 #include "store/window/span_cpu.h"
 #include "service/service_store.h"
-#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 

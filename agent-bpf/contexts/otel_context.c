@@ -9,7 +9,6 @@
 #include "context/context_layout.h"
 #include "proto/pb.h"
 #include "proto/wire.h"
-#include <errno.h>
 #include <resource.pb-c.h>
 
 #define ATTEMPTS              3

@@ -8,7 +8,6 @@
 #include "agent-bpf/contexts/thread_local.h"
 #include "agent-bpf/files/elf_dynamic.h"
 #include "agent-bpf/files/elf_symtab.h"
-#include <errno.h>
 
 #ifndef R_X86_64_TLSDESC
 #define R_X86_64_TLSDESC 36

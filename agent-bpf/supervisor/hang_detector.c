@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent-bpf/supervisor/hang_detector.h"
 #include "agent-bpf/files/proc_pid.h"
-#include "base/clock.h"
 
 #define STAT_BYTES_MAX 8192
 

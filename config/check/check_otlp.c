@@ -2,7 +2,6 @@
 #include "config/check/check_otlp.h"
 #include "config/check/check_tls.h"
 #include "config/yaml/diag.h"
-#include "config/keys/keys.h"
 #include <stdio.h>
 
 /* ---- one exporter ---- */

@@ -2,7 +2,6 @@
 /* What is printed is compared as it is printed; secrets, which are not, by themselves. */
 #include "config/keys/components.h"
 #include "config/keys/format.h"
-#include "config/keys/headers.h"
 #include "config/load/config_load.h"
 
 static bool same_headers(const struct config_exporter_otlp *a, const struct config_exporter_otlp *b)

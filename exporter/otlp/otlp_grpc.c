@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exporter/otlp/otlp_grpc.h"
-#include "base/clock.h"
 #include "proto/codec.h"
 #include "proto/otlp/otlp_service.h"
 #include <errno.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From what is staged to a block, and from sums to minutes. */
-#include "store/db/db.h"
 #include "store/history/history_parts.h"
 #include <errno.h>
 #include <stdlib.h>

@@ -6,9 +6,7 @@
  */
 #include "base/stats.h"
 #include "store/join/join_internal.h"
-#include "store/db/db.h"
 #include "store/stacks/stacks_unfinished.h"
-#include <errno.h>
 
 static const char *const reason_names[] = {
     [JOIN_JOINED] = "joined",         [JOIN_LATE] = "late",
