@@ -2,7 +2,7 @@
 #pragma once
 /*
  * Bump allocator with a hard limit: one for each request or batch, nothing is freed singly.
- * Thread: whoever holds it; no locking.
+ * Thread: its owner's; no locking.
  * Outcome: NULL means that the limit (or memory) is reached: a normal outcome for foreign input.
  */
 #include <stddef.h>

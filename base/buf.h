@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Growable bytes with a limit. Thread: whoever holds it.
+ * Growable bytes with a limit. Thread: its owner's.
  * Outcomes: 0; BUF_FULL when limit_bytes would be passed; -ENOMEM. On failure nothing was appended.
  */
 #include "base/bytes.h"

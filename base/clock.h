@@ -11,7 +11,7 @@
 
 uint64_t clock_monotonic_ns(void);
 uint64_t clock_unix_ns(void);
-/* The offset between both clocks as it is now; taken anew for each drain, so that a stepped clock
- * moves new samples only. The smallest of a few readings, so an interruption between does not
- * count. */
+/* The present offset between both clocks. Read it again for each drain, so that a stepped clock
+ * moves new samples only. It is the smallest of a few readings, so that an interruption between two
+ * clock reads does not count. */
 int64_t clock_unix_offset_ns(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The newest descriptor has the lowest number that was free: at least so many are open. */
+/* A new descriptor gets the lowest free number, so at least that many are open. */
 #include "base/files.h"
 #include "base/clock.h"
 #include "base/log.h"

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * How many file descriptors there are. Some are kept for what is more than one connection of many:
- * destinations, the store, files. Thread: the loop.
+ * The number of open file descriptors against the limit. Connections of clients may not use all of
+ * them: some are reserved for destinations, the store and files. Thread: the loop.
  */
 #include <stdbool.h>
 
-/* The soft limit to the hard one: that of 1024 is for programs that use select(). */
+/* Raises the soft limit to the hard one. The usual soft limit, 1024, is for users of select(). */
 void files_raise_limit(void);
-/* Less than the reserve is left (an eighth of the limit, 256 at most), so that a connection that
- * was just accepted is to be closed; said in the log once a minute. fd: the newest one. */
+/* True: less than the reserve is left (an eighth of the limit, at most 256), so close the
+ * connection that was just accepted. Logged once a minute. fd: the newest descriptor. */
 bool files_are_short(int fd);
-/* Likewise, where the newest is not known. */
+/* The same, if the newest descriptor is not known. */
 bool files_are_short_now(void);

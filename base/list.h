@@ -2,7 +2,7 @@
 #pragma once
 /*
  * Intrusive doubly linked list. A list head is a link that points to itself when empty; an unlinked
- * element's link is {NULL, NULL}. Thread: whoever holds it.
+ * element's link is {NULL, NULL}. Thread: its owner's.
  */
 #include <assert.h>
 #include <stdbool.h>
@@ -69,7 +69,7 @@ static inline struct list *list_pop(struct list *head) /* NULL when empty */
     return link;
 }
 
-/* Safe against removal of the element at hand. */
+/* The current element may be removed. */
 #define list_each(link, tmp, head)                                                                 \
     for ((link) = (head)->next, (tmp) = (link)->next; (link) != (head);                            \
          (link) = (tmp), (tmp) = (link)->next)

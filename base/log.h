@@ -6,9 +6,9 @@
  * {"ts":"2026-...","level":"info","process":"service","logger":"area","msg":"message"}.
  * Each call site may write 10 records in 10 s; the first after a pause says how many were left out.
  * Text from strangers goes through bytes_sanitize() first; control characters are replaced here
- * again. Thread: any; async-signal-safe it is not.
- * Limit: a stderr that nobody reads is waited for LOG_WAIT_MS, and no more until somebody does;
- * what finds no room is dropped, and counted.
+ * again. Thread: any; not async-signal-safe.
+ * Limit: if stderr has no room, one record waits for LOG_WAIT_MS; later ones do not wait until
+ * there is room again. A record without room is dropped and counted.
  */
 #include "base/bytes.h"
 #include <stdatomic.h>

@@ -134,7 +134,8 @@ static int wait_ms(struct loop *loop, int timeout_ms)
     return timeout_ms >= 0 && (uint64_t)timeout_ms < left_ms ? timeout_ms : (int)left_ms;
 }
 
-/* Timers that were due when the round began; one armed anew with no delay waits for the next. */
+/* Timers that were due when the round began; one that is armed again without delay waits for the
+ * next round. */
 static void fire_timers(struct loop *loop)
 {
     uint64_t now = clock_monotonic_ns();

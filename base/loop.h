@@ -43,8 +43,7 @@ bool loop_is_current(const struct loop *loop);    /* true on the loop's thread *
 #define LOOP_THREAD(loop) assert(loop_is_current(loop))
 
 int watch_start(struct loop *loop, struct watch *watch); /* fd, events, ready are set */
-/* With events 0 errors and hang-ups are still told of, again and again: the owner stops the watch.
- */
+/* With events 0, errors and hang-ups are still reported in every round: stop the watch then. */
 int watch_change(struct watch *watch, uint32_t events);
 void watch_stop(struct watch *watch); /* also when not started; also from within ready() */
 

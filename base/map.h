@@ -3,7 +3,7 @@
 /*
  * Hash map from byte keys of one fixed length to pointers; open addressing, keyed hash (keys may be
  * chosen by strangers). The key is not copied: it lies inside the value, at key_offset.
- * Thread: whoever holds it. The map owns no values.
+ * Thread: its owner's. The map owns no values.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@ void *map_get(const struct map *map, const void *key);
 int map_put(struct map *map, void *value, void **old);
 void *map_remove(struct map *map, const void *key); /* the removed value or NULL */
 
-/* Walk: for (size_t i = 0; (value = map_next(map, &i)); ). The value at hand may be removed. */
+/* Walk: for (size_t i = 0; (value = map_next(map, &i)); ). The current value may be removed. */
 void *map_next(const struct map *map, size_t *cursor);
 
 #define MAP_INIT(map, type, member)                                                                \

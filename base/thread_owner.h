@@ -3,7 +3,7 @@
 /*
  * The thread that something belongs to, checked where it is used. An owner starts without a thread
  * (all zero). The first thread that claims it keeps it until it is released: then the next thread
- * may claim it. Use this for what has neither a loop nor a worker at hand: see LOOP_THREAD() in
+ * may claim it. Use this where there is neither a loop nor a worker: see LOOP_THREAD() in
  * base/loop.h and WORKER_THREAD() in base/worker.h.
  *
  *     struct thing { struct thread_owner owner; ... };

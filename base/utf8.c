@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Half a character would be shown as a sign that nobody wrote, each reader's own one, and the text
- * be found under none of them.
+ * Half a character is shown as a replacement sign, a different one in each reader, and a search for
+ * the text does not find it.
  */
 #include "base/utf8.h"
 
-/* Bytes of the character that begins so; 1: also for what begins none. */
+/* Bytes of the character that begins with this byte; 1 for a byte that begins none. */
 static size_t size_by(uint8_t first)
 {
     if (first < 0xc2 || first > 0xf4)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Texts that have room for so many bytes: cut between characters. Thread: any; no state.
+ * Cuts a text to a number of bytes, between two characters. Thread: any; no state.
  */
 #include "base/bytes.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Jobs go from the queue to a batch, from the batch to the finished list, and from there, by one
- * post for as many as are there, to done(). The count of jobs is the loop's: it falls when done()
- * is due, so the limit also bounds what is finished but not yet told of.
+ * post for all that are finished, to done(). The loop counts the jobs: a job counts until done() is
+ * called, so the limit also bounds jobs that are finished but not yet delivered.
  */
 #include "base/worker.h"
 #include <errno.h>
@@ -64,7 +64,7 @@ static void run_batch(struct worker *worker, struct list *batch)
     }
 }
 
-/* Who is woken finds the lock free. */
+/* The loop is woken after the lock is released, so it does not wait for it. */
 static void finish_batch(struct worker *worker, struct list *batch)
 {
     struct list *link;

@@ -36,7 +36,7 @@ struct worker;
 int worker_open(struct worker **worker, struct loop *loop, const struct worker_ops *ops);
 int worker_submit(struct worker *worker, struct job *job); /* 0, WORKER_FULL */
 /* The same, but a worker that waits is not woken: the job runs with the next that is submitted, or
- * after worker_wake(), whatever comes first. For what nobody waits for. */
+ * after worker_wake(), whichever comes first. For jobs whose result is not waited for. */
 int worker_submit_later(struct worker *worker, struct job *job);
 void worker_wake(struct worker *worker);
 size_t worker_queued(const struct worker *worker); /* submitted, done() still to come */
@@ -46,5 +46,5 @@ void worker_close(struct worker *worker);
 bool worker_is_current(const struct worker *worker); /* true on the worker's own thread */
 
 /* First line of a function that runs on the worker only: aborts on any other thread, in every
- * build. The cost is one comparison. What has no worker at hand: base/thread_owner.h. */
+ * build. The cost is one comparison. Without a worker: base/thread_owner.h. */
 #define WORKER_THREAD(worker) assert(worker_is_current(worker))

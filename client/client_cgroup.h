@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * A cgroup (v2) of a command's own, so that it and whatever it starts can be told from all else.
+ * A cgroup (v2) for one command, to tell it and the processes that it starts from all others.
  * Thread: the only one. Needs root.
  */
 #include <stddef.h>

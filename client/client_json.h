@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * JSON as a tree, for commands that print parts of an answer. Thread: whoever holds the arena.
+ * JSON as a tree, for commands that print parts of an answer. Thread: that of the arena.
  * Limits: the arena's; CLIENT_JSON_DEPTH_MAX arrays and objects within each other.
  */
 #include "base/arena.h"

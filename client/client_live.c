@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A screen of its own, so that what was there comes back. While nobody answers, because spanprof is
- * started anew perhaps, the screen says so, and asks again.
+ * Uses the terminal's alternate screen, so that the text before comes back at the end. Without an
+ * answer, perhaps because spanprof restarts, the screen says so and asks again.
  */
 #include "client/client_text.h"
 #include "client/client_top.h"
@@ -164,7 +164,8 @@ int top_live(struct top *top)
 {
     struct terminal terminal;
     _cleanup_buf_ struct buf first = BUF_INIT(0);
-    int error = top_put(top, &first); /* what is wrong from the start is said where it stays */
+    int error = top_put(
+        top, &first); /* an error at the start is printed on the normal screen, where it stays */
     if (error)
         return error;
     top->styled = true;

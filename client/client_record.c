@@ -158,7 +158,7 @@ static int run_command(const struct recording *recording)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* Nobody looks at the node's own status, so what was lost is told here. */
+/* There is no Status page for this short run, so losses are printed here. */
 static void say_losses(const struct client *client, const struct value *status)
 {
     char sentence[512];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions are one question; all else by which CPU time is told is a timeline of one bucket.
+ * CPU time by function is one query; by anything else it is a timeline with one bucket.
  */
 #include "client/client_top.h"
 #include "client/client_text.h"

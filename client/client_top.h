@@ -23,5 +23,5 @@ int top_put(const struct top *top, struct buf *text);
 bool top_take_key(struct top *top, char key);
 int top_put_keys(const struct top *top, struct buf *text); /* what keys there are, in a line */
 
-/* In a terminal, asked anew again and again, until q. */
+/* In a terminal: asks again and again, until q. */
 int top_live(struct top *top);

@@ -64,7 +64,7 @@ struct spanprof_attribute {
  * paired with one of spanprof_context_withdraw().
  *
  * After fork() the child has no process context, until it publishes: it may give the attributes
- * that are its own (service.instance.id) and keeps the others; its users are counted anew.
+ * that are its own (service.instance.id) and keeps the others; its users are counted from zero.
  *
  * -EINVAL: a key is NULL, empty or too long, a value too long. -EILSEQ: not UTF-8. -ENOSPC: a
  * limit. -EEXIST: something other than this library has published a process context. -ENOMEM,

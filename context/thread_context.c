@@ -256,7 +256,7 @@ static int append_attribute(struct otel_thread_record *record, int key, const vo
     return 0;
 }
 
-/* A changed one would show half written: the whole context is made anew and swapped in. */
+/* A change in place could be read half written: a new context is built and swapped in. */
 static int replace_attribute(const struct thread *thread, int key, const void *value, size_t size)
 {
     struct otel_thread_record *record = spare_record(thread);

@@ -496,7 +496,7 @@ static void close_parts(struct service *service)
     }
     for (size_t d = 0; d < service->n_exporters; d++)
         exporter_close(service->exporters[d]);
-    service->n_exporters = 0; /* what the workers still deliver wakes nobody */
+    service->n_exporters = 0; /* what the workers still deliver wakes no exporter */
     if (service->intake)
         intake_drain_last(service->intake);
     worker_close(service->writer);

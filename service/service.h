@@ -2,8 +2,9 @@
 #pragma once
 /*
  * The service process: the loop, the writer and the reader, and all parts between the ring, the
- * receivers and the exporters. Listening sockets are opened before, by whoever has the right, and
- * stay open while a service that died is started again: connections wait instead of being refused.
+ * receivers and the exporters. The supervisor opens the listening sockets before, with its rights,
+ * and keeps them open while a service that died is started again: connections wait instead of being
+ * refused.
  * Thread: main of its process.
  */
 #include "agent-bpf/supervisor/supervisor.h"
@@ -23,11 +24,11 @@ struct service_sockets {
     struct listen_sockets pages_socket;
 };
 
-/* Those of `in_use` (may be NULL) are shared where the endpoint is the same: connections that wait
- * there are served by whoever comes next. 0 or negative errno, said in a sentence. */
+/* Sockets of `in_use` (may be NULL) with the same endpoint are shared: the next service serves the
+ * connections that wait there. 0 or negative errno, logged. */
 int service_sockets_open(const struct config *config, const struct service_sockets *in_use,
                          struct service_sockets *sockets);
-/* Paths of Unix sockets go too, but for those that are among `others` (may be NULL) as well. */
+/* Paths of Unix sockets are removed, except those that `others` (may be NULL) has as well. */
 void service_sockets_close(struct service_sockets *sockets, const struct service_sockets *others);
 size_t service_sockets_fds(const struct service_sockets *sockets, int fds[SERVICE_SOCKETS_MAX]);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every listener of the configuration, all errors said before giving up. */
+/* Opens every listener of the configuration; all errors are logged before it fails. */
 #include "base/log.h"
 #include "service/service.h"
 #include "service/service_pages.h"
@@ -32,8 +32,8 @@ static struct listen_sockets *own_listener(struct service_sockets *sockets, size
     return (struct listen_sockets *)listener(sockets, i);
 }
 
-static bool share(const struct service_sockets *in_use, const struct config_endpoint *endpoint,
-                  struct listen_sockets *sockets)
+static bool sockets_share(const struct service_sockets *in_use,
+                          const struct config_endpoint *endpoint, struct listen_sockets *sockets)
 {
     for (size_t i = 0; i < N_LISTENERS; i++)
         if (listen_share(listener(in_use, i), endpoint, sockets))
@@ -46,7 +46,7 @@ static void open_one(struct opening *opening, const struct config_endpoint *endp
                      const char *path, struct listen_sockets *sockets)
 {
     _cleanup_buf_ struct buf why = BUF_INIT(1024);
-    if (opening->in_use && share(opening->in_use, endpoint, sockets))
+    if (opening->in_use && sockets_share(opening->in_use, endpoint, sockets))
         return;
     int error = listen_open(endpoint, path, sockets, &why);
     for (int i = 0; error == -EADDRINUSE && !opening->in_use && i < PREDECESSOR_TRIES; i++) {
@@ -128,7 +128,7 @@ int service_sockets_open(const struct config *config, const struct service_socke
     return opening.error;
 }
 
-static bool has(const struct service_sockets *sockets, const struct listen_sockets *wanted)
+static bool sockets_have(const struct service_sockets *sockets, const struct listen_sockets *wanted)
 {
     for (size_t i = 0; sockets && i < N_LISTENERS; i++)
         if (listen_same(listener(sockets, i), wanted))
@@ -140,7 +140,7 @@ void service_sockets_close(struct service_sockets *sockets, const struct service
 {
     for (size_t i = 0; i < N_LISTENERS; i++) {
         struct listen_sockets *each = own_listener(sockets, i);
-        if (!has(others, each))
+        if (!sockets_have(others, each))
             listen_remove(each);
         listen_close(each);
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Certificates: which files the configuration names, opened by the supervisor before it starts the
- * service; and the TLS of each receiver and exporter, made of them in the service, and anew when
- * the supervisor says that one has changed. Connections that are open go on with what they began
+ * Certificates: the files that the configuration names, opened by the supervisor before it starts
+ * the service; and the TLS of each receiver and exporter, which the service makes from them, and
+ * again when the supervisor reports that a file has changed. Open connections keep what they began
  * with.
  */
 #include "agent-bpf/supervisor/supervisor_files.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Dropping rights for good, by the system calls themselves.
+ * Drops rights so that they cannot be regained, by the system calls themselves.
  * Thread: a child just forked, single-threaded.
  */
 #include <stdint.h>

@@ -40,7 +40,7 @@ STAT_LOSSES(restarts, "spanprof_process_restarts_total",
 enum supervisor_event {
     SUPERVISOR_STOP,   /* SIGTERM, SIGINT */
     SUPERVISOR_RELOAD, /* SIGHUP, and settings.reload() has other settings */
-    SUPERVISOR_END,    /* the service has ended for good, or was given up */
+    SUPERVISOR_END,    /* the service has ended and is not started again */
     SUPERVISOR_EVENTS,
 };
 

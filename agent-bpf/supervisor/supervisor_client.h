@@ -8,7 +8,7 @@
 #include "base/loop.h"
 #include <stddef.h>
 
-/* Embedded by its owner; callbacks may be NULL: fds that nobody takes are closed. */
+/* Embedded by its owner; callbacks may be NULL: the fds for them are closed then. */
 struct supervisor_client {
     struct watch watch;
     struct timer beat;

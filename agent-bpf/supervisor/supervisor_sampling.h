@@ -15,7 +15,7 @@ struct supervisor_sampling {
     struct sampling_rate sampling_rate;
 };
 
-/* By settings->sampling if there is one with the same settings, which is taken either way, else
- * anew. NULL: it cannot be, and the log says why. The calls of its CPU events are still to be set.
- */
+/* Continues the sampling that *settings->sampling holds if its settings are the same, else closes
+ * it and starts a new one; *settings->sampling is NULL afterwards. NULL: sampling is not possible,
+ * and the log says why. The caller sets the callbacks of the CPU events. */
 struct supervisor_sampling *supervisor_sampling_open(const struct supervisor_settings *settings);

@@ -2,7 +2,7 @@
 #pragma once
 /*
  * Rules that the table of keys cannot say: between keys of a component, and between components.
- * Private to config/. Thread: whoever loads. What is wrong is reported.
+ * Private to config/. Thread: the one that loads. What is wrong is reported.
  */
 #include "config/keys/components.h"
 #include "config/yaml/tree.h"

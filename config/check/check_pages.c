@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the pages show is not for everybody: whoever else than this node can reach them must be
- * someone who knows the token, and nobody in between.
+ * The pages show what programs do. If other machines can reach them, a token must say who may read
+ * them, and TLS must keep it secret on the way.
  */
 #include "config/check/check_pages.h"
 #include "config/check/check_tls.h"

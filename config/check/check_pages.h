@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Rules of the pages extension. Private to config/. Thread: whoever loads.
+ * Rules of the pages extension. Private to config/. Thread: the one that loads.
  */
 #include "config/config.h"
 #include "config/yaml/tree.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * As in the Collector, exporters use TLS unless they are told not to. What contradicts itself is
- * refused: nobody is to send in plain text who believes that it is encrypted.
+ * As in the Collector, exporters use TLS unless tls::insecure is set. Contradictions are refused,
+ * so that data is never sent in plain text by a configuration that seems to encrypt it.
  */
 #include "config/check/check_tls.h"
 #include "config/yaml/diag.h"

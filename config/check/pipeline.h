@@ -2,7 +2,7 @@
 #pragma once
 /*
  * From the merged tree to a struct config: components, service, pipelines, and the rules between
- * them. Private to config/. Thread: whoever loads. What is wrong is reported in tree->diag.
+ * them. Private to config/. Thread: the one that loads. What is wrong is reported in tree->diag.
  */
 #include "config/keys/components.h"
 #include "config/yaml/tree.h"

@@ -2,7 +2,8 @@
 #pragma once
 /*
  * From tree to struct by the table of keys: types, ranges, choices, unknown keys. Private to
- * config/. Thread: whoever loads. Everything wrong is reported; the struct is then not to be used.
+ * config/. Thread: the one that loads. Everything wrong is reported; the struct is then not to be
+ * used.
  */
 #include "config/keys/keys.h"
 #include "config/yaml/tree.h"

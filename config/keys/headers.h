@@ -2,7 +2,7 @@
 #pragma once
 /*
  * The `headers` key of exporters: names and values as HTTP/2 and gRPC allow them. Private to
- * config/. Thread: whoever loads. Values are secrets: no message holds one.
+ * config/. Thread: the one that loads. Values are secrets: no message holds one.
  */
 #include "config/yaml/tree.h"
 

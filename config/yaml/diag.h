@@ -2,8 +2,8 @@
 #pragma once
 /*
  * What is wrong with a configuration: collected while it is read, written at the end in the order
- * of the sources and of the places in them. Private to config/. Thread: whoever loads. Limit:
- * CONFIG_ERRORS_MAX errors, the rest is counted; likewise warnings.
+ * of the sources and of the places in them. Private to config/. Thread: the one that loads. Limit:
+ * CONFIG_ERRORS_MAX errors and CONFIG_WARNINGS_MAX warnings; the rest is counted.
  */
 #include "base/arena.h"
 #include "config/config.h"

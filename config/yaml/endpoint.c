@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Endpoints of value.h. An address without host (":4317") means all addresses elsewhere; here it
- * has to be written out, so that nobody opens a node's port to the network by leaving something
- * away.
+ * Endpoints of value.h. Elsewhere an address without a host (":4317") means all addresses. Here the
+ * host must be written out, so that a forgotten host does not open a port to the network.
  */
 #include "config/yaml/value.h"
 #include <arpa/inet.h>

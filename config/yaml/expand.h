@@ -7,7 +7,7 @@
  *
  * A scalar that is one reference as a whole takes the YAML value found there (number, list, map);
  * keys that want a text get that text as it stood. A reference within text inserts text. Values may
- * hold references in turn. Private to config/. Thread: whoever loads.
+ * hold references in turn. Private to config/. Thread: the one that loads.
  * Limits: EXPAND_ROUNDS_MAX references a scalar, EXPAND_DEPTH_MAX levels, CONFIG_FILE_MAX bytes.
  */
 #include "config/yaml/tree.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Reads a small file whole. Private to config/. Thread: whoever loads; blocks on a pipe given by
+ * Reads a small file whole. Private to config/. Thread: the one that loads; blocks on a pipe given
+ * by
  * --config (process substitution), never with FILE_REGULAR_ONLY.
  */
 #include "base/buf.h"

@@ -2,7 +2,7 @@
 #pragma once
 /*
  * A configuration before it has meaning: maps, lists and scalars, each with its place. Private to
- * config/. Thread: whoever loads; nodes live in the tree's arena.
+ * config/. Thread: the one that loads; nodes live in the tree's arena.
  * Limits: TREE_NODES_MAX values in all sources together, TREE_DEPTH_MAX levels.
  */
 #include "config/yaml/diag.h"
@@ -15,7 +15,7 @@ enum node_kind {
     NODE_SCALAR,
     NODE_LIST,
     NODE_MAP,
-    NODE_BROKEN, /* already reported: whoever meets it says nothing */
+    NODE_BROKEN, /* already reported: do not report it again */
 };
 
 struct node_entry { /* of a map; of a list without key */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Numbers are read strictly: a value that libc's lenient readers would half understand ("10 MiB",
- * "1e3 Hz", "0x") is refused, so that nothing runs with a value nobody wrote.
+ * "1e3 Hz", "0x") is refused: a program must not run with a value other than the written one.
  */
 #include "config/yaml/value.h"
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * YAML text to a tree, by libyaml's events. Private to config/. Thread: whoever loads.
+ * YAML text to a tree, by libyaml's events. Private to config/. Thread: the one that loads.
  * Refused, with a message: more than one document, anchors and aliases, tags, keys that are not
  * scalars or stand twice, NUL characters, nesting past TREE_DEPTH_MAX.
  */
