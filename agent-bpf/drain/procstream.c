@@ -129,7 +129,7 @@ static void emit_simple(struct procstream *stream, enum process_event_kind kind,
     emit(stream, &(struct process_event){.kind = kind, .pid = pid, .time_ns = time_ns});
 }
 
-static void handle(struct procstream *stream, const void *record, size_t size)
+static void procstream_handle_record(struct procstream *stream, const void *record, size_t size)
 {
     struct process_event event;
     switch (perf_record_parse(record, size, &event)) {
@@ -157,7 +157,7 @@ static void handle(struct procstream *stream, const void *record, size_t size)
 }
 
 /* Is there a whole record at the tail that is not younger than `until`? */
-static bool peek(struct buffer *buffer, uint64_t until_ns)
+static bool buffer_peek(struct buffer *buffer, uint64_t until_ns)
 {
     struct perf_event_header header;
     if (buffer->tail == buffer->head)
@@ -187,18 +187,18 @@ static void buffer_handle_record(struct procstream *stream, struct buffer *buffe
         memcpy(straight + room, buffer->data, header.size - room);
         record = straight;
     }
-    handle(stream, record, header.size);
+    procstream_handle_record(stream, record, header.size);
     buffer->tail += header.size;
     __atomic_store_n(&buffer->control->data_tail, buffer->tail, __ATOMIC_RELEASE);
 }
 
 /* The buffer whose next record is the oldest. */
-static struct buffer *oldest(struct procstream *stream, uint64_t until_ns)
+static struct buffer *procstream_oldest_buffer(struct procstream *stream, uint64_t until_ns)
 {
     struct buffer *first = NULL;
     for (size_t i = 0; i < stream->n_buffers; i++) {
         struct buffer *buffer = &stream->buffers[i];
-        if (peek(buffer, until_ns) && (!first || buffer->time_ns < first->time_ns))
+        if (buffer_peek(buffer, until_ns) && (!first || buffer->time_ns < first->time_ns))
             first = buffer;
     }
     return first;
@@ -250,7 +250,7 @@ size_t procstream_drain(struct procstream *stream, process_event_fn call, void *
         buffer->head = __atomic_load_n(&buffer->control->data_head, __ATOMIC_ACQUIRE);
     }
     struct buffer *next;
-    while ((next = oldest(stream, until_ns)))
+    while ((next = procstream_oldest_buffer(stream, until_ns)))
         buffer_handle_record(stream, next);
     repair_broken(stream, until_ns);
     emit_gone(stream, until_ns);

@@ -18,8 +18,8 @@ static const char *const names[DWARF_SECTIONS] = {
     [DWARF_STR_OFFSETS] = ".debug_str_offsets",
 };
 
-static int decode(struct dwarf_file *file, struct dwarf_section *section, const struct elf *elf,
-                  const Elf64_Shdr *found)
+static int section_decode(struct dwarf_file *file, struct dwarf_section *section,
+                          const struct elf *elf, const Elf64_Shdr *found)
 {
     size_t size = 0;
     int error = elf_decompress(elf, found, DWARF_DECODED_MAX - file->decoded_bytes,
@@ -42,7 +42,7 @@ static int open_section(struct dwarf_file *file, const struct elf *elf,
     if (found.sh_offset > elf->size || found.sh_size > elf->size - found.sh_offset)
         return ELF_MALFORMED;
     *section = (struct dwarf_section){file->fd, found.sh_offset, found.sh_size, NULL};
-    return found.sh_flags & SHF_COMPRESSED ? decode(file, section, elf, &found) : 0;
+    return found.sh_flags & SHF_COMPRESSED ? section_decode(file, section, elf, &found) : 0;
 }
 
 int dwarf_file_open(struct dwarf_file *file, const struct elf *elf)

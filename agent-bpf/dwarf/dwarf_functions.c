@@ -66,7 +66,7 @@ struct adding {
     int error;
 };
 
-static int add(void *context, const struct dwarf_range *range)
+static int functions_add_range(void *context, const struct dwarf_range *range)
 {
     struct adding *adding = context;
     struct dwarf_functions *functions = adding->functions;
@@ -110,7 +110,7 @@ int dwarf_functions_open(struct dwarf_functions *functions, struct dwarf_unit *u
         error = walk_next(&walk, &die);
         if (!error && die.tag == DWARF_TAG_SUBPROGRAM) {
             adding.die = die.at - unit->at;
-            dwarf_ranges_each(unit, &die, add, &adding);
+            dwarf_ranges_each(unit, &die, functions_add_range, &adding);
             error = adding.error;
         } else if (!error && die.has_children && is_type(die.tag) && die.sibling != DWARF_NONE) {
             error = walk_over(&walk, &die);

@@ -254,7 +254,7 @@ static int read_head(struct dwarf_line_program *program, struct dwarf_cursor *cu
 
 /* Places */
 
-static int keep(struct dwarf_line_program *program, const struct run *run)
+static int program_keep_place(struct dwarf_line_program *program, const struct run *run)
 {
     struct dwarf_line_place *table =
         grown(program->places, &program->cap_places, program->n_places, sizeof(*table), PLACES_MAX);
@@ -284,7 +284,7 @@ static int run_all(struct dwarf_line_program *program, struct dwarf_cursor *curs
             since = 0;
         } else if (since++ % ROWS_APART == 0 && run.address >= code->start &&
                    run.address < code->end) {
-            error = keep(program, &run);
+            error = program_keep_place(program, &run);
         }
         if (++rows % ROWS_UNTIMED == 0 && clock_monotonic_ns() > deadline_ns)
             break;

@@ -8,6 +8,7 @@
 #include "agent-bpf/dwarf/dwarf_index.h"
 #include "base/clock.h"
 #include "base/list.h"
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,8 +110,9 @@ size_t dwarf_lines_bytes(const struct dwarf_lines *lines)
 
 /* Units */
 
-static void settle(struct dwarf_lines *lines, struct loaded *loaded)
+static void loaded_enforce_limits(struct dwarf_lines *lines, struct loaded *loaded)
 {
+    assert(lines->loaded_bytes >= loaded->bytes);
     lines->loaded_bytes -= loaded->bytes;
     loaded->bytes = sizeof(*loaded) + dwarf_unit_bytes(&loaded->unit) +
                     dwarf_functions_bytes(&loaded->functions) + dwarf_line_bytes(&loaded->program);
@@ -123,7 +125,7 @@ static void settle(struct dwarf_lines *lines, struct loaded *loaded)
     }
 }
 
-static int fill(struct dwarf_lines *lines, struct loaded *loaded, uint64_t deadline_ns)
+static int loaded_fill(struct dwarf_lines *lines, struct loaded *loaded, uint64_t deadline_ns)
 {
     struct dwarf_die own;
     int error =
@@ -138,7 +140,8 @@ static int fill(struct dwarf_lines *lines, struct loaded *loaded, uint64_t deadl
 }
 
 /* What the deadline cut is tried again, unless the unit alone took long: it would each time. */
-static struct loaded *load(struct dwarf_lines *lines, uint32_t index, uint64_t deadline_ns)
+static struct loaded *lines_load_unit(struct dwarf_lines *lines, uint32_t index,
+                                      uint64_t deadline_ns)
 {
     struct list *link, *tmp;
     list_each(link, tmp, &lines->loaded)
@@ -157,13 +160,13 @@ static struct loaded *load(struct dwarf_lines *lines, uint32_t index, uint64_t d
     loaded->index = index;
     list_append(&lines->loaded, &loaded->link);
     lines->n_loaded++;
-    int error = fill(lines, loaded, deadline_ns);
+    int error = loaded_fill(lines, loaded, deadline_ns);
     uint64_t end_ns = clock_monotonic_ns();
     if (error || (end_ns > deadline_ns && end_ns - start_ns < UNIT_NS)) {
         unload(lines, loaded);
         return NULL;
     }
-    settle(lines, loaded);
+    loaded_enforce_limits(lines, loaded);
     return loaded;
 }
 
@@ -216,8 +219,8 @@ static void find_name(struct dwarf_lines *lines, struct dwarf_unit *unit, struct
 
 /* Finding */
 
-static void place(struct dwarf_lines *lines, struct loaded *loaded, uint64_t file, uint64_t line,
-                  struct dwarf_function *function)
+static void function_set_place(struct dwarf_lines *lines, struct loaded *loaded, uint64_t file,
+                               uint64_t line, struct dwarf_function *function)
 {
     dwarf_line_path(&loaded->program, &loaded->unit, &lines->shared, file, function->file,
                     sizeof(function->file));
@@ -237,7 +240,7 @@ static size_t fill_chain(struct dwarf_lines *lines, struct loaded *loaded,
     for (size_t i = chain->n; i-- > 0;) {
         const struct dwarf_die *die = &chain->dies[i];
         find_name(lines, &loaded->unit, *die, functions[n].name);
-        place(lines, loaded, file, line_now, &functions[n]);
+        function_set_place(lines, loaded, file, line_now, &functions[n]);
         file = die->call_file;
         line_now = die->call_line;
         n += functions[n].name[0] || i == 0; /* an inlined one without a name is left out */
@@ -254,7 +257,7 @@ static size_t fill_line(struct dwarf_lines *lines, struct loaded *loaded, uint64
     if (!dwarf_line_find(&loaded->program, &loaded->unit, vaddr, &file, &line))
         return 0;
     function->name[0] = 0;
-    place(lines, loaded, file, line, function);
+    function_set_place(lines, loaded, file, line, function);
     return 1;
 }
 
@@ -263,16 +266,16 @@ static size_t find_in(struct dwarf_lines *lines, uint64_t vaddr, uint64_t deadli
 {
     struct dwarf_chain chain;
     for (size_t i = 0; i < n_units; i++) {
-        struct loaded *loaded = load(lines, units[i], deadline_ns);
+        struct loaded *loaded = lines_load_unit(lines, units[i], deadline_ns);
         if (!loaded ||
             dwarf_functions_find(&loaded->functions, &loaded->unit, vaddr, deadline_ns, &chain))
             continue;
-        settle(lines, loaded); /* more of its abbreviations are known */
+        loaded_enforce_limits(lines, loaded); /* more of its abbreviations are known */
         if (chain.n)
             return fill_chain(lines, loaded, &chain, vaddr, functions);
     }
     for (size_t i = 0; i < n_units; i++) {
-        struct loaded *loaded = load(lines, units[i], deadline_ns);
+        struct loaded *loaded = lines_load_unit(lines, units[i], deadline_ns);
         size_t n = loaded ? fill_line(lines, loaded, vaddr, functions) : 0;
         if (n)
             return n;

@@ -210,8 +210,8 @@ static void take_origin(const struct dwarf_value *value, struct dwarf_die *die)
     die->is_in_shared = value->class == DWARF_SHARED_REFERENCE;
 }
 
-static void take(const struct dwarf_unit *unit, uint16_t attribute, const struct dwarf_value *value,
-                 struct dwarf_die *die)
+static void die_set_attribute(const struct dwarf_unit *unit, uint16_t attribute,
+                              const struct dwarf_value *value, struct dwarf_die *die)
 {
     switch (attribute) {
     case AT_SIBLING:
@@ -275,7 +275,7 @@ static int read_attributes(struct dwarf_unit *unit, struct dwarf_cursor *cursor,
             return ELF_MALFORMED;
         if (!abbrev->is_wanted)
             continue;
-        take(unit, spec->attribute, &value, die);
+        die_set_attribute(unit, spec->attribute, &value, die);
         if (die->at == unit->first)
             take_of_unit(unit, spec->attribute, &value);
     }

@@ -200,7 +200,7 @@ static int drain(struct decoder *decoder)
     return write(decoder->out_fd, decoder->out, n) == (ssize_t)n ? 0 : -ENOSPC;
 }
 
-static int decode(struct decoder *decoder)
+static int decoder_run(struct decoder *decoder)
 {
     decoder->stream = (lzma_stream)LZMA_STREAM_INIT;
     if (lzma_stream_decoder(&decoder->stream, DEBUG_FILE_XZ_MEMORY, 0) != LZMA_OK)
@@ -233,7 +233,7 @@ static int decode_section(const struct elf *elf, const Elf64_Shdr *section, int 
     decoder->end = section->sh_offset + section->sh_size;
     decoder->taken = decoder->given = 0;
     decoder->out_fd = fd;
-    int error = decode(decoder);
+    int error = decoder_run(decoder);
     *size = decoder->given;
     free(decoder);
     return error;

@@ -206,7 +206,7 @@ static void judge_directory(struct filter *filter, const struct dirent *entry)
 }
 
 /* Takes over fd. */
-static void walk(struct filter *filter, int fd, unsigned depth)
+static void filter_walk_cgroups(struct filter *filter, int fd, unsigned depth)
 {
     DIR *directory = fd < 0 ? NULL : fdopendir(fd);
     if (!directory) {
@@ -221,8 +221,9 @@ static void walk(struct filter *filter, int fd, unsigned depth)
         filter->n_walked++;
         judge_directory(filter, entry);
         if (depth < FILTER_WALK_DEPTH)
-            walk(filter, openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
-                 depth + 1);
+            filter_walk_cgroups(
+                filter, openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+                depth + 1);
     }
     closedir(directory);
 }
@@ -230,7 +231,7 @@ static void walk(struct filter *filter, int fd, unsigned depth)
 static void find_containers(struct filter *filter)
 {
     filter->n_walked = 0;
-    walk(filter, open(filter->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC), 1);
+    filter_walk_cgroups(filter, open(filter->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC), 1);
     if (filter->n_walked == FILTER_WALK_MAX)
         note_limit(filter, "too many cgroups to look for containers in all");
 }

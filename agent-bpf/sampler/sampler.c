@@ -152,7 +152,7 @@ static int set_before_load(struct sampler_bpf *skeleton, const struct sampler_se
     return r;
 }
 
-static int load(struct sampler *sampler, const struct sampler_settings *settings)
+static int sampler_load(struct sampler *sampler, const struct sampler_settings *settings)
 {
     struct sampler_bpf *skeleton = sampler_bpf__open();
     if (!skeleton)
@@ -213,7 +213,7 @@ static int sampler_try(const struct sampler_settings *settings, struct sampler *
     if (r < 0)
         return r;
     sampler_diagnosis_listen();
-    r = load(*out, settings);
+    r = sampler_load(*out, settings);
     if (r < 0)
         return sampler_diagnosis_load(r, why, why_size);
     int cpu = sched_getcpu();

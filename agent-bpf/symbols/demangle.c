@@ -24,7 +24,7 @@ static bool is_ascii(const char *text, size_t len)
     return true;
 }
 
-static void take(const char *text, size_t len, void *opaque)
+static void output_append(const char *text, size_t len, void *opaque)
 {
     struct sink *sink = opaque;
     size_t room = sink->size - 1 - sink->len;
@@ -36,11 +36,11 @@ static void take(const char *text, size_t len, void *opaque)
         longjmp(sink->full, 1);
 }
 
-static bool run(int (*demangler)(const char *, int, demangle_callbackref, void *), const char *name,
-                char *out, size_t size)
+static bool demangler_run(int (*demangler)(const char *, int, demangle_callbackref, void *),
+                          const char *name, char *out, size_t size)
 {
     struct sink sink = {.out = out, .size = size};
-    bool done = setjmp(sink.full) || demangler(name, DMGL_ANSI, take, &sink);
+    bool done = setjmp(sink.full) || demangler(name, DMGL_ANSI, output_append, &sink);
     out[sink.len] = 0;
     return done && sink.len;
 }
@@ -49,6 +49,6 @@ bool demangle(const char *name, char *out, size_t size)
 {
     if (name[0] != '_' || (name[1] != 'Z' && name[1] != 'R'))
         return false;
-    return run(rust_demangle_callback, name, out, size) ||
-           (name[1] == 'Z' && run(cplus_demangle_v3_callback, name, out, size));
+    return demangler_run(rust_demangle_callback, name, out, size) ||
+           (name[1] == 'Z' && demangler_run(cplus_demangle_v3_callback, name, out, size));
 }

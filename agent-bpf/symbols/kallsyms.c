@@ -31,7 +31,7 @@ struct kallsyms {
     uint64_t text_end;
 };
 
-static int add(struct kallsyms *kallsyms, uint64_t address, const char *name)
+static int kallsyms_add(struct kallsyms *kallsyms, uint64_t address, const char *name)
 {
     if (kallsyms->n == KALLSYMS_MAX)
         return 0;
@@ -77,7 +77,7 @@ static int take_line(struct kallsyms *kallsyms, char *line)
         return 0;
     take_border(kallsyms, address, name);
     bool function = type == 't' || type == 'T' || type == 'w' || type == 'W';
-    return function ? add(kallsyms, address, name) : 0;
+    return function ? kallsyms_add(kallsyms, address, name) : 0;
 }
 
 static int by_address(const void *a, const void *b)

@@ -80,8 +80,8 @@ static uint64_t reach_of(const struct elf *elf, const Elf64_Sym *symbol, struct 
     return left < UNSIZED_BYTES_MAX ? left : UNSIZED_BYTES_MAX;
 }
 
-static int add(struct symbols *symbols, enum which_file file, const struct elf *elf,
-               const Elf64_Sym *symbol, struct section *section)
+static int symbols_add(struct symbols *symbols, enum which_file file, const struct elf *elf,
+                       const Elf64_Sym *symbol, struct section *section)
 {
     uint8_t type = ELF64_ST_TYPE(symbol->st_info);
     if ((type != STT_FUNC && type != STT_GNU_IFUNC) || symbol->st_shndx == SHN_UNDEF ||
@@ -125,7 +125,7 @@ static int read_source(struct symbols *symbols, enum which_file file, const stru
         uint64_t now = count - done < AT_ONCE ? count - done : AT_ONCE;
         error = elf_read(elf, source->offset + done * sizeof(*read), read, now * sizeof(*read));
         for (uint64_t i = 0; i < now && !error; i++)
-            error = add(symbols, file, elf, &read[i], &section);
+            error = symbols_add(symbols, file, elf, &read[i], &section);
         done += now;
         heartbeat();
     }

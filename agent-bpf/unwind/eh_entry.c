@@ -40,8 +40,8 @@ void eh_entries_close(struct eh_entries *entries)
     entries->fdes.bytes = entries->cie.bytes = NULL;
 }
 
-static int fill(struct eh_window *window, const struct elf *elf, const struct eh_region *region,
-                uint64_t position, size_t size)
+static int window_fill(struct eh_window *window, const struct elf *elf,
+                       const struct eh_region *region, uint64_t position, size_t size)
 {
     if (size > window->cap) {
         uint8_t *bytes = realloc(window->bytes, size);
@@ -72,7 +72,8 @@ int eh_window_get(struct eh_window *window, const struct elf *elf, const struct 
     if (position < window->position || lead > window->len || size > window->len - lead) {
         uint64_t left = region->size - position;
         uint64_t wanted = size > window->chunk ? size : window->chunk;
-        int error = fill(window, elf, region, position, (size_t)(wanted < left ? wanted : left));
+        int error =
+            window_fill(window, elf, region, position, (size_t)(wanted < left ? wanted : left));
         if (error)
             return error;
     }

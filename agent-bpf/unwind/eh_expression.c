@@ -26,7 +26,7 @@ enum {
     OP_BREG31 = 0x8f,
 };
 
-static bool take(struct eh_cursor *cursor, uint8_t op)
+static bool cursor_take_op(struct eh_cursor *cursor, uint8_t op)
 {
     if (cursor->at == cursor->end || *cursor->at != op)
         return false;
@@ -56,23 +56,24 @@ static bool take_plt(struct eh_cursor *cursor, const struct eh_machine *machine,
     uint8_t reg;
     int64_t offset;
     return take_breg(cursor, &reg, &offset) && reg == machine->ra && offset == 0 &&
-           take(cursor, OP_LIT0 + 15) && take(cursor, OP_AND) && take_literal(cursor, from) &&
-           take(cursor, OP_GE) && take(cursor, OP_LIT0 + 3) && take(cursor, OP_SHL) &&
-           take(cursor, OP_PLUS);
+           cursor_take_op(cursor, OP_LIT0 + 15) && cursor_take_op(cursor, OP_AND) &&
+           take_literal(cursor, from) && cursor_take_op(cursor, OP_GE) &&
+           cursor_take_op(cursor, OP_LIT0 + 3) && cursor_take_op(cursor, OP_SHL) &&
+           cursor_take_op(cursor, OP_PLUS);
 }
 
 static bool take_index(struct eh_cursor *cursor, const struct eh_machine *machine, uint8_t *index)
 {
     int64_t offset;
     return take_breg(cursor, index, &offset) && *index < machine->n_registers && offset == 0 &&
-           take(cursor, OP_LIT0 + UNWIND_WORD) && take(cursor, OP_MUL) && take(cursor, OP_PLUS) &&
-           take(cursor, OP_DEREF);
+           cursor_take_op(cursor, OP_LIT0 + UNWIND_WORD) && cursor_take_op(cursor, OP_MUL) &&
+           cursor_take_op(cursor, OP_PLUS) && cursor_take_op(cursor, OP_DEREF);
 }
 
 /* What is added to the word that was read; max + 1: more than that. */
 static int64_t take_add(struct eh_cursor *cursor, int64_t max)
 {
-    if (!take(cursor, OP_PLUS_UCONST))
+    if (!cursor_take_op(cursor, OP_PLUS_UCONST))
         return 0;
     uint64_t add = eh_uleb(cursor);
     return add <= (uint64_t)max ? (int64_t)add : max + 1;
@@ -99,7 +100,7 @@ struct eh_cfa eh_expression_cfa(struct bytes expression, const struct eh_machine
     if (!take_breg(&cursor, &found.base, &found.offset) || found.base >= machine->n_registers)
         return cfa;
     struct eh_cursor second = cursor;
-    if (take(&cursor, OP_DEREF))
+    if (cursor_take_op(&cursor, OP_DEREF))
         take_dereference(&cursor, &found);
     else if (take_index(&second, machine, &index))
         take_indexed(&second, index, &found), cursor = second;
@@ -113,7 +114,7 @@ struct eh_slot eh_expression_slot(struct bytes expression, const struct eh_machi
     struct eh_cursor cursor = {expression.data, expression.data + expression.len, false};
     struct eh_slot unknown = {.place = EH_PLACE_UNKNOWN}, found = unknown;
     uint8_t reg;
-    take(&cursor, OP_DROP); /* of the CFA, which is on the stack at the beginning */
+    cursor_take_op(&cursor, OP_DROP); /* of the CFA, which is on the stack at the beginning */
     if (!take_breg(&cursor, &reg, &found.offset) || cursor.at != cursor.end)
         return unknown;
     if (reg == machine->sp)

@@ -69,7 +69,7 @@ static int read_slot(const struct walk *walk, const struct unwind_rule *rule, un
     return read_word(walk->input, from, value) ? GOES_ON : UNWIND_END_NO_MEMORY;
 }
 
-static void set(struct unwind_registers *registers, unsigned reg, uint64_t value)
+static void register_set(struct unwind_registers *registers, unsigned reg, uint64_t value)
 {
     registers->of[reg] = value;
     registers->known |= UINT32_C(1) << reg;
@@ -116,7 +116,7 @@ static bool may_be_frame(const struct walk *walk)
 }
 
 /* To the caller: GOES_ON, or why there is none. */
-static int step(struct walk *walk, struct unwind_rule *rule)
+static int walk_step(struct walk *walk, struct unwind_rule *rule)
 {
     const struct eh_machine *machine = walk->machine;
     struct unwind_registers caller = {0};
@@ -137,11 +137,11 @@ static int step(struct walk *walk, struct unwind_rule *rule)
         end = read_slot(walk, rule, UNWIND_RA, cfa, &caller.pc);
     if (end != GOES_ON) /* after a switch to another stack this is its end */
         return rule->flags & UNWIND_OTHER_STACK ? UNWIND_END_OF_STACK : end;
-    set(&caller, machine->sp, cfa);
+    register_set(&caller, machine->sp, cfa);
     if (read_slot(walk, rule, UNWIND_FP, cfa, &value) == GOES_ON)
-        set(&caller, machine->fp, value);
+        register_set(&caller, machine->fp, value);
     if (read_slot(walk, rule, UNWIND_THIRD, cfa, &value) == GOES_ON)
-        set(&caller, machine->third, value);
+        register_set(&caller, machine->third, value);
     if (machine->ra < machine->n_registers) /* aarch64 */
         caller.pc &= A64_ADDRESS_MASK;
     walk->registers = caller;
@@ -168,7 +168,7 @@ void unwind(const struct unwind_input *input, struct unwind_frames *frames)
             /* What a signal handler returns to has not called it. */
             bool exact = !walk.is_return || (is_code && rule.flags & UNWIND_SIGNAL_FRAME);
             frames->frames[frames->n++] = (struct unwind_frame){pc, !exact};
-            end = is_code ? step(&walk, &rule) : UNWIND_END_BAD_ADDRESS;
+            end = is_code ? walk_step(&walk, &rule) : UNWIND_END_BAD_ADDRESS;
         }
     }
     frames->end = (enum unwind_end)end;

@@ -22,7 +22,7 @@ static void numbers_init(struct numbers *numbers)
     numbers->n = 0;
 }
 
-static bool fits(const struct unwind_page *page, uint32_t low, unsigned shift)
+static bool range_fits(const struct unwind_page *page, uint32_t low, unsigned shift)
 {
     struct numbers numbers;
     uint32_t n_rows = 0, n_max = UNWIND_BLOCK_ROWS_MAX;
@@ -38,10 +38,10 @@ static bool fits(const struct unwind_page *page, uint32_t low, unsigned shift)
     return true;
 }
 
-static bool all_fit(const struct unwind_page *page, unsigned shift)
+static bool all_ranges_fit(const struct unwind_page *page, unsigned shift)
 {
     for (uint32_t low = 0; low < UNWIND_PAGE_BYTES; low += 1u << shift)
-        if (!fits(page, low, shift))
+        if (!range_fits(page, low, shift))
             return false;
     return true;
 }
@@ -49,7 +49,7 @@ static bool all_fit(const struct unwind_page *page, unsigned shift)
 unsigned unwind_block_shift(const struct unwind_page *page)
 {
     unsigned shift = UNWIND_PAGE_SHIFT;
-    while (shift > UNWIND_BLOCK_SHIFT_MIN && !all_fit(page, shift))
+    while (shift > UNWIND_BLOCK_SHIFT_MIN && !all_ranges_fit(page, shift))
         shift--;
     return shift;
 }
