@@ -110,6 +110,7 @@ void history_forget_sources(struct history *history)
 
 int history_reload(struct history *history)
 {
+    WRITER_THREAD(history->db);
     stat_add(&staged_dropped, (int64_t)history->stage.n_spans);
     stage_clear(&history->stage);
     history_forget_sources(history);
@@ -128,6 +129,7 @@ bool history_is_enabled(const struct history *history)
 
 uint64_t history_room_to_leave(const struct history *history)
 {
+    WRITER_THREAD(history->db);
     return history->settings.enabled ? history_blocks_room_to_leave(&history->blocks) : 0;
 }
 
@@ -217,6 +219,7 @@ static int keep_span(struct history *history, const struct otlp_span *span,
 int history_span(struct history *history, const struct otlp_span *span,
                  const struct join_result *result)
 {
+    WRITER_THREAD(history->db);
     if (!history->settings.enabled || span->trace_id.len != 16 || span->span_id.len != 8)
         return 0;
     if (result && result->samples) {
@@ -394,6 +397,7 @@ static int stage_the_sample(struct history *history, const struct sample *sample
 int history_sample(struct history *history, const struct sample *sample,
                    const struct join_span_facts *span)
 {
+    WRITER_THREAD(history->db);
     if (!history->settings.enabled)
         return 0;
     int outcome = stage_the_sample(history, sample, span);
@@ -409,6 +413,7 @@ int history_sample(struct history *history, const struct sample *sample,
 
 int history_flush(struct history *history, uint64_t now_unix_ns)
 {
+    WRITER_THREAD(history->db);
     if (!history->settings.enabled)
         return 0;
     history->now_unix_ns = now_unix_ns;
@@ -421,6 +426,7 @@ int history_flush(struct history *history, uint64_t now_unix_ns)
 
 int history_expire(struct history *history, uint64_t now_unix_ns)
 {
+    WRITER_THREAD(history->db);
     history->now_unix_ns = now_unix_ns;
     stat_add(&spans_passed_over, (int64_t)history->passed_over);
     history->passed_over = 0;
@@ -433,6 +439,7 @@ int history_expire(struct history *history, uint64_t now_unix_ns)
 
 int history_references(struct history *history, struct id_set *stacks)
 {
+    WRITER_THREAD(history->db);
     int error = history_blocks_stacks(&history->blocks, stacks);
     return error ? error : history_sums_stacks(&history->sums, stacks);
 }

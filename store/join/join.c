@@ -249,17 +249,20 @@ static int index_sample(void *context, struct batch *batch, struct slot *slot,
 
 int join_batch_begin(struct join *join)
 {
+    WRITER_THREAD(join->db);
     pending_begin(&join->pending);
     return 0;
 }
 
 int join_add_sample(struct join *join, const struct sample *sample)
 {
+    WRITER_THREAD(join->db);
     return pending_add(&join->pending, sample);
 }
 
 int join_batch_commit(struct join *join)
 {
+    WRITER_THREAD(join->db);
     size_t n_forgotten;
     int error = pending_commit(&join->pending, index_sample, join);
     if (!error)
@@ -303,6 +306,7 @@ static void link_spans(struct join *join)
 
 int join_reload(struct join *join)
 {
+    WRITER_THREAD(join->db);
     int error = matched_spans_reload(&join->spans);
     if (!error)
         error = span_totals_reload(&join->totals);
@@ -314,6 +318,7 @@ int join_reload(struct join *join)
 
 int join_flush(struct join *join)
 {
+    WRITER_THREAD(join->db);
     return span_totals_flush(&join->totals);
 }
 

@@ -177,6 +177,7 @@ static int leave_all(struct join *join, struct leaving *leaving)
 int join_leave(struct join *join, uint64_t now_unix_ns, join_visit *visit, void *context,
                size_t *n_samples)
 {
+    WRITER_THREAD(join->db);
     struct leaving leaving = {.join = join,
                               .at_once = join->pending.bytes > join->settings.max_pending_bytes,
                               .visit = visit,
@@ -196,6 +197,7 @@ int join_leave(struct join *join, uint64_t now_unix_ns, join_visit *visit, void 
 
 size_t join_pending_samples(const struct join *join)
 {
+    WRITER_THREAD(join->db);
     return join->pending.n_samples;
 }
 
@@ -222,6 +224,7 @@ static int span_total_references(const struct span_total *total, struct id_set *
 
 int join_references(const struct join *join, struct id_set *stacks, struct id_set *processes)
 {
+    WRITER_THREAD(join->db);
     struct list *link, *tmp;
     int error;
     list_each(link, tmp, &join->pending.batches)

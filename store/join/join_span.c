@@ -230,6 +230,7 @@ static int join_matched(struct join *join, const struct otlp_span *span,
 
 int join_span(struct join *join, const struct otlp_span *span, struct join_result *result)
 {
+    WRITER_THREAD(join->db);
     struct span_total_key key, part = {0};
     struct chains chains = {0};
     if (span->trace_id.len != 16 || span->span_id.len != 8)

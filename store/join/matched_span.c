@@ -60,6 +60,7 @@ static int make_resource(struct matched_spans *spans, const uint8_t hash[16], st
 
 int matched_resource_drop(struct matched_spans *spans, struct matched_resource *resource)
 {
+    WRITER_THREAD(spans->db);
     int error = 0;
     assert(resource->refs);
     if (--resource->refs)
@@ -85,6 +86,7 @@ static int remember_latest(struct matched_spans *spans, struct matched_resource 
 int matched_resource_get(struct matched_spans *spans, struct bytes body,
                          struct matched_resource **result)
 {
+    WRITER_THREAD(spans->db);
     uint8_t hash[16];
     int error = 0;
     if (body.len > MATCHED_SPAN_RESOURCE_MAX) {
@@ -191,6 +193,7 @@ static int forget(struct matched_spans *spans, struct matched_span *matched)
 
 int matched_spans_trim(struct matched_spans *spans, const struct matched_span *keep)
 {
+    WRITER_THREAD(spans->db);
     struct list *link, *tmp;
     int looks = 0;
     list_each(link, tmp, &spans->ages)
@@ -253,6 +256,7 @@ int matched_span_make(struct matched_spans *spans, const struct otlp_span *span,
                       struct matched_resource *resource, const struct span_total_process *who,
                       struct matched_span **result)
 {
+    WRITER_THREAD(spans->db);
     struct buf attributes _cleanup_buf_ = BUF_INIT(MATCHED_SPAN_ATTRIBUTES_MAX);
     struct bytes name = utf8_cut(span->name, MATCHED_SPAN_NAME_MAX);
     bool was_cut = name.len < span->name.len;
@@ -427,6 +431,7 @@ static void clear(struct matched_spans *spans)
 
 int matched_spans_reload(struct matched_spans *spans)
 {
+    WRITER_THREAD(spans->db);
     struct id_set bad = {0};
     clear(spans);
     int error = load_rows(spans, &bad);

@@ -199,6 +199,7 @@ static int remove_rows(struct pending *pending, int64_t seq)
 
 int pending_reload(struct pending *pending, pending_index *index, void *context)
 {
+    WRITER_THREAD(pending->db);
     struct id_set bad = {0};
     clear(pending);
     int error = load_rows(pending, index, context, &bad);
@@ -215,6 +216,7 @@ int pending_reload(struct pending *pending, pending_index *index, void *context)
 
 void pending_begin(struct pending *pending)
 {
+    WRITER_THREAD(pending->db);
     buf_clear(&pending->body.buf);
     pending->body.error = 0;
     pending->previous = (struct sample){0};
@@ -224,6 +226,7 @@ void pending_begin(struct pending *pending)
 
 int pending_add(struct pending *pending, const struct sample *sample)
 {
+    WRITER_THREAD(pending->db);
     struct sample own = *sample;
     if (pending->n_written == BATCH_SAMPLES_MAX)
         return -EMSGSIZE;
@@ -251,6 +254,7 @@ static int put_row(struct pending *pending, struct bytes body, int64_t *seq)
 
 int pending_commit(struct pending *pending, pending_index *index, void *context)
 {
+    WRITER_THREAD(pending->db);
     struct blob_writer row _cleanup_blob_ = {0};
     int64_t seq;
     if (!pending->n_written)
@@ -290,6 +294,7 @@ static int save_left(struct pending *pending, const struct batch *batch)
 
 int pending_remove(struct pending *pending, struct batch *batch)
 {
+    WRITER_THREAD(pending->db);
     assert(!batch->n_ready && !batch->n_waiting);
     int error = remove_rows(pending, batch->seq);
     pending->bytes -= batch->bytes;
@@ -328,6 +333,7 @@ int pending_leave(struct pending *pending, struct batch *batch,
                   int (*visit)(void *context, struct slot *slot, const struct sample *sample),
                   void *context)
 {
+    WRITER_THREAD(pending->db);
     sqlite3_stmt *row _cleanup_reset_ = pending->get;
     sqlite3_bind_int64(row, 1, batch->seq);
     int outcome = db_step(pending->db, row);

@@ -100,6 +100,7 @@ static int insert(struct span_totals *totals, struct span_total *total)
 int span_totals_make(struct span_totals *totals, const struct span_total_key *key,
                      const struct span_total_process *who, struct span_total **result)
 {
+    WRITER_THREAD(totals->db);
     struct span_total *total = calloc(1, sizeof(*total));
     if (!total)
         return no_memory(totals);
@@ -137,6 +138,7 @@ static void take_out(struct span_totals *totals, struct span_total *total)
 
 int span_totals_forget(struct span_totals *totals, struct span_total *total)
 {
+    WRITER_THREAD(totals->db);
     totals->forgetting(totals->context, total);
     assert(!total->first && !total->matched);
     take_out(totals, total);
@@ -148,6 +150,7 @@ int span_totals_forget(struct span_totals *totals, struct span_total *total)
 
 int span_totals_trim(struct span_totals *totals, const struct span_total *keep, size_t *n)
 {
+    WRITER_THREAD(totals->db);
     *n = 0;
     while (totals->bytes > totals->max_bytes) {
         struct span_total *oldest = container_of(list_first(&totals->ages), struct span_total, age);
@@ -163,6 +166,7 @@ int span_totals_trim(struct span_totals *totals, const struct span_total *keep, 
 
 int span_totals_expire(struct span_totals *totals, uint64_t now_unix_ns, uint64_t ttl_ns)
 {
+    WRITER_THREAD(totals->db);
     struct list *link;
     for (int i = 0; i < EXPIRE_MAX && (link = list_first(&totals->ages)); i++) {
         struct span_total *total = container_of(link, struct span_total, age);
@@ -345,6 +349,7 @@ static void encode(struct blob_writer *out, const struct span_total *total)
 
 int span_totals_flush(struct span_totals *totals)
 {
+    WRITER_THREAD(totals->db);
     struct blob_writer out _cleanup_blob_ = {0};
     struct list *link, *tmp;
     int error = 0;
@@ -442,6 +447,7 @@ static void clear(struct span_totals *totals)
 
 int span_totals_reload(struct span_totals *totals)
 {
+    WRITER_THREAD(totals->db);
     struct id_set bad = {0};
     clear(totals);
     int error = load_rows(totals, &bad);

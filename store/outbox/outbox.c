@@ -70,6 +70,7 @@ static int prepare_all(struct outbox *outbox)
 
 int outbox_reload(struct outbox *outbox)
 {
+    WRITER_THREAD(outbox->db);
     int error = db_begin(outbox->db);
     if (error)
         return error;
@@ -251,6 +252,7 @@ static int request_recycle_or_remove(struct outbox *outbox, const struct request
 int outbox_put(struct outbox *outbox, enum signal signal, uint64_t n_items, uint32_t destinations,
                struct bytes body)
 {
+    WRITER_THREAD(outbox->db);
     uint64_t mask = outbox_mask_of(outbox, destinations);
     assert(signal < SIGNAL_COUNT);
     if (!mask) {
@@ -270,17 +272,20 @@ int outbox_put(struct outbox *outbox, enum signal signal, uint64_t n_items, uint
 
 int outbox_flush(struct outbox *outbox)
 {
+    WRITER_THREAD(outbox->db);
     return outbox_sums_flush(&outbox->sums);
 }
 
 void outbox_committed(struct outbox *outbox)
 {
+    WRITER_THREAD(outbox->db);
     outbox_handoffs_committed(&outbox->handoffs);
     outbox_sums_committed(&outbox->sums);
 }
 
 void outbox_rolled_back(struct outbox *outbox)
 {
+    WRITER_THREAD(outbox->db);
     outbox_handoffs_void(&outbox->handoffs);
 }
 
@@ -307,6 +312,7 @@ int outbox_clear(struct outbox *outbox, const struct request_row *request, uint6
 
 int outbox_done(struct outbox *outbox, size_t destination, int64_t seq)
 {
+    WRITER_THREAD(outbox->db);
     struct request_row request;
     assert(destination < outbox->n);
     int error = outbox_get_row(outbox, seq, &request);
@@ -331,6 +337,7 @@ static int update_age(struct outbox *outbox, int signal, uint64_t now_unix_ns)
 
 int outbox_collect(struct outbox *outbox, uint64_t now_unix_ns)
 {
+    WRITER_THREAD(outbox->db);
     int error = outbox_has_room_to_recycle(outbox) ? 0 : outbox_drop_recycled(outbox);
     for (int signal = 0; signal < SIGNAL_COUNT && !error; signal++) {
         error = outbox_drop_damaged(outbox, signal);

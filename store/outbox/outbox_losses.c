@@ -51,6 +51,7 @@ int outbox_drop_damaged(struct outbox *outbox, int signal)
 
 void outbox_file_lost(struct outbox *outbox)
 {
+    WRITER_THREAD(outbox->db);
     for (int signal = 0; signal < SIGNAL_COUNT; signal++) {
         struct outbox_sum *sum = &outbox->sums.committed[signal];
         outbox_count_lost((enum signal)signal, OUTBOX_LOST_CORRUPT, sum->items);

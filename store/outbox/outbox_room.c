@@ -90,6 +90,7 @@ int outbox_drop_recycled(struct outbox *outbox)
 
 void outbox_leave(struct outbox *outbox, uint64_t bytes)
 {
+    WRITER_THREAD(outbox->db);
     outbox->left_bytes = bytes;
 }
 
@@ -101,6 +102,7 @@ static bool has_share(const struct outbox *outbox, uint64_t size)
 
 bool outbox_has_room_for(const struct outbox *outbox, uint64_t size)
 {
+    WRITER_THREAD(outbox->db);
     return has_share(outbox, size) && db_has_room(outbox->db) && db_room_bytes(outbox->db) >= size;
 }
 
@@ -111,6 +113,7 @@ static bool take_share(struct outbox *outbox, uint64_t size)
 
 int outbox_take_room(struct outbox *outbox, uint64_t size)
 {
+    WRITER_THREAD(outbox->db);
     if (take_share(outbox, size))
         return 0;
     int error = outbox_drop_recycled(outbox);
@@ -126,6 +129,7 @@ int outbox_take_room(struct outbox *outbox, uint64_t size)
 
 int outbox_reserve(struct outbox *outbox, enum signal signal, uint32_t destinations, uint64_t size)
 {
+    WRITER_THREAD(outbox->db);
     if (size <= outbox->reserved || !outbox_mask_of(outbox, destinations))
         return 0;
     if (!db_could_hold(outbox->db, outbox->left_bytes + size))
@@ -140,6 +144,7 @@ int outbox_reserve(struct outbox *outbox, enum signal signal, uint32_t destinati
 
 void outbox_release(struct outbox *outbox)
 {
+    WRITER_THREAD(outbox->db);
     outbox->reserved = 0; /* the next transaction looks anew */
 }
 
@@ -170,6 +175,7 @@ static bool is_empty(void)
 
 bool outbox_has_room(const struct outbox *outbox)
 {
+    WRITER_THREAD(outbox->db);
     return outbox_has_room_for(outbox, 0) || (outbox->policy == OUTBOX_DROPS_OLDEST &&
                                               db_disk_has_room(outbox->db, 0) && !is_empty());
 }

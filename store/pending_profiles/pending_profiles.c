@@ -185,6 +185,7 @@ static int hold(struct pending_profiles *pending, struct bytes body, uint64_t n_
 int pending_profiles_put(struct pending_profiles *pending, struct bytes body, uint64_t n_items,
                          const struct profiles_links *links, uint64_t now_unix_ns)
 {
+    WRITER_THREAD(pending->db);
     const struct pending_profiles_settings *settings = &pending->settings;
     if (!settings->enabled || !links->n_contexts || body.len > settings->max_bytes ||
         body.len > settings->max_body_bytes)
@@ -198,6 +199,7 @@ int pending_profiles_put(struct pending_profiles *pending, struct bytes body, ui
 
 void pending_profiles_expire(struct pending_profiles *pending, uint64_t now_unix_ns)
 {
+    WRITER_THREAD(pending->db);
     struct list *link, *tmp;
     list_each(link, tmp, &pending->ages)
     {
@@ -264,6 +266,7 @@ static int meet(struct pending_profiles *pending, struct awaited *awaited,
 
 int pending_profiles_span(struct pending_profiles *pending, const struct otlp_span *span)
 {
+    WRITER_THREAD(pending->db);
     struct buf attributes _cleanup_buf_ = BUF_INIT(ATTRIBUTES_MAX_BYTES);
     if (!pending->settings.enabled || span->trace_id.len != 16 || span->span_id.len != 8)
         return 0;
@@ -335,6 +338,7 @@ void pending_profiles_close(struct pending_profiles *pending)
 
 bool pending_profiles_has_leaving(const struct pending_profiles *pending)
 {
+    WRITER_THREAD(pending->db);
     return !list_empty(&pending->leaving);
 }
 

@@ -141,6 +141,7 @@ static int leave(struct pending_profiles *pending, struct request *request)
 
 int pending_profiles_flush(struct pending_profiles *pending)
 {
+    WRITER_THREAD(pending->db);
     int error = 0;
     while (!error && !list_empty(&pending->leaving) && outbox_has_room(pending->outbox))
         error =

@@ -108,6 +108,7 @@ void processes_close(struct processes *processes)
 
 int processes_reload(struct processes *processes)
 {
+    WRITER_THREAD(processes->db);
     int error = intern_reload(&processes->rows);
     return error ? error : load_key(processes);
 }
@@ -161,6 +162,7 @@ static struct process_block *decode(struct bytes blob)
 
 int processes_put(struct processes *processes, const struct process_facts *facts, int64_t *id)
 {
+    WRITER_THREAD(processes->db);
     struct blob_writer out _cleanup_blob_ = {0};
     uint8_t hash[16];
     struct intern_entry *entry;
@@ -192,6 +194,7 @@ static int load(struct processes *processes, struct process_entry *process)
 
 int processes_get(struct processes *processes, int64_t id, const struct process_facts **facts)
 {
+    WRITER_THREAD(processes->db);
     struct intern_entry *entry;
     int error = intern_id(&processes->rows, id, &entry);
     if (error)
@@ -206,10 +209,12 @@ int processes_get(struct processes *processes, int64_t id, const struct process_
 
 int processes_collect_begin(struct processes *processes, struct id_set *referred)
 {
+    WRITER_THREAD(processes->db);
     return intern_sweep_begin(&processes->rows, referred);
 }
 
 int processes_collect(struct processes *processes)
 {
+    WRITER_THREAD(processes->db);
     return intern_sweep(&processes->rows);
 }

@@ -179,6 +179,7 @@ void stacks_close(struct stacks *stacks)
 
 int stacks_reload(struct stacks *stacks)
 {
+    WRITER_THREAD(stacks->db);
     stacks_unfinished_forget(&stacks->unfinished);
     int error = executables_reload(&stacks->executables);
     error = error ? error : code_names_reload(&stacks->code_names);
@@ -192,16 +193,19 @@ int stacks_reload(struct stacks *stacks)
 
 int stacks_executable(struct stacks *stacks, const uint8_t identity[16], int64_t *id)
 {
+    WRITER_THREAD(stacks->db);
     return executables_intern(&stacks->executables, identity, id);
 }
 
 int stacks_executable_facts(struct stacks *stacks, int64_t id, const struct executable_facts *facts)
 {
+    WRITER_THREAD(stacks->db);
     return executables_set_facts(&stacks->executables, id, facts);
 }
 
 int stacks_executable_get(struct stacks *stacks, int64_t id, const struct executable_facts **facts)
 {
+    WRITER_THREAD(stacks->db);
     return executables_get(&stacks->executables, id, facts);
 }
 
@@ -225,6 +229,7 @@ int stacks_use_parts(struct stacks *stacks, const struct frame *frames, size_t n
 
 int stacks_named(struct stacks *stacks, struct bytes function, int64_t *id)
 {
+    WRITER_THREAD(stacks->db);
     uint8_t hash[16];
     function = cut(function);
     bytes_siphash128(function, stacks->hash_key, hash);
@@ -267,6 +272,7 @@ static bool is_looked_after(const struct stacks *stacks, const struct cached_sta
 int stacks_intern(struct stacks *stacks, const struct frame *frames, size_t n, int64_t *id,
                   bool *names_wanted)
 {
+    WRITER_THREAD(stacks->db);
     uint8_t hash[16];
     struct intern_entry *entry;
     int error = stacks_encode(stacks, frames, n);
@@ -316,6 +322,7 @@ int stacks_read_row(struct stacks *stacks, sqlite3_stmt *row, int64_t id, size_t
 
 int stacks_frames(struct stacks *stacks, int64_t id, const struct frame **frames, size_t *n)
 {
+    WRITER_THREAD(stacks->db);
     sqlite3_stmt *row _cleanup_reset_ = stacks->get_frames;
     int error = stacks_canonical(stacks, id, &id);
     *frames = stacks->frames;
@@ -387,6 +394,7 @@ static int set_names_at(struct stacks *stacks, int64_t executable, const struct 
 int stacks_set_names(struct stacks *stacks, int64_t executable, const struct frame_name *names,
                      size_t n)
 {
+    WRITER_THREAD(stacks->db);
     int error = 0;
     for (size_t i = 0, end; i < n && !error; i = end) {
         for (end = i + 1; end < n && names[end].address == names[i].address;)
@@ -423,6 +431,7 @@ static int copy_name(struct stacks *stacks, sqlite3_stmt *row, struct frame_name
 
 int stacks_name(struct stacks *stacks, const struct frame *frame, struct frame_name *name)
 {
+    WRITER_THREAD(stacks->db);
     sqlite3_stmt *row _cleanup_reset_ = stacks->get_name;
     *name = (struct frame_name){.address = frame->address};
     if (frame->kind == STACK_FRAME_SPECIAL)
@@ -439,6 +448,7 @@ int stacks_name(struct stacks *stacks, const struct frame *frame, struct frame_n
 
 bool stacks_collect_due(const struct stacks *stacks, uint64_t now_unix_ns)
 {
+    WRITER_THREAD(stacks->db);
     uint64_t began = stacks->generation_began_ns;
     if (stacks->rows.sweeping || stacks->executables.rows.sweeping ||
         stacks->code_names.rows.sweeping)
@@ -449,6 +459,7 @@ bool stacks_collect_due(const struct stacks *stacks, uint64_t now_unix_ns)
 
 int stacks_collect_begin(struct stacks *stacks, uint64_t now_unix_ns, struct id_set *referred)
 {
+    WRITER_THREAD(stacks->db);
     struct id_set none = {0}, no_name = {0}; /* both are kept by the use that stacks make of them */
     stacks->generation_began_ns = now_unix_ns;
     stacks->last_before = 0; /* the first use in a generation looks after all */
@@ -460,6 +471,7 @@ int stacks_collect_begin(struct stacks *stacks, uint64_t now_unix_ns, struct id_
 
 int stacks_collect(struct stacks *stacks)
 {
+    WRITER_THREAD(stacks->db);
     int error = intern_sweep(&stacks->rows);
     if (error || stacks->rows.sweeping)
         return error; /* the others after the last stack had its say */

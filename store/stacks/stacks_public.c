@@ -107,6 +107,7 @@ static int read_ready(struct stacks *stacks, int64_t id, bool *ready)
 
 int stacks_public_id_ready(struct stacks *stacks, int64_t id, bool *ready)
 {
+    WRITER_THREAD(stacks->db);
     struct intern_entry *entry;
     int error = stacks_canonical(stacks, id, &id);
     error = error ? error : intern_id(&stacks->rows, id, &entry);
@@ -121,6 +122,7 @@ int stacks_public_id_ready(struct stacks *stacks, int64_t id, bool *ready)
 
 int stacks_public_id(struct stacks *stacks, int64_t id, uint8_t out[16])
 {
+    WRITER_THREAD(stacks->db);
     struct intern_entry *entry;
     int error = stacks_canonical(stacks, id, &id);
     error = error ? error : intern_id(&stacks->rows, id, &entry);

@@ -183,17 +183,20 @@ void stacks_unfinished_close(struct stacks_unfinished *unfinished)
 
 bool stacks_is_unfinished(const struct stacks *stacks, int64_t id)
 {
+    WRITER_THREAD(stacks->db);
     return stack_find(&stacks->unfinished, id) != NULL;
 }
 
 bool stacks_has_open_frames(const struct stacks *stacks, int64_t id)
 {
+    WRITER_THREAD(stacks->db);
     return stacks->unfinished.n_open[STACK_OPEN_FRAMES] &&
            stack_is_open(stack_find(&stacks->unfinished, id), STACK_OPEN_FRAMES);
 }
 
 size_t stacks_unfinished_count(const struct stacks *stacks, enum stack_open what)
 {
+    WRITER_THREAD(stacks->db);
     return stacks->unfinished.n_open[what];
 }
 
@@ -212,6 +215,7 @@ void stacks_frames_not_opened(enum stack_result why)
 int stacks_open_frames(struct stacks *stacks, const struct frame *frames, size_t n,
                        uint64_t asked_ns, int64_t *id)
 {
+    WRITER_THREAD(stacks->db);
     uint8_t hash[16];
     struct intern_entry *entry;
     int error = stacks_encode(stacks, frames, n);
@@ -237,6 +241,7 @@ int stacks_open_frames(struct stacks *stacks, const struct frame *frames, size_t
 
 void stacks_close_frames(struct stacks *stacks, int64_t id, enum stack_result why)
 {
+    WRITER_THREAD(stacks->db);
     if (stacks_has_open_frames(stacks, id))
         stack_end(&stacks->unfinished, stack_find(&stacks->unfinished, id), STACK_OPEN_FRAMES, why);
 }
@@ -275,6 +280,7 @@ static int set_same(struct stacks *stacks, int64_t id, int64_t same_as)
 
 int stacks_finish_frames(struct stacks *stacks, int64_t id, int64_t same_as)
 {
+    WRITER_THREAD(stacks->db);
     struct stacks_unfinished *unfinished = &stacks->unfinished;
     if (!stacks_has_open_frames(stacks, id))
         return -ENOENT;
@@ -310,6 +316,7 @@ static uint64_t oldest_open(const struct stacks_unfinished *unfinished, const st
 
 int stacks_open_name(struct stacks *stacks, const struct frame *frame, uint64_t asked_ns)
 {
+    WRITER_THREAD(stacks->db);
     struct stacks_unfinished *unfinished = &stacks->unfinished;
     if (name_find(unfinished, frame))
         return 0;
@@ -329,6 +336,7 @@ int stacks_open_name(struct stacks *stacks, const struct frame *frame, uint64_t 
 
 void stacks_close_name(struct stacks *stacks, int64_t executable, uint64_t address)
 {
+    WRITER_THREAD(stacks->db);
     const struct name_key key = {executable, address};
     struct open_name *name = map_get(&stacks->unfinished.names, &key);
     if (name)
@@ -338,6 +346,7 @@ void stacks_close_name(struct stacks *stacks, int64_t executable, uint64_t addre
 void stacks_open_names(struct stacks *stacks, int64_t id, const struct frame *frames, size_t n,
                        int not_opened)
 {
+    WRITER_THREAD(stacks->db);
     bool waits = oldest_open(&stacks->unfinished, frames, n) != UINT64_MAX;
     count_not_waiting(not_opened || !waits ? not_opened : names_open(&stacks->unfinished, id));
 }
@@ -346,6 +355,7 @@ void stacks_open_names(struct stacks *stacks, int64_t id, const struct frame *fr
 
 void stacks_leave_unfinished(struct stacks *stacks, int64_t id)
 {
+    WRITER_THREAD(stacks->db);
     struct unfinished_stack *stack = stack_find(&stacks->unfinished, id);
     if (stack_is_open(stack, STACK_OPEN_NAMES))
         stack_end(&stacks->unfinished, stack, STACK_OPEN_NAMES, STACK_NO_ROOM);
@@ -353,6 +363,7 @@ void stacks_leave_unfinished(struct stacks *stacks, int64_t id)
 
 void stacks_stop_waiting_for_names(struct stacks *stacks)
 {
+    WRITER_THREAD(stacks->db);
     names_end(&stacks->unfinished, STACK_STOPPING);
 }
 
@@ -418,6 +429,7 @@ static int names_expire(struct stacks *stacks, uint64_t deadline_ns, size_t *n_l
 int stacks_expire_unfinished(struct stacks *stacks, const struct stacks_deadlines *deadlines,
                              size_t *n_late)
 {
+    WRITER_THREAD(stacks->db);
     *n_late = 0;
     frames_expire(&stacks->unfinished, deadlines->frames_ns);
     return names_expire(stacks, deadlines->names_ns, n_late);
@@ -439,6 +451,7 @@ static int read_same(struct stacks *stacks, struct cached_stack *stack)
 
 int stacks_canonical(struct stacks *stacks, int64_t id, int64_t *canonical)
 {
+    WRITER_THREAD(stacks->db);
     struct intern_entry *entry;
     *canonical = id;
     int error = intern_id(&stacks->rows, id, &entry);
