@@ -4,6 +4,7 @@
  * oldest when room is needed. A clock that was set back makes samples of the future: they leave as
  * well.
  */
+#include "store/db/db.h"
 #include "base/stats.h"
 #include "store/join/join_internal.h"
 #include "store/stacks/stacks_unfinished.h"

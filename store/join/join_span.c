@@ -3,6 +3,7 @@
  * A span meets the totals with its ids: whose it is, and what it takes of them. The rule is told
  * at the top of join.c.
  */
+#include "store/db/db.h"
 #include "store/join/join_internal.h"
 #include "store/stacks/processes.h"
 #include "store/stacks/stacks_unfinished.h"

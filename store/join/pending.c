@@ -55,6 +55,7 @@ void slot_set(struct pending *pending, struct slot *slot, enum slot_state state)
     assert(state != SLOT_GONE || slot->state == SLOT_GONE || pending->n_samples > 0);
     pending->n_samples += (size_t)(state != SLOT_GONE) - (slot->state != SLOT_GONE);
     slot->state = (uint8_t)state;
+    assert(slot->index < batch->count);
     assert((uint64_t)batch->n_waiting + batch->n_ready <= batch->count);
     assert((uint64_t)batch->n_waiting + batch->n_ready <= pending->n_samples);
 }
@@ -296,6 +297,7 @@ int pending_remove(struct pending *pending, struct batch *batch)
 {
     WRITER_THREAD(pending->db);
     assert(!batch->n_ready && !batch->n_waiting);
+    assert(pending->bytes >= batch->bytes);
     int error = remove_rows(pending, batch->seq);
     pending->bytes -= batch->bytes;
     free_batch(pending, batch);

@@ -10,6 +10,7 @@
 #include "store/db/db.h"
 #include "store/pending_profiles/pending_profiles_parts.h"
 #include "store/outbox/outbox.h"
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -54,6 +55,8 @@ void pending_profiles_free_request(struct pending_profiles *pending, struct requ
     }
     list_remove(&request->age);
     list_remove(&request->leaving);
+    assert(pending->n_requests > 0 && pending->n_awaited >= request->n_awaited);
+    assert(pending->n_bytes >= request->n_bytes);
     pending->n_requests--;
     pending->n_awaited -= request->n_awaited;
     pending->n_bytes -= request->n_bytes;
@@ -92,6 +95,7 @@ int pending_profiles_add_awaited(struct pending_profiles *pending, struct reques
     request->n_awaited++;
     request->n_open++;
     pending->n_awaited++;
+    assert(request->n_open <= request->n_awaited && request->n_awaited <= pending->n_awaited);
     return 0;
 }
 
@@ -103,6 +107,7 @@ static void let_go(struct pending_profiles *pending, struct request *request)
 
 void pending_profiles_settle(struct pending_profiles *pending, struct awaited *awaited)
 {
+    assert(!awaited->settled && awaited->request->n_open > 0);
     awaited->settled = true;
     if (--awaited->request->n_open == 0)
         let_go(pending, awaited->request);

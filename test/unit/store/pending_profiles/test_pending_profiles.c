@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Profiles of others wait for their spans: limits, failures, damage. What they look like when they
  * have met is test_otlp_profiles_links.c's and the integration test's. */
+#include "store/pending_profiles/pending_profiles_parts.h"
+#include "test/support/faults/aborts.h"
 #include "base/stats.h"
 #include "proto/otlp/otlp_items.h"
 #include "proto/wire.h"
@@ -463,9 +465,29 @@ static void test_recent_spans(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+static void settle_twice(void *context)
+{
+    struct request *request = context;
+    request->awaited[0].settled = false; /* the break: it is counted out a second time */
+    pending_profiles_settle(NULL, &request->awaited[0]);
+}
+
+static void test_a_wrong_count_is_noticed(void **state)
+{
+    struct request *request = calloc(1, sizeof(*request) + sizeof(request->awaited[0]));
+    (void)state;
+    assert_non_null(request);
+    request->n_awaited = 1;
+    request->awaited[0].request = request;
+    request->awaited[0].settled = true;
+    assert_true(aborts(settle_twice, request));
+    free(request);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_wrong_count_is_noticed),
         TEST(test_waits),
         TEST(test_does_not_wait_for_ever),
         TEST(test_same_span_twice),

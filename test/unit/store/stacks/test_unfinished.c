@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stacks whose end is found later: in the dictionary, in totals, in profile windows. */
 #include "store/join/span_totals.h"
+#include "store/stacks/stacks_parts.h"
 #include "store/stacks/stacks_unfinished.h"
+#include "test/support/faults/aborts.h"
 #include "test/support/fixtures/join_fixture.h"
 #include "test/support/fixtures/stacks_fixture.h"
 #include <errno.h>
@@ -406,6 +408,26 @@ static void test_exported(void **state)
     fixture_window_close(request);
 }
 
+struct open_stack {
+    struct stacks *stacks;
+    int64_t id;
+};
+
+static void close_miscounted(void *context)
+{
+    struct open_stack *open = context;
+    open->stacks->unfinished.n_open[STACK_OPEN_FRAMES] += 5; /* the break */
+    stacks_close_frames(open->stacks, open->id, STACK_ROLLED_BACK);
+}
+
+/* More open stacks are counted than the map holds: the assertion fires when one is closed. */
+static void test_a_wrong_count_is_noticed(void **state)
+{
+    struct fixture *fixture = *state;
+    struct open_stack open = {fixture_stacks(fixture), promised(fixture)};
+    assert_true(aborts(close_miscounted, &open));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_set_up, fixture_tear_down)
@@ -422,6 +444,7 @@ int main(void)
         TEST(test_stays),
         TEST(test_leaves_all_the_same),
         TEST(test_exported),
+        TEST(test_a_wrong_count_is_noticed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
