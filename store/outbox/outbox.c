@@ -7,7 +7,6 @@
  * table of requests, by signal and seq, a signal's sums have seq 0, and its recycled bodies a
  * negative one.
  */
-#include "store/db/db.h"
 #include "store/outbox/outbox.h"
 #include "base/clock.h"
 #include "base/log.h"

@@ -3,7 +3,6 @@
  * What no destination will get. Of a request whose body is gone, or that waits for no slot that
  * there is, no reader hears; it is met when it has become the oldest.
  */
-#include "store/db/db.h"
 #include "base/stats.h"
 #include "store/outbox/outbox_parts.h"
 #include <errno.h>

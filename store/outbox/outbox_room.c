@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Room for what is put: recycled bodies, and where the policy says so the oldest requests, are
  * deleted for it. */
-#include "store/db/db.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/stats.h"

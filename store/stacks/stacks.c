@@ -4,7 +4,6 @@
  * identity, so the hash goes over just those bytes. Its key is made once for each store: strangers
  * choose frames, and two stacks that collide would be one.
  */
-#include "store/db/db.h"
 #include "agent-bpf/unwind_end.h"
 #include "base/log.h"
 #include "base/stats.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "store/db/db.h"
 #include "base/log.h"
 #include "store/stacks/stacks_parts.h"
 #include <errno.h>

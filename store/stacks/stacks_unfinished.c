@@ -10,7 +10,6 @@
  * Invariants: a stack in the map is open in at least one way; n_open[what] stacks are open that
  * way, and the gauge shows it; a stack is in the list of ages exactly while its frames are open.
  */
-#include "store/db/db.h"
 #include "store/stacks/stacks_unfinished.h"
 #include "base/stats.h"
 #include "store/stacks/stacks_parts.h"

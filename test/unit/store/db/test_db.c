@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "store/db/db.h"
 #include "base/stats.h"
 #include "store/db/schema.h"
 #include "test/support/fixtures/store_fixture.h"
