@@ -11,7 +11,7 @@
  */
 #include "agent-bpf/process/process.h"
 #include "agent-bpf/process/symbolizer_client.h"
-#include "agent-bpf/process/process_parts.h"
+#include "agent-bpf/process/process_table.h"
 #include "base/clock.h"
 #include "base/stats.h"
 #include <assert.h>

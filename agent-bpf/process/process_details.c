@@ -3,7 +3,7 @@
  * What is known of a process besides its mappings. The symbolizer's word is checked here where it
  * will leave the node: the Resource must be a well-formed message, for it is sent on as it is.
  */
-#include "agent-bpf/process/process_parts.h"
+#include "agent-bpf/process/process_table.h"
 #include "proto/pb.h"
 #include <errno.h>
 #include <resource.pb-c.h>

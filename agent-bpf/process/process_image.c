@@ -7,7 +7,7 @@
  * asked for when the samples leave.
  */
 #include "agent-bpf/executable_identity.h"
-#include "agent-bpf/process/process_parts.h"
+#include "agent-bpf/process/process_table.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>

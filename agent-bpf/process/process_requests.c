@@ -6,7 +6,7 @@
  * events.
  */
 #include "agent-bpf/process/symbolizer_client.h"
-#include "agent-bpf/process/process_parts.h"
+#include "agent-bpf/process/process_table.h"
 #include "agent-bpf/record.h"
 #include "base/clock.h"
 #include "base/stats.h"

@@ -6,7 +6,7 @@
  */
 #include "agent-bpf/supervisor/supervisor.h"
 #include "agent-bpf/control.h"
-#include "agent-bpf/supervisor/supervisor_parts.h"
+#include "agent-bpf/supervisor/supervisor_state.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"

@@ -4,7 +4,7 @@
  * symbolizer, and no right; the symbolizer eight rights, the contexts map and the other end of that
  * socket.
  */
-#include "agent-bpf/supervisor/supervisor_parts.h"
+#include "agent-bpf/supervisor/supervisor_state.h"
 #include "agent-bpf/drain/procstream.h"
 #include "agent-bpf/control.h"
 #include "agent-bpf/supervisor/supervisor_fork.h"

@@ -4,7 +4,7 @@
  * messages indented. Where a field is an index into the dictionary's strings or attributes, what it
  * leads to stands behind it.
  */
-#include "exporter/debug/debug_parts.h"
+#include "exporter/debug/debug_state.h"
 #include <inttypes.h>
 
 #define INDENT 2

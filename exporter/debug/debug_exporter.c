@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exporter/debug/debug_exporter.h"
-#include "exporter/debug/debug_parts.h"
+#include "exporter/debug/debug_state.h"
 #include "proto/otlp/otlp_schema.h"
 #include "proto/otlp/otlp_items.h"
 #include "proto/pb.h"

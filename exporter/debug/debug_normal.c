@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exporter/debug/debug_parts.h"
+#include "exporter/debug/debug_state.h"
 
 typedef Opentelemetry__Proto__Trace__V1__Span Span;
 typedef Opentelemetry__Proto__Trace__V1__ScopeSpans ScopeSpans;

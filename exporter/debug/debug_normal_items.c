@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A line a data point, and a line a log record. */
-#include "exporter/debug/debug_parts.h"
+#include "exporter/debug/debug_state.h"
 #include <inttypes.h>
 
 #define OF(name) Opentelemetry__Proto__Metrics__V1__##name

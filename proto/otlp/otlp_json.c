@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proto/otlp/otlp_json.h"
-#include "proto/otlp/otlp_json_parts.h"
+#include "proto/otlp/otlp_json_fields.h"
 
 enum otlp_json_bytes otlp_json_bytes_of(const ProtobufCFieldDescriptor *field)
 {

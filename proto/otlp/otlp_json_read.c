@@ -5,7 +5,7 @@
  * result alone.
  */
 #include "proto/json.h"
-#include "proto/otlp/otlp_json_parts.h"
+#include "proto/otlp/otlp_json_fields.h"
 
 #include <assert.h>
 #include <ctype.h>

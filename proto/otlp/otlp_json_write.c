@@ -6,7 +6,7 @@
  * a field that is there twice, the last member of a oneof, submessages in pieces put together.
  */
 #include "base/json_write.h"
-#include "proto/otlp/otlp_json_parts.h"
+#include "proto/otlp/otlp_json_fields.h"
 
 #include <assert.h>
 #include <ctype.h>

@@ -6,7 +6,7 @@
  *
  * size_bound grows with each thing by what it can take at most on the wire.
  */
-#include "proto/otlp/otlp_profiles_build.h"
+#include "proto/otlp/otlp_profiles_builder.h"
 #include "proto/otlp/otlp_profiles_value.h"
 #include "proto/otlp/otlp_spans_walk.h"
 #include "proto/pb.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Samples into profiles: one profile for a resource, type and period, one sample for an identity.
  */
-#include "proto/otlp/otlp_profiles_build.h"
+#include "proto/otlp/otlp_profiles_builder.h"
 #include "proto/wire.h"
 
 #include <assert.h>

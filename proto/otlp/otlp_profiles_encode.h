@@ -4,7 +4,7 @@
  * Writing a profiles request, shared by the parts of otlp_profiles that do it. Outcomes: 0,
  * BUF_FULL, negative errno; the caller cuts back what was half written.
  */
-#include "proto/otlp/otlp_profiles_build.h"
+#include "proto/otlp/otlp_profiles_builder.h"
 #include "proto/wire.h"
 
 struct encoder {

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/stats.h"
 #include "receiver/intake/intake_items.h"
-#include "receiver/intake/intake_parts.h"
+#include "receiver/intake/intake_state.h"
 #include "receiver/intake/intake_profiles.h"
 #include "receiver/intake/intake_refused.h"
 #include "receiver/intake/intake_spans.h"

@@ -10,7 +10,7 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/list.h"
-#include "receiver/intake/intake_parts.h"
+#include "receiver/intake/intake_state.h"
 #include <errno.h>
 #include <stdlib.h>
 

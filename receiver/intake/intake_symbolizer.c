@@ -6,7 +6,7 @@
 #include "agent-bpf/process/symbolizer_client.h"
 #include "base/log.h"
 #include "base/stats.h"
-#include "receiver/intake/intake_parts.h"
+#include "receiver/intake/intake_state.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,7 +5,7 @@
  */
 #include "agent-bpf/process/symbolizer_client.h"
 #include "base/clock.h"
-#include "receiver/intake/intake_parts.h"
+#include "receiver/intake/intake_state.h"
 #include "receiver/intake/questions.h"
 #include "store/stacks/stacks_unfinished.h"
 #include <errno.h>

@@ -3,7 +3,7 @@
  * Statements are known by where their owner keeps them, so that a new file takes the place of a
  * corrupt one without the modules noticing: the pointer is prepared anew in place.
  */
-#include "store/db/db_internal.h"
+#include "store/db/db_state.h"
 #include "base/bytes.h"
 #include "base/log.h"
 #include "base/stats.h"

@@ -8,7 +8,7 @@
  * log. A reader never checkpoints, nor removes a log when it closes: by then the name may be that
  * of a newer one.
  */
-#include "store/db/db_internal.h"
+#include "store/db/db_state.h"
 #include "base/bytes.h"
 #include "base/log.h"
 #include "base/stats.h"

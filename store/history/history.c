@@ -13,7 +13,7 @@
 #include "base/stats.h"
 #include "base/utf8.h"
 #include "store/db/db.h"
-#include "store/history/history_parts.h"
+#include "store/history/history_state.h"
 #include "store/join/matched_span.h"
 #include "store/stacks/processes.h"
 #include "store/stacks/process_resource.h"

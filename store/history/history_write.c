@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From what is staged to a block, and from sums to minutes. */
-#include "store/history/history_parts.h"
+#include "store/history/history_state.h"
 #include <errno.h>
 #include <stdlib.h>
 

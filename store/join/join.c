@@ -24,7 +24,7 @@
  * What a slot's state is follows from the rows of totals and joined spans: that is how a restart,
  * or a transaction rolled back, finds it again.
  */
-#include "store/join/join_internal.h"
+#include "store/join/join_state.h"
 #include "store/db/db.h"
 #include "store/stacks/processes.h"
 #include "store/stacks/stacks_unfinished.h"

@@ -6,7 +6,7 @@
  */
 #include "store/db/db.h"
 #include "base/stats.h"
-#include "store/join/join_internal.h"
+#include "store/join/join_state.h"
 #include "store/stacks/stacks_unfinished.h"
 
 static const char *const reason_names[] = {

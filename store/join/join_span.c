@@ -4,7 +4,7 @@
  * at the top of join.c.
  */
 #include "store/db/db.h"
-#include "store/join/join_internal.h"
+#include "store/join/join_state.h"
 #include "store/stacks/processes.h"
 #include "store/stacks/stacks_unfinished.h"
 #include <errno.h>

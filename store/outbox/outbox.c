@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/stats.h"
-#include "store/outbox/outbox_parts.h"
+#include "store/outbox/outbox_state.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * there is, no reader hears; it is met when it has become the oldest.
  */
 #include "base/stats.h"
-#include "store/outbox/outbox_parts.h"
+#include "store/outbox/outbox_state.h"
 #include <errno.h>
 
 #define DAMAGED_ROWS 100 /* a step */

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/stats.h"
-#include "store/outbox/outbox_parts.h"
+#include "store/outbox/outbox_state.h"
 #include <errno.h>
 
 #define DROPS_MAX     1024 /* requests that make room for one */

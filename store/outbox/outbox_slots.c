@@ -7,7 +7,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
-#include "store/outbox/outbox_parts.h"
+#include "store/outbox/outbox_state.h"
 #include <errno.h>
 
 #define COLLECT_ROWS 100 /* a step */

@@ -8,7 +8,7 @@
 #include "proto/otlp/otlp_spans.h"
 #include "proto/wire.h"
 #include "store/db/db.h"
-#include "store/pending_profiles/pending_profiles_parts.h"
+#include "store/pending_profiles/pending_profiles_state.h"
 #include "store/outbox/outbox.h"
 #include <assert.h>
 #include <errno.h>

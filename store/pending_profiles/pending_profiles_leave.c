@@ -3,7 +3,7 @@
 #include "proto/otlp/otlp_items.h"
 #include "store/db/blob.h"
 #include "store/db/db.h"
-#include "store/pending_profiles/pending_profiles_parts.h"
+#include "store/pending_profiles/pending_profiles_state.h"
 #include "store/outbox/outbox.h"
 #include <errno.h>
 #include <stdlib.h>

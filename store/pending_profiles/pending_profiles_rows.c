@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/db/blob.h"
 #include "store/db/db.h"
-#include "store/pending_profiles/pending_profiles_parts.h"
+#include "store/pending_profiles/pending_profiles_state.h"
 #include <stdlib.h>
 
 static void write_contexts(struct blob_writer *out, const struct profiles_links *links)

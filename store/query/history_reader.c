@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/query/history_reader.h"
-#include "store/query/history_reader_parts.h"
+#include "store/query/history_reader_state.h"
 #include <errno.h>
 #include <stdlib.h>
 

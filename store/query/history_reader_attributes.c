@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "store/query/history_reader_parts.h"
+#include "store/query/history_reader_state.h"
 #include "proto/otlp/otlp_spans.h"
 #include "proto/wire.h"
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 /*
  * Minutes know of no spans, so all is read from blocks.
  */
-#include "store/query/history_reader_parts.h"
+#include "store/query/history_reader_state.h"
 
 enum { STOPPED_BY_VISITOR = 1 };
 

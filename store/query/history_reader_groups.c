@@ -4,7 +4,7 @@
  * timeline of whole minutes is a sum of what was summed up; only a short one has each sample's own
  * time.
  */
-#include "store/query/history_reader_parts.h"
+#include "store/query/history_reader_state.h"
 #include "proto/otlp/otlp_spans.h"
 #include <errno.h>
 #include <stdlib.h>

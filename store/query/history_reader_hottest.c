@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whose leaf is which function, and for how long. */
-#include "store/query/history_reader_parts.h"
+#include "store/query/history_reader_state.h"
 #include <errno.h>
 
 struct top_key {

@@ -5,7 +5,7 @@
  * a stack.
  */
 #include "base/hash.h"
-#include "store/query/history_reader_parts.h"
+#include "store/query/history_reader_state.h"
 #include <errno.h>
 
 #define STACKS_MAX   ((size_t)1 << 20)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "store/query/history_reader_parts.h"
+#include "store/query/history_reader_state.h"
 #include "base/clock.h"
 #include <errno.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  * the blocks of there. Where that is a lot beside a long range, the range is made one of whole
  * minutes instead.
  */
-#include "store/query/history_reader_parts.h"
+#include "store/query/history_reader_state.h"
 #include "base/clock.h"
 #include "base/stats.h"
 #include <errno.h>

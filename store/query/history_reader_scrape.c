@@ -5,7 +5,7 @@
  * whether or not a filter let them pass. What a request says of them is made where the exported
  * ones are made.
  */
-#include "store/query/history_reader_parts.h"
+#include "store/query/history_reader_state.h"
 #include "store/window/profile_request.h"
 #include <errno.h>
 

@@ -3,7 +3,7 @@
  * A question meets each series many times, so what it is made of is at hand. All is forgotten
  * between two questions when half of the memory is used.
  */
-#include "store/query/history_reader_parts.h"
+#include "store/query/history_reader_state.h"
 #include <errno.h>
 
 struct named_text {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ids are rowids of ours: spread by a multiplication, nobody chooses them. */
 #include "base/hash.h"
-#include "store/query/history_reader_parts.h"
+#include "store/query/history_reader_state.h"
 #include <errno.h>
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
  * One trace: its spans and samples are picked out of all blocks that may have some. Samples whose
  * span is not there stand for it.
  */
-#include "store/query/history_reader_parts.h"
+#include "store/query/history_reader_state.h"
 #include "proto/otlp/otlp_spans.h"
 #include "proto/wire.h"
 #include <errno.h>

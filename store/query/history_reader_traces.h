@@ -3,9 +3,9 @@
 /*
  * What the files that look for traces share: history_reader_traces.c finds them,
  * history_reader_busiest.c likewise, history_reader_candidates.c remembers the best,
- * history_reader_details.c tells of them. See history_reader_parts.h.
+ * history_reader_details.c tells of them. See history_reader_state.h.
  */
-#include "store/query/history_reader_parts.h"
+#include "store/query/history_reader_state.h"
 
 struct found_trace {
     uint8_t trace_id[16];

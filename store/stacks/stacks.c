@@ -7,7 +7,7 @@
 #include "agent-bpf/unwind_end.h"
 #include "base/log.h"
 #include "base/stats.h"
-#include "store/stacks/stacks_parts.h"
+#include "store/stacks/stacks_state.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/random.h>

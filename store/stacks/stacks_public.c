@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
-#include "store/stacks/stacks_parts.h"
+#include "store/stacks/stacks_state.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@
  */
 #include "store/stacks/stacks_unfinished.h"
 #include "base/stats.h"
-#include "store/stacks/stacks_parts.h"
+#include "store/stacks/stacks_state.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Profiles of others wait for their spans: limits, failures, damage. What they look like when they
  * have met is test_otlp_profiles_links.c's and the integration test's. */
-#include "store/pending_profiles/pending_profiles_parts.h"
+#include "store/pending_profiles/pending_profiles_state.h"
 #include "test/support/faults/aborts.h"
 #include "base/stats.h"
 #include "proto/otlp/otlp_items.h"

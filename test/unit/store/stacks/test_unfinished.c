@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stacks whose end is found later: in the dictionary, in totals, in profile windows. */
 #include "store/join/span_totals.h"
-#include "store/stacks/stacks_parts.h"
+#include "store/stacks/stacks_state.h"
 #include "store/stacks/stacks_unfinished.h"
 #include "test/support/faults/aborts.h"
 #include "test/support/fixtures/join_fixture.h"
