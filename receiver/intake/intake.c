@@ -52,36 +52,62 @@ bool intake_has_room(const struct intake *intake)
            intake->pending_bytes < INTAKE_PENDING_MAX;
 }
 
+/* ---- states ---- */
+
+#define TO(state) (1u << (state))
+
+static const unsigned next_states[] = {
+    [INTAKE_STARTING] = TO(INTAKE_READY) | TO(INTAKE_RUNNING) | TO(INTAKE_ENDING),
+    [INTAKE_READY] = TO(INTAKE_RUNNING) | TO(INTAKE_ENDING),
+    [INTAKE_RUNNING] = TO(INTAKE_STOPPING),
+    [INTAKE_STOPPING] = 0,
+    [INTAKE_ENDING] = 0,
+};
+
+static void intake_enter(struct intake *intake, enum intake_state state)
+{
+    LOOP_THREAD(intake->settings.loop);
+    assert(next_states[intake->state] & TO(state));
+    intake->state = state;
+}
+
+bool intake_is_draining(const struct intake *intake)
+{
+    return intake->settings.ring &&
+           (intake->state == INTAKE_RUNNING || intake->state == INTAKE_STOPPING);
+}
+
 /* ---- the first scan of processes ---- */
 
-static void tell_ready(struct intake *intake)
+static void intake_call_ready(struct intake *intake)
 {
     void (*ready)(void *) = intake->ready;
     timer_stop(&intake->ready_timer);
     intake->ready = NULL;
-    intake->is_ready = true;
     if (ready)
         ready(intake->settings.context);
 }
 
-static void ready_late(struct timer *timer)
+static void on_ready_timer(struct timer *timer)
 {
-    tell_ready(container_of(timer, struct intake, ready_timer));
+    struct intake *intake = container_of(timer, struct intake, ready_timer);
+    intake_enter(intake, INTAKE_READY);
+    intake_call_ready(intake);
 }
 
 void intake_begin_draining(struct intake *intake)
 {
-    if (intake->draining || intake->stopping)
+    if (intake->state != INTAKE_STARTING && intake->state != INTAKE_READY)
         return;
     timer_stop(&intake->scan_timer);
-    intake->draining = intake->settings.ring != NULL;
-    if (intake->draining)
+    intake_enter(intake, INTAKE_RUNNING);
+    if (intake->settings.ring)
         timer_start(intake->settings.loop, &intake->drain_timer,
                     intake->settings.drain_interval_ns);
-    tell_ready(intake);
+    intake_call_ready(intake);
 }
 
-static void scan_late(struct timer *timer)
+static void on_scan_timer(struct timer *timer)
 {
     struct intake *intake = container_of(timer, struct intake, scan_timer);
     if (intake->settings.ring)
@@ -92,7 +118,7 @@ static void scan_late(struct timer *timer)
 }
 
 /* Spans need their samples now. */
-static void spans_come_first(struct intake *intake)
+static void intake_drain_for_spans(struct intake *intake)
 {
     if (intake->settings.ring)
         log_info("intake", "spans come before the scan of running processes is done; the first "
@@ -115,6 +141,7 @@ static void request_done(struct job *job, int error)
 {
     struct intake_request *request = container_of(job, struct intake_request, job);
     struct intake *intake = request->intake;
+    assert(intake->queued >= request->body_len);
     intake->queued -= request->body_len;
     stat_set(&queued_bytes, (int64_t)intake->queued);
     buf_close(&request->body);
@@ -128,20 +155,21 @@ static void request_done(struct job *job, int error)
     request->done(request);
 }
 
-static void refuse_later(struct post *post)
+static void request_refuse_posted(struct post *post)
 {
     struct intake_request *request = container_of(post, struct intake_request, refusal);
     request->done(request);
 }
 
-static void refuse(struct intake_request *request, enum intake_outcome outcome, const char *message)
+static void request_refuse(struct intake_request *request, enum intake_outcome outcome,
+                           const char *message)
 {
     buf_close(&request->body);
     request->outcome = outcome;
     request->message = message;
     if (outcome == INTAKE_BUSY)
         intake_refused(request->signal, REFUSED_BUSY);
-    request->refusal = (struct post){.call = refuse_later};
+    request->refusal = (struct post){.call = request_refuse_posted};
     loop_post(request->intake->settings.loop, &request->refusal);
 }
 
@@ -165,26 +193,26 @@ void intake_submit(struct intake *intake, struct intake_request *request)
     request->body_len = request->body.len;
     request->job = (struct job){.run = request_run, .done = request_done};
     if (!intake_has_pipeline(intake, request->signal))
-        return refuse(request, INTAKE_NO_PIPELINE, "no pipeline takes this signal");
-    if (intake->stopping)
-        return refuse(request, INTAKE_BUSY, "the service is stopping");
+        return request_refuse(request, INTAKE_NO_PIPELINE, "no pipeline takes this signal");
+    if (intake->state == INTAKE_STOPPING || intake->state == INTAKE_ENDING)
+        return request_refuse(request, INTAKE_BUSY, "the service is stopping");
     if (intake->queued + request->body_len > intake->settings.max_queued_bytes ||
         !intake_has_room(intake))
-        return refuse(request, INTAKE_BUSY, "too many requests are waiting");
+        return request_refuse(request, INTAKE_BUSY, "too many requests are waiting");
     if (request->signal == SIGNAL_TRACES) {
-        if (intake->is_ready && intake->scan_timer.due_ns && request->body_len)
-            spans_come_first(intake);
+        if (intake->state == INTAKE_READY && request->body_len)
+            intake_drain_for_spans(intake);
         intake_drain(intake);
     }
     if (worker_submit(intake->settings.writer, &request->job) != 0)
-        return refuse(request, INTAKE_BUSY, "too many requests are waiting");
+        return request_refuse(request, INTAKE_BUSY, "too many requests are waiting");
     intake->queued += request->body_len;
     stat_set(&queued_bytes, (int64_t)intake->queued);
 }
 
 /* ---- life ---- */
 
-static void signals_init(struct intake *intake)
+static void intake_signals_init(struct intake *intake)
 {
     static intake_signal_run *const run[SIGNAL_COUNT] = {
         [SIGNAL_TRACES] = intake_spans_run,
@@ -209,11 +237,11 @@ int intake_open(const struct intake_settings *settings, struct intake **intakep)
     if (!intake)
         return -ENOMEM;
     intake->settings = *settings;
-    signals_init(intake);
+    intake_signals_init(intake);
     intake->drain_timer.fire = intake_drain_fire;
     intake->window_timer.fire = intake_window_fire;
-    intake->scan_timer.fire = scan_late;
-    intake->ready_timer.fire = ready_late;
+    intake->scan_timer.fire = on_scan_timer;
+    intake->ready_timer.fire = on_ready_timer;
     admission_init(&intake->admission, settings->loop, settings->max_admitted_bytes,
                    INTAKE_WRITER_QUEUE / 4);
     int error = process_table_open(&intake->table);
@@ -255,7 +283,7 @@ void intake_stop(struct intake *intake, void (*stopped)(void *context))
     intake->stopped = stopped;
     intake_drain(intake);
     correlation_stop(intake->correlation);
-    intake->stopping = true;
+    intake_enter(intake, intake->state == INTAKE_RUNNING ? INTAKE_STOPPING : INTAKE_ENDING);
     timer_stop(&intake->window_timer);
     timer_stop(&intake->scan_timer);
     timer_stop(&intake->ready_timer);

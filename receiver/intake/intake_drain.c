@@ -169,7 +169,7 @@ static void want_scan(struct batch_job *batch)
 void intake_drain(struct intake *intake)
 {
     struct ring_counts counts = {0};
-    struct batch_job *batch = intake->draining ? batch_new(intake) : NULL;
+    struct batch_job *batch = intake_is_draining(intake) ? batch_new(intake) : NULL;
     if (!batch)
         return;
     ring_drain(intake->settings.ring, ring_position(intake->settings.ring), keep_record, batch,

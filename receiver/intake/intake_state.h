@@ -17,6 +17,15 @@
     QUESTIONS_EXPIRE_EVERY_NS /* how often what nothing refers to is forgotten                     \
                                */
 
+/* The transitions are a table in intake.c. */
+enum intake_state {
+    INTAKE_STARTING, /* the first scan of processes runs; ready() was not called */
+    INTAKE_READY,    /* ready() was called; the ring is not drained before the first scan is done */
+    INTAKE_RUNNING,  /* the ring is drained, if there is one */
+    INTAKE_STOPPING, /* new requests are refused; drains go on until the last window is closed */
+    INTAKE_ENDING,   /* the same after a stop before the first scan was done: nothing is drained */
+};
+
 /* What the writer does with a request of one signal. */
 struct intake_signal {
     intake_signal_run *run;
@@ -41,9 +50,7 @@ struct intake {
     struct admission admission;
     size_t queued;        /* bytes of requests at the writer */
     size_t pending_bytes; /* bytes of drains and answers at the writer */
-    bool is_ready;
-    bool draining; /* the first scan is done */
-    bool stopping;
+    enum intake_state state;
     uint64_t stopping_ns; /* since when */
 };
 
@@ -56,6 +63,7 @@ void intake_follow_store(struct intake *intake);
 /* Writer: an error of the store breaks the writer's whole batch. Returns it. */
 int intake_broken(struct intake *intake, int error);
 
+bool intake_is_draining(const struct intake *intake);
 void intake_drain(struct intake *intake);     /* nothing before the first scan is done */
 void intake_drain_fire(struct timer *timer);  /* drain_timer */
 void intake_window_fire(struct timer *timer); /* window_timer */

@@ -105,7 +105,7 @@ void intake_window_last(struct intake *intake)
 void intake_window_fire(struct timer *timer)
 {
     struct intake *intake = container_of(timer, struct intake, window_timer);
-    if (intake->stopping)
+    if (intake->state == INTAKE_STOPPING || intake->state == INTAKE_ENDING)
         return close_last(intake);
     timer_start(intake->settings.loop, timer, INTAKE_TIDY_NS);
     intake->n_tidied++;
