@@ -16,7 +16,7 @@ void backoff_success(struct backoff *backoff)
     backoff->first_failure_ns = 0;
 }
 
-/* Evenly in [0, 1). */
+/* Uniform in [0, 1). */
 static double draw(struct backoff *backoff)
 {
     uint64_t x = backoff->random;

@@ -4,9 +4,10 @@
  * meanwhile leaves with the next. The first request after a quiet time leaves at once. What follows
  * within GATHER_NS leaves together: each alone costs a fetch, a call and a transaction.
  *
- * A request that fails is sent again after a pause of the whole sender, behind the others. After a
- * long time more are fetched, so that a request that is never accepted does not block the sender. A
- * backend without the service for this signal is treated alike for a time (sender_unimplemented.h).
+ * A request that fails is sent again after a pause of the whole sender, behind the others. If all
+ * requests of the sender have failed for long, more are fetched, so a request that is never
+ * accepted does not block the sender. A backend without the service for this signal is at first
+ * treated like one that fails (sender_unimplemented.h).
  *
  * A batch of several stored requests that is refused is fetched and sent again in its parts, so
  * that one bad part costs only itself. One that is too big is sent in slices (sender_split.h).
@@ -24,9 +25,9 @@
 #define AGAIN_NS        NS_PER_SEC
 #define PAUSES_FOR_LONG 60 /* times the longest pause */
 #define GATHER_NS       (50 * NS_PER_MS)
-#define GATHER_WAKES    16 /* then it is enough for a request */
+#define GATHER_WAKES    16 /* enough for one request */
 
-/* A disk that is full or away may come back at any time. */
+/* A full or missing disk may come back at any time: short pauses. */
 static const struct config_retry file_retry = {.enabled = true,
                                                .initial_interval_ns = NS_PER_SEC,
                                                .randomization_factor = 0.5,
@@ -38,10 +39,10 @@ struct sender_request {
     struct sender *sender; /* NULL: closed while it was fetched */
     struct sender_fetch fetch;
     bool sending;
-    size_t next_part;                /* of a refused one */
+    size_t next_part;                /* of a refused request: the next part to fetch */
     uint64_t first_failure_ns;       /* 0 = none */
-    uint64_t unimplemented_since_ns; /* no other answer since; 0 = none */
-    struct otlp_grpc_call grpc_call; /* of the exporter's kind one */
+    uint64_t unimplemented_since_ns; /* see sender_unimplemented_answer() */
+    struct otlp_grpc_call grpc_call; /* one of the three, by the kind of exporter */
     struct otlp_http_call http_call;
     struct file_exporter_call file_call;
 };
@@ -115,7 +116,7 @@ static void sender_remove(struct sender *sender, struct sender_request *request)
     sender_backlog_event(&sender->backlog, BACKLOG_ANNOUNCED);
 }
 
-/* Its parts, or a part of it, are fetched from the store. */
+/* Its parts, or the next slice of it, are fetched from the store. */
 static void request_fetch_parts(struct sender *sender, struct sender_request *request)
 {
     sender_remove(sender, request);
@@ -123,14 +124,14 @@ static void request_fetch_parts(struct sender *sender, struct sender_request *re
     list_append(&sender->refused, &request->link);
 }
 
-/* It is over, whatever became of it. */
+/* The request is over: accepted or given up. */
 static void request_end(struct sender *sender, struct sender_request *request)
 {
     if (sender_split_advance(&request->fetch.slice, request->fetch.message.len))
         return request_fetch_parts(sender, request);
     sender_remove(sender, request);
     bool later = !sender_backlog_is_full(sender) &&
-                 !sender->host->draining; /* nothing waits for its place */
+                 !sender->host->draining; /* no fetch waits for this ack */
     sender_acks_put(&sender->acks, request->fetch.seqs, request->fetch.n, later);
     request_free(request);
 }
@@ -144,7 +145,7 @@ static void sender_pause(struct sender *sender, uint64_t pause_ns)
     timer_start(sender->host->settings.loop, &sender->pause, pause_ns);
 }
 
-/* ---- what became of it ---- */
+/* ---- outcomes ---- */
 
 static void request_taken(struct sender *sender, struct sender_request *request,
                           const struct export_result *result)
@@ -170,7 +171,8 @@ static void request_drop(struct sender *sender, struct sender_request *request,
     request_end(sender, request);
 }
 
-/* One that is joined first in what it was joined of. Whether there is something smaller to send. */
+/* Splits a batch into its stored requests, and a single request into slices. Returns false if
+ * nothing smaller can be sent. */
 static bool request_split(struct sender *sender, struct sender_request *request,
                           const struct export_result *result)
 {
@@ -202,7 +204,7 @@ static void request_refused(struct sender *sender, struct sender_request *reques
     request_drop(sender, request, result->too_big ? SENDER_LOST_TOO_BIG : SENDER_LOST_REFUSED);
 }
 
-/* Those that fail during a pause were begun before it: all together are one failure. */
+/* Requests that fail during a pause started before it: together they count as one failure. */
 static void request_retry_later(struct sender *sender, struct sender_request *request,
                                 const struct export_result *result)
 {
@@ -240,7 +242,7 @@ static void request_unimplemented(struct sender *sender, struct sender_request *
                                     clock_monotonic_ns(), &request->unimplemented_since_ns);
     if (outcome == UNIMPLEMENTED_WAITS) {
         sender_delivery_event(&sender->delivery,
-                              DELIVERY_FAILURE); /* logged above, not once more */
+                              DELIVERY_FAILURE); /* first: the retry does not log then */
         return request_retry_later(sender, request, result);
     }
     if (outcome == UNIMPLEMENTED_DISCARDED && !sender->unimplemented.is_said) {
@@ -355,7 +357,8 @@ static struct sender_request *sender_next_request(const struct sender *sender)
 
 /* ---- fetching ---- */
 
-/* While the backend fails no more is fetched, unless it may be those at hand that are at fault. */
+/* While the backend fails, no more is fetched. Exception: every request of the sender has failed
+ * for long, so the requests may be the cause. */
 static bool sender_fails_for_long(const struct sender *sender)
 {
     uint64_t long_ns = PAUSES_FOR_LONG * sender->backoff.config->max_interval_ns;
@@ -370,7 +373,8 @@ static bool sender_fails_for_long(const struct sender *sender)
     return true;
 }
 
-/* One that was answered is on its way until that is committed: a kill before sends it again. */
+/* An answered request counts as in flight until its ack is committed: a kill before the commit
+ * sends it again. */
 static size_t sender_in_flight(const struct sender *sender)
 {
     return sender->n_requests + (config_is_otlp(sender_config(sender)) ? sender->acks.n : 0);
@@ -408,7 +412,7 @@ static void request_part_begun(struct sender_request *whole)
     request_free(whole);
 }
 
-/* What the handoff had is in the store alone now. */
+/* The handoff's requests are now only in the store. */
 static void sender_fetch_failed(struct sender *sender, struct sender_request *request)
 {
     if (request)
@@ -422,11 +426,11 @@ static void sender_reached_end(struct sender *sender)
 {
     timer_stop(&sender->gather);
     if (sender->unimplemented
-            .discard_until_ns) /* all is given up: asked again with what comes now */
+            .discard_until_ns) /* all were given up: the next new request is sent */
         sender_pause(sender, sender->backoff.config->max_interval_ns);
     sender->unimplemented.discard_until_ns = 0;
     if (!sender->n_requests && !sender->acks.n)
-        sender->after_seq = 0; /* all is marked; a store that was renewed begins at 1 again */
+        sender->after_seq = 0; /* all are marked; a replaced store starts at 1 again */
 }
 
 static void sender_note_fetch(struct sender *sender, const struct sender_fetch *fetch)

@@ -63,7 +63,7 @@ static void on_again(struct timer *timer)
 {
     struct sender_acks *acks = container_of(timer, struct sender_acks, again);
     acks_submit(acks);
-    if (!list_empty(&acks->at_writer)) /* no transaction came that would have taken them */
+    if (!list_empty(&acks->at_writer)) /* no other transaction took them along */
         worker_wake(acks->settings->writer);
 }
 

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Acknowledgements: the writer marks in the outbox what a destination has, or will never get. They
- * are of single requests, so their order does not matter; a lost one means that a request is sent
- * again.
- * Private to exporter/. Thread: loop. Embedded.
+ * Acknowledgements: the writer marks requests in the outbox as done for a destination: delivered or
+ * given up. Each ack names its requests, so the order of acks does not matter. If an ack is lost,
+ * its requests are sent again. Private to exporter/. Thread: loop. Embedded.
  */
 #include "exporter/exporter.h"
 
 struct sender_acks {
     const struct exporter_settings *settings;
-    void (*done)(struct sender_acks *acks); /* after each */
-    size_t n;                               /* not marked yet */
+    void (*done)(struct sender_acks *acks); /* called after each ack */
+    size_t n;                               /* acks not marked yet */
     bool lost; /* a mark failed: its requests are in the outbox again; the owner clears it */
     /* private */
     struct list waiting; /* for room in the writer's queue */
@@ -21,6 +20,6 @@ struct sender_acks {
 
 void sender_acks_init(struct sender_acks *acks, const struct exporter_settings *settings,
                       void (*done)(struct sender_acks *acks));
-/* later: they may wait some 20 ms for a transaction that the writer makes anyway. */
+/* later: the ack may wait about 20 ms, to share a transaction that the writer makes anyway. */
 void sender_acks_put(struct sender_acks *acks, const int64_t *seqs, size_t n, bool later);
-void sender_acks_close(struct sender_acks *acks); /* those at the writer are written all the same */
+void sender_acks_close(struct sender_acks *acks); /* acks already at the writer are still written */

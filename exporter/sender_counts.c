@@ -6,8 +6,8 @@ STAT_COUNTERS(sent, "spanprof_exporter_sent_items_total",
               "Items (spans, samples, data points, log records) that a backend has taken.",
               STAT_LABEL("signal", signal_names, SIGNAL_COUNT));
 
-/* What a backend does not implement has the signal in its name, so that each signal has a reason
- * more, and the others' not. */
+/* The reason for a missing service names the signal. So each signal has its own reason, and the
+ * reasons of other signals are absent. */
 enum { REASONS = SENDER_LOST_UNIMPLEMENTED + SIGNAL_COUNT };
 _Static_assert(SENDER_LOST_UNIMPLEMENTED == SENDER_LOSSES - 1, "the reasons of signals are last");
 #define NO_SERVICE(of, missing) STAT_BIT((of)*REASONS + SENDER_LOST_UNIMPLEMENTED + (missing))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What became of requests and their items, for the metrics page. Private to exporter/. Thread: any.
+ * Counts the outcome of requests and of their items, for the metrics page. Private to exporter/.
+ * Thread: any.
  */
 #include "proto/otlp/otlp_service.h"
 
@@ -17,8 +18,9 @@ enum sender_loss {
 };
 
 void sender_count_request(enum sender_outcome outcome);
-/* A request was taken, but for so many as a partial success says (profiles themselves where items
- * are samples); what it may say of them is returned. */
+/* Counts an accepted request minus the items that its partial success rejected. For profiles,
+ * `rejected` counts profiles while `items` counts samples: all samples count as sent. Returns how
+ * many rejections to report: rejected, within 0..items. */
 uint64_t sender_count_taken(enum signal signal, uint64_t items, int64_t rejected);
 void sender_count_sent(enum signal signal, uint64_t items);
 void sender_count_lost(enum signal signal, enum sender_loss loss, uint64_t items);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests of a signal other than profiles may be joined by putting their bytes one behind the
- * other: all of an Export request is one repeated field. So a backlog of small requests leaves in
- * few large ones. (Profiles have a dictionary, and are large already.)
+ * Requests of traces, metrics and logs are joined by concatenating their bytes: an Export request
+ * is a single repeated field. So a backlog of small requests leaves in a few large ones. Requests
+ * of profiles are not joined: they have a dictionary, and are large already.
  */
 #include "exporter/sender_fetch.h"
 #include "base/log.h"
@@ -23,15 +23,15 @@ static uint64_t max_request_bytes(const struct config_exporter *config)
     uint64_t limit = exporter_max_body_bytes(config);
     if (limit != UINT64_MAX)
         return limit;
-    /* The Collector's reader of such files takes lines of up to 1 MiB, JSON is some 2.3 times as
-     * large as protobuf: what is joined stays below that. */
+    /* The Collector's reader of these files accepts lines of up to 1 MiB, and JSON is about 2.3
+     * times as large as protobuf: joined requests stay below 1 MiB. */
     return config->type == CONFIG_EXPORTER_FILE ? UINT64_C(256) << 10 : UINT64_C(1) << 20;
 }
 
 static int take_row(void *context, const struct outbox_row *row)
 {
     struct sender_fetch *fetch = context;
-    if (fetch->only_seq && row->seq != fetch->only_seq) /* given up meanwhile */
+    if (fetch->only_seq && row->seq != fetch->only_seq) /* it was given up meanwhile */
         return 1;
     if (fetch->n && fetch->body.len + row->body.len > max_request_bytes(fetch->config))
         return 1;
@@ -80,7 +80,7 @@ static int join_handed(struct sender_fetch *fetch)
     return error;
 }
 
-/* By the reader: to decode a request takes time. */
+/* Runs on the reader: decoding a request takes time. */
 static void show(const struct sender_fetch *fetch)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(0);
@@ -92,8 +92,8 @@ static void show(const struct sender_fetch *fetch)
     log_text(buf_bytes(&text));
 }
 
-/* What goes over the wire or into the file. A body that is no request gives none: it is refused
- * later, where it can be told apart from what it was joined with. */
+/* Makes the message for the wire or the file. A malformed body gives an empty message, which is
+ * refused later: there a joined request is split, so only the bad part is lost. */
 static int make_message(struct sender_fetch *fetch)
 {
     struct bytes body = buf_bytes(&fetch->body);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The handoff is opened before a read that may be the last one, and stays open while it has all
- * that is committed. In a backlog it would be full before it is used, and while the backend fails
- * it would only take memory: then it is closed, and each request is read when there is room for it.
- * After a lost mark the sender reads from the beginning, once nothing is in flight.
+ * The handoff is opened before a read that may reach the end of the outbox, and stays open as long
+ * as it has every commit since. It is closed during a backlog (it would overflow before it is used)
+ * and while the backend fails (it would only cost memory); requests are then read from the store
+ * when there is room. After a lost ack, the sender reads from the start of the outbox once nothing
+ * is in flight.
  */
 #include "exporter/sender_handoff.h"
 #include "exporter/sender.h"

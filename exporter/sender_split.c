@@ -7,12 +7,12 @@ bool sender_split_shrink(struct sender_split *slice, size_t message_size)
     if (slice->n == 1)
         return false;
     slice->too_big_size = message_size;
-    slice->n =
-        slice->n ? (slice->n + 1) / 2 : UINT64_MAX; /* of a whole: as sender_split_cut() sees */
+    slice->n = slice->n ? (slice->n + 1) / 2 : UINT64_MAX; /* set by sender_split_cut() */
     return true;
 }
 
-/* After a large item that made the slices small they grow again, if they promise to stay below. */
+/* One large item may have made the slices small: they grow again while they stay below
+ * too_big_size. */
 bool sender_split_advance(struct sender_split *slice, size_t message_size)
 {
     slice->at += slice->n;
@@ -27,7 +27,7 @@ int sender_split_cut(struct sender_split *slice, enum signal signal, struct buf 
     _cleanup_buf_ struct buf part = BUF_INIT(0);
     struct otlp_slice cut = {slice->at, slice->n};
     int outcome = otlp_items_slice(buf_bytes(body), &cut, &part, &slice->total);
-    if (!outcome && slice->n > slice->total && slice->total > 1) { /* that was to count them */
+    if (!outcome && slice->n > slice->total && slice->total > 1) { /* this cut only counted */
         cut.n = slice->n = (slice->total + 1) / 2;
         buf_clear(&part);
         outcome = otlp_items_slice(buf_bytes(body), &cut, &part, &slice->total);

@@ -3,8 +3,8 @@
 #include <assert.h>
 
 /*
- * Delivery. A backend that fails is left alone for a pause, and then gets one request at a time
- * until it takes one. A pause without a failure is for the store or a file that cannot be used now.
+ * Delivery. A failing backend gets a pause, then one request at a time until it accepts one.
+ * RESTING is a pause without a backend failure: the store or a file cannot be used now.
  */
 /* clang-format off */
 static const enum sender_delivery delivery_after[DELIVERY_EVENTS][DELIVERY_STATES] = {

@@ -5,10 +5,10 @@
 
 /* How requests leave. */
 enum sender_delivery {
-    DELIVERY_SENDING, /* the backend took the last one, or none was sent yet */
-    DELIVERY_RESTING, /* nothing is begun before the timer fires */
-    DELIVERY_BACKOFF, /* the same, after a failure of the backend */
-    DELIVERY_PROBING, /* after that: one at a time, until one is taken */
+    DELIVERY_SENDING, /* the backend accepted the last request, or none was sent yet */
+    DELIVERY_RESTING, /* no request starts before the timer fires */
+    DELIVERY_BACKOFF, /* the same, after the backend failed */
+    DELIVERY_PROBING, /* after BACKOFF: one request at a time, until one is accepted */
     DELIVERY_STATES,
 };
 enum sender_delivery_event {
@@ -19,7 +19,7 @@ enum sender_delivery_event {
     DELIVERY_EVENTS,
 };
 
-/* What may lie in the outbox behind after_seq. */
+/* What the outbox may hold after after_seq. */
 enum sender_backlog {
     BACKLOG_NONE,    /* the last fetch reached the end, and nothing was announced since it began */
     BACKLOG_NEWS,    /* something was announced since then */

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Of several backends behind one name some may have the service: then others' answers come in
- * between, and only a request that met no other answer for so long is given up.
+ * Several backends may share one name, and only some may have the service. Then other answers come
+ * in between and reset since_ns of the sender. A request's own since_ns still bounds how long that
+ * request is retried.
  */
 #include "exporter/sender_unimplemented.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include <stdio.h>
 
-/* How long requests wait at first; 0: they do not. */
+/* How long requests wait at first; 0: no wait. */
 static uint64_t patience_of(const struct config_retry *config)
 {
     return config->enabled ? UNIMPLEMENTED_PAUSES * config->max_interval_ns : 0;
@@ -37,7 +38,8 @@ void sender_unimplemented_end(struct sender_unimplemented *unimplemented)
     *unimplemented = (struct sender_unimplemented){0};
 }
 
-/* Where requests come faster than they are given up the backend is asked in their midst. */
+/* The time limit matters when requests arrive faster than they are given up: then the backlog never
+ * ends, and the backend is tried in between. */
 bool sender_unimplemented_discards(struct sender_unimplemented *unimplemented, uint64_t now_ns)
 {
     if (now_ns >= unimplemented->discard_until_ns)

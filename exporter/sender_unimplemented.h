@@ -1,14 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * A backend that says it has no service for a signal: it may not have it yet, or again (a proxy
- * says the same while what is behind it is replaced), or it will never have it. So requests wait at
- * first, as for a backend that is away. Once all that was asked for UNIMPLEMENTED_PAUSES times
- * retry_on_failure::max_interval has met that answer, a further one is that of all that waits: it
- * is given up, and the backend asked again after max_interval, with what came since.
- * So an answer that passes within that time costs nothing, a later one what came before the last
- * time it was given; the store holds no more than came in that time, and a request is sent each
- * max_interval. Thread: loop; private to exporter/. Embedded.
+ * A backend answers UNIMPLEMENTED: it has no service for a signal. This may be temporary (a proxy
+ * gives the same answer while the backend behind it is replaced) or permanent. With P =
+ * UNIMPLEMENTED_PAUSES * max_interval (retry_on_failure):
+ *
+ *   t0            first UNIMPLEMENTED: requests wait and are retried, as while a backend is away
+ *   other answer  ends this; nothing is lost; the next UNIMPLEMENTED is a new t0
+ *   t >= t0 + P   UNIMPLEMENTED at time t gives up its request and all requests that wait
+ *   t ...         requests are given up unsent until none is left, for max_interval at most
+ *   after that    the next request is sent (if none was left: after a pause of max_interval);
+ *                 UNIMPLEMENTED again is a new t
+ *
+ * A single request is given up P after its own first UNIMPLEMENTED, if it met no other answer
+ * since. Without retries P = 0: a request is given up at its first UNIMPLEMENTED.
+ *
+ * Consequences:
+ * UNIMPLEMENTED for less than P loses nothing; after P the store no longer fills up, and the
+ * backend is still tried about once per max_interval. Thread: loop; private to exporter/. Embedded.
  */
 #include "config/config.h"
 #include "exporter/otlp/export_result.h"
@@ -17,26 +26,26 @@
 #define UNIMPLEMENTED_PAUSES 4
 
 struct sender_unimplemented {
-    uint64_t since_ns;         /* no other answer came since; 0: it serves, as far as known */
-    bool is_said;              /* that what waits is given up */
-    uint64_t discard_until_ns; /* what is fetched is given up; 0: it is not */
+    uint64_t since_ns;         /* t0; 0: the last answer was another one, or there was none */
+    bool is_said;              /* the log says that waiting requests are given up */
+    uint64_t discard_until_ns; /* until then fetched requests are given up; 0: they are sent */
 };
 
 enum sender_unimplemented_outcome {
-    UNIMPLEMENTED_WAITS,     /* as if the backend were away */
-    UNIMPLEMENTED_GIVEN_UP,  /* this request */
-    UNIMPLEMENTED_DISCARDED, /* and all that waits */
+    UNIMPLEMENTED_WAITS,     /* retry later */
+    UNIMPLEMENTED_GIVEN_UP,  /* give up this request */
+    UNIMPLEMENTED_DISCARDED, /* give up this request and all that wait */
 };
 
-/* In the log, what becomes of requests now. */
+/* Logs what happens to requests from now on. */
 void sender_unimplemented_log(const struct config_retry *config, const char *exporter,
                               enum signal signal, const struct export_result *result);
-/* That is the answer to a request. since_ns: when it met that answer first and no other since, 0
- * before; the request's own. */
+/* A request was answered UNIMPLEMENTED. *since_ns belongs to the request: the time of its first
+ * UNIMPLEMENTED without another answer since; 0 before. */
 enum sender_unimplemented_outcome
 sender_unimplemented_answer(struct sender_unimplemented *unimplemented,
                             const struct config_retry *config, uint64_t now_ns, uint64_t *since_ns);
-/* Another answer came. */
+/* Another answer came: starts over. */
 void sender_unimplemented_end(struct sender_unimplemented *unimplemented);
-/* What is fetched is given up, without asking. */
+/* Whether fetched requests are given up without being sent. */
 bool sender_unimplemented_discards(struct sender_unimplemented *unimplemented, uint64_t now_ns);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * By protobuf-c's descriptors, so that no field can be forgotten: a name and a number a line,
- * messages indented. Where a field is an index into the dictionary's strings or attributes, what it
- * leads to stands behind it.
+ * Prints every field that protobuf-c's descriptors list, one field per line, with nested messages
+ * indented. After an index into the dictionary's strings or attributes comes the entry itself.
  */
 #include "exporter/debug/debug_state.h"
 #include <inttypes.h>
@@ -73,7 +72,7 @@ static void debug_text_scalar(struct debug_text *text, const ProtobufCFieldDescr
         return debug_string(text, *(char *const *)at);
     case PROTOBUF_C_TYPE_BYTES:
         return debug_hex(text, *(const ProtobufCBinaryData *)at);
-    case PROTOBUF_C_TYPE_MESSAGE: /* is more than a piece of a line */
+    case PROTOBUF_C_TYPE_MESSAGE: /* messages take more than one line */
         return;
     }
 }
@@ -105,7 +104,7 @@ static void debug_text_indent(struct debug_text *text, int depth)
     debug_printf(text, "%*s", INDENT * depth, "");
 }
 
-/* Attributes are shorter, and easier to read, as key=value. */
+/* Prints an attribute as key=value: shorter and easier to read. */
 static bool debug_text_attribute(struct debug_text *text, const ProtobufCMessage *message)
 {
     bool plain = message->descriptor == &opentelemetry__proto__common__v1__key_value__descriptor;
@@ -122,7 +121,7 @@ static bool debug_text_attribute(struct debug_text *text, const ProtobufCMessage
     return true;
 }
 
-/* The name stands in the line already. */
+/* The line already has the field's name. */
 static void debug_text_one(struct debug_text *text, const ProtobufCFieldDescriptor *field,
                            const void *at, int depth)
 {
@@ -164,7 +163,7 @@ static void debug_text_repeated(struct debug_text *text, const ProtobufCFieldDes
     }
 }
 
-/* In proto3 what has its zero value is not there. */
+/* proto3 does not encode a field with value zero. */
 static bool is_set(const ProtobufCFieldDescriptor *field, const void *at)
 {
     if (field->type == PROTOBUF_C_TYPE_STRING)

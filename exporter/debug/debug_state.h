@@ -18,7 +18,8 @@ void debug_normal_traces(struct debug_text *text, const TraceRequest *request);
 void debug_normal_profiles(struct debug_text *text, const ProfilesRequest *request);
 void debug_normal_metrics(struct debug_text *text, const MetricsRequest *request);
 void debug_normal_logs(struct debug_text *text, const LogsRequest *request);
-/* What all signals have: "ScopeSpans #0 name@version key=value". NULL: not told. */
+/* Lines that all signals share: "ScopeSpans #0 name@version key=value". NULL: the request has none.
+ */
 void debug_resource_line(struct debug_text *text, const char *what, size_t i,
                          const Resource *resource);
 void debug_scope_line(struct debug_text *text, const char *what, size_t i, const Scope *scope);

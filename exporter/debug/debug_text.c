@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Depth of values is bounded by what pb_check() lets pass. */
+/* pb_check() has limited the depth of nested values. */
 #include "exporter/debug/debug_text.h"
 #include <inttypes.h>
 #include <stdarg.h>
@@ -153,7 +153,7 @@ void debug_line_end(struct debug_text *text)
     const char *end = text->cut ? cut_end : cut_end + 3;
     size_t len = text->line.len + strlen(end);
     if (text->n_more || buf_reserve(&text->text, len)) {
-        text->n_more++; /* none after the first that is left out */
+        text->n_more++; /* after the first omitted line, all lines are omitted */
     } else {
         (void)buf_append_bytes(&text->text, buf_bytes(&text->line));
         (void)buf_append(&text->text, end, strlen(end));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Lines of the debug exporter: put together piece by piece, then ended. What strangers said is
- * sanitized where it enters. Private to exporter/debug_*.c. Thread: whoever holds it.
- * Limits: DEBUG_TEXT_MAX bytes in all; the lines that come then are only counted. A longer line
- * than DEBUG_LINE_MAX, or a longer string than DEBUG_STRING_MAX, ends in "...".
+ * Lines of the debug exporter. A line is built piece by piece, then ended. Text from requests is
+ * sanitized when it is added. Private to exporter/debug/. Thread: any, one at a time.
+ * Limits: DEBUG_TEXT_MAX bytes in all; later lines are only counted. A line longer than
+ * DEBUG_LINE_MAX, or a string longer than DEBUG_STRING_MAX, ends in "...".
  */
 #include "base/buf.h"
 #include "profiles_service.pb-c.h"
@@ -23,7 +23,7 @@ struct debug_text {
     const ProfilesDictionary *dictionary; /* what *_strindex and indices refer to; NULL: none */
     struct buf text;
     struct buf line;
-    bool cut; /* of the line at hand */
+    bool cut; /* the current line is cut */
     uint64_t n_more;
 };
 
@@ -37,7 +37,7 @@ void debug_hex(struct debug_text *text, ProtobufCBinaryData bytes);
 void debug_value(struct debug_text *text, const AnyValue *value); /* NULL: nothing is set */
 void debug_key_value(struct debug_text *text, const KeyValue *attribute);
 void debug_key_values(struct debug_text *text, KeyValue *const *attributes, size_t n);
-/* From the dictionary; an index that leads nowhere is shown as such. */
+/* Looked up in the dictionary; an index out of range is shown as such. */
 void debug_strindex(struct debug_text *text, int32_t index);
 void debug_attribute(struct debug_text *text, int32_t index);
 void debug_key_value_and_unit(struct debug_text *text, const KeyValueAndUnit *attribute);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The time in a name sorts like the name: so age and order are comparisons of text, and nothing has
- * to be parsed.
+ * Backup names sort by time, so age and order are text comparisons; no name is parsed.
  */
 #include "exporter/file/file_backups.h"
 #include "base/clock.h"
@@ -93,7 +92,7 @@ static bool is_stamp(const char *text)
     return true;
 }
 
-/* Whether a file of the directory is a backup, and of when. */
+/* Whether a file name in the directory is that of a backup; if so, its time stamp. */
 static bool stamp_in(const struct parts *parts, const char *name, struct stamp *stamp)
 {
     struct bytes rest = BYTES_STR(name);
@@ -114,7 +113,8 @@ static int newest_first(const void *a, const void *b)
     return strcmp(((const struct stamp *)b)->text, ((const struct stamp *)a)->text);
 }
 
-/* The stamps, newest first; freed by the caller. Their number or negative errno. */
+/* The backups' stamps, newest first; the caller frees them. Returns their number or negative errno.
+ */
 static int list_backups(const struct config_exporter_file *config, struct stamp **stamps)
 {
     struct parts parts = backups_split(config->path);

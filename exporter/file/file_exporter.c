@@ -13,7 +13,7 @@
 
 #define UPKEEP_AGAIN_NS (100 * NS_PER_MS)
 
-/* One record a signal, and the job of the flush timer; those that were cancelled beside them. */
+/* One record per signal, plus the flush timer's job, plus cancelled records. */
 enum { QUEUE_LIMIT = 4 * SIGNAL_COUNT };
 
 struct file_exporter {

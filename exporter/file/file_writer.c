@@ -53,7 +53,7 @@ int file_writer_sync(struct file_writer *writer)
 
 /* ---- opening ---- */
 
-/* All directories of the path. */
+/* Creates all directories of the path. */
 static int make_directories(const char *path)
 {
     char part[PATH_MAX];
@@ -68,7 +68,7 @@ static int make_directories(const char *path)
     return 0;
 }
 
-/* A new name survives a loss of power only with its directory. */
+/* A new file name survives a power loss only after its directory is synced. */
 static void sync_directory(const char *path)
 {
     char directory[PATH_MAX];
@@ -82,7 +82,7 @@ static void sync_directory(const char *path)
     close(fd);
 }
 
-/* O_NONBLOCK: a FIFO must not hold up the thread before it is known to be one. */
+/* O_NONBLOCK: opening a FIFO must not block the thread. */
 static int open_path(const struct config_exporter_file *config)
 {
     int flags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
@@ -96,7 +96,8 @@ static int open_path(const struct config_exporter_file *config)
     return fd < 0 ? -errno : fd;
 }
 
-/* Names follow each other, though a removed one of the same millisecond is free again. */
+/* Each backup name is later than the one before, even if that backup was removed within the same
+ * millisecond. */
 static int set_aside(struct file_writer *writer)
 {
     uint64_t at_ns = clock_unix_ns();
@@ -123,7 +124,8 @@ static bool frames_end_whole(int fd, uint64_t size)
     return at == size;
 }
 
-/* A file that was just opened, up to where records may follow. 1: it must be opened anew. */
+/* Prepares a file that was just opened for appending records. 1: it was rotated away; open again.
+ */
 static int file_writer_prepare(struct file_writer *writer, int fd)
 {
     const struct config_exporter_file *config = writer->config;
@@ -184,7 +186,7 @@ int file_writer_open(struct file_writer *writer)
 
 /* ---- writing ---- */
 
-/* Whether the path still leads to the open file; its size may have changed. */
+/* Whether the path still names the open file. Updates the size. */
 static bool is_in_place(struct file_writer *writer)
 {
     struct stat named, opened;
@@ -242,7 +244,7 @@ int file_writer_write(struct file_writer *writer, struct bytes record)
         stat_add(&bytes_written, (int64_t)record.len);
         return 0;
     }
-    if (ftruncate(writer->fd, (off_t)writer->size)) /* opening again looks at the end */
+    if (ftruncate(writer->fd, (off_t)writer->size)) /* the next open repairs the end */
         file_writer_close(writer);
     return error;
 }

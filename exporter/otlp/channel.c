@@ -21,11 +21,11 @@ struct channel {
     struct channel_settings settings;
     struct h2_handler handler;
     struct list waiters;
-    struct list connections;    /* also those that are going away */
+    struct list connections;    /* including those that are closing */
     struct connection *current; /* takes new streams; NULL: none */
     struct dialer dialer;
-    uint64_t keepalive_ns; /* 0: no questions */
-    struct timer wake;     /* answers waiters in the next round */
+    uint64_t keepalive_ns; /* 0: no keepalive pings */
+    struct timer wake;     /* answers waiters in the next round of the loop */
 };
 
 /* ---- waiters ---- */
@@ -47,7 +47,7 @@ static void connection_ended(struct h2_conn *conn, int error)
 {
     struct connection *connection = h2_owner(conn);
     struct channel *channel = connection->channel;
-    if (error && channel->settings.tls && !h2_settled(conn)) /* not all of them send an alert */
+    if (error && channel->settings.tls && !h2_settled(conn)) /* some servers send no TLS alert */
         log_warn("exporter",
                  "%s hung up after the TLS handshake; it may demand a certificate: tls::cert_file",
                  channel->settings.endpoint->host);
@@ -65,7 +65,7 @@ static void connection_goaway(struct h2_conn *conn, uint32_t h2_error)
 {
     struct connection *connection = h2_owner(conn);
     struct channel *channel = connection->channel;
-    if (h2_error == H2_ENHANCE_YOUR_CALM) /* too_many_pings, as servers of gRPC say it */
+    if (h2_error == H2_ENHANCE_YOUR_CALM) /* gRPC servers send this for too_many_pings */
         channel->keepalive_ns *= 2;
     if (channel->current == connection)
         channel->current = NULL;

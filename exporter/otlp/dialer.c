@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Addresses are tried one after the other, each for connect_timeout. "localhost", numeric hosts and
- * paths of sockets need no resolver; for other names getaddrinfo(), which may block for long, runs
- * on a thread that only exists for dialers that need it.
+ * socket paths need no resolver. For other names getaddrinfo() runs on the dialer's own thread,
+ * since it may block for long; the thread is created at the first such name.
  */
 #include "exporter/otlp/dialer.h"
 #include "base/clock.h"
@@ -25,7 +25,7 @@ STAT_COUNTERS(connects, "spanprof_exporter_connections_total",
               "Connections to backends, by outcome.",
               STAT_LABEL("outcome", connect_names, CONNECTS), .losses = STAT_BIT(CONNECT_FAILED));
 
-#define CONNECT_TIMEOUT_NS (20 * NS_PER_SEC) /* gRPC's, where the owner has none */
+#define CONNECT_TIMEOUT_NS (20 * NS_PER_SEC) /* gRPC's default, if the owner sets none */
 
 struct resolve_job {
     struct job job;
@@ -91,7 +91,7 @@ static void dialer_connected(struct dialer *dialer)
     const struct dialer_settings *settings = &dialer->settings;
     int fd = dialer->connecting.fd, one = 1;
     watch_stop(&dialer->connecting);
-    dialer->connecting.fd = -1; /* the connection's from here on */
+    dialer->connecting.fd = -1; /* the connection owns it from here on */
     stop_connecting(dialer);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     if (!settings->tls)
@@ -210,7 +210,7 @@ static void address_of_path(const char *path, struct dialer_address *address)
     address->size = sizeof(*socket);
 }
 
-/* 127.0.0.1 first: what listens on localhost listens there, if anywhere. */
+/* 127.0.0.1 first: most servers on localhost listen there. */
 static bool resolve_here(struct dialer *dialer)
 {
     const struct config_endpoint *endpoint = dialer->settings.endpoint;

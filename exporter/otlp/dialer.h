@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * From an endpoint to a connected socket: resolves its name, or takes the path of a Unix socket,
- * connects, by TLS if so set. Thread:
- * loop; names are resolved on a thread of the dialer's own. Limit: DIALER_ADDRESSES_MAX addresses
- * of a name are tried.
+ * From an endpoint to a connected socket: resolves the endpoint's name (or takes the path of a Unix
+ * socket), connects, and does the TLS handshake if tls is set. Thread: loop; names are resolved on
+ * the dialer's own thread. Limit: the first DIALER_ADDRESSES_MAX addresses of a name are tried.
  */
 #include "base/worker.h"
 #include "config/config.h"
@@ -18,8 +17,7 @@ struct dialer_settings {
     const struct config_endpoint *endpoint; /* outlives the dialer */
     uint64_t connect_timeout_ns; /* of each address; again for its TLS handshake; 0: 20 s */
     struct tls_context *tls;     /* outlives the dialer; NULL: plain text */
-    const char *server_name; /* outlives the dialer; whom the certificate has to name, instead of
-                                the one that tls says; NULL: that */
+    const char *server_name;     /* expected in the certificate; outlives it; NULL: tls's */
 };
 
 struct resolve_job;
@@ -27,8 +25,8 @@ struct resolve_job;
 /* Embedded. */
 struct dialer {
     struct dialer_settings settings;
-    /* Once for each dialer_start() that is not stopped. fd and tls (NULL: plain text) are the
-     * owner's; fd -1: it could not be had, and why says so (valid for the call). */
+    /* Called once for each dialer_start() that is not stopped. The owner owns fd and tls (NULL:
+     * plain text). fd -1: connecting failed, and why holds the reason (valid during the call). */
     void (*done)(struct dialer *dialer, int fd, struct tls *tls, const char *why);
     /* private */
     struct worker *resolver; /* NULL until a name needs it */
@@ -40,14 +38,14 @@ struct dialer {
         socklen_t size;
     } addresses[DIALER_ADDRESSES_MAX];
     struct watch connecting;       /* fd -1: not connecting */
-    struct timer deadline;         /* of the address at hand */
-    struct tls_handshake securing; /* of a socket that is connected; fd -1: none */
+    struct timer deadline;         /* for the current address */
+    struct tls_handshake securing; /* on the connected socket; fd -1: none */
     char why[512];
 };
 
 void dialer_init(struct dialer *dialer, const struct dialer_settings *settings,
                  void (*done)(struct dialer *dialer, int fd, struct tls *tls, const char *why));
-void dialer_start(struct dialer *dialer); /* done() may come from within; no harm while it runs */
+void dialer_start(struct dialer *dialer); /* may call done(); no-op while it runs */
 bool dialer_busy(const struct dialer *dialer);
 void dialer_stop(struct dialer *dialer);  /* no done(); may be started again */
 void dialer_close(struct dialer *dialer); /* may be called twice */

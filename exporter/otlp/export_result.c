@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Beyond the specifications: what only says something about the way (a redirect, a call reset to
- * slow us down, a proxy without a connection of its own) costs no data. It is tried again, and
- * said.
+ * Beyond the specifications: an answer that only concerns the path to the backend (a redirect, a
+ * reset that asks us to slow down, a proxy that cannot connect) drops no data. The request is
+ * retried, and the answer is logged.
  */
 #include "exporter/otlp/export_result.h"
 #include "proto/http/h2.h"
 #include "proto/wire.h"
 #include <string.h>
 
-/* What is not listed is dropped. */
+/* Statuses not listed: dropped. */
 static const enum export_verdict of_grpc[GRPC_STATUS_COUNT] = {
     [GRPC_CANCELLED] = EXPORT_RETRY,   [GRPC_DEADLINE_EXCEEDED] = EXPORT_RETRY,
     [GRPC_ABORTED] = EXPORT_RETRY,     [GRPC_OUT_OF_RANGE] = EXPORT_RETRY,
     [GRPC_UNAVAILABLE] = EXPORT_RETRY, [GRPC_DATA_LOSS] = EXPORT_RETRY,
 };
 
-/* The others (PROTOCOL_ERROR, INTERNAL_ERROR, FRAME_SIZE_ERROR...) are gRPC's INTERNAL: the same
- * request meets the same end. */
+/* Other codes (PROTOCOL_ERROR, INTERNAL_ERROR, FRAME_SIZE_ERROR...) are gRPC's INTERNAL: the same
+ * request would fail the same way. */
 static const struct {
     uint32_t error;
     enum export_verdict verdict;
@@ -27,7 +27,7 @@ static const struct {
     {H2_CANCEL, EXPORT_RETRY},
     {10, EXPORT_RETRY}, /* CONNECT_ERROR */
     {H2_ENHANCE_YOUR_CALM, EXPORT_RETRY},
-    {13, EXPORT_RETRY}, /* HTTP_1_1_REQUIRED: by the way, not by the request */
+    {13, EXPORT_RETRY}, /* HTTP_1_1_REQUIRED: caused by the path, not by the request */
     {H2_CONNECTION_LOST, EXPORT_RETRY},
 };
 
@@ -53,7 +53,7 @@ enum export_verdict export_verdict_http(unsigned status)
     switch (status) {
     case 200 ... 299:
         return EXPORT_OK;
-    case 300 ... 399: /* not followed: the operator has to look where it leads */
+    case 300 ... 399: /* redirects are not followed: the operator has to check the target */
     case 429:
     case 502:
     case 503:
@@ -64,8 +64,8 @@ enum export_verdict export_verdict_http(unsigned status)
     }
 }
 
-/* What gRPC's libraries and this program write. RESOURCE_EXHAUSTED is also for quotas, and tonic's
- * OUT_OF_RANGE would be tried again for ever. */
+/* The words are those of gRPC's libraries and of this program. They are needed because
+ * RESOURCE_EXHAUSTED also means quotas; and tonic's OUT_OF_RANGE would be retried forever. */
 bool export_is_too_big(enum grpc_status status, const char *message)
 {
     static const char *const words[] = {"larger than", "too large", "too big", "message exceeds"};
@@ -82,8 +82,8 @@ void export_result_say(struct export_result *result, struct bytes text)
     bytes_sanitize(text, result->message, sizeof(result->message));
 }
 
-/* Export...PartialSuccess: the count of rejected items is field 1 and the message 2 in each signal.
- */
+/* Export...PartialSuccess, the same for each signal: field 1 counts rejected items, field 2 is the
+ * message. */
 void export_result_partial(struct export_result *result, struct bytes response)
 {
     struct wire_field field, inner;

@@ -18,7 +18,7 @@ struct otlp_grpc {
 
 /* ---- what an answer means ---- */
 
-/* RST_STREAM has an error, even if it is NO_ERROR: the answer is not whole. */
+/* Even with NO_ERROR, RST_STREAM means that the answer is incomplete. */
 static bool is_cut(const struct otlp_grpc_call *call, uint32_t h2_error)
 {
     return h2_error || !call->stream->remote_closed;
@@ -61,8 +61,9 @@ static const char *coding_name(enum config_compression compression)
     return compression == CONFIG_ZSTD ? "zstd" : "gzip";
 }
 
-/* UNIMPLEMENTED may also mean: not with this compression. That is for the operator to change, and
- * no reason to lose anything. Some servers do not say which they take, but name this one. */
+/* UNIMPLEMENTED may also mean that the backend does not support this compression. The operator can
+ * fix that, so the request is kept and retried. Some servers do not list the codings they accept,
+ * but name the refused one in the message. */
 static void conclude_coding(struct otlp_grpc_call *call)
 {
     struct export_result *result = &call->result;
@@ -123,7 +124,7 @@ static unsigned http_status(struct bytes value)
     return status;
 }
 
-/* Two forms of the same hint are in use; the first that is there counts. */
+/* Two forms of the retry hint are in use; the first one found counts. */
 static void on_details(struct otlp_grpc_call *call, struct bytes value,
                        uint64_t (*delay_of)(struct bytes message))
 {
@@ -184,7 +185,7 @@ static void on_data(struct h2_stream *stream, struct bytes piece)
         call->is_malformed = grpc_reader_feed(&call->reader, piece) != GRPC_READ_OK;
 }
 
-/* Instead of the message that the backend did not send. */
+/* Describes the failure when the backend sent no message. */
 static void say_what_came(struct otlp_grpc_call *call, uint32_t h2_error)
 {
     char *out = call->result.message;
@@ -325,7 +326,7 @@ int otlp_grpc_message(struct bytes body, enum config_compression compression, st
 
 /* ---- life ---- */
 
-/* The name that the certificate is for is also whom the calls are for, as in the Collector. */
+/* The expected certificate name is also the :authority of the calls, as in the Collector. */
 static void set_authority(struct otlp_grpc *client)
 {
     const struct config_exporter_otlp *config = client->settings.config;
@@ -335,7 +336,7 @@ static void set_authority(struct otlp_grpc *client)
                                                                : "";
     bool is_v6 = strchr(endpoint->host, ':') != NULL;
     if (endpoint->transport == CONFIG_UNIX && !(name && *name))
-        name = "localhost"; /* as gRPC's libraries */
+        name = "localhost"; /* as gRPC's libraries do */
     if (name && *name)
         snprintf(client->authority, sizeof(client->authority), "%s", name);
     else

@@ -30,7 +30,7 @@ struct otlp_grpc_call {
     bool running;
     bool has_status;
     bool compressed;         /* the message */
-    bool wants_other_coding; /* the backend does not take our compression */
+    bool wants_other_coding; /* the backend does not accept our compression */
     bool is_malformed;
     bool timed_out;
     uint64_t details_delay_ns;
@@ -44,8 +44,7 @@ struct otlp_grpc_settings {
 };
 
 int otlp_grpc_open(const struct otlp_grpc_settings *settings, struct otlp_grpc **client);
-void otlp_grpc_close(
-    struct otlp_grpc *client); /* calls that run are not done() any more. NULL is fine */
+void otlp_grpc_close(struct otlp_grpc *client); /* done() is not called after this. NULL is fine */
 
 /* message: a gRPC message with its prefix (otlp_grpc_message()), borrowed until done() or cancel.
  * done() follows, never from within this call. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A server may close a connection that was kept just when the next request is on its way. Such a
- * request is sent again at once by a new connection, if nothing of an answer has come; that it may
- * arrive twice is within what OTLP allows.
+ * A server may close a persistent connection just when the next request is sent on it. If no byte
+ * of an answer has come, the request is sent again at once on a new connection. It may then arrive
+ * twice, which OTLP allows.
  */
 #include "exporter/otlp/otlp_http.h"
 #include "base/clock.h"
@@ -18,14 +18,14 @@
 #include <stdlib.h>
 
 #define ANSWER_BYTES_MAX (64u << 10)
-#define JSON_GROWTH      16 /* times the size of the protobuf, at most; far beyond real requests */
+#define JSON_GROWTH      16 /* limit of JSON size / protobuf size; far above real requests */
 
-/* From here to the URL of one signal; one call at a time. */
+/* A connection for one signal's URL; one call at a time. */
 struct otlp_http_connection {
     struct otlp_http *client;
     enum signal signal;
     const struct config_url *url;
-    const char *suffix; /* behind the URL's path */
+    const char *suffix; /* appended to the URL's path */
     struct dialer dialer;
     struct http_client *connection; /* NULL: none */
     bool kept;                      /* it has carried a request before */
@@ -228,7 +228,7 @@ static void on_timeout(struct timer *timer)
     otlp_http_connection_fail(connection, "DEADLINE_EXCEEDED", "no answer in time");
 }
 
-/* A thread that resolved its name goes too. */
+/* Also ends the dialer's resolver thread. */
 static void on_idle(struct timer *timer)
 {
     struct otlp_http_connection *connection =
@@ -239,7 +239,7 @@ static void on_idle(struct timer *timer)
 
 /* ---- verbs ---- */
 
-/* One whose connection was kept, if there is any. */
+/* A free connection, preferably one that is open. */
 static struct otlp_http_connection *free_connection(struct otlp_http *client, enum signal signal)
 {
     struct otlp_http_connection *found = NULL;

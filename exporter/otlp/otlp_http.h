@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * OTLP/HTTP as a client: Export calls over HTTP/1.1. Each signal has a URL, and a connection for
- * each call at a time, which is kept. Redirects are not followed, proxies not used. Thread: loop.
- * Limit: 64 KiB of an answer's body are looked at.
+ * OTLP/HTTP as a client: Export calls over HTTP/1.1. Each signal has a URL and one persistent
+ * connection per concurrent call. Redirects are not followed; proxies are not used. Thread: loop.
+ * Limit: the first 64 KiB of an answer's body are read.
  */
 #include "base/loop.h"
 #include "config/config.h"
@@ -17,10 +17,10 @@ struct tls_context;
 struct otlp_http_call {
     void (*done)(struct otlp_http_call *call, const struct export_result *result);
     /* private */
-    struct otlp_http_connection *connection; /* NULL: does not run */
+    struct otlp_http_connection *connection; /* NULL: not running */
     struct buf head;
     struct bytes body;
-    bool again; /* the connection that was kept had gone: once more by a new one */
+    bool again; /* the persistent connection was closed: sent again on a new one */
 };
 
 struct otlp_http_settings {
@@ -31,7 +31,7 @@ struct otlp_http_settings {
 };
 
 int otlp_http_open(const struct otlp_http_settings *settings, struct otlp_http **client);
-/* Calls that run are not done() any more. NULL is fine. */
+/* done() is not called after this. NULL is fine. */
 void otlp_http_close(struct otlp_http *client);
 
 /* message: otlp_http_message(), borrowed until done() or cancel. done() follows, never from within
@@ -40,7 +40,7 @@ void otlp_http_send(struct otlp_http *client, struct otlp_http_call *call, enum 
                     struct bytes message);
 void otlp_http_cancel(struct otlp_http_call *call); /* no done(); also when not running */
 
-/* Any thread: a request (protobuf) as config wants it: as JSON, compressed. 0, BUF_FULL, -ENOMEM;
- * -EBADMSG: JSON is wanted, and this is no request of that signal. */
+/* Any thread: encodes a request (protobuf) as config says: as JSON, compressed. 0, BUF_FULL,
+ * -ENOMEM; -EBADMSG: config asks for JSON, and body is not a request of that signal. */
 int otlp_http_message(const struct config_exporter_otlp *config, enum signal signal,
                       struct bytes body, struct buf *out);

@@ -17,7 +17,7 @@ static bool is_protobuf(const struct http_answer *answer)
     return strcmp(answer->content_type, "application/x-protobuf") == 0;
 }
 
-/* What is no response as it should be says nothing: the request was taken all the same. */
+/* A malformed response body is ignored: the request was accepted. */
 static void read_success(enum signal signal, const struct http_answer *answer,
                          struct export_result *result)
 {
@@ -30,7 +30,7 @@ static void read_success(enum signal signal, const struct http_answer *answer,
         export_result_partial(result, buf_bytes(&response));
 }
 
-/* The member `message` of an object, if it is a text. */
+/* Reads the member `message` of an object, if it is a string. */
 static void read_json_message(struct bytes text, struct export_result *result)
 {
     struct json json = json_open(text);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What an answer to OTLP/HTTP says: protobuf, JSON or, from proxies, anything else. Pure; thread:
- * any. Source: OTLP specification 1.11, "OTLP/HTTP Response"; google/rpc/status.proto.
+ * Reads the answer to an OTLP/HTTP request: protobuf, JSON or, from proxies, anything else. Pure;
+ * thread: any. Source: OTLP specification 1.11, "OTLP/HTTP Response"; google/rpc/status.proto.
  */
 #include "exporter/otlp/export_result.h"
 #include "proto/http/http_answer.h"

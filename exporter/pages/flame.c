@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stacks are kept as numbers of frames; the tree is made of them at once, when all are there and
- * sorted (flame_finish.c). That is several times faster than to look for each step in a tree that
- * grows, which is larger than the CPU's caches.
+ * Stacks are stored as frame indices. When all stacks are added, they are sorted and the tree is
+ * built in one pass (flame_finish.c). This is several times faster than searching a growing tree,
+ * larger than the CPU's caches, at each step.
  */
 #include "exporter/pages/flame.h"
 #include "base/hash.h"
@@ -13,7 +13,7 @@
 
 #define OTHERS_KEY     UINT64_MAX
 #define FIRST_CAPACITY 256
-#define STEPS_MAX      (1u << 20) /* then stacks, lighter ones, are not told apart */
+#define STEPS_MAX      (1u << 20) /* beyond it, stacks become `others` */
 
 int flame_open(struct flame *flame, enum flame_view view, size_t memory_bytes)
 {
@@ -73,7 +73,7 @@ static uint32_t *find_slot(const struct flame_build *build, uint64_t key)
     return &build->slots[slot];
 }
 
-/* Half of the slots stay free. */
+/* At least half of the slots stay free. */
 static int slots_room(struct flame_build *build, size_t n)
 {
     size_t before = build->slots_cap;
@@ -95,7 +95,7 @@ static int copy_text(struct flame_build *build, struct bytes *text)
     return text->data ? 0 : -ENOMEM;
 }
 
-/* Both arrays of frames have the same index. */
+/* Appends to flame->frames and build->frames, at the same index. */
 static int new_frame(struct flame *flame, const struct history_frame *frame)
 {
     struct history_frame copy = *frame;
@@ -156,7 +156,7 @@ static void count_frame(struct flame *flame, uint32_t frame, bool leaf, struct f
     struct flame_weights *weights = baseline ? &counted->base : &counted->weights;
     if (leaf)
         add_weight(&weights->self, weight);
-    if (counted->stack != flame->build->n_stacks) /* else it calls itself */
+    if (counted->stack != flame->build->n_stacks) /* else a recursive call, counted already */
         add_weight(&weights->total, weight);
     counted->stack = (uint32_t)flame->build->n_stacks;
 }

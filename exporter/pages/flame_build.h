@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What flame.c and flame_finish.c share: the stacks as they come, and the tree before it is
- * pruned. Private to them.
+ * Shared by flame.c and flame_finish.c, private to them: the stacks in the order of flame_add(),
+ * and the tree before it is pruned.
  */
 #include "exporter/pages/flame.h"
 
-struct flame_frame { /* beside each of flame->frames */
+struct flame_frame { /* same index as flame->frames */
     uint64_t key;
-    uint32_t stack; /* the last one that it was counted for, from 1 */
+    uint32_t stack; /* the last stack that counted this frame, from 1 */
     struct flame_weights weights, base;
 };
 
@@ -35,5 +35,5 @@ struct flame_build {
 
 /* Room for one more: the array grows within memory_bytes. 0 or -ENOMEM. */
 int flame_grow(struct flame_build *build, void **items, size_t *cap, size_t wanted, size_t size);
-/* The frame that stands for what is not told apart. */
+/* The frame of `others` nodes. */
 int flame_others(struct flame *flame, uint32_t *frame);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Of sorted stacks each shares its beginning with the one before it, and the rest are new nodes.
- * The light nodes go: a child is never heavier than its parent, so what is heavy enough is a tree
- * too, and what hangs below its edge becomes `others`.
+ * Each sorted stack shares a prefix with the stack before it; its other steps become new nodes.
+ * Pruning removes light nodes. Since child <= parent in weight, the nodes that stay form a tree;
+ * the removed children of a node become its child `others`.
  */
 #include "exporter/pages/flame_build.h"
 #include <errno.h>
@@ -57,7 +57,7 @@ static size_t count_nodes(const struct flame_build *build, uint32_t *deepest)
     return n;
 }
 
-/* path: of the stack at hand, by depth. */
+/* path: nodes of the current stack, by depth. */
 static void add_nodes(struct flame_build *build, uint32_t *path)
 {
     for (size_t i = 0; i < build->n_stacks; i++) {
@@ -72,7 +72,7 @@ static void add_nodes(struct flame_build *build, uint32_t *path)
     }
 }
 
-/* more: room for the others of so many nodes. */
+/* more: reserves room for that many `others` nodes. */
 static int make_tree(struct flame_build *build, size_t more)
 {
     uint32_t deepest;
@@ -112,7 +112,7 @@ static void swap(uint64_t *a, uint64_t *b)
     *b = kept;
 }
 
-/* The k-th largest, from 0; reorders. */
+/* The k-th largest value, k from 0; reorders values. */
 static uint64_t select_largest(uint64_t *values, size_t n, size_t k)
 {
     size_t from = 0, to = n;
@@ -137,7 +137,7 @@ static uint64_t select_largest(uint64_t *values, size_t n, size_t k)
     return values[from];
 }
 
-/* Nodes at least this heavy stay: at most max of them. */
+/* *least: nodes at least this heavy stay; at most max nodes do. */
 static int threshold(const struct flame_build *build, size_t max, uint64_t *least)
 {
     *least = 0;
@@ -148,13 +148,14 @@ static int threshold(const struct flame_build *build, size_t max, uint64_t *leas
         return -ENOMEM;
     for (size_t i = 0; i < build->n_nodes; i++)
         values[i] = weight_of(&build->nodes[i]);
-    *least = select_largest(values, build->n_nodes, max) + 1; /* equals of that one go too */
+    *least = select_largest(values, build->n_nodes, max) +
+             1; /* nodes of equal weight are removed, too */
     free(values);
     return 0;
 }
 
-/* The node of what is left of parent's children, made if it is missing. rest: by parent, the last
- * is that of the roots; index + 1. */
+/* The `others` child of parent, created if missing. rest[parent]: its index + 1; the last entry is
+ * for the roots. */
 static struct flame_node *rest_of(struct flame_build *build, uint32_t parent, uint32_t others,
                                   uint32_t *rest, size_t n)
 {
@@ -185,7 +186,7 @@ static void prune_into(struct flame_build *build, uint64_t least, uint32_t other
     }
 }
 
-/* What is too light, and hangs on what is not, adds its weight to its parent's others. */
+/* A removed node whose parent stays adds its weight to the parent's `others`. */
 static int prune(struct flame *flame, uint64_t least)
 {
     uint32_t others, *rest = calloc(flame->build->n_nodes + 1, sizeof(*rest));
@@ -210,7 +211,7 @@ static int compare_bytes(struct bytes a, struct bytes b)
     return order ? order : (a.len > b.len) - (a.len < b.len);
 }
 
-/* By parent, roots at the end; heaviest first. */
+/* Sorts by parent, roots last; then heaviest first. */
 static int by_place(const void *left, const void *right)
 {
     const struct place *a = left, *b = right;
@@ -246,7 +247,7 @@ static size_t list_places(const struct flame *flame, uint64_t least, uint32_t ot
     return n;
 }
 
-/* The first child of each node, as its place; n: it has none. */
+/* first[node]: the place of the node's first child; n: no child. */
 static void index_places(const struct place *places, size_t n, uint32_t *first, size_t n_nodes)
 {
     for (size_t i = 0; i < n_nodes; i++)
@@ -256,8 +257,8 @@ static void index_places(const struct place *places, size_t n, uint32_t *first, 
             first[places[i].parent] = (uint32_t)i;
 }
 
-/* Depth first without a stack: from a place down to its first child, else on to the next sibling
- * of it or of an ancestor. at[]: the place that each node of the result came from. */
+/* Depth first without a stack: go to the first child; if there is none, to the next sibling of the
+ * node or of its nearest ancestor that has one. at[]: the place of each node of the result. */
 static void write_preorder(struct flame *flame, const struct place *places, size_t n,
                            const uint32_t *first, uint32_t *at)
 {

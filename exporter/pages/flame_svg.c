@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Colours are attributes, not styles, so that a page's Content-Security-Policy does not take them
- * away. What a rectangle is, its title says, which browsers show and screen readers read.
+ * Colours are attributes, not styles: a page's Content-Security-Policy would block styles. A
+ * rectangle's title describes it; browsers show the title, screen readers read it.
  */
 #include "exporter/pages/flame_write.h"
 #include <errno.h>
@@ -16,7 +16,7 @@
 #define NARROWEST    0.5
 #define DEPTH_MAX    512  /* rows */
 #define TITLE_MAX    2000 /* bytes of a name */
-#define SUBTITLE_MAX 160  /* characters that are seen; all are in its description */
+#define SUBTITLE_MAX 160  /* characters shown; the description has all of them */
 
 struct svg {
     struct buf *out;
@@ -82,7 +82,7 @@ static const char *entity_of(uint8_t c)
     }
 }
 
-/* The first max_characters; true if that was not all. */
+/* Puts the first max_characters; true if the text has more. */
 static bool put_text(struct svg *svg, struct bytes text, size_t max_characters)
 {
     const uint8_t *at = text.data, *end = at + text.len;
@@ -112,7 +112,7 @@ static size_t count_characters(struct bytes text)
 
 /* ---- rectangles ---- */
 
-/* One hue a type, three shades that tell neighbours apart and stay the same for a name. */
+/* One hue per type; three shades distinguish neighbours. The shade depends on the name alone. */
 static const char *colour_of(const struct history_frame *frame)
 {
     static const char *const colours[][3] = {
@@ -128,7 +128,7 @@ static const char *colour_of(const struct history_frame *frame)
     return colours[frame->type <= FLAME_OTHERS ? frame->type : HISTORY_FRAME_NATIVE][sum / 7 % 3];
 }
 
-/* Cores that are in use now, and were not before. */
+/* The difference of CPU cores in use: now minus before. */
 static double change_of(const struct svg *svg, const struct flame_node *node)
 {
     double now_ns = (double)svg->ranges->now_ns, base_ns = (double)svg->ranges->base_ns;
@@ -144,7 +144,7 @@ static double most_change(const struct svg *svg, const struct flame *flame)
     return most;
 }
 
-/* From grey to full, by the root of the change, so that small ones can be seen. */
+/* From grey to full colour, by the square root of the change, so small changes are visible. */
 static void put_change_fill(struct svg *svg, const struct flame_node *node)
 {
     static const int same[] = {0xe6, 0xe6, 0xe6};
@@ -226,7 +226,7 @@ static void put_node(struct svg *svg, const struct flame *flame, const struct fl
     put_string(svg, "</g>\n");
 }
 
-/* Where each node lies: beside its elder siblings, within its parent. */
+/* The position of each node: within its parent, after its earlier siblings. */
 struct layout {
     double x, next; /* of the node, of its next child */
     unsigned row;

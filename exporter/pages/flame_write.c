@@ -17,11 +17,11 @@ const char *flame_type_name(unsigned type)
 
 /* ---- JSON in columns ---- */
 
-/* A string's number is its place among all that are written, "" first: function, file and module of
- * each frame that the tree has. Files and modules repeat, so those are looked up. */
+/* A string's number is its index in the written list; "" is number 0. The list has the function,
+ * file and module of each frame in the tree. Files and modules repeat, so they are deduplicated. */
 struct strings {
     struct json_writer *json;
-    uint32_t *slots; /* frame * 3 + field + 1 of whose text it is */
+    uint32_t *slots; /* frame * 3 + field + 1: the field whose text it is */
     uint32_t *numbers;
     size_t cap;
     const struct flame *flame;
@@ -131,7 +131,7 @@ static void write_nodes(const struct flame *flame, const uint32_t *frame_numbers
     json_end_object(json);
 }
 
-/* Frames of light stacks may be in no node that is left. */
+/* Numbers the frames that the tree uses; pruning may leave frames without a node. */
 static size_t used_frames(const struct flame *flame, uint32_t *used, uint32_t *frame_numbers)
 {
     size_t n = 0;
@@ -175,7 +175,7 @@ int flame_write_json(const struct flame *flame, bool with_base, struct json_writ
     struct strings strings = {
         .json = json, .slots = memory, .numbers = memory + cap, .cap = cap, .flame = flame};
     (void)!getrandom(strings.key, sizeof(strings.key),
-                     GRND_NONBLOCK); /* names are chosen by others */
+                     GRND_NONBLOCK); /* other people choose the names: seed the hash */
     size_t n = used_frames(flame, used, frame_numbers);
     write_strings(&strings, used, n, numbers);
     write_frames(flame, used, n, numbers, json);
@@ -186,7 +186,7 @@ int flame_write_json(const struct flame *flame, bool with_base, struct json_writ
 
 /* ---- folded ---- */
 
-/* The line's own signs, and what would end it, may not stand in a name. */
+/* Replaces the format's separators and line ends within a name. */
 static int put_folded_name(struct bytes name, struct buf *out)
 {
     int error = 0;
@@ -197,7 +197,7 @@ static int put_folded_name(struct bytes name, struct buf *out)
     return error;
 }
 
-/* Nodes from one up to its root; its length. */
+/* Fills path with the nodes from `node` up to its root; returns its length. */
 static size_t path_to(const struct flame *flame, uint32_t node, uint32_t *path)
 {
     size_t n = 0;

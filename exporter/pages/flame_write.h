@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * A finished flame graph in the forms that people take away, and as docs/api.md has it in JSON.
- * Pure; thread: any. Outcomes: 0, BUF_FULL, -ENOMEM.
+ * Writes a finished flame graph: as JSON (docs/api.md) and in the formats for download. Pure;
+ * thread: any. Outcomes: 0, BUF_FULL, -ENOMEM.
  */
 #include "exporter/pages/flame.h"
 #include "base/json_write.h"
 
-/* The members "strings", "frames" and "nodes" of the object that is open. with_base: also those of
- * the baseline. */
+/* Writes the members "strings", "frames" and "nodes" into the open JSON object. with_base: also the
+ * baseline's. */
 int flame_write_json(const struct flame *flame, bool with_base, struct json_writer *json);
-/* A line a stack, root first, with its samples; with_base: those of the baseline, then its own.
- * Source of the forms: Brendan Gregg's FlameGraph, and difffolded.pl there. */
+/* One line per stack: frames root first, then the number of samples; with_base: the baseline's
+ * samples, then the profile's. Source of the format: Brendan Gregg's FlameGraph and its
+ * difffolded.pl. */
 int flame_write_folded(const struct flame *flame, bool with_base, struct buf *out);
-/* Source of the form: speedscope's file-format-schema.json, "sampled". */
+/* Source of the format: speedscope's file-format-schema.json, "sampled". */
 int flame_write_speedscope(const struct flame *flame, const char *name, struct buf *out);
 
 struct flame_picture {
@@ -21,8 +22,8 @@ struct flame_picture {
     const char *subtitle; /* may hold foreign texts */
 };
 
-/* An SVG by itself: no script, no style sheet, nothing from elsewhere. Frames narrower than half a
- * pixel are left out. */
+/* A self-contained SVG: no script, no style sheet, no external resource. Frames narrower than half
+ * a pixel are left out. */
 int flame_write_svg(const struct flame *flame, const struct flame_picture *picture,
                     struct buf *out);
 
@@ -31,7 +32,7 @@ struct flame_ranges {
     uint64_t now_ns, base_ns;
 };
 
-/* As wide as now; red is what has more CPU time a second than the baseline, blue what has less. */
+/* Widths are those of `now`. Red: more CPU time per second than the baseline; blue: less. */
 int flame_write_svg_difference(const struct flame *flame, const struct flame_picture *picture,
                                const struct flame_ranges *ranges, struct buf *out);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * For Prometheus: GET /metrics, spanprof's own counters, text format 0.0.4; /metrics/spans, CPU
- * time by span name, OpenMetrics, if it is counted. Thread: loop. Limits: those of http1_page.h.
+ * For Prometheus: GET /metrics, spanprof's own counters, text format 0.0.4; GET /metrics/spans, CPU
+ * time by span name, OpenMetrics, if span_cpu is set. Thread: loop. Limits: those of http1_page.h.
  */
 #include "base/loop.h"
 #include <stddef.h>

@@ -14,7 +14,7 @@
 #define QUESTION_TIMEOUT_NS (720 * NS_PER_SEC) /* the longest delay is 600 s */
 #define ANSWER_TIMEOUT_NS   (120 * NS_PER_SEC)
 #define IDLE_TIMEOUT_S      60
-#define BODY_MAX            (64u << 10) /* of a body, which nobody should send */
+#define BODY_MAX            (64u << 10) /* bytes of a request body that are read and dropped */
 
 STAT_GAUGE(connections, "spanprof_pages_connections", "Open connections to the pages.");
 STAT_LOSS(over_limit, "spanprof_pages_connections_refused_total",
@@ -98,7 +98,7 @@ int pages_open(const struct pages_settings *settings, struct pages **result)
                                         .sampling = settings->sampling};
     pages->scope = (struct pages_scope){
         .loop = settings->loop, .facts = &pages->facts, .config = settings->pages};
-    if (gethostname(pages->facts.host, sizeof(pages->facts.host) - 1)) /* else it ends with 0 */
+    if (gethostname(pages->facts.host, sizeof(pages->facts.host) - 1)) /* success: ends with 0 */
         *pages->facts.host = '\0';
     int error = history_reader_open(settings->reader_db, &pages->facts.history);
     if (!error)
@@ -126,7 +126,7 @@ void pages_close(struct pages *pages)
     http1_server_close(pages->http);
     if (pages->worker)
         sqlite3_interrupt(db_handle(pages->settings.reader_db));
-    worker_close(pages->worker); /* frees the calls whose connections have ended */
+    worker_close(pages->worker); /* frees calls whose connections have ended */
     history_reader_close(pages->facts.history);
     free(pages);
 }

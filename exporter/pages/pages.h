@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The pages, and the same as JSON: docs/api.md. Answers are made by a thread of its own with a
- * reading connection of its own; a connection is suspended meanwhile, so the loop never waits.
- * Thread: loop, except where noted.
+ * The pages, and their data as JSON: docs/api.md. The pages' own thread makes the answers, with its
+ * own read connection to the database. The client's connection is suspended meanwhile, so the loop
+ * never waits. Thread: loop, except where noted.
  *
- * Limits: PAGES_CONNECTIONS_MAX connections with 32 KiB of headers each; PAGES_QUEUE_MAX questions
- * that wait, PAGES_ANSWER_MAX bytes of an answer and PAGES_ANSWERS_MAX of all that are being sent
- * (503 beyond, with Retry-After); 30 s for the head of a request, two minutes for its answer.
+ * Limits: PAGES_CONNECTIONS_MAX connections with 32 KiB of headers each; PAGES_QUEUE_MAX waiting
+ * requests, PAGES_ANSWER_MAX bytes per answer and PAGES_ANSWERS_MAX bytes of all answers being sent
+ * (beyond: 503 with Retry-After); 30 s for the head of a request, two minutes for sending its
+ * answer.
  */
 #include "base/loop.h"
 #include "config/config.h"
@@ -27,10 +28,10 @@ struct pages_settings {
     struct loop *loop;
     const struct config *config;      /* outlives the pages, as do the next */
     const struct config_pages *pages; /* of it */
-    struct db *reader_db;             /* the pages' thread's from here on */
+    struct db *reader_db;             /* used only by the pages' thread after pages_open() */
     const char *version;
     struct coverage *coverage;
-    bool sampling; /* there is a sampler, and it runs */
+    bool sampling; /* the sampler exists and runs */
 };
 
 int pages_open(const struct pages_settings *settings, struct pages **pages);
@@ -38,8 +39,8 @@ int pages_open(const struct pages_settings *settings, struct pages **pages);
  * plain text; once. of_node: by the Unix socket, whose permissions say who may connect, so no token
  * is asked for. 0 or negative errno. */
 int pages_listen(struct pages *pages, int *fds, size_t n, struct tls_context *tls, bool of_node);
-/* What clients by TCP must send from now on; copied; "": nothing. */
+/* The token that TCP clients must send from now on; copied; "": none. */
 void pages_set_token(struct pages *pages, const char *token);
-/* Questions that are not answered yet are answered 503; what waits in the database is ended. NULL
- * is fine. The reading connection is the caller's again. */
+/* Unanswered requests get 503; a running database query is interrupted. NULL is fine. The caller
+ * owns the read connection again. */
 void pages_close(struct pages *pages);

@@ -7,7 +7,7 @@
 
 #define HOST_MAX 256
 
-/* Without its port, which stands behind the last colon, or behind the bracket of IPv6. */
+/* Strips the port: after the last colon, or after the closing bracket of an IPv6 address. */
 static bool split_host(const char *host, char name[HOST_MAX], bool *bracketed)
 {
     const char *from = host, *end = strchr(host, ':');
@@ -32,7 +32,7 @@ static bool split_host(const char *host, char name[HOST_MAX], bool *bracketed)
 static bool is_name(const char *name, const char *known)
 {
     size_t len = strlen(name);
-    if (len && name[len - 1] == '.') /* of the root */
+    if (len && name[len - 1] == '.') /* the DNS root's dot */
         len--;
     return len == strlen(known) && strncasecmp(name, known, len) == 0;
 }

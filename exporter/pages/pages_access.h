@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Who may ask. Pure; thread: any.
+ * Which requests are allowed. Pure; thread: any.
  */
 #include "config/config.h"
 
-/* A web page elsewhere can give its own name this node's address, and then counts as this node's
- * for the browser (DNS rebinding). So names that were not configured for this node are refused;
- * addresses cannot be had that way. host: the Host header, NULL: there is none. */
+/* Guards against DNS rebinding: a foreign web page points its own host name at this node's address,
+ * and the browser then treats that page as same-origin. So host names that are not configured are
+ * refused. IP addresses are accepted: rebinding cannot produce them. host: the Host header; NULL:
+ * absent. */
 bool pages_access_knows_host(const struct config_pages *config, const char *host);
-/* authorization: the header, or NULL. In a time that does not tell how much was right. */
+/* authorization: the header, or NULL. The time of the comparison does not depend on how much of the
+ * token matches. */
 bool pages_access_has_token(const char *token, const char *authorization);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exporter/pages/pages_assets.h"
 
-/* One page, whose script reads the address. */
+/* One page serves all views; its script reads the URL. */
 static const char page[] = "index.html";
 static const char *const views[] = {"/",      "/traces",   "/trace", "/functions",
                                     "/flame", "/timeline", "/diff",  "/status"};
@@ -14,7 +14,7 @@ static const struct pages_asset *by_name(const char *name)
     return NULL;
 }
 
-/* After the prefix; NULL: it begins with something else. */
+/* The rest of path after the prefix; NULL: path does not start with it. */
 static const char *after(const char *path, const char *prefix)
 {
     size_t len = strlen(prefix);

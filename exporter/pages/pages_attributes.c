@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A question is not refused beforehand: samples may have attributes that their threads told, by any
- * key. But who finds nothing by one that is not kept of spans most likely means those.
+ * A filter is not refused in advance: threads may set attributes with any key on their samples. But
+ * if a filter finds nothing, and names an attribute that is not kept from spans, it most likely
+ * means a span attribute.
  */
 #include "exporter/pages/pages_attributes.h"
 #include <stdio.h>
@@ -21,7 +22,7 @@ static bool is_kept(const struct config_list *kept, struct bytes key)
     return false;
 }
 
-/* The list stands last: it may be cut. */
+/* The list comes last: it may be cut. */
 static void explain(const struct config_list *kept, struct bytes key, char *out, size_t size)
 {
     char shown[128];

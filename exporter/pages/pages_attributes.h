@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Why a question by attributes found nothing. Private to exporter/. Thread: the one that the
- * request is with.
+ * Explains why a filter by attribute found nothing. Private to exporter/. Thread: the one that
+ * holds the request.
  */
 #include "exporter/pages/pages_route.h"
 
-/* Of a request that found nothing by request->empty: if that asks for an attribute that is not
- * kept, it is answered 400 with a sentence, which names those that are. */
+/* For a request that found nothing by the filter request->empty. If the filter names an attribute
+ * that is not kept, the answer becomes 400 with a sentence that lists the kept ones. */
 void pages_attributes_explain(const struct config *config, struct pages_request *request);

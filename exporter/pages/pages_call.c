@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is known from the head alone (files, refusals, HEAD) is answered by the loop; what needs the
- * database is asked on the pages' thread while the connection sleeps.
+ * The loop itself answers what needs only the head (files, refusals, HEAD). Requests that need the
+ * database go to the pages' thread while the connection is suspended.
  */
 #include "exporter/pages/pages_call.h"
 #include "base/clock.h"
@@ -21,11 +21,11 @@
 
 struct pages_call {
     struct http1_call http;
-    bool asked;                      /* on the pages' thread, or on the way there or back */
-    const struct pages_asset *asset; /* instead of a question */
-    bool asset_is_known;             /* to the client */
-    bool is_head;                    /* the store is not asked for what would not be sent */
-    size_t answer_bytes;             /* counted in the scope */
+    bool asked;                      /* at the pages' thread, in its queue, or on the way back */
+    const struct pages_asset *asset; /* a file to serve, instead of a query */
+    bool asset_is_known;             /* the client has it cached */
+    bool is_head;                    /* the store is not queried: no body will be sent */
+    size_t answer_bytes;             /* included in the scope's answer_bytes */
     struct timer delay;
     struct job job;
     struct pages_request request;
@@ -59,7 +59,7 @@ static void call_refuse(struct pages_call *call, unsigned status, const char *pr
 
 /* ---- answers ---- */
 
-/* For each answer, whatever it is. */
+/* Headers of every answer. */
 static void add_common(const struct pages_call *call, struct MHD_Response *response)
 {
     static const char *const common[][2] = {
@@ -150,8 +150,8 @@ static ssize_t no_bytes(void *context, uint64_t at, char *out, size_t size)
     return MHD_CONTENT_READER_END_OF_STREAM;
 }
 
-/* The length of the body is unknown, so the connection ends with the answer: with a chunked one
- * libmicrohttpd would send the last chunk. */
+/* The length of the body is unknown, so the connection closes after the answer. A chunked answer is
+ * no alternative: libmicrohttpd would send the last chunk. */
 static struct MHD_Response *response_of_head(void)
 {
     struct MHD_Response *response =
@@ -196,7 +196,7 @@ static struct MHD_Response *on_respond(struct http1_call *http, unsigned *status
 
 /* ---- questions ---- */
 
-/* The pages' thread. */
+/* Runs on the pages' thread. */
 static int question_run(struct job *job)
 {
     struct pages_call *call = container_of(job, struct pages_call, job);
@@ -234,7 +234,7 @@ static void question_done(struct job *job, int error)
     call->asked = false;
     if (call->http.state == HTTP1_GONE)
         return call_free(call);
-    if (call->http.state != HTTP1_SLEEPING) /* answered 503 already: the pages close */
+    if (call->http.state != HTTP1_SLEEPING) /* already answered 503: the pages are closing */
         return;
     question_judge(call, error);
     if (scope->answer_bytes + call->request.body.cap > PAGES_ANSWERS_MAX) {
@@ -249,7 +249,7 @@ static void question_done(struct job *job, int error)
     http1_call_wake(&call->http);
 }
 
-/* False: the queue is full. */
+/* false: the queue is full. */
 static bool question_ask(struct pages_call *call)
 {
     call->request.now_unix_ns = clock_unix_ns();

@@ -12,7 +12,7 @@ static int put_range(const struct history_profile *profile, struct buf *text)
     const char *form = from / 86400 == to / 86400 ? "%H:%M:%S" : "%Y-%m-%d %H:%M:%S";
     if (!gmtime_r(&from, &tm) || !strftime(begun, sizeof(begun), "%Y-%m-%d %H:%M:%S", &tm) ||
         !gmtime_r(&to, &tm) || !strftime(ended, sizeof(ended), form, &tm))
-        return 0; /* beyond all calendars */
+        return 0; /* beyond the range of the calendar */
     return buf_printf(text, ", %s to %s UTC", begun, ended);
 }
 

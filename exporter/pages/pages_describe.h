@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What a picture is of, in a line for people: it is seen without its address. Pure; thread: any.
- * Outcomes: 0, BUF_FULL, -ENOMEM.
+ * Describes in one line what a picture shows: a saved picture is seen without its URL. Pure;
+ * thread: any. Outcomes: 0, BUF_FULL, -ENOMEM.
  */
 #include "base/buf.h"
 #include "store/query/history_reader.h"

@@ -10,7 +10,8 @@ static const char *const group_names[] = {
     [HISTORY_BY_THREAD] = "thread",   [HISTORY_BY_CONTAINER] = "container",
     [HISTORY_BY_PROCESS] = "process", [HISTORY_BY_HOST] = "host"};
 
-/* Else it would look like what has no name of its own: work outside of spans, in no container. */
+/* Marks the group of all others. Without the mark it would look like a group without a name (work
+ * outside spans, or in no container). */
 static void put_others(struct json_writer *json, const struct history_series *series)
 {
     if (series->others)

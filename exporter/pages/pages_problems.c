@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One table: which counter means which trouble, and what helps. Counters count since the start, so
- * a trouble of long ago is still told; it says how often.
+ * One table: which counter means which problem, and what helps. Counters count since the start, so
+ * an old problem is still reported, with its count.
  */
 #include "exporter/pages/pages_status.h"
 #include <stdio.h>
 
-#define OLD_S 60 /* a request that waits so long has a backend that is away */
+#define OLD_S 60 /* if a request waits longer, its backend is away */
 
 /* ---- from counters ---- */
 
 static const struct symptom {
     const char *name;
-    const char *labels; /* "" with any: all of the name */
+    const char *labels; /* "" with any: the sum over all labels of the name */
     bool any;
-    const char *what; /* behind the number */
+    const char *what; /* text after the number */
     const char *action;
 } symptoms[] = {
     {"spanprof_samples_lost_total", "reason=\"ring_full\"", false,
@@ -111,7 +111,7 @@ static void put_sampling(const struct pages_facts *facts, struct json_writer *js
                     "was missing.");
 }
 
-/* Half of a join is missing. */
+/* Problems of the join: no spans arrive, samples name no spans, or none match. */
 static void put_halves(const struct pages_facts *facts, struct json_writer *json)
 {
     int64_t spans = pages_status_total("spanprof_spans_received_total");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One table of parameters. Those of a filter are read twice where there is a baseline: into the
- * filter, and, with base_ before their name, over a copy of it.
+ * One table of parameters. With a baseline, filter parameters are read twice: into the filter, and,
+ * with the prefix base_, into a copy of the filter.
  */
 #include "exporter/pages/pages_query.h"
 #include "base/clock.h"
@@ -16,10 +16,10 @@
 struct reading {
     struct arena *arena;
     struct pages_query *query;
-    struct history_filter *filter; /* the one at hand */
+    struct history_filter *filter; /* the filter being read */
     bool *has_range;
     uint64_t now_unix_ns;
-    const char *right; /* what would be right, after a failure */
+    const char *right; /* after a failure: what would be valid */
 };
 
 typedef int read_value(struct reading *reading, struct bytes value);
@@ -32,7 +32,7 @@ static int wrong(struct reading *reading, const char *right)
     return -EINVAL;
 }
 
-/* Empty: of a baseline, for which it may be any. */
+/* An empty value is allowed only for a baseline: any value matches. */
 static int copy(struct reading *reading, struct bytes value, struct bytes *text)
 {
     *text = (struct bytes){0};
@@ -43,7 +43,7 @@ static int copy(struct reading *reading, struct bytes value, struct bytes *text)
     return text->data ? 0 : -ENOMEM;
 }
 
-/* Digits alone, at most max. */
+/* Digits only; at most max. */
 static bool parse_count(struct bytes value, uint64_t max, uint64_t *count)
 {
     *count = 0;
@@ -55,7 +55,7 @@ static bool parse_count(struct bytes value, uint64_t max, uint64_t *count)
     return value.len > 0;
 }
 
-/* Digits, and a fraction perhaps; no sign, no exponent. */
+/* Digits with an optional fraction; no sign, no exponent. */
 static bool parse_decimal(struct bytes value, double *number)
 {
     double scale = 1;
@@ -111,7 +111,7 @@ static int read_time(struct reading *reading, struct bytes value, uint64_t *unix
         *unix_ns = before_ns < reading->now_unix_ns ? reading->now_unix_ns - before_ns : 1;
         return 0;
     }
-    for (size_t i = 0; i < whole.len; i++) /* parts of a millisecond do not matter here */
+    for (size_t i = 0; i < whole.len; i++) /* fractions of a millisecond are ignored */
         if (whole.data[i] == '.')
             whole.len = i;
     double number;
@@ -350,7 +350,7 @@ static int read_since(struct reading *reading, struct bytes value)
 static const struct parameter {
     const char *name;
     read_value *read;
-    unsigned takes; /* FILTER, or what the route must take */
+    unsigned takes; /* FILTER, or the flag that the route must have */
     bool many;
 } table[] = {
     {"from", read_from, FILTER, false},
@@ -414,7 +414,7 @@ static int read_one(struct reading *reading, const struct pages_parameter *param
     struct bytes name = parameter->name;
     bool base = reading->filter == &reading->query->base;
     if (is_base(&name, takes) != base)
-        return 0; /* in the other round */
+        return 0; /* read in the other pass */
     const struct parameter *known = find(name, base ? 0 : takes);
     if (!known)
         return say(problem, parameter->name, " is not asked for here: see docs/api.md", "");
@@ -432,8 +432,7 @@ static int read_one(struct reading *reading, const struct pages_parameter *param
     return error == -EINVAL ? say(problem, parameter->name, " is not ", reading->right) : error;
 }
 
-/* What is asked of a trace, or since a cursor, and nothing about times, is asked of all that is
- * kept. */
+/* A query for a trace, or since a cursor, without a time range covers all kept data. */
 static int settle_range(struct history_filter *filter, bool has_range, unsigned takes,
                         uint64_t now_unix_ns, char problem[256])
 {

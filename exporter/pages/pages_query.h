@@ -15,9 +15,9 @@ struct pages_parameter { /* decoded */
     struct bytes name, value;
 };
 
-/* What a route takes, besides the filters, which all take. */
+/* The parameters that a route accepts. Every route accepts filters, too. */
 enum pages_takes {
-    PAGES_TAKES_BASE = 1 << 0, /* filters with base_ before them */
+    PAGES_TAKES_BASE = 1 << 0, /* filters with the prefix base_ */
     PAGES_TAKES_TRACE_ORDER = 1 << 1,
     PAGES_TAKES_FUNCTION_ORDER = 1 << 2,
     PAGES_TAKES_LIMIT = 1 << 3,
@@ -26,15 +26,15 @@ enum pages_takes {
     PAGES_TAKES_OF = 1 << 6,
     PAGES_TAKES_SECONDS = 1 << 7,
     PAGES_TAKES_SINCE = 1 << 8,
-    PAGES_NEEDS_TRACE = 1 << 9, /* trace_id must be there */
+    PAGES_NEEDS_TRACE = 1 << 9, /* trace_id is mandatory */
     PAGES_TAKES_NOTHING = 1 << 10,
 };
 
 struct pages_query {
     struct history_filter filter;
-    struct history_filter base; /* of the baseline: what is not given is the same */
-    bool has_base;              /* one of its parameters is there */
-    bool has_range;             /* from or to is there */
+    struct history_filter base; /* defaults: those of filter */
+    bool has_base;              /* a base_ parameter is given */
+    bool has_range;             /* from or to is given */
     bool by_total;              /* order of functions */
     bool has_seconds, has_since;
     enum history_order order;
@@ -46,7 +46,7 @@ struct pages_query {
     uint64_t since;
 };
 
-/* Texts are copied into the arena. 0, -ENOMEM, or -EINVAL and a sentence. */
+/* Texts are copied into the arena. 0, -ENOMEM, or -EINVAL with a sentence in problem. */
 int pages_query_read(const struct pages_parameter *parameters, size_t n, unsigned takes,
                      uint64_t now_unix_ns, struct arena *arena, struct pages_query *query,
                      char problem[256]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What is answered at which path. A route's answer is made on the pages' thread, where `facts`
- * belong to; the rest of a request is its own. Private to exporter/.
+ * Which path has which answer. Answers are made on the pages' thread, which owns `facts`; a request
+ * owns all its other data. Private to exporter/.
  */
 #include "base/worker.h"
 #include "exporter/pages/pages.h"
@@ -19,7 +19,7 @@ struct pages_facts { /* the thread's */
     const struct config *config;
     const struct config_pages *pages;
     const char *version;
-    char host[PAGES_HOST_MAX]; /* whose samples these are, by the name that it has for itself */
+    char host[PAGES_HOST_MAX]; /* this node's hostname */
     struct coverage *coverage;
     uint64_t started_ns; /* CLOCK_MONOTONIC */
     bool sampling;
@@ -33,7 +33,7 @@ struct pages_header {
 struct pages_request {
     const struct pages_route *route;
     struct pages_query query;
-    struct arena arena; /* texts of the query, and whatever the answer needs */
+    struct arena arena; /* texts of the query, and memory for the answer */
     uint64_t now_unix_ns;
     bool wants_json; /* Accept: application/json */
     bool takes_gzip; /* Accept-Encoding */
@@ -44,8 +44,8 @@ struct pages_request {
     bool is_gzip;     /* body has Content-Encoding: gzip */
     struct pages_header headers[PAGES_HEADERS_MAX];
     size_t n_headers;
-    const struct history_filter *empty; /* of the query: it let nothing through; else NULL */
-    char problem[PAGES_PROBLEM_MAX];    /* a sentence, with a status that is not 200 */
+    const struct history_filter *empty; /* of query: matched nothing; else NULL */
+    char problem[PAGES_PROBLEM_MAX];    /* a sentence, if status is not 200 */
 };
 
 typedef int pages_answer(struct pages_facts *facts, struct pages_request *request);
@@ -55,15 +55,15 @@ struct pages_route {
     const char *type;     /* Content-Type */
     unsigned takes;       /* enum pages_takes */
     pages_answer *answer; /* 0; BUF_FULL; -ENOENT: 404; other negative errno: 503. */
-    const char *download; /* name of a file to take away; NULL: to be shown */
-    /* How long to wait before the answer is made, ns; NULL: not at all. On the loop. */
+    const char *download; /* file name of a download; NULL: shown in the browser */
+    /* How long to wait before making the answer, ns; NULL: no wait. Called on the loop. */
     uint64_t (*delay_ns)(const struct pages_request *request);
 };
 
 const struct pages_route *pages_route_find(const char *path);
 
 /* Parts of answers that several routes share. */
-void pages_say_more(struct pages_request *request); /* that the answer lacks something */
+void pages_say_more(struct pages_request *request); /* marks the answer as incomplete */
 int pages_flame(struct pages_facts *facts, struct pages_request *request, enum flame_view view,
                 bool with_base, struct flame *flame, struct history_profile *profile,
                 struct history_profile *base);

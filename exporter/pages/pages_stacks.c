@@ -37,7 +37,7 @@ static int add_stacks(struct pages_facts *facts, const struct history_profile *p
     return error;
 }
 
-/* By which of both nothing is found; else NULL. */
+/* The one of both filters that matched nothing; else NULL. */
 static const struct history_filter *empty_of(const struct pages_query *query, bool with_base,
                                              const struct history_profile *profile,
                                              const struct history_profile *base)
@@ -123,11 +123,11 @@ int pages_diff(struct pages_facts *facts, struct pages_request *request)
 
 /* ---- to take away ---- */
 
-struct sides { /* before: of a difference */
+struct sides { /* before: only for a difference */
     struct history_profile after, before;
 };
 
-/* A file that is taken away has no page around it that says so. */
+/* A downloaded file has no page around it that could say that data is missing. */
 static int flame_to_take(struct pages_facts *facts, struct pages_request *request,
                          enum flame_view view, struct flame *flame, struct sides *sides)
 {
@@ -225,7 +225,7 @@ int pages_flame_speedscope(struct pages_facts *facts, struct pages_request *requ
 
 struct costs {
     double watt_per_core, pue, co2_t_per_kwh, usd_per_core_hour;
-    double years; /* that the range is; 0: there is none */
+    double years; /* length of the range; 0: no range */
 };
 
 static struct costs costs_of(const struct config_pages *config,
@@ -300,7 +300,8 @@ static void put_costs(struct json_writer *json, const struct costs *costs)
     json_end_object(json);
 }
 
-/* With a baseline also those that were among the first there and are gone, or nearly so, now. */
+/* With a baseline, also lists functions that ranked high in the baseline and are (nearly) gone now.
+ */
 static void put_functions(struct json_writer *json, const struct flame *flame,
                           const struct flame_function *functions, size_t n, size_t limit,
                           const struct costs *costs, bool with_base)

@@ -56,7 +56,7 @@ static bool sends(const struct config *config, size_t exporter, int signal)
     return false;
 }
 
-/* One a signal that the exporter sends, of which `waiting` has what waits. */
+/* Adds one queue per signal that the exporter sends; `waiting` has the waiting requests. */
 static void add_queues(const struct config *config, size_t exporter,
                        const struct pages_queue waiting[SIGNAL_COUNT], struct pages_queue *queues,
                        size_t *n)
@@ -146,7 +146,7 @@ static void put_reader(struct json_writer *json, const char *source, int64_t cou
     json_end_object(json);
 }
 
-/* A source in a map is read for all processes at once, so its count says whether there is a map. */
+/* A map source is read for all processes at once, so its count says whether a map exists. */
 static void put_readers(struct json_writer *json)
 {
     json_begin_array(json, "readers");
@@ -163,7 +163,7 @@ static void put_readers(struct json_writer *json)
     json_end_array(json);
 }
 
-/* What expired as it was to is no loss, but who asks for it should know. */
+/* Normal expiry is not a loss, but it is reported. */
 void pages_status_waiting(struct json_writer *json)
 {
     json_put_int(json, "waiting_samples", stats_find("spanprof_join_pending_samples", ""));

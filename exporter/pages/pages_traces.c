@@ -54,7 +54,7 @@ static const char *kind_name(uint32_t kind)
     return names[kind < sizeof(names) / sizeof(names[0]) ? kind : 0];
 }
 
-/* Of each span, by its id. Parents stand before their children, so one pass is enough. */
+/* Depth of each span, by span id. Parents come before their children, so one pass is enough. */
 struct depths {
     uint32_t *slots; /* index + 1 of a span; 0 = free */
     size_t cap;      /* a power of two */
@@ -71,7 +71,8 @@ static int open_depths(struct depths *depths, size_t n_spans, struct arena *aren
     return depths->slots && depths->depths ? 0 : -ENOMEM;
 }
 
-/* Where the id is, or would be. Ids that are not random slow down their own traces only. */
+/* The slot of the id, or the free slot for it. Ids that are not random slow down only their own
+ * trace. */
 static uint32_t *find_slot(const struct depths *depths, const struct history_trace *trace,
                            const uint8_t id[8])
 {

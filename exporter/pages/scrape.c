@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What machines fetch: OTLP since a cursor, and pprof. Routes of the pages' server.
+ * Routes for programs: OTLP since a cursor, and pprof.
  */
 #include "base/clock.h"
 #include "exporter/pages/pages_route.h"
@@ -11,11 +11,11 @@
 #include <errno.h>
 #include <stdio.h>
 
-#define SCRAPE_BYTES_MAX   ((size_t)4 << 20)  /* of a request, as it would be exported */
+#define SCRAPE_BYTES_MAX   ((size_t)4 << 20)  /* of a request, as when exported */
 #define PPROF_BYTES        ((size_t)64 << 20) /* before compression */
 #define SECONDS_DEFAULT    30                 /* as Go's /debug/pprof/profile */
-#define SCRAPERS_SECONDS   10                 /* who asks for as many does not wait longer */
-#define SAMPLES_COME_AFTER (6 * NS_PER_SEC)   /* a window later they are in the history */
+#define SCRAPERS_SECONDS   10 /* from this many seconds on: a scraper, which waits no longer */
+#define SAMPLES_COME_AFTER (6 * NS_PER_SEC) /* then samples are in the history */
 
 /* ---- OTLP ---- */
 
@@ -128,8 +128,8 @@ static int finish(const struct writing *writing, const struct history_whole *who
     return error ? error : codec_gzip(buf_bytes(&profile), &request->body);
 }
 
-/* What passes the limits is left out, and told of. live: all of the range was watched, also where
- * nothing was sampled. */
+/* Samples beyond the limits are left out, and the answer is marked as incomplete. live: the whole
+ * range was watched, including times without samples. */
 static int answer_pprof(struct pages_facts *facts, struct pages_request *request, bool live)
 {
     struct history_whole whole = {.complete = true};
@@ -143,7 +143,7 @@ static int answer_pprof(struct pages_facts *facts, struct pages_request *request
     if (live) {
         whole.from_unix_ns = request->query.filter.from_unix_ns;
         whole.to_unix_ns = request->query.filter.to_unix_ns;
-    } else if (!writing->any) { /* of live ones the next may have something */
+    } else if (!writing->any) { /* a later live profile may have samples */
         request->empty = &request->query.filter;
     }
     if (!error)
@@ -159,7 +159,7 @@ int scrape_pprof(struct pages_facts *facts, struct pages_request *request)
     return answer_pprof(facts, request, false);
 }
 
-/* A trace that is asked for has been. */
+/* Whether the answer waits for samples to come. A trace is in the past: no wait. */
 static bool waits(const struct pages_query *query)
 {
     if (!query->has_seconds)
@@ -173,9 +173,11 @@ static uint64_t seconds_ns(const struct pages_query *query)
 }
 
 /*
- * A person who asks for a few seconds is about to do something in them. A scraper asks for as many
- * as lie between its questions, gives up soon after them (Parca: 3 s), and asks next when it has
- * the answer: it is told of the seconds that ended SAMPLES_COME_AFTER ago, so that none is missed.
+ * With N < SCRAPERS_SECONDS seconds a person is asking, for the N seconds from now on: the answer
+ * waits N s, and SAMPLES_COME_AFTER for their samples. Otherwise a scraper is asking, every N
+ * seconds; it times out soon after N (Parca: 3 s) and asks again when it has the answer. The answer
+ * waits N s and covers the N seconds that ended SAMPLES_COME_AFTER ago, so consecutive answers
+ * leave no gap.
  */
 uint64_t scrape_pprof_delay_ns(const struct pages_request *request)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A view is its address. The query is what the server is asked (docs/api.md), the fragment what
- * only the page knows: search, zoom, what is open.
+ * A view's URL holds its whole state. The query is the request to the server (docs/api.md); the
+ * fragment is for the page only: search, zoom, what is open.
  */
 const RANGE = ["from", "to"];
 export const TEXTS = [
@@ -26,7 +26,7 @@ export function pick(params, keys) {
     return picked;
 }
 
-/* With some keys set anew; null takes one away. */
+/* A copy of `params` with `changes` applied; null removes a key. */
 export function change(params, changes) {
     const changed = new URLSearchParams(params);
     Object.entries(changes).forEach(([key, value]) => {
@@ -38,7 +38,7 @@ export function change(params, changes) {
 
 export const hasBaseline = (params) => [...params.keys()].some((key) => key.startsWith("base_"));
 
-/* The filters of a difference's other side: base_X where it is given, empty for any, else X. */
+/* The baseline's filters: base_X if given (empty matches any), else X. */
 export function baseline(params) {
     const filters = pick(params, FILTERS);
     FILTERS.filter((key) => params.has(`base_${key}`)).forEach((key) => {
@@ -57,7 +57,7 @@ export function href(path, params, fragment) {
 
 export const fragment = () => new URLSearchParams(location.hash.slice(1));
 
-/* Changes the fragment in place; with `step`, the way back leads to the one before. */
+/* Changes the fragment in place; with `step`, the Back button returns to the one before. */
 export function remember(changes, step) {
     const rest = change(fragment(), changes).toString();
     const next = location.pathname + location.search + (rest ? `#${rest}` : "");
@@ -79,8 +79,8 @@ export const isRelative = (params) =>
 
 export const DEFAULT_RANGE = "-15m";
 
-/* The stretch of the same length that ended `shift` ms before this one does; 0: where this one
- * begins. */
+/* The range of the same length that ends `shift` ms before this range ends; shift 0: that ends
+ * where this range begins. */
 export function earlier(params, shift, now) {
     const from = time(params.get("from") ?? DEFAULT_RANGE, now);
     const to = time(params.get("to"), now) || now;
@@ -90,7 +90,7 @@ export function earlier(params, shift, now) {
     return { base_from: text(from - back), base_to: text(to - back) };
 }
 
-/* From the filters of a list to one trace in it, wherever in time. */
+/* A link from a list to one trace in it, without a time range. */
 export function ofTrace(traceId, more) {
     return change(new URLSearchParams(), { trace_id: traceId, ...more });
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions to the server. A failure is an Error whose message is a sentence for people. */
+/* Requests to the server. A failure is an Error whose message is a sentence for people. */
 const WORDS = {
     401: "This spanprof requires a token.",
     404: "This is not kept, or has expired.",
@@ -62,7 +62,7 @@ export async function get(path, params, signal) {
     return (await answer(path + (query ? `?${query}` : ""), signal)).json();
 }
 
-/* Links suffice for downloads, except where a token has to go with them. */
+/* A plain link is enough for a download, unless a token must be sent. */
 export async function download(event) {
     if (!stored()) return;
     event.preventDefault();

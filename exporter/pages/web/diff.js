@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two ranges of time, or two filters: what became more, and what less. */
+/* Compares two time ranges or two filters: what grew and what shrank. */
 import { baseline, change, href } from "./address.js";
 import { choice, h, name } from "./dom.js";
 import { FlameGraph } from "./flamegraph.js";
@@ -74,7 +74,7 @@ function away(params, [graph, functions]) {
     ];
 }
 
-/* What is gone is found where it was. */
+/* Links for functions that are gone lead to the baseline. */
 function sidedLinks(flame, params) {
     const now = frameLinks(params);
     const before = frameLinks(baseline(params));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Elements. Texts only ever become text nodes: no name that a program sent is read as markup. */
+/* Creates elements. Texts become text nodes only: a name that a program sent is never parsed as
+ * markup. */
 import { full, visible } from "./text.js";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -34,8 +35,7 @@ export const h = (tag, properties, ...children) =>
 export const s = (tag, properties, ...children) =>
     build(document.createElementNS(SVG, tag), properties, children);
 
-/* A text from outside: isolated from the direction of its surroundings, cut, whole in the
- * tooltip. */
+/* A foreign text: isolated in its text direction, cut; the tooltip has all of it. */
 export function name(text, properties) {
     const shown = visible(text);
     const cut = shown.length > SHOWN_MAX ? shown.slice(0, SHOWN_MAX) + "…" : shown;
@@ -68,8 +68,8 @@ export function choice(label, options, chosen, href) {
 export const note = (title, ...children) =>
     h("section", { class: "note" }, title && h("h2", {}, title), ...children);
 
-/* A share as a thin bar; `of` and `part` in the same unit; a second part (darker) within the
- * first. */
+/* A share as a thin bar; `of` and `part` have the same unit; `inner`: a second, darker part within
+ * the first. */
 export function bar(part, of, inner, classes = "") {
     const width = (each) => `${of > 0 ? Math.min(100, (100 * each) / of) : 0}%`;
     return h(
@@ -83,5 +83,5 @@ export function bar(part, of, inner, classes = "") {
 export const th = (text, classes, properties) =>
     h("th", { scope: "col", class: classes, ...properties }, text);
 export const td = (classes, ...children) => h("td", { class: classes }, ...children);
-/* What a row is about: on one line, cut where it does not fit. */
+/* The cell that names a row: one line, cut where it does not fit. */
 export const what = (...children) => h("td", { class: "what" }, h("div", {}, ...children));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is looked at: a range of time and filters, the same for all views. One field takes them all;
- * it offers what is there.
+ * The time range and the filters, the same for all views. One input field takes all filters; it
+ * suggests existing values.
  */
 import { get } from "./api.js";
 import {
@@ -48,7 +48,7 @@ const HINTS = {
     max_duration: "as 2s",
 };
 const LISTED = ["service", "span", "thread", "container", "host"];
-const TYPED = ["span", "service", "function"]; /* what any text may be meant as */
+const TYPED = ["span", "service", "function"]; /* filters that any text may be meant for */
 const RANGES = [
     ["-5m", "Last 5 minutes"],
     ["-15m", "Last 15 minutes"],
@@ -61,8 +61,7 @@ const KNOWN_MS = 15000;
 
 const go = (to) => dispatchEvent(new CustomEvent("navigate-to", { detail: to }));
 
-/* ---- one set of filters: of the view, or, with the prefix base_, of what it is compared with
- * ---- */
+/* ---- one set of filters: the view's, or, with the prefix base_, the baseline's ---- */
 
 function scopeOf(path, params, prefix) {
     const read = (key) => params.get(prefix + key);
@@ -215,7 +214,7 @@ function baseRangeSelect(scope) {
     return select;
 }
 
-/* ---- what may be asked for ---- */
+/* ---- suggestions ---- */
 
 const known = new Map();
 
@@ -237,7 +236,7 @@ function valuesOf(key, params) {
 const option = (key, value) => ({ key, value });
 const DURATION = /^(?:([<>])\s*)?(\d+(?:\.\d+)?\s*(?:ns|us|µs|ms|s|m|h))$/;
 
-/* Without asking: what the text itself may mean. */
+/* Suggestions from the text alone, without a request. */
 function meant(text) {
     const keyed = /^([a-z_ ]+?)\s*[=:]\s*(.*)$/i.exec(text);
     const key =
@@ -453,7 +452,7 @@ function row(scope, label, ...more) {
     );
 }
 
-/* With a comparison: "the same", and beside it what differs. */
+/* In a comparison: "the same", then the filters that differ. */
 export function filters(container, path, params) {
     container.hidden = path === "/trace" || path === "/status";
     if (container.hidden) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A flame graph on a canvas. What is drawn is bounded by pixels, not by nodes: what is too thin
- * is one line with its neighbours. */
+/* A flame graph on a canvas. Pixels bound the drawing time, not nodes: neighbouring thin nodes are
+ * drawn as one line. */
 import { firstIn } from "./flametree.js";
 import { percent, visible } from "./text.js";
 
@@ -193,7 +193,7 @@ export class Painter {
         }
     }
 
-    /* All of it, a pixel a row or less; to be scaled. */
+    /* The whole graph, at most one pixel per row; the caller scales it. */
     small(width, height) {
         const { tree } = this;
         const picture = document.createElement("canvas");

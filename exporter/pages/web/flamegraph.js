@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A flame graph that can be zoomed, searched, walked by keys and read as a table. Zoom and search
- * stand in the fragment (`at`, `search`, `colour`), so that they are part of the address and
- * outlive a new answer.
+ * A flame graph with zoom, search, keyboard control and a table view. The fragment holds zoom and
+ * search (`at`, `search`, `colour`), so they are part of the URL and survive a new answer.
  */
 import { fragment, remember } from "./address.js";
 import { h, name, say } from "./dom.js";
@@ -23,7 +22,7 @@ const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 let following = new AbortController();
 
 /* options: { links(frame, node) -> [[label, href]], title, width: "total_ns" or "base_total_ns",
- * rates: of a difference, the measure of its sides (rates.js) } */
+ * rates: for a difference, how its sides are compared (rates.js) } */
 export class FlameGraph {
     constructor(answer, options) {
         this.answer = answer;
@@ -83,7 +82,7 @@ export class FlameGraph {
         this.listen();
     }
 
-    /* ---- what stands above it ---- */
+    /* ---- controls above the graph ---- */
 
     tools() {
         this.field = h("input", {
@@ -151,7 +150,7 @@ export class FlameGraph {
         );
     }
 
-    /* Once it is in the document and has a size. */
+    /* Called once the graph is in the document and has a size. */
     shown() {
         this.recolour();
         this.find(this.field.value, true);
@@ -163,7 +162,7 @@ export class FlameGraph {
         this.followTheme();
     }
 
-    /* What listens to the window outlives a view: only the graph that is shown last does. */
+    /* A listener on the window outlives its view, so only the graph shown last listens. */
     followTheme() {
         following.abort();
         following = new AbortController();
@@ -249,7 +248,7 @@ export class FlameGraph {
         step(start);
     }
 
-    /* A stretch as wide as possible within the whole; for dragging and the map. */
+    /* Moves the view to x0..x1, kept within the whole; for dragging and the map. */
     pan(x0, x1) {
         const width = Math.min(x1 - x0, this.tree.all);
         const left = Math.max(0, Math.min(x0, this.tree.all - width));
@@ -271,7 +270,7 @@ export class FlameGraph {
         this.zoom(node >= 0 && this.tree.value[node] > 0 ? node : -1, { quiet });
     }
 
-    /* The way back, within the page. */
+    /* Back and Forward within the page. */
     onfragment(rest) {
         this.field.value = rest.get("search") ?? "";
         this.find(this.field.value, true);
@@ -508,7 +507,7 @@ export class FlameGraph {
         event.preventDefault();
     }
 
-    /* The neighbour in a direction: callers are above, what they call below. */
+    /* The neighbour in a direction: callers above, callees below. */
     neighbour(key) {
         const { levels, depth, parent, end, value } = this.tree;
         const node = this.current >= 0 ? this.current : this.zoomed >= 0 ? this.zoomed : -1;

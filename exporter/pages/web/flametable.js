@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A flame graph as a table: the heaviest frames in their order, indented; for whoever reads
- * rather than sees. */
+/* A flame graph as a table: the heaviest frames in tree order, indented; for screen readers. */
 import { h, name, td, th } from "./dom.js";
 import { count, duration, percent } from "./text.js";
 
 const ROWS_MAX = 300;
 
-/* The heaviest nodes; whoever is among them has its callers there too, which are at least as
+/* The heaviest nodes, in tree order. They include the callers of each node: a caller is at least as
  * heavy. */
 function heaviest({ n, value }) {
     const nodes = Array.from({ length: n }, (_, i) => i);

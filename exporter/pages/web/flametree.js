@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A flame graph as numbers, from the columns of /api/flame: for each node its place, depth and the
- * end of what is above it. Pure; one pass a question, since there may be 20,000 nodes and a
- * question at each movement of the mouse.
+ * A flame graph as numbers, from the columns of /api/flame: for each node its place, its depth and
+ * the end of its subtree. Pure. Each lookup is one pass at most: there may be 20,000 nodes, and
+ * each mouse movement is a lookup.
  */
 const SEED = 2166136261;
 const TESTED_MAX = 1000;
@@ -13,7 +13,7 @@ function hashText(text, seed) {
     return hash >>> 0;
 }
 
-/* Where a path of names leads, as a short id that is the same in the next answer. */
+/* A short id for each path of names; the same path has the same id in the next answer. */
 function pathIds({ n, parent, frame, label }) {
     const ids = new Uint32Array(n);
     const names = new Map();
@@ -25,7 +25,8 @@ function pathIds({ n, parent, frame, label }) {
     return ids;
 }
 
-/* Whose value makes the width: "total_ns", or "base_total_ns" of a difference. */
+/* width: the column that sets the nodes' widths: "total_ns", or "base_total_ns" for a difference.
+ */
 export function tree(answer, width = "total_ns") {
     const { nodes, frames, strings } = answer;
     const n = nodes.parent.length;
@@ -33,7 +34,7 @@ export function tree(answer, width = "total_ns") {
     const x = new Float64Array(n);
     const next = new Float64Array(n);
     const depth = new Uint16Array(n);
-    const end = new Uint32Array(n); /* one behind the last node above it */
+    const end = new Uint32Array(n); /* index after the last node of the subtree */
     let all = 0;
     let deepest = 0;
     for (let i = 0; i < n; i++) {
@@ -75,14 +76,14 @@ export function tree(answer, width = "total_ns") {
     return made;
 }
 
-/* Nodes by depth; within one they ascend, so what is visible is found by halving. */
+/* Nodes by depth; within a depth they ascend, so binary search finds the visible ones. */
 function levelsOf({ n, depth, deepest }) {
     const levels = Array.from({ length: n ? deepest + 1 : 0 }, () => []);
     for (let i = 0; i < n; i++) levels[depth[i]].push(i);
     return levels;
 }
 
-/* Place in its level of the first node that ends beyond `from`. */
+/* Index in its level of the first node that ends after `from`. */
 export function firstIn({ x, value }, level, from) {
     let low = 0;
     let high = level.length;
@@ -107,8 +108,8 @@ export function pathOf({ parent }, node) {
     return path;
 }
 
-/* Nodes whose name (or file, or module) fits, and the share of it all with them: nothing counts
- * twice. */
+/* Nodes whose name, file or module matches, and their share of the total; nested matches count
+ * once. */
 export function search(made, regex) {
     const fits = made.frames.map((frame) =>
         [frame.function, frame.file, frame.module].some(
@@ -129,8 +130,8 @@ export function search(made, regex) {
     return { fits, hits, share };
 }
 
-/* What people type: a regular expression; if it is none, the text itself. Upper and lower case
- * are the same unless both occur. */
+/* The input as a regular expression; if it is not a valid one, as plain text. Case is ignored
+ * unless the input has both upper and lower case. */
 export function pattern(text) {
     const flags = text === text.toLowerCase() ? "i" : "";
     try {

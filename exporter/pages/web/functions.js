@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions with most CPU time, what a year of them would be, and who pays for it. */
+/* The functions with the most CPU time, their cost per year, and which groups cause it. */
 import { FILTERS, baseline, change, general, href, isRelative, ofTrace, pick } from "./address.js";
 import { bar, choice, h, name, td, th, what } from "./dom.js";
 import { downloads, empty, forms, isAskable, json, partly, unnamed } from "./links.js";
@@ -122,7 +122,7 @@ function head(order, path, params) {
     );
 }
 
-/* ---- finding in what is shown ---- */
+/* ---- search within the list ---- */
 
 function finder(table) {
     const found = h("output", { class: "found" });

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ways from one view to another, and forms to take away. */
+/* Links from one view to another, and download links. */
 import { change, general, href, pick, FILTERS } from "./address.js";
 import { download } from "./api.js";
 import { h } from "./dom.js";
 
-/* What a frame leads to: within the same filters. Those of one trace stay in it. */
+/* Links of a frame, with the same filters. In a trace's view the links stay within the trace. */
 export function frameLinks(params) {
     const filters = pick(params, FILTERS);
     return (frame) => {
@@ -18,7 +18,7 @@ export function frameLinks(params) {
     };
 }
 
-/* Of whole stacks there is but one view. */
+/* Download formats. Formats with whole stacks take no view parameter. */
 const FORMS = [
     ["svg", "/flame.svg", "SVG", "A picture", ["view"]],
     ["folded", "/flame.folded", "Folded", "One line per stack, for flamegraph.pl", ["view"]],
@@ -31,19 +31,19 @@ function away(path, query, ending, label, title) {
     return h("a", { href: href(path, query), ...properties }, label);
 }
 
-/* The stacks of these filters, in each form. */
+/* Downloads of the stacks of these filters, in each format. */
 export const forms = (params) =>
     FORMS.map(([ending, path, label, what, more]) =>
         away(path, pick(params, [...FILTERS, ...more]), ending, label, what),
     );
 
-/* Of two sides there are a coloured picture, and lines with two counts. */
+/* Downloads of a difference: a coloured picture, and lines with two counts. */
 export const differences = (query) => [
     away("/flame.svg", query, "svg", "SVG", "A picture: red is more than before, blue less"),
     away("/flame.folded", query, "folded", "Folded", "One line per stack: before and now"),
 ];
 
-/* What a view asked for, as it asked. */
+/* A link to the JSON that a view requested. */
 export const json = (path, query, label = "JSON") =>
     away(path, query, "json", label, "This view as JSON");
 
@@ -56,16 +56,15 @@ const NAMELESS = {
     container: "in no container",
 };
 
-/* What stands for a name where there is none; others: the many small ones, put together by the
- * server. */
+/* The label of a group without a name; others: small groups that the server merged. */
 export const unnamed = (by, each) =>
     each.others ? "all others" : (NAMELESS[by] ?? "without a name");
 
-/* Whether a filter shows this group and nothing else: none asks for what has no name. */
+/* Whether a filter can select exactly this group; a group without a name has no filter. */
 export const isAskable = (by, each) =>
     Boolean(each.name && !each.others && (by !== "span" || each.service));
 
-/* What to do when nothing is there. */
+/* Advice for a view without data. */
 export function empty(path, params, what) {
     const filtered = FILTERS.filter((key) => !["from", "to"].includes(key) && params.has(key));
     const wide = change(params, { from: "-30d", to: null });

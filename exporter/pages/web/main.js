@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which view an address means, and its coming and going. A view is a module with
+ * Maps the URL to a view, and switches views. A view is a module with
  *     show({ path, params, rest, signal, questions, answers }) -> { title, node, said, onfragment }
- * that builds its elements anew of what the server answered; nothing of it is kept in between, but
- * the address. `rest` is the fragment; onfragment(rest) is called when nothing else changed.
+ * that builds all its elements from the server's answers. Only the URL is kept between two builds.
+ * `rest` is the fragment; onfragment(rest) is called when only the fragment changed.
  */
 import { CHANGED, get, setToken } from "./api.js";
 import { FILTERS, fragment, general, href, isRelative, pick } from "./address.js";
@@ -26,9 +26,9 @@ const STATUS_MS = 60000;
 
 const main = document.getElementById("main");
 const progress = document.getElementById("progress");
-let now = {}; /* the view there is: address, view, controller */
+let now = {}; /* the current view: address, view, controller */
 let kept =
-    new URLSearchParams(); /* filters of the last list, for the way from one trace to the others */
+    new URLSearchParams(); /* filters of the last list, for the link from a trace back to it */
 let timer = 0;
 
 /* ---- the frame around views ---- */
@@ -149,7 +149,7 @@ function failed(error) {
     );
 }
 
-/* ---- coming and going ---- */
+/* ---- switching views ---- */
 
 function keepFocus() {
     const active = document.activeElement;
@@ -208,7 +208,7 @@ async function route({ again, y, quiet } = {}) {
     const fresh = now.address?.split("?")[0] !== path;
     now = { address, controller };
     performance.mark("view-asked");
-    const loading = load(asked, controller.signal); /* it comes while the frame is built */
+    const loading = load(asked, controller.signal); /* it loads while the frame is built */
     showNav(path, params);
     if (!quiet) {
         const refocus = keepFocus();

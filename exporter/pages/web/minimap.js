@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The whole flame graph, small, with a frame around what is shown of it; there only while
- * something is not. */
+/* The whole flame graph in small, with a frame around the visible part. Hidden while everything is
+ * visible. */
 import { h } from "./dom.js";
 import { ROW } from "./flamedraw.js";
 
@@ -43,7 +43,7 @@ export class Minimap {
         set("height", Math.min(1, box.clientHeight / tall) * this.height);
     }
 
-    /* What was pointed at comes to the middle. */
+    /* Centres the view on the point that was clicked. */
     to(event) {
         const { view, tree, box, space } = this.graph;
         const at = this.node.getBoundingClientRect();

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a view asks the server, which its address alone tells. So the first view's questions are
- * asked as soon as this file is there, while the page, its frame and the view's own code still come.
+ * The requests of a view, which follow from its URL alone. So the first view's requests start as
+ * soon as this file is loaded, while the page, its frame and the view's code still load.
  */
 import { get } from "./api.js";
 import { FILTERS, SCOPE, change, earlier, fragment, hasBaseline, href, pick } from "./address.js";
 
-const BUCKETS = 90; /* of a timeline */
-const SIDES = [...FILTERS, ...FILTERS.map((key) => `base_${key}`)]; /* of a difference */
+const BUCKETS = 90; /* in a timeline */
+const SIDES = [...FILTERS, ...FILTERS.map((key) => `base_${key}`)]; /* for a difference */
 
 const QUESTIONS = {
     "/traces": (params) => [["/api/traces", pick(params, [...FILTERS, "order", "limit"])]],
@@ -40,7 +40,7 @@ const QUESTIONS = {
 
 export const isView = (path) => path in QUESTIONS;
 
-/* The view that is meant, in full: a difference without a baseline is to the stretch just before. */
+/* Completes the URL: a difference without a baseline compares with the time range just before. */
 function complete() {
     const path = isView(location.pathname) ? location.pathname : "/traces";
     const given = new URLSearchParams(location.search);
@@ -78,7 +78,7 @@ export function ask(questions, signal) {
 function askEarly() {
     const { path, questions } = viewed();
     const answers = ask(questions);
-    answers.catch(() => {}); /* told to who asks for it */
+    answers.catch(() => {}); /* the caller of ask() gets the failure */
     codeOf(path).catch(() => {});
     early = { key: keyOf(questions), answers };
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two sides of a difference in one measure. Pure. */
+/* Makes the two sides of a difference comparable. Pure. */
 import { signed } from "./text.js";
 
 const YEAR_H = 8760;
@@ -12,8 +12,8 @@ function unitOf(most) {
     return { unit: "mcores", text: (value) => (value * 1000).toFixed(places) };
 }
 
-/* By rate: cores in use, whatever the lengths of the ranges. By share: of all CPU time of its
- * side. What it costs is by rate in either: a share costs nothing. */
+/* By rate: cores in use, independent of the lengths of the ranges. By share: part of all CPU time
+ * of its side. Costs are computed by rate in both cases: a share has no cost. */
 export function ratesOf(measure, flame, usdPerCoreHour = 0) {
     const nowNs = spanNs(flame.from_ms, flame.to_ms);
     const beforeNs = spanNs(flame.base_from_ms, flame.base_to_ms);
@@ -40,7 +40,7 @@ export function ratesOf(measure, flame, usdPerCoreHour = 0) {
     };
 }
 
-/* What became of some CPU time, as rows of figures. */
+/* The change of some CPU time, as rows of figures. */
 export function comparison(rates, ns, baseNs) {
     const { text } = rates;
     const now = rates.now(ns);
@@ -52,7 +52,7 @@ export function comparison(rates, ns, baseNs) {
     ];
 }
 
-/* Of a function: "new", "gone", or by how many ranks it rose. Rank 0 is none. */
+/* A function's standing: "new", "gone", or by how many ranks it rose. Rank 0: not ranked. */
 export function standing({ rank, base_rank: before }) {
     if (!rank) return "gone";
     return before ? before - rank : "new";
@@ -62,7 +62,7 @@ export const changeOfSelf = (rates, each) =>
     rates.now(each.self_ns) - rates.before(each.base_self_ns);
 const changeOfTotal = (rates, each) => rates.now(each.total_ns) - rates.before(each.base_total_ns);
 
-/* By what they changed themselves, then with what they call, in either direction. */
+/* Sorted by the change of self time, then of total time, in either direction. */
 export function mostChanged(functions, rates) {
     const size = (change, each) => Math.abs(change(rates, each));
     return [...functions].sort(

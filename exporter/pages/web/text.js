@@ -2,8 +2,8 @@
 /* Numbers and names for people. Pure. */
 const FULL_MAX = 2000;
 
-/* What has no picture of its own, or changes the direction or place of what follows, is spelled
- * out: two names that differ look different, and none disturbs its neighbours. */
+/* Characters that are invisible, or that change the direction or place of later text, are spelled
+ * out. So different names look different, and a name cannot disturb its neighbours. */
 const UNSEEN =
     /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffc]|\p{Cs}|\p{Co}|[\u{e0000}-\u{e0fff}]/gu;
 
@@ -25,7 +25,7 @@ export function full(text) {
 const group = new Intl.NumberFormat("en-US");
 export const count = (n) => group.format(n);
 
-/* Three digits that count: 1.23, 12.3, 123; no zeros behind. */
+/* Three significant digits: 1.23, 12.3, 123; no trailing zeros. */
 export function digits(value) {
     const size = Math.abs(value);
     if (size >= 1000) return group.format(Math.round(value));
@@ -52,8 +52,8 @@ export function duration(ns) {
     return `${digits(ns / step[0])} ${step[1]}`;
 }
 
-/* A column of durations has one unit and one number of places, so that sizes compare at a
- * glance: by its largest. */
+/* The unit and the decimal places of a column of durations, chosen by its largest value, so that
+ * sizes compare at a glance. */
 const COLUMNS = [
     [1e11, 1e9, 2, "s"],
     [1e9, 1e6, 0, "ms"],

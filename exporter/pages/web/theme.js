@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Before the first paint, so that it does not flash: "light" or "dark" if chosen, else as the
- * system has it. */
+/* Runs before the first paint, to avoid a flash: "light" or "dark" if chosen, else the system's
+ * theme. */
 try {
     const chosen = localStorage.getItem("theme");
     if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;

@@ -19,10 +19,10 @@ const MEASURES = [
     ["share", "Share"],
 ];
 const STACKED_MAX = 9;
-const WIDTH = 1000; /* units of the picture, which is stretched */
+const WIDTH = 1000; /* units of the picture, which is scaled */
 const HEIGHT = 260;
 
-/* The heaviest, and what remains of the others as one. */
+/* The heaviest series, and the sum of the others as one. */
 function layersOf(series) {
     const first = series.slice(0, STACKED_MAX).map((each, i) => ({ ...each, tone: i }));
     const rest = series.slice(STACKED_MAX);
@@ -221,7 +221,7 @@ function spark(buckets, tone) {
     );
 }
 
-/* The filter that shows one group alone. */
+/* The filter that selects one group. */
 function filterOf(by, each) {
     if (by === "process") return { pid: String(each.pid ?? "") };
     return by === "span" ? { service: each.service ?? null, span: each.name } : { [by]: each.name };

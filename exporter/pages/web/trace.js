@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One trace: its spans in time, when each was on a CPU, and the flame graph of the one that was
- * chosen. */
+/* One trace: its spans over time, when each was on a CPU, and the flame graph of the selected span.
+ */
 import { change, href, ofTrace } from "./address.js";
 import { choice, h, name, say } from "./dom.js";
 import { FlameGraph } from "./flamegraph.js";
@@ -10,8 +10,8 @@ import { clock, count, day, duration, full, percent, plural, visible } from "./t
 
 const ROWS_MAX = 400;
 const TICKS = 5;
-const PIXELS_MAX = 2000; /* of a bar */
-const WAITED = 0.25; /* less than this share of time on a CPU */
+const PIXELS_MAX = 2000; /* width of a bar */
+const WAITED = 0.25; /* on a CPU for less than this share of its time */
 const HUES = [212, 152, 28, 276, 344, 186, 96, 48];
 
 /* Round steps: 1, 2 or 5 of a power of ten. */
@@ -24,7 +24,7 @@ function ticksOf(length) {
     return ticks;
 }
 
-/* Pieces with less than a pixel between them are one: a long span may have been on a CPU often. */
+/* Joins pieces with less than a pixel between them: a long span may have very many pieces. */
 function joined(busy, gap) {
     const pieces = [];
     for (const [at, ns] of busy) {
@@ -311,7 +311,8 @@ function facts(span) {
     );
 }
 
-/* What the pictures say, in words: where its CPU time went, or that it mostly waited, for others or for a CPU. */
+/* The picture in words: where the CPU time went, or that the span mostly waited for others or for a
+ * CPU. */
 function verdict(trace, params, path) {
     const busiest = trace.spans.reduce(
         (best, span) => (span.cpu_ns > (best?.cpu_ns ?? 0) ? span : best),
@@ -344,7 +345,7 @@ function verdict(trace, params, path) {
     );
 }
 
-/* The lower half: exactly the span that was chosen. */
+/* The lower half: the selected span only. */
 function stacks({ path, params, questions }, span, flame) {
     const [, query] = questions[1];
     const below = params.get("children") !== "false";
@@ -446,7 +447,7 @@ function headingOf(trace) {
     );
 }
 
-/* Where the span that was named is not in it. */
+/* Used when the trace does not contain the named span. */
 async function whole(context) {
     const view = { ...context, params: ofTrace(context.params.get("trace_id")) };
     const questions = questionsOf(view);
