@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The writer's store as one thing: database, dictionary, processes, join and outbox, their common
- * transaction, and what happens when it fails.
+ * The writer's store: database, dictionary, processes, join and outbox, their common transaction,
+ * and recovery when a transaction fails.
  *
  * Thread: the writer, except where noted. store_begin() and store_end() are the worker's begin and
- * end. A transaction that fails is rolled back and the memory of all modules is read anew from the
- * database; a corrupt database is put aside and an empty one goes on. Both raise
- * store_generation(): rowids that others hold (executables, processes, stacks) are void then. The
+ * end. A transaction that fails is rolled back, and all modules reload their memory from the
+ * database. A corrupt database is renamed and replaced by an empty one. Both increment
+ * store_generation(): rowids held by callers (executables, processes, stacks) are invalid then. The
  * modules' addresses stay the same as long as the store is open.
  */
 #include "store/db/db.h"
@@ -26,14 +26,15 @@ struct store_settings {
     struct join_settings join;
     struct pending_profiles_settings pending_profiles;
     struct history_settings history;
-    const char *const *destinations; /* component ids of exporters, as outbox_open() */
-    const char *const *other_names;  /* likewise; may be NULL */
+    const char *const *destinations; /* component ids of exporters, see outbox_settings */
+    const char *const *other_names;  /* see outbox_settings; may be NULL */
     size_t n_destinations;
-    uint64_t gone_after_ns; /* how long what waits for other destinations is kept */
+    uint64_t gone_after_ns; /* how long requests for removed destinations are kept */
     enum outbox_policy when_full;
 };
 
-/* Any thread, before the writer runs. -EACCES, -EBUSY, -ENOTSUP: see db.h; said in a sentence. */
+/* Any thread, before the writer runs. -EACCES, -EBUSY, -ENOTSUP: see db.h; each is logged as a
+ * sentence for the user. */
 int store_open(const struct store_settings *settings, struct store **store);
 void store_close(struct store *store); /* NULL is fine */
 
@@ -45,20 +46,21 @@ struct pending_profiles *store_pending_profiles(struct store *store);
 struct history *store_history(struct store *store);
 struct outbox *store_outbox(struct store *store); /* address: any thread */
 
-/* context is the struct store. A negative return of begin: nothing of the batch may run. */
+/* context is the struct store. If begin returns a negative errno, no job of the batch may run. */
 int store_begin(void *context);
 int store_end(void *context);
-/* A job found that the batch cannot be committed; store_end() will fail with the first error told.
- */
+/* A job reports that the batch cannot be committed; store_end() then fails with the first reported
+ * error. */
 void store_fail(struct store *store, int error);
 uint64_t store_generation(const struct store *store); /* any thread */
-/* Any thread; as of the last batch: 0; -ENOSPC: what comes next is refused for want of room; else
- * why the store is out of service. */
+/* Any thread; as of the last batch: 0; -ENOSPC: new data is refused because there is no room; any
+ * other errno: why the store is out of service. */
 int store_health(const struct store *store);
 
 int store_window(struct store *store, const struct window_settings *settings, uint64_t now_unix_ns,
                  size_t *n_samples);
-/* Within a transaction, about once a second: forgets what nothing refers to, a bounded step. */
+/* Within a transaction, about once a second: removes rows that nothing refers to, a bounded
+ * step. */
 int store_collect(struct store *store, uint64_t now_unix_ns);
 /* Outside of a transaction, when idle: checkpoint and vacuum, a bounded step. */
 int store_maintain(struct store *store);

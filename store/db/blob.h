@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The form of what lies in BLOB columns: little-endian base-128 numbers, byte strings with their
- * length in front, fixed fields. A file may have been damaged, so a reader takes any bytes: after
- * the first thing that is not there it says `bad` and gives zeros. Thread: whoever holds it.
+ * The encoding of BLOB columns: little-endian base-128 numbers, byte strings prefixed with their
+ * length, fixed fields. The file may be damaged, so a reader accepts any bytes: on the first
+ * missing or malformed item it sets `bad` and returns zeros from then on. Thread: the owner's.
  */
 #include "base/buf.h"
 
@@ -31,7 +31,7 @@ static inline uint64_t blob_get_number(struct blob_reader *in)
 {
     if (!in->left.len || *in->left.data >= 0x80 || in->bad)
         return blob_get_long_number(in);
-    in->left.len--; /* most are of one byte */
+    in->left.len--; /* most numbers fit in one byte */
     return *in->left.data++;
 }
 

@@ -5,15 +5,16 @@
  * read-only connection. WAL, synchronous by setting, secure_delete off, no mmap.
  *
  * Thread: a struct db belongs to the first thread that begins a transaction or makes a step with it
- * (writer or reader), until db_release_thread(). DB_THREAD() and WRITER_THREAD() assert it.
- * Limits: max_size_bytes. Short of it, and short of a full disk, lies a reserve in which only
- * deletes should go on: db_has_room() tells. Errors: 0 or negative errno: -ENOSPC (disk or quota
+ * (writer or reader), until db_release_thread(). DB_THREAD() and WRITER_THREAD() assert it. Limits:
+ * max_size_bytes. Below the quota, and below a full disk, lies a reserve for deletes only;
+ * db_has_room() is false within the reserve. Errors: 0 or negative errno: -ENOSPC (disk or quota
  * full), -EUCLEAN (corrupt: see db_renew()), -EBUSY (at open: another spanprof has the store),
  * -EACCES (not allowed), -ENOTSUP (the file is a newer spanprof's or another program's), -ENOMEM,
- * -EIO. What SQLite said was logged. A failed step within a transaction breaks it: db_commit() then
- * rolls back and returns that error; if SQLite has rolled it back by itself, no further step is
- * made. A corrupt file is met when it is met: db_open_writer() renames it to spanprof.db.corrupt
- * (replacing an older one), counts and starts empty; later the owner does so with db_renew().
+ * -EIO. SQLite's message has been logged. A failed step within a transaction breaks it: db_commit()
+ * then rolls back and returns that error; if SQLite has already rolled the transaction back, no
+ * further step is made. Corruption may show up at any time. At open, db_open_writer() renames the
+ * file to spanprof.db.corrupt (replacing an older one), counts it and starts with an empty file;
+ * after that the owner calls db_renew().
  */
 #include <assert.h>
 #include <sqlite3.h>
@@ -34,12 +35,12 @@ struct db_settings {
 /* The writer holds a lock on the directory until it is closed. The settings' strings are copied. */
 int db_open_writer(const struct db_settings *settings, struct db **db);
 int db_open_reader(const struct db_settings *settings, struct db **db); /* after the writer */
-void db_close(struct db *db); /* finalizes what is still prepared; NULL is fine */
+void db_close(struct db *db); /* finalizes all prepared statements; NULL is fine */
 
-/* The next thread that uses db owns it: call it when one thread has opened what another is to use,
- * and before closing what belonged to a thread that has ended. */
+/* The next thread that uses db owns it. Call it after opening db on one thread for use on another,
+ * and before closing db if its owner thread has ended. */
 void db_release_thread(struct db *db);
-/* True on the thread that owns db, and on any while none does. */
+/* True on the thread that owns db, and on every thread while db has no owner. */
 bool db_is_current(const struct db *db);
 bool db_is_writer(const struct db *db);
 
@@ -49,41 +50,41 @@ bool db_is_writer(const struct db *db);
  * its thread. For modules below the store, which know no worker: WRITER_THREAD(stacks->db). */
 #define WRITER_THREAD(db) assert(db_is_writer(db) && db_is_current(db))
 
-/* Writer: puts the corrupt file aside and goes on with an empty one; every prepared statement is
- * prepared anew in place. What modules have in memory is for their owner to reload. */
+/* Writer: renames the corrupt file and continues with an empty one. Every prepared statement is
+ * prepared again in place. The caller must reload the in-memory state of all modules. */
 int db_renew(struct db *db);
-/* Reader: the writer has renewed the file: opens it, and prepares every statement anew. 0 also if
- * there was nothing to do. Call it outside of a read. */
+/* Reader: if the writer has renewed the file, opens the new file and prepares every statement
+ * again; else returns 0. Call it outside of a read. */
 int db_follow(struct db *db);
 
-/* How many files this was so far: rowids of an earlier one are void. */
+/* How many files have been opened so far. Rowids of an earlier file are invalid. */
 uint64_t db_files(const struct db *db);
 
 int db_begin(struct db *db);
-int db_commit(struct db *db); /* on failure, also an earlier one, it is rolled back */
+int db_commit(struct db *db); /* on failure, or after an earlier failed step: rolls back */
 int db_rollback(struct db *db);
 bool db_in_transaction(const struct db *db);
-/* Breaks the transaction at hand: memory could not follow (-ENOMEM). The first error counts. */
+/* Marks the current transaction as failed, because in-memory state no longer matches the database
+ * (-ENOMEM): db_commit() rolls back. The first error is kept. */
 void db_fail(struct db *db, int error);
 
-/* False within the reserve of quota or disk. Looked up anew at each db_begin(). */
+/* False within the reserve of quota or disk. Each db_begin() updates it. */
 bool db_has_room(const struct db *db);
-/* What is left before the reserve, as of the last look. */
+/* Free bytes before the reserve begins, as of the last update. */
 uint64_t db_room_bytes(const struct db *db);
-/* Likewise, of the quota alone. UINT64_MAX: there is none. */
+/* As db_room_bytes(), for the quota alone. UINT64_MAX: there is no quota. */
 uint64_t db_quota_room_bytes(const struct db *db);
-/* Whether the disk alone has room for so many bytes, whatever the quota says. As of the last look.
- */
+/* Whether the disk alone, without the quota, has room for `size` bytes, as of the last update. */
 bool db_disk_has_room(const struct db *db, uint64_t size);
-/* False if the quota has no room for so many bytes even when nothing else is there. */
+/* False if `size` bytes exceed the quota even in an empty file. */
 bool db_could_hold(const struct db *db, uint64_t size);
-/* Within a transaction: takes room for so many bytes, or says that they would reach into the
- * reserve. */
+/* Within a transaction: reserves `size` bytes. False: they would reach into the reserve of quota or
+ * disk, and nothing is reserved. */
 bool db_take_room(struct db *db, uint64_t size);
-/* Within a transaction that has deleted something: looks anew. What it has put since counts by what
- * it takes by now. */
+/* Within a transaction that has deleted rows: updates the room. Rows that the transaction has
+ * written count with the pages that they use now. */
 int db_look_for_room(struct db *db);
-/* As of the last look: pages of the file that are free to be used again, in bytes. */
+/* Bytes in free pages of the file, which SQLite uses again; as of the last update. */
 uint64_t db_unused_bytes(const struct db *db);
 /* A damaged row can claim the largest rowid, after which SQLite says "full" to each insert. */
 bool db_rowids_spent(struct db *db);
@@ -92,13 +93,13 @@ int db_maintain(struct db *db);
 uint64_t db_size_bytes(struct db *db);
 
 sqlite3 *db_handle(struct db *db);
-/* Prepared once, kept by the caller in *statement, which must stay where it is until db_unprepare()
- * or db_close(). sql must be static. */
+/* Prepares once; the caller keeps *statement. The address `statement` must stay valid until
+ * db_unprepare() or db_close(). sql must be static. */
 int db_prepare(struct db *db, const char *sql, sqlite3_stmt **statement);
 void db_unprepare(struct db *db, sqlite3_stmt **statement); /* also when not prepared */
 int db_exec(struct db *db, const char *sql);
-/* 0 = SQLITE_DONE, 1 = a row is there, negative errno. Resets on DONE and on error. After a row
- * that is not followed by DONE the caller resets, or lets _cleanup_reset_ do it. */
+/* 0 = SQLITE_DONE, 1 = a row, negative errno. Resets the statement on DONE and on error. A caller
+ * that stops after a row resets the statement, or uses _cleanup_reset_. */
 int db_step(struct db *db, sqlite3_stmt *statement);
 /* One step of a statement that returns no rows. */
 int db_run(struct db *db, sqlite3_stmt *statement);
@@ -106,7 +107,8 @@ int db_run(struct db *db, sqlite3_stmt *statement);
 void db_resetp(sqlite3_stmt **statement);
 #define _cleanup_reset_ __attribute__((cleanup(db_resetp)))
 
-/* A row could not be read, and was removed: spanprof_store_damaged_rows_total. Thread: any. */
+/* Counts a row that could not be read and was removed: spanprof_store_damaged_rows_total. Thread:
+ * any. */
 enum db_table {
     DB_TABLE_PENDING,
     DB_TABLE_SPAN_TOTAL,

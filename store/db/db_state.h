@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What db.c and db_open.c share; nobody else includes it. */
+/* Shared by db.c and db_open.c. Private to these files. */
 #include "base/thread_owner.h"
 #include "store/db/db.h"
 #include <limits.h>
@@ -12,22 +12,22 @@ struct db_prepared {
 };
 
 struct db {
-    sqlite3 *handle; /* NULL only while it could not be opened anew */
+    sqlite3 *handle; /* NULL only after reopening failed */
     struct thread_owner owner;
     bool writer;
-    bool begun;          /* a transaction, neither committed nor rolled back by us */
-    int failed;          /* first error of the transaction at hand */
-    uint64_t room_bytes; /* left before the reserve, as of db_begin() */
-    uint64_t quota_room_bytes, disk_room_bytes; /* of the one alone */
-    uint64_t unused_bytes;                      /* pages to use again */
-    uint64_t n_pages;                           /* by the last commit; 0: SQLite is asked */
-    bool was_refused; /* since the last upkeep: there was less room than was asked for */
+    bool begun;          /* a transaction that db.c has neither committed nor rolled back */
+    int failed;          /* first error of the current transaction */
+    uint64_t room_bytes; /* free before the reserve, as of db_begin() */
+    uint64_t quota_room_bytes, disk_room_bytes; /* of quota or disk alone */
+    uint64_t unused_bytes;                      /* in free pages */
+    uint64_t n_pages; /* as of the last commit; 0: not known, ask SQLite */
+    bool was_refused; /* since the last db_maintain(): db_take_room() has returned false */
     enum db_sync sync;
     uint64_t max_size_bytes;
     char *directory;
     char *path;
     char *vfs;
-    struct wal_vfs *wal_vfs; /* above it; NULL for a reader */
+    struct wal_vfs *wal_vfs; /* the VFS in use, on top of `vfs`; NULL for a reader */
     int lock_fd;             /* -1 for the reader */
     dev_t device;
     ino_t inode;
@@ -37,7 +37,7 @@ struct db {
     sqlite3_stmt *begin, *commit, *rollback, *page_count, *free_count, *vacuum;
 };
 
-/* Logs what SQLite says and gives the errno. */
+/* Logs SQLite's message and returns the negative errno. */
 int db_error(struct db *db, int code, const char *doing);
 int db_prepare_all(struct db *db);
 void db_finalize_all(struct db *db);

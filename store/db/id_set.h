@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * A set of rowids: added in any order, sealed, then asked. Thread: whoever holds it.
+ * A set of rowids: ids are added in any order, then the set is sealed, then looked up. Thread: the
+ * owner's.
  */
 #include <stdbool.h>
 #include <stddef.h>

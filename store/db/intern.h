@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * A table of rows known by a 16-byte key and by rowid, the latest of them cached, so that a known
- * key costs no SQL; rows that were not used for two generations and that nothing refers to are
- * swept. Stacks, executables and processes are such. Their bodies are their owner's. Thread: the
- * writer. Errors: negative errno of db.h; -ENOMEM breaks the transaction as well.
+ * A table of rows with a 16-byte key and a rowid. The most recently used rows are cached, so a
+ * known key costs no SQL. A sweep removes rows that were unused for two generations and that
+ * nothing refers to. Stacks, executables and processes are stored this way; each module defines the
+ * bodies of its rows. Thread: the writer. Errors: negative errno of db.h; -ENOMEM also fails the
+ * transaction.
  */
 #include "base/bytes.h"
 #include "base/list.h"
@@ -22,7 +23,7 @@ struct intern_entry { /* first member of the owner's entry, which begins zeroed 
 };
 
 struct intern_settings {
-    const char *meta;   /* name of the generation in the table meta */
+    const char *meta;   /* key of the generation in the table meta */
     const char *find;   /* SELECT id, generation ... WHERE key = ?1 */
     const char *get;    /* SELECT key, generation ... WHERE id = ?1 */
     const char *insert; /* ... VALUES (key ?1, generation ?2, body ?3) */
@@ -31,9 +32,9 @@ struct intern_settings {
     const char *remove; /* DELETE ... WHERE id = ?1 */
     size_t entry_size;
     size_t max_entries;                         /* in memory */
-    void (*forget)(struct intern_entry *entry); /* frees what the owner hung on it; may be NULL */
-    /* What the sweep asks; may be NULL. removed: the row has gone. kept: it was old, but referred
-     * to. */
+    void (*forget)(struct intern_entry *entry); /* frees what the owner attached; may be NULL */
+    /* Called by the sweep; may be NULL. removed: the row was deleted. kept: the row is old, but
+     * referred to. */
     int (*removed)(void *context, int64_t id);
     int (*kept)(void *context, int64_t id);
     void *context;
@@ -49,7 +50,7 @@ struct intern {
     struct db *db;
     struct intern_settings settings;
     struct map by_key, by_id;
-    struct list ages; /* least lately used first */
+    struct list ages; /* least recently used first */
     int64_t generation;
     uint64_t n_new; /* rows made in this generation */
     struct id_set referred;
@@ -59,19 +60,20 @@ struct intern {
 };
 
 int intern_open(struct intern *intern, struct db *db, const struct intern_settings *settings);
-void intern_close(struct intern *intern); /* also half-open; not one that is all zero */
+void intern_close(
+    struct intern *intern); /* also after a failed open; not for one that is all zero */
 int intern_reload(struct intern *intern);
 
 /* enum intern_use or negative errno. *entry stays valid until the next intern_... call. */
 int intern_key(struct intern *intern, const uint8_t key[16], struct bytes body,
                struct intern_entry **entry);
-/* Likewise, but makes no row: -ENOENT. */
+/* As intern_key(), but does not create a row: -ENOENT. */
 int intern_find(struct intern *intern, const uint8_t key[16], struct intern_entry **entry);
-/* Not a use. -ENOENT. */
+/* Does not count as a use. -ENOENT. */
 int intern_id(struct intern *intern, int64_t id, struct intern_entry **entry);
-/* A use of a known row: INTERN_KNOWN, INTERN_TOUCHED, -ENOENT. */
+/* Counts as a use of a known row: INTERN_KNOWN, INTERN_TOUCHED, -ENOENT. */
 int intern_use(struct intern *intern, int64_t id);
 
-/* referred: sealed; taken over, also on failure. */
+/* referred: sealed; ownership passes to intern, also on failure. */
 int intern_sweep_begin(struct intern *intern, struct id_set *referred);
 int intern_sweep(struct intern *intern); /* a bounded step; nothing to do is fine */

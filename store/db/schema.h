@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What the database file holds, declared once. Version n is reached from version n - 1 by
- * schema_steps[n - 1]; a file keeps its version in user_version.
+ * The tables of the database file. schema_steps[n - 1] turns version n - 1 into version n;
+ * user_version holds the version of a file.
  */
 #include <stddef.h>
 

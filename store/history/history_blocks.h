@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The rows of blocks and minutes (history_block.h): put at one end, removed at the other, the
- * oldest first. What lies between is known in memory by number, age and size alone. Writer thread,
- * within its transaction. Errors: negative errno of db.h.
+ * The rows of blocks and minutes (history_block.h), appended as the newest and removed as the
+ * oldest. Memory holds only id, age and size of each row. Writer thread, within its transaction.
+ * Errors: negative errno of db.h.
  */
 #include "store/history/history_block.h"
 #include "store/db/id_set.h"
@@ -47,25 +47,27 @@ enum { HISTORY_NO_ROOM = 1 };
 
 int history_blocks_open(struct history_blocks *blocks, struct db *db, uint64_t retention_ns,
                         uint64_t max_bytes);
-void history_blocks_close(struct history_blocks *blocks); /* also half-open, or all zero */
+void history_blocks_close(
+    struct history_blocks *blocks); /* also after a failed open, or all zero */
 int history_blocks_reload(struct history_blocks *blocks);
 
-/* The oldest blocks give way where quota or disk are short; HISTORY_NO_ROOM: in vain, nothing was
- * put. */
+/* Removes the oldest blocks if quota or disk are short. HISTORY_NO_ROOM: there is still no room,
+ * nothing was put. */
 int history_blocks_put(struct history_blocks *blocks, const struct history_block_row *row,
                        const struct bytes parts[HISTORY_PARTS]);
-/* Of all blocks put before that are in no minute yet. */
+/* Puts a minute that sums up all earlier blocks that are in no minute yet. */
 int history_blocks_put_minute(struct history_blocks *blocks, const struct history_minute_row *row,
                               struct bytes entries, struct bytes stacks);
-uint64_t history_blocks_latest_unix_ns(const struct history_blocks *blocks); /* 0: there is none */
-/* Of the store's quota: what they may yet grow by, and what others need beside them. */
+uint64_t history_blocks_latest_unix_ns(const struct history_blocks *blocks); /* 0: no block */
+/* Bytes of the store's quota that blocks may still grow by, plus the bytes that other modules
+ * need. */
 uint64_t history_blocks_room_to_leave(const struct history_blocks *blocks);
-/* A bounded step. */
+/* Removes expired rows, a bounded step. */
 int history_blocks_expire(struct history_blocks *blocks, uint64_t now_unix_ns);
 /* Adds the stacks of all minutes. */
 int history_blocks_stacks(struct history_blocks *blocks, struct id_set *stacks);
-/* Calls visit with the body of samples of each block that is in no minute, the latest first, until
- * it returns -ENOENT. A block that visit calls damaged (-EUCLEAN) is removed. */
+/* Calls visit with the samples part of each block that is in no minute, latest first, until visit
+ * returns -ENOENT. If visit returns -EUCLEAN (damaged), the block is removed. */
 int history_blocks_unsummed(struct history_blocks *blocks,
                             int (*visit)(void *context, struct bytes samples, size_t n_spans),
                             void *context);

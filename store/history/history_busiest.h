@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The traces of a block that have most CPU time (HISTORY_PART_BUSIEST), so that those of a long
- * range are found without reading its spans. The time is what the trace had by then in all blocks,
- * as far as the writer remembers (history_totals.h): so a trace that goes through many blocks is in
- * the list of one of them if it is among the best. Pure; thread: whoever holds it.
+ * The traces of a block with the most CPU time (HISTORY_PART_BUSIEST): a query for the busiest
+ * traces of a long range need not read spans. The time of a trace is its sum over all blocks up to
+ * this one, as far as the writer remembers (history_totals.h). So one of the busiest traces is in
+ * the list of at least one block, even if its samples are spread over many blocks. Pure; thread:
+ * the owner's.
  */
 #include "store/history/history_block.h"
 
@@ -15,14 +16,15 @@ struct history_busy_trace {
     uint64_t cpu_ns;
 };
 
-/* Most CPU time first; by id where it is the same. */
+/* Orders by CPU time, descending, then by id. */
 int history_busiest_compare(const void *a, const void *b);
 
-/* traces: all that have CPU time in the block; sorts them. A small part of them is written: a block
- * of which that is too little has few spans to be read instead. */
+/* traces: all traces with CPU time in the block; the function sorts them. Only a small part of them
+ * is written. If that part is too small for a query, the block has few spans, and the query reads
+ * the spans instead. */
 int history_busiest_encode(struct blob_writer *out, struct history_busy_trace *traces, size_t n);
 
-struct history_busiest { /* being read */
+struct history_busiest { /* decoder */
     struct blob_reader in;
     uint64_t left;
     bool is_all; /* the block has no other trace with CPU time */
@@ -31,5 +33,5 @@ struct history_busiest { /* being read */
 };
 
 int history_busiest_open(struct history_busiest *busiest, struct bytes body); /* -EUCLEAN */
-/* 1: busiest->trace is the next; 0: that was all; -EUCLEAN. */
+/* 1: busiest->trace is the next; 0: end; -EUCLEAN. */
 int history_busiest_next(struct history_busiest *busiest);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* All parts of a block. Thread: whoever holds what is given. */
+/* Encodes all parts of a block. Thread: that of its arguments. */
 #include "store/history/history_samples.h"
 #include "store/history/history_totals.h"
 
 struct history_content {
-    const struct history_block_span *spans; /* as history_spans_sort() leaves them */
+    const struct history_block_span *spans; /* sorted by history_spans_sort() */
     size_t n_spans;
-    struct bytes span_attributes;   /* attributes_at is an offset in them */
-    struct history_sample *samples; /* context.span: an index of spans; are sorted */
+    struct bytes span_attributes;   /* span.attributes_at is an offset in it */
+    struct history_sample *samples; /* context.span: index in spans; history_encode() sorts them */
     size_t n_samples;
     const struct bytes *sample_attributes;
     size_t n_sample_attributes;
@@ -17,5 +17,5 @@ struct history_content {
 /* -ENOMEM. */
 int history_encode(struct blob_writer parts[HISTORY_PARTS], const struct history_content *content,
                    const struct history_totals *totals);
-/* When the block has been written. */
+/* Call it once the block is written: adds its CPU time to totals. */
 void history_encode_total(struct history_totals *totals, const struct history_content *content);

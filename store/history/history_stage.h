@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What has come since the last block, in memory: spans, samples, and the texts that they share.
- * Thread: the writer. Limits: HISTORY_BLOCK_SPANS_MAX, HISTORY_BLOCK_SAMPLES_MAX, STAGE_BYTES_MAX
- * of texts.
+ * Spans and samples since the last block, in memory, and the texts that they share. Thread: the
+ * writer. Limits: HISTORY_BLOCK_SPANS_MAX, HISTORY_BLOCK_SAMPLES_MAX, STAGE_BYTES_MAX of texts.
  */
 #include "base/arena.h"
 #include "store/history/history_contents.h"
@@ -12,26 +11,26 @@
 
 #define STAGE_BYTES_MAX ((size_t)32 << 20)
 
-struct stage_texts { /* each once, numbered from 1 on; 0 is "" */
+struct stage_texts { /* distinct texts, numbered from 1; 0 is "" */
     struct history_contents known;
     struct bytes *texts;
     size_t n, cap;
 };
 
 struct staged_span {
-    struct history_block_span row;       /* but for series and attributes_* */
+    struct history_block_span row;       /* without series and attributes_* */
     uint32_t resource, name, attributes; /* numbers of texts */
     uint8_t kind;                        /* enum otlp_span_kind */
-    bool counts;                         /* its samples are counted as they leave */
+    bool counts;                         /* its samples are added when they leave the join */
 };
 
 struct history_stage {
     struct arena arena;
     struct stage_texts resources, names, attributes;
     struct history_contents span_numbers; /* by trace and span id */
-    struct staged_span *spans;            /* by number, which is the order in which they came */
+    struct staged_span *spans;            /* by number, in order of arrival */
     size_t n_spans, cap_spans;
-    struct history_sample *samples; /* context.span: a staged span's number */
+    struct history_sample *samples; /* context.span: number of a staged span */
     size_t n_samples, cap_samples;
 };
 
@@ -48,11 +47,11 @@ struct stage_new_span {
     uint32_t kind;
     bool error, local_root, counts;
 };
-/* 0 and its number; one that is there already is replaced. STAGE_FULL; -ENOMEM. */
+/* 0 and its number; replaces a span with the same ids. STAGE_FULL; -ENOMEM. */
 int stage_span(struct history_stage *stage, const struct stage_new_span *span, uint32_t *number);
-/* HISTORY_NO_SPAN: it is not here. */
+/* HISTORY_NO_SPAN: not staged. */
 uint32_t stage_find_span(const struct history_stage *stage, const uint8_t trace_id[16],
                          const uint8_t span_id[8]);
-/* attributes: two parts, one behind the other. STAGE_FULL; -ENOMEM. */
+/* attributes: two parts, concatenated. STAGE_FULL; -ENOMEM. */
 int stage_sample(struct history_stage *stage, const struct history_sample *sample,
                  const struct bytes attributes[2]);

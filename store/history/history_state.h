@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What history.c (what comes) and history_write.c (what goes to disk) share; nobody else includes
- * it. */
+/* Shared by history.c (adds spans and samples) and history_write.c (writes blocks and minutes).
+ * Private to these files. */
 #include "base/stats.h"
 #include "store/history/history.h"
 #include "store/history/history_blocks.h"
@@ -11,7 +11,7 @@
 #include "store/history/history_stage.h"
 #include "store/history/history_sums.h"
 
-#define HISTORY_RECENT 32768 /* spans remembered that are in a block; a power of two */
+#define HISTORY_RECENT 32768 /* number of remembered spans; a power of two */
 
 struct history {
     struct db *db;
@@ -24,24 +24,24 @@ struct history {
     struct history_stage stage;
     struct history_sums sums;
     struct history_totals *totals;
-    uint64_t sums_minute; /* since when they gather: a minute of writing */
-    struct map sources;   /* of this window's samples: whom they are of */
+    uint64_t sums_minute; /* minute of writing in which `sums` began */
+    struct map sources;   /* sources of this window's samples */
     struct arena sources_arena;
-    uint64_t passed_over;            /* spans, since the last tick */
+    uint64_t passed_over;            /* spans not kept since the last tick */
     uint64_t now_unix_ns;            /* as of the last flush or tick */
-    uint64_t recent[HISTORY_RECENT]; /* hashes of spans with samples that blocks have */
+    uint64_t recent[HISTORY_RECENT]; /* hashes of spans with samples that are in a block */
 };
 
-/* Writes a block of what is staged, if anything is. */
+/* Writes the stage as a block, if the stage is not empty. */
 int history_write_block(struct history *history);
-/* Writes the sums if their minute is over, or they are many. */
+/* Writes the sums if their minute is over, or if they are nearly full. */
 int history_write_minutes(struct history *history);
-/* Sums of what is in blocks, but in no minute. */
+/* Computes the sums of the blocks that are in no minute. */
 int history_sum_up(struct history *history);
 void history_forget_sources(struct history *history);
 
 void history_recent_add(struct history *history, const uint8_t trace_id[16],
                         const uint8_t span_id[8]);
-/* Facts that come from a Resource message alone. */
+/* Sets the facts that follow from the Resource message alone. */
 int history_resource_facts(struct history *history, struct bytes resource,
                            struct history_series_facts *facts);

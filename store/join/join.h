@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The join: samples wait for their span, spans find their samples. docs/design/join.md.
- * Writer thread only, inside the writer's transaction. After a rolled-back transaction call
- * join_reload(): memory is then what the database says.
+ * The join: samples wait for their span, spans find their samples. docs/design/join.md. Writer
+ * thread only, inside the writer's transaction. After a rolled-back transaction call join_reload():
+ * it restores memory from the database.
  *
- * Limits: max_pending_bytes (beyond it the oldest samples leave early with their Link, and far
- * beyond it, when nothing can leave, the oldest are dropped), max_span_totals_bytes (the oldest
- * total is forgotten), max_recent_spans; each with a counter. Errors: negative errno of db.h; they
- * broke the transaction.
+ * Limits: max_pending_bytes (above it the oldest samples leave the join early, with their Link; far
+ * above it, when no sample can leave, the oldest are dropped), max_span_totals_bytes (the oldest
+ * total is forgotten), max_recent_spans; each with a counter. Errors: negative errno of db.h; the
+ * transaction has failed.
  */
 #include "proto/otlp/otlp_spans.h"
 #include "store/join/sample.h"
@@ -20,8 +20,8 @@ struct join;
 struct id_set;
 
 struct join_settings {
-    uint64_t wait_ns;            /* a sample without its span leaves after this */
-    uint64_t span_totals_ttl_ns; /* a total is forgotten after this without a new sample */
+    uint64_t wait_ns;            /* after this a sample leaves the join without its span */
+    uint64_t span_totals_ttl_ns; /* after this without a new sample a total is forgotten */
     size_t max_pending_bytes;
     size_t max_span_totals_bytes;
     size_t max_recent_spans;
@@ -34,11 +34,11 @@ int join_open(struct db *db, struct stacks *stacks, struct processes *processes,
               const struct join_settings *settings, struct join **join);
 void join_close(struct join *join); /* NULL is fine */
 int join_reload(struct join *join);
-/* Writes what changed since: before each commit. */
+/* Writes the changes of the transaction. Call it before each commit. */
 int join_flush(struct join *join);
 
-/* Batches of samples: one blob row a batch. begin, add ..., commit; all in one transaction. An
- * empty batch leaves no row. */
+/* Batches of samples, one blob row per batch: begin, add ..., commit, all in one transaction. An
+ * empty batch writes no row. */
 int join_batch_begin(struct join *join);
 int join_add_sample(struct join *join, const struct sample *sample);
 int join_batch_commit(struct join *join);
@@ -46,8 +46,8 @@ int join_batch_commit(struct join *join);
 #define JOIN_TOP_STACKS_MAX 16
 
 struct join_result {
-    uint64_t cpu_ns;  /* of CPU samples, all that the span ever had */
-    uint64_t samples; /* of the same */
+    uint64_t cpu_ns;  /* of all CPU samples of the span so far */
+    uint64_t samples; /* number of those CPU samples */
     size_t n_stacks;
     /* Public ids, most samples first; without stacks whose frames are open. */
     uint8_t stack_ids[JOIN_TOP_STACKS_MAX][16];
@@ -55,7 +55,8 @@ struct join_result {
 
 enum { JOIN_NO_SAMPLES = 0, JOIN_MATCHED = 1 };
 
-/* JOIN_MATCHED: the span has CPU samples, *result says what; those that wait are settled. */
+/* JOIN_MATCHED: the span has CPU samples, and *result describes them. Waiting samples of the span
+ * are settled. */
 int join_span(struct join *join, const struct otlp_span *span, struct join_result *result);
 
 /* What a joined sample takes from its span. */
@@ -71,17 +72,17 @@ struct join_span_facts {
     struct bytes resource;   /* equal resources of a call to join_leave() have equal pointers */
 };
 
-/* A settled sample on its way out. span is NULL if it was not joined. Return 0 or negative errno.
- */
+/* A settled sample that leaves the join. span: NULL if the sample was not joined. Return 0 or
+ * negative errno. */
 typedef int join_visit(void *context, const struct sample *sample,
                        const struct join_span_facts *span);
 
-/* Hands out each settled sample once and forgets it. One whose stack is unfinished stays until it
- * is finished, unless its room is needed. Forgets also what has outlived its time. now_unix_ns:
- * what waiting times are measured against. */
+/* Passes each settled sample to visit once and forgets it. A sample with an unfinished stack stays
+ * until the stack is finished, unless its room is needed. Also forgets expired totals. Waiting
+ * times and ages are measured up to now_unix_ns. */
 int join_leave(struct join *join, uint64_t now_unix_ns, join_visit *visit, void *context,
                size_t *n_samples);
 
 size_t join_pending_samples(const struct join *join);
-/* Adds the stacks and the processes that samples and totals refer to. */
+/* Adds the stacks and processes that pending samples and totals refer to. */
 int join_references(const struct join *join, struct id_set *stacks, struct id_set *processes);

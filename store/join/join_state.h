@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What join.c (samples and spans meet) and join_leave.c (samples leave) share; nobody else includes
- * it. */
+/* Shared by join.c (samples and spans meet) and join_leave.c (samples leave the join). Private to
+ * these files. */
 #include "base/stats.h"
 #include "store/join/join.h"
 #include "store/join/matched_span.h"
 #include "store/join/pending.h"
 #include "store/join/span_totals.h"
 
-/* Why a sample left the waiting room, or never entered it. */
+/* Why a sample is settled. */
 enum join_reason {
-    JOIN_JOINED,     /* its span came */
-    JOIN_LATE,       /* its span had come before */
+    JOIN_JOINED,     /* its span arrived while it waited */
+    JOIN_LATE,       /* its span had arrived before */
     JOIN_NO_CONTEXT, /* no span was running */
     JOIN_UNSAMPLED,  /* the context says that its span is not recorded */
-    JOIN_NOT_OWNER,  /* the span is another process's */
-    JOIN_TIMEOUT,    /* its span did not come */
+    JOIN_NOT_OWNER,  /* the span belongs to another process */
+    JOIN_TIMEOUT,    /* its span did not arrive in time */
     JOIN_EVICTED,    /* room was needed */
-    JOIN_DROPPED,    /* not even exported */
+    JOIN_DROPPED,    /* and not exported */
     JOIN_REASONS,
 };
 
@@ -32,15 +32,15 @@ struct join {
 };
 
 void join_count(enum join_reason reason, int64_t n);
-/* A waiting slot leaves the chain of its total. */
+/* Removes a waiting slot from the chain of its total. */
 void join_unchain(struct slot *slot);
-/* A slot in no chain is settled with a span, or without. */
+/* Settles a slot that is in no chain, with a span or without. */
 void join_settle(struct join *join, struct slot *slot, struct matched_span *matched);
 void join_settle_alone(struct join *join, struct slot *slot, enum join_reason reason);
-/* The total of the span itself, whichever way its samples were found. */
+/* The total of the span itself, no matter which key its samples were found by. */
 int join_exact_total(struct join *join, struct matched_span *matched, int64_t process,
                      struct span_total **total);
-/* The sample leaves one total for another. */
+/* Moves the sample from one total to another. */
 int join_move(struct join *join, struct slot *slot, struct span_total *from, struct span_total *to);
 /* Rows beyond the hard limit of pending bytes are dropped. */
 int join_drop_excess(struct join *join);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Whose SDK sent a span: the rule is told at the top of join.c. Pure; thread: any.
+ * Which process's SDK sent a span; join.c states the rule at its top. Pure; thread: any.
  */
 #include "store/stacks/processes.h"
 
@@ -16,17 +16,19 @@ struct owner_evidence { /* of a span's Resource; borrowed from it */
 
 void owner_evidence_of(struct bytes resource, struct owner_evidence *evidence);
 
-/* Evidence in few bytes, for two Resources that may be of one process: whose parts are 0 if it has
- * none. No pid is in it: two senders may see a process in different PID namespaces. */
+/* Evidence as three hashes, to compare two Resources that may describe the same process. A part is
+ * 0 if the Resource lacks it. The pid is left out: two senders may see a process in different PID
+ * namespaces. */
 struct owner_mark {
     uint64_t container, instance, service;
 };
 void owner_mark_of(const struct owner_evidence *evidence, const uint8_t key[16],
                    struct owner_mark *mark);
-/* Marks of one key. By the rule for processes, without its first line. */
+/* Both marks must be made with the same key. Applies the rule for processes, without its first
+ * line. */
 bool owner_marks_contradict(const struct owner_mark *a, const struct owner_mark *b);
 
 #define OWNER_NOT  (-1) /* they contradict each other */
-#define OWNER_OPEN 0    /* nothing to judge by */
-/* OWNER_NOT, OWNER_OPEN, or more the better they agree. */
+#define OWNER_OPEN 0    /* no evidence either way */
+/* OWNER_NOT, OWNER_OPEN, or a positive score: the larger, the better they agree. */
 int owner_score(const struct owner_evidence *span, const struct process_facts *process);

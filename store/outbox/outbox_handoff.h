@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Requests that were just committed, given to a sender from memory. A sender that has read to the
- * end of its signal keeps a handoff open: each request that is put for its destination from then on
- * comes into the handoff when its transaction commits, and is not read back. A rollback empties all
- * handoffs. A request that does not fit closes the handoff: what is in it stays valid, and what
- * follows is read from the store.
+ * Passes committed requests to a sender in memory. A sender that has read its signal to the end
+ * keeps its handoff open. Each later request for the sender's destination enters the handoff when
+ * its transaction commits, and is not read from the store. A rollback empties all handoffs. A
+ * request that does not fit closes the handoff: the requests in it stay valid, later ones are read
+ * from the store.
  *
- * Thread: any, by a lock; put, dropped, committed and void are the writer's, of the outbox alone;
- * the rest is for the loop. Limit: what outbox_handoff_limit() says, in bytes; 0 at first.
+ * Thread: any, by a lock. The functions under "Writer" are for the outbox alone, on the writer
+ * thread; the rest is for the loop. Limit: outbox_handoff_limit(), in bytes; 0 at first.
  */
 #include "base/list.h"
 #include "proto/otlp/otlp_service.h"
@@ -17,10 +17,10 @@
 
 enum { OUTBOX_HANDOFF_GAP = 1 };
 
-struct outbox_handoff_request { /* a request; one allocation */
+struct outbox_handoff_request { /* one allocation */
     struct list link;
     struct outbox_handoff *handoff;
-    uint64_t opening; /* of the handoff; another since: it is void */
+    uint64_t opening; /* of the handoff; void unless equal to handoff->opening */
     int64_t seq;
     uint64_t items;
     size_t len;
@@ -31,17 +31,18 @@ struct outbox_handoff {
     struct outbox_handoffs *all;
     bool open;
     uint64_t opening;
-    int64_t from_seq; /* all behind it came into the handoff */
-    int64_t read_to;  /* its holder has all up to this one; less than from_seq: not all, a gap */
+    int64_t from_seq; /* every request with seq > from_seq entered the handoff */
+    int64_t
+        read_to; /* the sender has every request with seq <= read_to; gap iff read_to < from_seq */
     size_t limit, bytes;
     struct list requests; /* committed */
 };
 
 struct outbox_handoffs {
     pthread_mutex_t lock;
-    uint64_t file;   /* db_files(): seqs of another one are void */
-    int64_t put_seq; /* the last one, perhaps not committed */
-    int64_t end_seq; /* the last one that was committed */
+    uint64_t file;   /* db_files(): seqs of another file are invalid */
+    int64_t put_seq; /* last seq, maybe not committed */
+    int64_t end_seq; /* last committed seq */
     struct list pending;
     struct outbox_handoff of[OUTBOX_DESTINATIONS_MAX][SIGNAL_COUNT];
 };
@@ -53,22 +54,22 @@ void outbox_handoffs_put(struct outbox_handoffs *handoffs, uint32_t destinations
                          const struct outbox_row *row);
 void outbox_handoffs_dropped(struct outbox_handoffs *handoffs, enum signal signal, int64_t seq);
 void outbox_handoffs_committed(struct outbox_handoffs *handoffs);
-/* What was put and not committed is gone. */
+/* Drops requests that were put and not committed. */
 void outbox_handoffs_void(struct outbox_handoffs *handoffs);
 void outbox_handoffs_follow(struct outbox_handoffs *handoffs, uint64_t file, int64_t last_seq);
 
-/* Loop. Before a read: opens the handoff if it is closed. */
+/* Loop. Call outbox_handoff_open() before a read; it opens the handoff if it is closed. */
 struct outbox_handoff_read {
     uint64_t opening, file;
-    int64_t end_seq; /* the read that follows sees all up to it */
+    int64_t end_seq; /* the following read sees every request with seq <= end_seq */
 };
 void outbox_handoff_open(struct outbox_handoff *handoff, struct outbox_handoff_read *read);
-/* After it: its holder has all up to seq. */
+/* Loop. Call it after the read: the sender has every request up to seq. */
 void outbox_handoff_has(struct outbox_handoff *handoff, const struct outbox_handoff_read *read,
                         int64_t seq);
-/* As much as fits, at least one if there is one, in order. 0: nothing lies before what was taken,
- * nor, if that is nothing, behind it; *more: something does, here or in the store.
- * OUTBOX_HANDOFF_GAP: it has to be read. */
+/* Takes as many requests as fit `want`, in order, at least one if there is one. 0: no earlier
+ * request is missing; if `taken` is empty, none waits at all. *more: later requests wait, here or
+ * in the store. OUTBOX_HANDOFF_GAP: read from the store first. */
 struct outbox_handoff_want {
     size_t requests, bytes;
 };
@@ -76,5 +77,5 @@ int outbox_handoff_take(struct outbox_handoff *handoff, const struct outbox_hand
                         struct list *taken, bool *more);
 void outbox_handoff_limit(struct outbox_handoff *handoff, size_t bytes);
 void outbox_handoff_close(
-    struct outbox_handoff *handoff); /* what it holds is for the reader again */
+    struct outbox_handoff *handoff); /* its requests are read from the store again */
 void outbox_handoff_free(struct list *requests);

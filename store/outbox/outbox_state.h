@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* What outbox.c (what is put, and done), outbox_room.c (what makes room for it), outbox_slots.c
- * (for whom) and outbox_losses.c share; nobody else includes it. */
+/* Shared by outbox.c (put, done), outbox_room.c (making room), outbox_slots.c (bits of
+ * destinations) and outbox_losses.c (loss counters). Private to these files. */
 #include "store/db/db.h"
 #include "store/outbox/outbox.h"
 #include "store/outbox/outbox_bodies.h"
 #include "store/outbox/outbox_handoff.h"
 #include "store/outbox/outbox_sums.h"
 
-#define OUTBOX_SLOTS_MAX 62 /* bits of a mask in an SQLite integer */
+#define OUTBOX_SLOTS_MAX 62 /* bits of an SQLite integer */
 
 struct outbox {
     struct db *db;
     enum outbox_policy policy;
-    uint64_t warned_ns;  /* of requests given up */
-    uint64_t left_bytes; /* of the quota, to others */
-    uint64_t reserved;   /* bytes of room that are taken for what is put next */
+    uint64_t warned_ns;  /* last warning about dropped requests */
+    uint64_t left_bytes; /* of the quota, left to other modules */
+    uint64_t reserved;   /* bytes reserved for the next puts */
     size_t n;
     char *names[OUTBOX_DESTINATIONS_MAX];
     char *other_names[OUTBOX_DESTINATIONS_MAX];
-    uint64_t bits[OUTBOX_DESTINATIONS_MAX]; /* of the slot */
-    uint64_t live;                          /* all of them */
-    uint64_t known;                         /* and those that are gone */
-    bool has_gone;                          /* slots that are to be cleared */
-    int64_t gone_signal, gone_seq;          /* how far that has come */
+    uint64_t bits[OUTBOX_DESTINATIONS_MAX]; /* bit of the destination's slot */
+    uint64_t live;                          /* slots of configured destinations */
+    uint64_t known;                         /* live slots and those that are gone */
+    bool has_gone;                          /* some slots must be cleared */
+    int64_t gone_signal, gone_seq;          /* progress of clearing */
     uint64_t gone_requests[OUTBOX_SLOTS_MAX];
     uint64_t gone_after_ns, collecting_since_ns;
     struct outbox_sums sums;
@@ -33,7 +33,7 @@ struct outbox {
     sqlite3_stmt *slots, *put_slot, *rename_slot, *remove_slots;
 };
 
-struct request_row { /* without its body */
+struct request_row { /* a row without the body */
     int64_t seq;
     enum signal signal;
     int64_t items, bytes;
@@ -41,13 +41,14 @@ struct request_row { /* without its body */
     int64_t body, stored_bytes;
 };
 
-/* -ENOENT: there is none. */
+/* -ENOENT: there is no such row. */
 int outbox_get_row(struct outbox *outbox, int64_t seq, struct request_row *request);
-/* With its body, whoever waits for it. */
+/* Removes row and body, even if destinations wait for the request. */
 int outbox_remove_row(struct outbox *outbox, const struct request_row *request);
-/* Those in `bits` no longer wait for it; removes what nobody waits for. */
+/* The slots in `bits` no longer wait for the request. Removes the request if no slot waits for
+ * it. */
 int outbox_clear(struct outbox *outbox, const struct request_row *request, uint64_t bits);
-/* The slots of destinations. */
+/* The slot bits of a mask of destinations. */
 uint64_t outbox_mask_of(const struct outbox *outbox, uint32_t destinations);
 
 struct outbox_oldest {
@@ -55,12 +56,12 @@ struct outbox_oldest {
     uint64_t since_unix_ns, waiting;
     bool has_body;
 };
-/* 1 = there is one. */
+/* 1 = found, 0 = there is none. */
 int outbox_find_oldest(struct outbox *outbox, int signal, struct outbox_oldest *oldest);
 int outbox_drop_damaged(struct outbox *outbox, int signal); /* a step */
 bool outbox_has_room_to_recycle(const struct outbox *outbox);
 int outbox_drop_recycled(struct outbox *outbox);
-/* Of what was reserved, else of what there is. -ENOSPC is counted. */
+/* Takes the bytes from the reservation, else from the free room. -ENOSPC is counted. */
 int outbox_take_room_for(struct outbox *outbox, enum signal signal, uint64_t size);
 
 bool outbox_is_named(const struct outbox *outbox, const char *name);

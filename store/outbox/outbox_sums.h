@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What waits of each signal, in sum, and the last seq that was given: a row a signal, written once
- * a transaction, so that no start counts and no seq is given again. Of the outbox alone. Errors:
- * negative errno of db.h.
+ * Sums of waiting requests per signal, and the last assigned seq. One row per signal, written once
+ * per transaction: a start need not count requests, and no seq is assigned twice. Private to the
+ * outbox. Errors: negative errno of db.h.
  */
 #include "proto/otlp/otlp_service.h"
 #include <sqlite3.h>
@@ -28,11 +28,11 @@ struct outbox_sums {
 int outbox_sums_prepare(struct db *db, struct outbox_sums *sums);
 void outbox_sums_unprepare(struct outbox_sums *sums);
 int outbox_sums_load(struct outbox_sums *sums);
-/* Memory and gauges; before the commit outbox_sums_flush() writes it. */
+/* Changes memory and gauges; outbox_sums_flush() writes the sums before the commit. */
 void outbox_sums_add(struct outbox_sums *sums, enum signal signal, const struct outbox_sum *more);
 void outbox_sums_remove(struct outbox_sums *sums, enum signal signal,
                         const struct outbox_sum *less);
 int outbox_sums_flush(struct outbox_sums *sums);
 void outbox_sums_committed(struct outbox_sums *sums);
-/* Any thread: by the gauge. */
+/* Any thread: reads the gauge. */
 int64_t outbox_sums_requests(enum signal signal);

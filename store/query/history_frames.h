@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Stacks with the names of their frames, from the dictionary by a reading connection, remembered;
- * history_reader.h is its face. Thread: the connection's.
+ * Stacks with the names of their frames, read from the dictionary and cached. Private to the
+ * reader; the public interface is history_reader.h. Thread: the reading connection's.
  *
- * Limit: HISTORY_FRAMES_BYTES, after which all is forgotten. A stack whose names alone do not fit
- * is cut. What has no name yet is looked for again, a second later at the earliest. Errors: of
- * db.h; -ENOMEM.
+ * Limit: HISTORY_FRAMES_BYTES; when it is reached, the whole cache is cleared. A stack whose names
+ * alone exceed it is cut. A frame without a name is looked up again after a second at the earliest.
+ * Errors: of db.h; -ENOMEM.
  */
 #include "base/arena.h"
 #include "base/map.h"
@@ -15,20 +15,21 @@
 
 struct history_frames {
     struct stacks_reader stacks;
-    struct arena arena; /* of all that the maps hold */
+    struct arena arena; /* memory of the maps' entries */
     struct map stacks_seen, locations, executables, texts;
     uint8_t key[16];
-    const struct history_frame **shown; /* of one stack */
+    const struct history_frame **shown; /* frames of one stack */
     size_t cap_shown;
 };
 
 int history_frames_open(struct history_frames *frames, struct db *db);
 void history_frames_close(struct history_frames *frames);
-void history_frames_forget(struct history_frames *frames); /* the dictionary is another one */
-/* As history_frames(). Within a read of the caller's, if there is a lot to look for. */
+void history_frames_forget(
+    struct history_frames *frames); /* call it when the database file was renewed */
+/* As history_frames(). Faster inside a read of the caller if many frames are not cached. */
 int history_frames_get(struct history_frames *frames, int64_t stack,
                        const struct history_frame *const **shown, size_t *n);
-/* Without a read: false if there is something to look for. */
+/* Makes no read. False: something is not cached. */
 bool history_frames_known(struct history_frames *frames, int64_t stack,
                           const struct history_frame *const **shown, size_t *n);
 /* 1: the function is in the stack, *self: as its leaf; 0: it is not. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Questions to the history. Thread: the one that has the reading connection; it is not the
- * exporters' reader, since a question may take long.
+ * Queries on the history. Thread: the reading connection's. The connection is not shared with the
+ * exporters, because a query may take long.
  *
- * Answers lie in the caller's arena. Texts are UTF-8 as sanitized on the way in, but may hold
- * anything else: whoever shows them escapes them. A question stops at its limits of time
- * (HISTORY_TIME_MAX_NS) and arena; `complete` is false then, and what was found till then is the
- * answer. Errors: negative errno of db.h; -ENOENT: no such trace; -ENOMEM.
+ * Answers are in the caller's arena. Texts are UTF-8, sanitized on input, but may contain any other
+ * character: escape them for display. A query stops at its limits of time (HISTORY_TIME_MAX_NS) and
+ * arena; then `complete` is false, and the answer is what was found so far. Errors: negative errno
+ * of db.h; -ENOENT: no such trace; -ENOMEM.
  */
 #include "base/arena.h"
 #include "base/buf.h"
@@ -16,18 +16,18 @@
 #define HISTORY_TIME_MAX_NS    (5 * UINT64_C(1000000000))
 #define HISTORY_ATTRIBUTES_MAX 8
 #define HISTORY_TRACES_MAX     1000
-#define HISTORY_GROUPS_MAX     200 /* of a timeline or of payers; the rest is one, `others` */
+#define HISTORY_GROUPS_MAX     200 /* of history_groups(); the rest is one group, `others` */
 #define HISTORY_BUCKETS_MAX    1000
 #define HISTORY_STACKS_MAX     20000 /* of a profile: the heaviest; the rest is `others` */
-#define HISTORY_FRAMES_BYTES   ((size_t)48 << 20) /* of frames and names remembered */
+#define HISTORY_FRAMES_BYTES   ((size_t)48 << 20) /* of cached frames and names */
 
 struct history_reader;
 
 int history_reader_open(struct db *reader_db, struct history_reader **reader);
 void history_reader_close(struct history_reader *reader); /* NULL is fine */
-/* Instead of HISTORY_TIME_MAX_NS, for the questions to come. */
+/* Replaces HISTORY_TIME_MAX_NS for later queries. */
 void history_reader_set_time(struct history_reader *reader, uint64_t max_ns);
-/* Where all samples of the history were taken; borrowed. */
+/* The host of all samples of the history; borrowed. */
 void history_reader_set_host(struct history_reader *reader, struct bytes host);
 
 struct history_pair {
@@ -42,29 +42,30 @@ struct history_filter {
     struct bytes function;                     /* samples with it anywhere in their stack */
     uint64_t min_duration_ns, max_duration_ns; /* of the trace's longest local span */
     size_t n_attributes;
-    struct history_pair attributes[HISTORY_ATTRIBUTES_MAX]; /* of spans; all of them */
+    struct history_pair attributes[HISTORY_ATTRIBUTES_MAX]; /* of spans; all must match */
     bool by_trace, by_span;
-    bool alone;   /* by_span: without the spans below it; so it is without by_trace */
-    bool as_left; /* durations and spans below are those known when a sample left; history_scrape()
-                     asks like that */
+    bool alone; /* by_span: leave out the span's descendants; without by_trace they are always left
+                   out */
+    bool as_left; /* use durations and descendants known when the sample left the join, as
+                     history_scrape() does */
     uint8_t trace_id[16], span_id[8];
 };
 
 /* ---- traces ---- */
 
-/* HISTORY_SLOWEST, if asked for by service, name or attributes: those with the slowest such spans.
- */
+/* HISTORY_SLOWEST with a filter on service, name or attributes orders by the slowest matching span
+ * of a trace. */
 enum history_order { HISTORY_SLOWEST, HISTORY_LATEST, HISTORY_MOST_CPU };
 
 struct history_trace_summary {
     uint8_t trace_id[16];
-    uint8_t span_id[8]; /* of its longest local span, as are the next four */
+    uint8_t span_id[8]; /* span_id to duration_ns: of the longest local span */
     struct bytes service, name;
     uint64_t start_unix_ns, duration_ns;
     uint64_t cpu_ns, samples; /* of all its local spans */
     uint32_t n_spans;
-    bool error;                /* one of its spans says so */
-    struct bytes top_function; /* with the most self time; may be empty */
+    bool error;                /* one of its spans has an error */
+    struct bytes top_function; /* most self time; may be empty */
 };
 
 struct history_traces {
@@ -78,7 +79,8 @@ int history_traces(struct history_reader *reader, const struct history_filter *f
                    enum history_order order, size_t limit, struct arena *arena,
                    struct history_traces *traces);
 
-struct history_busy { /* on a CPU: from the span's start, ns; the period before a sample, merged */
+struct history_busy { /* time on a CPU, as offset from the span's start: the periods before its
+                         samples, merged */
     uint64_t offset_ns, length_ns;
 };
 
@@ -87,10 +89,10 @@ struct history_span {
     struct bytes service, name;
     uint32_t kind; /* enum otlp_span_kind */
     bool error;
-    bool known; /* false: the span itself has not come, only samples; its start is that of the first
+    bool known; /* false: only samples have arrived, not the span; start is that of the first sample
                  */
     uint64_t start_unix_ns, duration_ns;
-    uint64_t cpu_ns, samples; /* its own, without those of spans below */
+    uint64_t cpu_ns, samples; /* without the span's descendants */
     struct bytes top_function;
     size_t n_attributes;
     struct history_pair *attributes; /* values as text */
@@ -99,14 +101,14 @@ struct history_span {
 };
 
 struct history_trace {
-    uint64_t start_unix_ns, duration_ns; /* from the first start to the last end here */
+    uint64_t start_unix_ns, duration_ns; /* from first start to last end of `spans` */
     uint64_t cpu_ns, samples;
     size_t n_spans;
     struct history_span *spans; /* parents before children, siblings by start */
     bool complete;
 };
 
-/* Of the filter: trace_id alone; all that is kept of it. */
+/* Uses trace_id of the filter alone; answers with all kept spans of the trace. */
 int history_trace(struct history_reader *reader, const struct history_filter *filter,
                   struct arena *arena, struct history_trace *trace);
 
@@ -118,12 +120,12 @@ struct history_stack {
 };
 
 struct history_profile {
-    uint64_t from_unix_ns, to_unix_ns; /* what the history has of the range asked for */
-    uint64_t samples, cpu_ns;          /* of all, `others` too */
-    uint64_t period_ns;                /* of most samples */
+    uint64_t from_unix_ns, to_unix_ns; /* the part of the range that the history covers */
+    uint64_t samples, cpu_ns;          /* of all stacks, including `others` */
+    uint64_t period_ns;                /* most frequent period */
     size_t n;
     struct history_stack *stacks; /* most CPU time first */
-    struct history_stack others;  /* those beyond HISTORY_STACKS_MAX; id 0 */
+    struct history_stack others;  /* sum beyond HISTORY_STACKS_MAX; id 0 */
     bool complete;
 };
 
@@ -135,13 +137,13 @@ enum history_frame_type {
     HISTORY_FRAME_NATIVE,
     HISTORY_FRAME_GO,
     HISTORY_FRAME_JIT,
-    HISTORY_FRAME_TRUNCATED /* the stack goes on, but was not followed */
+    HISTORY_FRAME_TRUNCATED /* the stack goes on, but could not be followed */
 };
 
 struct history_frame {
-    uint64_t key;          /* the same for frames to show as one: function, file, module, type */
+    uint64_t key;          /* equal for frames shown as one: same function, file, module, type */
     struct bytes function; /* never empty: [MODULE] if no name is known, 0xADDRESS without module */
-    struct bytes file;     /* of the source; may be empty */
+    struct bytes file;     /* source file; may be empty */
     struct bytes module;   /* path of the executable; may be empty */
     uint64_t address;      /* in the module */
     int64_t line;          /* 0 = not known */
@@ -151,9 +153,9 @@ struct history_frame {
     bool inlined, unnamed;
 };
 
-/* Leaf first, inlined functions as frames of their own; none, if the stack is empty or not known.
- * Borrowed until the next call. Remembered across calls, within HISTORY_FRAMES_BYTES, while the
- * dictionary is the same; keys stay the same as long as the reader is open. */
+/* Frames leaf first; an inlined function is a frame of its own. *n = 0 if the stack is empty or not
+ * known. Borrowed until the next call. Cached across calls, within HISTORY_FRAMES_BYTES, until the
+ * database file is renewed; keys stay the same as long as the reader is open. */
 int history_frames(struct history_reader *reader, int64_t stack,
                    const struct history_frame *const **frames, size_t *n);
 
@@ -170,19 +172,19 @@ enum history_group {
 };
 
 struct history_series {
-    struct bytes service; /* HISTORY_BY_SPAN; HISTORY_BY_PROCESS: the first of it */
+    struct bytes service; /* HISTORY_BY_SPAN; HISTORY_BY_PROCESS: its first service */
     struct bytes name;    /* HISTORY_BY_PROCESS: executable */
     uint32_t pid;         /* HISTORY_BY_PROCESS */
-    struct bytes route;   /* HISTORY_BY_SPAN: http.route or rpc.method, if those that came last have
-                             the same */
+    struct bytes
+        route; /* HISTORY_BY_SPAN: http.route or rpc.method, if equal in the latest spans */
     uint64_t samples, cpu_ns;
-    uint64_t self_ns;    /* with filter.function: where it is the leaf */
-    uint64_t in_context; /* samples whose thread told of a trace or span */
-    uint64_t in_span;    /* samples that were joined with their span */
-    /* HISTORY_BY_SPAN: of the one with most CPU time among those that came last; zero = none */
+    uint64_t self_ns;    /* with filter.function: time with it as the leaf */
+    uint64_t in_context; /* samples whose thread published a trace or span */
+    uint64_t in_span;    /* samples joined with their span */
+    /* HISTORY_BY_SPAN: trace with the most CPU time among the latest; zero = none */
     uint8_t example_trace_id[16];
-    uint64_t *buckets; /* ns; n_buckets of them */
-    bool others;       /* all that are not told apart, in one; the last. Nothing has its name */
+    uint64_t *buckets; /* ns; n_buckets entries */
+    bool others;       /* the rest in one series, always the last; no other series has its name */
 };
 
 struct history_groups {
@@ -193,12 +195,12 @@ struct history_groups {
     bool complete;
 };
 
-/* At most n_buckets of a timeline, fewer if they are made whole minutes; 0: sums alone. */
+/* n_buckets: at most this many, fewer if buckets are rounded up to whole minutes; 0: sums only. */
 int history_groups(struct history_reader *reader, const struct history_filter *filter,
                    enum history_group group, size_t n_buckets, struct arena *arena,
                    struct history_groups *groups);
 
-/* What a filter may ask for: the services, span names ... of the range, most CPU time first. */
+/* Values for a filter: the services, span names ... of the range, most CPU time first. */
 enum history_text {
     HISTORY_SERVICES,
     HISTORY_SPAN_NAMES,
@@ -220,13 +222,13 @@ struct history_labelled {             /* samples of one stack, span and thread *
 };
 
 struct history_whole {
-    uint64_t from_unix_ns, to_unix_ns; /* what the history has of the range asked for */
-    uint64_t period_ns;                /* of most samples */
+    uint64_t from_unix_ns, to_unix_ns; /* the part of the range that the history covers */
+    uint64_t period_ns;                /* most frequent period */
     bool complete;
 };
 
-/* All CPU samples that the filter lets through; what is borrowed lasts for the call. 0, or what
- * visit returned if not 0. */
+/* Visits all CPU samples that match the filter; contents of `labelled` are borrowed for the call.
+ * Returns 0, or the first nonzero value of visit. */
 typedef int history_visit(void *context, const struct history_labelled *labelled);
 int history_each(struct history_reader *reader, const struct history_filter *filter,
                  history_visit *visit, void *context, struct history_whole *whole);
@@ -234,18 +236,18 @@ int history_each(struct history_reader *reader, const struct history_filter *fil
 /* ---- scraping ---- */
 
 struct history_scrape {
-    uint64_t since; /* a cursor that an earlier call gave; 0: all that is kept */
+    uint64_t since; /* cursor from an earlier call; 0: everything */
     size_t max_bytes;
     const char *scope_version;
-    /* Answered: */
+    /* Results: */
     uint64_t next;    /* the cursor for the next call */
-    uint64_t samples; /* in the request; if 0, nothing was appended */
+    uint64_t samples; /* number in the request; 0: nothing was appended */
     uint64_t missed;  /* blocks after `since` that have expired */
-    bool more;        /* there is more already */
+    bool more;        /* more blocks are available now */
 };
 
-/* Appends an ExportProfilesServiceRequest of CPU samples that left after `since`, as correlated as
- * they were exported (without the CPU's number, and times to HISTORY_TICK_NS). The same cursor
- * gives the same samples as long as they are kept. */
+/* Appends an ExportProfilesServiceRequest with the CPU samples that left the join after `since`,
+ * correlated as in the export, but without the CPU number, and with times rounded down to
+ * HISTORY_TICK_NS. The same cursor gives the same samples as long as they are kept. */
 int history_scrape(struct history_reader *reader, const struct history_filter *filter,
                    struct history_scrape *scrape, struct buf *out);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What the files of the history's reader share; nobody else includes it. Errors that are not told
- * of otherwise: negative errno of db.h; -ENOMEM: a limit of memory was reached.
+ * Shared by the files of the history reader. Private to these files. Errors, unless stated
+ * otherwise: negative errno of db.h; -ENOMEM: a limit of memory was reached.
  *
  *   history_reader.c         opening, the consistent view, frames, texts
  *   history_reader_series.c  texts and series of the database, remembered
@@ -21,9 +21,9 @@
 
 struct reader_series {
     int64_t id;
-    struct history_series_facts facts; /* equal ids of texts: equal texts */
+    struct history_series_facts facts; /* equal ids of texts imply equal texts */
     struct bytes service, span_name, thread, container, executable;
-    uint64_t question; /* that `passes` was answered for */
+    uint64_t question; /* the query that `passes` is valid for */
     bool passes;
 };
 
@@ -31,32 +31,34 @@ struct reader_series {
 
 struct history_reader {
     struct db *db;
-    uint64_t db_files; /* the file that what is remembered is of */
+    uint64_t db_files; /* the file that the caches were read from */
     struct history_frames frames;
-    struct arena names; /* of texts and series, across questions */
+    struct arena names; /* texts and series, across queries */
     struct map texts, series;
     struct reader_series *recent[READER_SERIES_RECENT]; /* by id */
-    struct arena scratch;                               /* of the question at hand */
-    uint64_t question;                                  /* counts them */
+    struct arena scratch;                               /* of the current query */
+    uint64_t question;                                  /* number of the current query */
     uint64_t time_max_ns;
     struct bytes host;
-    sqlite3_blob *part; /* being read piece by piece */
+    sqlite3_blob *part; /* open for reads of parts */
     int64_t part_id;
     sqlite3_stmt *begin, *end, *get_text, *get_key, *find_text, *get_series;
     sqlite3_stmt *blocks, *minutes, *get_part, *get_minute;
 };
 
-/* A consistent view until reader_end(), which comes also after a failed begin. */
+/* Begins a consistent view, until reader_end(). Call reader_end() also after a failed
+ * reader_begin(). */
 int reader_begin(struct history_reader *reader);
 void reader_end(struct history_reader *reader);
 
 int reader_copy_text(struct arena *arena, struct bytes *text);
-/* The array with room for one more than n, at most max; NULL: it stays as it is. */
+/* Returns the array with room for n + 1 entries, at most max; NULL: failed, the array is
+ * unchanged. */
 void *reader_grow(void *array, size_t n, size_t *cap, size_t max, size_t size);
 
-/* Borrowed until the next reader_begin(), as all texts here. What is not there is empty. */
+/* Texts are borrowed until the next reader_begin(). A missing text is empty. */
 int reader_text(struct history_reader *reader, int64_t id, struct bytes *text);
-/* 1: it is one of the texts; 0. */
+/* 1: the database has this text; 0: it does not. */
 int reader_has_text(struct history_reader *reader, struct bytes text);
 int reader_series(struct history_reader *reader, int64_t id, struct reader_series **series);
 void reader_series_open(struct history_reader *reader);
@@ -65,11 +67,11 @@ void reader_series_forget(struct history_reader *reader);
 /* ---- sums ---- */
 
 struct reader_sum {
-    int64_t id; /* 0: a free place; added with it: `others` */
+    int64_t id; /* 0: free place; adding id 0 adds to `others` */
     uint64_t samples, value_ns, self_ns;
 };
 
-/* Thread: the reader's. At most max_count ids, what comes beyond goes to `others`. */
+/* Thread: the reader's. At most max_count ids; further ids are added to `others`. */
 struct reader_sums {
     struct reader_sum *sums;
     size_t cap, n, max_count;
@@ -78,12 +80,12 @@ struct reader_sums {
 
 int reader_sums_add(struct reader_sums *sums, const struct reader_sum *more);
 struct reader_sum *reader_sums_find(const struct reader_sums *sums, int64_t id); /* or NULL */
-/* Most CPU time first (by id where it is the same); what is beyond max_count goes to `others`. The
- * places are no longer those of ids. */
+/* Sorts by CPU time, descending, then by id; entries beyond max_count are added to `others`.
+ * Afterwards reader_sums_find() does not work. */
 void reader_sums_sort(struct reader_sums *sums, size_t max_count);
 void reader_sums_close(struct reader_sums *sums);
 
-/* Which period most samples have. */
+/* Finds the most frequent sample period. */
 struct reader_periods {
     struct {
         uint64_t period_ns, samples;
@@ -113,38 +115,38 @@ struct reader_range { /* [from, to) */
 #define READER_ATTRIBUTES_KNOWN 128
 #define READER_SIEVE_BITS       65536
 
-struct reader_answer { /* whether attributes pass, of one place in the block at hand */
+struct reader_answer { /* whether the attributes at one place in the current block pass */
     uint64_t of;       /* 0: none */
     uint32_t len;
     bool passes;
 };
 
-struct reader_match {            /* what a filter lets through: answers to be used again */
-    bool by_traces;              /* filter has a duration */
-    bool by_tree;                /* and asks for a span with those below it */
+struct reader_match {            /* cached answers of the filter */
+    bool by_traces;              /* the filter has a duration */
+    bool by_tree;                /* the filter asks for a span and its descendants */
     struct map traces;           /* with the duration of their longest span */
-    uint64_t noted_from_unix_ns; /* filter has as_left: of blocks written since then, */
-    size_t noted;                /* up to this one, exclusive */
-    struct map tree;             /* ids of spans */
+    uint64_t noted_from_unix_ns; /* filter.as_left: blocks written from here on are noted */
+    size_t noted;                /* index after the last noted block */
+    struct map tree;             /* span ids */
     struct reader_sums stacks;
-    struct history_context context; /* of the latest group */
+    struct history_context context; /* context of the latest group */
     bool context_known, context_passes;
     struct reader_answer attributes[READER_ATTRIBUTES_KNOWN];
-    uint64_t sieve[READER_SIEVE_BITS / 64]; /* of traces: one that is not in it is not there */
+    uint64_t sieve[READER_SIEVE_BITS / 64]; /* a trace without its bit set is not in `traces` */
 };
 
 struct reader_scan {
     struct history_reader *reader;
     const struct history_filter *filter;
     struct reader_range asked;
-    struct reader_range whole;  /* whole minutes that are read as such; else from = to */
-    struct reader_range answer; /* what there is of what was asked for */
+    struct reader_range whole;  /* minutes read from history_minute; from = to if none */
+    struct reader_range answer; /* the part of `asked` that the history covers */
     uint64_t deadline_ns;
-    int64_t through; /* blocks up to this one are in minutes */
+    int64_t through; /* blocks with seq <= through are in minutes */
     size_t n_blocks, n_minutes;
     struct reader_block *blocks; /* by seq */
     struct reader_minute *minutes;
-    bool by_minutes; /* they can answer what is asked */
+    bool by_minutes; /* minutes can answer the query */
     bool stopped;    /* by a limit */
     bool complete;
     struct reader_match match;
@@ -157,9 +159,9 @@ struct reader_weight {
     struct reader_series *series;
     int64_t stack;
     uint64_t samples, value_ns, period_ns;
-    uint64_t time_unix_ns;                    /* of the first; their minute */
+    uint64_t time_unix_ns;                    /* of the first sample; or their minute */
     bool self;                                /* filter.function is the leaf */
-    const struct history_sample_group *group; /* NULL: of a minute */
+    const struct history_sample_group *group; /* NULL: from a minute */
 };
 
 typedef int reader_visit(void *context, const struct reader_weight *weight);
@@ -169,49 +171,53 @@ typedef int reader_group_visit(void *context, const struct history_samples *samp
 int reader_scan_open(struct reader_scan *scan, struct history_reader *reader,
                      const struct history_filter *filter);
 void reader_scan_close(struct reader_scan *scan);
-/* False when a limit is reached: the answer is not complete. */
+/* False: a limit is reached, the answer is not complete. */
 bool reader_scan_goes_on(struct reader_scan *scan);
-/* Gives 0 for what an answer can do without: damage, and what there was no memory for. */
+/* Returns 0 for errors that only make the answer incomplete: damage, and no memory. */
 int reader_scan_left_out(struct reader_scan *scan, int error);
-/* All CPU samples that the filter lets through. times: each with its own time, but for those of
- * whole minutes. */
+/* Visits all CPU samples that match the filter. times: each sample with its own time, except those
+ * from minutes. */
 int reader_scan_samples(struct reader_scan *scan, bool times, reader_visit *visit, void *context);
 
-/* Of a part that is there as far as *body has it: so many bytes in all. *size: of the whole. */
+/* Extends the prefix of the part in *body to `want` bytes. *size: size of the whole part. */
 int reader_part_begin(struct history_reader *reader, int64_t id, size_t want, struct buf *body,
                       size_t *size);
 void reader_part_close(struct history_reader *reader);
-/* Instead of what is in *body: all of it; -ENOENT. */
+/* Reads the whole part into *body, replacing its contents. -ENOENT. */
 int reader_part_get(struct history_reader *reader, int64_t id, struct buf *body);
-/* Likewise: len bytes from `at` on, SIZE_MAX: to the end. -EUCLEAN: there are not so many. */
+/* Reads len bytes from offset `at` on into *bytes, replacing its contents; len = SIZE_MAX: to the
+ * end. -EUCLEAN: the part is shorter. */
 int reader_part_read(struct history_reader *reader, int64_t id, size_t at, size_t len,
                      struct buf *bytes);
-/* Decoding begins anew. */
+/* Restarts decoding from the beginning. */
 static inline void reader_spans_forget(struct history_block_spans *spans)
 {
     spans->n = spans->offset = spans->trace_from = spans->trace_left = 0;
 }
 
-/* One block. -EUCLEAN: damaged. All its spans, into scan->spans. */
+/* Decodes all spans of one block into scan->spans. -EUCLEAN: damaged. */
 int reader_scan_spans(struct reader_scan *scan, const struct reader_block *block);
-/* All its groups; with ids if scan->spans are those of the block, else (n = 0) without. */
+/* Visits all groups of one block. Ids of groups are valid if scan->spans holds the block's spans,
+ * not if it is empty (n = 0). */
 int reader_scan_groups(struct reader_scan *scan, const struct reader_block *block,
                        reader_group_visit *visit, void *context);
-/* 1: it may have samples or spans of the trace; 0. */
+/* 1: the block may have samples or spans of the trace; 0: it has none. */
 int reader_scan_may_have(struct reader_scan *scan, const struct reader_block *block,
                          const uint8_t trace_id[16]);
 
 /* ---- match ---- */
 
-bool reader_match_needs_blocks(const struct history_filter *filter); /* minutes know too little */
-/* 0: nothing can pass, for a name that is asked for was never seen, or is another host's; 1. */
+bool reader_match_needs_blocks(
+    const struct history_filter *filter); /* minutes lack the needed fields */
+/* 0: nothing can match, because a name in the filter is not in the database or the host is another
+ * one; 1: a match is possible. */
 int reader_match_is_possible(struct history_reader *reader, const struct history_filter *filter);
 int reader_match_open(struct reader_scan *scan);
 void reader_match_close(struct reader_scan *scan);
-/* Filter has as_left: of blocks up to this one; they are asked for in their order. */
+/* For filter.as_left: notes the blocks up to `block`. Call it with ascending `block`. */
 int reader_match_as_left(struct reader_scan *scan, size_t block);
-void reader_match_new_block(struct reader_scan *scan); /* scan->spans are others now */
-/* No sample passes that is of no trace. */
+void reader_match_new_block(struct reader_scan *scan); /* scan->spans has changed */
+/* True: a sample without a trace cannot match. */
 bool reader_match_needs_trace(const struct reader_scan *scan);
 /* 1, 0, negative errno. */
 int reader_match_block(struct reader_scan *scan, const struct reader_block *block);
@@ -219,7 +225,7 @@ int reader_match_series(struct reader_scan *scan, int64_t id, struct reader_seri
 int reader_match_stack(struct reader_scan *scan, struct reader_weight *weight);
 int reader_match_group(struct reader_scan *scan, const struct history_sample_group *group,
                        struct reader_weight *weight);
-/* Service, span name and attributes. */
+/* Matches service, span name and attributes. */
 int reader_match_span(struct reader_scan *scan, const struct history_block_span *span,
                       struct bytes body);
 
@@ -227,36 +233,37 @@ int reader_match_span(struct reader_scan *scan, const struct history_block_span 
 
 #define READER_VALUE_BYTES 32
 
-/* The value of a KeyValue message as text: its own, or in `own`. False: it is no single value. */
+/* The value of a KeyValue message as text, borrowed from the message or written to `own`. False:
+ * the value is an array or another compound. */
 bool reader_value_text(struct bytes key_value, char own[READER_VALUE_BYTES], struct bytes *text);
-/* In framed attributes (as Span field 9): the first with this key. */
+/* Finds the first attribute with this key in attributes framed as Span field 9. */
 bool reader_attribute_find(struct bytes framed, struct bytes key, struct bytes *key_value);
 bool reader_attributes_have(struct bytes framed, const struct history_pair *pair);
 
 /* ---- the function with most self time ---- */
 
-struct reader_tops { /* of several owners, known by an index */
+struct reader_tops { /* for several owners; an owner is an index */
     struct history_reader *reader;
     struct map of;
 };
 
 struct reader_top {
     uint64_t ns, key;
-    struct bytes function; /* in the scratch */
+    struct bytes function; /* in reader->scratch */
 };
 
 void reader_tops_open(struct reader_tops *tops, struct history_reader *reader);
 void reader_tops_close(struct reader_tops *tops);
 int reader_tops_add(struct reader_tops *tops, uint64_t owner, int64_t stack, uint64_t ns);
-/* best: n, zeroed; of owners 0 to n - 1. */
+/* best: n zeroed entries, for owners 0 to n - 1. */
 void reader_tops_best(const struct reader_tops *tops, struct reader_top *best, size_t n);
 
 /* ---- traces ---- */
 
-#define READER_TRACE_SPANS_MAX 50000 /* more are left out */
+#define READER_TRACE_SPANS_MAX 50000 /* further spans are left out */
 
-/* Every span of the trace filter.trace_id, wherever it lies; borrowed for the call, as the body of
- * its attributes. */
+/* Visits every span of the trace filter.trace_id in any block. span, and body with its attributes,
+ * are borrowed for the call. */
 typedef int reader_span_visit(void *context, const struct history_block_span *span,
                               struct bytes body);
 int reader_trace_spans(struct reader_scan *scan, reader_span_visit *visit, void *context);

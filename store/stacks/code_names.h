@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The part of the dictionary that knows the names of code without a file; stacks.h is its face.
- * Writer thread only. Errors as in intern.h.
+ * The dictionary's names of code that lies in no file. Private to the dictionary; the public
+ * interface is stacks.h. Writer thread only. Errors as in intern.h.
  */
 #include "base/buf.h"
 #include "store/db/intern.h"
@@ -16,10 +16,10 @@ struct code_names {
 int code_names_open(struct code_names *names, struct db *db);
 void code_names_close(struct code_names *names);
 int code_names_reload(struct code_names *names);
-/* hash: of the name, which is the body of a new row. */
+/* hash: hash of `function`. A new row has `function` as its body. */
 int code_names_intern(struct code_names *names, const uint8_t hash[16], struct bytes function,
                       int64_t *id);
-/* A stack uses it: 0, or -ENOENT. */
+/* Counts as a use, by a stack: 0, or -ENOENT. */
 int code_names_use(struct code_names *names, int64_t id);
 /* Appends the name. -ENOENT. */
 int code_names_get(struct code_names *names, int64_t id, struct buf *out);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The part of the dictionary that knows executables; stacks.h is its face. Writer thread only.
+ * The dictionary's executables. Private to the dictionary; the public interface is stacks.h. Writer
+ * thread only.
  */
 #include "store/db/intern.h"
 #include "store/stacks/stacks.h"
@@ -20,7 +21,8 @@ int executables_set_facts(struct executables *executables, int64_t id,
                           const struct executable_facts *facts);
 int executables_get(struct executables *executables, int64_t id,
                     const struct executable_facts **facts);
-/* A stack uses it: 0, or -ENOENT. */
+/* Counts as a use, by a stack: 0, or -ENOENT. */
 int executables_use(struct executables *executables, int64_t id);
-/* The column "facts"; texts are borrowed from it. All zero if it is malformed. Thread: any. */
+/* Decodes the column "facts"; texts are borrowed from blob. A malformed blob gives all zero.
+ * Thread: any. */
 void executables_decode(struct bytes blob, struct executable_facts *facts);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Where stacks and the names of their frames are looked up: the writer's dictionary (stacks.h), or
- * what a reading connection sees of it (stacks_reader.h). The verbs are those of stacks.h. Thread:
- * that of what is behind it.
+ * Interface to look up stacks and the names of their frames, in the writer's dictionary (stacks.h)
+ * or through a reading connection (stacks_reader.h). The functions behave as those of stacks.h.
+ * Thread: that of the implementation.
  */
 #include "store/stacks/stacks.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The dictionary of stacks as a reading connection sees it. Thread: the connection's. The verbs are
- * those of stacks.h, and what they borrow is borrowed until the next call of the same verb; a
- * public id that was never asked for is -ENOENT, and so is what is damaged. Errors: of db.h;
- * -ENOMEM.
+ * The dictionary of stacks through a reading connection. Thread: the connection's. The functions
+ * behave as those of stacks.h; a borrowed result is valid until the next call of the same function.
+ * -ENOENT also for a public id that the writer has not computed, and for damaged rows. Errors: of
+ * db.h; -ENOMEM.
  */
 #include "base/buf.h"
 #include "store/stacks/stack_dictionary.h"
@@ -21,7 +21,7 @@ struct stacks_reader {
 };
 
 int stacks_reader_open(struct stacks_reader *reader, struct db *db);
-void stacks_reader_close(struct stacks_reader *reader); /* also half-open, or all zero */
+void stacks_reader_close(struct stacks_reader *reader); /* also after a failed open, or all zero */
 
 int stacks_reader_canonical(struct stacks_reader *reader, int64_t id, int64_t *canonical);
 int stacks_reader_frames(struct stacks_reader *reader, int64_t id, const struct frame **frames,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What stacks.c (rows, names), stacks_public.c (public ids) and stacks_unfinished.c (what is open)
- * share; private to them. WRITER thread.
+ * Shared by stacks.c (rows, names), stacks_public.c (public ids) and stacks_unfinished.c (open
+ * stacks). Private to these files. Writer thread.
  */
 #include "base/list.h"
 #include "base/map.h"
@@ -18,17 +18,17 @@ struct cached_stack {
     struct intern_entry entry;
     bool same_known;
     bool public_known;
-    bool looked_after; /* its names, if it is older than what was asked */
-    int64_t same_as;   /* of one whose frames were open; 0 = it stands for itself */
+    bool looked_after; /* stacks_intern() has set names_wanted for it; used if id <= last_before */
+    int64_t same_as;   /* for a stack whose frames were open; 0 = no other stack */
     uint8_t public_id[16];
 };
 
 struct stacks_unfinished {
-    struct map stacks;     /* of which something is open */
-    struct list ages;      /* of those with open frames, oldest first */
-    struct map names;      /* asked for and not answered */
+    struct map stacks;     /* stacks with open frames or names */
+    struct list ages;      /* stacks with open frames, oldest first */
+    struct map names;      /* requested, not answered */
     struct list name_ages; /* oldest first */
-    bool names_closed;     /* any, since stacks were last reviewed */
+    bool names_closed;     /* a name was closed since the last review of stacks */
     size_t n_open[STACK_OPENS];
 };
 
@@ -39,7 +39,8 @@ struct stacks {
     struct code_names code_names;
     struct stacks_unfinished unfinished;
     uint64_t generation_began_ns; /* 0 = not known yet */
-    int64_t last_before; /* row; whoever asked for the names of earlier stacks is gone; 0: none */
+    int64_t
+        last_before; /* names of stacks with id <= last_before must be requested again; 0: none */
     uint8_t hash_key[16];
     struct blob_writer scratch;
     struct frame frames[STACKS_FRAMES_MAX];
@@ -48,19 +49,19 @@ struct stacks {
     sqlite3_stmt *set_name, *get_name, *load_meta, *save_meta;
 };
 
-/* The row's own frames go to stacks->frames. It stays at hand in *row (get_frames) for its public
- * id; the caller resets it. */
+/* Reads the row's own frames into stacks->frames. *row (get_frames) stays on the row, so the caller
+ * can read the public id; the caller resets *row. */
 int stacks_read_row(struct stacks *stacks, sqlite3_stmt *row, int64_t id, size_t *n);
-/* Into stacks->scratch. -EINVAL: too many. */
+/* Encodes into stacks->scratch. -EINVAL: n > STACKS_FRAMES_MAX. */
 int stacks_encode(struct stacks *stacks, const struct frame *frames, size_t n);
-/* All that the frames refer to. -ESTALE. */
+/* Counts as a use of every executable and name of the frames. -ESTALE. */
 int stacks_use_parts(struct stacks *stacks, const struct frame *frames, size_t n);
-/* Of a named frame, into stacks->name_texts. */
+/* Reads the name of a named frame into stacks->name_texts. */
 int stacks_code_name(struct stacks *stacks, const struct frame *frame, struct bytes *function);
 
 /* stacks_unfinished.c */
 void stacks_unfinished_open(struct stacks_unfinished *unfinished);
 void stacks_unfinished_close(struct stacks_unfinished *unfinished);
-void stacks_unfinished_forget(struct stacks_unfinished *unfinished); /* rolled back */
-/* Adds what referred stacks are the same as, and seals again. */
+void stacks_unfinished_forget(struct stacks_unfinished *unfinished); /* after a rollback */
+/* Adds the stacks that the referred stacks turned out to equal, and seals the set again. */
 int stacks_add_same(struct stacks *stacks, struct id_set *referred);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * A profile request being filled with samples: from rowids to Resource, stack, Link and attributes
- * of OTLP; window.h tells what they are. Thread: that of its dictionary.
+ * Builds a profile request from samples: turns rowids into OTLP Resource, stack, Link and
+ * attributes; window.h defines their contents. Thread: that of its dictionary.
  */
 #include "base/arena.h"
 #include "base/map.h"
@@ -15,19 +15,20 @@ struct processes;
 struct profile_request {
     struct otlp_profiles *profiles; /* NULL until profile_request_begin() */
     struct stack_dictionary stacks;
-    struct processes *processes; /* NULL: profile_request_put() alone is used */
+    struct processes *processes; /* may be NULL if only profile_request_put() is used */
     uint64_t first_unix_ns;
-    struct arena arena; /* of what is remembered: */
+    struct arena arena; /* memory of the three maps */
     struct map resources_seen, stacks_seen, locations_seen;
 };
 
 void profile_request_open(struct profile_request *request, const struct stack_dictionary *stacks,
                           struct processes *processes);
 void profile_request_close(struct profile_request *request);
-int profile_request_begin(struct profile_request *request, size_t max_bytes); /* empties it */
-/* 0; -EMSGSIZE: it does not fit, nothing was added; negative errno. */
+int profile_request_begin(struct profile_request *request,
+                          size_t max_bytes); /* empties the request */
+/* 0; -EMSGSIZE: the sample does not fit, nothing was added; negative errno. */
 int profile_request_add(struct profile_request *request, const struct sample *sample,
                         const struct join_span_facts *span);
-/* The same, with a Resource that was made before, known by a number. */
+/* As profile_request_add(), with a prepared Resource. Equal numbers mean equal Resources. */
 int profile_request_put(struct profile_request *request, int64_t number, struct bytes resource,
                         const struct sample *sample, const struct join_span_facts *span);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * CPU time by service and span name, as counters for Prometheus: of samples that were joined with
- * a span, as they leave. In memory alone: a restart begins at 0, as counters may.
- * Thread: the writer adds; span_cpu_openmetrics() any.
- * Limits: SPAN_CPU_SERIES_MAX pairs; what comes beyond is summed up in one with empty names.
- * Source of the format: OpenMetrics 1.0, for its exemplars: the trace sampled last.
+ * CPU time per service and span name, as Prometheus counters. A sample counts when it leaves the
+ * join together with its span. In memory only: after a restart the counters begin at 0. Thread: the
+ * writer adds; span_cpu_openmetrics() any. Limits: SPAN_CPU_SERIES_MAX pairs; samples beyond them
+ * go to one series with empty names. Format: OpenMetrics 1.0, because it has exemplars: each names
+ * the trace sampled last.
  */
 #include "base/buf.h"
 
@@ -18,8 +18,9 @@ struct sample;
 
 int span_cpu_open(struct span_cpu **cpu);  /* 0 or -ENOMEM */
 void span_cpu_close(struct span_cpu *cpu); /* NULL is fine */
-/* A sample that leaves; span may be NULL. 0 or -ENOMEM: it is counted with the rest. */
+/* Counts a CPU sample that leaves the join with a span; ignores other samples. span may be NULL. If
+ * there is no memory for a new series, the sample goes to the series with empty names. */
 void span_cpu_add(struct span_cpu *cpu, const struct sample *sample,
                   const struct join_span_facts *span);
-/* The whole exposition. 0, BUF_FULL, -ENOMEM. */
+/* Writes the whole exposition. 0, BUF_FULL, -ENOMEM. */
 int span_cpu_openmetrics(struct span_cpu *cpu, struct buf *out);
