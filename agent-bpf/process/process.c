@@ -10,7 +10,6 @@
  * first mapping is its executable, which is all that can be known of it.
  */
 #include "agent-bpf/process/process.h"
-#include "agent-bpf/process/symbolizer_client.h"
 #include "agent-bpf/process/process_table.h"
 #include "base/clock.h"
 #include "base/stats.h"
@@ -64,7 +63,7 @@ void process_free(struct process_table *table, void *memory, size_t size)
     free(memory);
 }
 
-int process_table_open(struct process_table **out)
+int process_table_open(struct symbolizer_queue *requests, struct process_table **out)
 {
     struct process_table *table = calloc(1, sizeof(*table));
     if (!table)
@@ -74,7 +73,7 @@ int process_table_open(struct process_table **out)
     list_init(&table->idle);
     list_init(&table->ended);
     list_init(&table->changed);
-    list_init(&table->requests);
+    table->requests = requests;
     *out = table;
     return 0;
 }
@@ -104,24 +103,8 @@ void process_table_close(struct process_table *table)
     }
     map_close(&table->processes);
     process_executables_close(table);
-    symbolizer_requests_free(&table->requests);
     assert(table->bytes == 0);
     free(table);
-}
-
-struct process *process_newest(const struct process_table *table, uint32_t pid)
-{
-    return map_get(&table->processes, &pid);
-}
-
-/* The incarnation that lived then. A time before the first known one gets the first: it was there
- * before it was heard of, unless it is known to have been forked later. */
-struct process *process_at(const struct process_table *table, uint32_t pid, uint64_t time_ns)
-{
-    struct process *process = process_newest(table, pid);
-    while (process && process->older && time_ns < process->from_ns)
-        process = process->older;
-    return process;
 }
 
 static void remove_process(struct process_table *table, struct process *process)
@@ -151,7 +134,8 @@ static void limit_chain(struct process_table *table, struct process *newest)
         remove_process(table, process->older);
 }
 
-struct process *process_begin(struct process_table *table, uint32_t pid, uint64_t from_ns)
+/* Makes an incarnation the newest; the one before is ended by the caller. NULL at a limit. */
+static struct process *process_begin(struct process_table *table, uint32_t pid, uint64_t from_ns)
 {
     if (table->n_processes >= PROCESS_TABLE_MAX) {
         struct list *oldest = list_first(&table->ended);
@@ -187,7 +171,7 @@ static void process_end(struct process_table *table, struct process *process, ui
     list_remove(&process->changed);
 }
 
-void process_mark_changed(struct process_table *table, struct process *process)
+static void process_mark_changed(struct process_table *table, struct process *process)
 {
     if (!list_linked(&process->changed) && process->until_ns == UINT64_MAX)
         list_append(&table->changed, &process->changed);
@@ -240,7 +224,7 @@ static int apply_exit(struct process_table *table, const struct process_event *e
     bool told = process->told && process->until_ns == UINT64_MAX;
     process_end(table, process, event->time_ns);
     if (told)
-        process_tell_left(table, process->pid);
+        process_report_left(table, process->pid);
     return 0;
 }
 
@@ -386,6 +370,86 @@ int process_table_answer(struct process_table *table, const struct symbolizer_me
     default:
         return 0;
     }
+}
+
+/* How long after a request for the context of a process the next one is made. */
+#define CONTEXT_ASK_NS  (5 * NS_PER_SEC)  /* while a process is sampled without context */
+#define BETTER_ASK_NS   (30 * NS_PER_SEC) /* with one, but not OpenTelemetry's */
+#define REMAPPED_ASK_NS (NS_PER_SEC)      /* after it mapped another file */
+#define CHANGED_ASK_NS  (200 * NS_PER_MS)
+
+static uint8_t sources_of(const struct process *process)
+{
+    return process->published ? process->published->sources : 0;
+}
+
+/* Publishing makes no event in the kernel's stream, so it is looked for again and again. */
+static bool context_due(const struct process *process, uint64_t time_ns)
+{
+    uint8_t sources = sources_of(process);
+    if (!process->sampled_ns)
+        return true; /* more is asked of processes that are sampled */
+    if (process->remapped)
+        return time_ns >= process->context_asked_ns + REMAPPED_ASK_NS;
+    if (sources & CONTEXT_BIT(CONTEXT_OTEL_THREAD))
+        return false;
+    return time_ns >= process->context_asked_ns + (sources ? BETTER_ASK_NS : CONTEXT_ASK_NS);
+}
+
+void process_table_sampled(struct process_table *table, uint32_t pid, uint64_t time_ns)
+{
+    struct process *process = process_newest(table, pid);
+    if (!process) /* an event was lost; the symbolizer finds out */
+        process = process_begin(table, pid, 0);
+    if (!process || process->until_ns != UINT64_MAX || time_ns < process->from_ns)
+        return;
+    bool due = context_due(process, time_ns);
+    process->sampled_ns = time_ns ? time_ns : 1;
+    process->context_wanted |= due;
+    if (!process->asked || due)
+        process_mark_changed(table, process);
+}
+
+void process_table_context_changed(struct process_table *table, uint32_t pid, uint64_t time_ns)
+{
+    struct process *process = process_newest(table, pid);
+    if (!process || time_ns < process->from_ns ||
+        time_ns < process->context_asked_ns + CHANGED_ASK_NS)
+        return;
+    process->context_wanted = true;
+    process_mark_changed(table, process);
+}
+
+static void want_of_process(struct process_table *table, enum symbolizer_kind kind,
+                            const struct process *process)
+{
+    symbolizer_queue_put(
+        table->requests,
+        &(struct symbolizer_message){
+            .kind = kind, .process = {.pid = process->pid, .time_ns = process->sampled_ns}});
+}
+
+static void want_of_changed(struct process_table *table, struct process *process, uint64_t now_ns)
+{
+    if (!process->from_ns && !process->image && !process->asked)
+        process_want_scan(table, now_ns); /* sampled, but never heard of */
+    if (!process->asked)
+        want_of_process(table, SYMBOLIZER_PROCESS_WANTED, process);
+    else if (process->context_wanted || !sources_of(process))
+        want_of_process(table, SYMBOLIZER_CONTEXT_WANTED, process);
+    else
+        return;
+    process->asked = process->told = true;
+    process->context_wanted = process->remapped = false;
+    process->context_asked_ns = now_ns;
+}
+
+void process_table_request_changed(struct process_table *table)
+{
+    struct list *link;
+    uint64_t now_ns = clock_monotonic_ns();
+    while ((link = list_pop(&table->changed)))
+        want_of_changed(table, container_of(link, struct process, changed), now_ns);
 }
 
 void process_table_expire(struct process_table *table, uint64_t now_ns)

@@ -3,9 +3,8 @@
 /*
  * The process table: which executable lies where in which process, and what is known of the
  * process. WRITER thread only. Fed by the kernel's event stream (process_table_apply) and by the
- * symbolizer's answers (process_table_answer); what it wants of the symbolizer it keeps as
- * requests, taken by process_table_take_requests() after each batch and sent on the loop
- * (symbolizer_client.h).
+ * symbolizer's answers (process_table_answer); what it wants of the symbolizer it puts into
+ * the queue that it was opened with (symbolizer_queue.h).
  *
  * Time: a process remembers its image from before the last exec (or the last process with its pid)
  * for PROCESS_GRACE_NS, and the last few mappings that others took the place of, so samples may be
@@ -17,12 +16,11 @@
  */
 #include "agent-bpf/symbolizer_messages.h"
 #include "agent-bpf/process_event.h"
-#include "base/list.h"
+#include "agent-bpf/process/symbolizer_queue.h"
 
 #define PROCESS_TABLE_MAX       65536
 #define PROCESS_TABLE_BYTES_MAX (256u << 20)
 #define PROCESS_GRACE_NS        UINT64_C(5000000000)
-#define PROCESS_REQUESTS_MAX    16384
 
 struct process_table;
 
@@ -62,7 +60,8 @@ struct process_kernel { /* as the symbolizer told */
 
 enum { PROCESS_UNKNOWN = 1 }; /* no such process, or no mapping of a file there */
 
-int process_table_open(struct process_table **table);
+/* The queue is borrowed and outlives the table. 0 or -ENOMEM. */
+int process_table_open(struct symbolizer_queue *requests, struct process_table **table);
 void process_table_close(struct process_table *table); /* NULL is fine */
 
 /* 0; negative errno (-ENOMEM: the event is lost, a later scan repairs). */
@@ -117,8 +116,9 @@ int process_table_want_code(struct process_table *table, const struct process_co
  * is known of its mappings. */
 int process_table_program(struct process_table *table, uint32_t pid, uint64_t time_ns,
                           uint64_t *since_ns);
-/* Moves the collected requests (struct symbolizer_request) to the end of the list. */
-void process_table_take_requests(struct process_table *table, struct list *requests);
+/* Requests for processes that were sampled or changed are collected, so that many changes make one
+ * request; this puts them into the queue. Call after each batch, before the queue is taken. */
+void process_table_request_changed(struct process_table *table);
 /* Sets all tags to 0: the caller's numbers are void (rolled back). Asks again for the executables
  * that had one. */
 void process_table_forget_tags(struct process_table *table);

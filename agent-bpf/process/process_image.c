@@ -68,7 +68,7 @@ static void ask_within_budget(struct process_table *table, struct process *proce
                               const struct process_executable *executable)
 {
     if (process->n_asked >= PROCESS_EXECUTABLES_ASKED_MAX) {
-        process_count_dropped(PROCESS_REQUEST_OVER_BUDGET);
+        symbolizer_queue_count_dropped(SYMBOLIZER_QUEUE_OVER_BUDGET);
         return;
     }
     process->n_asked++;

@@ -105,14 +105,29 @@ struct process_table {
     struct list idle;
     struct list ended;
     struct list changed;
-    struct list requests;
-    size_t n_requests;
+    struct symbolizer_queue *requests; /* borrowed */
     uint64_t scan_asked_ns;
     bool kernel_known;
     struct process_kernel kernel;
     uint8_t kernel_build_id[64];
     int64_t kernel_tag;
 };
+
+static inline struct process *process_newest(const struct process_table *table, uint32_t pid)
+{
+    return map_get(&table->processes, &pid);
+}
+
+/* The incarnation that lived at that time. A time before the first known one gets the first: it
+ * existed before its first event, unless that event is its fork. */
+static inline struct process *process_at(const struct process_table *table, uint32_t pid,
+                                         uint64_t time_ns)
+{
+    struct process *process = process_newest(table, pid);
+    while (process && process->older && time_ns < process->from_ns)
+        process = process->older;
+    return process;
+}
 
 /* Memory that counts against PROCESS_TABLE_BYTES_MAX; NULL also at the limit (counted). */
 void *process_alloc(struct process_table *table, size_t size);
@@ -140,13 +155,6 @@ int process_image_map(struct process_table *table, struct process *process,
                       const struct process_event *event);
 void process_executables_close(struct process_table *table);
 
-/* process.c */
-struct process *process_newest(const struct process_table *table, uint32_t pid);
-struct process *process_at(const struct process_table *table, uint32_t pid, uint64_t time_ns);
-/* Makes an incarnation the newest; the one before is ended by the caller. NULL at a limit. */
-struct process *process_begin(struct process_table *table, uint32_t pid, uint64_t from_ns);
-void process_mark_changed(struct process_table *table, struct process *process);
-
 /* process_details.c */
 void process_details_inherit(struct process_table *table, struct process *child,
                              const struct process *parent, bool exec);
@@ -156,14 +164,14 @@ int process_details_answer(struct process_table *table, const struct symbolizer_
 int process_context_answer(struct process_table *table, const struct symbolizer_context *context);
 void process_details_free(struct process_table *table, struct process *process);
 
-/* process_requests.c */
-enum process_request_loss {
-    PROCESS_REQUEST_QUEUE_FULL,
-    PROCESS_REQUEST_OVER_BUDGET,
-    PROCESS_REQUEST_LOSSES
-};
-void process_count_dropped(enum process_request_loss reason);
+/* process_requests.c: into table->requests; what is left out there is counted */
+/* Who can open the executable: the process that mapped it last, or its ancestors from parent_pid
+ * on. */
+struct symbolizer_executable_ref process_executable_ref(const struct process_table *table,
+                                                        const struct process_executable *executable,
+                                                        uint32_t parent_pid);
 void process_want_executable(struct process_table *table,
                              const struct process_executable *executable);
+/* Left out while the last request is younger than ten seconds. */
 void process_want_scan(struct process_table *table, uint64_t time_ns);
-void process_tell_left(struct process_table *table, uint32_t pid);
+void process_report_left(struct process_table *table, uint32_t pid); /* the process has ended */

@@ -10,7 +10,7 @@
  * symbolizer that sends a malformed message is detached (and so ends). A descriptor that comes with
  * any other message than SYMBOLIZER_CORRELATION, that is no such socket or not alone, is closed.
  *
- * Flow: writer job: process_table_take_requests() -> list; its done() on the loop:
+ * Flow: writer job: symbolizer_queue_take() -> list; its done() on the loop:
  * symbolizer_client_submit(). Answer: answered() on the loop -> job -> process_table_answer() and
  * the dictionary on the writer -> symbolizer_answer_free().
  */
@@ -22,7 +22,8 @@
 #define SYMBOLIZER_REQUEST_BYTES_MAX (16 * 1024 * 1024)
 #define SYMBOLIZER_UNANSWERED_MAX    2048 /* sent, kept to be said again */
 
-/* A request ready to be sent; made on the writer (process.h), owned by the client once submitted.
+/* A request ready to be sent; made on the writer (symbolizer_queue.h), owned by the client once
+ * submitted.
  */
 struct symbolizer_request {
     struct list link;

@@ -238,13 +238,14 @@ int intake_open(const struct intake_settings *settings, struct intake **intakep)
         return -ENOMEM;
     intake->settings = *settings;
     intake_signals_init(intake);
+    symbolizer_queue_init(&intake->requests);
     intake->drain_timer.fire = intake_drain_fire;
     intake->window_timer.fire = intake_window_fire;
     intake->scan_timer.fire = on_scan_timer;
     intake->ready_timer.fire = on_ready_timer;
     admission_init(&intake->admission, settings->loop, settings->max_admitted_bytes,
                    INTAKE_WRITER_QUEUE / 4);
-    int error = process_table_open(&intake->table);
+    int error = process_table_open(&intake->requests, &intake->table);
     if (!error)
         error = intake_samples_open(settings->store, intake->table, &settings->label_names,
                                     &intake->samples);
@@ -302,5 +303,6 @@ void intake_close(struct intake *intake)
     correlation_close(intake->correlation);
     intake_samples_close(intake->samples);
     process_table_close(intake->table);
+    symbolizer_queue_deinit(&intake->requests);
     free(intake);
 }

@@ -118,7 +118,7 @@ static int batch_run(struct job *job)
     apply_events(batch);
     int error = batch->n_records ? add_if_there_is_room(batch) : 0;
     process_table_expire(batch->intake->table, batch->now_ns);
-    process_table_take_requests(batch->intake->table, &batch->requests);
+    intake_take_requests(batch->intake, &batch->requests);
     return intake_broken(batch->intake, error);
 }
 

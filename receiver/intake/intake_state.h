@@ -6,6 +6,7 @@
  * Private to them. Thread: loop, except where said otherwise.
  */
 #include "agent-bpf/process/process.h"
+#include "agent-bpf/process/symbolizer_queue.h"
 #include "receiver/intake/admission.h"
 #include "receiver/intake/correlation.h"
 #include "receiver/intake/intake.h"
@@ -36,8 +37,9 @@ struct intake {
     struct intake_settings settings;
     struct intake_signal signals[SIGNAL_COUNT];
     struct symbolizer_client *symbolizer;
-    struct process_table *table; /* writer's */
-    struct samples *samples;     /* writer's */
+    struct symbolizer_queue requests; /* writer's, to the symbolizer */
+    struct process_table *table;      /* writer's */
+    struct samples *samples;          /* writer's */
     struct correlation *correlation;
     uint64_t generation; /* writer's: store_generation() that rowids belong to */
     struct timer drain_timer;
@@ -71,4 +73,7 @@ void intake_window_fire(struct timer *timer); /* window_timer */
 void intake_window_last(struct intake *intake);
 
 int intake_symbolizer_open(struct intake *intake); /* intake->symbolizer */
+/* Writer, at the end of each job: what the symbolizer is to be asked goes to the end of the list,
+ * to be submitted on the loop. */
+void intake_take_requests(struct intake *intake, struct list *requests);
 void intake_begin_draining(struct intake *intake); /* and ready(); once */

@@ -20,12 +20,18 @@ struct answer_job {
     struct list requests;
 };
 
+void intake_take_requests(struct intake *intake, struct list *requests)
+{
+    process_table_request_changed(intake->table);
+    symbolizer_queue_take(&intake->requests, requests);
+}
+
 static int answer_run(struct job *job)
 {
     struct answer_job *answered = container_of(job, struct answer_job, job);
     intake_follow_store(answered->intake);
     int error = intake_samples_answer(answered->intake->samples, &answered->answer->message);
-    process_table_take_requests(answered->intake->table, &answered->requests);
+    intake_take_requests(answered->intake, &answered->requests);
     return intake_broken(answered->intake, error);
 }
 

@@ -53,7 +53,7 @@ static int window_run(struct job *job)
         error = store_collect(store, now_unix_ns);
     window->n_samples += pending_profiles_has_leaving(store_pending_profiles(store));
     process_table_expire(window->intake->table, clock_monotonic_ns());
-    process_table_take_requests(window->intake->table, &window->requests);
+    intake_take_requests(window->intake, &window->requests);
     return intake_broken(window->intake, error);
 }
 

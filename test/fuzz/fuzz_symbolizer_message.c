@@ -18,14 +18,18 @@ static void say_again(const struct symbolizer_message *message, struct bytes dat
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    static struct symbolizer_queue queue;
     static struct process_table *table;
     static unsigned runs;
     if (table && ++runs % 1000 == 0) {
         process_table_close(table);
         table = NULL;
     }
-    if (!table && process_table_open(&table))
-        abort();
+    if (!table) {
+        symbolizer_queue_init(&queue); /* empty: taken in each run */
+        if (process_table_open(&queue, &table))
+            abort();
+    }
     struct arena arena;
     struct symbolizer_message message;
     arena_init(&arena, 256 * 1024);
@@ -45,7 +49,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     process_table_resolve(table, 10, 1000, 0x1000, &place);
     process_table_details(table, 10, 1000, &details);
     struct list requests = LIST_INIT(requests);
-    process_table_take_requests(table, &requests);
+    process_table_request_changed(table);
+    symbolizer_queue_take(&queue, &requests);
     symbolizer_requests_free(&requests);
     process_table_expire(table, 1000 + runs * UINT64_C(1000000));
     return 0;

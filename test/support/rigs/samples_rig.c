@@ -16,7 +16,8 @@ int samples_rig_setup(void **state)
     arena_init(&rig.arena, 1 << 20);
     fixture_make(&rig.fixture);
     fixture_open(&rig.fixture);
-    assert_int_equal(process_table_open(&rig.table), 0);
+    symbolizer_queue_init(&rig.requests);
+    assert_int_equal(process_table_open(&rig.requests, &rig.table), 0);
     assert_int_equal(intake_samples_open(rig.fixture.store, rig.table, &names, &rig.samples), 0);
     samples_rig_map(&rig, RIG_PID, APP, APP_OFFSET, APP_PATH);
     samples_rig_map(&rig, RIG_PID, LIB, 0, LIB_PATH);
@@ -31,6 +32,7 @@ int samples_rig_teardown(void **state)
     arena_close(&rig->arena);
     intake_samples_close(rig->samples);
     process_table_close(rig->table);
+    symbolizer_queue_deinit(&rig->requests);
     fixture_remove(&rig->fixture);
     return 0;
 }
@@ -84,7 +86,8 @@ size_t samples_rig_requests(struct samples_rig *rig, enum symbolizer_kind kind,
     struct list requests, *link, *tmp;
     size_t n = 0;
     list_init(&requests);
-    process_table_take_requests(rig->table, &requests);
+    process_table_request_changed(rig->table);
+    symbolizer_queue_take(&rig->requests, &requests);
     list_each(link, tmp, &requests)
     {
         const struct symbolizer_request *request =

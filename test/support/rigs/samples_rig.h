@@ -20,6 +20,7 @@
 
 struct samples_rig {
     struct fixture fixture;
+    struct symbolizer_queue requests;
     struct process_table *table;
     struct samples *samples;
     size_t datagram_size; /* of the request that was looked at last */

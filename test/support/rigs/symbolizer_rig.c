@@ -41,7 +41,8 @@ void rig_open(struct rig *rig)
 {
     *rig = (struct rig){.contexts_map_fd = -1, .correlated_fd = -1};
     MUST(!loop_open(&rig->loop));
-    MUST(!process_table_open(&rig->table));
+    symbolizer_queue_init(&rig->requests);
+    MUST(!process_table_open(&rig->requests, &rig->table));
     MUST(!symbolizer_ledger_open(&rig->ledger));
     MUST(!symbolizer_client_open(
         &(struct symbolizer_client_settings){
@@ -56,6 +57,7 @@ void rig_close(struct rig *rig)
         close(rig->correlated_fd);
     symbolizer_client_close(rig->client);
     process_table_close(rig->table);
+    symbolizer_queue_deinit(&rig->requests);
     symbolizer_ledger_close(rig->ledger);
     loop_close(rig->loop);
 }
@@ -109,7 +111,8 @@ void rig_stop(struct rig *rig)
 void rig_round(struct rig *rig)
 {
     struct list requests = LIST_INIT(requests);
-    process_table_take_requests(rig->table, &requests);
+    process_table_request_changed(rig->table);
+    symbolizer_queue_take(&rig->requests, &requests);
     symbolizer_client_submit(rig->client, &requests);
     loop_once(rig->loop, 10);
 }

@@ -13,6 +13,7 @@
 struct rig {
     struct loop *loop;
     struct symbolizer_client *client;
+    struct symbolizer_queue requests;
     struct process_table *table;
     struct symbolizer_ledger *ledger;
     int contexts_map_fd;              /* -1 = none; set before rig_start() */

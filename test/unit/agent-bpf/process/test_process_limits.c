@@ -106,7 +106,7 @@ static void requests_are_limited(void **state)
     (void)state;
     int64_t dropped =
         stats_find("spanprof_process_requests_dropped_total", "reason=\"queue_full\"");
-    for (uint32_t i = 0; i < PROCESS_REQUESTS_MAX + 100; i++) {
+    for (uint32_t i = 0; i < SYMBOLIZER_QUEUE_MAX + 100; i++) {
         char path[32];
         snprintf(path, sizeof(path), "/bin/%u", i);
         map(10 + i % 32, i, 0x1000, 0x1000, 0, path);
@@ -115,7 +115,7 @@ static void requests_are_limited(void **state)
         stats_find("spanprof_process_requests_dropped_total", "reason=\"queue_full\"") - dropped,
         100);
     take();
-    assert_int_equal(taken[SYMBOLIZER_EXECUTABLE_WANTED], PROCESS_REQUESTS_MAX);
+    assert_int_equal(taken[SYMBOLIZER_EXECUTABLE_WANTED], SYMBOLIZER_QUEUE_MAX);
 }
 
 /* Also not by forking and by exec. */
@@ -169,7 +169,8 @@ static void scenario(void)
     event = (struct process_event){.kind = PROCESS_EXITED, .pid = 11, .time_ns = 400};
     process_table_apply(table, &event);
     struct list requests = LIST_INIT(requests);
-    process_table_take_requests(table, &requests);
+    process_table_request_changed(table);
+    symbolizer_queue_take(&queue, &requests);
     symbolizer_requests_free(&requests);
     process_table_expire(table, 400 + PROCESS_GRACE_NS);
 }
@@ -183,7 +184,7 @@ static void without_memory(void **state)
         scenario();
         bool hit = fail_alloc_hit();
         process_table_close(table); /* asserts that nothing is left */
-        assert_int_equal(process_table_open(&table), 0);
+        assert_int_equal(process_table_open(&queue, &table), 0);
         if (!hit)
             break;
     }

@@ -327,7 +327,8 @@ static void test_promised_with_code(void **state)
         (struct symbolizer_unwound_frame[]){{APP + 0x301, 1}, {JIT + 0x101, 1}, {APP + 0x901, 1}});
     struct list requests, *link, *tmp;
     list_init(&requests);
-    process_table_take_requests(rig->table, &requests);
+    process_table_request_changed(rig->table);
+    symbolizer_queue_take(&rig->requests, &requests);
     size_t n_names = 0, n_code = 0;
     list_each(link, tmp, &requests)
     {
