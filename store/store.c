@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * After a rollback the memory of the modules says more than the database does. Rather than undo it
- * piece by piece, all of it is read anew: transactions fail rarely, and what is read is bounded.
- * While that does not succeed the store is sick, takes nothing, and each begin tries again.
+ * After a rollback, the memory of the modules is ahead of the database. Instead of undoing single
+ * changes, all modules reload: transactions fail rarely, and the amount to read is bounded. Until a
+ * reload succeeds, the store is out of service (`sick`), accepts nothing, and each begin tries to
+ * reload.
  */
 #include "store/store.h"
 #include "base/log.h"
@@ -28,8 +29,9 @@ struct store {
     struct history *history;
     struct store_settings settings;
     atomic_int health;
-    int sick;                    /* why memory is not what the database says; 0 = it is */
-    uint64_t full_since_unix_ns; /* no window found room in the outbox since; 0 = the last did */
+    int sick;                    /* why memory differs from the database; 0 = it does not */
+    uint64_t full_since_unix_ns; /* since when no window finds room in the outbox; 0 = the last one
+                                    did */
     atomic_uint_fast64_t generation;
 };
 
@@ -75,14 +77,14 @@ static void close_modules(struct store *store)
     store->stacks = NULL;
 }
 
-/* What waited in it is lost with the file, as far as that could be read. */
+/* Replaces the corrupt file. The requests in it are lost and, as far as they are known, counted. */
 static int renew(struct store *store)
 {
     outbox_file_lost(store->outbox);
     return db_renew(store->db);
 }
 
-/* A database that opens may yet turn out to be corrupt when its rows are read. */
+/* A database may open without error and turn out to be corrupt when its rows are read. */
 static int open_or_renew(struct store *store)
 {
     int error = open_modules(store);
@@ -109,7 +111,7 @@ int store_open(const struct store_settings *settings, struct store **result)
         store_close(store);
         return error;
     }
-    db_release_thread(store->db); /* the writer's from here on */
+    db_release_thread(store->db); /* the writer thread owns it next */
     *result = store;
     return 0;
 }
@@ -200,7 +202,7 @@ static int reload(struct store *store)
     int error = store->sick == -EUCLEAN ? renew(store) : 0;
     if (!error)
         error = reload_modules(store);
-    if (error == -EUCLEAN && store->sick != -EUCLEAN) { /* it is only now met */
+    if (error == -EUCLEAN && store->sick != -EUCLEAN) { /* the corruption shows only now */
         error = renew(store);
         if (!error)
             error = reload_modules(store);
@@ -211,7 +213,7 @@ static int reload(struct store *store)
     return error;
 }
 
-/* The transaction is rolled back; memory follows. */
+/* Rolls back the transaction and reloads memory. */
 static void recover(struct store *store, int error)
 {
     store->sick = error;
@@ -234,7 +236,7 @@ int store_begin(void *context)
     error = db_begin(store->db);
     outbox_leave(store->outbox, history_room_to_leave(store->history));
     if (error == -EUCLEAN)
-        recover(store, error); /* nothing was lost of this batch but its turn */
+        recover(store, error); /* no job of this batch has run */
     if (error)
         note_health(store, error);
     return error;
@@ -264,7 +266,8 @@ int store_end(void *context)
     return error;
 }
 
-/* Samples wait for room, but those who look at this node do not for as long. */
+/* Samples wait for room in the outbox; after a while they go to the history alone, so that queries
+ * on this node see them. */
 static bool unsent(const struct store *store, const struct window_settings *settings,
                    uint64_t now_unix_ns)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers are short where they usually are small; nothing here trusts what it reads. */
+/* Small numbers have short encodings. Readers check everything they read. */
 #include "store/db/blob.h"
 
 void blob_put_fixed(struct blob_writer *out, const void *data, size_t size)
@@ -11,7 +11,7 @@ void blob_put_fixed(struct blob_writer *out, const void *data, size_t size)
 
 #define NUMBER_BYTES_MAX 10
 
-/* Straight into the buffer: stacks and samples are mostly numbers. */
+/* Writes directly into the buffer, for speed: stacks and samples are mostly numbers. */
 void blob_put_number(struct blob_writer *out, uint64_t number)
 {
     struct buf *buf = &out->buf;
@@ -47,7 +47,7 @@ void blob_writer_closep(struct blob_writer *out)
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are read as words");
 
-/* The seven bits of each of eight bytes, put together. */
+/* Joins the low seven bits of each of the eight bytes. */
 static uint64_t blob_squeeze(uint64_t word)
 {
     word = (word & 0x007f007f007f007f) | (word & 0x7f007f007f007f00) >> 1;
@@ -55,8 +55,7 @@ static uint64_t blob_squeeze(uint64_t word)
     return (word & 0x000000000fffffff) | (word & 0x0fffffff00000000) >> 4;
 }
 
-/* Up to eight bytes at once: where numbers are now short, now long, a branch for each byte is what
- * takes the time. */
+/* Decodes up to eight bytes at once: if the lengths of numbers vary, a branch per byte is slow. */
 static bool get_word(struct blob_reader *in, uint64_t *number)
 {
     const uint64_t last = 0x8080808080808080;

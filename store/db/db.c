@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Statements are known by where their owner keeps them, so that a new file takes the place of a
- * corrupt one without the modules noticing: the pointer is prepared anew in place.
+ * db keeps the address of each caller's statement pointer. When a new file replaces a corrupt one,
+ * each statement is prepared again in place, and the modules need not know.
  */
 #include "store/db/db_state.h"
 #include "base/bytes.h"
@@ -16,13 +16,13 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define ROOM_LEAST         (64 << 10)  /* less than this is none: rows bring pages of their own */
-#define EMPTY_PAGES        64          /* of tables and indices without a row, with slack */
+#define ROOM_LEAST         (64 << 10)  /* less room counts as none: rows need extra pages */
+#define EMPTY_PAGES        64          /* pages of empty tables and indices, with slack */
 #define ROOM_PAGES_MIN     64          /* quota: pages kept for deletes */
 #define ROOM_QUOTA_PART    16          /* and a part of the quota */
 #define ROOM_DISK_MAX      (256 << 20) /* disk: 5 % or this, the smaller */
 #define ROOM_DISK_PART     20
-#define VACUUM_SLACK_PAGES 2048 /* free pages kept for what comes next */
+#define VACUUM_SLACK_PAGES 2048 /* free pages kept for later writes */
 #define VACUUM_STEP_PAGES  512
 
 enum rollback { ROLLBACK_FULL, ROLLBACK_CORRUPT, ROLLBACK_OTHER, ROLLBACKS };
@@ -58,9 +58,9 @@ static int errno_of(sqlite3 *handle, int code)
         return -ENOSPC;
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-    case SQLITE_CONSTRAINT: /* ours hold unless an index lies */
+    case SQLITE_CONSTRAINT: /* our constraints hold unless an index is damaged */
     case SQLITE_MISMATCH:
-    case SQLITE_ERROR: /* a table is missing, or not as it was made */
+    case SQLITE_ERROR: /* a table is missing or altered */
         return -EUCLEAN;
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
@@ -294,9 +294,9 @@ int db_exec(struct db *db, const char *sql)
 int db_step(struct db *db, sqlite3_stmt *statement)
 {
     CLAIM_THREAD(&db->owner);
-    if (!statement) /* could not be prepared anew */
+    if (!statement) /* preparing it again failed */
         return -EIO;
-    if (db->begun && !db_in_transaction(db)) /* or it would be a transaction of its own */
+    if (db->begun && !db_in_transaction(db)) /* else the step would be a transaction of its own */
         return db->failed ? db->failed : -EIO;
     int code = sqlite3_step(statement);
     if (code == SQLITE_ROW)
@@ -345,7 +345,7 @@ static uint64_t quota_room(const struct db *db, uint64_t used_pages)
     return used_pages + reserve < pages ? (pages - reserve - used_pages) * 4096 : 0;
 }
 
-/* What the file has yet to grow by when the log is copied into it. */
+/* Bytes that the file will grow by when the log is copied into it. */
 static uint64_t pending_growth(const struct db *db, uint64_t pages)
 {
     sqlite3_file *file = NULL;
@@ -357,14 +357,13 @@ static uint64_t pending_growth(const struct db *db, uint64_t pages)
     return pages * 4096 - (uint64_t)size;
 }
 
-/* What is put is written twice: into the log, and from there into the file, which may have pages to
- * spare. */
+/* A row is written twice: to the log, and from the log to the file, which may have free pages. */
 static uint64_t disk_room(const struct db *db, uint64_t pages, uint64_t unused)
 {
     uint64_t spare_bytes = unused * 4096;
     struct statvfs status;
     if (fstatvfs(db->lock_fd, &status))
-        return UINT64_MAX; /* unknown: let writing find out */
+        return UINT64_MAX; /* unknown: a write will fail if the disk is full */
     uint64_t reserve = (uint64_t)status.f_blocks * status.f_frsize / ROOM_DISK_PART;
     uint64_t available = (uint64_t)status.f_bavail * status.f_frsize;
     if (reserve > ROOM_DISK_MAX)
@@ -381,8 +380,8 @@ static uint32_t take_pages(const struct db *db)
     return db->wal_vfs ? wal_vfs_take_pages(db->wal_vfs) : 0;
 }
 
-/* The pragma of the file's size is parsed anew each time; what the last commit said is as good,
- * while nobody else writes. */
+/* The pragma for the file's size is parsed on every call. The page count of the last commit is
+ * equally good, because there is only one writer. */
 static int look_for_room(struct db *db, uint64_t pages)
 {
     uint64_t unused = 0;
@@ -456,7 +455,7 @@ int db_begin(struct db *db)
     CLAIM_THREAD(&db->owner);
     assert(!db_in_transaction(db));
     db->failed = 0;
-    if (take_pages(db)) /* of a commit that was not db_commit()'s */
+    if (take_pages(db)) /* from a commit outside of db_commit() */
         db->n_pages = 0;
     int error = db_run(db, db->begin);
     db->begun = !error;
@@ -549,7 +548,7 @@ static int db_vacuum(struct db *db, uint64_t unused)
 {
     if (unused < (is_short(db) ? 1 : VACUUM_SLACK_PAGES + VACUUM_STEP_PAGES))
         return 0;
-    int outcome = 1; /* each step frees a page: to the end */
+    int outcome = 1; /* each step frees one page; step to the end */
     while (outcome == 1)
         outcome = db_step(db, db->vacuum);
     return outcome;
@@ -566,13 +565,13 @@ int db_maintain(struct db *db)
         error = db_vacuum(db, unused);
     if (error || !db->handle)
         return error ? error : -EIO;
-    /* Short of room the log gives its own back. */
+    /* If room is short, the checkpoint also truncates the log. */
     int mode = is_short(db) ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE;
     int code = sqlite3_wal_checkpoint_v2(db->handle, NULL, mode, &in_log, &done);
     db->failed = 0;
     db->was_refused = false;
     if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
-        return 0; /* a reader is at it: the next time */
+        return 0; /* a reader uses the log: try again next time */
     return code == SQLITE_OK ? 0 : db_error(db, code, "checkpoint");
 }
 

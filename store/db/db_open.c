@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files: directory, lock, settings of a connection, schema, and putting a corrupt file aside.
+ * Files: directory, lock, settings of a connection, schema, and renaming a corrupt file.
  *
  * SQLite finds -wal and -shm by name when it first needs them. If the writer renamed the files
- * between a reader's opening of the database and of its log, the reader would pair an old database
- * with a new log; files_lock keeps the two apart, and opening ends with a read, which opens the
- * log. A reader never checkpoints, nor removes a log when it closes: by then the name may be that
- * of a newer one.
+ * after a reader opened the database and before it opened the log, the reader would combine an old
+ * database with a new log. files_lock prevents this, and opening ends with a read, which opens the
+ * log. A reader never checkpoints, and does not remove the log when it closes: the name may then
+ * belong to a newer log.
  */
 #include "store/db/db_state.h"
 #include "base/bytes.h"
@@ -26,7 +26,7 @@
 STAT_LOSS(corrupt_files, "spanprof_store_corrupt_total",
           "Databases that were corrupt and put aside.");
 
-#define PAGE_SIZE_BYTES 4096 /* SQLite's default, and so of every file made here */
+#define PAGE_SIZE_BYTES 4096 /* SQLite's default; every file made here has it */
 #define LENGTH_MAX      (128 << 20)
 
 static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -79,7 +79,7 @@ static int take_lock(struct db *db)
     if (flock(db->lock_fd, LOCK_EX | LOCK_NB))
         return errno == EWOULDBLOCK ? complain_lock(db->directory, db->lock_fd) : -errno;
     int n = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
-    /* For a person who reads it: the lock is what counts. */
+    /* The pid is for human readers only; the lock is what counts. */
     if (ftruncate(db->lock_fd, 0) || pwrite(db->lock_fd, pid, (size_t)n, 0) != n)
         log_debug("store", "%s: %s", path, strerror(errno));
     return 0;
@@ -180,8 +180,8 @@ static int require_wal(struct db *db)
     return -ENOTSUP;
 }
 
-/* Its head has the number of a later SQLite, which may be read but not written to. No such SQLite
- * is known, and the application id says that this is our file: it is damaged. */
+/* True: the header has a write version that this SQLite may read but not write. No SQLite uses such
+ * a version, and the application id marks the file as ours, so the file is damaged. */
 static bool forbids_writing(const struct db *db)
 {
     return sqlite3_db_readonly(db->handle, "main") == 1 && access(db->path, W_OK) == 0;
@@ -194,7 +194,7 @@ static int set_up_writer(struct db *db)
     int error = check_schema(db, &version);
     if (!error && forbids_writing(db))
         error = -EUCLEAN;
-    if (!error) /* counts only before the first table and before WAL */
+    if (!error) /* has an effect only before the first table and before WAL */
         error = db_exec(db, "PRAGMA auto_vacuum=INCREMENTAL");
     if (!error)
         error = require_wal(db);
@@ -207,7 +207,7 @@ static int set_up_writer(struct db *db)
         error = db_exec(db, sql);
     while (!error && version < SCHEMA_VERSION)
         error = run_schema_step(db, version++);
-    /* Afterwards: a step may need more than a full quota has left, for a while. */
+    /* Set after the schema: a step of it may temporarily need more than a full quota allows. */
     snprintf(sql, sizeof(sql), "PRAGMA max_page_count=%llu",
              (unsigned long long)(db->max_size_bytes / PAGE_SIZE_BYTES));
     if (!error && db->max_size_bytes)
@@ -258,7 +258,8 @@ static int put_aside(const struct db *db)
     for (size_t i = 0; i < sizeof(endings) / sizeof(*endings); i++) {
         snprintf(from, sizeof(from), "%s%s", db->path, endings[i]);
         snprintf(to, sizeof(to), "%s.corrupt%s", db->path, endings[i]);
-        unlink(to); /* also when there is no newer one: it would belong to an older database */
+        unlink(to); /* also if there is no new file to rename: the old one belongs to an older
+                       database */
         if (rename(from, to) && errno != ENOENT)
             return -errno;
     }
@@ -267,7 +268,7 @@ static int put_aside(const struct db *db)
     return 0;
 }
 
-/* Renames the closed files; counted. */
+/* Renames the closed files, and counts it. */
 static int db_file_put_aside(const struct db *db)
 {
     int error = put_aside(db);
@@ -310,7 +311,7 @@ void db_file_close(struct db *db, bool checkpoint)
     db->handle = NULL;
 }
 
-/* True if the path no longer leads to the file that is open. */
+/* True if the path no longer names the open file. */
 static bool db_file_replaced(const struct db *db)
 {
     struct stat status;

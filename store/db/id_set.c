@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sorted array: built once a generation, asked a few hundred times a step. */
+/* A sorted array: built once per generation, searched a few hundred times per step. */
 #include "store/db/id_set.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@ static int set_compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Most ids are named many times over: squeezing before growing keeps the array near their number.
- */
+/* Most ids are added many times. Removing duplicates before growing keeps the array close to the
+ * number of distinct ids. */
 static int make_room(struct id_set *set)
 {
     id_set_seal(set);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A row carries the generation of its last use, written at most once a generation, so that use
- * costs next to nothing. Rows of this generation and the one before stay in any case: what was
- * interned but is not referred to yet is among them.
+ * A row has the generation of its last use, written at most once per generation, so a use costs
+ * almost nothing. Rows of this generation and the previous one always stay: they include rows that
+ * were interned but are not referred to yet.
  */
 #include "store/db/intern.h"
 #include "store/db/blob.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #define SWEEP_ROWS  256
-#define SWEEP_STEPS 8 /* a call: some 2000 rows, which takes a few milliseconds */
+#define SWEEP_STEPS 8 /* per call: about 2000 rows, a few milliseconds */
 
 static int load_generation(struct intern *intern)
 {
@@ -96,7 +96,7 @@ void intern_close(struct intern *intern)
 int intern_reload(struct intern *intern)
 {
     forget_all(intern);
-    id_set_close(&intern->referred); /* a sweep that was begun may have been rolled back */
+    id_set_close(&intern->referred); /* the begin of a sweep may have been rolled back */
     intern->sweeping = false;
     intern->n_new = 0;
     return load_generation(intern);
@@ -234,7 +234,7 @@ static int sweep_row(struct intern *intern, int64_t id)
     const struct intern_settings *settings = &intern->settings;
     if (id_set_has(&intern->referred, id)) {
         int outcome = intern_use(intern, id);
-        if (outcome != -ENOENT) /* damaged, then: it goes, or no sweep would ever end */
+        if (outcome != -ENOENT) /* damaged: remove it, else no sweep would end */
             return outcome < 0 || !settings->kept ? outcome : settings->kept(settings->context, id);
     }
     struct intern_entry *entry = map_get(&intern->by_id, &id);
@@ -247,7 +247,7 @@ static int sweep_row(struct intern *intern, int64_t id)
 
 static int sweep_some(struct intern *intern)
 {
-    int64_t old[SWEEP_ROWS]; /* acted upon after the walk: deleting under a cursor confuses it */
+    int64_t old[SWEEP_ROWS]; /* removed after the walk: deleting disturbs an open cursor */
     size_t n_old = 0;
     unsigned n = 0;
     int outcome = 0;

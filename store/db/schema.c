@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bodies lie apart from what changes, since SQLite writes a row whole: pending_left and outbox are
- * the small rows of pending and outbox_body. What would take a scan of the backlog to know
- * (the sums of outbox) is kept as it changes, so that no start or tick takes longer with it. Rowids
- * that others hold are AUTOINCREMENT, so that one that was forgotten never comes to mean another
- * thing; the outbox keeps the last one itself, where it writes anyway.
- * BLOB forms: blob.h and the module that owns the table.
+ * SQLite writes a row as a whole, so bodies are separate from columns that change: pending_left and
+ * outbox are the small rows of pending and outbox_body. Values that would need a scan of the
+ * backlog (the sums of outbox) are stored and updated, so a start or a tick does not take longer
+ * with a backlog. Rowids that other rows or modules hold are AUTOINCREMENT, so a removed rowid is
+ * never reused; the outbox stores its last seq itself, in a row that it writes anyway. BLOB
+ * formats: blob.h and the module that owns the table.
  */
 #include "store/db/schema.h"
 
@@ -80,12 +80,12 @@ const char *const schema_steps[SCHEMA_VERSION] = {
     "CREATE TABLE history_minute_entries(id INTEGER PRIMARY KEY, body BLOB NOT NULL);"
     "CREATE TABLE history_minute_stacks(id INTEGER PRIMARY KEY, body BLOB NOT NULL);",
 
-    /* Blocks have another form: what is in them is forgotten. */
+    /* The format of blocks has changed: old blocks are deleted. */
     "DELETE FROM history_block; DELETE FROM history_part; DELETE FROM history_minute;"
     "DELETE FROM history_minute_entries; DELETE FROM history_minute_stacks;",
 
-    /* Requests by signal. With seq 0: a signal's sums, how many there are in `waiting`, and in
-     * `body` the last seq that was given. A negative one: a recycled body has that number. */
+    /* Requests by signal. seq = 0: sums of the signal; `waiting` is the number of requests, `body`
+     * the last assigned seq. seq < 0: a recycled body with id -seq. */
     "ALTER TABLE outbox RENAME TO outbox_9;"
     "DROP INDEX outbox_signal;"
     "ALTER TABLE outbox_body RENAME COLUMN seq TO id;"

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Others read a frame only once the commit that it belongs to has returned, so it may stay here
- * until the commit's last frame. Whatever is not a frame at the log's end, and all but writing,
- * finds the file as SQLite left it: what was gathered is written before. (A page that was written
- * before the commit and changed since is written again in its place, and then the checksums of all
- * frames behind it: the commit's last write is none of its last frame.)
+ * Other connections read a frame only after its commit has returned, so frames may be buffered
+ * until the last frame of the commit. Before any write that is not a frame at the end of the log,
+ * and before any other operation, the buffered frames are written, so the file is as SQLite expects
+ * it. (If a page was written before the commit and has changed since, SQLite writes it again in
+ * place, and then the checksums of all later frames: then the last write of the commit is not its
+ * last frame.)
  *
- * A write that fails is told by the call that made it necessary, which for SQLite is of the same
- * transaction; that is rolled back, and its frames are nothing: the next one's take their place.
+ * A failed write is reported by the call that triggers it, which belongs to the same transaction.
+ * SQLite rolls the transaction back, and the frames of the next transaction overwrite its frames.
  */
 #include "store/db/wal_vfs.h"
 #include <errno.h>
@@ -25,20 +26,20 @@
 #define GATHERED_MAX       ((size_t)16 * FRAME_BYTES)
 
 struct wal_vfs {
-    sqlite3_vfs vfs; /* first: SQLite gives its address */
+    sqlite3_vfs vfs; /* first member: SQLite passes its address */
     sqlite3_vfs *base;
     uint32_t pages;
     char name[40];
 };
 
 struct wal_file {
-    sqlite3_file file;  /* first, likewise */
+    sqlite3_file file;  /* first member: SQLite passes its address */
     sqlite3_file *real; /* behind this struct */
     struct wal_vfs *vfs;
-    sqlite3_int64 at; /* where what is gathered begins */
+    sqlite3_int64 at; /* offset of the buffered bytes */
     size_t len;
-    sqlite3_int64 end; /* behind what was written or gathered last */
-    bool commits;      /* the frame whose header came last ends a transaction */
+    sqlite3_int64 end; /* end of the last written or buffered bytes */
+    bool commits;      /* the latest frame header ends a transaction */
     uint8_t *gathered;
 };
 
@@ -119,7 +120,7 @@ static int log_write(sqlite3_file *file, const void *data, int size, sqlite3_int
 static int log_close(sqlite3_file *file)
 {
     struct wal_file *log = vfs_own(file);
-    free(log->gathered); /* of no commit */
+    free(log->gathered); /* frames without a commit */
     return log->real->pMethods->xClose(log->real);
 }
 
@@ -229,7 +230,7 @@ int wal_vfs_open(const char *base, struct wal_vfs **result)
     if (!vfs)
         return found ? -ENOMEM : -ENOENT;
     vfs->base = found;
-    vfs->vfs = *found; /* its functions need no more of it than pAppData */
+    vfs->vfs = *found; /* its functions use only pAppData of it */
     vfs->vfs.pNext = NULL;
     vfs->vfs.szOsFile += (int)sizeof(struct wal_file);
     vfs->vfs.xOpen = open_file;

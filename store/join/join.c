@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Samples are few and indexed, spans many and probed: a span without samples costs one look into a
- * hash table (and one more while contexts without a trace, or without a span, are about).
+ * Samples are few and indexed, spans are many and looked up: a span without samples costs one hash
+ * table lookup (plus one while there are totals of contexts without a trace, and one while there
+ * are totals of contexts without a span).
  *
- * A sample counts in the total of (trace, span, process), and waits in its chain. A span finds the
- * totals with its ids, joins that of its owner, and becomes a `joined` span that later samples
- * find. Contexts that name no span but a local root count as that span's. Contexts with the trace
- * alone count in a total of the trace, which a local root of the process joins: whole, if it spans
- * the time of all of them, else those that lie in its time. Contexts with the span alone count in a
- * total of the span id. What a span takes of these moves to its own total: a request sent twice
- * finds the same there.
+ * A sample counts in the total of (trace, span, process), and waits in the chain of that total. A
+ * span finds the totals with its ids, joins the total of its owner, and becomes a matched span that
+ * later samples find. A context that names no span but a local root counts for the local root. A
+ * context with the trace alone counts in a total of the trace. A local root of the process joins
+ * that total: all its samples, if its time contains all of them, else the samples within its time.
+ * A context with the span alone counts in a total of the span id. Samples that a span takes from
+ * these totals move to the span's own total, so a span that is sent twice gets the same result.
  *
- * Whose is a span id? That process's whose SDK sent the span (a traceparent is visible to others).
- * The span's Resource is held against what is known of the process that was sampled:
+ * Which process owns a span id? The process whose SDK sent the span (other processes see the
+ * traceparent, too). The span's Resource is compared with the facts of the sampled process:
  *   1. process.pid, if the Resource has it: must be the process's pid, in spanprof's PID namespace
  *      or in its own; and container.id, if both have it (one may be cut short).
  *   2. else service.instance.id, if the process has published one as well;
  *   3. else service.name with service.namespace, if the process has published them as well.
- * A contradiction: not the owner; its samples leave with their Link alone. Of several that could
- * be, the one with the most agreement joins, else the one whose first sample with that id came
- * first.
+ * If they contradict each other, the process is not the owner; its samples keep only their Link. Of
+ * several possible owners, the one with the highest score joins, and for equal scores the one whose
+ * first sample with that id is older.
  *
- * What a slot's state is follows from the rows of totals and joined spans: that is how a restart,
- * or a transaction rolled back, finds it again.
+ * The state of a slot follows from the rows of totals and matched spans: a restart, or a rollback,
+ * restores it from them.
  */
 #include "store/join/join_state.h"
 #include "store/db/db.h"
@@ -39,7 +40,7 @@ static int canonical(void *context, int64_t stack, int64_t *same, bool *open)
     struct join *join = context;
     *open = stacks_has_open_frames(join->stacks, stack);
     int error = stacks_canonical(join->stacks, stack, same);
-    return error == -ENOENT ? 0 : error; /* forgotten: its own */
+    return error == -ENOENT ? 0 : error; /* the row was removed: the stack itself */
 }
 
 static void chain(struct span_total *total, struct slot *slot)
@@ -53,7 +54,7 @@ static void chain(struct span_total *total, struct slot *slot)
     total->last = slot;
 }
 
-/* Samples leave much in the order in which they came, so the walk is short. */
+/* Samples leave nearly in order of arrival, so the walk is short. */
 void join_unchain(struct slot *slot)
 {
     struct span_total *total = slot->total;
@@ -178,17 +179,17 @@ static int add_late(struct join *join, struct span_total *total, struct matched_
     int error = join_exact_total(join, matched, sample->process, &exact);
     if (!error)
         error = span_total_add(&join->totals, exact, &counted);
-    counted.cpu = false; /* it only keeps the other one from being forgotten */
+    counted.cpu = false; /* only keeps the other total from expiring */
     if (!error && total != exact)
         error = span_total_add(&join->totals, total, &counted);
     join_count(JOIN_LATE, 1);
     return error;
 }
 
-/* A span with these ids has come, and it was another process's. */
+/* True: a span with these ids has arrived, and belongs to another process. */
 static bool joined_elsewhere(struct join *join, const struct span_total *total)
 {
-    if (span_total_is_by_trace(total)) /* a trace has local roots in many processes */
+    if (span_total_is_by_trace(total)) /* a trace has local roots in several processes */
         return false;
     const struct span_total *other = span_totals_get(&join->totals, &total->key);
     while (other && (other == total || !other->matched))
@@ -238,7 +239,7 @@ static int index_sample(void *context, struct batch *batch, struct slot *slot,
     if (error)
         return error;
     struct span_total *total = span_totals_find(&join->totals, &key, &who);
-    if (!total && !fresh) { /* forgotten meanwhile */
+    if (!total && !fresh) { /* forgotten since the sample was added */
         add_alone(join, slot, JOIN_EVICTED, false);
         return 0;
     }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Samples on their way out: those that are settled, those that have waited long enough, and the
- * oldest when room is needed. A clock that was set back makes samples of the future: they leave as
- * well.
+ * Samples leave the join: settled samples, samples that have waited for wait_ns, and the oldest
+ * when room is needed. Samples with a time in the future (the clock was set back) leave, too.
  */
 #include "store/db/db.h"
 #include "base/stats.h"
@@ -29,8 +28,8 @@ static uint64_t distance(uint64_t a, uint64_t b)
     return a > b ? a - b : b - a;
 }
 
-/* A sample of a trace that had one local root here is that root's, though it lies outside its time.
- */
+/* If the trace has exactly one local root here, the sample belongs to the root, even outside its
+ * time. */
 static int settle_with_only_root(struct join *join, struct slot *slot, struct span_total *total)
 {
     struct matched_span *matched = total->matched;
@@ -133,7 +132,7 @@ struct leaving {
     size_t n;
 };
 
-/* More will be known of its stack. */
+/* True: the stack is unfinished, so the sample stays. */
 static bool stays(const struct leaving *leaving, int64_t stack)
 {
     struct stacks *stacks = leaving->join->stacks;
@@ -167,7 +166,7 @@ static int leave_all(struct join *join, struct leaving *leaving)
         struct batch *batch = container_of(link, struct batch, link);
         if (batch->n_ready)
             error = pending_leave(&join->pending, batch, leave, leaving);
-        else if (!batch->n_waiting) /* its row of bits was damaged */
+        else if (!batch->n_waiting) /* the row with its bits was damaged */
             error = pending_remove(&join->pending, batch);
         if (error)
             return error;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A span meets the totals with its ids: whose it is, and what it takes of them. The rule is told
- * at the top of join.c.
+ * Matches a span with the totals of its ids: finds its owner, and takes samples from the totals.
+ * The rule is at the top of join.c.
  */
 #include "store/db/db.h"
 #include "store/join/join_state.h"
@@ -32,8 +32,8 @@ struct match {
     const struct otlp_span *span;
     struct span_total_key key;
     struct matched_resource *resource;
-    struct span_total *exact, *by_trace, *by_span; /* of one process */
-    bool whole_trace; /* the span's time holds all that by_trace counts */
+    struct span_total *exact, *by_trace, *by_span; /* totals of one process */
+    bool whole_trace; /* all samples of by_trace are within the span's time */
 };
 
 static int score(struct join *join, const struct match *match, const struct span_total *total,
@@ -47,7 +47,7 @@ static int score(struct join *join, const struct match *match, const struct span
     return error == -ENOENT ? 0 : error;
 }
 
-/* who: only this process's will do; NULL: any. */
+/* who: only totals of this process; NULL: of any process. */
 static int choose_owner(struct join *join, const struct match *match, struct span_total *chain_head,
                         const struct span_total *who, struct span_total **owner)
 {
@@ -78,7 +78,7 @@ static bool in_time(const struct match *match, uint64_t time_unix_ns)
     return matched_spans_time(match->span->start_unix_ns, match->span->end_unix_ns, time_unix_ns);
 }
 
-/* Whether the trace's total has something for this local root. */
+/* Whether this local root takes samples from the trace's total. */
 static bool trace_applies(struct match *match, const struct span_total *total)
 {
     match->whole_trace =
@@ -177,7 +177,7 @@ static int more_samples(const void *a, const void *b)
     return x->stack < y->stack ? -1 : x->stack > y->stack;
 }
 
-/* A stack with open frames has no id yet that its sample will leave with. */
+/* A stack with open frames has no final public id yet. */
 static int tell_stack(struct join *join, int64_t stack, struct join_result *result)
 {
     if (stacks_has_open_frames(join->stacks, stack))
@@ -251,6 +251,6 @@ int join_span(struct join *join, const struct otlp_span *span, struct join_resul
     if (!chains.exact && !chains.by_span && !chains.by_trace)
         return JOIN_NO_SAMPLES;
     if (bytes_zero(key.trace_id, 16) || bytes_zero(key.span_id, 8))
-        return JOIN_NO_SAMPLES; /* not a span's ids; they would meet the totals of a part */
+        return JOIN_NO_SAMPLES; /* a zero id would match a total of a trace or a span id */
     return join_matched(join, span, &key, &chains, result);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Resources are few and large, spans many: a Resource is one row and one piece of memory, counted
- * by those who have it.
+ * Resources are few and large, spans are many: spans share a Resource, which is one row and one
+ * allocation with a reference count.
  */
 #include "store/join/matched_span.h"
 #include "base/log.h"
@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-#define CLOCK_SLACK_NS (10 * UINT64_C(1000000)) /* between a sample's clock and the SDK's */
-#define TRIM_LOOK_MAX  64                       /* spans looked at for one that may go */
+#define CLOCK_SLACK_NS (10 * UINT64_C(1000000)) /* between the clocks of sample and SDK */
+#define TRIM_LOOK_MAX  64                       /* spans examined to find one to remove */
 
 STAT_LOSS(cut_texts, "spanprof_join_span_facts_cut_total",
           "Joined spans whose name, attributes or Resource were too long to keep whole.");
@@ -74,7 +74,7 @@ int matched_resource_drop(struct matched_spans *spans, struct matched_resource *
     return error;
 }
 
-/* The one of the span before is held, and most often it is the one of this span. */
+/* Holds the Resource of the latest span, because the next span mostly has the same. */
 static int remember_latest(struct matched_spans *spans, struct matched_resource *resource)
 {
     struct matched_resource *before = spans->latest;
@@ -150,7 +150,7 @@ static struct matched_span *new_joined(struct matched_spans *spans,
     return matched;
 }
 
-/* Without its row and its part in the Resource. */
+/* Frees the memory only: not the row, nor the reference to the Resource. */
 static void free_joined(struct matched_spans *spans, struct matched_span *matched)
 {
     list_remove(&matched->age);
@@ -394,7 +394,7 @@ static int load_row(struct matched_spans *spans, sqlite3_stmt *row)
                    resource, &matched);
     if (matched)
         matched->id = sqlite3_column_int64(row, 0);
-    int drop = matched_resource_drop(spans, resource); /* latest and joined hold it */
+    int drop = matched_resource_drop(spans, resource); /* `latest` and the span hold it */
     return error ? error : drop;
 }
 

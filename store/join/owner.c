@@ -2,7 +2,7 @@
 #include "store/join/owner.h"
 #include "proto/otlp/otlp_spans.h"
 
-#define CONTAINER_ID_SHORT 12 /* characters that tools commonly cut a container id to */
+#define CONTAINER_ID_SHORT 12 /* common length of a shortened container id */
 
 enum weight { WEIGHT_PID = 8, WEIGHT_CONTAINER = 4, WEIGHT_INSTANCE = 2, WEIGHT_SERVICE = 1 };
 
@@ -45,7 +45,8 @@ static int score_pid(const struct owner_evidence *span, const struct process_fac
                                                                      : OWNER_NOT;
 }
 
-/* What the process has published of itself; score so far: 0 if this alone is to decide. */
+/* Compares the span's service with the published one. score: so far; 0: no other evidence, so a
+ * different service is a contradiction. */
 static int score_service(const struct owner_evidence *span, const struct owner_evidence *process,
                          int score)
 {
@@ -93,7 +94,8 @@ void owner_mark_of(const struct owner_evidence *evidence, const uint8_t key[16],
         mark->service ^= mark_text(evidence->service_namespace, key) & ~UINT64_C(1);
 }
 
-/* Whether a weaker part may still speak against it. */
+/* True: both parts are known and differ, and no stronger part agrees. *agreed: set if the parts are
+ * equal. */
 static bool part_contradicts(uint64_t a, uint64_t b, bool *agreed)
 {
     if (!a || !b)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A new batch is indexed by reading back what was written of it, just as after a restart: one way
- * in, and a sample that cannot be read back never counts.
+ * A new batch is indexed by decoding its encoded row, as after a restart: there is one code path,
+ * and a sample that cannot be decoded never counts.
  */
 #include "store/join/pending.h"
 #include "base/log.h"
@@ -11,16 +11,16 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define BATCH_SAMPLES_MAX 1000000 /* what a damaged row may claim; also the limit of a batch */
+#define BATCH_SAMPLES_MAX 1000000 /* limit of a batch; a larger count is damage */
 #define SAMPLE_BYTES_MIN  4
 
 STAT_GAUGE(pending_samples, "spanprof_join_pending_samples",
            "Samples that wait for their span or for the next profile.");
 STAT_GAUGE(pending_bytes, "spanprof_join_pending_bytes", "Rows and memory of pending samples.");
 
-struct batch_row { /* how a batch lies in its row; borrowed */
+struct batch_row { /* a batch in its row; borrowed */
     struct bytes body;
-    struct bytes left; /* empty: all are here */
+    struct bytes left; /* empty: all samples are pending */
 };
 
 static int no_memory(struct pending *pending)
@@ -133,7 +133,8 @@ static int index_samples(struct pending *pending, struct batch *batch, struct bl
     return 0;
 }
 
-/* Every sample reads: so that none was indexed when it turns out that the row is damaged. */
+/* Whether every sample can be decoded. Checked first, so that no sample of a damaged row is
+ * indexed. */
 static bool is_whole(struct bytes body)
 {
     struct blob_reader in = {.left = body};
@@ -236,7 +237,7 @@ int pending_add(struct pending *pending, const struct sample *sample)
     sample_encode(&pending->body, &own, &pending->previous);
     if (pending->body.error)
         return no_memory(pending);
-    own.attributes = BYTES(NULL, 0); /* borrowed, and not compared */
+    own.attributes = BYTES(NULL, 0); /* borrowed; attributes are not compared */
     pending->previous = own;
     pending->n_written++;
     if (sample->time_unix_ns < pending->base_unix_ns)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Neighbours in a drain are alike: what equals the sample before it costs a bit, time is a
- * difference. */
+/* Adjacent samples are similar: a field that equals the previous sample's costs one bit, and the
+ * time is a difference. */
 #include "store/join/sample.h"
 
 enum part {
@@ -9,7 +9,7 @@ enum part {
     PART_ROOT = 1 << 2,
     PART_ATTRIBUTES = 1 << 3,
     PART_TRUSTED = 1 << 4,
-    PART_PERIOD = 1 << 5,  /* period differs from the one before */
+    PART_PERIOD = 1 << 5,  /* period differs from the previous sample's */
     PART_VALUE = 1 << 6,   /* value is not the period */
     PART_PROCESS = 1 << 7, /* process differs */
     PART_COMM = 1 << 8,    /* tid or comm differs */

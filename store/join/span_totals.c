@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stacks of a total are counted as "space saving" does: a stack that finds no room takes over
- * the rarest one's place and count, so a frequent one is never missed, though a rare one may be
- * overstated.
+ * The stacks of a total are counted with the "space saving" algorithm: a stack without a place
+ * takes over the place and the count of the rarest one. So a frequent stack is never missed; the
+ * count of a rare one may be too high.
  */
 #include "store/join/span_totals.h"
 #include "base/log.h"
@@ -14,7 +14,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define EXPIRE_MAX 1000 /* a call */
+#define EXPIRE_MAX 1000 /* per call */
 
 STAT_GAUGE(span_total_count, "spanprof_join_span_totals", "Totals in memory.");
 STAT_GAUGE(span_total_bytes, "spanprof_join_span_totals_bytes", "Memory of totals.");
@@ -223,7 +223,7 @@ int span_total_unite(struct span_totals *totals, struct span_total *total)
         bool open;
         int error = totals->canonical(totals->context, stack.stack, &stack.stack, &open);
         if (error)
-            return error; /* the transaction is broken, and memory with it */
+            return error; /* the transaction has failed; memory is reloaded */
         struct span_total_stack *same = find_stack(total, stack.stack);
         if (same)
             same->count += stack.count;
@@ -283,7 +283,7 @@ int span_total_add(struct span_totals *totals, struct span_total *total,
     return add_stack(totals, total, sample->stack, 1);
 }
 
-/* It may have been united with another since. */
+/* The stack may have been united with another one since it was counted. */
 static int find_counted(struct span_totals *totals, const struct span_total *total, int64_t stack,
                         struct span_total_stack **at)
 {
@@ -386,7 +386,7 @@ static int decode(struct span_totals *totals, struct bytes blob, struct span_tot
     uint64_t n = blob_get_number(&in);
     if (in.bad || n > SPAN_TOTAL_STACKS_MAX)
         return -EUCLEAN;
-    total->has_open_stacks = n > 0; /* it may have been so when it was written */
+    total->has_open_stacks = n > 0; /* stacks may have been open when the row was written */
     for (uint64_t i = 0; i < n; i++) {
         int64_t stack = (int64_t)blob_get_number(&in);
         uint64_t count = blob_get_number(&in);
@@ -405,7 +405,7 @@ static int load_row(struct span_totals *totals, int64_t id, struct bytes body)
     if (!total)
         return -ENOMEM;
     total->id = id;
-    size_t bytes = totals->bytes; /* growing counts stacks, inserting the whole */
+    size_t bytes = totals->bytes; /* growing adds the stacks, inserting adds all */
     int error = decode(totals, body, total);
     totals->bytes = bytes;
     if (!error)

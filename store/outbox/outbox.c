@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each destination has a slot (outbox_slots.c); each request a mask of the slots that wait for it,
- * in a row beside the one with its body, so that an acknowledgement does not write the body again.
+ * Each destination has a slot (outbox_slots.c). Each request has a mask of the slots that wait for
+ * it. Mask and body are in separate rows, so an acknowledgement does not write the body again.
  *
- * A page that a transaction touches is written whole, so what each one writes lies together: in the
- * table of requests, by signal and seq, a signal's sums have seq 0, and its recycled bodies a
- * negative one.
+ * SQLite writes a whole page for each change, so the rows that a transaction changes are stored
+ * together. In the table of requests, ordered by signal and seq: seq > 0 is a request, seq = 0 the
+ * sums of the signal, seq < 0 a recycled body.
  */
 #include "store/outbox/outbox.h"
 #include "base/clock.h"

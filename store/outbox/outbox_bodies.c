@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SQLite overwrites a row in place if the new one has exactly the old one's size, so bodies are
- * stored with zeros behind them; how long one is stands in its request's row.
+ * SQLite overwrites a row in place if the new row has exactly the old size, so bodies are padded
+ * with zeros. The row of the request has the length of the body.
  */
 #include "store/outbox/outbox_bodies.h"
 #include "store/db/db.h"
 #include <errno.h>
 #include <string.h>
 
-#define STEP_BYTES  1024 /* stored sizes are multiples */
-#define SMALL_BYTES 4096 /* less has no pages of its own */
+#define STEP_BYTES  1024 /* stored sizes are multiples of it */
+#define SMALL_BYTES 4096 /* a smaller body has no pages of its own */
 #define LARGE_BYTES (64u << 10)
-#define WASTE_BYTES 4096 /* a recycled body may be larger by less: a page */
+#define WASTE_BYTES 4096 /* limit of unused bytes in a recycled body: a page */
 
 int outbox_bodies_prepare(struct db *db, struct outbox_bodies *bodies)
 {
@@ -85,7 +85,7 @@ static struct outbox_recycled_body recycled_take(struct outbox_recycled_bodies *
     return old;
 }
 
-/* The smallest that fits, or none: id 0. */
+/* Takes the smallest recycled body that fits; id 0: none fits. */
 static struct outbox_recycled_body recycled_take_fitting(struct outbox_recycled_bodies *recycled,
                                                          size_t size)
 {
@@ -134,7 +134,7 @@ static int forget(struct outbox_bodies *bodies, enum signal signal, int64_t id)
     return db_run(bodies->db, bodies->forget);
 }
 
-/* 1, or 0 if it is not as it was: a damaged row. */
+/* 1; 0: the row is damaged. */
 static int overwrite(struct outbox_bodies *bodies, const struct outbox_recycled_body *old,
                      struct bytes body)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a gap is found. Every request that is put after the handoff was opened comes into it, so
- * from_seq is the last seq that was put by then, committed or not. The sender then reads the store.
- * Afterwards read_to is the last seq that it found or, if it found no more, the last one that was
- * committed when it began to read.
+ * How a gap is found. Every request put after the handoff was opened enters it, so from_seq is the
+ * last seq put before the opening, committed or not. The sender then reads the store. Afterwards
+ * read_to is the last seq that it found or, if it found no more, the last seq committed when the
+ * read began.
  *
  *     read_to >= from_seq   nothing is missing between what was read and what is handed over
  *     read_to <  from_seq   a transaction was open at the opening: the next read finds its requests
@@ -25,7 +25,7 @@ void outbox_handoff_free(struct list *requests)
         free(handoff_request_of(link));
 }
 
-/* Also of those that are not committed yet: their opening is over. */
+/* Empties the handoff. Requests that are not committed yet are void, because `opening` changes. */
 static void empty(struct outbox_handoff *handoff)
 {
     outbox_handoff_free(&handoff->requests);
@@ -89,7 +89,8 @@ void outbox_handoffs_put(struct outbox_handoffs *handoffs, uint32_t destinations
     pthread_mutex_unlock(&handoffs->lock);
 }
 
-/* The oldest was given up. If nothing is there it may be among what is not committed. */
+/* The oldest request was dropped. If a handoff is empty, the request may be among its uncommitted
+ * ones. */
 void outbox_handoffs_dropped(struct outbox_handoffs *handoffs, enum signal signal, int64_t seq)
 {
     pthread_mutex_lock(&handoffs->lock);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What no destination will get. Of a request whose body is gone, or that waits for no slot that
- * there is, no reader hears; it is met when it has become the oldest.
+ * Requests that no destination will get. A request without a body, or one that waits only for slots
+ * that do not exist, is not seen by any reader. It is found once it is the oldest.
  */
 #include "base/stats.h"
 #include "store/outbox/outbox_state.h"
 #include <errno.h>
 
-#define DAMAGED_ROWS 100 /* a step */
+#define DAMAGED_ROWS 100 /* per step */
 
 static const char *const loss_names[] = {[OUTBOX_LOST_FULL] = "full",
                                          [OUTBOX_LOST_NO_DESTINATION] = "no_destination",
@@ -22,7 +22,7 @@ void outbox_count_lost(enum signal signal, enum outbox_loss reason, int64_t item
     stat_add_of2(&lost, signal, reason, items);
 }
 
-/* 1 = it was one. */
+/* 1 = the request was damaged and is dropped. */
 static int drop_if_damaged(struct outbox *outbox, int signal)
 {
     struct outbox_oldest oldest;

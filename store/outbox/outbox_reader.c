@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reader's side of the outbox. A read is over before this returns: an open one would keep the
- * log from being checkpointed, and a request may take minutes to send.
+ * The reader's side of the outbox. Every read ends before the function returns: an open read blocks
+ * checkpoints of the log, and sending a request may take minutes.
  */
 #include "store/outbox/outbox.h"
 #include "store/db/db.h"
@@ -42,7 +42,7 @@ void outbox_reader_close(struct outbox_reader *reader)
     free(reader);
 }
 
-/* A body may be stored with zeros behind it. */
+/* A stored body may be padded with zeros. */
 static struct bytes read_body(sqlite3_stmt *row)
 {
     struct bytes stored = BYTES(sqlite3_column_blob(row, 4), (size_t)sqlite3_column_bytes(row, 4));
@@ -95,7 +95,7 @@ int outbox_next_signal(struct outbox_reader *reader, const char *destination, en
     return 0;
 }
 
-/* The first of all signals' first ones. */
+/* The oldest of the first requests of all signals. */
 int outbox_next(struct outbox_reader *reader, const char *destination, int64_t after_seq,
                 struct outbox_item *item)
 {

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Room for what is put: recycled bodies, and where the policy says so the oldest requests, are
- * deleted for it. */
+/* Makes room for new requests: deletes recycled bodies and, with OUTBOX_DROPS_OLDEST, the oldest
+ * requests. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include "store/outbox/outbox_state.h"
 #include <errno.h>
 
-#define DROPS_MAX     1024 /* requests that make room for one */
+#define DROPS_MAX     1024 /* dropped to make room for one request */
 #define DROP_AHEAD    (256 << 10)
 #define WARN_AGAIN_NS (60 * NS_PER_SEC)
-#define RECYCLED_ROOM (4 << 20) /* with less none are kept; they take 2 MiB at most */
+#define RECYCLED_ROOM                                                                              \
+    (4 << 20) /* with less room no bodies are recycled; these take 2 MiB at most */
 
 STAT_COUNTERS(full, "spanprof_outbox_refused_total",
               "Requests refused because quota or disk has no room.",
@@ -68,8 +69,8 @@ static int drop_first(struct outbox *outbox)
     return db_look_for_room(outbox->db);
 }
 
-/* On a disk that is short, pages are given back by upkeep alone: more than enough for this one,
- * which is written to the log and to the file, is not given up before. */
+/* When the disk is full, only db_maintain() turns free pages into room. So no more requests are
+ * dropped until then than this one needs; it is written twice, to the log and to the file. */
 static bool may_drop(const struct outbox *outbox, uint64_t size)
 {
     return outbox->policy == OUTBOX_DROPS_OLDEST && db_could_hold(outbox->db, size) &&
@@ -145,7 +146,7 @@ int outbox_reserve(struct outbox *outbox, enum signal signal, uint32_t destinati
 void outbox_release(struct outbox *outbox)
 {
     WRITER_THREAD(outbox->db);
-    outbox->reserved = 0; /* the next transaction looks anew */
+    outbox->reserved = 0; /* each transaction makes its own reservation */
 }
 
 int outbox_take_room_for(struct outbox *outbox, enum signal signal, uint64_t size)

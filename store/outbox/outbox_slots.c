@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slots are kept by name, so that the order of exporters may change. One whose name is configured
- * no more keeps what waits for it for a while: who goes back from a configuration that was a
- * mistake finds all of it. Then it is given up step by step, counted, and the slot is free for
- * another.
+ * Slots are stored by name, so the order of exporters may change. If a name is no longer
+ * configured, its requests are kept for gone_after_ns: a user who reverts a wrong configuration
+ * loses nothing. Then the requests are dropped step by step and counted, and the slot becomes free.
  */
 #include "base/clock.h"
 #include "base/log.h"
 #include "store/outbox/outbox_state.h"
 #include <errno.h>
 
-#define COLLECT_ROWS 100 /* a step */
+#define COLLECT_ROWS 100 /* per step */
 
 static ptrdiff_t find_name(char *const *names, size_t n, const char *name)
 {
@@ -26,8 +25,8 @@ bool outbox_is_named(const struct outbox *outbox, const char *name)
 }
 
 struct slots {
-    uint64_t used;                            /* of any name, also of those that are gone */
-    uint64_t others[OUTBOX_DESTINATIONS_MAX]; /* kept by the destination's other name */
+    uint64_t used; /* slots of all names, including those that are gone */
+    uint64_t others[OUTBOX_DESTINATIONS_MAX]; /* slots stored under the destination's other name */
 };
 
 static int read_slots(struct outbox *outbox, struct slots *slots)
@@ -61,7 +60,7 @@ static int run_on_slot(struct outbox *outbox, sqlite3_stmt *statement, size_t in
 static int take_slot(struct outbox *outbox, size_t index, struct slots *slots)
 {
     outbox->bits[index] = slots->others[index];
-    if (outbox->bits[index]) /* from now on by the name that it has */
+    if (outbox->bits[index]) /* store it under the current name */
         return run_on_slot(outbox, outbox->rename_slot, index);
     int slot = __builtin_ctzll(~slots->used);
     if (slot >= OUTBOX_SLOTS_MAX) {
@@ -112,7 +111,7 @@ static int find_gone(struct outbox *outbox, int64_t seqs[COLLECT_ROWS], unsigned
     return outcome < 0 ? outcome : 0;
 }
 
-/* Others may have it, or wait for it still. */
+/* Other slots may still wait for the request. */
 static int give_up(struct outbox *outbox, int64_t seq)
 {
     struct request_row request;
@@ -159,7 +158,7 @@ static int free_slots(struct outbox *outbox)
     return db_run(outbox->db, outbox->remove_slots);
 }
 
-/* Since the first collection, which is not before the service is ready. */
+/* Time counts from the first collection, which is not before the service is ready. */
 static bool is_due(struct outbox *outbox)
 {
     uint64_t now_ns = clock_monotonic_ns();

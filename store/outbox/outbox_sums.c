@@ -70,7 +70,7 @@ static int load_sum(struct outbox_sums *sums, int signal)
     return 0;
 }
 
-/* So that a damaged sum gives none that a request has. */
+/* Reads the newest seq, so that a damaged sum does not make an existing seq be assigned again. */
 static int load_newest(struct outbox_sums *sums, int signal)
 {
     sqlite3_stmt *row _cleanup_reset_ = sums->newest;
@@ -81,7 +81,8 @@ static int load_newest(struct outbox_sums *sums, int signal)
     return outcome < 0 ? outcome : 0;
 }
 
-/* Each is set once: others read it meanwhile, and what is not empty must not seem so. */
+/* Sets each gauge exactly once: other threads read it, and a nonempty outbox must never look
+ * empty. */
 static void set_gauges(const struct outbox_sums *sums)
 {
     for (unsigned signal = 0; signal < SIGNAL_COUNT; signal++) {
@@ -101,7 +102,7 @@ int outbox_sums_load(struct outbox_sums *sums)
         error = load_sum(sums, signal);
         error = error ? error : load_newest(sums, signal);
     }
-    if (!error && sums->last_seq > INT64_MAX / 2) /* damaged: there would soon be no next one */
+    if (!error && sums->last_seq > INT64_MAX / 2) /* damaged: the next seqs would overflow */
         error = -EUCLEAN;
     if (error)
         return error;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process is known by its service as well: spans rarely say which process they are of in a way
- * that can be believed from outside, but nearly all say their service. Where a process does not
- * name its own, spans that name its pid do.
+ * Spans are matched with processes by service: few spans name their process in a way that can be
+ * trusted on this node, but nearly all name their service. If a process does not publish its
+ * service, spans that name its pid give it.
  */
 #include "store/window/coverage.h"
 #include "base/map.h"
@@ -14,7 +14,7 @@
 #define LOOK_AGAIN 256 /* samples after which a process's Resource is read again */
 
 struct service {
-    char name[COVERAGE_NAME_MAX]; /* the key: zeros behind its end */
+    char name[COVERAGE_NAME_MAX]; /* the key: padded with zeros */
     uint64_t spans, seen_ns;
 };
 
@@ -76,7 +76,7 @@ static struct service *oldest_service(struct coverage *coverage)
     return oldest;
 }
 
-/* NULL without memory: it is not noted. */
+/* NULL: no memory, and the process is not added. */
 static struct coverage_process *find_process(struct coverage *coverage,
                                              const struct coverage_sample *sample)
 {
@@ -90,7 +90,7 @@ static struct coverage_process *find_process(struct coverage *coverage,
                       : oldest_process(coverage);
     *process = (struct coverage_process){.pid = sample->pid, .start_ns = sample->start_ns};
     if (is_new && map_put(&coverage->by_pid, process, NULL)) {
-        *process = (struct coverage_process){.pid = 0}; /* nobody's, the next to go */
+        *process = (struct coverage_process){.pid = 0}; /* free entry, reused first */
         return NULL;
     }
     return process;

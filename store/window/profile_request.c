@@ -20,15 +20,15 @@ static const char *const kind_names[] = {NULL,     "internal", "server",
 #define NAME_OF(names, index) ((index) < sizeof(names) / sizeof(*(names)) ? (names)[index] : NULL)
 
 struct resource_key {
-    const void *base; /* the span's Resource; NULL: the process's own, or one made before */
-    int64_t process;  /* or its number */
+    const void *base; /* the span's Resource; NULL: the process's own, or a prepared one */
+    int64_t process;  /* or the number of the prepared Resource */
 };
 
 struct location_key {
     int64_t executable;
     uint64_t address;
     uint32_t kind;
-    uint32_t truncation; /* enum unwind_end; 0 = the stack goes on from here, or is whole */
+    uint32_t truncation; /* enum unwind_end; 0 = not truncated at this frame */
 };
 
 struct seen_resource {
@@ -234,7 +234,7 @@ static int fill_public_id(struct profile_request *request, struct seen_stack *se
     return 0;
 }
 
-/* Most stacks are their own canonical one, and were seen before. */
+/* Most stacks are canonical, and already in the request. */
 static int find_stack(struct profile_request *request, int64_t *id, struct seen_stack **seen)
 {
     int64_t own = *id;
@@ -273,7 +273,7 @@ static int stack_of(struct profile_request *request, int64_t id, struct seen_sta
 
 struct attributes {
     struct otlp_profiles *profiles;
-    int error; /* the first that matters; later puts do nothing */
+    int error; /* the first error; later puts do nothing */
     size_t n;
     int32_t indices[ATTRIBUTES_MAX];
 };
@@ -340,13 +340,14 @@ static void put_context(struct attributes *attributes, const struct sample *samp
         return;
     put_name(attributes, "spanprof.context.source", context_source_name(sample->context_source));
     put_hex(attributes, "spanprof.local_root.span_id", sample->local_root_id, 8);
-    if (!span && !can_link(sample)) { /* half an id makes no Link */
+    if (!span && !can_link(sample)) { /* an incomplete id makes no Link */
         put_hex(attributes, "spanprof.trace_id", sample->trace_id, 16);
         put_hex(attributes, "spanprof.span_id", sample->span_id, 8);
     }
 }
 
-/* Of several with one key the first counts: what is known here comes before what strangers say. */
+/* If a key occurs twice, the first attribute counts: facts of this node come before attributes from
+ * outside. */
 static void put_all(struct attributes *attributes, const struct sample *sample,
                     const struct join_span_facts *span, const char *stack_id)
 {

@@ -16,13 +16,13 @@ struct series {
     uint8_t hash[16];
     char service[SPAN_CPU_NAME_MAX], name[SPAN_CPU_NAME_MAX];
     uint64_t cpu_ns;
-    /* of the sample that came last */
+    /* of the latest sample */
     uint8_t trace_id[16], span_id[8];
     uint64_t time_unix_ns, value_ns;
 };
 
 struct span_cpu {
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* guards all fields below */
     struct map series;
     struct series rest;
     uint8_t key[16];
@@ -117,7 +117,7 @@ void span_cpu_add(struct span_cpu *cpu, const struct sample *sample,
 
 /* ---- showing ---- */
 
-/* Within quotes: backslash and quote are escaped; ends of lines are none in a sanitized text. */
+/* Writes a quoted value: escapes backslash and quote. A sanitized text has no line breaks. */
 static int put_label(struct buf *out, const char *name, const char *value)
 {
     int error = buf_printf(out, "%s=\"", name);

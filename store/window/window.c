@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One request is filled until a sample no longer fits; then the next begins. What a request has
- * interned already (Resources, stacks, locations) is remembered by the store's own ids, so that the
- * dictionary is asked once a request for each.
+ * A request is filled until a sample does not fit; then the next request begins. Interned
+ * Resources, stacks and locations of a request are cached by store id, so each is looked up in the
+ * dictionary once per request.
  */
 #include "store/window/window.h"
 #include "base/log.h"
@@ -66,7 +66,7 @@ static int add_to_request(struct window *window, const struct sample *sample,
         return error;
     stat_add(&window_too_big, 1);
     log_warn("store", "a sample alone passes the limit of a profile request and was left out");
-    return next_request(window); /* without what it had interned */
+    return next_request(window); /* an empty request, with empty caches */
 }
 
 static int add_sample(void *context, const struct sample *sample,
