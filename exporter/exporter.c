@@ -14,7 +14,7 @@ struct exporter {
     void *context;
 };
 
-#define JSON_GROWTH 4 /* JSON / protobuf size: 2.3 usually, 3.1 for spans without attributes \ */
+#define JSON_GROWTH 4 /* JSON / protobuf size: 2.3 usually, 3.1 for spans without attributes */
 
 uint64_t exporter_max_body_bytes(const struct config_exporter *config)
 {

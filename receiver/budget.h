@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The bytes of requests that are being received, over all connections and protocols; what is
- * complete is the intake's to bound. Thread: loop. Limit: limit_bytes, then requests are refused as
- * retryable.
+ * Bounds the bytes of requests that are still being received, over all connections and protocols.
+ * Complete requests are bounded by the intake. Thread: loop. Limit: limit_bytes; beyond, requests
+ * are refused as retryable.
  */
 #include <stdbool.h>
 #include <stddef.h>

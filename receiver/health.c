@@ -8,7 +8,7 @@
 enum { REQUEST_SERVICE = 1, RESPONSE_STATUS = 1 };
 enum { STATUS_SERVING = 1, STATUS_NOT_SERVING = 2, STATUS_SERVICE_UNKNOWN = 3 };
 
-/* The last one counts, as in any message. */
+/* Of several values the last counts, as in any protobuf message. */
 static bool read_service(struct bytes request, struct bytes *service)
 {
     struct wire_reader reader = wire_read(request);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A host may stand for several addresses, and not each must work: a node without IPv6 has
- * "localhost" all the same. One address that is taken by somebody else is an error, though: half a
- * listener would be found out late.
+ * A host may have several addresses, and not all must work: a node without IPv6 still has
+ * "localhost". But an address in use by another process is an error: a listener on only some
+ * addresses would be noticed late.
  */
 #include "receiver/listen.h"
 #include <assert.h>
@@ -156,7 +156,7 @@ static int open_path(const struct config_endpoint *endpoint, struct listen_socke
     return 0;
 }
 
-/* Of one family. */
+/* Opens a socket of one family. */
 static int open_tcp4_or_6(const struct config_endpoint *endpoint, struct listen_sockets *sockets)
 {
     bool v4 = endpoint->transport == CONFIG_TCP4;

@@ -13,7 +13,7 @@ static int new_socket(void)
     return fd < 0 ? -errno : fd;
 }
 
-/* A full backlog (EAGAIN) is somebody's too. */
+/* EAGAIN means a full backlog: the socket is in use. */
 static int is_in_use(const struct sockaddr_un *address)
 {
     int fd = new_socket();

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The answer to a peer, on either protocol: one table from the outcome to gRPC status, HTTP status
- * and whether to try again. Thread: any.
+ * The answer to a peer, for both protocols: one table from the outcome to gRPC status, HTTP status
+ * and retry delay. Thread: any.
  */
 #include "proto/http/grpc.h"
 #include "proto/otlp/otlp_service.h"
 #include "receiver/intake/intake.h"
 
-#define OTLP_RETRY_DELAY_NS UINT64_C(1000000000) /* asked of peers that are to try again */
+#define OTLP_RETRY_DELAY_NS                                                                        \
+    UINT64_C(1000000000) /* the delay that peers are asked for before a retry */
 
 struct otlp_answer {
     enum grpc_status grpc;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A call is refused as early as it is known to be wrong: at its headers, at the prefix of its
- * message or at the first byte too many. What still comes after that gives window to the connection
- * only, so that its other streams go on. A peer that does not speak gRPC gets an HTTP answer, after
- * its request: browsers and other tools take an answer in the middle of it for an error.
+ * A call is refused as early as possible: at its headers, at the prefix of its message or at the
+ * first byte beyond the limit. Bytes that arrive later return window to the connection only, so
+ * other streams continue. A peer that does not speak gRPC gets an HTTP answer after its request is
+ * complete: browsers and other tools treat an earlier answer as an error.
  *
- * A stream begins with a small window. The length of its message is known from the first bytes; the
- * window grows, if it has to, once the call is admitted: there is room for all of the message.
+ * A stream begins with a small window. The first bytes of a message give its length. Once the call
+ * is admitted, there is room for the whole message, and the window grows if needed.
  *
- * State          Event                                                  Next state
- * HEAD           headers of a gRPC call                                 BEGINNING
+ * State          Event                                                  Next state HEAD headers of
+ * a gRPC call                                 BEGINNING
  *                another method or content type                         DISCARDING
  *                refused by its headers                                 ANSWERED
  * BEGINNING      the length of the message is known                     WAITING
@@ -19,8 +19,8 @@
  *                refused                                                ANSWERED
  * ADMITTED       the end of the message                                 AT_INTAKE
  *                refused, or not complete when its time is over         ANSWERED
- * COMPLETE       admitted                                               AT_INTAKE
- * AT_INTAKE      the intake is done                                     ANSWERED
+ * COMPLETE       admitted                                               AT_INTAKE AT_INTAKE the
+ * intake is done                                     ANSWERED
  *                the stream is closed                                   ABANDONED
  * DISCARDING     the end of the request, or too many bytes of it        ANSWERED
  *
@@ -39,17 +39,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Of a request that is not gRPC; beyond it the answer comes before the end of the request. */
+/* Bytes discarded of a request that is not gRPC; a longer request is answered before its end. */
 #define DISCARDED_BYTES_MAX (64 << 10)
 
 #define STREAM_WINDOW (256 * 1024) /* of an admitted call */
 
 enum call_state {
     CALL_HEAD,      /* headers are missing */
-    CALL_BEGINNING, /* its message comes, without admission: it is short, or its length unknown */
+    CALL_BEGINNING, /* receiving, not admitted: the message is short, or its length unknown */
     CALL_WAITING,   /* for admission; the window stays small */
-    CALL_ADMITTED,  /* the rest of its message comes */
-    CALL_COMPLETE,  /* its message has come whole; it waits for admission */
+    CALL_ADMITTED,  /* receiving the rest of the message */
+    CALL_COMPLETE,  /* the message is complete and waits for admission */
     CALL_AT_INTAKE,
     CALL_DISCARDING, /* not gRPC: the request is read and dropped, then answered as HTTP */
     CALL_ANSWERED,
@@ -91,7 +91,7 @@ static const char *const outcome_names[] = {
 STAT_COUNTERS(calls, "spanprof_grpc_server_calls_total", "OTLP/gRPC calls, by how they ended.",
               STAT_LABEL("outcome", outcome_names, OUTCOMES));
 
-/* What the headers say. */
+/* The values of the headers. */
 struct call_head {
     enum { METHOD_OTHER, METHOD_POST, METHOD_HEAD } method;
     bool is_grpc; /* by its content-type */
@@ -175,7 +175,7 @@ static void count_answer(const struct grpc_call *call, enum grpc_status status)
         stat_add_of(&calls, outcome_of(status), 1);
 }
 
-/* Its answer is known before the intake has it: what it holds is free again. */
+/* The call is answered without the intake: releases what it holds. */
 static void call_release(struct grpc_call *call)
 {
     buf_close(&call->reader.message);
@@ -222,7 +222,8 @@ static int append_base64(struct buf *out, struct bytes in)
     return error;
 }
 
-/* Clients read the pause in one of two places: the details, or a trailer with RetryInfo alone. */
+/* Clients read the retry delay from the status details or from a trailer that holds only RetryInfo.
+ */
 static int retry_texts(const struct otlp_answer *answer, struct buf *details, struct buf *info)
 {
     _cleanup_buf_ struct buf message = BUF_INIT(0);
@@ -234,7 +235,7 @@ static int retry_texts(const struct otlp_answer *answer, struct buf *details, st
     return error ? error : append_base64(info, buf_bytes(&message));
 }
 
-/* Trailers alone: one block of headers that ends the stream. */
+/* Sends a trailers-only response: one header block that ends the stream. */
 static void answer_error(struct grpc_call *call, const struct otlp_answer *answer)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(0), details = BUF_INIT(0), info = BUF_INIT(0);
@@ -266,7 +267,7 @@ static void answer_error(struct grpc_call *call, const struct otlp_answer *answe
     h2_respond(call->stream, &(struct h2_response){.headers = headers, .n_headers = n});
 }
 
-/* Of a call that the intake has not got. */
+/* Refuses a call that has not reached the intake. */
 static void call_refuse(struct grpc_call *call, const struct otlp_answer *answer)
 {
     otlp_count_refused(call->route, answer);
@@ -343,7 +344,7 @@ static void on_header(struct h2_stream *stream, struct bytes name, struct bytes 
         head->is_grpc = is_grpc_type(value);
     else if (bytes_is(name, "grpc-timeout"))
         head->bad_timeout = grpc_timeout_parse(value, &head->timeout_ns) != 0;
-    else if (bytes_is(name, OTLP_PROFILES_VERSION_KEY)) /* twice: unknown, whatever they are */
+    else if (bytes_is(name, OTLP_PROFILES_VERSION_KEY)) /* given twice: unknown */
         head->version = head->version == VERSION_NONE && bytes_is(value, OTLP_PROFILES_VERSION)
                             ? VERSION_SERVED
                             : VERSION_UNKNOWN;
@@ -351,7 +352,7 @@ static void on_header(struct h2_stream *stream, struct bytes name, struct bytes 
         head->encoding = encoding_of(value);
 }
 
-/* False when answered. */
+/* false: the call was answered. */
 static bool check_route(struct grpc_call *call)
 {
     if (!call->route)
@@ -424,7 +425,7 @@ static void call_receive(struct grpc_call *call, struct bytes piece)
     admission_ask(intake_admission(call->scope->intake), &call->admission, call->reader.size);
 }
 
-/* Whether more of it is wanted; else its window stays as it is. */
+/* Whether more of the message is wanted; if not, the stream gets no more window. */
 static bool is_wanted(const struct grpc_call *call)
 {
     return call->state == CALL_ADMITTED || call->state == CALL_DISCARDING ||
@@ -466,7 +467,7 @@ static void call_submit(struct grpc_call *call)
     call->reader.message = (struct buf){0};
     call_enter(call, CALL_AT_INTAKE);
     admission_received(&call->admission);
-    call_give_budget(call); /* from here on the intake bounds it */
+    call_give_budget(call); /* from here on the intake bounds the bytes */
     intake_submit(call->scope->intake, request);
 }
 

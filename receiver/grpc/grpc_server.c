@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Listening and connections; what happens on a stream is grpc_call.c's.
+ * Listening sockets and connections; grpc_call.c handles the streams.
  */
 #include "receiver/grpc/grpc_server.h"
 #include "base/clock.h"
@@ -19,9 +19,9 @@
 
 enum {
     CONNECTION_WINDOW = 1024 * 1024,
-    DEFAULT_STREAMS = 100, /* config 0 means the library's choice: unlimited is none for us */
-    /* 24 MiB of calls that wait for room at most: the budget has 32 MiB for them, and 512 calls of
-     * the other connections go into the rest. */
+    DEFAULT_STREAMS = 100, /* config 0 means the default; it is not unlimited here */
+    /* Bounds calls that wait for room to 24 MiB. The budget has 32 MiB; the rest is enough for 512
+     * calls of other connections. */
     CALM_CONNECTIONS = 32,
 };
 #define HANDSHAKE_TIMEOUT_NS (10 * NS_PER_SEC)
@@ -104,7 +104,7 @@ static bool is_full(struct grpc_server *server)
     return full;
 }
 
-/* 90 to 110 %, so that not all clients come again at the same time. */
+/* 90 to 110 %, so that clients do not all reconnect at the same time. */
 static uint64_t spread(uint64_t age_ns)
 {
     return age_ns / 1000 * (900 + clock_monotonic_ns() % 201);
@@ -139,7 +139,7 @@ static void connection_open(struct grpc_server *server, int fd, struct tls *tls)
 
 /* ---- listening ---- */
 
-/* Others may have come meanwhile. */
+/* Other connections may have been accepted meanwhile: checks the limit again. */
 static void on_passed(struct tls_accept *handshakes, struct tls *tls, int fd)
 {
     struct grpc_server *server = container_of(handshakes, struct grpc_server, handshakes);

@@ -23,16 +23,17 @@ struct grpc_server_settings {
     struct budget *budget; /* may be shared with the HTTP server */
     uint32_t signals; /* mask of 1 << enum signal: pipelines that name this receiver; 0 = all */
     const struct config_otlp_grpc_server *config;
-    const struct health *health; /* outlives the server; NULL: all is always well */
+    const struct health *health; /* outlives the server; NULL: always healthy */
     struct tls_context *tls;     /* outlives the server; NULL: plain text */
 };
 
-/* Takes the sockets over, on success only. */
+/* Takes over the sockets, on success only. */
 int grpc_server_open(const struct grpc_server_settings *settings, struct listen_sockets *sockets,
                      struct grpc_server **server);
 size_t grpc_server_connections(const struct grpc_server *server);
-/* Stops listening, sends GOAWAY, lets running calls end. stopped() once no connection is left, not
- * from within this call. The caller bounds the wait: grpc_server_close() may come at any time. */
+/* Stops listening, sends GOAWAY, lets running calls end. stopped() is called once no connection is
+ * left, not from within this call. The caller bounds the wait: grpc_server_close() is allowed at
+ * any time. */
 void grpc_server_drain(struct grpc_server *server, void (*stopped)(void *context), void *context);
 /* Requests at the intake outlive the server: their done() then only frees them. NULL is fine. */
 void grpc_server_close(struct grpc_server *server);

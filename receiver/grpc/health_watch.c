@@ -21,7 +21,7 @@ struct health_watch {
     struct buf last_sent; /* answer */
 };
 
-/* What is not known now may be known later: that is a state too, and no error. */
+/* An unknown service may become known later, so "unknown" is a state here, not an error. */
 static int watch_state(const struct health_watch *watch, struct buf *response)
 {
     int outcome =

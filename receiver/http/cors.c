@@ -46,7 +46,7 @@ static bool allows_header(const struct config_cors *cors, const char *text, size
     return false;
 }
 
-/* Names as RFC 9110 has them: what is echoed then breaks no line. */
+/* Tokens of RFC 9110 only, so an echoed header name cannot break a line. */
 #define TOKEN "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~"
 
 bool cors_allows_headers(const struct config_cors *cors, const char *asked)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#define CHUNKED_BYTES (256 * 1024) /* set aside for a body of unknown length */
+#define CHUNKED_BYTES (256 * 1024) /* room reserved for a body of unknown length */
 
 struct http_call {
     struct http1_call http;
@@ -65,7 +65,7 @@ static void add_list(struct MHD_Response *response, const char *name,
         MHD_add_response_header(response, name, list->items[i]);
 }
 
-/* The answer to a browser that asks before it sends. */
+/* The answer to a browser's preflight request. */
 static void add_preflight(const struct http_call *call, struct MHD_Response *response)
 {
     const struct config_cors *cors = call_scope(call)->cors;
@@ -139,7 +139,7 @@ static void on_done(struct intake_request *request)
     admission_leave(&call->admission);
     if (call->http.state == HTTP1_GONE)
         return call_free(call);
-    if (call->http.state != HTTP1_SLEEPING) /* answered 503 already: the server closes */
+    if (call->http.state != HTTP1_SLEEPING) /* already answered 503: the server is closing */
         return;
     call->verdict.answer = otlp_answer_of(request->outcome, request->message);
     http1_call_wake(&call->http);
@@ -179,7 +179,7 @@ static void on_admitted(struct admission_request *request)
         http1_call_resume(&call->http);
 }
 
-/* The answer goes out when the peer has sent the rest, or has hung up. */
+/* The answer is sent when the peer has sent the rest of the body. */
 static void on_expired(struct admission_request *request)
 {
     call_refuse(container_of(request, struct http_call, admission), otlp_answer_no_budget());
@@ -252,7 +252,7 @@ static void on_begin(struct http1_call *http, const char *path, const char *meth
     if (call->verdict.answer.http == 200)
         return call_ask_admission(call);
     call_refuse(call, call->verdict.answer);
-    /* A peer that asks first (Expect) gets the answer instead of 100 Continue. */
+    /* A peer that sends Expect gets the answer instead of 100 Continue. */
     if (call->verdict.hopeless || http1_call_header(http, "Expect"))
         http1_call_ready(http);
 }

@@ -10,7 +10,7 @@
 #define HEAD_BYTES          (32 * 1024)
 #define REQUEST_TIMEOUT_NS  (60 * NS_PER_SEC)
 #define IDLE_TIMEOUT_MAX_NS (3600 * NS_PER_SEC) /* for idle_timeout 0 */
-#define DISCARDED_BODIES    4                   /* of a refused body, in max_body_bytes */
+#define DISCARDED_BODIES    4 /* bytes read of a refused body, in units of max_body_bytes */
 
 STAT_GAUGE(connections, "spanprof_http_server_connections", "Open OTLP/HTTP connections.");
 STAT_LOSSES(refused, "spanprof_http_server_connections_refused_total",

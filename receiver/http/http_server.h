@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * OTLP/HTTP: POST /v1/traces as protobuf on HTTP/1.1, by libmicrohttpd inside our loop. The
- * connection sleeps (suspended) while its request is at the intake and is answered from done().
- * Thread: loop. Limits: config's max_connections, max_request_body_size, idle_timeout; the budget;
- * 32 KiB of headers.
+ * OTLP/HTTP on HTTP/1.1, by libmicrohttpd inside our loop: POST /v1/traces and the other signals'
+ * paths, protobuf or JSON. A connection is suspended while its request is at the intake; done()
+ * answers it. Thread: loop. Limits: config's max_connections, max_request_body_size, idle_timeout;
+ * the budget; 32 KiB of headers.
  */
 #include "base/loop.h"
 #include "config/config.h"
@@ -24,13 +24,13 @@ struct http_server_settings {
     struct tls_context *tls; /* outlives the server; NULL: plain text */
 };
 
-/* Takes the sockets over, on success only. */
+/* Takes over the sockets, on success only. */
 int http_server_open(const struct http_server_settings *settings, struct listen_sockets *sockets,
                      struct http_server **server);
 size_t http_server_connections(const struct http_server *server);
-/* Stops listening; stopped() once no request is being received or answered, not from within this
- * call. */
+/* Stops listening. stopped() is called once no request is being received or answered, not from
+ * within this call. */
 void http_server_drain(struct http_server *server, void (*stopped)(void *context), void *context);
-/* libmicrohttpd cannot end while a request sleeps: those are answered 503 first. Their done() may
- * come later and then only frees them. NULL is fine. */
+/* Answers suspended requests with 503 first: libmicrohttpd cannot end while a connection is
+ * suspended. Their done() may come later and then only frees them. NULL is fine. */
 void http_server_close(struct http_server *server);

@@ -11,7 +11,7 @@ static struct otlp_answer refuse(unsigned http, enum grpc_status grpc, const cha
     return (struct otlp_answer){grpc, http, GRPC_NO_RETRY_INFO, message};
 }
 
-/* A token of a header value, compared without case and surrounding blanks, up to `end` or ';'. */
+/* Compares a header value up to ';' with a token, ignoring case and surrounding blanks. */
 static bool token_is(const char *value, const char *token)
 {
     size_t n = strlen(token);
@@ -58,7 +58,7 @@ static void check_length(const struct otlp_http_head *head, struct otlp_http_ver
     uint64_t length;
     if (!head->content_length)
         return;
-    if (head->transfer_encoding) { /* two peers could see two bodies: RFC 9112, 6.1 */
+    if (head->transfer_encoding) { /* ambiguous for proxies on the way: RFC 9112, 6.1 */
         verdict->answer =
             refuse(400, GRPC_INVALID_ARGUMENT, "Content-Length beside Transfer-Encoding");
         verdict->hopeless = true;
@@ -108,9 +108,9 @@ int otlp_http_body(const struct otlp_answer *answer, bool json, struct buf *out)
 {
     if (answer->http == 204)
         return 0;
-    if (answer->http == 200) /* nothing is set in it */
+    if (answer->http == 200) /* success: no field is set */
         return json ? buf_append(out, "{}", 2) : 0;
-    /* Messages are our own: no character in them needs an escape. */
+    /* Messages are constants of this program: no character needs an escape. */
     if (json)
         return buf_printf(out, "{\"code\":%u,\"message\":\"%s\"}", (unsigned)answer->grpc,
                           answer->message);

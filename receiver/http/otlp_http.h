@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * OTLP/HTTP as text: which requests are welcome, and how errors are worded. Pure; thread: any.
+ * The rules of OTLP/HTTP: which requests are accepted, and the texts of errors. Pure; thread: any.
  * Source of the rules: OTLP specification 1.11, "OTLP/HTTP"; the Collector's answers.
  */
 #include "proto/otlp/otlp_service.h"
@@ -17,7 +17,7 @@ struct otlp_http_head { /* header values are NULL if absent */
     const char *content_length;
     const char *transfer_encoding;
     const char *profiles_version; /* "" if given more than once */
-    bool is_preflight;            /* a browser's question: cors.h */
+    bool is_preflight;            /* a browser's preflight request: cors.h */
     size_t max_body_bytes;
 };
 
@@ -25,10 +25,10 @@ struct otlp_http_verdict {
     struct otlp_answer answer; /* http 200: go on; 204: a preflight */
     const struct otlp_route *route;
     enum intake_encoding encoding;
-    bool json;           /* the peer speaks JSON: answers too */
-    bool hopeless;       /* so large that the rest is not worth reading */
-    bool wrong_method;   /* `Allow: POST` belongs to the answer */
-    bool wrong_encoding; /* Accept-Encoding does */
+    bool json;           /* the peer sends JSON and gets JSON */
+    bool hopeless;       /* too large: the rest is not read */
+    bool wrong_method;   /* the answer has `Allow: POST` */
+    bool wrong_encoding; /* the answer has Accept-Encoding */
 };
 
 struct otlp_http_verdict otlp_http_check(const struct otlp_http_head *head);

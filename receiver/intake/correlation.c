@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An agent that does not read holds up only itself: what its socket does not take waits, and goes
- * on when epoll says that there is room again (the kernel lets by default ten datagrams wait at a
- * socket, and agents read each 20 ms). An agent that is gone is noticed by the refusal, or by its
- * process's end in the process stream.
+ * An agent that does not read delays only itself. Messages that its socket does not accept wait,
+ * and are sent when epoll reports room (by default the kernel queues ten datagrams per socket;
+ * agents read every 20 ms). A send error, or the process's exit in the process stream, shows that
+ * an agent is gone.
  */
 #include "receiver/intake/correlation.h"
 #include "base/clock.h"
@@ -30,18 +30,16 @@ STAT_COUNTER(messages_sent, "spanprof_elastic_messages_total",
 STAT_COUNTER(samples_sent, "spanprof_elastic_samples_total",
              "Samples reported to their process's Elastic agent.");
 
-#define WAITING_KEPT 4096 /* bytes of an agent's buffer that are not given back */
-#define MARGIN_NS                                                                                  \
-    (150 * NS_PER_MS) /* for the commit, and for what others do on loop and writer                 \
-                       */
+#define WAITING_KEPT 4096 /* bytes of an agent's buffer that are kept when it is empty */
+#define MARGIN_NS    (150 * NS_PER_MS) /* for the commit, and for other work of loop and writer */
 
 struct agent {
     uint32_t pid;
-    uint64_t time_ns; /* when its socket was looked for */
+    uint64_t time_ns; /* when its socket was found */
     bool registered;
     struct watch watch; /* watched only while messages wait */
     struct buf waiting; /* struct elastic_correlation */
-    struct list used;   /* the correlation's, last used last */
+    struct list used;   /* in the correlation's list, most recently used last */
     struct correlation *correlation;
 };
 
@@ -115,7 +113,7 @@ static enum send_outcome send_datagram(struct agent *agent, const uint8_t *data,
     return errno == ENOBUFS || errno == ENOMEM ? SEND_FAILED : SEND_GONE;
 }
 
-/* Most samples are told of within this time. */
+/* Most samples are reported within this time. */
 static uint32_t samples_delay_ms(const struct correlation *correlation)
 {
     uint64_t ns = correlation->settings.drain_interval_ns + CORRELATION_FLUSH_NS +
@@ -123,7 +121,7 @@ static uint32_t samples_delay_ms(const struct correlation *correlation)
     return ns / NS_PER_MS < UINT32_MAX ? (uint32_t)(ns / NS_PER_MS) : UINT32_MAX;
 }
 
-/* Without a host id: we send none on anything else, so nothing would match it. */
+/* Sends no host id: other data has no host id that it could match. */
 static enum send_outcome send_registration(struct agent *agent)
 {
     uint8_t out[ELASTIC_MESSAGE_MAX];
@@ -172,12 +170,12 @@ static void agent_flush(struct agent *agent)
     if (gone)
         agent_drop(agent);
     else if (outcome != SEND_WAIT)
-        watch_stop(&agent->watch); /* what failed is tried again with the next message */
+        watch_stop(&agent->watch); /* a failed message is retried with the next one */
 }
 
 static void agent_ready(struct watch *watch, uint32_t events)
 {
-    (void)events; /* an error shows when it is sent to */
+    (void)events; /* errors show at the next send */
     agent_flush(container_of(watch, struct agent, watch));
 }
 
@@ -273,7 +271,7 @@ static void submit_flush(struct correlation *correlation)
     if (worker_submit(correlation->settings.writer, &flush->job) == 0)
         correlation->n_flushing++;
     else
-        free(flush); /* the next one takes what this one would have taken */
+        free(flush); /* the next flush does this one's work */
 }
 
 static void on_timer(struct timer *timer)
@@ -285,7 +283,7 @@ static void on_timer(struct timer *timer)
         timer_start(correlation->settings.loop, timer, CORRELATION_FLUSH_NS);
 }
 
-/* ---- the door ---- */
+/* ---- verbs ---- */
 
 static size_t agents_max(void)
 {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The way back to Elastic agents: they are told which stacks were seen under which local root span,
- * and write the stacks' public ids on it (`elastic.profiler_stack_trace_ids`).
+ * Feedback to Elastic agents: reports which stacks were seen under which local root span. The agent
+ * writes the stacks' public ids on that span (`elastic.profiler_stack_trace_ids`).
  *
- * The loop owns the agents' sockets, by process; the writer counts samples
- * (correlation_counts.h). Each CORRELATION_FLUSH_NS a job of the writer makes messages of the
- * counts; they are sent from its done(), once the public ids in them are committed.
- * An agent is registered with when its socket comes: at first contact, and again after a restart of
- * the service, since a new symbolizer looks at every process again.
+ * The loop owns the agents' sockets, by process; the writer counts samples (correlation_counts.h).
+ * Every CORRELATION_FLUSH_NS a writer job makes messages from the counts; its done() sends them,
+ * once their public ids are committed. The registration message is sent when an agent's socket
+ * arrives: at first contact, and again after a restart of the service, since a new symbolizer scans
+ * every process again.
  *
  * Limits: CORRELATION_SOCKETS_MAX sockets, but no more than a quarter of the file limit (the one
- * that was used longest ago goes); CORRELATION_WAITING_MAX messages that an agent has no room for.
- * Beyond, samples are counted as lost, by reason.
+ * least recently used is closed); CORRELATION_WAITING_MAX messages that wait for an agent. Beyond,
+ * samples are counted as lost, by reason.
  */
 #include "agent-bpf/symbolizer_messages.h"
 #include "agent-bpf/record.h"
@@ -40,9 +40,9 @@ void correlation_close(struct correlation *correlation);
 /* LOOP: a datagram socket connected to the agent in that process; owned from now on. */
 void correlation_attach(struct correlation *correlation, const struct symbolizer_process *process,
                         int fd);
-/* LOOP: a process that ends, or becomes another, has no agent any more. */
+/* LOOP: a process that exits or execs has no agent any more. */
 void correlation_event(struct correlation *correlation, const struct process_event *event);
-/* LOOP: what is counted is flushed once more, and no more after that. */
+/* LOOP: flushes the counts one last time. */
 void correlation_stop(struct correlation *correlation);
 
 /* WRITER: a sample and the row of its stack, within the store's batch. */

@@ -42,7 +42,7 @@ struct count {
 
 struct correlation_counts {
     struct store *store;
-    uint64_t generation; /* of the store: to which the stacks' rows belong */
+    uint64_t generation; /* store_generation() that the stacks' rows belong to */
     struct map counts;
 };
 
@@ -150,8 +150,8 @@ static int stack_id(struct correlation_counts *counts, const struct count *count
                     uint8_t id[16])
 {
     struct stacks *stacks = store_stacks(counts->store);
-    bool ready =
-        !stacks_has_open_frames(stacks, count->key.stack); /* its id would be another one's */
+    bool ready = !stacks_has_open_frames(
+        stacks, count->key.stack); /* the id would be that of another stack */
     int error = 0;
     if (ready && now_ns < count->first_ns + CORRELATION_HOLD_NS)
         error = stacks_public_id_ready(stacks, count->key.stack, &ready);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fields are put one after the other: the format has no padding and no alignment. */
+/* Fields are written without padding or alignment, as the format requires. */
 #include "receiver/intake/elastic_message.h"
 #include <assert.h>
 
 enum { TYPE_CORRELATION = 1, TYPE_REGISTRATION = 2 };
-#define MINOR_VERSION 1 /* of both */
+#define MINOR_VERSION 1 /* of both messages */
 
 static size_t put(uint8_t *out, size_t at, const void *data, size_t size)
 {

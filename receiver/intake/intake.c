@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Everything that changes the store passes here, as a job of the writer, in the order in which it
- * came: a drain of the ring before the request whose spans it may hold samples of. The loop only
- * moves bytes (ring, process stream, request bodies, the symbolizer's answers); what they mean is
- * found out by the writer (intake_samples.c, intake_spans.c, intake_items.c).
+ * Every change of the store passes here as a writer job, in order of arrival. A drain of the ring
+ * runs before a trace request, since it may hold samples of the request's spans. The loop only
+ * moves bytes (ring, process stream, request bodies, the symbolizer's answers); the writer
+ * interprets them (intake_samples.c, intake_spans.c, intake_items.c).
  */
 #include "receiver/intake/intake.h"
 #include "agent-bpf/process/symbolizer_client.h"
@@ -23,9 +23,9 @@ STAT_GAUGE(queued_bytes, "spanprof_intake_queued_bytes",
            "Bytes of requests waiting for the writer.");
 
 #define READY_WAIT_NS (300 * NS_PER_MS)
-#define SCAN_WAIT_NS  (3 * NS_PER_SEC) /* while no spans come */
+#define SCAN_WAIT_NS  (3 * NS_PER_SEC) /* while no spans arrive */
 
-/* ---- what the parts share ---- */
+/* ---- shared by the parts ---- */
 
 /* An error of the store breaks the writer's whole batch. */
 int intake_broken(struct intake *intake, int error)
@@ -134,7 +134,8 @@ static int request_run(struct job *job)
     struct intake *intake = request->intake;
     const struct intake_signal *signal = &intake->signals[request->signal];
     int error = signal->run(request, intake->settings.store, &signal->settings);
-    return error == -ENOSPC ? error : intake_broken(intake, error); /* no room: only this fails */
+    return error == -ENOSPC ? error
+                            : intake_broken(intake, error); /* no room: only this request fails */
 }
 
 static void request_done(struct job *job, int error)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The one door onto the writer: requests of receivers and samples of the ring go through here.
+ * The only way to the writer: all requests of receivers and all samples of the ring pass here.
  * Thread: loop. Limits: the writer's queue, intake_settings.max_queued_bytes, 64 MiB of drains and
- * answers at the writer; beyond: INTAKE_BUSY, and samples stay in the ring. Requests that were
- * admitted (receiver/intake/admission.h) stay within max_admitted_bytes and a quarter of the queue.
+ * answers at the writer; beyond: INTAKE_BUSY, and samples stay in the ring. Admitted requests
+ * (receiver/intake/admission.h) stay within max_admitted_bytes and a quarter of the queue.
  */
 #include "agent-bpf/drain/labels.h"
 #include "base/buf.h"
@@ -14,7 +14,7 @@
 #define INTAKE_WINDOW_NS UINT64_C(5000000000) /* of exported profiles */
 
 #define INTAKE_WRITER_QUEUE 4096 /* jobs: the writer's queue_limit */
-#define INTAKE_PROBLEM_MAX  128  /* bytes of what a peer is told of its body */
+#define INTAKE_PROBLEM_MAX  128  /* bytes of an error text about a body */
 
 struct intake;
 
@@ -34,17 +34,17 @@ enum intake_outcome {
     INTAKE_NO_PIPELINE = 4, /* the signal has no pipeline: UNIMPLEMENTED / 404 */
 };
 
-/* Embedded in the receiver's stream. The owner keeps it alive until done() was called, also when
- * its peer has gone meanwhile. */
+/* Embedded in the receiver's call. The owner keeps it alive until done() is called, even if the
+ * peer has gone. */
 struct intake_request {
-    struct job job; /* the intake's, also: */
+    struct job job; /* private to the intake, with the next two */
     struct post refusal;
     struct intake *intake;
     enum signal signal;
     enum intake_encoding encoding;
-    bool json;       /* else protobuf; as the body is when inflated */
-    struct buf body; /* taken over by intake_submit(), whatever it returns */
-    size_t body_len; /* the intake's */
+    bool json;       /* the inflated body is JSON; else protobuf */
+    struct buf body; /* taken over by intake_submit(), whatever the outcome */
+    size_t body_len; /* private to the intake */
     size_t max_inflated_bytes;
     enum intake_outcome outcome; /* valid in done() */
     const char *message;         /* for the peer, static or problem; NULL if accepted */
@@ -66,18 +66,18 @@ struct intake_settings {
     struct store *store;
     struct ring *ring;                   /* NULL: no sampler */
     struct procstream *procstream;       /* NULL: no sampler */
-    struct coverage *coverage;           /* NULL: nobody wants to know */
-    struct span_cpu *span_cpu;           /* likewise */
+    struct coverage *coverage;           /* NULL: not counted */
+    struct span_cpu *span_cpu;           /* NULL: not counted */
     bool join;                           /* spans are annotated */
     uint32_t destinations[SIGNAL_COUNT]; /* outbox masks */
-    uint32_t unsent; /* 1 << signal: it has a pipeline all the same, which leads nowhere */
+    uint32_t unsent;                     /* 1 << signal: it has a pipeline, but no destination */
     uint64_t drain_interval_ns;
     struct label_names label_names; /* configured; borrowed */
     size_t max_queued_bytes;        /* of requests at the writer */
-    size_t max_admitted_bytes;      /* of those that are let in; one larger than that comes alone */
+    size_t max_admitted_bytes;      /* of admitted requests; a larger request is admitted alone */
     size_t max_request_bytes;       /* of bodies in the outbox */
     const char *version;
-    void (*committed)(void *context); /* a batch of the writer put something into the outbox */
+    void (*committed)(void *context); /* a writer's batch put requests into the outbox */
     void *context;
 };
 
@@ -85,24 +85,24 @@ int intake_open(const struct intake_settings *settings, struct intake **intake);
 /* After the writer is closed. NULL is fine. */
 void intake_close(struct intake *intake);
 
-/* A new symbolizer; the fd is the intake's from now on. */
+/* A new symbolizer was started; takes over fd. */
 void intake_symbolizer(struct intake *intake, int fd);
-/* Samples are drained once the first scan of /proc is done, or has taken 3 s, or 0.3 s if spans
- * come then. ready() is called when it is done, or has taken 0.3 s; at once without a sampler, but
- * never from within this call. */
+/* Draining begins when the first scan of /proc is done, but after 3 s at most; if spans arrive,
+ * after 0.3 s at most. ready() is called when the scan is done, but after 0.3 s at most; without a
+ * sampler at once. Never from within this call. */
 void intake_start(struct intake *intake, void (*ready)(void *context));
-/* Drains the ring, closes the profile window (after a second at most, if names are asked for), and
- * calls stopped() when both are committed. Samples that wait for their span stay in the store, and
- * what is sampled from here on comes to them. Nothing else is accepted any more. */
+/* Drains the ring, closes the profile window (waiting up to a second for requested names), and
+ * calls stopped() when both are committed. Samples that wait for their span stay in the store;
+ * intake_drain_last() adds later samples to them. No requests are accepted any more. */
 void intake_stop(struct intake *intake, void (*stopped)(void *context));
-/* The very last samples: right before the writer is closed. */
+/* Drains the last samples: call right before the writer is closed. */
 void intake_drain_last(struct intake *intake);
 
 /* Drains the sample ring before a trace request, so that spans meet their samples. done() follows
  * on the loop, never from within this call. */
 void intake_submit(struct intake *intake, struct intake_request *request);
-/* Receivers ask it before they take a request in; then none is refused for want of room here. Lives
- * as long as the intake. */
+/* Receivers get admission before they receive a request; then the intake never lacks room for it.
+ * Lives as long as the intake. */
 struct admission *intake_admission(struct intake *intake);
 /* True if the signal has a pipeline. */
 bool intake_has_pipeline(const struct intake *intake, enum signal signal);

@@ -28,7 +28,7 @@ int intake_refuse_large(struct intake_request *request)
     return 0;
 }
 
-/* CODEC_OK and the bytes to read: the body itself or what it inflated to. */
+/* CODEC_OK, and *out: the body itself or the inflated body. */
 static int inflate(struct intake_request *request, struct buf *inflated, struct bytes *out)
 {
     struct bytes body = buf_bytes(&request->body);
@@ -77,7 +77,8 @@ static int convert(struct intake_request *request, struct buf *made, struct byte
     return intake_refuse_body(request, INTAKE_MALFORMED, request->problem);
 }
 
-/* Samples get today's numbers: what comes later, and whoever gets the request, knows only those. */
+/* Renumbers samples of the former layout: later code, and the backends, know only today's layout.
+ */
 static int follow_layout(struct intake_request *request, struct buf *made, struct bytes body)
 {
     struct buf *holder = body.data == request->body.data ? &request->body : made;
@@ -102,7 +103,8 @@ int intake_body_read(struct intake_request *request, struct buf *made, struct by
         outcome = convert(request, made, body);
     if (outcome)
         return outcome;
-    if (request->signal == SIGNAL_PROFILES && !request->json) /* names leave no doubt */
+    if (request->signal == SIGNAL_PROFILES &&
+        !request->json) /* JSON has names, so its layout is clear */
         outcome = follow_layout(request, made, *body);
     if (outcome == OTLP_OK)
         outcome = otlp_items_check(request->signal, *body);

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What requests of all signals have in common on the writer: their settings, the way from the body
- * that came to a checked Export request, and how one is refused and counted. Private to this room.
- * Thread: writer.
+ * Shared by the requests of all signals on the writer: settings, decoding the received body to a
+ * checked Export request, refusing and counting. Private to receiver/intake. Thread: writer.
  */
 #include "receiver/intake/intake.h"
 #include "store/store.h"
 
 struct coverage;
 
-/* Of one signal. */
+/* Settings of one signal. */
 struct intake_signal_settings {
     uint32_t destinations; /* outbox mask */
     size_t max_body_bytes; /* of a request in the outbox */
-    /* Of traces */
+    /* Traces only */
     bool join;                 /* spans are annotated */
     struct coverage *coverage; /* NULL: not counted */
-    /* Of profiles: labels that hold ids beside those that are known; what they point at is
+    /* Profiles only: configured labels that hold ids, in addition to the known ones. The texts are
      * borrowed. */
     struct label_names label_names;
 };
@@ -31,9 +30,9 @@ typedef int intake_signal_run(struct intake_request *request, struct store *stor
 int intake_refuse_body(struct intake_request *request, enum intake_outcome outcome,
                        const char *message);
 
-/* The quota could not hold it: to come again would not help. Returns 0. */
+/* Refuses a request that is larger than the quota: a retry would not help. Returns 0. */
 int intake_refuse_large(struct intake_request *request);
 
-/* The checked Export request in protobuf: the body itself, or what it was inflated and converted
- * to, in `made`. 0; 1: refused; -ENOMEM. */
+/* *body: the checked Export request in protobuf. It is the request's body itself, or in `made` the
+ * inflated and converted body. 0; 1: refused; -ENOMEM. */
 int intake_body_read(struct intake_request *request, struct buf *made, struct bytes *body);

@@ -18,13 +18,13 @@ STAT_COUNTERS(forgotten, "spanprof_code_forgotten_total",
 struct range {
     uint64_t start;
     uint64_t last;
-    uint64_t time_ns; /* of the sample that it was asked for */
+    uint64_t time_ns; /* of the sample that asked */
     int64_t name;     /* 0 = none */
 };
 
 struct process_code {
     uint32_t pid;
-    uint32_t n_none; /* answers one after the other that it names nothing */
+    uint32_t n_none; /* consecutive answers without any name */
     uint64_t none_ns;
     uint64_t since_ns;
     struct list recent;
@@ -35,7 +35,7 @@ struct process_code {
 
 struct code {
     struct map processes;
-    struct list recent; /* longest unused first */
+    struct list recent; /* least recently used first */
 };
 
 int intake_code_open(struct code **codep)
@@ -73,7 +73,7 @@ void intake_code_close(struct code *code)
     free(code);
 }
 
-/* NULL: nothing is known of it. */
+/* NULL: unknown process. */
 static struct process_code *find_process(struct code *code, const struct code_program *program)
 {
     struct process_code *process = map_get(&code->processes, &program->pid);
@@ -102,7 +102,7 @@ static struct process_code *add_process(struct code *code, const struct code_pro
     return process;
 }
 
-/* The first range that ends at the address or above. */
+/* Index of the first range that ends at or above the address. */
 static size_t place_of(const struct process_code *process, uint64_t address)
 {
     size_t low = 0, high = process->n;
@@ -163,7 +163,7 @@ static int reserve(struct process_code *process)
     return 0;
 }
 
-/* In place of all that it overlaps. */
+/* Inserts a range in place of all ranges that it overlaps. */
 static int put_range(struct process_code *process, const struct range *range)
 {
     int error = reserve(process);

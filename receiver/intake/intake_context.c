@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a zero flag byte means "not sampled" or "not written" cannot be seen in it. A writer is
- * trusted with its flags if it says that it sets them, or once it has set the sampled flag; labels
- * and OBI's map have no flags at all.
+ * A zero flag byte may mean "not sampled" or "not written". A writer's flags are trusted if it
+ * declares that it sets them, or once it has set the sampled flag. Labels and OBI's map have no
+ * flags.
  */
 #include "receiver/intake/intake_context.h"
 #include "agent-bpf/drain/ring.h"
@@ -27,7 +27,7 @@ STAT_LOSSES(unattributed, "spanprof_samples_unattributed_total",
 STAT_LOSS(attributes_dropped, "spanprof_context_attributes_dropped_total",
           "Context attributes left out: unknown key, not UTF-8, or more than fit.");
 
-#define FLAG_SLOTS   4096 /* writers that were seen to set the sampled flag */
+#define FLAG_SLOTS   4096 /* writers that have set the sampled flag */
 #define LABEL_PREFIX "process.context.label."
 
 struct sample_context {
@@ -57,7 +57,7 @@ void intake_context_close(struct sample_context *context)
 
 /* ---- attributes ---- */
 
-/* The key is a text of its own, so one with a zero byte inside would be another key. */
+/* The key is copied to a C string: a key with a zero byte inside would become another key. */
 static void put(struct sample_context *context, const char *prefix, struct bytes key,
                 struct bytes value)
 {
@@ -74,8 +74,8 @@ static void put(struct sample_context *context, const char *prefix, struct bytes
     stat_add(&attributes_dropped, !fits);
 }
 
-/* Key index u8, length u8, bytes; an incomplete entry ends it; of a repeated index the last counts.
- */
+/* Entries are: key index u8, length u8, bytes. An incomplete entry ends the list; of a repeated
+ * index the last entry counts. */
 static void last_entries(struct bytes rest, const uint8_t *entries[256])
 {
     memset(entries, 0, 256 * sizeof(*entries));
@@ -105,7 +105,7 @@ static int put_indexed(struct sample_context *context, struct bytes attributes,
     return changed;
 }
 
-/* What is as long as the sampler takes may have been cut within a character. */
+/* A text of the sampler's maximum length may have been cut within a character. */
 static struct bytes whole_characters(struct bytes text)
 {
     size_t len = text.len;
@@ -138,7 +138,7 @@ static struct bytes attributes_of(const struct record_header *record)
     return BYTES(record_attributes(record), record->attributes_size);
 }
 
-/* A writer that once set the sampled flag sets the flag byte; zeros alone prove nothing, since
+/* A writer that has set the sampled flag once does write the flag byte. Zeros alone prove nothing:
  * older writers left the byte reserved. */
 static bool sets_flags(struct sample_context *context, const struct record_header *record,
                        const struct process_details *details)
@@ -153,7 +153,7 @@ static bool sets_flags(struct sample_context *context, const struct record_heade
     return details->sets_trace_flags || *slot == who;
 }
 
-/* The numbers of sources are in the order of precedence. */
+/* The lower source number has precedence. */
 static bool take_label_ids(const struct sample_context *context, const struct record_header *record,
                            struct sample *sample)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A drain: what ring and process stream hold is copied on the loop, and becomes samples and process
- * events on the writer.
+ * A drain: the loop copies the contents of ring and process stream; the writer converts them to
+ * samples and process events.
  */
 #include "agent-bpf/process/symbolizer_client.h"
 #include "agent-bpf/drain/procstream.h"
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 #define RECORD_BYTES_MAX (256u << 20) /* in one drain: the largest ring */
-#define EVENT_BYTES_MAX  (8u << 20)   /* what is more a scan brings back */
+#define EVENT_BYTES_MAX  (8u << 20)   /* a scan repairs what is beyond */
 
 struct drained_event {
     struct list link;
@@ -99,8 +99,8 @@ static int add_records(struct batch_job *batch)
     return error;
 }
 
-/* What is left below the quota and on the disk is for deletes: samples that came into it would fail
- * those, and the requests of the same batch. */
+/* The last room below the quota and on the disk is for deletes. Samples that used it would make
+ * deletes fail, and the requests of the same batch. */
 static int add_if_there_is_room(struct batch_job *batch)
 {
     int error = outbox_take_room(store_outbox(batch->intake->settings.store), batch->records.len);
@@ -162,9 +162,9 @@ static void want_scan(struct batch_job *batch)
 }
 
 /*
- * The ring first, then the process stream: so each event that is older than a drained sample is in
- * the same batch. When the writer has no room the samples stay in the ring, which counts what it
- * must drop.
+ * The ring is read first, then the process stream, so every event older than a drained sample is in
+ * the same batch. When the writer has no room, samples stay in the ring; the ring counts what it
+ * drops.
  */
 void intake_drain(struct intake *intake)
 {

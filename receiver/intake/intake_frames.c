@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rowids are remembered beside what they stand for (the tags of the process table), so that a frame
- * of a known executable costs no SQL.
+ * Rowids are cached in the process table's tags, so a frame of a known executable costs no SQL.
  */
 #include "receiver/intake/intake_frames.h"
 #include "receiver/intake/intake_code.h"
@@ -47,8 +46,8 @@ void intake_frames_forget(struct intake_frames *frames)
 
 /* ---- rows of executables ---- */
 
-/* The file as the kernel and the process see it; more is known once the symbolizer has opened it,
- * perhaps already: its answer may come before the first sample that is kept. */
+/* Describes the file as the kernel and the process see it. The symbolizer knows more once it has
+ * opened the file; its answer may come before the first sample that is kept. */
 static int executable_row(struct intake_frames *frames, const uint8_t identity[16],
                           const char *path, int64_t *tag)
 {
@@ -69,8 +68,8 @@ static int executable_row(struct intake_frames *frames, const uint8_t identity[1
     return stacks_executable_facts(stacks, *tag, &facts);
 }
 
-/* The kernel's mapping has no file to hash: as other profilers have it, its file id is the FNV-128a
- * of the build id's hex text. */
+/* The kernel's mapping has no file to hash. Its file id is the FNV-128a of the build id's hex text,
+ * as in other profilers. */
 static int kernel_row(struct intake_frames *frames, const struct process_kernel *kernel)
 {
     if (*kernel->tag)
@@ -106,7 +105,7 @@ int intake_frames_add_kernel(struct intake_frames *frames, struct stack_builder 
     struct process_kernel kernel;
     if (!frame || process_table_kernel(frames->table, &kernel) != 0 || kernel.text_start == 0 ||
         address < kernel.text_start)
-        return 0; /* an absolute address, which no executable's name belongs to */
+        return 0; /* an absolute address: belongs to no executable */
     int error = kernel_row(frames, &kernel);
     if (error)
         return error;
@@ -135,7 +134,7 @@ int intake_frames_add_user(struct intake_frames *frames, struct stack_builder *b
 
 static uint32_t wanted_add(uint64_t *wanted, uint32_t n, uint64_t address)
 {
-    for (uint32_t i = n; i > 0; i--) /* recursion: the last ones, mostly */
+    for (uint32_t i = n; i > 0; i--) /* recursion: mostly among the last ones */
         if (wanted[i - 1] == address)
             return n;
     if (n == RECORD_MAX_USER_FRAMES)
@@ -171,6 +170,6 @@ int intake_frames_put_code(struct intake_frames *frames, uint64_t time_ns,
 {
     struct code_program program = {.pid = answer->pid};
     if (process_table_program(frames->table, answer->pid, time_ns, &program.since_ns))
-        return 0; /* forgotten meanwhile */
+        return 0; /* the process was forgotten meanwhile */
     return intake_code_answer(frames->code, &program, time_ns, answer, store_stacks(frames->store));
 }

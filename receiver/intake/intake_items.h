@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * A request of metrics or logs on the writer: inflate, check, put into the outbox as it came.
+ * Runs a request of metrics or logs on the writer: inflate, check, put into the outbox unchanged.
  * WRITER thread only, inside the store's transaction.
  */
 #include "receiver/intake/intake_body.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which span a sample names: its Link says so, else its attributes, by the rules for labels that
- * programs choose (labels.h), under their plain names or as OpenTelemetry's profiler sends labels.
+ * The span of a sample is that of its Link. Without a Link its attributes may name the span, by the
+ * rules for program labels (labels.h), under their plain names or under the names that
+ * OpenTelemetry's profiler uses.
  */
 #include "receiver/intake/intake_profiles.h"
 #include "base/clock.h"
@@ -68,7 +69,7 @@ static int hold(struct store *store, struct bytes body, uint64_t n_items,
     int outcome = pending_profiles_is_enabled(pending)
                       ? profiles_links_read(body, ids_of, (void *)(uintptr_t)names, &links)
                       : PROFILES_LINKS_OK;
-    if (outcome) { /* well-formed it is: it was checked */
+    if (outcome) { /* not malformed: the request was checked */
         stat_add_of(&not_joined, NOT_JOINED_TOO_LARGE, 1);
         links.n_contexts = 0;
     }

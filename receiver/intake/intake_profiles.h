@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Another profiler's request on the writer: inflate, check, find the spans that its samples name,
- * and hold it for them (store/pending_profiles/pending_profiles.h). WRITER thread only, inside the
- * store's transaction.
+ * Runs another profiler's request on the writer: inflate, check, find the spans that its samples
+ * name, and hold the request until those spans arrive (store/pending_profiles/pending_profiles.h).
+ * WRITER thread only, inside the store's transaction.
  */
 #include "receiver/intake/intake_body.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Each request of a signal that is refused is counted once, by its reason, wherever that is found
- * out: at a receiver's door, or by the intake. Thread: any. */
+/* Counts each refused request once, by signal and reason, whether a receiver or the intake refuses
+ * it. Thread: any. */
 #include "proto/otlp/otlp_service.h"
 
 enum intake_refusal {

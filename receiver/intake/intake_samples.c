@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rowids are remembered beside what they stand for (the tags of the process table), so that a
- * sample of a known stack in a known process costs no SQL but its own.
+ * Rowids are cached in the process table's tags, so a sample of a known stack in a known process
+ * costs no SQL except its own insert.
  */
 #include "receiver/intake/intake_samples.h"
 #include "base/utf8.h"
@@ -21,8 +21,8 @@ struct samples {
     struct questions *questions;
     struct intake_stacks *stacks;
     struct sample_context *context;
-    struct correlation *correlation; /* NULL: nobody */
-    struct coverage *coverage;       /* likewise */
+    struct correlation *correlation; /* NULL: not counted */
+    struct coverage *coverage;       /* NULL: not counted */
 };
 
 int intake_samples_open(struct store *store, struct process_table *table,
@@ -85,14 +85,14 @@ int intake_samples_expire(struct samples *samples, uint64_t now_ns)
     return intake_stacks_expire(samples->stacks, now_ns);
 }
 
-/* The kernel cuts it after 15 bytes, wherever that is. */
+/* The kernel cuts the name after 15 bytes, even within a character. */
 static struct bytes thread_name(const struct record_header *record)
 {
     return utf8_cut(BYTES(record->comm, strnlen(record->comm, RECORD_COMM)), RECORD_COMM);
 }
 
-/* Made valid before anyone sees it: it is the same text then wherever it is shown, and who asks for
- * what was shown finds it. */
+/* Makes the name valid UTF-8 before it is stored: every view shows the same text, and a query by
+ * the shown text finds it. */
 static void put_thread_name(const struct record_header *record, struct sample *sample)
 {
     struct bytes name = thread_name(record);
@@ -255,7 +255,7 @@ int intake_samples_answer(struct samples *samples, const struct symbolizer_messa
         questions_send(samples->questions);
         return error;
     default:
-        process_table_answer(samples->table, message); /* without memory: a later scan repairs */
+        process_table_answer(samples->table, message); /* out of memory: a later scan repairs it */
         return 0;
     }
 }

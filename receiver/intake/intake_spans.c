@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The request is checked whole before the first span is joined, so that a malformed one changes
- * nothing, nor one without room; what the join adds, and several bodies repeat, is known before the
- * first is put. What is appended to a span are facts of its samples; the rest goes on byte for
- * byte.
+ * The whole request is checked before the first span is joined, so a malformed request changes
+ * nothing. The size of all bodies, with the attributes that the join adds, is known before the
+ * first body is put, so a request without room changes nothing either. Only attributes about its
+ * samples are appended to a span; all else passes through byte for byte.
  */
 #include "receiver/intake/intake_spans.h"
 #include "base/clock.h"
@@ -21,7 +21,7 @@ struct visit {
     struct store *store;
     const struct intake_signal_settings *settings;
     uint64_t n_annotated;
-    struct bytes resource; /* of the spans at hand */
+    struct bytes resource; /* of the current spans */
     uint64_t n_of_resource;
 };
 
@@ -50,7 +50,7 @@ static int join(struct store *store, const struct otlp_span *span, struct join_r
     return error ? error : join_span(store_join(store), span, result);
 }
 
-/* Spans stand together by Resource. */
+/* Spans of one Resource are adjacent. */
 static void cover(struct visit *visit, struct bytes resource)
 {
     if (resource.data == visit->resource.data && resource.len == visit->resource.len) {

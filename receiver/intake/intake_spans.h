@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * A trace request on the writer: inflate, check, join each span, put the result into the outbox.
- * WRITER thread only, inside the store's transaction.
+ * Runs a trace request on the writer: inflate, check, join each span, put the result into the
+ * outbox. WRITER thread only, inside the store's transaction.
  */
 #include "receiver/intake/intake_body.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A record's stack is built, then interned; or, if something of it is to be asked for, it gets a
- * row with open frames, which the answer finishes.
+ * A record's stack is built, then interned. If the symbolizer has to be asked, the stack gets a row
+ * with open frames instead, which the answer completes.
  */
 #include "receiver/intake/intake_stacks.h"
 #include "agent-bpf/drain/ring.h"
@@ -65,8 +65,8 @@ int intake_stacks_expire(struct intake_stacks *stacks, uint64_t now_ns)
 
 /* ---- frames ---- */
 
-/* A return address points behind its call, perhaps into the next function or line: the call itself
- * is what ran. */
+/* A return address points after its call, perhaps into the next function or line. The frame's
+ * address must lie in the call itself. */
 static uint64_t call_address(uint64_t address, bool is_return)
 {
     return is_return && address ? address - 1 : address;
@@ -118,8 +118,8 @@ static int stack_intern(struct intake_stacks *stacks, const struct stack_builder
     return error;
 }
 
-/* The rest of the stack is asked for. The frame whose caller is looked for is known in any case.
- * NOT_ASKED: the frames of the builder are the stack. */
+/* Asks for the rest of the stack. The frame whose caller is unknown is itself known. NOT_ASKED: the
+ * builder's frames are the whole stack. */
 static int walk_row(struct intake_stacks *stacks, struct stack_builder *builder,
                     const struct record_header *record, int64_t *id)
 {
@@ -138,7 +138,7 @@ static int walk_row(struct intake_stacks *stacks, struct stack_builder *builder,
     return questions_put(stacks->questions, question, builder, id);
 }
 
-/* The frames are whole; code without a file is named first, if it has to be asked for. */
+/* The frames are complete; asks for unknown names of code outside files first. */
 static int code_row(struct intake_stacks *stacks, struct stack_builder *builder,
                     const struct record_header *record, int64_t *id)
 {
@@ -186,7 +186,7 @@ static int answer_add(struct intake_stacks *stacks, struct stack_builder *builde
         error = intake_frames_add_user(
             stacks->frames, builder, question->pid, question->time_ns,
             call_address(unwound->frames[i].pc, unwound->frames[i].is_return));
-    if (!error && !unwound->n) /* nothing was found: as it was when it was asked for */
+    if (!error && !unwound->n) /* nothing found: the stack stays as it was */
         error = intake_frames_add_user(stacks->frames, builder, question->pid, question->time_ns,
                                        call_address(question->pc, question->is_return));
     stack_builder_end(builder, end);
@@ -195,7 +195,7 @@ static int answer_add(struct intake_stacks *stacks, struct stack_builder *builde
     return error;
 }
 
-/* outcome: of building the stack. */
+/* outcome: result of building the stack. */
 static int question_finish(struct intake_stacks *stacks, struct question *question,
                            const struct stack_builder *builder, int outcome)
 {
@@ -213,8 +213,7 @@ static int question_finish(struct intake_stacks *stacks, struct question *questi
     return forgotten ? 0 : error;
 }
 
-/* The row stays open, for names of code in the rest of the stack. False: there is nothing to wait
- * for. */
+/* Keeps the row open for names of code in the rest of the stack. false: nothing to wait for. */
 static bool wait_for_code(struct intake_stacks *stacks, struct question *question,
                           struct stack_builder *builder)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The stack of a sample. If the tick could not unwind it, because the rows of its code were not
- * loaded yet, the symbolizer is asked to go on with the copy; likewise for names of code that lies
- * in no file, which are fixed here, for such code moves. Until the answer comes, or its time is
- * over, the sample has an unfinished stack (store/stacks/stacks_unfinished.h, questions.h); then
- * the frames that the tick found count. WRITER thread only, within the store's batch.
+ * Makes the stack of a sample. If the sampler could not unwind the whole stack, because the unwind
+ * rows of its code were not loaded yet, the symbolizer unwinds the rest from the copy. The
+ * symbolizer also names code outside files; those names are stored with the stack, since such code
+ * moves. Until the answer comes or expires, the stack is unfinished
+ * (store/stacks/stacks_unfinished.h, questions.h). Without an answer the stack has the sampler's
+ * frames. WRITER thread only, within the store's batch.
  */
 #include "receiver/intake/intake_frames.h"
 #include "receiver/intake/questions.h"
@@ -24,5 +25,5 @@ int intake_stacks_row(struct intake_stacks *stacks, const struct record_header *
                       int64_t *id);
 int intake_stacks_answer(struct intake_stacks *stacks, const struct symbolizer_unwound *unwound);
 int intake_stacks_code(struct intake_stacks *stacks, const struct symbolizer_code *code);
-/* Gives up what is late. CLOCK_MONOTONIC. Errors of the store. */
+/* Gives up late answers. now_ns: CLOCK_MONOTONIC. Errors of the store. */
 int intake_stacks_expire(struct intake_stacks *stacks, uint64_t now_ns);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the symbolizer says goes to the writer; what the writer wants to know goes to the
- * symbolizer.
+ * Passes the symbolizer's answers to the writer, and the writer's requests to the symbolizer.
  */
 #include "agent-bpf/process/symbolizer_client.h"
 #include "base/log.h"
@@ -41,7 +40,7 @@ static void answer_done(struct job *job, int error)
     struct intake *intake = answered->intake;
     intake->pending_bytes -= answered->answer->size;
     bool scanned = answered->answer->message.kind == SYMBOLIZER_SCAN_DONE;
-    (void)error; /* logged by the store; a later scan says it again */
+    (void)error; /* logged by the store; a later scan repeats it */
     symbolizer_client_submit(intake->symbolizer, &answered->requests);
     symbolizer_requests_free(&answered->requests);
     symbolizer_answer_free(answered->answer);

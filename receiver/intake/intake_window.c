@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each second the store and the process table are tidied; every fifth time the profile window is
- * closed.
+ * Every second tidies the store and the process table; every fifth time closes the profile window.
  */
 #include "agent-bpf/process/symbolizer_client.h"
 #include "base/clock.h"
@@ -15,9 +14,9 @@ struct window_job {
     struct job job;
     struct intake *intake;
     size_t n_samples;
-    bool closes; /* the window; else store and process table are only tidied */
+    bool closes; /* closes the window; else only tidies */
     bool last;
-    bool again;           /* the last one is to be closed a little later */
+    bool again;           /* the last window: try again a little later */
     struct list requests; /* for the symbolizer */
 };
 
@@ -86,7 +85,7 @@ static int submit_window(struct intake *intake, bool closes, bool last)
     list_init(&window->requests);
     int error = worker_submit(intake->settings.writer, &window->job);
     if (error)
-        free(window); /* the next window takes what this one would have taken */
+        free(window); /* the next window does this one's work */
     return error;
 }
 

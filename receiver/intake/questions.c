@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names are asked for when a stack is new, not when it is exported: by then the process may be
- * gone.
+ * Names are asked for when a stack is new. When the stack is exported, the process may be gone.
  *
- * Invariants: an open question is in the map of tickets and in the list of ages; bytes is the sum
- * of theirs. Its stack has open frames in the store until the store closes them (expiry, rollback):
- * then the question ends with the next questions_expire() or questions_forget().
+ * Invariants: an open question is in `tickets` and in `ages`; bytes = sum of question->bytes of all
+ * open questions. The stack of an open question has open frames in the store. If the store closes
+ * them (expiry, rollback), the next questions_expire() or questions_forget() ends the question.
  */
 #include "receiver/intake/questions.h"
 #include "base/hash.h"
@@ -18,7 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ASKED_SLOTS     65536 /* names asked for lately; a collision asks twice, which is harmless */
+#define ASKED_SLOTS                                                                                \
+    65536 /* names asked for recently; a collision asks twice, which is harmless                   \
+           */
 #define NAMES_BYTES_MAX (1 << 20)
 
 struct wanted_name {
@@ -74,7 +75,7 @@ size_t questions_forget(struct questions *questions)
     while ((link = list_first(&questions->ages)))
         questions_end(questions, container_of(link, struct question, age));
     assert(questions->tickets.count == 0 && questions->bytes == 0);
-    questions_forget_names(questions); /* names may have been rolled back too */
+    questions_forget_names(questions); /* names may have been rolled back, too */
     return n;
 }
 
@@ -161,7 +162,7 @@ int questions_ask_code(struct questions *questions, struct question *question, u
     return question_asked(question, process_table_want_code(questions->table, &wanted));
 }
 
-/* If executables were forgotten (-ESTALE) the request that was queued is not heard any more. */
+/* After -ESTALE (executables were forgotten) the answer to the queued request is ignored. */
 int questions_put(struct questions *questions, struct question *question,
                   const struct stack_builder *builder, int64_t *stack)
 {
@@ -223,7 +224,7 @@ static uint64_t name_hash(const uint8_t identity[16], uint64_t address)
     return (hash ^ (hash >> 29) ^ words[1]) | 1; /* 0 marks an empty slot */
 }
 
-/* 0, or why it cannot be waited for; it is asked for all the same. */
+/* Asks for a name. 0, or the reason why no stack can wait for it. */
 static int name_want(struct questions *questions, const uint8_t identity[16],
                      const struct frame *frame, uint64_t time_ns)
 {
@@ -269,7 +270,7 @@ static void names_send(struct questions *questions, const struct wanted_name *wa
         addresses[i] = wanted[i].address;
     if (!process_table_want_names(questions->table, wanted->identity, addresses, n))
         return;
-    for (size_t i = 0; i < n; i++) /* no process is known that maps it: no answer will come */
+    for (size_t i = 0; i < n; i++) /* no known process maps it: no answer will come */
         stacks_close_name(store_stacks(questions->store), wanted[i].executable, wanted[i].address);
 }
 
@@ -314,7 +315,7 @@ int questions_expire(struct questions *questions, uint64_t now_ns, size_t *n_lat
         questions_end(questions, question);
         ++*n_late;
     }
-    if (n_names) /* they may have been lost on their way: the next stack that has one asks again */
+    if (n_names) /* answers may be lost: the next stack with such a name asks again */
         questions_forget_names(questions);
     return error;
 }

@@ -6,7 +6,7 @@
 
 void stack_builder_init(struct stack_builder *builder)
 {
-    builder->n = 0; /* the rest is written before it is read */
+    builder->n = 0; /* other fields are written before they are read */
 }
 
 struct frame *stack_builder_add(struct stack_builder *builder, enum frame_kind kind,
