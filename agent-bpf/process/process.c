@@ -17,12 +17,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static const char *const limit_names[] = {[PROCESS_LIMIT_PROCESSES] = "processes",
-                                          [PROCESS_LIMIT_MAPPINGS] = "mappings",
-                                          [PROCESS_LIMIT_BYTES] = "bytes"};
-STAT_LOSSES(table_full, "spanprof_process_table_full_total",
-            "Process events left out because a limit of the process table was reached.",
-            STAT_LABEL("limit", limit_names, PROCESS_LIMITS));
 STAT_GAUGE(processes, "spanprof_processes", "Processes in the process table.");
 STAT_GAUGE(table_bytes, "spanprof_process_table_bytes", "Memory of the process table.");
 STAT_COUNTER(stale_events, "spanprof_process_stale_events_total",
@@ -31,36 +25,10 @@ STAT_LOSS(unresolved, "spanprof_process_addresses_unresolved_total",
           "User addresses in no known mapping of a file.");
 STAT_COUNTER(scans, "spanprof_process_scans_total", "Complete scans of /proc.");
 
-void process_count_full(enum process_limit limit)
-{
-    stat_add_of(&table_full, limit, 1);
-}
-
 static void table_update_gauges(const struct process_table *table)
 {
     stat_set(&processes, (int64_t)table->n_processes);
     stat_set(&table_bytes, (int64_t)table->bytes);
-}
-
-void *process_alloc(struct process_table *table, size_t size)
-{
-    if (size > PROCESS_TABLE_BYTES_MAX - table->bytes) {
-        process_count_full(PROCESS_LIMIT_BYTES);
-        return NULL;
-    }
-    void *memory = calloc(1, size);
-    if (memory)
-        table->bytes += size;
-    return memory;
-}
-
-void process_free(struct process_table *table, void *memory, size_t size)
-{
-    if (!memory)
-        return;
-    assert(table->bytes >= size);
-    table->bytes -= size;
-    free(memory);
 }
 
 int process_table_open(struct symbolizer_queue *requests, struct process_table **out)

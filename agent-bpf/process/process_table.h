@@ -129,6 +129,7 @@ static inline struct process *process_at(const struct process_table *table, uint
     return process;
 }
 
+/* process_limits.c */
 /* Memory that counts against PROCESS_TABLE_BYTES_MAX; NULL also at the limit (counted). */
 void *process_alloc(struct process_table *table, size_t size);
 void process_free(struct process_table *table, void *memory, size_t size);
