@@ -3,7 +3,7 @@
 #include "base/bytes.h"
 #include <endian.h>
 
-static uint64_t rotl64(uint64_t value, unsigned n)
+static uint64_t hash_rotl64(uint64_t value, unsigned n)
 {
     return value << n | value >> (64 - n);
 }
@@ -19,13 +19,13 @@ static void sip_rounds(uint64_t v[4], int n_rounds)
 {
     for (int i = 0; i < n_rounds; i++) {
         v[0] += v[1], v[2] += v[3];
-        v[1] = rotl64(v[1], 13) ^ v[0];
-        v[3] = rotl64(v[3], 16) ^ v[2];
-        v[0] = rotl64(v[0], 32);
+        v[1] = hash_rotl64(v[1], 13) ^ v[0];
+        v[3] = hash_rotl64(v[3], 16) ^ v[2];
+        v[0] = hash_rotl64(v[0], 32);
         v[2] += v[1], v[0] += v[3];
-        v[1] = rotl64(v[1], 17) ^ v[2];
-        v[3] = rotl64(v[3], 21) ^ v[0];
-        v[2] = rotl64(v[2], 32);
+        v[1] = hash_rotl64(v[1], 17) ^ v[2];
+        v[3] = hash_rotl64(v[3], 21) ^ v[0];
+        v[2] = hash_rotl64(v[2], 32);
     }
 }
 
@@ -113,7 +113,7 @@ static const uint32_t sha_constants[64] = {
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 };
 
-static uint32_t rotr32(uint32_t value, unsigned n)
+static uint32_t hash_rotr32(uint32_t value, unsigned n)
 {
     return value >> n | value << (32 - n);
 }
@@ -127,8 +127,8 @@ static void sha256_schedule(uint32_t w[64], const uint8_t block[64])
     }
     for (int i = 16; i < 64; i++) {
         uint32_t a = w[i - 15], b = w[i - 2];
-        w[i] = w[i - 16] + w[i - 7] + (rotr32(a, 7) ^ rotr32(a, 18) ^ a >> 3) +
-               (rotr32(b, 17) ^ rotr32(b, 19) ^ b >> 10);
+        w[i] = w[i - 16] + w[i - 7] + (hash_rotr32(a, 7) ^ hash_rotr32(a, 18) ^ a >> 3) +
+               (hash_rotr32(b, 17) ^ hash_rotr32(b, 19) ^ b >> 10);
     }
 }
 
@@ -138,9 +138,10 @@ static void sha256_block(uint32_t state[8], const uint8_t block[64])
     sha256_schedule(w, block);
     memcpy(s, state, sizeof(s));
     for (int i = 0; i < 64; i++) {
-        uint32_t t1 = s[7] + (rotr32(s[4], 6) ^ rotr32(s[4], 11) ^ rotr32(s[4], 25)) +
+        uint32_t t1 = s[7] +
+                      (hash_rotr32(s[4], 6) ^ hash_rotr32(s[4], 11) ^ hash_rotr32(s[4], 25)) +
                       ((s[4] & s[5]) ^ (~s[4] & s[6])) + sha_constants[i] + w[i];
-        uint32_t t2 = (rotr32(s[0], 2) ^ rotr32(s[0], 13) ^ rotr32(s[0], 22)) +
+        uint32_t t2 = (hash_rotr32(s[0], 2) ^ hash_rotr32(s[0], 13) ^ hash_rotr32(s[0], 22)) +
                       ((s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]));
         memmove(s + 1, s, 7 * sizeof(s[0]));
         s[4] += t1;

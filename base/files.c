@@ -23,7 +23,7 @@ void files_raise_limit(void)
         log_warn("files", "the limit of file descriptors stays as it is: %s", strerror(errno));
 }
 
-static void warn(rlim_t limit)
+static void files_warn(rlim_t limit)
 {
     static uint64_t warned_ns;
     uint64_t now_ns = clock_monotonic_ns();
@@ -46,7 +46,7 @@ bool files_are_short(int fd)
         reserve = RESERVE_MAX;
     if ((rlim_t)fd < limit.rlim_cur - reserve)
         return false;
-    warn(limit.rlim_cur);
+    files_warn(limit.rlim_cur);
     return true;
 }
 

@@ -180,7 +180,7 @@ void loop_stop(struct loop *loop)
     loop->stopped = true;
 }
 
-static int control(struct loop *loop, int operation, struct watch *watch)
+static int loop_control(struct loop *loop, int operation, struct watch *watch)
 {
     struct epoll_event event = {.events = watch->events, .data.ptr = watch};
     return epoll_ctl(loop->epoll_fd, operation, watch->fd, &event) ? -errno : 0;
@@ -190,7 +190,7 @@ int watch_start(struct loop *loop, struct watch *watch)
 {
     LOOP_THREAD(loop);
     assert(!watch->loop && watch->ready);
-    int error = control(loop, EPOLL_CTL_ADD, watch);
+    int error = loop_control(loop, EPOLL_CTL_ADD, watch);
     if (error)
         return error;
     watch->loop = loop;
@@ -206,7 +206,7 @@ int watch_change(struct watch *watch, uint32_t events)
         return 0;
     uint32_t before = watch->events;
     watch->events = events;
-    int error = control(watch->loop, EPOLL_CTL_MOD, watch);
+    int error = loop_control(watch->loop, EPOLL_CTL_MOD, watch);
     if (error)
         watch->events = before;
     return error;
@@ -218,7 +218,7 @@ void watch_stop(struct watch *watch)
     if (!loop)
         return;
     LOOP_THREAD(loop);
-    control(loop, EPOLL_CTL_DEL, watch); /* fails if the fd is closed, which has removed it */
+    loop_control(loop, EPOLL_CTL_DEL, watch); /* fails if the fd is closed, which has removed it */
     for (int i = 0; i < loop->n_events; i++)
         if (loop->events[i].data.ptr == watch)
             loop->events[i].data.ptr = NULL;
@@ -226,7 +226,7 @@ void watch_stop(struct watch *watch)
     loop->n_watches--;
 }
 
-static uint64_t due(struct list *link)
+static uint64_t loop_due(struct list *link)
 {
     return container_of(link, struct timer, link)->due_ns;
 }
@@ -235,16 +235,16 @@ static uint64_t due(struct list *link)
 static struct list *timer_place(struct loop *loop, uint64_t due_ns)
 {
     struct list *head = &loop->timers, *at;
-    if (list_empty(head) || due_ns >= due(head->prev))
+    if (list_empty(head) || due_ns >= loop_due(head->prev))
         return head->prev;
-    if (due_ns < due(head->next))
+    if (due_ns < loop_due(head->next))
         return head;
-    if (due_ns - due(head->next) < due(head->prev) - due_ns) {
-        for (at = head->next; due(at->next) <= due_ns; at = at->next)
+    if (due_ns - loop_due(head->next) < loop_due(head->prev) - due_ns) {
+        for (at = head->next; loop_due(at->next) <= due_ns; at = at->next)
             ;
         return at;
     }
-    for (at = head->prev->prev; due(at) > due_ns; at = at->prev)
+    for (at = head->prev->prev; loop_due(at) > due_ns; at = at->prev)
         ;
     return at;
 }

@@ -45,7 +45,7 @@ static size_t first_slot(const struct map *map, const void *key)
 }
 
 /* The slot that holds key, or else NULL, with the slot for a new value in *vacant. */
-static void **find(const struct map *map, const void *key, void ***vacant)
+static void **map_find(const struct map *map, const void *key, void ***vacant)
 {
     void **free_slot = NULL;
     if (!map->cap)
@@ -64,7 +64,7 @@ static void **find(const struct map *map, const void *key, void ***vacant)
     }
 }
 
-static int rebuild(struct map *map)
+static int map_rebuild(struct map *map)
 {
     size_t cap = MAP_MIN_SLOTS, old_cap = map->cap;
     while (cap < (map->count + 1) * 2)
@@ -79,7 +79,7 @@ static int rebuild(struct map *map)
         void **vacant = NULL;
         if (!old[i] || old[i] == TOMB)
             continue;
-        find(map, key_of(map, old[i]), &vacant);
+        map_find(map, key_of(map, old[i]), &vacant);
         *vacant = old[i];
     }
     free(old);
@@ -88,14 +88,14 @@ static int rebuild(struct map *map)
 
 void *map_get(const struct map *map, const void *key)
 {
-    void **slot = find(map, key, NULL);
+    void **slot = map_find(map, key, NULL);
     return slot ? *slot : NULL;
 }
 
 int map_put(struct map *map, void *value, void **old)
 {
     assert(value);
-    void **vacant = NULL, **slot = find(map, key_of(map, value), &vacant);
+    void **vacant = NULL, **slot = map_find(map, key_of(map, value), &vacant);
     if (old)
         *old = slot ? *slot : NULL;
     if (slot) {
@@ -103,10 +103,10 @@ int map_put(struct map *map, void *value, void **old)
         return 0;
     }
     if ((map->count + map->tombs + 1) * 4 > map->cap * 3) {
-        int error = rebuild(map);
+        int error = map_rebuild(map);
         if (error)
             return error;
-        find(map, key_of(map, value), &vacant);
+        map_find(map, key_of(map, value), &vacant);
     }
     if (*vacant == TOMB)
         map->tombs--;
@@ -127,7 +127,7 @@ static void forget_tombs(struct map *map)
 
 void *map_remove(struct map *map, const void *key)
 {
-    void **slot = find(map, key, NULL);
+    void **slot = map_find(map, key, NULL);
     if (!slot)
         return NULL;
     void *value = *slot;

@@ -91,7 +91,7 @@ static void *worker_main(void *argument)
     return NULL;
 }
 
-static void deliver(struct worker *worker)
+static void worker_deliver(struct worker *worker)
 {
     struct list finished, *link;
     list_init(&finished);
@@ -109,7 +109,7 @@ static void deliver(struct worker *worker)
 
 static void deliver_post(struct post *post)
 {
-    deliver(container_of(post, struct worker, post));
+    worker_deliver(container_of(post, struct worker, post));
 }
 
 /* Signals are the loop's: a thread that took one would interrupt a commit for nothing. */
@@ -202,7 +202,7 @@ void worker_close(struct worker *worker)
     pthread_mutex_unlock(&worker->lock);
     pthread_join(worker->thread, NULL);
     loop_unpost(worker->loop, &worker->post);
-    deliver(worker);
+    worker_deliver(worker);
     assert(!worker->n_jobs);
     worker_free(worker);
 }

@@ -115,7 +115,7 @@ size_t spanprof_context_payload(const struct shared_table *resource, const uint8
 }
 
 /* Length of the character at the front (RFC 3629), 0 if it is none. */
-static size_t character(const uint8_t *at, size_t left)
+static size_t payload_character(const uint8_t *at, size_t left)
 {
     if (at[0] < 0x80)
         return 1;
@@ -134,7 +134,7 @@ bool spanprof_context_utf8(const char *text, size_t size)
 {
     const uint8_t *at = (const uint8_t *)text;
     while (size) {
-        size_t n = character(at, size);
+        size_t n = payload_character(at, size);
         if (!n)
             return false;
         at += n;

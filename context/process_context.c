@@ -126,7 +126,7 @@ static int prepare_table(struct shared_process *process,
     return error;
 }
 
-static void publish(struct shared_process *process)
+static void shared_process_publish(struct shared_process *process)
 {
     uint32_t slot = process->active_slot ^ 1;
     uint8_t *out = spanprof_context_mapping_slot(process->mapping, slot & 1);
@@ -147,7 +147,7 @@ int spanprof_context_publish(const struct spanprof_attribute *attributes, size_t
         return unlock_process(process, error);
     process->active_table ^= 1;
     process->users++;
-    publish(process);
+    shared_process_publish(process);
     return unlock_process(process, 0);
 }
 
@@ -158,7 +158,7 @@ int spanprof_context_update(const struct spanprof_attribute *attributes, size_t 
     if (error)
         return unlock_process(process, error);
     process->active_table ^= 1;
-    publish(process);
+    shared_process_publish(process);
     return unlock_process(process, 0);
 }
 
@@ -208,6 +208,6 @@ int spanprof_context_key(const char *name)
     atomic_signal_fence(memory_order_seq_cst); /* the count last, for a fork in between */
     process->n_keys++;
     if (process->mapping)
-        publish(process);
+        shared_process_publish(process);
     return unlock_process(process, (int)process->n_keys - 1);
 }

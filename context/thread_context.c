@@ -37,7 +37,7 @@ OPAQUE static struct thread this_thread(void)
                            &spanprof_context_records_v1};
 }
 
-static void fence(void)
+static void context_fence(void)
 {
     atomic_signal_fence(memory_order_seq_cst);
 }
@@ -57,25 +57,25 @@ static struct otel_thread_record *spare_record(const struct thread *thread)
     return own_record(thread, *thread->active == own_record(thread, 0));
 }
 
-static bool begin(const struct thread *thread)
+static bool thread_begin(const struct thread *thread)
 {
     if (thread->own->busy)
         return false;
     thread->own->busy = 1;
-    fence();
+    context_fence();
     return true;
 }
 
-static int finish(const struct thread *thread, int result)
+static int thread_finish(const struct thread *thread, int result)
 {
-    fence();
+    context_fence();
     thread->own->busy = 0;
     return result;
 }
 
 static void swap_to(const struct thread *thread, struct otel_thread_record *record)
 {
-    fence();
+    context_fence();
     *thread->active = record;
 }
 
@@ -143,59 +143,60 @@ static int set_ids(const struct thread *thread, const uint8_t *trace_id, const u
 int spanprof_context_set(const uint8_t trace_id[16], const uint8_t span_id[8], uint8_t trace_flags)
 {
     struct thread thread = this_thread();
-    if (!begin(&thread))
+    if (!thread_begin(&thread))
         return -EBUSY;
-    return finish(&thread, set_ids(&thread, trace_id, span_id, trace_flags));
+    return thread_finish(&thread, set_ids(&thread, trace_id, span_id, trace_flags));
 }
 
 int spanprof_context_clear(void)
 {
     struct thread thread = this_thread();
-    if (!begin(&thread))
+    if (!thread_begin(&thread))
         return -EBUSY;
     swap_to(&thread, NULL);
-    return finish(&thread, 0);
+    return thread_finish(&thread, 0);
 }
 
 int spanprof_context_enter(const uint8_t trace_id[16], const uint8_t span_id[8],
                            uint8_t trace_flags, struct spanprof_context *previous)
 {
     struct thread thread = this_thread();
-    bool begun = begin(&thread);
+    bool begun = thread_begin(&thread);
     if (previous)
         copy_active(&thread, previous);
     if (!begun)
         return -EBUSY;
-    return finish(&thread, set_ids(&thread, trace_id, span_id, trace_flags));
+    return thread_finish(&thread, set_ids(&thread, trace_id, span_id, trace_flags));
 }
 
 int spanprof_context_attach(const struct spanprof_context *context)
 {
     struct thread thread = this_thread();
-    if (!begin(&thread))
+    if (!thread_begin(&thread))
         return -EBUSY;
     int ids = check_ids(context->trace_id, context->span_id);
     if (ids > 0 && context->attributes_size > sizeof(context->attributes))
         ids = -EINVAL;
     if (ids <= 0) {
         swap_to(&thread, NULL);
-        return finish(&thread, ids);
+        return thread_finish(&thread, ids);
     }
     struct otel_thread_record *record = spare_record(&thread);
     memcpy(record, context, OTEL_THREAD_RECORD_HEAD);
     memcpy(record->attributes, context->attributes, context->attributes_size);
     record->valid = OTEL_THREAD_RECORD_VALID;
     swap_to(&thread, record);
-    return finish(&thread, 0);
+    return thread_finish(&thread, 0);
 }
 
 void spanprof_context_get(struct spanprof_context *context)
 {
     struct thread thread = this_thread();
-    bool begun = begin(&thread); /* a handler must not use up both records while one is copied */
+    bool begun =
+        thread_begin(&thread); /* a handler must not use up both records while one is copied */
     copy_active(&thread, context);
     if (begun)
-        finish(&thread, 0);
+        thread_finish(&thread, 0);
 }
 
 static bool attribute_valid(int key, const void *value, size_t size)
@@ -249,7 +250,7 @@ static int append_attribute(struct otel_thread_record *record, int key, const vo
     if (end + 2 + size > SPANPROF_CONTEXT_ATTRIBUTES_MAX)
         return -ENOSPC;
     put_attribute(record->attributes + end, key, value, size);
-    fence();
+    context_fence();
     *(volatile uint16_t *)((uint8_t *)record +
                            offsetof(struct otel_thread_record, attributes_size)) =
         (uint16_t)(end + 2 + size);
@@ -276,13 +277,13 @@ int spanprof_context_set_attribute(int key, const void *value, size_t size)
     if (!attribute_valid(key, value, size))
         return -EINVAL;
     struct thread thread = this_thread();
-    if (!begin(&thread))
+    if (!thread_begin(&thread))
         return -EBUSY;
     struct otel_thread_record *record = *thread.active;
     if (!record || record->valid != OTEL_THREAD_RECORD_VALID)
-        return finish(&thread, -ENOENT);
+        return thread_finish(&thread, -ENOENT);
     size_t end = record->attributes_size;
     if (is_own(&thread, record) && find_attribute(record->attributes, end, key) == end)
-        return finish(&thread, append_attribute(record, key, value, size));
-    return finish(&thread, replace_attribute(&thread, key, value, size));
+        return thread_finish(&thread, append_attribute(record, key, value, size));
+    return thread_finish(&thread, replace_attribute(&thread, key, value, size));
 }

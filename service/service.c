@@ -140,7 +140,7 @@ static int open_exporters(struct service *service)
     return error;
 }
 
-static void committed(void *context)
+static void service_committed(void *context)
 {
     struct service *service = context;
     for (size_t d = 0; d < service->n_exporters; d++)
@@ -221,7 +221,7 @@ static int open_intake(struct service *service)
             .version = SPANPROF_VERSION,
             .coverage = service->coverage,
             .span_cpu = service->span_cpu,
-            .committed = committed,
+            .committed = service_committed,
             .context = service,
         },
         &service->intake);
@@ -284,7 +284,7 @@ static int exit_code_of_failure(const struct service *service)
     return service->handles->restarts ? EXIT_FAILURE : SERVICE_EXIT_FATAL;
 }
 
-static void fail(struct service *service, const char *what, int error)
+static void service_fail(struct service *service, const char *what, int error)
 {
     log_error("service", "%s: %s", what, strerror(-error));
     service->exit_code = exit_code_of_failure(service);
@@ -302,7 +302,7 @@ static void open_receivers(void *context)
                         ? open_receiver(service, i)
                         : 0;
         if (error)
-            return fail(service, receiver->id, error);
+            return service_fail(service, receiver->id, error);
     }
     if (service->stopping)
         return;
@@ -314,14 +314,15 @@ static void open_receivers(void *context)
 
 /* ---- stopping ---- */
 
-static void step(struct service *service, uint64_t limit_ns, void (*next)(struct service *service))
+static void service_step(struct service *service, uint64_t limit_ns,
+                         void (*next)(struct service *service))
 {
     service->next_step = next;
     service->n_stopping = 1; /* ours, given back by part_stopped() at the step's end */
     timer_start(service->loop, &service->stop_timer, limit_ns);
 }
 
-static void advance(struct service *service)
+static void service_advance(struct service *service)
 {
     void (*next)(struct service *) = service->next_step;
     timer_stop(&service->stop_timer);
@@ -334,14 +335,14 @@ static void part_stopped(void *context)
 {
     struct service *service = context;
     if (service->n_stopping > 0 && --service->n_stopping == 0)
-        advance(service);
+        service_advance(service);
 }
 
 static void stop_late(struct timer *timer)
 {
     struct service *service = container_of(timer, struct service, stop_timer);
     service->n_stopping = 0;
-    advance(service);
+    service_advance(service);
 }
 
 static void end_loop(struct service *service)
@@ -352,7 +353,7 @@ static void end_loop(struct service *service)
 static void stop_exporters(struct service *service)
 {
     uint64_t deadline_ns = clock_monotonic_ns() + EXPORTERS_STOP_NS;
-    step(service, EXPORTERS_STOP_NS, end_loop);
+    service_step(service, EXPORTERS_STOP_NS, end_loop);
     for (size_t d = 0; d < service->n_exporters; d++) {
         service->n_stopping++;
         exporter_drain(service->exporters[d], deadline_ns, part_stopped, service);
@@ -376,13 +377,13 @@ static void stop_intake(struct service *service)
         service->grpc[i] = NULL;
         service->http[i] = NULL;
     }
-    step(service, RECEIVERS_STOP_NS, stop_exporters);
+    service_step(service, RECEIVERS_STOP_NS, stop_exporters);
     intake_stop(service->intake, intake_stopped);
 }
 
 static void stop_receivers(struct service *service)
 {
-    step(service, RECEIVERS_STOP_NS, stop_intake);
+    service_step(service, RECEIVERS_STOP_NS, stop_intake);
     for (size_t i = 0; i < SERVICE_RECEIVERS_MAX; i++) {
         if (service->grpc[i]) {
             service->n_stopping++;

@@ -5,7 +5,7 @@
 
 #define STUCK_NS (10 * NS_PER_SEC) /* for one batch of the writer */
 
-static const char *problem(void *context)
+static const char *health_problem(void *context)
 {
     struct service_health *health = context;
     uint64_t since_ns = atomic_load(&health->batch_since_ns), now_ns = clock_monotonic_ns();
@@ -26,7 +26,7 @@ int service_health_open(struct service_health *health, struct loop *loop,
 {
     const struct config_extension *extension =
         config_find_extension(config, CONFIG_EXTENSION_HEALTH_CHECK);
-    health->health = (struct health){problem, health};
+    health->health = (struct health){health_problem, health};
     return extension ? health_page_open(loop, &extension->health_check, &health->health, sockets,
                                         &health->page)
                      : 0;

@@ -17,7 +17,8 @@ struct opening {
 
 #define N_LISTENERS (2 * SERVICE_RECEIVERS_MAX + 4)
 
-static const struct listen_sockets *listener(const struct service_sockets *sockets, size_t i)
+static const struct listen_sockets *service_sockets_listener(const struct service_sockets *sockets,
+                                                             size_t i)
 {
     const struct listen_sockets *const single[] = {&sockets->metrics, &sockets->health,
                                                    &sockets->pages, &sockets->pages_socket};
@@ -29,14 +30,14 @@ static const struct listen_sockets *listener(const struct service_sockets *socke
 
 static struct listen_sockets *own_listener(struct service_sockets *sockets, size_t i)
 {
-    return (struct listen_sockets *)listener(sockets, i);
+    return (struct listen_sockets *)service_sockets_listener(sockets, i);
 }
 
 static bool sockets_share(const struct service_sockets *in_use,
                           const struct config_endpoint *endpoint, struct listen_sockets *sockets)
 {
     for (size_t i = 0; i < N_LISTENERS; i++)
-        if (listen_share(listener(in_use, i), endpoint, sockets))
+        if (listen_share(service_sockets_listener(in_use, i), endpoint, sockets))
             return true;
     return false;
 }
@@ -131,7 +132,7 @@ int service_sockets_open(const struct config *config, const struct service_socke
 static bool sockets_have(const struct service_sockets *sockets, const struct listen_sockets *wanted)
 {
     for (size_t i = 0; sockets && i < N_LISTENERS; i++)
-        if (listen_same(listener(sockets, i), wanted))
+        if (listen_same(service_sockets_listener(sockets, i), wanted))
             return true;
     return false;
 }
@@ -159,6 +160,6 @@ size_t service_sockets_fds(const struct service_sockets *sockets, int fds[SERVIC
 {
     size_t n = 0;
     for (size_t i = 0; i < N_LISTENERS; i++)
-        n += add_fds(listener(sockets, i), fds + n);
+        n += add_fds(service_sockets_listener(sockets, i), fds + n);
     return n;
 }

@@ -16,14 +16,14 @@ _Static_assert((int)SIGNAL_TRACES == CONFIG_TRACES && (int)SIGNAL_PROFILES == CO
                    (int)SIGNAL_METRICS == CONFIG_METRICS && (int)SIGNAL_LOGS == CONFIG_LOGS,
                "a signal is the configuration's by its number");
 
-static const struct config_pipeline *pipeline(const struct config *config, enum signal signal)
+static const struct config_pipeline *store_pipeline(const struct config *config, enum signal signal)
 {
     return config_find_pipeline(config, (enum config_signal)signal);
 }
 
 bool service_joins(const struct config *config, enum signal signal)
 {
-    const struct config_pipeline *of = pipeline(config, signal);
+    const struct config_pipeline *of = store_pipeline(config, signal);
     for (size_t i = 0; of && i < of->n_processors; i++)
         if (config->processors[of->processors[i]].type == CONFIG_PROCESSOR_JOIN)
             return true;
@@ -50,7 +50,7 @@ static struct join_settings join_settings(const struct config *config)
 
 uint32_t service_destinations(const struct service_store *store, enum signal signal)
 {
-    const struct config_pipeline *of = pipeline(store->config, signal);
+    const struct config_pipeline *of = store_pipeline(store->config, signal);
     uint32_t mask = 0;
     for (size_t i = 0; of && i < of->n_exporters; i++)
         for (size_t d = 0; d < store->n_exporters; d++)
@@ -73,7 +73,7 @@ uint32_t service_unsent(const struct service_store *store)
 {
     uint32_t signals = 0;
     for (int signal = 0; signal < SIGNAL_COUNT; signal++)
-        if (pipeline(store->config, (enum signal)signal) &&
+        if (store_pipeline(store->config, (enum signal)signal) &&
             !service_destinations(store, (enum signal)signal))
             signals |= 1u << signal;
     return signals;
@@ -83,7 +83,7 @@ uint32_t service_unsent(const struct service_store *store)
 static struct pending_profiles_settings pending_profiles_settings(const struct service_store *store)
 {
     const struct config *config = store->config;
-    const struct config_pipeline *profiles = pipeline(config, SIGNAL_PROFILES);
+    const struct config_pipeline *profiles = store_pipeline(config, SIGNAL_PROFILES);
     const struct config_processor *join = config_find_processor(config, CONFIG_PROCESSOR_JOIN);
     bool receives = false;
     for (size_t i = 0; profiles && i < profiles->n_receivers; i++)

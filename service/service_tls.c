@@ -11,7 +11,7 @@
 
 #define TOGETHER_NS (50 * NS_PER_MS) /* messages about certificate and key follow each other */
 
-static bool given(const char *text)
+static bool tls_given(const char *text)
 {
     return text && *text;
 }
@@ -26,7 +26,7 @@ static struct supervisor_file *find_file(struct service_files *files, const char
     return NULL;
 }
 
-static const char *reason(int error)
+static const char *tls_reason(int error)
 {
     switch (-error) {
     case EINVAL:
@@ -42,7 +42,7 @@ static const char *reason(int error)
 static int add_file(struct service_files *files, const char *section, const char *key,
                     const char *path, uint64_t interval_ns)
 {
-    if (!given(path))
+    if (!tls_given(path))
         return 0;
     struct supervisor_file *file = find_file(files, path);
     if (file) {
@@ -54,7 +54,7 @@ static int add_file(struct service_files *files, const char *section, const char
     *file = (struct supervisor_file){.path = path, .interval_ns = interval_ns, .fd = -1};
     int error = supervisor_file_open(file);
     if (error)
-        log_error("main", "%s::%s: cannot read %s: %s", section, key, path, reason(error));
+        log_error("main", "%s::%s: cannot read %s: %s", section, key, path, tls_reason(error));
     return error;
 }
 
@@ -186,17 +186,17 @@ static void pem_close(struct pem_text *pem)
 static int read_pem(struct service_files *files, const char *key, const char *path,
                     const char *inline_text, struct pem_text *pem, struct tls_pem *out)
 {
-    const struct supervisor_file *file = given(path) ? find_file(files, path) : NULL;
+    const struct supervisor_file *file = tls_given(path) ? find_file(files, path) : NULL;
     int error = 0;
     if (file) {
         snprintf(pem->name, sizeof(pem->name), "%s_file %.200s", key, path);
         error = supervisor_file_contents(file->fd, &pem->text);
-    } else if (given(inline_text)) {
+    } else if (tls_given(inline_text)) {
         snprintf(pem->name, sizeof(pem->name), "%s_pem", key);
         error = buf_append(&pem->text, inline_text, strlen(inline_text));
     }
     *out = (struct tls_pem){
-        .name = pem->name, .text = buf_bytes(&pem->text), .given = file || given(inline_text)};
+        .name = pem->name, .text = buf_bytes(&pem->text), .given = file || tls_given(inline_text)};
     return error;
 }
 
@@ -226,7 +226,7 @@ static int load_user(struct service_tls *tls, struct service_tls_user *user, boo
 
 /* ---- contexts ---- */
 
-static enum tls_version version(enum config_tls_version config)
+static enum tls_version service_tls_version(enum config_tls_version config)
 {
     return config == CONFIG_TLS_1_3 ? TLS_1_3 : TLS_1_2;
 }
@@ -241,8 +241,8 @@ static int open_user(struct service_tls *tls, const struct config_tls *config, c
     *user = (struct service_tls_user){.config = config, .server = settings->server};
     snprintf(user->name, sizeof(user->name), "%s", name);
     settings->name = user->name;
-    settings->min_version = version(config->min_version);
-    settings->max_version = version(config->max_version);
+    settings->min_version = service_tls_version(config->min_version);
+    settings->max_version = service_tls_version(config->max_version);
     int error = load_user(tls, user, settings->server, settings, why);
     if (error) {
         log_error("service", "%s: %s", user->name, why);
@@ -286,28 +286,28 @@ int service_tls_exporter(struct service_tls *tls, const struct config_exporter *
     *context = NULL;
     if (!exports_by_tls(exporter)) /* another kind has none of these settings */
         return 0;
-    bool has_ca = given(config->ca_file) || given(config->ca_pem);
+    bool has_ca = tls_given(config->ca_file) || tls_given(config->ca_pem);
     struct tls_settings settings = {
         .alpn = grpc ? "h2" : "http/1.1",
         .alpn_required = grpc,
         .insecure_skip_verify = config->insecure_skip_verify,
         .system_cas = !has_ca || config->include_system_ca_certs_pool,
-        .server_name = given(config->server_name_override) ? config->server_name_override
-                       : is_path                           ? "localhost"
-                       : grpc                              ? otlp->endpoint.host
-                                                           : "", /* each signal may have its own */
+        .server_name = tls_given(config->server_name_override) ? config->server_name_override
+                       : is_path                               ? "localhost"
+                       : grpc                                  ? otlp->endpoint.host
+                              : "", /* each signal may have its own */
     };
     return open_user(tls, config, exporter_section(exporter, name), &settings, context);
 }
 
 /* ---- changes ---- */
 
-static bool uses(const struct config_tls *config, const char *path)
+static bool config_tls_uses(const struct config_tls *config, const char *path)
 {
     const char *const paths[] = {config->ca_file, config->cert_file, config->key_file,
                                  config->client_ca_file};
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
-        if (given(paths[i]) && strcmp(paths[i], path) == 0)
+        if (tls_given(paths[i]) && strcmp(paths[i], path) == 0)
             return true;
     return false;
 }
@@ -333,7 +333,8 @@ void service_tls_file_changed(struct service_tls *tls, size_t file, int fd)
 {
     if (file < tls->files->n && dup3(fd, tls->files->files[file].fd, O_CLOEXEC) >= 0) {
         for (size_t i = 0; i < tls->n; i++)
-            tls->users[i].stale |= uses(tls->users[i].config, tls->files->files[file].path);
+            tls->users[i].stale |=
+                config_tls_uses(tls->users[i].config, tls->files->files[file].path);
         timer_start(tls->loop, &tls->reload, TOGETHER_NS);
     }
     close(fd);

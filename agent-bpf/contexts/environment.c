@@ -33,7 +33,7 @@ static struct bytes take_until(struct bytes *text, uint8_t separator)
     return part;
 }
 
-static struct bytes trimmed(struct bytes text)
+static struct bytes environment_trimmed(struct bytes text)
 {
     while (text.len && (text.data[0] == ' ' || text.data[0] == '\t'))
         text = BYTES(text.data + 1, text.len - 1);
@@ -64,7 +64,7 @@ static void find_variables(struct bytes block, struct variables *variables)
         if (!value.len || !memchr(value.data, '=', value.len))
             continue;
         struct bytes name = take_until(&value, '=');
-        take_variable(name, trimmed(value), variables);
+        take_variable(name, environment_trimmed(value), variables);
     }
 }
 
@@ -93,9 +93,9 @@ static int take_attribute(struct bytes pair, struct buf *out)
     size_t key_len, value_len;
     if (!memchr(pair.data, '=', pair.len))
         return ENVIRONMENT_MALFORMED;
-    struct bytes name = trimmed(take_until(&pair, '='));
+    struct bytes name = environment_trimmed(take_until(&pair, '='));
     if (!percent_decode(name, key, sizeof(key), &key_len) || !key_len ||
-        !percent_decode(trimmed(pair), value, sizeof(value), &value_len))
+        !percent_decode(environment_trimmed(pair), value, sizeof(value), &value_len))
         return ENVIRONMENT_MALFORMED;
     int error = otlp_attribute_string(out, RESOURCE_ATTRIBUTES, key, BYTES(value, value_len));
     return error == BUF_FULL ? ENVIRONMENT_MALFORMED : error;
@@ -104,7 +104,7 @@ static int take_attribute(struct bytes pair, struct buf *out)
 static int read_attributes(struct bytes text, struct buf *out)
 {
     for (unsigned n = 0; text.len;) {
-        struct bytes pair = trimmed(take_until(&text, ','));
+        struct bytes pair = environment_trimmed(take_until(&text, ','));
         if (!pair.len) /* a comma too many is no fault of the others */
             continue;
         if (++n > ENVIRONMENT_ATTRIBUTES_MAX)

@@ -85,7 +85,7 @@ int go_binary_find(const struct elf *elf, struct go_binary *go)
     return 0;
 }
 
-static bool plausible(int64_t offset)
+static bool binary_plausible(int64_t offset)
 {
     return offset > -OFFSET_MAX && offset < OFFSET_MAX && offset;
 }
@@ -103,7 +103,7 @@ int go_binary_locate(const struct go_binary *go, const struct thread_local_proce
         if (error)
             return error;
     }
-    if (!go->g_in_register && !plausible(offset))
+    if (!go->g_in_register && !binary_plausible(offset))
         return THREAD_LOCAL_UNRESOLVED;
     *variable = (struct context_variable){
         .source = CONTEXT_GO_LABELS,

@@ -103,14 +103,14 @@ int thread_local_find(const struct elf *elf, const char *name, struct thread_loc
     return elf_dynamic_relocations(&dynamic, finder_add_slot, &finder);
 }
 
-static bool plausible(int64_t offset)
+static bool local_plausible(int64_t offset)
 {
     return offset > -STATIC_OFFSET_MAX && offset < STATIC_OFFSET_MAX && offset;
 }
 
 static int locate_static(int64_t offset, struct context_variable *variable)
 {
-    if (!plausible(offset))
+    if (!local_plausible(offset))
         return THREAD_LOCAL_UNRESOLVED;
     variable->thread_local_model = THREAD_LOCAL_STATIC;
     variable->offset = offset;

@@ -117,7 +117,7 @@ void procstream_remove(struct procstream *stream, uint32_t cpu)
             stream->buffers[i].gone = true;
 }
 
-static void emit(struct procstream *stream, const struct process_event *event)
+static void procstream_emit(struct procstream *stream, const struct process_event *event)
 {
     stream->delivered++;
     stream->call(stream->context, event);
@@ -126,7 +126,7 @@ static void emit(struct procstream *stream, const struct process_event *event)
 static void emit_simple(struct procstream *stream, enum process_event_kind kind, uint32_t pid,
                         uint64_t time_ns)
 {
-    emit(stream, &(struct process_event){.kind = kind, .pid = pid, .time_ns = time_ns});
+    procstream_emit(stream, &(struct process_event){.kind = kind, .pid = pid, .time_ns = time_ns});
 }
 
 static void procstream_handle_record(struct procstream *stream, const void *record, size_t size)
@@ -153,7 +153,7 @@ static void procstream_handle_record(struct procstream *stream, const void *reco
         emit_simple(stream, PROCESS_EXITED, event.pid, event.time_ns);
     if (event.kind == PROCESS_EXECED)
         exited_leaders_remove(&stream->exited_leaders, event.pid);
-    emit(stream, &event);
+    procstream_emit(stream, &event);
 }
 
 /* Is there a whole record at the tail that is not younger than `until`? */

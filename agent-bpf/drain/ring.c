@@ -115,8 +115,8 @@ static uint32_t await_record(const _Atomic uint32_t *word)
     return length;
 }
 
-static void deliver(const uint8_t *data, uint32_t size, ring_record_fn call, void *context,
-                    struct ring_counts *counts)
+static void ring_deliver(const uint8_t *data, uint32_t size, ring_record_fn call, void *context,
+                         struct ring_counts *counts)
 {
     const void *record = data;
     counts->bytes += size;
@@ -150,7 +150,7 @@ int ring_drain(struct ring *ring, uint64_t until, ring_record_fn call, void *con
             return 0;
         }
         if (!(word & BPF_RINGBUF_DISCARD_BIT))
-            deliver(at + BPF_RINGBUF_HDR_SZ, size, call, context, counts);
+            ring_deliver(at + BPF_RINGBUF_HDR_SZ, size, call, context, counts);
         position += (size + BPF_RINGBUF_HDR_SZ + 7u) & ~UINT64_C(7);
         atomic_store_explicit(ring->consumer, position, memory_order_release);
     }

@@ -28,7 +28,7 @@ void dwarf_skip(struct dwarf_cursor *cursor, uint64_t size)
 }
 
 /* Reads on from the cursor's position; false: the file ends before its section does. */
-static bool refill(struct dwarf_cursor *cursor)
+static bool dwarf_cursor_refill(struct dwarf_cursor *cursor)
 {
     const struct dwarf_section *section = cursor->section;
     uint64_t left = section->size - cursor->at;
@@ -56,7 +56,7 @@ static size_t in_window(const struct dwarf_cursor *cursor)
 static inline const uint8_t *cursor_take(struct dwarf_cursor *cursor, size_t size)
 {
     if (size > cursor->end - cursor->at ||
-        (in_window(cursor) < size && (!refill(cursor) || in_window(cursor) < size))) {
+        (in_window(cursor) < size && (!dwarf_cursor_refill(cursor) || in_window(cursor) < size))) {
         cursor->failed = true;
         cursor->at = cursor->end;
         return NULL;

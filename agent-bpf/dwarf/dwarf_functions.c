@@ -138,7 +138,7 @@ size_t dwarf_functions_bytes(const struct dwarf_functions *functions)
 
 /* Chains */
 
-static void push(struct dwarf_chain *chain, const struct dwarf_die *die)
+static void dwarf_chain_push(struct dwarf_chain *chain, const struct dwarf_die *die)
 {
     if (chain->n < DWARF_CHAIN_MAX) {
         chain->dies[chain->n++] = *die;
@@ -176,7 +176,7 @@ static int find_inlined(struct walk *walk, uint64_t address, struct dwarf_chain 
             continue;
         bool holds = may_hold(walk->unit, &die, address);
         if (holds && die.tag == DWARF_TAG_INLINED_SUBROUTINE) {
-            push(chain, &die);
+            dwarf_chain_push(chain, &die);
             if (!die.has_children)
                 break;
             depth = walk->depth;
@@ -218,6 +218,6 @@ int dwarf_functions_find(const struct dwarf_functions *functions, struct dwarf_u
     int error = walk_next(&walk, &function);
     if (error)
         return error < 0 ? error : 0;
-    push(chain, &function);
+    dwarf_chain_push(chain, &function);
     return function.has_children ? find_inlined(&walk, address, chain) : 0;
 }

@@ -168,7 +168,7 @@ size_t dwarf_index_bytes(const struct dwarf_index *index)
            dwarf_unit_bytes(&index->unit);
 }
 
-static bool has(const uint32_t *units, size_t n, uint32_t unit)
+static bool index_has(const uint32_t *units, size_t n, uint32_t unit)
 {
     for (size_t i = 0; i < n; i++)
         if (units[i] == unit)
@@ -189,7 +189,7 @@ size_t dwarf_index_find(const struct dwarf_index *index, uint64_t address, uint3
     }
     for (size_t back = 1; back <= LOOK_BACK && back <= low && n < max; back++) {
         const struct dwarf_covered *covered = &index->covered[low - back];
-        if (address - covered->start < covered->size && !has(units, n, covered->unit))
+        if (address - covered->start < covered->size && !index_has(units, n, covered->unit))
             units[n++] = covered->unit;
     }
     return n;

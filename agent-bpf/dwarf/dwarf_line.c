@@ -122,7 +122,7 @@ static enum step run_row(struct run *run)
 
 /* The head */
 
-static void *grown(void *table, size_t *cap, size_t n, size_t size, size_t limit)
+static void *line_grown(void *table, size_t *cap, size_t n, size_t size, size_t limit)
 {
     if (n < *cap)
         return table;
@@ -136,8 +136,8 @@ static void *grown(void *table, size_t *cap, size_t n, size_t size, size_t limit
 static int add_directory(struct dwarf_line_program *program, const struct dwarf_line_file *entry)
 {
     struct dwarf_string *table =
-        grown(program->directories, &program->cap_directories, program->n_directories,
-              sizeof(*table), DWARF_DIRECTORIES_MAX);
+        line_grown(program->directories, &program->cap_directories, program->n_directories,
+                   sizeof(*table), DWARF_DIRECTORIES_MAX);
     if (!table)
         return program->n_directories >= DWARF_DIRECTORIES_MAX ? ELF_MALFORMED : -ENOMEM;
     program->directories = table;
@@ -147,8 +147,8 @@ static int add_directory(struct dwarf_line_program *program, const struct dwarf_
 
 static int add_file(struct dwarf_line_program *program, const struct dwarf_line_file *entry)
 {
-    struct dwarf_line_file *table = grown(program->files, &program->cap_files, program->n_files,
-                                          sizeof(*table), DWARF_FILES_MAX);
+    struct dwarf_line_file *table = line_grown(program->files, &program->cap_files,
+                                               program->n_files, sizeof(*table), DWARF_FILES_MAX);
     if (!table)
         return program->n_files >= DWARF_FILES_MAX ? ELF_MALFORMED : -ENOMEM;
     program->files = table;
@@ -256,8 +256,8 @@ static int read_head(struct dwarf_line_program *program, struct dwarf_cursor *cu
 
 static int program_keep_place(struct dwarf_line_program *program, const struct run *run)
 {
-    struct dwarf_line_place *table =
-        grown(program->places, &program->cap_places, program->n_places, sizeof(*table), PLACES_MAX);
+    struct dwarf_line_place *table = line_grown(program->places, &program->cap_places,
+                                                program->n_places, sizeof(*table), PLACES_MAX);
     if (!table)
         return program->n_places >= PLACES_MAX ? ELF_MALFORMED : -ENOMEM;
     program->places = table;
@@ -387,8 +387,8 @@ bool dwarf_line_find(const struct dwarf_line_program *program, const struct dwar
 }
 
 /* Appends what fits; false: there is no such text. */
-static bool append(const struct dwarf_unit *unit, const struct dwarf_file *shared,
-                   const struct dwarf_string *string, char *out, size_t size)
+static bool dwarf_unit_append(const struct dwarf_unit *unit, const struct dwarf_file *shared,
+                              const struct dwarf_string *string, char *out, size_t size)
 {
     char text[PATH_BYTES_MAX];
     size_t len = strlen(out);
@@ -411,10 +411,10 @@ bool dwarf_line_path(const struct dwarf_line_program *program, const struct dwar
     uint64_t directory = entry->directory - first;
     /* The first directory of DWARF 5 is the unit's own. */
     if (program->version < 5 || entry->directory >= program->n_directories)
-        append(unit, shared, &unit->directory, out, size);
+        dwarf_unit_append(unit, shared, &unit->directory, out, size);
     else if (entry->directory)
-        append(unit, shared, &program->directories[0], out, size);
+        dwarf_unit_append(unit, shared, &program->directories[0], out, size);
     if (directory < program->n_directories)
-        append(unit, shared, &program->directories[directory], out, size);
-    return append(unit, shared, &entry->name, out, size);
+        dwarf_unit_append(unit, shared, &program->directories[directory], out, size);
+    return dwarf_unit_append(unit, shared, &entry->name, out, size);
 }

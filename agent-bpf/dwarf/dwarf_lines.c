@@ -74,7 +74,7 @@ int dwarf_lines_open(const struct elf *executable, const struct elf *debug,
     return 0;
 }
 
-static void unload(struct dwarf_lines *lines, struct loaded *loaded)
+static void dwarf_lines_unload(struct dwarf_lines *lines, struct loaded *loaded)
 {
     list_remove(&loaded->link);
     lines->n_loaded--;
@@ -91,7 +91,7 @@ void dwarf_lines_close(struct dwarf_lines *lines)
     if (!lines)
         return;
     while ((link = list_first(&lines->loaded)))
-        unload(lines, container_of(link, struct loaded, link));
+        dwarf_lines_unload(lines, container_of(link, struct loaded, link));
     dwarf_index_close(&lines->index);
     dwarf_units_close(&lines->shared_units);
     dwarf_unit_close(&lines->other);
@@ -120,7 +120,7 @@ static void loaded_enforce_limits(struct dwarf_lines *lines, struct loaded *load
     struct list *oldest = list_first(&lines->loaded);
     while ((lines->loaded_bytes > DWARF_LOADED_BYTES_MAX || lines->n_loaded > DWARF_LOADED_MAX) &&
            oldest != &loaded->link) {
-        unload(lines, container_of(oldest, struct loaded, link));
+        dwarf_lines_unload(lines, container_of(oldest, struct loaded, link));
         oldest = list_first(&lines->loaded);
     }
 }
@@ -163,7 +163,7 @@ static struct loaded *lines_load_unit(struct dwarf_lines *lines, uint32_t index,
     int error = loaded_fill(lines, loaded, deadline_ns);
     uint64_t end_ns = clock_monotonic_ns();
     if (error || (end_ns > deadline_ns && end_ns - start_ns < UNIT_NS)) {
-        unload(lines, loaded);
+        dwarf_lines_unload(lines, loaded);
         return NULL;
     }
     loaded_enforce_limits(lines, loaded);
@@ -173,8 +173,8 @@ static struct loaded *lines_load_unit(struct dwarf_lines *lines, uint32_t index,
 /* Names */
 
 /* The entry that another one refers to, and its unit. */
-static struct dwarf_unit *follow(struct dwarf_lines *lines, struct dwarf_unit *from,
-                                 const struct dwarf_die *die, struct dwarf_die *origin)
+static struct dwarf_unit *dwarf_lines_follow(struct dwarf_lines *lines, struct dwarf_unit *from,
+                                             const struct dwarf_die *die, struct dwarf_die *origin)
 {
     bool is_shared = die->is_in_shared || from->file == &lines->shared;
     const struct dwarf_file *file = is_shared ? &lines->shared : &lines->file;
@@ -212,7 +212,7 @@ static void find_name(struct dwarf_lines *lines, struct dwarf_unit *unit, struct
         }
         if (!name[0])
             dwarf_unit_text(unit, &lines->shared, &die.name, name, DWARF_NAME_MAX);
-        unit = die.origin == DWARF_NONE ? NULL : follow(lines, unit, &die, &origin);
+        unit = die.origin == DWARF_NONE ? NULL : dwarf_lines_follow(lines, unit, &die, &origin);
         die = origin;
     }
 }

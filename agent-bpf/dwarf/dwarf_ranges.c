@@ -45,7 +45,7 @@ static int each_pair(struct range_list *list)
     return ELF_MALFORMED;
 }
 
-static bool indexed(const struct range_list *list, uint64_t *address)
+static bool range_list_indexed(const struct range_list *list, uint64_t *address)
 {
     return dwarf_unit_address(list->unit, dwarf_uleb(list->cursor), address);
 }
@@ -57,11 +57,11 @@ static bool read_entry(struct range_list *list, uint64_t kind, struct dwarf_rang
     *range = (struct dwarf_range){0, 0};
     switch (kind) {
     case RLE_BASE_INDEX:
-        return indexed(list, &list->base);
+        return range_list_indexed(list, &list->base);
     case RLE_START_END_INDEX:
-        return indexed(list, &range->start) && indexed(list, &range->end);
+        return range_list_indexed(list, &range->start) && range_list_indexed(list, &range->end);
     case RLE_START_INDEX_LENGTH:
-        if (!indexed(list, &range->start))
+        if (!range_list_indexed(list, &range->start))
             return false;
         range->end = range->start + dwarf_uleb(cursor);
         return true;
@@ -153,7 +153,7 @@ struct search {
     bool found;
 };
 
-static int compare(void *context, const struct dwarf_range *range)
+static int ranges_compare(void *context, const struct dwarf_range *range)
 {
     struct search *search = context;
     search->found = search->address >= range->start && search->address < range->end;
@@ -163,6 +163,6 @@ static int compare(void *context, const struct dwarf_range *range)
 bool dwarf_die_covers(const struct dwarf_unit *unit, const struct dwarf_die *die, uint64_t address)
 {
     struct search search = {.address = address};
-    dwarf_ranges_each(unit, die, compare, &search);
+    dwarf_ranges_each(unit, die, ranges_compare, &search);
     return search.found;
 }

@@ -39,7 +39,7 @@ enum { /* DW_UT_* */
 
 /* Abbreviations */
 
-static void *grown(void *table, size_t *cap, size_t n, size_t size, size_t limit)
+static void *unit_grown(void *table, size_t *cap, size_t n, size_t size, size_t limit)
 {
     if (n < *cap)
         return table;
@@ -54,8 +54,8 @@ static void *grown(void *table, size_t *cap, size_t n, size_t size, size_t limit
 
 static int add_spec(struct dwarf_abbrevs *abbrevs, const struct dwarf_spec *spec)
 {
-    struct dwarf_spec *specs = grown(abbrevs->specs, &abbrevs->cap_specs, abbrevs->n_specs,
-                                     sizeof(*specs), DWARF_SPECS_MAX);
+    struct dwarf_spec *specs = unit_grown(abbrevs->specs, &abbrevs->cap_specs, abbrevs->n_specs,
+                                          sizeof(*specs), DWARF_SPECS_MAX);
     if (!specs)
         return abbrevs->n_specs >= DWARF_SPECS_MAX ? ELF_MALFORMED : -ENOMEM;
     abbrevs->specs = specs;
@@ -112,7 +112,7 @@ static int read_abbrev(struct dwarf_unit *unit, struct dwarf_cursor *cursor)
     if (error)
         return error;
     struct dwarf_abbrev *table =
-        grown(abbrevs->table, &abbrevs->cap, abbrevs->n, sizeof(*table), DWARF_ABBREVS_MAX);
+        unit_grown(abbrevs->table, &abbrevs->cap, abbrevs->n, sizeof(*table), DWARF_ABBREVS_MAX);
     if (!table)
         return abbrevs->n >= DWARF_ABBREVS_MAX ? ELF_MALFORMED : -ENOMEM;
     abbrevs->table = table;

@@ -174,7 +174,7 @@ struct decoder {
     uint8_t out[CHUNK];
 };
 
-static int feed(struct decoder *decoder)
+static int decoder_feed(struct decoder *decoder)
 {
     if (decoder->stream.avail_in || decoder->at == decoder->end)
         return 0;
@@ -188,7 +188,7 @@ static int feed(struct decoder *decoder)
     return error;
 }
 
-static int drain(struct decoder *decoder)
+static int decoder_drain(struct decoder *decoder)
 {
     size_t n = CHUNK - decoder->stream.avail_out;
     decoder->given += n;
@@ -210,12 +210,12 @@ static int decoder_run(struct decoder *decoder)
     lzma_ret outcome = LZMA_OK;
     int error = 0;
     while (!error && outcome == LZMA_OK) {
-        error = feed(decoder);
+        error = decoder_feed(decoder);
         if (error)
             break;
         heartbeat();
         outcome = lzma_code(&decoder->stream, decoder->at == decoder->end ? LZMA_FINISH : LZMA_RUN);
-        error = outcome == LZMA_OK || outcome == LZMA_STREAM_END ? drain(decoder)
+        error = outcome == LZMA_OK || outcome == LZMA_STREAM_END ? decoder_drain(decoder)
                 : outcome == LZMA_MEM_ERROR                      ? -ENOMEM
                                                                  : ELF_MALFORMED;
     }

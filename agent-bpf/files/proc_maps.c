@@ -150,7 +150,7 @@ static bool take_octal(struct bytes text, size_t i, uint8_t *byte)
 }
 
 /* Length of the mount point if path lies under it, with \ooo in the mount point undone; else -1. */
-static ptrdiff_t covers(struct bytes point, struct bytes path)
+static ptrdiff_t maps_covers(struct bytes point, struct bytes path)
 {
     size_t at = 0;
     for (size_t i = 0; i < point.len; i++, at++) {
@@ -177,7 +177,7 @@ bool proc_mounts_fuse(struct bytes mounts, uint32_t major, uint32_t minor, struc
                 return mount.fuse;
             continue;
         }
-        ptrdiff_t length = covers(mount.point, path);
+        ptrdiff_t length = maps_covers(mount.point, path);
         if (length >= longest && length >= 0) { /* of equal ones the later covers the earlier */
             longest = length;
             fuse = mount.fuse;

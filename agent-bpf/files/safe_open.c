@@ -121,7 +121,7 @@ static bool is_mapped_file(const struct safe_file *file, const struct process_ma
     return same_build_id(file->fd, mapping);
 }
 
-static int checked(int error, const struct process_mapping *mapping, struct safe_file *file)
+static int open_checked(int error, const struct process_mapping *mapping, struct safe_file *file)
 {
     if (error || is_mapped_file(file, mapping))
         return error;
@@ -150,7 +150,7 @@ static int open_by_path(uint32_t pid, const struct process_mapping *mapping, str
         root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root_fd < 0)
         return -errno;
-    return checked(safe_open_path(root_fd, mapping->path, file), mapping, file);
+    return open_checked(safe_open_path(root_fd, mapping->path, file), mapping, file);
 }
 
 /* Names exactly one mapped file, and only files that can be mapped are there. */
@@ -161,7 +161,7 @@ static int open_by_mapping(uint32_t pid, const struct process_mapping *mapping,
     snprintf(path, sizeof(path), "/proc/%u/map_files/%" PRIx64 "-%" PRIx64, pid, mapping->start,
              mapping->start + mapping->length);
     _cleanup_fd_ int fd = open(path, O_PATH | O_CLOEXEC);
-    return fd < 0 ? -errno : checked(open_seen(fd, file), mapping, file);
+    return fd < 0 ? -errno : open_checked(open_seen(fd, file), mapping, file);
 }
 
 static int try_both(uint32_t pid, const struct process_mapping *mapping, struct safe_file *file)

@@ -75,7 +75,7 @@ static int read_table(const struct go_symbols *symbols, uint64_t at, void *out, 
 }
 
 /* Adds numbers from the file; an overflow gives an offset outside of the table. */
-static uint64_t sum(uint64_t a, uint64_t b)
+static uint64_t symbols_sum(uint64_t a, uint64_t b)
 {
     uint64_t total;
     return __builtin_add_overflow(a, b, &total) ? UINT64_MAX : total;
@@ -129,7 +129,7 @@ static int take_header(struct go_symbols *symbols)
         uint32_t files = 0;
         symbols->functions = 2 * sizeof(*words);
         uint64_t end = symbols->functions + symbols->n_functions * entry_size(symbols);
-        error = read_table(symbols, sum(end, 8), &files, sizeof(files));
+        error = read_table(symbols, symbols_sum(end, 8), &files, sizeof(files));
         symbols->files = files;
         return error;
     }
@@ -146,8 +146,8 @@ static int take_header(struct go_symbols *symbols)
 static int address_at(const struct go_symbols *symbols, uint64_t index, uint64_t *address)
 {
     *address = 0;
-    int error = read_table(symbols, sum(symbols->functions, index * entry_size(symbols)), address,
-                           symbols->form->address_size);
+    int error = read_table(symbols, symbols_sum(symbols->functions, index * entry_size(symbols)),
+                           address, symbols->form->address_size);
     *address += symbols->text;
     return error;
 }
@@ -165,7 +165,7 @@ static bool take_module(void *context, uint64_t vaddr, const uint8_t *match)
     uint64_t names, text;
     (void)match;
     if (read_word(&symbols->elf, vaddr + MODULE_NAMES, &names) ||
-        names != sum(symbols->vaddr, symbols->names) ||
+        names != symbols_sum(symbols->vaddr, symbols->names) ||
         read_word(&symbols->elf, vaddr + MODULE_TEXT, &text) || !text)
         return false;
     symbols->text = text;
@@ -189,7 +189,7 @@ static bool take_relocated(void *context, const Elf64_Rela *relocation)
         return module->vaddr;
     }
     if (relocation->r_offset == module->vaddr + MODULE_NAMES)
-        module->names = value == sum(module->symbols->vaddr, module->symbols->names);
+        module->names = value == symbols_sum(module->symbols->vaddr, module->symbols->names);
     if (relocation->r_offset == module->vaddr + MODULE_TEXT)
         module->text = value;
     return module->names && module->text;
@@ -319,7 +319,7 @@ static int read_function(const struct go_symbols *symbols, uint64_t index,
         error = read_table(symbols, symbols->functions + index * entry_size(symbols) + size,
                            &offset, size);
     uint64_t from = symbols->form->has_units ? symbols->functions : 0;
-    function->at = sum(sum(from, offset), size);
+    function->at = symbols_sum(symbols_sum(from, offset), size);
     return error ? error
                  : read_table(symbols, function->at, function->fields, sizeof(function->fields));
 }
@@ -398,7 +398,7 @@ static int values_open(struct values *values, const struct go_symbols *symbols, 
                        const struct function *function)
 {
     *values = (struct values){.symbols = symbols,
-                              .at = sum(symbols->values, table),
+                              .at = symbols_sum(symbols->values, table),
                               .pc = function->entry,
                               .value = UINT32_MAX,
                               .first = true};
@@ -458,14 +458,14 @@ static int find_file(const struct go_symbols *symbols, const struct function *fu
     if (error || number < 0)
         return error ? error : ELF_MISSING;
     if (!symbols->form->has_units) {
-        error = read_table(symbols, sum(symbols->files, 4 * (uint64_t)number), &offset, 4);
+        error = read_table(symbols, symbols_sum(symbols->files, 4 * (uint64_t)number), &offset, 4);
         return error ? error : read_text(symbols, offset, name->file);
     }
     uint64_t unit = (uint64_t)function->fields[FIELD_UNIT] + (uint64_t)number;
-    error = read_table(symbols, sum(symbols->units, 4 * unit), &offset, sizeof(offset));
+    error = read_table(symbols, symbols_sum(symbols->units, 4 * unit), &offset, sizeof(offset));
     if (error || offset == NO_FILE)
         return error ? error : ELF_MISSING;
-    return read_text(symbols, sum(symbols->files, offset), name->file);
+    return read_text(symbols, symbols_sum(symbols->files, offset), name->file);
 }
 
 int go_symbols_find(const struct go_symbols *symbols, uint64_t vaddr, struct function_name *name)
@@ -475,8 +475,8 @@ int go_symbols_find(const struct go_symbols *symbols, uint64_t vaddr, struct fun
     memset(name, 0, sizeof(*name));
     int error = find_function(symbols, vaddr, &function);
     if (!error)
-        error =
-            read_text(symbols, sum(symbols->names, function.fields[FIELD_NAME]), name->function);
+        error = read_text(symbols, symbols_sum(symbols->names, function.fields[FIELD_NAME]),
+                          name->function);
     if (error || !*name->function)
         return error ? error : ELF_MISSING;
     bool inlined = is_inlined(symbols, &function, vaddr);
@@ -525,7 +525,8 @@ static uint8_t flags_by_name(const struct go_symbols *symbols, const struct func
         {"runtime.asmcgocall", GO_FUNCTION_WRITES_SP},
     };
     char name[KNOWN_NAME_MAX];
-    if (read_table(symbols, sum(symbols->names, function->fields[FIELD_NAME]), name, sizeof(name)))
+    if (read_table(symbols, symbols_sum(symbols->names, function->fields[FIELD_NAME]), name,
+                   sizeof(name)))
         return 0;
     for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
         if (!strncmp(name, known[i].name, sizeof(name)))

@@ -254,7 +254,7 @@ int process_table_apply(struct process_table *table, const struct process_event 
 }
 
 /* The symbolizer's word for a time is taken, but not for one that is yet to come. */
-static uint64_t past(uint64_t time_ns)
+static uint64_t time_not_in_future(uint64_t time_ns)
 {
     uint64_t now_ns = clock_monotonic_ns();
     return time_ns < now_ns ? time_ns : now_ns;
@@ -265,7 +265,7 @@ static int answer_event(struct process_table *table, const struct process_event 
 {
     struct process_event with_time = *seen;
     const struct process_event *event = &with_time;
-    with_time.time_ns = past(seen->time_ns);
+    with_time.time_ns = time_not_in_future(seen->time_ns);
     if (event->kind == PROCESS_MAPPED)
         return apply_map(table, event);
     if (event->kind != PROCESS_FORKED)
@@ -278,14 +278,15 @@ static int answer_event(struct process_table *table, const struct process_event 
     return 0;
 }
 
-/* Whoever lived before the scan began and was not seen by it has ended unheard. */
+/* A process from before the scan that the scan did not see has ended, and its exit event was lost.
+ */
 static void answer_scan_done(struct process_table *table, const struct symbolizer_scan_done *done)
 {
-    uint64_t start_ns = past(done->start_ns);
+    uint64_t start_ns = time_not_in_future(done->start_ns);
     struct process *process;
     for (size_t i = 0; (process = map_next(&table->processes, &i));)
         if (process->from_ns < start_ns && process->seen_ns < start_ns)
-            process_end(table, process, past(done->end_ns));
+            process_end(table, process, time_not_in_future(done->end_ns));
     stat_add(&scans, 1);
 }
 
@@ -293,7 +294,7 @@ static void answer_gone(struct process_table *table, const struct symbolizer_pro
 {
     struct process *process = process_newest(table, gone->pid);
     if (process && process->from_ns <= gone->time_ns)
-        process_end(table, process, past(gone->time_ns));
+        process_end(table, process, time_not_in_future(gone->time_ns));
 }
 
 static void answer_kernel(struct process_table *table, const struct symbolizer_kernel *kernel)

@@ -93,7 +93,7 @@ int process_details_answer(struct process_table *table, const struct symbolizer_
     return 0;
 }
 
-static uint8_t *place(uint8_t *at, struct bytes value, struct bytes *out)
+static uint8_t *details_place(uint8_t *at, struct bytes value, struct bytes *out)
 {
     *out = BYTES(at, value.len);
     if (value.len)
@@ -117,9 +117,9 @@ static struct process_published *copy_published(struct process_table *table,
     published->sets_trace_flags = context->sets_trace_flags != 0;
     published->n_keys = context->n_keys;
     uint8_t *at = (uint8_t *)&published->keys[context->n_keys];
-    at = place(at, context->resource, &published->resource);
+    at = details_place(at, context->resource, &published->resource);
     for (uint32_t i = 0; i < context->n_keys; i++)
-        at = place(at, context->keys[i], &published->keys[i]);
+        at = details_place(at, context->keys[i], &published->keys[i]);
     return published;
 }
 

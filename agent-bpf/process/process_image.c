@@ -285,7 +285,8 @@ const struct image_mapping *process_mapping_at(const struct process *process, ui
     return is_sure ? mapping : NULL;
 }
 
-static void insert(struct process_image *image, size_t at, const struct image_mapping *mapping)
+static void process_image_insert(struct process_image *image, size_t at,
+                                 const struct image_mapping *mapping)
 {
     assert(image->n < image->cap);
     memmove(&image->mappings[at + 1], &image->mappings[at], (image->n - at) * sizeof(*mapping));
@@ -311,7 +312,8 @@ static int map_file(struct process_table *table, struct process *process,
                                        .time_ns = event->time_ns,
                                        .executable = executable};
     remember_past(table, process, &made);
-    insert(image, cut_hole(table, image, made.start, made.start + made.length), &made);
+    process_image_insert(image, cut_hole(table, image, made.start, made.start + made.length),
+                         &made);
     return 0;
 }
 

@@ -114,8 +114,8 @@ static struct symbolizer_request *take_first(struct symbolizer_client *client)
     return request;
 }
 
-static void enqueue(struct symbolizer_client *client, struct symbolizer_request *request,
-                    bool front)
+static void symbolizer_client_enqueue(struct symbolizer_client *client,
+                                      struct symbolizer_request *request, bool front)
 {
     if (front)
         list_prepend(&client->queue, &request->link);
@@ -140,7 +140,8 @@ static void keep_unanswered(struct symbolizer_client *client, struct symbolizer_
     stat_add_of(&requests_dropped, REQUEST_UNANSWERED, 1);
 }
 
-static void sent(struct symbolizer_client *client, struct symbolizer_request *request)
+static void symbolizer_client_sent(struct symbolizer_client *client,
+                                   struct symbolizer_request *request)
 {
     if (!is_kept(request->kind)) {
         free(request);
@@ -150,7 +151,7 @@ static void sent(struct symbolizer_client *client, struct symbolizer_request *re
     keep_unanswered(client, request);
 }
 
-static void flush(struct symbolizer_client *client)
+static void symbolizer_client_flush(struct symbolizer_client *client)
 {
     while (client->watch.fd >= 0 && !list_empty(&client->queue)) {
         const struct symbolizer_request *first =
@@ -165,7 +166,7 @@ static void flush(struct symbolizer_client *client)
             symbolizer_client_detach(client);
             return;
         }
-        sent(client, take_first(client));
+        symbolizer_client_sent(client, take_first(client));
     }
     if (client->watch.fd >= 0)
         watch_change(&client->watch, list_empty(&client->queue) ? EPOLLIN : EPOLLIN | EPOLLOUT);
@@ -212,7 +213,8 @@ static bool is_datagram_socket(int fd)
 }
 
 /* A correlation concerns only its socket, all others only what they say. Takes over both. */
-static void deliver(struct symbolizer_client *client, struct symbolizer_answer *answer, int fd)
+static void symbolizer_client_deliver(struct symbolizer_client *client,
+                                      struct symbolizer_answer *answer, int fd)
 {
     const struct symbolizer_client_settings *settings = &client->settings;
     if (answer->message.kind != SYMBOLIZER_CORRELATION) {
@@ -245,7 +247,7 @@ static bool take_datagram(struct symbolizer_client *client, size_t size, int fd)
     if (error)
         return true; /* without memory: lost, as if it had not been found */
     forget_answered(client, &answer->message);
-    deliver(client, answer, fd);
+    symbolizer_client_deliver(client, answer, fd);
     return client->watch.fd >= 0;
 }
 
@@ -284,7 +286,7 @@ static ssize_t receive_one(struct symbolizer_client *client, int *fd)
     return n;
 }
 
-static void receive(struct symbolizer_client *client)
+static void symbolizer_client_receive(struct symbolizer_client *client)
 {
     for (int i = 0; i < ANSWERS_AT_ONCE; i++) {
         int fd;
@@ -303,13 +305,13 @@ static void receive(struct symbolizer_client *client)
     }
 }
 
-static void ready(struct watch *watch, uint32_t events)
+static void client_ready(struct watch *watch, uint32_t events)
 {
     struct symbolizer_client *client = container_of(watch, struct symbolizer_client, watch);
     if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
-        receive(client);
+        symbolizer_client_receive(client);
     if (client->watch.fd >= 0 && (events & EPOLLOUT))
-        flush(client);
+        symbolizer_client_flush(client);
 }
 
 int symbolizer_client_open(const struct symbolizer_client_settings *settings,
@@ -319,7 +321,7 @@ int symbolizer_client_open(const struct symbolizer_client_settings *settings,
     if (!client)
         return -ENOMEM;
     client->settings = *settings;
-    client->watch = (struct watch){.fd = -1, .events = EPOLLIN, .ready = ready};
+    client->watch = (struct watch){.fd = -1, .events = EPOLLIN, .ready = client_ready};
     list_init(&client->queue);
     list_init(&client->unanswered);
     *out = client;
@@ -350,7 +352,7 @@ static void repeat_unanswered(struct symbolizer_client *client)
             stat_add_of(&requests_dropped, REQUEST_UNANSWERED, 1);
             continue;
         }
-        enqueue(client, request, true);
+        symbolizer_client_enqueue(client, request, true);
     }
 }
 
@@ -370,8 +372,8 @@ int symbolizer_client_attach(struct symbolizer_client *client, int fd)
     struct symbolizer_request *scan =
         symbolizer_request_make(&(struct symbolizer_message){.kind = SYMBOLIZER_SCAN_WANTED});
     if (scan)
-        enqueue(client, scan, true);
-    flush(client);
+        symbolizer_client_enqueue(client, scan, true);
+    symbolizer_client_flush(client);
     return scan ? 0 : -ENOMEM;
 }
 
@@ -403,11 +405,11 @@ void symbolizer_client_submit(struct symbolizer_client *client, struct list *req
     while ((link = list_pop(requests))) {
         struct symbolizer_request *request = container_of(link, struct symbolizer_request, link);
         if (!is_too_late(client, request)) {
-            enqueue(client, request, false);
+            symbolizer_client_enqueue(client, request, false);
             continue;
         }
         free(request);
         stat_add_of(&requests_dropped, REQUEST_QUEUE_FULL, 1);
     }
-    flush(client);
+    symbolizer_client_flush(client);
 }

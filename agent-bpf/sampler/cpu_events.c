@@ -31,7 +31,7 @@ static void begin_cpu(struct cpu_events *events, uint32_t cpu)
         events->came(events->context, cpu, &events->streams[cpu]);
 }
 
-static void update(struct cpu_events *events, const struct cpus *suspect)
+static void events_update(struct cpu_events *events, const struct cpus *suspect)
 {
     struct cpus online;
     int r = cpus_online(&online);
@@ -85,5 +85,5 @@ void cpu_events_update(struct cpu_events *events)
     struct cpus suspect = {0};
     if (events->uevent_fd >= 0 && cpus_changed(events->uevent_fd, &suspect) == CPUS_ALL)
         memset(&suspect, 0xff, sizeof(suspect));
-    update(events, &suspect);
+    events_update(events, &suspect);
 }

@@ -162,7 +162,7 @@ static void note_limit(struct filter *filter, const char *what)
     filter->exceeded = true;
 }
 
-static void found(struct filter *filter, uint64_t id, const struct filter_verdict *verdict)
+static void filter_found(struct filter *filter, uint64_t id, const struct filter_verdict *verdict)
 {
     struct cgroup_rules *next = filter->next;
     if (next->n == FILTER_IDS_MAX)
@@ -179,7 +179,7 @@ static void find_paths(struct filter *filter, const char *const *paths,
     for (size_t i = 0; paths && paths[i]; i++) {
         int n = snprintf(path, sizeof(path), "%s%s", filter->root, paths[i]);
         if (n < (int)sizeof(path) && stat(path, &stat_now) == 0 && S_ISDIR(stat_now.st_mode))
-            found(filter, stat_now.st_ino, verdict);
+            filter_found(filter, stat_now.st_ino, verdict);
     }
 }
 
@@ -200,9 +200,9 @@ static void judge_directory(struct filter *filter, const struct dirent *entry)
     if (id.len == 0)
         return;
     if (names_container(settings->include.values[FILTER_CONTAINERS], id))
-        found(filter, entry->d_ino, &included);
+        filter_found(filter, entry->d_ino, &included);
     if (names_container(settings->exclude.values[FILTER_CONTAINERS], id))
-        found(filter, entry->d_ino, &excluded[FILTER_CONTAINERS]);
+        filter_found(filter, entry->d_ino, &excluded[FILTER_CONTAINERS]);
 }
 
 /* Takes over fd. */
@@ -244,7 +244,7 @@ static int compare_ids(const void *a, const void *b)
 }
 
 /* Sorted, one item an id. */
-static void merge(struct cgroup_rules *rules)
+static void cgroup_rules_merge(struct cgroup_rules *rules)
 {
     size_t n = 0;
     qsort(rules->items, rules->n, sizeof(rules->items[0]), compare_ids);
@@ -303,7 +303,7 @@ void filter_poll(struct filter *filter)
     find_paths(filter, settings->exclude.values[FILTER_CGROUPS], &excluded[FILTER_CGROUPS]);
     if (count_rules(settings, FILTER_CONTAINERS) > 0)
         find_containers(filter);
-    merge(filter->next);
+    cgroup_rules_merge(filter->next);
     update_map(filter);
 }
 

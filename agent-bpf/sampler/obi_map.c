@@ -10,7 +10,7 @@
 
 STAT_GAUGE(attached, "spanprof_obi_map_attached", "Is OBI's map of contexts read: 1 or 0.");
 
-static void detach(struct obi_map *map)
+static void obi_map_detach(struct obi_map *map)
 {
     uint32_t slot = 0;
     if (!map->id || bpf_map_delete_elem(map->slot_fd, &slot) < 0)
@@ -20,26 +20,26 @@ static void detach(struct obi_map *map)
     stat_set(&attached, 0);
 }
 
-static void refuse(struct obi_map *map, uint32_t id, const char *why)
+static void obi_map_refuse(struct obi_map *map, uint32_t id, const char *why)
 {
-    detach(map);
+    obi_map_detach(map);
     if (map->refused_id != id)
         log_warn("sampler", "%s is not read: %s", map->path, why);
     map->refused_id = id;
 }
 
-static void attach(struct obi_map *map, int fd, const struct bpf_map_info *info)
+static void obi_map_attach(struct obi_map *map, int fd, const struct bpf_map_info *info)
 {
     uint32_t slot = 0;
     if (info->id == map->id)
         return;
     if (info->type != BPF_MAP_TYPE_LRU_HASH || info->key_size != OBI_MAP_KEY_SIZE ||
         info->value_size != OBI_MAP_VALUE_SIZE) {
-        refuse(map, info->id, "it does not have the form of OBI's map");
+        obi_map_refuse(map, info->id, "it does not have the form of OBI's map");
         return;
     }
     if (bpf_map_update_elem(map->slot_fd, &slot, &fd, BPF_ANY) < 0) {
-        refuse(map, info->id, strerror(errno));
+        obi_map_refuse(map, info->id, strerror(errno));
         return;
     }
     log_info("sampler", "reading contexts of OBI from %s", map->path);
@@ -56,10 +56,10 @@ void obi_map_poll(struct obi_map *map)
         return;
     int fd = bpf_obj_get_opts(map->path, &read_only);
     if (fd < 0) {
-        detach(map);
+        obi_map_detach(map);
         return;
     }
     if (bpf_obj_get_info_by_fd(fd, &info, &size) == 0)
-        attach(map, fd, &info);
+        obi_map_attach(map, fd, &info);
     close(fd);
 }

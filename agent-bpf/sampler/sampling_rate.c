@@ -26,12 +26,12 @@ STAT_COUNTERS(intervals, "spanprof_sampling_intervals_total",
               "Intervals drawn by sampler.probability, by whether the node samples in them.",
               STAT_LABEL("state", interval_names, INTERVALS));
 
-static bool always(const struct sampling_rate *sampling_rate)
+static bool sampling_rate_always(const struct sampling_rate *sampling_rate)
 {
     return sampling_rate->settings.probability <= 0 || sampling_rate->settings.probability >= 1;
 }
 
-static bool draw(double probability)
+static bool rate_draw(double probability)
 {
     uint32_t number;
     if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != (ssize_t)sizeof(number))
@@ -42,7 +42,7 @@ static bool draw(double probability)
 static void begin_interval(struct sampling_rate *sampling_rate, uint64_t now_ns)
 {
     sampling_rate->draw_due_ns = now_ns + sampling_rate->settings.interval_ns;
-    bool active = draw(sampling_rate->settings.probability);
+    bool active = rate_draw(sampling_rate->settings.probability);
     stat_add_of(&intervals, active ? INTERVAL_ON : INTERVAL_OFF, 1);
     if (active == sampling_rate->active)
         return;
@@ -73,7 +73,8 @@ static uint64_t used_by(struct sampling_rate_process *process, pid_t pid)
     return cpu_ns > before ? cpu_ns - before : 0;
 }
 
-static uint64_t used(struct sampling_rate *sampling_rate, const pid_t pids[SAMPLING_RATE_PROCESSES])
+static uint64_t sampling_rate_used(struct sampling_rate *sampling_rate,
+                                   const pid_t pids[SAMPLING_RATE_PROCESSES])
 {
     uint64_t tick_ns = sampler_tick_time_ns(sampling_rate->sampler),
              sum = tick_ns - sampling_rate->tick_ns;
@@ -92,7 +93,7 @@ static bool is_prime(uint32_t n)
     return n >= 2;
 }
 
-static uint32_t lowered(uint32_t frequency_hz, double share)
+static uint32_t rate_lowered(uint32_t frequency_hz, double share)
 {
     uint32_t next = (uint32_t)(frequency_hz * (share < 0.5 ? 0.5 : share));
     next = next < frequency_hz ? next : frequency_hz - 1;
@@ -101,7 +102,7 @@ static uint32_t lowered(uint32_t frequency_hz, double share)
     return next > 1 ? next : 1;
 }
 
-static uint32_t raised(uint32_t frequency_hz, uint32_t highest_hz)
+static uint32_t rate_raised(uint32_t frequency_hz, uint32_t highest_hz)
 {
     uint32_t next = frequency_hz + frequency_hz / 8 + 1;
     while (next < highest_hz && !is_prime(next))
@@ -114,8 +115,8 @@ uint32_t sampling_rate_next_frequency(const struct sampling_rate_settings *setti
 {
     double max = settings->max_cpu_percent;
     if (percent > max)
-        return lowered(frequency_hz, max / percent);
-    uint32_t next = raised(frequency_hz, settings->frequency_hz);
+        return rate_lowered(frequency_hz, max / percent);
+    uint32_t next = rate_raised(frequency_hz, settings->frequency_hz);
     return percent * next / frequency_hz <= max * RAISE_ROOM ? next : frequency_hz;
 }
 
@@ -139,10 +140,11 @@ static void set_frequency(struct sampling_rate *sampling_rate, uint32_t frequenc
         log_info("sampler", "sampling at %u Hz again, within max_cpu_percent", highest);
 }
 
-static void judge(struct sampling_rate *sampling_rate, const pid_t pids[SAMPLING_RATE_PROCESSES],
-                  uint64_t now_ns)
+static void sampling_rate_judge(struct sampling_rate *sampling_rate,
+                                const pid_t pids[SAMPLING_RATE_PROCESSES], uint64_t now_ns)
 {
-    uint64_t used_ns = used(sampling_rate, pids), wall_ns = now_ns - sampling_rate->judged_ns;
+    uint64_t used_ns = sampling_rate_used(sampling_rate, pids),
+             wall_ns = now_ns - sampling_rate->judged_ns;
     bool first = sampling_rate->judged_ns == 0;
     sampling_rate->judged_ns = now_ns;
     sampling_rate->judge_due_ns = now_ns + SAMPLING_RATE_BUDGET_NS;
@@ -168,7 +170,7 @@ void sampling_rate_open(struct sampling_rate *sampling_rate,
                                             .frequency_hz = settings->frequency_hz};
     stat_set(&sampling_active, 1);
     stat_set(&sampling_frequency, settings->frequency_hz);
-    if (!always(sampling_rate))
+    if (!sampling_rate_always(sampling_rate))
         begin_interval(sampling_rate, now_ns);
 }
 
@@ -176,7 +178,7 @@ void sampling_rate_update(struct sampling_rate *sampling_rate,
                           const pid_t pids[SAMPLING_RATE_PROCESSES], uint64_t now_ns)
 {
     if (sampling_rate->settings.max_cpu_percent > 0 && now_ns >= sampling_rate->judge_due_ns)
-        judge(sampling_rate, pids, now_ns);
-    if (!always(sampling_rate) && now_ns >= sampling_rate->draw_due_ns)
+        sampling_rate_judge(sampling_rate, pids, now_ns);
+    if (!sampling_rate_always(sampling_rate) && now_ns >= sampling_rate->draw_due_ns)
         begin_interval(sampling_rate, now_ns);
 }

@@ -330,7 +330,7 @@ static void hang_detectors_reset(struct supervisor *supervisor, uint64_t now)
             hang_detector_reset(&children[i]->hang, children[i]->pid, now);
 }
 
-static void tick(struct supervisor *supervisor, uint64_t now)
+static void supervisor_tick(struct supervisor *supervisor, uint64_t now)
 {
     if (now >= supervisor->tick_due_ns + LATE_NS)
         hang_detectors_reset(supervisor, now);
@@ -356,7 +356,7 @@ static int wait_ms(const struct supervisor *supervisor, uint64_t now)
     return due <= now ? 0 : (int)((due - now) / NS_PER_MS) + 1;
 }
 
-static void watch(struct supervisor *supervisor)
+static void supervisor_watch(struct supervisor *supervisor)
 {
     struct pollfd fds[] = {
         {.fd = supervisor->signal_fd, .events = POLLIN},
@@ -373,7 +373,7 @@ static void watch(struct supervisor *supervisor)
     if (fds[3].revents)
         cpu_events_update(&supervisor->sampling->cpus);
     if (now >= supervisor->tick_due_ns)
-        tick(supervisor, now);
+        supervisor_tick(supervisor, now);
     if (!supervisor_has_ended(supervisor))
         start_children(supervisor, now);
 }
@@ -479,7 +479,7 @@ int supervisor_run(const struct supervisor_settings *settings)
     else
         start_children(&supervisor, clock_monotonic_ns());
     while (r == 0 && !supervisor_has_ended(&supervisor))
-        watch(&supervisor);
+        supervisor_watch(&supervisor);
     supervisor_close(&supervisor);
     return supervisor.state == SUPERVISOR_ENDED_TO_RELOAD ? SUPERVISOR_RELOADED
                                                           : supervisor.exit_code;

@@ -11,7 +11,8 @@
 
 #define MESSAGES_A_ROUND 64
 
-static void deliver(struct supervisor_client *child, const struct control_message *message, int fd)
+static void supervisor_client_deliver(struct supervisor_client *child,
+                                      const struct control_message *message, int fd)
 {
     switch (message->kind) {
     case CONTROL_STOP:
@@ -68,7 +69,7 @@ static void on_control(struct watch *watch, uint32_t events)
             return;
         }
         if (r == 0)
-            deliver(child, &message, fd);
+            supervisor_client_deliver(child, &message, fd);
     }
 }
 

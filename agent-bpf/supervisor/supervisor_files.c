@@ -13,14 +13,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void wipe(struct buf *buf)
+static void files_wipe(struct buf *buf)
 {
     if (buf->data)
         explicit_bzero(buf->data, buf->cap);
     buf_close(buf);
 }
 
-#define _cleanup_wipe_ __attribute__((cleanup(wipe)))
+#define _cleanup_wipe_ __attribute__((cleanup(files_wipe)))
 
 static int append_all(int fd, struct buf *out)
 {
@@ -61,7 +61,7 @@ static int read_path(const char *path, struct buf *out)
 }
 
 /* A sealed memfd, or negative errno. */
-static int hold(struct bytes contents)
+static int files_hold(struct bytes contents)
 {
     int fd = memfd_create("spanprof-file", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
@@ -87,7 +87,7 @@ int supervisor_file_open(struct supervisor_file *file)
     _cleanup_wipe_ struct buf contents = BUF_INIT(0);
     file->fd = -1;
     int error = read_path(file->path, &contents);
-    int fd = error ? error : hold(buf_bytes(&contents));
+    int fd = error ? error : files_hold(buf_bytes(&contents));
     if (fd < 0)
         return fd;
     file->fd = fd;
@@ -102,9 +102,9 @@ void supervisor_file_close(struct supervisor_file *file)
 }
 
 /* The number of the fd stays: it is among those that the service inherits. */
-static int replace(struct supervisor_file *file, struct bytes contents)
+static int supervisor_file_replace(struct supervisor_file *file, struct bytes contents)
 {
-    int fd = hold(contents);
+    int fd = files_hold(contents);
     if (fd < 0)
         return fd;
     int error = dup3(fd, file->fd, O_CLOEXEC) < 0 ? -errno : 0;
@@ -113,7 +113,7 @@ static int replace(struct supervisor_file *file, struct bytes contents)
 }
 
 /* Whether it has changed. */
-static bool look(struct supervisor_file *file)
+static bool supervisor_file_check(struct supervisor_file *file)
 {
     _cleanup_wipe_ struct buf old = BUF_INIT(0);
     _cleanup_wipe_ struct buf new = BUF_INIT(0);
@@ -122,7 +122,7 @@ static bool look(struct supervisor_file *file)
         error = append_all(file->fd, &old);
     bool changed = !error && !bytes_equal(buf_bytes(&old), buf_bytes(&new));
     if (changed)
-        error = replace(file, buf_bytes(&new));
+        error = supervisor_file_replace(file, buf_bytes(&new));
     if (error && !file->failing)
         log_warn("supervisor", "cannot read %s again: %s; what was read last stays in use",
                  file->path, strerror(-error));
@@ -140,7 +140,7 @@ void supervisor_files_poll(struct supervisor_file *files, size_t n, bool all, ui
         if (!all && (!file->interval_ns || now_ns < file->due_ns))
             continue;
         file->due_ns = now_ns + file->interval_ns;
-        if (look(file))
+        if (supervisor_file_check(file))
             changed(context, i);
     }
 }

@@ -64,7 +64,7 @@ static int die_with(pid_t supervisor)
     return getppid() == supervisor ? 0 : -ESRCH;
 }
 
-static int prepare(const struct supervisor_fork *to, pid_t supervisor)
+static int supervisor_fork_prepare(const struct supervisor_fork *to, pid_t supervisor)
 {
     reset_signals();
     int r = die_with(supervisor);
@@ -90,7 +90,7 @@ pid_t supervisor_fork(const struct supervisor_fork *to)
         return pid < 0 ? -errno : pid;
     log_set_process(to->name);
     prctl(PR_SET_NAME, to->comm, 0, 0, 0);
-    int r = prepare(to, supervisor);
+    int r = supervisor_fork_prepare(to, supervisor);
     if (r < 0) {
         log_error("supervisor", "cannot drop rights: %s", strerror(-r));
         _exit(SERVICE_EXIT_FATAL);

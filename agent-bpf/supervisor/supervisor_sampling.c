@@ -82,7 +82,7 @@ static bool take_over(struct supervisor_sampling *from, struct supervisor_sampli
     return true;
 }
 
-static int begin(struct supervisor_sampling *sampling)
+static int supervisor_sampling_begin(struct supervisor_sampling *sampling)
 {
     char why[SAMPLER_DIAGNOSIS_MAX];
     int r = sampler_open(&sampling->settings, &sampling->sampler, why, sizeof(why));
@@ -107,7 +107,7 @@ struct supervisor_sampling *supervisor_sampling_open(const struct supervisor_set
     if (sampling && take_over(from, sampling))
         return sampling;
     supervisor_sampling_close(from);
-    if (!sampling || begin(sampling) == 0)
+    if (!sampling || supervisor_sampling_begin(sampling) == 0)
         return sampling;
     supervisor_sampling_close(sampling);
     return NULL;

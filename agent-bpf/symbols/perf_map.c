@@ -136,7 +136,7 @@ static void remove_block(struct perf_map *map, size_t at)
 }
 
 /* The upper half of a full one becomes its own. */
-static bool split(struct perf_map *map, struct place *place)
+static bool perf_map_split(struct perf_map *map, struct place *place)
 {
     struct block *full = map->branches[place->branch].block;
     const size_t half = BLOCK_RANGES / 2;
@@ -180,7 +180,7 @@ static bool find_room(struct perf_map *map, uint64_t start, struct place *place)
     if (!map->n_branches && !add_block(map, 0, 0))
         return false;
     *place = place_behind(map, start);
-    return map->branches[place->branch].block->n < BLOCK_RANGES || split(map, place);
+    return map->branches[place->branch].block->n < BLOCK_RANGES || perf_map_split(map, place);
 }
 
 static char *keep_name(struct perf_map *map, struct bytes name)
@@ -197,7 +197,8 @@ static char *keep_name(struct perf_map *map, struct bytes name)
     return kept;
 }
 
-static bool insert(struct perf_map *map, const struct perf_map_range *extent, struct bytes name)
+static bool perf_map_insert(struct perf_map *map, const struct perf_map_range *extent,
+                            struct bytes name)
 {
     struct place place;
     if (!find_room(map, extent->start, &place))
@@ -237,7 +238,7 @@ static bool is_blank(uint8_t c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-static struct bytes trimmed(struct bytes text)
+static struct bytes map_trimmed(struct bytes text)
 {
     while (text.len && is_blank(*text.data))
         text.data++, text.len--;
@@ -257,7 +258,7 @@ static unsigned digit_of(uint8_t c)
 /* A number and the blank behind it. */
 static bool take_number(struct bytes *line, uint64_t *number)
 {
-    struct bytes text = trimmed(*line);
+    struct bytes text = map_trimmed(*line);
     if (text.len > 2 && text.data[0] == '0' && (text.data[1] | 0x20) == 'x')
         text = BYTES(text.data + 2, text.len - 2);
     size_t n = 0;
@@ -277,12 +278,12 @@ static void take_line(struct perf_map *map, struct bytes line)
     uint64_t size;
     if (!take_number(&line, &extent.start) || !take_number(&line, &size) || !size ||
         __builtin_add_overflow(extent.start, size - 1, &extent.last) ||
-        !(line = trimmed(line)).len) {
+        !(line = map_trimmed(line)).len) {
         perf_map_count_left_out(PERF_MAP_LINE_MALFORMED);
         return;
     }
     remove_overlapped(map, &extent);
-    if (!insert(map, &extent, line))
+    if (!perf_map_insert(map, &extent, line))
         perf_map_count_left_out(PERF_MAP_LINE_NO_MEMORY);
 }
 

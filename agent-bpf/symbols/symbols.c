@@ -223,7 +223,7 @@ static int load_debug(struct symbols *symbols, const struct elf *elf)
     return error < 0 ? error : 0;
 }
 
-static int hold(struct symbols_file *file, const struct elf *elf)
+static int symbols_file_hold(struct symbols_file *file, const struct elf *elf)
 {
     file->size = elf->size;
     file->fd = fcntl(elf->fd, F_DUPFD_CLOEXEC, 0);
@@ -236,9 +236,9 @@ int symbols_open(const struct elf *elf, const struct elf *debug, struct symbols 
     if (!symbols)
         return -ENOMEM;
     symbols->files[FILE_DEBUG].fd = symbols->files[FILE_OWN].fd = -1;
-    int error = hold(&symbols->files[FILE_OWN], elf);
+    int error = symbols_file_hold(&symbols->files[FILE_OWN], elf);
     if (!error && debug)
-        error = hold(&symbols->files[FILE_DEBUG], debug);
+        error = symbols_file_hold(&symbols->files[FILE_DEBUG], debug);
     if (!error && debug)
         error = load_debug(symbols, debug);
     error = error ? error : load_own(symbols, elf);

@@ -68,7 +68,7 @@ uint64_t eh_fixed(struct eh_cursor *cursor, size_t size)
     return value;
 }
 
-static uint64_t leb(struct eh_cursor *cursor, bool is_signed)
+static uint64_t eh_cursor_leb(struct eh_cursor *cursor, bool is_signed)
 {
     uint64_t value = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
@@ -89,12 +89,12 @@ static uint64_t leb(struct eh_cursor *cursor, bool is_signed)
 
 uint64_t eh_uleb(struct eh_cursor *cursor)
 {
-    return leb(cursor, false);
+    return eh_cursor_leb(cursor, false);
 }
 
 int64_t eh_sleb(struct eh_cursor *cursor)
 {
-    return (int64_t)leb(cursor, true);
+    return (int64_t)eh_cursor_leb(cursor, true);
 }
 
 /* ---- instructions ---- */
@@ -108,13 +108,13 @@ struct run {
     struct eh_state remembered[EH_REMEMBERED_MAX];
 };
 
-static int64_t scaled(const struct run *run, int64_t factored)
+static int64_t run_scaled(const struct run *run, int64_t factored)
 {
     int64_t offset;
     return __builtin_mul_overflow(factored, run->program->data_align, &offset) ? INT64_MAX : offset;
 }
 
-static int64_t negated(int64_t offset)
+static int64_t cfa_negated(int64_t offset)
 {
     return offset == INT64_MIN ? INT64_MAX : -offset;
 }
@@ -136,7 +136,7 @@ static struct eh_slot *slot_of(const struct run *run, uint64_t reg, struct eh_sl
     return reg == machine->third ? &run->state->slots[UNWIND_THIRD] : ignored;
 }
 
-static int advance(struct run *run, uint64_t to)
+static int run_advance(struct run *run, uint64_t to)
 {
     const struct eh_program *program = run->program;
     if (!program->emit || to < run->at)
@@ -155,10 +155,10 @@ static int advance_by(struct run *run, uint64_t factored)
     if (__builtin_mul_overflow(factored, run->program->code_align, &delta) ||
         __builtin_add_overflow(run->at, delta, &to))
         return ELF_MALFORMED;
-    return advance(run, to);
+    return run_advance(run, to);
 }
 
-static int remember(struct run *run)
+static int run_remember(struct run *run)
 {
     if (run->n_remembered == EH_REMEMBERED_MAX)
         return ELF_MALFORMED;
@@ -194,7 +194,7 @@ static int run_cfa_instruction(struct run *run, uint8_t op)
         return 0;
     case CFA_DEF_CFA_SF:
         set_base(run, eh_uleb(cursor));
-        cfa->offset = scaled(run, eh_sleb(cursor));
+        cfa->offset = run_scaled(run, eh_sleb(cursor));
         return 0;
     case CFA_DEF_CFA_REGISTER:
         set_base(run, eh_uleb(cursor));
@@ -203,7 +203,7 @@ static int run_cfa_instruction(struct run *run, uint8_t op)
         cfa->offset = unsigned_offset(run);
         return 0;
     case CFA_DEF_CFA_OFFSET_SF:
-        cfa->offset = scaled(run, eh_sleb(cursor));
+        cfa->offset = run_scaled(run, eh_sleb(cursor));
         return 0;
     case CFA_DEF_CFA_EXPRESSION:
         run->state->expression =
@@ -222,13 +222,13 @@ static int run_register_instruction(struct run *run, uint8_t op)
     struct eh_slot ignored, *slot = slot_of(run, reg, &ignored);
     switch (op) {
     case CFA_OFFSET_EXTENDED:
-        *slot = (struct eh_slot){UNWIND_AT_CFA, scaled(run, unsigned_offset(run))};
+        *slot = (struct eh_slot){UNWIND_AT_CFA, run_scaled(run, unsigned_offset(run))};
         return 0;
     case CFA_OFFSET_EXTENDED_SF:
-        *slot = (struct eh_slot){UNWIND_AT_CFA, scaled(run, eh_sleb(cursor))};
+        *slot = (struct eh_slot){UNWIND_AT_CFA, run_scaled(run, eh_sleb(cursor))};
         return 0;
     case CFA_GNU_NEGATIVE_OFFSET_EXTENDED:
-        *slot = (struct eh_slot){UNWIND_AT_CFA, negated(scaled(run, unsigned_offset(run)))};
+        *slot = (struct eh_slot){UNWIND_AT_CFA, cfa_negated(run_scaled(run, unsigned_offset(run)))};
         return 0;
     case CFA_RESTORE_EXTENDED:
         if (slot != &ignored)
@@ -273,7 +273,7 @@ static int run_instruction(struct run *run)
         return advance_by(run, low);
     case CFA_OFFSET:
         *slot_of(run, low, &ignored) =
-            (struct eh_slot){UNWIND_AT_CFA, scaled(run, unsigned_offset(run))};
+            (struct eh_slot){UNWIND_AT_CFA, run_scaled(run, unsigned_offset(run))};
         return 0;
     case CFA_RESTORE:
         slot = slot_of(run, low, &ignored);
@@ -295,7 +295,7 @@ static int run_instruction(struct run *run)
     case CFA_ADVANCE_LOC4:
         return advance_by(run, eh_fixed(cursor, 4));
     case CFA_REMEMBER_STATE:
-        return remember(run);
+        return run_remember(run);
     case CFA_RESTORE_STATE:
         return restore_state(run);
     case CFA_GNU_ARGS_SIZE:
@@ -331,7 +331,7 @@ int eh_cfa_run(const struct eh_program *program, struct eh_state *state)
             error = ELF_MALFORMED;
     }
     if (!error && program->emit)
-        error = advance(&run, program->end);
+        error = run_advance(&run, program->end);
     return error;
 }
 

@@ -193,7 +193,7 @@ static int find_fdes(struct eh_frame *frame)
     return frame->n_fdes ? 0 : ELF_MISSING;
 }
 
-static int scan(struct eh_frame *frame, const char *name)
+static int eh_frame_scan(struct eh_frame *frame, const char *name)
 {
     Elf64_Shdr section;
     int error = elf_section_named(&frame->elf, name, &section);
@@ -204,9 +204,9 @@ static int scan(struct eh_frame *frame, const char *name)
 static int open_index(struct eh_frame *frame)
 {
     if (frame->entries.is_debug)
-        return scan(frame, ".debug_frame");
+        return eh_frame_scan(frame, ".debug_frame");
     int error = use_table(frame);
-    return error > 0 ? scan(frame, ".eh_frame") : error;
+    return error > 0 ? eh_frame_scan(frame, ".eh_frame") : error;
 }
 
 static int open_one(const struct elf *elf, bool is_debug, struct eh_frame **out)

@@ -96,7 +96,7 @@ static bool is_outermost(const struct unwind_rule *rule)
 
 /* A frame lies below its caller's. Only a leaf may have none of its own (aarch64), and a signal may
  * have come on another stack. */
-static bool climbs(const struct walk *walk, const struct unwind_rule *rule, uint64_t cfa)
+static bool unwind_climbs(const struct walk *walk, const struct unwind_rule *rule, uint64_t cfa)
 {
     uint64_t sp;
     if (rule->flags & (UNWIND_SIGNAL_FRAME | UNWIND_OTHER_STACK))
@@ -131,7 +131,7 @@ static int walk_step(struct walk *walk, struct unwind_rule *rule)
     if (is_outermost(rule))
         return UNWIND_END_OF_STACK;
     int end = find_cfa(walk, rule, &cfa);
-    if (end == GOES_ON && !climbs(walk, rule, cfa))
+    if (end == GOES_ON && !unwind_climbs(walk, rule, cfa))
         end = UNWIND_END_NO_PROGRESS;
     if (end == GOES_ON)
         end = read_slot(walk, rule, UNWIND_RA, cfa, &caller.pc);

@@ -219,7 +219,7 @@ static bool is_any(const struct config_endpoint *endpoint)
     return strcmp(endpoint->host, "0.0.0.0") == 0 || strcmp(endpoint->host, "::") == 0;
 }
 
-static bool clash(const struct config_endpoint *a, const struct config_endpoint *b)
+static bool config_endpoint_clash(const struct config_endpoint *a, const struct config_endpoint *b)
 {
     if (a->transport == CONFIG_UNIX || b->transport == CONFIG_UNIX)
         return a->transport == b->transport && strcmp(a->host, b->host) == 0;
@@ -232,7 +232,7 @@ static void add_listener(struct listeners *all, const struct config_endpoint *en
 {
     for (size_t i = 0; i < all->count; i++) {
         char text[VALUE_ENDPOINT_MAX];
-        if (!clash(all->items[i].endpoint, endpoint))
+        if (!config_endpoint_clash(all->items[i].endpoint, endpoint))
             continue;
         value_format_endpoint(endpoint, text);
         diag_error(all->tree->diag, place, path, "%s is taken by %s; choose another %s", text,

@@ -13,7 +13,7 @@
 #define SOCKET_PATH_MAX 107 /* of sun_path */
 #define SOCKET_NAME     "spanprof.sock"
 
-static bool given(const char *text)
+static bool pages_given(const char *text)
 {
     return text && *text;
 }
@@ -30,7 +30,7 @@ static void check_endpoint(struct tree *tree, const char *path, const struct nod
                            const struct config_pages *pages)
 {
     char text[VALUE_ENDPOINT_MAX];
-    bool token = given(pages->auth.token) || given(pages->auth.token_file);
+    bool token = pages_given(pages->auth.token) || pages_given(pages->auth.token_file);
     if (is_loopback(&pages->endpoint) || (token && pages->tls.enabled))
         return;
     value_format_endpoint(&pages->endpoint, text);
@@ -52,10 +52,10 @@ static void check_auth(struct tree *tree, const char *path, const struct node *n
                                   "-._~+/=";
     const char *token = pages->auth.token;
     path = diag_path(tree->diag, path, "auth");
-    if (given(token) && given(pages->auth.token_file))
+    if (pages_given(token) && pages_given(pages->auth.token_file))
         diag_error(tree->diag, tree_place(node, "auth.token_file"),
                    diag_path(tree->diag, path, "token_file"), "stands beside token; keep one");
-    if (given(token) && (strlen(token) < TOKEN_MIN || token[strspn(token, letters)]))
+    if (pages_given(token) && (strlen(token) < TOKEN_MIN || token[strspn(token, letters)]))
         diag_error(tree->diag, tree_place(node, "auth.token"), diag_path(tree->diag, path, "token"),
                    "is no token; write at least %d letters and digits, for example from `openssl "
                    "rand -hex 16`",
@@ -66,7 +66,7 @@ static void check_socket(struct tree *tree, const char *path, const struct node 
                          const struct config_pages *pages)
 {
     const char *socket = pages->socket;
-    if (given(socket) && socket[0] != '/' && strcmp(socket, "none") != 0)
+    if (pages_given(socket) && socket[0] != '/' && strcmp(socket, "none") != 0)
         diag_error(tree->diag, tree_place(node, "socket"), diag_path(tree->diag, path, "socket"),
                    "\"%.80s\" is no absolute path; write one like /run/spanprof/spanprof.sock, or "
                    "none",
@@ -105,7 +105,7 @@ void settle_pages_socket(struct tree *tree, const struct node *root, struct conf
     if (!pages || !store || !pages->pages.socket || strcmp(pages->pages.socket, "none") == 0)
         return;
     struct config_endpoint *endpoint = &pages->pages.socket_endpoint;
-    bool own = given(pages->pages.socket);
+    bool own = pages_given(pages->pages.socket);
     int len = own ? snprintf(endpoint->host, sizeof(endpoint->host), "%s", pages->pages.socket)
                   : snprintf(endpoint->host, sizeof(endpoint->host), "%s/" SOCKET_NAME,
                              store->sqlite_storage.directory);

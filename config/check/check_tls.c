@@ -25,7 +25,7 @@ static struct config_place place_of(const struct section *section, const char *k
     return tree_place(section->node, dotted);
 }
 
-static bool given(const char *text)
+static bool tls_given(const char *text)
 {
     return text && *text;
 }
@@ -33,14 +33,14 @@ static bool given(const char *text)
 static void check_once(const struct section *section, const char *file, const char *file_value,
                        const char *pem, const char *pem_value)
 {
-    if (given(file_value) && given(pem_value))
+    if (tls_given(file_value) && tls_given(pem_value))
         TLS_ERROR(section, pem, "stands beside %s; keep one of them", file);
 }
 
 static void check_common(const struct section *section, const struct config_tls *tls)
 {
-    bool certificate = given(tls->cert_file) || given(tls->cert_pem);
-    bool key = given(tls->key_file) || given(tls->key_pem);
+    bool certificate = tls_given(tls->cert_file) || tls_given(tls->cert_pem);
+    bool key = tls_given(tls->key_file) || tls_given(tls->key_pem);
     check_once(section, "cert_file", tls->cert_file, "cert_pem", tls->cert_pem);
     check_once(section, "key_file", tls->key_file, "key_pem", tls->key_pem);
     check_once(section, "ca_file", tls->ca_file, "ca_pem", tls->ca_pem);
@@ -68,12 +68,12 @@ void check_tls_server(struct tree *tree, const char *path, const struct node *no
     path = diag_path(tree->diag, path, "tls");
     const struct section section = {tree, node, dotted, path};
     check_common(&section, tls);
-    if (!given(tls->cert_file) && !given(tls->cert_pem) && !given(tls->key_file) &&
-        !given(tls->key_pem))
+    if (!tls_given(tls->cert_file) && !tls_given(tls->cert_pem) && !tls_given(tls->key_file) &&
+        !tls_given(tls->key_pem))
         diag_error(tree->diag, tree_place(node, dotted), path,
                    "has no certificate; write cert_file and key_file, or leave tls out for plain "
                    "text");
-    if (tls->client_ca_file_reload && !given(tls->client_ca_file))
+    if (tls->client_ca_file_reload && !tls_given(tls->client_ca_file))
         TLS_ERROR(&section, "client_ca_file_reload", "has no client_ca_file to read again");
 }
 
@@ -86,7 +86,7 @@ static const char *key_of_tls(const struct config_tls *tls)
                 {"cert_file", tls->cert_file}, {"cert_pem", tls->cert_pem},
                 {"key_file", tls->key_file},   {"key_pem", tls->key_pem}};
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-        if (given(keys[i].value))
+        if (tls_given(keys[i].value))
             return keys[i].key;
     return NULL;
 }

@@ -166,7 +166,7 @@ struct reference {
 };
 
 /* The component's index, or -1 when reported (now or where it should have been configured). */
-static ptrdiff_t resolve(const struct reference *ref, const struct node *item)
+static ptrdiff_t reference_resolve(const struct reference *ref, const struct node *item)
 {
     struct diag *diag = ref->build->tree->diag;
     struct component_id id;
@@ -210,7 +210,7 @@ static bool check_signal(const struct reference *ref, const struct component_slo
 
 static void add_reference(const struct reference *ref, const struct node *item)
 {
-    ptrdiff_t i = resolve(ref, item);
+    ptrdiff_t i = reference_resolve(ref, item);
     if (i < 0)
         return;
     struct component_slot slot = components_at(ref->build->config, ref->class, (size_t)i);

@@ -20,7 +20,7 @@ struct binding { /* one value on its way into its field */
     void *settings;
 };
 
-static void *field(const struct binding *b)
+static void *binding_field(const struct binding *b)
 {
     return (char *)b->settings + b->key->offset;
 }
@@ -62,7 +62,7 @@ static void bind_bool(const struct binding *b)
     if (b->node->kind != NODE_SCALAR || !b->node->plain || value_parse_bool(b->node->text, &value))
         refuse_type(b, "true or false (without quotes)");
     else
-        *(bool *)field(b) = value;
+        *(bool *)binding_field(b) = value;
 }
 
 /* Range, zero, power of two; false when reported. *value may become the default. */
@@ -102,9 +102,9 @@ static void bind_number(const struct binding *b)
     if (!check_number(b, &value))
         return;
     if (b->key->kind == KEY_COUNT)
-        *(uint32_t *)field(b) = (uint32_t)value;
+        *(uint32_t *)binding_field(b) = (uint32_t)value;
     else
-        *(uint64_t *)field(b) = b->key->kind == KEY_MIB ? value << 20 : value;
+        *(uint64_t *)binding_field(b) = b->key->kind == KEY_MIB ? value << 20 : value;
 }
 
 static void bind_duration(const struct binding *b)
@@ -116,7 +116,7 @@ static void bind_duration(const struct binding *b)
     } else if (error) {
         refuse_type(b, "a duration like 500ms, 5s or 1h30m");
     } else if (check_number(b, &ns)) {
-        *(uint64_t *)field(b) = ns;
+        *(uint64_t *)binding_field(b) = ns;
     }
 }
 
@@ -129,7 +129,7 @@ static void bind_ratio(const struct binding *b)
     else if (value < b->key->min || value > b->key->max)
         refuse_range(b, node->text);
     else
-        *(double *)field(b) = value;
+        *(double *)binding_field(b) = value;
 }
 
 static void bind_endpoint(const struct binding *b)
@@ -147,21 +147,21 @@ static void bind_endpoint(const struct binding *b)
     if (!problem && target && endpoint.port == 0 && endpoint.transport != CONFIG_UNIX)
         problem = "has port 0, where nothing can be sent; write host:port, for example "
                   "localhost:4317";
-    ((struct config_endpoint *)field(b))->port = 0; /* a wrong one clashes with no other */
-    if (problem && strchr(text, '@'))               /* may hold a password */
+    ((struct config_endpoint *)binding_field(b))->port = 0; /* a wrong one clashes with no other */
+    if (problem && strchr(text, '@'))                       /* may hold a password */
         diag_error(b->tree->diag, b->node->place, b->path,
                    "holds an @; an endpoint is host:port, credentials go to headers");
     else if (problem)
         diag_error(b->tree->diag, b->node->place, b->path, "\"%.80s\" %s", text, problem);
     else
-        *(struct config_endpoint *)field(b) = endpoint;
+        *(struct config_endpoint *)binding_field(b) = endpoint;
 }
 
 static void bind_url(const struct binding *b)
 {
     const char *text = bind_text(b->node), *problem = NULL;
     struct config_url url = {.endpoint.set = true, .path = ""};
-    *(struct config_url *)field(b) = url; /* a wrong one is not missing too */
+    *(struct config_url *)binding_field(b) = url; /* a wrong one is not missing too */
     if (!text) {
         refuse_type(b, "a URL, for example http://localhost:4318");
         return;
@@ -174,7 +174,7 @@ static void bind_url(const struct binding *b)
     if (problem)
         diag_error(b->tree->diag, b->node->place, b->path, "\"%.80s\" %s", text, problem);
     else
-        *(struct config_url *)field(b) = url;
+        *(struct config_url *)binding_field(b) = url;
 }
 
 static void bind_choice(const struct binding *b)
@@ -190,10 +190,10 @@ static void bind_choice(const struct binding *b)
         format_range(b->key, range);
         refuse_type(b, diag_printf(b->tree->diag, "one of %s", range));
     } else if (b->key->size == sizeof(bool)) {
-        *(bool *)field(b) = choice->value != 0;
+        *(bool *)binding_field(b) = choice->value != 0;
     } else {
         assert(b->key->size == sizeof(int));
-        *(int *)field(b) = choice->value;
+        *(int *)binding_field(b) = choice->value;
     }
 }
 
@@ -216,13 +216,13 @@ static void bind_plain_text(const struct binding *b)
                        "holds a control character; write one line of text");
             return;
         }
-    *(const char **)field(b) = text;
+    *(const char **)binding_field(b) = text;
 }
 
 /* Takes over text; false when reported. */
 static bool add_text(const struct binding *b, struct config_place place, const char *text)
 {
-    struct config_list *list = field(b);
+    struct config_list *list = binding_field(b);
     const char *problem = NULL;
     if (!*text || strlen(text) > 255)
         problem = "is empty or longer than 255 bytes; leave it out";
@@ -239,7 +239,7 @@ static bool add_text(const struct binding *b, struct config_place place, const c
     return true;
 }
 
-static char *trim(char *text)
+static char *bind_trim(char *text)
 {
     text += strspn(text, " \t");
     for (size_t len = strlen(text); len && strchr(" \t", text[len - 1]); len--)
@@ -255,7 +255,7 @@ static void split_texts(const struct binding *b, const char *text)
         return;
     }
     while (*text && (item = strsep(&copy, ",")))
-        if (!add_text(b, b->node->place, trim(item)))
+        if (!add_text(b, b->node->place, bind_trim(item)))
             return;
 }
 
@@ -268,7 +268,7 @@ static const char *bind_item(const struct config_key *key, const struct node *no
 static void bind_texts(const struct binding *b)
 {
     const struct node *node = b->node;
-    struct config_list *list = field(b);
+    struct config_list *list = binding_field(b);
     const char *text = node->kind == NODE_LIST ? NULL : bind_item(b->key, node);
     *list = (struct config_list){.count = 0};
     if (node->kind != NODE_LIST && !text) {

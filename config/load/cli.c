@@ -62,7 +62,8 @@ struct reader {
     bool has_command;
 };
 
-static int refuse(struct reader *reader, const char *what, const char *name, const char *hint)
+static int reader_refuse(struct reader *reader, const char *what, const char *name,
+                         const char *hint)
 {
     char safe[160];
     bytes_sanitize(BYTES_STR(name), safe, sizeof(safe));
@@ -74,11 +75,12 @@ static int add_source(struct reader *reader, int kind, const char *text)
 {
     struct cli *cli = reader->cli;
     if (cli->n_sources == CLI_SOURCES_MAX)
-        return refuse(reader, "too many sources at", text,
-                      "at most 64 --config and --set together");
+        return reader_refuse(reader, "too many sources at", text,
+                             "at most 64 --config and --set together");
     if (!*text)
-        return refuse(reader, "empty value of", kind == CONFIG_SOURCE_FILE ? "--config" : "--set",
-                      "name a file, or KEY=VALUE");
+        return reader_refuse(reader, "empty value of",
+                             kind == CONFIG_SOURCE_FILE ? "--config" : "--set",
+                             "name a file, or KEY=VALUE");
     struct config_source *source = &cli->sources[cli->n_sources++];
     if (kind == CONFIG_SOURCE_FILE)
         *source = (struct config_source){CONFIG_SOURCE_FILE, text};
@@ -98,7 +100,7 @@ static const char *flag_value(struct reader *reader, const char *arg, const char
         return arg + len + 1;
     if (*reader->args)
         return *reader->args++;
-    *error = refuse(reader, "nothing behind", name, "try spanprof --help");
+    *error = reader_refuse(reader, "nothing behind", name, "try spanprof --help");
     return NULL;
 }
 
@@ -125,7 +127,7 @@ static int read_flag(struct reader *reader, const char *arg)
     else if (strcmp(arg, "--version") == 0 || strcmp(arg, "-v") == 0)
         reader->cli->command = CLI_VERSION;
     else
-        return refuse(reader, "unknown flag", arg, unknown_flag_hint(arg));
+        return reader_refuse(reader, "unknown flag", arg, unknown_flag_hint(arg));
     reader->has_command = true;
     return 0;
 }
@@ -136,13 +138,13 @@ static int read_command(struct reader *reader, const char *arg)
     while (i < N_COMMANDS && strcmp(commands[i].name, arg) != 0)
         i++;
     if (i == N_COMMANDS)
-        return refuse(reader, "unknown command", arg,
-                      strchr(arg, '.') || strchr(arg, '/')
-                          ? "a configuration file is given by --config FILE"
-                          : "the commands are validate, print-config and components; try "
-                            "spanprof --help");
+        return reader_refuse(reader, "unknown command", arg,
+                             strchr(arg, '.') || strchr(arg, '/')
+                                 ? "a configuration file is given by --config FILE"
+                                 : "the commands are validate, print-config and components; try "
+                                   "spanprof --help");
     if (reader->has_command)
-        return refuse(reader, "a second command,", arg, "give one");
+        return reader_refuse(reader, "a second command,", arg, "give one");
     reader->has_command = true;
     reader->cli->command = commands[i].command;
     return 0;
@@ -191,7 +193,7 @@ int cli_load_config(const struct cli *cli, struct config **config, FILE *err)
     return error;
 }
 
-static int validate(const struct cli *cli, FILE *err)
+static int cli_validate(const struct cli *cli, FILE *err)
 {
     struct config *config;
     if (cli_load_config(cli, &config, err))
@@ -214,7 +216,7 @@ static int print_config(const struct cli *cli, struct buf *text, FILE *err)
 }
 
 /* Commands that print a text. */
-static int print(const struct cli *cli, FILE *out, FILE *err)
+static int cli_print(const struct cli *cli, FILE *out, FILE *err)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(0);
     int error = cli->command == CLI_COMPONENTS        ? config_print_components(&text)
@@ -239,8 +241,8 @@ int cli_run_command(const struct cli *cli, const char *version, FILE *out, FILE 
     case CLI_HELP:
         return fputs(help_text, out) < 0 || fflush(out) ? CLI_EXIT_FAILURE : CLI_EXIT_OK;
     case CLI_VALIDATE:
-        return validate(cli, err);
+        return cli_validate(cli, err);
     default:
-        return print(cli, out, err);
+        return cli_print(cli, out, err);
     }
 }

@@ -18,7 +18,7 @@ struct expander {
     bool failed; /* reported already */
 };
 
-static int fail(struct expander *e, const char *message)
+static int expander_fail(struct expander *e, const char *message)
 {
     if (!e->failed)
         diag_error(e->tree->diag, e->place, e->path, "%s", message);
@@ -26,7 +26,7 @@ static int fail(struct expander *e, const char *message)
     return -EINVAL;
 }
 
-static char *keep(struct expander *e, const void *text, size_t len)
+static char *expander_keep(struct expander *e, const void *text, size_t len)
 {
     char *copy = arena_zalloc(e->tree->arena, len + 1);
     if (!copy) {
@@ -56,13 +56,14 @@ static int look_up_variable(struct expander *e, char *body, const char **value)
     if (fallback)
         *fallback = 0;
     if (!is_name(body))
-        return fail(e, diag_printf(e->tree->diag,
-                                   "\"%.80s\" is not the name of an environment variable (letters, "
-                                   "digits, _, no digit first); write ${env:NAME}, or $$ for a "
-                                   "plain $",
-                                   body));
+        return expander_fail(
+            e, diag_printf(e->tree->diag,
+                           "\"%.80s\" is not the name of an environment variable (letters, "
+                           "digits, _, no digit first); write ${env:NAME}, or $$ for a "
+                           "plain $",
+                           body));
     const char *set = getenv(body);
-    if (set && !(*value = keep(e, set, strlen(set))))
+    if (set && !(*value = expander_keep(e, set, strlen(set))))
         return -ENOMEM;
     if (!*value && fallback)
         *value = fallback + 2;
@@ -79,16 +80,16 @@ static int look_up_file(struct expander *e, const char *path, const char **value
     _cleanup_buf_ struct buf text = BUF_INIT(0);
     const char *problem = file_read(path, FILE_REGULAR_ONLY, &text);
     if (problem)
-        return fail(e, diag_printf(e->tree->diag, "the file %.200s %s", path, problem));
+        return expander_fail(e, diag_printf(e->tree->diag, "the file %.200s %s", path, problem));
     if (text.len && memchr(text.data, 0, text.len))
-        return fail(e, diag_printf(e->tree->diag, "the file %.200s is not a text", path));
+        return expander_fail(e, diag_printf(e->tree->diag, "the file %.200s is not a text", path));
     while (text.len && (text.data[text.len - 1] == '\n' || text.data[text.len - 1] == '\r'))
         text.len--;
-    *value = keep(e, text.data, text.len);
+    *value = expander_keep(e, text.data, text.len);
     return *value ? 0 : -ENOMEM;
 }
 
-static bool skip(char **text, const char *prefix)
+static bool expand_skip(char **text, const char *prefix)
 {
     if (strncmp(*text, prefix, strlen(prefix)) != 0)
         return false;
@@ -100,19 +101,21 @@ static bool skip(char **text, const char *prefix)
 static int look_up(struct expander *e, char *body, const char **value)
 {
     if (e->rounds++ >= EXPAND_ROUNDS_MAX)
-        return fail(e, "more than 1000 references in one value; does a variable refer to itself?");
-    if (skip(&body, "file:"))
+        return expander_fail(
+            e, "more than 1000 references in one value; does a variable refer to itself?");
+    if (expand_skip(&body, "file:"))
         return look_up_file(e, body, value);
-    if (skip(&body, "yaml:")) {
+    if (expand_skip(&body, "yaml:")) {
         *value = body;
         return 0;
     }
-    if (skip(&body, "env:") || !strchr(body, ':') || strchr(body, ':') == strstr(body, ":-"))
+    if (expand_skip(&body, "env:") || !strchr(body, ':') || strchr(body, ':') == strstr(body, ":-"))
         return look_up_variable(e, body, value);
-    return fail(e, diag_printf(e->tree->diag,
-                               "\"${%.40s\" names a source that is not supported; env, file and "
-                               "yaml are, as in ${env:NAME}",
-                               body));
+    return expander_fail(
+        e, diag_printf(e->tree->diag,
+                       "\"${%.40s\" names a source that is not supported; env, file and "
+                       "yaml are, as in ${env:NAME}",
+                       body));
 }
 
 static const char *expand_text(struct expander *e, const char *text, unsigned depth);
@@ -134,32 +137,34 @@ static int append_reference(struct expander *e, struct buf *out, const char **te
     value = expand_text(e, value, depth + 1);
     if (!value)
         return -EINVAL;
-    return buf_append(out, value, strlen(value)) ? fail(e, "a value grows past 1 MiB") : 0;
+    return buf_append(out, value, strlen(value)) ? expander_fail(e, "a value grows past 1 MiB") : 0;
 }
 
 static int read_reference(struct expander *e, const char **text, unsigned depth, char **body)
 {
     _cleanup_buf_ struct buf out = BUF_INIT(CONFIG_FILE_MAX);
     if (depth >= EXPAND_DEPTH_MAX)
-        return fail(e, "references nested deeper than 16; does a variable refer to itself?");
+        return expander_fail(e,
+                             "references nested deeper than 16; does a variable refer to itself?");
     const char *at = *text + 2;
     while (*at != '}') {
         size_t plain = strcspn(at, "$}");
         if (buf_append(&out, at, plain))
-            return fail(e, "a value grows past 1 MiB");
+            return expander_fail(e, "a value grows past 1 MiB");
         at += plain;
         if (!*at)
-            return fail(e, "a ${ is not closed by }; write ${env:NAME}, or $$ for a plain $");
+            return expander_fail(e,
+                                 "a ${ is not closed by }; write ${env:NAME}, or $$ for a plain $");
         if (*at == '}')
             break;
         if (at[1] != '{')
-            return fail(e, "a $ stands within ${...}; only ${...} may be nested there");
+            return expander_fail(e, "a $ stands within ${...}; only ${...} may be nested there");
         int error = append_reference(e, &out, &at, depth + 1);
         if (error)
             return error;
     }
     *text = at + 1;
-    *body = keep(e, out.data, out.len);
+    *body = expander_keep(e, out.data, out.len);
     return *body ? 0 : -ENOMEM;
 }
 
@@ -172,14 +177,14 @@ static const char *expand_text(struct expander *e, const char *text, unsigned de
         size_t plain = strcspn(text, "$");
         size_t literal = text[plain] == '$' && text[plain + 1] != '{';
         if (buf_append(&out, text, plain + literal))
-            return fail(e, "a value grows past 1 MiB"), NULL;
+            return expander_fail(e, "a value grows past 1 MiB"), NULL;
         text += plain + literal;
         if (literal && *text == '$')
             text++; /* $$ */
         else if (!literal && *text && append_reference(e, &out, &text, depth))
             return NULL;
     }
-    return keep(e, out.data, out.len);
+    return expander_keep(e, out.data, out.len);
 }
 
 static void expand_node(struct expander *e, struct node *node, unsigned depth);

@@ -13,7 +13,7 @@
 
 #define CHUNK_BYTES 65536
 
-static const char *failed(const char *what, int error)
+static const char *file_failed(const char *what, int error)
 {
     static _Thread_local char text[160];
     const char *hint = error == ENOENT   ? " (check the path)"
@@ -32,7 +32,7 @@ static const char *read_all(int fd, struct buf *out)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return failed("read", errno);
+            return file_failed("read", errno);
         out->len += (size_t)n;
         if (out->len > CONFIG_FILE_MAX)
             return "is larger than 1 MiB; a configuration is smaller";
@@ -45,7 +45,7 @@ static const char *check_kind(int fd, enum file_kind kind)
 {
     struct stat status;
     if (fstat(fd, &status))
-        return failed("read", errno);
+        return file_failed("read", errno);
     if (S_ISDIR(status.st_mode))
         return "is a directory; name a file in it";
     if (kind == FILE_REGULAR_ONLY && !S_ISREG(status.st_mode))
@@ -58,7 +58,7 @@ const char *file_read(const char *path, enum file_kind kind, struct buf *out)
     int flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | (kind == FILE_REGULAR_ONLY ? O_NONBLOCK : 0);
     int fd = open(path, flags);
     if (fd < 0)
-        return failed("opened", errno);
+        return file_failed("opened", errno);
     const char *problem = check_kind(fd, kind);
     if (!problem)
         problem = read_all(fd, out);

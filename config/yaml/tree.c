@@ -54,7 +54,7 @@ struct node_entry *tree_find(const struct node *map, const char *key)
 }
 
 /* The deepest node on the way; *rest is what of the path does not exist. */
-static const struct node *walk(const struct node *node, const char *dotted, const char **rest)
+static const struct node *node_walk(const struct node *node, const char *dotted, const char **rest)
 {
     while (*dotted) {
         char key[CONFIG_NAME_MAX];
@@ -76,14 +76,14 @@ static const struct node *walk(const struct node *node, const char *dotted, cons
 const struct node *tree_get(const struct node *node, const char *dotted)
 {
     const char *rest;
-    node = walk(node, dotted, &rest);
+    node = node_walk(node, dotted, &rest);
     return *rest ? NULL : node;
 }
 
 struct config_place tree_place(const struct node *node, const char *dotted)
 {
     const char *rest;
-    return walk(node, dotted, &rest)->place;
+    return node_walk(node, dotted, &rest)->place;
 }
 
 struct node *tree_merge(struct tree *tree, struct node *base, struct node *over)

@@ -23,7 +23,7 @@ static struct config_place place_of(const struct reader *reader, const yaml_mark
     return place;
 }
 
-static int refuse(struct reader *reader, const yaml_mark_t *mark, const char *what)
+static int reader_refuse(struct reader *reader, const yaml_mark_t *mark, const char *what)
 {
     if (!reader->input->quiet)
         diag_error(reader->tree->diag, place_of(reader, mark), "", "%s", what);
@@ -64,7 +64,7 @@ static int refuse_syntax(struct reader *reader)
                                    strstr(problem, "','") ? "; within { } and [ ] a ${...} "
                                                             "needs quotes"
                                                           : "");
-    return refuse(reader, &mark, text);
+    return reader_refuse(reader, &mark, text);
 }
 
 static int next_event(struct reader *reader, yaml_event_t *event)
@@ -78,11 +78,12 @@ static int refuse_extras(struct reader *reader, const yaml_event_t *event,
                          const yaml_char_t *anchor, const yaml_char_t *tag)
 {
     if (anchor)
-        return refuse(reader, &event->start_mark,
-                      "anchors (&name) are not supported; write the value where it is needed");
+        return reader_refuse(
+            reader, &event->start_mark,
+            "anchors (&name) are not supported; write the value where it is needed");
     if (tag)
-        return refuse(reader, &event->start_mark,
-                      "tags (!name) are not supported; write the value without its tag");
+        return reader_refuse(reader, &event->start_mark,
+                             "tags (!name) are not supported; write the value without its tag");
     return 0;
 }
 
@@ -90,7 +91,7 @@ static int read_text(struct reader *reader, const yaml_event_t *event, const cha
 {
     size_t len = event->data.scalar.length;
     if (memchr(event->data.scalar.value, 0, len))
-        return refuse(reader, &event->start_mark, "a text holds a NUL character; remove it");
+        return reader_refuse(reader, &event->start_mark, "a text holds a NUL character; remove it");
     *text = arena_dup(reader->tree->arena, event->data.scalar.value, len + 1);
     if (!*text)
         reader->tree->diag->exhausted = true;
@@ -135,10 +136,10 @@ static int read_key(struct reader *reader, const yaml_event_t *event, const stru
                     const char **key)
 {
     if (event->type != YAML_SCALAR_EVENT)
-        return refuse(reader, &event->start_mark,
-                      event->type == YAML_ALIAS_EVENT
-                          ? "aliases (*name) are not supported; write the value out"
-                          : "a key is not a text; write key: value");
+        return reader_refuse(reader, &event->start_mark,
+                             event->type == YAML_ALIAS_EVENT
+                                 ? "aliases (*name) are not supported; write the value out"
+                                 : "a key is not a text; write key: value");
     int error = refuse_extras(reader, event, event->data.scalar.anchor, event->data.scalar.tag);
     if (!error)
         error = read_text(reader, event, key);
@@ -148,12 +149,12 @@ static int read_key(struct reader *reader, const yaml_event_t *event, const stru
     if (!twin)
         return 0;
     if (reader->input->fixed)
-        return refuse(reader, &event->start_mark, "a key stands twice in one map");
+        return reader_refuse(reader, &event->start_mark, "a key stands twice in one map");
     const char *text = diag_printf(reader->tree->diag,
                                    "the key \"%.100s\" stands twice in this map (first in line "
                                    "%zu); keep one",
                                    *key, twin->place.line);
-    return refuse(reader, &event->start_mark, text);
+    return reader_refuse(reader, &event->start_mark, text);
 }
 
 static int read_map(struct reader *reader, struct node *map, unsigned depth)
@@ -193,7 +194,7 @@ static int read_collection(struct reader *reader, const yaml_event_t *event, uns
     if (error)
         return error;
     if (depth == TREE_DEPTH_MAX)
-        return refuse(reader, &event->start_mark, "nested deeper than 32 levels");
+        return reader_refuse(reader, &event->start_mark, "nested deeper than 32 levels");
     node->kind = list ? NODE_LIST : NODE_MAP;
     return list ? read_list(reader, node, depth + 1) : read_map(reader, node, depth + 1);
 }
@@ -202,8 +203,8 @@ static int read_node(struct reader *reader, const yaml_event_t *event, unsigned 
                      struct node **node)
 {
     if (event->type == YAML_ALIAS_EVENT)
-        return refuse(reader, &event->start_mark,
-                      "aliases (*name) are not supported; write the value out");
+        return reader_refuse(reader, &event->start_mark,
+                             "aliases (*name) are not supported; write the value out");
     *node = tree_node(reader->tree, NODE_NULL, place_of(reader, &event->start_mark));
     if (!*node)
         return YAML_REFUSED;
@@ -222,8 +223,8 @@ static int read_stream(struct reader *reader, struct node **root)
             return error;
         yaml_event_type_t type = event.type;
         if (type == YAML_DOCUMENT_START_EVENT && *root)
-            error = refuse(reader, &event.start_mark,
-                           "a second document (---) begins; give each its own --config");
+            error = reader_refuse(reader, &event.start_mark,
+                                  "a second document (---) begins; give each its own --config");
         else if (type != YAML_STREAM_START_EVENT && type != YAML_STREAM_END_EVENT &&
                  type != YAML_DOCUMENT_START_EVENT && type != YAML_DOCUMENT_END_EVENT)
             error = read_node(reader, &event, 0, root);
