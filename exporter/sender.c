@@ -320,16 +320,12 @@ static void request_send(struct sender *sender, struct sender_request *request)
         otlp_http_send(host->http, &request->http_call, sender->signal, message);
 }
 
-static void request_shown(struct sender *sender, struct sender_request *request)
-{
-    sender_count_sent(sender->signal, request->fetch.items);
-    request_end(sender, request);
-}
-
 static void request_send_or_drop(struct sender *sender, struct sender_request *request)
 {
-    if (sender_config(sender)->type == CONFIG_EXPORTER_DEBUG)
-        return request_shown(sender, request);
+    if (sender_config(sender)->type == CONFIG_EXPORTER_DEBUG) { /* the fetch printed it */
+        sender_count_sent(sender->signal, request->fetch.items);
+        return request_end(sender, request);
+    }
     if (request->fetch.message.len == 0)
         return request_refused(sender, request,
                                &(struct export_result){.code = "INVALID_ARGUMENT",

@@ -6,7 +6,7 @@
  */
 #include "exporter/pages/flame.h"
 #include "base/hash.h"
-#include "exporter/pages/flame_build.h"
+#include "exporter/pages/flame_builder.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ int flame_open(struct flame *flame, enum flame_view view, size_t memory_bytes)
 
 void flame_close(struct flame *flame)
 {
-    struct flame_build *build = flame->build;
+    struct flame_builder *build = flame->build;
     if (build) {
         arena_close(&build->texts);
         free(build->frames);
@@ -44,7 +44,7 @@ void flame_close(struct flame *flame)
     *flame = (struct flame){0};
 }
 
-int flame_grow(struct flame_build *build, void **items, size_t *cap, size_t wanted, size_t size)
+int flame_grow(struct flame_builder *build, void **items, size_t *cap, size_t wanted, size_t size)
 {
     size_t new_cap = *cap ? *cap : FIRST_CAPACITY;
     if (wanted <= *cap)
@@ -64,7 +64,7 @@ int flame_grow(struct flame_build *build, void **items, size_t *cap, size_t want
 
 /* ---- frames ---- */
 
-static uint32_t *find_slot(const struct flame_build *build, uint64_t key)
+static uint32_t *find_slot(const struct flame_builder *build, uint64_t key)
 {
     uint64_t hash = hash_mix(key);
     size_t slot = (size_t)(hash ^ hash >> 32) & (build->slots_cap - 1);
@@ -74,7 +74,7 @@ static uint32_t *find_slot(const struct flame_build *build, uint64_t key)
 }
 
 /* At least half of the slots stay free. */
-static int slots_room(struct flame_build *build, size_t n)
+static int slots_room(struct flame_builder *build, size_t n)
 {
     size_t before = build->slots_cap;
     int error = flame_grow(build, (void **)&build->slots, &build->slots_cap, 2 * (n + 1),
@@ -87,7 +87,7 @@ static int slots_room(struct flame_build *build, size_t n)
     return 0;
 }
 
-static int copy_text(struct flame_build *build, struct bytes *text)
+static int copy_text(struct flame_builder *build, struct bytes *text)
 {
     if (!text->len)
         return 0;
@@ -99,7 +99,7 @@ static int copy_text(struct flame_build *build, struct bytes *text)
 static int new_frame(struct flame *flame, const struct history_frame *frame)
 {
     struct history_frame copy = *frame;
-    struct flame_build *build = flame->build;
+    struct flame_builder *build = flame->build;
     size_t n = flame->n_frames + 1, cap = build->frames_cap;
     int error = flame_grow(build, (void **)&flame->frames, &cap, n, sizeof(*flame->frames));
     if (!error)
@@ -177,7 +177,7 @@ static int add_functions(struct flame *flame, const struct history_frame *const 
 
 static int add_steps(struct flame *flame, const struct history_frame *const *frames, size_t n)
 {
-    struct flame_build *build = flame->build;
+    struct flame_builder *build = flame->build;
     bool callees = build->view == FLAME_CALLEES;
     int error = flame_grow(build, (void **)&build->steps, &build->steps_cap, build->n_steps + n + 1,
                            sizeof(*build->steps));
@@ -191,7 +191,7 @@ static int add_steps(struct flame *flame, const struct history_frame *const *fra
 int flame_add(struct flame *flame, const struct history_frame *const *frames, size_t n,
               struct flame_weight weight, bool baseline)
 {
-    struct flame_build *build = flame->build;
+    struct flame_builder *build = flame->build;
     assert(!flame->nodes);
     add_weight(baseline ? &flame->base_all : &flame->all, weight);
     if (build->view == FLAME_FUNCTIONS)

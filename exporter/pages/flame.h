@@ -46,7 +46,7 @@ struct flame {
     struct history_frame *frames; /* texts are the flame's own */
     struct flame_node *nodes;     /* preorder, siblings heaviest first */
     struct flame_weight all, base_all;
-    struct flame_build *build; /* private */
+    struct flame_builder *build; /* private */
 };
 
 int flame_open(struct flame *flame, enum flame_view view, size_t memory_bytes);

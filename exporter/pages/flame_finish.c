@@ -4,7 +4,7 @@
  * Pruning removes light nodes. Since child <= parent in weight, the nodes that stay form a tree;
  * the removed children of a node become its child `others`.
  */
-#include "exporter/pages/flame_build.h"
+#include "exporter/pages/flame_builder.h"
 #include <errno.h>
 #include <stdlib.h>
 
@@ -36,7 +36,7 @@ static int by_steps(const void *left, const void *right, void *context)
     return (a->n > b->n) - (a->n < b->n);
 }
 
-static uint32_t common_steps(const struct flame_build *build, const struct flame_stack *a,
+static uint32_t common_steps(const struct flame_builder *build, const struct flame_stack *a,
                              const struct flame_stack *b)
 {
     uint32_t n = 0;
@@ -45,7 +45,7 @@ static uint32_t common_steps(const struct flame_build *build, const struct flame
     return n;
 }
 
-static size_t count_nodes(const struct flame_build *build, uint32_t *deepest)
+static size_t count_nodes(const struct flame_builder *build, uint32_t *deepest)
 {
     size_t n = 0;
     *deepest = 0;
@@ -58,7 +58,7 @@ static size_t count_nodes(const struct flame_build *build, uint32_t *deepest)
 }
 
 /* path: nodes of the current stack, by depth. */
-static void add_nodes(struct flame_build *build, uint32_t *path)
+static void add_nodes(struct flame_builder *build, uint32_t *path)
 {
     for (size_t i = 0; i < build->n_stacks; i++) {
         const struct flame_stack *stack = &build->stacks[i];
@@ -73,7 +73,7 @@ static void add_nodes(struct flame_build *build, uint32_t *path)
 }
 
 /* more: reserves room for that many `others` nodes. */
-static int make_tree(struct flame_build *build, size_t more)
+static int make_tree(struct flame_builder *build, size_t more)
 {
     uint32_t deepest;
     if (build->n_stacks)
@@ -89,7 +89,7 @@ static int make_tree(struct flame_build *build, size_t more)
     return 0;
 }
 
-static void sum_totals(struct flame_build *build)
+static void sum_totals(struct flame_builder *build)
 {
     for (size_t i = build->n_nodes; i-- > 0;) {
         struct flame_node *node = &build->nodes[i];
@@ -138,7 +138,7 @@ static uint64_t select_largest(uint64_t *values, size_t n, size_t k)
 }
 
 /* *least: nodes at least this heavy stay; at most max nodes do. */
-static int threshold(const struct flame_build *build, size_t max, uint64_t *least)
+static int threshold(const struct flame_builder *build, size_t max, uint64_t *least)
 {
     *least = 0;
     if (build->n_nodes <= max)
@@ -156,7 +156,7 @@ static int threshold(const struct flame_build *build, size_t max, uint64_t *leas
 
 /* The `others` child of parent, created if missing. rest[parent]: its index + 1; the last entry is
  * for the roots. */
-static struct flame_node *rest_of(struct flame_build *build, uint32_t parent, uint32_t others,
+static struct flame_node *rest_of(struct flame_builder *build, uint32_t parent, uint32_t others,
                                   uint32_t *rest, size_t n)
 {
     uint32_t *slot = &rest[parent == FLAME_NONE ? n : parent];
@@ -167,7 +167,7 @@ static struct flame_node *rest_of(struct flame_build *build, uint32_t parent, ui
     return &build->nodes[*slot - 1];
 }
 
-static void prune_into(struct flame_build *build, uint64_t least, uint32_t others, uint32_t *rest)
+static void prune_into(struct flame_builder *build, uint64_t least, uint32_t others, uint32_t *rest)
 {
     size_t n = build->n_nodes;
     for (uint32_t i = 0; i < n; i++)
@@ -226,7 +226,7 @@ static int by_place(const void *left, const void *right)
 static bool stays(const struct flame *flame, const struct flame_node *node, uint64_t least,
                   uint32_t others)
 {
-    const struct flame_build *build = flame->build;
+    const struct flame_builder *build = flame->build;
     bool hangs = node->parent == FLAME_NONE || weight_of(&build->nodes[node->parent]) >= least;
     return weight_of(node) >= least || (node->frame == others && hangs);
 }
@@ -291,7 +291,7 @@ static void write_preorder(struct flame *flame, const struct place *places, size
 
 int flame_finish(struct flame *flame, size_t max_nodes)
 {
-    struct flame_build *build = flame->build;
+    struct flame_builder *build = flame->build;
     uint64_t least;
     uint32_t others = FLAME_NONE;
     int error = make_tree(build, max_nodes / 2 + 1);
@@ -370,7 +370,7 @@ int flame_functions(struct flame *flame, bool by_total, const struct flame_funct
                     size_t *n)
 {
     struct order order = {.frames = flame->frames, .by_total = by_total};
-    struct flame_build *build = flame->build;
+    struct flame_builder *build = flame->build;
     free(build->functions);
     build->functions = calloc(flame->n_frames + 1, sizeof(*build->functions));
     if (!build->functions)

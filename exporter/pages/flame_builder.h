@@ -18,7 +18,7 @@ struct flame_stack {
     struct flame_weight weight;
 };
 
-struct flame_build {
+struct flame_builder {
     enum flame_view view;
     size_t memory_bytes;
     size_t used_bytes; /* of what follows */
@@ -34,6 +34,6 @@ struct flame_build {
 };
 
 /* Room for one more: the array grows within memory_bytes. 0 or -ENOMEM. */
-int flame_grow(struct flame_build *build, void **items, size_t *cap, size_t wanted, size_t size);
+int flame_grow(struct flame_builder *build, void **items, size_t *cap, size_t wanted, size_t size);
 /* The frame of `others` nodes. */
 int flame_others(struct flame *flame, uint32_t *frame);
