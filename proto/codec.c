@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Output grows in steps, each doubled, so that a small request costs a small buffer and a bomb is
- * noticed when the cap is reached, not when it is unpacked.
+ * The output buffer starts small and doubles, so a small request costs a small buffer, and
+ * inflating a bomb stops at the cap.
  */
 #include "proto/codec.h"
 #include <assert.h>
@@ -20,8 +20,8 @@ enum {
     ZSTD_WINDOW_LOG_MAX = 23, /* 8 MiB: what every decoder must offer (RFC 8878, 3.1.1.1.2) */
 };
 
-/* Room for the next piece of output: at most what is left to max_bytes, and one byte more, by which
- * too much is recognised. */
+/* Makes room for the next piece of output: at most the rest of max_bytes plus one byte, which shows
+ * that the output is too big. */
 static int room(struct buf *out, size_t start, size_t max_bytes, size_t *size)
 {
     size_t done = out->len - start;
@@ -85,7 +85,7 @@ int codec_inflate_gzip(struct bytes in, size_t max_bytes, struct buf *out)
     return inflate_all(in, GZIP_WINDOW, max_bytes, out);
 }
 
-/* The wrapper begins with two bytes that as a number are a multiple of 31, and method 8. */
+/* A zlib wrapper begins with two bytes: as a big-endian number a multiple of 31, with method 8. */
 static bool has_zlib_wrapper(struct bytes in)
 {
     return in.len >= 2 && (in.data[0] & 15) == 8 && (in.data[0] << 8 | in.data[1]) % 31 == 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * protobuf-c recurses as deep as the bytes say and allocates as much as they ask for. So the bytes
- * are walked first, with a stack of our own and by the same descriptors, and the decoder then works
- * in an arena, where freeing is a no-op and the limit is that of the request.
+ * protobuf-c recurses as deep as the message nests and allocates as much as the message demands. So
+ * the message is checked first, with an explicit stack and the same descriptors. The decoder then
+ * works in an arena, where freeing is a no-op and the request's limit applies.
  */
 #include "proto/pb.h"
 #include "proto/wire.h"
@@ -109,7 +109,7 @@ static inline bool scalar_valid(const ProtobufCFieldDescriptor *known,
 
 int pb_check(const ProtobufCMessageDescriptor *descriptor, struct bytes message)
 {
-    struct frame stack[PB_DEPTH_MAX - 1]; /* the messages around the one at hand */
+    struct frame stack[PB_DEPTH_MAX - 1]; /* the messages around the current one */
     struct frame now = {wire_read(message), descriptor};
     unsigned depth = 0;
     uint64_t decoded = 0, limit = PB_DECODED_FREE + PB_DECODED_FACTOR * (uint64_t)message.len;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An entry of a table is its encoded message without the id, so that equal ones are found by their
- * bytes, and an id is the place in the table, from 1 on. A sample is one too, without its values:
- * those of samples that are equal but for them are summed up.
+ * An entry of a table is its encoded message without the id: equal entries have equal bytes, and
+ * the id is the index in the table, from 1. A sample is an entry without its values; values of
+ * equal samples are summed.
  */
 #include "proto/pprof.h"
 #include "proto/dedup_table.h"
@@ -47,7 +47,7 @@ struct pprof {
     struct profiles_table strings, mappings, functions, locations, samples;
     struct buf unnamed; /* a byte a mapping: it has frames without a function */
     struct buf values;  /* struct values of each of samples */
-    /* of the sample at hand */
+    /* of the current sample */
     struct buf entry, location_ids, text;
     size_t labels_at;
 };
@@ -62,7 +62,7 @@ static int intern(struct pprof *pprof, struct profiles_table *table, struct byte
     return found < 0 ? found : 0;
 }
 
-/* One string that is not UTF-8 would have a reader refuse the profile. */
+/* A single string that is not UTF-8 would make a reader refuse the profile. */
 static int make_valid(struct pprof *pprof, struct bytes *text)
 {
     if (bytes_utf8_valid(*text))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Builder of one pprof profile of CPU time: each sample has a count and nanoseconds. Nothing stands
- * twice in it, no sample either; texts are made valid UTF-8. Thread: whoever holds it. Source of
- * the format: google/pprof, proto/profile.proto; what Go's runtime/pprof serves, but for
- * compression, which is the caller's.
+ * Builder of one pprof profile of CPU time: each sample has a count and nanoseconds. The profile
+ * has no duplicates, neither entries nor samples; texts are made valid UTF-8. Thread: any, one at a
+ * time. Source of the format: google/pprof, proto/profile.proto. The result is what Go's
+ * runtime/pprof serves, except that the caller compresses it.
  *
  * Errors: -ENOMEM; -EMSGSIZE: max_bytes would be passed, the sample was not added; -EINVAL.
  */
@@ -41,7 +41,7 @@ struct pprof_sample {
 
 int pprof_open(size_t max_bytes, struct pprof **pprof);
 void pprof_close(struct pprof *pprof); /* NULL is fine */
-/* To one that has the same frames and labels, if there is one. */
+/* Adds a sample; a sample with the same frames and labels is merged. */
 int pprof_add(struct pprof *pprof, const struct pprof_sample *sample);
 size_t pprof_samples(const struct pprof *pprof); /* of the profile: equal ones are one */
 

@@ -26,7 +26,8 @@ static void on_again(struct timer *timer)
     set_listening(container_of(timer, struct acceptor, again), true);
 }
 
-/* What waits in the backlog stays readable: without a pause the loop would spin. */
+/* The listening socket stays readable while connections wait: without a pause the loop would spin.
+ */
 static void acceptor_pause(struct acceptor *acceptor)
 {
     stat_add_ref(acceptor->out_of_files, 1);
@@ -35,7 +36,7 @@ static void acceptor_pause(struct acceptor *acceptor)
     timer_start(acceptor->loop, &acceptor->again, PAUSE_NS);
 }
 
-/* Closed at once, so that its peer may look for another; waiting, it would not know. */
+/* Closes the connection at once, so that its peer can try another server instead of waiting. */
 static void acceptor_refuse(struct acceptor *acceptor, int fd)
 {
     stat_add_ref(acceptor->out_of_files, 1);
@@ -54,7 +55,7 @@ static void on_acceptable(struct watch *watch, uint32_t events)
             return acceptor_pause(acceptor);
         if (fd < 0 && errno == EAGAIN)
             return;
-        if (fd < 0) /* it has gone again */
+        if (fd < 0) /* the connection is gone already */
             continue;
         if (files_are_short(fd))
             acceptor_refuse(acceptor, fd);

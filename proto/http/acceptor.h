@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Takes connections from listening sockets. Those that reach into the reserve of file descriptors
- * (base/files.h) are closed; when there is none left at all it pauses: what waits in the backlog
- * stays. Thread: loop. Embedded.
+ * Accepts connections from listening sockets. A connection that would use the reserve of file
+ * descriptors (base/files.h) is closed. Without any descriptor left the acceptor pauses:
+ * connections stay in the backlog. Thread: loop. Embedded.
  */
 #include "base/loop.h"
 #include "base/stats.h"
 
-#define ACCEPTOR_SOCKETS_MAX 9 /* of an endpoint, and one more */
+#define ACCEPTOR_SOCKETS_MAX 9 /* an endpoint's, and one more */
 
 enum accept_refusal { ACCEPT_OVER_LIMIT, ACCEPT_OUT_OF_FILES, ACCEPT_REFUSALS };
 extern const char *const accept_refusal_names[ACCEPT_REFUSALS]; /* "max_connections", ... */
@@ -23,7 +23,7 @@ struct acceptor_listener {
 struct acceptor {
     struct loop *loop;
     const char *area;             /* of log records */
-    struct stat_ref out_of_files; /* counts what was closed, and pauses */
+    struct stat_ref out_of_files; /* counts closed connections, and pauses */
     /* fd: connected, non-blocking, CLOEXEC; the owner's. */
     void (*accepted)(struct acceptor *acceptor, int fd);
     /* private */
@@ -32,8 +32,8 @@ struct acceptor {
     struct timer again;
 };
 
-/* The fields above are set. Listening sockets, taken over (and set to -1) on success only. 0 or
- * negative errno. */
+/* Set the fields above first. fds: listening sockets, taken over (and set to -1) on success only. 0
+ * or negative errno. */
 int acceptor_start(struct acceptor *acceptor, int *fds, size_t n);
-/* Closes the sockets; again, or when not started: no harm. */
+/* Closes the sockets. No-op if stopped or never started. */
 void acceptor_stop(struct acceptor *acceptor);

@@ -3,8 +3,8 @@
  * Bytes between the socket and nghttp2, and time. transport_read() and transport_write() are the
  * only places that know of TLS.
  *
- * One timer a connection watches over all time limits. It is never moved later: when it fires, the
- * limits are looked at and it is set to the earliest one left. So a busy connection costs no timer
+ * One timer per connection covers all time limits. It is never moved later: when it fires, the
+ * limits are checked and it is set to the earliest one left. So a busy connection costs no timer
  * work.
  */
 #include "proto/http/h2_session.h"
@@ -21,7 +21,7 @@
 
 enum {
     READ_BYTES = 64 * 1024,
-    READS_A_ROUND = 4,     /* then other connections have their turn */
+    READS_A_ROUND = 4,     /* then other connections get their turn */
     OUT_BYTES = 64 * 1024, /* frames gathered for a write */
     OUT_KEPT_BYTES = 4096, /* memory an idle connection may keep */
     PEER_CLOSED = 1,       /* an outcome: end of file */
@@ -184,7 +184,8 @@ static void conn_end(struct h2_conn *conn, int error)
     conn->handler->ended(conn, error); /* closes it */
 }
 
-/* After nghttp2 had its say: is anything left to do on this connection? */
+/* Called after nghttp2 has returned: updates the watched events, or ends the connection if nothing
+ * is left to do. */
 static void conn_settle(struct h2_conn *conn, int error)
 {
     bool idle = !conn->n_streams; /* what waits then is of the connection alone */
@@ -300,7 +301,7 @@ static bool conn_is_silent(struct h2_conn *conn, struct limits *limits)
     return conn->asked_ns && limit_passed(limits, conn->asked_ns, settings->keepalive_timeout_ns);
 }
 
-/* The reason to end the connection: 0 = none. */
+/* Returns the reason to end the connection; 0 = none. */
 static int conn_overdue(struct h2_conn *conn, struct limits *limits)
 {
     const struct h2_settings *settings = &conn->settings;
@@ -459,7 +460,7 @@ void h2_consumed(struct h2_stream *stream, size_t size, bool stream_too)
     h2_schedule_flush(conn);
 }
 
-/* That the peer has, or will have when it knows of a smaller offer. */
+/* The window that the peer has, or will have when it knows of a smaller offer. */
 static int64_t window_left(const struct h2_stream *stream)
 {
     const struct h2_conn *conn = stream->conn;
@@ -470,7 +471,7 @@ static int64_t window_left(const struct h2_stream *stream)
     return offered < known ? left - (known - offered) : left;
 }
 
-/* What was withheld is given even where all fits: the window may shrink later. */
+/* The withheld window is returned even if all bytes fit: the window may shrink later. */
 void h2_expect(struct h2_stream *stream, size_t to_come, uint32_t window)
 {
     nghttp2_session *session = stream->conn->session;

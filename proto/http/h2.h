@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * One HTTP/2 connection on the loop, in either role, over a connected non-blocking socket.
- * Source of the format: RFC 9113; nghttp2 does the frames.
+ * One HTTP/2 connection on the loop, in either role, over a connected non-blocking socket. Source
+ * of the format: RFC 9113; nghttp2 does the frames.
  *
- * Thread: loop. No verb calls back into its caller: what a verb submits is sent in the next round
- * of the loop, so callbacks come from the loop alone, and answers given in one round leave in one
- * write. From a callback everything may be called but h2_close().
+ * Thread: loop. No function here calls a handler before it returns: submitted frames are sent in
+ * the next round of the loop. So callbacks come only from the loop, and all answers of one round
+ * leave in one write. A callback may call any function except h2_close().
  *
- * Limits: enum and struct below; each counts in spanprof_h2_limit_total{limit=...} when it strikes,
- * and then the stream is reset or (floods, slow peers) the connection ends with GOAWAY
- * ENHANCE_YOUR_CALM.
+ * Limits: enum and struct below; a limit that is reached is counted in
+ * spanprof_h2_limit_total{limit=...}; then the stream is reset or (floods, slow peers) the
+ * connection ends with GOAWAY ENHANCE_YOUR_CALM.
  */
 #include "base/buf.h"
 #include "base/loop.h"
@@ -37,7 +37,7 @@ struct h2_header {
 };
 #define H2_HEADER(name_, text_) ((struct h2_header){(name_), BYTES_STR(text_), false})
 
-/* The peer has not gone while this exists; it is freed after closed(). */
+/* Exists until closed(), then it is freed. */
 struct h2_stream {
     struct h2_conn *conn;
     int32_t id;
@@ -52,19 +52,18 @@ struct h2_stream {
     struct h2_header *trailers;
     size_t n_trailers;
     size_t header_list_bytes;
-    size_t unconsumed; /* bytes of body whose window was not given back */
-    size_t withheld;   /* those that only the connection got back */
+    size_t unconsumed; /* body bytes whose window was not returned */
+    size_t withheld;   /* body bytes whose window only the connection got back */
     bool goes_on;      /* the body is not complete */
     bool interim;      /* the current header block is a 1xx answer */
     bool unannounced;  /* the handler does not know it */
-    bool refused;      /* answered or reset by the connection itself: nothing more to the handler */
+    bool refused; /* answered or reset by the connection itself: no more calls of the handler */
     uint64_t begun_ns;
     uint64_t deadline_ns; /* 0 = none */
     uint64_t answered_ns;
 };
 
-/* All are called on the loop; `stream` comes with the owner that was set. Unset ones may be NULL.
- */
+/* All are called on the loop; stream->owner is the one that was set. Unused ones may be NULL. */
 struct h2_handler {
     /* Server: a peer opened a stream; set stream->owner. Negative: it is refused (REFUSED_STREAM).
      */
@@ -72,11 +71,11 @@ struct h2_handler {
     /* One header or trailer; valid UTF-8 it need not be. `trailer`: of a later block. */
     void (*header)(struct h2_stream *stream, struct bytes name, struct bytes value, bool trailer);
     void (*headers)(struct h2_stream *stream); /* the first block is complete (not 1xx) */
-    /* The owner gives the window back with h2_consumed() as it has room. */
+    /* The owner returns the window with h2_consumed() when it has room. */
     void (*data)(struct h2_stream *stream, struct bytes piece);
-    void (*end)(struct h2_stream *stream); /* END_STREAM: all has come */
-    /* The last call for a stream; h2_error 0 = it ended in good order. `unprocessed`: the peer
-     * certainly did not look at it (REFUSED_STREAM, beyond GOAWAY's last id). */
+    void (*end)(struct h2_stream *stream); /* END_STREAM: the message is complete */
+    /* The last call for a stream; h2_error 0 = it ended normally. `unprocessed`: the peer certainly
+     * did not process it (REFUSED_STREAM, or beyond GOAWAY's last id). */
     void (*closed)(struct h2_stream *stream, uint32_t h2_error, bool unprocessed);
     /* The peer accepts no new streams (GOAWAY): they need another connection. */
     void (*goaway)(struct h2_conn *conn, uint32_t h2_error);
@@ -90,8 +89,8 @@ struct h2_settings {
     bool server;
     uint32_t max_streams;   /* the peer may have open at us */
     uint32_t stream_window; /* bytes a peer may send before h2_consumed() */
-    /* The same on a connection that is used again and never had more than H2_CALM_STREAMS at a
-     * time: bodies of less than half of it cost no WINDOW_UPDATE. 0: it stays as it is. */
+    /* The stream window on a reused connection that never had more than H2_CALM_STREAMS concurrent
+     * streams: bodies of less than half of it need no WINDOW_UPDATE. 0: stream_window stays. */
     uint32_t calm_window;
     uint32_t connection_window;
     uint64_t handshake_timeout_ns; /* until the peer's SETTINGS */
@@ -102,8 +101,8 @@ struct h2_settings {
     uint64_t max_age_grace_ns;     /* from h2_shutdown() to the end, done or not; 0 = never */
     uint64_t
         write_timeout_ns;  /* no byte taken by the peer while some wait, or an answer not taken */
-    uint64_t keepalive_ns; /* a peer that is silent for so long is asked by PING; 0 = never */
-    uint64_t keepalive_timeout_ns; /* after this without a word the connection ends */
+    uint64_t keepalive_ns; /* PING a peer that is silent for this time; 0 = never */
+    uint64_t keepalive_timeout_ns; /* without an answer for this time the connection ends */
     bool keepalive_idle;           /* also without streams */
     struct tls *tls; /* of the socket, its handshake done; taken over with it. NULL: plain text */
 };
@@ -146,11 +145,11 @@ int h2_respond_on(struct h2_stream *stream, const struct h2_response *response);
 int h2_append(struct h2_stream *stream, struct bytes piece);
 void h2_finish(struct h2_stream *stream); /* the trailers follow */
 
-/* The peer may send so many bytes more. With stream_too false only the connection's window grows:
- * the rest of this stream is unwanted, until h2_expect(). */
+/* Lets the peer send `size` more bytes. With stream_too false only the connection's window grows:
+ * the stream gets no more window until h2_expect(). */
 void h2_consumed(struct h2_stream *stream, size_t size, bool stream_too);
-/* So many bytes are wanted, whatever was withheld before. If there is no window for them, the peer
- * may send `window` bytes at a time on this stream from here on. */
+/* Announces that to_come more bytes are wanted, and returns the window that was withheld. If the
+ * stream's window is too small for them, it becomes `window` from now on. */
 void h2_expect(struct h2_stream *stream, size_t to_come, uint32_t window);
 void h2_reset(struct h2_stream *stream, uint32_t h2_error); /* closed() follows */
 /* Server: reset with CANCEL if it is not answered by then (CLOCK_MONOTONIC). */

@@ -14,8 +14,8 @@ struct h2_conn {
     struct h2_settings settings;
     nghttp2_session *session;
     struct watch watch;
-    struct timer flush;    /* no delay: what was submitted in this round */
-    struct timer watchdog; /* the earliest of all time limits, set late rather than moved often */
+    struct timer flush;    /* no delay: sends what was submitted in this round */
+    struct timer watchdog; /* for the earliest time limit; never moved later, see h2.c */
     struct list streams;   /* struct h2_stream, oldest first */
     size_t n_streams;
     struct buf out; /* bytes of frames on their way to the socket */
@@ -26,7 +26,7 @@ struct h2_conn {
     uint64_t heard_ns;          /* with keepalive: when the peer said something */
     uint64_t asked_ns;          /* when it was asked by PING since then; 0 = it was not */
     uint64_t shutdown_ns;       /* since when shutting_down */
-    uint64_t glitches_since_ns; /* of the token bucket */
+    uint64_t glitches_since_ns; /* for the token bucket */
     double glitch_tokens;
     uint32_t goaway_error; /* that we sent */
     bool settled;          /* the peer's SETTINGS have come */
@@ -36,7 +36,7 @@ struct h2_conn {
     bool goaway_seen;
     bool shutting_down;
     bool last_goaway; /* GOAWAY with the last id is submitted */
-    uint32_t doom;    /* the error that it is to be ended with; 0 = none */
+    uint32_t doom;    /* the error to end the connection with; 0 = none */
     bool busy;        /* within nghttp2 or a handler */
     bool ended;
 };

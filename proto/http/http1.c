@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes that libmicrohttpd has read but not yet looked at make no descriptor ready: it has to be
- * run again while MHD_get_timeout() answers 0, and by a timer for any other answer; else large
- * uploads hang. Likewise when connections were closed: at its limit it looks away from the
- * listening socket, and looks again only at the beginning of the next run.
+ * Bytes that libmicrohttpd has read but not yet processed make no descriptor ready. So it must be
+ * run again while MHD_get_timeout() returns 0, and by a timer for any other value; otherwise large
+ * uploads hang. It must also be run again after connections were closed: at its connection limit it
+ * stops watching the listening socket, and resumes only at the start of the next run.
  *
- * When it cannot start it closes the listening socket that it was given, so it is given a
+ * If libmicrohttpd cannot start, it closes the listening socket that it was given, so it gets a
  * duplicate.
  */
 #include "proto/http/http1.h"
@@ -18,7 +18,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define RUNS_A_ROUND 64 /* then the rest of the loop has its turn */
+#define RUNS_A_ROUND 64 /* then the rest of the loop gets its turn */
 
 static unsigned n_connections(const struct http1 *http)
 {
@@ -98,7 +98,7 @@ int http1_open(struct http1 *http, struct loop *loop, int fd, const struct http1
 
 void http1_add(struct http1 *http, int fd, const struct sockaddr *peer, socklen_t size)
 {
-    MHD_add_connection(http->mhd, fd, peer, size); /* closes it where it fails */
+    MHD_add_connection(http->mhd, fd, peer, size); /* closes fd if it fails */
     http1_run_soon(http);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libmicrohttpd's timeout counts from the last byte, so a peer that sends one byte now and then
- * would stay for ever. The limits here count from the beginning of a phase: each phase is a list in
- * the order in which time runs out, and one timer is set for the first of all.
+ * could stay forever. The limits here count from the start of a phase. Each phase has a list in
+ * order of deadlines; one timer is set for the earliest deadline of all.
  */
 #include "proto/http/http1_connections.h"
 #include "base/clock.h"

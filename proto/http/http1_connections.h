@@ -15,19 +15,19 @@
 
 struct http1_phase {
     uint64_t timeout_ns;       /* from the moment of entering */
-    struct stat_ref timed_out; /* counts those that were shut down */
+    struct stat_ref timed_out; /* counts connections shut down for `max` that were shut down */
     struct list connections;   /* in the order in which their time runs out */
 };
 
 struct http1_connections {
     struct loop *loop;
-    struct metric *gauge; /* those that are open */
+    struct metric *gauge; /* open connections */
     struct http1_phase phases[HTTP1_PHASES_MAX];
     int n_phases;
-    /* With so many open the one whose time is over first is shut down; 0: there may be any number.
-     */
+    /* When `max` connections are open, the one with the earliest deadline is shut down; 0: no
+     * limit. */
     size_t max;
-    struct stat_ref crowded_out; /* counts those */
+    struct stat_ref crowded_out; /* counts connections shut down for max */
     size_t n;                    /* connections */
     struct timer sweep;
 };
@@ -46,6 +46,6 @@ void http1_connections_notify(struct http1_connections *all, struct MHD_Connecti
                               void **socket_context, enum MHD_ConnectionNotificationCode code);
 void http1_connections_close(struct http1_connections *all); /* when the daemons are closed */
 
-/* NULL: there was no memory to watch over it; its requests are refused. */
+/* NULL: no memory to track it; its requests are refused. */
 struct http1_connection *http1_connection_of(struct MHD_Connection *mhd);
 void http1_connection_enter(struct http1_connection *connection, int phase);

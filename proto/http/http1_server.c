@@ -3,9 +3,9 @@
  * libmicrohttpd has one listening socket a daemon, so an endpoint of several addresses has several
  * daemons. With TLS there is one, which does not listen: it gets the plain ends of proxies.
  *
- * libmicrohttpd takes an answer before a request's body or after it, but not in between. So a
- * request that is refused in between is read to its end, up to a bound, and answered there: an
- * answer to a peer that still writes would be lost with its connection.
+ * libmicrohttpd accepts an answer before a request's body or after it, but not in between. So a
+ * request that is refused in between is read to its end, up to a bound, and answered then. An
+ * earlier answer would be lost with the connection, since the peer still writes.
  */
 #include "proto/http/http1_server.h"
 #include "base/clock.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * An HTTP/1.1 server: connections on sockets, plain or by TLS, and the requests on them. What is
- * answered at which path is its handler's. libmicrohttpd works inside our loop; a connection whose
- * answer takes time is suspended until http1_call_wake().
- * Thread: loop, for all of it. Limits: struct http1_limits.
+ * An HTTP/1.1 server: connections on sockets, plain or by TLS, and the requests on them. The
+ * handler decides what is answered at which path. libmicrohttpd works inside our loop; a connection
+ * whose answer takes time is suspended until http1_call_wake(). Thread: loop, for all of it.
+ * Limits: struct http1_limits.
  */
 #include "base/bytes.h"
 #include "base/loop.h"
@@ -92,7 +92,7 @@ _Static_assert(HTTP1_PHASES <= HTTP1_PHASES_MAX, "the phases fit");
 
 struct http1_limits {
     size_t max_connections;
-    /* With so many open the one whose time is over first is ended; else new ones are refused. */
+    /* At max_connections: ends the one with the earliest deadline; else refuses new ones. */
     bool crowds_out;
     bool keeps_file_reserve; /* new ones are refused when file descriptors are short */
     bool strict;             /* as MHD_OPTION_STRICT_FOR_CLIENT */
@@ -102,7 +102,7 @@ struct http1_limits {
         uint64_t timeout_ns; /* 0: the time of the phase before runs on; or HTTP1_UNLIMITED */
         struct stat_ref timed_out;
     } phases[HTTP1_PHASES];
-    uint64_t discard_max; /* bytes of a body that is dropped; then the connection ends */
+    uint64_t discard_max; /* bytes of a refused body that are read; then the connection ends */
 };
 
 /* metric NULL: not counted. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strict where a wrong guess would shift what belongs to which answer: lengths that contradict each
- * other, codings that are not known, folded lines. One connection carries one request at a time and
- * bytes after its answer end it, so there is nothing to smuggle.
+ * Strict where a wrong guess would shift the boundary between answers: contradicting lengths,
+ * unknown codings, folded lines. A connection carries one request at a time, and bytes after the
+ * answer end the connection, so response smuggling is impossible.
  */
 #include "proto/http/http_answer.h"
 #include "base/clock.h"
@@ -45,7 +45,7 @@ static bool is_word(struct bytes text, const char *word)
     return text.len == strlen(word) && strncasecmp((const char *)text.data, word, text.len) == 0;
 }
 
-/* Whole or not at all. */
+/* Keeps the whole text or nothing. */
 static void keep_text(struct bytes text, char *out, size_t size)
 {
     out[0] = 0;
@@ -180,7 +180,7 @@ static int headers_done(struct http_answer *answer)
     }
     if (answer->is_chunked) {
         if (answer->has_length)
-            answer->keeps_connection = false; /* somebody on the way was confused */
+            answer->keeps_connection = false; /* a proxy on the way is broken */
         answer->part = HTTP_PART_CHUNK_SIZE;
     } else if (answer->status == 204 || answer->status == 304 ||
                (answer->has_length && answer->left == 0)) {

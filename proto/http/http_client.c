@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A server may answer (413, 503) and hang up while a large request is still on its way to it: when
- * writing fails, what it has said is read all the same.
+ * A server may answer (413, 503) and hang up while a large request is still being sent. So when
+ * writing fails, the answer is still read.
  */
 #include "proto/http/http_client.h"
 #include "proto/tls/tls.h"
@@ -115,7 +115,7 @@ static void client_closed_by_peer(struct http_client *client)
         client_end(client, 0);
 }
 
-/* Likewise. */
+/* Whether the connection is to be read on; else the client may be gone. */
 static bool answer_read(struct http_client *client)
 {
     uint8_t piece[PIECE_BYTES];

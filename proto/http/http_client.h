@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * One HTTP/1.1 connection as a client: a request, its answer, the next request. Thread: loop.
- * It has no limits of time: those are its owner's, who closes it.
+ * One HTTP/1.1 connection as a client: a request, its answer, the next request. Thread: loop. It
+ * has no time limits: the owner enforces them by closing it.
  */
 #include "base/loop.h"
 #include "proto/http/http_answer.h"
@@ -13,8 +13,9 @@ struct tls;
 /* Called on the loop, never from within http_client_send(). The owner may close the connection in
  * both, and has to in ended(). */
 struct http_client_handler {
-    /* It may come before all of the request was sent. With answer->keeps_connection the connection
-     * takes another request, else http_client_close() is due. The answer ends with this call. */
+    /* The answer may come before the whole request was sent. With answer->keeps_connection the
+     * connection takes another request, else http_client_close() is due. The answer ends with this
+     * call. */
     void (*answered)(void *owner, const struct http_answer *answer);
     /* The connection is over. touched: something of an answer had come. error: 0: the peer closed
      * it; negative errno (-EPROTO: this was not HTTP/1.1 as it should be). */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two phases: while samples come in, everything is interned under an index of the builder; at
- * finish (otlp_profiles_encode.c) what the samples use is numbered anew and written. So a caller
- * may intern ahead and change its mind, and no entry is left that nothing refers to.
+ * Two phases. While samples are added, everything is interned under an index of the builder. Finish
+ * (otlp_profiles_encode.c) renumbers the entries that samples use and writes only those. So a
+ * caller may intern entries that it does not use in the end, and the request has no unreferenced
+ * entry.
  *
- * size_bound grows with each thing by what it can take at most on the wire.
+ * size_bound grows with each entry by its maximum size on the wire.
  */
 #include "proto/otlp/otlp_profiles_builder.h"
 #include "proto/otlp/otlp_profiles_value.h"
@@ -55,7 +56,7 @@ static int32_t intern(struct otlp_profiles *profiles, struct profiles_table *tab
     return index;
 }
 
-/* One string that is not UTF-8 would have a receiver refuse the request, with all others in it. */
+/* A single string that is not UTF-8 would make a receiver refuse the whole request. */
 static int make_valid(struct otlp_profiles *profiles, struct bytes *text)
 {
     if (bytes_utf8_valid(*text))

@@ -3,14 +3,14 @@
 /*
  * Builder of one ExportProfilesServiceRequest with its dictionary: index 0 of each table is the
  * zero value, nothing twice, nothing unreferenced, one sample shape a profile, timestamps inside
- * the window. Source of the format: opentelemetry-proto 1.11, profiles/v1development. Thread:
- * whoever holds it.
+ * the window. Source of the format: opentelemetry-proto 1.11, profiles/v1development. Thread: any,
+ * one at a time.
  *
  * The interning verbs return an index >= 0 (into their table; 0 of the dictionary's tables = not
  * set), or negative errno: -ENOMEM, -EMSGSIZE when max_bytes would be passed, -EINVAL for a message
- * that is malformed. What they interned up to then stays, and counts in the size. An interned thing
- * that no sample came to use is left out at finish. Indices are the builder's own: never another
- * one's. Text that is not UTF-8 is made so (bytes_sanitize()).
+ * that is malformed. What they interned before an error stays, and counts in the size. Finish
+ * leaves out interned entries that no sample uses. Indices are valid for this builder only. Invalid
+ * UTF-8 is replaced (bytes_sanitize()).
  */
 #include "base/buf.h"
 
@@ -69,8 +69,8 @@ struct otlp_sample {
 int otlp_profiles_open(size_t max_bytes, struct otlp_profiles **profiles);
 void otlp_profiles_close(struct otlp_profiles *profiles); /* NULL is fine */
 
-/* A Resource message (attributes, ...), kept byte for byte; equal bytes give the same index. Only
- * the string table indices that a stranger may have put in are taken out: a receiver would look
+/* A Resource message (attributes, ...), kept byte for byte; equal bytes give the same index.
+ * Exception: string table indices in a foreign message are removed, since a receiver would look
  * them up in our table, or refuse the request. */
 int32_t otlp_profiles_resource(struct otlp_profiles *profiles, struct bytes resource);
 int32_t otlp_profiles_attribute_string(struct otlp_profiles *profiles, const char *key,

@@ -38,7 +38,7 @@ int profiles_put_indices(struct encoder *encoder, uint32_t field,
     if (error || list.len == 0)
         return error;
     if (encoder->out->len == start)
-        encoder->out->len = nest.length_at - wire_tag_size(field); /* nothing in it: take it back */
+        encoder->out->len = nest.length_at - wire_tag_size(field); /* empty: removed again */
     else
         wire_end(encoder->out, &nest);
     return 0;

@@ -8,10 +8,10 @@
 #include "proto/otlp/otlp_spans.h"
 
 /*
- * Whether the samples of a request are numbered as until 1.9. What tells: a list is packed, a link
- * is not, so fields 3 and 4 of either kind belong to one layout. A request whose samples have
- * neither is read as of today, unless that makes no sense (indices that lead nowhere, no
- * timestamps) and the other reading does for each sample. OTLP_OK or OTLP_MALFORMED.
+ * Whether the samples of a request are numbered as until 1.9. Lists are packed, a link is not; so
+ * the wire types of fields 3 and 4 identify the layout. A request whose samples have neither field
+ * has today's layout, unless that reading is invalid (indices out of range, no timestamps) and the
+ * other reading is valid for each sample. OTLP_OK or OTLP_MALFORMED.
  */
 int otlp_profiles_is_former(struct bytes request, bool *former);
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Samples of another profiler's request and the spans that they name: read from Links, or from
- * attributes; and what is known of a span, written on its samples, with everything else left byte
- * for byte. Pure; thread: any. Source of the format: opentelemetry-proto 1.11,
- * profiles/v1development/profiles.proto.
+ * Reads which spans the samples of another profiler's request name, by Links or by attributes; and
+ * writes the known data of a span on its samples. All else stays byte for byte. Pure; thread: any.
+ * Source of the format: opentelemetry-proto 1.11, profiles/v1development/profiles.proto.
  */
 #include "base/arena.h"
 #include "base/buf.h"
@@ -42,7 +41,7 @@ struct profiles_links {
     size_t n_resources;
     struct bytes *resources; /* Resource messages with the texts alone, references resolved */
     uint64_t n_passed_over;  /* samples whose span is one too many */
-    struct arena arena;      /* private: where it all lies */
+    struct arena arena;      /* private: memory of all the above */
 };
 
 /* The ids that a sample without a Link has among its attributes; false: none. */
@@ -67,7 +66,7 @@ struct profiles_span { /* what samples get of their span */
  * Appends the request with span.name, span.kind and the span's attributes on the samples of spans
  * that are known (those a sample has already stay as they are), and with a Link if the sample had
  * none. contexts_of: as above, n_samples of it; spans: by context, NULL = not known. Outcomes as
- * above; negative errno. On failure out holds rubbish behind its former end.
+ * above; negative errno. On failure the bytes after out's former end are undefined.
  */
 struct profiles_annotation {
     size_t n_samples;

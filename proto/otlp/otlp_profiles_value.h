@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Attribute values of strangers in the one form that may go into a profiles request: no indices
- * into a string table (theirs is not ours, and a receiver refuses the whole request for one out of
- * range), one encoding for one value (so that nothing is in a table twice). Pure; thread: any.
- * Input: messages that pb_check() passed, which bounds the recursion here.
+ * Normalizes foreign attribute values for a profiles request. String table indices are removed:
+ * they refer to another table, and a receiver refuses the whole request if one is out of range.
+ * Equal values get equal encodings, so that no table has duplicates. Pure; thread: any. Input:
+ * messages that pb_check() passed, which bounds the recursion here.
  */
 #include "base/buf.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* The generated descriptors of what Export takes and answers, by signal. Thread: any; constant. */
+/* The generated descriptors of Export's request and response messages, by signal. Thread: any;
+ * constant. */
 #include "proto/otlp/otlp_service.h"
 #include <protobuf-c/protobuf-c.h>
 

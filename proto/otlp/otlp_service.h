@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * OTLP's signals and the one table of their doors: gRPC method and HTTP path, of our receivers and
- * of the backends we send to. Pure; thread: any. Source: OTLP specification 1.11.
+ * OTLP's signals and the table of their endpoints: gRPC method and HTTP path, for our receivers and
+ * for the backends we send to. Pure; thread: any. Source: OTLP specification 1.11.
  */
 #include "base/bytes.h"
 

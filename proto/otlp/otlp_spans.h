@@ -43,11 +43,11 @@ struct otlp_span {         /* all bytes are borrowed from the request */
 /* No parent, or the parent is known to be remote, or (if that is not known) kind server or
  * consumer. */
 bool otlp_span_is_local_root(const struct otlp_span *span);
-/* Its status says so. */
+/* Whether the span's status code is error. */
 bool otlp_span_is_error(const struct otlp_span *span);
 /* The KeyValue message with this key among the span's attributes; false if there is none. */
 bool otlp_span_attribute(const struct otlp_span *span, const char *key, struct bytes *key_value);
-/* Likewise in a Resource message. */
+/* The same for a Resource message. */
 bool otlp_resource_attribute(struct bytes resource, const char *key, struct bytes *key_value);
 bool otlp_resource_has(struct bytes resource, struct bytes key);
 /* The parts of a KeyValue message. string/int: false if the value is of another type. */
@@ -65,7 +65,7 @@ int otlp_spans_check(struct bytes request); /* OTLP_OK, OTLP_MALFORMED, OTLP_TOO
  * more bodies of at most max_body_bytes, each with its count of spans. A request with nothing added
  * and within the limit is emitted as it came (an empty one too); else each body repeats what lies
  * around its spans (Resource, scope, schema_url, unknown fields), ahead of them. Before the first
- * is emitted room is told what they have in sum, at most: all are emitted, or none.
+ * emit, room is called with an upper bound of all bodies' bytes: all bodies are emitted, or none.
  *
  * Memory: the additions, and one body. The request should have passed otlp_spans_check(): a fault
  * met here comes to light only after the spans before it were visited.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is packed is bounded from above: nested lengths take their largest size, and are closed up
- * when written. A dry run takes the same decisions without writing.
+ * Sizes are upper bounds: nested lengths count with their largest size, and are shortened when
+ * written. A dry run makes the same decisions without writing.
  */
 #include "proto/otlp/otlp_spans_pack.h"
 #include "proto/otlp/otlp_spans_walk.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Three walks over the request. The first visits the spans and gathers what is added to each. The
- * second packs bodies without writing them, so that a span too big for any body, or that there is
- * no room for all of them, is found while nothing is emitted yet; the third packs in earnest, by
- * the same decisions.
+ * second packs bodies without writing them, so that a span too big for any body, or a lack of room
+ * for all bodies, is found before anything is emitted. The third walk writes the bodies, with the
+ * same decisions.
  */
 #include "proto/otlp/otlp_spans_pack.h"
 #include "proto/otlp/otlp_spans_walk.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * New credentials are made at each reload and counted by their sessions: a connection goes on with
- * what it began with, the next one has the new ones, and a reload that fails changes nothing.
+ * Each reload makes new credentials; sessions hold references to theirs. A connection keeps the
+ * credentials it began with, later connections get the new ones, and a reload that fails changes
+ * nothing.
  */
 #include "proto/tls/tls.h"
 #include "base/log.h"
@@ -63,7 +64,7 @@ static const char *key_problem(int error)
     }
 }
 
-/* Nobody would notice before the first client complains. */
+/* Warns when credentials are loaded; otherwise the first failing client would show the problem. */
 static void warn_of_dates(const struct tls_context *context, const struct tls_pem *certificate)
 {
     gnutls_x509_crt_t chain[CHAIN_MAX];

@@ -26,7 +26,7 @@ struct tls_settings {
     bool alpn_required;        /* a peer that does not speak it is refused */
     bool insecure_skip_verify; /* client: any certificate will do */
     bool system_cas;           /* client: the system's CAs are trusted, besides those given */
-    const char *server_name;   /* client: whom the certificate has to name; a host or an address */
+    const char *server_name;   /* client: the expected certificate name: a host or an address */
 };
 
 struct tls_pem {
@@ -38,8 +38,8 @@ struct tls_pem {
 struct tls_material {
     struct tls_pem certificate; /* with its chain, leaf first. Client: NULL for none */
     struct tls_pem key;         /* not encrypted */
-    struct tls_pem cas;         /* whom the peer's certificate must come from. Server: given means
-                                   that clients must have one */
+    struct tls_pem cas; /* trusted CAs for the peer's certificate. Server: if given, clients must
+                           have a certificate */
 };
 
 /* Copies settings and material. 0; -EINVAL with a sentence in why; -ENOMEM. */
@@ -57,7 +57,7 @@ void tls_context_close(struct tls_context *context); /* its sessions live on. NU
 ssize_t tls_read(struct tls *tls, void *out, size_t size);
 /* Bytes taken. After -EAGAIN the same bytes come first again. */
 ssize_t tls_write(struct tls *tls, const void *data, size_t size);
-/* Says goodbye if that can be sent at once; the socket stays the caller's. NULL is fine. */
+/* Sends close_notify if that is possible at once; the caller keeps the socket. NULL is fine. */
 void tls_close(struct tls *tls);
 
 /* ---- a handshake on the loop ---- */
@@ -94,11 +94,11 @@ struct tls_handshake {
 /* Takes fd over, also on failure (then done() is not called). 0 or negative errno. */
 int tls_handshake_start(struct tls_handshake *handshake, struct loop *loop,
                         struct tls_context *context, int fd, uint64_t timeout_ns);
-/* The same as a client of another host: name, which must outlive the handshake, instead of the
- * context's server_name. NULL: that. */
+/* The same for a client, with another expected name; name must outlive the handshake. NULL: the
+ * context's server_name. */
 int tls_handshake_start_to(struct tls_handshake *handshake, struct loop *loop,
                            struct tls_context *context, const char *name, int fd,
                            uint64_t timeout_ns);
-/* Again, or after done(): no harm. What the owner has not taken is closed. */
+/* Allowed repeatedly and after done(). Closes a session and socket that the owner has not taken. */
 void tls_handshake_stop(struct tls_handshake *handshake);
 void tls_count(bool server, enum tls_outcome outcome);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * TLS in front of a server that knows plain sockets alone: each session is proxied to a socket
- * pair, whose other end that server gets. Thread: loop.
+ * TLS in front of a server that supports only plain sockets: each session is proxied to a socket
+ * pair, and the server gets the other end. Thread: loop.
  *
  * Limits: 16 KiB a direction between the sockets, while one of them is slow; what waits for the
  * peer has TLS_PROXY_STALL_NS to be taken, else the connection ends. Three file descriptors a

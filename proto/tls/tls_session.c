@@ -252,7 +252,8 @@ bool tls_waits_to_write(const struct tls *tls)
 
 /* ---- bytes ---- */
 
-/* A client learns of its refusal only here: TLS 1.3 clients are done before servers judge. */
+/* A client sees its refusal only here: in TLS 1.3 a client finishes before the server has checked
+ * its certificate. */
 static ssize_t session_lost(struct tls *tls, ssize_t error)
 {
     const char *alert = NULL;

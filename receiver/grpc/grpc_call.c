@@ -8,8 +8,8 @@
  * A stream begins with a small window. The first bytes of a message give its length. Once the call
  * is admitted, there is room for the whole message, and the window grows if needed.
  *
- * State          Event                                                  Next state HEAD headers of
- * a gRPC call                                 BEGINNING
+ * State          Event                                                  Next state
+ * HEAD           headers of a gRPC call                                 BEGINNING
  *                another method or content type                         DISCARDING
  *                refused by its headers                                 ANSWERED
  * BEGINNING      the length of the message is known                     WAITING
@@ -19,8 +19,8 @@
  *                refused                                                ANSWERED
  * ADMITTED       the end of the message                                 AT_INTAKE
  *                refused, or not complete when its time is over         ANSWERED
- * COMPLETE       admitted                                               AT_INTAKE AT_INTAKE the
- * intake is done                                     ANSWERED
+ * COMPLETE       admitted                                               AT_INTAKE
+ * AT_INTAKE      the intake is done                                     ANSWERED
  *                the stream is closed                                   ABANDONED
  * DISCARDING     the end of the request, or too many bytes of it        ANSWERED
  *

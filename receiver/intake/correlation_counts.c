@@ -150,8 +150,7 @@ static int stack_id(struct correlation_counts *counts, const struct count *count
                     uint8_t id[16])
 {
     struct stacks *stacks = store_stacks(counts->store);
-    bool ready = !stacks_has_open_frames(
-        stacks, count->key.stack); /* the id would be that of another stack */
+    bool ready = !stacks_has_open_frames(stacks, count->key.stack); /* its id is not final */
     int error = 0;
     if (ready && now_ns < count->first_ns + CORRELATION_HOLD_NS)
         error = stacks_public_id_ready(stacks, count->key.stack, &ready);

@@ -134,8 +134,7 @@ static int request_run(struct job *job)
     struct intake *intake = request->intake;
     const struct intake_signal *signal = &intake->signals[request->signal];
     int error = signal->run(request, intake->settings.store, &signal->settings);
-    return error == -ENOSPC ? error
-                            : intake_broken(intake, error); /* no room: only this request fails */
+    return error == -ENOSPC ? error : intake_broken(intake, error); /* no room: fails alone */
 }
 
 static void request_done(struct job *job, int error)

@@ -103,8 +103,7 @@ int intake_body_read(struct intake_request *request, struct buf *made, struct by
         outcome = convert(request, made, body);
     if (outcome)
         return outcome;
-    if (request->signal == SIGNAL_PROFILES &&
-        !request->json) /* JSON has names, so its layout is clear */
+    if (request->signal == SIGNAL_PROFILES && !request->json) /* JSON has field names */
         outcome = follow_layout(request, made, *body);
     if (outcome == OTLP_OK)
         outcome = otlp_items_check(request->signal, *body);
