@@ -60,8 +60,7 @@ struct intern {
 };
 
 int intern_open(struct intern *intern, struct db *db, const struct intern_settings *settings);
-void intern_close(
-    struct intern *intern); /* also after a failed open; not for one that is all zero */
+void intern_close(struct intern *intern); /* also if open failed; not if all zero */
 int intern_reload(struct intern *intern);
 
 /* enum intern_use or negative errno. *entry stays valid until the next intern_... call. */

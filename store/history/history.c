@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Spans come in their own transactions, samples leave in those of the windows. What comes is staged
- * in memory as it is, and gets its numbers of texts and series when it is written, so that a
- * transaction rolled back in between leaves nothing that points nowhere.
+ * Spans arrive in their own transactions, samples leave the join in the transactions of windows.
+ * Both are staged in memory with their texts; ids of texts and series are assigned when the block
+ * is written. So a rollback in between leaves no dangling ids.
  *
- * A sample that leaves with a span that no block has had lately brings the span along, from what
- * the join knows of it: that is how a restart finds the spans of acknowledged requests again. The
- * same span may so be in two blocks; readers know spans by their ids.
+ * If a sample leaves with a span that is not in a recent block, the span is added again from the
+ * join's facts: this restores spans of acknowledged requests after a restart. So the same span may
+ * be in two blocks; readers identify spans by their ids.
  */
 #include "store/history/history.h"
 #include "base/clock.h"
@@ -55,9 +55,9 @@ static int open_parts(struct history *history)
     return error ? error : history_sum_up(history);
 }
 
-struct source { /* whom samples are of */
+struct source { /* process and Resource of samples */
     struct source_key {
-        const void *resource; /* of the span: a joined sample; NULL: of none */
+        const void *resource; /* Resource of the joined span; NULL: not joined */
         int64_t process;
     } key;
     struct history_series_facts facts;
@@ -161,7 +161,7 @@ void history_recent_add(struct history *history, const uint8_t trace_id[16],
 
 /* Spans */
 
-/* What no longer fits makes a block at once. */
+/* If the stage is full, writes a block at once. */
 static int stage_the_span(struct history *history, const struct stage_new_span *span,
                           uint32_t *number)
 {
@@ -175,7 +175,7 @@ static int stage_the_span(struct history *history, const struct stage_new_span *
     return outcome == STAGE_FULL ? -ENOMEM : outcome;
 }
 
-/* Asked of those few that are kept. */
+/* Called only for the few spans that are kept. */
 static bool has_ids(const struct otlp_span *span)
 {
     return !bytes_zero(span->trace_id.data, 16) && !bytes_zero(span->span_id.data, 8);
@@ -378,7 +378,7 @@ static int stage_the_sample(struct history *history, const struct sample *sample
                                     .tid = sample->tid};
     struct bytes attributes[2] = {{NULL, 0}, sample->attributes};
     int error = stacks_canonical(history->stacks, sample->stack, &staged.stack);
-    if (error == -ENOENT) /* forgotten: an empty one */
+    if (error == -ENOENT) /* the row was removed: an empty stack */
         error = 0;
     if (!error)
         error = find_context(history, sample, span, &staged.context);
@@ -419,8 +419,8 @@ int history_flush(struct history *history, uint64_t now_unix_ns)
     history->now_unix_ns = now_unix_ns;
     int error = history_write_block(history);
     if (!error)
-        error = history_write_minutes(history); /* also when nothing came */
-    history_forget_sources(history);            /* their keys are addresses of this window's */
+        error = history_write_minutes(history); /* also if nothing was added */
+    history_forget_sources(history); /* their keys are addresses valid in this window only */
     return error;
 }
 
@@ -433,7 +433,7 @@ int history_expire(struct history *history, uint64_t now_unix_ns)
     history_span_budget_tick(history->keep);
     int error = history_blocks_expire(&history->blocks, now_unix_ns);
     if (!history_blocks_latest_unix_ns(&history->blocks))
-        history_sums_clear(&history->sums); /* they are of blocks that have gone */
+        history_sums_clear(&history->sums); /* the blocks of the sums were removed */
     return error ? error : history_names_collect(&history->names, now_unix_ns);
 }
 

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * How the history lies in the database: the tables (schema.c) and the small ones of their BLOBs;
- * the large ones are those of history_spans.h, history_samples.h, history_index.h (which traces),
+ * The format of the history in the database: the tables (schema.c) and their small BLOBs. The large
+ * BLOBs are described in history_spans.h, history_samples.h, history_index.h (which traces),
  * history_busiest.h and history_minute.h. The writer encodes, readers decode. Pure; thread: any.
  *
  * history_text(id, hash, generation, body): names, and Resource messages. Id 0 stands for "".
- * history_series(id, hash, generation, body): what samples and spans have in common, history_series
- *   below. Both stay as long as a block refers to them; a reader takes a missing one for "".
+ * history_series(id, hash, generation, body): what samples and spans share, history_series
+ *   below. Both stay as long as a block refers to them; for a reader, a missing row counts as "".
  *
  * history_block(seq, written_unix_ns, samples_from_unix_ns, samples_to_unix_ns, spans_from_unix_ns,
- *   spans_to_unix_ns, samples, spans, max_duration_ns, bytes): what left, and which spans came, in
- *   one profile window; seq counts them without a gap, but for those removed. Both ranges are
- * whole: no sample, and no start or end of a span, lies outside (0, 0: there is none). Its parts
- * are rows of history_part(id, body), id = history_part_id(seq, part).
+ *   spans_to_unix_ns, samples, spans, max_duration_ns, bytes): samples that left the join, and
+ * spans that arrived, in one profile window. seq counts blocks without a gap, except for removed
+ * blocks. The ranges contain the time of every sample, and start and end of every span (0, 0:
+ * none). The parts of a block are rows of history_part(id, body), id = history_part_id(seq, part).
  *
  * history_minute(id, minute_unix_ns, through, written_unix_ns, samples, value_ns, period_ns,
- * bytes): sums by series and stack of samples of one whole minute; a minute may have several, as
- * samples leave late. All blocks with seq <= through are in the minutes up to this one, none after.
- * So at any moment the sum of everything is that of all minutes and of the blocks beyond
+ * bytes): sums by series and stack of the samples of one whole minute. A minute may have several
+ * rows, because samples may leave the join late. The minute rows up to this one contain exactly the
+ * blocks with seq <= through. Invariant: all samples = all minute rows + blocks with seq >
  * max(through). Parts: history_minute_entries(id, body), history_minute_stacks(id, body).
  *
- * Errors of decoders: -ENOMEM; -EUCLEAN: damaged, what was decoded before it is well-formed.
+ * Errors of decoders: -ENOMEM; -EUCLEAN: damaged; items decoded before the damage are valid.
  */
 #include "store/db/blob.h"
 

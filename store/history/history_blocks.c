@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whatever is too old, too much, or in the way of what others have to store goes block by block. A
- * minute goes after its last block, so that what is kept reaches equally far back in both.
+ * Removes data block by block if it is too old, exceeds max_bytes, or uses room that other modules
+ * need. A minute is removed after its last block, so blocks and minutes reach equally far back.
  */
 #include "store/history/history_blocks.h"
 #include "base/stats.h"
@@ -10,12 +10,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define ROW_BYTES      256                  /* of a row beside its bodies */
-#define IDS_MAX        (INT64_MAX / 16)     /* beyond is damage */
+#define ROW_BYTES      256                  /* of a row without its bodies */
+#define IDS_MAX        (INT64_MAX / 16)     /* a larger id is damage */
 #define EXPIRE_ROWS    8                    /* a step */
-#define EXPIRE_BYTES   (UINT64_C(8) << 20)  /* a step; one row may be more */
-#define OTHERS_BYTES   (UINT64_C(16) << 20) /* left to the outbox and to samples: this, or */
-#define OTHERS_PART    4                    /* a part of the history's own limit */
+#define EXPIRE_BYTES   (UINT64_C(8) << 20)  /* per step; a single row may exceed it */
+#define OTHERS_BYTES   (UINT64_C(16) << 20) /* left to outbox and samples: this, or */
+#define OTHERS_PART    4                    /* 1 / OTHERS_PART of the history's own limit */
 #define CLOCK_AHEAD_NS (60 * UINT64_C(1000000000))
 
 STAT_GAUGE(block_count, "spanprof_history_blocks",
@@ -155,7 +155,7 @@ static int history_blocks_load(struct history_blocks *blocks, sqlite3_stmt *load
                                      (uint64_t)sqlite3_column_int64(row, 2)};
         if (loaded.id < 0 || loaded.id > IDS_MAX)
             return -EUCLEAN;
-        if (loaded.bytes > INT32_MAX) /* damage; it is only a weight */
+        if (loaded.bytes > INT32_MAX) /* damage; the value is only a weight */
             loaded.bytes = INT32_MAX;
         int error = rows_add(rows, &loaded);
         if (error)
@@ -211,7 +211,7 @@ static int drop_minute(struct history_blocks *blocks)
     return error;
 }
 
-/* Times of the future are of a clock that was set back. */
+/* A time in the future means that the clock was set back. */
 static bool is_old(const struct history_blocks *blocks, const struct history_row *row,
                    uint64_t now_unix_ns)
 {
@@ -232,8 +232,8 @@ uint64_t history_blocks_room_to_leave(const struct history_blocks *blocks)
     return room_for_others(blocks) + (blocks->max_bytes > bytes ? blocks->max_bytes - bytes : 0);
 }
 
-/* Where the disk is short, what was deleted first becomes free pages of the file, and room only
- * when that has been made smaller: no more is deleted than that would give. */
+/* If the disk is full, deleted rows become free pages of the file, and room only once the file is
+ * truncated. So rows are deleted only until the free pages would give enough room. */
 static bool is_short(const struct history_blocks *blocks)
 {
     uint64_t others = room_for_others(blocks);
@@ -242,7 +242,7 @@ static bool is_short(const struct history_blocks *blocks)
     return db_room_bytes(blocks->db) < others && !disk_waits;
 }
 
-/* Why the oldest block has to go. */
+/* Why the oldest block must be removed. */
 static enum expiry block_expiry(const struct history_blocks *blocks, uint64_t now_unix_ns)
 {
     const struct history_row *first = rows_first(&blocks->blocks);
@@ -388,7 +388,7 @@ static int add_stacks(struct id_set *stacks, struct bytes body)
     struct blob_reader in = {.left = body};
     int64_t stack = 0;
     int error = 0;
-    while (!error && history_stacks_next(&in, &stack) == 1) /* damaged: those before it */
+    while (!error && history_stacks_next(&in, &stack) == 1) /* stops at damage */
         error = id_set_add(stacks, stack);
     return error;
 }
@@ -408,7 +408,7 @@ int history_blocks_stacks(struct history_blocks *blocks, struct id_set *stacks)
     return error;
 }
 
-/* -ENOENT: it is in a minute, or has no samples. */
+/* -ENOENT: the block is in a minute, or has no samples. */
 static int visit_block(struct history_blocks *blocks, int64_t seq,
                        int (*visit)(void *context, struct bytes samples, size_t n_spans),
                        void *context)

@@ -47,8 +47,7 @@ enum { HISTORY_NO_ROOM = 1 };
 
 int history_blocks_open(struct history_blocks *blocks, struct db *db, uint64_t retention_ns,
                         uint64_t max_bytes);
-void history_blocks_close(
-    struct history_blocks *blocks); /* also after a failed open, or all zero */
+void history_blocks_close(struct history_blocks *blocks); /* also if open failed, or all zero */
 int history_blocks_reload(struct history_blocks *blocks);
 
 /* Removes the oldest blocks if quota or disk are short. HISTORY_NO_ROOM: there is still no room,

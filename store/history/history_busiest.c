@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define PART_OF_TRACES 32 /* one in so many is written */
+#define PART_OF_TRACES 32 /* 1 of PART_OF_TRACES traces is written */
 #define WRITTEN_MIN    8
 
 int history_busiest_compare(const void *left, const void *right)

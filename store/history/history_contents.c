@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Under a key that nobody knows, a hash of 128 bits is as good as the bytes themselves. */
+/* A 128-bit hash with a secret key identifies the bytes: collisions need not be handled. */
 #include "store/history/history_contents.h"
 #include <errno.h>
 

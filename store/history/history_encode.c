@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* The end of the trace that begins there, and its CPU time. */
+/* The end of the trace that begins at `from`, and the trace's CPU time. */
 static size_t trace_end(const struct history_content *content, size_t from, uint64_t *cpu_ns)
 {
     const struct history_block_span *spans = content->spans;
@@ -39,7 +39,7 @@ static size_t traces_of_spans(const struct history_content *content,
     return n;
 }
 
-/* samples: sorted, so those of a trace stand together. */
+/* samples are sorted, so the samples of a trace are adjacent. */
 static size_t traces_of_tail(const struct history_content *content,
                              struct history_index_trace *traces)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The traces of a block are a sorted list of hashes that is as wide as it must be: a byte and a bit
- * for each trace, while the ids themselves would take sixteen. Where each is stands before them in
- * fields of the same size, so that whoever only asks whether there is one skips them.
+ * The traces of a block are a sorted list of hashes of minimal width: a byte and a bit per trace,
+ * where ids would take sixteen bytes. The locations of the traces precede the list in fields of
+ * equal size, so a lookup that only tests membership skips them.
  */
 #include "store/history/history_index.h"
 #include "base/hash.h"
 #include <errno.h>
 #include <stdlib.h>
 
-#define TRACES_SPARSITY 100 /* places for each trace: so often a block is read in vain */
+#define TRACES_SPARSITY 100 /* places per trace; 1 of TRACES_SPARSITY lookups is a false hit */
 
 static uint64_t hash_of(const uint8_t trace_id[16])
 {

@@ -53,5 +53,5 @@ uint64_t history_index_place(const struct history_index *index, const uint8_t tr
 int history_index_next(struct history_index *index, uint64_t *place, struct history_where *where);
 
 /* False: neither a span nor a sample of the block is of this trace. True: a span or sample is of
- * this trace; wrong in about one of 250 cases. True if the body is damaged. */
+ * this trace; wrong in about one of 100 cases. True if the body is damaged. */
 bool history_index_may_have(struct bytes body, const uint8_t trace_id[16]);

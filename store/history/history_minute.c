@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sorted numbers, each as its distance from the one before. */
+/* Sorted numbers, each encoded as the difference to the previous one. */
 #include "store/history/history_minute.h"
 #include <errno.h>
 #include <stdlib.h>

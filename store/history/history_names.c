@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A row carries the generation of its last use (intern.h), so what no block refers to is known
- * without reading a block. */
+/* A row has the generation of its last use (intern.h), so unreferenced rows are found without
+ * reading blocks. */
 #include "store/history/history_names.h"
 #include "base/stats.h"
 #include "store/db/db.h"
@@ -122,7 +122,7 @@ int history_names_text(struct history_names *names, struct bytes text, int64_t *
                     : 0;
 }
 
-/* Half a Resource is none. */
+/* A Resource that is too large is left out, not cut. */
 int history_names_resource(struct history_names *names, struct bytes resource, int64_t *id)
 {
     bool too_long = resource.len > HISTORY_RESOURCE_MAX;
@@ -143,7 +143,7 @@ int history_names_series(struct history_names *names, const struct history_serie
                                          HISTORY_SERIES_MAX, &series_left_out, id);
 }
 
-/* A clock that was set back makes no generation shorter. */
+/* If the clock is set back, a generation does not become shorter. */
 static bool is_due(struct history_names *names, uint64_t now_unix_ns)
 {
     if (!names->generation_began_ns || now_unix_ns < names->generation_began_ns)
@@ -154,7 +154,7 @@ static bool is_due(struct history_names *names, uint64_t now_unix_ns)
 int history_names_collect(struct history_names *names, uint64_t now_unix_ns)
 {
     struct id_set no_text = {0},
-                  no_series = {0}; /* referred to: all that was used says so itself */
+                  no_series = {0}; /* empty: the generation of a row shows its uses */
     bool sweeping = names->texts.sweeping || names->series.sweeping;
     int error = 0;
     if (!sweeping && is_due(names, now_unix_ns)) {

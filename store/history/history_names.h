@@ -27,7 +27,7 @@ struct history_names {
 };
 
 int history_names_open(struct history_names *names, struct db *db, uint64_t retention_ns);
-void history_names_close(struct history_names *names); /* also after a failed open, or all zero */
+void history_names_close(struct history_names *names); /* also if open failed, or all zero */
 int history_names_reload(struct history_names *names);
 /* *id = 0 for "" and for texts beyond the limits. */
 int history_names_text(struct history_names *names, struct bytes text, int64_t *id);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A context (whose samples they are), then its groups, then their times: each written as what it
- * does not share with the one before. The first of a chunk or of the tail shares nothing.
+ * Encoding: a context, then its groups, then their times; each is a difference to the previous one.
+ * The first context of a chunk or of the tail is encoded in full.
  */
 #include "store/history/history_samples.h"
 #include <errno.h>
@@ -11,18 +11,18 @@ enum context_flag {
     CONTEXT_BLOCK_SPAN = 1 << 0, /* its ids are those of a span in this block */
     CONTEXT_JOINED = 1 << 1,
     CONTEXT_TRACE = 1 << 2,
-    CONTEXT_ROOT_IS_PARENT = 1 << 2, /* with CONTEXT_BLOCK_SPAN: of that span */
+    CONTEXT_ROOT_IS_PARENT = 1 << 2, /* with CONTEXT_BLOCK_SPAN: root = the span's parent */
     CONTEXT_SAME_TRACE = 1 << 3,     /* as the context before */
     CONTEXT_SPAN = 1 << 4,
     CONTEXT_ROOT = 1 << 5,
     CONTEXT_SAME_ROOT = 1 << 6, /* as the context before; with CONTEXT_ROOT: is its own span id */
-    CONTEXT_ANEW = 1 << 7,      /* nothing of what is before counts */
+    CONTEXT_STARTS_CHUNK = 1 << 7, /* encoded in full: a chunk or the tail begins */
     CONTEXT_FLAGS = 8
 };
 
 enum group_flag {
-    GROUP_PERIOD = 1 << 0, /* differs from the group before */
-    GROUP_VALUES = 1 << 1, /* a value for each sample, which is not the period */
+    GROUP_PERIOD = 1 << 0, /* differs from the previous group */
+    GROUP_VALUES = 1 << 1, /* a value per sample, different from the period */
     GROUP_FLAGS = 2
 };
 
@@ -138,7 +138,7 @@ static void get_context(struct history_samples *groups)
     if (!n || n > groups->samples_left)
         groups->in.bad = true;
     groups->groups_left = (uint32_t)n;
-    if (head & CONTEXT_ANEW)
+    if (head & CONTEXT_STARTS_CHUNK)
         begin_anew(groups);
     context->matched = head & CONTEXT_JOINED;
     if (head & CONTEXT_BLOCK_SPAN)
@@ -205,7 +205,7 @@ bool history_times_next(struct history_group_times *times, uint64_t *time_unix_n
     return !times->in.bad;
 }
 
-/* Over its samples to the next group, summing up. */
+/* Skips the group's samples to the next group, and sums them up. */
 static int get_samples(struct history_samples *groups)
 {
     struct history_sample_group *group = &groups->group;
@@ -273,7 +273,7 @@ static int compare_numbers(uint64_t a, uint64_t b)
     return a < b ? -1 : a > b;
 }
 
-/* No trace comes last. */
+/* Samples without a trace come last. */
 static int compare_traces(const uint8_t a[16], const uint8_t b[16])
 {
     int order = memcmp(a, b, 16);
@@ -319,14 +319,14 @@ struct encoding {
     struct blob_writer *out;
     const struct history_block_span *spans;
     const struct bytes *attributes;
-    uint32_t *written;  /* of each of the attributes: when it was, counting from 1 on */
-    uint32_t n_written; /* in all */
-    uint32_t before;    /* of them, before the present chunk */
+    uint32_t *written;  /* per attributes: 1-based order in which they were written */
+    uint32_t n_written; /* total number of written attributes */
+    uint32_t before;    /* number written before the current chunk */
     uint64_t base_unix_ns;
-    uint64_t period_ns; /* of the group before */
+    uint64_t period_ns; /* of the previous group */
     struct history_chunks *chunks;
-    size_t n_chunks; /* that have begun; the tail is one more */
-    size_t body_at;  /* where the body begins in `out` */
+    size_t n_chunks; /* chunks begun; the tail counts as one */
+    size_t body_at;  /* offset of the body in `out` */
 };
 
 static const uint8_t no_id[16];
@@ -369,7 +369,7 @@ static uint64_t context_flags(const struct encoding *encoding,
     return flags | root_flags(encoding, context, before);
 }
 
-/* Whether it is the first of a chunk or of the tail. */
+/* True if `span` is the first of a chunk or of the tail. */
 static bool begins_chunk(struct encoding *encoding, uint32_t span)
 {
     struct history_chunks *chunks = encoding->chunks;
@@ -387,13 +387,14 @@ static void put_context(struct encoding *encoding, const struct history_context 
 {
     static const struct history_context none = {.span = HISTORY_NO_SPAN};
     struct blob_writer *out = encoding->out;
-    bool anew = begins_chunk(encoding, context->span);
-    if (anew) {
+    bool starts_chunk = begins_chunk(encoding, context->span);
+    if (starts_chunk) {
         before = &none;
         encoding->period_ns = 0;
         encoding->before = encoding->n_written;
     }
-    uint64_t flags = context_flags(encoding, context, before) | (anew ? CONTEXT_ANEW : 0);
+    uint64_t flags =
+        context_flags(encoding, context, before) | (starts_chunk ? CONTEXT_STARTS_CHUNK : 0);
     bool has_block_span = flags & CONTEXT_BLOCK_SPAN;
     blob_put_number(out, n_groups << CONTEXT_FLAGS | flags);
     if (has_block_span)
@@ -508,7 +509,7 @@ static void put_contexts(struct encoding *encoding, const struct history_sample 
         put_groups(encoding, &samples[i], end - i);
         before = samples[i].context;
     }
-    begins_chunk(encoding, HISTORY_NO_SPAN); /* what there is no sample of ends here */
+    begins_chunk(encoding, HISTORY_NO_SPAN); /* chunks without samples end here */
 }
 
 int history_samples_encode(struct blob_writer *out, struct history_sample *samples, size_t n,

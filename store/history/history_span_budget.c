@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Spans come by hundreds of thousands a second and nearly all of them end here, so a span costs a
- * multiplication, one look into a table that fits the cache, and one count.
+ * Hundreds of thousands of spans may arrive per second, and nearly all are dropped here. So a span
+ * costs one multiplication, one lookup in a table that fits the CPU cache, and one increment.
  *
- * A trace is chosen if a keyed hash of its id lies below a threshold that follows the rate: up at
- * leisure, down at once. How long a span must be to count as slow is read from a histogram of
- * durations, four classes an octave, of about the last two seconds.
+ * A trace is chosen if a keyed hash of its id is not above a threshold. The threshold follows the
+ * rate of spans: it rises slowly and falls at once. The duration from which a span counts as slow
+ * comes from a histogram of durations over about the last two seconds, with four classes per
+ * octave.
  */
 #include "store/history/history_span_budget.h"
 #include <errno.h>
@@ -14,18 +15,18 @@
 
 #define TRACES     16384 /* places; a power of two */
 #define DURATIONS  256   /* classes: 4 for each bit of a duration */
-#define PART_SLOW  4     /* of the budget: one in so many */
+#define PART_SLOW  4     /* slow spans get 1 / PART_SLOW of the budget */
 #define PART_TRACE 4
 
 struct history_span_budget {
     uint64_t key[2];
-    uint64_t threshold; /* a trace whose hash is not above is chosen */
+    uint64_t threshold; /* a trace is chosen iff hash <= threshold */
     uint64_t slow_ns;
     uint32_t max_chosen, max_slow, max_trace;
     uint32_t seen, chosen, slow, of_traces; /* since the last tick */
     uint32_t usually_seen;
     uint32_t durations[DURATIONS];
-    uint16_t traces[TRACES]; /* other bits of the hash than those that lead here; 0 = none */
+    uint16_t traces[TRACES]; /* bits of the hash that are not in the index; 0 = none */
 };
 
 int history_span_budget_open(uint32_t max_spans_per_second, struct history_span_budget **result)
@@ -53,7 +54,8 @@ void history_span_budget_close(struct history_span_budget *keep)
     free(keep);
 }
 
-/* Not to be guessed, so that nobody can make ids that are always chosen; no more is asked of it. */
+/* Keyed, so that a sender cannot make trace ids that are always chosen. No other property is
+ * needed. */
 static uint64_t hash_of(const struct history_span_budget *keep, const uint8_t trace_id[16])
 {
     uint64_t halves[2];
@@ -115,7 +117,8 @@ void history_span_budget_trace(struct history_span_budget *keep, const uint8_t t
     *place = mark;
 }
 
-/* The histogram holds about twice a second's spans: what came, and half of what it held before. */
+/* The histogram holds about two seconds of spans: the last second's, and half of its earlier
+ * contents. */
 static uint64_t slow_from(const struct history_span_budget *keep)
 {
     uint64_t n = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A span is written as what it does not share with those before it: its trace, its parent (which is
- * longer, so mostly before it), its times, and its attributes, which are where they were written
- * first. A trace's first span goes on from the trace before, but for a chunk's first trace. That is
- * what lets a prefix be decoded alone, and a chunk.
+ * A span is encoded as the difference to earlier spans: its trace, its parent (longer, so mostly
+ * earlier), its times, and its attributes, which refer to their first occurrence. The first span of
+ * a trace is a difference to the previous trace, except in the first trace of a chunk. So a prefix,
+ * and a chunk, can be decoded alone.
  */
 #include "store/history/history_spans.h"
 #include "store/history/history_contents.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 enum trace_flag {
-    TRACE_ANEW = 1 << 0, /* its first span does not go on from what is before: a chunk begins */
+    TRACE_STARTS_CHUNK = 1 << 0, /* a chunk begins: its first span is encoded in full */
     TRACE_FLAGS = 1
 };
 
@@ -19,9 +19,9 @@ enum flag {
     FLAG_ERROR = 1 << 0,
     FLAG_LOCAL_ROOT = 1 << 1,
     FLAG_PARENT = 1 << 2,
-    FLAG_PARENT_BEFORE = 1 << 3, /* is an earlier span of the trace */
+    FLAG_PARENT_BEFORE = 1 << 3, /* the parent is an earlier span of the trace */
     FLAG_ATTRIBUTES = 1 << 4,
-    FLAG_ATTRIBUTES_BEFORE = 1 << 5, /* those of an earlier span: where they are in the body */
+    FLAG_ATTRIBUTES_BEFORE = 1 << 5, /* as an earlier span's: their offset in the body */
 };
 
 /* Decoding */
@@ -30,8 +30,8 @@ struct decoding {
     struct blob_reader in;
     struct bytes body; /* empty: attributes cannot be looked up */
     const struct history_block_spans *spans;
-    size_t left; /* of the trace at hand, with this one */
-    bool anew;
+    size_t left; /* spans of the current trace, including this one */
+    bool starts_chunk;
     uint64_t period_ns, base_unix_ns;
 };
 
@@ -43,7 +43,7 @@ static bool is_first(const struct decoding *decoding)
 static void get_trace(struct decoding *decoding, size_t total, struct history_block_span *span)
 {
     struct blob_reader *in = &decoding->in;
-    decoding->anew = false;
+    decoding->starts_chunk = false;
     decoding->left = decoding->spans->trace_left;
     if (!is_first(decoding)) {
         memcpy(span->trace_id, span[-1].trace_id, 16);
@@ -51,9 +51,10 @@ static void get_trace(struct decoding *decoding, size_t total, struct history_bl
     }
     uint64_t head = blob_get_number(in), n = head >> TRACE_FLAGS;
     blob_get_fixed(in, span->trace_id, 16);
-    decoding->anew = head & TRACE_ANEW;
+    decoding->starts_chunk = head & TRACE_STARTS_CHUNK;
     decoding->left = n;
-    in->bad |= !n || n > total - decoding->spans->n || (!decoding->anew && !decoding->spans->n);
+    in->bad |=
+        !n || n > total - decoding->spans->n || (!decoding->starts_chunk && !decoding->spans->n);
 }
 
 static void get_ids(struct decoding *decoding, uint64_t flags, struct history_block_span *span)
@@ -74,13 +75,13 @@ static void get_ids(struct decoding *decoding, uint64_t flags, struct history_bl
         in->bad = true;
 }
 
-/* What its times are written against; NULL: nothing. */
+/* The span that its times are a difference to; NULL: none. */
 static const struct history_block_span *decoding_before(const struct decoding *decoding,
                                                         const struct history_block_span *span)
 {
     if (!is_first(decoding))
         return span - 1;
-    return decoding->anew ? NULL : &decoding->spans->spans[decoding->spans->trace_from];
+    return decoding->starts_chunk ? NULL : &decoding->spans->spans[decoding->spans->trace_from];
 }
 
 static void get_times(struct decoding *decoding, struct history_block_span *span)
@@ -176,7 +177,7 @@ static void take_span(struct history_block_spans *spans, const struct decoding *
     spans->n++;
 }
 
-/* To the end of what is there; in.bad: it is in the middle of a span. */
+/* Decodes to the end of the available bytes; in.bad: the end is inside a span. */
 static int get_spans(struct history_block_spans *spans, struct decoding *decoding, size_t total,
                      size_t want)
 {
@@ -316,7 +317,7 @@ struct encoding {
     const struct history_block_span *spans;
     struct bytes attributes;
     struct history_chunks *chunks;
-    size_t n, trace_from, body_at; /* where the body begins in `out` */
+    size_t n, trace_from, body_at; /* offset of the body in `out` */
     uint64_t period_ns, base_unix_ns;
     struct history_contents ids, contents;
 };
@@ -340,7 +341,7 @@ static int find_parent(struct encoding *encoding, uint32_t index, struct referen
     if (!bytes_zero(span->parent_id, 8)) {
         ids_of(span, span->parent_id, ids);
         if (history_contents_find(&encoding->ids, BYTES(ids, 24), &found))
-            references->parent = index - found; /* one that comes later is not here yet */
+            references->parent = index - found; /* a parent that follows later is not known yet */
     }
     ids_of(span, span->span_id, ids);
     int outcome = history_contents_put(&encoding->ids, BYTES(ids, 24), index, &found);
@@ -436,20 +437,22 @@ static bool begins_chunk(const struct encoding *encoding, size_t from)
 static int put_trace(struct encoding *encoding, size_t from, size_t end)
 {
     const struct history_block_span *spans = encoding->spans;
-    bool anew = begins_chunk(encoding, from);
-    if (anew)
+    bool starts_chunk = begins_chunk(encoding, from);
+    if (starts_chunk)
         encoding->chunks->of[encoding->chunks->n++] = (struct history_chunk){
             .first_span = (uint32_t)from, .spans_at = encoding_here(encoding)};
-    blob_put_number(encoding->out, (uint64_t)(end - from) << TRACE_FLAGS | (anew ? TRACE_ANEW : 0));
+    blob_put_number(encoding->out, (uint64_t)(end - from) << TRACE_FLAGS |
+                                       (starts_chunk ? TRACE_STARTS_CHUNK : 0));
     blob_put_fixed(encoding->out, spans[from].trace_id, 16);
-    int error = put_span(encoding, (uint32_t)from, anew ? NULL : &spans[encoding->trace_from]);
+    int error =
+        put_span(encoding, (uint32_t)from, starts_chunk ? NULL : &spans[encoding->trace_from]);
     for (size_t i = from + 1; i < end && !error; i++)
         error = put_span(encoding, (uint32_t)i, &spans[i - 1]);
     encoding->trace_from = from;
     return error;
 }
 
-/* Any would do: near the true one, what is written are small numbers. */
+/* Any value is correct; a value near the true period makes the encoded numbers small. */
 static uint64_t likely_period(const struct history_block_span *spans, size_t n)
 {
     for (size_t i = 0; i < n; i++)

@@ -44,7 +44,7 @@ static int texts_put(struct stage_texts *texts, struct arena *arena, struct byte
         return 0;
     if (history_contents_find(&texts->known, text, number))
         return 0;
-    if (arena->used_bytes + text.len > STAGE_BYTES_MAX / 2) /* blocks double */
+    if (arena->used_bytes + text.len > STAGE_BYTES_MAX / 2) /* arena blocks double in size */
         return STAGE_FULL;
     int error = texts_make_room(texts);
     uint8_t *copy = error ? NULL : arena_dup(arena, text.data, text.len);
@@ -124,7 +124,7 @@ static int spans_make_room(struct history_stage *stage)
     return 0;
 }
 
-/* A duration that makes no sense is none; the end then lies at the start. */
+/* An invalid duration counts as 0: the end equals the start. */
 static struct history_block_span row_of(const struct stage_new_span *span)
 {
     struct history_block_span row = {.start_unix_ns = span->start_unix_ns,

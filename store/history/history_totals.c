@@ -6,9 +6,9 @@
 
 #define SETS   4096 /* a power of two */
 #define WAYS   4
-#define OLD_AT 24 /* blocks, which is two minutes */
+#define OLD_AT 24 /* in blocks: two minutes */
 
-struct total { /* hash 0: free */
+struct total { /* hash = 0: free */
     uint64_t hash, cpu_ns;
     uint32_t block;
     bool is_over;
@@ -22,7 +22,7 @@ struct history_totals {
 
 int history_totals_open(struct history_totals **result)
 {
-    struct history_totals *totals = calloc(1, sizeof(*totals)); /* pages come as they are used */
+    struct history_totals *totals = calloc(1, sizeof(*totals)); /* pages are allocated on use */
     if (!totals)
         return -ENOMEM;
     if (getrandom(totals->seed, sizeof(totals->seed), 0) != (ssize_t)sizeof(totals->seed)) {

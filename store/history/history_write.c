@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From what is staged to a block, and from sums to minutes. */
+/* Writes the stage as a block, and the sums as minutes. */
 #include "store/history/history_state.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -13,11 +13,11 @@ STAT_LOSSES(left_out, "spanprof_history_left_out_total",
             "What did not get into the history for want of room.",
             STAT_LABEL("what", left_out_names, LEFT_OUT));
 
-/* The block being made. */
+/* The block being written. */
 struct writing {
     struct history *history;
     struct history_block_row row;
-    uint32_t *places; /* of spans by number: where they stand in the block */
+    uint32_t *places; /* index in the block, by number of the staged span */
     struct history_block_span *spans;
     struct buf attributes;
     struct history_content content;
@@ -35,7 +35,7 @@ static void writing_close(struct writing *writing)
 
 /* Spans */
 
-struct texts_of_spans { /* what numbers of the stage's texts mean in the database */
+struct texts_of_spans { /* database ids by number of the stage's texts */
     struct history_series_facts *resources;
     int64_t *names;
 };
@@ -177,7 +177,7 @@ static int writing_put(struct writing *writing)
     for (size_t i = 0; i < HISTORY_PARTS; i++)
         parts[i] = buf_bytes(&writing->parts[i].buf);
     writing->row.written_unix_ns = history->now_unix_ns;
-    int outcome = history_write_minutes(history); /* what leaves now is mostly of the new one */
+    int outcome = history_write_minutes(history); /* before the block: mostly a new minute */
     if (outcome)
         return outcome;
     outcome = history_blocks_put(&history->blocks, &writing->row, parts);
@@ -287,7 +287,7 @@ static int sum_groups(struct history *history, struct bytes body, size_t n_spans
     return error;
 }
 
-/* Half a block is none. That sums are full before all is summed up is damage as well. */
+/* A block is added as a whole or not at all: the first pass checks it. Full sums end the visit. */
 static int sum_block(void *context, struct bytes body, size_t n_spans)
 {
     struct history *history = context;

@@ -31,9 +31,8 @@ struct outbox_handoff {
     struct outbox_handoffs *all;
     bool open;
     uint64_t opening;
-    int64_t from_seq; /* every request with seq > from_seq entered the handoff */
-    int64_t
-        read_to; /* the sender has every request with seq <= read_to; gap iff read_to < from_seq */
+    int64_t from_seq; /* while open, all with seq > from_seq enter the handoff */
+    int64_t read_to;  /* the sender has all with seq <= read_to; gap iff read_to < from_seq */
     size_t limit, bytes;
     struct list requests; /* committed */
 };

@@ -10,8 +10,7 @@
 #define DROPS_MAX     1024 /* dropped to make room for one request */
 #define DROP_AHEAD    (256 << 10)
 #define WARN_AGAIN_NS (60 * NS_PER_SEC)
-#define RECYCLED_ROOM                                                                              \
-    (4 << 20) /* with less room no bodies are recycled; these take 2 MiB at most */
+#define RECYCLED_ROOM (4 << 20) /* with less, no bodies are recycled; they take <= 2 MiB */
 
 STAT_COUNTERS(full, "spanprof_outbox_refused_total",
               "Requests refused because quota or disk has no room.",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory knows who is waited for, the database the requests themselves: bodies are read again when
- * they leave. Requests that may leave do so before the commit of the batch that let them, so that a
- * span and the profile that it completes are one transaction.
+ * Memory has the awaited spans, the database the requests: a body is read again when its request
+ * goes to the outbox. Requests that have finished waiting go to the outbox before the commit of the
+ * same batch, so a span and the profile that it completes are in one transaction.
  */
 #include "base/utf8.h"
 #include "proto/otlp/otlp_spans.h"
@@ -16,7 +16,7 @@
 #include <sys/random.h>
 
 #define NAME_MAX_BYTES       1024
-#define ATTRIBUTES_MAX_BYTES 4096 /* of a span, together */
+#define ATTRIBUTES_MAX_BYTES 4096 /* sum over a span's attributes */
 
 int pending_profiles_no_memory(struct pending_profiles *pending)
 {
@@ -43,7 +43,7 @@ static void unchain(struct pending_profiles *pending, struct awaited *awaited)
     if (!*at)
         return;
     *at = awaited->next;
-    if (!first || map_put(&pending->by_ids, first, NULL)) /* it takes the other's place */
+    if (!first || map_put(&pending->by_ids, first, NULL)) /* it replaces the other entry */
         map_remove(&pending->by_ids, &awaited->ids);
 }
 
@@ -80,7 +80,7 @@ struct request *pending_profiles_new_request(struct pending_profiles *pending, s
     return request;
 }
 
-/* The next of the request's; chained when it is known whose it is. */
+/* Adds the next awaited span of the request: sets its mark, then chains it. */
 int pending_profiles_add_awaited(struct pending_profiles *pending, struct request *request,
                                  const struct profiles_ids *ids, struct bytes resource)
 {
@@ -150,7 +150,7 @@ static int make_room(struct pending_profiles *pending, size_t n_bytes, size_t n_
     return pending_profiles_flush(pending);
 }
 
-/* What came before. */
+/* Looks for a span that arrived earlier. */
 static int look_back(struct pending_profiles *pending, struct awaited *awaited)
 {
     struct profiles_span span;
@@ -211,7 +211,7 @@ void pending_profiles_expire(struct pending_profiles *pending, uint64_t now_unix
         struct request *request = container_of(link, struct request, age);
         uint64_t since = request->received_unix_ns;
         uint64_t age = since < now_unix_ns ? now_unix_ns - since : since - now_unix_ns;
-        if (age >= pending->settings.wait_ns) /* also one of a future that a clock has left */
+        if (age >= pending->settings.wait_ns) /* also if the clock was set back */
             let_go(pending, request);
     }
 }
@@ -238,7 +238,7 @@ static bool is_chosen(const struct pending_profiles *pending, struct bytes key)
     return false;
 }
 
-/* In one pass, for it is done for every span. */
+/* One pass over the attributes, because this runs for every span. */
 static void choose_attributes(const struct pending_profiles *pending, const struct otlp_span *span,
                               struct buf *out)
 {
@@ -247,7 +247,7 @@ static void choose_attributes(const struct pending_profiles *pending, const stru
     while (pending->n_keys && wire_next(&reader, &field) == WIRE_FIELD)
         if (field.number == OTLP_SPAN_ATTRIBUTES && field.type == WIRE_BYTES &&
             is_chosen(pending, otlp_key_value_key(field.bytes)))
-            (void)buf_append_bytes(out, field.raw); /* what does not fit is left out */
+            (void)buf_append_bytes(out, field.raw); /* an attribute that does not fit is left out */
 }
 
 static int meet(struct pending_profiles *pending, struct awaited *awaited,

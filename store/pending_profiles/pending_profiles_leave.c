@@ -55,7 +55,7 @@ int pending_profiles_pass_through(struct pending_profiles *pending, struct bytes
     return outcome;
 }
 
-struct known { /* of a request's spans */
+struct known { /* known spans of a request */
     size_t n;
     const struct profiles_span **spans; /* by context; NULL: not known */
 };
@@ -79,7 +79,7 @@ static int put_annotated(struct pending_profiles *pending, struct bytes body, ui
 static int read_samples(struct bytes blob, uint32_t **contexts_of, size_t *n)
 {
     struct blob_reader in = {.left = blob};
-    uint32_t *list = malloc(blob.len * sizeof(*list) + 1); /* a byte each, at least */
+    uint32_t *list = malloc(blob.len * sizeof(*list) + 1); /* each number has at least one byte */
     *contexts_of = list;
     *n = 0;
     if (!list)
@@ -147,5 +147,5 @@ int pending_profiles_flush(struct pending_profiles *pending)
         error =
             leave(pending, container_of(list_first(&pending->leaving), struct request, leaving));
     pending_profiles_update_gauges(pending);
-    return error == -ENOSPC ? 0 : error; /* they stay until there is room */
+    return error == -ENOSPC ? 0 : error; /* the requests stay until there is room */
 }

@@ -130,7 +130,7 @@ static int load_facts(struct pending_profiles *pending, sqlite3_stmt *row, struc
     span.name = blob_get_bytes(&in);
     span.attributes = blob_get_bytes(&in);
     if (in.bad || context < 0 || context >= request->n_awaited)
-        return 0; /* then that span did not come */
+        return 0; /* then the span counts as not arrived */
     struct awaited *awaited = &request->awaited[context];
     if (awaited->settled)
         return 0;
@@ -164,7 +164,7 @@ static int load_rows(struct pending_profiles *pending, int64_t *bad_seq)
     return error ? error : outcome < 0 ? outcome : 0;
 }
 
-/* One that cannot be read goes, and all is read again: that is rare. */
+/* A request that cannot be read is removed, and all requests are read again; this is rare. */
 int pending_profiles_load(struct pending_profiles *pending)
 {
     int64_t bad_seq = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A ring of bytes: entries of any length, one behind the other, the oldest overwritten. Pages that
- * were never written cost nothing. */
+/* A ring buffer of entries of any length; the oldest are overwritten. Pages never written cost no
+ * memory. */
 #include "store/pending_profiles/recent_spans.h"
 #include "base/map.h"
 #include "base/stats.h"
@@ -13,7 +13,7 @@ STAT_GAUGE(remembered, "spanprof_recent_spans",
 struct entry {
     struct profiles_ids ids;
     struct owner_mark mark;
-    uint32_t size; /* of all of it */
+    uint32_t size; /* of the whole entry */
     uint32_t kind, name_len, attributes_len;
     uint8_t texts[];
 };
@@ -21,8 +21,8 @@ struct entry {
 struct recent_spans {
     struct map by_ids;
     size_t max_bytes;
-    size_t tail, head; /* of the oldest, and behind the latest */
-    size_t wrap;       /* what lies from tail on ends here, if wrapped */
+    size_t tail, head; /* start of the oldest entry; end of the latest */
+    size_t wrap;       /* if wrapped: end of the entries from tail on */
     bool wrapped;
     size_t count;
     uint8_t *bytes;
@@ -61,7 +61,7 @@ static struct entry *entry_at(const struct recent_spans *spans, size_t offset)
 static void forget_oldest(struct recent_spans *spans)
 {
     struct entry *entry = entry_at(spans, spans->tail);
-    if (map_get(&spans->by_ids, &entry->ids) == entry) /* else a later one took its place */
+    if (map_get(&spans->by_ids, &entry->ids) == entry) /* else a later entry replaced it */
         map_remove(&spans->by_ids, &entry->ids);
     spans->tail += entry->size;
     spans->count--;

@@ -24,8 +24,7 @@ struct history_frames {
 
 int history_frames_open(struct history_frames *frames, struct db *db);
 void history_frames_close(struct history_frames *frames);
-void history_frames_forget(
-    struct history_frames *frames); /* call it when the database file was renewed */
+void history_frames_forget(struct history_frames *frames); /* the database file was renewed */
 /* As history_frames(). Faster inside a read of the caller if many frames are not cached. */
 int history_frames_get(struct history_frames *frames, int64_t stack,
                        const struct history_frame *const **shown, size_t *n);

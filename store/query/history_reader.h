@@ -175,8 +175,7 @@ struct history_series {
     struct bytes service; /* HISTORY_BY_SPAN; HISTORY_BY_PROCESS: its first service */
     struct bytes name;    /* HISTORY_BY_PROCESS: executable */
     uint32_t pid;         /* HISTORY_BY_PROCESS */
-    struct bytes
-        route; /* HISTORY_BY_SPAN: http.route or rpc.method, if equal in the latest spans */
+    struct bytes route;   /* HISTORY_BY_SPAN: http.route or rpc.method, if equal in latest spans */
     uint64_t samples, cpu_ns;
     uint64_t self_ns;    /* with filter.function: time with it as the leaf */
     uint64_t in_context; /* samples whose thread published a trace or span */

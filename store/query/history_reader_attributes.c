@@ -5,11 +5,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define KEY_VALUE_VALUE 2 /* of KeyValue */
+#define KEY_VALUE_VALUE 2 /* field of KeyValue */
 
 enum any_value { VALUE_STRING = 1, VALUE_BOOL = 2, VALUE_INT = 3, VALUE_DOUBLE = 4 };
 
-/* The last field with this number, as protobuf has it. */
+/* The last field with this number counts, as in protobuf. */
 static bool field_of(struct bytes message, uint32_t number, struct wire_field *found)
 {
     struct wire_reader reader = wire_read(message);

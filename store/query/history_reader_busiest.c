@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each block lists its traces with most CPU time, so none that is in no list has more than the last
- * of the lists. The lists tell of no times: which of the traces ran in the range is seen from their
- * spans.
+ * Each block lists its traces with the most CPU time, so a trace in no list has at most the CPU
+ * time of the last entries. The lists have no times, so the spans of a trace show whether it ran in
+ * the range.
  */
 #include "store/history/history_busiest.h"
 #include "store/query/history_reader_traces.h"
@@ -10,7 +10,7 @@
 
 struct listing {
     struct finding *finding;
-    struct found_best bound; /* what is in no list ranks behind it */
+    struct found_best bound; /* every trace in no list ranks after it */
     bool has_bound;
     struct buf body;
 };
@@ -53,7 +53,7 @@ static int take_list(struct listing *listing, const struct reader_block *block)
         one.rank = list.trace.cpu_ns;
         memcpy(one.trace_id, list.trace.trace_id, 16);
         if (!found_is_better(finding, &one))
-            return 0; /* nor is what comes behind it */
+            return 0; /* later entries are not better, either */
         error = take_listed(finding, block, &one);
     }
     if (error || outcome)
@@ -86,12 +86,12 @@ static void keep_those_in_range(struct finding *finding)
     found_rank(finding, SIZE_MAX);
 }
 
-/* 1; 0: one that is in no list may be better, or there are too few. */
+/* 1: the chosen are the best; 0: a trace in no list may be better, or there are too few. */
 static int are_best(const struct listing *listing)
 {
     const struct finding *finding = listing->finding;
     if (finding->scan->stopped)
-        return 1; /* by its time: as far as it came */
+        return 1; /* out of time: the answer so far */
     if (finding->n_sorted < finding->limit || !finding->limit)
         return 0;
     const struct found_trace *last = finding->sorted[finding->limit - 1];
@@ -100,7 +100,7 @@ static int are_best(const struct listing *listing)
     return !listing->has_bound || !found_ranks_before(&listing->bound, &one);
 }
 
-/* Their spans are known now, and so where all of each is. */
+/* The spans are known now, and with them the time range of each trace. */
 static void begin_again(struct finding *finding)
 {
     for (size_t i = 0; i < finding->n_sorted; i++) {

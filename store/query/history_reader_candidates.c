@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An hour may have millions of traces, of which a page shows fifty: what is far from them is
- * forgotten from time to time.
+ * An hour may have millions of traces, and a page shows fifty: traces far from the best are dropped
+ * from time to time.
  */
 #include "base/hash.h"
 #include "store/query/history_reader_traces.h"
@@ -14,7 +14,7 @@
 int found_open(struct finding *finding)
 {
     MAP_INIT(&finding->by_id, struct found_trace, trace_id);
-    finding->pool = calloc(POOL_MAX, sizeof(*finding->pool)); /* pages come as they are used */
+    finding->pool = calloc(POOL_MAX, sizeof(*finding->pool)); /* pages are allocated on use */
     finding->sorted = calloc(POOL_MAX, sizeof(struct found_trace *));
     finding->best = calloc(finding->max_best + 1, sizeof(*finding->best));
     return finding->pool && finding->sorted && finding->best ? 0 : -ENOMEM;
@@ -73,7 +73,7 @@ int found_trace(struct finding *finding, const struct history_block_span *span, 
 
 /* Order */
 
-/* The slowest are chosen by what was asked for, and shown by how long they took. */
+/* The slowest traces are chosen by their slowest matching span, and then sorted by duration. */
 static uint64_t rank_of(const struct finding *finding, const struct found_trace *trace)
 {
     return finding->order == HISTORY_MOST_CPU     ? trace->cpu_ns
@@ -82,7 +82,7 @@ static uint64_t rank_of(const struct finding *finding, const struct found_trace 
                                                   : trace->asked_ns;
 }
 
-/* Those that match first. */
+/* Matching traces first. */
 static int found_compare(const void *left, const void *right, void *finding)
 {
     const struct found_trace *a = *(struct found_trace *const *)left;
@@ -178,7 +178,7 @@ void found_best_add(struct finding *finding, const struct found_best *one)
 
 /* The chosen */
 
-/* Ids are random numbers, at least in part. */
+/* Ids are random, at least in part, so some of their bits serve as a hash. */
 static unsigned sieve_bit(const uint8_t id[16])
 {
     uint64_t halves[2];

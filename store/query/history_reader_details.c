@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Spans of a trace lie in the blocks of its time, and so do most of its samples. The index of each
- * says in which chunk, so of a block little is read.
+ * The spans of a trace, and most of its samples, are in the blocks of its time. The index of a
+ * block gives the chunk, so only a small part of the block is read.
  */
 #include "store/query/history_reader_traces.h"
 #include <errno.h>
 #include <stdlib.h>
 
-#define LATE_NS (60 * UINT64_C(1000000000)) /* spans come within this after their end */
+#define LATE_NS (60 * UINT64_C(1000000000)) /* spans arrive within this after their end */
 
 enum { GATHERED = 1 };
 
-struct gathered_span { /* one may be in two blocks */
+struct gathered_span { /* a span may be in two blocks */
     uint8_t ids[24];
     uint64_t cpu_ns, samples;
 };
@@ -20,14 +20,14 @@ struct gathering {
     struct finding *finding;
     struct map spans; /* in the scratch */
     struct reader_tops *tops;
-    /* Of the block at hand: */
+    /* Of the current block: */
     const struct found_trace **near;
-    uint64_t *places; /* of those, in its index */
+    uint64_t *places; /* of `near`, in the block's index */
     size_t n_near;
     struct history_index index;
     uint64_t chunks[(HISTORY_CHUNKS_MAX + 63) / 64];
     bool tail;
-    uint8_t last_id[16]; /* groups beyond are of no interest */
+    uint8_t last_id[16]; /* largest trace id; later groups are not needed */
     struct buf head, body;
     struct history_block_spans in_chunk;
 };
@@ -70,7 +70,7 @@ static int gather_samples(struct gathering *gathering, const struct reader_block
     return error ? error : outcome;
 }
 
-/* By trace, those without behind them. */
+/* Groups of the tail are ordered by trace; groups without a trace come last. */
 static int gather_tail(struct gathering *gathering, const struct reader_block *block)
 {
     const struct history_chunks *chunks = &gathering->index.chunks;
@@ -166,8 +166,8 @@ static int gather_chunk(struct gathering *gathering, const struct reader_block *
 
 /* Where */
 
-/* Whether a block was written when spans and samples of the trace came, and has some of its time.
- */
+/* Whether the block was written while spans and samples of the trace arrived, and overlaps its
+ * time. */
 static bool is_near(const struct reader_block *block, const struct found_trace *trace)
 {
     const struct reader_range *near = &trace->near;
@@ -192,7 +192,7 @@ static void note_where(struct gathering *gathering, const struct history_where *
     gathering->tail |= where->tail;
 }
 
-/* The index of the block is in the body. */
+/* Looks up the traces in the block's index, which is in the body. */
 static int look_up(struct gathering *gathering)
 {
     struct history_index *index = &gathering->index;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Minutes know of no spans, so all is read from blocks.
+ * Minutes have no spans, so everything is read from blocks.
  */
 #include "store/query/history_reader_state.h"
 
@@ -11,10 +11,10 @@ struct reporting {
     struct reader_periods periods;
     history_visit *visit;
     void *context;
-    int outcome; /* of the visitor */
+    int outcome; /* returned by the visitor */
 };
 
-/* Those of the group that lie in the range. */
+/* Adds the group's samples within the range. */
 static void add_times(const struct reporting *reporting, const struct history_samples *samples,
                       const struct history_sample_group *group, struct history_labelled *labelled)
 {

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Series that have the asked thing in common are one group, known by the ids of its texts. A
- * timeline of whole minutes is a sum of what was summed up; only a short one has each sample's own
- * time.
+ * Series with equal values of the requested property form a group, identified by its text ids. A
+ * timeline of whole minutes adds up minutes; only a short timeline uses the time of each sample.
  */
 #include "store/query/history_reader_state.h"
 #include "proto/otlp/otlp_spans.h"
 #include <errno.h>
 #include <stdlib.h>
 
-#define GROUPS_APART_MAX  ((size_t)1 << 16) /* while summing up */
-#define EXACT_SAMPLES_MAX 1000000           /* of a timeline with each sample's time, some 100 ms */
-#define EXAMPLES_COST_MAX 200000            /* spans and samples looked at for an example */
+#define GROUPS_APART_MAX  ((size_t)1 << 16) /* groups while summing up */
+#define EXACT_SAMPLES_MAX 1000000           /* limit of samples with their own time, about 100 ms */
+#define EXAMPLES_COST_MAX 200000            /* spans and samples read to find examples */
 
 struct group_key {
     int64_t text, service;
@@ -158,7 +157,7 @@ static uint64_t divide_up(uint64_t a, uint64_t b)
     return a / b + (a % b != 0);
 }
 
-/* Nothing is known from minutes alone. */
+/* True: blocks cover the whole range, no minute is needed. */
 static bool blocks_cover(const struct reader_scan *scan)
 {
     uint64_t oldest = UINT64_MAX;
@@ -173,8 +172,8 @@ static bool blocks_cover(const struct reader_scan *scan)
     return true;
 }
 
-/* Of whole minutes where each sample's own time would take too long; then minutes must be summed
- * alone. */
+/* Buckets are whole minutes if the time of each sample would take too long to read; then only
+ * minutes are added up. */
 static void choose_buckets(struct reader_scan *scan, size_t n_buckets,
                            struct history_groups *answer)
 {
@@ -216,7 +215,7 @@ static void take_example(struct exemplifying *exemplifying)
     exemplifying->cpu_ns = 0;
 }
 
-/* What all spans of a group say; several things are none. */
+/* Takes the route that all spans of the group share; different routes give none. */
 static int take_route(struct exemplifying *exemplifying, struct bytes attributes)
 {
     static const char *const keys[] = {"http.route", "rpc.method"};
@@ -264,7 +263,7 @@ static int groups_exemplify(void *context, const struct history_samples *samples
                                               buf_bytes(&scan->spans_body)));
 }
 
-/* In the latest blocks alone: any example will do. */
+/* Searches the latest blocks only: any example is good enough. */
 static int find_examples(struct grouping *grouping)
 {
     struct reader_scan *scan = grouping->scan;

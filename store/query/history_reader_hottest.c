@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whose leaf is which function, and for how long. */
+/* Time per owner and leaf function. */
 #include "store/query/history_reader_state.h"
 #include <errno.h>
 

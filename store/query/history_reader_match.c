@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a filter says of context, series and stack is asked apart from each other, cheapest first,
- * and each is answered once: for the groups of one context, which stand together, for a series, for
- * a stack.
+ * A filter is checked separately for context, series and stack, cheapest first. Each answer is
+ * cached: for the adjacent groups of a context, for a series, for a stack.
  */
 #include "base/hash.h"
 #include "store/query/history_reader_state.h"
 #include <errno.h>
 
-#define STACKS_MAX   ((size_t)1 << 20)
-#define AS_LEFT_NS   (600 * UINT64_C(1000000000)) /* how far back, up to twice as much */
-#define PREFIX_BYTES ((size_t)16 << 10) /* of a block's spans, at first; then twice as much */
+#define STACKS_MAX ((size_t)1 << 20)
+#define AS_LEFT_NS                                                                                 \
+    (600 * UINT64_C(1000000000)) /* how far back blocks are read: once to twice this */
+#define PREFIX_BYTES                                                                               \
+    ((size_t)16 << 10) /* first prefix of a block's spans; doubled when more are needed */
 
 enum stack_answer { STACK_IS_OUT = 1, STACK_IS_IN = 2, STACK_IS_SELF = 3 };
 
@@ -32,7 +33,7 @@ bool reader_match_needs_blocks(const struct history_filter *filter)
 
 /* Traces by duration */
 
-/* Ids are random numbers, at least in part. */
+/* Ids are random, at least in part, so some of their bits serve as a hash. */
 static unsigned sieve_bit(const uint8_t id[16])
 {
     uint64_t halves[2];
@@ -58,8 +59,8 @@ static int note_trace(struct reader_scan *scan, const struct history_block_span 
     return map_put(&scan->match.traces, trace, NULL);
 }
 
-/* Of those that were decoded, from `first` on: the first of each trace is the longest. 1: it is too
- * short, and so are all behind it. */
+/* Notes the decoded spans from `first` on; the first span of each trace is its longest. 1: a trace
+ * is too short, and so are all later ones. */
 static int note_spans(struct reader_scan *scan, size_t first)
 {
     int error = 0;
@@ -72,7 +73,7 @@ static int note_spans(struct reader_scan *scan, size_t first)
     return error;
 }
 
-/* Reads no further than needed: the longest come first. */
+/* Reads only as far as needed, because the longest traces come first. */
 static int note_block(struct reader_scan *scan, const struct reader_block *block)
 {
     int64_t id = history_part_id(block->seq, HISTORY_PART_SPANS);
@@ -88,7 +89,7 @@ static int note_block(struct reader_scan *scan, const struct reader_block *block
                                            block->spans, block->spans);
         outcome = outcome ? outcome : note_spans(scan, first);
     }
-    reader_spans_forget(&scan->spans); /* they are not all */
+    reader_spans_forget(&scan->spans); /* the spans are incomplete */
     return outcome < 0 ? outcome : 0;
 }
 
@@ -100,7 +101,7 @@ static int note_block_if_asked(struct reader_scan *scan, const struct reader_blo
     return reader_scan_left_out(scan, note_block(scan, block));
 }
 
-/* A span is in the block of the time when it came, so later ones count, too. */
+/* A span is in the block of its arrival, so later blocks are read, too. */
 static int note_durations(struct reader_scan *scan)
 {
     int error = 0;
@@ -118,7 +119,7 @@ static void forget_durations(struct reader_scan *scan)
     match->noted = 0;
 }
 
-/* Which blocks count hangs on the block alone, not on where a scraper began; and they are few. */
+/* The blocks read depend on the block alone, not on where a scraper started; they are few. */
 static int note_durations_as_left(struct reader_scan *scan, size_t at)
 {
     struct reader_match *match = &scan->match;
@@ -162,7 +163,8 @@ static int note_span(void *context, const struct history_block_span *span, struc
     return map_put(&scan->match.tree, new, NULL);
 }
 
-/* Up to one of which it is known, then the same way again; parents may go in circles. */
+/* Walks up to an ancestor whose answer is known, then walks the same path again to set the answers.
+ * Parents may form cycles. */
 static void reader_scan_decide(struct reader_scan *scan, struct tree_span *from)
 {
     struct tree_span *span = from;
@@ -202,7 +204,7 @@ static int make_tree_as_left(struct reader_scan *scan, size_t at)
     return error;
 }
 
-/* One that has not come is below its local root. */
+/* A span that has not arrived counts as a descendant of its local root. */
 static bool tree_passes(const struct reader_scan *scan, const struct history_context *context)
 {
     const struct tree_span *span = map_get(&scan->match.tree, context->span_id);
@@ -336,7 +338,7 @@ static bool have_attributes(const struct reader_scan *scan, struct bytes of_span
     return true;
 }
 
-/* Equal attributes of a block's spans lie in one place, so few have to be looked at. */
+/* Equal attributes in a block are stored once, so answers are cached by their place. */
 static bool span_attributes_pass(struct reader_scan *scan, const struct history_block_span *span)
 {
     struct reader_answer *answer =

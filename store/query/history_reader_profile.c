@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define STACKS_APART_MAX ((size_t)1 << 20) /* while summing up */
+#define STACKS_APART_MAX ((size_t)1 << 20) /* stacks while summing up */
 
 struct profiling {
     struct reader_sums stacks;
@@ -49,7 +49,8 @@ static int compare_ids(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-/* Whoever asks for stacks asks for their frames: all in one read, in the order of the rows. */
+/* A query for stacks is followed by queries for their frames: looks up all of them in one read, in
+ * row order. */
 static int look_up_frames(struct reader_scan *scan, const struct history_profile *profile)
 {
     struct history_reader *reader = scan->reader;
@@ -63,7 +64,7 @@ static int look_up_frames(struct reader_scan *scan, const struct history_profile
         qsort(ids, profile->n, sizeof(*ids), compare_ids);
     for (size_t i = 0; i < profile->n && !error; i++) {
         if (i % 256 == 0 && clock_monotonic_ns() > scan->deadline_ns)
-            return 0; /* they are looked up when they are asked for */
+            return 0; /* each is looked up on request instead */
         error = history_frames_get(&reader->frames, ids[i], &frames, &n);
     }
     return error;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Minutes are sums, blocks are samples. A question over a range reads the minutes that lie in it as
- * a whole, the blocks that are in no minute yet, and, for what is left of the range at its ends,
- * the blocks of there. Where that is a lot beside a long range, the range is made one of whole
+ * Minutes hold sums, blocks hold samples. A query over a range reads the minutes that are entirely
+ * within the range, the blocks that are in no minute yet, and blocks for the partial minutes at
+ * both ends. If the ends have many samples and the range is long, the range is rounded to whole
  * minutes instead.
  */
 #include "store/query/history_reader_state.h"
@@ -12,8 +12,8 @@
 #include <stdlib.h>
 
 #define ROWS_MAX          ((size_t)1 << 20)
-#define ROUND_RANGE_NS    (10 * HISTORY_MINUTE_NS) /* a shorter one is never made longer */
-#define ROUND_SAMPLES_MAX 100000                   /* read for the ends of a range, some 10 ms */
+#define ROUND_RANGE_NS    (10 * HISTORY_MINUTE_NS) /* a shorter range is never rounded */
+#define ROUND_SAMPLES_MAX 100000                   /* limit for the ends of a range, about 10 ms */
 
 STAT_LOSS(damaged, "spanprof_history_unreadable_total",
           "Blocks and minutes of the history that a question found damaged and left out.");
@@ -112,7 +112,7 @@ static bool reader_range_overlaps(const struct reader_range *range, uint64_t fro
     return to >= range->from && from < range->to;
 }
 
-/* Samples in blocks to be read for a part of the range that is not of whole minutes. */
+/* Number of samples in the blocks to read for the part of the range outside whole minutes. */
 static uint64_t cost_of(const struct reader_scan *scan, uint64_t from, uint64_t to)
 {
     const struct reader_range range = {from, to};
@@ -132,7 +132,7 @@ static void choose_minutes(struct reader_scan *scan, uint64_t newest)
     if (!scan->by_minutes || !scan->n_minutes)
         return;
     if (asked->to > newest)
-        asked->to = UINT64_MAX; /* the minute at hand is whole: there is no more of it */
+        asked->to = UINT64_MAX; /* after the newest data: the last minute counts as whole */
     if (asked->to - asked->from >= ROUND_RANGE_NS) {
         if (cost_of(scan, asked->from, minute_from(asked->from)) > ROUND_SAMPLES_MAX)
             asked->from = minute_of(asked->from);
@@ -151,8 +151,7 @@ static uint64_t scan_smaller(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* A span may have begun long before the samples that are kept, or at any time if its clock says so.
- */
+/* A span may begin long before the kept samples, or at any time if its clock is wrong. */
 static uint64_t reaches_back_to(const struct reader_block *block)
 {
     return block->samples ? block->samples_from_unix_ns : block->written_unix_ns;
@@ -218,7 +217,7 @@ void reader_scan_close(struct reader_scan *scan)
 
 /* Parts */
 
-/* row: get_part, at hand until the caller resets it. -ENOENT. */
+/* row: get_part; stays on the row until the caller resets it. -ENOENT. */
 static int get_part(struct history_reader *reader, sqlite3_stmt *row, int64_t id,
                     struct bytes *body)
 {
@@ -370,7 +369,7 @@ static bool is_in(const struct reader_scan *scan, int64_t seq, uint64_t time)
     return seq > scan->through || time < scan->whole.from || time >= scan->whole.to;
 }
 
-/* All that it has is asked for. */
+/* True: the whole block is within the range. */
 static bool is_inside(const struct reader_scan *scan, const struct reader_block *block)
 {
     uint64_t from = block->samples_from_unix_ns, to = block->samples_to_unix_ns;
@@ -422,7 +421,7 @@ static int visit_group(void *context, const struct history_samples *samples,
     struct sampling *sampling = context;
     if (sampling->needs_trace && bytes_zero(group->context.trace_id, 16) &&
         group->context.span == HISTORY_NO_SPAN)
-        return VISITED; /* those come last */
+        return VISITED; /* groups without a trace come last */
     struct reader_weight weight = {
         .stack = group->stack,
         .samples = group->n,

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks in the order in which they were written, each from its first sample to its last. A cursor
- * is a place in that order: the block to go on with, and how many of its samples were gone through,
- * whether or not a filter let them pass. What a request says of them is made where the exported
- * ones are made.
+ * Reads blocks in order of writing, each from its first to its last sample. A cursor is a position
+ * in that order: the next block, and the number of its samples already read, whether they match the
+ * filter or not. profile_request.h builds the request, as in the export.
  */
 #include "store/query/history_reader_state.h"
 #include "store/window/profile_request.h"
@@ -17,9 +16,9 @@ struct scraping {
     struct reader_scan *scan;
     struct history_scrape *scrape;
     struct profile_request request;
-    uint64_t skip;       /* samples of the block at hand that were told before */
-    uint64_t gone;       /* through, in the block at hand */
-    uint64_t to_unix_ns; /* when the latest of the blocks was written */
+    uint64_t skip;       /* samples of the current block that earlier calls have read */
+    uint64_t gone;       /* samples of the current block read so far */
+    uint64_t to_unix_ns; /* written_unix_ns of the latest block */
 };
 
 static struct join_span_facts span_of(const struct scraping *scraping,
@@ -65,7 +64,7 @@ static bool is_asked_for(const struct scraping *scraping, uint64_t time)
     return time >= asked->from && time < asked->to;
 }
 
-/* One that does not fit even alone is left out. */
+/* A sample that does not fit even into an empty request is left out. */
 static int put_sample(struct scraping *scraping, const struct reader_weight *weight,
                       const struct sample *sample)
 {
@@ -124,7 +123,8 @@ static uint64_t cursor_of(uint64_t seq, uint64_t gone)
     return seq << CURSOR_SAMPLE_BITS | gone;
 }
 
-/* Where to go on; a cursor of another file, which was longer, begins anew. */
+/* The block to continue with. A cursor beyond the last block is from another file: start at the
+ * beginning. */
 static uint64_t first_seq(struct scraping *scraping)
 {
     const struct reader_scan *scan = scraping->scan;
@@ -179,7 +179,7 @@ static int scraping_answer(struct scraping *scraping, struct buf *out)
 {
     struct history_scrape *scrape = scraping->scrape;
     struct reader_scan *scan = scraping->scan;
-    scan->by_minutes = false; /* they know of no samples */
+    scan->by_minutes = false; /* minutes have no single samples */
     int error = profile_request_begin(&scraping->request, scrape->max_bytes);
     error = error ? error : put_blocks(scraping);
     if (error)

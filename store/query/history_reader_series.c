@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A question meets each series many times, so what it is made of is at hand. All is forgotten
- * between two questions when half of the memory is used.
+ * A query meets each series many times, so series and texts are cached. The cache is cleared
+ * between two queries when half of its memory is used.
  */
 #include "store/query/history_reader_state.h"
 #include <errno.h>
@@ -51,7 +51,7 @@ int reader_text(struct history_reader *reader, int64_t id, struct bytes *result)
     return error;
 }
 
-/* Rows are found by the hash that history_names.c gave them. */
+/* Rows are found by their hash from history_names.c. */
 int reader_has_text(struct history_reader *reader, struct bytes text)
 {
     sqlite3_stmt *key _cleanup_reset_ = reader->get_key;
@@ -75,8 +75,7 @@ static int read_facts(struct history_reader *reader, struct reader_series *serie
     struct bytes body = {0};
     if (outcome)
         body = BYTES(sqlite3_column_blob(row, 0), (size_t)sqlite3_column_bytes(row, 0));
-    if (!outcome ||
-        history_series_decode(body, &series->facts)) /* its samples count all the same */
+    if (!outcome || history_series_decode(body, &series->facts)) /* its samples still count */
         series->facts = (struct history_series_facts){.sample_kind = SAMPLE_CPU};
     return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ids are rowids of ours: spread by a multiplication, nobody chooses them. */
+/* Ids are rowids, which no sender can choose: a multiplication is a good enough hash. */
 #include "base/hash.h"
 #include "store/query/history_reader_state.h"
 #include <errno.h>
@@ -63,7 +63,7 @@ int reader_sums_add(struct reader_sums *sums, const struct reader_sum *more)
     return 0;
 }
 
-/* Free places last. */
+/* Sorts free places last. */
 static int sums_compare(const void *left, const void *right)
 {
     const struct reader_sum *a = left, *b = right;
@@ -106,7 +106,7 @@ void reader_periods_add(struct reader_periods *periods, uint64_t period_ns, uint
         if (periods->of[i].samples < periods->of[least].samples)
             least = i;
     }
-    if (periods->of[least].samples <= samples) { /* more of them than there is room for: rare */
+    if (periods->of[least].samples <= samples) { /* free, or the least frequent */
         periods->of[least].period_ns = period_ns;
         periods->of[least].samples += samples;
     }

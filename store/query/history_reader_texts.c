@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names with CPU time are those of groups. Most spans have none of their own (that of a request
- * often waits for those below it), so the names of the latest traces come behind them.
+ * Names with CPU time come from groups. Most spans have no CPU time of their own (the span of a
+ * request often only waits for its children), so the names of the latest traces are appended.
  */
 #include "store/query/history_reader.h"
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One trace: its spans and samples are picked out of all blocks that may have some. Samples whose
- * span is not there stand for it.
+ * One trace: collects its spans and samples from all blocks that may have some. If a span is
+ * missing, its samples take its place.
  */
 #include "store/query/history_reader_state.h"
 #include "proto/otlp/otlp_spans.h"
@@ -10,15 +10,15 @@
 #include <stdlib.h>
 
 #define SPAN_ATTRIBUTES_MAX 64
-#define PIECES_MAX          ((size_t)1 << 20) /* samples of a trace that are shown by their time */
+#define PIECES_MAX          ((size_t)1 << 20) /* samples of a trace shown with their time */
 
 struct node {
     uint8_t span_id[8];
     struct history_block_span span;
     const struct reader_series *series;
-    struct bytes attributes; /* framed; in the scratch */
+    struct bytes attributes; /* framed; in reader->scratch */
     bool known, shown;
-    size_t index; /* in the order of coming */
+    size_t index; /* in order of arrival */
     uint64_t cpu_ns, samples;
     uint64_t end_unix_ns;
     struct node *parent, *first_child, *last_child, *next; /* siblings by start */
@@ -34,7 +34,7 @@ struct tracing {
     struct arena *arena; /* of the answer */
     struct history_trace *answer;
     struct map by_id;
-    struct node **nodes; /* in the order of coming, then by start */
+    struct node **nodes; /* in order of arrival, later sorted by start */
     size_t n_nodes, cap_nodes;
     struct piece *pieces;
     size_t n_pieces, cap_pieces;
@@ -67,7 +67,7 @@ int reader_trace_spans(struct reader_scan *scan, reader_span_visit *visit, void 
     return error;
 }
 
-/* series: at first, of what it is known by. */
+/* series: of the first span or sample that names the span. */
 static int make_node(struct tracing *tracing, const uint8_t span_id[8],
                      const struct reader_series *series, struct node **result)
 {
@@ -96,7 +96,7 @@ static int find_node(struct tracing *tracing, const uint8_t span_id[8],
     return *node ? 0 : make_node(tracing, span_id, series, node);
 }
 
-/* One that was sent twice counts once. */
+/* A span that was sent twice counts once. */
 static int take_span(struct tracing *tracing, const struct history_block_span *span)
 {
     struct history_reader *reader = tracing->scan->reader;
@@ -203,7 +203,7 @@ static uint64_t trace_larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* A span that has not come begins with its first sample. */
+/* A span that has not arrived begins with its first sample. */
 static void set_starts(struct tracing *tracing)
 {
     if (tracing->n_pieces)
@@ -228,7 +228,7 @@ static void append_child(struct node *parent, struct node *child)
     parent->last_child = child;
 }
 
-/* nodes: by start. */
+/* nodes are sorted by start. */
 static void link_nodes(struct tracing *tracing)
 {
     for (size_t i = 0; i < tracing->n_nodes; i++) {
@@ -244,7 +244,7 @@ static void link_nodes(struct tracing *tracing)
 struct showing {
     struct tracing *tracing;
     struct reader_top *tops;     /* by index */
-    const struct piece **pieces; /* the first of each node; one more at the end */
+    const struct piece **pieces; /* first piece of each node, and an end marker */
     struct history_trace *answer;
 };
 
@@ -317,7 +317,7 @@ static int show_node(struct showing *showing, const struct node *node)
         .error = node->span.error,
         .start_unix_ns = node->span.start_unix_ns,
         .duration_ns = node->span.duration_ns,
-        /* its samples may have expired, or come after it */
+        /* samples may have expired, or arrived after the span */
         .cpu_ns = trace_larger(node->cpu_ns, node->span.cpu_ns),
         .samples = trace_larger(node->samples, node->span.samples),
         .top_function = showing->tops[node->index].function,
@@ -334,7 +334,7 @@ static int show_node(struct showing *showing, const struct node *node)
     return error ? error : show_busy(showing, node, shown);
 }
 
-/* Preorder, without recursion: depth is a stranger's. */
+/* Preorder, without recursion: the depth comes from outside. */
 static int show_tree(struct showing *showing, struct node *root)
 {
     struct node *node = root;
@@ -355,7 +355,7 @@ static int show_tree(struct showing *showing, struct node *root)
     return error;
 }
 
-/* Spans that are parents of each other in a circle have no root: the first is taken for it. */
+/* Spans whose parents form a cycle have no root: the first span counts as the root. */
 static int show_trees(struct showing *showing)
 {
     struct tracing *tracing = showing->tracing;
@@ -428,7 +428,7 @@ static int reader_scan_answer(struct reader_scan *scan, struct arena *arena,
     int error = take_blocks(&tracing);
     if (!error)
         error = tracing.n_nodes ? tracing_show(&tracing) : -ENOENT;
-    if (error == -ENOMEM && trace->n_spans) { /* up to there */
+    if (error == -ENOMEM && trace->n_spans) { /* the answer so far */
         trace->n_spans--;
         error = reader_scan_left_out(scan, error);
     }

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The slowest traces are the first that are met when the traces of all blocks are gone through by
- * their longest span, and each block has them in this order; so few are read. (Asked for by what a
- * span is, they are those with the slowest such spans: it goes on until none can be slower.) The
- * latest are in the latest blocks. Those with most CPU time are in lists of the blocks, unless they
- * are asked for by anything: then all spans of the range are read.
+ * The slowest traces: each block orders its traces by longest span, so merging the blocks in this
+ * order finds the slowest first, and few are read. (With conditions on spans, the slowest matching
+ * span counts: the search continues until no later trace can have a slower one.) The latest traces
+ * are in the latest blocks. The traces with the most CPU time are in lists of the blocks; with a
+ * filter, all spans of the range are read instead.
  */
 #include "store/query/history_reader_traces.h"
 #include <errno.h>
 #include <stdlib.h>
 
-#define PREFIX_BYTES  ((size_t)16 << 10) /* of a block's spans, at first; then twice as much */
-#define CURSORS_BYTES ((size_t)64 << 20) /* of all that they have decoded */
+#define PREFIX_BYTES                                                                               \
+    ((size_t)16 << 10) /* first prefix of a block's spans; doubled when more are needed */
+#define CURSORS_BYTES ((size_t)64 << 20) /* limit of decoded spans, all cursors together */
 
-/* 1, 0. */
+/* 1: the span matches; 0: it does not. */
 static int finding_passes(struct finding *finding, const struct history_block_span *span,
                           struct bytes body)
 {
@@ -89,7 +90,7 @@ static int take_block(struct finding *finding, const struct reader_block *block)
     return error;
 }
 
-/* No span of the n oldest blocks began after as many traces as are asked for. */
+/* True: `limit` matching traces began after every span of the n oldest blocks. */
 static bool has_latest(struct finding *finding, size_t n)
 {
     uint64_t latest = 0;
@@ -118,8 +119,8 @@ static int find_all(struct finding *finding)
     return error;
 }
 
-/* CPU time is in spans that had samples; the others are looked at if something else is asked for,
- * or if there are too few. */
+/* Only spans with samples have CPU time. Other spans are read if the filter has more conditions, or
+ * if too few traces are found. */
 static int find_most_cpu(struct finding *finding)
 {
     const struct history_filter *filter = finding->filter;
@@ -137,9 +138,9 @@ static int find_most_cpu(struct finding *finding)
 
 struct cursor {
     const struct reader_block *block;
-    uint64_t longest_ns; /* of its next trace, or no less */
+    uint64_t longest_ns; /* of its next trace, or an upper bound */
     struct history_block_spans spans;
-    struct buf body; /* its beginning */
+    struct buf body; /* prefix read so far */
     size_t next, body_size;
 };
 
@@ -147,7 +148,7 @@ struct cursors {
     struct cursor *all;
     struct cursor **heap; /* longest on top */
     size_t n;
-    size_t bytes; /* of what is decoded */
+    size_t bytes; /* of decoded spans */
 };
 
 static void cursors_sink(struct cursors *cursors, size_t at)
@@ -196,7 +197,7 @@ static void cursors_close(struct cursors *cursors, size_t n)
     free(cursors->heap);
 }
 
-/* More of the body, then more of its spans. */
+/* Reads more of the body, then decodes more of its spans. */
 static int read_on(struct reader_scan *scan, struct cursor *cursor)
 {
     size_t want = cursor->body.len ? cursor->body.len * 2 : PREFIX_BYTES;
@@ -209,7 +210,7 @@ static int read_on(struct reader_scan *scan, struct cursor *cursor)
                                 cursor->block->spans);
 }
 
-/* All spans of its next trace are there. */
+/* True: all spans of its next trace are decoded. */
 static bool is_loaded(const struct cursor *cursor)
 {
     const struct history_block_spans *spans = &cursor->spans;
@@ -221,7 +222,7 @@ static size_t bytes_of(const struct cursor *cursor)
     return cursor->body.cap + cursor->spans.cap * sizeof(*cursor->spans.spans);
 }
 
-/* 1: its next trace is there; 0: it has no more. */
+/* 1: its next trace is decoded; 0: it has no more traces. */
 static int cursor_load(struct reader_scan *scan, struct cursors *cursors, struct cursor *cursor)
 {
     while (!is_loaded(cursor)) {
@@ -248,7 +249,7 @@ static bool is_long_enough(const struct finding *finding, uint64_t duration_ns)
     return duration_ns >= finding->filter->min_duration_ns;
 }
 
-/* The longest that is asked for; NULL. */
+/* Finds the longest matching span; NULL if there is none. */
 static int find_asked(struct finding *finding, const struct cursor *cursor, size_t end,
                       const struct history_block_span **asked)
 {
@@ -267,7 +268,7 @@ static int find_asked(struct finding *finding, const struct cursor *cursor, size
     return 0;
 }
 
-/* What it is asked for by may be in another block than its longest span, which comes first. */
+/* The matching span may be in another block than the longest span, which is met first. */
 static int take_trace(struct finding *finding, const struct cursor *cursor, size_t end)
 {
     const struct history_block_span *longest = &cursor->spans.spans[cursor->next], *asked;
@@ -303,7 +304,7 @@ static int take_next(struct finding *finding, struct cursor *cursor)
     return error;
 }
 
-/* 1: the next trace, wherever it is, is that of the top; 0: look again. */
+/* 1: the next trace of all blocks is the top's; 0: try again. */
 static int settle_top(struct reader_scan *scan, struct cursors *cursors)
 {
     struct cursor *top = cursors->heap[0];
@@ -348,7 +349,8 @@ static int finding_walk(struct finding *finding, struct cursors *cursors)
     return 0;
 }
 
-/* What few spans are is in all of each block: then one is read after the other. */
+/* If few spans match, every block must be read completely: then blocks are read one after the
+ * other. */
 static int find_slowest(struct finding *finding)
 {
     struct cursors cursors;
@@ -395,7 +397,7 @@ static int finding_show(const struct finding *finding, const struct reader_tops 
 {
     struct history_traces *answer = finding->answer;
     size_t n = finding->n_sorted;
-    /* Owners are known by the order in which they were chosen. */
+    /* The index of an owner is the order of choice. */
     struct reader_top *tops =
         arena_zalloc(&finding->scan->reader->scratch, finding->n_chosen * sizeof(*tops));
     answer->traces = arena_alloc(arena, n * sizeof(*answer->traces));
@@ -416,7 +418,7 @@ static int finding_find(struct finding *finding)
     struct reader_scan *scan = finding->scan;
     int error = 0;
     if (finding->by_samples) {
-        scan->by_minutes = false; /* they know of no traces */
+        scan->by_minutes = false; /* minutes have no traces */
         scan->whole = (struct reader_range){0};
         error = reader_scan_samples(scan, false, note_sampled, finding);
     }
@@ -463,7 +465,7 @@ int history_traces(struct history_reader *reader, const struct history_filter *f
                    enum history_order order, size_t limit, struct arena *arena,
                    struct history_traces *traces)
 {
-    struct history_filter of_samples = *filter; /* the duration is looked at here */
+    struct history_filter of_samples = *filter; /* the duration is checked here */
     struct reader_scan scan;
     struct finding finding = {
         .scan = &scan,
@@ -475,8 +477,7 @@ int history_traces(struct history_reader *reader, const struct history_filter *f
         .by_spans = filter->service.len || filter->span_name.len || filter->container.len ||
                     filter->n_attributes || filter->by_trace,
     };
-    /* By CPU time it is only known in the end which are the best: a trace may be in several blocks.
-     */
+    /* By CPU time, the best are known only at the end, because a trace may be in several blocks. */
     finding.max_best = order == HISTORY_MOST_CPU ? 2 * finding.limit : finding.limit;
     MAP_INIT(&finding.sampled, struct sampled_trace, trace_id);
     of_samples.min_duration_ns = of_samples.max_duration_ns = 0;

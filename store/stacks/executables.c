@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts are decoded into one block of memory that hangs on the cached row; texts lie behind the
- * struct. */
+/* Facts are decoded into one allocation owned by the cached row; the texts follow the struct. */
 #include "store/stacks/executables.h"
 #include "store/db/blob.h"
 #include "store/db/db.h"
@@ -17,7 +16,7 @@ struct facts_block {
 
 struct executable_entry {
     struct intern_entry entry;
-    struct facts_block *block; /* NULL: not looked for yet, or nothing known */
+    struct facts_block *block; /* NULL: not read yet, or no facts are known */
 };
 
 static void forget_entry(struct intern_entry *entry)
@@ -164,7 +163,7 @@ int executables_set_facts(struct executables *executables, int64_t id,
     error = db_run(executables->db, executables->set_facts);
     sqlite3_clear_bindings(executables->set_facts);
     struct executable_entry *executable = container_of(entry, struct executable_entry, entry);
-    free(executable->block); /* read anew when asked for */
+    free(executable->block); /* the next request reads it again */
     executable->block = NULL;
     return error;
 }

@@ -8,7 +8,7 @@
 #include <resource.pb-c.h>
 
 #define TEXT_MAX            4096
-#define PUBLISHED_MAX       128 /* attributes of a process put beside those of a span */
+#define PUBLISHED_MAX       128 /* limit of a process's attributes added to those of a span */
 #define RESOURCE_ATTRIBUTES 1   /* field of Resource */
 
 STAT_LOSS(bad_resources, "spanprof_window_resources_left_out_total",
@@ -54,7 +54,8 @@ static bool begins_with(struct bytes text, struct bytes prefix)
     return text.len >= prefix.len && !memcmp(text.data, prefix.data, prefix.len);
 }
 
-/* A process may send spans of several services: what it says of one is not said of another. */
+/* A process may send spans of several services: service.* attributes apply only to the same
+ * service. */
 static bool applies(struct bytes key, struct bytes span_service, struct bytes service)
 {
     if (begins_with(key, BYTES_LIT("spanprof.service.")))
@@ -63,7 +64,7 @@ static bool applies(struct bytes key, struct bytes span_service, struct bytes se
            !begins_with(key, BYTES_LIT("service."));
 }
 
-/* What the span's Resource does not say, its process's may. */
+/* Adds published attributes of the process that the span's Resource lacks. */
 static int add_published(struct buf *out, struct bytes span_resource, struct bytes published)
 {
     struct bytes span_service = service_of(span_resource), service = service_of(published);
@@ -102,7 +103,7 @@ static int build(struct buf *out, const struct bytes *span_resource, struct byte
     return error;
 }
 
-/* What a process published may be anything. */
+/* Published bytes are untrusted. */
 int profile_resource(struct buf *out, const struct bytes *span_resource,
                      const struct process_facts *facts)
 {

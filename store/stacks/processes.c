@@ -123,7 +123,7 @@ static void put_text(struct blob_writer *out, struct bytes text, bool *was_cut)
 static void encode(struct blob_writer *out, const struct process_facts *facts)
 {
     bool was_cut = facts->resource.len > PROCESSES_RESOURCE_MAX;
-    struct bytes resource = was_cut ? BYTES(NULL, 0) : facts->resource; /* half of one is none */
+    struct bytes resource = was_cut ? BYTES(NULL, 0) : facts->resource; /* whole or none */
     blob_put_number(out, facts->start_ns);
     blob_put_number(out, facts->pid);
     blob_put_number(out, facts->own_pid);

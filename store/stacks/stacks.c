@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The frames of a stack as they are stored name executables by rowid, which stands for the
- * identity, so the hash goes over just those bytes. Its key is made once for each store: strangers
- * choose frames, and two stacks that collide would be one.
+ * Stored frames refer to executables by rowid, which is unique per identity, so the hash covers
+ * just the stored bytes. The hash has a secret key, made once per store: frames are untrusted, and
+ * two stacks with equal hashes would become one.
  */
 #include "agent-bpf/unwind_end.h"
 #include "base/log.h"
@@ -102,7 +102,7 @@ static int count_removed(void *context, int64_t id)
     return 0;
 }
 
-/* An old stack is still referred to, so what its frames name must stay as well. */
+/* An old stack is still referred to, so the executables and names of its frames must stay, too. */
 static int keep_stack(void *context, int64_t id)
 {
     struct stacks *stacks = context;
@@ -211,7 +211,7 @@ int stacks_executable_get(struct stacks *stacks, int64_t id, const struct execut
 
 int stacks_use_parts(struct stacks *stacks, const struct frame *frames, size_t n)
 {
-    int64_t last = 0; /* neighbours mostly share it */
+    int64_t last = 0; /* adjacent frames mostly share it */
     int error = 0;
     for (size_t i = 0; i < n && !error; i++) {
         const struct frame *frame = &frames[i];
@@ -262,8 +262,9 @@ int stacks_encode(struct stacks *stacks, const struct frame *frames, size_t n)
     return out->error;
 }
 
-/* What was asked before this process, or a rollback, may never be answered. Later stacks are not
- * asked for again when they only come to mind again: that would cost much where they are many. */
+/* Requests from before a restart or a rollback may never be answered, so the names of those stacks
+ * are requested again. Stacks with id > last_before are not: repeating requests for many stacks is
+ * expensive. */
 static bool is_looked_after(const struct stacks *stacks, const struct cached_stack *stack)
 {
     return stack->looked_after || stack->entry.id > stacks->last_before;
@@ -338,7 +339,7 @@ static void bind_text(sqlite3_stmt *statement, int index, struct bytes text)
                         SQLITE_STATIC);
 }
 
-/* Into the scratch. */
+/* Encodes into the scratch. */
 static int encode_inlined(struct stacks *stacks, const struct frame_name *names, size_t n)
 {
     struct blob_writer *out = &stacks->scratch;
@@ -370,7 +371,7 @@ size_t stacks_inlined(const struct frame_name *name, struct frame_name inlined[S
     return n;
 }
 
-/* Of one address; the last is the function that was compiled. */
+/* Stores the names of one address; the last one is the compiled function. */
 static int set_names_at(struct stacks *stacks, int64_t executable, const struct frame_name *names,
                         size_t n)
 {
@@ -452,7 +453,7 @@ bool stacks_collect_due(const struct stacks *stacks, uint64_t now_unix_ns)
     uint64_t began = stacks->generation_began_ns;
     if (stacks->rows.sweeping || stacks->executables.rows.sweeping ||
         stacks->code_names.rows.sweeping)
-        return false; /* first to the end of the table */
+        return false; /* the sweep must first reach the end of the table */
     return now_unix_ns < began || now_unix_ns - began >= STACKS_GENERATION_NS ||
            stacks->rows.n_new >= STACKS_GENERATION_MAX;
 }
@@ -460,9 +461,10 @@ bool stacks_collect_due(const struct stacks *stacks, uint64_t now_unix_ns)
 int stacks_collect_begin(struct stacks *stacks, uint64_t now_unix_ns, struct id_set *referred)
 {
     WRITER_THREAD(stacks->db);
-    struct id_set none = {0}, no_name = {0}; /* both are kept by the use that stacks make of them */
+    struct id_set none = {0}, no_name = {0}; /* empty: swept stacks that stay count as uses of their
+                                                executables and names */
     stacks->generation_began_ns = now_unix_ns;
-    stacks->last_before = 0; /* the first use in a generation looks after all */
+    stacks->last_before = 0; /* the first use in a generation requests names anyway */
     int error = stacks_add_same(stacks, referred);
     error = error ? error : intern_sweep_begin(&stacks->rows, referred);
     error = error ? error : intern_sweep_begin(&stacks->executables.rows, &none);
@@ -474,7 +476,7 @@ int stacks_collect(struct stacks *stacks)
     WRITER_THREAD(stacks->db);
     int error = intern_sweep(&stacks->rows);
     if (error || stacks->rows.sweeping)
-        return error; /* the others after the last stack had its say */
+        return error; /* executables and names are swept after all stacks */
     error = intern_sweep(&stacks->executables.rows);
     return error ? error : intern_sweep(&stacks->code_names.rows);
 }

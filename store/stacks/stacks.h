@@ -43,10 +43,9 @@ enum frame_special {
 
 struct frame {
     uint8_t kind;
-    int64_t
-        executable; /* rowid; 0 = no known mapping, address is the virtual address in the process */
-    uint64_t
-        address; /* offset in the file; kernel: offset from _text, or absolute if executable is 0 */
+    int64_t executable; /* rowid; 0 = no known mapping, address is the process's */
+    /* Offset in the file; kernel: offset from _text, or absolute if executable is 0. */
+    uint64_t address;
 };
 
 static inline bool frame_is_named(const struct frame *frame)

@@ -38,7 +38,7 @@ void stacks_reader_close(struct stacks_reader *reader)
     buf_close(&reader->name_texts);
 }
 
-/* 0, and the row is there; -ENOENT. */
+/* 0: *row is on the row; -ENOENT. */
 static int find(struct stacks_reader *reader, sqlite3_stmt *row, int64_t id)
 {
     sqlite3_bind_int64(row, 1, id);

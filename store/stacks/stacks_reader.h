@@ -21,7 +21,7 @@ struct stacks_reader {
 };
 
 int stacks_reader_open(struct stacks_reader *reader, struct db *db);
-void stacks_reader_close(struct stacks_reader *reader); /* also after a failed open, or all zero */
+void stacks_reader_close(struct stacks_reader *reader); /* also if open failed, or all zero */
 
 int stacks_reader_canonical(struct stacks_reader *reader, int64_t id, int64_t *canonical);
 int stacks_reader_frames(struct stacks_reader *reader, int64_t id, const struct frame **frames,

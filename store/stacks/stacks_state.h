@@ -39,8 +39,7 @@ struct stacks {
     struct code_names code_names;
     struct stacks_unfinished unfinished;
     uint64_t generation_began_ns; /* 0 = not known yet */
-    int64_t
-        last_before; /* names of stacks with id <= last_before must be requested again; 0: none */
+    int64_t last_before; /* request names of stacks with id <= last_before again; 0: none */
     uint8_t hash_key[16];
     struct blob_writer scratch;
     struct frame frames[STACKS_FRAMES_MAX];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Samples name their stack by rowid when they are stored, and the tick cannot always unwind to the
- * end. So a stack with open frames has a row of its own, which says later that it is the same as
- * another; its hash is a random number, so that no other sample ever gets it.
+ * A stored sample refers to its stack by rowid, and the sampling tick cannot always unwind to the
+ * end. So a stack with open frames has its own row, which later refers to the finished stack that
+ * it equals. The row's hash is random, so no other sample gets the row.
  *
- * Names come some time after they were asked for: milliseconds mostly, seconds while the symbolizer
- * is busy. What left before them would show addresses for ever.
+ * Names arrive some time after the request: usually milliseconds, seconds while the symbolizer is
+ * busy. A sample exported before its names arrive would show addresses forever.
  *
- * Invariants: a stack in the map is open in at least one way; n_open[what] stacks are open that
- * way, and the gauge shows it; a stack is in the list of ages exactly while its frames are open.
+ * Invariants: a stack is in the map iff it has open frames or open names; n_open[what] = number of
+ * stacks open in way `what` = the gauge; a stack is in the list of ages iff its frames are open.
  */
 #include "store/stacks/stacks_unfinished.h"
 #include "base/stats.h"
@@ -29,7 +29,8 @@ static const char *const result_names[] = {
 };
 
 #define SERIES(what, result) STAT_BIT(STACK_OPEN_##what *STACK_RESULTS + STACK_##result)
-/* A stack whose frames were never open counts among spanprof_stacks_truncated_total. */
+/* A truncated stack whose frames were never open is counted by spanprof_stacks_truncated_total
+ * instead. */
 #define FRAMES_LOST (SERIES(FRAMES, LATE) | SERIES(FRAMES, FORGOTTEN) | SERIES(FRAMES, ROLLED_BACK))
 #define NAMES_LOST                                                                                 \
     (SERIES(NAMES, LATE) | SERIES(NAMES, NO_ROOM) | SERIES(NAMES, FULL) |                          \
@@ -48,7 +49,7 @@ STAT_GAUGES(unfinished_stacks, "spanprof_stacks_unfinished",
 struct unfinished_stack {
     int64_t id;
     uint8_t open;      /* 1 << enum stack_open */
-    uint64_t asked_ns; /* for its frames */
+    uint64_t asked_ns; /* when its frames were requested */
     struct list age;
 };
 
@@ -57,7 +58,7 @@ struct name_key {
     uint64_t address;
 };
 
-struct open_name { /* asked for, and not answered */
+struct open_name { /* requested, not answered */
     struct name_key key;
     uint64_t asked_ns;
     struct list age;
@@ -78,7 +79,7 @@ static bool stack_is_open(const struct unfinished_stack *stack, enum stack_open 
     return stack && stack->open >> what & 1;
 }
 
-/* NULL: nothing is open. */
+/* NULL: the stack is not unfinished. */
 static struct unfinished_stack *stack_find(const struct stacks_unfinished *unfinished, int64_t id)
 {
     return unfinished->stacks.count ? map_get(&unfinished->stacks, &id) : NULL;
@@ -92,7 +93,7 @@ static void opened_add(struct stacks_unfinished *unfinished, enum stack_open wha
     stat_set_of(&unfinished_stacks, what, (int64_t)unfinished->n_open[what]);
 }
 
-/* NULL without memory. */
+/* NULL: no memory. */
 static struct unfinished_stack *stack_open(struct stacks_unfinished *unfinished, int64_t id,
                                            enum stack_open what)
 {
@@ -113,7 +114,7 @@ static struct unfinished_stack *stack_open(struct stacks_unfinished *unfinished,
     return stack;
 }
 
-/* The stack is gone if nothing else is open. */
+/* Frees the stack if it is not open in the other way. */
 static void stack_close(struct stacks_unfinished *unfinished, struct unfinished_stack *stack,
                         enum stack_open what)
 {
@@ -286,10 +287,11 @@ int stacks_finish_frames(struct stacks *stacks, int64_t id, int64_t same_as)
         return -ENOENT;
     int error = set_same(stacks, id, same_as);
     if (!error && stack_is_open(stack_find(unfinished, same_as), STACK_OPEN_NAMES))
-        count_not_waiting(names_open(unfinished, id)); /* it waits as that one does */
+        count_not_waiting(
+            names_open(unfinished, id)); /* id now waits for the same names as same_as */
     if (!error || error == -ENOENT)
         stacks_close_frames(stacks, id, error ? STACK_FORGOTTEN : STACK_FINISHED);
-    return error; /* of the database: the rollback closes them */
+    return error; /* database error: the rollback closes the frames */
 }
 
 /* ---- names ---- */
@@ -301,7 +303,7 @@ static struct open_name *name_find(const struct stacks_unfinished *unfinished,
     return frame->kind == STACK_FRAME_SPECIAL ? NULL : map_get(&unfinished->names, &key);
 }
 
-/* When the first of those was asked for that are still open; UINT64_MAX: none is. */
+/* Time of the oldest open request among the frames' names; UINT64_MAX: no name is open. */
 static uint64_t oldest_open(const struct stacks_unfinished *unfinished, const struct frame *frames,
                             size_t n)
 {
@@ -380,7 +382,7 @@ static void frames_expire(struct stacks_unfinished *unfinished, uint64_t deadlin
     }
 }
 
-/* Ends the waiting of a stack that has all its names, or waits for one that is late. */
+/* Ends the waiting of a stack if no name is open, or if one of its names is late. */
 static int names_review(struct stacks *stacks, struct unfinished_stack *stack, uint64_t deadline_ns)
 {
     const struct frame *frames = NULL;
@@ -399,7 +401,7 @@ static int names_review(struct stacks *stacks, struct unfinished_stack *stack, u
     return 0;
 }
 
-/* NULL: none is late. */
+/* NULL: no name is late. */
 static struct open_name *name_late(const struct stacks_unfinished *unfinished, uint64_t deadline_ns)
 {
     struct list *first = list_first(&unfinished->name_ages);
@@ -413,7 +415,7 @@ static int names_expire(struct stacks *stacks, uint64_t deadline_ns, size_t *n_l
     struct unfinished_stack *stack;
     struct open_name *name;
     if (!unfinished->names_closed && !name_late(unfinished, deadline_ns))
-        return 0; /* as the last time */
+        return 0; /* nothing has changed since the last review */
     for (size_t i = 0; (stack = map_next(&unfinished->stacks, &i));) {
         int error =
             stack_is_open(stack, STACK_OPEN_NAMES) ? names_review(stacks, stack, deadline_ns) : 0;
