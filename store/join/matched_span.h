@@ -46,7 +46,7 @@ struct matched_spans {
     struct map resources;
     uint8_t hash_key[16];
     int64_t next_id, next_resource_id;
-    struct matched_resource *latest; /* spans come in runs of one Resource */
+    struct matched_resource *latest; /* adjacent spans mostly share a Resource */
     sqlite3_stmt *put, *remove, *load, *put_resource, *remove_resource;
 };
 

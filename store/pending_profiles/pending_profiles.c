@@ -130,7 +130,7 @@ int pending_profiles_take_facts(struct pending_profiles *pending, struct awaited
     return 0;
 }
 
-/* ---- coming ---- */
+/* ---- arriving requests ---- */
 
 static int make_room(struct pending_profiles *pending, size_t n_bytes, size_t n_awaited)
 {

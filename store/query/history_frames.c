@@ -130,7 +130,7 @@ static int read_module(struct history_frames *frames, struct module *module)
     return error ? error : dup_bytes(frames, &module->facts.go_build_id);
 }
 
-/* The facts of an executable may arrive later, so missing facts are looked up again. */
+/* More facts of an executable may arrive later, so they are read again after AGAIN_NS. */
 static int find_module(struct history_frames *frames, int64_t id, const struct module **result)
 {
     uint64_t now = clock_monotonic_ns();

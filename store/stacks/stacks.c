@@ -265,9 +265,9 @@ int stacks_encode(struct stacks *stacks, const struct frame *frames, size_t n)
 /* Requests from before a restart or a rollback may never be answered, so the names of those stacks
  * are requested again. Stacks with id > last_before are not: repeating requests for many stacks is
  * expensive. */
-static bool is_looked_after(const struct stacks *stacks, const struct cached_stack *stack)
+static bool names_are_requested(const struct stacks *stacks, const struct cached_stack *stack)
 {
-    return stack->looked_after || stack->entry.id > stacks->last_before;
+    return stack->names_requested || stack->entry.id > stacks->last_before;
 }
 
 int stacks_intern(struct stacks *stacks, const struct frame *frames, size_t n, int64_t *id,
@@ -286,8 +286,8 @@ int stacks_intern(struct stacks *stacks, const struct frame *frames, size_t n, i
     struct cached_stack *stack = container_of(entry, struct cached_stack, entry);
     stack->same_known = true; /* its frames were never open */
     *id = entry->id;
-    *names_wanted = use != INTERN_KNOWN || !is_looked_after(stacks, stack);
-    stack->looked_after = true;
+    *names_wanted = use != INTERN_KNOWN || !names_are_requested(stacks, stack);
+    stack->names_requested = true;
     stat_add(&stacks_new, use == INTERN_NEW);
     return use == INTERN_KNOWN ? 0 : stacks_use_parts(stacks, frames, n);
 }

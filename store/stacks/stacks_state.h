@@ -18,8 +18,8 @@ struct cached_stack {
     struct intern_entry entry;
     bool same_known;
     bool public_known;
-    bool looked_after; /* stacks_intern() has set names_wanted for it; used if id <= last_before */
-    int64_t same_as;   /* for a stack whose frames were open; 0 = no other stack */
+    bool names_requested; /* matters for stacks with id <= last_before */
+    int64_t same_as;      /* for a stack whose frames were open; 0 = no other stack */
     uint8_t public_id[16];
 };
 
