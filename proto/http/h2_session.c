@@ -75,14 +75,15 @@ void h2_session_abandon(struct h2_conn *conn, uint32_t h2_error)
 
 /* ---- glitches ---- */
 
-/* h2.c ends it once nghttp2 has returned: within it that is an assertion. */
+/* h2.c ends the connection once nghttp2 has returned: ending it within a callback hits an
+ * assertion. */
 static void conn_doom(struct h2_conn *conn, uint32_t h2_error)
 {
     if (!conn->doom)
         conn->doom = h2_error;
 }
 
-/* A token bucket: a peer that errs now and then loses nothing, a flood ends. */
+/* A token bucket: occasional errors are tolerated, a flood ends the connection. */
 static void conn_glitch(struct h2_conn *conn)
 {
     uint64_t now = clock_monotonic_ns();

@@ -15,7 +15,7 @@
 
 struct http1_phase {
     uint64_t timeout_ns;       /* from the moment of entering */
-    struct stat_ref timed_out; /* counts connections shut down for `max` that were shut down */
+    struct stat_ref timed_out; /* counts connections shut down at the deadline */
     struct list connections;   /* in the order in which their time runs out */
 };
 

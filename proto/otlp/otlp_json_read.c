@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One pass over the text, straight into protobuf: a nested message gets room for the longest length
- * that out's limit allows, which wire_end() closes up. So there is no tree, and what is held is the
- * result alone.
+ * One pass over the text, directly into protobuf, without a tree: only the result is in memory. A
+ * nested message reserves room for the longest length that out's limit allows; wire_end() removes
+ * the unused bytes.
  */
 #include "proto/json.h"
 #include "proto/otlp/otlp_json_fields.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * On the wire the occurrences of a field may lie apart (what the join appends to a span does), in
- * JSON they are one array. So a message is skimmed once for where its fields begin and end, then
- * each field is written from there. What a decoder would make of odd input is written: the last of
- * a field that is there twice, the last member of a oneof, submessages in pieces put together.
+ * JSON they are one array. So a first pass finds where each field begins and ends, then the fields
+ * are written from there. Odd input is written as a decoder would read it: the last value of a
+ * repeated singular field, the last member of a oneof, submessages merged from their pieces.
  */
 #include "base/json_write.h"
 #include "proto/otlp/otlp_json_fields.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is new lies behind what was there: strings, attributes and Links at the end of the
- * dictionary, indices at the end of a Sample. So no index changes. (A packed list may come in
- * several pieces.)
+ * New data is appended: strings, attributes and Links at the end of the dictionary, indices at the
+ * end of a Sample. So no existing index changes. (A packed list may come in several pieces.)
  */
 #include "base/map.h"
 #include "proto/otlp/otlp_profiles_links.h"
@@ -17,10 +16,10 @@ enum { SAMPLE_ATTRIBUTES = 2, SAMPLE_LINK = 3 };
 enum { ATTRIBUTE_KEY = 1, ATTRIBUTE_VALUE = 2, LINK_TRACE = 1, LINK_SPAN = 2 };
 enum { DEPTH = 3 }; /* ResourceProfiles, ScopeProfiles, Profile */
 
-#define KEYS_MAX           66 /* of what a span gives: its name, kind, and CONFIG_LIST_MAX attributes */
+#define KEYS_MAX           66 /* of a span: its name, kind, and CONFIG_LIST_MAX attributes */
 #define NO_INDEX           UINT32_MAX
 #define LINKS_SEARCHED_MAX 4096
-#define SEARCHED_MAX       65536 /* of a table: what lies behind may come to be there twice */
+#define SEARCHED_MAX       65536 /* of a table; later entries may get duplicates */
 #define DICTIONARY_MAX     (64u << 20)
 
 struct entry { /* an attribute that was added */
@@ -400,7 +399,7 @@ static int put_level(struct annotator *annotator, struct bytes message, unsigned
     return error;
 }
 
-/* Its parts become one, for not every decoder puts them together. */
+/* Merges the dictionary's parts into one: not every decoder merges them. */
 static int put_dictionary(struct annotator *annotator, struct bytes request)
 {
     struct wire_reader reader = wire_read(request);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * At finish: what the samples use is marked, along the references, and numbered in the order of the
- * indices. Entry 0 of each table always stays, so that a reference of 0 is 0 on the wire too.
+ * At finish, entries that samples use, directly or by reference, are marked and numbered in index
+ * order. Entry 0 of each table always stays, so a reference of 0 is 0 on the wire, too.
  */
 #include "proto/otlp/otlp_profiles_encode.h"
 

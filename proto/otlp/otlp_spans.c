@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading. Spans are too many to decode each: what the join asks of nearly all of them is two ids.
- */
+/* Reads spans on the wire. Decoding every span would cost too much: for nearly all spans the join
+ * needs only two ids. */
 #include "proto/otlp/otlp_spans.h"
 #include "proto/otlp/otlp_spans_walk.h"
 #include "proto/pb.h"

@@ -3,8 +3,8 @@
 /*
  * The handshakes of a server's accepted connections. Thread: loop. Embedded.
  *
- * Limits: TLS_ACCEPT_TIMEOUT_NS each; TLS_ACCEPT_MAX at a time, then the oldest has to go: real
- * ones take a few round trips, so the oldest is one that idles. Each result is counted
+ * Limits: TLS_ACCEPT_TIMEOUT_NS each; TLS_ACCEPT_MAX at a time, then the oldest is ended: real
+ * handshakes take a few round trips, so the oldest one is idle. Each result is counted
  * (tls_count()); a failure is logged.
  */
 #include "base/clock.h"
@@ -17,8 +17,7 @@ struct tls_accept {
     struct loop *loop;
     struct tls_context *context; /* must outlive the accept */
     const char *area;            /* of log records */
-    /* The session and its socket are the owner's from here on. Everything may be called from it but
-     * tls_accept_close(). */
+    /* Passes session and socket to the owner. May call any function except tls_accept_close(). */
     void (*passed)(struct tls_accept *accept, struct tls *tls, int fd);
     /* private */
     struct list entering;

@@ -117,7 +117,7 @@ static int pump_out(struct tls_proxy *proxy)
 
 /* ---- the loop ---- */
 
-/* Without events it is not watched at all: a hang-up would be reported in every round. */
+/* Without wanted events the socket is not watched: epoll would report a hang-up in every round. */
 static int set_watch(struct tls_proxy *proxy, struct watch *watch, uint32_t events)
 {
     if (!events) {

@@ -6,7 +6,7 @@
 #include "proto/tls/tls.h"
 #include <gnutls/gnutls.h>
 
-/* Sessions point into their credentials, so these live until the last one has ended. */
+/* Sessions point into their credentials, so credentials live until their last session has ended. */
 struct tls_credentials {
     gnutls_certificate_credentials_t x509;
     bool demands_certificate; /* of clients */

@@ -27,7 +27,7 @@ struct grpc_server_settings {
     struct tls_context *tls;     /* outlives the server; NULL: plain text */
 };
 
-/* Takes over the sockets, on success only. */
+/* Takes over the sockets, on success only. 0 or negative errno. */
 int grpc_server_open(const struct grpc_server_settings *settings, struct listen_sockets *sockets,
                      struct grpc_server **server);
 size_t grpc_server_connections(const struct grpc_server *server);
