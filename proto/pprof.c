@@ -176,7 +176,8 @@ static int put_line(struct buf *out, uint64_t function, int64_t line)
     return error ? error : wire_put_varint(out, LINE_LINE, number);
 }
 
-/* A frame with what was inlined into it: the last of them tells where it is. */
+/* A location: a frame and the functions inlined into it. The last of the n frames gives the
+ * address. */
 static int intern_location(struct pprof *pprof, const struct pprof_frame *frames, size_t n,
                            uint64_t *id)
 {

@@ -173,7 +173,7 @@ int grpc_timeout_parse(struct bytes text, uint64_t *ns)
         if (text.data[text.len - 1] != timeout_units[i].unit)
             continue;
         if (__builtin_mul_overflow(value, timeout_units[i].ns, ns))
-            *ns = UINT64_MAX; /* 11,000 years: as good as for ever */
+            *ns = UINT64_MAX; /* 11,000 years: no limit */
         return 0;
     }
     return -EINVAL;

@@ -165,7 +165,7 @@ static int read_profiles(struct reading *reading, const OF(ResourceProfiles) * r
     return PROFILES_LINKS_OK;
 }
 
-/* The texts alone: they are what tells whose a span is. */
+/* Keeps only attributes with text values: these identify the sender of a span. */
 static int plain_resource(struct reading *reading, const Resource *resource, struct bytes *result)
 {
     _cleanup_buf_ struct buf plain = BUF_INIT(0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * What the parts of the intake share: the door (intake.c), drains of ring and process stream
+ * Shared by the parts of the intake: entry points (intake.c), drains of ring and process stream
  * (intake_drain.c), profile windows (intake_window.c) and the symbolizer (intake_symbolizer.c).
  * Private to them. Thread: loop, except where said otherwise.
  */
