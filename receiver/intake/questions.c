@@ -266,6 +266,7 @@ static int names_compare(const void *a, const void *b)
 static void names_send(struct questions *questions, const struct wanted_name *wanted, size_t n)
 {
     uint64_t addresses[SYMBOLIZER_NAMES_MAX];
+    assert(n > 0 && n <= SYMBOLIZER_NAMES_MAX);
     for (size_t i = 0; i < n; i++)
         addresses[i] = wanted[i].address;
     if (!process_table_want_names(questions->table, wanted->identity, addresses, n))
