@@ -2,7 +2,8 @@
 add_library(spanprof_flags INTERFACE)
 target_compile_options(spanprof_flags INTERFACE
     -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wconversion -Werror
-    -fno-omit-frame-pointer -fstack-protector-strong)
+    -fno-omit-frame-pointer -fstack-protector-strong
+    -fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=) # __FILE__ is the path in the tree, however the compiler is called
 target_compile_definitions(spanprof_flags INTERFACE _GNU_SOURCE)
 if(CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo" AND NOT SPANPROF_SANITIZE)
     target_compile_options(spanprof_flags INTERFACE -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)

@@ -17,7 +17,7 @@ void backoff_success(struct backoff *backoff)
 }
 
 /* Uniform in [0, 1). */
-static double draw(struct backoff *backoff)
+static double backoff_draw(struct backoff *backoff)
 {
     uint64_t x = backoff->random;
     x ^= x << 13;
@@ -27,14 +27,14 @@ static double draw(struct backoff *backoff)
     return (double)(x >> 11) / (double)(UINT64_C(1) << 53);
 }
 
-static uint64_t jittered(struct backoff *backoff)
+static uint64_t backoff_jittered(struct backoff *backoff)
 {
     double interval = (double)backoff->interval_ns;
-    double spread = backoff->config->randomization_factor * (2 * draw(backoff) - 1);
+    double spread = backoff->config->randomization_factor * (2 * backoff_draw(backoff) - 1);
     return (uint64_t)(interval * (1 + spread));
 }
 
-static void grow(struct backoff *backoff)
+static void backoff_grow(struct backoff *backoff)
 {
     double next = (double)backoff->interval_ns * backoff->config->multiplier;
     double most = (double)backoff->config->max_interval_ns;
@@ -49,11 +49,11 @@ int backoff_failure(struct backoff *backoff, uint64_t now_ns, uint64_t server_de
         return BACKOFF_GIVE_UP;
     if (backoff->first_failure_ns == 0)
         backoff->first_failure_ns = now_ns;
-    uint64_t own = jittered(backoff);
+    uint64_t own = backoff_jittered(backoff);
     if (server_delay_ns > SERVER_DELAY_MAX_NS)
         server_delay_ns = SERVER_DELAY_MAX_NS;
     *pause_ns = own > server_delay_ns ? own : server_delay_ns;
-    grow(backoff);
+    backoff_grow(backoff);
     bool late = config->max_elapsed_time_ns &&
                 now_ns - backoff->first_failure_ns + *pause_ns > config->max_elapsed_time_ns;
     return late ? BACKOFF_GIVE_UP : 0;

@@ -43,7 +43,7 @@ static int take_row(void *context, const struct outbox_row *row)
     return 0;
 }
 
-static bool joins(const struct sender_fetch *fetch)
+static bool sender_fetch_joins(const struct sender_fetch *fetch)
 {
     return !fetch->only_seq && fetch->signal != SIGNAL_PROFILES;
 }
@@ -54,7 +54,7 @@ static int read_items(struct sender_fetch *fetch)
         .destination = fetch->config->id,
         .signal = fetch->signal,
         .after_seq = fetch->only_seq ? fetch->only_seq - 1 : fetch->after_seq,
-        .limit = joins(fetch) ? SENDER_JOINED_MAX : 1,
+        .limit = sender_fetch_joins(fetch) ? SENDER_JOINED_MAX : 1,
     };
     int outcome = outbox_each(fetch->reader, &query, take_row, fetch);
     fetch->more = outcome > 0 || fetch->n == (size_t)query.limit;
@@ -81,7 +81,7 @@ static int join_handed(struct sender_fetch *fetch)
 }
 
 /* Runs on the reader: decoding a request takes time. */
-static void show(const struct sender_fetch *fetch)
+static void sender_fetch_show(const struct sender_fetch *fetch)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(0);
     log_info("debug", "%s: %zu requests, %llu items, %zu bytes", signal_names[fetch->signal],
@@ -117,7 +117,7 @@ int sender_fetch_run(struct sender_fetch *fetch)
         error = sender_split_cut(&fetch->slice, fetch->signal, &fetch->body, &fetch->items);
     error = error ? error : make_message(fetch);
     if (!error && fetch->n && fetch->config->type == CONFIG_EXPORTER_DEBUG)
-        show(fetch);
+        sender_fetch_show(fetch);
     buf_close(&fetch->body);
     return error > 0 ? -EMSGSIZE : error;
 }
@@ -140,7 +140,7 @@ void sender_fetch_init(struct sender_fetch *fetch)
 
 int sender_fetch_take(struct sender_fetch *fetch, struct outbox_handoff *handoff)
 {
-    const struct outbox_handoff_want want = {joins(fetch) ? SENDER_JOINED_MAX : 1,
+    const struct outbox_handoff_want want = {sender_fetch_joins(fetch) ? SENDER_JOINED_MAX : 1,
                                              max_request_bytes(fetch->config)};
     struct list *link, *next;
     if (outbox_handoff_take(handoff, &want, &fetch->handed, &fetch->more))

@@ -22,7 +22,7 @@ enum {
 
 /* Makes room for the next piece of output: at most the rest of max_bytes plus one byte, which shows
  * that the output is too big. */
-static int room(struct buf *out, size_t start, size_t max_bytes, size_t *size)
+static int codec_room(struct buf *out, size_t start, size_t max_bytes, size_t *size)
 {
     size_t done = out->len - start;
     size_t want = done < STEP_MIN ? STEP_MIN : done;
@@ -40,7 +40,7 @@ static int inflate_some(z_stream *stream, bool members, struct buf *out, size_t 
                         size_t max_bytes)
 {
     size_t size;
-    int error = room(out, start, max_bytes, &size);
+    int error = codec_room(out, start, max_bytes, &size);
     if (error)
         return error;
     stream->next_out = out->data + out->len;
@@ -100,7 +100,7 @@ static int unzstd_some(ZSTD_DCtx *context, ZSTD_inBuffer *input, struct buf *out
                        size_t max_bytes)
 {
     size_t size;
-    int error = room(out, start, max_bytes, &size);
+    int error = codec_room(out, start, max_bytes, &size);
     if (error)
         return error;
     ZSTD_outBuffer output = {out->data + out->len, size, 0};

@@ -64,7 +64,7 @@ int32_t profiles_table_find(const struct profiles_table *table, const uint8_t se
 }
 
 /* At most half full. */
-static int grow(struct profiles_table *table)
+static int profiles_table_grow(struct profiles_table *table)
 {
     size_t count = (size_t)profiles_table_count(table);
     if (count * 2 < table->n_slots)
@@ -91,7 +91,7 @@ int32_t profiles_table_add(struct profiles_table *table, const uint8_t seed[16],
                                    .offset = table->keys.len,
                                    .len = key.len,
                                    .number = PROFILES_UNUSED};
-    if (grow(table) || buf_reserve(&table->entries, sizeof(entry)) ||
+    if (profiles_table_grow(table) || buf_reserve(&table->entries, sizeof(entry)) ||
         buf_append_bytes(&table->keys, key))
         return -ENOMEM;
     size_t slot = find_slot(table, entry.hash, key);

@@ -91,7 +91,7 @@ int json_string(struct json *json, struct json_string *string)
 }
 
 /* Four hex digits; UINT32_MAX if they are not. */
-static uint32_t hex4(const uint8_t *at, const uint8_t *end)
+static uint32_t json_hex4(const uint8_t *at, const uint8_t *end)
 {
     uint8_t pair[2];
     if (end - at < 4 || !bytes_from_hex(BYTES(at, 4), pair, sizeof(pair)))
@@ -103,7 +103,7 @@ static uint32_t hex4(const uint8_t *at, const uint8_t *end)
  * none, as half a surrogate pair. */
 static uint32_t unicode_escape(const uint8_t **at, const uint8_t *end)
 {
-    uint32_t code = hex4(*at, end);
+    uint32_t code = json_hex4(*at, end);
     if (code == UINT32_MAX || (code >= 0xdc00 && code < 0xe000))
         return UINT32_MAX;
     *at += 4;
@@ -111,7 +111,7 @@ static uint32_t unicode_escape(const uint8_t **at, const uint8_t *end)
         return code;
     if (end - *at < 2 || (*at)[0] != '\\' || (*at)[1] != 'u')
         return UINT32_MAX;
-    uint32_t low = hex4(*at + 2, end);
+    uint32_t low = json_hex4(*at + 2, end);
     if (low < 0xdc00 || low >= 0xe000)
         return UINT32_MAX;
     *at += 6;
@@ -167,7 +167,7 @@ int json_unescape(struct json *json, struct bytes raw, struct buf *out)
 
 /* ---- numbers ---- */
 
-static size_t digits(struct bytes text, size_t from)
+static size_t json_digits(struct bytes text, size_t from)
 {
     size_t i = from;
     while (i < text.len && text.data[i] >= '0' && text.data[i] <= '9')
@@ -178,19 +178,19 @@ static size_t digits(struct bytes text, size_t from)
 size_t json_number_length(struct bytes text)
 {
     size_t at = text.len && text.data[0] == '-';
-    size_t n = digits(text, at);
+    size_t n = json_digits(text, at);
     if (n == 0 || (n > 1 && text.data[at] == '0'))
         return 0;
     at += n;
     if (at < text.len && text.data[at] == '.') {
-        n = digits(text, at + 1);
+        n = json_digits(text, at + 1);
         if (n == 0)
             return 0;
         at += 1 + n;
     }
     if (at < text.len && (text.data[at] | 0x20) == 'e') {
         size_t sign = at + 1 < text.len && (text.data[at + 1] == '+' || text.data[at + 1] == '-');
-        n = digits(text, at + 1 + sign);
+        n = json_digits(text, at + 1 + sign);
         if (n == 0)
             return 0;
         at += 1 + sign + n;

@@ -44,14 +44,14 @@ find_field(const ProtobufCMessageDescriptor *descriptor, uint32_t number)
     return NULL;
 }
 
-static inline uint64_t load64(const uint8_t *at)
+static inline uint64_t pb_load64(const uint8_t *at)
 {
     uint64_t word;
     memcpy(&word, at, sizeof(word));
     return word;
 }
 
-static inline uint32_t load32(const uint8_t *at)
+static inline uint32_t pb_load32(const uint8_t *at)
 {
     uint32_t word;
     memcpy(&word, at, sizeof(word));
@@ -64,15 +64,15 @@ static inline uint64_t bits_of(struct bytes text)
 {
     const uint8_t *at = text.data, *end = at + text.len; /* never NULL: it is part of a message */
     if (text.len >= 16) {
-        uint64_t bits = load64(end - 16) | load64(end - 8);
+        uint64_t bits = pb_load64(end - 16) | pb_load64(end - 8);
         for (; at < end - 16; at += 16)
-            bits |= load64(at) | load64(at + 8);
+            bits |= pb_load64(at) | pb_load64(at + 8);
         return bits;
     }
     if (text.len >= 8)
-        return load64(at) | load64(end - 8);
+        return pb_load64(at) | pb_load64(end - 8);
     if (text.len >= 4)
-        return load32(at) | load32(end - 4);
+        return pb_load32(at) | pb_load32(end - 4);
     return text.len ? at[0] | at[text.len / 2] | end[-1] : 0;
 }
 
@@ -148,7 +148,7 @@ struct decoder_memory {
     bool refused;
 };
 
-static void *allocate(void *context, size_t size)
+static void *pb_allocate(void *context, size_t size)
 {
     struct decoder_memory *memory = context;
     void *got = arena_alloc(memory->arena, size);
@@ -156,7 +156,7 @@ static void *allocate(void *context, size_t size)
     return got;
 }
 
-static void leave(void *context, void *pointer)
+static void pb_leave(void *context, void *pointer)
 {
     (void)context;
     (void)pointer;
@@ -170,7 +170,7 @@ int pb_unpack(const ProtobufCMessageDescriptor *descriptor, struct bytes bytes, 
     if (outcome)
         return outcome;
     struct decoder_memory memory = {.arena = arena};
-    ProtobufCAllocator allocator = {allocate, leave, &memory};
+    ProtobufCAllocator allocator = {pb_allocate, pb_leave, &memory};
     *message = protobuf_c_message_unpack(descriptor, &allocator, bytes.len, bytes.data);
     if (*message)
         return PB_OK;

@@ -52,8 +52,8 @@ struct pprof {
     size_t labels_at;
 };
 
-static int intern(struct pprof *pprof, struct profiles_table *table, struct bytes key,
-                  uint64_t *index)
+static int pprof_intern(struct pprof *pprof, struct profiles_table *table, struct bytes key,
+                        uint64_t *index)
 {
     int32_t found = profiles_table_find(table, pprof->seed, key);
     if (found == -ENOENT)
@@ -79,7 +79,7 @@ static int make_valid(struct pprof *pprof, struct bytes *text)
 static int intern_text(struct pprof *pprof, struct bytes text, uint64_t *index)
 {
     int error = make_valid(pprof, &text);
-    return error ? error : intern(pprof, &pprof->strings, text, index);
+    return error ? error : pprof_intern(pprof, &pprof->strings, text, index);
 }
 
 int pprof_open(size_t max_bytes, struct pprof **result)
@@ -128,7 +128,7 @@ static int put_text(struct pprof *pprof, uint32_t field, struct bytes text)
 
 static int intern_entry(struct pprof *pprof, struct profiles_table *table, uint64_t *id)
 {
-    int error = intern(pprof, table, buf_bytes(&pprof->entry), id);
+    int error = pprof_intern(pprof, table, buf_bytes(&pprof->entry), id);
     *id += 1;
     return error;
 }
@@ -199,7 +199,7 @@ static int intern_location(struct pprof *pprof, const struct pprof_frame *frames
         error = error ? error : put_line(&location, function, frames[i].line);
     }
     uint64_t index = 0;
-    error = error ? error : intern(pprof, &pprof->locations, buf_bytes(&location), &index);
+    error = error ? error : pprof_intern(pprof, &pprof->locations, buf_bytes(&location), &index);
     *id = index + 1;
     return error;
 }

@@ -15,7 +15,7 @@
 
 enum { BACKLOG = 512 };
 
-static const char *reason(int error)
+static const char *listen_reason(int error)
 {
     switch (-error) {
     case EADDRINUSE:
@@ -55,7 +55,7 @@ static int explain_failure(struct buf *text, const char *path,
                  reason_of_path(error));
     else
         snprintf(sentence, sizeof(sentence), form, path, endpoint->host, endpoint->port,
-                 reason(error));
+                 listen_reason(error));
     if (text)
         buf_append_bytes(text, BYTES_STR(sentence));
     return error;
@@ -124,7 +124,7 @@ static int open_all(struct addrinfo *list, uint16_t port, bool both_families,
     return sockets->n ? 0 : lacking;
 }
 
-static int resolve(const char *host, int family, struct addrinfo **list)
+static int listen_resolve(const char *host, int family, struct addrinfo **list)
 {
     const struct addrinfo hints = {
         .ai_family = family, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
@@ -139,7 +139,7 @@ static int open_host(const char *host, uint16_t port, int family, bool both_fami
                      struct listen_sockets *sockets)
 {
     struct addrinfo *list;
-    int error = resolve(host, family, &list);
+    int error = listen_resolve(host, family, &list);
     if (error)
         return error;
     error = open_all(list, port, both_families, sockets);

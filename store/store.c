@@ -78,7 +78,7 @@ static void close_modules(struct store *store)
 }
 
 /* Replaces the corrupt file. The requests in it are lost and, as far as they are known, counted. */
-static int renew(struct store *store)
+static int store_renew(struct store *store)
 {
     outbox_file_lost(store->outbox);
     return db_renew(store->db);
@@ -195,15 +195,15 @@ static int reload_modules(struct store *store)
     return error;
 }
 
-static int reload(struct store *store)
+static int store_reload(struct store *store)
 {
     if (store->sick == -ENOSPC && db_rowids_spent(store->db))
         store->sick = -EUCLEAN;
-    int error = store->sick == -EUCLEAN ? renew(store) : 0;
+    int error = store->sick == -EUCLEAN ? store_renew(store) : 0;
     if (!error)
         error = reload_modules(store);
     if (error == -EUCLEAN && store->sick != -EUCLEAN) { /* the corruption shows only now */
-        error = renew(store);
+        error = store_renew(store);
         if (!error)
             error = reload_modules(store);
     }
@@ -214,12 +214,12 @@ static int reload(struct store *store)
 }
 
 /* Rolls back the transaction and reloads memory. */
-static void recover(struct store *store, int error)
+static void store_recover(struct store *store, int error)
 {
     store->sick = error;
     outbox_rolled_back(store->outbox);
     atomic_fetch_add(&store->generation, 1);
-    int sick = reload(store);
+    int sick = store_reload(store);
     store->sick = sick;
 }
 
@@ -227,7 +227,7 @@ int store_begin(void *context)
 {
     struct store *store = context;
     if (store->sick)
-        recover(store, store->sick);
+        store_recover(store, store->sick);
     int error = store->sick;
     if (error) {
         note_health(store, error);
@@ -236,7 +236,7 @@ int store_begin(void *context)
     error = db_begin(store->db);
     outbox_leave(store->outbox, history_room_to_leave(store->history));
     if (error == -EUCLEAN)
-        recover(store, error); /* no job of this batch has run */
+        store_recover(store, error); /* no job of this batch has run */
     if (error)
         note_health(store, error);
     return error;
@@ -259,7 +259,7 @@ int store_end(void *context)
         db_fail(store->db, error);
     error = db_commit(store->db);
     if (error)
-        recover(store, error);
+        store_recover(store, error);
     else
         outbox_committed(store->outbox);
     note_health(store, store->sick);
@@ -268,8 +268,8 @@ int store_end(void *context)
 
 /* Samples wait for room in the outbox; after a while they go to the history alone, so that queries
  * on this node see them. */
-static bool unsent(const struct store *store, const struct window_settings *settings,
-                   uint64_t now_unix_ns)
+static bool store_unsent(const struct store *store, const struct window_settings *settings,
+                         uint64_t now_unix_ns)
 {
     return history_is_enabled(store->history) && store->full_since_unix_ns &&
            now_unix_ns >= store->full_since_unix_ns + WINDOW_WAITS_NS &&
@@ -290,7 +290,7 @@ int store_window(struct store *store, const struct window_settings *settings, ui
 {
     struct window_settings with_history = *settings;
     with_history.history = store->history;
-    with_history.unsent = unsent(store, settings, now_unix_ns);
+    with_history.unsent = store_unsent(store, settings, now_unix_ns);
     const struct window_store parts = {.join = store->join,
                                        .stacks = store->stacks,
                                        .processes = store->processes,
@@ -337,6 +337,6 @@ int store_maintain(struct store *store)
 {
     int error = store->sick ? 0 : db_maintain(store->db);
     if (error == -EUCLEAN)
-        recover(store, error);
+        store_recover(store, error);
     return error;
 }

@@ -14,14 +14,14 @@ static void add_weight(struct flame_weight *to, struct flame_weight weight)
     to->samples += weight.samples;
 }
 
-static uint64_t heavier(const struct flame_weights *a, const struct flame_weights *b)
+static uint64_t flame_weights_heavier(const struct flame_weights *a, const struct flame_weights *b)
 {
     return a->total.ns > b->total.ns ? a->total.ns : b->total.ns;
 }
 
 static uint64_t weight_of(const struct flame_node *node)
 {
-    return heavier(&node->weights, &node->base);
+    return flame_weights_heavier(&node->weights, &node->base);
 }
 
 /* ---- the tree ---- */
@@ -105,7 +105,7 @@ static void sum_totals(struct flame_builder *build)
 
 /* ---- pruning ---- */
 
-static void swap(uint64_t *a, uint64_t *b)
+static void finish_swap(uint64_t *a, uint64_t *b)
 {
     uint64_t kept = *a;
     *a = *b;
@@ -121,9 +121,9 @@ static uint64_t select_largest(uint64_t *values, size_t n, size_t k)
         size_t larger = from, i = from, smaller = to;
         while (i < smaller) {
             if (values[i] > pivot)
-                swap(&values[i++], &values[larger++]);
+                finish_swap(&values[i++], &values[larger++]);
             else if (values[i] < pivot)
-                swap(&values[i], &values[--smaller]);
+                finish_swap(&values[i], &values[--smaller]);
             else
                 i++;
         }
@@ -138,7 +138,7 @@ static uint64_t select_largest(uint64_t *values, size_t n, size_t k)
 }
 
 /* *least: nodes at least this heavy stay; at most max nodes do. */
-static int threshold(const struct flame_builder *build, size_t max, uint64_t *least)
+static int flame_builder_threshold(const struct flame_builder *build, size_t max, uint64_t *least)
 {
     *least = 0;
     if (build->n_nodes <= max)
@@ -187,7 +187,7 @@ static void prune_into(struct flame_builder *build, uint64_t least, uint32_t oth
 }
 
 /* A removed node whose parent stays adds its weight to the parent's `others`. */
-static int prune(struct flame *flame, uint64_t least)
+static int flame_prune(struct flame *flame, uint64_t least)
 {
     uint32_t others, *rest = calloc(flame->build->n_nodes + 1, sizeof(*rest));
     int error = rest ? flame_others(flame, &others) : -ENOMEM;
@@ -223,8 +223,8 @@ static int by_place(const void *left, const void *right)
     return order ? order : (a->node > b->node) - (a->node < b->node);
 }
 
-static bool stays(const struct flame *flame, const struct flame_node *node, uint64_t least,
-                  uint32_t others)
+static bool flame_stays(const struct flame *flame, const struct flame_node *node, uint64_t least,
+                        uint32_t others)
 {
     const struct flame_builder *build = flame->build;
     bool hangs = node->parent == FLAME_NONE || weight_of(&build->nodes[node->parent]) >= least;
@@ -237,7 +237,7 @@ static size_t list_places(const struct flame *flame, uint64_t least, uint32_t ot
     size_t n = 0;
     for (uint32_t i = 0; i < flame->build->n_nodes; i++) {
         const struct flame_node *node = &flame->build->nodes[i];
-        if (stays(flame, node, least, others))
+        if (flame_stays(flame, node, least, others))
             places[n++] = (struct place){.parent = node->parent,
                                          .node = i,
                                          .weight = weight_of(node),
@@ -298,9 +298,9 @@ int flame_finish(struct flame *flame, size_t max_nodes)
     if (error)
         return error;
     sum_totals(build);
-    error = threshold(build, max_nodes / 2, &least);
+    error = flame_builder_threshold(build, max_nodes / 2, &least);
     if (!error && least)
-        error = prune(flame, least);
+        error = flame_prune(flame, least);
     if (!error && least)
         error = flame_others(flame, &others);
     if (error || !build->n_nodes)
@@ -352,7 +352,7 @@ static int by_weight(const void *left, const void *right, void *context)
     return names ? names : (a->frame > b->frame) - (a->frame < b->frame);
 }
 
-static void rank(struct flame_function *functions, size_t n, struct order *order)
+static void flame_function_rank(struct flame_function *functions, size_t n, struct order *order)
 {
     qsort_r(functions, n, sizeof(*functions), by_weight, order);
     for (uint32_t i = 0; i < n; i++) {
@@ -382,10 +382,10 @@ int flame_functions(struct flame *flame, bool by_total, const struct flame_funct
                 .frame = i, .weights = build->frames[i].weights, .base = build->frames[i].base};
     if (flame->base_all.ns) {
         order.baseline = true;
-        rank(build->functions, *n, &order);
+        flame_function_rank(build->functions, *n, &order);
         order.baseline = false;
     }
-    rank(build->functions, *n, &order);
+    flame_function_rank(build->functions, *n, &order);
     *functions = build->functions;
     return 0;
 }

@@ -25,7 +25,7 @@ struct svg {
     double most;                       /* change of any node */
 };
 
-static void put(struct svg *svg, const char *text, size_t size)
+static void svg_put(struct svg *svg, const char *text, size_t size)
 {
     if (!svg->error)
         svg->error = buf_append(svg->out, text, size);
@@ -33,7 +33,7 @@ static void put(struct svg *svg, const char *text, size_t size)
 
 static void put_string(struct svg *svg, const char *text)
 {
-    put(svg, text, strlen(text));
+    svg_put(svg, text, strlen(text));
 }
 
 #define PRINT(svg, ...)                                                                            \
@@ -92,11 +92,11 @@ static bool put_text(struct svg *svg, struct bytes text, size_t max_characters)
         size_t len = character_length(at, end);
         const char *entity = len == 1 ? entity_of(*at) : NULL;
         if (!len || is_unwanted(at, len))
-            put(svg, "\xef\xbf\xbd", 3);
+            svg_put(svg, "\xef\xbf\xbd", 3);
         else if (entity)
             put_string(svg, entity);
         else
-            put(svg, (const char *)at, len);
+            svg_put(svg, (const char *)at, len);
         at += len ? len : 1;
     }
     return false;

@@ -87,7 +87,7 @@ static uint64_t total_ns(const struct flame_node *node)
     return node->weights.total.ns;
 }
 
-static uint64_t samples(const struct flame_node *node)
+static uint64_t flame_node_samples(const struct flame_node *node)
 {
     return node->weights.total.samples;
 }
@@ -107,7 +107,7 @@ static void write_nodes(const struct flame *flame, const uint32_t *frame_numbers
 {
     static const struct column columns[] = {{"self_ns", self_ns, false},
                                             {"total_ns", total_ns, false},
-                                            {"samples", samples, false},
+                                            {"samples", flame_node_samples, false},
                                             {"base_self_ns", base_self_ns, true},
                                             {"base_total_ns", base_total_ns, true}};
     json_begin_object(json, "nodes");

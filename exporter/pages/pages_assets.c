@@ -15,7 +15,7 @@ static const struct pages_asset *by_name(const char *name)
 }
 
 /* The rest of path after the prefix; NULL: path does not start with it. */
-static const char *after(const char *path, const char *prefix)
+static const char *assets_after(const char *path, const char *prefix)
 {
     size_t len = strlen(prefix);
     return path && strncmp(path, prefix, len) == 0 ? path + len : NULL;
@@ -23,7 +23,8 @@ static const char *after(const char *path, const char *prefix)
 
 const struct pages_asset *pages_asset_find(const char *path)
 {
-    const char *name = after(after(after(path, "/assets/"), pages_assets_version), "/");
+    const char *name =
+        assets_after(assets_after(assets_after(path, "/assets/"), pages_assets_version), "/");
     if (name)
         return by_name(name);
     for (size_t i = 0; i < sizeof(views) / sizeof(views[0]); i++)

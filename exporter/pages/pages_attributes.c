@@ -23,7 +23,8 @@ static bool is_kept(const struct config_list *kept, struct bytes key)
 }
 
 /* The list comes last: it may be cut. */
-static void explain(const struct config_list *kept, struct bytes key, char *out, size_t size)
+static void config_list_explain(const struct config_list *kept, struct bytes key, char *out,
+                                size_t size)
 {
     char shown[128];
     bytes_sanitize(key, shown, sizeof(shown));
@@ -45,7 +46,8 @@ void pages_attributes_explain(const struct config *config, struct pages_request 
     for (size_t i = 0; i < filter->n_attributes; i++) {
         if (is_kept(kept, filter->attributes[i].key))
             continue;
-        explain(kept, filter->attributes[i].key, request->problem, sizeof(request->problem));
+        config_list_explain(kept, filter->attributes[i].key, request->problem,
+                            sizeof(request->problem));
         request->status = 400;
         return;
     }

@@ -26,18 +26,20 @@ typedef int read_value(struct reading *reading, struct bytes value);
 
 /* ---- values ---- */
 
-static int wrong(struct reading *reading, const char *right)
+static int reading_wrong(struct reading *reading, const char *right)
 {
     reading->right = right;
     return -EINVAL;
 }
 
 /* An empty value is allowed only for a baseline: any value matches. */
-static int copy(struct reading *reading, struct bytes value, struct bytes *text)
+static int reading_copy(struct reading *reading, struct bytes value, struct bytes *text)
 {
     *text = (struct bytes){0};
     if (!value.len)
-        return reading->filter == &reading->query->base ? 0 : wrong(reading, "more than nothing");
+        return reading->filter == &reading->query->base
+                   ? 0
+                   : reading_wrong(reading, "more than nothing");
     text->data = arena_dup(reading->arena, value.data, value.len);
     text->len = value.len;
     return text->data ? 0 : -ENOMEM;
@@ -116,7 +118,7 @@ static int read_time(struct reading *reading, struct bytes value, uint64_t *unix
             whole.len = i;
     double number;
     if (!parse_decimal(value, &number) || !parse_count(whole, INT64_MAX / NS_PER_MS, &ms))
-        return wrong(reading, "a time in Unix milliseconds, or before now, like -1h");
+        return reading_wrong(reading, "a time in Unix milliseconds, or before now, like -1h");
     *unix_ns = ms ? ms * NS_PER_MS : 1;
     return 0;
 }
@@ -124,7 +126,7 @@ static int read_time(struct reading *reading, struct bytes value, uint64_t *unix
 static int read_hex(struct reading *reading, struct bytes value, uint8_t *id, size_t size)
 {
     bool good = value.len == 2 * size && bytes_from_hex(value, id, size) && !bytes_zero(id, size);
-    return good ? 0 : wrong(reading, size == 16 ? "32 hex digits" : "16 hex digits");
+    return good ? 0 : reading_wrong(reading, size == 16 ? "32 hex digits" : "16 hex digits");
 }
 
 struct word {
@@ -140,7 +142,7 @@ static int read_word(struct reading *reading, struct bytes value, const struct w
             *result = words->value;
             return 0;
         }
-    return wrong(reading, right);
+    return reading_wrong(reading, right);
 }
 
 /* ---- filters ---- */
@@ -157,39 +159,39 @@ static int read_to(struct reading *reading, struct bytes value)
 
 static int read_service(struct reading *reading, struct bytes value)
 {
-    return copy(reading, value, &reading->filter->service);
+    return reading_copy(reading, value, &reading->filter->service);
 }
 
 static int read_span(struct reading *reading, struct bytes value)
 {
-    return copy(reading, value, &reading->filter->span_name);
+    return reading_copy(reading, value, &reading->filter->span_name);
 }
 
 static int read_thread(struct reading *reading, struct bytes value)
 {
-    return copy(reading, value, &reading->filter->thread);
+    return reading_copy(reading, value, &reading->filter->thread);
 }
 
 static int read_container(struct reading *reading, struct bytes value)
 {
-    return copy(reading, value, &reading->filter->container);
+    return reading_copy(reading, value, &reading->filter->container);
 }
 
 static int read_host(struct reading *reading, struct bytes value)
 {
-    return copy(reading, value, &reading->filter->host);
+    return reading_copy(reading, value, &reading->filter->host);
 }
 
 static int read_function(struct reading *reading, struct bytes value)
 {
-    return copy(reading, value, &reading->filter->function);
+    return reading_copy(reading, value, &reading->filter->function);
 }
 
 static int read_pid(struct reading *reading, struct bytes value)
 {
     uint64_t pid;
     if (!parse_count(value, INT32_MAX, &pid) || !pid)
-        return wrong(reading, "the number of a process");
+        return reading_wrong(reading, "the number of a process");
     reading->filter->pid = (uint32_t)pid;
     return 0;
 }
@@ -199,9 +201,9 @@ static int read_attribute(struct reading *reading, struct bytes value)
     struct history_filter *filter = reading->filter;
     const uint8_t *equals = value.len ? memchr(value.data, '=', value.len) : NULL;
     if (!equals || equals == value.data)
-        return wrong(reading, "KEY=VALUE");
+        return reading_wrong(reading, "KEY=VALUE");
     if (filter->n_attributes == HISTORY_ATTRIBUTES_MAX)
-        return wrong(reading, "of any use more than 8 times");
+        return reading_wrong(reading, "of any use more than 8 times");
     struct history_pair *pair = &filter->attributes[filter->n_attributes];
     size_t key = (size_t)(equals - value.data);
     const uint8_t *own = arena_dup(reading->arena, value.data, value.len);
@@ -214,7 +216,7 @@ static int read_attribute(struct reading *reading, struct bytes value)
 
 static int read_length(struct reading *reading, struct bytes value, uint64_t *ns)
 {
-    return parse_duration(value, ns) ? 0 : wrong(reading, "a duration, like 250ms");
+    return parse_duration(value, ns) ? 0 : reading_wrong(reading, "a duration, like 250ms");
 }
 
 static int read_min_duration(struct reading *reading, struct bytes value)
@@ -273,7 +275,7 @@ static int read_limit(struct reading *reading, struct bytes value)
 {
     uint64_t limit;
     if (!parse_count(value, 10000, &limit) || !limit)
-        return wrong(reading, "a number from 1 to 10000");
+        return reading_wrong(reading, "a number from 1 to 10000");
     reading->query->limit = (size_t)limit;
     return 0;
 }
@@ -292,7 +294,7 @@ static int read_buckets(struct reading *reading, struct bytes value)
 {
     uint64_t buckets;
     if (!parse_count(value, HISTORY_BUCKETS_MAX, &buckets) || !buckets)
-        return wrong(reading, "a number from 1 to 1000");
+        return reading_wrong(reading, "a number from 1 to 1000");
     reading->query->n_buckets = (size_t)buckets;
     return 0;
 }
@@ -329,7 +331,7 @@ static int read_seconds(struct reading *reading, struct bytes value)
 {
     uint64_t seconds;
     if (!parse_count(value, SECONDS_MAX, &seconds))
-        return wrong(reading, "a number from 0 to 600");
+        return reading_wrong(reading, "a number from 0 to 600");
     reading->query->seconds = (uint32_t)seconds;
     reading->query->has_seconds = true;
     return 0;
@@ -338,7 +340,7 @@ static int read_seconds(struct reading *reading, struct bytes value)
 static int read_since(struct reading *reading, struct bytes value)
 {
     if (!parse_count(value, INT64_MAX, &reading->query->since))
-        return wrong(reading, "a cursor that an answer gave");
+        return reading_wrong(reading, "a cursor that an answer gave");
     reading->query->has_since = true;
     return 0;
 }
@@ -381,7 +383,7 @@ static const struct parameter {
 
 #define TABLE_SIZE (sizeof(table) / sizeof(table[0]))
 
-static const struct parameter *find(struct bytes name, unsigned takes)
+static const struct parameter *query_find(struct bytes name, unsigned takes)
 {
     for (size_t i = 0; i < TABLE_SIZE; i++) {
         bool taken = table[i].takes == FILTER ? !(takes & PAGES_TAKES_NOTHING)
@@ -400,7 +402,7 @@ static bool is_base(struct bytes *name, unsigned takes)
     return true;
 }
 
-static int say(char problem[256], struct bytes name, const char *what, const char *right)
+static int query_append(char problem[256], struct bytes name, const char *what, const char *right)
 {
     char shown[64];
     bytes_sanitize(name, shown, sizeof(shown));
@@ -415,21 +417,23 @@ static int read_one(struct reading *reading, const struct pages_parameter *param
     bool base = reading->filter == &reading->query->base;
     if (is_base(&name, takes) != base)
         return 0; /* read in the other pass */
-    const struct parameter *known = find(name, base ? 0 : takes);
+    const struct parameter *known = query_find(name, base ? 0 : takes);
     if (!known)
-        return say(problem, parameter->name, " is not asked for here: see docs/api.md", "");
+        return query_append(problem, parameter->name, " is not asked for here: see docs/api.md",
+                            "");
     uint32_t bit = 1u << (known - table);
     if (*seen & bit && !known->many)
-        return say(problem, parameter->name, " is there twice", "");
+        return query_append(problem, parameter->name, " is there twice", "");
     if (base && !(*seen & bit) && known->many)
         reading->filter->n_attributes = 0;
     *seen |= bit;
     reading->query->has_base |= base;
     bool odd = parameter->value.len > PAGES_VALUE_MAX || !bytes_utf8_valid(parameter->value) ||
                (parameter->value.len && memchr(parameter->value.data, 0, parameter->value.len));
-    int error = odd ? wrong(reading, "text in UTF-8, of at most 16 KiB")
+    int error = odd ? reading_wrong(reading, "text in UTF-8, of at most 16 KiB")
                     : known->read(reading, parameter->value);
-    return error == -EINVAL ? say(problem, parameter->name, " is not ", reading->right) : error;
+    return error == -EINVAL ? query_append(problem, parameter->name, " is not ", reading->right)
+                            : error;
 }
 
 /* A query for a trace, or since a cursor, without a time range covers all kept data. */

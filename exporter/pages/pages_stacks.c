@@ -138,7 +138,8 @@ static int flame_to_take(struct pages_facts *facts, struct pages_request *reques
     return error;
 }
 
-static int describe(const struct pages_query *query, const struct sides *sides, struct buf *text)
+static int pages_query_describe(const struct pages_query *query, const struct sides *sides,
+                                struct buf *text)
 {
     int error = pages_describe(&query->filter, &sides->after, text);
     if (!error && query->has_base)
@@ -184,7 +185,7 @@ int pages_flame_svg(struct pages_facts *facts, struct pages_request *request)
         return error;
     const struct flame_ranges ranges = {sides.after.to_unix_ns - sides.after.from_unix_ns,
                                         sides.before.to_unix_ns - sides.before.from_unix_ns};
-    error = describe(query, &sides, &about);
+    error = pages_query_describe(query, &sides, &about);
     const char *text = (const char *)about.data;
     if (!error)
         error = query->has_base ? write_svg_difference(query, &flame, &ranges, text, &request->body)
@@ -214,7 +215,7 @@ int pages_flame_speedscope(struct pages_facts *facts, struct pages_request *requ
     int error = flame_to_take(facts, request, FLAME_CALLEES, &flame, &sides);
     if (error)
         return error;
-    error = describe(&request->query, &sides, &about);
+    error = pages_query_describe(&request->query, &sides, &about);
     if (!error)
         error = flame_write_speedscope(&flame, (const char *)about.data, &request->body);
     flame_close(&flame);

@@ -46,7 +46,7 @@ static void put_pipelines(const struct config *config, struct json_writer *json)
 
 /* ---- queues ---- */
 
-static bool sends(const struct config *config, size_t exporter, int signal)
+static bool config_sends(const struct config *config, size_t exporter, int signal)
 {
     const struct config_pipeline *pipeline =
         config_find_pipeline(config, (enum config_signal)signal);
@@ -62,7 +62,7 @@ static void add_queues(const struct config *config, size_t exporter,
                        size_t *n)
 {
     for (int signal = 0; signal < SIGNAL_COUNT; signal++) {
-        if (!sends(config, exporter, signal) && !waiting[signal].items)
+        if (!config_sends(config, exporter, signal) && !waiting[signal].items)
             continue;
         queues[*n] = waiting[signal];
         queues[*n].signal = signal;

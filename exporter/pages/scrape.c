@@ -84,7 +84,7 @@ static struct pprof_frame pprof_frame(const struct history_frame *frame)
     };
 }
 
-static struct bytes hex(const uint8_t *id, size_t size, char *out)
+static struct bytes scrape_hex(const uint8_t *id, size_t size, char *out)
 {
     bytes_to_hex(BYTES(id, size), out);
     return bytes_zero(id, size) ? BYTES(NULL, 0) : BYTES(out, 2 * size);
@@ -95,8 +95,8 @@ static int write_sample(void *context, const struct history_labelled *from)
     struct writing *writing = context;
     char trace_id[33], span_id[17];
     const struct pprof_label labels[] = {
-        {"trace_id", hex(from->trace_id, 16, trace_id)},
-        {"span_id", hex(from->span_id, 8, span_id)},
+        {"trace_id", scrape_hex(from->trace_id, 16, trace_id)},
+        {"span_id", scrape_hex(from->span_id, 8, span_id)},
         {"span_name", from->span_name},
         {"service", from->service},
         {"thread", from->thread},
@@ -117,8 +117,8 @@ static int write_sample(void *context, const struct history_labelled *from)
     return error;
 }
 
-static int finish(const struct writing *writing, const struct history_whole *whole,
-                  struct pages_request *request)
+static int writing_finish(const struct writing *writing, const struct history_whole *whole,
+                          struct pages_request *request)
 {
     _cleanup_buf_ struct buf profile = BUF_INIT(2 * PPROF_BYTES);
     const struct pprof_time time = {.start_unix_ns = whole->from_unix_ns,
@@ -147,7 +147,7 @@ static int answer_pprof(struct pages_facts *facts, struct pages_request *request
         request->empty = &request->query.filter;
     }
     if (!error)
-        error = finish(writing, &whole, request);
+        error = writing_finish(writing, &whole, request);
     if (writing->full || !whole.complete)
         pages_say_more(request);
     pprof_close(writing->pprof);
@@ -160,7 +160,7 @@ int scrape_pprof(struct pages_facts *facts, struct pages_request *request)
 }
 
 /* Whether the answer waits for samples to come. A trace is in the past: no wait. */
-static bool waits(const struct pages_query *query)
+static bool pages_query_waits(const struct pages_query *query)
 {
     if (!query->has_seconds)
         return !query->has_range && !query->filter.by_trace;
@@ -181,7 +181,7 @@ static uint64_t seconds_ns(const struct pages_query *query)
  */
 uint64_t scrape_pprof_delay_ns(const struct pages_request *request)
 {
-    if (!waits(&request->query))
+    if (!pages_query_waits(&request->query))
         return 0;
     uint64_t seconds = seconds_ns(&request->query);
     return seconds < SCRAPERS_SECONDS * NS_PER_SEC ? seconds + SAMPLES_COME_AFTER : seconds;
@@ -191,7 +191,7 @@ uint64_t scrape_pprof_delay_ns(const struct pages_request *request)
 int scrape_pprof_live(struct pages_facts *facts, struct pages_request *request)
 {
     struct pages_query *query = &request->query;
-    bool live = waits(query);
+    bool live = pages_query_waits(query);
     if (live) {
         query->filter.to_unix_ns = request->now_unix_ns - SAMPLES_COME_AFTER;
         query->filter.from_unix_ns = query->filter.to_unix_ns - seconds_ns(query);

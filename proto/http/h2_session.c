@@ -368,7 +368,7 @@ static ssize_t body_read(nghttp2_session *session, int32_t stream_id, uint8_t *o
     return (ssize_t)n;
 }
 
-static nghttp2_data_provider provider(struct h2_stream *stream)
+static nghttp2_data_provider h2_stream_provider(struct h2_stream *stream)
 {
     return (nghttp2_data_provider){.source = {.ptr = stream}, .read_callback = body_read};
 }
@@ -396,7 +396,7 @@ int h2_request(struct h2_conn *conn, const struct h2_header *headers, size_t n, 
     stream->owner = owner;
     stream->answered_ns = UINT64_MAX;
     stream->unsent = body;
-    nghttp2_data_provider data = provider(stream);
+    nghttp2_data_provider data = h2_stream_provider(stream);
     stream->id =
         nghttp2_submit_request(conn->session, NULL, nv, fill_nv(nv, headers, n), &data, stream);
     if (stream->id < 0) {
@@ -435,7 +435,7 @@ static int trailers_copy(struct h2_stream *stream, const struct h2_header *trail
 static int response_submit(struct h2_stream *stream, const struct h2_response *response)
 {
     nghttp2_nv nv[HEADERS_A_MESSAGE_MAX];
-    nghttp2_data_provider data = provider(stream);
+    nghttp2_data_provider data = h2_stream_provider(stream);
     bool bodiless = stream->unsent.len == 0 && stream->n_trailers == 0 && !stream->goes_on;
     size_t n = fill_nv(nv, response->headers, response->n_headers);
     int error =
@@ -501,7 +501,7 @@ void h2_session_shutdown(struct h2_conn *conn)
     nghttp2_submit_ping(conn->session, NGHTTP2_FLAG_NONE, (const uint8_t *)shutdown_ping);
 }
 
-static nghttp2_session_callbacks *callbacks(void)
+static nghttp2_session_callbacks *session_callbacks(void)
 {
     nghttp2_session_callbacks *set;
     if (nghttp2_session_callbacks_new(&set))
@@ -521,7 +521,7 @@ static nghttp2_session_callbacks *callbacks(void)
 
 /* Streams that ended are remembered, as many as may be open: only so a frame that comes too late
  * can be told from one on its way while we reset its stream. */
-static nghttp2_option *options(void)
+static nghttp2_option *session_options(void)
 {
     nghttp2_option *option;
     if (nghttp2_option_new(&option))
@@ -553,8 +553,8 @@ static int settings_submit(struct h2_conn *conn)
 
 int h2_session_open(struct h2_conn *conn)
 {
-    nghttp2_session_callbacks *set = callbacks();
-    nghttp2_option *option = options();
+    nghttp2_session_callbacks *set = session_callbacks();
+    nghttp2_option *option = session_options();
     int error = !set || !option ? NGHTTP2_ERR_NOMEM : 0;
     if (!error)
         error = (conn->settings.server ? nghttp2_session_server_new2 : nghttp2_session_client_new2)(

@@ -84,7 +84,7 @@ void http1_connection_enter(struct http1_connection *connection, int phase)
     arm_sweep(all);
 }
 
-static void forget(struct http1_connections *all, void **socket_context)
+static void http1_connections_forget(struct http1_connections *all, void **socket_context)
 {
     struct http1_connection *connection = *socket_context;
     if (connection)
@@ -99,7 +99,7 @@ void http1_connections_notify(struct http1_connections *all, struct MHD_Connecti
                               void **socket_context, enum MHD_ConnectionNotificationCode code)
 {
     if (code == MHD_CONNECTION_NOTIFY_CLOSED)
-        return forget(all, socket_context);
+        return http1_connections_forget(all, socket_context);
     all->n++;
     stat_add(all->gauge, 1);
     const union MHD_ConnectionInfo *info =

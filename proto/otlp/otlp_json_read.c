@@ -88,7 +88,7 @@ static int put_text(struct reader *reader, const ProtobufCFieldDescriptor *field
     return error;
 }
 
-static ptrdiff_t decode(enum otlp_json_bytes form, struct bytes text, uint8_t *out)
+static ptrdiff_t read_decode(enum otlp_json_bytes form, struct bytes text, uint8_t *out)
 {
     size_t half = text.len / 2;
     bool hex = form == BYTES_HEX || (form == BYTES_HEX_OR_BASE64 && text.len == 32);
@@ -112,7 +112,8 @@ static int put_bytes(struct reader *reader, const ProtobufCFieldDescriptor *fiel
     error = error ? error : buf_reserve(reader->out, text.len + 3);
     if (error)
         return error;
-    ptrdiff_t n = decode(otlp_json_bytes_of(field), text, reader->out->data + reader->out->len);
+    ptrdiff_t n =
+        read_decode(otlp_json_bytes_of(field), text, reader->out->data + reader->out->len);
     if (n < 0) {
         reader->json.at = string->raw.data;
         return json_fail(&reader->json, otlp_json_bytes_of(field) == BYTES_HEX
@@ -136,7 +137,7 @@ static int read_string(struct reader *reader, const ProtobufCFieldDescriptor *fi
 
 /* ---- numbers ---- */
 
-static bool fits(ProtobufCType type, bool negative, uint64_t magnitude)
+static bool read_fits(ProtobufCType type, bool negative, uint64_t magnitude)
 {
     switch (type) {
     case PROTOBUF_C_TYPE_UINT32:
@@ -159,7 +160,7 @@ static int integer_of(struct reader *reader, ProtobufCType type, struct bytes nu
 {
     bool negative;
     uint64_t magnitude;
-    if (!json_integer(number, &negative, &magnitude) || !fits(type, negative, magnitude))
+    if (!json_integer(number, &negative, &magnitude) || !read_fits(type, negative, magnitude))
         return json_fail(&reader->json, "a number is no integer of the field's range");
     uint64_t bits = negative ? -magnitude : magnitude;
     bool zigzag = type == PROTOBUF_C_TYPE_SINT32 || type == PROTOBUF_C_TYPE_SINT64;
@@ -268,7 +269,7 @@ static int read_singular_number(struct reader *reader, const ProtobufCFieldDescr
 
 /* ---- fields ---- */
 
-static size_t longest(const struct reader *reader)
+static size_t reader_longest(const struct reader *reader)
 {
     return reader->out->limit_bytes;
 }
@@ -276,7 +277,7 @@ static size_t longest(const struct reader *reader)
 static int read_nested(struct reader *reader, const ProtobufCFieldDescriptor *field, unsigned depth)
 {
     struct wire_nest nest;
-    int error = wire_begin(reader->out, field->id, longest(reader), &nest);
+    int error = wire_begin(reader->out, field->id, reader_longest(reader), &nest);
     error = error ? error : read_message(reader, field->descriptor, depth + 1);
     if (!error)
         wire_end(reader->out, &nest);
@@ -307,7 +308,7 @@ static int read_packed(struct reader *reader, const ProtobufCFieldDescriptor *fi
 {
     struct wire_nest nest;
     size_t before = reader->out->len;
-    int error = wire_begin(reader->out, field->id, longest(reader), &nest);
+    int error = wire_begin(reader->out, field->id, reader_longest(reader), &nest);
     error = error ? error : read_items(reader, field, 0);
     if (error)
         return error;

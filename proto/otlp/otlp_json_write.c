@@ -148,7 +148,7 @@ static bool next_packed(struct wire_reader *list, enum wire_type type, uint64_t 
     return wire_next_fixed(list, type == WIRE_FIXED64 ? 8 : 4, value);
 }
 
-static int separate(struct buf *out, bool *first)
+static int write_separate(struct buf *out, bool *first)
 {
     bool was_first = *first;
     *first = false;
@@ -164,7 +164,7 @@ static int write_packed(struct buf *out, const ProtobufCFieldDescriptor *field, 
     while (!error && list.at < list.end) {
         if (!next_packed(&list, otlp_json_wire_type(field->type), &value))
             return OTLP_JSON_MALFORMED;
-        error = separate(out, first);
+        error = write_separate(out, first);
         error = error ? error : write_number(out, field->type, value);
     }
     return error;
@@ -184,7 +184,7 @@ static int write_list(struct buf *out, const ProtobufCFieldDescriptor *field,
             error = write_packed(out, field, item.bytes, &first);
             continue;
         }
-        error = separate(out, &first);
+        error = write_separate(out, &first);
         error = error ? error : write_value(out, field, &item, depth);
     }
     return error ? error : buf_append(out, "]", 1);

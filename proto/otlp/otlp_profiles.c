@@ -36,19 +36,19 @@ static size_t index_size(int32_t index)
     return wire_varint_size((uint64_t)index);
 }
 
-static bool fits(const struct otlp_profiles *profiles, size_t more)
+static bool otlp_profiles_fits(const struct otlp_profiles *profiles, size_t more)
 {
     return more <= profiles->max_bytes - profiles->size_bound;
 }
 
 /* The index of key; if it is new, it is counted with bytes_on_wire. */
-static int32_t intern(struct otlp_profiles *profiles, struct profiles_table *table,
-                      struct bytes key, size_t bytes_on_wire)
+static int32_t otlp_profiles_intern(struct otlp_profiles *profiles, struct profiles_table *table,
+                                    struct bytes key, size_t bytes_on_wire)
 {
     int32_t index = profiles_table_find(table, profiles->seed, key);
     if (index >= 0)
         return index;
-    if (!fits(profiles, bytes_on_wire))
+    if (!otlp_profiles_fits(profiles, bytes_on_wire))
         return -EMSGSIZE;
     index = profiles_table_add(table, profiles->seed, key);
     if (index >= 0)
@@ -75,8 +75,8 @@ static int32_t intern_string(struct otlp_profiles *profiles, struct bytes text)
     int error = make_valid(profiles, &text);
     if (error)
         return error;
-    return intern(profiles, &profiles->strings, text,
-                  wire_bytes_size(DICTIONARY_STRINGS, text.len));
+    return otlp_profiles_intern(profiles, &profiles->strings, text,
+                                wire_bytes_size(DICTIONARY_STRINGS, text.len));
 }
 
 /* ---- open, close ---- */
@@ -98,7 +98,8 @@ static int add_zero_entries(struct otlp_profiles *profiles)
         {&profiles->links, sizeof(struct link_key)},
     };
     for (size_t i = 0; i < TABLES; i++) {
-        int32_t index = intern(profiles, tables[i].table, BYTES(zero, tables[i].key_len), 2);
+        int32_t index =
+            otlp_profiles_intern(profiles, tables[i].table, BYTES(zero, tables[i].key_len), 2);
         if (index < 0)
             return index;
         assert(index == 0);
@@ -136,7 +137,7 @@ int otlp_profiles_open(size_t max_bytes, struct otlp_profiles **profiles)
     int error = 0;
     if (getrandom(opened->seed, sizeof(opened->seed), 0) != sizeof(opened->seed))
         error = -errno;
-    if (!error && !fits(opened, FRAME_BYTES))
+    if (!error && !otlp_profiles_fits(opened, FRAME_BYTES))
         error = -EMSGSIZE;
     if (!error) {
         opened->size_bound = FRAME_BYTES;
@@ -186,8 +187,9 @@ int32_t otlp_profiles_resource(struct otlp_profiles *profiles, struct bytes reso
     if (error)
         return error;
     struct bytes key = had_index ? buf_bytes(&profiles->scratch) : resource;
-    index = intern(profiles, &profiles->resources, key,
-                   RESOURCE_BYTES + wire_bytes_size(RESOURCE_PROFILES_RESOURCE, key.len));
+    index =
+        otlp_profiles_intern(profiles, &profiles->resources, key,
+                             RESOURCE_BYTES + wire_bytes_size(RESOURCE_PROFILES_RESOURCE, key.len));
     struct resource_data data = {{0, 0}};
     if (index >= 0 && (size_t)index == profiles->resource_data.len / sizeof(data))
         buf_append(&profiles->resource_data, &data, sizeof(data)); /* there is room */
@@ -210,8 +212,9 @@ static int32_t end_attribute(struct otlp_profiles *profiles, struct bytes key)
     memcpy(profiles->scratch.data, &name, sizeof(name));
     struct bytes bytes = buf_bytes(&profiles->scratch);
     size_t value_bytes = wire_bytes_size(ATTRIBUTE_VALUE, bytes.len - sizeof(name));
-    return intern(profiles, &profiles->attributes, bytes,
-                  wire_bytes_size(DICTIONARY_ATTRIBUTES, 1 + index_size(name) + value_bytes));
+    return otlp_profiles_intern(
+        profiles, &profiles->attributes, bytes,
+        wire_bytes_size(DICTIONARY_ATTRIBUTES, 1 + index_size(name) + value_bytes));
 }
 
 int32_t otlp_profiles_attribute_string(struct otlp_profiles *profiles, const char *key,
@@ -295,8 +298,8 @@ int32_t otlp_profiles_mapping(struct otlp_profiles *profiles, const struct otlp_
     size_t size = 3 + wire_varint_size(key.start) + wire_varint_size(key.limit) +
                   wire_varint_size(key.offset) + 1 + index_size(key.file) +
                   wire_bytes_size(MAPPING_ATTRIBUTES_FIELD, attribute_bytes);
-    return intern(profiles, &profiles->mappings, BYTES(&key, sizeof(key)),
-                  wire_bytes_size(DICTIONARY_MAPPINGS, size));
+    return otlp_profiles_intern(profiles, &profiles->mappings, BYTES(&key, sizeof(key)),
+                                wire_bytes_size(DICTIONARY_MAPPINGS, size));
 }
 
 static int32_t intern_function(struct otlp_profiles *profiles, const struct otlp_line *line)
@@ -317,8 +320,8 @@ static int32_t intern_function(struct otlp_profiles *profiles, const struct otlp
             return *all[i].index;
         size += 1 + index_size(*all[i].index);
     }
-    return intern(profiles, &profiles->functions, BYTES(&key, sizeof(key)),
-                  wire_bytes_size(DICTIONARY_FUNCTIONS, size));
+    return otlp_profiles_intern(profiles, &profiles->functions, BYTES(&key, sizeof(key)),
+                                wire_bytes_size(DICTIONARY_FUNCTIONS, size));
 }
 
 /* Their bytes in a list of indices, or negative errno. */
@@ -383,8 +386,8 @@ int32_t otlp_profiles_location(struct otlp_profiles *profiles, const struct otlp
                   (size_t)line_bytes +
                   wire_bytes_size(LOCATION_ATTRIBUTES, (size_t)attribute_bytes);
     size_t len = sizeof(key.head) + (size_t)key.head.n_lines * sizeof(key.lines[0]);
-    return intern(profiles, &profiles->locations, BYTES(&key, len),
-                  wire_bytes_size(DICTIONARY_LOCATIONS, size));
+    return otlp_profiles_intern(profiles, &profiles->locations, BYTES(&key, len),
+                                wire_bytes_size(DICTIONARY_LOCATIONS, size));
 }
 
 int32_t otlp_profiles_stack(struct otlp_profiles *profiles, const int32_t *locations, size_t n)
@@ -394,8 +397,9 @@ int32_t otlp_profiles_stack(struct otlp_profiles *profiles, const int32_t *locat
         assert(locations[i] >= 0 && locations[i] < profiles_table_count(&profiles->locations));
         size += index_size(locations[i]);
     }
-    return intern(profiles, &profiles->stacks, BYTES(locations, n * sizeof(*locations)),
-                  wire_bytes_size(DICTIONARY_STACKS, wire_bytes_size(STACK_LOCATIONS, size)));
+    return otlp_profiles_intern(
+        profiles, &profiles->stacks, BYTES(locations, n * sizeof(*locations)),
+        wire_bytes_size(DICTIONARY_STACKS, wire_bytes_size(STACK_LOCATIONS, size)));
 }
 
 int32_t otlp_profiles_link(struct otlp_profiles *profiles, const uint8_t trace_id[16],
@@ -404,7 +408,7 @@ int32_t otlp_profiles_link(struct otlp_profiles *profiles, const uint8_t trace_i
     struct link_key key;
     memcpy(key.trace_id, trace_id, sizeof(key.trace_id));
     memcpy(key.span_id, span_id, sizeof(key.span_id));
-    return intern(
+    return otlp_profiles_intern(
         profiles, &profiles->links, BYTES(&key, sizeof(key)),
         wire_bytes_size(DICTIONARY_LINKS, 2 + sizeof(key.trace_id) + 2 + sizeof(key.span_id)));
 }

@@ -59,7 +59,7 @@ struct annotator {
 /* ---- the dictionary as it came ---- */
 
 /* Room for one more element in a list that grows. */
-static int grow(void *listp, size_t n, size_t *cap, size_t size)
+static int annotate_grow(void *listp, size_t n, size_t *cap, size_t size)
 {
     void *list;
     memcpy(&list, listp, sizeof(list));
@@ -89,18 +89,18 @@ static int read_entry(struct annotator *annotator, const struct wire_field *entr
 {
     int error = 0;
     if (spans_nested(entry, DICTIONARY_STRINGS)) {
-        error = grow(&annotator->strings, annotator->n_strings, &annotator->cap_strings,
-                     sizeof(*annotator->strings));
+        error = annotate_grow(&annotator->strings, annotator->n_strings, &annotator->cap_strings,
+                              sizeof(*annotator->strings));
         if (!error)
             annotator->strings[annotator->n_strings++] = entry->bytes;
     } else if (spans_nested(entry, DICTIONARY_ATTRIBUTES)) {
-        error = grow(&annotator->attribute_keys, annotator->n_attributes,
-                     &annotator->cap_attributes, sizeof(*annotator->attribute_keys));
+        error = annotate_grow(&annotator->attribute_keys, annotator->n_attributes,
+                              &annotator->cap_attributes, sizeof(*annotator->attribute_keys));
         if (!error)
             annotator->attribute_keys[annotator->n_attributes++] = attribute_key(entry->bytes);
     } else if (spans_nested(entry, DICTIONARY_LINKS)) {
-        error = grow(&annotator->links, annotator->n_links, &annotator->cap_links,
-                     sizeof(*annotator->links));
+        error = annotate_grow(&annotator->links, annotator->n_links, &annotator->cap_links,
+                              sizeof(*annotator->links));
         if (!error)
             annotator->links[annotator->n_links++] = entry->bytes;
     }
@@ -145,7 +145,7 @@ static int put_zero_elements(struct annotator *annotator)
     return error;
 }
 
-static size_t smaller(size_t a, size_t b)
+static size_t annotate_smaller(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -159,7 +159,7 @@ static int key_of(struct annotator *annotator, struct bytes text, uint32_t *inde
         *index = NO_INDEX;
         return 0;
     }
-    size_t at = 0, looked_at = smaller(annotator->n_strings, SEARCHED_MAX);
+    size_t at = 0, looked_at = annotate_smaller(annotator->n_strings, SEARCHED_MAX);
     while (at < looked_at && !bytes_equal(annotator->strings[at], text))
         at++;
     if (at == looked_at) {
@@ -288,7 +288,7 @@ static int put_link(struct annotator *annotator, const struct profiles_ids *ids)
 static int link_of(struct annotator *annotator, const struct profiles_span *span,
                    struct added *added)
 {
-    size_t at = 1, looked_at = smaller(annotator->n_links, LINKS_SEARCHED_MAX);
+    size_t at = 1, looked_at = annotate_smaller(annotator->n_links, LINKS_SEARCHED_MAX);
     if (added->link != NO_INDEX)
         return 0;
     while (at < looked_at && !link_is(annotator->links[at], &span->ids))

@@ -53,7 +53,7 @@ __attribute__((format(printf, 2, 3))) static int fault(struct checker *checker, 
 
 /* ---- references ---- */
 
-static int refer(struct checker *checker, enum table table, int32_t index)
+static int checker_refer(struct checker *checker, enum table table, int32_t index)
 {
     if (index < 0 || (size_t)index >= checker->counts[table])
         return fault(checker, "index %d is outside of %s", index, table_names[table]);
@@ -64,7 +64,7 @@ static int refer(struct checker *checker, enum table table, int32_t index)
 static int refer_attributes(struct checker *checker, const int32_t *indices, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        int outcome = refer(checker, ATTRIBUTES, indices[i]);
+        int outcome = checker_refer(checker, ATTRIBUTES, indices[i]);
         if (outcome)
             return outcome;
         int32_t key = checker->dictionary->attribute_table[indices[i]]->key_strindex;
@@ -79,8 +79,8 @@ static int refer_type(struct checker *checker, const ValueType *type)
 {
     if (!type)
         return 0;
-    int outcome = refer(checker, STRINGS, type->type_strindex);
-    return outcome ? outcome : refer(checker, STRINGS, type->unit_strindex);
+    int outcome = checker_refer(checker, STRINGS, type->type_strindex);
+    return outcome ? outcome : checker_refer(checker, STRINGS, type->unit_strindex);
 }
 
 /* ---- duplicates ---- */
@@ -103,7 +103,8 @@ static bool has_duplicate(struct bytes *list, size_t n)
 }
 
 /* An entry as bytes: decoded and encoded again, so that only the meaning counts. */
-static int flatten(struct checker *checker, const ProtobufCMessage *message, struct bytes *bytes)
+static int checker_flatten(struct checker *checker, const ProtobufCMessage *message,
+                           struct bytes *bytes)
 {
     size_t size = protobuf_c_message_get_packed_size(message);
     uint8_t *data = arena_alloc(&checker->arena, size + 1);
@@ -139,7 +140,7 @@ static struct bytes *list_flat(struct checker *checker, ProtobufCMessage *const 
 {
     struct bytes *list = arena_alloc(&checker->arena, (n + 1) * sizeof(*list));
     for (size_t i = 0; list && i < n; i++)
-        if (flatten(checker, entries[i], &list[i]))
+        if (checker_flatten(checker, entries[i], &list[i]))
             return NULL;
     return list;
 }
@@ -175,7 +176,7 @@ static int check_mapping(struct checker *checker, const Mapping *mapping)
     if ((mapping->memory_start || mapping->memory_limit) &&
         mapping->memory_start >= mapping->memory_limit)
         return fault(checker, "a mapping ends where it starts, or before");
-    int outcome = refer(checker, STRINGS, mapping->filename_strindex);
+    int outcome = checker_refer(checker, STRINGS, mapping->filename_strindex);
     return outcome ? outcome
                    : refer_attributes(checker, mapping->attribute_indices,
                                       mapping->n_attribute_indices);
@@ -183,11 +184,11 @@ static int check_mapping(struct checker *checker, const Mapping *mapping)
 
 static int check_location(struct checker *checker, const Location *location)
 {
-    int outcome = refer(checker, MAPPINGS, location->mapping_index);
+    int outcome = checker_refer(checker, MAPPINGS, location->mapping_index);
     for (size_t i = 0; !outcome && i < location->n_lines; i++) {
         if (location->lines[i]->line < 0 || location->lines[i]->column < 0)
             return fault(checker, "a negative line or column");
-        outcome = refer(checker, FUNCTIONS, location->lines[i]->function_index);
+        outcome = checker_refer(checker, FUNCTIONS, location->lines[i]->function_index);
     }
     return outcome ? outcome
                    : refer_attributes(checker, location->attribute_indices,
@@ -201,20 +202,21 @@ static int check_function(struct checker *checker, const Function *function, boo
     if (!zero && !function->name_strindex && !function->system_name_strindex &&
         !function->filename_strindex)
         return fault(checker, "a function without any name");
-    int outcome = refer(checker, STRINGS, function->name_strindex);
+    int outcome = checker_refer(checker, STRINGS, function->name_strindex);
     if (!outcome)
-        outcome = refer(checker, STRINGS, function->system_name_strindex);
-    return outcome ? outcome : refer(checker, STRINGS, function->filename_strindex);
+        outcome = checker_refer(checker, STRINGS, function->system_name_strindex);
+    return outcome ? outcome : checker_refer(checker, STRINGS, function->filename_strindex);
 }
 
 static int check_attributes(struct checker *checker)
 {
     int outcome = 0;
     for (size_t i = 0; !outcome && i < checker->counts[ATTRIBUTES]; i++) {
-        outcome = refer(checker, STRINGS, checker->dictionary->attribute_table[i]->key_strindex);
+        outcome =
+            checker_refer(checker, STRINGS, checker->dictionary->attribute_table[i]->key_strindex);
         if (!outcome)
-            outcome =
-                refer(checker, STRINGS, checker->dictionary->attribute_table[i]->unit_strindex);
+            outcome = checker_refer(checker, STRINGS,
+                                    checker->dictionary->attribute_table[i]->unit_strindex);
         if (!outcome && i > 0 && !checker->dictionary->attribute_table[i]->key_strindex)
             outcome = fault(checker, "attribute_table[%zu] has no key", i);
     }
@@ -246,7 +248,8 @@ static int check_entries(struct checker *checker)
         outcome = check_location(checker, dictionary->location_table[i]);
     for (size_t i = 0; !outcome && i < dictionary->n_stack_table; i++)
         for (size_t j = 0; !outcome && j < dictionary->stack_table[i]->n_location_indices; j++)
-            outcome = refer(checker, LOCATIONS, dictionary->stack_table[i]->location_indices[j]);
+            outcome =
+                checker_refer(checker, LOCATIONS, dictionary->stack_table[i]->location_indices[j]);
     return outcome;
 }
 
@@ -287,7 +290,7 @@ static int compare_index(const void *a, const void *b)
 }
 
 /* Stack, link and the set of attributes. */
-static int identify(struct checker *checker, const Sample *sample, struct bytes *identity)
+static int checker_identify(struct checker *checker, const Sample *sample, struct bytes *identity)
 {
     size_t n = sample->n_attribute_indices + 2;
     int32_t *key = arena_alloc(&checker->arena, n * sizeof(*key));
@@ -313,9 +316,9 @@ static int check_sample(struct checker *checker, const Profile *profile, const S
             time - profile->time_unix_nano >= profile->duration_nano)
             return fault(checker, "timestamp %zu of a sample is outside the window", i);
     }
-    int outcome = refer(checker, STACKS, sample->stack_index);
+    int outcome = checker_refer(checker, STACKS, sample->stack_index);
     if (!outcome)
-        outcome = refer(checker, LINKS, sample->link_index);
+        outcome = checker_refer(checker, LINKS, sample->link_index);
     return outcome
                ? outcome
                : refer_attributes(checker, sample->attribute_indices, sample->n_attribute_indices);
@@ -330,7 +333,7 @@ static int check_samples(struct checker *checker, const Profile *profile)
     for (size_t i = 0; i < profile->n_samples; i++) {
         int outcome = check_sample(checker, profile, profile->samples[i]);
         if (!outcome)
-            outcome = identify(checker, profile->samples[i], &identities[i]);
+            outcome = checker_identify(checker, profile->samples[i], &identities[i]);
         if (outcome)
             return outcome;
     }

@@ -113,7 +113,7 @@ static bool was_joined(const Dictionary *dictionary, const Sample *sample)
 /* ---- contexts ---- */
 
 /* Its index + 1; 0: one too many. */
-static int intern(struct reading *reading, const struct profiles_ids *ids, uint32_t *index)
+static int reading_intern(struct reading *reading, const struct profiles_ids *ids, uint32_t *index)
 {
     struct profiles_links *links = reading->links;
     struct profiles_context key = {.ids = *ids, .resource = reading->resource};
@@ -146,7 +146,7 @@ static int read_sample(struct reading *reading, const Sample *sample)
                   ids_of_attributes(reading, sample, &ids));
     if (!found || bytes_zero(ids.trace_id, 16) || bytes_zero(ids.span_id, 8))
         return PROFILES_LINKS_OK;
-    return intern(reading, &ids, index);
+    return reading_intern(reading, &ids, index);
 }
 
 static int read_profiles(struct reading *reading, const OF(ResourceProfiles) * resource)

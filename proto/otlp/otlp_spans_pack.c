@@ -117,7 +117,7 @@ static int end_body(struct packer *packer)
 }
 
 /* With what must be opened for it. */
-static bool fits(const struct packer *packer, bool in_scope, size_t size)
+static bool packer_fits(const struct packer *packer, bool in_scope, size_t size)
 {
     size_t need = packer->body_bound + size;
     if (!packer->resource.open)
@@ -141,12 +141,12 @@ static int next_body(struct packer *packer)
 }
 
 /* Makes room for `size` bytes inside the current levels, in a new body if this one is too full. */
-static int place(struct packer *packer, bool in_scope, size_t size)
+static int packer_place(struct packer *packer, bool in_scope, size_t size)
 {
     int outcome = 0;
-    if (!fits(packer, in_scope, size) && packer->body_bound > packer->request_rest_bytes)
+    if (!packer_fits(packer, in_scope, size) && packer->body_bound > packer->request_rest_bytes)
         outcome = next_body(packer);
-    if (!outcome && !fits(packer, in_scope, size))
+    if (!outcome && !packer_fits(packer, in_scope, size))
         outcome = OTLP_TOO_BIG;
     if (!outcome)
         outcome = open_level(packer, &packer->resource, REQUEST_RESOURCE_SPANS,
@@ -162,7 +162,7 @@ static int leave_scope(struct packer *packer)
 {
     int outcome = 0;
     if (packer->scope.entered && !packer->scope.placed) /* it has no spans: kept all the same */
-        outcome = place(packer, true, 0);
+        outcome = packer_place(packer, true, 0);
     close_level(packer, &packer->scope);
     packer->scope.entered = packer->scope.placed = false;
     return outcome;
@@ -172,7 +172,7 @@ static int leave_resource(struct packer *packer)
 {
     int outcome = leave_scope(packer);
     if (!outcome && packer->resource.entered && !packer->resource.placed)
-        outcome = place(packer, false, 0);
+        outcome = packer_place(packer, false, 0);
     close_level(packer, &packer->resource);
     packer->resource.entered = packer->resource.placed = false;
     return outcome;
@@ -205,7 +205,7 @@ static int pack_span(void *context, struct bytes span)
     struct packer *packer = context;
     struct bytes added = next_edit(packer);
     size_t len = span.len + added.len;
-    int outcome = place(packer, true, wire_bytes_size(SCOPE_SPANS_SPANS, len));
+    int outcome = packer_place(packer, true, wire_bytes_size(SCOPE_SPANS_SPANS, len));
     if (outcome)
         return outcome;
     packer->body_spans++;

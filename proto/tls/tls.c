@@ -23,7 +23,7 @@ STAT_COUNTERS(reloads, "spanprof_tls_reloads_total",
               "Times that changed certificates were read, by outcome.",
               STAT_LABEL("outcome", reload_names, RELOADS), .losses = STAT_BIT(RELOAD_FAILED));
 
-static gnutls_datum_t datum(struct bytes bytes)
+static gnutls_datum_t tls_datum(struct bytes bytes)
 {
     return (gnutls_datum_t){(unsigned char *)(uintptr_t)bytes.data, (unsigned)bytes.len};
 }
@@ -38,7 +38,7 @@ static int error_of(int gnutls_error)
 static int load_cas(gnutls_certificate_credentials_t x509, const struct tls_pem *cas,
                     char why[TLS_WHY_MAX])
 {
-    gnutls_datum_t text = datum(cas->text);
+    gnutls_datum_t text = tls_datum(cas->text);
     int n = gnutls_certificate_set_x509_trust_mem(x509, &text, GNUTLS_X509_FMT_PEM);
     if (n > 0)
         return 0;
@@ -69,7 +69,7 @@ static void warn_of_dates(const struct tls_context *context, const struct tls_pe
 {
     gnutls_x509_crt_t chain[CHAIN_MAX];
     unsigned n = CHAIN_MAX;
-    gnutls_datum_t text = datum(certificate->text);
+    gnutls_datum_t text = tls_datum(certificate->text);
     if (gnutls_x509_crt_list_import(chain, &n, &text, GNUTLS_X509_FMT_PEM, 0) < 0)
         return;
     time_t now = time(NULL);
@@ -88,7 +88,7 @@ static int load_pair(const struct tls_context *context, gnutls_certificate_crede
                      const struct tls_material *material, char why[TLS_WHY_MAX])
 {
     const struct tls_pem *certificate = &material->certificate, *key = &material->key;
-    gnutls_datum_t certificate_text = datum(certificate->text), key_text = datum(key->text);
+    gnutls_datum_t certificate_text = tls_datum(certificate->text), key_text = tls_datum(key->text);
     int r = gnutls_certificate_set_x509_key_mem2(x509, &certificate_text, &key_text,
                                                  GNUTLS_X509_FMT_PEM, NULL, 0);
     if (r >= 0) {

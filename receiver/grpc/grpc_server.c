@@ -105,7 +105,7 @@ static bool is_full(struct grpc_server *server)
 }
 
 /* 90 to 110 %, so that clients do not all reconnect at the same time. */
-static uint64_t spread(uint64_t age_ns)
+static uint64_t server_spread(uint64_t age_ns)
 {
     return age_ns / 1000 * (900 + clock_monotonic_ns() % 201);
 }
@@ -120,7 +120,7 @@ static void connection_open(struct grpc_server *server, int fd, struct tls *tls)
     }
     struct h2_settings settings = server->h2;
     settings.tls = tls;
-    settings.max_age_ns = spread(server->settings.config->keepalive.max_connection_age_ns);
+    settings.max_age_ns = server_spread(server->settings.config->keepalive.max_connection_age_ns);
     if (server->n_connections < CALM_CONNECTIONS)
         settings.calm_window = GRPC_CALL_CALM_WINDOW;
     connection->server = server;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-static struct otlp_answer refuse(unsigned http, enum grpc_status grpc, const char *message)
+static struct otlp_answer http_refuse(unsigned http, enum grpc_status grpc, const char *message)
 {
     return (struct otlp_answer){grpc, http, GRPC_NO_RETRY_INFO, message};
 }
@@ -60,10 +60,10 @@ static void check_length(const struct otlp_http_head *head, struct otlp_http_ver
         return;
     if (head->transfer_encoding) { /* ambiguous for proxies on the way: RFC 9112, 6.1 */
         verdict->answer =
-            refuse(400, GRPC_INVALID_ARGUMENT, "Content-Length beside Transfer-Encoding");
+            http_refuse(400, GRPC_INVALID_ARGUMENT, "Content-Length beside Transfer-Encoding");
         verdict->hopeless = true;
     } else if (length_of(head->content_length, &length)) {
-        verdict->answer = refuse(400, GRPC_INVALID_ARGUMENT, "malformed Content-Length");
+        verdict->answer = http_refuse(400, GRPC_INVALID_ARGUMENT, "malformed Content-Length");
         verdict->hopeless = true;
     } else if (length > head->max_body_bytes) {
         verdict->answer = otlp_answer_of(INTAKE_TOO_BIG, NULL);
@@ -81,25 +81,28 @@ struct otlp_http_verdict otlp_http_check(const struct otlp_http_head *head)
     if (verdict.answer.http != 200)
         return verdict;
     if (!verdict.route) {
-        verdict.answer = refuse(404, GRPC_UNIMPLEMENTED,
-                                "unknown path: OTLP goes to /v1/traces, /v1/metrics, /v1/logs and "
-                                "/v1development/profiles");
+        verdict.answer =
+            http_refuse(404, GRPC_UNIMPLEMENTED,
+                        "unknown path: OTLP goes to /v1/traces, /v1/metrics, /v1/logs and "
+                        "/v1development/profiles");
     } else if (head->is_preflight) {
-        verdict.answer = refuse(204, GRPC_OK, "");
+        verdict.answer = http_refuse(204, GRPC_OK, "");
     } else if (strcmp(head->method, "POST")) {
         verdict.wrong_method = true;
-        verdict.answer = refuse(405, GRPC_UNIMPLEMENTED, "only POST is served here");
+        verdict.answer = http_refuse(405, GRPC_UNIMPLEMENTED, "only POST is served here");
     } else if (!verdict.json && !token_is(type, "application/x-protobuf")) {
-        verdict.answer = refuse(415, GRPC_INVALID_ARGUMENT,
-                                "Content-Type must be application/x-protobuf or application/json");
+        verdict.answer =
+            http_refuse(415, GRPC_INVALID_ARGUMENT,
+                        "Content-Type must be application/x-protobuf or application/json");
     } else if (head->content_encoding && !encoding_of(head->content_encoding, &verdict.encoding)) {
         verdict.wrong_encoding = true;
-        verdict.answer = refuse(415, GRPC_INVALID_ARGUMENT,
-                                "Content-Encoding must be one of identity, " OTLP_HTTP_ENCODINGS);
+        verdict.answer =
+            http_refuse(415, GRPC_INVALID_ARGUMENT,
+                        "Content-Encoding must be one of identity, " OTLP_HTTP_ENCODINGS);
     } else if (verdict.route->signal == SIGNAL_PROFILES && head->profiles_version &&
                strcmp(head->profiles_version, OTLP_PROFILES_VERSION)) {
-        verdict.answer = refuse(400, GRPC_INVALID_ARGUMENT,
-                                "unknown " OTLP_PROFILES_VERSION_KEY ": version 1 is served");
+        verdict.answer = http_refuse(400, GRPC_INVALID_ARGUMENT,
+                                     "unknown " OTLP_PROFILES_VERSION_KEY ": version 1 is served");
     }
     return verdict;
 }

@@ -12,7 +12,7 @@ STAT_GAUGE(waiting, "spanprof_receiver_waiting_requests",
 STAT_COUNTER(expired, "spanprof_receiver_expired_total",
              "Requests refused because they were not finished while others waited for room.");
 
-static struct admission_request *first(const struct list *requests)
+static struct admission_request *admission_first(const struct list *requests)
 {
     struct list *link = list_first(requests);
     return link ? container_of(link, struct admission_request, link) : NULL;
@@ -26,9 +26,9 @@ static bool has_room(const struct admission *admission, size_t bytes)
            admission->bytes <= admission->limit_bytes - bytes;
 }
 
-static void watch(struct admission *admission)
+static void admission_watch(struct admission *admission)
 {
-    struct admission_request *oldest = first(&admission->receiving);
+    struct admission_request *oldest = admission_first(&admission->receiving);
     uint64_t now_ns = clock_monotonic_ns();
     if (!oldest || list_empty(&admission->waiting))
         return timer_stop(&admission->expiry);
@@ -40,13 +40,13 @@ static void watch(struct admission *admission)
 static void on_expiry(struct timer *timer)
 {
     struct admission *admission = container_of(timer, struct admission, expiry);
-    struct admission_request *oldest = first(&admission->receiving);
+    struct admission_request *oldest = admission_first(&admission->receiving);
     if (oldest && !list_empty(&admission->waiting) &&
         clock_monotonic_ns() - oldest->since_ns >= EXPIRY_NS) {
         stat_add(&expired, 1);
         oldest->expired(oldest);
     }
-    watch(admission);
+    admission_watch(admission);
 }
 
 static void let_in(struct admission *admission, struct admission_request *request)
@@ -62,12 +62,13 @@ static void let_in(struct admission *admission, struct admission_request *reques
 static void let_next_in(struct admission *admission)
 {
     struct admission_request *request;
-    while ((request = first(&admission->waiting)) && has_room(admission, request->bytes)) {
+    while ((request = admission_first(&admission->waiting)) &&
+           has_room(admission, request->bytes)) {
         list_remove(&request->link);
         stat_add(&waiting, -1);
         let_in(admission, request);
     }
-    watch(admission);
+    admission_watch(admission);
 }
 
 void admission_init(struct admission *admission, struct loop *loop, size_t limit_bytes,
@@ -91,7 +92,7 @@ void admission_ask(struct admission *admission, struct admission_request *reques
     list_append(&admission->waiting, &request->link);
     stat_add(&waited, 1);
     stat_add(&waiting, 1);
-    watch(admission);
+    admission_watch(admission);
 }
 
 bool admission_is_in(const struct admission_request *request)

@@ -208,7 +208,7 @@ static struct agent *agent_of(struct correlation *correlation, uint32_t pid)
     return map_get(&correlation->agents, &pid);
 }
 
-static void evict(struct correlation *correlation)
+static void correlation_evict(struct correlation *correlation)
 {
     stat_add(&sockets_evicted, 1);
     agent_drop(container_of(list_first(&correlation->used), struct agent, used));
@@ -216,7 +216,8 @@ static void evict(struct correlation *correlation)
 
 /* ---- messages ---- */
 
-static void deliver(struct correlation *correlation, const struct correlation_message *message)
+static void correlation_deliver(struct correlation *correlation,
+                                const struct correlation_message *message)
 {
     struct agent *agent = agent_of(correlation, message->pid);
     if (!agent) {
@@ -254,7 +255,7 @@ static void flush_done(struct job *job, int error)
         if (error)
             correlation_count_lost(CORRELATION_LOST_STORE, messages[i].said.count);
         else
-            deliver(flush->correlation, &messages[i]);
+            correlation_deliver(flush->correlation, &messages[i]);
     flush->correlation->n_flushing--;
     buf_close(&flush->messages);
     free(flush);
@@ -330,7 +331,7 @@ void correlation_attach(struct correlation *correlation, const struct symbolizer
 {
     struct agent *agent = agent_of(correlation, process->pid);
     if (!agent && correlation->agents.count >= correlation->agents_max)
-        evict(correlation);
+        correlation_evict(correlation);
     if (!agent)
         agent = agent_new(correlation, process->pid);
     if (!agent) {

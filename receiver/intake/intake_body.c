@@ -29,7 +29,8 @@ int intake_refuse_large(struct intake_request *request)
 }
 
 /* CODEC_OK, and *out: the body itself or the inflated body. */
-static int inflate(struct intake_request *request, struct buf *inflated, struct bytes *out)
+static int intake_request_inflate(struct intake_request *request, struct buf *inflated,
+                                  struct bytes *out)
 {
     struct bytes body = buf_bytes(&request->body);
     *out = body;
@@ -59,7 +60,8 @@ static const char *what_it_is_not(enum signal signal)
 }
 
 /* 0; 1: refused; -ENOMEM. */
-static int convert(struct intake_request *request, struct buf *made, struct bytes *body)
+static int intake_request_convert(struct intake_request *request, struct buf *made,
+                                  struct bytes *body)
 {
     struct buf message = BUF_INIT(request->max_inflated_bytes);
     struct otlp_json_error error;
@@ -92,7 +94,7 @@ static int follow_layout(struct intake_request *request, struct buf *made, struc
 
 int intake_body_read(struct intake_request *request, struct buf *made, struct bytes *body)
 {
-    int outcome = inflate(request, made, body);
+    int outcome = intake_request_inflate(request, made, body);
     if (outcome == CODEC_TOO_BIG)
         return intake_refuse_body(request, INTAKE_TOO_BIG,
                                   "the request is larger than this receiver accepts");
@@ -100,7 +102,7 @@ int intake_body_read(struct intake_request *request, struct buf *made, struct by
         return intake_refuse_body(request, INTAKE_MALFORMED,
                                   "the compressed body cannot be decoded");
     if (!outcome && request->json)
-        outcome = convert(request, made, body);
+        outcome = intake_request_convert(request, made, body);
     if (outcome)
         return outcome;
     if (request->signal == SIGNAL_PROFILES && !request->json) /* JSON has field names */

@@ -49,7 +49,7 @@ int intake_code_open(struct code **codep)
     return 0;
 }
 
-static void drop(struct code *code, struct process_code *process)
+static void code_drop(struct code *code, struct process_code *process)
 {
     map_remove(&code->processes, &process->pid);
     list_remove(&process->recent);
@@ -61,7 +61,7 @@ void intake_code_forget(struct code *code)
 {
     struct list *link;
     while ((link = list_first(&code->recent)))
-        drop(code, container_of(link, struct process_code, recent));
+        code_drop(code, container_of(link, struct process_code, recent));
 }
 
 void intake_code_close(struct code *code)
@@ -79,7 +79,7 @@ static struct process_code *find_process(struct code *code, const struct code_pr
     struct process_code *process = map_get(&code->processes, &program->pid);
     if (!process || process->since_ns == program->since_ns)
         return process;
-    drop(code, process);
+    code_drop(code, process);
     return NULL;
 }
 
@@ -96,7 +96,7 @@ static struct process_code *add_process(struct code *code, const struct code_pro
     }
     list_append(&code->recent, &process->recent);
     if (code->processes.count > CODE_PROCESSES_MAX) {
-        drop(code, container_of(list_first(&code->recent), struct process_code, recent));
+        code_drop(code, container_of(list_first(&code->recent), struct process_code, recent));
         stat_add_of(&forgotten, CODE_LIMIT_PROCESSES, 1);
     }
     return process;
@@ -146,7 +146,7 @@ enum code_state intake_code_find(struct code *code, const struct code_program *p
     return range->name ? CODE_NAMED : CODE_NAMELESS;
 }
 
-static int reserve(struct process_code *process)
+static int process_code_reserve(struct process_code *process)
 {
     if (process->n == CODE_RANGES_MAX) {
         process->n = 0;
@@ -166,7 +166,7 @@ static int reserve(struct process_code *process)
 /* Inserts a range in place of all ranges that it overlaps. */
 static int put_range(struct process_code *process, const struct range *range)
 {
-    int error = reserve(process);
+    int error = process_code_reserve(process);
     if (error)
         return error;
     size_t at = place_of(process, range->start), end = at;

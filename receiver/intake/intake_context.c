@@ -58,8 +58,8 @@ void intake_context_close(struct sample_context *context)
 /* ---- attributes ---- */
 
 /* The key is copied to a C string: a key with a zero byte inside would become another key. */
-static void put(struct sample_context *context, const char *prefix, struct bytes key,
-                struct bytes value)
+static void sample_context_put(struct sample_context *context, const char *prefix, struct bytes key,
+                               struct bytes value)
 {
     char name[sizeof(LABEL_PREFIX) + UINT8_MAX];
     size_t len = strlen(prefix);
@@ -98,8 +98,8 @@ static int put_indexed(struct sample_context *context, struct bytes attributes,
         if (!entries[index])
             continue;
         bool known = index < details->n_keys;
-        put(context, "", known ? details->keys[index] : BYTES(NULL, 0),
-            BYTES(entries[index] + 2, entries[index][1]));
+        sample_context_put(context, "", known ? details->keys[index] : BYTES(NULL, 0),
+                           BYTES(entries[index] + 2, entries[index][1]));
         changed = known ? changed : SAMPLE_CONTEXT_CHANGED;
     }
     return changed;
@@ -123,7 +123,8 @@ static void put_labels(struct sample_context *context, struct bytes labels)
     struct bytes key, value;
     while (labels_next(&labels, &key, &value))
         if (!labels_is_id(key, value, &context->names))
-            put(context, LABEL_PREFIX, whole_characters(key), whole_characters(value));
+            sample_context_put(context, LABEL_PREFIX, whole_characters(key),
+                               whole_characters(value));
 }
 
 /* ---- ids ---- */
@@ -183,8 +184,8 @@ static void take_header_ids(struct sample_context *context, const struct record_
 
 /* ---- counting ---- */
 
-static void count(const struct record_header *record, const struct process_details *details,
-                  uint8_t source)
+static void context_count(const struct record_header *record, const struct process_details *details,
+                          uint8_t source)
 {
     stat_add_of(&taken, source, 1);
     if (source || !details->publishes)
@@ -208,6 +209,6 @@ int intake_context_fill(struct sample_context *context, const struct record_head
     else if (context_source_form(record->attributes_source) == CONTEXT_FORM_INDEXED)
         changed |= put_indexed(context, attributes_of(record), details);
     sample->attributes = buf_bytes(&context->attributes);
-    count(record, details, sample->context_source);
+    context_count(record, details, sample->context_source);
     return changed;
 }

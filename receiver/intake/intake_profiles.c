@@ -61,8 +61,8 @@ static bool ids_of(void *context, const struct profiles_text *texts, size_t n,
     return true;
 }
 
-static int hold(struct store *store, struct bytes body, uint64_t n_items,
-                const struct label_names *names)
+static int profiles_hold(struct store *store, struct bytes body, uint64_t n_items,
+                         const struct label_names *names)
 {
     struct profiles_links links = {0};
     struct pending_profiles *pending = store_pending_profiles(store);
@@ -91,7 +91,7 @@ int intake_profiles_run(struct intake_request *request, struct store *store,
     request->outcome = INTAKE_ACCEPTED;
     if (n_items == 0)
         return 0;
-    outcome = hold(store, body, n_items, &settings->label_names);
+    outcome = profiles_hold(store, body, n_items, &settings->label_names);
     if (outcome == OTLP_TOO_BIG) {
         intake_refuse_body(request, INTAKE_TOO_BIG,
                            "one profile alone is larger than a request may be");

@@ -131,8 +131,8 @@ static int process_row(struct samples *samples, const struct record_header *reco
     return error;
 }
 
-static void cover(struct samples *samples, const struct record_header *record,
-                  const struct process_details *details, const struct sample *sample)
+static void samples_cover(struct samples *samples, const struct record_header *record,
+                          const struct process_details *details, const struct sample *sample)
 {
     bool has_ids = !bytes_zero(sample->trace_id, 16) || !bytes_zero(sample->span_id, 8);
     coverage_sample(samples->coverage,
@@ -170,7 +170,7 @@ int intake_samples_add(struct samples *samples, const struct record_header *reco
     put_thread_name(record, &sample);
     if (intake_context_fill(samples->context, record, &details, &sample) == SAMPLE_CONTEXT_CHANGED)
         process_table_context_changed(samples->table, record->pid, record->time_ns);
-    cover(samples, record, &details, &sample);
+    samples_cover(samples, record, &details, &sample);
 
     int error = process_row(samples, record, &details, &sample.process);
     if (!error)

@@ -25,7 +25,7 @@ struct visit {
     uint64_t n_of_resource;
 };
 
-static int annotate(struct buf *added, const struct join_result *result)
+static int spans_annotate(struct buf *added, const struct join_result *result)
 {
     char hex[JOIN_TOP_STACKS_MAX][33];
     struct bytes ids[JOIN_TOP_STACKS_MAX];
@@ -44,14 +44,14 @@ static int annotate(struct buf *added, const struct join_result *result)
     return error == BUF_FULL ? -ENOMEM : error;
 }
 
-static int join(struct store *store, const struct otlp_span *span, struct join_result *result)
+static int spans_join(struct store *store, const struct otlp_span *span, struct join_result *result)
 {
     int error = pending_profiles_span(store_pending_profiles(store), span);
     return error ? error : join_span(store_join(store), span, result);
 }
 
 /* Spans of one Resource are adjacent. */
-static void cover(struct visit *visit, struct bytes resource)
+static void visit_cover(struct visit *visit, struct bytes resource)
 {
     if (resource.data == visit->resource.data && resource.len == visit->resource.len) {
         visit->n_of_resource++;
@@ -68,15 +68,15 @@ static int visit_span(void *context, const struct otlp_span *span, struct buf *a
 {
     struct visit *visit = context;
     struct join_result result = {.n_stacks = 0};
-    cover(visit, span->resource);
-    int outcome = visit->settings->join ? join(visit->store, span, &result) : JOIN_NO_SAMPLES;
+    visit_cover(visit, span->resource);
+    int outcome = visit->settings->join ? spans_join(visit->store, span, &result) : JOIN_NO_SAMPLES;
     if (outcome < 0)
         return outcome;
     int error = history_span(store_history(visit->store), span, &result);
     if (error || outcome != JOIN_MATCHED)
         return error;
     visit->n_annotated++;
-    return annotate(added, &result);
+    return spans_annotate(added, &result);
 }
 
 static int emit_body(void *context, struct bytes body, uint64_t n_spans)
@@ -93,7 +93,7 @@ static int make_room(void *context, uint64_t bytes)
                           bytes);
 }
 
-static int rewrite(struct visit *visit, struct bytes body)
+static int visit_rewrite(struct visit *visit, struct bytes body)
 {
     const struct intake_signal_settings *settings = visit->settings;
     bool looks = settings->join || history_is_enabled(store_history(visit->store));
@@ -123,7 +123,7 @@ int intake_spans_run(struct intake_request *request, struct store *store,
     request->outcome = INTAKE_ACCEPTED;
     if (n_spans == 0)
         return 0;
-    outcome = rewrite(&visit, body);
+    outcome = visit_rewrite(&visit, body);
     if (outcome == OTLP_TOO_BIG) {
         intake_refuse_body(request, INTAKE_TOO_BIG,
                            "one span alone is larger than a request may be");
@@ -133,7 +133,7 @@ int intake_spans_run(struct intake_request *request, struct store *store,
         return intake_refuse_large(request);
     if (outcome != OTLP_OK)
         return outcome == OTLP_MALFORMED ? -EPROTO : outcome;
-    cover(&visit, (struct bytes){0});
+    visit_cover(&visit, (struct bytes){0});
     stat_add(&spans_received, (int64_t)n_spans);
     stat_add(&spans_annotated, (int64_t)visit.n_annotated);
     return 0;

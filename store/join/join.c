@@ -35,7 +35,7 @@
 
 /* Settling */
 
-static int canonical(void *context, int64_t stack, int64_t *same, bool *open)
+static int join_canonical(void *context, int64_t stack, int64_t *same, bool *open)
 {
     struct join *join = context;
     *open = stacks_has_open_frames(join->stacks, stack);
@@ -43,7 +43,7 @@ static int canonical(void *context, int64_t stack, int64_t *same, bool *open)
     return error == -ENOENT ? 0 : error; /* the row was removed: the stack itself */
 }
 
-static void chain(struct span_total *total, struct slot *slot)
+static void span_total_chain(struct span_total *total, struct slot *slot)
 {
     slot->total = total;
     slot->next = NULL;
@@ -83,7 +83,7 @@ void join_settle_alone(struct join *join, struct slot *slot, enum join_reason re
     join_count(reason, 1);
 }
 
-static void forgetting(void *context, struct span_total *total)
+static void join_forgetting(void *context, struct span_total *total)
 {
     struct join *join = context;
     struct slot *slot;
@@ -122,7 +122,7 @@ int join_move(struct join *join, struct slot *slot, struct span_total *from, str
                                        .cpu = slot->cpu};
     int error = span_total_take(&join->totals, from, &sample);
     if (!error)
-        error = canonical(join, slot->stack, &sample.stack, &sample.stack_is_open);
+        error = join_canonical(join, slot->stack, &sample.stack, &sample.stack_is_open);
     return error ? error : span_total_add(&join->totals, to, &sample);
 }
 
@@ -216,7 +216,7 @@ static int add_to_total(struct join *join, struct span_total *total, struct slot
         return error;
     }
     slot_set(&join->pending, slot, SLOT_WAITING);
-    chain(total, slot);
+    span_total_chain(total, slot);
     return error;
 }
 
@@ -332,8 +332,8 @@ static int open_all(struct join *join)
         error = span_totals_open(&join->totals, join->db, settings->max_span_totals_bytes);
     if (!error)
         error = pending_open(&join->pending, join->db);
-    join->totals.forgetting = forgetting;
-    join->totals.canonical = canonical;
+    join->totals.forgetting = join_forgetting;
+    join->totals.canonical = join_canonical;
     join->totals.context = join;
     return error ? error : join_reload(join);
 }

@@ -23,7 +23,7 @@ void join_count(enum join_reason reason, int64_t n)
     stat_add_of(&samples, reason, n);
 }
 
-static uint64_t distance(uint64_t a, uint64_t b)
+static uint64_t leave_distance(uint64_t a, uint64_t b)
 {
     return a > b ? a - b : b - a;
 }
@@ -60,7 +60,7 @@ static int give_up_batch(struct join *join, struct batch *batch, enum join_reaso
     int error = 0;
     for (uint32_t i = 0; i < batch->count && batch->n_waiting && !error; i++) {
         struct slot *slot = &batch->slots[i];
-        if (slot->state == SLOT_WAITING && distance(slot_time(slot), now_unix_ns) >= wait_ns)
+        if (slot->state == SLOT_WAITING && leave_distance(slot_time(slot), now_unix_ns) >= wait_ns)
             error = give_up(join, slot, reason);
     }
     return error;
@@ -133,7 +133,7 @@ struct leaving {
 };
 
 /* True: the stack is unfinished, so the sample stays. */
-static bool stays(const struct leaving *leaving, int64_t stack)
+static bool leaving_stays(const struct leaving *leaving, int64_t stack)
 {
     struct stacks *stacks = leaving->join->stacks;
     if (!leaving->at_once)
@@ -142,10 +142,10 @@ static bool stays(const struct leaving *leaving, int64_t stack)
     return false;
 }
 
-static int leave(void *context, struct slot *slot, const struct sample *sample)
+static int sample_leave(void *context, struct slot *slot, const struct sample *sample)
 {
     struct leaving *leaving = context;
-    if (stays(leaving, slot->stack))
+    if (leaving_stays(leaving, slot->stack))
         return PENDING_STAYS;
     struct matched_span *matched = slot->state == SLOT_JOINED ? slot->matched : NULL;
     int error = leaving->visit(leaving->context, sample, matched ? &matched->facts : NULL);
@@ -165,7 +165,7 @@ static int leave_all(struct join *join, struct leaving *leaving)
     {
         struct batch *batch = container_of(link, struct batch, link);
         if (batch->n_ready)
-            error = pending_leave(&join->pending, batch, leave, leaving);
+            error = pending_leave(&join->pending, batch, sample_leave, leaving);
         else if (!batch->n_waiting) /* the row with its bits was damaged */
             error = pending_remove(&join->pending, batch);
         if (error)

@@ -36,8 +36,8 @@ struct match {
     bool whole_trace; /* all samples of by_trace are within the span's time */
 };
 
-static int score(struct join *join, const struct match *match, const struct span_total *total,
-                 int *score)
+static int join_score(struct join *join, const struct match *match, const struct span_total *total,
+                      int *score)
 {
     const struct process_facts *facts;
     int error = total->process ? processes_get(join->processes, total->process, &facts) : -ENOENT;
@@ -57,7 +57,7 @@ static int choose_owner(struct join *join, const struct match *match, struct spa
         int now;
         if (who && (who->who.pid != total->who.pid || who->who.start_ns != total->who.start_ns))
             continue;
-        int error = score(join, match, total, &now);
+        int error = join_score(join, match, total, &now);
         if (error)
             return error;
         if (now == OWNER_NOT) {
@@ -153,7 +153,7 @@ static int take_totals(struct join *join, struct match *match, struct matched_sp
     return error;
 }
 
-static int claim(struct join *join, struct match *match)
+static int join_claim(struct join *join, struct match *match)
 {
     struct span_total *any = match->exact     ? match->exact
                              : match->by_span ? match->by_span
@@ -187,7 +187,7 @@ static int tell_stack(struct join *join, int64_t stack, struct join_result *resu
     return error == -ENOENT ? 0 : error;
 }
 
-static int tell(struct join *join, struct span_total *total, struct join_result *result)
+static int join_report(struct join *join, struct span_total *total, struct join_result *result)
 {
     struct span_total_stack stacks[SPAN_TOTAL_STACKS_MAX];
     int error = span_total_unite(&join->totals, total);
@@ -219,12 +219,12 @@ static int join_matched(struct join *join, const struct otlp_span *span,
     error = choose_owners(join, &match, chains);
     bool found = match.exact || match.by_span || match.by_trace;
     if (!error && found)
-        error = claim(join, &match);
+        error = join_claim(join, &match);
     int dropped = matched_resource_drop(&join->spans, match.resource);
     error = error ? error : dropped;
     if (error || !found)
         return error ? error : JOIN_NO_SAMPLES;
-    int outcome = tell(join, match.exact, result);
+    int outcome = join_report(join, match.exact, result);
     stat_add(&spans_matched, outcome == JOIN_MATCHED);
     return outcome;
 }

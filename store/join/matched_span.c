@@ -179,7 +179,7 @@ static void unlink_all(struct matched_span *matched)
     matched->next_by_trace = NULL;
 }
 
-static int forget(struct matched_spans *spans, struct matched_span *matched)
+static int matched_spans_forget(struct matched_spans *spans, struct matched_span *matched)
 {
     assert(!matched->refs);
     unlink_all(matched);
@@ -203,14 +203,14 @@ int matched_spans_trim(struct matched_spans *spans, const struct matched_span *k
             break;
         if (matched->refs || matched == keep)
             continue;
-        int error = forget(spans, matched);
+        int error = matched_spans_forget(spans, matched);
         if (error)
             return error;
     }
     return 0;
 }
 
-static int save(struct matched_spans *spans, struct matched_span *matched)
+static int matched_spans_save(struct matched_spans *spans, struct matched_span *matched)
 {
     struct blob_writer out _cleanup_blob_ = {0};
     int error = save_resource(spans, matched->resource);
@@ -279,7 +279,7 @@ int matched_span_make(struct matched_spans *spans, const struct otlp_span *span,
         memcpy(matched->facts.parent_id, span->parent_span_id.data, 8);
     matched->facts.error = otlp_span_is_error(span);
     *result = matched;
-    return save(spans, matched);
+    return matched_spans_save(spans, matched);
 }
 
 /* Links */
@@ -339,8 +339,8 @@ struct matched_span *matched_span_of(const struct span_total *total, uint64_t ti
 
 /* Rows */
 
-static int decode(struct matched_spans *spans, struct bytes body, struct matched_resource *resource,
-                  struct matched_span **result)
+static int matched_spans_decode(struct matched_spans *spans, struct bytes body,
+                                struct matched_resource *resource, struct matched_span **result)
 {
     struct blob_reader in = {.left = body};
     struct matched_span head = {0};
@@ -390,8 +390,9 @@ static int load_row(struct matched_spans *spans, sqlite3_stmt *row)
     resource->id = resource_id;
     if (resource_id >= spans->next_resource_id)
         spans->next_resource_id = resource_id + 1;
-    error = decode(spans, BYTES(sqlite3_column_blob(row, 2), (size_t)sqlite3_column_bytes(row, 2)),
-                   resource, &matched);
+    error = matched_spans_decode(
+        spans, BYTES(sqlite3_column_blob(row, 2), (size_t)sqlite3_column_bytes(row, 2)), resource,
+        &matched);
     if (matched)
         matched->id = sqlite3_column_int64(row, 0);
     int drop = matched_resource_drop(spans, resource); /* `latest` and the span hold it */
@@ -417,7 +418,7 @@ static int load_rows(struct matched_spans *spans, struct id_set *bad)
     return outcome;
 }
 
-static void clear(struct matched_spans *spans)
+static void matched_spans_clear(struct matched_spans *spans)
 {
     struct list *link;
     struct matched_resource *resource;
@@ -433,7 +434,7 @@ int matched_spans_reload(struct matched_spans *spans)
 {
     WRITER_THREAD(spans->db);
     struct id_set bad = {0};
-    clear(spans);
+    matched_spans_clear(spans);
     int error = load_rows(spans, &bad);
     for (size_t i = 0; i < bad.count && !error; i++) {
         db_count_damaged(DB_TABLE_MATCHED_SPAN);
@@ -474,7 +475,7 @@ void matched_spans_close(struct matched_spans *spans)
 {
     if (!spans->db)
         return;
-    clear(spans);
+    matched_spans_clear(spans);
     map_close(&spans->resources);
     db_unprepare(spans->db, &spans->put);
     db_unprepare(spans->db, &spans->remove);

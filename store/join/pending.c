@@ -161,7 +161,7 @@ static int add_batch(struct pending *pending, int64_t seq, const struct batch_ro
     return index_samples(pending, batch, &in, row->left, index, context, fresh);
 }
 
-static struct bytes column(sqlite3_stmt *row, int index)
+static struct bytes pending_column(sqlite3_stmt *row, int index)
 {
     return BYTES(sqlite3_column_blob(row, index), (size_t)sqlite3_column_bytes(row, index));
 }
@@ -172,7 +172,7 @@ static int load_rows(struct pending *pending, pending_index *index, void *contex
     sqlite3_stmt *row _cleanup_reset_ = pending->load;
     int outcome;
     while ((outcome = db_step(pending->db, row)) == 1) {
-        struct batch_row batch = {column(row, 1), column(row, 2)};
+        struct batch_row batch = {pending_column(row, 1), pending_column(row, 2)};
         int64_t seq = sqlite3_column_int64(row, 0);
         int error = is_whole(batch.body) ? add_batch(pending, seq, &batch, index, context, false)
                                          : id_set_add(bad, seq);
@@ -182,7 +182,7 @@ static int load_rows(struct pending *pending, pending_index *index, void *contex
     return outcome;
 }
 
-static void clear(struct pending *pending)
+static void pending_clear(struct pending *pending)
 {
     struct list *link;
     while ((link = list_first(&pending->batches)))
@@ -203,7 +203,7 @@ int pending_reload(struct pending *pending, pending_index *index, void *context)
 {
     WRITER_THREAD(pending->db);
     struct id_set bad = {0};
-    clear(pending);
+    pending_clear(pending);
     int error = load_rows(pending, index, context, &bad);
     for (size_t i = 0; i < bad.count && !error; i++) {
         db_count_damaged(DB_TABLE_PENDING);
@@ -342,7 +342,8 @@ int pending_leave(struct pending *pending, struct batch *batch,
     int outcome = db_step(pending->db, row);
     if (outcome < 0)
         return outcome;
-    int error = outcome ? visit_ready(pending, batch, column(row, 0), visit, context) : -EUCLEAN;
+    int error =
+        outcome ? visit_ready(pending, batch, pending_column(row, 0), visit, context) : -EUCLEAN;
     sqlite3_reset(row);
     if (error) {
         db_fail(pending->db, error);
@@ -379,7 +380,7 @@ void pending_close(struct pending *pending)
 {
     if (!pending->db)
         return;
-    clear(pending);
+    pending_clear(pending);
     buf_close(&pending->body.buf);
     sqlite3_stmt **all[] = {&pending->put,    &pending->put_left,    &pending->get,
                             &pending->remove, &pending->remove_left, &pending->load};

@@ -81,7 +81,7 @@ static void mark_changed(struct span_totals *totals, struct span_total *total)
         list_append(&totals->changed, &total->changed);
 }
 
-static int insert(struct span_totals *totals, struct span_total *total)
+static int span_totals_insert(struct span_totals *totals, struct span_total *total)
 {
     struct span_total *head = span_totals_get(totals, &total->key);
     if (!head && map_put(&totals->by_key, total, NULL))
@@ -108,7 +108,7 @@ int span_totals_make(struct span_totals *totals, const struct span_total_key *ke
     total->who = *who;
     total->id = totals->next_id++;
     total->first_unix_ns = UINT64_MAX;
-    if (insert(totals, total)) {
+    if (span_totals_insert(totals, total)) {
         free_total(total);
         return no_memory(totals);
     }
@@ -190,7 +190,7 @@ static struct span_total_stack *find_stack(const struct span_total *total, int64
     return NULL;
 }
 
-static struct span_total_stack *rarest(const struct span_total *total)
+static struct span_total_stack *span_total_rarest(const struct span_total *total)
 {
     struct span_total_stack *rare = &total->stacks[0];
     for (unsigned i = 1; i < total->n_stacks; i++)
@@ -247,7 +247,7 @@ static int add_stack(struct span_totals *totals, struct span_total *total, int64
         at = find_stack(total, stack);
     }
     if (!at && total->n_stacks == SPAN_TOTAL_STACKS_MAX) {
-        at = rarest(total);
+        at = span_total_rarest(total);
         at->stack = stack;
     }
     if (at) {
@@ -330,7 +330,7 @@ int span_total_merge(struct span_totals *totals, struct span_total *into, struct
 
 /* Rows */
 
-static void encode(struct blob_writer *out, const struct span_total *total)
+static void span_total_encode(struct blob_writer *out, const struct span_total *total)
 {
     blob_put_fixed(out, &total->key, sizeof(total->key));
     blob_put_number(out, total->who.start_ns);
@@ -357,7 +357,7 @@ int span_totals_flush(struct span_totals *totals)
     {
         struct span_total *total = container_of(link, struct span_total, changed);
         buf_clear(&out.buf);
-        encode(&out, total);
+        span_total_encode(&out, total);
         if (out.error)
             return no_memory(totals);
         sqlite3_bind_int64(totals->put, 1, total->id);
@@ -372,7 +372,8 @@ int span_totals_flush(struct span_totals *totals)
     return error;
 }
 
-static int decode(struct span_totals *totals, struct bytes blob, struct span_total *total)
+static int span_totals_decode(struct span_totals *totals, struct bytes blob,
+                              struct span_total *total)
 {
     struct blob_reader in = {.left = blob};
     blob_get_fixed(&in, &total->key, sizeof(total->key));
@@ -406,10 +407,10 @@ static int load_row(struct span_totals *totals, int64_t id, struct bytes body)
         return -ENOMEM;
     total->id = id;
     size_t bytes = totals->bytes; /* growing adds the stacks, inserting adds all */
-    int error = decode(totals, body, total);
+    int error = span_totals_decode(totals, body, total);
     totals->bytes = bytes;
     if (!error)
-        error = insert(totals, total);
+        error = span_totals_insert(totals, total);
     if (error)
         free_total(total);
     return error;
@@ -435,7 +436,7 @@ static int load_rows(struct span_totals *totals, struct id_set *bad)
     return outcome;
 }
 
-static void clear(struct span_totals *totals)
+static void span_totals_clear(struct span_totals *totals)
 {
     struct list *link;
     while ((link = list_pop(&totals->ages)))
@@ -449,7 +450,7 @@ int span_totals_reload(struct span_totals *totals)
 {
     WRITER_THREAD(totals->db);
     struct id_set bad = {0};
-    clear(totals);
+    span_totals_clear(totals);
     int error = load_rows(totals, &bad);
     for (size_t i = 0; i < bad.count && !error; i++) {
         db_count_damaged(DB_TABLE_SPAN_TOTAL);
@@ -480,7 +481,7 @@ void span_totals_close(struct span_totals *totals)
 {
     if (!totals->db)
         return;
-    clear(totals);
+    span_totals_clear(totals);
     db_unprepare(totals->db, &totals->put);
     db_unprepare(totals->db, &totals->remove);
     db_unprepare(totals->db, &totals->load);

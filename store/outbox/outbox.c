@@ -159,8 +159,8 @@ uint64_t outbox_mask_of(const struct outbox *outbox, uint32_t destinations)
     return mask;
 }
 
-static int put(struct outbox *outbox, enum signal signal, uint64_t n_items, uint64_t mask,
-               struct bytes body)
+static int outbox_put_row(struct outbox *outbox, enum signal signal, uint64_t n_items,
+                          uint64_t mask, struct bytes body)
 {
     int64_t seq = ++outbox->sums.last_seq, body_id = 0;
     int error = outbox_bodies_put(&outbox->bodies, signal, seq, body, &body_id);
@@ -224,7 +224,7 @@ static int remove_row(struct outbox *outbox, const struct request_row *request)
     return error ? error : outbox_bodies_remove(&outbox->bodies, request->body);
 }
 
-static void subtract(struct outbox *outbox, const struct request_row *request)
+static void outbox_subtract(struct outbox *outbox, const struct request_row *request)
 {
     const struct outbox_sum less = {request->items, request->bytes, 1};
     outbox_sums_remove(&outbox->sums, request->signal, &less);
@@ -234,7 +234,7 @@ int outbox_remove_row(struct outbox *outbox, const struct request_row *request)
 {
     int error = remove_row(outbox, request);
     if (!error)
-        subtract(outbox, request);
+        outbox_subtract(outbox, request);
     return error;
 }
 
@@ -261,7 +261,7 @@ int outbox_put(struct outbox *outbox, enum signal signal, uint64_t n_items, uint
     }
     int error = outbox_take_room_for(outbox, signal, body.len);
     if (!error)
-        error = put(outbox, signal, n_items, mask, body);
+        error = outbox_put_row(outbox, signal, n_items, mask, body);
     if (!error)
         outbox_handoffs_put(
             &outbox->handoffs, destinations,
@@ -301,7 +301,7 @@ int outbox_clear(struct outbox *outbox, const struct request_row *request, uint6
     if (!waiting) {
         int error = request_recycle_or_remove(outbox, request);
         if (!error)
-            subtract(outbox, request);
+            outbox_subtract(outbox, request);
         return error;
     }
     if (waiting == request->waiting)

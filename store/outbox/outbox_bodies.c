@@ -99,7 +99,8 @@ static struct outbox_recycled_body recycled_take_fitting(struct outbox_recycled_
     return best < recycled->n ? recycled_take(recycled, best) : (struct outbox_recycled_body){0};
 }
 
-static int pad(struct outbox_bodies *bodies, struct bytes body, size_t size, struct bytes *padded)
+static int outbox_bodies_pad(struct outbox_bodies *bodies, struct bytes body, size_t size,
+                             struct bytes *padded)
 {
     static const uint8_t zeros[WASTE_BYTES + STEP_BYTES];
     *padded = body;
@@ -127,7 +128,7 @@ static int write_body(struct outbox_bodies *bodies, sqlite3_stmt *statement, int
     return error;
 }
 
-static int forget(struct outbox_bodies *bodies, enum signal signal, int64_t id)
+static int outbox_bodies_forget(struct outbox_bodies *bodies, enum signal signal, int64_t id)
 {
     sqlite3_bind_int64(bodies->forget, 1, signal);
     sqlite3_bind_int64(bodies->forget, 2, -id);
@@ -135,11 +136,11 @@ static int forget(struct outbox_bodies *bodies, enum signal signal, int64_t id)
 }
 
 /* 1; 0: the row is damaged. */
-static int overwrite(struct outbox_bodies *bodies, const struct outbox_recycled_body *old,
-                     struct bytes body)
+static int outbox_bodies_overwrite(struct outbox_bodies *bodies,
+                                   const struct outbox_recycled_body *old, struct bytes body)
 {
     struct bytes padded;
-    int error = pad(bodies, body, old->size, &padded);
+    int error = outbox_bodies_pad(bodies, body, old->size, &padded);
     error = error ? error : write_body(bodies, bodies->overwrite, old->id, padded);
     return error ? error : sqlite3_changes(db_handle(bodies->db)) == 1;
 }
@@ -154,12 +155,12 @@ int outbox_bodies_put(struct outbox_bodies *bodies, enum signal signal, int64_t 
         old = recycled_take_fitting(&bodies->of[signal], size);
     }
     *id = old.id;
-    int error = old.id ? overwrite(bodies, &old, body) : 0;
+    int error = old.id ? outbox_bodies_overwrite(bodies, &old, body) : 0;
     if (error)
         return error < 0 ? error : 0;
     *id = new_id;
-    error = old.id ? forget(bodies, signal, old.id) : 0;
-    error = error ? error : pad(bodies, body, size, &body);
+    error = old.id ? outbox_bodies_forget(bodies, signal, old.id) : 0;
+    error = error ? error : outbox_bodies_pad(bodies, body, size, &body);
     return error ? error : write_body(bodies, bodies->put, new_id, body);
 }
 
@@ -174,7 +175,7 @@ int outbox_bodies_remove(struct outbox_bodies *bodies, int64_t id)
 static int recycled_drop_first(struct outbox_bodies *bodies, enum signal signal)
 {
     struct outbox_recycled_body old = recycled_take(&bodies->of[signal], 0);
-    int error = forget(bodies, signal, old.id);
+    int error = outbox_bodies_forget(bodies, signal, old.id);
     return error ? error : outbox_bodies_remove(bodies, old.id);
 }
 

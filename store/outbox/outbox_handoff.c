@@ -26,7 +26,7 @@ void outbox_handoff_free(struct list *requests)
 }
 
 /* Empties the handoff. Requests that are not committed yet are void, because `opening` changes. */
-static void empty(struct outbox_handoff *handoff)
+static void outbox_handoff_empty(struct outbox_handoff *handoff)
 {
     outbox_handoff_free(&handoff->requests);
     handoff->open = false;
@@ -58,7 +58,7 @@ void outbox_handoffs_close(struct outbox_handoffs *handoffs)
     pthread_mutex_destroy(&handoffs->lock);
 }
 
-static void put(struct outbox_handoff *handoff, const struct outbox_row *row)
+static void outbox_handoff_put(struct outbox_handoff *handoff, const struct outbox_row *row)
 {
     size_t size = sizeof(struct outbox_handoff_request) + row->body.len;
     if (!handoff->open)
@@ -84,7 +84,7 @@ void outbox_handoffs_put(struct outbox_handoffs *handoffs, uint32_t destinations
     pthread_mutex_lock(&handoffs->lock);
     for (size_t i = 0; i < OUTBOX_DESTINATIONS_MAX; i++)
         if (destinations >> i & 1)
-            put(&handoffs->of[i][row->signal], row);
+            outbox_handoff_put(&handoffs->of[i][row->signal], row);
     handoffs->put_seq = row->seq;
     pthread_mutex_unlock(&handoffs->lock);
 }
@@ -98,7 +98,7 @@ void outbox_handoffs_dropped(struct outbox_handoffs *handoffs, enum signal signa
         struct outbox_handoff *handoff = &handoffs->of[i][signal];
         struct list *first = list_first(&handoff->requests);
         if (!first || handoff_request_of(first)->seq <= seq)
-            empty(handoff);
+            outbox_handoff_empty(handoff);
     }
     pthread_mutex_unlock(&handoffs->lock);
 }
@@ -122,7 +122,7 @@ void outbox_handoffs_void(struct outbox_handoffs *handoffs)
 {
     pthread_mutex_lock(&handoffs->lock);
     outbox_handoff_free(&handoffs->pending);
-    each_handoff(handoff, handoffs) empty(handoff);
+    each_handoff(handoff, handoffs) outbox_handoff_empty(handoff);
     pthread_mutex_unlock(&handoffs->lock);
 }
 
@@ -142,7 +142,7 @@ void outbox_handoff_open(struct outbox_handoff *handoff, struct outbox_handoff_r
     struct outbox_handoffs *handoffs = handoff->all;
     pthread_mutex_lock(&handoffs->lock);
     if (!handoff->open) {
-        empty(handoff);
+        outbox_handoff_empty(handoff);
         handoff->open = true;
         handoff->from_seq = handoffs->put_seq;
         handoff->read_to = -1;
@@ -160,20 +160,21 @@ void outbox_handoff_has(struct outbox_handoff *handoff, const struct outbox_hand
     pthread_mutex_unlock(&handoff->all->lock);
 }
 
-static bool fits(const struct outbox_handoff_want *want, size_t n, size_t bytes, size_t more)
+static bool outbox_handoff_want_fits(const struct outbox_handoff_want *want, size_t n, size_t bytes,
+                                     size_t more)
 {
     return n < want->requests && (!n || bytes + more <= want->bytes);
 }
 
-static void take(struct outbox_handoff *handoff, const struct outbox_handoff_want *want,
-                 struct list *taken)
+static void handoff_take(struct outbox_handoff *handoff, const struct outbox_handoff_want *want,
+                         struct list *taken)
 {
     struct list *link;
     size_t n = 0, bytes = 0;
     while ((link = list_first(&handoff->requests))) {
         struct outbox_handoff_request *handed = handoff_request_of(link);
         bool is_new = handed->seq > handoff->read_to;
-        if (is_new && !fits(want, n, bytes, handed->len))
+        if (is_new && !outbox_handoff_want_fits(want, n, bytes, handed->len))
             return;
         list_remove(link);
         handoff->bytes -= sizeof(*handed) + handed->len;
@@ -193,7 +194,7 @@ int outbox_handoff_take(struct outbox_handoff *handoff, const struct outbox_hand
     pthread_mutex_lock(&handoff->all->lock);
     bool gap = handoff->read_to < handoff->from_seq;
     if (!gap)
-        take(handoff, want, taken);
+        handoff_take(handoff, want, taken);
     *more = !handoff->open || !list_empty(&handoff->requests);
     gap |= list_empty(taken) && !handoff->open;
     pthread_mutex_unlock(&handoff->all->lock);
@@ -210,6 +211,6 @@ void outbox_handoff_limit(struct outbox_handoff *handoff, size_t bytes)
 void outbox_handoff_close(struct outbox_handoff *handoff)
 {
     pthread_mutex_lock(&handoff->all->lock);
-    empty(handoff);
+    outbox_handoff_empty(handoff);
     pthread_mutex_unlock(&handoff->all->lock);
 }

@@ -26,7 +26,7 @@ int pending_profiles_no_memory(struct pending_profiles *pending)
 
 /* ---- memory ---- */
 
-static int chain(struct pending_profiles *pending, struct awaited *awaited)
+static int pending_profiles_chain(struct pending_profiles *pending, struct awaited *awaited)
 {
     void *first;
     int error = map_put(&pending->by_ids, awaited, &first);
@@ -34,7 +34,7 @@ static int chain(struct pending_profiles *pending, struct awaited *awaited)
     return error;
 }
 
-static void unchain(struct pending_profiles *pending, struct awaited *awaited)
+static void pending_profiles_unchain(struct pending_profiles *pending, struct awaited *awaited)
 {
     struct awaited *first = map_get(&pending->by_ids, &awaited->ids);
     struct awaited **at = &first;
@@ -50,7 +50,7 @@ static void unchain(struct pending_profiles *pending, struct awaited *awaited)
 void pending_profiles_free_request(struct pending_profiles *pending, struct request *request)
 {
     for (uint32_t i = 0; i < request->n_awaited; i++) {
-        unchain(pending, &request->awaited[i]);
+        pending_profiles_unchain(pending, &request->awaited[i]);
         free(request->awaited[i].facts);
     }
     list_remove(&request->age);
@@ -90,7 +90,7 @@ int pending_profiles_add_awaited(struct pending_profiles *pending, struct reques
     owner_mark_of(&evidence, pending->mark_key, &awaited->mark);
     awaited->ids = *ids;
     awaited->request = request;
-    if (chain(pending, awaited))
+    if (pending_profiles_chain(pending, awaited))
         return pending_profiles_no_memory(pending);
     request->n_awaited++;
     request->n_open++;
@@ -168,8 +168,9 @@ static int look_back(struct pending_profiles *pending, struct awaited *awaited)
     return 0;
 }
 
-static int hold(struct pending_profiles *pending, struct bytes body, uint64_t n_items,
-                const struct profiles_links *links, uint64_t now_unix_ns)
+static int pending_profiles_hold(struct pending_profiles *pending, struct bytes body,
+                                 uint64_t n_items, const struct profiles_links *links,
+                                 uint64_t now_unix_ns)
 {
     struct request *request = pending_profiles_new_request(pending, links->n_contexts);
     if (!request)
@@ -199,7 +200,7 @@ int pending_profiles_put(struct pending_profiles *pending, struct bytes body, ui
     if (error)
         return error;
     error = outbox_take_room(pending->outbox, body.len);
-    return error ? error : hold(pending, body, n_items, links, now_unix_ns);
+    return error ? error : pending_profiles_hold(pending, body, n_items, links, now_unix_ns);
 }
 
 void pending_profiles_expire(struct pending_profiles *pending, uint64_t now_unix_ns)
@@ -250,8 +251,8 @@ static void choose_attributes(const struct pending_profiles *pending, const stru
             (void)buf_append_bytes(out, field.raw); /* an attribute that does not fit is left out */
 }
 
-static int meet(struct pending_profiles *pending, struct awaited *awaited,
-                const struct profiles_span *span, const struct owner_mark *mark)
+static int pending_profiles_meet(struct pending_profiles *pending, struct awaited *awaited,
+                                 const struct profiles_span *span, const struct owner_mark *mark)
 {
     if (awaited->settled)
         return 0; /* the span was sent again */
@@ -286,7 +287,7 @@ int pending_profiles_span(struct pending_profiles *pending, const struct otlp_sp
         return pending_profiles_no_memory(pending);
     struct awaited *awaited = map_get(&pending->by_ids, &facts.ids);
     for (; awaited && !error; awaited = awaited->next)
-        error = meet(pending, awaited, &facts, mark);
+        error = pending_profiles_meet(pending, awaited, &facts, mark);
     return error;
 }
 

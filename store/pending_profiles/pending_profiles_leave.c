@@ -116,7 +116,7 @@ static int leave_with_row(struct pending_profiles *pending, const struct request
     return error;
 }
 
-static int leave(struct pending_profiles *pending, struct request *request)
+static int request_leave(struct pending_profiles *pending, struct request *request)
 {
     int64_t seq = request->seq;
     int error = 0;
@@ -144,8 +144,8 @@ int pending_profiles_flush(struct pending_profiles *pending)
     WRITER_THREAD(pending->db);
     int error = 0;
     while (!error && !list_empty(&pending->leaving) && outbox_has_room(pending->outbox))
-        error =
-            leave(pending, container_of(list_first(&pending->leaving), struct request, leaving));
+        error = request_leave(pending,
+                              container_of(list_first(&pending->leaving), struct request, leaving));
     pending_profiles_update_gauges(pending);
     return error == -ENOSPC ? 0 : error; /* the requests stay until there is room */
 }

@@ -98,7 +98,7 @@ static struct bytes at_most(struct bytes bytes, size_t max)
     return bytes.len > max ? BYTES(bytes.data, max) : bytes;
 }
 
-static void encode(struct blob_writer *out, const struct executable_facts *facts)
+static void executable_encode(struct blob_writer *out, const struct executable_facts *facts)
 {
     uint32_t n = facts->n_segments;
     if (n > EXECUTABLE_SEGMENTS_MAX)
@@ -136,7 +136,7 @@ void executables_decode(struct bytes blob, struct executable_facts *facts)
         *facts = (struct executable_facts){0};
 }
 
-static struct facts_block *decode(struct bytes blob)
+static struct facts_block *executable_decode(struct bytes blob)
 {
     struct facts_block *block = calloc(1, sizeof(*block) + blob.len);
     if (!block)
@@ -155,7 +155,7 @@ int executables_set_facts(struct executables *executables, int64_t id,
     int error = intern_id(&executables->rows, id, &entry);
     if (error)
         return error;
-    encode(&out, facts);
+    executable_encode(&out, facts);
     if (out.error)
         return out.error;
     sqlite3_bind_int64(executables->set_facts, 1, id);
@@ -168,7 +168,7 @@ int executables_set_facts(struct executables *executables, int64_t id,
     return error;
 }
 
-static int load(struct executables *executables, struct executable_entry *executable)
+static int executables_load(struct executables *executables, struct executable_entry *executable)
 {
     sqlite3_stmt *row _cleanup_reset_ = executables->get_facts;
     sqlite3_bind_int64(row, 1, executable->entry.id);
@@ -178,7 +178,7 @@ static int load(struct executables *executables, struct executable_entry *execut
     size_t len = outcome ? (size_t)sqlite3_column_bytes(row, 0) : 0;
     if (!len)
         return -ENOENT;
-    executable->block = decode(BYTES(sqlite3_column_blob(row, 0), len));
+    executable->block = executable_decode(BYTES(sqlite3_column_blob(row, 0), len));
     return executable->block ? 0 : -ENOMEM;
 }
 
@@ -191,7 +191,7 @@ int executables_get(struct executables *executables, int64_t id,
         return error;
     struct executable_entry *executable = container_of(entry, struct executable_entry, entry);
     if (!executable->block)
-        error = load(executables, executable);
+        error = executables_load(executables, executable);
     if (!error)
         *facts = &executable->block->facts;
     return error;

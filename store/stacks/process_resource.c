@@ -56,7 +56,7 @@ static bool begins_with(struct bytes text, struct bytes prefix)
 
 /* A process may send spans of several services: service.* attributes apply only to the same
  * service. */
-static bool applies(struct bytes key, struct bytes span_service, struct bytes service)
+static bool resource_applies(struct bytes key, struct bytes span_service, struct bytes service)
 {
     if (begins_with(key, BYTES_LIT("spanprof.service.")))
         return !span_service.len;
@@ -76,14 +76,14 @@ static int add_published(struct buf *out, struct bytes span_resource, struct byt
         if (field.number != RESOURCE_ATTRIBUTES || field.type != WIRE_BYTES)
             continue;
         struct bytes key = otlp_key_value_key(field.bytes);
-        if (applies(key, span_service, service) && !otlp_resource_has(span_resource, key))
+        if (resource_applies(key, span_service, service) && !otlp_resource_has(span_resource, key))
             error = buf_append_bytes(out, field.raw);
     }
     return error;
 }
 
-static int build(struct buf *out, const struct bytes *span_resource, struct bytes published,
-                 const struct process_facts *facts)
+static int resource_build(struct buf *out, const struct bytes *span_resource,
+                          struct bytes published, const struct process_facts *facts)
 {
     int error = buf_append_bytes(out, span_resource ? *span_resource : published);
     if (!error && span_resource)
@@ -107,11 +107,11 @@ static int build(struct buf *out, const struct bytes *span_resource, struct byte
 int profile_resource(struct buf *out, const struct bytes *span_resource,
                      const struct process_facts *facts)
 {
-    int error = build(out, span_resource, facts->resource, facts);
+    int error = resource_build(out, span_resource, facts->resource, facts);
     if (error ||
         !pb_check(&opentelemetry__proto__resource__v1__resource__descriptor, buf_bytes(out)))
         return error;
     stat_add(&bad_resources, 1);
     buf_clear(out);
-    return build(out, span_resource, BYTES(NULL, 0), facts);
+    return resource_build(out, span_resource, BYTES(NULL, 0), facts);
 }

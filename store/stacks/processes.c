@@ -120,7 +120,7 @@ static void put_text(struct blob_writer *out, struct bytes text, bool *was_cut)
                    text.len > PROCESSES_TEXT_MAX ? BYTES(text.data, PROCESSES_TEXT_MAX) : text);
 }
 
-static void encode(struct blob_writer *out, const struct process_facts *facts)
+static void process_encode(struct blob_writer *out, const struct process_facts *facts)
 {
     bool was_cut = facts->resource.len > PROCESSES_RESOURCE_MAX;
     struct bytes resource = was_cut ? BYTES(NULL, 0) : facts->resource; /* whole or none */
@@ -136,7 +136,7 @@ static void encode(struct blob_writer *out, const struct process_facts *facts)
     stat_add(&cut_texts, was_cut);
 }
 
-static struct process_block *decode(struct bytes blob)
+static struct process_block *processes_decode(struct bytes blob)
 {
     struct process_block *block = calloc(1, sizeof(*block) + blob.len);
     if (!block)
@@ -166,7 +166,7 @@ int processes_put(struct processes *processes, const struct process_facts *facts
     struct blob_writer out _cleanup_blob_ = {0};
     uint8_t hash[16];
     struct intern_entry *entry;
-    encode(&out, facts);
+    process_encode(&out, facts);
     if (out.error)
         return out.error;
     bytes_siphash128(buf_bytes(&out.buf), processes->hash_key, hash);
@@ -177,7 +177,7 @@ int processes_put(struct processes *processes, const struct process_facts *facts
     return 0;
 }
 
-static int load(struct processes *processes, struct process_entry *process)
+static int processes_load(struct processes *processes, struct process_entry *process)
 {
     sqlite3_stmt *row _cleanup_reset_ = processes->get_facts;
     sqlite3_bind_int64(row, 1, process->entry.id);
@@ -185,7 +185,7 @@ static int load(struct processes *processes, struct process_entry *process)
     if (outcome <= 0)
         return outcome ? outcome : -ENOENT;
     process->block =
-        decode(BYTES(sqlite3_column_blob(row, 0), (size_t)sqlite3_column_bytes(row, 0)));
+        processes_decode(BYTES(sqlite3_column_blob(row, 0), (size_t)sqlite3_column_bytes(row, 0)));
     if (process->block)
         return 0;
     db_fail(processes->db, -ENOMEM);
@@ -201,7 +201,7 @@ int processes_get(struct processes *processes, int64_t id, const struct process_
         return error;
     struct process_entry *process = container_of(entry, struct process_entry, entry);
     if (!process->block)
-        error = load(processes, process);
+        error = processes_load(processes, process);
     if (!error)
         *facts = &process->block->facts;
     return error;

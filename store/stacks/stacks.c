@@ -34,7 +34,7 @@ const char *stacks_truncation(uint64_t end)
     return end < UNWIND_ENDS ? names[end] : NULL;
 }
 
-static struct bytes cut(struct bytes text)
+static struct bytes stacks_cut(struct bytes text)
 {
     return text.len > STACKS_NAME_MAX ? BYTES(text.data, STACKS_NAME_MAX) : text;
 }
@@ -231,7 +231,7 @@ int stacks_named(struct stacks *stacks, struct bytes function, int64_t *id)
 {
     WRITER_THREAD(stacks->db);
     uint8_t hash[16];
-    function = cut(function);
+    function = stacks_cut(function);
     bytes_siphash128(function, stacks->hash_key, hash);
     return code_names_intern(&stacks->code_names, hash, function, id);
 }
@@ -334,7 +334,7 @@ int stacks_frames(struct stacks *stacks, int64_t id, const struct frame **frames
 
 static void bind_text(sqlite3_stmt *statement, int index, struct bytes text)
 {
-    text = cut(text);
+    text = stacks_cut(text);
     sqlite3_bind_blob64(statement, index, text.data ? (const void *)text.data : "", text.len,
                         SQLITE_STATIC);
 }
@@ -346,9 +346,9 @@ static int encode_inlined(struct stacks *stacks, const struct frame_name *names,
     buf_clear(&out->buf);
     out->error = 0;
     for (size_t i = 0; i < n && i < STACKS_INLINED_MAX; i++) {
-        blob_put_bytes(out, cut(names[i].function));
-        blob_put_bytes(out, cut(names[i].file));
-        blob_put_bytes(out, cut(names[i].system_name));
+        blob_put_bytes(out, stacks_cut(names[i].function));
+        blob_put_bytes(out, stacks_cut(names[i].file));
+        blob_put_bytes(out, stacks_cut(names[i].system_name));
         blob_put_signed(out, names[i].line);
     }
     return out->error;

@@ -39,14 +39,14 @@ void stacks_reader_close(struct stacks_reader *reader)
 }
 
 /* 0: *row is on the row; -ENOENT. */
-static int find(struct stacks_reader *reader, sqlite3_stmt *row, int64_t id)
+static int stacks_reader_find(struct stacks_reader *reader, sqlite3_stmt *row, int64_t id)
 {
     sqlite3_bind_int64(row, 1, id);
     int outcome = db_step(reader->db, row);
     return outcome > 0 ? 0 : outcome ? outcome : -ENOENT;
 }
 
-static struct bytes column(sqlite3_stmt *row, int index)
+static struct bytes reader_column(sqlite3_stmt *row, int index)
 {
     const void *data = sqlite3_column_blob(row, index);
     return BYTES(data, (size_t)sqlite3_column_bytes(row, index));
@@ -56,7 +56,7 @@ int stacks_reader_canonical(struct stacks_reader *reader, int64_t id, int64_t *c
 {
     sqlite3_stmt *row _cleanup_reset_ = reader->get_same;
     *canonical = id;
-    int error = find(reader, row, id);
+    int error = stacks_reader_find(reader, row, id);
     if (!error)
         *canonical = sqlite3_column_int64(row, 0);
     return error;
@@ -68,19 +68,19 @@ int stacks_reader_frames(struct stacks_reader *reader, int64_t id, const struct 
     sqlite3_stmt *row _cleanup_reset_ = reader->get_frames;
     *frames = reader->frames;
     *n = 0;
-    int error = find(reader, row, id);
+    int error = stacks_reader_find(reader, row, id);
     if (error)
         return error;
-    return stacks_decode(column(row, 0), reader->frames, n) ? -ENOENT : 0;
+    return stacks_decode(reader_column(row, 0), reader->frames, n) ? -ENOENT : 0;
 }
 
 int stacks_reader_public_id(struct stacks_reader *reader, int64_t id, uint8_t out[16])
 {
     sqlite3_stmt *row _cleanup_reset_ = reader->get_public_id;
-    int error = find(reader, row, id);
+    int error = stacks_reader_find(reader, row, id);
     if (error)
         return error;
-    struct bytes public_id = column(row, 0);
+    struct bytes public_id = reader_column(row, 0);
     if (public_id.len != 16)
         return -ENOENT;
     memcpy(out, public_id.data, 16);
@@ -91,11 +91,11 @@ int stacks_reader_executable(struct stacks_reader *reader, int64_t id,
                              const struct executable_facts **facts)
 {
     sqlite3_stmt *row _cleanup_reset_ = reader->get_facts;
-    int error = find(reader, row, id);
+    int error = stacks_reader_find(reader, row, id);
     if (error)
         return error;
     buf_clear(&reader->facts_body);
-    if (buf_append_bytes(&reader->facts_body, column(row, 0)))
+    if (buf_append_bytes(&reader->facts_body, reader_column(row, 0)))
         return -ENOMEM;
     if (!reader->facts_body.len)
         return -ENOENT;
@@ -110,7 +110,7 @@ static int copy_texts(struct stacks_reader *reader, sqlite3_stmt *row, int first
     struct buf *copies = &reader->name_texts;
     size_t size = 1;
     for (int i = 0; i < n; i++) {
-        *texts[i] = column(row, first_column + i);
+        *texts[i] = reader_column(row, first_column + i);
         size += texts[i]->len;
     }
     buf_clear(copies);
@@ -130,7 +130,7 @@ static int code_name(struct stacks_reader *reader, const struct frame *frame,
 {
     sqlite3_stmt *row _cleanup_reset_ = reader->get_code_name;
     struct bytes *const texts[] = {&name->function};
-    int error = find(reader, row, (int64_t)frame->address);
+    int error = stacks_reader_find(reader, row, (int64_t)frame->address);
     return error ? error : copy_texts(reader, row, 0, texts, 1);
 }
 
@@ -144,7 +144,7 @@ int stacks_reader_name(struct stacks_reader *reader, const struct frame *frame,
     struct bytes *const texts[] = {&name->function, &name->file, &name->system_name,
                                    &name->inlined};
     sqlite3_bind_int64(row, 2, (int64_t)frame->address);
-    int error = find(reader, row, frame->executable);
+    int error = stacks_reader_find(reader, row, frame->executable);
     if (error)
         return error;
     name->line = sqlite3_column_int64(row, 0);

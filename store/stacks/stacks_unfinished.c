@@ -203,7 +203,7 @@ size_t stacks_unfinished_count(const struct stacks *stacks, enum stack_open what
 
 /* ---- frames ---- */
 
-static struct cached_stack *cached(struct intern_entry *entry)
+static struct cached_stack *intern_entry_cached(struct intern_entry *entry)
 {
     return container_of(entry, struct cached_stack, entry);
 }
@@ -228,7 +228,7 @@ int stacks_open_frames(struct stacks *stacks, const struct frame *frames, size_t
     int use = intern_key(&stacks->rows, hash, buf_bytes(&stacks->scratch.buf), &entry);
     if (use < 0)
         return use;
-    cached(entry)->same_known = true;
+    intern_entry_cached(entry)->same_known = true;
     *id = entry->id;
     struct unfinished_stack *stack = stack_open(&stacks->unfinished, *id, STACK_OPEN_FRAMES);
     if (!stack) {
@@ -274,8 +274,8 @@ static int set_same(struct stacks *stacks, int64_t id, int64_t same_as)
     error = db_run(stacks->db, stacks->set_same);
     if (error)
         return error;
-    cached(entry)->same_known = true;
-    cached(entry)->same_as = same_as;
+    intern_entry_cached(entry)->same_known = true;
+    intern_entry_cached(entry)->same_as = same_as;
     return 0;
 }
 
@@ -457,10 +457,10 @@ int stacks_canonical(struct stacks *stacks, int64_t id, int64_t *canonical)
     struct intern_entry *entry;
     *canonical = id;
     int error = intern_id(&stacks->rows, id, &entry);
-    if (!error && !cached(entry)->same_known)
-        error = read_same(stacks, cached(entry));
-    if (!error && cached(entry)->same_as)
-        *canonical = cached(entry)->same_as;
+    if (!error && !intern_entry_cached(entry)->same_known)
+        error = read_same(stacks, intern_entry_cached(entry));
+    if (!error && intern_entry_cached(entry)->same_as)
+        *canonical = intern_entry_cached(entry)->same_as;
     return error;
 }
 

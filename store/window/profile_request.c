@@ -142,8 +142,8 @@ static int32_t add_mapping(struct profile_request *request, const struct executa
     return otlp_profiles_mapping(request->profiles, &mapping);
 }
 
-static int place(struct profile_request *request, const struct frame *frame,
-                 struct otlp_location *location)
+static int profile_request_place(struct profile_request *request, const struct frame *frame,
+                                 struct otlp_location *location)
 {
     const struct executable_facts *facts;
     int error = frame->executable && frame->kind != STACK_FRAME_SPECIAL
@@ -168,7 +168,7 @@ static int32_t new_location(struct profile_request *request, const struct frame 
     struct otlp_location location = {.truncated = stacks_truncation(truncation)};
     struct frame_name names[STACKS_INLINED_MAX + 1], compiled;
     struct otlp_line lines[STACKS_INLINED_MAX + 1];
-    int error = place(request, frame, &location);
+    int error = profile_request_place(request, frame, &location);
     if (error)
         return error;
     error = request->stacks.name(request->stacks.context, frame, &compiled);
@@ -278,7 +278,7 @@ struct attributes {
     int32_t indices[ATTRIBUTES_MAX];
 };
 
-static void put(struct attributes *attributes, int32_t index)
+static void request_put(struct attributes *attributes, int32_t index)
 {
     if (index == -EINVAL || attributes->n == ATTRIBUTES_MAX)
         stat_add(&bad_attributes, 1);
@@ -291,13 +291,13 @@ static void put(struct attributes *attributes, int32_t index)
 static void put_text(struct attributes *attributes, const char *key, struct bytes text)
 {
     if (!attributes->error && text.len)
-        put(attributes, otlp_profiles_attribute_string(attributes->profiles, key, text));
+        request_put(attributes, otlp_profiles_attribute_string(attributes->profiles, key, text));
 }
 
 static void put_int(struct attributes *attributes, const char *key, int64_t number)
 {
     if (!attributes->error)
-        put(attributes, otlp_profiles_attribute_int(attributes->profiles, key, number));
+        request_put(attributes, otlp_profiles_attribute_int(attributes->profiles, key, number));
 }
 
 static void put_hex(struct attributes *attributes, const char *key, const uint8_t *id, size_t size)
@@ -323,7 +323,7 @@ static void put_framed(struct attributes *attributes, struct bytes framed)
     int outcome = WIRE_END;
     while (!attributes->error && (outcome = wire_next(&reader, &field)) == WIRE_FIELD)
         if (field.number == OTLP_SPAN_ATTRIBUTES && field.type == WIRE_BYTES)
-            put(attributes, otlp_profiles_attribute(attributes->profiles, field.bytes));
+            request_put(attributes, otlp_profiles_attribute(attributes->profiles, field.bytes));
     stat_add(&bad_attributes, outcome == WIRE_MALFORMED);
 }
 
@@ -386,8 +386,8 @@ static enum otlp_profile_type type_of(const struct sample *sample)
                                           : PROFILE_CPU;
 }
 
-static int add(struct profile_request *request, int32_t resource, const struct sample *sample,
-               const struct join_span_facts *span)
+static int request_add(struct profile_request *request, int32_t resource,
+                       const struct sample *sample, const struct join_span_facts *span)
 {
     struct attributes attributes = {.profiles = request->profiles};
     struct seen_stack *stack;
@@ -420,7 +420,7 @@ int profile_request_add(struct profile_request *request, const struct sample *sa
                         const struct join_span_facts *span)
 {
     int32_t resource = resource_of(request, sample, span);
-    return resource < 0 ? resource : add(request, resource, sample, span);
+    return resource < 0 ? resource : request_add(request, resource, sample, span);
 }
 
 int profile_request_put(struct profile_request *request, int64_t number, struct bytes resource,
@@ -433,5 +433,5 @@ int profile_request_put(struct profile_request *request, int64_t number, struct 
         index = otlp_profiles_resource(request->profiles, BYTES(NULL, 0));
     if (!seen && index >= 0)
         index = note_resource(request, &key, index);
-    return index < 0 ? index : add(request, index, sample, span);
+    return index < 0 ? index : request_add(request, index, sample, span);
 }

@@ -71,7 +71,8 @@ static void names_of(const struct join_span_facts *span, struct names *names)
     bytes_sanitize(span->name, names->name, sizeof(names->name));
 }
 
-static struct series *make(struct span_cpu *cpu, const struct names *names, const uint8_t hash[16])
+static struct series *span_cpu_make(struct span_cpu *cpu, const struct names *names,
+                                    const uint8_t hash[16])
 {
     struct series *series =
         cpu->series.count < SPAN_CPU_SERIES_MAX ? calloc(1, sizeof(*series)) : NULL;
@@ -86,14 +87,14 @@ static struct series *make(struct span_cpu *cpu, const struct names *names, cons
     return NULL;
 }
 
-static struct series *find(struct span_cpu *cpu, const struct join_span_facts *span)
+static struct series *span_cpu_find(struct span_cpu *cpu, const struct join_span_facts *span)
 {
     struct names names;
     uint8_t hash[16];
     names_of(span, &names);
     bytes_siphash128(BYTES(&names, sizeof(names)), cpu->key, hash);
     struct series *series = map_get(&cpu->series, hash);
-    series = series ? series : make(cpu, &names, hash);
+    series = series ? series : span_cpu_make(cpu, &names, hash);
     if (series)
         return series;
     stat_add(&too_many, 1);
@@ -106,7 +107,7 @@ void span_cpu_add(struct span_cpu *cpu, const struct sample *sample,
     if (!span || sample->kind != SAMPLE_CPU)
         return;
     pthread_mutex_lock(&cpu->lock);
-    struct series *series = find(cpu, span);
+    struct series *series = span_cpu_find(cpu, span);
     series->cpu_ns += sample->value_ns;
     series->value_ns = sample->value_ns;
     series->time_unix_ns = sample->time_unix_ns;
@@ -147,7 +148,7 @@ static int put_series(struct buf *out, const struct series *series)
                               (unsigned long long)(series->time_unix_ns / 1000000 % 1000));
 }
 
-static int compare(const void *a, const void *b)
+static int cpu_compare(const void *a, const void *b)
 {
     const struct series *left = *(struct series *const *)a, *right = *(struct series *const *)b;
     int order = strcmp(left->service, right->service);
@@ -162,7 +163,7 @@ static int put_all(struct span_cpu *cpu, struct buf *out)
         sorted[n++] = series;
     if (cpu->rest.time_unix_ns)
         sorted[n++] = &cpu->rest;
-    qsort(sorted, n, sizeof(*sorted), compare);
+    qsort(sorted, n, sizeof(*sorted), cpu_compare);
     int error = 0;
     for (size_t i = 0; !error && i < n; i++)
         error = put_series(out, sorted[i]);
