@@ -214,6 +214,7 @@ class Otlp(Scraped):
 
 
 class UnderLoad(Scraped):
+    samples_the_node = False
     over = {"processors": {"join": {"wait": "5s"}},
             "exporters": {"otlp_grpc": {"timeout": "60s"}},  # what is answered too late would be sent again
             "receivers": {"sampler": {"frequency": 499, "include": {"executables": ["demo_service"]}}}}
