@@ -58,8 +58,8 @@ static void reload_step(struct reload *reload, enum reload_event event)
 
 static void reload_reject(struct reload *reload, struct generation *rejected)
 {
-    log_error("main", "the changed configuration is not taken; what was there stays in use");
     generation_close(rejected, reload->current);
+    log_error("main", "the changed configuration is not taken; what was there stays in use");
 }
 
 static bool reload_accept(struct reload *reload, struct generation *next)
