@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whoever writes a configuration corrects it in one round if all errors come together, in the order
- * of the file. Keys and values are strangers' text: lines are made safe for a terminal when
- * written.
+ * All errors are reported together, in the order of the file, so that one round of corrections is
+ * enough. Keys and values are foreign text: a line is made safe for a terminal when it is written.
  */
 #include "config/yaml/diag.h"
 #include <stdarg.h>

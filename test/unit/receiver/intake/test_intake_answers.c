@@ -63,7 +63,7 @@ static void assert_known(const struct executable_facts *facts)
     assert_int_equal(facts->segments[0].file_offset, 0x1000);
 }
 
-/* The path is the kernel's word, the rest the symbolizer's: whoever comes first, both stay. */
+/* The kernel reports the path, the symbolizer the rest: both stay, in whichever order they come. */
 static void test_executable_after_sample(void **state)
 {
     struct samples_rig *rig = *state;
