@@ -565,9 +565,11 @@ int db_maintain(struct db *db)
         error = db_vacuum(db, unused);
     if (error || !db->handle)
         return error ? error : -EIO;
-    /* If room is short, the checkpoint also truncates the log. */
+    /* If room is short, the checkpoint also truncates the log. It does not wait for readers. */
     int mode = is_short(db) ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE;
+    sqlite3_busy_timeout(db->handle, 0);
     int code = sqlite3_wal_checkpoint_v2(db->handle, NULL, mode, &in_log, &done);
+    sqlite3_busy_timeout(db->handle, DB_BUSY_MS);
     db->failed = 0;
     db->was_refused = false;
     if (code == SQLITE_BUSY || code == SQLITE_LOCKED)

@@ -112,7 +112,7 @@ static void set_limits(sqlite3 *handle, bool writer)
     sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
     sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !writer, NULL);
     sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, LENGTH_MAX);
-    sqlite3_busy_timeout(handle, 0);
+    sqlite3_busy_timeout(handle, writer ? DB_BUSY_MS : 0);
 }
 
 static int check_schema(struct db *db, int64_t *version)

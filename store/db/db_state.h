@@ -6,6 +6,10 @@
 #include <limits.h>
 #include <sys/types.h>
 
+/* How long the writer waits for its lock. A reader that finds the index of the log half written takes
+ * that lock for microseconds, and a scheduler may make it longer. */
+#define DB_BUSY_MS 1000
+
 struct db_prepared {
     const char *sql;
     sqlite3_stmt **statement;

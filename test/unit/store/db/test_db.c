@@ -5,6 +5,7 @@
 #include "test/support/faults/aborts.h"
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -59,7 +60,7 @@ static void test_settings(void **state)
     assert_int_equal(pragma(db, "PRAGMA cell_size_check"), 1);
     assert_int_equal(pragma(db, "PRAGMA mmap_size"), 0);
     assert_int_equal(pragma(db, "PRAGMA max_page_count"), 1024);
-    assert_int_equal(pragma(db, "PRAGMA busy_timeout"), 0);
+    assert_int_equal(pragma(db, "PRAGMA busy_timeout"), 1000);
     assert_int_equal(pragma(db, "PRAGMA user_version"), SCHEMA_VERSION);
     assert_int_equal(pragma(db, "PRAGMA application_id"), SCHEMA_APPLICATION_ID);
     assert_true(access(fixture_path(fixture, "spanprof.db-wal"), F_OK) == 0);
@@ -412,6 +413,42 @@ static void test_threads(void **state)
     db_close(db);
 }
 
+struct lock_holder {
+    sqlite3 *handle;
+    sem_t holds;
+};
+
+static void *hold_lock(void *context)
+{
+    struct lock_holder *holder = context;
+    int code = sqlite3_exec(holder->handle, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+    sem_post(&holder->holds);
+    usleep(20000);
+    sqlite3_exec(holder->handle, "ROLLBACK", NULL, NULL, NULL);
+    return code == SQLITE_OK ? NULL : holder;
+}
+
+/* A reader of SQLite may hold the writer's lock for a moment: the writer waits, and loses nothing. */
+static void test_lock_held(void **state)
+{
+    struct fixture *fixture = *state;
+    struct lock_holder holder;
+    struct db *db;
+    pthread_t thread;
+    void *failed;
+    assert_int_equal(db_open_writer(&fixture->settings.db, &db), 0);
+    assert_int_equal(sqlite3_open(fixture_path(fixture, "spanprof.db"), &holder.handle), SQLITE_OK);
+    assert_int_equal(sem_init(&holder.holds, 0, 0), 0);
+    assert_int_equal(pthread_create(&thread, NULL, hold_lock, &holder), 0);
+    sem_wait(&holder.holds);
+    assert_int_equal(db_begin(db), 0);
+    assert_int_equal(db_commit(db), 0);
+    assert_int_equal(pthread_join(thread, &failed), 0);
+    assert_null(failed);
+    sqlite3_close(holder.handle);
+    db_close(db);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -434,6 +471,7 @@ int main(void)
         TEST(test_reader_cannot_write),
         TEST(test_failed_step),
         TEST(test_threads),
+        TEST(test_lock_held),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
