@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A neighbour on the node that means harm, and an honest tenant beside it.
+
+Neighbour: processes of an unprivileged user in a cgroup of half a CPU, if asked in namespaces of their own.
+Tenant: a client that sends small requests one after the other and knows how long each took.
+"""
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+TEST = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(TEST, "integration", "support"))
+import harness  # noqa: E402
+import sender  # noqa: E402
+
+NOBODY = 65534
+FULL = harness.SOAK  # the full size of an attack; else the short form
+LEAST_P99_S = 0.05
+CPU_PERIOD_US = 100000
+
+
+def cgroup_roots():
+    """(version 2, the CPU controller of version 1 or None)."""
+    unified = cpu = None
+    with open("/proc/self/mounts") as file:
+        for line in file:
+            _, path, kind, options = line.split()[:4]
+            if kind == "cgroup2":
+                unified = unified or path
+            elif kind == "cgroup" and "cpu" in options.split(","):
+                cpu = path
+    return unified, cpu
+
+
+def write(path, text):
+    with open(path, "w") as file:
+        file.write(text)
+
+
+class Cgroup:
+    """Of version 2, by which the kernel tells tenants apart, with a share of the CPUs."""
+    made = 0
+
+    def __init__(self, cpus):
+        Cgroup.made += 1
+        name = "spanprof-test-%d-%d" % (os.getpid(), Cgroup.made)
+        unified, cpu = cgroup_roots()
+        if not unified:
+            raise RuntimeError("no cgroups of version 2 are mounted")
+        quota_us = int(cpus * CPU_PERIOD_US)
+        self.path = os.path.join(unified, name)
+        os.mkdir(self.path)
+        self.paths = [self.path]
+        if cpu:
+            self.paths.append(os.path.join(cpu, name))
+            os.mkdir(self.paths[1])
+            write(os.path.join(self.paths[1], "cpu.cfs_period_us"), str(CPU_PERIOD_US))
+            write(os.path.join(self.paths[1], "cpu.cfs_quota_us"), str(quota_us))
+        else:
+            write(os.path.join(unified, "cgroup.subtree_control"), "+cpu")
+            write(os.path.join(self.path, "cpu.max"), "%d %d" % (quota_us, CPU_PERIOD_US))
+
+    @property
+    def id(self):
+        """As bpf_get_current_cgroup_id() gives it."""
+        return os.stat(self.path).st_ino
+
+    def enter(self):
+        """By a child before it execs."""
+        for path in self.paths:
+            write(os.path.join(path, "cgroup.procs"), "0")
+
+    def pids(self):
+        """Empty also once it is removed."""
+        try:
+            with open(os.path.join(self.path, "cgroup.procs")) as file:
+                return [int(line) for line in file]
+        except FileNotFoundError:
+            return []
+
+    def remove(self):
+        """Kills what is in it. A process that cannot die keeps it: the next boot removes it."""
+        deadline = time.monotonic() + 5
+        while self.pids() and time.monotonic() < deadline:
+            for pid in self.pids():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.02)
+        for path in self.paths:
+            with contextlib.suppress(OSError):
+                os.rmdir(path)
+
+
+class Neighbour:
+    """unshare: flags of unshare(1) for namespaces of its own, such as ("--mount", "--map-root-user")."""
+
+    def __init__(self, uid=NOBODY, cpus=0.5):
+        self.uid = uid
+        self.cgroup = Cgroup(cpus)
+        self.processes = []
+
+    def start(self, *command, unshare=(), **options):
+        """A process of this user, with no group and no capability."""
+        launcher = ["setpriv", "--reuid=%d" % self.uid, "--regid=%d" % self.uid, "--clear-groups",
+                    "--inh-caps=-all"]
+        if unshare:
+            launcher += ["unshare", *unshare]
+        process = subprocess.Popen([*launcher, *map(str, command)], preexec_fn=self.cgroup.enter,
+                                   env=harness.environment(), **options)
+        self.processes.append(process)
+        return process
+
+    def program(self, name, *arguments, **options):
+        """One of the attack programs, test/hostile/programs."""
+        return self.start(os.path.join(harness.BUILD, "test", name), *arguments, **options)
+
+    def script(self, name, *arguments, **options):
+        """An attack that is a client: a Python program beside the test."""
+        path = os.path.join(TEST, "hostile", "clients", name + ".py")
+        return self.start(sys.executable, "-B", path, *arguments, **options)
+
+    def stop(self):
+        self.cgroup.remove()
+        for process in self.processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(2)
+
+
+class Tenant:
+    """Sends a request, waits for the answer, sends the next, from one thread of this process."""
+
+    def __init__(self, address, spans=5, pause_s=0.01, timeout_s=60):
+        self.address = address
+        self.seconds = []        # of each request that was answered
+        self.failures = []       # gRPC's words of each that was not
+        self.acknowledged = set()  # span ids
+        self._spans, self._pause_s, self._timeout_s = spans, pause_s, timeout_s
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        client = sender.GrpcSender(self.address)
+        while not self._stop.is_set():
+            body, ids = sender.request_of(self._spans)
+            begun = time.monotonic()
+            try:
+                client.send(body, timeout=self._timeout_s)
+                self.acknowledged.update(ids)
+            except sender.grpc.RpcError as error:
+                self.failures.append("%s: %s" % (error.code(), error.details()))
+            self.seconds.append(time.monotonic() - begun)
+            self._stop.wait(self._pause_s)
+        client.close()
+
+    def stop(self):
+        self._stop.set()
+        self._thread.join(self._timeout_s + 5)
+        return self
+
+    def p99_s(self):
+        ordered = sorted(self.seconds)
+        return ordered[int(len(ordered) * 0.99)] if ordered else float("inf")
+
+    def run(self, seconds):
+        """As long as that; the tenant goes on."""
+        before = len(self.seconds)
+        time.sleep(seconds)
+        ordered = sorted(self.seconds[before:])
+        return ordered[int(len(ordered) * 0.99)] if ordered else float("inf")
+
+
+class HostileTest(harness.IntegrationTest):
+    """self.neighbour(), self.tenant(); the bound on what an attack may cost the tenant."""
+
+    def neighbour(self, **options):
+        neighbour = Neighbour(**options)
+        self.addCleanup(neighbour.stop)
+        return neighbour
+
+    def tenant(self, spanprof, **options):
+        tenant = Tenant(spanprof.grpc_address, **options)
+        self.addCleanup(tenant.stop)
+        return tenant
+
+    def assert_unharmed(self, tenant, alone_p99_s, attacked_p99_s):
+        """The tenant's 99th percentile under attack, and nothing of it is refused."""
+        bound = max(2 * alone_p99_s, LEAST_P99_S) * harness.SLOWNESS
+        print("tenant's p99: alone %.1f ms, attacked %.1f ms, bound %.1f ms"
+              % (alone_p99_s * 1e3, attacked_p99_s * 1e3, bound * 1e3), file=sys.stderr)
+        self.assertEqual(tenant.failures, [])
+        self.assertLessEqual(attacked_p99_s, bound)
+
+    def assert_arrived(self, tenant, timeout=20):
+        """All that the tenant was told is safe reaches the backend."""
+        self.backend.wait(lambda: tenant.acknowledged <= {span.span_id for span in self.backend.spans()}, timeout,
+                          "the tenant's spans arrive")
