@@ -428,7 +428,7 @@ static void *hold_lock(void *context)
     return code == SQLITE_OK ? NULL : holder;
 }
 
-/* A reader of SQLite may hold the writer's lock for a moment: the writer waits, and loses nothing. */
+/* A reader of SQLite may hold the writer's lock for a moment: the writer waits. */
 static void test_lock_held(void **state)
 {
     struct fixture *fixture = *state;
