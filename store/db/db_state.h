@@ -6,8 +6,8 @@
 #include <limits.h>
 #include <sys/types.h>
 
-/* How long the writer waits for its lock. A reader that finds the index of the log half written takes
- * that lock for microseconds, and a scheduler may make it longer. */
+/* How long the writer waits for its lock. A reader that finds the index of the log half written
+ * takes that lock for microseconds, or for longer if it is preempted. */
 #define DB_BUSY_MS 1000
 
 struct db_prepared {
