@@ -25,6 +25,7 @@ uint64_t exporter_max_body_bytes(const struct config_exporter *config)
 
 void exporter_wake(struct exporter *exporter)
 {
+    LOOP_THREAD(exporter->host.settings.loop);
     for (size_t i = 0; i < SIGNAL_COUNT; i++)
         if (sender_host_wants(&exporter->host, (enum signal)i))
             sender_wake(&exporter->senders[i]);
@@ -59,6 +60,7 @@ static void on_sender_quiet(struct sender_host *host)
 void exporter_drain(struct exporter *exporter, uint64_t deadline_ns, void (*stopped)(void *context),
                     void *context)
 {
+    LOOP_THREAD(exporter->host.settings.loop);
     uint64_t now_ns = clock_monotonic_ns();
     exporter->host.draining = true;
     exporter->stopped = stopped;
@@ -73,6 +75,7 @@ void exporter_drain(struct exporter *exporter, uint64_t deadline_ns, void (*stop
 
 int exporter_open(const struct exporter_settings *settings, struct exporter **exporterp)
 {
+    LOOP_THREAD(settings->loop);
     struct exporter *exporter = calloc(1, sizeof(*exporter));
     if (!exporter)
         return -ENOMEM;
@@ -109,6 +112,7 @@ void exporter_close(struct exporter *exporter)
 {
     if (!exporter)
         return;
+    LOOP_THREAD(exporter->host.settings.loop);
     timer_stop(&exporter->drain_timer);
     for (size_t i = 0; i < SIGNAL_COUNT; i++)
         sender_close(&exporter->senders[i]);

@@ -543,6 +543,7 @@ bool sender_host_wants(const struct sender_host *host, enum signal signal)
 
 void sender_init(struct sender *sender, struct sender_host *host, enum signal signal)
 {
+    LOOP_THREAD(host->settings.loop);
     const struct config_exporter *config = host->settings.config;
     *sender = (struct sender){
         .host = host,
@@ -562,6 +563,7 @@ void sender_init(struct sender *sender, struct sender_host *host, enum signal si
 
 void sender_wake(struct sender *sender)
 {
+    LOOP_THREAD(sender->host->settings.loop);
     if (!sender_backlog_is_news(sender) && outbox_is_empty(sender->signal))
         return;
     sender_backlog_event(&sender->backlog, BACKLOG_ANNOUNCED);
@@ -571,6 +573,7 @@ void sender_wake(struct sender *sender)
 
 bool sender_is_quiet(const struct sender *sender)
 {
+    LOOP_THREAD(sender->host->settings.loop);
     if (sender->fetching || sender->n_sending || sender->acks.n)
         return false;
     return sender_is_paused(sender) ||
@@ -580,6 +583,7 @@ bool sender_is_quiet(const struct sender *sender)
 
 void sender_close(struct sender *sender)
 {
+    LOOP_THREAD(sender->host->settings.loop);
     struct list *link;
     outbox_handoff_close(sender->handoff);
     timer_stop(&sender->pause);

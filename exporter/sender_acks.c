@@ -70,6 +70,7 @@ static void on_again(struct timer *timer)
 void sender_acks_init(struct sender_acks *acks, const struct exporter_settings *settings,
                       void (*done)(struct sender_acks *acks))
 {
+    LOOP_THREAD(settings->loop);
     *acks = (struct sender_acks){.settings = settings, .done = done, .again.fire = on_again};
     list_init(&acks->waiting);
     list_init(&acks->at_writer);
@@ -77,6 +78,7 @@ void sender_acks_init(struct sender_acks *acks, const struct exporter_settings *
 
 void sender_acks_put(struct sender_acks *acks, const int64_t *seqs, size_t n, bool later)
 {
+    LOOP_THREAD(acks->settings->loop);
     struct ack *ack = calloc(1, sizeof(*ack) + n * sizeof(*seqs));
     if (!ack) {
         acks->lost = true; /* sent again */
@@ -99,6 +101,7 @@ void sender_acks_put(struct sender_acks *acks, const int64_t *seqs, size_t n, bo
 
 void sender_acks_close(struct sender_acks *acks)
 {
+    LOOP_THREAD(acks->settings->loop);
     struct list *link;
     timer_stop(&acks->again);
     while ((link = list_pop(&acks->waiting)))

@@ -12,6 +12,7 @@
 
 void sender_handoff_bytes(struct sender *sender, size_t bytes)
 {
+    LOOP_THREAD(sender->host->settings.loop);
     size_t room = bytes < SENDER_BYTES_MAX ? SENDER_BYTES_MAX - bytes : 0;
     sender->bytes = bytes;
     outbox_handoff_limit(sender->handoff, room < SENDER_HANDOFF_MAX ? room : SENDER_HANDOFF_MAX);
@@ -19,6 +20,7 @@ void sender_handoff_bytes(struct sender *sender, size_t bytes)
 
 void sender_handoff_take(struct sender *sender, struct sender_fetch *fetch)
 {
+    LOOP_THREAD(sender->host->settings.loop);
     if (!sender_fetch_take(fetch, sender->handoff) || sender_backlog_is_full(sender) ||
         sender_is_failing(sender))
         return;
@@ -33,6 +35,7 @@ void sender_handoff_take(struct sender *sender, struct sender_fetch *fetch)
 
 void sender_handoff_fetched(struct sender *sender, const struct sender_fetch *fetch)
 {
+    LOOP_THREAD(sender->host->settings.loop);
     int64_t seq = fetch->n ? fetch->seqs[fetch->n - 1] : 0;
     if (!fetch->handoff)
         return;

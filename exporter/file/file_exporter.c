@@ -92,6 +92,7 @@ static void write_done(struct job *job, int error)
 int file_exporter_write(struct file_exporter *file, struct file_exporter_call *call,
                         struct bytes record)
 {
+    LOOP_THREAD(file->loop);
     struct file_write *write = calloc(1, sizeof(*write));
     if (!write)
         return -ENOMEM;
@@ -108,8 +109,10 @@ int file_exporter_write(struct file_exporter *file, struct file_exporter_call *c
 
 void file_exporter_cancel(struct file_exporter_call *call)
 {
-    if (call->write)
-        call->write->call = NULL;
+    if (!call->write)
+        return;
+    LOOP_THREAD(call->write->file->loop);
+    call->write->call = NULL;
     call->write = NULL;
 }
 
@@ -164,6 +167,7 @@ int file_exporter_record(const struct config_exporter_file *config, enum signal 
 int file_exporter_open(struct loop *loop, const struct config_exporter_file *config,
                        struct file_exporter **filep)
 {
+    LOOP_THREAD(loop);
     struct file_exporter *file = calloc(1, sizeof(*file));
     if (!file)
         return -ENOMEM;
@@ -187,6 +191,7 @@ void file_exporter_close(struct file_exporter *file)
 {
     if (!file)
         return;
+    LOOP_THREAD(file->loop);
     worker_close(file->worker);
     timer_stop(&file->flush);
     file_writer_close(&file->writer);

@@ -128,6 +128,7 @@ static void on_wake(struct timer *timer)
 
 int channel_open(const struct channel_settings *settings, struct channel **channelp)
 {
+    LOOP_THREAD(settings->loop);
     struct channel *channel = calloc(1, sizeof(*channel));
     if (!channel)
         return -ENOMEM;
@@ -151,6 +152,7 @@ int channel_open(const struct channel_settings *settings, struct channel **chann
 
 void channel_want(struct channel *channel, struct channel_waiter *waiter)
 {
+    LOOP_THREAD(channel->settings.loop);
     list_append(&channel->waiters, &waiter->link);
     timer_start(channel->settings.loop, &channel->wake, 0);
 }
@@ -164,6 +166,7 @@ void channel_close(struct channel *channel)
 {
     if (!channel)
         return;
+    LOOP_THREAD(channel->settings.loop);
     struct list *link;
     while (list_pop(&channel->waiters))
         continue;

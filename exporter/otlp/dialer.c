@@ -233,6 +233,7 @@ static bool resolve_here(struct dialer *dialer)
 void dialer_init(struct dialer *dialer, const struct dialer_settings *settings,
                  void (*done)(struct dialer *dialer, int fd, struct tls *tls, const char *why))
 {
+    LOOP_THREAD(settings->loop);
     *dialer = (struct dialer){.settings = *settings,
                               .done = done,
                               .connecting = {.fd = -1, .ready = on_connecting},
@@ -244,11 +245,13 @@ void dialer_init(struct dialer *dialer, const struct dialer_settings *settings,
 
 bool dialer_busy(const struct dialer *dialer)
 {
+    LOOP_THREAD(dialer->settings.loop);
     return dialer->resolving || dialer->connecting.fd >= 0 || dialer->securing.fd >= 0;
 }
 
 void dialer_start(struct dialer *dialer)
 {
+    LOOP_THREAD(dialer->settings.loop);
     if (dialer_busy(dialer))
         return;
     dialer->n_addresses = dialer->next_address = 0;
@@ -263,6 +266,7 @@ void dialer_start(struct dialer *dialer)
 
 void dialer_stop(struct dialer *dialer)
 {
+    LOOP_THREAD(dialer->settings.loop);
     stop_connecting(dialer);
     if (dialer->resolving)
         dialer->resolving->dialer = NULL;
@@ -271,6 +275,7 @@ void dialer_stop(struct dialer *dialer)
 
 void dialer_close(struct dialer *dialer)
 {
+    LOOP_THREAD(dialer->settings.loop);
     dialer_stop(dialer);
     worker_close(dialer->resolver);
     dialer->resolver = NULL;

@@ -278,6 +278,7 @@ static void on_timeout(struct timer *timer)
 void otlp_grpc_send(struct otlp_grpc *client, struct otlp_grpc_call *call, enum signal signal,
                     struct bytes message)
 {
+    LOOP_THREAD(client->settings.loop);
     void (*done)(struct otlp_grpc_call *, const struct export_result *) = call->done;
     *call = (struct otlp_grpc_call){.done = done,
                                     .client = client,
@@ -296,6 +297,7 @@ void otlp_grpc_cancel(struct otlp_grpc_call *call)
 {
     if (!call->running)
         return;
+    LOOP_THREAD(call->client->settings.loop);
     call->running = false;
     timer_stop(&call->timeout);
     channel_unwant(&call->waiter);
@@ -346,6 +348,7 @@ static void set_authority(struct otlp_grpc *client)
 
 int otlp_grpc_open(const struct otlp_grpc_settings *settings, struct otlp_grpc **clientp)
 {
+    LOOP_THREAD(settings->loop);
     struct otlp_grpc *client = calloc(1, sizeof(*client));
     if (!client)
         return -ENOMEM;
@@ -372,6 +375,7 @@ void otlp_grpc_close(struct otlp_grpc *client)
 {
     if (!client)
         return;
+    LOOP_THREAD(client->settings.loop);
     channel_close(client->channel);
     free(client);
 }

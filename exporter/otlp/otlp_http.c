@@ -254,6 +254,7 @@ static struct otlp_http_connection *free_connection(struct otlp_http *client, en
 void otlp_http_send(struct otlp_http *client, struct otlp_http_call *call, enum signal signal,
                     struct bytes message)
 {
+    LOOP_THREAD(client->settings.loop);
     struct otlp_http_connection *connection = free_connection(client, signal);
     assert(connection);
     call->connection = connection;
@@ -269,6 +270,7 @@ void otlp_http_cancel(struct otlp_http_call *call)
     struct otlp_http_connection *connection = call->connection;
     if (!connection)
         return;
+    LOOP_THREAD(connection->client->settings.loop);
     dialer_stop(&connection->dialer);
     hang_up(connection);
     otlp_http_connection_release(connection);
@@ -309,6 +311,7 @@ static void close_connection(struct otlp_http_connection *connection)
 
 int otlp_http_open(const struct otlp_http_settings *settings, struct otlp_http **clientp)
 {
+    LOOP_THREAD(settings->loop);
     struct otlp_http *client = calloc(1, sizeof(*client));
     if (!client)
         return -ENOMEM;
@@ -333,6 +336,7 @@ void otlp_http_close(struct otlp_http *client)
 {
     if (!client)
         return;
+    LOOP_THREAD(client->settings.loop);
     for (size_t signal = 0; signal < SIGNAL_COUNT; signal++) {
         for (size_t i = 0; client->connections[signal] && i < client->n_connections; i++)
             close_connection(&client->connections[signal][i]);

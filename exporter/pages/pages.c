@@ -80,11 +80,13 @@ int pages_listen(struct pages *pages, int *fds, size_t n, struct tls_context *tl
 
 void pages_set_token(struct pages *pages, const char *token)
 {
+    LOOP_THREAD(pages->settings.loop);
     snprintf(pages->scope.token, sizeof(pages->scope.token), "%s", token);
 }
 
 int pages_open(const struct pages_settings *settings, struct pages **result)
 {
+    LOOP_THREAD(settings->loop);
     struct pages *pages = calloc(1, sizeof(*pages));
     if (!pages)
         return -ENOMEM;
@@ -122,6 +124,7 @@ void pages_close(struct pages *pages)
 {
     if (!pages)
         return;
+    LOOP_THREAD(pages->settings.loop);
     atomic_store(&pages->scope.stopping, true);
     http1_server_close(pages->http);
     if (pages->worker)

@@ -77,6 +77,7 @@ static void acceptor_end(struct acceptor *acceptor, bool close_sockets)
 
 int acceptor_start(struct acceptor *acceptor, int *fds, size_t n)
 {
+    LOOP_THREAD(acceptor->loop);
     assert(n <= ACCEPTOR_SOCKETS_MAX);
     acceptor->again = (struct timer){.fire = on_again};
     acceptor->n_listeners = 0;

@@ -128,16 +128,19 @@ const char *http1_call_header(const struct http1_call *call, const char *name)
 
 void http1_call_refuse(struct http1_call *call)
 {
+    LOOP_THREAD(call->server->settings.loop);
     call_enter(call, HTTP1_DISCARDING);
 }
 
 void http1_call_ready(struct http1_call *call)
 {
+    LOOP_THREAD(call->server->settings.loop);
     call_enter(call, HTTP1_READY);
 }
 
 void http1_call_sleep(struct http1_call *call)
 {
+    LOOP_THREAD(call->server->settings.loop);
     assert(!call->server->closing);
     call_enter(call, HTTP1_SLEEPING);
     MHD_suspend_connection(call->mhd);
@@ -162,6 +165,7 @@ void http1_call_wake(struct http1_call *call)
 
 void http1_call_pause(struct http1_call *call)
 {
+    LOOP_THREAD(call->server->settings.loop);
     assert(call->state == HTTP1_RECEIVING);
     if (call->paused || call->server->closing)
         return;
@@ -443,6 +447,7 @@ static void server_stop_listening(struct http1_server *server)
 
 int http1_server_open(const struct http1_server_settings *settings, struct http1_server **result)
 {
+    LOOP_THREAD(settings->loop);
     struct http1_server *server = calloc(1, sizeof(*server));
     if (!server)
         return -ENOMEM;

@@ -78,6 +78,7 @@ static void accept_make_room(struct tls_accept *accept)
 
 void tls_accept_enter(struct tls_accept *accept, int fd)
 {
+    LOOP_THREAD(accept->loop);
     accept_make_room(accept);
     struct entering *entering = calloc(1, sizeof(*entering));
     int error = entering ? 0 : -ENOMEM;

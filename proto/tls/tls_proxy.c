@@ -180,6 +180,7 @@ void tls_proxies_init(struct tls_proxies *proxies, struct loop *loop)
 
 int tls_proxy_open(struct tls_proxies *proxies, struct tls *tls, int fd, int *plain)
 {
+    LOOP_THREAD(proxies->loop);
     struct tls_proxy *proxy = calloc(1, sizeof(*proxy));
     int pair[2];
     int error = proxy ? 0 : -ENOMEM;
@@ -210,6 +211,7 @@ int tls_proxy_open(struct tls_proxies *proxies, struct tls *tls, int fd, int *pl
 
 void tls_proxies_close(struct tls_proxies *proxies)
 {
+    LOOP_THREAD(proxies->loop);
     struct list *link;
     while (proxies->n && (link = list_first(&proxies->list))) {
         struct tls_proxy *proxy = container_of(link, struct tls_proxy, link);

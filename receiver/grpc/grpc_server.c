@@ -195,6 +195,7 @@ static struct h2_settings h2_settings_of(const struct config_otlp_grpc_server *c
 int grpc_server_open(const struct grpc_server_settings *settings, struct listen_sockets *sockets,
                      struct grpc_server **result)
 {
+    LOOP_THREAD(settings->loop);
     struct grpc_server *server = calloc(1, sizeof(*server));
     if (!server)
         return -ENOMEM;
@@ -237,6 +238,7 @@ size_t grpc_server_connections(const struct grpc_server *server)
 
 void grpc_server_drain(struct grpc_server *server, void (*stopped)(void *context), void *context)
 {
+    LOOP_THREAD(server->settings.loop);
     struct list *link, *tmp;
     server->draining = true;
     server->stopped = stopped;
@@ -253,6 +255,7 @@ void grpc_server_close(struct grpc_server *server)
     struct list *link;
     if (!server)
         return;
+    LOOP_THREAD(server->settings.loop);
     stop_listening(server);
     timer_stop(&server->drained);
     while ((link = list_first(&server->connections)))

@@ -80,6 +80,7 @@ static void on_timer(struct timer *timer)
 void health_watches_init(struct health_watches *watches, struct loop *loop,
                          const struct health *health)
 {
+    LOOP_THREAD(loop);
     *watches = (struct health_watches){.loop = loop, .health = health, .timer.fire = on_timer};
     list_init(&watches->all);
 }
@@ -87,6 +88,7 @@ void health_watches_init(struct health_watches *watches, struct loop *loop,
 int health_watch_begin(struct health_watches *watches, struct h2_stream *stream, uint32_t signals,
                        struct bytes request, struct health_watch **result)
 {
+    LOOP_THREAD(watches->loop);
     if (watches->n >= HEALTH_WATCHES_MAX) {
         stat_add(&too_many, 1);
         return GRPC_RESOURCE_EXHAUSTED;
@@ -113,6 +115,7 @@ void health_watch_end(struct health_watch *watch)
 {
     if (!watch)
         return;
+    LOOP_THREAD(watch->watches->loop);
     struct health_watches *watches = watch->watches;
     list_remove(&watch->link);
     stat_add(&watching, -1);
@@ -125,6 +128,7 @@ void health_watch_end(struct health_watch *watch)
 
 void health_watches_finish(struct health_watches *watches)
 {
+    LOOP_THREAD(watches->loop);
     struct list *link, *tmp;
     list_each(link, tmp, &watches->all)
         h2_finish(container_of(link, struct health_watch, link)->stream);
