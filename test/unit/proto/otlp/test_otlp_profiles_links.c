@@ -3,7 +3,7 @@
 #include "proto/otlp/otlp_profiles_links.h"
 #include "profiles_service.pb-c.h"
 #include "proto/otlp/otlp_items.h"
-#include "proto/otlp/otlp_profiles_check.h"
+#include "test/support/fixtures/otlp_profiles_check.h"
 #include "proto/wire.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
  * everything that is said of it, and held against each other.
  */
 #include "profiles_service.pb-c.h"
-#include "proto/otlp/otlp_profiles_check.h"
+#include "test/support/fixtures/otlp_profiles_check.h"
 #include "store/history/history_block.h"
 #include "store/query/history_reader.h"
 #include "test/support/fixtures/store_fixture.h"
