@@ -6,9 +6,7 @@
  * allocation's block is found.
  */
 #include "base/arena.h"
-#include <stdarg.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,19 +142,4 @@ void *arena_dup(struct arena *arena, const void *data, size_t size)
     if (result && size)
         memcpy(result, data, size);
     return result;
-}
-
-char *arena_printf(struct arena *arena, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    int len = vsnprintf(NULL, 0, format, arguments);
-    va_end(arguments);
-    char *text = len < 0 ? NULL : arena_alloc(arena, (size_t)len + 1);
-    if (!text)
-        return NULL;
-    va_start(arguments, format);
-    vsnprintf(text, (size_t)len + 1, format, arguments);
-    va_end(arguments);
-    return text;
 }

@@ -23,5 +23,3 @@ void arena_close(struct arena *arena); /* may be called twice */
 void *arena_alloc(struct arena *arena, size_t size);
 void *arena_zalloc(struct arena *arena, size_t size);
 void *arena_dup(struct arena *arena, const void *data, size_t size);
-char *arena_printf(struct arena *arena, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));

@@ -82,11 +82,6 @@ void stat_set(struct metric *metric, int64_t value)
     atomic_store_explicit(only_value(metric), value, memory_order_relaxed);
 }
 
-int64_t stat_get(const struct metric *metric)
-{
-    return atomic_load_explicit(only_value(metric), memory_order_relaxed);
-}
-
 void stat_add_of(struct metric *family, unsigned value, int64_t delta)
 {
     assert(!family->label[1].n);

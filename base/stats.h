@@ -100,7 +100,6 @@ struct metric {
 
 void stat_add(struct metric *metric, int64_t delta);
 void stat_set(struct metric *metric, int64_t value);
-int64_t stat_get(const struct metric *metric);
 
 /* The same of a family with one label. */
 void stat_add_of(struct metric *family, unsigned value, int64_t delta);

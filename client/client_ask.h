@@ -7,8 +7,7 @@
 #include "client/client_json.h"
 #include <stdio.h>
 
-#define CLIENT_WORDS_MAX 64
-#define CLIENT_TREE_MAX  ((size_t)512 << 20)
+#define CLIENT_TREE_MAX ((size_t)512 << 20)
 
 struct client {
     FILE *out, *err;

@@ -300,11 +300,6 @@ int pprof_add(struct pprof *pprof, const struct pprof_sample *sample)
     return 0;
 }
 
-size_t pprof_samples(const struct pprof *pprof)
-{
-    return (size_t)profiles_table_count(&pprof->samples);
-}
-
 /* ---- the whole ---- */
 
 static int put_entries(struct buf *out, uint32_t field, const struct profiles_table *table,

@@ -43,7 +43,6 @@ int pprof_open(size_t max_bytes, struct pprof **pprof);
 void pprof_close(struct pprof *pprof); /* NULL is fine */
 /* Adds a sample; a sample with the same frames and labels is merged. */
 int pprof_add(struct pprof *pprof, const struct pprof_sample *sample);
-size_t pprof_samples(const struct pprof *pprof); /* of the profile: equal ones are one */
 
 struct pprof_time {
     uint64_t start_unix_ns, duration_ns;

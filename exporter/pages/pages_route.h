@@ -64,9 +64,6 @@ const struct pages_route *pages_route_find(const char *path);
 
 /* Parts of answers that several routes share. */
 void pages_say_more(struct pages_request *request); /* marks the answer as incomplete */
-int pages_flame(struct pages_facts *facts, struct pages_request *request, enum flame_view view,
-                bool with_base, struct flame *flame, struct history_profile *profile,
-                struct history_profile *base);
 
 pages_answer pages_traces, pages_trace;
 pages_answer pages_flame_json, pages_diff, pages_functions;

@@ -47,9 +47,9 @@ static const struct history_filter *empty_of(const struct pages_query *query, bo
     return with_base && !base->samples ? &query->base : NULL;
 }
 
-int pages_flame(struct pages_facts *facts, struct pages_request *request, enum flame_view view,
-                bool with_base, struct flame *flame, struct history_profile *profile,
-                struct history_profile *base)
+static int flame_of_request(struct pages_facts *facts, struct pages_request *request,
+                            enum flame_view view, bool with_base, struct flame *flame,
+                            struct history_profile *profile, struct history_profile *base)
 {
     *base = (struct history_profile){.complete = true};
     int error = history_profile(facts->history, &request->query.filter, &request->arena, profile);
@@ -96,7 +96,7 @@ static int answer_flame(struct pages_facts *facts, struct pages_request *request
     struct history_profile profile, base;
     struct json_writer json = {.out = &request->body};
     int error =
-        pages_flame(facts, request, request->query.view, with_base, &flame, &profile, &base);
+        flame_of_request(facts, request, request->query.view, with_base, &flame, &profile, &base);
     if (error)
         return error;
     json_begin_object(&json, NULL);
@@ -131,8 +131,8 @@ struct sides { /* before: only for a difference */
 static int flame_to_take(struct pages_facts *facts, struct pages_request *request,
                          enum flame_view view, struct flame *flame, struct sides *sides)
 {
-    int error = pages_flame(facts, request, view, request->query.has_base, flame, &sides->after,
-                            &sides->before);
+    int error = flame_of_request(facts, request, view, request->query.has_base, flame,
+                                 &sides->after, &sides->before);
     if (!error && !(sides->after.complete && sides->before.complete))
         pages_say_more(request);
     return error;
@@ -322,7 +322,8 @@ int pages_functions(struct pages_facts *facts, struct pages_request *request)
     size_t n;
     bool with_base = request->query.has_base;
     struct json_writer json = {.out = &request->body};
-    int error = pages_flame(facts, request, FLAME_FUNCTIONS, with_base, &flame, &profile, &base);
+    int error =
+        flame_of_request(facts, request, FLAME_FUNCTIONS, with_base, &flame, &profile, &base);
     if (error)
         return error;
     struct costs costs = costs_of(facts->pages, &profile);

@@ -428,11 +428,6 @@ void *h2_owner(const struct h2_conn *conn)
     return conn->owner;
 }
 
-size_t h2_streams(const struct h2_conn *conn)
-{
-    return conn->n_streams;
-}
-
 bool h2_settled(const struct h2_conn *conn)
 {
     return conn->settled;

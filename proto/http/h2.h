@@ -114,8 +114,7 @@ int h2_open(struct loop *loop, int fd, const struct h2_settings *settings,
 /* Ends at once: closed() for each stream, then frees; ended() is not called. NULL is fine. */
 void h2_close(struct h2_conn *conn);
 void *h2_owner(const struct h2_conn *conn);
-size_t h2_streams(const struct h2_conn *conn); /* open ones */
-bool h2_settled(const struct h2_conn *conn);   /* the peer's SETTINGS have come */
+bool h2_settled(const struct h2_conn *conn); /* the peer's SETTINGS have come */
 
 /* Graceful end: server: GOAWAY, a PING, GOAWAY with the last id; both: ended() once all streams are
  * closed. May be called twice. */

@@ -469,11 +469,6 @@ int http1_server_open(const struct http1_server_settings *settings, struct http1
     return 0;
 }
 
-size_t http1_server_connections(const struct http1_server *server)
-{
-    return server->connections.n;
-}
-
 bool http1_server_is_closing(const struct http1_server *server)
 {
     return server->closing;

@@ -131,7 +131,6 @@ int http1_server_open(const struct http1_server_settings *settings, struct http1
  * http1_server_close() is due. */
 int http1_server_listen(struct http1_server *server, int *fds, size_t n, struct tls_context *tls,
                         bool trusted);
-size_t http1_server_connections(const struct http1_server *server);
 bool http1_server_is_closing(const struct http1_server *server);
 /* Stops listening; answers end their connection; stopped() once no request is being received or
  * answered, not from within this call. */

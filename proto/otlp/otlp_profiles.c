@@ -417,8 +417,3 @@ uint64_t otlp_profiles_samples(const struct otlp_profiles *profiles)
 {
     return profiles->n_events;
 }
-
-size_t otlp_profiles_size(const struct otlp_profiles *profiles)
-{
-    return profiles->size_bound;
-}

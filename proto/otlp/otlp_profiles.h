@@ -91,10 +91,8 @@ int32_t otlp_profiles_link(struct otlp_profiles *profiles, const uint8_t trace_i
 int otlp_profiles_add(struct otlp_profiles *profiles, const struct otlp_sample *sample);
 
 uint64_t otlp_profiles_samples(const struct otlp_profiles *profiles);
-/* An upper bound of the encoded size so far. */
-size_t otlp_profiles_size(const struct otlp_profiles *profiles);
 /* Window [start, end) is widened in each profile to hold its timestamps. Appends the request to
- * out; the builder stays as it is. 0, BUF_FULL (not if out has room for otlp_profiles_size()),
+ * out; the builder stays as it is. 0, BUF_FULL (not if out has room for max_bytes),
  * negative errno; on failure nothing was appended. Without samples: 0 and nothing. */
 int otlp_profiles_finish(struct otlp_profiles *profiles, uint64_t start_unix_ns,
                          uint64_t end_unix_ns, const char *scope_version, struct buf *out);

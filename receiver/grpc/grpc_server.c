@@ -231,11 +231,6 @@ int grpc_server_open(const struct grpc_server_settings *settings, struct listen_
     return 0;
 }
 
-size_t grpc_server_connections(const struct grpc_server *server)
-{
-    return server->n_connections;
-}
-
 void grpc_server_drain(struct grpc_server *server, void (*stopped)(void *context), void *context)
 {
     LOOP_THREAD(server->settings.loop);

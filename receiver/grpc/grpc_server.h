@@ -30,7 +30,6 @@ struct grpc_server_settings {
 /* Takes over the sockets, on success only. 0 or negative errno. */
 int grpc_server_open(const struct grpc_server_settings *settings, struct listen_sockets *sockets,
                      struct grpc_server **server);
-size_t grpc_server_connections(const struct grpc_server *server);
 /* Stops listening, sends GOAWAY, lets running calls end. stopped() is called once no connection is
  * left, not from within this call. The caller bounds the wait: grpc_server_close() is allowed at
  * any time. */

@@ -91,11 +91,6 @@ int http_server_open(const struct http_server_settings *settings, struct listen_
     return 0;
 }
 
-size_t http_server_connections(const struct http_server *server)
-{
-    return http1_server_connections(server->http);
-}
-
 void http_server_drain(struct http_server *server, void (*stopped)(void *context), void *context)
 {
     http1_server_drain(server->http, stopped, context);

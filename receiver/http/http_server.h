@@ -27,7 +27,6 @@ struct http_server_settings {
 /* Takes over the sockets, on success only. */
 int http_server_open(const struct http_server_settings *settings, struct listen_sockets *sockets,
                      struct http_server **server);
-size_t http_server_connections(const struct http_server *server);
 /* Stops listening. stopped() is called once no request is being received or answered, not from
  * within this call. */
 void http_server_drain(struct http_server *server, void (*stopped)(void *context), void *context);

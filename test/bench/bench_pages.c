@@ -77,6 +77,13 @@ static struct bytes a_service(struct pages_facts *facts, struct arena *arena)
     return n ? texts[0] : BYTES_LIT("none");
 }
 
+static const char *text_of_ms(struct arena *arena, uint64_t unix_ns)
+{
+    char *text = arena_zalloc(arena, 24);
+    snprintf(text, 24, "%llu", (unsigned long long)(unix_ns / NS_PER_MS));
+    return text;
+}
+
 static size_t put_parameters(struct pages_facts *facts, const struct question *question,
                              uint64_t range_ns, struct arena *arena,
                              struct pages_parameter parameters[4])
@@ -93,9 +100,8 @@ static size_t put_parameters(struct pages_facts *facts, const struct question *q
         parameters[n++] = (struct pages_parameter){BYTES_LIT("trace_id"), BYTES_STR(id)};
         return n;
     }
-    const char *from =
-        arena_printf(arena, "%llu", (unsigned long long)((end_unix_ns - range_ns) / NS_PER_MS));
-    const char *to = arena_printf(arena, "%llu", (unsigned long long)(end_unix_ns / NS_PER_MS));
+    const char *from = text_of_ms(arena, end_unix_ns - range_ns);
+    const char *to = text_of_ms(arena, end_unix_ns);
     parameters[n++] = (struct pages_parameter){BYTES_LIT("from"), BYTES_STR(from)};
     parameters[n++] = (struct pages_parameter){BYTES_LIT("to"), BYTES_STR(to)};
     if (question->parameter)

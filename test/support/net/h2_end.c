@@ -18,6 +18,8 @@ struct h2_end_stream *h2_end_record(struct h2_end *end)
     record->end = end;
     list_append(&end->streams, &record->link);
     end->n_streams++;
+    if (++end->n_open > end->most_open)
+        end->most_open = end->n_open;
     return record;
 }
 
@@ -31,8 +33,6 @@ static int on_begin(struct h2_stream *stream)
         return -ENOMEM;
     record->stream = stream;
     stream->owner = record;
-    if (h2_streams(stream->conn) > end->most_streams)
-        end->most_streams = h2_streams(stream->conn);
     return 0;
 }
 
@@ -101,6 +101,7 @@ static void on_closed(struct h2_stream *stream, uint32_t h2_error, bool unproces
         abort();
     record->stream = NULL;
     record->closed = true;
+    record->end->n_open--;
     record->h2_error = h2_error;
     record->unprocessed = unprocessed;
 }

@@ -25,7 +25,7 @@ enum h2_end_answer { H2_END_ECHO, H2_END_HEADERS_ONLY, H2_END_AT_HEADERS, H2_END
 struct h2_end {
     struct h2_conn *conn; /* NULL once ended */
     struct list streams;  /* struct h2_end_stream, all that were */
-    size_t n_streams, most_streams;
+    size_t n_streams, n_open, most_open;
     bool is_server, goaway, ended;
     int error; /* of the end */
     /* what a server does */

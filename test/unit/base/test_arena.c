@@ -89,7 +89,6 @@ static void test_copies(void **state)
     struct arena arena;
     (void)state;
     arena_init(&arena, 1 << 20);
-    assert_string_equal(arena_printf(&arena, "%d %s", 7, "seven"), "7 seven");
     assert_memory_equal(arena_dup(&arena, "abc", 3), "abc", 3);
     assert_non_null(arena_dup(&arena, NULL, 0));
     memset(arena_alloc(&arena, 1000), 0xff, 1000);
@@ -98,7 +97,7 @@ static void test_copies(void **state)
     assert_memory_equal(arena_zalloc(&arena, 1000), zero, 1000);
     arena_close(&arena);
     arena_init(&arena, 16);
-    assert_null(arena_printf(&arena, "%0100d", 1));
+    assert_null(arena_alloc(&arena, 17));
     assert_null(arena_dup(&arena, zero, 17));
     assert_null(arena_zalloc(&arena, 17));
     arena_close(&arena);

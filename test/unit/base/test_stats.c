@@ -38,7 +38,6 @@ static void test_before_sharing(void **state)
     stat_add_of2(&stripes, LATE, BLACK, 5);
     stat_set_of(&zebras, EARLY, 9);
     stat_set_of(&zebras, EARLY, 0);
-    assert_int_equal(stat_get(&depth), -7);
     assert_int_equal(stat_get_of(&zebras, LATE), 3);
     assert_int_equal(stats_find("test_stripes_total", "late=\"yes\",colour=\"black\""), 5);
     assert_int_equal(stats_find("test_stripes_total", "late=\"no\",colour=\"white\""), 0);

@@ -143,6 +143,18 @@ static void read_profile(struct reading *reading, struct bytes profile)
     }
 }
 
+static size_t n_samples(const struct pprof *pprof)
+{
+    _cleanup_buf_ struct buf out = BUF_INIT(0);
+    struct wire_field field;
+    size_t n = 0;
+    assert_int_equal(pprof_finish(pprof, &when, &out), 0);
+    struct wire_reader reader = wire_read(buf_bytes(&out));
+    while (wire_next(&reader, &field) == WIRE_FIELD)
+        n += field.number == 2;
+    return n;
+}
+
 static void test_all_that_was_said_is_there(void **state)
 {
     struct reading *reading = calloc(1, sizeof(*reading));
@@ -151,7 +163,7 @@ static void test_all_that_was_said_is_there(void **state)
     (void)state;
     assert_int_equal(pprof_open(1 << 20, &pprof), 0);
     assert_int_equal(add_both(pprof), 0);
-    assert_int_equal(pprof_samples(pprof), 2);
+    assert_int_equal(n_samples(pprof), 2);
     assert_int_equal(pprof_finish(pprof, &when, &out), 0);
     read_profile(reading, buf_bytes(&out));
     assert_string_equal(reading->text, "2: 1=[ 1 2 ] 2=[ 3 30 ] 3={ 1=trace_id 2=0af7 }\n"
@@ -272,7 +284,7 @@ static void test_equal_samples_are_one(void **state)
                                                              .count = 5,
                                                              .cpu_ns = 50}),
                      0);
-    assert_int_equal(pprof_samples(pprof), 3);
+    assert_int_equal(n_samples(pprof), 3);
     assert_int_equal(pprof_finish(pprof, &when, &out), 0);
     read_profile(reading, buf_bytes(&out));
     const char *wanted = "2: 1=[ 1 2 ] 2=[ 3000 30000 ] 3={ 1=trace_id 2=0af7 }\n"
@@ -295,12 +307,12 @@ static void test_equal_samples_take_no_room(void **state)
     for (; !error; frame.address++)
         error = pprof_add(pprof, &sample);
     assert_int_equal(error, -EMSGSIZE);
-    size_t n = pprof_samples(pprof);
+    size_t n = n_samples(pprof);
     assert_true(n > 2);
     frame.address = 0;
     for (int i = 0; i < 10000; i++)
         assert_int_equal(pprof_add(pprof, &sample), 0);
-    assert_int_equal(pprof_samples(pprof), n);
+    assert_int_equal(n_samples(pprof), n);
     pprof_close(pprof);
 }
 
@@ -317,7 +329,7 @@ static void test_what_passes_the_limit_is_not_added(void **state)
         error = pprof_add(pprof, &(struct pprof_sample){.frames = &frame, .n_frames = 1});
     }
     assert_int_equal(error, -EMSGSIZE);
-    assert_true(pprof_samples(pprof) > 3);
+    assert_true(n_samples(pprof) > 3);
     assert_int_equal(pprof_finish(pprof, &when, &out), 0);
     assert_true(out.len <= 400 + 80); /* and what is in every profile */
     pprof_close(pprof);

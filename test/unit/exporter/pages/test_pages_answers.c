@@ -39,7 +39,7 @@ static struct asked ask(struct history_rig *rig, const char *path, const char *q
         .request = {.route = pages_route_find(path), .body = BUF_INIT(PAGES_ANSWER_MAX)}};
     struct pages_request *request = &asked.request;
     arena_init(&request->arena, PAGES_REQUEST_BYTES);
-    size_t n = split(arena_printf(&request->arena, "%s", question), parameters);
+    size_t n = split(arena_dup(&request->arena, question, strlen(question) + 1), parameters);
     if (pages_query_read(parameters, n, request->route->takes, FIXTURE_T0 + 100 * SECOND,
                          &request->arena, &request->query, request->problem))
         fail_msg("%s?%s: %s", path, question, request->problem);

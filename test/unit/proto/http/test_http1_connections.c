@@ -107,7 +107,7 @@ static int tear_down(void **state)
     struct rig *rig = *state;
     http1_close(&rig->http);
     assert_int_equal(rig->connections.n, 0);
-    assert_int_equal(stat_get(&open_connections), 0);
+    assert_int_equal(stats_find("spanprof_test_connections", ""), 0);
     http1_connections_close(&rig->connections);
     loop_close(rig->loop);
     free(rig);
@@ -158,7 +158,7 @@ static void test_the_time_counts_from_the_beginning(void **state)
     uint64_t began_ns = clock_monotonic_ns();
     run_for(rig, 1);
     assert_int_equal(rig->connections.n, 2);
-    assert_int_equal(stat_get(&open_connections), 2);
+    assert_int_equal(stats_find("spanprof_test_connections", ""), 2);
     wait_for_end(rig, fd,
                  "GET / HTTP/1.1\r\nHost: somebody-who-takes-very-long-to-tell-it.example");
     wait_for_end(rig, other, "");
@@ -211,7 +211,7 @@ static void test_room_for_the_next(void **state)
         assert_int_equal(is_ended(fds[i]), i < 2 * MAX - 2);
         close(fds[i]);
     }
-    assert_int_equal(stat_get(&crowded_out), 2 * MAX - 2);
+    assert_int_equal(stats_find("spanprof_test_crowded_out_total", ""), 2 * MAX - 2);
     assert_int_equal(stat_get_of(&timed_out, WAITING), 0);
     rig->is_over = true;
     MHD_resume_connection(rig->asleep);

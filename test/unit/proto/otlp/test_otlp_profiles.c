@@ -213,7 +213,6 @@ static void test_inlined_functions_are_lines(void **state)
     sample.resource = otlp_profiles_resource(profiles, BYTES(NULL, 0));
     assert_int_equal(otlp_profiles_add(profiles, &sample), 0);
     const Request *request = finish(profiles, &out, &arena);
-    assert_true(out.len <= otlp_profiles_size(profiles));
     assert_int_equal(request->dictionary->n_location_table, 2);
     const OF(Location) *found = request->dictionary->location_table[1];
     assert_int_equal(found->n_lines, 2);
@@ -387,10 +386,10 @@ static void test_requests_keep_to_their_size(void **state)
         }
         assert_int_equal(result, -EMSGSIZE);
         assert_int_equal(otlp_profiles_samples(profiles), added);
-        assert_true(otlp_profiles_size(profiles) <= max_bytes);
         assert_int_equal(otlp_profiles_finish(profiles, 1000, 2000, "1.2.3", &out), 0);
-        assert_true(out.len <= otlp_profiles_size(profiles));
+        assert_true(out.len <= max_bytes);
         assert_true(added == 0 || out.len > 0);
+        assert_true(added < 50 || out.len > max_bytes / 2); /* the bound is not far too high */
         if (out.len > 0)
             assert_conforms(buf_bytes(&out));
         otlp_profiles_close(profiles);
@@ -418,8 +417,6 @@ static void test_large_requests(void **state)
     }
     assert_int_equal(otlp_profiles_finish(profiles, 1000, 2000, "1", &out), 0);
     assert_conforms(buf_bytes(&out));
-    assert_true(out.len <= otlp_profiles_size(profiles));
-    assert_true(otlp_profiles_size(profiles) < out.len * 2); /* and the bound is of some use */
     otlp_profiles_close(profiles);
 }
 

@@ -29,7 +29,7 @@ static void test_success(void **state)
         assert_int_equal(rig->intake.last_encoding, ENCODING_IDENTITY);
         assert_true(bytes_is(buf_bytes(&rig->intake.last_body), "hello"));
     }
-    assert_int_equal(http_server_connections(rig->server), 1);
+    assert_int_equal(stats_find("spanprof_http_server_connections", ""), 1);
     talk_close(&talk);
 }
 
