@@ -394,20 +394,6 @@ static bool sender_wants_fetch(const struct sender *sender)
     return sender_backlog_is_news(sender) && room && !sender_is_gathering(sender);
 }
 
-static struct sender_request *sender_first_refused(const struct sender *sender)
-{
-    struct list *link = list_first(&sender->refused);
-    return link ? container_of(link, struct sender_request, link) : NULL;
-}
-
-static void request_part_begun(struct sender_request *whole)
-{
-    if (++whole->next_part < whole->fetch.n)
-        return;
-    list_remove(&whole->link);
-    request_free(whole);
-}
-
 /* The handoff's requests are now only in the store. */
 static void sender_fetch_failed(struct sender *sender, struct sender_request *request)
 {
@@ -480,10 +466,11 @@ static int request_begin_fetch(struct sender *sender, struct sender_request *req
 
 static void sender_start_fetch(struct sender *sender)
 {
-    struct sender_request *request = request_new(sender), *whole = sender_first_refused(sender);
+    struct sender_request *request = request_new(sender), *whole = NULL;
     if (!request)
         return sender_fetch_failed(sender, NULL);
-    if (whole) {
+    if (!list_empty(&sender->refused)) {
+        whole = container_of(list_first(&sender->refused), struct sender_request, link);
         request->fetch.only_seq = whole->fetch.seqs[whole->next_part];
         request->fetch.slice = whole->fetch.slice;
     } else {
@@ -495,8 +482,9 @@ static void sender_start_fetch(struct sender *sender)
     if (request_begin_fetch(sender, request)) {
         sender->fetching = NULL;
         sender_fetch_failed(sender, request);
-    } else if (whole) {
-        request_part_begun(whole);
+    } else if (whole && ++whole->next_part == whole->fetch.n) { /* its last part is begun */
+        list_remove(&whole->link);
+        request_free(whole);
     }
 }
 

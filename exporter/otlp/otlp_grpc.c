@@ -136,11 +136,6 @@ static void on_details(struct otlp_grpc_call *call, struct bytes value,
         call->details_delay_ns = delay_of(BYTES(decoded, (size_t)len));
 }
 
-static bool is_compressed(const struct otlp_grpc_call *call)
-{
-    return call->message.len && call->message.data[0] == 1;
-}
-
 static void on_accept_encoding(struct otlp_grpc_call *call, struct bytes value)
 {
     const char *name = coding_name(call->client->settings.config->compression);
@@ -287,8 +282,8 @@ void otlp_grpc_send(struct otlp_grpc *client, struct otlp_grpc_call *call, enum 
                                     .waiter = {.ready = on_connection},
                                     .timeout = {.fire = on_timeout},
                                     .running = true,
+                                    .compressed = message.len && message.data[0] == 1,
                                     .details_delay_ns = GRPC_NO_RETRY_INFO};
-    call->compressed = is_compressed(call);
     grpc_reader_init(&call->reader, RESPONSE_BYTES_MAX);
     channel_want(client->channel, &call->waiter);
 }

@@ -26,25 +26,18 @@ static void add_header(struct pages_request *request, const char *name, uint64_t
     snprintf(header->value, sizeof(header->value), "%llu", (unsigned long long)value);
 }
 
-static int put_json(struct bytes otlp, struct pages_request *request)
-{
-    int error = otlp_json_write(otlp_schema_request(SIGNAL_PROFILES), otlp, &request->body);
-    request->type = "application/json";
-    return error == OTLP_JSON_TOO_BIG ? BUF_FULL : error > 0 ? -EIO : error;
-}
-
-static int put_gzip(struct bytes body, struct pages_request *request)
-{
-    request->is_gzip = true;
-    return codec_gzip(body, &request->body);
-}
-
 static int put_otlp(const struct buf *otlp, struct pages_request *request)
 {
-    if (request->wants_json)
-        return put_json(buf_bytes(otlp), request);
-    return request->takes_gzip ? put_gzip(buf_bytes(otlp), request)
-                               : buf_append_bytes(&request->body, buf_bytes(otlp));
+    struct bytes body = buf_bytes(otlp);
+    if (request->wants_json) {
+        int error = otlp_json_write(otlp_schema_request(SIGNAL_PROFILES), body, &request->body);
+        request->type = "application/json";
+        return error == OTLP_JSON_TOO_BIG ? BUF_FULL : error > 0 ? -EIO : error;
+    }
+    if (!request->takes_gzip)
+        return buf_append_bytes(&request->body, body);
+    request->is_gzip = true;
+    return codec_gzip(body, &request->body);
 }
 
 int scrape_profiles(struct pages_facts *facts, struct pages_request *request)

@@ -58,13 +58,6 @@ static void call_refuse(struct http_call *call, struct otlp_answer answer)
 
 /* ---- answers ---- */
 
-static void add_list(struct MHD_Response *response, const char *name,
-                     const struct config_list *list)
-{
-    for (size_t i = 0; i < list->count; i++)
-        MHD_add_response_header(response, name, list->items[i]);
-}
-
 /* The answer to a browser's preflight request. */
 static void add_preflight(const struct http_call *call, struct MHD_Response *response)
 {
@@ -97,7 +90,9 @@ static void add_cors(const struct http_call *call, struct MHD_Response *response
         MHD_add_response_header(response, "Access-Control-Allow-Origin", origin);
         MHD_add_response_header(response, "Access-Control-Allow-Credentials", "true");
     }
-    add_list(response, "Access-Control-Expose-Headers", &cors->exposed_headers);
+    for (size_t i = 0; i < cors->exposed_headers.count; i++)
+        MHD_add_response_header(response, "Access-Control-Expose-Headers",
+                                cors->exposed_headers.items[i]);
     if (call->verdict.answer.http == 204)
         add_preflight(call, response);
 }
