@@ -31,7 +31,7 @@ static const char *listen_reason(int error)
     }
 }
 
-static const char *reason_of_path(int error)
+static const char *listen_path_reason(int error)
 {
     switch (-error) {
     case EADDRINUSE:
@@ -44,15 +44,15 @@ static const char *reason_of_path(int error)
     }
 }
 
-static int explain_failure(struct buf *text, const char *path,
-                           const struct config_endpoint *endpoint, int error)
+static int listen_explain(struct buf *text, const char *path,
+                          const struct config_endpoint *endpoint, int error)
 {
     const char *form = strchr(endpoint->host, ':') ? "%s: cannot listen on [%s]:%u: %s"
                                                    : "%s: cannot listen on %s:%u: %s";
     char sentence[768];
     if (endpoint->transport == CONFIG_UNIX)
         snprintf(sentence, sizeof(sentence), "%s: cannot listen on %s: %s", path, endpoint->host,
-                 reason_of_path(error));
+                 listen_path_reason(error));
     else
         snprintf(sentence, sizeof(sentence), form, path, endpoint->host, endpoint->port,
                  listen_reason(error));
@@ -61,7 +61,7 @@ static int explain_failure(struct buf *text, const char *path,
     return error;
 }
 
-static int listen_on(const struct addrinfo *address, bool both_families)
+static int address_listen(const struct addrinfo *address, bool both_families)
 {
     const int on = 1, v6only = !both_families;
     int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -77,7 +77,7 @@ static int listen_on(const struct addrinfo *address, bool both_families)
     return error;
 }
 
-static void set_port(struct addrinfo *address, uint16_t port)
+static void address_set_port(struct addrinfo *address, uint16_t port)
 {
     if (address->ai_family == AF_INET)
         ((struct sockaddr_in *)(void *)address->ai_addr)->sin_port = htons(port);
@@ -85,7 +85,7 @@ static void set_port(struct addrinfo *address, uint16_t port)
         ((struct sockaddr_in6 *)(void *)address->ai_addr)->sin6_port = htons(port);
 }
 
-static uint16_t bound_port(int fd)
+static uint16_t socket_port(int fd)
 {
     union {
         struct sockaddr any;
@@ -99,27 +99,27 @@ static uint16_t bound_port(int fd)
 }
 
 /* Not every node has every family. */
-static bool may_lack(int error)
+static bool error_is_tolerable(int error)
 {
     return error == -EADDRNOTAVAIL || error == -EAFNOSUPPORT;
 }
 
-static int open_all(struct addrinfo *list, uint16_t port, bool both_families,
-                    struct listen_sockets *sockets)
+static int sockets_open_all(struct addrinfo *list, uint16_t port, bool both_families,
+                            struct listen_sockets *sockets)
 {
     int lacking = -EADDRNOTAVAIL;
     for (struct addrinfo *address = list; address && sockets->n < LISTEN_SOCKETS_MAX;
          address = address->ai_next) {
-        set_port(address, sockets->port ? sockets->port : port);
-        int fd = listen_on(address, both_families);
-        if (fd < 0 && !may_lack(fd))
+        address_set_port(address, sockets->port ? sockets->port : port);
+        int fd = address_listen(address, both_families);
+        if (fd < 0 && !error_is_tolerable(fd))
             return fd;
         if (fd < 0) {
             lacking = fd;
             continue;
         }
         sockets->fds[sockets->n++] = fd;
-        sockets->port = bound_port(fd);
+        sockets->port = socket_port(fd);
     }
     return sockets->n ? 0 : lacking;
 }
@@ -135,19 +135,19 @@ static int listen_resolve(const char *host, int family, struct addrinfo **list)
 }
 
 /* /etc/hosts of many containers gives "localhost" one family only. */
-static int open_host(const char *host, uint16_t port, int family, bool both_families,
-                     struct listen_sockets *sockets)
+static int sockets_open_host(const char *host, uint16_t port, int family, bool both_families,
+                             struct listen_sockets *sockets)
 {
     struct addrinfo *list;
     int error = listen_resolve(host, family, &list);
     if (error)
         return error;
-    error = open_all(list, port, both_families, sockets);
+    error = sockets_open_all(list, port, both_families, sockets);
     freeaddrinfo(list);
     return error;
 }
 
-static int open_path(const struct config_endpoint *endpoint, struct listen_sockets *sockets)
+static int sockets_open_path(const struct config_endpoint *endpoint, struct listen_sockets *sockets)
 {
     int fd = listen_unix(endpoint->host, endpoint->socket_mode, BACKLOG, &sockets->file);
     if (fd < 0)
@@ -157,7 +157,8 @@ static int open_path(const struct config_endpoint *endpoint, struct listen_socke
 }
 
 /* Opens a socket of one family. */
-static int open_tcp4_or_6(const struct config_endpoint *endpoint, struct listen_sockets *sockets)
+static int sockets_open_family(const struct config_endpoint *endpoint,
+                               struct listen_sockets *sockets)
 {
     bool v4 = endpoint->transport == CONFIG_TCP4;
     const char *host = endpoint->host;
@@ -165,28 +166,31 @@ static int open_tcp4_or_6(const struct config_endpoint *endpoint, struct listen_
         host = v4 ? "127.0.0.1" : "::1";
     else if (!*host || !strcmp(host, "::"))
         host = v4 ? "0.0.0.0" : "::";
-    return open_host(host, endpoint->port, v4 ? AF_INET : AF_INET6, false, sockets);
+    return sockets_open_host(host, endpoint->port, v4 ? AF_INET : AF_INET6, false, sockets);
 }
 
-static int open_endpoint(const struct config_endpoint *endpoint, struct listen_sockets *sockets)
+static int sockets_open_endpoint(const struct config_endpoint *endpoint,
+                                 struct listen_sockets *sockets)
 {
     const char *host = endpoint->host;
     if (endpoint->transport == CONFIG_UNIX)
-        return open_path(endpoint, sockets);
+        return sockets_open_path(endpoint, sockets);
     if (endpoint->transport != CONFIG_TCP)
-        return open_tcp4_or_6(endpoint, sockets);
+        return sockets_open_family(endpoint, sockets);
     if (!strcmp(host, "localhost")) {
-        int v4 = open_host("127.0.0.1", endpoint->port, AF_UNSPEC, false, sockets);
-        int v6 =
-            may_lack(v4) || !v4 ? open_host("::1", endpoint->port, AF_UNSPEC, false, sockets) : 0;
-        return sockets->n && may_lack(v6) ? 0 : v4 && !sockets->n ? v4 : v6;
+        int v4 = sockets_open_host("127.0.0.1", endpoint->port, AF_UNSPEC, false, sockets);
+        int v6 = error_is_tolerable(v4) || !v4
+                     ? sockets_open_host("::1", endpoint->port, AF_UNSPEC, false, sockets)
+                     : 0;
+        return sockets->n && error_is_tolerable(v6) ? 0 : v4 && !sockets->n ? v4 : v6;
     }
     if (!*host || !strcmp(host, "::")) {
-        int error = open_host("::", endpoint->port, AF_UNSPEC, true, sockets);
-        return may_lack(error) ? open_host("0.0.0.0", endpoint->port, AF_UNSPEC, false, sockets)
-                               : error;
+        int error = sockets_open_host("::", endpoint->port, AF_UNSPEC, true, sockets);
+        return error_is_tolerable(error)
+                   ? sockets_open_host("0.0.0.0", endpoint->port, AF_UNSPEC, false, sockets)
+                   : error;
     }
-    return open_host(host, endpoint->port, AF_UNSPEC, false, sockets);
+    return sockets_open_host(host, endpoint->port, AF_UNSPEC, false, sockets);
 }
 
 static void sockets_begin(const struct config_endpoint *endpoint, struct listen_sockets *sockets)
@@ -196,7 +200,7 @@ static void sockets_begin(const struct config_endpoint *endpoint, struct listen_
         sockets->fds[i] = -1;
 }
 
-static bool same_endpoint(const struct config_endpoint *a, const struct config_endpoint *b)
+static bool endpoint_same(const struct config_endpoint *a, const struct config_endpoint *b)
 {
     return a->port == b->port && a->transport == b->transport && a->socket_mode == b->socket_mode &&
            strcmp(a->host, b->host) == 0;
@@ -206,7 +210,7 @@ bool listen_share(const struct listen_sockets *in_use, const struct config_endpo
                   struct listen_sockets *sockets)
 {
     sockets_begin(endpoint, sockets);
-    if (!in_use->n || !same_endpoint(&in_use->endpoint, endpoint))
+    if (!in_use->n || !endpoint_same(&in_use->endpoint, endpoint))
         return false;
     sockets->port = in_use->port;
     sockets->file = in_use->file;
@@ -225,16 +229,16 @@ int listen_open(const struct config_endpoint *endpoint, const char *config_path,
                 struct listen_sockets *sockets, struct buf *error_text)
 {
     sockets_begin(endpoint, sockets);
-    int error = open_endpoint(endpoint, sockets);
+    int error = sockets_open_endpoint(endpoint, sockets);
     if (!error)
         return 0;
     listen_close(sockets);
-    return explain_failure(error_text, config_path, endpoint, error);
+    return listen_explain(error_text, config_path, endpoint, error);
 }
 
 bool listen_same(const struct listen_sockets *a, const struct listen_sockets *b)
 {
-    return a->n && b->n && same_endpoint(&a->endpoint, &b->endpoint) &&
+    return a->n && b->n && endpoint_same(&a->endpoint, &b->endpoint) &&
            a->file.device == b->file.device && a->file.inode == b->file.inode;
 }
 

@@ -40,7 +40,7 @@ static void client_end(struct http_client *client, int error)
 
 /* ---- writing ---- */
 
-static ssize_t write_some(struct http_client *client, struct bytes from)
+static ssize_t client_write_some(struct http_client *client, struct bytes from)
 {
     if (client->tls)
         return tls_write(client->tls, from.data, from.len);
@@ -53,7 +53,7 @@ static int request_write(struct http_client *client)
     size_t written = 0;
     while ((client->head.len || client->body.len) && written < WRITTEN_A_ROUND) {
         struct bytes *from = client->head.len ? &client->head : &client->body;
-        ssize_t n = write_some(client, *from);
+        ssize_t n = client_write_some(client, *from);
         if (n == -EINTR)
             continue;
         if (n < 0)
@@ -67,7 +67,7 @@ static int request_write(struct http_client *client)
 
 /* ---- reading ---- */
 
-static ssize_t read_some(struct http_client *client, uint8_t *out)
+static ssize_t client_read_some(struct http_client *client, uint8_t *out)
 {
     if (client->tls)
         return tls_read(client->tls, out, PIECE_BYTES);
@@ -120,7 +120,7 @@ static bool answer_read(struct http_client *client)
 {
     uint8_t piece[PIECE_BYTES];
     for (int i = 0; i < PIECES_A_ROUND; i++) {
-        ssize_t n = read_some(client, piece);
+        ssize_t n = client_read_some(client, piece);
         if (n == -EAGAIN || n == -EINTR)
             return true;
         if (n == 0) {

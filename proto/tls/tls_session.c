@@ -13,7 +13,7 @@
 
 /* ---- opening ---- */
 
-static bool is_address(const char *host)
+static bool host_is_address(const char *host)
 {
     struct in6_addr address;
     return inet_pton(AF_INET, host, &address) == 1 || inet_pton(AF_INET6, host, &address) == 1;
@@ -21,7 +21,7 @@ static bool is_address(const char *host)
 
 /* Chain, dates, purpose and name are checked by GnuTLS within the handshake. The texts are the
  * context's, which the session holds. */
-static void set_verification(struct tls *tls)
+static void session_set_verification(struct tls *tls)
 {
     const struct tls_settings *settings = &tls->context->settings;
     static const char client[] = GNUTLS_KP_TLS_WWW_CLIENT, server[] = GNUTLS_KP_TLS_WWW_SERVER;
@@ -44,14 +44,14 @@ static int session_set_up(struct tls *tls, int fd)
         r = gnutls_credentials_set(tls->session, GNUTLS_CRD_CERTIFICATE, tls->credentials->x509);
     if (!r && alpn.size)
         r = gnutls_alpn_set_protocols(tls->session, &alpn, 1, 0);
-    if (!r && !settings->server && *name && !is_address(name))
+    if (!r && !settings->server && *name && !host_is_address(name))
         r = gnutls_server_name_set(tls->session, GNUTLS_NAME_DNS, name, strlen(name));
     if (r)
         return -ENOMEM;
     if (settings->server && tls->credentials->demands_certificate)
         gnutls_certificate_server_set_request(tls->session, GNUTLS_CERT_REQUIRE);
     if (settings->server ? tls->credentials->demands_certificate : !settings->insecure_skip_verify)
-        set_verification(tls);
+        session_set_verification(tls);
     gnutls_handshake_set_timeout(tls->session, 0); /* the loop has a timer */
     gnutls_transport_set_int(tls->session, fd);
     return 0;
@@ -97,7 +97,7 @@ void tls_close(struct tls *tls)
 
 /* ---- the handshake ---- */
 
-static enum tls_outcome outcome_of_certificate(const struct tls *tls)
+static enum tls_outcome certificate_outcome(const struct tls *tls)
 {
     unsigned status = gnutls_session_get_verify_cert_status(tls->session);
     if (status & (GNUTLS_CERT_EXPIRED | GNUTLS_CERT_NOT_ACTIVATED) &&
@@ -108,14 +108,14 @@ static enum tls_outcome outcome_of_certificate(const struct tls *tls)
     return TLS_UNTRUSTED;
 }
 
-static enum tls_outcome outcome_of(const struct tls *tls, int error)
+static enum tls_outcome handshake_outcome(const struct tls *tls, int error)
 {
     switch (error) {
     case GNUTLS_E_SUCCESS:
         return TLS_OK;
     case GNUTLS_E_CERTIFICATE_VERIFICATION_ERROR:
     case GNUTLS_E_CERTIFICATE_ERROR:
-        return outcome_of_certificate(tls);
+        return certificate_outcome(tls);
     case GNUTLS_E_CERTIFICATE_REQUIRED:
     case GNUTLS_E_NO_CERTIFICATE_FOUND:
         return TLS_NO_CERTIFICATE;
@@ -218,7 +218,7 @@ static int handshake_conclude(struct tls *tls, enum tls_outcome outcome, int err
     return (int)outcome;
 }
 
-static bool speaks_alpn(const struct tls *tls)
+static bool session_has_alpn(const struct tls *tls)
 {
     gnutls_datum_t chosen;
     return gnutls_alpn_get_selected_protocol(tls->session, &chosen) == 0 && chosen.size > 0;
@@ -232,8 +232,8 @@ int tls_step(struct tls *tls, char why[TLS_WHY_MAX])
     while (r < 0 && r != GNUTLS_E_AGAIN && !gnutls_error_is_fatal(r));
     if (r == GNUTLS_E_AGAIN)
         return -EAGAIN;
-    enum tls_outcome outcome = outcome_of(tls, r);
-    if (outcome == TLS_OK && tls->context->settings.alpn_required && !speaks_alpn(tls)) {
+    enum tls_outcome outcome = handshake_outcome(tls, r);
+    if (outcome == TLS_OK && tls->context->settings.alpn_required && !session_has_alpn(tls)) {
         outcome = TLS_NO_ALPN;
         gnutls_alert_send(tls->session, GNUTLS_AL_FATAL, GNUTLS_A_NO_APPLICATION_PROTOCOL);
     } else if (outcome != TLS_OK && outcome != TLS_REFUSED_BY_PEER) {

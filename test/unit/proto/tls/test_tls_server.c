@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stands between a socket that was accepted and the server behind it: gate, proxy, HTTP/2. */
+/* What stands between a socket that was accepted and the server behind it: handshake, proxy,
+ * HTTP/2. */
 #include "base/clock.h"
 #include "base/stats.h"
 #include "proto/tls/tls_proxy.h"
@@ -23,18 +24,18 @@ static bool never(void *context)
     return false;
 }
 
-/* ---- the gate ---- */
+/* ---- handshakes ---- */
 
-struct gate_rig {
-    struct tls_accept gate;
+struct accept_rig {
+    struct tls_accept handshakes;
     struct tls *tls; /* of the one that passed */
     int fd;
     unsigned n_passed;
 };
 
-static void on_passed(struct tls_accept *gate, struct tls *tls, int fd)
+static void on_passed(struct tls_accept *handshakes, struct tls *tls, int fd)
 {
-    struct gate_rig *at = container_of(gate, struct gate_rig, gate);
+    struct accept_rig *at = container_of(handshakes, struct accept_rig, handshakes);
     assert_null(at->tls);
     at->n_passed++;
     at->tls = tls;
@@ -52,8 +53,8 @@ static int64_t crowded_out(void)
     return stats_find("spanprof_tls_handshakes_total", "role=\"server\",outcome=\"crowded_out\"");
 }
 
-/* Silent ones fill the gate; who speaks gets through, and the oldest has gone. */
-static void test_gate_full(void **state)
+/* Silent peers reach the limit of handshakes; one that speaks passes, and the oldest is ended. */
+static void test_too_many_handshakes(void **state)
 {
     struct tls_rig *rig = *state;
     enum { SILENT = TLS_ACCEPT_MAX + 5 };
@@ -66,18 +67,18 @@ static void test_gate_full(void **state)
     assert_int_equal(tls_context_open(&rig->client_end.settings, &rig->client_end.material,
                                       &rig->client_end.context, why),
                      0);
-    struct gate_rig at = {.gate = {.loop = rig->loop,
-                                   .context = rig->server_end.context,
-                                   .area = "test",
-                                   .passed = on_passed}};
-    tls_accept_init(&at.gate);
+    struct accept_rig at = {.handshakes = {.loop = rig->loop,
+                                           .context = rig->server_end.context,
+                                           .area = "test",
+                                           .passed = on_passed}};
+    tls_accept_init(&at.handshakes);
     for (int i = 0; i < SILENT; i++) {
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, silent[i]), 0);
-        tls_accept_enter(&at.gate, silent[i][0]);
+        tls_accept_enter(&at.handshakes, silent[i][0]);
     }
-    assert_int_equal(at.gate.n_entering, TLS_ACCEPT_MAX);
+    assert_int_equal(at.handshakes.n_entering, TLS_ACCEPT_MAX);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
-    tls_accept_enter(&at.gate, pair[0]);
+    tls_accept_enter(&at.handshakes, pair[0]);
     assert_int_equal(tls_handshake_start(&rig->client_end.handshake, rig->loop,
                                          rig->client_end.context, pair[1], NS_PER_SEC),
                      0);
@@ -87,9 +88,9 @@ static void test_gate_full(void **state)
     assert_int_equal(crowded_out(), before + 6);
     for (int i = 0; i < SILENT; i++)
         assert_true(is_hung_up(silent[i][1]) == (i < 6));
-    assert_int_equal(at.gate.n_entering, TLS_ACCEPT_MAX - 1);
-    tls_accept_close(&at.gate);
-    tls_accept_close(&at.gate);
+    assert_int_equal(at.handshakes.n_entering, TLS_ACCEPT_MAX - 1);
+    tls_accept_close(&at.handshakes);
+    tls_accept_close(&at.handshakes);
     for (int i = 0; i < SILENT; i++) {
         assert_true(is_hung_up(silent[i][1]));
         close(silent[i][1]);
@@ -288,9 +289,9 @@ static void test_h2(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RIG_TEST(test_gate_full),         RIG_TEST(test_proxy_bytes),
-        RIG_TEST(test_proxy_server_ends), RIG_TEST(test_proxy_client_ends),
-        RIG_TEST(test_proxys_closed),     RIG_TEST(test_h2),
+        RIG_TEST(test_too_many_handshakes), RIG_TEST(test_proxy_bytes),
+        RIG_TEST(test_proxy_server_ends),   RIG_TEST(test_proxy_client_ends),
+        RIG_TEST(test_proxys_closed),       RIG_TEST(test_h2),
     };
     return cmocka_run_group_tests_name("tls_server", tests, NULL, NULL);
 }
