@@ -31,8 +31,8 @@ STAT_LOSSES(dropped, "spanprof_exporter_dropped_items_total",
             .absent = NO_SERVICE_OF_OTHERS(SIGNAL_TRACES) | NO_SERVICE_OF_OTHERS(SIGNAL_PROFILES) |
                       NO_SERVICE_OF_OTHERS(SIGNAL_METRICS) | NO_SERVICE_OF_OTHERS(SIGNAL_LOGS));
 STAT_LOSS(rejected_profiles, "spanprof_exporter_rejected_profiles_total",
-          "Profiles that a partial success named. Their samples, of which a backend says nothing, "
-          "are among the items sent.");
+          "Profiles that backends rejected in a partial success. Backends do not say how many "
+          "samples these had: the samples count as sent.");
 
 static const char *const outcome_names[] = {
     [SENDER_OK] = "ok", [SENDER_RETRY] = "retry", [SENDER_REFUSED] = "refused"};

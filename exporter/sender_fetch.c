@@ -15,8 +15,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-STAT_COUNTER(handed_over, "spanprof_exporter_handoff_requests_total",
-             "Requests that an exporter was handed with their commit, not read back for it.");
+STAT_COUNTER(
+    handed_over, "spanprof_exporter_handoff_requests_total",
+    "Requests that an exporter got from memory after their commit, without reading the database.");
 
 static uint64_t max_request_bytes(const struct config_exporter *config)
 {

@@ -15,7 +15,7 @@
 STAT_COUNTER(bytes_written, "spanprof_file_exporter_written_bytes_total",
              "Bytes written by file exporters.");
 STAT_COUNTER(rotations, "spanprof_file_exporter_rotations_total",
-             "Files that were full and got the name of a backup.");
+             "Full files that were renamed to backups.");
 STAT_COUNTER(removals, "spanprof_file_exporter_backups_removed_total",
              "Backups removed for their age or number.");
 

@@ -21,7 +21,7 @@ STAT_LOSS(over_limit, "spanprof_pages_connections_refused_total",
           "Connections to the pages closed at once: there were too many.");
 
 STAT_COUNTER(out_of_files, "spanprof_pages_accept_pauses_total",
-             "Times when no connection to the pages was taken for want of file descriptors.");
+             "Pauses in accepting connections to the pages because no file descriptor was free.");
 
 enum phase { PHASE_HEAD, PHASE_QUESTION, PHASE_ANSWER, PHASES };
 

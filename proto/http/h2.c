@@ -36,7 +36,7 @@ static const char *const limit_names[] = {
     [H2_LIMIT_KEEPALIVE] = "keepalive_timeout",  [H2_LIMIT_AGE] = "max_age",
 };
 STAT_COUNTERS(limits_struck, "spanprof_h2_limit_total",
-              "Times a limit of an HTTP/2 connection struck, by limit.",
+              "Limits of HTTP/2 connections that were reached, by limit.",
               STAT_LABEL("limit", limit_names, H2_LIMIT_COUNT));
 
 void h2_count(enum h2_limit limit)

@@ -19,8 +19,7 @@
 enum reload { RELOAD_LOADED, RELOAD_FAILED, RELOADS };
 
 static const char *const reload_names[] = {[RELOAD_LOADED] = "loaded", [RELOAD_FAILED] = "failed"};
-STAT_COUNTERS(reloads, "spanprof_tls_reloads_total",
-              "Times that changed certificates were read, by outcome.",
+STAT_COUNTERS(reloads, "spanprof_tls_reloads_total", "Reloads of changed certificates, by outcome.",
               STAT_LABEL("outcome", reload_names, RELOADS), .losses = STAT_BIT(RELOAD_FAILED));
 
 static gnutls_datum_t tls_datum(struct bytes bytes)

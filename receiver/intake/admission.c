@@ -6,9 +6,9 @@
 #define EXPIRY_NS (5 * NS_PER_SEC)
 
 STAT_COUNTER(waited, "spanprof_receiver_waited_total",
-             "Requests that waited for room before they were received whole.");
+             "Requests whose body waited until there was room for it.");
 STAT_GAUGE(waiting, "spanprof_receiver_waiting_requests",
-           "Requests that wait for room before they are received whole.");
+           "Requests whose body waits until there is room for it.");
 STAT_COUNTER(expired, "spanprof_receiver_expired_total",
              "Requests refused because they were not finished while others waited for room.");
 

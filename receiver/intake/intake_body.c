@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 STAT_COUNTER(former_layout, "spanprof_profiles_former_layout_total",
-             "Profiles requests whose samples were numbered as before OTLP 1.10, and renumbered.");
+             "Profiles requests in the layout of before OTLP 1.10, which were converted.");
 
 int intake_refuse_body(struct intake_request *request, enum intake_outcome outcome,
                        const char *message)

@@ -12,7 +12,8 @@ enum code_limit { CODE_LIMIT_RANGES, CODE_LIMIT_PROCESSES, CODE_LIMITS };
 static const char *const limit_names[] = {
     [CODE_LIMIT_RANGES] = "ranges", [CODE_LIMIT_PROCESSES] = "processes"};
 STAT_COUNTERS(forgotten, "spanprof_code_forgotten_total",
-              "Processes of which all names of code without a file were forgotten, by limit.",
+              "Processes whose names of code without a file were all forgotten, by the limit that "
+              "was reached.",
               STAT_LABEL("limit", limit_names, CODE_LIMITS));
 
 struct range {

@@ -22,7 +22,7 @@ enum unattributed { NONE_ACTIVE, UNREADABLE, NOT_ATTACHED, UNATTRIBUTED };
 static const char *const unattributed_names[] = {
     [NONE_ACTIVE] = "none_active", [UNREADABLE] = "unreadable", [NOT_ATTACHED] = "not_attached"};
 STAT_LOSSES(unattributed, "spanprof_samples_unattributed_total",
-            "Samples without context of processes that do publish one, by reason.",
+            "Samples without context from processes that publish one, by reason.",
             STAT_LABEL("reason", unattributed_names, UNATTRIBUTED));
 STAT_LOSS(attributes_dropped, "spanprof_context_attributes_dropped_total",
           "Context attributes left out: unknown key, not UTF-8, or more than fit.");

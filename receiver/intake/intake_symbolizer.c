@@ -10,7 +10,7 @@
 #include <string.h>
 
 STAT_LOSS(answers_dropped, "spanprof_symbolizer_answers_dropped_total",
-          "Answers of the symbolizer that found the writer's queue full.");
+          "Answers of the symbolizer dropped because the writer's queue was full.");
 
 struct answer_job {
     struct job job;
