@@ -108,7 +108,7 @@ static struct db *db_new(const struct db_settings *settings, bool writer)
     struct db *db = calloc(1, sizeof(*db));
     if (!db)
         return NULL;
-    db->writer = writer;
+    db->thread.is_writer = writer;
     db->lock_fd = -1;
     db->sync = settings->sync;
     db->max_size_bytes = settings->max_size_bytes;
@@ -123,7 +123,7 @@ static struct db *db_new(const struct db_settings *settings, bool writer)
 
 static int open_vfs(struct db *db)
 {
-    int error = db->writer ? wal_vfs_open(db->vfs, &db->wal_vfs) : 0;
+    int error = db->thread.is_writer ? wal_vfs_open(db->vfs, &db->wal_vfs) : 0;
     if (error == -ENOENT)
         log_error("store", "SQLite has no VFS %s", db->vfs ? db->vfs : "at all");
     return error;
@@ -185,7 +185,7 @@ void db_close(struct db *db)
     if (!db)
         return;
     db_finalize_all(db);
-    db_file_close(db, db->writer);
+    db_file_close(db, db->thread.is_writer);
     wal_vfs_close(db->wal_vfs);
     if (db->lock_fd >= 0)
         close(db->lock_fd);
@@ -198,17 +198,7 @@ void db_close(struct db *db)
 
 void db_release_thread(struct db *db)
 {
-    thread_owner_release(&db->owner);
-}
-
-bool db_is_current(const struct db *db)
-{
-    return thread_owner_is_current(&db->owner);
-}
-
-bool db_is_writer(const struct db *db)
-{
-    return db->writer;
+    thread_owner_release(&db->thread.owner);
 }
 
 /* Statements */
@@ -293,7 +283,7 @@ int db_exec(struct db *db, const char *sql)
 
 int db_step(struct db *db, sqlite3_stmt *statement)
 {
-    CLAIM_THREAD(&db->owner);
+    CLAIM_THREAD(&db->thread.owner);
     if (!statement) /* preparing it again failed */
         return -EIO;
     if (db->begun && !db_in_transaction(db)) /* else the step would be a transaction of its own */
@@ -452,7 +442,7 @@ bool db_take_room(struct db *db, uint64_t size)
 
 int db_begin(struct db *db)
 {
-    CLAIM_THREAD(&db->owner);
+    CLAIM_THREAD(&db->thread.owner);
     assert(!db_in_transaction(db));
     db->failed = 0;
     if (take_pages(db)) /* from a commit outside of db_commit() */

@@ -16,6 +16,7 @@
  * file to spanprof.db.corrupt (replacing an older one), counts it and starts with an empty file;
  * after that the owner calls db_renew().
  */
+#include "base/thread_owner.h"
 #include <assert.h>
 #include <sqlite3.h>
 #include <stdbool.h>
@@ -40,15 +41,30 @@ void db_close(struct db *db); /* finalizes all prepared statements; NULL is fine
 /* The next thread that uses db owns it. Call it after opening db on one thread for use on another,
  * and before closing db if its owner thread has ended. */
 void db_release_thread(struct db *db);
+
+/* The beginning of every struct db, here so that the assertions below need no call. */
+struct db_thread {
+    struct thread_owner owner;
+    bool is_writer;
+};
+
 /* True on the thread that owns db, and on every thread while db has no owner. */
-bool db_is_current(const struct db *db);
-bool db_is_writer(const struct db *db);
+static inline bool db_is_current(const struct db *db)
+{
+    return thread_owner_is_current(&((const struct db_thread *)(const void *)db)->owner);
+}
+
+/* The same, for the writing connection alone. */
+static inline bool db_is_current_writer(const struct db *db)
+{
+    return ((const struct db_thread *)(const void *)db)->is_writer && db_is_current(db);
+}
 
 /* First line of a function that works on db: aborts on a thread that does not own it. */
 #define DB_THREAD(db) assert(db_is_current(db))
 /* First line of a function of the store's writing half: db is the writing connection, and this is
  * its thread. For modules below the store, which know no worker: WRITER_THREAD(stacks->db). */
-#define WRITER_THREAD(db) assert(db_is_writer(db) && db_is_current(db))
+#define WRITER_THREAD(db) assert(db_is_current_writer(db))
 
 /* Writer: renames the corrupt file and continues with an empty one. Every prepared statement is
  * prepared again in place. The caller must reload the in-memory state of all modules. */

@@ -218,13 +218,13 @@ static int set_up_writer(struct db *db)
 static int set_up(struct db *db)
 {
     int64_t tables;
-    set_limits(db->handle, db->writer);
+    set_limits(db->handle, db->thread.is_writer);
     int error =
         db_exec(db, "PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON; PRAGMA mmap_size=0;"
                     "PRAGMA temp_store=MEMORY");
     if (!error)
-        error = db->writer ? set_up_writer(db)
-                           : db_exec(db, "PRAGMA query_only=ON; PRAGMA cache_size=-512");
+        error = db->thread.is_writer ? set_up_writer(db)
+                                     : db_exec(db, "PRAGMA query_only=ON; PRAGMA cache_size=-512");
     if (!error) /* a read opens the log, see above */
         error = get_pragma(db, "SELECT count(*) FROM sqlite_schema", &tables);
     return error;
@@ -233,7 +233,8 @@ static int set_up(struct db *db)
 static int open_handle(struct db *db)
 {
     struct stat status;
-    int flags = db->writer ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
+    int flags =
+        db->thread.is_writer ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
     flags |= SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
     const char *vfs = db->wal_vfs ? wal_vfs_name(db->wal_vfs) : db->vfs;
     int code = sqlite3_open_v2(db->path, &db->handle, flags, vfs);
@@ -294,7 +295,7 @@ static int open_writer_file(struct db *db)
 int db_file_open(struct db *db)
 {
     pthread_mutex_lock(&files_lock);
-    int error = db->writer ? open_writer_file(db) : open_handle(db);
+    int error = db->thread.is_writer ? open_writer_file(db) : open_handle(db);
     pthread_mutex_unlock(&files_lock);
     return error == -EACCES ? complain_directory(db->directory, error) : error;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /* Shared by db.c and db_open.c. Private to these files. */
-#include "base/thread_owner.h"
 #include "store/db/db.h"
 #include <limits.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 /* How long the writer waits for its lock. A reader that finds the index of the log half written
@@ -16,9 +16,8 @@ struct db_prepared {
 };
 
 struct db {
-    sqlite3 *handle; /* NULL only after reopening failed */
-    struct thread_owner owner;
-    bool writer;
+    struct db_thread thread;
+    sqlite3 *handle;     /* NULL only after reopening failed */
     bool begun;          /* a transaction that db.c has neither committed nor rolled back */
     int failed;          /* first error of the current transaction */
     uint64_t room_bytes; /* free before the reserve, as of db_begin() */
@@ -40,6 +39,8 @@ struct db {
     size_t n_prepared, cap_prepared;
     sqlite3_stmt *begin, *commit, *rollback, *page_count, *free_count, *vacuum;
 };
+
+_Static_assert(!offsetof(struct db, thread), "db.h expects it at the beginning");
 
 /* Logs SQLite's message and returns the negative errno. */
 int db_error(struct db *db, int code, const char *doing);

@@ -4,6 +4,7 @@
 #include "base/thread_owner.h"
 #include "base/worker.h"
 #include "test/support/faults/aborts.h"
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
