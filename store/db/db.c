@@ -33,8 +33,8 @@ STAT_LOSSES(rollbacks, "spanprof_store_rollbacks_total",
             "Transactions of the store that failed and were rolled back, by reason.",
             STAT_LABEL("reason", rollback_names, ROLLBACKS));
 static const char *const table_names[] = {[DB_TABLE_PENDING] = "pending",
-                                          [DB_TABLE_SPAN_TOTAL] = "total",
-                                          [DB_TABLE_MATCHED_SPAN] = "joined_span",
+                                          [DB_TABLE_SPAN_TOTAL] = "span_total",
+                                          [DB_TABLE_MATCHED_SPAN] = "matched_span",
                                           [DB_TABLE_PENDING_PROFILES] = "pending_profiles"};
 STAT_LOSSES(damaged_rows, "spanprof_store_damaged_rows_total",
             "Rows that could not be read and were removed.",

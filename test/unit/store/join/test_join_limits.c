@@ -207,8 +207,8 @@ static void test_damaged_rows(void **state)
         assert_int_equal(join_pending_samples(store_join(fixture->store)), 0);
     }
     assert_true(stats_find("spanprof_store_damaged_rows_total", "table=\"pending\"") > 10);
-    assert_true(stats_find("spanprof_store_damaged_rows_total", "table=\"total\"") > 10);
-    assert_true(stats_find("spanprof_store_damaged_rows_total", "table=\"joined_span\"") > 10);
+    assert_true(stats_find("spanprof_store_damaged_rows_total", "table=\"span_total\"") > 10);
+    assert_true(stats_find("spanprof_store_damaged_rows_total", "table=\"matched_span\"") > 10);
 }
 
 int main(void)
