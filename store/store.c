@@ -226,6 +226,7 @@ static void store_recover(struct store *store, int error)
 int store_begin(void *context)
 {
     struct store *store = context;
+    WRITER_THREAD(store->db);
     if (store->sick)
         store_recover(store, store->sick);
     int error = store->sick;
@@ -244,12 +245,14 @@ int store_begin(void *context)
 
 void store_fail(struct store *store, int error)
 {
+    WRITER_THREAD(store->db);
     db_fail(store->db, error);
 }
 
 int store_end(void *context)
 {
     struct store *store = context;
+    WRITER_THREAD(store->db);
     int error = join_flush(store->join);
     if (!error)
         error = pending_profiles_flush(store->pending);
@@ -288,6 +291,7 @@ static void note_window(struct store *store, int error, uint64_t now_unix_ns)
 int store_window(struct store *store, const struct window_settings *settings, uint64_t now_unix_ns,
                  size_t *n_samples)
 {
+    WRITER_THREAD(store->db);
     struct window_settings with_history = *settings;
     with_history.history = store->history;
     with_history.unsent = store_unsent(store, settings, now_unix_ns);
@@ -320,6 +324,7 @@ static int begin_sweep(struct store *store, uint64_t now_unix_ns)
 
 int store_collect(struct store *store, uint64_t now_unix_ns)
 {
+    WRITER_THREAD(store->db);
     int error = history_expire(store->history, now_unix_ns);
     if (!error && stacks_collect_due(store->stacks, now_unix_ns))
         error = begin_sweep(store, now_unix_ns);
@@ -335,6 +340,7 @@ int store_collect(struct store *store, uint64_t now_unix_ns)
 
 int store_maintain(struct store *store)
 {
+    WRITER_THREAD(store->db);
     int error = store->sick ? 0 : db_maintain(store->db);
     if (error == -EUCLEAN)
         store_recover(store, error);

@@ -63,6 +63,7 @@ static int copy_item(void *context, const struct outbox_row *row)
 int outbox_each(struct outbox_reader *reader, const struct outbox_query *query,
                 int (*visit)(void *context, const struct outbox_row *row), void *context)
 {
+    DB_THREAD(reader->db);
     struct outbox_row found;
     int error = db_follow(reader->db), outcome = 0;
     if (error)
@@ -86,6 +87,7 @@ int outbox_each(struct outbox_reader *reader, const struct outbox_query *query,
 int outbox_next_signal(struct outbox_reader *reader, const char *destination, enum signal signal,
                        int64_t after_seq, struct outbox_item *item)
 {
+    DB_THREAD(reader->db);
     const struct outbox_query query = {destination, signal, after_seq, 1};
     struct outbox_item found = {.seq = 0};
     int error = outbox_each(reader, &query, copy_item, &found);

@@ -295,6 +295,7 @@ int pending_profiles_span(struct pending_profiles *pending, const struct otlp_sp
 
 int pending_profiles_reload(struct pending_profiles *pending)
 {
+    WRITER_THREAD(pending->db);
     pending_profiles_free_all(pending);
     int error = pending_profiles_load(pending);
     pending_profiles_update_gauges(pending);

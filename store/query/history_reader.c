@@ -76,11 +76,13 @@ void history_reader_close(struct history_reader *reader)
 
 void history_reader_set_time(struct history_reader *reader, uint64_t max_ns)
 {
+    DB_THREAD(reader->db);
     reader->time_max_ns = max_ns;
 }
 
 void history_reader_set_host(struct history_reader *reader, struct bytes host)
 {
+    DB_THREAD(reader->db);
     reader->host = host;
 }
 
@@ -128,6 +130,7 @@ void *reader_grow(void *array, size_t n, size_t *cap, size_t max, size_t size)
 int history_frames(struct history_reader *reader, int64_t stack,
                    const struct history_frame *const **frames, size_t *n)
 {
+    DB_THREAD(reader->db);
     if (history_frames_known(&reader->frames, stack, frames, n))
         return 0;
     *n = 0;

@@ -87,6 +87,7 @@ static int tell_all(struct reporting *reporting)
 int history_each(struct history_reader *reader, const struct history_filter *filter,
                  history_visit *visit, void *context, struct history_whole *whole)
 {
+    DB_THREAD(reader->db);
     struct reader_scan scan;
     struct reporting reporting = {.scan = &scan, .visit = visit, .context = context};
     *whole = (struct history_whole){0};

@@ -379,6 +379,7 @@ int history_groups(struct history_reader *reader, const struct history_filter *f
                    enum history_group by, size_t n_buckets, struct arena *arena,
                    struct history_groups *groups)
 {
+    DB_THREAD(reader->db);
     struct reader_scan scan;
     struct grouping grouping = {.scan = &scan, .by = by, .answer = groups, .arena = arena};
     *groups = (struct history_groups){0};

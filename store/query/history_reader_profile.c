@@ -87,6 +87,7 @@ static int reader_scan_answer(struct reader_scan *scan, struct arena *arena,
 int history_profile(struct history_reader *reader, const struct history_filter *filter,
                     struct arena *arena, struct history_profile *profile)
 {
+    DB_THREAD(reader->db);
     struct reader_scan scan;
     *profile = (struct history_profile){0};
     int error = reader_begin(reader);

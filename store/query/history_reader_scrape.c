@@ -197,6 +197,7 @@ static int scraping_answer(struct scraping *scraping, struct buf *out)
 int history_scrape(struct history_reader *reader, const struct history_filter *filter,
                    struct history_scrape *scrape, struct buf *out)
 {
+    DB_THREAD(reader->db);
     const struct stack_dictionary stacks = stacks_reader_dictionary(&reader->frames.stacks);
     struct history_filter as_left = *filter;
     struct reader_scan scan;

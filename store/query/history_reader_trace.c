@@ -443,6 +443,7 @@ static int reader_scan_answer(struct reader_scan *scan, struct arena *arena,
 int history_trace(struct history_reader *reader, const struct history_filter *filter,
                   struct arena *arena, struct history_trace *trace)
 {
+    DB_THREAD(reader->db);
     struct reader_scan scan;
     struct history_filter of_trace = {.by_trace = true};
     memcpy(of_trace.trace_id, filter->trace_id, 16);

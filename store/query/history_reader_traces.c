@@ -465,6 +465,7 @@ int history_traces(struct history_reader *reader, const struct history_filter *f
                    enum history_order order, size_t limit, struct arena *arena,
                    struct history_traces *traces)
 {
+    DB_THREAD(reader->db);
     struct history_filter of_samples = *filter; /* the duration is checked here */
     struct reader_scan scan;
     struct finding finding = {
