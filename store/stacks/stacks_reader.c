@@ -52,19 +52,10 @@ static struct bytes reader_column(sqlite3_stmt *row, int index)
     return BYTES(data, (size_t)sqlite3_column_bytes(row, index));
 }
 
-int stacks_reader_canonical(struct stacks_reader *reader, int64_t id, int64_t *canonical)
-{
-    sqlite3_stmt *row _cleanup_reset_ = reader->get_same;
-    *canonical = id;
-    int error = stacks_reader_find(reader, row, id);
-    if (!error)
-        *canonical = sqlite3_column_int64(row, 0);
-    return error;
-}
-
 int stacks_reader_frames(struct stacks_reader *reader, int64_t id, const struct frame **frames,
                          size_t *n)
 {
+    DB_THREAD(reader->db);
     sqlite3_stmt *row _cleanup_reset_ = reader->get_frames;
     *frames = reader->frames;
     *n = 0;
@@ -74,22 +65,10 @@ int stacks_reader_frames(struct stacks_reader *reader, int64_t id, const struct 
     return stacks_decode(reader_column(row, 0), reader->frames, n) ? -ENOENT : 0;
 }
 
-int stacks_reader_public_id(struct stacks_reader *reader, int64_t id, uint8_t out[16])
-{
-    sqlite3_stmt *row _cleanup_reset_ = reader->get_public_id;
-    int error = stacks_reader_find(reader, row, id);
-    if (error)
-        return error;
-    struct bytes public_id = reader_column(row, 0);
-    if (public_id.len != 16)
-        return -ENOENT;
-    memcpy(out, public_id.data, 16);
-    return 0;
-}
-
 int stacks_reader_executable(struct stacks_reader *reader, int64_t id,
                              const struct executable_facts **facts)
 {
+    DB_THREAD(reader->db);
     sqlite3_stmt *row _cleanup_reset_ = reader->get_facts;
     int error = stacks_reader_find(reader, row, id);
     if (error)
@@ -137,6 +116,7 @@ static int code_name(struct stacks_reader *reader, const struct frame *frame,
 int stacks_reader_name(struct stacks_reader *reader, const struct frame *frame,
                        struct frame_name *name)
 {
+    DB_THREAD(reader->db);
     sqlite3_stmt *row _cleanup_reset_ = reader->get_name;
     *name = (struct frame_name){.address = frame->address};
     if (frame->kind == STACK_FRAME_SPECIAL)
@@ -155,7 +135,14 @@ int stacks_reader_name(struct stacks_reader *reader, const struct frame *frame,
 
 static int canonical_of(void *context, int64_t id, int64_t *canonical)
 {
-    return stacks_reader_canonical(context, id, canonical);
+    struct stacks_reader *reader = context;
+    DB_THREAD(reader->db);
+    sqlite3_stmt *row _cleanup_reset_ = reader->get_same;
+    *canonical = id;
+    int error = stacks_reader_find(reader, row, id);
+    if (!error)
+        *canonical = sqlite3_column_int64(row, 0);
+    return error;
 }
 
 static int frames_of(void *context, int64_t id, const struct frame **frames, size_t *n)
@@ -165,7 +152,17 @@ static int frames_of(void *context, int64_t id, const struct frame **frames, siz
 
 static int public_id_of(void *context, int64_t id, uint8_t out[16])
 {
-    return stacks_reader_public_id(context, id, out);
+    struct stacks_reader *reader = context;
+    DB_THREAD(reader->db);
+    sqlite3_stmt *row _cleanup_reset_ = reader->get_public_id;
+    int error = stacks_reader_find(reader, row, id);
+    if (error)
+        return error;
+    struct bytes public_id = reader_column(row, 0);
+    if (public_id.len != 16)
+        return -ENOENT;
+    memcpy(out, public_id.data, 16);
+    return 0;
 }
 
 static int executable_of(void *context, int64_t id, const struct executable_facts **facts)

@@ -23,10 +23,8 @@ struct stacks_reader {
 int stacks_reader_open(struct stacks_reader *reader, struct db *db);
 void stacks_reader_close(struct stacks_reader *reader); /* also if open failed, or all zero */
 
-int stacks_reader_canonical(struct stacks_reader *reader, int64_t id, int64_t *canonical);
 int stacks_reader_frames(struct stacks_reader *reader, int64_t id, const struct frame **frames,
                          size_t *n);
-int stacks_reader_public_id(struct stacks_reader *reader, int64_t id, uint8_t out[16]);
 int stacks_reader_executable(struct stacks_reader *reader, int64_t id,
                              const struct executable_facts **facts);
 int stacks_reader_name(struct stacks_reader *reader, const struct frame *frame,
