@@ -22,8 +22,8 @@
  * several possible owners, the one with the highest score joins, and for equal scores the one whose
  * first sample with that id is older.
  *
- * The state of a slot follows from the rows of totals and matched spans: a restart, or a rollback,
- * restores it from them.
+ * The state of a pending sample follows from the rows of totals and matched spans: a restart, or a
+ * rollback, restores it from them.
  */
 #include "store/join/join_state.h"
 #include "store/db/db.h"
@@ -43,53 +43,53 @@ static int join_canonical(void *context, int64_t stack, int64_t *same, bool *ope
     return error == -ENOENT ? 0 : error; /* the row was removed: the stack itself */
 }
 
-static void span_total_chain(struct span_total *total, struct slot *slot)
+static void span_total_chain(struct span_total *total, struct pending_sample *entry)
 {
-    slot->total = total;
-    slot->next = NULL;
+    entry->total = total;
+    entry->next = NULL;
     if (total->last)
-        total->last->next = slot;
+        total->last->next = entry;
     else
-        total->first = slot;
-    total->last = slot;
+        total->first = entry;
+    total->last = entry;
 }
 
 /* Samples leave nearly in order of arrival, so the walk is short. */
-void join_unchain(struct slot *slot)
+void join_unchain(struct pending_sample *entry)
 {
-    struct span_total *total = slot->total;
-    struct slot **at = &total->first, *before = NULL;
-    while (*at != slot) {
+    struct span_total *total = entry->total;
+    struct pending_sample **at = &total->first, *before = NULL;
+    while (*at != entry) {
         before = *at;
         at = &before->next;
     }
-    *at = slot->next;
-    if (total->last == slot)
+    *at = entry->next;
+    if (total->last == entry)
         total->last = before;
-    slot->next = NULL;
-    slot->total = NULL;
+    entry->next = NULL;
+    entry->total = NULL;
 }
 
-void join_settle(struct join *join, struct slot *slot, struct matched_span *matched)
+void join_settle(struct join *join, struct pending_sample *entry, struct matched_span *matched)
 {
-    slot->matched = matched;
+    entry->matched = matched;
     matched->refs++;
-    slot_set(&join->pending, slot, SLOT_JOINED);
+    pending_sample_set(&join->pending, entry, PENDING_JOINED);
 }
 
-void join_settle_alone(struct join *join, struct slot *slot, enum join_reason reason)
+void join_settle_alone(struct join *join, struct pending_sample *entry, enum join_reason reason)
 {
-    slot_set(&join->pending, slot, SLOT_READY);
+    pending_sample_set(&join->pending, entry, PENDING_READY);
     join_count(reason, 1);
 }
 
 static void join_forgetting(void *context, struct span_total *total)
 {
     struct join *join = context;
-    struct slot *slot;
-    while ((slot = total->first)) {
-        join_unchain(slot);
-        join_settle_alone(join, slot, JOIN_EVICTED);
+    struct pending_sample *entry;
+    while ((entry = total->first)) {
+        join_unchain(entry);
+        join_settle_alone(join, entry, JOIN_EVICTED);
     }
     matched_span_unlink_total(total);
 }
@@ -114,15 +114,16 @@ int join_exact_total(struct join *join, struct matched_span *matched, int64_t pr
     return 0;
 }
 
-int join_move(struct join *join, struct slot *slot, struct span_total *from, struct span_total *to)
+int join_move(struct join *join, struct pending_sample *entry, struct span_total *from,
+              struct span_total *to)
 {
-    struct span_total_sample sample = {.time_unix_ns = slot_time(slot),
-                                       .value_ns = slot->value_ns,
-                                       .stack = slot->stack,
-                                       .cpu = slot->cpu};
+    struct span_total_sample sample = {.time_unix_ns = pending_sample_time(entry),
+                                       .value_ns = entry->value_ns,
+                                       .stack = entry->stack,
+                                       .cpu = entry->cpu};
     int error = span_total_take(&join->totals, from, &sample);
     if (!error)
-        error = join_canonical(join, slot->stack, &sample.stack, &sample.stack_is_open);
+        error = join_canonical(join, entry->stack, &sample.stack, &sample.stack_is_open);
     return error ? error : span_total_add(&join->totals, to, &sample);
 }
 
@@ -154,9 +155,10 @@ static int who_of(struct join *join, int64_t process, struct span_total_process 
     return error == -ENOENT ? 0 : error;
 }
 
-static void add_alone(struct join *join, struct slot *slot, enum join_reason reason, bool fresh)
+static void add_alone(struct join *join, struct pending_sample *entry, enum join_reason reason,
+                      bool fresh)
 {
-    slot_set(&join->pending, slot, SLOT_READY);
+    pending_sample_set(&join->pending, entry, PENDING_READY);
     join_count(reason, fresh);
 }
 
@@ -197,14 +199,14 @@ static bool joined_elsewhere(struct join *join, const struct span_total *total)
     return other;
 }
 
-static int add_to_total(struct join *join, struct span_total *total, struct slot *slot,
+static int add_to_total(struct join *join, struct span_total *total, struct pending_sample *entry,
                         const struct sample *sample, bool fresh)
 {
     struct span_total_sample counted = span_total_sample_of(join, sample);
     struct matched_span *matched = matched_span_of(total, sample->time_unix_ns);
     int error = 0;
     if (matched) {
-        join_settle(join, slot, matched);
+        join_settle(join, entry, matched);
         return fresh ? add_late(join, total, matched, sample) : 0;
     }
     if (fresh) {
@@ -212,26 +214,26 @@ static int add_to_total(struct join *join, struct span_total *total, struct slot
         error = span_total_add(&join->totals, total, &counted);
     }
     if (joined_elsewhere(join, total)) {
-        add_alone(join, slot, JOIN_NOT_OWNER, fresh);
+        add_alone(join, entry, JOIN_NOT_OWNER, fresh);
         return error;
     }
-    slot_set(&join->pending, slot, SLOT_WAITING);
-    span_total_chain(total, slot);
+    pending_sample_set(&join->pending, entry, PENDING_WAITING);
+    span_total_chain(total, entry);
     return error;
 }
 
-static int index_sample(void *context, struct batch *batch, struct slot *slot,
+static int index_sample(void *context, struct pending_batch *batch, struct pending_sample *entry,
                         const struct sample *sample, bool fresh)
 {
     struct join *join = context;
     struct span_total_process who;
     (void)batch;
     if (!has_context(sample)) {
-        add_alone(join, slot, JOIN_NO_CONTEXT, fresh);
+        add_alone(join, entry, JOIN_NO_CONTEXT, fresh);
         return 0;
     }
     if (sample->flags_trusted && !(sample->trace_flags & 1)) {
-        add_alone(join, slot, JOIN_UNSAMPLED, fresh);
+        add_alone(join, entry, JOIN_UNSAMPLED, fresh);
         return 0;
     }
     struct span_total_key key = key_of(sample);
@@ -240,12 +242,12 @@ static int index_sample(void *context, struct batch *batch, struct slot *slot,
         return error;
     struct span_total *total = span_totals_find(&join->totals, &key, &who);
     if (!total && !fresh) { /* forgotten since the sample was added */
-        add_alone(join, slot, JOIN_EVICTED, false);
+        add_alone(join, entry, JOIN_EVICTED, false);
         return 0;
     }
     if (!total)
         error = span_totals_make(&join->totals, &key, &who, &total);
-    return error ? error : add_to_total(join, total, slot, sample, fresh);
+    return error ? error : add_to_total(join, total, entry, sample, fresh);
 }
 
 int join_batch_begin(struct join *join)

@@ -30,38 +30,40 @@ static uint64_t leave_distance(uint64_t a, uint64_t b)
 
 /* If the trace has exactly one local root here, the sample belongs to the root, even outside its
  * time. */
-static int settle_with_only_root(struct join *join, struct slot *slot, struct span_total *total)
+static int settle_with_only_root(struct join *join, struct pending_sample *entry,
+                                 struct span_total *total)
 {
     struct matched_span *matched = total->matched;
     struct span_total *exact;
     int error = join_exact_total(join, matched, total->process, &exact);
     if (!error)
-        error = join_move(join, slot, total, exact);
-    join_settle(join, slot, matched);
+        error = join_move(join, entry, total, exact);
+    join_settle(join, entry, matched);
     join_count(JOIN_LATE, 1);
     return error;
 }
 
-static int give_up(struct join *join, struct slot *slot, enum join_reason reason)
+static int give_up(struct join *join, struct pending_sample *entry, enum join_reason reason)
 {
-    struct span_total *total = slot->total;
-    join_unchain(slot);
+    struct span_total *total = entry->total;
+    join_unchain(entry);
     if (span_total_is_by_trace(total) && total->matched && !total->matched->next_by_trace)
-        return settle_with_only_root(join, slot, total);
+        return settle_with_only_root(join, entry, total);
     if (total->contradicted && reason == JOIN_TIMEOUT)
         reason = JOIN_NOT_OWNER;
-    join_settle_alone(join, slot, reason);
+    join_settle_alone(join, entry, reason);
     return 0;
 }
 
-static int give_up_batch(struct join *join, struct batch *batch, enum join_reason reason,
+static int give_up_batch(struct join *join, struct pending_batch *batch, enum join_reason reason,
                          uint64_t now_unix_ns, uint64_t wait_ns)
 {
     int error = 0;
     for (uint32_t i = 0; i < batch->count && batch->n_waiting && !error; i++) {
-        struct slot *slot = &batch->slots[i];
-        if (slot->state == SLOT_WAITING && leave_distance(slot_time(slot), now_unix_ns) >= wait_ns)
-            error = give_up(join, slot, reason);
+        struct pending_sample *entry = &batch->samples[i];
+        if (entry->state == PENDING_WAITING &&
+            leave_distance(pending_sample_time(entry), now_unix_ns) >= wait_ns)
+            error = give_up(join, entry, reason);
     }
     return error;
 }
@@ -72,7 +74,7 @@ static int end_waiting(struct join *join, uint64_t now_unix_ns)
     struct list *link, *tmp;
     list_each(link, tmp, &join->pending.batches)
     {
-        struct batch *batch = container_of(link, struct batch, link);
+        struct pending_batch *batch = container_of(link, struct pending_batch, link);
         bool too_young =
             now_unix_ns >= batch->base_unix_ns && now_unix_ns - batch->base_unix_ns < wait_ns;
         int error = too_young ? 0 : give_up_batch(join, batch, JOIN_TIMEOUT, now_unix_ns, wait_ns);
@@ -88,7 +90,7 @@ static int make_room(struct join *join)
     struct list *link, *tmp;
     list_each(link, tmp, &join->pending.batches)
     {
-        struct batch *batch = container_of(link, struct batch, link);
+        struct pending_batch *batch = container_of(link, struct pending_batch, link);
         if (bytes <= join->settings.max_pending_bytes)
             break;
         int error = give_up_batch(join, batch, JOIN_EVICTED, 0, 0);
@@ -99,15 +101,15 @@ static int make_room(struct join *join)
     return 0;
 }
 
-static void drop_slot(struct join *join, struct slot *slot)
+static void drop_slot(struct join *join, struct pending_sample *entry)
 {
-    if (slot->state == SLOT_GONE)
+    if (entry->state == PENDING_GONE)
         return;
-    if (slot->state == SLOT_WAITING)
-        join_unchain(slot);
-    else if (slot->state == SLOT_JOINED)
-        slot->matched->refs--;
-    slot_set(&join->pending, slot, SLOT_GONE);
+    if (entry->state == PENDING_WAITING)
+        join_unchain(entry);
+    else if (entry->state == PENDING_JOINED)
+        entry->matched->refs--;
+    pending_sample_set(&join->pending, entry, PENDING_GONE);
     join_count(JOIN_DROPPED, 1);
 }
 
@@ -116,9 +118,10 @@ int join_drop_excess(struct join *join)
     size_t limit = join->settings.max_pending_bytes + join->settings.max_pending_bytes / 4;
     int error = 0;
     while (join->pending.bytes > limit && !error) {
-        struct batch *batch = container_of(list_first(&join->pending.batches), struct batch, link);
+        struct pending_batch *batch =
+            container_of(list_first(&join->pending.batches), struct pending_batch, link);
         for (uint32_t i = 0; i < batch->count; i++)
-            drop_slot(join, &batch->slots[i]);
+            drop_slot(join, &batch->samples[i]);
         error = pending_remove(&join->pending, batch);
     }
     return error;
@@ -142,12 +145,12 @@ static bool leaving_stays(const struct leaving *leaving, int64_t stack)
     return false;
 }
 
-static int sample_leave(void *context, struct slot *slot, const struct sample *sample)
+static int sample_leave(void *context, struct pending_sample *entry, const struct sample *sample)
 {
     struct leaving *leaving = context;
-    if (leaving_stays(leaving, slot->stack))
+    if (leaving_stays(leaving, entry->stack))
         return PENDING_STAYS;
-    struct matched_span *matched = slot->state == SLOT_JOINED ? slot->matched : NULL;
+    struct matched_span *matched = entry->state == PENDING_JOINED ? entry->matched : NULL;
     int error = leaving->visit(leaving->context, sample, matched ? &matched->facts : NULL);
     if (error)
         return error;
@@ -163,7 +166,7 @@ static int leave_all(struct join *join, struct leaving *leaving)
     int error = 0;
     list_each(link, tmp, &join->pending.batches)
     {
-        struct batch *batch = container_of(link, struct batch, link);
+        struct pending_batch *batch = container_of(link, struct pending_batch, link);
         if (batch->n_ready)
             error = pending_leave(&join->pending, batch, sample_leave, leaving);
         else if (!batch->n_waiting) /* the row with its bits was damaged */
@@ -201,13 +204,13 @@ size_t join_pending_samples(const struct join *join)
     return join->pending.n_samples;
 }
 
-static int batch_references(const struct batch *batch, struct id_set *stacks,
+static int batch_references(const struct pending_batch *batch, struct id_set *stacks,
                             struct id_set *processes)
 {
     int error = 0;
     for (uint32_t i = 0; i < batch->count && !error; i++)
-        if (batch->slots[i].state != SLOT_GONE)
-            error = id_set_add(stacks, batch->slots[i].stack);
+        if (batch->samples[i].state != PENDING_GONE)
+            error = id_set_add(stacks, batch->samples[i].stack);
     for (size_t i = 0; i < batch->processes.count && !error; i++)
         error = id_set_add(processes, batch->processes.ids[i]);
     return error;
@@ -229,7 +232,7 @@ int join_references(const struct join *join, struct id_set *stacks, struct id_se
     int error;
     list_each(link, tmp, &join->pending.batches)
     {
-        error = batch_references(container_of(link, struct batch, link), stacks, processes);
+        error = batch_references(container_of(link, struct pending_batch, link), stacks, processes);
         if (error)
             return error;
     }

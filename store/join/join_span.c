@@ -17,14 +17,14 @@ STAT_LOSS(spans_contradicted, "spanprof_join_spans_not_owner_total",
 
 static void settle_chain(struct join *join, struct span_total *total, struct matched_span *matched)
 {
-    struct slot *slot;
-    while ((slot = total->first)) {
-        join_unchain(slot);
+    struct pending_sample *entry;
+    while ((entry = total->first)) {
+        join_unchain(entry);
         if (matched)
-            join_settle(join, slot, matched);
+            join_settle(join, entry, matched);
         join_count(matched ? JOIN_JOINED : JOIN_NOT_OWNER, 1);
         if (!matched)
-            slot_set(&join->pending, slot, SLOT_READY);
+            pending_sample_set(&join->pending, entry, PENDING_READY);
     }
 }
 
@@ -85,8 +85,8 @@ static bool trace_applies(struct match *match, const struct span_total *total)
         in_time(match, total->first_unix_ns) && in_time(match, total->last_unix_ns);
     if (match->whole_trace)
         return total->samples || total->first;
-    for (const struct slot *slot = total->first; slot; slot = slot->next)
-        if (in_time(match, slot_time(slot)))
+    for (const struct pending_sample *entry = total->first; entry; entry = entry->next)
+        if (in_time(match, pending_sample_time(entry)))
             return true;
     return false;
 }
@@ -111,15 +111,15 @@ static int choose_owners(struct join *join, struct match *match, const struct ch
 static int take_trace_part(struct join *join, const struct match *match,
                            struct matched_span *matched)
 {
-    struct slot *slot, *next;
+    struct pending_sample *entry, *next;
     int error = 0;
-    for (slot = match->by_trace->first; slot && !error; slot = next) {
-        next = slot->next;
-        if (!in_time(match, slot_time(slot)))
+    for (entry = match->by_trace->first; entry && !error; entry = next) {
+        next = entry->next;
+        if (!in_time(match, pending_sample_time(entry)))
             continue;
-        join_unchain(slot);
-        error = join_move(join, slot, match->by_trace, match->exact);
-        join_settle(join, slot, matched);
+        join_unchain(entry);
+        error = join_move(join, entry, match->by_trace, match->exact);
+        join_settle(join, entry, matched);
         join_count(JOIN_JOINED, 1);
     }
     return error;

@@ -32,15 +32,16 @@ struct join {
 };
 
 void join_count(enum join_reason reason, int64_t n);
-/* Removes a waiting slot from the chain of its total. */
-void join_unchain(struct slot *slot);
-/* Settles a slot that is in no chain, with a span or without. */
-void join_settle(struct join *join, struct slot *slot, struct matched_span *matched);
-void join_settle_alone(struct join *join, struct slot *slot, enum join_reason reason);
+/* Removes a waiting sample from the chain of its total. */
+void join_unchain(struct pending_sample *entry);
+/* Settles a sample that is in no chain, with a span or without. */
+void join_settle(struct join *join, struct pending_sample *entry, struct matched_span *matched);
+void join_settle_alone(struct join *join, struct pending_sample *entry, enum join_reason reason);
 /* The total of the span itself, no matter which key its samples were found by. */
 int join_exact_total(struct join *join, struct matched_span *matched, int64_t process,
                      struct span_total **total);
 /* Moves the sample from one total to another. */
-int join_move(struct join *join, struct slot *slot, struct span_total *from, struct span_total *to);
+int join_move(struct join *join, struct pending_sample *entry, struct span_total *from,
+              struct span_total *to);
 /* Rows beyond the hard limit of pending bytes are dropped. */
 int join_drop_excess(struct join *join);

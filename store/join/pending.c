@@ -35,43 +35,45 @@ static void update_gauges(const struct pending *pending)
     stat_set(&pending_bytes, (int64_t)pending->bytes);
 }
 
-struct batch *slot_batch(const struct slot *slot)
+struct pending_batch *pending_sample_batch(const struct pending_sample *entry)
 {
-    return container_of(slot - slot->index, struct batch, slots[0]);
+    return container_of(entry - entry->index, struct pending_batch, samples[0]);
 }
 
-uint64_t slot_time(const struct slot *slot)
+uint64_t pending_sample_time(const struct pending_sample *entry)
 {
-    return slot_batch(slot)->base_unix_ns + slot->after_us * UINT64_C(1000);
+    return pending_sample_batch(entry)->base_unix_ns + entry->after_us * UINT64_C(1000);
 }
 
-void slot_set(struct pending *pending, struct slot *slot, enum slot_state state)
+void pending_sample_set(struct pending *pending, struct pending_sample *entry,
+                        enum pending_state state)
 {
-    struct batch *batch = slot_batch(slot);
-    bool was_ready = slot->state == SLOT_READY || slot->state == SLOT_JOINED;
-    bool is_ready = state == SLOT_READY || state == SLOT_JOINED;
-    batch->n_waiting += (uint32_t)(state == SLOT_WAITING) - (slot->state == SLOT_WAITING);
+    struct pending_batch *batch = pending_sample_batch(entry);
+    bool was_ready = entry->state == PENDING_READY || entry->state == PENDING_JOINED;
+    bool is_ready = state == PENDING_READY || state == PENDING_JOINED;
+    batch->n_waiting += (uint32_t)(state == PENDING_WAITING) - (entry->state == PENDING_WAITING);
     batch->n_ready += (uint32_t)is_ready - was_ready;
-    assert(state != SLOT_GONE || slot->state == SLOT_GONE || pending->n_samples > 0);
-    pending->n_samples += (size_t)(state != SLOT_GONE) - (slot->state != SLOT_GONE);
-    slot->state = (uint8_t)state;
-    assert(slot->index < batch->count);
+    assert(state != PENDING_GONE || entry->state == PENDING_GONE || pending->n_samples > 0);
+    pending->n_samples += (size_t)(state != PENDING_GONE) - (entry->state != PENDING_GONE);
+    entry->state = (uint8_t)state;
+    assert(entry->index < batch->count);
     assert((uint64_t)batch->n_waiting + batch->n_ready <= batch->count);
     assert((uint64_t)batch->n_waiting + batch->n_ready <= pending->n_samples);
 }
 
 /* Reading */
 
-static void fill_slot(struct batch *batch, uint32_t index, const struct sample *sample)
+static void pending_sample_fill(struct pending_batch *batch, uint32_t index,
+                                const struct sample *sample)
 {
-    struct slot *slot = &batch->slots[index];
+    struct pending_sample *entry = &batch->samples[index];
     uint64_t after_us = (sample->time_unix_ns - batch->base_unix_ns) / 1000;
-    slot->index = index;
-    slot->stack = sample->stack;
-    slot->cpu = sample->kind == SAMPLE_CPU;
-    slot->after_us = after_us > UINT32_MAX ? UINT32_MAX : (uint32_t)after_us;
-    if (slot->cpu)
-        slot->value_ns = sample->value_ns > UINT32_MAX ? UINT32_MAX : (uint32_t)sample->value_ns;
+    entry->index = index;
+    entry->stack = sample->stack;
+    entry->cpu = sample->kind == SAMPLE_CPU;
+    entry->after_us = after_us > UINT32_MAX ? UINT32_MAX : (uint32_t)after_us;
+    if (entry->cpu)
+        entry->value_ns = sample->value_ns > UINT32_MAX ? UINT32_MAX : (uint32_t)sample->value_ns;
 }
 
 static bool is_left(struct bytes left, uint32_t index)
@@ -79,32 +81,32 @@ static bool is_left(struct bytes left, uint32_t index)
     return !left.len || (index / 8 < left.len && left.data[index / 8] >> (index % 8) & 1);
 }
 
-static struct batch *new_batch(struct blob_reader *in, size_t row_bytes)
+static struct pending_batch *new_batch(struct blob_reader *in, size_t row_bytes)
 {
     uint32_t count = blob_get_number32(in);
     uint64_t base = blob_get_number(in);
     if (in->bad || !count || count > BATCH_SAMPLES_MAX || count > in->left.len / SAMPLE_BYTES_MIN)
         return NULL;
-    struct batch *batch = calloc(1, sizeof(*batch) + count * sizeof(batch->slots[0]));
+    struct pending_batch *batch = calloc(1, sizeof(*batch) + count * sizeof(batch->samples[0]));
     if (!batch)
         return NULL;
     batch->count = count;
     batch->base_unix_ns = base;
-    batch->bytes = row_bytes + sizeof(*batch) + count * sizeof(batch->slots[0]);
+    batch->bytes = row_bytes + sizeof(*batch) + count * sizeof(batch->samples[0]);
     return batch;
 }
 
-static void free_batch(struct pending *pending, struct batch *batch)
+static void free_batch(struct pending *pending, struct pending_batch *batch)
 {
     for (uint32_t i = 0; i < batch->count; i++)
-        if (batch->slots[i].state != SLOT_GONE)
-            slot_set(pending, &batch->slots[i], SLOT_GONE);
+        if (batch->samples[i].state != PENDING_GONE)
+            pending_sample_set(pending, &batch->samples[i], PENDING_GONE);
     list_remove(&batch->link);
     id_set_close(&batch->processes);
     free(batch);
 }
 
-static int note_process(struct batch *batch, int64_t process)
+static int note_process(struct pending_batch *batch, int64_t process)
 {
     struct id_set *set = &batch->processes;
     if (!process || (set->count && set->ids[set->count - 1] == process))
@@ -112,20 +114,21 @@ static int note_process(struct batch *batch, int64_t process)
     return id_set_add(set, process);
 }
 
-static int index_samples(struct pending *pending, struct batch *batch, struct blob_reader *in,
-                         struct bytes left, pending_index *index, void *context, bool fresh)
+static int index_samples(struct pending *pending, struct pending_batch *batch,
+                         struct blob_reader *in, struct bytes left, pending_index *index,
+                         void *context, bool fresh)
 {
     struct sample sample, previous = {0};
     for (uint32_t i = 0; i < batch->count; i++) {
         if (!sample_decode(in, &sample, &previous))
             return -EUCLEAN;
         previous = sample;
-        fill_slot(batch, i, &sample);
+        pending_sample_fill(batch, i, &sample);
         if (!is_left(left, i))
             continue;
         if (note_process(batch, sample.process))
             return no_memory(pending);
-        int error = index(context, batch, &batch->slots[i], &sample, fresh);
+        int error = index(context, batch, &batch->samples[i], &sample, fresh);
         if (error)
             return error;
     }
@@ -152,7 +155,7 @@ static int add_batch(struct pending *pending, int64_t seq, const struct batch_ro
                      pending_index *index, void *context, bool fresh)
 {
     struct blob_reader in = {.left = row->body};
-    struct batch *batch = new_batch(&in, row->body.len + row->left.len);
+    struct pending_batch *batch = new_batch(&in, row->body.len + row->left.len);
     if (!batch)
         return in.bad ? -EUCLEAN : no_memory(pending);
     batch->seq = seq;
@@ -186,7 +189,7 @@ static void pending_clear(struct pending *pending)
 {
     struct list *link;
     while ((link = list_first(&pending->batches)))
-        free_batch(pending, container_of(link, struct batch, link));
+        free_batch(pending, container_of(link, struct pending_batch, link));
     pending->bytes = 0;
     assert(!pending->n_samples);
 }
@@ -277,7 +280,7 @@ int pending_commit(struct pending *pending, pending_index *index, void *context)
 
 /* Leaving */
 
-static int save_left(struct pending *pending, const struct batch *batch)
+static int save_left(struct pending *pending, const struct pending_batch *batch)
 {
     struct buf left _cleanup_buf_ = {0};
     size_t size = (batch->count + 7) / 8;
@@ -285,7 +288,7 @@ static int save_left(struct pending *pending, const struct batch *batch)
         return no_memory(pending);
     memset(left.data, 0, size);
     for (uint32_t i = 0; i < batch->count; i++)
-        if (batch->slots[i].state != SLOT_GONE)
+        if (batch->samples[i].state != PENDING_GONE)
             left.data[i / 8] |= (uint8_t)(1u << (i % 8));
     sqlite3_bind_int64(pending->put_left, 1, batch->seq);
     sqlite3_bind_blob64(pending->put_left, 2, left.data, size, SQLITE_STATIC);
@@ -294,7 +297,7 @@ static int save_left(struct pending *pending, const struct batch *batch)
     return error;
 }
 
-int pending_remove(struct pending *pending, struct batch *batch)
+int pending_remove(struct pending *pending, struct pending_batch *batch)
 {
     WRITER_THREAD(pending->db);
     assert(!batch->n_ready && !batch->n_waiting);
@@ -306,8 +309,9 @@ int pending_remove(struct pending *pending, struct batch *batch)
     return error;
 }
 
-static int visit_ready(struct pending *pending, struct batch *batch, struct bytes body,
-                       int (*visit)(void *context, struct slot *slot, const struct sample *sample),
+static int visit_ready(struct pending *pending, struct pending_batch *batch, struct bytes body,
+                       int (*visit)(void *context, struct pending_sample *entry,
+                                    const struct sample *sample),
                        void *context)
 {
     struct blob_reader in = {.left = body};
@@ -317,23 +321,24 @@ static int visit_ready(struct pending *pending, struct batch *batch, struct byte
     if (count != batch->count)
         return -EUCLEAN;
     for (uint32_t i = 0; i < count; i++) {
-        struct slot *slot = &batch->slots[i];
+        struct pending_sample *entry = &batch->samples[i];
         if (!sample_decode(&in, &sample, &previous))
             return -EUCLEAN;
         previous = sample;
-        if (slot->state != SLOT_READY && slot->state != SLOT_JOINED)
+        if (entry->state != PENDING_READY && entry->state != PENDING_JOINED)
             continue;
-        int outcome = visit(context, slot, &sample);
+        int outcome = visit(context, entry, &sample);
         if (outcome < 0)
             return outcome;
         if (outcome != PENDING_STAYS)
-            slot_set(pending, slot, SLOT_GONE);
+            pending_sample_set(pending, entry, PENDING_GONE);
     }
     return 0;
 }
 
-int pending_leave(struct pending *pending, struct batch *batch,
-                  int (*visit)(void *context, struct slot *slot, const struct sample *sample),
+int pending_leave(struct pending *pending, struct pending_batch *batch,
+                  int (*visit)(void *context, struct pending_sample *entry,
+                               const struct sample *sample),
                   void *context)
 {
     WRITER_THREAD(pending->db);

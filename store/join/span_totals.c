@@ -136,9 +136,8 @@ static void take_out(struct span_totals *totals, struct span_total *total)
     totals->bytes -= size_of(total);
 }
 
-int span_totals_forget(struct span_totals *totals, struct span_total *total)
+static int span_totals_forget(struct span_totals *totals, struct span_total *total)
 {
-    WRITER_THREAD(totals->db);
     totals->forgetting(totals->context, total);
     assert(!total->first && !total->matched);
     take_out(totals, total);

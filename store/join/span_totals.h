@@ -13,7 +13,7 @@
 
 struct db;
 struct matched_span;
-struct slot;
+struct pending_sample;
 
 #define SPAN_TOTAL_STACKS_MAX 32
 
@@ -52,7 +52,7 @@ struct span_total {
     uint64_t cpu_ns, samples;
     uint64_t first_unix_ns, last_unix_ns;
     struct span_total_stack *stacks;
-    struct slot *first, *last;    /* waiting samples; set by join.c */
+    struct pending_sample *first, *last; /* waiting samples; set by join.c */
     struct matched_span *matched; /* the span, or a trace's first local root; set by join.c */
     struct list age, changed;
 };
@@ -86,7 +86,6 @@ struct span_total *span_totals_find(const struct span_totals *totals,
                                     const struct span_total_process *who);
 int span_totals_make(struct span_totals *totals, const struct span_total_key *key,
                      const struct span_total_process *who, struct span_total **total);
-int span_totals_forget(struct span_totals *totals, struct span_total *total);
 /* Forgets the oldest totals except `keep` until bytes <= max_bytes; *n: how many. */
 int span_totals_trim(struct span_totals *totals, const struct span_total *keep, size_t *n);
 int span_totals_expire(struct span_totals *totals, uint64_t now_unix_ns, uint64_t ttl_ns);

@@ -9,23 +9,24 @@
 
 struct rig {
     struct pending pending;
-    struct batch *batch;
-    enum slot_state next;
+    struct pending_batch *batch;
+    enum pending_state next;
 };
 
 static void rig_open(struct rig *rig, uint32_t count)
 {
-    *rig = (struct rig){.batch = calloc(1, sizeof(*rig->batch) + count * sizeof(struct slot))};
+    *rig = (struct rig){.batch =
+                            calloc(1, sizeof(*rig->batch) + count * sizeof(struct pending_sample))};
     assert_non_null(rig->batch);
     rig->batch->count = count;
     for (uint32_t i = 0; i < count; i++)
-        rig->batch->slots[i].index = i;
+        rig->batch->samples[i].index = i;
 }
 
 static void change_first(void *context)
 {
     struct rig *rig = context;
-    slot_set(&rig->pending, &rig->batch->slots[0], rig->next);
+    pending_sample_set(&rig->pending, &rig->batch->samples[0], rig->next);
 }
 
 static void test_counts_follow_states(void **state)
@@ -33,12 +34,12 @@ static void test_counts_follow_states(void **state)
     struct rig rig;
     (void)state;
     rig_open(&rig, 2);
-    slot_set(&rig.pending, &rig.batch->slots[0], SLOT_WAITING);
-    slot_set(&rig.pending, &rig.batch->slots[1], SLOT_READY);
+    pending_sample_set(&rig.pending, &rig.batch->samples[0], PENDING_WAITING);
+    pending_sample_set(&rig.pending, &rig.batch->samples[1], PENDING_READY);
     assert_int_equal(rig.batch->n_waiting, 1);
     assert_int_equal(rig.batch->n_ready, 1);
     assert_int_equal(rig.pending.n_samples, 2);
-    rig.next = SLOT_JOINED;
+    rig.next = PENDING_JOINED;
     assert_false(aborts(change_first, &rig));
     free(rig.batch);
 }
@@ -48,7 +49,7 @@ static void test_more_than_there_are(void **state)
     struct rig rig;
     (void)state;
     rig_open(&rig, 2);
-    rig.next = SLOT_WAITING;
+    rig.next = PENDING_WAITING;
     rig.batch->n_ready = 2; /* with the one that is about to wait, three of two */
     rig.pending.n_samples = 2;
     assert_true(aborts(change_first, &rig));
@@ -60,9 +61,9 @@ static void test_fewer_than_none(void **state)
     struct rig rig;
     (void)state;
     rig_open(&rig, 2);
-    slot_set(&rig.pending, &rig.batch->slots[0], SLOT_WAITING);
+    pending_sample_set(&rig.pending, &rig.batch->samples[0], PENDING_WAITING);
     rig.batch->n_waiting = 0;
-    rig.next = SLOT_GONE;
+    rig.next = PENDING_GONE;
     assert_true(aborts(change_first, &rig));
     free(rig.batch);
 }
@@ -72,9 +73,9 @@ static void test_total_of_all_batches(void **state)
     struct rig rig;
     (void)state;
     rig_open(&rig, 2);
-    slot_set(&rig.pending, &rig.batch->slots[1], SLOT_READY);
+    pending_sample_set(&rig.pending, &rig.batch->samples[1], PENDING_READY);
     rig.pending.n_samples = 0;
-    rig.next = SLOT_READY;
+    rig.next = PENDING_READY;
     assert_true(aborts(change_first, &rig));
     free(rig.batch);
 }
