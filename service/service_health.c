@@ -40,5 +40,6 @@ void service_health_close(struct service_health *health)
 
 void service_health_batch(struct service_health *health, bool begins)
 {
+    CLAIM_THREAD(&health->writer);
     atomic_store(&health->batch_since_ns, begins ? clock_monotonic_ns() : 0);
 }

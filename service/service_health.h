@@ -8,6 +8,7 @@
 #include "config/config.h"
 #include "receiver/health.h"
 #include "store/store.h"
+#include "base/thread_owner.h"
 #include <stdatomic.h>
 
 struct service_health {
@@ -17,6 +18,7 @@ struct service_health {
     bool stopping;
     atomic_uint_fast64_t batch_since_ns; /* that the writer is at; 0: none */
     struct health_page *page;
+    struct thread_owner writer; /* service_health_batch() */
 };
 
 /* The page, if the configuration has one; takes its sockets over. */

@@ -82,6 +82,7 @@ void service_pages_file_changed(struct service_pages *pages)
 
 int service_pages_open(struct service_pages *pages, const struct service_pages_settings *settings)
 {
+    LOOP_THREAD(settings->loop);
     const struct config_extension *extension =
         config_find_extension(settings->config, CONFIG_EXTENSION_PAGES);
     if (!extension)

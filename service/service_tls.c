@@ -257,6 +257,7 @@ int service_tls_receiver(struct service_tls *tls, const struct config_receiver *
                          const char *protocol, const struct config_tls *config, const char *alpn,
                          struct tls_context **context)
 {
+    LOOP_THREAD(tls->loop);
     char name[NAME_MAX_];
     /* HTTP/1.1 is what a client means who offers nothing. */
     struct tls_settings settings = {
@@ -270,6 +271,7 @@ int service_tls_receiver(struct service_tls *tls, const struct config_receiver *
 int service_tls_server(struct service_tls *tls, const char *section,
                        const struct config_tls *config, struct tls_context **context)
 {
+    LOOP_THREAD(tls->loop);
     struct tls_settings settings = {.server = true, .alpn = "http/1.1"};
     *context = NULL;
     return config->enabled ? open_user(tls, config, section, &settings, context) : 0;
@@ -278,6 +280,7 @@ int service_tls_server(struct service_tls *tls, const char *section,
 int service_tls_exporter(struct service_tls *tls, const struct config_exporter *exporter,
                          struct tls_context **context)
 {
+    LOOP_THREAD(tls->loop);
     char name[NAME_MAX_];
     const struct config_exporter_otlp *otlp = &exporter->otlp;
     bool grpc = exporter->type == CONFIG_EXPORTER_OTLP_GRPC;
@@ -331,6 +334,7 @@ static void on_reload(struct timer *timer)
 
 void service_tls_file_changed(struct service_tls *tls, size_t file, int fd)
 {
+    LOOP_THREAD(tls->loop);
     if (file < tls->files->n && dup3(fd, tls->files->files[file].fd, O_CLOEXEC) >= 0) {
         for (size_t i = 0; i < tls->n; i++)
             tls->users[i].stale |=

@@ -10,6 +10,7 @@
 #include "agent-bpf/drain/perf_record.h"
 #include "base/clock.h"
 #include "base/stats.h"
+#include "base/thread_owner.h"
 #include <assert.h>
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -51,6 +52,7 @@ struct procstream {
     void *context;
     size_t delivered;
     uint64_t record[RECORD_MAX / 8]; /* one that wraps around, straightened */
+    struct thread_owner owner;       /* the loop */
 };
 
 int procstream_open(struct procstream **out)
@@ -90,6 +92,7 @@ static int reserve_buffer(struct procstream *stream)
 
 int procstream_add(struct procstream *stream, uint32_t cpu, int fd, size_t buffer_size)
 {
+    CLAIM_THREAD(&stream->owner);
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     if (buffer_size < 2 * page || ((buffer_size - page) & (buffer_size - page - 1)))
         return -EINVAL;
@@ -112,6 +115,7 @@ int procstream_add(struct procstream *stream, uint32_t cpu, int fd, size_t buffe
 
 void procstream_remove(struct procstream *stream, uint32_t cpu)
 {
+    CLAIM_THREAD(&stream->owner);
     for (size_t i = 0; i < stream->n_buffers; i++)
         if (stream->buffers[i].cpu == cpu)
             stream->buffers[i].gone = true;
@@ -239,6 +243,7 @@ static void repair_broken(struct procstream *stream, uint64_t now_ns)
 
 size_t procstream_drain(struct procstream *stream, process_event_fn call, void *context)
 {
+    CLAIM_THREAD(&stream->owner);
     assert(!stream->call); /* not from within call() */
     uint64_t until_ns = clock_monotonic_ns();
     stream->call = call;

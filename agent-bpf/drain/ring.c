@@ -9,6 +9,7 @@
  */
 #include "agent-bpf/drain/ring.h"
 #include "base/clock.h"
+#include "base/thread_owner.h"
 #include <errno.h>
 #include <linux/bpf.h>
 #include <sched.h>
@@ -24,6 +25,7 @@ struct ring {
     void *producer_map; /* producer's page and twice the data */
     const _Atomic uint64_t *producer;
     const uint8_t *data;
+    struct thread_owner owner; /* the loop */
 };
 
 int ring_open(int map_fd, size_t size_bytes, struct ring **out)
@@ -67,6 +69,7 @@ void ring_close(struct ring *ring)
 
 uint64_t ring_position(const struct ring *ring)
 {
+    OWNER_THREAD(&ring->owner);
     return atomic_load_explicit(ring->producer, memory_order_acquire);
 }
 
@@ -131,6 +134,7 @@ static void ring_deliver(const uint8_t *data, uint32_t size, ring_record_fn call
 int ring_drain(struct ring *ring, uint64_t until, ring_record_fn call, void *context,
                struct ring_counts *counts)
 {
+    CLAIM_THREAD(&ring->owner);
     struct ring_counts own;
     counts = counts ? counts : &own;
     *counts = (struct ring_counts){0};

@@ -229,6 +229,7 @@ static int apply_map(struct process_table *table, const struct process_event *ev
 
 int process_table_apply(struct process_table *table, const struct process_event *event)
 {
+    CLAIM_THREAD(&table->owner);
     int error = 0;
     switch (event->kind) {
     case PROCESS_FORKED:
@@ -320,6 +321,7 @@ static void answer_kernel(struct process_table *table, const struct symbolizer_k
 
 int process_table_answer(struct process_table *table, const struct symbolizer_message *message)
 {
+    CLAIM_THREAD(&table->owner);
     switch (message->kind) {
     case SYMBOLIZER_EVENT:
         return answer_event(table, &message->event);
@@ -367,6 +369,7 @@ static bool context_due(const struct process *process, uint64_t time_ns)
 
 void process_table_sampled(struct process_table *table, uint32_t pid, uint64_t time_ns)
 {
+    CLAIM_THREAD(&table->owner);
     struct process *process = process_newest(table, pid);
     if (!process) /* an event was lost; the symbolizer finds out */
         process = process_begin(table, pid, 0);
@@ -381,6 +384,7 @@ void process_table_sampled(struct process_table *table, uint32_t pid, uint64_t t
 
 void process_table_context_changed(struct process_table *table, uint32_t pid, uint64_t time_ns)
 {
+    CLAIM_THREAD(&table->owner);
     struct process *process = process_newest(table, pid);
     if (!process || time_ns < process->from_ns ||
         time_ns < process->context_asked_ns + CHANGED_ASK_NS)
@@ -415,6 +419,7 @@ static void want_of_changed(struct process_table *table, struct process *process
 
 void process_table_request_changed(struct process_table *table)
 {
+    CLAIM_THREAD(&table->owner);
     struct list *link;
     uint64_t now_ns = clock_monotonic_ns();
     while ((link = list_pop(&table->changed)))
@@ -423,6 +428,7 @@ void process_table_request_changed(struct process_table *table)
 
 void process_table_expire(struct process_table *table, uint64_t now_ns)
 {
+    CLAIM_THREAD(&table->owner);
     struct list *link;
     while ((link = list_first(&table->ended))) {
         struct process *process = container_of(link, struct process, ended);
@@ -436,6 +442,7 @@ void process_table_expire(struct process_table *table, uint64_t now_ns)
 int process_table_resolve(struct process_table *table, uint32_t pid, uint64_t time_ns,
                           uint64_t address, struct process_place *place)
 {
+    CLAIM_THREAD(&table->owner);
     const struct process *process = process_at(table, pid, time_ns);
     const struct image_mapping *mapping =
         process ? process_mapping_at(process, time_ns, address) : NULL;
@@ -454,6 +461,7 @@ int process_table_resolve(struct process_table *table, uint32_t pid, uint64_t ti
 
 int process_table_kernel(struct process_table *table, struct process_kernel *kernel)
 {
+    CLAIM_THREAD(&table->owner);
     if (!table->kernel_known)
         return PROCESS_UNKNOWN;
     *kernel = table->kernel;
@@ -462,6 +470,7 @@ int process_table_kernel(struct process_table *table, struct process_kernel *ker
 
 void process_table_forget_tags(struct process_table *table)
 {
+    CLAIM_THREAD(&table->owner);
     struct process *process;
     for (size_t i = 0; (process = map_next(&table->processes, &i));)
         for (; process; process = process->older)

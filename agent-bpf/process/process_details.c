@@ -152,6 +152,7 @@ static struct bytes base_name(struct bytes path)
 int process_table_details(struct process_table *table, uint32_t pid, uint64_t time_ns,
                           struct process_details *details)
 {
+    CLAIM_THREAD(&table->owner);
     struct process *process = process_at(table, pid, time_ns);
     if (!process)
         return PROCESS_UNKNOWN;

@@ -73,6 +73,7 @@ static void want_names(struct process_table *table, const struct symbolizer_mess
 int process_table_want_names(struct process_table *table, const uint8_t identity[16],
                              const uint64_t *addresses, size_t n)
 {
+    CLAIM_THREAD(&table->owner);
     struct symbolizer_message message = {.kind = SYMBOLIZER_NAMES_WANTED};
     const struct process_executable *executable = map_get(&table->executables, identity);
     if (executable) {
@@ -91,6 +92,7 @@ int process_table_want_names(struct process_table *table, const uint8_t identity
 int process_table_program(struct process_table *table, uint32_t pid, uint64_t time_ns,
                           uint64_t *since_ns)
 {
+    CLAIM_THREAD(&table->owner);
     const struct process *process = process_at(table, pid, time_ns);
     if (!process || !process->image || !process->image->n)
         return PROCESS_UNKNOWN;
@@ -100,6 +102,7 @@ int process_table_program(struct process_table *table, uint32_t pid, uint64_t ti
 
 int process_table_want_code(struct process_table *table, const struct process_code_wanted *wanted)
 {
+    CLAIM_THREAD(&table->owner);
     uint64_t since_ns;
     if (process_table_program(table, wanted->pid, wanted->time_ns, &since_ns))
         return PROCESS_UNKNOWN;

@@ -8,6 +8,7 @@
  */
 #include "agent-bpf/process/process.h"
 #include "base/map.h"
+#include "base/thread_owner.h"
 
 #define PROCESS_INCARNATIONS_MAX      8    /* of one pid; the oldest go first */
 #define PROCESS_EXECUTABLES_ASKED_MAX 1024 /* files new to us, by one process and its ancestors */
@@ -111,6 +112,7 @@ struct process_table {
     struct process_kernel kernel;
     uint8_t kernel_build_id[64];
     int64_t kernel_tag;
+    struct thread_owner owner; /* the writer */
 };
 
 static inline struct process *process_newest(const struct process_table *table, uint32_t pid)

@@ -89,6 +89,7 @@ static struct symbolizer_executable_ref ref_of_mapping(const struct process_tabl
 
 int process_table_want_unwind(struct process_table *table, const struct process_unwind *wanted)
 {
+    CLAIM_THREAD(&table->owner);
     const struct record_stack *stack = wanted->stack;
     const struct process *process = process_at(table, wanted->pid, wanted->time_ns);
     if (!process)

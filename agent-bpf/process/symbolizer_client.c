@@ -358,6 +358,7 @@ static void repeat_unanswered(struct symbolizer_client *client)
 
 int symbolizer_client_attach(struct symbolizer_client *client, int fd)
 {
+    LOOP_THREAD(client->settings.loop);
     symbolizer_client_detach(client);
     client->watch.fd = fd;
     client->watch.events = EPOLLIN;
@@ -379,6 +380,7 @@ int symbolizer_client_attach(struct symbolizer_client *client, int fd)
 
 void symbolizer_client_detach(struct symbolizer_client *client)
 {
+    LOOP_THREAD(client->settings.loop);
     if (client->watch.fd < 0)
         return;
     watch_stop(&client->watch);
@@ -401,6 +403,7 @@ static bool is_too_late(const struct symbolizer_client *client,
 
 void symbolizer_client_submit(struct symbolizer_client *client, struct list *requests)
 {
+    LOOP_THREAD(client->settings.loop);
     struct list *link;
     while ((link = list_pop(requests))) {
         struct symbolizer_request *request = container_of(link, struct symbolizer_request, link);

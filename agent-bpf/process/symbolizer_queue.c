@@ -22,8 +22,8 @@ void symbolizer_queue_count_dropped(enum symbolizer_queue_loss reason)
 
 void symbolizer_queue_init(struct symbolizer_queue *queue)
 {
+    *queue = (struct symbolizer_queue){0};
     list_init(&queue->requests);
-    queue->n = 0;
 }
 
 void symbolizer_queue_deinit(struct symbolizer_queue *queue)
@@ -34,6 +34,7 @@ void symbolizer_queue_deinit(struct symbolizer_queue *queue)
 
 int symbolizer_queue_put(struct symbolizer_queue *queue, const struct symbolizer_message *message)
 {
+    CLAIM_THREAD(&queue->owner);
     assert(queue->n <= SYMBOLIZER_QUEUE_MAX);
     struct symbolizer_request *request = NULL;
     if (queue->n < SYMBOLIZER_QUEUE_MAX)
@@ -49,6 +50,7 @@ int symbolizer_queue_put(struct symbolizer_queue *queue, const struct symbolizer
 
 void symbolizer_queue_take(struct symbolizer_queue *queue, struct list *requests)
 {
+    CLAIM_THREAD(&queue->owner);
     struct list *link;
     for (; (link = list_pop(&queue->requests)); queue->n--)
         list_append(requests, link);

@@ -7,12 +7,14 @@
  */
 #include "agent-bpf/symbolizer_messages.h"
 #include "base/list.h"
+#include "base/thread_owner.h"
 
 #define SYMBOLIZER_QUEUE_MAX 16384
 
 struct symbolizer_queue {
     struct list requests; /* struct symbolizer_request, owned */
     size_t n;
+    struct thread_owner owner; /* the writer */
 };
 
 void symbolizer_queue_init(struct symbolizer_queue *queue);

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/stats.h"
+#include "base/thread_owner.h"
 #include <assert.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -105,6 +106,7 @@ struct sampler {
     int *cpu_fds;             /* -1 = not started */
     uint64_t *counted_values; /* room for one look-up of a per-CPU value */
     uint64_t counted[SAMPLER_COUNTERS];
+    struct thread_owner owner; /* the supervisor */
 };
 
 /* 0 in the root namespace. */
@@ -243,6 +245,7 @@ int sampler_open(const struct sampler_settings *settings, struct sampler **sampl
 
 void sampler_follow(struct sampler *sampler, const struct sampler_settings *settings)
 {
+    CLAIM_THREAD(&sampler->owner);
     sampler->obi.path = settings->obi_map;
     if (sampler->filter)
         filter_follow(sampler->filter, &settings->filters);
@@ -279,6 +282,7 @@ static int start_clock(const struct sampler *sampler, uint32_t cpu)
 
 int sampler_start_cpu(struct sampler *sampler, uint32_t cpu)
 {
+    CLAIM_THREAD(&sampler->owner);
     if (cpu >= sampler->n_cpus)
         return -ENODEV;
     sampler_stop_cpu(sampler, cpu);
@@ -293,6 +297,7 @@ int sampler_start_cpu(struct sampler *sampler, uint32_t cpu)
  * the right one, also close to the change. */
 int sampler_set_frequency(struct sampler *sampler, uint32_t frequency_hz)
 {
+    CLAIM_THREAD(&sampler->owner);
     assert(frequency_hz >= 1 && frequency_hz <= 1000);
     int error = 0;
     sampler->period_ns = NS_PER_SEC / frequency_hz;
@@ -312,6 +317,7 @@ int sampler_set_frequency(struct sampler *sampler, uint32_t frequency_hz)
 
 void sampler_pause(struct sampler *sampler, bool paused)
 {
+    CLAIM_THREAD(&sampler->owner);
     sampler->paused = paused;
     for (uint32_t cpu = 0; cpu < sampler->n_cpus; cpu++)
         if (sampler->cpu_fds[cpu] >= 0)
@@ -321,6 +327,7 @@ void sampler_pause(struct sampler *sampler, bool paused)
 
 void sampler_stop_cpu(struct sampler *sampler, uint32_t cpu)
 {
+    CLAIM_THREAD(&sampler->owner);
     if (cpu >= sampler->n_cpus || sampler->cpu_fds[cpu] < 0)
         return;
     close(sampler->cpu_fds[cpu]);
@@ -329,6 +336,7 @@ void sampler_stop_cpu(struct sampler *sampler, uint32_t cpu)
 
 void sampler_count(struct sampler *sampler)
 {
+    CLAIM_THREAD(&sampler->owner);
     int fd = bpf_map__fd(sampler->skeleton->maps.counters);
     for (uint32_t what = 0; what < SAMPLER_COUNTERS; what++) {
         uint64_t sum = 0;
@@ -347,16 +355,19 @@ void sampler_count(struct sampler *sampler)
 
 uint64_t sampler_tick_time_ns(const struct sampler *sampler)
 {
+    OWNER_THREAD(&sampler->owner);
     return sampler->counted[SAMPLER_TICK_NS];
 }
 
 void sampler_obi_poll(struct sampler *sampler)
 {
+    CLAIM_THREAD(&sampler->owner);
     obi_map_poll(&sampler->obi);
 }
 
 void sampler_filter_poll(struct sampler *sampler)
 {
+    CLAIM_THREAD(&sampler->owner);
     if (sampler->filter)
         filter_poll(sampler->filter);
 }
@@ -388,6 +399,7 @@ struct unwind_maps sampler_unwind_maps(const struct sampler *sampler)
 
 uint64_t sampler_period_ns(const struct sampler *sampler)
 {
+    OWNER_THREAD(&sampler->owner);
     return sampler->period_ns;
 }
 

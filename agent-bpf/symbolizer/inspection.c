@@ -149,6 +149,7 @@ static void inspection_report(struct inspection *inspection, uint64_t time_ns, u
 
 void inspection_run(struct symbolizer *symbolizer, struct tracked_process *process)
 {
+    LOOP_THREAD(symbolizer->settings.loop);
     struct inspection inspection = {.symbolizer = symbolizer, .process = process};
     uint64_t time_ns = clock_monotonic_ns();
     inspection_read_environment(&inspection);
@@ -174,6 +175,7 @@ void inspection_run(struct symbolizer *symbolizer, struct tracked_process *proce
 
 bool inspection_still_holds(struct symbolizer *symbolizer, struct tracked_process *process)
 {
+    LOOP_THREAD(symbolizer->settings.loop);
     uint64_t published_ns;
     if (!process->inspected_ns || !attach_holds(symbolizer, process) || !elastic_holds(process))
         return false;

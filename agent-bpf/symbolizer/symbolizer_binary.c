@@ -225,6 +225,7 @@ static struct binary_name *binary_name_new(struct binaries *binaries, const uint
 struct binary *binaries_get(struct binaries *binaries, const uint8_t identity[16], uint32_t pid,
                             const struct process_mapping *mapping)
 {
+    CLAIM_THREAD(&binaries->owner);
     struct binary_name *name = map_get(&binaries->names, identity);
     bool fresh = !name;
     if (fresh)
@@ -247,6 +248,7 @@ struct binary *binaries_get(struct binaries *binaries, const uint8_t identity[16
 
 void binaries_update_size(struct binaries *binaries, struct binary *binary)
 {
+    CLAIM_THREAD(&binaries->owner);
     if (!binary->names)
         return;
     assert(binaries->symbol_bytes >= binary->names_bytes);
@@ -278,6 +280,7 @@ static void binary_load(struct binaries *binaries, struct binary *binary, uint32
 struct function_names *binaries_names(struct binaries *binaries, struct binary *binary,
                                       uint32_t pid)
 {
+    CLAIM_THREAD(&binaries->owner);
     if (!binary->is_elf)
         return NULL;
     if (!binary->names)

@@ -14,6 +14,7 @@
 #include "agent-bpf/symbols/function_names.h"
 #include "base/list.h"
 #include "base/map.h"
+#include "base/thread_owner.h"
 
 #define BINARIES_MAX      4096
 #define OPEN_FILES_MAX    256
@@ -52,8 +53,9 @@ struct binaries {
     struct list loaded; /* files with names, least recently used first */
     size_t n_open;
     size_t n_loaded;
-    size_t symbol_bytes; /* sum of names_bytes */
-    bool lines;          /* also load line tables */
+    size_t symbol_bytes;       /* sum of names_bytes */
+    bool lines;                /* also load line tables */
+    struct thread_owner owner; /* the loop */
 };
 
 void binaries_init(struct binaries *binaries, bool lines);

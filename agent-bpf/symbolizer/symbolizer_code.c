@@ -59,6 +59,7 @@ static void code_answer_find_ranges(struct symbolizer *symbolizer,
 void symbolizer_answer_code(struct symbolizer *symbolizer,
                             const struct symbolizer_code_wanted *wanted)
 {
+    LOOP_THREAD(symbolizer->settings.loop);
     struct code_answer answer = {.code = {.ticket = wanted->ticket, .pid = wanted->pid},
                                  .bytes = ANSWER_BYTES};
     answer.code.ranges = answer.ranges;

@@ -31,6 +31,7 @@ static struct binary *binary_seen_by(struct symbolizer *symbolizer, uint32_t pid
 struct binary *symbolizer_binary(struct symbolizer *symbolizer,
                                  const struct symbolizer_executable_ref *ref)
 {
+    LOOP_THREAD(symbolizer->settings.loop);
     struct binary *binary = binary_seen_by(symbolizer, ref->pid, ref);
     for (int i = 0; i < SYMBOLIZER_ANCESTORS_MAX && ref->ancestors[i]; i++)
         if (!binary || binary->fd < 0)
@@ -41,6 +42,7 @@ struct binary *symbolizer_binary(struct symbolizer *symbolizer,
 void symbolizer_answer_executable(struct symbolizer *symbolizer,
                                   const struct symbolizer_executable_ref *ref)
 {
+    LOOP_THREAD(symbolizer->settings.loop);
     struct symbolizer_message message = {.kind = SYMBOLIZER_EXECUTABLE};
     struct symbolizer_executable *executable = &message.executable;
     memcpy(executable->identity, ref->identity, sizeof(executable->identity));
@@ -100,6 +102,7 @@ _Static_assert(FUNCTION_NAMES_AT_MAX <= SYMBOLIZER_NAMES_MAX, "those of one addr
 void symbolizer_answer_names(struct symbolizer *symbolizer,
                              const struct symbolizer_names_wanted *wanted)
 {
+    LOOP_THREAD(symbolizer->settings.loop);
     struct names_answer answer = {.n = 0};
     struct function_name found[FUNCTION_NAMES_AT_MAX];
     uint64_t deadline_ns = clock_monotonic_ns() + LINES_NS;
@@ -137,6 +140,7 @@ static const struct kallsyms *symbolizer_kallsyms(struct symbolizer *symbolizer)
 void symbolizer_answer_kernel_names(struct symbolizer *symbolizer,
                                     const struct symbolizer_names_wanted *wanted)
 {
+    LOOP_THREAD(symbolizer->settings.loop);
     struct names_answer answer = {.n = 0};
     const struct kallsyms *kallsyms = symbolizer_kallsyms(symbolizer);
     for (uint32_t i = 0; i < wanted->n; i++) {
@@ -153,6 +157,7 @@ void symbolizer_answer_kernel_names(struct symbolizer *symbolizer,
 
 void symbolizer_send_kernel(struct symbolizer *symbolizer)
 {
+    LOOP_THREAD(symbolizer->settings.loop);
     uint8_t build_id[20];
     size_t len = kallsyms_build_id(NULL, build_id);
     const struct kallsyms *kallsyms = symbolizer_kallsyms(symbolizer);
@@ -168,6 +173,7 @@ void symbolizer_send_kernel(struct symbolizer *symbolizer)
 
 void symbolizer_unload_kernel(struct symbolizer *symbolizer, uint64_t now_ns)
 {
+    LOOP_THREAD(symbolizer->settings.loop);
     if (!symbolizer->kallsyms || now_ns - symbolizer->kallsyms_used_ns < KALLSYMS_KEEP_NS)
         return;
     kallsyms_close(symbolizer->kallsyms);

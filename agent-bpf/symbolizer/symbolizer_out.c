@@ -36,6 +36,7 @@ void symbolizer_out_init(struct symbolizer_out *out, int fd)
 
 bool symbolizer_congested(const struct symbolizer_out *out)
 {
+    OWNER_THREAD(&out->owner);
     return out->bytes > SYMBOLIZER_OUT_BYTES_MAX;
 }
 
@@ -98,6 +99,7 @@ static void unsent_remove(struct symbolizer_out *out, struct unsent *unsent)
 void symbolizer_send_fd(struct symbolizer_out *out, const struct symbolizer_message *message,
                         int fd)
 {
+    CLAIM_THREAD(&out->owner);
     _cleanup_buf_ struct buf datagram = BUF_INIT(SYMBOLIZER_MESSAGE_MAX);
     if (symbolizer_message_encode(message, &datagram)) {
         fd_close(fd);
@@ -116,6 +118,7 @@ void symbolizer_send(struct symbolizer_out *out, const struct symbolizer_message
 
 void symbolizer_flush(struct symbolizer_out *out)
 {
+    CLAIM_THREAD(&out->owner);
     struct list *link;
     while ((link = list_first(&out->unsent))) {
         struct unsent *unsent = container_of(link, struct unsent, link);

@@ -7,6 +7,7 @@
  */
 #include "agent-bpf/symbolizer_messages.h"
 #include "base/list.h"
+#include "base/thread_owner.h"
 
 #define SYMBOLIZER_OUT_BYTES_MAX (8u << 20) /* unsent; above, the queue is congested */
 #define SYMBOLIZER_OUT_FDS_MAX   256        /* unsent; above, messages with descriptors are lost */
@@ -14,8 +15,9 @@
 struct symbolizer_out {
     int fd; /* the service's socket; borrowed */
     struct list unsent;
-    size_t bytes; /* of all in unsent */
-    size_t n_fds; /* of those in unsent that have one */
+    size_t bytes;              /* of all in unsent */
+    size_t n_fds;              /* of those in unsent that have one */
+    struct thread_owner owner; /* the loop */
 };
 
 void symbolizer_out_init(struct symbolizer_out *out, int fd);

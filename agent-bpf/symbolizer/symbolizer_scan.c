@@ -99,6 +99,7 @@ static void scan_free(struct symbolizer *symbolizer)
 
 void symbolizer_scan_start(struct symbolizer *symbolizer)
 {
+    LOOP_THREAD(symbolizer->settings.loop);
     if (symbolizer->scanning) {
         symbolizer->scan_again = true;
         return;
@@ -122,6 +123,7 @@ void symbolizer_resolve_mapping(struct symbolizer *symbolizer, uint32_t pid,
                                 const struct proc_map *map, char path[SYMBOLIZER_PATH_MAX],
                                 struct process_mapping *mapping, struct binary **binary)
 {
+    LOOP_THREAD(symbolizer->settings.loop);
     copy_path(map, path);
     *mapping = (struct process_mapping){
         .start = map->start,
@@ -214,6 +216,7 @@ static bool scan_is_at_kernel(const struct symbolizer *symbolizer)
 
 void symbolizer_scan_step(struct symbolizer *symbolizer, uint64_t until_ns)
 {
+    LOOP_THREAD(symbolizer->settings.loop);
     while (symbolizer->scanning && !symbolizer_congested(&symbolizer->out)) {
         if (scan_is_at_kernel(symbolizer))
             symbolizer_send_kernel(symbolizer);

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/stats.h"
+#include "base/thread_owner.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -67,6 +68,7 @@ struct tables {
     size_t bytes;     /* of all tables */
     uint32_t next_id; /* without maps */
     uint64_t evicted_counted;
+    struct thread_owner owner; /* the loop */
 };
 
 /* ---- opening ---- */
@@ -207,6 +209,7 @@ static const struct unwind_page *table_get_page(struct tables *tables, struct ta
 void table_rule(struct tables *tables, struct table *table, uint64_t address,
                 struct unwind_rule *rule)
 {
+    CLAIM_THREAD(&tables->owner);
     const struct unwind_page *page = table_get_page(tables, table, address);
     *rule = page ? *unwind_page_find(page, address) : (struct unwind_rule){0};
 }
@@ -244,6 +247,7 @@ static void table_remove(struct tables *tables, struct table *table)
 
 struct table *tables_get(struct tables *tables, const struct binary *binary, uint32_t pid)
 {
+    CLAIM_THREAD(&tables->owner);
     struct table *table = map_get(&tables->by_key, &binary->key);
     if (table) {
         list_remove(&table->recent);
@@ -279,6 +283,7 @@ static struct table *tables_largest(const struct tables *tables)
  * their tables. */
 void tables_release(struct tables *tables)
 {
+    CLAIM_THREAD(&tables->owner);
     struct table *table;
     while (tables->bytes > TABLES_BYTES_MAX && (table = tables_largest(tables))) {
         struct unwind_file files[TABLE_FILES_MAX];
@@ -293,6 +298,7 @@ void tables_release(struct tables *tables)
 
 struct table *tables_vdso(struct tables *tables)
 {
+    CLAIM_THREAD(&tables->owner);
     return tables->vdso;
 }
 
@@ -308,6 +314,7 @@ static bool table_has_file(const struct table *table, const struct unwind_file *
 
 void table_add_file(struct tables *tables, struct table *table, const struct unwind_file *file)
 {
+    CLAIM_THREAD(&tables->owner);
     if (!tables->loader || table_has_file(table, file))
         return;
     if (unwind_loader_put_file(tables->loader, file, &table->executable)) {
@@ -325,6 +332,7 @@ void table_add_file(struct tables *tables, struct table *table, const struct unw
 
 void table_load(struct tables *tables, struct table *table, uint64_t address)
 {
+    CLAIM_THREAD(&tables->owner);
     if (!table->n_files || address >= UNWIND_ADDRESS_MAX ||
         unwind_loader_has_page(tables->loader, table->executable.id, address))
         return;
@@ -348,6 +356,7 @@ static void unreadable_remove(struct tables *tables, struct unreadable *unreadab
 
 void tables_mark_unreadable(struct tables *tables, const struct unwind_file *file)
 {
+    CLAIM_THREAD(&tables->owner);
     const struct unwind_executable none = {.how = UNWIND_BY_FRAME_POINTERS};
     if (!tables->loader || map_get(&tables->unreadable, file))
         return;
@@ -370,6 +379,7 @@ void tables_mark_unreadable(struct tables *tables, const struct unwind_file *fil
 
 void tables_expire(struct tables *tables, uint64_t now_ns)
 {
+    CLAIM_THREAD(&tables->owner);
     struct list *link;
     while ((link = list_first(&tables->ending))) {
         struct unreadable *unreadable = container_of(link, struct unreadable, link);
@@ -388,6 +398,7 @@ void tables_expire(struct tables *tables, uint64_t now_ns)
 
 uint64_t tables_due(const struct tables *tables)
 {
+    OWNER_THREAD(&tables->owner);
     const struct list *link = list_first(&tables->ending);
     return link ? container_of(link, const struct unreadable, link)->until_ns : UINT64_MAX;
 }

@@ -207,6 +207,7 @@ static bool unwinding_read_stack(struct unwinding *unwinding, struct unwind_inpu
 void symbolizer_answer_unwind(struct symbolizer *symbolizer,
                               const struct symbolizer_unwind_wanted *wanted)
 {
+    LOOP_THREAD(symbolizer->settings.loop);
     struct unwinding unwinding = {.symbolizer = symbolizer, .wanted = wanted};
     struct unwind_input input;
     struct unwind_frames frames = {.end = UNWIND_END_UNKNOWN};

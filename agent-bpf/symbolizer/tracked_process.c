@@ -28,6 +28,7 @@ static void tracked_process_schedule(struct symbolizer *symbolizer, struct track
 
 struct tracked_process *tracked_process_get(struct symbolizer *symbolizer, uint32_t pid)
 {
+    LOOP_THREAD(symbolizer->settings.loop);
     struct tracked_process *process = map_get(&symbolizer->processes, &pid);
     if (process)
         return process;
@@ -64,6 +65,7 @@ static void tracked_process_remove(struct symbolizer *symbolizer, struct tracked
 
 void tracked_process_forget(struct symbolizer *symbolizer, uint32_t pid)
 {
+    LOOP_THREAD(symbolizer->settings.loop);
     struct tracked_process *process = map_get(&symbolizer->processes, &pid);
     if (process)
         tracked_process_remove(symbolizer, process);
@@ -186,6 +188,7 @@ static void tracked_process_schedule_next(struct symbolizer *symbolizer,
 
 bool tracked_process_is_sampled(const struct symbolizer *symbolizer, uint32_t pid)
 {
+    LOOP_THREAD(symbolizer->settings.loop);
     const struct tracked_process *process = map_get(&symbolizer->processes, &pid);
     return process && process->sampled;
 }
@@ -204,6 +207,7 @@ static void tracked_process_reset(struct symbolizer *symbolizer, struct tracked_
 void tracked_process_request(struct symbolizer *symbolizer, uint32_t pid, bool details,
                              bool sampled)
 {
+    LOOP_THREAD(symbolizer->settings.loop);
     struct tracked_process *process = tracked_process_get(symbolizer, pid);
     if (!process)
         return;
@@ -223,6 +227,7 @@ void tracked_process_request(struct symbolizer *symbolizer, uint32_t pid, bool d
 
 uint64_t tracked_processes_due(const struct symbolizer *symbolizer)
 {
+    LOOP_THREAD(symbolizer->settings.loop);
     uint64_t due_ns = UINT64_MAX;
     for (int i = 0; i < TRACKED_DELAYS; i++) {
         const struct list *first = list_first(&symbolizer->waiting[i]);
@@ -253,6 +258,7 @@ static void tracked_processes_poll_list(struct symbolizer *symbolizer, struct li
 
 void tracked_processes_poll(struct symbolizer *symbolizer, uint64_t until_ns)
 {
+    LOOP_THREAD(symbolizer->settings.loop);
     for (int i = 0; i < TRACKED_DELAYS; i++)
         tracked_processes_poll_list(symbolizer, &symbolizer->waiting[i], until_ns);
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queue of requests to the symbolizer: its order, its limit, and without memory. */
+/* The queue of requests to the symbolizer: its order, its limit, its thread, and without
+ * memory. */
 #include "agent-bpf/process/symbolizer_client.h"
 #include "agent-bpf/process/symbolizer_queue.h"
 #include "base/stats.h"
+#include "test/support/faults/aborts.h"
 #include "test/support/faults/fail_alloc.h"
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -84,12 +87,37 @@ static void without_memory(void **state)
     symbolizer_queue_deinit(&queue);
 }
 
+static void *put_main(void *queue)
+{
+    symbolizer_queue_put(queue, &left);
+    return NULL;
+}
+
+static void put_elsewhere(void *queue)
+{
+    pthread_t thread;
+    if (!pthread_create(&thread, NULL, put_main, queue))
+        pthread_join(thread, NULL);
+}
+
+static void belongs_to_one_thread(void **state)
+{
+    struct symbolizer_queue queue;
+    (void)state;
+    symbolizer_queue_init(&queue);
+    assert_false(aborts(put_elsewhere, &queue)); /* no thread has claimed it yet */
+    assert_int_equal(symbolizer_queue_put(&queue, &left), 0);
+    assert_true(aborts(put_elsewhere, &queue));
+    symbolizer_queue_deinit(&queue);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_in_order),
         cmocka_unit_test(is_limited),
         cmocka_unit_test(without_memory),
+        cmocka_unit_test(belongs_to_one_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
