@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent-bpf/sample_losses.h"
+#include "base/stats.h"
 
 static const char *const reason_names[] = {[SAMPLE_LOST_RING_FULL] = "ring_full",
                                            [SAMPLE_LOST_MALFORMED] = "malformed",

@@ -2,7 +2,7 @@
 #pragma once
 /* Samples that are lost on their way from the kernel to the store, counted by reason. Thread: any.
  */
-#include "base/stats.h"
+#include <stdint.h>
 
 enum sample_loss {
     SAMPLE_LOST_RING_FULL, /* the kernel's */

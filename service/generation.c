@@ -4,7 +4,6 @@
 #include "base/log.h"
 #include "config/load/config_load.h"
 #include "service/sampling_config.h"
-#include <stdio.h>
 #include <stdlib.h>
 
 struct generation *generation_load(const struct cli *cli)

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #define TOGETHER_NS (50 * NS_PER_MS) /* messages about certificate and key follow each other */

@@ -17,7 +17,7 @@ static const char *const reason_names[] = {
     [CONTEXT_UNREADABLE_NO_ROOM] = "no_room",
 };
 STAT_LOSSES(unreadable, "spanprof_contexts_unreadable_total",
-            "Times that what a process publishes of its contexts could not be read.",
+            "Times that a context which a process publishes could not be read.",
             STAT_LABEL("reason", reason_names, CONTEXT_UNREADABLES));
 
 void context_count_unreadable(enum context_unreadable reason)

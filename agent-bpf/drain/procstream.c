@@ -30,7 +30,8 @@ STAT_LOSS(events_lost, "spanprof_process_events_lost_total",
 STAT_LOSS(events_malformed, "spanprof_process_events_malformed_total",
           "Records of the process stream that were not understood.");
 STAT_LOSS(exited_leaders_full, "spanprof_process_exited_leaders_overflow_total",
-          "Processes taken for gone when their first thread left, for want of room.");
+          "Processes treated as ended when their first thread ended, because too many such "
+          "processes are remembered.");
 
 struct buffer {
     uint32_t cpu;

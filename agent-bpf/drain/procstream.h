@@ -13,8 +13,7 @@
 
 struct procstream;
 
-#define PROCSTREAM_CPUS_MAX           4096
-#define PROCSTREAM_EXITED_LEADERS_MAX 4096 /* exited leaders whose process may live on */
+#define PROCSTREAM_CPUS_MAX 4096
 
 int procstream_open(struct procstream **stream);  /* no CPU yet */
 void procstream_close(struct procstream *stream); /* NULL is fine */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent-bpf/dwarf/dwarf_cursor.h"
-#include <string.h>
 #include <unistd.h>
 
 void dwarf_cursor_open(struct dwarf_cursor *cursor, const struct dwarf_section *section,

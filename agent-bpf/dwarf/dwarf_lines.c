@@ -10,7 +10,6 @@
 #include "base/list.h"
 #include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #define CANDIDATES_MAX 4 /* units searched for an address */

@@ -5,7 +5,6 @@
  * chain ends.
  */
 #include "agent-bpf/files/elf_dynamic.h"
-#include <stdlib.h>
 
 #define RELOCATIONS_AT_ONCE 512
 

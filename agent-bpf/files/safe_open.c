@@ -32,9 +32,10 @@ enum open_failure { OPEN_REFUSED, OPEN_DIFFERENT, OPEN_FAILED, OPEN_FAILURES };
 
 static const char *const open_failure_names[] = {
     [OPEN_REFUSED] = "refused", [OPEN_DIFFERENT] = "different", [OPEN_FAILED] = "failed"};
-STAT_LOSSES(not_opened, "spanprof_executables_not_opened_total",
-            "Mapped files not read: refused are FIFOs, devices, empty files and FUSE.",
-            STAT_LABEL("reason", open_failure_names, OPEN_FAILURES));
+STAT_LOSSES(
+    not_opened, "spanprof_executables_not_opened_total",
+    "Mapped files that were not opened. refused: it is a FIFO, a device, empty, or on FUSE.",
+    STAT_LABEL("reason", open_failure_names, OPEN_FAILURES));
 
 #ifndef FUSE_SUPER_MAGIC
 #define FUSE_SUPER_MAGIC 0x65735546

@@ -20,9 +20,10 @@
 STAT_GAUGE(processes, "spanprof_processes", "Processes in the process table.");
 STAT_GAUGE(table_bytes, "spanprof_process_table_bytes", "Memory of the process table.");
 STAT_COUNTER(stale_events, "spanprof_process_stale_events_total",
-             "Findings of a scan that newer events had overtaken.");
+             "Results of a scan of /proc that are ignored, because newer events were applied "
+             "meanwhile.");
 STAT_LOSS(unresolved, "spanprof_process_addresses_unresolved_total",
-          "User addresses in no known mapping of a file.");
+          "Addresses in user space that are in no known mapping of a file.");
 STAT_COUNTER(scans, "spanprof_process_scans_total", "Complete scans of /proc.");
 
 static void table_update_gauges(const struct process_table *table)
@@ -482,14 +483,4 @@ void process_table_forget_tags(struct process_table *table)
         executable->tag = 0;
     }
     table->kernel_tag = 0;
-}
-
-size_t process_table_count(const struct process_table *table)
-{
-    return table->n_processes;
-}
-
-size_t process_table_bytes(const struct process_table *table)
-{
-    return table->bytes;
 }

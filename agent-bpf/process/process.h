@@ -122,6 +122,3 @@ void process_table_request_changed(struct process_table *table);
 /* Sets all tags to 0: the caller's numbers are void (rolled back). Asks again for the executables
  * that had one. */
 void process_table_forget_tags(struct process_table *table);
-
-size_t process_table_count(const struct process_table *table);
-size_t process_table_bytes(const struct process_table *table);

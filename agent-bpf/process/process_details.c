@@ -7,7 +7,6 @@
 #include "proto/pb.h"
 #include <errno.h>
 #include <resource.pb-c.h>
-#include <stdlib.h>
 
 static bool replace_text(struct process_table *table, char **text, size_t *len, struct bytes value)
 {

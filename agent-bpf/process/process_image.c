@@ -10,7 +10,6 @@
 #include "agent-bpf/process/process_table.h"
 #include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
 
 static void free_executable(struct process_table *table, struct process_executable *executable)
 {

@@ -9,7 +9,7 @@ static const char *const limit_names[] = {[PROCESS_LIMIT_PROCESSES] = "processes
                                           [PROCESS_LIMIT_MAPPINGS] = "mappings",
                                           [PROCESS_LIMIT_BYTES] = "bytes"};
 STAT_LOSSES(table_full, "spanprof_process_table_full_total",
-            "Process events left out because a limit of the process table was reached.",
+            "Process events that are ignored, because a limit of the process table is reached.",
             STAT_LABEL("limit", limit_names, PROCESS_LIMITS));
 
 void process_count_full(enum process_limit limit)

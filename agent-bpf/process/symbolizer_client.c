@@ -25,7 +25,8 @@ STAT_LOSSES(requests_dropped, "spanprof_symbolizer_requests_dropped_total",
 STAT_COUNTER(attached, "spanprof_symbolizer_attached_total",
              "Symbolizers that the service was connected to.");
 STAT_COUNTER(malformed, "spanprof_symbolizer_messages_malformed_total",
-             "Messages of the symbolizer that were not understood; it was disconnected.");
+             "Malformed messages of the symbolizer. After each the symbolizer is disconnected and "
+             "started again.");
 
 #define ATTEMPTS_MAX     3
 #define ANSWERS_AT_ONCE  256

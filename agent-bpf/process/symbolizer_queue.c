@@ -12,7 +12,8 @@
 static const char *const loss_names[] = {
     [SYMBOLIZER_QUEUE_FULL] = "queue_full", [SYMBOLIZER_QUEUE_OVER_BUDGET] = "process_budget"};
 STAT_LOSSES(requests_dropped, "spanprof_process_requests_dropped_total",
-            "Requests to the symbolizer left out: too many waiting, or too many for one process.",
+            "Requests to the symbolizer that were not made: queue_full: too many are waiting; "
+            "process_budget: too many for one process.",
             STAT_LABEL("reason", loss_names, SYMBOLIZER_QUEUE_LOSSES));
 
 void symbolizer_queue_count_dropped(enum symbolizer_queue_loss reason)

@@ -6,7 +6,6 @@
  */
 #include "agent-bpf/sampler/cpus.h"
 #include "agent-bpf/sampler/procstream_cpu.h"
-#include <stddef.h>
 
 struct sampler;
 

@@ -8,7 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-STAT_GAUGE(attached, "spanprof_obi_map_attached", "Is OBI's map of contexts read: 1 or 0.");
+STAT_GAUGE(attached, "spanprof_obi_map_attached",
+           "1 while the map of contexts of OpenTelemetry eBPF Instrumentation is read, else 0.");
 
 static void obi_map_detach(struct obi_map *map)
 {

@@ -22,7 +22,6 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -37,12 +36,14 @@ static const char *const context_names[] = {[CONTEXT_FOUND] = "found",
                                             [CONTEXT_LABELS] = "labels",
                                             [CONTEXT_TORN] = "torn",
                                             [CONTEXT_STALE] = "stale"};
-STAT_COUNTERS(contexts, "spanprof_sample_contexts_total",
-              "Samples of processes whose context is read, by outcome (the rest had none).",
-              STAT_LABEL("outcome", context_names, SAMPLE_CONTEXTS),
-              .losses = STAT_BIT(CONTEXT_TORN) | STAT_BIT(CONTEXT_STALE));
+STAT_COUNTERS(
+    contexts, "spanprof_sample_contexts_total",
+    "Samples of processes whose contexts are read, by outcome of reading. Samples without "
+    "a context are not counted.",
+    STAT_LABEL("outcome", context_names, SAMPLE_CONTEXTS),
+    .losses = STAT_BIT(CONTEXT_TORN) | STAT_BIT(CONTEXT_STALE));
 STAT_LOSS(labels_cut, "spanprof_sample_labels_cut_total",
-          "Samples with labels that had no room or could not be read.");
+          "Samples of which some labels are missing: they did not fit or could not be read.");
 STAT_LOSS(samples_foreign, "spanprof_samples_foreign_total",
           "Samples of processes outside spanprof's own PID namespace.");
 STAT_COUNTER(contexts_deleted, "spanprof_context_readers_removed_total",
@@ -63,17 +64,18 @@ static const char *const rule_names[] = {
     [RULE_EXECUTABLE] = "executable",     [RULE_CGROUP] = "cgroup", [RULE_CONTAINER] = "container",
 };
 STAT_COUNTERS(filtered, "spanprof_samples_filtered_total",
-              "Ticks of tasks that are not to be sampled, by the rule that says so.",
+              "Samples not taken because a filter excludes them, by the rule that decided.",
               STAT_LABEL("by", rule_names, RULES));
-STAT_COUNTER(
-    tick_time, "spanprof_tick_nanoseconds_total",
-    "CPU time that ticks took in the kernel; counted while sampler.max_cpu_percent is set.");
+STAT_COUNTER(tick_time, "spanprof_tick_nanoseconds_total",
+             "CPU time that sampling took in the kernel. Counted only while "
+             "sampler.max_cpu_percent is set.");
 
 STAT_COUNTER(stacks_copied, "spanprof_stacks_copied_total",
              "Samples with a copy of their stack, because the unwind tables of their code were not "
              "loaded yet.");
 STAT_LOSS(stacks_not_copied, "spanprof_stacks_not_copied_total",
-          "Samples whose stack had to be copied and was not: no room, or not readable.");
+          "Samples whose stack could not be copied, because there was no room or it was not "
+          "readable.");
 
 /* The kernel's counters in their series; that of losses is sample_count_lost()'s. */
 static const struct stat_ref counter_stats[SAMPLER_COUNTERS] = {
@@ -401,39 +403,4 @@ uint64_t sampler_period_ns(const struct sampler *sampler)
 {
     OWNER_THREAD(&sampler->owner);
     return sampler->period_ns;
-}
-
-int sampler_run_stats(const struct sampler *sampler, struct sampler_run_stats *stats)
-{
-    struct bpf_prog_info info = {0};
-    uint32_t size = sizeof(info);
-    int fd = bpf_program__fd(sampler->skeleton->progs.on_tick);
-    int r = bpf_obj_get_info_by_fd(fd, &info, &size);
-    if (r < 0)
-        return r;
-    *stats = (struct sampler_run_stats){.run_ns = info.run_time_ns, .runs = info.run_cnt};
-    return 0;
-}
-
-static uint64_t map_bytes(int fd)
-{
-    char path[64], line[128];
-    unsigned long long bytes = 0;
-    snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return 0;
-    while (fgets(line, sizeof(line), file))
-        if (sscanf(line, "memlock: %llu", &bytes) == 1)
-            break;
-    fclose(file);
-    return bytes;
-}
-
-uint64_t sampler_map_bytes(const struct sampler *sampler)
-{
-    uint64_t sum = 0;
-    struct bpf_map *map;
-    bpf_object__for_each_map(map, sampler->skeleton->obj) sum += map_bytes(bpf_map__fd(map));
-    return sum;
 }

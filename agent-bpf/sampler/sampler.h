@@ -68,12 +68,3 @@ size_t sampler_ring_size(const struct sampler *sampler);
 int sampler_contexts_fd(const struct sampler *sampler); /* u32 pid -> struct context_process */
 struct unwind_maps sampler_unwind_maps(const struct sampler *sampler);
 uint64_t sampler_period_ns(const struct sampler *sampler); /* at present */
-
-/* Totals of the tick program; zero unless the kernel's statistics are on (bpf_enable_stats). */
-struct sampler_run_stats {
-    uint64_t run_ns;
-    uint64_t runs;
-};
-int sampler_run_stats(const struct sampler *sampler, struct sampler_run_stats *stats);
-/* Memory of all maps as the kernel states it (fdinfo's memlock). */
-uint64_t sampler_map_bytes(const struct sampler *sampler);

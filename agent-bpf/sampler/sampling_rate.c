@@ -14,17 +14,22 @@
 #define RAISE_ROOM 0.9 /* of the budget: what the next higher rate may be expected to take */
 
 STAT_GAUGE(sampling_active, "spanprof_sampling_active",
-           "1 while this node samples; 0 in intervals that sampler.probability leaves out.");
+           "1 while this node samples; 0 during intervals in which it does not "
+           "(sampler.probability).");
 STAT_GAUGE(sampling_frequency, "spanprof_sampling_frequency_hz",
-           "Samples a second on each busy CPU, as sampler.max_cpu_percent allows at present.");
+           "Samples per second on each busy CPU at present; lower than configured to keep within "
+           "sampler.max_cpu_percent.");
 STAT_COUNTER(reductions, "spanprof_sampling_frequency_reductions_total",
-             "Times that the frequency was lowered to keep within sampler.max_cpu_percent.");
+             "Times that the sampling frequency was lowered to keep within "
+             "sampler.max_cpu_percent.");
 enum interval { INTERVAL_OFF, INTERVAL_ON, INTERVALS };
 
 static const char *const interval_names[] = {[INTERVAL_OFF] = "off", [INTERVAL_ON] = "on"};
-STAT_COUNTERS(intervals, "spanprof_sampling_intervals_total",
-              "Intervals drawn by sampler.probability, by whether the node samples in them.",
-              STAT_LABEL("state", interval_names, INTERVALS));
+STAT_COUNTERS(
+    intervals, "spanprof_sampling_intervals_total",
+    "Intervals of sampler.probability that have begun; the node samples in those that are "
+    "on.",
+    STAT_LABEL("state", interval_names, INTERVALS));
 
 static bool sampling_rate_always(const struct sampling_rate *sampling_rate)
 {

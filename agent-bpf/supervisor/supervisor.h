@@ -16,7 +16,6 @@
 #include "agent-bpf/sampler/sampling_rate.h"
 #include "agent-bpf/sampler/sampler.h"
 #include <stdbool.h>
-#include <sys/types.h>
 
 struct supervisor_sampling;
 struct procstream;

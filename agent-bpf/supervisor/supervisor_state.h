@@ -27,7 +27,6 @@ enum supervisor_state {
     SUPERVISOR_RELOADING, /* the same, and then supervisor_run() returns SUPERVISOR_RELOADED */
     SUPERVISOR_ENDED,
     SUPERVISOR_ENDED_TO_RELOAD,
-    SUPERVISOR_STATES,
 };
 
 struct supervisor {

@@ -24,7 +24,7 @@ STAT_GAUGES(context_readers, "spanprof_context_readers",
             STAT_LABEL("source", context_source_names, CONTEXT_SOURCES),
             .absent = STAT_BIT(CONTEXT_NONE) | CONTEXT_MAP_BITS);
 STAT_COUNTER(attached, "spanprof_contexts_attached_total",
-             "Times that a process's thread context was made readable for the sampler.");
+             "Times that the sampler was told where a process keeps its thread contexts.");
 
 #define FILES_MAX 1024 /* of one process that are searched */
 

@@ -7,7 +7,6 @@
 #include "agent-bpf/symbolizer/inspection.h"
 #include "agent-bpf/contexts/unreadable.h"
 #include "agent-bpf/files/proc_pid.h"
-#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 

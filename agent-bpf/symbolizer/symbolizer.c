@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 STAT_LOSS(banned, "spanprof_processes_banned_total",
-          "Looks at a process left out because it had blocked a symbolizer before.");
+          "Inspections not made, because the process blocked a symbolizer before.");
 
 #define REQUEST_ARENA_MAX (256 * 1024) /* paths may be long */
 #define SOCKET_BUFFER     (1 << 20)

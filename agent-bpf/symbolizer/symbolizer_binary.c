@@ -9,16 +9,15 @@
 #include "base/clock.h"
 #include "base/stats.h"
 #include <assert.h>
-#include <errno.h>
 #include <linux/fs.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 STAT_LOSS(malformed, "spanprof_executables_malformed_total",
-          "Mapped files that are no ELF file for this reader.");
+          "Mapped files that are not valid ELF files.");
 STAT_LOSS(lines_unreadable, "spanprof_lines_unreadable_total",
-          "Executables without lines because their DWARF was malformed or too large.");
+          "Executables without source lines, because their DWARF is malformed or too large.");
 STAT_GAUGE(symbol_bytes, "spanprof_symbol_bytes", "Memory of the symbolizer's symbol tables.");
 
 #define LOOK_AGAIN_NS (10 * NS_PER_SEC)

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 
 STAT_LOSS(hangs, "spanprof_symbolizer_hangs_total",
-          "Symbolizers that ended while they looked at a process.");
+          "Symbolizers that ended while they were inspecting a process.");
 
 #define BANS_MAX 256
 

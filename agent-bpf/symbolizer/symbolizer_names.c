@@ -8,11 +8,10 @@
 #include "agent-bpf/symbols/kallsyms.h"
 #include "base/stats.h"
 #include <assert.h>
-#include <errno.h>
 #include <string.h>
 
 STAT_LOSS(lines_late, "spanprof_lines_late_total",
-          "Answers of names in which lines may be missing, because looking took too long.");
+          "Answers in which source lines may be missing, because the search took too long.");
 
 #define KALLSYMS_KEEP_NS (60 * NS_PER_SEC)
 #define LINES_NS         (500 * NS_PER_MS) /* for one request: a tenth of the heartbeat timeout */

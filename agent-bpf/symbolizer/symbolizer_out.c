@@ -13,7 +13,7 @@
 static const char *const limit_names[] = {
     [SYMBOLIZER_LIMIT_WORK] = "work", [SYMBOLIZER_LIMIT_PROCESSES] = "processes"};
 STAT_LOSSES(queue_full, "spanprof_symbolizer_queue_full_total",
-            "Work that the symbolizer left out because of a limit.",
+            "Work that the symbolizer did not do, because a limit was reached.",
             STAT_LABEL("what", limit_names, SYMBOLIZER_LIMITS));
 
 struct unsent {

@@ -9,7 +9,6 @@
 #include "agent-bpf/symbolizer/symbolizer_state.h"
 #include "agent-bpf/symbolizer/tracked_process.h"
 #include "agent-bpf/heartbeat.h"
-#include "agent-bpf/files/vdso.h"
 #include "agent-bpf/files/proc_pid.h"
 #include <dirent.h>
 #include <assert.h>

@@ -19,14 +19,15 @@ STAT_GAUGE(loaded_pages, "spanprof_unwind_pages", "Pages of unwind rows in the k
 STAT_GAUGE(loaded_blocks, "spanprof_unwind_blocks",
            "Blocks of unwind rows in the kernel, of 4096 bytes each.");
 STAT_GAUGE(table_bytes, "spanprof_unwind_table_bytes",
-           "What the symbolizer holds of the unwind information of files, but for rows.");
+           "Bytes of memory that unwind information of files takes in the symbolizer, without the "
+           "rows.");
 STAT_COUNTER(evicted, "spanprof_unwind_pages_evicted_total",
-             "Pages of unwind rows that made room for others.");
+             "Pages of unwind rows removed from the kernel to make room for others.");
 STAT_LOSS(no_room, "spanprof_unwind_pages_no_room_total",
-          "Pages of unwind rows, or files, that the kernel's maps had no room for.");
+          "Pages of unwind rows, or files, that did not fit into the kernel's maps.");
 STAT_COUNTER(unreadable_files, "spanprof_unwind_files_unreadable_total",
-             "Executables that could not be read for unwinding, or were too large; unwound by "
-             "frame pointers for ten seconds.");
+             "Executables whose unwind information could not be read or was too large. For ten "
+             "seconds their code is unwound by frame pointers.");
 
 #define UNREADABLE_NS  (10 * NS_PER_SEC)
 #define UNREADABLE_MAX 1024

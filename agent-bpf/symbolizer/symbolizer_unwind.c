@@ -9,7 +9,6 @@
  */
 #include "agent-bpf/symbolizer/symbolizer_state.h"
 #include "agent-bpf/unwind/unwind.h"
-#include <errno.h>
 
 #if defined(__x86_64__)
 #define OWN_MACHINE EM_X86_64

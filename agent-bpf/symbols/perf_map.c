@@ -5,6 +5,7 @@
  * overwritten: the function that it was is there no more.
  */
 #include "agent-bpf/symbols/perf_map.h"
+#include "agent-bpf/function_name.h"
 #include "base/stats.h"
 #include <stdlib.h>
 
@@ -15,7 +16,7 @@ static const char *const loss_names[] = {[PERF_MAP_LINE_MALFORMED] = "malformed"
                                          [PERF_MAP_LINE_NO_MEMORY] = "memory",
                                          [PERF_MAP_LINE_TOO_LONG] = "too_long"};
 STAT_LOSSES(left_out, "spanprof_perf_map_lines_left_out_total",
-            "Lines of perf maps that give no name.",
+            "Lines of perf maps that are ignored.",
             STAT_LABEL("reason", loss_names, PERF_MAP_LINE_LOSSES));
 
 void perf_map_count_left_out(enum perf_map_line_loss reason)

@@ -9,7 +9,6 @@
  * to the end of the line. Compilers append: if new code replaces old code at an address, the later
  * line counts. Limit: the map's bytes_max; lines beyond it are left out and counted.
  */
-#include "agent-bpf/function_name.h"
 #include "base/bytes.h"
 
 struct perf_map_range {

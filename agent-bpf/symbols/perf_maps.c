@@ -40,13 +40,15 @@ static const char *const unread_names[] = {[UNREAD_REFUSED] = "refused",
                                            [UNREAD_TOO_MUCH] = "too_much"};
 STAT_COUNTERS(
     not_read, "spanprof_perf_maps_not_read_total",
-    "Looks at perf maps that left names out: refused are links, files of other users or on "
-    "FUSE, stale those from before the process; of too_much the rest is read later.",
+    "Times that a perf map was not read, or not to its end. refused: it is a link, belongs to "
+    "another user or is on FUSE; stale: it is older than the process; too_much: the rest is read "
+    "later.",
     STAT_LABEL("reason", unread_names, UNREADS));
-STAT_LOSS(cut, "spanprof_perf_maps_cut_total", "Perf maps of which only the end was read.");
+STAT_LOSS(cut, "spanprof_perf_maps_cut_total",
+          "Perf maps too large to read whole; only the end is read.");
 STAT_COUNTER(evicted, "spanprof_perf_maps_evicted_total",
-             "Perf maps of processes dropped because of a limit.");
-STAT_GAUGE(map_bytes, "spanprof_perf_map_bytes", "Memory of the names of perf maps.");
+             "Perf maps removed from memory because a limit was reached.");
+STAT_GAUGE(map_bytes, "spanprof_perf_map_bytes", "Bytes of memory that names from perf maps take.");
 
 enum {
     PROCESS_GONE = 1,

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 STAT_LOSS(left_out, "spanprof_symbols_left_out_total",
-          "Function symbols beyond the limit of one executable.");
+          "Function symbols that are ignored, because their executable has too many.");
 
 #define AT_ONCE           2048 /* symbols read in one go */
 #define SIZE_MAX_KEPT     ((UINT32_C(1) << 28) - 1)

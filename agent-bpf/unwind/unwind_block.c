@@ -82,18 +82,3 @@ void unwind_block_fill(const struct unwind_page *page, uint32_t executable, uint
     assert(block->n_rows * sizeof(*block->rows) + block->n_rules * sizeof(*block->rules) <=
            sizeof(block->rules));
 }
-
-const struct unwind_rule *unwind_block_find(const struct unwind_block *block, uint64_t address)
-{
-    uint16_t low = (uint16_t)address;
-    uint32_t first = 0, end = block->n_rows;
-    while (end - first > 1) {
-        uint32_t middle = (first + end) / 2;
-        if (block->rows[middle].low <= low)
-            first = middle;
-        else
-            end = middle;
-    }
-    uint32_t number = block->rows[first].rule;
-    return number < block->n_rules ? &block->rules[UNWIND_BLOCK_RULES_MAX - 1 - number] : NULL;
-}

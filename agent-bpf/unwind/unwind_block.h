@@ -12,7 +12,3 @@ unsigned unwind_block_shift(const struct unwind_page *page);
 /* The block of the page that begins at start. */
 void unwind_block_fill(const struct unwind_page *page, uint32_t executable, uint64_t start,
                        unsigned shift, struct unwind_block *block);
-
-/* The rule of an address in it, found as the tick program finds it; NULL: the block is malformed.
- */
-const struct unwind_rule *unwind_block_find(const struct unwind_block *block, uint64_t address);

@@ -12,7 +12,6 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define EVICTED_SHARE                                                                              \
     8 /* an eighth of all pages at once: finding the oldest takes a system call per page */

@@ -6,7 +6,6 @@
  */
 #include "agent-bpf/unwind_rows.h"
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 struct unwind_page {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loader of unwind tables on real maps of the kernel: what is there, what makes room for what,
  * and that nothing is left behind. */
-#include "agent-bpf/unwind/unwind_block.h"
 #include "agent-bpf/unwind/unwind_maps.h"
 #include "bpf_test.h"
+#include "test/support/fixtures/unwind_block_find.h"
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <string.h>

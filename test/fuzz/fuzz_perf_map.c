@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A perf map gives the same names however it comes in pieces; each name is clean, and the memory
  * within its limit. */
+#include "agent-bpf/function_name.h"
 #include "agent-bpf/symbols/perf_map.h"
 #include <assert.h>
 #include <stdlib.h>

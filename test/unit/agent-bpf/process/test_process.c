@@ -89,7 +89,7 @@ static void mapped_over(void **state)
     expect_at(10, 450, 0x3010, "/lib/c.so", 0x1010);
     apply(PROCESS_EXITED, 10, 0, 600);
     process_table_expire(table, 600 + PROCESS_GRACE_NS);
-    assert_int_equal(process_table_count(table), 0);
+    assert_int_equal(table_processes(), 0);
 }
 
 /* Of what is too long ago, nothing is said rather than something wrong. */
@@ -125,7 +125,7 @@ static void exec_keeps_what_was_before(void **state)
     assert_int_equal(process_table_details(table, 10, 250, &details), 0);
     assert_true(bytes_is(details.executable_name, "b"));
     process_table_expire(table, 200 + PROCESS_GRACE_NS);
-    assert_int_equal(process_table_count(table), 1);
+    assert_int_equal(table_processes(), 1);
     expect_at(10, 150, 0x1000, "/bin/b", 0);
 }
 
@@ -158,9 +158,9 @@ static void exit_and_reuse(void **state)
     expect_at(10, 150, 0x1000, "/bin/a", 0);
     apply(PROCESS_EXITED, 10, 0, 400);
     process_table_expire(table, 400 + PROCESS_GRACE_NS - 1);
-    assert_int_equal(process_table_count(table), 1);
+    assert_int_equal(table_processes(), 1);
     process_table_expire(table, 400 + PROCESS_GRACE_NS);
-    assert_int_equal(process_table_count(table), 0);
+    assert_int_equal(table_processes(), 0);
     expect_none(10, 150, 0x1000);
 }
 
@@ -180,7 +180,7 @@ static void scan_is_older_than_events(void **state)
     assert_int_equal(process_table_answer(table, &message), 0);
     process_table_expire(table, 100 + PROCESS_GRACE_NS);
     expect_none(11, 200, 0x5000);
-    assert_int_equal(process_table_count(table), 1);
+    assert_int_equal(table_processes(), 1);
     message.event = mapped(10, 99, 0x1000, 0x1000, 0, "/bin/stale");
     assert_int_equal(process_table_answer(table, &message), 0);
     expect_at(10, 200, 0x1000, "/bin/new", 0);
@@ -199,7 +199,7 @@ static void scan_sweeps(void **state)
                                       .scan_done = {.start_ns = 200, .end_ns = 300}};
     process_table_answer(table, &done);
     process_table_expire(table, 300 + PROCESS_GRACE_NS);
-    assert_int_equal(process_table_count(table), 2);
+    assert_int_equal(table_processes(), 2);
     struct process_details details;
     assert_int_equal(process_table_details(table, 10, 100, &details), PROCESS_UNKNOWN);
     assert_int_equal(process_table_details(table, 11, 100, &details), 0);
@@ -221,7 +221,7 @@ static void times_to_come(void **state)
     process_table_answer(table, &gone);
     process_table_answer(table, &gone);
     process_table_expire(table, clock_monotonic_ns() + PROCESS_GRACE_NS);
-    assert_int_equal(process_table_count(table), 0);
+    assert_int_equal(table_processes(), 0);
 }
 
 static void asks(void **state)

@@ -8,7 +8,7 @@
 static void short_lived_leave_nothing(void **state)
 {
     (void)state;
-    size_t most = 0;
+    int64_t most = 0;
     for (uint32_t i = 0; i < 100000; i++) {
         uint64_t time = i * UINT64_C(1000000); /* 1000 a second */
         uint32_t pid = 2 + i % 32000;
@@ -22,12 +22,12 @@ static void short_lived_leave_nothing(void **state)
         process_table_expire(table, time);
         take();
         assert_int_equal(taken[SYMBOLIZER_PROCESS_WANTED], 0); /* they were gone by then */
-        most = process_table_bytes(table) > most ? process_table_bytes(table) : most;
+        most = table_bytes() > most ? table_bytes() : most;
     }
     process_table_expire(table, 200 * SEC);
     take();
-    assert_int_equal(process_table_count(table), 0);
-    assert_true(process_table_bytes(table) < 1024); /* two executables, known for a while yet */
+    assert_int_equal(table_processes(), 0);
+    assert_true(table_bytes() < 1024); /* two executables, known for a while yet */
     assert_true(most < 10u << 20);
 }
 
@@ -39,7 +39,7 @@ static void idle_executables_are_bounded(void **state)
         snprintf(path, sizeof(path), "/bin/%u", i);
         map(10, i, 0x1000, 0x1000, 0, path);
     }
-    assert_true(process_table_bytes(table) < 4096 * 300 + 8192);
+    assert_true(table_bytes() < 4096 * 300 + 8192);
 }
 
 static void limits(void **state)
@@ -69,7 +69,7 @@ static void limits(void **state)
                      1);
     apply(PROCESS_EXITED, 100, 0, 200000); /* makes room at once */
     apply(PROCESS_FORKED, 50, 1, 200001);
-    assert_int_equal(process_table_count(table), PROCESS_TABLE_MAX);
+    assert_int_equal(table_processes(), PROCESS_TABLE_MAX);
 }
 
 static void exec_loop_is_bounded(void **state)
@@ -79,7 +79,7 @@ static void exec_loop_is_bounded(void **state)
         apply(PROCESS_EXECED, 10, 0, 10 * i);
         map(10, 10 * i + 1, 0x1000, 0x1000, 0, "/bin/a");
     }
-    assert_true(process_table_count(table) <= 9);
+    assert_true(table_processes() <= 9);
 }
 
 static void bytes_are_limited(void **state)
@@ -94,7 +94,7 @@ static void bytes_are_limited(void **state)
         process_table_apply(table, &event); /* fails, once the limit is reached */
         event = mapped(pid, 5001, 0x1000, 0x1000, 0, "/lib/b.so");
         process_table_apply(table, &event);
-        assert_true(process_table_bytes(table) <= PROCESS_TABLE_BYTES_MAX);
+        assert_true(table_bytes() <= PROCESS_TABLE_BYTES_MAX);
     }
     assert_true(stats_find("spanprof_process_table_full_total", "limit=\"bytes\"") > full);
     expect_at(2, 6000, 0x1000, "/lib/a.so", 0);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lines as JIT compilers write them, and lines as they do not; against a model that keeps all. */
+#include "agent-bpf/function_name.h"
 #include "agent-bpf/symbols/perf_map.h"
 #include "base/stats.h"
 #include "test/support/faults/fail_alloc.h"

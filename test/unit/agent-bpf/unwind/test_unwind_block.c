@@ -2,7 +2,7 @@
 /* Pages cut into blocks: the same rule at each address, of real files and of the densest there can
  * be. */
 #include "agent-bpf/unwind/eh_frame.h"
-#include "agent-bpf/unwind/unwind_block.h"
+#include "test/support/fixtures/unwind_block_find.h"
 #include <fcntl.h>
 #include <glob.h>
 #include <setjmp.h>
