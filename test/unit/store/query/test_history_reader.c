@@ -2,10 +2,8 @@
 /* Questions to a history of which everything is known. */
 #include "store/query/history_reader.h"
 #include "proto/otlp/otlp_spans.h"
-#include "test/support/faults/aborts.h"
 #include "test/support/fixtures/history_truth.h"
 #include <errno.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -572,29 +570,6 @@ static void a_small_arena_is_said(void **state)
     }
 }
 
-static void *read_frames_main(void *context)
-{
-    struct history_reader *reader = context;
-    const struct history_frame *const *frames;
-    size_t n;
-    history_frames(reader, 1, &frames, &n);
-    return NULL;
-}
-
-static void read_frames_elsewhere(void *context)
-{
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, read_frames_main, context), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-}
-
-static void a_reader_belongs_to_one_thread(void **state)
-{
-    struct truth *truth = *state;
-    read_frames_main(truth->rig->reader);
-    assert_true(aborts(read_frames_elsewhere, truth->rig->reader));
-}
-
 #define TEST(function) cmocka_unit_test(function)
 
 int main(void)
@@ -612,7 +587,6 @@ int main(void)
         TEST(a_trace_that_is_not_kept_is_not_there),
         TEST(without_time_an_answer_is_not_complete),
         TEST(a_small_arena_is_said),
-        TEST(a_reader_belongs_to_one_thread),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

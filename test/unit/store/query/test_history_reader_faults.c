@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Each question while the n-th allocation fails: it is said, and the next question is answered. */
 #include "store/query/history_reader.h"
+#include "test/support/faults/aborts.h"
 #include "test/support/faults/fail_alloc.h"
 #include "test/support/fixtures/history_truth.h"
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -171,11 +173,37 @@ static void opening_may_fail(void **state)
     truth_close(truth);
 }
 
+static void *read_frames_main(void *context)
+{
+    struct history_reader *reader = context;
+    const struct history_frame *const *frames;
+    size_t n;
+    history_frames(reader, 1, &frames, &n);
+    return NULL;
+}
+
+static void read_frames_elsewhere(void *context)
+{
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, read_frames_main, context), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+static void a_reader_belongs_to_one_thread(void **state)
+{
+    (void)state;
+    struct truth *truth = truth_make(5);
+    read_frames_main(truth->rig->reader);
+    assert_true(aborts(read_frames_elsewhere, truth->rig->reader));
+    truth_close(truth);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_allocation_may_fail),
         cmocka_unit_test(opening_may_fail),
+        cmocka_unit_test(a_reader_belongs_to_one_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
