@@ -28,14 +28,6 @@ struct outbox_row {
     struct bytes body; /* borrowed from the reader until the next row */
 };
 
-struct outbox_item { /* a row with its own copy of the body */
-    int64_t seq;
-    enum signal signal;
-    uint64_t items; /* spans, samples, ... */
-    uint64_t enqueued_unix_ns;
-    struct buf body; /* owned by the item */
-};
-
 enum outbox_policy { OUTBOX_REFUSES, OUTBOX_DROPS_OLDEST };
 
 struct outbox_settings {
@@ -96,12 +88,10 @@ struct outbox_handoff *outbox_handoff(struct outbox *outbox, size_t destination,
  * destinations that are gone, and damaged requests. */
 int outbox_collect(struct outbox *outbox, uint64_t now_unix_ns);
 
-/* Reader: the next request for the destination after seq; -ENOENT if there is none. */
+/* Reader: the requests that wait. */
 struct outbox_reader;
 int outbox_reader_open(struct db *reader_db, struct outbox_reader **reader);
 void outbox_reader_close(struct outbox_reader *reader); /* NULL is fine */
-int outbox_next(struct outbox_reader *reader, const char *destination, int64_t after_seq,
-                struct outbox_item *item);
 struct outbox_query {
     const char *destination;
     enum signal signal; /* one signal only, so that signals do not wait for each other */
@@ -111,6 +101,3 @@ struct outbox_query {
 /* Visits all requests in order. Stops when visit() returns nonzero, and returns that value. */
 int outbox_each(struct outbox_reader *reader, const struct outbox_query *query,
                 int (*visit)(void *context, const struct outbox_row *row), void *context);
-/* The first request of the signal after after_seq; -ENOENT if there is none. */
-int outbox_next_signal(struct outbox_reader *reader, const char *destination, enum signal signal,
-                       int64_t after_seq, struct outbox_item *item);

@@ -50,16 +50,6 @@ static struct bytes read_body(sqlite3_stmt *row)
     return len < stored.len ? BYTES(stored.data, (size_t)len) : stored;
 }
 
-static int copy_item(void *context, const struct outbox_row *row)
-{
-    struct outbox_item *item = context;
-    *item = (struct outbox_item){.seq = row->seq,
-                                 .signal = row->signal,
-                                 .items = row->items,
-                                 .enqueued_unix_ns = row->enqueued_unix_ns};
-    return buf_append_bytes(&item->body, row->body);
-}
-
 int outbox_each(struct outbox_reader *reader, const struct outbox_query *query,
                 int (*visit)(void *context, const struct outbox_row *row), void *context)
 {
@@ -82,39 +72,4 @@ int outbox_each(struct outbox_reader *reader, const struct outbox_query *query,
         error = visit(context, &found);
     }
     return error ? error : outcome;
-}
-
-int outbox_next_signal(struct outbox_reader *reader, const char *destination, enum signal signal,
-                       int64_t after_seq, struct outbox_item *item)
-{
-    DB_THREAD(reader->db);
-    const struct outbox_query query = {destination, signal, after_seq, 1};
-    struct outbox_item found = {.seq = 0};
-    int error = outbox_each(reader, &query, copy_item, &found);
-    if (error || !found.seq)
-        return error ? error : -ENOENT;
-    *item = found;
-    return 0;
-}
-
-/* The oldest of the first requests of all signals. */
-int outbox_next(struct outbox_reader *reader, const char *destination, int64_t after_seq,
-                struct outbox_item *item)
-{
-    struct outbox_item first = {.seq = 0};
-    for (int signal = 0; signal < SIGNAL_COUNT; signal++) {
-        struct outbox_item found = {.seq = 0};
-        int error = outbox_next_signal(reader, destination, (enum signal)signal, after_seq, &found);
-        if (error && error != -ENOENT) {
-            buf_close(&first.body);
-            return error;
-        }
-        bool is_first = !error && (!first.seq || found.seq < first.seq);
-        buf_close(is_first ? &first.body : &found.body);
-        if (is_first)
-            first = found;
-    }
-    if (first.seq)
-        *item = first;
-    return first.seq ? 0 : -ENOENT;
 }

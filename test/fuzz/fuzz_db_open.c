@@ -8,6 +8,7 @@
  * there (offset counts pages). An input that begins as a database does is taken as the whole file.
  */
 #include "base/log.h"
+#include "test/support/fixtures/outbox_next.h"
 #include "store/store.h"
 #include <assert.h>
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "test/support/fixtures/outbox_next.h"
 #include "test/support/rigs/exporter_rig.h"
 #include "base/clock.h"
 #include "base/stats.h"

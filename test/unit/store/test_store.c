@@ -6,6 +6,7 @@
  */
 #include "base/stats.h"
 #include "store/stacks/stacks_unfinished.h"
+#include "test/support/fixtures/outbox_next.h"
 #include "test/support/faults/fail_alloc.h"
 #include "test/support/faults/fail_vfs.h"
 #include "test/support/fixtures/history_fixture.h"

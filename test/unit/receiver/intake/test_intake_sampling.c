@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/stats.h"
 #include "proto/otlp/otlp_spans.h"
+#include "test/support/fixtures/outbox_next.h"
 #include "test/support/faults/fail_vfs.h"
 #include "test/support/rigs/intake_rig.h"
 #include <setjmp.h>

@@ -6,6 +6,7 @@
 #include "proto/otlp/otlp_schema.h"
 #include "proto/otlp/otlp_spans.h"
 #include "receiver/intake/intake_spans.h"
+#include "test/support/fixtures/outbox_next.h"
 #include "test/support/rigs/request_rig.h"
 #include <errno.h>
 #include <setjmp.h>

@@ -2,36 +2,13 @@
 /* Files of earlier versions are read, and the numbers of requests go on. */
 #include "base/stats.h"
 #include "store/db/schema.h"
-#include "test/support/fixtures/store_fixture.h"
+#include "test/support/fixtures/outbox_next.h"
+#include "test/support/fixtures/db_fixture.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <cmocka.h>
-
-static int set_up(void **state)
-{
-    static struct fixture fixture;
-    fixture_make(&fixture);
-    *state = &fixture;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    fixture_remove(*state);
-    return 0;
-}
-
-static int64_t pragma(struct db *db, const char *sql)
-{
-    sqlite3_stmt *statement;
-    assert_int_equal(db_prepare(db, sql, &statement), 0);
-    assert_int_equal(db_step(db, statement), 1);
-    int64_t value = sqlite3_column_int64(statement, 0);
-    db_unprepare(db, &statement);
-    return value;
-}
 
 static void run_sql(struct fixture *fixture, const char *sql)
 {

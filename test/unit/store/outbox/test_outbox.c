@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/stats.h"
+#include "test/support/fixtures/outbox_next.h"
 #include "test/support/fixtures/outbox_fixture.h"
 #include <errno.h>
 #include <pthread.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bodies of the outbox that are written over others, and what a request costs the log. */
 #include "base/stats.h"
+#include "test/support/fixtures/outbox_next.h"
 #include "test/support/fixtures/outbox_fixture.h"
 #include <errno.h>
 #include <setjmp.h>

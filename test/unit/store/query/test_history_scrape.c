@@ -4,6 +4,7 @@
  * everything that is said of it, and held against each other.
  */
 #include "profiles_service.pb-c.h"
+#include "test/support/fixtures/outbox_next.h"
 #include "test/support/fixtures/otlp_profiles_check.h"
 #include "store/history/history_block.h"
 #include "store/query/history_reader.h"

@@ -2,6 +2,7 @@
 /* What leaves as profiles: conforming, below the limit, and true to samples and spans. */
 #include "base/stats.h"
 #include "profiles_service.pb-c.h"
+#include "test/support/fixtures/outbox_next.h"
 #include "test/support/fixtures/otlp_profiles_check.h"
 #include "test/support/fixtures/store_fixture.h"
 #include <errno.h>
