@@ -14,7 +14,7 @@ import go_toolchain  # noqa: E402
 import harness  # noqa: E402
 import receiver  # noqa: E402
 import sender  # noqa: E402
-import test_held_profiles as held  # noqa: E402
+import test_pending_profiles as pending_profiles  # noqa: E402
 import test_signals as signals  # noqa: E402
 import truth  # noqa: E402
 
@@ -127,8 +127,8 @@ class Sender(CollectorTest):
 
     def check_profiles(self, address):
         """They meet a span that comes the same way."""
-        span = held.Span()
-        self.send(address, "profiles", [held.Profile().linked(span).alone().bytes()])
+        span = pending_profiles.Span()
+        self.send(address, "profiles", [pending_profiles.Profile().linked(span).alone().bytes()])
         self.send(address, "traces", [span.request()])
         self.backend.wait(lambda: len(self.backend.samples()) >= 2, 20, "profiles come")
         linked, alone = sorted(self.backend.samples(), key=lambda sample: sample.trace_id is None)
