@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Shared by db.c and db_open.c. Private to these files. */
+/* Shared by db.c, db_error.c and db_open.c. Private to these files. */
 #include "store/db/db.h"
 #include <limits.h>
 #include <stddef.h>
@@ -25,6 +25,8 @@ struct db {
     uint64_t unused_bytes;                      /* in free pages */
     uint64_t n_pages; /* as of the last commit; 0: not known, ask SQLite */
     bool was_refused; /* since the last db_maintain(): db_take_room() has returned false */
+    const char *refused_sql; /* latest statement that SQLite refused; NULL: none */
+    uint64_t checked_ns;     /* last check of a table; 0 = never */
     enum db_sync sync;
     uint64_t max_size_bytes;
     char *directory;
@@ -42,8 +44,9 @@ struct db {
 
 _Static_assert(!offsetof(struct db, thread), "db.h expects it at the beginning");
 
-/* Logs SQLite's message and returns the negative errno. */
+/* db_error.c: both log SQLite's message and return the negative errno. */
 int db_error(struct db *db, int code, const char *doing);
+int db_step_error(struct db *db, int code, sqlite3_stmt *statement);
 int db_prepare_all(struct db *db);
 void db_finalize_all(struct db *db);
 
