@@ -41,6 +41,12 @@ static const struct symptom {
     {"spanprof_store_corrupt_total", "", true,
      "times the store was damaged and replaced by an empty one",
      "Check the disk; the damaged file is beside the store as spanprof.db.corrupt."},
+    {"spanprof_store_newer_total", "", true,
+     "times the store of a newer spanprof was put aside: what waits in it is not sent",
+     "Start the newer version with spanprof.db.newer under its old name, spanprof.db."},
+    {"spanprof_store_log_reads_refused_total", "", true,
+     "questions to these pages were refused because the store had too much to write",
+     "Ask less often, or for less time; the disk may be slow."},
     {"spanprof_join_spans_not_owner_total", "", true,
      "spans were sent by a different process than the one whose samples name them",
      "Each process needs its own service.instance.id, container.id or process.pid in its Resource; "

@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "base/stats.h"
+#include "store/db/log_limit.h"
 #include "store/db/wal_vfs.h"
 #include <assert.h>
 #include <errno.h>
@@ -105,6 +106,9 @@ static int open_db(const struct db_settings *settings, bool writer, struct db **
     if (!db)
         return -ENOMEM;
     int error = strlen(db->path) + 16 < PATH_MAX ? 0 : -ENAMETOOLONG;
+    db->log_limit = log_limit_hold(db->path);
+    if (!error && !db->log_limit)
+        error = -ENOMEM;
     if (!error && writer)
         error = db_directory_open(db);
     if (!error)
@@ -141,6 +145,7 @@ void db_close(struct db *db)
     db_finalize_all(db);
     db_file_close(db, db->thread.is_writer);
     wal_vfs_close(db->wal_vfs);
+    log_limit_release(db->log_limit);
     if (db->lock_fd >= 0)
         close(db->lock_fd);
     free(db->prepared);
@@ -504,7 +509,6 @@ int db_maintain(struct db *db)
 {
     WRITER_THREAD(db);
     uint64_t unused = 0;
-    int in_log = 0, done = 0;
     assert(!db_in_transaction(db));
     int error = get_count(db, db->free_count, &unused);
     if (!error)
@@ -513,9 +517,8 @@ int db_maintain(struct db *db)
         return error ? error : -EIO;
     /* If room is short, the checkpoint also truncates the log. It does not wait for readers. */
     int mode = is_short(db) ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE;
-    sqlite3_busy_timeout(db->handle, 0);
-    int code = sqlite3_wal_checkpoint_v2(db->handle, NULL, mode, &in_log, &done);
-    sqlite3_busy_timeout(db->handle, DB_BUSY_MS);
+    int code = db_log_copy(db, mode);
+    db_log_shorten(db);
     db->failed = 0;
     db->was_refused = false;
     if (code == SQLITE_BUSY || code == SQLITE_LOCKED)

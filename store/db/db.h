@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * SQLite as this service uses it: one file, one writing connection (which alone checkpoints), one
- * read-only connection. WAL, synchronous by setting, secure_delete off, no mmap.
+ * SQLite as this service uses it: one file, one writing connection (which alone checkpoints), and
+ * read-only connections. WAL (its length is bounded by log_limit.h), synchronous by setting,
+ * secure_delete off, no mmap.
  *
  * Thread: a struct db belongs to the first thread that begins a transaction or makes a step with it
  * (writer or reader), until db_release_thread(). DB_THREAD() and WRITER_THREAD() assert it. Limits:
@@ -74,6 +75,12 @@ int db_renew(struct db *db);
 /* Reader: if the writer has renewed the file, opens the new file and prepares every statement
  * again; else returns 0. Call it outside of a read. */
 int db_follow(struct db *db);
+/* Reader: all steps of a read are between these two. The begin calls db_follow(). While the log is
+ * long it waits, at most LOG_LIMIT_WAIT_NS. Call db_read_end() also after a failed begin. */
+int db_read_begin(struct db *db);
+void db_read_end(struct db *db); /* nothing if no read has begun */
+/* True: a read that is not urgent should be refused, or end. Any thread. */
+bool db_log_is_full(const struct db *db);
 
 /* Writer, outside of a transaction, after -EBADMSG: looks for damage in the table of the refused
  * statement, and forgets the statement. At most DB_CHECK_NS long and once in DB_CHECK_EVERY_NS: a

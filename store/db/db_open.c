@@ -198,13 +198,14 @@ static int set_up_writer(struct db *db)
     int error = check_schema(db, &version);
     if (!error && forbids_writing(db))
         error = -EUCLEAN;
+    db_log_watch(db);
     if (!error) /* has an effect only before the first table and before WAL */
         error = db_exec(db, "PRAGMA auto_vacuum=INCREMENTAL");
     if (!error)
         error = require_wal(db);
     if (!error)
         error = db_exec(db, "PRAGMA secure_delete=OFF; PRAGMA cache_size=-2048;"
-                            "PRAGMA wal_autocheckpoint=1000; PRAGMA journal_size_limit=67108864");
+                            "PRAGMA journal_size_limit=16777216");
     snprintf(sql, sizeof(sql), "PRAGMA synchronous=%s",
              db->sync == DB_SYNC_FULL ? "FULL" : "NORMAL");
     if (!error)

@@ -7,7 +7,8 @@
  * Answers are in the caller's arena. Texts are UTF-8, sanitized on input, but may contain any other
  * character: escape them for display. A query stops at its limits of time (HISTORY_TIME_MAX_NS) and
  * arena; then `complete` is false, and the answer is what was found so far. Errors: negative errno
- * of db.h; -ENOENT: no such trace; -ENOMEM.
+ * of db.h; -ENOENT: no such trace; -ENOMEM; -EAGAIN: the store's log is too long to answer now
+ * (log_limit.h).
  */
 #include "base/arena.h"
 #include "base/buf.h"
