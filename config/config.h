@@ -143,6 +143,7 @@ struct config_processor_join {
     uint64_t max_pending_bytes;
     uint64_t max_span_totals_bytes;
     uint32_t max_recent_spans;
+    uint64_t max_recent_bytes; /* key in MiB */
     uint32_t top_stacks;
     struct config_list span_attributes;
 };

@@ -36,13 +36,15 @@ static struct join_settings join_settings(const struct config *config)
     if (!join) /* samples go on with their Link alone, at once */
         return (struct join_settings){.max_pending_bytes = 16u << 20,
                                       .max_span_totals_bytes = 1u << 20,
-                                      .max_recent_spans = 1};
+                                      .max_recent_spans = 1,
+                                      .max_recent_bytes = 1u << 20};
     return (struct join_settings){
         .wait_ns = service_joins(config, SIGNAL_PROFILES) ? join->join.wait_ns : 0,
         .span_totals_ttl_ns = join->join.span_totals_ttl_ns,
         .max_pending_bytes = join->join.max_pending_bytes,
         .max_span_totals_bytes = join->join.max_span_totals_bytes,
         .max_recent_spans = join->join.max_recent_spans,
+        .max_recent_bytes = join->join.max_recent_bytes,
         .top_stacks = join->join.top_stacks,
         .span_attributes = join->join.span_attributes.items,
     };

@@ -308,10 +308,14 @@ const struct config_key config_keys[] = {
     {CONFIG_PROCESSOR_JOIN, "max_span_totals_mib", KEY_MIB, JOIN(max_span_totals_bytes),
      .initial = "32", .min = 1, .max = 4096,
      .help = "Memory for the totals of running spans; beyond it those longest without a sample are "
-             "dropped."},
+             "dropped. Each cgroup has a fair share."},
     {CONFIG_PROCESSOR_JOIN, "max_recent_spans", KEY_COUNT, JOIN(max_recent_spans),
      .initial = "65536", .min = 1, .max = 1048576,
      .help = "Matched spans that are kept for late samples."},
+    {CONFIG_PROCESSOR_JOIN, "max_recent_mib", KEY_MIB, JOIN(max_recent_bytes), .initial = "32",
+     .min = 1, .max = 4096,
+     .help = "Memory for these spans. Each cgroup has a fair share; beyond it its own oldest are "
+             "dropped."},
     {CONFIG_PROCESSOR_JOIN, "top_stacks", KEY_COUNT, JOIN(top_stacks), .initial = "5", .max = 16,
      .help = "Number of most frequent stacks whose ids are written on a span; 0 for none."},
     {CONFIG_PROCESSOR_JOIN, "span_attributes", KEY_TEXTS, .flags = KEY_MAY_BE_EMPTY,

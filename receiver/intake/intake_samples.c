@@ -124,6 +124,7 @@ static int process_row(struct samples *samples, const struct record_header *reco
         .pod_uid = details->pod_uid,
         .resource = details->resource,
         .sets_trace_flags = details->sets_trace_flags,
+        .cgroup_id = record->cgroup_id,
     };
     int error = processes_put(store_processes(samples->store), &facts, id);
     if (!error && details->tag)

@@ -151,7 +151,8 @@ static int who_of(struct join *join, int64_t process, struct span_total_process 
     *who = (struct span_total_process){0};
     int error = process ? processes_get(join->processes, process, &facts) : -ENOENT;
     if (!error)
-        *who = (struct span_total_process){.start_ns = facts->start_ns, .pid = facts->pid};
+        *who = (struct span_total_process){
+            .start_ns = facts->start_ns, .pid = facts->pid, .tenant = facts->cgroup_id};
     return error == -ENOENT ? 0 : error;
 }
 
@@ -266,10 +267,9 @@ int join_add_sample(struct join *join, const struct sample *sample)
 int join_batch_commit(struct join *join)
 {
     WRITER_THREAD(join->db);
-    size_t n_forgotten;
     int error = pending_commit(&join->pending, index_sample, join);
     if (!error)
-        error = span_totals_trim(&join->totals, NULL, &n_forgotten);
+        error = span_totals_trim(&join->totals);
     if (!error)
         error = join_drop_excess(join);
     return error;
@@ -328,8 +328,11 @@ int join_flush(struct join *join)
 static int open_all(struct join *join)
 {
     const struct join_settings *settings = &join->settings;
-    int error = matched_spans_open(&join->spans, join->db, settings->max_recent_spans,
-                                   settings->span_attributes);
+    int error = matched_spans_open(
+        &join->spans, join->db,
+        &(struct matched_spans_settings){.max_count = settings->max_recent_spans,
+                                         .max_bytes = settings->max_recent_bytes,
+                                         .attributes = settings->span_attributes});
     if (!error)
         error = span_totals_open(&join->totals, join->db, settings->max_span_totals_bytes);
     if (!error)

@@ -6,8 +6,9 @@
  * it restores memory from the database.
  *
  * Limits: max_pending_bytes (above it the oldest samples leave the join early, with their Link; far
- * above it, when no sample can leave, the oldest are dropped), max_span_totals_bytes (the oldest
- * total is forgotten), max_recent_spans; each with a counter. Errors: negative errno of db.h; the
+ * above it, when no sample can leave, the oldest are dropped), max_span_totals_bytes and
+ * max_recent_bytes (shared fairly by cgroups, each of which gives up its own oldest),
+ * max_recent_spans; each with a counter. Errors: negative errno of db.h; the
  * transaction has failed.
  */
 #include "proto/otlp/otlp_spans.h"
@@ -25,6 +26,7 @@ struct join_settings {
     size_t max_pending_bytes;
     size_t max_span_totals_bytes;
     size_t max_recent_spans;
+    size_t max_recent_bytes;
     size_t top_stacks;                  /* ids put on a span, at most JOIN_TOP_STACKS_MAX */
     const char *const *span_attributes; /* keys copied from span to its samples; NULL-terminated;
                                            NULL = none. Must outlive the join. */

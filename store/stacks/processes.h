@@ -30,6 +30,7 @@ struct process_facts {
      * opentelemetry.proto.resource.v1.Resource; empty if none. */
     struct bytes resource;
     bool sets_trace_flags;
+    uint64_t cgroup_id; /* of the unified hierarchy, at its first sample; 0 = not known */
 };
 
 int processes_open(struct db *db, struct processes **processes);

@@ -39,6 +39,7 @@ static int open_store(struct store **store)
                  .max_pending_bytes = 1 << 20,
                  .max_span_totals_bytes = 1 << 20,
                  .max_recent_spans = 100,
+                 .max_recent_bytes = 1 << 20,
                  .top_stacks = 4},
         .destinations = destinations,
         .n_destinations = 2,

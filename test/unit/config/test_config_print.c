@@ -96,6 +96,7 @@ static const char everything[] =
     "    max_pending_mib: 1\n"
     "    max_span_totals_mib: 2\n"
     "    max_recent_spans: 3\n"
+    "    max_recent_mib: 4\n"
     "    top_stacks: 16\n"
     "    span_attributes: [a.b, \"c d\", \"$$x\", \"5\"]\n"
     "exporters:\n"
