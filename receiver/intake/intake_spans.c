@@ -72,7 +72,7 @@ static int visit_span(void *context, const struct otlp_span *span, struct buf *a
     int outcome = visit->settings->join ? spans_join(visit->store, span, &result) : JOIN_NO_SAMPLES;
     if (outcome < 0)
         return outcome;
-    int error = history_span(store_history(visit->store), span, &result);
+    int error = history_span(store_history(visit->store), 0, span, &result);
     if (error || outcome != JOIN_MATCHED)
         return error;
     visit->n_annotated++;

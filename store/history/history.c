@@ -47,12 +47,25 @@ static int open_parts(struct history *history)
     if (!error)
         error = history_totals_open(&history->totals);
     if (!error)
-        error = history_names_open(&history->names, history->db, settings->retention_ns);
+        error = history_names_open(
+            &history->names, history->db,
+            &(struct history_names_settings){
+                .retention_ns = settings->retention_ns,
+                .max_bytes =
+                    settings->enabled ? settings->max_size_bytes / HISTORY_NAMES_PART : 0});
     if (!error)
         error = history_blocks_open(&history->blocks, history->db,
                                     settings->enabled ? settings->retention_ns : 0,
                                     settings->max_size_bytes);
     return error ? error : history_sum_up(history);
+}
+
+/* Names and blocks share the history's part of the store. */
+static void divide_room(struct history *history)
+{
+    uint64_t all = history->settings.max_size_bytes, names = history->names.bytes;
+    uint64_t most = all / HISTORY_NAMES_PART;
+    history_blocks_limit(&history->blocks, all - (names < most ? names : most));
 }
 
 struct source { /* process and Resource of samples */
@@ -61,6 +74,7 @@ struct source { /* process and Resource of samples */
         int64_t process;
     } key;
     struct history_series_facts facts;
+    uint64_t tenant;
 };
 
 int history_open(struct db *db, struct stacks *stacks, struct processes *processes,
@@ -181,7 +195,7 @@ static bool has_ids(const struct otlp_span *span)
     return !bytes_zero(span->trace_id.data, 16) && !bytes_zero(span->span_id.data, 8);
 }
 
-static int keep_span(struct history *history, const struct otlp_span *span,
+static int keep_span(struct history *history, uint64_t sender, const struct otlp_span *span,
                      const struct join_result *result)
 {
     struct buf attributes _cleanup_buf_ = BUF_INIT(MATCHED_SPAN_ATTRIBUTES_MAX);
@@ -210,13 +224,14 @@ static int keep_span(struct history *history, const struct otlp_span *span,
                               .cpu_ns = result ? result->cpu_ns : 0,
                               .samples = result ? result->samples : 0,
                               .kind = span->kind,
+                              .tenant = sender,
                               .error = otlp_span_is_error(span),
                               .local_root = otlp_span_is_local_root(span),
                           },
                           &number);
 }
 
-int history_span(struct history *history, const struct otlp_span *span,
+int history_span(struct history *history, uint64_t sender, const struct otlp_span *span,
                  const struct join_result *result)
 {
     WRITER_THREAD(history->db);
@@ -225,7 +240,7 @@ int history_span(struct history *history, const struct otlp_span *span,
     if (result && result->samples) {
         history_span_budget_trace(history->keep, span->trace_id.data);
         stat_add_of(&kept, HISTORY_KEEP_SAMPLED, 1);
-        return keep_span(history, span, result);
+        return keep_span(history, sender, span, result);
     }
     uint64_t duration_ns =
         span->end_unix_ns > span->start_unix_ns ? span->end_unix_ns - span->start_unix_ns : 0;
@@ -236,7 +251,7 @@ int history_span(struct history *history, const struct otlp_span *span,
         return 0;
     }
     stat_add_of(&kept, why, 1);
-    return keep_span(history, span, NULL);
+    return keep_span(history, sender, span, NULL);
 }
 
 /* Samples */
@@ -249,25 +264,30 @@ static struct bytes text_of(struct bytes resource, const char *key)
     return there ? text : BYTES(NULL, 0);
 }
 
-int history_resource_facts(struct history *history, struct bytes resource,
+int history_resource_facts(struct history *history, struct bytes resource, uint64_t *tenant,
                            struct history_series_facts *facts)
 {
     struct history_names *names = &history->names;
+    struct bytes service = text_of(resource, "service.name");
     *facts = (struct history_series_facts){0};
-    int error = history_names_resource(names, resource, &facts->resource);
+    if (!*tenant)
+        *tenant = history_names_tenant(names, service);
+    int error = history_names_resource(names, *tenant, resource, &facts->resource);
     if (!error)
-        error = history_names_text(names, text_of(resource, "service.name"), &facts->service);
+        error = history_names_text(names, *tenant, service, &facts->service);
     if (!error)
-        error = history_names_text(names, text_of(resource, "container.id"), &facts->container);
+        error = history_names_text(names, *tenant, text_of(resource, "container.id"),
+                                   &facts->container);
     if (!error)
-        error = history_names_text(names, text_of(resource, "process.executable.name"),
+        error = history_names_text(names, *tenant, text_of(resource, "process.executable.name"),
                                    &facts->executable);
     return error;
 }
 
-static int find_facts(struct history *history, const struct bytes *span_resource, int64_t process,
-                      struct history_series_facts *series)
+static int find_facts(struct history *history, const struct bytes *span_resource,
+                      struct source *source)
 {
+    int64_t process = source->key.process;
     static const struct process_facts unknown;
     const struct process_facts *facts = &unknown;
     struct buf resource _cleanup_buf_ = {0};
@@ -277,10 +297,12 @@ static int find_facts(struct history *history, const struct bytes *span_resource
     else if (error)
         return error;
     uint32_t pid = facts->pid;
+    source->tenant = facts->cgroup_id;
     error = profile_resource(&resource, span_resource, facts);
     if (!error)
-        error = history_resource_facts(history, buf_bytes(&resource), series);
-    series->pid = pid;
+        error =
+            history_resource_facts(history, buf_bytes(&resource), &source->tenant, &source->facts);
+    source->facts.pid = pid;
     return error;
 }
 
@@ -296,7 +318,7 @@ static int find_source(struct history *history, const struct join_span_facts *sp
     if (!source)
         return -ENOMEM;
     source->key = key;
-    int error = find_facts(history, span ? &span->resource : NULL, process, &source->facts);
+    int error = find_facts(history, span ? &span->resource : NULL, source);
     *result = source;
     return error ? error : map_put(&history->sources, source, NULL);
 }
@@ -311,13 +333,14 @@ static int find_series(struct history *history, const struct sample *sample,
     struct history_series_facts facts = source->facts;
     facts.sample_kind = sample->kind;
     facts.context_source = sample->context_source;
-    error = history_names_text(
-        &history->names, BYTES(sample->comm, strnlen(sample->comm, SAMPLE_COMM)), &facts.thread);
+    error =
+        history_names_text(&history->names, source->tenant,
+                           BYTES(sample->comm, strnlen(sample->comm, SAMPLE_COMM)), &facts.thread);
     if (!error && span) {
         facts.span_kind = span->kind <= SPAN_CONSUMER ? (uint8_t)span->kind : 0;
-        error = history_names_text(&history->names, span->name, &facts.span_name);
+        error = history_names_text(&history->names, source->tenant, span->name, &facts.span_name);
     }
-    return error ? error : history_names_series(&history->names, &facts, series);
+    return error ? error : history_names_series(&history->names, source->tenant, &facts, series);
 }
 
 static int bring_span(struct history *history, const struct join_span_facts *span, uint32_t *number)
@@ -431,6 +454,7 @@ int history_expire(struct history *history, uint64_t now_unix_ns)
     stat_add(&spans_passed_over, (int64_t)history->passed_over);
     history->passed_over = 0;
     history_span_budget_tick(history->keep);
+    divide_room(history);
     int error = history_blocks_expire(&history->blocks, now_unix_ns);
     if (!history_blocks_latest_unix_ns(&history->blocks))
         history_sums_clear(&history->sums); /* the blocks of the sums were removed */

@@ -156,6 +156,7 @@ int stage_span(struct history_stage *stage, const struct stage_new_span *span, u
 {
     struct staged_span staged = {.row = row_of(span),
                                  .kind = span->kind <= SPAN_CONSUMER ? (uint8_t)span->kind : 0,
+                                 .tenant = span->tenant,
                                  .counts = span->counts};
     uint8_t ids[24];
     uint32_t before;

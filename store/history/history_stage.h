@@ -21,6 +21,7 @@ struct staged_span {
     struct history_block_span row;       /* without series and attributes_* */
     uint32_t resource, name, attributes; /* numbers of texts */
     uint8_t kind;                        /* enum otlp_span_kind */
+    uint64_t tenant;                     /* the cgroup that sent it; 0 = not known */
     bool counts;                         /* its samples are added when they leave the join */
 };
 
@@ -45,6 +46,7 @@ struct stage_new_span {
     struct bytes resource, name, attributes;
     uint64_t start_unix_ns, end_unix_ns, cpu_ns, samples;
     uint32_t kind;
+    uint64_t tenant;
     bool error, local_root, counts;
 };
 /* 0 and its number; replaces a span with the same ids. STAGE_FULL; -ENOMEM. */

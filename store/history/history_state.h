@@ -11,7 +11,8 @@
 #include "store/history/history_stage.h"
 #include "store/history/history_sums.h"
 
-#define HISTORY_RECENT 32768 /* number of remembered spans; a power of two */
+#define HISTORY_RECENT     32768 /* number of remembered spans; a power of two */
+#define HISTORY_NAMES_PART 4     /* names get at most 1 / HISTORY_NAMES_PART of max_size_bytes */
 
 struct history {
     struct db *db;
@@ -42,6 +43,7 @@ void history_forget_sources(struct history *history);
 
 void history_recent_add(struct history *history, const uint8_t trace_id[16],
                         const uint8_t span_id[8]);
-/* Sets the facts that follow from the Resource message alone. */
-int history_resource_facts(struct history *history, struct bytes resource,
+/* Sets the facts that follow from the Resource message alone. *tenant: who brings it; if that is 0,
+ * it is set by the service. */
+int history_resource_facts(struct history *history, struct bytes resource, uint64_t *tenant,
                            struct history_series_facts *facts);

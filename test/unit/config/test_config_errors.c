@@ -13,11 +13,13 @@ static const struct {
                             "exporters, extensions, service"},
     {"processors: {join: {wiat: 5s}}\n",
      "4:21: processors::join: unknown key \"wiat\"; did you mean \"wait\"? keys here: wait, "
-     "span_totals_ttl, max_pending_mib, max_span_totals_mib, max_recent_spans, max_recent_mib, top_stacks, "
+     "span_totals_ttl, max_pending_mib, max_span_totals_mib, max_recent_spans, max_recent_mib, "
+     "top_stacks, "
      "span_attributes"},
     {"processors: {join: {wait.x: 5s}}\n",
      "4:21: processors::join: unknown key \"wait.x\"; did you mean \"wait\"? keys here: wait, "
-     "span_totals_ttl, max_pending_mib, max_span_totals_mib, max_recent_spans, max_recent_mib, top_stacks, "
+     "span_totals_ttl, max_pending_mib, max_span_totals_mib, max_recent_spans, max_recent_mib, "
+     "top_stacks, "
      "span_attributes"},
     {"processors: {join: {wait: 5}}\n", "4:27: processors::join::wait: 5 (nanoseconds, without "
                                         "a unit) is out of range; write 10ms to 1h"},

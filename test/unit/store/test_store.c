@@ -90,7 +90,7 @@ static int put_span(struct store *store, unsigned step, struct join_result *resu
     fixture_span(&span, 1, 1, 0, 100, 10);
     int outcome = join_span(store_join(store), &span.span, result);
     if (outcome >= 0)
-        outcome = history_span(store_history(store), &span.span, result);
+        outcome = history_span(store_history(store), 0, &span.span, result);
     fixture_span_close(&span);
     (void)step;
     return outcome < 0 ? outcome : 0;

@@ -125,29 +125,6 @@ static void test_texts_are_swept(void **state)
     assert_in_range(history_count(fixture, "SELECT count(*) FROM history_series"), 60, 200);
 }
 
-/* A program that makes up names costs no more than the limit, and says nothing wrong. */
-static void test_too_many_names(void **state)
-{
-    struct fixture *fixture = *state;
-    struct history_names names;
-    char text[32];
-    int64_t id, known, again;
-    int64_t before = stats_find("spanprof_history_texts_left_out_total", "");
-    assert_int_equal(history_names_open(&names, store_db(fixture->store), 3600 * SECOND), 0);
-    fixture_begin(fixture);
-    assert_int_equal(history_names_text(&names, BYTES_LIT("known"), &known), 0);
-    for (unsigned i = 0; i < HISTORY_TEXTS_MAX + 10; i++) {
-        snprintf(text, sizeof(text), "made up %u", i);
-        assert_int_equal(history_names_text(&names, BYTES_STR(text), &id), 0);
-    }
-    assert_int_equal(id, 0);
-    assert_int_equal(stats_find("spanprof_history_texts_left_out_total", "") - before, 11);
-    assert_int_equal(history_names_text(&names, BYTES_LIT("known"), &again), 0);
-    assert_int_equal(again, known);
-    fixture_commit(fixture);
-    history_names_close(&names);
-}
-
 /* A store that is full of requests: the history keeps what is its own. */
 static void test_short_store(void **state)
 {
@@ -198,8 +175,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_set_up, fixture_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_retention),       TEST(test_clock_set_back),  TEST(test_size),
-        TEST(test_stacks_are_kept), TEST(test_texts_are_swept), TEST(test_too_many_names),
-        TEST(test_short_store),     TEST(test_disabled),
+        TEST(test_stacks_are_kept), TEST(test_texts_are_swept), TEST(test_short_store),
+        TEST(test_disabled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

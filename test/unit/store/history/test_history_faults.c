@@ -43,7 +43,7 @@ static int put_span(struct store *store, unsigned number)
     fixture_span(&span, number, 1, number * 25, number * 25 + 20, 0);
     int error = join_span(store_join(store), &span.span, &result);
     if (error >= 0)
-        error = history_span(store_history(store), &span.span, &result);
+        error = history_span(store_history(store), 0, &span.span, &result);
     fixture_span_close(&span);
     return error < 0 ? error : 0;
 }
