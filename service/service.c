@@ -11,6 +11,7 @@
 #include "agent-bpf/drain/ring.h"
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/worker.h"
 #include "exporter/exporter.h"
@@ -27,10 +28,16 @@
 #include <unistd.h>
 
 #define ADMITTED_BYTES    (32u << 20) /* of requests that are let in, but for one that is larger */
-#define BEGINNINGS_BYTES  (32u << 20) /* of requests that are not */
+#define BEGINNINGS_BYTES  (16u << 20) /* of requests that are not */
 #define RECEIVERS_STOP_NS (3 * NS_PER_SEC)
 #define EXPORTERS_STOP_NS (4 * NS_PER_SEC)
 #define MAINTAIN_NS       NS_PER_SEC
+
+/* What a connection takes when nothing is received on it. */
+#define GRPC_CONNECTION_BYTES (9u << 10)
+#define HTTP_CONNECTION_BYTES (9u << 10)
+/* What profiles of other profilers are decoded into, and written from. */
+#define PROFILES_AT_WORK_BYTES (128u << 20)
 
 struct service {
     const struct config *config;
@@ -181,6 +188,49 @@ static size_t room_for_requests(const struct config *config)
     size_t largest = largest_request(config);
     return BEGINNINGS_BYTES + (largest > ADMITTED_BYTES ? largest : ADMITTED_BYTES);
 }
+
+static uint64_t limit_received(const struct config *config)
+{
+    return room_for_requests(config);
+}
+
+LIMIT(received, LIMIT_SERVICE, "requests being received and waiting for the writer",
+      .count = limit_received);
+
+static bool takes_profiles(const struct config *config)
+{
+    const struct config_pipeline *profiles = config_find_pipeline(config, CONFIG_PROFILES);
+    for (size_t i = 0; profiles && i < profiles->n_receivers; i++)
+        if (config->receivers[profiles->receivers[i]].type == CONFIG_RECEIVER_OTLP)
+            return true;
+    return false;
+}
+
+/* Inflated, converted from JSON, rewritten. */
+static uint64_t limit_at_work(const struct config *config)
+{
+    uint64_t rewriting = UINT64_C(3) * largest_request(config);
+    uint64_t decoding = takes_profiles(config) ? PROFILES_AT_WORK_BYTES : 0;
+    return rewriting > decoding ? rewriting : decoding;
+}
+
+LIMIT(at_work, LIMIT_SERVICE, "the request at work", .count = limit_at_work);
+
+static uint64_t limit_connections(const struct config *config)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < config->n_receivers; i++) {
+        const struct config_receiver_otlp *otlp = &config->receivers[i].otlp;
+        if (!config->receivers[i].used || config->receivers[i].type != CONFIG_RECEIVER_OTLP)
+            continue;
+        bytes += otlp->grpc.enabled ? otlp->grpc.max_connections * GRPC_CONNECTION_BYTES : 0;
+        bytes += otlp->http.enabled ? otlp->http.max_connections * HTTP_CONNECTION_BYTES : 0;
+    }
+    return bytes;
+}
+
+LIMIT(connections, LIMIT_SERVICE, "connections to the receivers", .count = limit_connections);
+LIMIT(service, LIMIT_SERVICE, "program, stacks of threads, small tables", .bytes = 12u << 20);
 
 static int open_intake(struct service *service)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/service_store.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "config/load/config_load.h"
 #include "exporter/exporter.h"
 #include <errno.h>
@@ -104,6 +105,16 @@ static struct pending_profiles_settings pending_profiles_settings(const struct s
     }
     return settings;
 }
+
+static uint64_t limit_pending_profiles(const struct config *config)
+{
+    struct service_store store = {.config = config};
+    const struct pending_profiles_settings settings = pending_profiles_settings(&store);
+    return settings.enabled ? settings.max_recent_bytes + PENDING_PROFILES_MEMORY_MAX : 0;
+}
+
+LIMIT(pending_profiles, LIMIT_SERVICE, "profiles of others that wait for spans, recent spans",
+      .count = limit_pending_profiles);
 
 static struct history_settings history_settings(const struct config *config)
 {

@@ -19,7 +19,7 @@
 #include "agent-bpf/process/symbolizer_queue.h"
 
 #define PROCESS_TABLE_MAX       65536
-#define PROCESS_TABLE_BYTES_MAX (256u << 20)
+#define PROCESS_TABLE_BYTES_MAX (40u << 20)
 #define PROCESS_GRACE_NS        UINT64_C(5000000000)
 
 struct process_table;

@@ -10,6 +10,7 @@
 #include "agent-bpf/sample_losses.h"
 #include "agent-bpf/sampler/sampler_diagnosis.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include "base/thread_owner.h"
@@ -27,6 +28,12 @@
 #include <unistd.h>
 
 #define ROOT_PIDNS_INUM 0xEFFFFFFCu /* PROC_PID_INIT_INO of the kernel's ABI */
+
+LIMIT(ring, LIMIT_KERNEL, "samples that are not read yet", .key = "sampler::ring_size_mib",
+      .percent = 100);
+LIMIT(unwind, LIMIT_KERNEL, "unwind tables", .key = "sampler::unwind_tables_mib", .percent = 100);
+LIMIT(maps, LIMIT_KERNEL, "contexts, executables, filters, counters", .of = "sampler",
+      .bytes = 8u << 20);
 
 STAT_COUNTER(samples_taken, "spanprof_samples_total", "Samples put into the ring.");
 

@@ -9,6 +9,7 @@
 #include "agent-bpf/supervisor/supervisor_state.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include <assert.h>
@@ -27,6 +28,8 @@
 #define OBI_NS         (5 * NS_PER_SEC)
 #define FILTER_NS      (2 * NS_PER_SEC)
 #define LATE_NS        (2 * NS_PER_SEC) /* the supervisor itself was held up: no hang is judged */
+
+LIMIT(supervisor, LIMIT_SUPERVISOR, "program, configuration, certificates", .bytes = 6u << 20);
 
 enum supervised { SUPERVISED_SERVICE, SUPERVISED_SYMBOLIZER, SUPERVISED };
 

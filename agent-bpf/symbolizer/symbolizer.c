@@ -9,6 +9,7 @@
 #include "agent-bpf/symbolizer/inspection.h"
 #include "agent-bpf/heartbeat.h"
 #include "agent-bpf/symbols/kallsyms.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include <errno.h>
@@ -17,6 +18,8 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+LIMIT(symbolizer, LIMIT_SYMBOLIZER, "program, small tables", .bytes = 8u << 20);
 
 STAT_LOSS(banned, "spanprof_processes_banned_total",
           "Inspections not made, because the process blocked a symbolizer before.");

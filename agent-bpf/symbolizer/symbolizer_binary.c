@@ -7,12 +7,15 @@
 #include "agent-bpf/symbolizer/symbolizer_binary.h"
 #include "agent-bpf/files/safe_open.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/stats.h"
 #include <assert.h>
 #include <linux/fs.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+LIMIT(symbols, LIMIT_SYMBOLIZER, "symbols and lines of files", .bytes = SYMBOL_BYTES_MAX);
 
 STAT_LOSS(malformed, "spanprof_executables_malformed_total",
           "Mapped files that are not valid ELF files.");

@@ -18,7 +18,7 @@
 
 #define BINARIES_MAX      4096
 #define OPEN_FILES_MAX    256
-#define SYMBOL_BYTES_MAX  (96u << 20)
+#define SYMBOL_BYTES_MAX  (36u << 20)
 #define SYMBOL_TABLES_MAX 128 /* each has up to three descriptors of its own */
 
 struct binary_key { /* which content */

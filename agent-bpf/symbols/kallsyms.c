@@ -7,6 +7,7 @@
 #include "agent-bpf/heartbeat.h"
 #include "agent-bpf/files/elf.h"
 #include "base/buf.h"
+#include "base/limits.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,6 +17,8 @@
 #define FUNCTION_BYTES_MAX (64 * 1024)
 #define NAMES_LIMIT        (64u << 20)
 #define READ_BYTES         16384 /* procfs states a block of 1 KiB, which costs thousands of reads */
+
+LIMIT(kallsyms, LIMIT_SYMBOLIZER, "functions of the kernel", .bytes = KALLSYMS_MAX * UINT64_C(32));
 
 struct function {
     uint64_t address;

@@ -7,7 +7,7 @@
  */
 #include "base/bytes.h"
 
-#define KALLSYMS_MAX      (1u << 20)
+#define KALLSYMS_MAX      (1u << 19)
 #define KALLSYMS_NAME_MAX 512
 
 struct kallsyms;

@@ -14,6 +14,7 @@
 #include "agent-bpf/files/proc_pid.h"
 #include "agent-bpf/files/safe_open.h"
 #include "base/fd.h"
+#include "base/limits.h"
 #include "base/stats.h"
 #include <assert.h>
 #include <errno.h>
@@ -29,6 +30,8 @@
 #define CLOCK_TICK_NS    (10 * NS_PER_MS) /* resolution of start times, and maybe of file times */
 #define STATUS_BYTES_MAX 65536
 #define FAILURES_MAX     3 /* each but the first doubles the wait */
+
+LIMIT(perf_maps, LIMIT_SYMBOLIZER, "names of code made at run time", .bytes = PERF_MAPS_BYTES_MAX);
 
 _Static_assert(PERF_MAPS_AGE_NS << (FAILURES_MAX - 1) == PERF_MAPS_ABSENT_NS, "as the header says");
 

@@ -301,18 +301,18 @@ const struct config_key config_keys[] = {
      .initial = "1h", .min = SECOND, .max = 24 * HOUR,
      .help = "How long the totals of a running span are kept after its last sample; at least wait. "
              "Spans that idle for longer are annotated with less than their CPU time."},
-    {CONFIG_PROCESSOR_JOIN, "max_pending_mib", KEY_MIB, JOIN(max_pending_bytes), .initial = "64",
+    {CONFIG_PROCESSOR_JOIN, "max_pending_mib", KEY_MIB, JOIN(max_pending_bytes), .initial = "32",
      .min = 1, .max = 4096,
      .help = "Memory for waiting samples; beyond it the oldest are exported early, without the "
              "span's name."},
     {CONFIG_PROCESSOR_JOIN, "max_span_totals_mib", KEY_MIB, JOIN(max_span_totals_bytes),
-     .initial = "32", .min = 1, .max = 4096,
+     .initial = "16", .min = 1, .max = 4096,
      .help = "Memory for the totals of running spans; beyond it those longest without a sample are "
              "dropped. Each cgroup has a fair share."},
     {CONFIG_PROCESSOR_JOIN, "max_recent_spans", KEY_COUNT, JOIN(max_recent_spans),
      .initial = "65536", .min = 1, .max = 1048576,
      .help = "Matched spans that are kept for late samples."},
-    {CONFIG_PROCESSOR_JOIN, "max_recent_mib", KEY_MIB, JOIN(max_recent_bytes), .initial = "32",
+    {CONFIG_PROCESSOR_JOIN, "max_recent_mib", KEY_MIB, JOIN(max_recent_bytes), .initial = "16",
      .min = 1, .max = 4096,
      .help = "Memory for these spans. Each cgroup has a fair share; beyond it its own oldest are "
              "dropped."},

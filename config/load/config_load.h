@@ -13,7 +13,9 @@ void config_close(struct config *config); /* NULL is fine */
 int config_print(const struct config *config, struct buf *out);
 bool config_same(const struct config *a, const struct config *b); /* also in what is not printed */
 int config_print_components(
-    struct buf *out);                        /* YAML: components with their signals and stability */
+    struct buf *out); /* YAML: components with their signals and stability */
+/* What the program can take with it at most: base/limits.h. */
+int config_print_limits(const struct config *config, struct buf *out);
 int config_print_reference(struct buf *out); /* docs/configuration.md */
 
 /* The id that the exporter would have by the other name of its type: "otlp/x" is "otlp_grpc/x".

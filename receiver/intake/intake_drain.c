@@ -9,6 +9,7 @@
 #include "agent-bpf/sample_losses.h"
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/list.h"
 #include "receiver/intake/intake_state.h"
 #include <errno.h>
@@ -16,6 +17,10 @@
 
 #define RECORD_BYTES_MAX (256u << 20) /* in one drain: the largest ring */
 #define EVENT_BYTES_MAX  (8u << 20)   /* a scan repairs what is beyond */
+
+LIMIT(drains, LIMIT_SERVICE, "drains of the ring, answers of the symbolizer",
+      .key = "sampler::ring_size_mib", .percent = 100,
+      .bytes = INTAKE_PENDING_MAX + EVENT_BYTES_MAX);
 
 struct drained_event {
     struct list link;

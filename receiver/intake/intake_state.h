@@ -56,7 +56,7 @@ struct intake {
     uint64_t stopping_ns; /* since when */
 };
 
-#define INTAKE_PENDING_MAX (64u << 20)
+#define INTAKE_PENDING_MAX (8u << 20)
 /* Room for requests, drains and answers: INTAKE_PENDING_MAX is not reached, and half of the
  * writer's queue stays for exporters and windows. */
 bool intake_has_room(const struct intake *intake);

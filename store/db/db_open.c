@@ -11,8 +11,10 @@
  */
 #include "store/db/db_state.h"
 #include "base/bytes.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/stats.h"
+#include "store/db/log_limit.h"
 #include "store/db/schema.h"
 #include "store/db/wal_vfs.h"
 #include <errno.h>
@@ -28,6 +30,13 @@ STAT_LOSS(corrupt_files, "spanprof_store_corrupt_total",
           "Databases that were corrupt and put aside.");
 STAT_LOSS(newer_files, "spanprof_store_newer_total",
           "Databases of a newer spanprof that were put aside: what waits in them is not sent.");
+
+LIMIT(caches, LIMIT_SERVICE, "SQLite: caches and statements of all connections", .bytes = 8u << 20);
+LIMIT(database, LIMIT_DISK, "the store", .key = "sqlite_storage::max_size_mib", .percent = 100);
+LIMIT(log, LIMIT_DISK, "its write-ahead log, with one transaction of 64 MiB",
+      .bytes = LOG_LIMIT_FULL_BYTES + (64u << 20));
+LIMIT(aside, LIMIT_DISK, "stores put aside: two corrupt, two of a newer spanprof",
+      .key = "sqlite_storage::max_size_mib", .percent = 400);
 
 #define PAGE_SIZE_BYTES 4096 /* SQLite's default; every file made here has it */
 #define LENGTH_MAX      (128 << 20)

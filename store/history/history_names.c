@@ -5,6 +5,7 @@
  * tenant is known. After a restart the tenant of a row is not known until it is used again.
  */
 #include "store/history/history_names.h"
+#include "base/limits.h"
 #include "base/stats.h"
 #include "proto/otlp/otlp_spans.h"
 #include "store/db/db.h"
@@ -36,6 +37,9 @@ struct names_row {
     uint64_t tenant;
     uint64_t bytes;
 };
+
+LIMIT(names, LIMIT_SERVICE, "history: which names there are", .of = "history",
+      .bytes = HISTORY_NAMES_MAX * (sizeof(struct names_row) + 32));
 
 static struct names_row *row_of(struct intern_entry *entry)
 {

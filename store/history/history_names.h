@@ -15,8 +15,8 @@
 #include "store/history/history_block.h"
 #include "store/db/intern.h"
 
-#define HISTORY_NAMES_MAX    100000 /* rows of both kinds */
-#define HISTORY_TEXT_MAX     1024   /* of a name */
+#define HISTORY_NAMES_MAX    50000 /* rows of both kinds */
+#define HISTORY_TEXT_MAX     1024  /* of a name */
 #define HISTORY_RESOURCE_MAX 4096
 
 struct history_names {

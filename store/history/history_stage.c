@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/history/history_stage.h"
+#include "base/limits.h"
 #include <errno.h>
 #include <stdlib.h>
+
+LIMIT(stage, LIMIT_SERVICE, "history: spans and samples since the last block", .of = "history",
+      .bytes = STAGE_BYTES_MAX + HISTORY_BLOCK_SPANS_MAX * sizeof(struct staged_span) +
+               HISTORY_BLOCK_SAMPLES_MAX * sizeof(struct history_sample));
 
 /* Texts */
 

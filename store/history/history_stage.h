@@ -9,7 +9,7 @@
 #include "store/history/history_samples.h"
 #include "store/join/join.h"
 
-#define STAGE_BYTES_MAX ((size_t)32 << 20)
+#define STAGE_BYTES_MAX ((size_t)12 << 20)
 
 struct stage_texts { /* distinct texts, numbered from 1; 0 is "" */
     struct history_contents known;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes the stage as a block, and the sums as minutes. */
 #include "store/history/history_state.h"
+#include "base/limits.h"
 #include <errno.h>
 #include <stdlib.h>
 
@@ -12,6 +13,9 @@ static const char *const left_out_names[] = {
 STAT_LOSSES(left_out, "spanprof_history_left_out_total",
             "What did not get into the history for want of room.",
             STAT_LABEL("what", left_out_names, LEFT_OUT));
+
+LIMIT(writing, LIMIT_SERVICE, "history: the block being written", .of = "history",
+      .bytes = STAGE_BYTES_MAX + HISTORY_BLOCK_SPANS_MAX * sizeof(struct history_block_span));
 
 /* The block being written. */
 struct writing {

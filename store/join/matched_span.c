@@ -4,6 +4,7 @@
  * allocation with a reference count.
  */
 #include "store/join/matched_span.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include "base/utf8.h"
@@ -18,6 +19,9 @@
 
 #define CLOCK_SLACK_NS (10 * UINT64_C(1000000)) /* between the clocks of sample and SDK */
 #define TRIM_LOOK_MAX  64                       /* spans examined to find one to remove */
+
+LIMIT(matched, LIMIT_SERVICE, "spans that have samples", .key = "join::max_recent_mib",
+      .percent = 100);
 
 STAT_LOSS(cut_texts, "spanprof_join_span_facts_cut_total",
           "Joined spans whose name, attributes or Resource were too long to keep whole.");

@@ -5,6 +5,7 @@
  * count of a rare one may be too high.
  */
 #include "store/join/span_totals.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include "store/db/blob.h"
@@ -15,6 +16,9 @@
 #include <stdlib.h>
 
 #define EXPIRE_MAX 1000 /* per call */
+
+LIMIT(totals, LIMIT_SERVICE, "totals of running spans", .key = "join::max_span_totals_mib",
+      .percent = 100);
 
 STAT_GAUGE(span_total_count, "spanprof_join_span_totals", "Totals in memory.");
 STAT_GAUGE(span_total_bytes, "spanprof_join_span_totals_bytes", "Memory of totals.");

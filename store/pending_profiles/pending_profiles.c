@@ -4,6 +4,7 @@
  * goes to the outbox. Requests that have finished waiting go to the outbox before the commit of the
  * same batch, so a span and the profile that it completes are in one transaction.
  */
+#include "base/stats.h"
 #include "base/utf8.h"
 #include "proto/otlp/otlp_spans.h"
 #include "proto/wire.h"
@@ -23,6 +24,11 @@ int pending_profiles_no_memory(struct pending_profiles *pending)
     db_fail(pending->db, -ENOMEM);
     return -ENOMEM;
 }
+
+STAT_LOSS(
+    facts_cut, "spanprof_pending_profiles_facts_cut_total",
+    "Spans whose names and attributes are not added to profiles of others that wait for them, "
+    "because there were too many.");
 
 /* ---- memory ---- */
 
@@ -50,8 +56,10 @@ static void pending_profiles_unchain(struct pending_profiles *pending, struct aw
 void pending_profiles_free_request(struct pending_profiles *pending, struct request *request)
 {
     for (uint32_t i = 0; i < request->n_awaited; i++) {
-        pending_profiles_unchain(pending, &request->awaited[i]);
-        free(request->awaited[i].facts);
+        struct awaited *awaited = &request->awaited[i];
+        pending_profiles_unchain(pending, awaited);
+        pending->fact_bytes -= awaited->facts ? awaited->facts->bytes : 0;
+        free(awaited->facts);
     }
     list_remove(&request->age);
     list_remove(&request->leaving);
@@ -116,16 +124,24 @@ void pending_profiles_settle(struct pending_profiles *pending, struct awaited *a
 int pending_profiles_take_facts(struct pending_profiles *pending, struct awaited *awaited,
                                 const struct profiles_span *span)
 {
-    struct facts *facts = calloc(1, sizeof(*facts) + span->name.len + span->attributes.len);
+    struct bytes name = span->name, attributes = span->attributes;
+    bool fits = pending->fact_bytes + name.len + attributes.len <= PENDING_PROFILES_FACTS_MAX;
+    stat_add(&facts_cut, !fits);
+    if (!fits)
+        name.len = attributes.len = 0;
+    size_t bytes = sizeof(struct facts) + name.len + attributes.len;
+    struct facts *facts = calloc(1, bytes);
     if (!facts)
         return pending_profiles_no_memory(pending);
     facts->span = *span;
-    if (span->name.len)
-        memcpy(facts->texts, span->name.data, span->name.len);
-    if (span->attributes.len)
-        memcpy(facts->texts + span->name.len, span->attributes.data, span->attributes.len);
-    facts->span.name = BYTES(facts->texts, span->name.len);
-    facts->span.attributes = BYTES(facts->texts + span->name.len, span->attributes.len);
+    facts->bytes = bytes;
+    pending->fact_bytes += bytes;
+    if (name.len)
+        memcpy(facts->texts, name.data, name.len);
+    if (attributes.len)
+        memcpy(facts->texts + name.len, attributes.data, attributes.len);
+    facts->span.name = BYTES(facts->texts, name.len);
+    facts->span.attributes = BYTES(facts->texts + name.len, attributes.len);
     awaited->facts = facts;
     return 0;
 }

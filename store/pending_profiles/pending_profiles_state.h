@@ -24,6 +24,7 @@ enum profile_span {                         /* how waiting for a span of a profi
 
 struct facts { /* of a span that arrived */
     struct profiles_span span;
+    size_t bytes;
     uint8_t texts[];
 };
 
@@ -58,6 +59,7 @@ struct pending_profiles {
     struct list leaving; /* finished waiting */
     size_t n_requests, n_awaited;
     uint64_t n_bytes;
+    size_t fact_bytes;
     struct buf latest_resource; /* Resource of the latest span; often the next span has the same */
     struct owner_mark latest_mark;
     bool has_latest;

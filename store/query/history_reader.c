@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/query/history_reader.h"
+#include "base/limits.h"
 #include "store/query/history_reader_state.h"
 #include "base/stats.h"
 #include <errno.h>
 #include <stdlib.h>
 
-#define NAMES_BYTES   ((size_t)16 << 20)
-#define SCRATCH_BYTES ((size_t)64 << 20)
+#define NAMES_BYTES   ((size_t)8 << 20)
+#define SCRATCH_BYTES ((size_t)16 << 20)
+
+LIMIT(reader, LIMIT_SERVICE, "pages: names and rows of a question", .of = "pages",
+      .bytes = NAMES_BYTES + SCRATCH_BYTES);
 
 STAT_LOSS(refused, "spanprof_store_log_reads_refused_total",
           "Questions to the history that were refused because the store's write-ahead log was too "

@@ -20,7 +20,7 @@
 #define HISTORY_GROUPS_MAX     200 /* of history_groups(); the rest is one group, `others` */
 #define HISTORY_BUCKETS_MAX    1000
 #define HISTORY_STACKS_MAX     20000 /* of a profile: the heaviest; the rest is `others` */
-#define HISTORY_FRAMES_BYTES   ((size_t)48 << 20) /* of cached frames and names */
+#define HISTORY_FRAMES_BYTES   ((size_t)16 << 20) /* of cached frames and names */
 
 struct history_reader;
 
