@@ -259,6 +259,12 @@ static void everything_is_read_and_printed(void **state)
     char *printed = print(config);
     assert_string_equal(printed, everything);
     free(printed);
+    _cleanup_buf_ struct buf image = BUF_INIT(0);
+    struct config *copy;
+    assert_int_equal(config_pack(config, CONFIG_WITH_SECRETS, &image), 0);
+    assert_int_equal(config_unpack(buf_bytes(&image), &copy), 0);
+    assert_true(config_same(config, copy));
+    config_close(copy);
     config_close(config);
     for (size_t i = 0; i < config_keys_count; i++) { /* so that a new key comes into this test */
         char line[128];
