@@ -4,8 +4,8 @@
 #include "agent-bpf/symbolizer/symbolizer.h"
 #include "base/log.h"
 #include "base/loop.h"
-#include "service/sampling_config.h"
 #include <stdlib.h>
+#include <string.h>
 
 struct symbolizer_process {
     struct supervisor_client child;
@@ -17,17 +17,30 @@ static void symbolizer_process_stop(struct supervisor_client *child)
     loop_stop(container_of(child, struct symbolizer_process, child)->loop);
 }
 
-int symbolizer_process_run(const struct generation *generation,
-                           const struct symbolizer_handles *handles)
+static struct symbolizer_ledger *ledger_of(const struct symbolizer_process_settings *given)
 {
+    struct symbolizer_ledger *ledger = NULL;
+    if (given->ledger_fd >= 0 && symbolizer_ledger_open(given->ledger_fd, &ledger) != 0)
+        log_warn("symbolizer", "no memory for the ledger; going on without it");
+    return ledger;
+}
+
+int symbolizer_process_run(const struct role_start *start)
+{
+    const struct symbolizer_handles *handles = &start->symbolizer;
     struct symbolizer_process process = {.child.stop = symbolizer_process_stop};
+    struct symbolizer_process_settings given;
     struct symbolizer *symbolizer = NULL;
+    if (start->settings.len != sizeof(given))
+        return EXIT_FAILURE;
+    memcpy(&given, start->settings.data, sizeof(given));
     struct symbolizer_settings settings = {.socket = handles->service_fd,
                                            .contexts_map_fd = handles->contexts_fd,
                                            .unwind = &handles->unwind,
-                                           .ledger = generation->ledger};
-    sampling_config_symbolizer(generation->config, &settings);
-    log_set_process("symbolizer");
+                                           .ledger = ledger_of(&given),
+                                           .sources = given.sources,
+                                           .lines = given.lines,
+                                           .elastic_correlation = given.elastic_correlation};
     int error = loop_open(&process.loop);
     settings.loop = process.loop;
     if (!error)
@@ -39,5 +52,6 @@ int symbolizer_process_run(const struct generation *generation,
     symbolizer_close(symbolizer);
     supervisor_client_stop(&process.child);
     loop_close(process.loop);
+    symbolizer_ledger_close(settings.ledger);
     return error ? EXIT_FAILURE : EXIT_SUCCESS;
 }

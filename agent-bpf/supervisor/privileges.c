@@ -29,12 +29,13 @@ static int get_permitted(uint64_t *permitted)
     return 0;
 }
 
-static int set_capabilities(uint64_t set)
+static int set_capabilities(uint64_t set, uint64_t inheritable)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    uint32_t low = (uint32_t)set, high = (uint32_t)(set >> 32);
     struct __user_cap_data_struct data[2] = {
-        {.permitted = (uint32_t)set, .effective = (uint32_t)set},
-        {.permitted = (uint32_t)(set >> 32), .effective = (uint32_t)(set >> 32)},
+        {.permitted = low, .effective = low, .inheritable = (uint32_t)inheritable},
+        {.permitted = high, .effective = high, .inheritable = (uint32_t)(inheritable >> 32)},
     };
     return CALL(syscall(SYS_capset, &header, data));
 }
@@ -143,8 +144,30 @@ int privileges_drop(const struct privileges *to)
     if (r == 0)
         r = get_permitted(&permitted);
     if (r == 0)
-        r = set_capabilities(permitted & to->keep);
+        r = set_capabilities(permitted & to->keep, 0);
     if (r == 0)
         r = CALL(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
     return r == 0 ? check_dropped(to) : r;
+}
+
+/* As ambient ones: the program's file gives it none, and it may run as any user. */
+int privileges_keep_over_exec(void)
+{
+    uint64_t permitted = 0;
+    int r = get_permitted(&permitted);
+    if (r == 0)
+        r = set_capabilities(permitted, permitted);
+    for (unsigned long capability = 0; r == 0 && capability < CAPABILITIES; capability++)
+        if (permitted & PRIVILEGE(capability))
+            r = CALL(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0));
+    return r;
+}
+
+int privileges_settle(void)
+{
+    uint64_t permitted = 0;
+    int r = CALL(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0));
+    if (r == 0)
+        r = get_permitted(&permitted);
+    return r == 0 ? set_capabilities(permitted, 0) : r;
 }

@@ -2,7 +2,7 @@
 #pragma once
 /*
  * Drops rights so that they cannot be regained, by the system calls themselves.
- * Thread: a child just forked, single-threaded.
+ * Thread: a child just forked or executed, single-threaded.
  */
 #include <stdint.h>
 #include <sys/types.h>
@@ -28,3 +28,9 @@ int privileges_target(const char *user, const char *directory, struct privileges
  * caller ends.
  */
 int privileges_drop(const struct privileges *to);
+
+/* For a program executed next: it begins with the capabilities that this process has. 0 or negative
+ * errno. */
+int privileges_keep_over_exec(void);
+/* In that program: what it executes in turn has none of them. 0 or negative errno. */
+int privileges_settle(void);

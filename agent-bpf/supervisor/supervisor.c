@@ -6,6 +6,7 @@
  */
 #include "agent-bpf/supervisor/supervisor.h"
 #include "agent-bpf/control.h"
+#include "agent-bpf/supervisor/supervisor_exec.h"
 #include "agent-bpf/supervisor/supervisor_state.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -403,8 +404,7 @@ static void open_sampling(struct supervisor *supervisor)
     supervisor->sampling->cpus.came = on_cpu_came;
     supervisor->sampling->cpus.went = on_cpu_went;
     supervisor->sampling->cpus.context = supervisor;
-    if (supervisor->settings->symbolizer_main)
-        supervisor->symbolizer.due_ns = 1;
+    supervisor->symbolizer.due_ns = 1;
 }
 
 /* A sampler that is handed over keeps sampling into the ring until the next run has a service. */
@@ -431,7 +431,9 @@ static int supervisor_open(struct supervisor *supervisor)
                   r == -ENOENT ? "no such account" : strerror(-r));
         return r;
     }
-    r = open_signals(supervisor);
+    supervisor->program_fd = r = supervisor_program_open();
+    if (r >= 0)
+        r = open_signals(supervisor);
     if (r == 0)
         open_sampling(supervisor);
     supervisor->tick_due_ns = clock_monotonic_ns() + TICK_NS;
@@ -457,14 +459,16 @@ static void supervisor_close(struct supervisor *supervisor)
     child_end(&supervisor->symbolizer);
     sampling_hand_over(supervisor);
     fd_closep(&supervisor->signal_fd);
+    fd_closep(&supervisor->program_fd);
 }
 
 int supervisor_run(const struct supervisor_settings *settings)
 {
-    assert(settings->service_main && settings->n_files <= SUPERVISOR_FILES_MAX);
+    assert(settings->n_files <= SUPERVISOR_FILES_MAX);
     uint64_t service_hang_ns = settings->service_hang_ns, hang = settings->symbolizer_hang_ns;
     struct supervisor supervisor = {
         .settings = settings,
+        .program_fd = -1,
         .signal_fd = -1,
         .service = {.name = "service",
                     .restarts_stat = {&restarts, SUPERVISED_SERVICE},

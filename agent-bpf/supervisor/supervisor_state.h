@@ -34,6 +34,7 @@ struct supervisor {
     const struct supervisor_settings *settings;
     struct privileges target;
     struct supervisor_sampling *sampling; /* NULL: none */
+    int program_fd;                       /* this program, to be executed by children; -1 */
     int signal_fd;
     struct child service;
     struct child symbolizer;
@@ -44,6 +45,6 @@ struct supervisor {
     int exit_code;
 };
 
-/* Forks it, with all that is its own; due_ns is cleared. 0 or negative errno. */
+/* Starts it, with all that is its own; due_ns is cleared. 0 or negative errno. */
 int supervisor_start_service(struct supervisor *supervisor);
 int supervisor_start_symbolizer(struct supervisor *supervisor); /* while the service runs */

@@ -29,7 +29,9 @@ struct symbolizer_settings {
 int symbolizer_open(const struct symbolizer_settings *settings, struct symbolizer **symbolizer);
 void symbolizer_close(struct symbolizer *symbolizer); /* NULL is fine */
 
-/* Memory that a symbolizer shares with its successors. Opened by the supervisor before the first
- * fork. */
-int symbolizer_ledger_open(struct symbolizer_ledger **ledger);
+/* Memory that a symbolizer shares with its successors: a memfd that the supervisor makes and hands
+ * to each. Negative errno. */
+int symbolizer_ledger_make(void);
+/* Maps it; the descriptor stays the caller's. 0 or negative errno. */
+int symbolizer_ledger_open(int fd, struct symbolizer_ledger **ledger);
 void symbolizer_ledger_close(struct symbolizer_ledger *ledger); /* NULL is fine */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent-bpf/symbolizer/symbolizer_ledger.h"
 #include "base/clock.h"
+#include "base/memfd.h"
 #include "base/stats.h"
 #include <errno.h>
 #include <stdatomic.h>
@@ -25,14 +26,15 @@ struct symbolizer_ledger {
 static const uint64_t ban_ns[] = {2 * NS_PER_SEC, 60 * NS_PER_SEC, 600 * NS_PER_SEC,
                                   3600 * NS_PER_SEC};
 
-int symbolizer_ledger_open(struct symbolizer_ledger **out)
+int symbolizer_ledger_make(void)
 {
-    void *memory = mmap(NULL, sizeof(struct symbolizer_ledger), PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
-        return -errno;
-    *out = memory;
-    return 0;
+    return memfd_shared("spanprof-ledger", sizeof(struct symbolizer_ledger));
+}
+
+int symbolizer_ledger_open(int fd, struct symbolizer_ledger **out)
+{
+    *out = memfd_map(fd, sizeof(struct symbolizer_ledger));
+    return *out ? 0 : -ENOMEM;
 }
 
 void symbolizer_ledger_close(struct symbolizer_ledger *ledger)

@@ -43,7 +43,9 @@ void rig_open(struct rig *rig)
     MUST(!loop_open(&rig->loop));
     symbolizer_queue_init(&rig->requests);
     MUST(!process_table_open(&rig->requests, &rig->table));
-    MUST(!symbolizer_ledger_open(&rig->ledger));
+    int ledger_fd = symbolizer_ledger_make();
+    MUST(!symbolizer_ledger_open(ledger_fd, &rig->ledger));
+    close(ledger_fd);
     MUST(!symbolizer_client_open(
         &(struct symbolizer_client_settings){
             .loop = rig->loop, .answered = on_answer, .correlated = on_correlated, .context = rig},
