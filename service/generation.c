@@ -7,6 +7,7 @@
 #include "config/load/config_load.h"
 #include "service/sampling_config.h"
 #include "service/service_process.h"
+#include "service/store_directory.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,8 +39,20 @@ struct generation *generation_load(const struct cli *cli)
     return NULL;
 }
 
+/* Before its sockets: one of them may lie there. */
+static void prepare_directory(const struct config *config)
+{
+    struct privileges owner;
+    const char *directory =
+        config_find_extension(config, CONFIG_EXTENSION_SQLITE_STORAGE)->sqlite_storage.directory;
+    if (privileges_target(config->service.user, directory, &owner) ==
+        0) /* else said by the supervisor */
+        store_directory_prepare(directory, &owner);
+}
+
 int generation_open(struct generation *generation, const struct generation *in_use)
 {
+    prepare_directory(generation->config);
     int error = service_sockets_open(generation->config, in_use ? &in_use->sockets : NULL,
                                      &generation->sockets);
     return error ? error : service_files_open(generation->config, &generation->files);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/service_process.h"
+#include "service/service_sandbox.h"
 #include "base/log.h"
 #include "base/memfd.h"
 #include "config/load/config_load.h"
@@ -35,7 +36,12 @@ static int run(const struct role_start *start, const struct service_process_sett
         return SERVICE_EXIT_FATAL;
     }
     int code = SERVICE_EXIT_FATAL;
-    if (!service_files_inherit(config, settings->files, &files))
+    error = service_files_inherit(config, settings->files, &files);
+    if (!error)
+        error = service_sandbox_enter(config, !start->service.restarts);
+    if (error)
+        log_error("service", "cannot give up its rights: %s", strerror(-error));
+    else
         code = service_run(config, &sockets, &files, &start->service);
     config_close(config);
     return code;

@@ -98,7 +98,6 @@ static void open_pages(struct opening *opening, const struct config *config,
     open_one(opening, &pages->pages.endpoint, path, &sockets->pages);
     if (!pages->pages.socket_endpoint.set)
         return;
-    service_pages_directory(config);
     snprintf(path, sizeof(path), "extensions::%s::socket", pages->id);
     open_one(opening, &pages->pages.socket_endpoint, path, &sockets->pages_socket);
 }

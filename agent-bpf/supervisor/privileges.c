@@ -83,11 +83,14 @@ int privileges_target(const char *user, const char *directory, struct privileges
         r = find_user(user, out);
         if (r == 0 && !able && out->uid != geteuid())
             r = -EPERM;
-        return r;
+        return r == 0 && able && out->uid == 0 ? PRIVILEGES_OF_ROOT : r;
     }
-    if (able)
-        find_owner(directory, out);
-    return 0;
+    if (!able)
+        return 0;
+    find_owner(directory, out);
+    if (out->uid != 0 || find_user("spanprof", out) == 0)
+        return 0;
+    return find_user("nobody", out);
 }
 
 static int drop_bounding(uint64_t keep)

@@ -16,10 +16,13 @@ struct privileges {
 #define PRIVILEGE(capability) (UINT64_C(1) << (capability))
 
 /*
- * Account of `user`; if that is NULL or "" the owner of `directory` (the nearest parent that
- * exists). An unprivileged caller always gets itself unless user names another account: then
- * -EPERM. 0, -ENOENT (no such account), -EPERM.
+ * Whom the service runs as, never root if there is a choice: the account `user`; if that is NULL or
+ * "", the owner of `directory` (the nearest parent that exists), and if that is root, the account
+ * "spanprof", otherwise "nobody". A caller without CAP_SETUID and CAP_SETGID always gets itself,
+ * unless user names another account: then -EPERM. 0, PRIVILEGES_OF_ROOT (user names root, and the
+ * caller could be another), -ENOENT (no such account), -EPERM.
  */
+enum { PRIVILEGES_OF_ROOT = 1 };
 int privileges_target(const char *user, const char *directory, struct privileges *out);
 
 /*

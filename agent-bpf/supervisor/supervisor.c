@@ -426,10 +426,12 @@ static int supervisor_open(struct supervisor *supervisor)
     if (r < 0 && r != -EALREADY)
         return r;
     r = privileges_target(settings->user, settings->store_directory, &supervisor->target);
-    if (r < 0) {
+    if (r != 0) {
         log_error("supervisor", "service.user: %s: %s", settings->user ? settings->user : "",
-                  r == -ENOENT ? "no such account" : strerror(-r));
-        return r;
+                  r == PRIVILEGES_OF_ROOT ? "the service does not run as root: name another account"
+                  : r == -ENOENT          ? "no such account"
+                                          : strerror(-r));
+        return r < 0 ? r : -EINVAL;
     }
     supervisor->program_fd = r = supervisor_program_open();
     if (r >= 0)

@@ -4,7 +4,7 @@
  * service is to drain when the supervisor says so.
  *
  * The environment may hold what the configuration refers to (${env:TOKEN}), so children get only
- * what libraries read.
+ * what libraries and this project's tests read.
  */
 #include "agent-bpf/supervisor/supervisor_exec.h"
 #include "agent-bpf/supervisor/role_message.h"
@@ -87,7 +87,9 @@ static bool is_for_libraries(const char *variable)
                                         "LOCALDOMAIN=",
                                         "RES_OPTIONS=",
                                         "SSL_CERT_",
-                                        "GNUTLS_"};
+                                        "GNUTLS_",
+                                        "SPANPROF_TEST_",
+                                        "SPANPROF_BENCH_"};
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
         if (strncmp(variable, names[i], strlen(names[i])) == 0)
             return true;

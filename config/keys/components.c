@@ -38,7 +38,7 @@ const struct config_component config_components[] = {
      "Collector's otlp_json_file receiver reads. With format proto or with compression each "
      "record follows its length (4 bytes, big-endian). Requests that cannot be written wait "
      "in the store. The file and its directory must be writable for the user that the "
-     "service runs as (service::user, otherwise the owner of the store's directory)."},
+     "service runs as (service::user, otherwise the owner of the store's directory, never root)."},
     {CONFIG_EXPORTER_NOP, CLASS_EXPORTER, "nop", NULL, ALL, "alpha",
      "Sends nothing, for a node without a backend: pages, history and scraping work as "
      "usual. It has no keys."},

@@ -420,7 +420,8 @@ const struct config_key config_keys[] = {
      .max = 64,
      .help =
          "Account that the service process runs as, which talks to the network; without it, the "
-         "owner of the store's directory."},
+         "owner of the store's directory, and if that is root, spanprof or else nobody. Never "
+         "root."},
 
     {OWNER_PIPELINE, "receivers", KEY_BUILT, .flags = KEY_REQUIRED,
      .help = "List of receivers; at least one."},

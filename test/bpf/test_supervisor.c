@@ -340,10 +340,14 @@ static void test_rights_as_owner_of_the_store(void **state)
     rmdir(directory);
 }
 
-static void test_rights_as_root(void **state)
+/* Whoever owns the directory, and whatever the configuration says. */
+static void test_never_as_root(void **state)
 {
+    struct supervisor_settings settings = default_settings();
     (void)state;
-    check_rights("", "/nonexistent/store", 0);
+    check_rights("", "/nonexistent/store", NOBODY);
+    settings.user = "root";
+    assert_int_equal(end_of(start(&settings), 3000), 1);
 }
 
 static void test_rights_as_named_user(void **state)
@@ -573,7 +577,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         TEST(test_children_work_and_stop),
         TEST(test_rights_as_owner_of_the_store),
-        TEST(test_rights_as_root),
+        TEST(test_never_as_root),
         TEST(test_rights_as_named_user),
         TEST(test_unknown_user_ends_it),
         TEST(test_killed_children_come_back),

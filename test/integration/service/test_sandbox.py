@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
 import harness  # noqa: E402
@@ -47,10 +48,10 @@ def open_files(pid):
 class Sandbox(harness.IntegrationTest):
     def setUp(self):
         super().setUp()
-        os.environ["SPANPROF_TEST_TOKEN"] = TOKEN
-        self.addCleanup(os.environ.pop, "SPANPROF_TEST_TOKEN", None)
+        os.environ["BACKEND_TOKEN_FOR_TEST"] = TOKEN
+        self.addCleanup(os.environ.pop, "BACKEND_TOKEN_FOR_TEST", None)
         self.sp = self.spanprof(over={"exporters": {"otlp_grpc": {
-            "headers": {"authorization": "Bearer ${env:SPANPROF_TEST_TOKEN}"}}}})
+            "headers": {"authorization": "Bearer ${env:BACKEND_TOKEN_FOR_TEST}"}}}})
         self.sp.wait_sampling()
 
     def test_addresses_are_each_its_own(self):
@@ -70,6 +71,16 @@ class Sandbox(harness.IntegrationTest):
             with open("/proc/%d/environ" % pid, "rb") as environment:
                 self.assertNotIn(TOKEN.encode(), environment.read())
 
+    def test_rights(self):
+        for pid in (self.sp.service, self.sp.symbolizer):
+            status = harness.status_of(pid)
+            self.assertNotIn("0", status["Uid"].split())
+            self.assertEqual(status["NoNewPrivs"], "1")
+        service = harness.status_of(self.sp.service)
+        self.assertEqual(int(service["CapPrm"], 16) | int(service["CapBnd"], 16), 0)
+        if not harness.SANITIZE:
+            self.assertEqual(service["Seccomp"], "2")
+
     def test_descriptors_are_those_that_are_named(self):
         symbolizer = open_files(self.sp.symbolizer)
         self.assertFalse([name for name in symbolizer if name.startswith(self.directory) and not
@@ -77,6 +88,75 @@ class Sandbox(harness.IntegrationTest):
         self.assertFalse([name for name in symbolizer if "config" in name or "role" in name], symbolizer)
         service = open_files(self.sp.service)
         self.assertFalse([name for name in service if "bpf-prog" in name or "[perf_event]" in name], service)
+
+
+ENDED = "ended by its filter"
+
+
+@harness.needs_sampling
+@unittest.skipIf(harness.SANITIZE, "sanitizers need what a sandbox forbids: these builds have none")
+class Fallen(harness.IntegrationTest):
+    """A process that does what it must not, from its inside: a debug build tries one thing for each start."""
+
+    def attempt(self, role, name, target=""):
+        """How it went: ENDED, or the name of its errno, or None if it succeeded."""
+        os.environ["SPANPROF_TEST_BREAK_OUT"] = "%s:%s" % (role, name)
+        os.environ["SPANPROF_TEST_BREAK_OUT_TARGET"] = str(target)
+        try:
+            sp = harness.Spanprof(self.directory, self.backend.address, sampler=True)
+            self._started.append(sp)
+            sp.log_path += "." + name
+            sp.may_end = True
+            sp.launch()
+            harness.wait_until(lambda: re.search(r"attempt %s (failed|succeeded)|may not call" % name, sp.log()), 20,
+                               "the attempt %s" % name)
+            log = sp.log()
+            sp.kill_all()
+        finally:
+            del os.environ["SPANPROF_TEST_BREAK_OUT"], os.environ["SPANPROF_TEST_BREAK_OUT_TARGET"]
+        if "attempt %s succeeded" % name in log:
+            return None
+        failed = re.search(r"attempt %s failed: (\w+)" % name, log)
+        return failed.group(1) if failed else ENDED + ": " + re.search(r"may not call (\w+) ", log).group(1)
+
+    def check(self, role, expected):
+        self.start_backend()
+        for name, (target, outcomes) in expected.items():
+            with self.subTest(role=role, attempt=name):
+                self.assertIn(self.attempt(role, name, target), outcomes)
+
+    def ended(self, call):
+        return ENDED + ": " + call
+
+    def test_service(self):
+        outside = os.path.join(self.directory, "outside")
+        os.mkdir(outside)
+        os.chmod(outside, 0o777)
+        with open(os.path.join(outside, "file"), "w") as file:
+            file.write("of somebody else")
+        with open("/sys/kernel/security/lsm") if os.path.exists("/sys/kernel/security/lsm") else \
+                open("/dev/null") as modules:
+            landlock = "landlock" in modules.read()
+        places = ["EACCES"] if landlock else ["EACCES", None]
+        self.check("service", {
+            "read_shadow": ("", ["EACCES"]),
+            "read_target": (outside + "/file", places),
+            "write_target": (outside + "/new", places),
+            "execute": ("", [self.ended("execve")]),
+            "start_process": ("", [self.ended("clone")]),
+            "trace_supervisor": ("", [self.ended("ptrace")]),
+            "signal_supervisor": ("", [self.ended("kill")]),
+            "read_supervisor": ("", [self.ended("process_vm_readv")]),
+            "packet_socket": ("", ["EAFNOSUPPORT"]),
+            "connect_target": (1, ["EACCES"] if landlock else ["EACCES", "ECONNREFUSED"]),
+            "listen": ("", [self.ended("bind")]),
+            "become_root": ("", [self.ended("setresuid")]),
+            "load_program": ("", [self.ended("bpf")]),
+            "executable_memory": ("", ["EACCES"]),
+            "new_namespace": ("", [self.ended("unshare")]),
+            "mount": ("", [self.ended("mount")]),
+            "io_uring": ("", [self.ended("io_uring_setup")]),
+        })
 
 
 if __name__ == "__main__":
