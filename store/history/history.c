@@ -32,6 +32,10 @@ STAT_COUNTERS(
     "Spans that the history keeps, by why: they have samples, or their trace has, or they "
     "are slow, or their trace was chosen.",
     STAT_LABEL("why", kept_names, HISTORY_KEEP_WHYS), .absent = STAT_BIT(HISTORY_KEEP_NOT));
+STAT_LOSS(
+    spans_over_share, "spanprof_history_spans_over_share_total",
+    "Spans without samples that the history does not keep, because their sender has its share "
+    "of the bytes of a window.");
 STAT_COUNTER(spans_passed_over, "spanprof_history_spans_passed_over_total",
              "Spans without samples that the history does not keep, beyond "
              "history::max_spans_per_second.");
@@ -43,7 +47,11 @@ STAT_LOSS(staged_dropped, "spanprof_history_spans_dropped_total",
 static int open_parts(struct history *history)
 {
     const struct history_settings *settings = &history->settings;
+    uint64_t windows = settings->retention_ns / HISTORY_WINDOW_NS + 1;
     int error = history_span_budget_open(settings->max_spans_per_second, &history->keep);
+    if (!error)
+        error = fair_share_init(&history->window,
+                                settings->max_size_bytes / windows * HISTORY_WINDOW_PARTS);
     if (!error)
         error = history_totals_open(&history->totals);
     if (!error)
@@ -127,6 +135,7 @@ int history_reload(struct history *history)
     WRITER_THREAD(history->db);
     stat_add(&staged_dropped, (int64_t)history->stage.n_spans);
     stage_clear(&history->stage);
+    fair_share_clear(&history->window);
     history_forget_sources(history);
     memset(history->recent, 0, sizeof(history->recent));
     history_totals_clear(history->totals);
@@ -195,6 +204,37 @@ static bool has_ids(const struct otlp_span *span)
     return !bytes_zero(span->trace_id.data, 16) && !bytes_zero(span->span_id.data, 8);
 }
 
+static struct bytes text_of(struct bytes resource, const char *key)
+{
+    struct bytes key_value, text;
+    bool there = otlp_resource_attribute(resource, key, &key_value) &&
+                 otlp_key_value_string(key_value, &text);
+    return there ? text : BYTES(NULL, 0);
+}
+
+/* A Resource that is too large to be kept is not read for its service either. */
+static uint64_t tenant_of(const struct history *history, uint64_t sender, struct bytes resource)
+{
+    if (sender || resource.len > MATCHED_SPAN_RESOURCE_MAX)
+        return sender;
+    return history_names_tenant(&history->names, text_of(resource, "service.name"));
+}
+
+/* Within the sender's share of this window. */
+static bool window_takes(struct history *history, uint64_t sender, const struct otlp_span *span,
+                         size_t text_bytes)
+{
+    uint64_t tenant = tenant_of(history, sender, span->resource);
+    uint64_t bytes = HISTORY_SPAN_BYTES + text_bytes;
+    bool fits = fair_share_has_room(&history->window, tenant, bytes);
+    stat_add(&spans_over_share, !fits);
+    if (fits)
+        fair_share_take(&history->window, tenant, bytes);
+    return fits;
+}
+
+enum { SPAN_NOT_KEPT = 1 };
+
 static int keep_span(struct history *history, uint64_t sender, const struct otlp_span *span,
                      const struct join_result *result)
 {
@@ -209,6 +249,8 @@ static int keep_span(struct history *history, uint64_t sender, const struct otlp
         matched_span_attributes(history->settings.span_attributes, span, &attributes, &was_cut);
     if (error)
         return error;
+    if (!result && !window_takes(history, sender, span, name.len + attributes.len))
+        return SPAN_NOT_KEPT;
     if (resource.len > MATCHED_SPAN_RESOURCE_MAX)
         resource = BYTES(NULL, 0);
     return stage_the_span(history,
@@ -250,19 +292,13 @@ int history_span(struct history *history, uint64_t sender, const struct otlp_spa
         history->passed_over++;
         return 0;
     }
-    stat_add_of(&kept, why, 1);
-    return keep_span(history, sender, span, NULL);
+    int outcome = keep_span(history, sender, span, NULL);
+    if (!outcome)
+        stat_add_of(&kept, why, 1);
+    return outcome == SPAN_NOT_KEPT ? 0 : outcome;
 }
 
 /* Samples */
-
-static struct bytes text_of(struct bytes resource, const char *key)
-{
-    struct bytes key_value, text;
-    bool there = otlp_resource_attribute(resource, key, &key_value) &&
-                 otlp_key_value_string(key_value, &text);
-    return there ? text : BYTES(NULL, 0);
-}
 
 int history_resource_facts(struct history *history, struct bytes resource, uint64_t *tenant,
                            struct history_series_facts *facts)

@@ -10,12 +10,14 @@
  * so expiry does not stall the writer.
  *
  * Spans with samples are always kept. Spans without samples, which a waterfall shows too, are kept
- * within max_spans_per_second (history_span_budget.h). Spans since the last block are in memory
- * only: a kill loses the spans without samples; spans with samples are restored together with their
- * samples. Limits: retention_ns and max_size_bytes, of blocks and names (history_names.h) together.
- * The oldest block is removed if max_size_bytes
- * is reached, if pending samples need the room, or if the disk is full; if still no room is left,
- * samples and spans are left out. Each case is counted. Errors: negative errno of db.h.
+ * within max_spans_per_second (history_span_budget.h), and within a number of bytes that each
+ * sender has a fair share of, so that none shortens the time that the history covers for the
+ * others. Spans since the last block are in memory only: a kill loses the spans without samples;
+ * spans with samples are restored together with their samples. Limits: retention_ns and
+ * max_size_bytes, of blocks and names (history_names.h) together. The oldest block is removed if
+ * max_size_bytes is reached, if pending samples need the room, or if the disk is full; if still no
+ * room is left, samples and spans are left out. Each case is counted. Errors: negative errno of
+ * db.h.
  */
 #include "store/join/join.h"
 

@@ -11,8 +11,13 @@
 #include "store/history/history_stage.h"
 #include "store/history/history_sums.h"
 
-#define HISTORY_RECENT     32768 /* number of remembered spans; a power of two */
-#define HISTORY_NAMES_PART 4     /* names get at most 1 / HISTORY_NAMES_PART of max_size_bytes */
+#define HISTORY_RECENT 32768 /* number of remembered spans; a power of two */
+/* Spans without samples may take this many times what a window has of max_size_bytes, if the
+ * history is to reach back for retention_ns. */
+#define HISTORY_WINDOW_PARTS 4
+#define HISTORY_WINDOW_NS    UINT64_C(5000000000) /* between blocks */
+#define HISTORY_SPAN_BYTES   64                   /* of a span without its texts */
+#define HISTORY_NAMES_PART   4 /* names get at most 1 / HISTORY_NAMES_PART of max_size_bytes */
 
 struct history {
     struct db *db;
@@ -23,6 +28,7 @@ struct history {
     struct history_names names;
     struct history_blocks blocks;
     struct history_stage stage;
+    struct fair_share window; /* bytes of the spans without samples in the stage */
     struct history_sums sums;
     struct history_totals *totals;
     uint64_t sums_minute; /* minute of writing in which `sums` began */
