@@ -19,6 +19,8 @@ static const struct command {
      false},
     {"flame", client_flame, "[flags] [-o FILE]",
      "a flame graph as .svg, .folded, .json (speedscope), .pb.gz (pprof)", 0, false},
+    {"pages", client_pages, "", "the address of the web pages, with the token that they need", 0,
+     false},
     {"record", client_record, "[-F HZ] [-o FILE] [--] COMMAND [ARGUMENT]...",
      "profile a command by a spanprof of its own (root)", 0, true},
 };

@@ -250,6 +250,7 @@ struct config_pages {
     struct {
         const char *token; /* texts: "" = not given */
         const char *token_file;
+        bool required; /* neither given: the service makes one */
     } auth;
     struct config_tls tls;
     struct {

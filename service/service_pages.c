@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/service_pages.h"
 #include "base/log.h"
+#include "exporter/pages/pages_token.h"
 #include "store/window/coverage.h"
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define TOKEN_BYTES_MIN 16
-#define TOKEN_BYTES_MAX 512
 
 /* ---- sockets ---- */
 
@@ -35,37 +33,33 @@ static int listen_all(struct service_pages *pages, const struct service_pages_se
 
 /* ---- the token ---- */
 
-static bool is_token(const struct buf *text)
-{
-    if (text->len < TOKEN_BYTES_MIN || text->len > TOKEN_BYTES_MAX)
-        return false;
-    for (size_t i = 0; i < text->len; i++)
-        if (text->data[i] <= ' ' || text->data[i] > '~')
-            return false;
-    return true;
-}
-
 /* 0, or said in a sentence. */
 static int set_token(struct service_pages *pages)
 {
     _cleanup_buf_ struct buf text = BUF_INIT(0);
-    const char *path = pages->config->auth.token_file;
-    if (!*path) {
-        pages_set_token(pages->pages, pages->config->auth.token);
+    const char *file = pages->config->auth.token_file, *given = pages->config->auth.token;
+    if (!pages->config->auth.required || *given) {
+        pages_set_token(pages->pages, given);
         return 0;
     }
-    int error = service_files_read(pages->files, path, &text);
-    if (!error && !is_token(&text))
+    int error = *file ? service_files_read(pages->files, file, &text)
+                      : pages_token_load(pages->directory, &text);
+    if (!error && !pages_token_is_valid(&text))
         error = -EINVAL;
     if (!error)
         error = buf_append(&text, "", 1);
     if (!error)
         pages_set_token(pages->pages, (const char *)text.data);
-    else
+    else if (*file)
         log_error("pages",
                   "extensions::pages::auth::token_file: %s holds no token of %d to %d "
                   "letters and digits on one line",
-                  path, TOKEN_BYTES_MIN, TOKEN_BYTES_MAX);
+                  file, PAGES_TOKEN_BYTES_MIN, PAGES_TOKEN_BYTES_MAX);
+    else
+        log_error("pages",
+                  "pages.token in %s: %s; remove that file, or give a token in "
+                  "extensions::pages::auth",
+                  pages->directory, error == -EINVAL ? "holds no token" : strerror(-error));
     if (text.data)
         explicit_bzero(text.data, text.cap);
     return error;
@@ -90,6 +84,7 @@ int service_pages_open(struct service_pages *pages, const struct service_pages_s
         .directory = config_find_extension(settings->config, CONFIG_EXTENSION_SQLITE_STORAGE)
                          ->sqlite_storage.directory};
     pages->config = &extension->pages;
+    pages->directory = db.directory;
     pages->files = settings->tls->files;
     int error = db_open_reader(&db, &pages->reader_db);
     if (!error)

@@ -20,6 +20,7 @@ struct service_pages_settings {
 struct service_pages {
     struct pages *pages;
     const struct config_pages *config;
+    const char *directory; /* of the store; the configuration's */
     const struct service_files *files;
     struct db *reader_db;
 };

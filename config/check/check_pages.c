@@ -30,7 +30,7 @@ static void check_endpoint(struct tree *tree, const char *path, const struct nod
                            const struct config_pages *pages)
 {
     char text[VALUE_ENDPOINT_MAX];
-    bool token = pages_given(pages->auth.token) || pages_given(pages->auth.token_file);
+    bool token = pages->auth.required;
     if (is_loopback(&pages->endpoint) || (token && pages->tls.enabled))
         return;
     value_format_endpoint(&pages->endpoint, text);
@@ -39,8 +39,8 @@ static void check_endpoint(struct tree *tree, const char *path, const struct nod
                "localhost:%u",
                text,
                token                ? "write tls: {cert_file: ..., key_file: ...} too"
-               : pages->tls.enabled ? "write auth: {token_file: ...} too"
-                                    : "write auth: {token_file: ...} and tls: {cert_file: ..., "
+               : pages->tls.enabled ? "write auth: {required: true}"
+                                    : "write auth: {required: true} and tls: {cert_file: ..., "
                                       "key_file: ...}",
                pages->endpoint.port);
 }
@@ -52,6 +52,10 @@ static void check_auth(struct tree *tree, const char *path, const struct node *n
                                   "-._~+/=";
     const char *token = pages->auth.token;
     path = diag_path(tree->diag, path, "auth");
+    if (!pages->auth.required && (pages_given(token) || pages_given(pages->auth.token_file)))
+        diag_error(tree->diag, tree_place(node, "auth.required"),
+                   diag_path(tree->diag, path, "required"),
+                   "is false beside a token; remove one of them");
     if (pages_given(token) && pages_given(pages->auth.token_file))
         diag_error(tree->diag, tree_place(node, "auth.token_file"),
                    diag_path(tree->diag, path, "token_file"), "stands beside token; keep one");

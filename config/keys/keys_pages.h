@@ -27,7 +27,7 @@
      .initial = "localhost:9797",                                                                  \
      .help =                                                                                       \
          "Address of the pages, as host:port. An address that other machines can reach requires "  \
-         "auth and tls."},                                                                         \
+         "a token and tls."},                                                                      \
         PAGES_TEXT("socket", 0, socket, "", 0, 107,                                                \
                    "Path of a Unix socket with the same answers, for `spanprof top` and "          \
                    "other commands and for scripts; only root and the store's owner may "          \
@@ -43,10 +43,18 @@
              "for other names get 421, which prevents DNS rebinding by foreign web pages. "        \
              "localhost, addresses and the endpoint's own host are always accepted."},             \
         {CONFIG_EXTENSION_PAGES, "auth", KEY_SECTION,                                              \
-         .help = "Who may connect by TCP. Absent: everyone who can reach the port."},              \
+         .help = "Who may connect by TCP: a client that sends the token."},                        \
+        {CONFIG_EXTENSION_PAGES,                                                                   \
+         "auth.required",                                                                          \
+         KEY_BOOL,                                                                                 \
+         PAGES(auth.required),                                                                     \
+         .initial = "true",                                                                        \
+         .help = "Whether clients must send a token. Without token and token_file spanprof makes " \
+                 "one and keeps it in pages.token of the store's directory; `spanprof pages` "     \
+                 "prints the address with it. false: everyone who can reach the port may read."},  \
         PAGES_TEXT("auth.token", KEY_SECRET, auth.token, "", 0, 512,                               \
-                   "The token that clients must send (Authorization: Bearer TOKEN), at least 16 "  \
-                   "letters and digits. Never printed."),                                          \
+                   "The token that clients must send (Authorization: Bearer TOKEN, or as the "     \
+                   "password of HTTP's Basic), at least 16 letters and digits. Never printed."),   \
         PAGES_TEXT("auth.token_file", 0, auth.token_file, "", 0, 4000,                             \
                    "File that holds the token, instead of token; read at the start and on "        \
                    "SIGHUP."),                                                                     \

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exporter/pages/pages_access.h"
+#include "base/bytes.h"
 #include <arpa/inet.h>
+#include <gnutls/gnutls.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-#define HOST_MAX 256
+#define HOST_MAX  256
+#define BASIC_MAX 1024
 
 /* Strips the port: after the last colon, or after the closing bracket of an IPv6 address. */
 static bool split_host(const char *host, char name[HOST_MAX], bool *bracketed)
@@ -57,16 +60,37 @@ bool pages_access_knows_host(const struct config_pages *config, const char *host
     return false;
 }
 
+/* In a time that does not tell how much of it is right. */
+static bool is_token(const char *token, struct bytes given)
+{
+    size_t len = strlen(token);
+    unsigned difference = given.len != len;
+    for (size_t i = 0; i < len; i++)
+        difference |= (unsigned)((uint8_t)token[i] ^ given.data[given.len ? i % given.len : 0]);
+    return !difference;
+}
+
+/* USER:PASSWORD in base64; any user will do. */
+static bool is_password(const char *token, const char *encoded)
+{
+    gnutls_datum_t text = {(unsigned char *)encoded, (unsigned)strlen(encoded)}, decoded;
+    if (text.size > BASIC_MAX || gnutls_base64_decode2(&text, &decoded) < 0)
+        return false;
+    const uint8_t *colon = memchr(decoded.data, ':', decoded.size);
+    size_t user = colon ? (size_t)(colon - decoded.data) + 1 : 0;
+    bool is = colon && is_token(token, BYTES(decoded.data + user, decoded.size - user));
+    gnutls_memset(decoded.data, 0, decoded.size);
+    gnutls_free(decoded.data);
+    return is;
+}
+
 bool pages_access_has_token(const char *token, const char *authorization)
 {
-    static const char scheme[] = "Bearer ";
-    size_t len = strlen(token);
-    if (!authorization || strncasecmp(authorization, scheme, sizeof(scheme) - 1) != 0)
+    static const char bearer[] = "Bearer ", basic[] = "Basic ";
+    if (!authorization)
         return false;
-    const char *given = authorization + sizeof(scheme) - 1;
-    size_t given_len = strlen(given);
-    unsigned difference = given_len != len;
-    for (size_t i = 0; i < len; i++)
-        difference |= (unsigned)(token[i] ^ given[given_len ? i % given_len : 0]);
-    return !difference;
+    if (strncasecmp(authorization, bearer, sizeof(bearer) - 1) == 0)
+        return is_token(token, BYTES_STR(authorization + sizeof(bearer) - 1));
+    return strncasecmp(authorization, basic, sizeof(basic) - 1) == 0 &&
+           is_password(token, authorization + sizeof(basic) - 1);
 }

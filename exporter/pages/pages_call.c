@@ -360,8 +360,11 @@ static void on_begin(struct http1_call *http, const char *path, const char *meth
     if (!of_node && *scope->token &&
         !pages_access_has_token(scope->token, http1_call_header(http, "Authorization")))
         return call_refuse(call, 401, "a token is needed: Authorization: Bearer ...");
-    if (!call->request.route)
+    if (!call->request.route || (call->request.route->of_node && !of_node))
         return call_refuse(call, 404, "there is nothing here: see docs/api.md");
+    if (call->request.route->of_node)
+        call->request.token =
+            arena_dup(&call->request.arena, scope->token, strlen(scope->token) + 1);
     call->request.type = call->request.route->type;
     read_query(call);
 }

@@ -8,8 +8,6 @@
 #include "exporter/pages/pages_route.h"
 #include "proto/http/http1_server.h"
 
-#define PAGES_TOKEN_MAX 513
-
 struct pages_scope { /* shared by all calls: the context of their http1_server */
     struct loop *loop;
     struct worker *worker;

@@ -12,6 +12,7 @@
 #define PAGES_HEADERS_MAX   4
 #define PAGES_HOST_MAX      65
 #define PAGES_PROBLEM_MAX   1024
+#define PAGES_TOKEN_MAX     513
 
 struct pages_facts { /* the thread's */
     struct history_reader *history;
@@ -35,8 +36,9 @@ struct pages_request {
     struct pages_query query;
     struct arena arena; /* texts of the query, and memory for the answer */
     uint64_t now_unix_ns;
-    bool wants_json; /* Accept: application/json */
-    bool takes_gzip; /* Accept-Encoding */
+    bool wants_json;   /* Accept: application/json */
+    bool takes_gzip;   /* Accept-Encoding */
+    const char *token; /* of a route of_node: what clients of the port send; "": nothing */
     /* The answer: */
     unsigned status;  /* 200 at first */
     struct buf body;  /* limited to PAGES_ANSWER_MAX */
@@ -54,6 +56,7 @@ struct pages_route {
     const char *path;
     const char *type;     /* Content-Type */
     unsigned takes;       /* enum pages_takes */
+    bool of_node;         /* answered on the node's socket alone */
     pages_answer *answer; /* 0; BUF_FULL; -ENOENT: 404; other negative errno: 503. */
     const char *download; /* file name of a download; NULL: shown in the browser */
     /* How long to wait before making the answer, ns; NULL: no wait. Called on the loop. */
@@ -69,6 +72,6 @@ pages_answer pages_traces, pages_trace;
 pages_answer pages_flame_json, pages_diff, pages_functions;
 pages_answer pages_flame_svg, pages_flame_folded, pages_flame_speedscope;
 pages_answer pages_timeline, pages_spans, pages_values;
-pages_answer pages_status;
+pages_answer pages_status, pages_address;
 pages_answer scrape_profiles, scrape_pprof, scrape_pprof_live;
 uint64_t scrape_pprof_delay_ns(const struct pages_request *request);

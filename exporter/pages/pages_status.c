@@ -252,3 +252,29 @@ int pages_status(struct pages_facts *facts, struct pages_request *request)
     json_end_object(&json);
     return error ? error : json.error;
 }
+
+/* ---- the address ---- */
+
+static bool is_wildcard(const char *host)
+{
+    return strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
+}
+
+/* A URL's fragment stays in the browser, so the token in it is in no log and no Referer. */
+int pages_address(struct pages_facts *facts, struct pages_request *request)
+{
+    const struct config_endpoint *endpoint = &facts->pages->endpoint;
+    const char *host = is_wildcard(endpoint->host) ? facts->host : endpoint->host;
+    const char *brackets[2] = {strchr(host, ':') ? "[" : "", strchr(host, ':') ? "]" : ""};
+    struct json_writer json = {.out = &request->body};
+    char url[sizeof(endpoint->host) + PAGES_TOKEN_MAX + 32];
+    if (!request->token)
+        return -ENOMEM;
+    snprintf(url, sizeof(url), "%s://%s%s%s:%u/%s%s", facts->pages->tls.enabled ? "https" : "http",
+             brackets[0], host, brackets[1], endpoint->port, *request->token ? "#token=" : "",
+             request->token);
+    json_begin_object(&json, NULL);
+    json_put_string(&json, "url", url);
+    json_end_object(&json);
+    return json.error;
+}

@@ -84,6 +84,7 @@ class Demo:
         self.program = os.path.join(harness.BUILD, "test", "demo_service")
         self.pages = "http://localhost:%d" % harness.free_port()
         self.more = {}  # configuration
+        self.address = None  # of the pages, with their token
 
     def start(self):
         self.backend = receiver.Backend()
@@ -96,8 +97,10 @@ class Demo:
         self.service = subprocess.Popen([self.program, str(port), self.spanprof.http_address])
         harness.wait_until(lambda: self.answers(port), 10, "the shop answers")
         self.load = Load(port)
-        print("spanprof %d, shop %d on port %d, four routes under load; pages: %s/" % (
-            self.spanprof.process.pid, self.service.pid, port, self.pages), flush=True)
+        socket = os.path.join(self.spanprof.store, "spanprof.sock")
+        self.address = harness.run_spanprof("pages", "--socket", socket)[1].strip()
+        print("spanprof %d, shop %d on port %d, four routes under load; pages: %s" % (
+            self.spanprof.process.pid, self.service.pid, port, self.address), flush=True)
 
     def answers(self, port):
         try:

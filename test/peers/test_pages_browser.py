@@ -55,6 +55,7 @@ class Shop(demo.Demo):
     def __init__(self, program=None):
         super().__init__()
         self.program = program or self.program
+        self.more = {"extensions": {"pages": {"auth": {"required": False}}}}
 
     def traffic(self, seconds):
         self.start()
@@ -91,7 +92,7 @@ class PagesTest(unittest.TestCase):
         shop = self.open()
         shop.more = {"extensions": {"pages": {"auth": {"token": TOKEN}}}}
         shop.traffic(SETTLE_S)
-        self.visit("token.test.mjs", shop, PAGES_TOKEN=TOKEN, PAGES_PID=str(shop.spanprof.supervisor))
+        self.visit("token.test.mjs", shop, PAGES_TOKEN=TOKEN, PAGES_ADDRESS=shop.address, PAGES_PID=str(shop.spanprof.supervisor))
 
     def renamed(self):
         """The shop, with names of functions that only a linker would take."""

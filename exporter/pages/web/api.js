@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests to the server. A failure is an Error whose message is a sentence for people. */
 const WORDS = {
-    401: "This spanprof requires a token.",
+    401: "This spanprof requires a token. `spanprof pages` prints the address with it.",
     404: "This is not kept, or has expired.",
     414: "The filter is too long.",
     429: "Too many queries at once; try again in a moment.",
@@ -22,6 +22,23 @@ function stored() {
 export function setToken(token) {
     sessionStorage.setItem(TOKEN, token);
 }
+
+/* The address that `spanprof pages` prints ends with #token=...: it is kept for this tab, and goes
+ * from the address bar. */
+function takeToken() {
+    const given = new URLSearchParams(location.hash.slice(1));
+    const token = given.get(TOKEN);
+    if (!token) return;
+    setToken(token);
+    given.delete(TOKEN);
+    const rest = given.toString();
+    history.replaceState(
+        history.state,
+        "",
+        location.pathname + location.search + (rest && `#${rest}`),
+    );
+}
+takeToken();
 
 function ask(url, signal) {
     const token = stored();

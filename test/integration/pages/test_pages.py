@@ -33,7 +33,7 @@ class Pages(harness.IntegrationTest):
 
     def start(self, sampler=False, pages=None, wait=True):
         self.port = harness.free_port()
-        settings = dict({"endpoint": "localhost:%d" % self.port}, **(pages or {}))
+        settings = dict({"endpoint": "localhost:%d" % self.port, "auth": {"required": False}}, **(pages or {}))
         spanprof = self.spanprof(start=False, sampler=sampler, over=harness.merge({
             "extensions": {"pages": settings},
             "service": {"extensions": ["sqlite_storage", "pages"]}}, self.over))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The door of the pages: who is answered, what never depends on data, and what hostile clients and names achieve."""
+import base64
 import gzip
 import http.client
 import json
@@ -155,6 +156,28 @@ class Door(Pages):
         harness.wait_until(lambda: self.ask("/api/status", bearer)[0] == 401, 10, "the new token counts")
         self.assertEqual(self.ask("/api/status",
                                   {"Authorization": "Bearer another-token-0123456789"})[0], 200)
+
+    def test_token_by_default(self):
+        """Nothing about it is configured: one is made, and only who may read the store can have it."""
+        spanprof = self.start(pages={"auth": {}})
+        made = os.path.join(spanprof.store, "pages.token")
+        with open(made) as file:
+            token = file.read().strip()
+        self.assertEqual(os.stat(made).st_mode & 0o777, 0o640)
+        self.assertEqual(self.ask("/")[0], 200)
+        self.assertEqual(self.ask("/api/status")[0], 401)
+        self.assertEqual(self.ask("/debug/pprof/profile?seconds=0")[0], 401)
+        basic = base64.b64encode(b"anyone:" + token.encode()).decode()
+        for authorization in ("Bearer " + token, "Basic " + basic):
+            self.assertEqual(self.ask("/api/status", {"Authorization": authorization})[0], 200)
+        code, address, _ = harness.run_spanprof("pages", "--socket", self.socket)
+        self.assertEqual((code, address), (0, "http://localhost:%d/#token=%s\n" % (self.port, token)))
+        for connection in (None, Unix(self.socket)):  # the port tells nobody
+            status, _, body = self.ask("/api/address", {"Authorization": "Bearer " + token}, connection)
+            self.assertEqual(status, 200 if connection else 404, body)
+        self.assertNotIn(token, spanprof.log())
+        spanprof.kill_service()
+        self.assertEqual(self.ask("/api/status", {"Authorization": "Bearer " + token})[0], 200)
 
     def put(self, path, text):
         with open(path + ".new", "w") as file:

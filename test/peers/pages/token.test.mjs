@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { browser, settled, visit } from "./visitor.mjs";
 
-const { PAGES_TOKEN: token, PAGES_PID: pid } = process.env;
+const { PAGES_TOKEN: token, PAGES_ADDRESS: address, PAGES_PID: pid } = process.env;
 let opened;
 
 before(async () => {
@@ -33,6 +33,17 @@ test("the token is asked for, remembered, and goes with downloads", async () => 
         wrong.filter((each) => !/401/.test(each)),
         [],
     );
+    await close();
+});
+
+test("the address that spanprof pages prints needs no form, and shows no token", async () => {
+    const { page, wrong, close } = await visit(opened, new URL(address).pathname + new URL(address).hash);
+    await settled(page);
+    await page.waitForSelector("main h1");
+    assert.ok(!page.url().includes(token));
+    await page.reload();
+    await page.waitForSelector("main h1");
+    assert.deepEqual(wrong, []);
     await close();
 });
 

@@ -100,17 +100,18 @@ static void reachable_from_elsewhere(void **state)
 {
     static const char *const good[] = {WITH("endpoint: '127.1.2.3:1'"), WITH("endpoint: '[::1]:1'"),
                                        WITH("endpoint: '0.0.0.0:1', " TLS ", " TOKEN),
+                                       WITH("endpoint: '0.0.0.0:1', " TLS),
                                        WITH("endpoint: 'node:1', " TLS ", auth: {token_file: /t}")};
     (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
         config_close(load_valid(good[i], NULL, NULL));
     expect_errors(WITH("endpoint: '0.0.0.0:1'"), NULL,
                   "c.yaml:6:21: extensions::pages::endpoint: 0.0.0.0:1 can be reached from "
-                  "elsewhere, which needs a token and TLS: write auth: {token_file: ...} and tls: "
-                  "{cert_file: ..., key_file: ...}; or write localhost:1\n");
-    expect_errors(WITH("endpoint: '[::]:1', " TLS), NULL,
+                  "elsewhere, which needs a token and TLS: write tls: {cert_file: ..., "
+                  "key_file: ...} too; or write localhost:1\n");
+    expect_errors(WITH("endpoint: '[::]:1', " TLS ", auth: {required: false}"), NULL,
                   "c.yaml:6:21: extensions::pages::endpoint: [::]:1 can be reached from "
-                  "elsewhere, which needs a token and TLS: write auth: {token_file: ...} too; or "
+                  "elsewhere, which needs a token and TLS: write auth: {required: true}; or "
                   "write localhost:1\n");
     expect_errors(WITH("endpoint: '10.0.0.1:1', " TOKEN), NULL,
                   "c.yaml:6:21: extensions::pages::endpoint: 10.0.0.1:1 can be reached from "
@@ -127,6 +128,9 @@ static void wrong_values(void **state)
     expect_errors(WITH("auth: {token: 0123456789abcdef, token_file: /t}"), NULL,
                   "c.yaml:6:55: extensions::pages::auth::token_file: stands beside token; keep "
                   "one\n");
+    expect_errors(WITH("auth: {token: 0123456789abcdef, required: false}"), NULL,
+                  "c.yaml:6:53: extensions::pages::auth::required: is false beside a token; remove "
+                  "one of them\n");
     expect_errors(WITH("allowed_hosts: ['a:1']"), NULL,
                   "c.yaml:6:26: extensions::pages::allowed_hosts: \"a:1\" is no host name; write "
                   "one like node1.example, without port\n");

@@ -202,6 +202,7 @@ static const char everything[] =
     "    socket: /run/spanprof/pages.sock\n"
     "    allowed_hosts: [node1.example]\n"
     "    auth:\n"
+    "      required: true\n"
     "      token: \"\"\n"
     "      token_file: /etc/spanprof/token\n"
     "    tls:\n"

@@ -54,8 +54,25 @@ static void test_tokens(void **state)
     assert_false(pages_access_has_token("secret", "secret"));
 }
 
+/* base64 of USER:PASSWORD */
+static void test_passwords(void **state)
+{
+    (void)state;
+    assert_true(pages_access_has_token("secret", "Basic bm9kZTpzZWNyZXQ=")); /* node:secret */
+    assert_true(pages_access_has_token("secret", "basic OnNlY3JldA=="));     /* :secret */
+    assert_false(pages_access_has_token("secret", "Basic bm9kZTpzZWNyZQ=="));
+    assert_false(pages_access_has_token("secret", "Basic c2VjcmV0")); /* no user */
+    assert_false(pages_access_has_token("secret", "Basic bm9kZTo="));
+    assert_false(pages_access_has_token("secret", "Basic "));
+    assert_false(pages_access_has_token("secret", "Basic !"));
+    char longest[4096] = "Basic ";
+    memset(longest + 6, 'A', sizeof(longest) - 7);
+    assert_false(pages_access_has_token("secret", longest));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_hosts), cmocka_unit_test(test_tokens)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_hosts), cmocka_unit_test(test_tokens),
+                                       cmocka_unit_test(test_passwords)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
