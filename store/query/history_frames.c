@@ -185,11 +185,14 @@ static void take_module(struct history_frame *shown, const struct module *module
 }
 
 /* All unnamed code of a module is one frame, as in other profilers: addresses tell a reader
- * nothing, and separate frames would hide their sum. */
-static int name_by_module(struct history_frames *frames, struct history_frame *shown)
+ * nothing, and separate frames would hide their sum. The same of code in no file. */
+static int name_by_module(struct history_frames *frames, struct history_frame *shown,
+                          const struct location_key *key)
 {
     char text[256 + 32];
     struct bytes module = base_name(shown->module);
+    if (!module.len && !key->executable)
+        module = key->kind == STACK_FRAME_KERNEL ? BYTES_LIT("kernel") : BYTES_LIT("unknown");
     int len = module.len
                   ? snprintf(text, sizeof(text), "[%.*s]",
                              (int)(module.len < 256 ? module.len : 256), (const char *)module.data)
@@ -227,7 +230,7 @@ static int history_frames_finish(struct history_frames *frames, struct location 
         if (module)
             take_module(shown, module, key);
         if (!shown->function.len)
-            error = name_by_module(frames, shown);
+            error = name_by_module(frames, shown, key);
         set_key(frames, shown);
     }
     return error;

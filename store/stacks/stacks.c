@@ -250,6 +250,14 @@ int stacks_code_name(struct stacks *stacks, const struct frame *frame, struct by
 
 /* Stacks */
 
+/* An address that belongs to no executable tells where the kernel has put a program's memory, which
+ * no other user may know. Its place in the page is the same in every run. */
+static uint64_t address_kept(const struct frame *frame)
+{
+    bool placed = frame->executable || frame->kind == STACK_FRAME_SPECIAL;
+    return placed ? frame->address : frame->address & (STACKS_PAGE_BYTES - 1);
+}
+
 int stacks_encode(struct stacks *stacks, const struct frame *frames, size_t n)
 {
     struct blob_writer *out = &stacks->scratch;
@@ -260,8 +268,9 @@ int stacks_encode(struct stacks *stacks, const struct frame *frames, size_t n)
     out->error = 0;
     for (size_t i = 0; i < n; i++) {
         blob_put_number(out, (uint64_t)frames[i].executable << 2 | (frames[i].kind & 3));
-        blob_put_signed(out, (int64_t)(frames[i].address - before));
-        before = frames[i].address;
+        uint64_t address = address_kept(&frames[i]);
+        blob_put_signed(out, (int64_t)(address - before));
+        before = address;
     }
     return out->error;
 }

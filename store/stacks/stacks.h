@@ -25,6 +25,7 @@ struct id_set;
 #define STACKS_GENERATION_NS    (600 * UINT64_C(1000000000))
 #define STACKS_GENERATION_MAX   200000
 #define STACKS_FRAMES_MAX       1024
+#define STACKS_PAGE_BYTES       4096 /* frames without an executable: see struct frame */
 #define STACKS_NAME_MAX         4096 /* longer function and file names are cut */
 #define STACKS_INLINED_MAX      31   /* inlined functions at one address */
 
@@ -43,8 +44,9 @@ enum frame_special {
 
 struct frame {
     uint8_t kind;
-    int64_t executable; /* rowid; 0 = no known mapping, address is the process's */
-    /* Offset in the file; kernel: offset from _text, or absolute if executable is 0. */
+    int64_t executable; /* rowid; 0 = no known mapping */
+    /* Offset in the file; kernel: offset from _text. If executable is 0 the offset in the page: of
+     * an address of the process or the kernel no more than that is kept. */
     uint64_t address;
 };
 

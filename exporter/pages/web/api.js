@@ -25,7 +25,7 @@ export function setToken(token) {
 
 /* The address that `spanprof pages` prints ends with #token=...: it is kept for this tab, and goes
  * from the address bar. */
-function takeToken() {
+export function takeToken() {
     const given = new URLSearchParams(location.hash.slice(1));
     const token = given.get(TOKEN);
     if (!token) return;
@@ -38,7 +38,6 @@ function takeToken() {
         location.pathname + location.search + (rest && `#${rest}`),
     );
 }
-takeToken();
 
 function ask(url, signal) {
     const token = stored();

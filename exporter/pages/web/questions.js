@@ -3,7 +3,7 @@
  * The requests of a view, which follow from its URL alone. So the first view's requests start as
  * soon as this file is loaded, while the page, its frame and the view's code still load.
  */
-import { get } from "./api.js";
+import { get, takeToken } from "./api.js";
 import { FILTERS, SCOPE, change, earlier, fragment, hasBaseline, href, pick } from "./address.js";
 
 const BUCKETS = 90; /* in a timeline */
@@ -82,4 +82,5 @@ function askEarly() {
     codeOf(path).catch(() => {});
     early = { key: keyOf(questions), answers };
 }
+takeToken();
 askEarly();

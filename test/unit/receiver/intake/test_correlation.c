@@ -166,7 +166,8 @@ static void stack_id_of(unsigned stack, uint8_t id[16])
     static const uint8_t unknown[16];
     char decimal[24];
     struct fnv128 fnv;
-    snprintf(decimal, sizeof(decimal), "%llu", (unsigned long long)(STACK_BASE + stack));
+    snprintf(decimal, sizeof(decimal), "%llu",
+             (unsigned long long)((STACK_BASE + stack) % STACKS_PAGE_BYTES));
     fnv128_init(&fnv);
     fnv128_add(&fnv, unknown, sizeof(unknown));
     fnv128_add(&fnv, decimal, strlen(decimal));

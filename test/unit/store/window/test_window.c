@@ -166,7 +166,7 @@ static int64_t rich_stack(struct fixture *fixture)
 static void check_frames(const Request *request, const Sample *sample)
 {
     const Location *kernel = location(request, sample, 0), *native = location(request, sample, 1);
-    assert_true(kernel->address == 0xffffffff81000010);
+    assert_true(kernel->address == 0x10); /* where the kernel lies is not told */
     assert_int_equal(kernel->mapping_index, 0);
     assert_text(value_of(request, kernel->attribute_indices, kernel->n_attribute_indices,
                          "profile.frame.type"),
