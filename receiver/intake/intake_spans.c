@@ -10,6 +10,7 @@
 #include "base/stats.h"
 #include "proto/otlp/otlp_spans.h"
 #include "receiver/intake/intake_body.h"
+#include "store/join/matched_span.h"
 #include "store/window/coverage.h"
 #include <errno.h>
 
@@ -23,6 +24,8 @@ struct visit {
     uint64_t n_annotated;
     struct bytes resource; /* of the current spans */
     uint64_t n_of_resource;
+    struct bytes large; /* a Resource that is too large for the store, as received */
+    struct buf kept;    /* and what is kept of it */
 };
 
 static int spans_annotate(struct buf *added, const struct join_result *result)
@@ -64,11 +67,22 @@ static void visit_cover(struct visit *visit, struct bytes resource)
     visit->n_of_resource = 1;
 }
 
-static int visit_span(void *context, const struct otlp_span *span, struct buf *added)
+/* What the store keeps of a large Resource, made once for the spans that have it. */
+static int visit_cut(struct visit *visit, struct otlp_span *span)
 {
-    struct visit *visit = context;
+    int error = 0;
+    if (span->resource.data != visit->large.data || span->resource.len != visit->large.len) {
+        buf_clear(&visit->kept);
+        visit->large = span->resource;
+        error = otlp_resource_keep(span->resource, MATCHED_SPAN_RESOURCE_MAX, &visit->kept);
+    }
+    span->resource = buf_bytes(&visit->kept);
+    return error;
+}
+
+static int visit_kept(struct visit *visit, const struct otlp_span *span, struct buf *added)
+{
     struct join_result result = {.n_stacks = 0};
-    visit_cover(visit, span->resource);
     int outcome = visit->settings->join ? spans_join(visit->store, span, &result) : JOIN_NO_SAMPLES;
     if (outcome < 0)
         return outcome;
@@ -77,6 +91,17 @@ static int visit_span(void *context, const struct otlp_span *span, struct buf *a
         return error;
     visit->n_annotated++;
     return spans_annotate(added, &result);
+}
+
+static int visit_span(void *context, const struct otlp_span *span, struct buf *added)
+{
+    struct visit *visit = context;
+    visit_cover(visit, span->resource);
+    if (span->resource.len <= MATCHED_SPAN_RESOURCE_MAX)
+        return visit_kept(visit, span, added);
+    struct otlp_span kept = *span;
+    int error = visit_cut(visit, &kept);
+    return error ? error : visit_kept(visit, &kept, added);
 }
 
 static int emit_body(void *context, struct bytes body, uint64_t n_spans)
@@ -118,12 +143,13 @@ int intake_spans_run(struct intake_request *request, struct store *store,
     if (outcome)
         return outcome < 0 ? outcome : 0;
 
-    struct visit visit = {.store = store, .settings = settings};
+    struct visit visit = {.store = store, .settings = settings, .kept = BUF_INIT(0)};
     uint64_t n_spans = otlp_spans_count(body);
     request->outcome = INTAKE_ACCEPTED;
     if (n_spans == 0)
         return 0;
     outcome = visit_rewrite(&visit, body);
+    buf_close(&visit.kept);
     if (outcome == OTLP_TOO_BIG) {
         intake_refuse_body(request, INTAKE_TOO_BIG,
                            "one span alone is larger than a request may be");
