@@ -21,7 +21,7 @@ class Store(neighbour.HostileTest):
     def start_spanprof(self, history_mib=32, spans_per_second=500):
         self.pages_port, self.health_port = harness.free_port(), harness.free_port()
         return self.spanprof(sampler=False, over={
-            "extensions": {"pages": {"endpoint": "localhost:%d" % self.pages_port},
+            "extensions": {"pages": {"endpoint": "localhost:%d" % self.pages_port, "auth": {"required": False}},
                            "health_check": {"endpoint": "localhost:%d" % self.health_port},
                            "history": {"max_size_mib": history_mib, "max_spans_per_second": spans_per_second},
                            "sqlite_storage": {"max_size_mib": 256}},

@@ -29,12 +29,13 @@ def main():
     connection = http.client.HTTPConnection(address, timeout=30)
     deadline, sent = time.monotonic() + seconds, 0
     while time.monotonic() < deadline:
-        body = body_of(50)
+        body = body_of(10)
         try:
             connection.request("POST", "/v1/traces", body,
                                {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip"})
             connection.getresponse().read()
-            sent += 50
+            sent += 10
+            time.sleep(0.01)  # it is about bytes, and each of these is kept for an hour
         except OSError:
             connection.close()
             time.sleep(0.05)
