@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config/config.h"
+#include <stdio.h>
+#include <string.h>
 
 const char *const config_signal_names[CONFIG_SIGNALS] = {
     [CONFIG_TRACES] = "traces",
@@ -11,6 +13,19 @@ const char *const config_signal_names[CONFIG_SIGNALS] = {
 const char *config_signal_name(enum config_signal signal)
 {
     return config_signal_names[signal];
+}
+
+bool config_endpoint_is(const struct config_endpoint *endpoint, const char *text)
+{
+    static const char scheme[] = "unix://";
+    char address[sizeof(endpoint->host) + 16];
+    if (endpoint->transport == CONFIG_UNIX) {
+        bool has_scheme = strncmp(text, scheme, sizeof(scheme) - 1) == 0;
+        return strcmp(endpoint->host, has_scheme ? text + sizeof(scheme) - 1 : text) == 0;
+    }
+    snprintf(address, sizeof(address), strchr(endpoint->host, ':') ? "[%s]:%u" : "%s:%u",
+             endpoint->host, (unsigned)endpoint->port);
+    return strcmp(address, text) == 0;
 }
 
 const struct config_receiver *config_find_receiver(const struct config *config,

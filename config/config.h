@@ -146,6 +146,11 @@ struct config_processor_join {
     uint64_t max_recent_bytes; /* key in MiB */
     uint32_t top_stacks;
     struct config_list span_attributes;
+    struct { /* whose Resources are believed: receiver/peers.h */
+        struct config_list users;
+        struct config_list cgroups;
+        struct config_list sockets; /* endpoints of receivers */
+    } forwarders;
 };
 
 struct config_retry {
@@ -357,6 +362,9 @@ struct config_source {
 };
 
 /* The first used component of a type, the pipeline of a signal; NULL if there is none. */
+/* The text names the endpoint: host:port, or the path of a Unix socket, unix:// before it or not.
+ */
+bool config_endpoint_is(const struct config_endpoint *endpoint, const char *text);
 const struct config_receiver *config_find_receiver(const struct config *config,
                                                    enum config_type type);
 const struct config_processor *config_find_processor(const struct config *config,

@@ -118,6 +118,7 @@ static int supervisor_run_given(struct generation *generation, struct supervisor
     const struct config *config = generation->config;
     struct symbolizer_process_settings symbolizer = {.ledger_fd = -1};
     sampling_config_supervisor(config, settings);
+    service_sockets_ports(&generation->sockets, settings->sampler.ports, CONNECTION_PORTS_MAX);
     if (settings->want_sampler && (symbolizer.ledger_fd = symbolizer_ledger_make()) < 0)
         log_warn("main", "no memory for the symbolizer's ledger; going on without it");
     settings->user = config->service.user;

@@ -51,6 +51,7 @@ struct service {
     struct ring *ring;
     struct intake *intake;
     struct budget budget;
+    struct peers *peers; /* of who started the service */
     struct service_tls tls;
     struct supervisor_client child;
     struct grpc_server *grpc[SERVICE_RECEIVERS_MAX];
@@ -277,19 +278,6 @@ static int open_intake(struct service *service)
         &service->intake);
 }
 
-/* Mask of the signals whose pipeline names the receiver. */
-static uint32_t signals_of(const struct service *service, size_t receiver)
-{
-    uint32_t mask = 0;
-    for (enum signal signal = 0; signal < SIGNAL_COUNT; signal++) {
-        const struct config_pipeline *of =
-            config_find_pipeline(service->config, (enum config_signal)signal);
-        for (size_t i = 0; of && i < of->n_receivers; i++)
-            mask |= (uint32_t)(of->receivers[i] == receiver) << signal;
-    }
-    return mask;
-}
-
 static int open_grpc(struct service *service, size_t i)
 {
     const struct config_receiver *receiver = &service->config->receivers[i];
@@ -297,7 +285,8 @@ static int open_grpc(struct service *service, size_t i)
     struct grpc_server_settings settings = {.loop = service->loop,
                                             .intake = service->intake,
                                             .budget = &service->budget,
-                                            .signals = signals_of(service, i),
+                                            .peers = service->peers,
+                                            .signals = service_signals_of(service->config, i),
                                             .health = &service->health.health,
                                             .config = config};
     int error =
@@ -313,7 +302,8 @@ static int open_http(struct service *service, size_t i)
     struct http_server_settings settings = {.loop = service->loop,
                                             .intake = service->intake,
                                             .budget = &service->budget,
-                                            .signals = signals_of(service, i),
+                                            .peers = service->peers,
+                                            .signals = service_signals_of(service->config, i),
                                             .config = config};
     int error = service_tls_receiver(&service->tls, receiver, "http", &config->tls, "http/1.1",
                                      &settings.tls);
@@ -563,7 +553,8 @@ static void close_parts(struct service *service)
 }
 
 int service_run(const struct config *config, struct service_sockets *sockets,
-                struct service_files *files, const struct service_handles *handles)
+                struct service_files *files, struct peers *peers,
+                const struct service_handles *handles)
 {
     struct service *service = calloc(1, sizeof(*service));
     if (!service)
@@ -571,6 +562,7 @@ int service_run(const struct config *config, struct service_sockets *sockets,
     service->config = config;
     service->sockets = sockets;
     service->files = files;
+    service->peers = peers;
     service->handles = handles;
     service->child = (struct supervisor_client){.stop = asked_to_stop,
                                                 .symbolizer = symbolizer_came,

@@ -30,6 +30,7 @@ static int run(const struct role_start *start, const struct service_process_sett
     struct config *config;
     struct service_sockets sockets = settings->sockets;
     struct service_files files;
+    struct peers *peers = NULL;
     int error = read_config(settings->config_fd, &config);
     if (error) {
         log_error("service", "cannot read the configuration: %s", strerror(-error));
@@ -37,12 +38,15 @@ static int run(const struct role_start *start, const struct service_process_sett
     }
     int code = SERVICE_EXIT_FATAL;
     error = service_files_inherit(config, settings->files, &files);
+    if (!error) /* reads what the sandbox hides: users, mounts, sock_diag(7) */
+        error = peers_open(config, start->service.connections_fd, &peers);
     if (!error)
         error = service_sandbox_enter(config, !start->service.restarts);
     if (error)
         log_error("service", "cannot give up its rights: %s", strerror(-error));
     else
-        code = service_run(config, &sockets, &files, &start->service);
+        code = service_run(config, &sockets, &files, peers, &start->service);
+    peers_close(peers);
     config_close(config);
     return code;
 }

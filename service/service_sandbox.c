@@ -9,9 +9,11 @@
  */
 #include "service/service_sandbox.h"
 #include "base/log.h"
+#include "base/peer.h"
 #include "sandbox/break_out.h"
 #include "sandbox/calls.h"
 #include <limits.h>
+#include <linux/bpf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +49,9 @@ static const struct sandbox_call calls[] = {
     SANDBOX_CALL(sendfile),
     SANDBOX_CALL_IS(ioctl, 1, FIONREAD),
     SANDBOX_CALL_IS(ioctl, 1, FIONBIO),
+    /* whose a connection is */
+    SANDBOX_CALL_IS(ioctl, 1, PEER_PIDFD_ASK),
+    SANDBOX_CALL_IS(bpf, 0, BPF_MAP_LOOKUP_AND_DELETE_ELEM),
     SANDBOX_CALL_FAILS(ioctl, ENOTTY),
     /* the store, files of exporters */
     SANDBOX_CALL(openat),

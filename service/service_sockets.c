@@ -162,3 +162,14 @@ size_t service_sockets_fds(const struct service_sockets *sockets, int fds[SERVIC
         n += add_fds(service_sockets_listener(sockets, i), fds + n);
     return n;
 }
+
+size_t service_sockets_ports(const struct service_sockets *sockets, uint16_t *ports, size_t max)
+{
+    size_t n = 0;
+    for (size_t i = 0; n < max && i < 2 * SERVICE_RECEIVERS_MAX; i++) {
+        const struct listen_sockets *each = service_sockets_listener(sockets, i);
+        if (each->n && each->port)
+            ports[n++] = each->port;
+    }
+    return n;
+}

@@ -22,6 +22,17 @@ static const struct config_pipeline *store_pipeline(const struct config *config,
     return config_find_pipeline(config, (enum config_signal)signal);
 }
 
+uint32_t service_signals_of(const struct config *config, size_t receiver)
+{
+    uint32_t mask = 0;
+    for (enum signal signal = 0; signal < SIGNAL_COUNT; signal++) {
+        const struct config_pipeline *of = config_find_pipeline(config, (enum config_signal)signal);
+        for (size_t i = 0; of && i < of->n_receivers; i++)
+            mask |= (uint32_t)(of->receivers[i] == receiver) << signal;
+    }
+    return mask;
+}
+
 bool service_joins(const struct config *config, enum signal signal)
 {
     const struct config_pipeline *of = store_pipeline(config, signal);

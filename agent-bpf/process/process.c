@@ -475,7 +475,7 @@ void process_table_forget_tags(struct process_table *table)
     struct process *process;
     for (size_t i = 0; (process = map_next(&table->processes, &i));)
         for (; process; process = process->older)
-            process->tag = 0;
+            process->tag = (struct process_tag){0};
     struct process_executable *executable;
     for (size_t i = 0; (executable = map_next(&table->executables, &i));) {
         if (executable->tag) /* what was known of it went with the row */

@@ -33,6 +33,13 @@ struct process_place {
     int64_t *tag; /* the caller's number for this executable (its rowid); 0 at first */
 };
 
+/* The caller's, about a process; zero at first, and again after each change of the details. */
+struct process_tag {
+    int64_t row; /* 0 = none */
+    uint64_t cgroup_id;
+    uint32_t uid;
+};
+
 struct process_details {
     uint32_t pid;
     uint32_t own_pid;             /* 0 = not known yet */
@@ -47,7 +54,7 @@ struct process_details {
     bool sets_trace_flags;
     size_t n_keys;
     const struct bytes *keys; /* names of thread context attributes by key index */
-    int64_t *tag; /* the caller's number for this process (its rowid); 0 again after each change */
+    struct process_tag *tag;
 };
 
 struct process_kernel { /* as the symbolizer told */

@@ -94,7 +94,7 @@ struct process {
     char *pod;
     size_t pod_len;
     struct process_published *published; /* NULL = none */
-    int64_t tag;
+    struct process_tag tag;
 };
 
 struct process_table {

@@ -36,9 +36,10 @@ struct role_settings {
 
 struct service_handles {
     int control_fd;                /* supervisor_client_start() */
-    bool sampling;                 /* the three below are set */
+    bool sampling;                 /* the five below are set */
     int ring_fd;                   /* ring_open(); -1 */
     size_t ring_size;              /* bytes */
+    int connections_fd;            /* BPF map: agent-bpf/connection.h; -1 */
     uint64_t period_ns;            /* of the sampler, at the start */
     struct procstream *procstream; /* open, with all CPUs; the service's to close; NULL */
     unsigned restarts;             /* 0 = the first start */

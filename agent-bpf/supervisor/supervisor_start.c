@@ -105,8 +105,10 @@ static void give_sampling(struct child_start *start, const struct supervisor_sam
     handles->sampling = true;
     handles->ring_fd = sampler_ring_fd(sampling->sampler);
     handles->ring_size = sampler_ring_size(sampling->sampler);
+    handles->connections_fd = sampler_connections_fd(sampling->sampler);
     handles->period_ns = sampler_period_ns(sampling->sampler);
     start_give(start, &handles->ring_fd, 1);
+    start_give(start, &handles->connections_fd, 1);
     for (uint32_t cpu = 0; cpu < CPUS_MAX; cpu++) {
         if (!cpus_has(&sampling->cpus.open, cpu))
             continue;
@@ -128,8 +130,10 @@ int supervisor_start_service(struct supervisor *supervisor)
         return r;
     supervisor->service.control_fd = fds[0];
     start_init(&start, supervisor, ROLE_SERVICE);
-    start.message.service = (struct service_handles){
-        .control_fd = fds[1], .ring_fd = -1, .restarts = supervisor->service.starts};
+    start.message.service = (struct service_handles){.control_fd = fds[1],
+                                                     .ring_fd = -1,
+                                                     .connections_fd = -1,
+                                                     .restarts = supervisor->service.starts};
     start_give(&start, &fds[1], 1);
     for (size_t i = 0; i < settings->n_files; i++)
         start_give(&start, &settings->files[i].fd, 1);

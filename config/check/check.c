@@ -160,6 +160,15 @@ static void check_join(struct tree *tree, const char *path, const struct node *n
         diag_error(tree->diag, tree_place(node, "span_totals_ttl"),
                    diag_path(tree->diag, path, "span_totals_ttl"),
                    "is shorter than wait; write at least the same");
+    for (size_t i = 0; i < join->forwarders.cgroups.count; i++) {
+        const char *cgroup = join->forwarders.cgroups.items[i];
+        if (cgroup[0] != '/' || !cgroup[1])
+            diag_error(tree->diag, tree_place(node, "forwarders.cgroups"),
+                       diag_path(tree->diag, path, "forwarders.cgroups"),
+                       "\"%.80s\" is not the path of a cgroup; write one like "
+                       "/system.slice/otelcol.service",
+                       cgroup);
+    }
 }
 
 static void check_health(struct tree *tree, const char *path, const struct node *node,

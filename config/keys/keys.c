@@ -326,6 +326,24 @@ const struct config_key config_keys[] = {
      .max = CONFIG_LIST_MAX,
      .help = "Attributes of a span that are copied to its samples, and by which the pages can "
              "filter; [] for none. Choose attributes with few distinct values."},
+    {CONFIG_PROCESSOR_JOIN, "forwarders", KEY_SECTION,
+     .help = "Who sends spans that other processes made, such as a Collector in front of spanprof. "
+             "What a span says of its process (its Resource) is believed if a forwarder sent it. "
+             "Otherwise a span gets CPU time only from the container or service that sent it, or "
+             "if it has the container.id or service.instance.id of the process."},
+    {CONFIG_PROCESSOR_JOIN, "forwarders.users", KEY_TEXTS, .flags = KEY_MAY_BE_EMPTY,
+     JOIN(forwarders.users), .initial = "", .max = CONFIG_LIST_MAX,
+     .help = "Users of this node, by name or number, whose processes forward. A container without "
+             "a user namespace shares its numbers with the node, so do not name root."},
+    {CONFIG_PROCESSOR_JOIN, "forwarders.cgroups", KEY_TEXTS, .flags = KEY_MAY_BE_EMPTY,
+     JOIN(forwarders.cgroups), .initial = "", .max = CONFIG_LIST_MAX,
+     .help = "Cgroups of this node whose processes forward, for example "
+             "/system.slice/otelcol-contrib.service: paths in the unified hierarchy, without what "
+             "is below."},
+    {CONFIG_PROCESSOR_JOIN, "forwarders.sockets", KEY_TEXTS, .flags = KEY_MAY_BE_EMPTY,
+     JOIN(forwarders.sockets), .initial = "", .max = CONFIG_LIST_MAX,
+     .help = "Endpoints of otlp receivers, as written there, that only forwarders can reach: a "
+             "Unix socket with socket_mode 0660, or one that only a Collector has mounted."},
 
     OTLP_GRPC_KEYS(CONFIG_EXPORTER_OTLP_GRPC),
     OTLP_HTTP_KEYS(CONFIG_EXPORTER_OTLP_HTTP),

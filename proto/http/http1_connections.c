@@ -95,24 +95,29 @@ static void http1_connections_forget(struct http1_connections *all, void **socke
     stat_add(all->gauge, -1);
 }
 
-void http1_connections_notify(struct http1_connections *all, struct MHD_Connection *mhd,
-                              void **socket_context, enum MHD_ConnectionNotificationCode code)
+struct http1_connection *http1_connections_notify(struct http1_connections *all,
+                                                  struct MHD_Connection *mhd, void **socket_context,
+                                                  enum MHD_ConnectionNotificationCode code)
 {
-    if (code == MHD_CONNECTION_NOTIFY_CLOSED)
-        return http1_connections_forget(all, socket_context);
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+        http1_connections_forget(all, socket_context);
+        return NULL;
+    }
     all->n++;
     stat_add(all->gauge, 1);
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
     struct http1_connection *connection = info ? calloc(1, sizeof(*connection)) : NULL;
     if (!connection)
-        return;
+        return NULL;
     connection->all = all;
     connection->fd = info->connect_fd;
+    connection->peer.uid = PEER_UID_UNKNOWN;
     *socket_context = connection;
     if (all->max && all->n >= all->max)
         make_room(all); /* for the next one */
     http1_connection_enter(connection, 0);
+    return connection;
 }
 
 struct http1_connection *http1_connection_of(struct MHD_Connection *mhd)

@@ -7,6 +7,7 @@
  * Thread: loop. Embedded by its owner.
  */
 #include "base/loop.h"
+#include "base/peer.h"
 #include "base/stats.h"
 #include <microhttpd.h>
 
@@ -37,13 +38,15 @@ struct http1_connection {
     struct http1_connections *all;
     uint64_t since_ns; /* of the phase */
     int fd;            /* libmicrohttpd's */
+    struct peer peer;
 };
 
 /* loop, gauge, max, crowded_out, the phases' limits and n_phases are set. */
 void http1_connections_init(struct http1_connections *all);
-/* Of the MHD_NotifyConnectionCallback: a connection begins in phase 0. */
-void http1_connections_notify(struct http1_connections *all, struct MHD_Connection *mhd,
-                              void **socket_context, enum MHD_ConnectionNotificationCode code);
+/* Of the MHD_NotifyConnectionCallback: a connection begins in phase 0. The new one, else NULL. */
+struct http1_connection *http1_connections_notify(struct http1_connections *all,
+                                                  struct MHD_Connection *mhd, void **socket_context,
+                                                  enum MHD_ConnectionNotificationCode code);
 void http1_connections_close(struct http1_connections *all); /* when the daemons are closed */
 
 /* NULL: no memory to track it; its requests are refused. */

@@ -49,6 +49,7 @@ struct http1_server {
     struct tls_accept handshakes;
     struct tls_proxies proxies;
     struct listener *behind_tls;
+    int behind_tls_fd; /* the socket of the connection that is being passed to it */
 };
 
 /* ---- draining ---- */
@@ -119,6 +120,11 @@ void http1_call_free(struct http1_call *call)
     assert(call->state == HTTP1_GONE);
     list_remove(&call->link);
     free(call);
+}
+
+const struct peer *http1_call_peer(const struct http1_call *call)
+{
+    return &http1_connection_of(call->mhd)->peer;
 }
 
 const char *http1_call_header(const struct http1_call *call, const char *name)
@@ -272,7 +278,14 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **sock
                           enum MHD_ConnectionNotificationCode code)
 {
     struct listener *listener = context;
-    http1_connections_notify(&listener->server->connections, mhd, socket_context, code);
+    struct http1_server *server = listener->server;
+    const struct http1_handler *handler = server->settings.handler;
+    struct http1_connection *connection =
+        http1_connections_notify(&server->connections, mhd, socket_context, code);
+    if (!connection || !handler->connected)
+        return;
+    int fd = listener == server->behind_tls ? server->behind_tls_fd : connection->fd;
+    handler->connected(server->settings.context, fd, &connection->peer);
 }
 
 static void phase_enter(struct http1_server *server, struct http1_connection *connection,
@@ -376,6 +389,7 @@ static void on_handshake_done(struct tls_accept *handshakes, struct tls *tls, in
     socklen_t size = sizeof(peer);
     int plain;
     (void)getpeername(fd, (struct sockaddr *)&peer, &size);
+    server->behind_tls_fd = fd;
     int error = tls_proxy_open(&server->proxies, tls, fd, &plain);
     if (error)
         log_warn(server->settings.area, "cannot serve a connection: %s", strerror(-error));

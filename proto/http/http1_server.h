@@ -50,6 +50,9 @@ struct http1_call {
 /* What a server's calls do. Not called for a call that is GONE. */
 struct http1_handler {
     size_t call_size; /* of the struct that begins with a struct http1_call; it comes zeroed */
+    /* A connection was accepted: who is its peer? fd: its socket, borrowed. context: the server's.
+     * NULL: nobody asks. */
+    void (*connected)(void *context, int fd, struct peer *peer);
     /* The head has come. May refuse the call, or answer before the body with http1_call_ready(). */
     void (*begin)(struct http1_call *call, const char *path, const char *method);
     /* A piece of the body, while RECEIVING. NULL: bodies are dropped, up to discard_max. */
@@ -64,6 +67,7 @@ struct http1_handler {
     void (*gone)(struct http1_call *call);
 };
 
+const struct peer *http1_call_peer(const struct http1_call *call);              /* not GONE */
 const char *http1_call_header(const struct http1_call *call, const char *name); /* NULL: absent */
 void http1_call_refuse(struct http1_call *call);
 void http1_call_ready(struct http1_call *call);

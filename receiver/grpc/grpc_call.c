@@ -462,6 +462,7 @@ static void call_submit(struct grpc_call *call)
         .encoding = call->reader.compressed ? call->head.encoding : ENCODING_IDENTITY,
         .body = call->reader.message,
         .max_inflated_bytes = call->scope->max_message_bytes,
+        .peer = owner_of(call->stream->conn)->peer,
         .done = on_done,
     };
     call->reader.message = (struct buf){0};

@@ -4,6 +4,7 @@
  * One call, Export or a health check: from its first header to its trailers. Private to the gRPC
  * server. Thread: loop. A call at the intake outlives its stream, its connection and the server.
  */
+#include "base/peer.h"
 #include "proto/http/h2.h"
 #include "receiver/grpc/grpc_server.h"
 
@@ -30,6 +31,7 @@ struct grpc_call_scope {
 /* The owner of a connection whose handler is grpc_call_handler. Embedded by the server. */
 struct grpc_connection {
     struct grpc_call_scope *scope;
+    struct peer peer;
     void (*ended)(struct grpc_connection *connection, int error); /* as h2_handler.ended */
 };
 

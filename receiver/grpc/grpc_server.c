@@ -125,6 +125,8 @@ static void connection_open(struct grpc_server *server, int fd, struct tls *tls)
         settings.calm_window = GRPC_CALL_CALM_WINDOW;
     connection->server = server;
     connection->calls = (struct grpc_connection){.scope = &server->scope, .ended = on_ended};
+    peers_identify(server->settings.peers, fd, &server->settings.config->endpoint,
+                   &connection->calls.peer);
     int error = h2_open(server->settings.loop, fd, &settings, &grpc_call_handler,
                         &connection->calls, &connection->h2);
     if (error) {

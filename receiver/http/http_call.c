@@ -154,6 +154,7 @@ static void call_submit(struct http_call *call)
         .json = call->verdict.json,
         .body = call->body,
         .max_inflated_bytes = call_scope(call)->max_body_bytes,
+        .peer = *http1_call_peer(&call->http),
         .done = on_done,
     };
     call->body = (struct buf){0};
@@ -233,6 +234,12 @@ static struct otlp_http_verdict check_head(const struct http_call *call, const c
     });
 }
 
+static void on_connected(void *context, int fd, struct peer *peer)
+{
+    const struct http_call_scope *scope = context;
+    peers_identify(scope->peers, fd, scope->endpoint, peer);
+}
+
 static void on_begin(struct http1_call *http, const char *path, const char *method)
 {
     struct http_call *call = call_of(http);
@@ -292,6 +299,7 @@ static void on_gone(struct http1_call *http)
 
 const struct http1_handler http_call_handler = {
     .call_size = sizeof(struct http_call),
+    .connected = on_connected,
     .begin = on_begin,
     .body = on_body,
     .received = on_received,

@@ -77,7 +77,9 @@ int http_server_open(const struct http_server_settings *settings, struct listen_
                                  .budget = settings->budget,
                                  .signals = settings->signals,
                                  .max_body_bytes = settings->config->max_request_body_size_bytes,
-                                 .cors = &settings->config->cors};
+                                 .cors = &settings->config->cors,
+                                 .endpoint = &settings->config->endpoint,
+                                 .peers = settings->peers};
     struct http1_server_settings http1 = http1_settings(settings, server);
     int error = http1_server_open(&http1, &server->http);
     if (!error)

@@ -8,6 +8,7 @@
  */
 #include "agent-bpf/drain/labels.h"
 #include "base/buf.h"
+#include "base/peer.h"
 #include "base/worker.h"
 #include "store/outbox/outbox.h"
 
@@ -46,6 +47,7 @@ struct intake_request {
     struct buf body; /* taken over by intake_submit(), whatever the outcome */
     size_t body_len; /* private to the intake */
     size_t max_inflated_bytes;
+    struct peer peer;            /* that sent it */
     enum intake_outcome outcome; /* valid in done() */
     const char *message;         /* for the peer, static or problem; NULL if accepted */
     char problem[INTAKE_PROBLEM_MAX];

@@ -21,6 +21,7 @@ STAT_COUNTER(spans_annotated, "spanprof_spans_annotated_total",
 struct visit {
     struct store *store;
     const struct intake_signal_settings *settings;
+    const struct peer *sender;
     uint64_t n_annotated;
     struct bytes resource; /* of the current spans */
     uint64_t n_of_resource;
@@ -47,10 +48,11 @@ static int spans_annotate(struct buf *added, const struct join_result *result)
     return error == BUF_FULL ? -ENOMEM : error;
 }
 
-static int spans_join(struct store *store, const struct otlp_span *span, struct join_result *result)
+static int spans_join(const struct visit *visit, const struct otlp_span *span,
+                      struct join_result *result)
 {
-    int error = pending_profiles_span(store_pending_profiles(store), span);
-    return error ? error : join_span(store_join(store), span, result);
+    int error = pending_profiles_span(store_pending_profiles(visit->store), span);
+    return error ? error : join_span(store_join(visit->store), span, visit->sender, result);
 }
 
 /* Spans of one Resource are adjacent. */
@@ -61,8 +63,8 @@ static void visit_cover(struct visit *visit, struct bytes resource)
         return;
     }
     if (visit->n_of_resource)
-        coverage_spans(visit->settings->coverage, visit->resource, visit->n_of_resource,
-                       clock_monotonic_ns());
+        coverage_spans(visit->settings->coverage, visit->sender, visit->resource,
+                       visit->n_of_resource, clock_monotonic_ns());
     visit->resource = resource;
     visit->n_of_resource = 1;
 }
@@ -83,10 +85,13 @@ static int visit_cut(struct visit *visit, struct otlp_span *span)
 static int visit_kept(struct visit *visit, const struct otlp_span *span, struct buf *added)
 {
     struct join_result result = {.n_stacks = 0};
-    int outcome = visit->settings->join ? spans_join(visit->store, span, &result) : JOIN_NO_SAMPLES;
+    int outcome = visit->settings->join ? spans_join(visit, span, &result) : JOIN_NO_SAMPLES;
     if (outcome < 0)
         return outcome;
-    int error = history_span(store_history(visit->store), 0, span, &result);
+    if (result.unproven_pid)
+        coverage_unproven(visit->settings->coverage, result.unproven_pid);
+    uint64_t tenant = visit->sender->is_forwarder ? 0 : visit->sender->cgroup_id;
+    int error = history_span(store_history(visit->store), tenant, span, &result);
     if (error || outcome != JOIN_MATCHED)
         return error;
     visit->n_annotated++;
@@ -143,7 +148,8 @@ int intake_spans_run(struct intake_request *request, struct store *store,
     if (outcome)
         return outcome < 0 ? outcome : 0;
 
-    struct visit visit = {.store = store, .settings = settings, .kept = BUF_INIT(0)};
+    struct visit visit = {
+        .store = store, .settings = settings, .sender = &request->peer, .kept = BUF_INIT(0)};
     uint64_t n_spans = otlp_spans_count(body);
     request->outcome = INTAKE_ACCEPTED;
     if (n_spans == 0)

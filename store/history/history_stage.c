@@ -160,6 +160,7 @@ static int take_texts(struct history_stage *stage, const struct stage_new_span *
 int stage_span(struct history_stage *stage, const struct stage_new_span *span, uint32_t *number)
 {
     struct staged_span staged = {.row = row_of(span),
+                                 .pid = span->pid,
                                  .kind = span->kind <= SPAN_CONSUMER ? (uint8_t)span->kind : 0,
                                  .tenant = span->tenant,
                                  .counts = span->counts};
@@ -179,7 +180,8 @@ int stage_span(struct history_stage *stage, const struct stage_new_span *span, u
         *number = before;
     else
         stage->n_spans++;
-    stage->spans[*number] = staged;
+    if (!known || stage->spans[before].row.samples <= staged.row.samples)
+        stage->spans[*number] = staged;
     return 0;
 }
 

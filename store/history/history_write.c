@@ -101,6 +101,7 @@ static int intern_series(struct history *history, const struct texts_of_spans *t
     struct history_series_facts facts = resource->facts;
     facts.span_name = *name;
     facts.span_kind = span->kind;
+    facts.pid = span->pid;
     return history_names_series(&history->names, tenant, &facts, &span->row.series);
 }
 

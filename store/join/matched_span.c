@@ -337,6 +337,7 @@ static int keep_facts(struct matched_spans *spans, const struct otlp_span *span,
     if (!matched)
         return no_memory(spans);
     matched->id = spans->next_id++;
+    matched->facts.pid = who->pid;
     matched->facts.local_root = otlp_span_is_local_root(span);
     matched->facts.start_unix_ns = span->start_unix_ns;
     matched->facts.end_unix_ns = span->end_unix_ns;
@@ -458,6 +459,7 @@ static int matched_spans_decode(struct matched_spans *spans, struct bytes body,
     head.facts.attributes = matched->facts.attributes;
     head.facts.resource = matched->facts.resource;
     matched->facts = head.facts;
+    matched->facts.pid = matched->who.pid;
     *result = matched;
     return 0;
 }

@@ -47,8 +47,12 @@ struct span_total {
     struct span_total_key key;
     struct span_total *next; /* same key, another process; in the order of their first samples */
     struct span_total_process who;
-    bool contradicted;    /* a span with this key has the Resource of another process */
-    bool has_open_stacks; /* some stacks may turn out to be equal: span_total_unite() */
+    enum {
+        TOTAL_NOT_REFUSED,
+        TOTAL_CONTRADICTED, /* a span with this key has the Resource of another process */
+        TOTAL_UNPROVEN,     /* it may be the process's, but there is no evidence */
+    } refused;              /* the last span that was not the process's */
+    bool has_open_stacks;   /* some stacks may turn out to be equal: span_total_unite() */
     uint8_t n_stacks, cap_stacks;
     int64_t id;
     int64_t process; /* latest row in processes.h */

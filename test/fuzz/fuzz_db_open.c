@@ -24,6 +24,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static const struct peer forwarder = {.is_forwarder = true};
+
 static char directory[] = "/dev/shm/spanprof-fuzz-XXXXXX";
 static char db_path[sizeof(directory) + 16];
 static uint8_t template[FILE_MAX];
@@ -101,7 +103,7 @@ static int join_one(struct store *store, uint8_t n)
                              .start_unix_ns = T0,
                              .end_unix_ns = T0 + 100};
     struct join_result result;
-    int outcome = join_span(store_join(store), &span, &result);
+    int outcome = join_span(store_join(store), &span, &forwarder, &result);
     return outcome < 0 ? outcome : 0;
 }
 

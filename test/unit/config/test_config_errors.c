@@ -15,12 +15,15 @@ static const struct {
      "4:21: processors::join: unknown key \"wiat\"; did you mean \"wait\"? keys here: wait, "
      "span_totals_ttl, max_pending_mib, max_span_totals_mib, max_recent_spans, max_recent_mib, "
      "top_stacks, "
-     "span_attributes"},
+     "span_attributes, forwarders"},
     {"processors: {join: {wait.x: 5s}}\n",
      "4:21: processors::join: unknown key \"wait.x\"; did you mean \"wait\"? keys here: wait, "
      "span_totals_ttl, max_pending_mib, max_span_totals_mib, max_recent_spans, max_recent_mib, "
      "top_stacks, "
-     "span_attributes"},
+     "span_attributes, forwarders"},
+    {"processors: {join: {forwarders: {cgroups: [otelcol]}}}\n",
+     "4:43: processors::join::forwarders.cgroups: \"otelcol\" is not the path of a cgroup; write "
+     "one like /system.slice/otelcol.service"},
     {"processors: {join: {wait: 5}}\n", "4:27: processors::join::wait: 5 (nanoseconds, without "
                                         "a unit) is out of range; write 10ms to 1h"},
     {"processors: {join: {wait: -5s}}\n",

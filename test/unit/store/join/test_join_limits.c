@@ -242,7 +242,7 @@ static void test_rollback(void **state)
     join_batch_begin(store);
     join_add_sample(store, &sample);
     assert_int_equal(join_batch_commit(store), 0);
-    assert_int_equal(join_span(store, &span.span, &result), JOIN_MATCHED);
+    assert_int_equal(join_span(store, &span.span, &fixture_forwarder, &result), JOIN_MATCHED);
     assert_int_equal(result.samples, 2);
     store_fail(fixture->store, -EIO);
     assert_int_equal(store_end(fixture->store), -EIO);
