@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/symbolizer_process.h"
+#include "service/symbolizer_sandbox.h"
 #include "agent-bpf/supervisor/supervisor_client.h"
 #include "agent-bpf/symbolizer/symbolizer.h"
 #include "base/log.h"
@@ -36,12 +37,17 @@ int symbolizer_process_run(const struct role_start *start)
     memcpy(&given, start->settings.data, sizeof(given));
     struct symbolizer_settings settings = {.socket = handles->service_fd,
                                            .contexts_map_fd = handles->contexts_fd,
+                                           .kallsyms_fd = handles->kallsyms_fd,
                                            .unwind = &handles->unwind,
                                            .ledger = ledger_of(&given),
                                            .sources = given.sources,
                                            .lines = given.lines,
                                            .elastic_correlation = given.elastic_correlation};
-    int error = loop_open(&process.loop);
+    int error = symbolizer_sandbox_enter();
+    if (error)
+        log_error("symbolizer", "cannot give up its rights: %s", strerror(-error));
+    else
+        error = loop_open(&process.loop);
     settings.loop = process.loop;
     if (!error)
         error = supervisor_client_start(&process.child, process.loop, handles->control_fd);

@@ -93,6 +93,16 @@ int privileges_target(const char *user, const char *directory, struct privileges
     return find_user("nobody", out);
 }
 
+void privileges_own_account(const char *name, struct privileges *privileges)
+{
+    uint64_t permitted = 0;
+    struct privileges found = *privileges;
+    bool able = get_permitted(&permitted) == 0 && (permitted & PRIVILEGE(CAP_SETUID)) &&
+                (permitted & PRIVILEGE(CAP_SETGID));
+    if (able && find_user(name, &found) == 0 && found.uid != 0)
+        *privileges = found;
+}
+
 static int drop_bounding(uint64_t keep)
 {
     for (unsigned long capability = 0; capability < CAPABILITIES; capability++) {
@@ -173,4 +183,15 @@ int privileges_settle(void)
     if (r == 0)
         r = get_permitted(&permitted);
     return r == 0 ? set_capabilities(permitted, 0) : r;
+}
+
+int privileges_limit(uint64_t keep)
+{
+    uint64_t permitted = 0;
+    int r = drop_bounding(keep);
+    if (r == 0)
+        r = get_permitted(&permitted);
+    if (r == 0)
+        r = set_capabilities(permitted & keep, 0);
+    return r == 0 ? CALL(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) : r;
 }

@@ -25,6 +25,13 @@ struct privileges {
 enum { PRIVILEGES_OF_ROOT = 1 };
 int privileges_target(const char *user, const char *directory, struct privileges *out);
 
+/* The account of this name instead, if there is one and the caller may be another user. */
+void privileges_own_account(const char *name, struct privileges *privileges);
+
+/* Gives up, in this process, all capabilities but these, and whatever programs could give. What is
+ * not there is no error. 0 or negative errno. */
+int privileges_limit(uint64_t keep);
+
 /*
  * Drops bounding, ambient and inheritable sets, groups, ids, and all capabilities but `keep`;
  * forbids new privileges. Kept ones are those that the caller has. 0 or negative errno: then the

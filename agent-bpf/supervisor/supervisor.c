@@ -7,6 +7,7 @@
 #include "agent-bpf/supervisor/supervisor.h"
 #include "agent-bpf/control.h"
 #include "agent-bpf/supervisor/supervisor_exec.h"
+#include "agent-bpf/supervisor/supervisor_notify.h"
 #include "agent-bpf/supervisor/supervisor_state.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -15,6 +16,7 @@
 #include "base/stats.h"
 #include <assert.h>
 #include <errno.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -22,6 +24,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* What the supervisor uses: to load programs and open perf events (some kernels want CAP_SYS_ADMIN
+ * for that, and large buffers CAP_IPC_LOCK), to start its children with what they keep, to end
+ * them, and to open sockets, certificates and the store's directory, also of a later configuration.
+ */
+#define RIGHTS                                                                                     \
+    (PRIVILEGE(CAP_BPF) | PRIVILEGE(CAP_PERFMON) | PRIVILEGE(CAP_SYS_ADMIN) |                      \
+     PRIVILEGE(CAP_SYS_RESOURCE) | PRIVILEGE(CAP_IPC_LOCK) | PRIVILEGE(CAP_SYSLOG) |               \
+     PRIVILEGE(CAP_SYS_PTRACE) | PRIVILEGE(CAP_CHECKPOINT_RESTORE) | PRIVILEGE(CAP_SETUID) |       \
+     PRIVILEGE(CAP_SETGID) | PRIVILEGE(CAP_SETPCAP) | PRIVILEGE(CAP_KILL) |                        \
+     PRIVILEGE(CAP_DAC_READ_SEARCH) | PRIVILEGE(CAP_DAC_OVERRIDE) | PRIVILEGE(CAP_CHOWN) |         \
+     PRIVILEGE(CAP_FOWNER) | PRIVILEGE(CAP_NET_BIND_SERVICE) | PRIVILEGE(CAP_NET_ADMIN))
 #define TICK_NS        NS_PER_SEC
 #define BACKOFF_MIN_NS (100 * NS_PER_MS)
 #define BACKOFF_MAX_NS (5 * NS_PER_SEC)
@@ -338,6 +351,7 @@ static void supervisor_tick(struct supervisor *supervisor, uint64_t now)
     if (now >= supervisor->tick_due_ns + LATE_NS)
         hang_detectors_reset(supervisor, now);
     supervisor->tick_due_ns = now + TICK_NS;
+    supervisor_notify_alive(now);
     if (supervisor->sampling)
         sampler_tend(supervisor, now);
     supervisor_poll_files(supervisor, false, now);
@@ -433,6 +447,10 @@ static int supervisor_open(struct supervisor *supervisor)
                                           : strerror(-r));
         return r < 0 ? r : -EINVAL;
     }
+    supervisor_notify_open();
+    r = privileges_limit(RIGHTS);
+    if (r < 0)
+        return r;
     supervisor->program_fd = r = supervisor_program_open();
     if (r >= 0)
         r = open_signals(supervisor);

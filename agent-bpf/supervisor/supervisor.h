@@ -49,6 +49,7 @@ struct symbolizer_handles {
     int control_fd;  /* heartbeat_send() or _start() */
     int service_fd;  /* SOCK_SEQPACKET, non-blocking; the other end goes to
                         supervisor_client.symbolizer() */
+    int kallsyms_fd; /* of /proc/kallsyms, opened with the supervisor's rights; -1 */
     int contexts_fd; /* BPF map: u32 pid -> struct context_process */
     struct unwind_maps unwind;
 };

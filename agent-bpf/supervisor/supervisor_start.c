@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What each child is given: the service the ring, the process stream and the socket to the
- * symbolizer, and no right; the symbolizer eight rights, the contexts map and the other end of that
+ * symbolizer, and no right; the symbolizer five rights, the contexts map and the other end of that
  * socket.
  */
 #include "agent-bpf/supervisor/supervisor_state.h"
@@ -15,6 +15,7 @@
 #include "base/memfd.h"
 #include "base/stats.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,12 +165,14 @@ static int connect_symbolizer(struct supervisor *supervisor, int *symbolizer_end
 }
 
 static void give_symbolizer(struct child_start *start, const struct sampler *sampler,
-                            int control_fd, int service_fd)
+                            int control_fd, int service_fd, int kallsyms_fd)
 {
     const struct unwind_maps unwind = sampler_unwind_maps(sampler);
     const int fds[] = {control_fd,         service_fd,   sampler_contexts_fd(sampler),
                        unwind.executables, unwind.pages, unwind.blocks};
+    start_give(start, &kallsyms_fd, kallsyms_fd >= 0);
     start->message.symbolizer = (struct symbolizer_handles){.control_fd = control_fd,
+                                                            .kallsyms_fd = kallsyms_fd,
                                                             .service_fd = service_fd,
                                                             .contexts_fd = fds[2],
                                                             .unwind = unwind};
@@ -192,12 +195,15 @@ int supervisor_start_symbolizer(struct supervisor *supervisor)
     }
     start_init(&start, supervisor, ROLE_SYMBOLIZER);
     start.exec.without_network = true;
+    privileges_own_account("spanprof-sym", &start.exec.rights);
+    /* Elements of a map that it was given need no right (Linux 5.19). */
     start.exec.rights.keep =
-        PRIVILEGE(CAP_BPF) | PRIVILEGE(CAP_PERFMON) | PRIVILEGE(CAP_SYS_PTRACE) |
-        PRIVILEGE(CAP_DAC_READ_SEARCH) | PRIVILEGE(CAP_SYSLOG) | PRIVILEGE(CAP_CHECKPOINT_RESTORE) |
+        PRIVILEGE(CAP_SYS_PTRACE) | PRIVILEGE(CAP_DAC_READ_SEARCH) |
+        PRIVILEGE(CAP_CHECKPOINT_RESTORE) |
         /* to act in a process's name (fs_rights.h); it adds nothing to ptrace */
         PRIVILEGE(CAP_SETUID) | PRIVILEGE(CAP_SETGID);
-    give_symbolizer(&start, supervisor->sampling->sampler, fds[1], service_fd);
+    _cleanup_fd_ int kallsyms_fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
+    give_symbolizer(&start, supervisor->sampling->sampler, fds[1], service_fd, kallsyms_fd);
     r = start_child(&supervisor->symbolizer, &start, &supervisor->settings->symbolizer, fds[1]);
     close(service_fd);
     return r;

@@ -6,8 +6,8 @@
  * foreign file or memory blocks it, the heartbeat stops and the supervisor kills it. The next
  * symbolizer reads in the ledger which process was being read, and leaves it alone for a while.
  *
- * Needs (with fewer, less is known): CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE,
- * CAP_SYSLOG, CAP_BPF. Thread: the loop's.
+ * Needs (with fewer, less is known): CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE.
+ * Thread: the loop's.
  */
 #include "agent-bpf/unwind/unwind_maps.h"
 #include "base/loop.h"
@@ -19,6 +19,8 @@ struct symbolizer_settings {
     struct loop *loop;
     int socket;          /* SOCK_SEQPACKET to the service; owned; when it closes: loop_stop() */
     int contexts_map_fd; /* record.h; borrowed; -1 = none (no sampler) */
+    int kallsyms_fd; /* of /proc/kallsyms, opened by one who may see addresses; borrowed; -1: none
+                      */
     const struct unwind_maps *unwind; /* NULL = none (no sampler) */
     struct symbolizer_ledger *ledger; /* may be NULL */
     unsigned sources;                 /* CONTEXT_BIT()s of those that are read */

@@ -130,7 +130,8 @@ void symbolizer_answer_names(struct symbolizer *symbolizer,
 
 static const struct kallsyms *symbolizer_kallsyms(struct symbolizer *symbolizer)
 {
-    if (!symbolizer->kallsyms && kallsyms_open(NULL, &symbolizer->kallsyms))
+    int fd = symbolizer->settings.kallsyms_fd;
+    if (!symbolizer->kallsyms && kallsyms_read(fd, &symbolizer->kallsyms))
         symbolizer->kallsyms = NULL;
     symbolizer->kallsyms_used_ns = clock_monotonic_ns();
     return symbolizer->kallsyms;

@@ -14,6 +14,9 @@ struct kallsyms;
 
 enum { KALLSYMS_HIDDEN = 1 };
 
+/* fd: of /proc/kallsyms, whose reader sees addresses if the process that opened it may; it is read
+ * from its start, and stays the caller's. Else as kallsyms_open(). */
+int kallsyms_read(int fd, struct kallsyms **kallsyms);
 /* path: NULL = /proc/kallsyms. 0; KALLSYMS_HIDDEN: all addresses are zero; negative errno. */
 int kallsyms_open(const char *path, struct kallsyms **kallsyms);
 void kallsyms_close(struct kallsyms *kallsyms);                /* NULL is fine */

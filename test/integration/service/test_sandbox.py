@@ -2,7 +2,10 @@
 """What each process is able to do: a part that fell to an attacker is not the whole."""
 import os
 import re
+import signal
+import socket
 import sys
+import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
@@ -80,6 +83,9 @@ class Sandbox(harness.IntegrationTest):
         self.assertEqual(int(service["CapPrm"], 16) | int(service["CapBnd"], 16), 0)
         if not harness.SANITIZE:
             self.assertEqual(service["Seccomp"], "2")
+            self.assertEqual(harness.status_of(self.sp.symbolizer)["Seccomp"], "2")
+        rare = 1 << 16 | 1 << 17 | 1 << 25  # SYS_MODULE, SYS_RAWIO, SYS_TIME
+        self.assertFalse(int(harness.status_of(self.sp.supervisor)["CapPrm"], 16) & rare)
 
     def test_descriptors_are_those_that_are_named(self):
         symbolizer = open_files(self.sp.symbolizer)
@@ -157,6 +163,58 @@ class Fallen(harness.IntegrationTest):
             "mount": ("", [self.ended("mount")]),
             "io_uring": ("", [self.ended("io_uring_setup")]),
         })
+
+    def test_symbolizer(self):
+        nothing_made = os.path.join(self.directory, "made-by-the-symbolizer")
+        self.check("symbolizer", {
+            "write_target": (nothing_made, [self.ended("openat")]),
+            "execute": ("", [self.ended("execve")]),
+            "start_process": ("", [self.ended("clone")]),
+            "trace_supervisor": ("", [self.ended("ptrace")]),
+            "signal_supervisor": ("", [self.ended("kill")]),
+            "packet_socket": ("", [self.ended("socket")]),
+            "tcp_socket": ("", [self.ended("socket")]),
+            "become_root": ("", [self.ended("setresuid")]),
+            "load_program": ("", [self.ended("bpf")]),
+            "executable_memory": ("", ["EACCES"]),
+            "new_namespace": ("", [self.ended("unshare")]),
+            "mount": ("", [self.ended("mount")]),
+            "io_uring": ("", [self.ended("io_uring_setup")]),
+        })
+        self.assertFalse(os.path.exists(nothing_made))
+
+
+class Watchdog(harness.IntegrationTest):
+    """systemd's, as it would be asked: a sign of life comes from the supervisor's own loop."""
+
+    def signs(self, listener, seconds):
+        """How many came in that time."""
+        n, deadline = 0, time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            listener.settimeout(max(deadline - time.monotonic(), 0.001))
+            try:
+                self.assertEqual(listener.recv(100), b"WATCHDOG=1")
+            except socket.timeout:
+                break
+            n += 1
+        return n
+
+    def test_signs_of_life(self):
+        path = os.path.join(self.directory, "notify")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+            listener.bind(path)
+            os.environ.update(NOTIFY_SOCKET=path, WATCHDOG_USEC="3000000")
+            try:
+                sp = self.spanprof(sampler=False)
+            finally:
+                del os.environ["NOTIFY_SOCKET"], os.environ["WATCHDOG_USEC"]
+            self.assertGreater(self.signs(listener, 6), 1)
+            os.kill(sp.supervisor, signal.SIGSTOP)
+            self.signs(listener, 0.5)  # what was on its way
+            self.assertEqual(self.signs(listener, 3), 0)
+            os.kill(sp.supervisor, signal.SIGCONT)
+            self.assertGreater(self.signs(listener, 3), 0)
+            self.stop_spanprof(sp)
 
 
 if __name__ == "__main__":

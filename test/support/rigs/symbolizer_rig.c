@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test/support/rigs/symbolizer_rig.h"
 #include "base/clock.h"
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -69,6 +70,8 @@ static void run_symbolizer(const struct rig *rig, int socket)
     struct loop *loop;
     struct symbolizer *symbolizer;
     struct symbolizer_settings settings = {.socket = socket,
+                                           .kallsyms_fd =
+                                               open("/proc/kallsyms", O_RDONLY | O_CLOEXEC),
                                            .contexts_map_fd = rig->contexts_map_fd,
                                            .unwind = rig->unwind,
                                            .ledger = rig->ledger,

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The symbolizer parses files that strangers made, and reads their memory. Landlock would keep it
+ * from that: a process in a Landlock domain may look into no process outside it. What holds it are
+ * its user, which owns nothing, its filter, and that it has neither network nor a way to start a
+ * program.
+ */
+#include "service/symbolizer_sandbox.h"
+#include "sandbox/break_out.h"
+#include "sandbox/calls.h"
+#include <linux/bpf.h>
+#include <linux/fs.h>
+#include <sys/socket.h>
+
+static const struct sandbox_call calls[] = {
+    /* to connect to an Elastic agent's socket as the agent's user (fs_rights.h) */
+    SANDBOX_CALL_IS(prctl, 0, PR_GET_DUMPABLE),
+    SANDBOX_CALL_IS(prctl, 0, PR_SET_DUMPABLE),
+    SANDBOX_CALL_IS(prctl, 0, PR_GET_PDEATHSIG),
+    SANDBOX_CALL_IS(prctl, 0, PR_SET_PDEATHSIG),
+    SANDBOX_CALL(capget),
+    SANDBOX_CALL(capset),
+    SANDBOX_CALL(getgroups),
+    SANDBOX_CALL(setgroups),
+    SANDBOX_CALL(setfsgid),
+    SANDBOX_CALL(setfsuid),
+    SANDBOX_CALL_IS(socket, 0, AF_UNIX),
+    SANDBOX_CALL(connect),
+    /* files and memory of processes; nothing is opened for writing */
+    SANDBOX_CALL_IF(openat, 2, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY),
+    SANDBOX_CALL(openat2),
+    SANDBOX_CALL(getdents64),
+    SANDBOX_CALL(readlinkat),
+    SANDBOX_CALL(statfs),
+    SANDBOX_CALL(process_vm_readv),
+    SANDBOX_CALL_IS(ioctl, 1, (uint32_t)FS_IOC_GETVERSION),
+    SANDBOX_CALL_FAILS(ioctl, ENOTTY),
+    SANDBOX_CALL(memfd_create),
+    SANDBOX_CALL(ftruncate),
+    /* elements of the maps that it was given */
+    SANDBOX_CALL_IS(bpf, 0, BPF_MAP_LOOKUP_ELEM),
+    SANDBOX_CALL_IS(bpf, 0, BPF_MAP_UPDATE_ELEM),
+    SANDBOX_CALL_IS(bpf, 0, BPF_MAP_DELETE_ELEM),
+    SANDBOX_CALL_IS(bpf, 0, BPF_MAP_GET_NEXT_KEY),
+    CALLS_OF_MEMORY,
+    CALLS_OF_PROCESS,
+    CALLS_OF_DESCRIPTORS,
+    CALLS_OF_MESSAGES,
+#ifdef __x86_64__
+    SANDBOX_CALL_IF(open, 1, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY),
+    SANDBOX_CALL(readlink),
+#endif
+};
+
+int symbolizer_sandbox_enter(void)
+{
+    int error = sandbox_calls(calls, sizeof(calls) / sizeof(*calls));
+    if (!error)
+        sandbox_break_out("symbolizer");
+    return error;
+}
