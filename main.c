@@ -7,13 +7,15 @@
  *   otherwise the supervisor                  service/reload.h, agent-bpf/supervisor/supervisor.h
  *     which starts this program again (--role=...), as
  *     the service                             service/service_process.h, service/service.h
- *     and the symbolizer                      service/symbolizer_process.h
+ *     the symbolizer                          service/symbolizer_process.h
+ *     and brokers                             service/broker_process.h
  *
  * docs/architecture.md, "Processes and threads".
  */
 #include "agent-bpf/supervisor/role.h"
 #include "client/client.h"
 #include "config/load/cli.h"
+#include "service/broker_process.h"
 #include "service/reload.h"
 #include "service/service_process.h"
 #include "service/symbolizer_process.h"
@@ -32,8 +34,9 @@ static void heap_set_up(void)
 
 static int role_run(struct role_start *start)
 {
-    int code =
-        start->role == ROLE_SERVICE ? service_process_run(start) : symbolizer_process_run(start);
+    int code = start->role == ROLE_SERVICE      ? service_process_run(start)
+               : start->role == ROLE_SYMBOLIZER ? symbolizer_process_run(start)
+                                                : broker_process_run(start);
     buf_close(&start->settings);
     return code;
 }

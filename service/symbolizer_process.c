@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/symbolizer_process.h"
 #include "service/symbolizer_sandbox.h"
+#include "agent-bpf/control.h"
 #include "agent-bpf/supervisor/supervisor_client.h"
 #include "agent-bpf/symbolizer/symbolizer.h"
 #include "base/log.h"
 #include "base/loop.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct symbolizer_process {
     struct supervisor_client child;
@@ -16,6 +19,19 @@ struct symbolizer_process {
 static void symbolizer_process_stop(struct supervisor_client *child)
 {
     loop_stop(container_of(child, struct symbolizer_process, child)->loop);
+}
+
+/* The supervisor starts a broker. */
+static int connect_by_broker(void *context, uint32_t pid, struct bytes path, int answer_fd)
+{
+    struct control_message message = {.kind = CONTROL_CONNECT, .pid = pid};
+    int error = -ENAMETOOLONG;
+    if (path.len <= sizeof(message.path)) {
+        memcpy(message.path, path.data, path.len);
+        error = control_send(*(const int *)context, &message, answer_fd);
+    }
+    close(answer_fd);
+    return error;
 }
 
 static struct symbolizer_ledger *ledger_of(const struct symbolizer_process_settings *given)
@@ -29,6 +45,7 @@ static struct symbolizer_ledger *ledger_of(const struct symbolizer_process_setti
 int symbolizer_process_run(const struct role_start *start)
 {
     const struct symbolizer_handles *handles = &start->symbolizer;
+    int control_fd = handles->control_fd;
     struct symbolizer_process process = {.child.stop = symbolizer_process_stop};
     struct symbolizer_process_settings given;
     struct symbolizer *symbolizer = NULL;
@@ -42,7 +59,9 @@ int symbolizer_process_run(const struct role_start *start)
                                            .ledger = ledger_of(&given),
                                            .sources = given.sources,
                                            .lines = given.lines,
-                                           .elastic_correlation = given.elastic_correlation};
+                                           .elastic_correlation = given.elastic_correlation,
+                                           .connect_agent = connect_by_broker,
+                                           .context = &control_fd};
     int error = symbolizer_sandbox_enter();
     if (error)
         log_error("symbolizer", "cannot give up its rights: %s", strerror(-error));

@@ -10,22 +10,10 @@
 #include "sandbox/calls.h"
 #include <linux/bpf.h>
 #include <linux/fs.h>
-#include <sys/socket.h>
 
 static const struct sandbox_call calls[] = {
-    /* to connect to an Elastic agent's socket as the agent's user (fs_rights.h) */
-    SANDBOX_CALL_IS(prctl, 0, PR_GET_DUMPABLE),
-    SANDBOX_CALL_IS(prctl, 0, PR_SET_DUMPABLE),
-    SANDBOX_CALL_IS(prctl, 0, PR_GET_PDEATHSIG),
-    SANDBOX_CALL_IS(prctl, 0, PR_SET_PDEATHSIG),
-    SANDBOX_CALL(capget),
-    SANDBOX_CALL(capset),
-    SANDBOX_CALL(getgroups),
-    SANDBOX_CALL(setgroups),
-    SANDBOX_CALL(setfsgid),
-    SANDBOX_CALL(setfsuid),
-    SANDBOX_CALL_IS(socket, 0, AF_UNIX),
-    SANDBOX_CALL(connect),
+    /* for the answer of a broker */
+    SANDBOX_CALL(socketpair),
     /* files and memory of processes; nothing is opened for writing */
     SANDBOX_CALL_IF(openat, 2, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY),
     SANDBOX_CALL(openat2),

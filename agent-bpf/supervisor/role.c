@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent-bpf/supervisor/role_message.h"
 #include "agent-bpf/supervisor/privileges.h"
+#include "agent-bpf/supervisor/supervisor_broker.h"
 #include "agent-bpf/drain/procstream.h"
 #include "base/log.h"
 #include "base/memfd.h"
@@ -12,11 +13,15 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-const char *const role_names[ROLES] = {
-    [ROLE_NONE] = "", [ROLE_SERVICE] = "service", [ROLE_SYMBOLIZER] = "symbolizer"};
+const char *const role_names[ROLES] = {[ROLE_NONE] = "",
+                                       [ROLE_SERVICE] = "service",
+                                       [ROLE_SYMBOLIZER] = "symbolizer",
+                                       [ROLE_BROKER] = "broker"};
 
-static const char *const role_comms[ROLES] = {
-    [ROLE_NONE] = "", [ROLE_SERVICE] = "spanprof-svc", [ROLE_SYMBOLIZER] = "spanprof-sym"};
+static const char *const role_comms[ROLES] = {[ROLE_NONE] = "",
+                                              [ROLE_SERVICE] = "spanprof-svc",
+                                              [ROLE_SYMBOLIZER] = "spanprof-sym",
+                                              [ROLE_BROKER] = "spanprof-brk"};
 
 /* "--role=service:17" */
 static enum role role_parse(const char *argument, int *fd)
@@ -64,13 +69,16 @@ static int role_take_message(struct bytes bytes, enum role role, struct role_sta
     if (message.role != role || message.n_streams > PROCSTREAM_CPUS_MAX ||
         bytes.len != sizeof(message) + streams_bytes + message.settings_bytes)
         return -EINVAL;
-    if (getppid() != message.supervisor) /* it has died: PR_SET_PDEATHSIG came too late */
+    if (role == ROLE_BROKER) /* a child of nobody, with a limit of its own */
+        alarm(BROKER_LIMIT_S);
+    else if (getppid() != message.supervisor) /* it has died: PR_SET_PDEATHSIG came too late */
         return -ESRCH;
     log_set_format(message.log_format);
     log_set_level(message.log_level);
     start->role = role;
     start->service = message.service;
     start->symbolizer = message.symbolizer;
+    start->broker = message.broker;
     int error = stats_attach(message.stats_fd);
     close(message.stats_fd);
     const void *streams = bytes.data + sizeof(message);

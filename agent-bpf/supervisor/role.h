@@ -6,15 +6,23 @@
  * and name a sealed memfd that holds what it is given: --role=service:17. All other descriptors
  * that it has are named in there. Thread: main of the child, before there are others.
  */
+#include "agent-bpf/control.h"
 #include "agent-bpf/supervisor/supervisor.h"
 #include "base/buf.h"
 
-enum role { ROLE_NONE, ROLE_SERVICE, ROLE_SYMBOLIZER, ROLES };
+enum role { ROLE_NONE, ROLE_SERVICE, ROLE_SYMBOLIZER, ROLE_BROKER, ROLES };
+
+struct broker_handles {
+    int answer_fd;
+    int alive_fd; /* open for as long as the process lives */
+    struct control_message wanted;
+};
 
 struct role_start {
     enum role role;
     struct service_handles service;       /* of ROLE_SERVICE */
     struct symbolizer_handles symbolizer; /* of ROLE_SYMBOLIZER */
+    struct broker_handles broker;         /* of ROLE_BROKER */
     struct buf settings;                  /* role_settings.bytes */
 };
 

@@ -25,6 +25,7 @@ struct role_message {
     int stats_fd;
     struct service_handles service;
     struct symbolizer_handles symbolizer;
+    struct broker_handles broker;
     uint32_t n_streams;
     uint32_t settings_bytes;
 };

@@ -188,7 +188,17 @@ static void reap_children(struct supervisor *supervisor, uint64_t now)
         symbolizer_ended(supervisor, status, now);
 }
 
-static void child_hear(struct child *child)
+/* A message of a child. The symbolizer alone asks for something. */
+static void child_answer(struct supervisor *supervisor, const struct child *child,
+                         const struct control_message *message, int fd)
+{
+    if (child == &supervisor->symbolizer && message->kind == CONTROL_CONNECT && fd >= 0)
+        supervisor_broker_start(supervisor, message, fd);
+    else
+        fd_close(fd);
+}
+
+static void child_hear(struct supervisor *supervisor, struct child *child)
 {
     struct control_message message;
     int fd;
@@ -197,8 +207,8 @@ static void child_hear(struct child *child)
         int r = control_receive(child->control_fd, &message, &fd);
         if (r == CONTROL_NONE || r == CONTROL_CLOSED)
             break;
-        if (fd >= 0)
-            close(fd);
+        if (r == 0)
+            child_answer(supervisor, child, &message, fd);
         heard |= r == 0 && message.kind == CONTROL_HEARTBEAT;
     }
     if (heard)
@@ -384,8 +394,8 @@ static void supervisor_watch(struct supervisor *supervisor)
     if (poll(fds, 4, wait_ms(supervisor, clock_monotonic_ns())) < 0 && errno != EINTR)
         log_error("supervisor", "poll: %s", strerror(errno));
     uint64_t now = clock_monotonic_ns();
-    child_hear(&supervisor->service);
-    child_hear(&supervisor->symbolizer);
+    child_hear(supervisor, &supervisor->service);
+    child_hear(supervisor, &supervisor->symbolizer);
     on_signals(supervisor, now);
     if (fds[3].revents)
         cpu_events_update(&supervisor->sampling->cpus);
@@ -448,6 +458,7 @@ static int supervisor_open(struct supervisor *supervisor)
         return r < 0 ? r : -EINVAL;
     }
     supervisor_notify_open();
+    supervisor_outlive_children();
     r = privileges_limit(RIGHTS);
     if (r < 0)
         return r;
@@ -477,6 +488,7 @@ static void supervisor_close(struct supervisor *supervisor)
 {
     child_end(&supervisor->service);
     child_end(&supervisor->symbolizer);
+    supervisor_brokers_close(&supervisor->brokers);
     sampling_hand_over(supervisor);
     fd_closep(&supervisor->signal_fd);
     fd_closep(&supervisor->program_fd);

@@ -21,9 +21,11 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define ENVIRONMENT_MAX 64
+#define OOM_SCORE       "-900"
 
 static void reset_signals(void)
 {
@@ -56,10 +58,34 @@ static int keep_open(const struct supervisor_exec *to)
     return error;
 }
 
+static char children_oom_score[16]; /* "" = as the supervisor's */
+
+static bool oom_score_write(const char *score)
+{
+    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    bool written = fd >= 0 && write(fd, score, strlen(score)) > 0;
+    if (fd >= 0)
+        close(fd);
+    return written;
+}
+
+void supervisor_outlive_children(void)
+{
+    char before[sizeof(children_oom_score)] = "";
+    int fd = *children_oom_score ? -1 : open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, before, sizeof(before) - 1) : 0;
+    if (fd >= 0)
+        close(fd);
+    if (n > 0 && oom_score_write(OOM_SCORE))
+        memcpy(children_oom_score, before, sizeof(before));
+}
+
 static int prepare(const struct supervisor_exec *to, pid_t supervisor)
 {
     reset_signals();
-    int error = die_with(supervisor);
+    if (*children_oom_score)
+        (void)oom_score_write(children_oom_score);
+    int error = to->detached ? 0 : die_with(supervisor);
     if (!error)
         error = keep_open(to);
     if (!error && to->without_network)
@@ -68,7 +94,7 @@ static int prepare(const struct supervisor_exec *to, pid_t supervisor)
         error = privileges_drop(&to->rights);
     if (!error)
         error = privileges_keep_over_exec();
-    return error ? error : die_with(supervisor);
+    return error || to->detached ? error : die_with(supervisor);
 }
 
 static bool is_for_libraries(const char *variable)
@@ -122,14 +148,31 @@ int supervisor_program_open(void)
     return fd < 0 ? -errno : fd;
 }
 
+/* 0 in a process whose parent has ended; the caller's own child ends at once. */
+static pid_t fork_detached(void)
+{
+    pid_t between = fork();
+    if (between < 0)
+        return between;
+    if (between == 0) {
+        pid_t pid = fork();
+        if (pid != 0)
+            _exit(pid < 0);
+        return 0;
+    }
+    while (waitpid(between, NULL, 0) < 0 && errno == EINTR)
+        ;
+    return between;
+}
+
 pid_t supervisor_exec(const struct supervisor_exec *to)
 {
     pid_t supervisor = getpid();
     assert(to->program_fd >= 0);
     fflush(NULL);
-    pid_t pid = fork();
+    pid_t pid = to->detached ? fork_detached() : fork();
     if (pid != 0)
-        return pid < 0 ? -errno : pid;
+        return pid < 0 ? -errno : to->detached ? 0 : pid;
     log_set_process(role_names[to->role]);
     int error = prepare(to, supervisor);
     if (error)

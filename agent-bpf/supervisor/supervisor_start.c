@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What each child is given: the service the ring, the process stream and the socket to the
- * symbolizer, and no right; the symbolizer five rights, the contexts map and the other end of that
+ * symbolizer, and no right; the symbolizer three rights, the contexts map and the other end of that
  * socket.
  */
 #include "agent-bpf/supervisor/supervisor_state.h"
@@ -197,14 +197,34 @@ int supervisor_start_symbolizer(struct supervisor *supervisor)
     start.exec.without_network = true;
     privileges_own_account("spanprof-sym", &start.exec.rights);
     /* Elements of a map that it was given need no right (Linux 5.19). */
-    start.exec.rights.keep =
-        PRIVILEGE(CAP_SYS_PTRACE) | PRIVILEGE(CAP_DAC_READ_SEARCH) |
-        PRIVILEGE(CAP_CHECKPOINT_RESTORE) |
-        /* to act in a process's name (fs_rights.h); it adds nothing to ptrace */
-        PRIVILEGE(CAP_SETUID) | PRIVILEGE(CAP_SETGID);
+    start.exec.rights.keep = PRIVILEGE(CAP_SYS_PTRACE) | PRIVILEGE(CAP_DAC_READ_SEARCH) |
+                             PRIVILEGE(CAP_CHECKPOINT_RESTORE);
     _cleanup_fd_ int kallsyms_fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
     give_symbolizer(&start, supervisor->sampling->sampler, fds[1], service_fd, kallsyms_fd);
     r = start_child(&supervisor->symbolizer, &start, &supervisor->settings->symbolizer, fds[1]);
     close(service_fd);
     return r;
+}
+
+/* ---- a broker ---- */
+
+int supervisor_execute_broker(struct supervisor *supervisor, const struct control_message *wanted,
+                              int answer_fd, int alive_fd)
+{
+    const struct role_settings none = {.fds = NULL};
+    const int fds[] = {answer_fd, alive_fd};
+    struct child_start start;
+    start_init(&start, supervisor, ROLE_BROKER);
+    start.exec.without_network = true;
+    start.exec.detached = true;
+    privileges_own_account("spanprof-sym", &start.exec.rights);
+    /* To act in a process's name (fs_rights.h), which is found by its root. */
+    start.exec.rights.keep =
+        PRIVILEGE(CAP_SYS_PTRACE) | PRIVILEGE(CAP_SETUID) | PRIVILEGE(CAP_SETGID);
+    start.message.broker =
+        (struct broker_handles){.answer_fd = answer_fd, .alive_fd = alive_fd, .wanted = *wanted};
+    start_give(&start, fds, 2);
+    pid_t pid = start_execute(&start, &none);
+    buf_close(&start.fds);
+    return pid < 0 ? pid : 0;
 }

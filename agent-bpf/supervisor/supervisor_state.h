@@ -5,6 +5,7 @@
  */
 #include "agent-bpf/supervisor/supervisor_sampling.h"
 #include "agent-bpf/supervisor/privileges.h"
+#include "agent-bpf/supervisor/supervisor_broker.h"
 #include "agent-bpf/supervisor/hang_detector.h"
 #include "base/stats.h"
 
@@ -38,6 +39,7 @@ struct supervisor {
     int signal_fd;
     struct child service;
     struct child symbolizer;
+    struct brokers brokers;
     uint64_t stop_due_ns; /* while STOPPING or RELOADING */
     uint64_t tick_due_ns;
     uint64_t obi_due_ns; /* its map is looked for then */
@@ -45,6 +47,9 @@ struct supervisor {
     int exit_code;
 };
 
+/* answer_fd and alive_fd stay the caller's. 0 or negative errno. */
+int supervisor_execute_broker(struct supervisor *supervisor, const struct control_message *wanted,
+                              int answer_fd, int alive_fd);
 /* Starts it, with all that is its own; due_ns is cleared. 0 or negative errno. */
 int supervisor_start_service(struct supervisor *supervisor);
 int supervisor_start_symbolizer(struct supervisor *supervisor); /* while the service runs */

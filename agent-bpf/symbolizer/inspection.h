@@ -59,4 +59,5 @@ void resource_forget(struct symbolizer *symbolizer, struct tracked_process *proc
 void inspection_read_elastic(struct inspection *inspection);
 /* Sends a socket connected to the agent to the service, if it is due. */
 void inspection_connect_elastic(struct inspection *inspection);
+void elastic_close(struct symbolizer *symbolizer); /* no answer is heard any more */
 bool elastic_holds(const struct tracked_process *process);

@@ -240,6 +240,7 @@ void symbolizer_close(struct symbolizer *symbolizer)
     timer_stop(&symbolizer->work);
     close(symbolizer->watch.fd);
     symbolizer_out_close(&symbolizer->out);
+    elastic_close(symbolizer);
     tracked_processes_close(symbolizer);
     tables_close(symbolizer->tables);
     binaries_close(&symbolizer->binaries);

@@ -10,6 +10,7 @@
  * Thread: the loop's.
  */
 #include "agent-bpf/unwind/unwind_maps.h"
+#include "base/bytes.h"
 #include "base/loop.h"
 
 struct symbolizer;
@@ -26,6 +27,11 @@ struct symbolizer_settings {
     unsigned sources;                 /* CONTEXT_BIT()s of those that are read */
     bool lines;                       /* also look up source lines and inlined functions */
     bool elastic_correlation; /* connect to Elastic's agents and send the service the sockets */
+    /* Has somebody connect to the socket `path` as process `pid` may, who answers at answer_fd (the
+     * callee's) with CONTROL_CONNECTED of agent-bpf/control.h, or closes it. 0 or negative errno.
+     */
+    int (*connect_agent)(void *context, uint32_t pid, struct bytes path, int answer_fd);
+    void *context;
 };
 
 int symbolizer_open(const struct symbolizer_settings *settings, struct symbolizer **symbolizer);

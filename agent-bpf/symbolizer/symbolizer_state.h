@@ -20,6 +20,16 @@
 #define SYMBOLIZER_REST_NS (60 * NS_PER_SEC)
 #define TRACKED_DELAYS     9 /* 50 ms << 0 .. 8 = 12.8 s */
 
+#define CONNECTING_MAX 4
+
+struct symbolizer;
+
+struct connecting {     /* to an Elastic agent's socket */
+    struct watch watch; /* where the answer comes */
+    struct symbolizer *symbolizer;
+    uint32_t pid;
+};
+
 struct symbolizer {
     struct symbolizer_settings settings;
     struct watch watch; /* the service's socket */
@@ -32,6 +42,7 @@ struct symbolizer {
     struct map processes;                /* struct tracked_process by pid */
     struct list waiting[TRACKED_DELAYS]; /* struct tracked_process by due_ns, a list per delay */
     size_t environment_bytes;            /* of all tracked processes */
+    struct connecting connecting[CONNECTING_MAX]; /* inspection_elastic.c */
     /* symbolizer_scan.c */
     bool scanning;
     bool scan_again; /* requested during a scan */

@@ -87,6 +87,15 @@ class Sandbox(harness.IntegrationTest):
         rare = 1 << 16 | 1 << 17 | 1 << 25  # SYS_MODULE, SYS_RAWIO, SYS_TIME
         self.assertFalse(int(harness.status_of(self.sp.supervisor)["CapPrm"], 16) & rare)
 
+    def test_memory_is_taken_from_a_child_first(self):
+        def score(pid):
+            with open("/proc/%d/oom_score_adj" % pid) as file:
+                return int(file.read())
+        own = score(os.getpid())
+        may = int(harness.status_of(os.getpid())["CapEff"], 16) & 1 << 24  # CAP_SYS_RESOURCE
+        self.assertEqual([score(pid) for pid in (self.sp.supervisor, self.sp.service, self.sp.symbolizer)],
+                         [-900 if may else own, own, own])
+
     def test_descriptors_are_those_that_are_named(self):
         symbolizer = open_files(self.sp.symbolizer)
         self.assertFalse([name for name in symbolizer if name.startswith(self.directory) and not

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test/support/rigs/symbolizer_rig.h"
+#include "agent-bpf/contexts/elastic_socket.h"
+#include "agent-bpf/control.h"
 #include "base/clock.h"
 #include <fcntl.h>
 #include <signal.h>
@@ -65,6 +67,21 @@ void rig_close(struct rig *rig)
     loop_close(rig->loop);
 }
 
+/* As a broker does it. */
+static int connect_agent(void *context, uint32_t pid, struct bytes path, int answer_fd)
+{
+    (void)context;
+    pid_t broker = fork();
+    if (broker == 0) {
+        int fd;
+        struct control_message answer = {.kind = CONTROL_CONNECTED};
+        answer.outcome = elastic_socket_connect(pid, path, &fd);
+        _exit(control_send(answer_fd, &answer, fd) != 0);
+    }
+    close(answer_fd);
+    return broker < 0 ? -1 : 0;
+}
+
 static void run_symbolizer(const struct rig *rig, int socket)
 {
     struct loop *loop;
@@ -77,7 +94,8 @@ static void run_symbolizer(const struct rig *rig, int socket)
                                            .ledger = rig->ledger,
                                            .sources = ~0u,
                                            .lines = true,
-                                           .elastic_correlation = true};
+                                           .elastic_correlation = true,
+                                           .connect_agent = connect_agent};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     MUST(!rig->rights || !privileges_drop(rig->rights));
     MUST(!loop_open(&loop));
