@@ -66,8 +66,9 @@ static bool is_of_store(int fd, const char *name, const void *context)
 {
     struct stat status;
     (void)context;
-    return (strcmp(name, "lock") == 0 || strncmp(name, "spanprof", strlen("spanprof")) == 0) &&
-           fstatat(fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+    bool is_own = strcmp(name, "lock") == 0 || strncmp(name, "pages.token", 11) == 0 ||
+                  strncmp(name, "spanprof", strlen("spanprof")) == 0;
+    return is_own && fstatat(fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
            (S_ISREG(status.st_mode) || S_ISSOCK(status.st_mode));
 }
 
