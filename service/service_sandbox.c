@@ -138,17 +138,19 @@ static void places_exporter(struct places *places, const struct config_exporter 
 
 static void places_read(struct places *places)
 {
-    static const char *const paths[] = {"/etc",
-                                        "/run/systemd/resolve",
-                                        "/run/resolvconf",
-                                        "/run/NetworkManager",
-                                        "/usr/share/zoneinfo",
-                                        "/usr/share/ca-certificates",
-                                        "/usr/local/share/ca-certificates",
-                                        "/usr/lib/ssl",
-                                        "/usr/share/p11-kit",
-                                        "/dev/urandom",
-                                        "/dev/null"};
+    static const char *const paths[] = {
+        "/etc",
+        "/proc", /* cgroups of peers on Unix sockets, before Linux 6.13 */
+        "/run/systemd/resolve",
+        "/run/resolvconf",
+        "/run/NetworkManager",
+        "/usr/share/zoneinfo",
+        "/usr/share/ca-certificates",
+        "/usr/local/share/ca-certificates",
+        "/usr/lib/ssl",
+        "/usr/share/p11-kit",
+        "/dev/urandom",
+        "/dev/null"};
     for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++)
         places_path(places, paths[i], SANDBOX_READ);
 }

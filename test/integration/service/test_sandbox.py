@@ -108,8 +108,15 @@ class Sandbox(harness.IntegrationTest):
 ENDED = "ended by its filter"
 
 
+def has_hook():
+    """Whether the program is a debug build, which tries what a test asks for (sandbox/break_out.h)."""
+    with open(harness.BINARY, "rb") as program:
+        return b"SPANPROF_TEST_BREAK_OUT" in program.read()
+
+
+
 @harness.needs_sampling
-@unittest.skipIf(harness.SANITIZE, "sanitizers need what a sandbox forbids: these builds have none")
+@unittest.skipUnless(has_hook(), "release builds have no hook, and sanitizers need what a sandbox forbids")
 class Fallen(harness.IntegrationTest):
     """A process that does what it must not, from its inside: a debug build tries one thing for each start."""
 
@@ -191,6 +198,15 @@ class Fallen(harness.IntegrationTest):
             "io_uring": ("", [self.ended("io_uring_setup")]),
         })
         self.assertFalse(os.path.exists(nothing_made))
+
+
+class Peers(harness.IntegrationTest):
+    def test_the_kernel_says_whose_a_connection_is(self):
+        """Without a sampler that notes it: by a netlink socket, made before the sandbox is entered."""
+        sp = self.spanprof(sampler=False)
+        harness.wait_until(lambda: sp.metric("spanprof_peers_total", 'by="asked"') > 0, 10, "a peer is known")
+        self.assertEqual(sp.metric("spanprof_peers_total", 'by="unknown"'), 0)
+        self.stop_spanprof(sp)
 
 
 class Watchdog(harness.IntegrationTest):
