@@ -38,6 +38,9 @@ struct otlp_span {         /* all bytes are borrowed from the request */
     struct bytes raw; /* the Span message */
     struct bytes
         resource; /* the Resource message of its ResourceSpans; may be empty; valid while visited */
+    /* Of the ResourceSpans, unique in this process: spans with the same number have the same
+     * Resource, which need not be compared. 0: not known. */
+    uint64_t resource_number;
 };
 
 /* No parent, or the parent is known to be remote, or (if that is not known) kind server or

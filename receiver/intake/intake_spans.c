@@ -18,15 +18,19 @@ STAT_COUNTER(spans_received, "spanprof_spans_received_total", "Spans in accepted
 STAT_COUNTER(spans_annotated, "spanprof_spans_annotated_total",
              "Spans that had samples and were annotated.");
 
+#define COVERED_MAX 256 /* ResourceSpans of a request whose spans are counted by service */
+
 struct visit {
     struct store *store;
     const struct intake_signal_settings *settings;
     const struct peer *sender;
     uint64_t n_annotated;
-    struct bytes resource; /* of the current spans */
-    uint64_t n_of_resource;
-    struct bytes large; /* a Resource that is too large for the store, as received */
-    struct buf kept;    /* and what is kept of it */
+    uint64_t resource_number; /* of the current spans; 0: there were none yet */
+    struct coverage_service service;
+    uint64_t n_of_service;
+    size_t n_covered;      /* ResourceSpans so far */
+    uint64_t large_number; /* of a Resource that is too large for the store */
+    struct buf kept;       /* and what is kept of it */
 };
 
 static int spans_annotate(struct buf *added, const struct join_result *result)
@@ -55,27 +59,36 @@ static int spans_join(const struct visit *visit, const struct otlp_span *span,
     return error ? error : join_span(store_join(visit->store), span, visit->sender, result);
 }
 
-/* Spans of one Resource are adjacent. */
-static void visit_cover(struct visit *visit, struct bytes resource)
+static void visit_cover(const struct visit *visit)
 {
-    if (resource.data == visit->resource.data && resource.len == visit->resource.len) {
-        visit->n_of_resource++;
+    if (visit->n_of_service)
+        coverage_spans(visit->settings->coverage, visit->sender, &visit->service,
+                       visit->n_of_service, clock_monotonic_ns());
+}
+
+/* Spans of one Resource are adjacent. The Resource is borrowed only while they are visited. */
+static void visit_count(struct visit *visit, const struct otlp_span *span)
+{
+    if (!visit->settings->coverage || visit->n_covered > COVERED_MAX)
         return;
+    if (span->resource_number != visit->resource_number) {
+        visit_cover(visit);
+        visit->n_of_service = 0;
+        visit->resource_number = span->resource_number;
+        if (++visit->n_covered > COVERED_MAX)
+            return;
+        coverage_service_of(span->resource, &visit->service);
     }
-    if (visit->n_of_resource)
-        coverage_spans(visit->settings->coverage, visit->sender, visit->resource,
-                       visit->n_of_resource, clock_monotonic_ns());
-    visit->resource = resource;
-    visit->n_of_resource = 1;
+    visit->n_of_service++;
 }
 
 /* What the store keeps of a large Resource, made once for the spans that have it. */
 static int visit_cut(struct visit *visit, struct otlp_span *span)
 {
     int error = 0;
-    if (span->resource.data != visit->large.data || span->resource.len != visit->large.len) {
+    if (span->resource_number != visit->large_number) {
         buf_clear(&visit->kept);
-        visit->large = span->resource;
+        visit->large_number = span->resource_number;
         error = otlp_resource_keep(span->resource, MATCHED_SPAN_RESOURCE_MAX, &visit->kept);
     }
     span->resource = buf_bytes(&visit->kept);
@@ -101,7 +114,7 @@ static int visit_kept(struct visit *visit, const struct otlp_span *span, struct 
 static int visit_span(void *context, const struct otlp_span *span, struct buf *added)
 {
     struct visit *visit = context;
-    visit_cover(visit, span->resource);
+    visit_count(visit, span);
     if (span->resource.len <= MATCHED_SPAN_RESOURCE_MAX)
         return visit_kept(visit, span, added);
     struct otlp_span kept = *span;
@@ -165,7 +178,7 @@ int intake_spans_run(struct intake_request *request, struct store *store,
         return intake_refuse_large(request);
     if (outcome != OTLP_OK)
         return outcome == OTLP_MALFORMED ? -EPROTO : outcome;
-    visit_cover(&visit, (struct bytes){0});
+    visit_cover(&visit);
     stat_add(&spans_received, (int64_t)n_spans);
     stat_add(&spans_annotated, (int64_t)visit.n_annotated);
     return 0;

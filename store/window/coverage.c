@@ -160,25 +160,28 @@ static void name_by_pid(struct coverage *coverage, uint64_t cgroup_id, int64_t p
     }
 }
 
-void coverage_spans(struct coverage *coverage, const struct peer *sender, struct bytes resource,
-                    uint64_t n, uint64_t now_ns)
+void coverage_service_of(struct bytes resource, struct coverage_service *service)
 {
     struct owner_evidence evidence;
-    char name[COVERAGE_NAME_MAX];
-    if (!coverage)
-        return;
     owner_evidence_of(resource, &evidence);
-    if (!evidence.service_name.len)
+    copy_name(evidence.service_name, service->name);
+    service->has_pid = evidence.has_pid;
+    service->pid = evidence.pid;
+}
+
+void coverage_spans(struct coverage *coverage, const struct peer *sender,
+                    const struct coverage_service *of, uint64_t n, uint64_t now_ns)
+{
+    if (!coverage || !*of->name)
         return;
-    copy_name(evidence.service_name, name);
     pthread_mutex_lock(&coverage->lock);
-    struct service *service = find_service(coverage, name);
+    struct service *service = find_service(coverage, of->name);
     if (service) {
         service->spans += n;
         service->seen_ns = now_ns;
     }
-    if (evidence.has_pid && sender->cgroup_id)
-        name_by_pid(coverage, sender->cgroup_id, evidence.pid, name);
+    if (of->has_pid && sender->cgroup_id)
+        name_by_pid(coverage, sender->cgroup_id, of->pid, of->name);
     pthread_mutex_unlock(&coverage->lock);
 }
 

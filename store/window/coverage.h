@@ -42,12 +42,20 @@ struct coverage_process {
 int coverage_open(struct coverage **coverage);  /* 0 or -ENOMEM */
 void coverage_close(struct coverage *coverage); /* NULL is fine */
 
-/* These three accept NULL and then do nothing. now_ns: any clock, the same for all. */
+/* What a Resource says of its service. */
+struct coverage_service {
+    char name[COVERAGE_NAME_MAX]; /* padded with zeros; "": none */
+    bool has_pid;
+    int64_t pid;
+};
+
+/* Those with a coverage accept NULL and then do nothing. now_ns: any clock, the same for all. */
 void coverage_sample(struct coverage *coverage, const struct coverage_sample *sample,
                      uint64_t now_ns);
-/* n spans with this Resource arrived from the sender. */
-void coverage_spans(struct coverage *coverage, const struct peer *sender, struct bytes resource,
-                    uint64_t n, uint64_t now_ns);
+void coverage_service_of(struct bytes resource, struct coverage_service *service);
+/* n spans of this service arrived from the sender. */
+void coverage_spans(struct coverage *coverage, const struct peer *sender,
+                    const struct coverage_service *service, uint64_t n, uint64_t now_ns);
 /* A span did not get the samples of this process, for want of evidence that it made the span. */
 void coverage_unproven(struct coverage *coverage, uint32_t pid);
 
