@@ -259,6 +259,7 @@ static int keep_span(struct history *history, uint64_t sender, const struct otlp
                               .span_id = span->span_id.data,
                               .parent_id = parent.len == 8 ? parent.data : NULL,
                               .resource = resource,
+                              .resource_number = span->resource_number,
                               .name = name,
                               .attributes = buf_bytes(&attributes),
                               .start_unix_ns = span->start_unix_ns,

@@ -94,6 +94,7 @@ void stage_clear(struct history_stage *stage)
     texts_clear(&stage->attributes);
     history_contents_clear(&stage->span_numbers);
     stage->n_spans = stage->n_samples = 0;
+    stage->latest_resource = 0;
 }
 
 /* Spans */
@@ -146,10 +147,25 @@ static struct history_block_span row_of(const struct stage_new_span *span)
     return row;
 }
 
+static int take_resource(struct history_stage *stage, const struct stage_new_span *span,
+                         uint32_t *number)
+{
+    if (span->resource_number && span->resource_number == stage->latest_resource) {
+        *number = stage->latest_resource_text;
+        return 0;
+    }
+    int error = texts_put(&stage->resources, &stage->arena, span->resource, number);
+    if (!error) {
+        stage->latest_resource = span->resource_number;
+        stage->latest_resource_text = *number;
+    }
+    return error;
+}
+
 static int take_texts(struct history_stage *stage, const struct stage_new_span *span,
                       struct staged_span *staged)
 {
-    int error = texts_put(&stage->resources, &stage->arena, span->resource, &staged->resource);
+    int error = take_resource(stage, span, &staged->resource);
     if (!error)
         error = texts_put(&stage->names, &stage->arena, span->name, &staged->name);
     if (!error)

@@ -34,6 +34,8 @@ struct history_stage {
     size_t n_spans, cap_spans;
     struct history_sample *samples; /* context.span: number of a staged span */
     size_t n_samples, cap_samples;
+    uint64_t latest_resource; /* otlp_span.resource_number of the latest span; 0: not known */
+    uint32_t latest_resource_text;
 };
 
 void stage_open(struct history_stage *stage);
@@ -45,6 +47,7 @@ enum { STAGE_FULL = 1 };
 struct stage_new_span {
     const uint8_t *trace_id, *span_id, *parent_id; /* parent: NULL = none */
     struct bytes resource, name, attributes;
+    uint64_t resource_number; /* as otlp_span's */
     uint64_t start_unix_ns, end_unix_ns, cpu_ns, samples;
     uint32_t kind, pid;
     uint64_t tenant;

@@ -235,6 +235,10 @@ static int index_sample(void *context, struct pending_batch *batch, struct pendi
         add_alone(join, entry, JOIN_EVICTED, false);
         return 0;
     }
+    if (!total && !span_totals_may_make(&join->totals, &key)) {
+        add_alone(join, slot, JOIN_CROWDED, true);
+        return 0;
+    }
     if (!total)
         error = span_totals_make(&join->totals, &key, &who, &total);
     return error ? error : add_to_total(join, total, entry, sample, fresh);

@@ -12,12 +12,14 @@ static const char *const reason_names[] = {
     [JOIN_JOINED] = "joined",         [JOIN_LATE] = "late",
     [JOIN_NO_CONTEXT] = "no_context", [JOIN_UNSAMPLED] = "unsampled",
     [JOIN_NOT_OWNER] = "not_owner",   [JOIN_UNPROVEN] = "no_evidence",
+    [JOIN_CROWDED] = "too_many_processes",
     [JOIN_TIMEOUT] = "timeout",       [JOIN_EVICTED] = "evicted",
     [JOIN_DROPPED] = "dropped",
 };
 STAT_COUNTERS(samples, "spanprof_join_samples_total", "Samples by how they were joined with spans.",
               STAT_LABEL("result", reason_names, JOIN_REASONS),
-              .losses = STAT_BIT(JOIN_UNPROVEN) | STAT_BIT(JOIN_EVICTED) | STAT_BIT(JOIN_DROPPED));
+              .losses = STAT_BIT(JOIN_UNPROVEN) | STAT_BIT(JOIN_CROWDED) | STAT_BIT(JOIN_EVICTED) |
+                        STAT_BIT(JOIN_DROPPED));
 
 void join_count(enum join_reason reason, int64_t n)
 {

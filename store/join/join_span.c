@@ -42,14 +42,23 @@ struct match {
     struct join_result *result;
 };
 
-static int join_score(struct join *join, const struct match *match, const struct span_total *total,
+/* A request may name the same span many times: the score is remembered, since it takes longer to
+ * find than such a span takes to send. */
+static int join_score(struct join *join, const struct match *match, struct span_total *total,
                       int *score)
 {
     const struct process_facts *facts;
+    uint64_t resource = match->span->resource_number;
+    *score = total->score;
+    if (resource && total->scored_resource == resource && total->scored_process == total->process)
+        return 0;
     int error = total->process ? processes_get(join->processes, total->process, &facts) : -ENOENT;
     *score = match->sender->is_forwarder ? OWNER_OPEN : OWNER_UNPROVEN;
     if (!error)
         *score = owner_score(&match->resource->evidence, match->sender, facts);
+    total->scored_resource = resource;
+    total->scored_process = total->process;
+    total->score = *score;
     return error == -ENOENT ? 0 : error;
 }
 
@@ -225,7 +234,9 @@ static int join_report(struct join *join, struct span_total *total, struct join_
 
 static int join_matched(struct join *join, struct match *match, const struct chains *chains)
 {
-    int error = matched_resource_get(&join->spans, match->span->resource, &match->resource);
+    const struct otlp_span *span = match->span;
+    int error = matched_resource_get(&join->spans, span->resource, span->resource_number,
+                                     &match->resource);
     if (error)
         return error;
     error = choose_owners(join, match, chains);

@@ -90,15 +90,25 @@ int matched_resource_drop(struct matched_spans *spans, struct matched_resource *
 }
 
 /* Holds the Resource of the latest span, because the next span mostly has the same. */
-static int remember_latest(struct matched_spans *spans, struct matched_resource *resource)
+static int remember_latest(struct matched_spans *spans, struct matched_resource *resource,
+                           uint64_t number)
 {
     struct matched_resource *before = spans->latest;
     resource->refs++;
     spans->latest = resource;
+    spans->latest_number = number;
     return before ? matched_resource_drop(spans, before) : 0;
 }
 
-int matched_resource_get(struct matched_spans *spans, struct bytes body,
+/* number: as otlp_span.resource_number. */
+static bool is_latest(const struct matched_spans *spans, struct bytes body, uint64_t number)
+{
+    if (!spans->latest)
+        return false;
+    return number ? number == spans->latest_number : bytes_equal(spans->latest->body, body);
+}
+
+int matched_resource_get(struct matched_spans *spans, struct bytes body, uint64_t number,
                          struct matched_resource **result)
 {
     WRITER_THREAD(spans->db);
@@ -109,13 +119,13 @@ int matched_resource_get(struct matched_spans *spans, struct bytes body,
         body = BYTES(NULL, 0);
     }
     struct matched_resource *resource = spans->latest;
-    if (!resource || !bytes_equal(resource->body, body)) {
+    if (!is_latest(spans, body, number)) {
         bytes_siphash128(body, spans->hash_key, hash);
         resource = map_get(&spans->resources, hash);
         if (!resource)
             error = make_resource(spans, hash, body, &resource);
         if (!error)
-            error = remember_latest(spans, resource);
+            error = remember_latest(spans, resource, number);
     }
     if (error)
         return error;
@@ -476,8 +486,8 @@ static int load_row(struct matched_spans *spans, sqlite3_stmt *row)
     int64_t resource_id = sqlite3_column_int64(row, 1);
     if (!id_in_range(resource_id) || sqlite3_column_type(row, 3) != SQLITE_BLOB)
         return -EUCLEAN;
-    int error = matched_resource_get(
-        spans, BYTES(sqlite3_column_blob(row, 3), (size_t)sqlite3_column_bytes(row, 3)), &resource);
+    struct bytes body = BYTES(sqlite3_column_blob(row, 3), (size_t)sqlite3_column_bytes(row, 3));
+    int error = matched_resource_get(spans, body, 0, &resource);
     if (error)
         return error;
     resource->id = resource_id;

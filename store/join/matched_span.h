@@ -55,6 +55,7 @@ struct matched_spans {
     uint8_t hash_key[16];
     int64_t next_id, next_resource_id;
     struct matched_resource *latest; /* adjacent spans mostly share a Resource */
+    uint64_t latest_number;          /* otlp_span.resource_number; 0: not known */
     sqlite3_stmt *put, *remove, *load, *put_resource, *remove_resource;
 };
 
@@ -67,8 +68,8 @@ int matched_spans_open(struct matched_spans *spans, struct db *db,
 void matched_spans_close(struct matched_spans *spans);
 int matched_spans_reload(struct matched_spans *spans);
 
-/* The caller holds the resource until matched_resource_drop(). */
-int matched_resource_get(struct matched_spans *spans, struct bytes body,
+/* The caller holds the resource until matched_resource_drop(). number: otlp_span.resource_number. */
+int matched_resource_get(struct matched_spans *spans, struct bytes body, uint64_t number,
                          struct matched_resource **resource);
 int matched_resource_drop(struct matched_spans *spans, struct matched_resource *resource);
 

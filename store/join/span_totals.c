@@ -107,6 +107,17 @@ static int span_totals_insert(struct span_totals *totals, struct span_total *tot
     return 0;
 }
 
+bool span_totals_may_make(const struct span_totals *totals, const struct span_total_key *key)
+{
+    unsigned n = 0;
+    const struct span_total *total = span_totals_get(totals, key);
+    while (total && n < SPAN_TOTAL_PROCESSES_MAX) {
+        total = total->next;
+        n++;
+    }
+    return n < SPAN_TOTAL_PROCESSES_MAX;
+}
+
 int span_totals_make(struct span_totals *totals, const struct span_total_key *key,
                      const struct span_total_process *who, struct span_total **result)
 {

@@ -6,7 +6,8 @@
  * trace; a key with trace zero, for a span whose trace is not known. Thread: the writer. Limits:
  * max_bytes of memory, of which each tenant (the cgroup of the process) has a fair share: beyond it
  * the oldest of its own totals go; SPAN_TOTAL_STACKS_MAX stacks per total (the rarest is replaced).
- * Errors: negative errno of db.h; the transaction has failed.
+ * SPAN_TOTAL_PROCESSES_MAX totals per key. Errors: negative errno of db.h; the transaction has
+ * failed.
  */
 #include "base/fair_share.h"
 #include "base/list.h"
@@ -17,7 +18,8 @@ struct db;
 struct matched_span;
 struct pending_sample;
 
-#define SPAN_TOTAL_STACKS_MAX 32
+#define SPAN_TOTAL_STACKS_MAX    32
+#define SPAN_TOTAL_PROCESSES_MAX 16 /* with totals of one key */
 
 struct span_total_key {
     uint8_t trace_id[16];
@@ -62,6 +64,9 @@ struct span_total {
     struct pending_sample *first, *last; /* waiting samples; set by join.c */
     struct matched_span *matched;      /* the span, or a trace's first local root; set by join.c */
     struct list age, own_age, changed; /* own_age: of those with the same share */
+    uint64_t scored_resource; /* join_span.c: the Resource and the process that score is of */
+    int64_t scored_process;
+    int score;
 };
 
 struct span_totals {
@@ -92,6 +97,8 @@ struct span_total *span_totals_get(const struct span_totals *totals,
 struct span_total *span_totals_find(const struct span_totals *totals,
                                     const struct span_total_key *key,
                                     const struct span_total_process *who);
+/* Whether another process may have a total of this key. */
+bool span_totals_may_make(const struct span_totals *totals, const struct span_total_key *key);
 int span_totals_make(struct span_totals *totals, const struct span_total_key *key,
                      const struct span_total_process *who, struct span_total **total);
 /* Forgets the oldest totals until max_bytes is kept. */
