@@ -27,7 +27,7 @@ STAT_GAUGE(queued_bytes, "spanprof_intake_queued_bytes",
 
 /* ---- shared by the parts ---- */
 
-/* An error of the store breaks the writer's whole batch. */
+/* An error of the store breaks the writer's whole batch, which then runs again without this job. */
 int intake_broken(struct intake *intake, int error)
 {
     WORKER_THREAD(intake->settings.writer);
@@ -191,7 +191,7 @@ void intake_submit(struct intake *intake, struct intake_request *request)
     request->intake = intake;
     request->message = NULL;
     request->body_len = request->body.len;
-    request->job = (struct job){.run = request_run, .done = request_done};
+    request->job = (struct job){.run = request_run, .done = request_done, .repeatable = true};
     if (!intake_has_pipeline(intake, request->signal))
         return request_refuse(request, INTAKE_NO_PIPELINE, "no pipeline takes this signal");
     if (intake->state == INTAKE_STOPPING || intake->state == INTAKE_ENDING)

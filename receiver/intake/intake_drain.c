@@ -33,6 +33,7 @@ struct batch_job {
     struct buf records;
     struct arena arena; /* events and their paths */
     struct list events; /* struct drained_event, in their order */
+    bool applied;       /* the events are: the process table is not rolled back */
     uint64_t n_records;
     int64_t unix_offset_ns;
     uint64_t now_ns;
@@ -120,7 +121,9 @@ static int batch_run(struct job *job)
 {
     struct batch_job *batch = container_of(job, struct batch_job, job);
     intake_follow_store(batch->intake);
-    apply_events(batch);
+    if (!batch->applied)
+        apply_events(batch);
+    batch->applied = true;
     int error = batch->n_records ? add_if_there_is_room(batch) : 0;
     process_table_expire(batch->intake->table, batch->now_ns);
     intake_take_requests(batch->intake, &batch->requests);
@@ -147,7 +150,7 @@ static struct batch_job *batch_new(struct intake *intake)
     struct batch_job *batch = calloc(1, sizeof(*batch));
     if (!batch)
         return NULL;
-    batch->job = (struct job){.run = batch_run, .done = batch_done};
+    batch->job = (struct job){.run = batch_run, .done = batch_done, .repeatable = true};
     batch->intake = intake;
     batch->records = BUF_INIT(RECORD_BYTES_MAX);
     arena_init(&batch->arena, EVENT_BYTES_MAX);

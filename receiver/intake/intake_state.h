@@ -62,7 +62,7 @@ struct intake {
 bool intake_has_room(const struct intake *intake);
 /* Writer: rolled back or renewed: remembered rowids are void. Before samples and answers. */
 void intake_follow_store(struct intake *intake);
-/* Writer: an error of the store breaks the writer's whole batch. Returns it. */
+/* Writer: an error of the store breaks the writer's batch. Returns it. */
 int intake_broken(struct intake *intake, int error);
 
 bool intake_is_draining(const struct intake *intake);
