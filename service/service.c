@@ -492,6 +492,7 @@ static int open_metrics(struct service *service)
 static int open_health(struct service *service)
 {
     service->health.store = service->store.store;
+    service->health.intake = service->intake;
     return service_health_open(&service->health, service->loop, service->config,
                                &service->sockets->health);
 }

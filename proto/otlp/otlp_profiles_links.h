@@ -44,8 +44,8 @@ struct profiles_links {
     /* Resource messages with the texts alone, references resolved; one that is larger than
      * PROFILES_RESOURCE_MAX is empty */
     struct bytes *resources;
-    uint64_t n_passed_over;  /* samples whose span is one too many */
-    struct arena arena;      /* private: memory of all the above */
+    uint64_t n_passed_over; /* samples whose span is one too many */
+    struct arena arena;     /* private: memory of all the above */
 };
 
 /* The ids that a sample without a Link has among its attributes; false: none. */

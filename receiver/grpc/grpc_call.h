@@ -32,7 +32,11 @@ struct grpc_call_scope {
 struct grpc_connection {
     struct grpc_call_scope *scope;
     struct peer peer;
+    struct sender *sender;                                        /* its calls hold it too */
     void (*ended)(struct grpc_connection *connection, int error); /* as h2_handler.ended */
+    /* Its first call begins, or its last one ends. NULL is fine. */
+    void (*busy)(struct grpc_connection *connection, bool busy);
+    size_t n_calls; /* private */
 };
 
 extern const struct h2_handler grpc_call_handler;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "receiver/http/http_call.h"
-#include "receiver/intake/admission.h"
+#include "receiver/admission/admission.h"
 #include "receiver/http/cors.h"
 #include "receiver/http/otlp_http.h"
+#include "receiver/peer_key.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -15,8 +16,10 @@ struct http_call {
     struct http1_call http;
     struct otlp_http_verdict verdict;
     struct buf body;
-    size_t budget_bytes;
+    struct sender *sender; /* its own: a connection has one call at a time */
+    struct budget_hold budget;
     struct intake_request request;
+    bool small;                         /* it needs no admission */
     struct admission_request admission; /* while it waits the connection is suspended */
     bool at_intake;                     /* SLEEPING or GONE */
 };
@@ -33,17 +36,17 @@ static const struct http_call_scope *call_scope(const struct http_call *call)
 
 static void call_free(struct http_call *call)
 {
-    assert(!call->budget_bytes);
+    assert(!call->budget.bytes);
     admission_leave(&call->admission);
+    sender_release(call->sender);
     buf_close(&call->body);
     http1_call_free(&call->http);
 }
 
 static void call_give_budget(struct http_call *call)
 {
-    if (call->budget_bytes)
-        budget_give(call_scope(call)->budget, call->budget_bytes);
-    call->budget_bytes = 0;
+    if (call->budget.bytes)
+        budget_give(call_scope(call)->budget, &call->budget);
 }
 
 static void call_refuse(struct http_call *call, struct otlp_answer answer)
@@ -131,6 +134,7 @@ static void on_done(struct intake_request *request)
 {
     struct http_call *call = container_of(request, struct http_call, request);
     call->at_intake = false;
+    call_give_budget(call);
     admission_leave(&call->admission);
     if (call->http.state == HTTP1_GONE)
         return call_free(call);
@@ -155,12 +159,15 @@ static void call_submit(struct http_call *call)
         .body = call->body,
         .max_inflated_bytes = call_scope(call)->max_body_bytes,
         .peer = *http1_call_peer(&call->http),
+        .sender = call->sender,
         .done = on_done,
     };
     call->body = (struct buf){0};
     call->at_intake = true;
-    admission_received(&call->admission);
-    call_give_budget(call);
+    if (!call->small) {
+        admission_received(&call->admission);
+        call_give_budget(call);
+    }
     intake_submit(call_scope(call)->intake, &call->request);
 }
 
@@ -169,6 +176,7 @@ static void call_submit(struct http_call *call)
 static void on_admitted(struct admission_request *request)
 {
     struct http_call *call = container_of(request, struct http_call, admission);
+    budget_admitted(&call->budget);
     if (call->http.state == HTTP1_SLEEPING)
         call_submit(call);
     else
@@ -185,7 +193,13 @@ static void call_ask_admission(struct http_call *call)
 {
     const char *length = http1_call_header(&call->http, "Content-Length");
     size_t bytes = length ? strtoul(length, NULL, 10) : CHUNKED_BYTES;
-    admission_ask(intake_admission(call_scope(call)->intake), &call->admission, bytes);
+    struct admission *admission = intake_admission(call_scope(call)->intake);
+    call->sender = call->budget.sender = sender_open(&admission->senders, call->http.peer_key);
+    if (!call->sender)
+        return call_refuse(call, otlp_answer_of(INTAKE_BUSY, NULL));
+    call->small = bytes <= ADMISSION_SMALL;
+    if (!call->small)
+        admission_ask(admission, call->sender, &call->admission, bytes);
 }
 
 /* ---- the request ---- */
@@ -234,10 +248,11 @@ static struct otlp_http_verdict check_head(const struct http_call *call, const c
     });
 }
 
-static void on_connected(void *context, int fd, struct peer *peer)
+static uint64_t on_connected(void *context, int fd, struct peer *peer)
 {
     const struct http_call_scope *scope = context;
     peers_identify(scope->peers, fd, scope->endpoint, peer);
+    return peer_key(peer, fd);
 }
 
 static void on_begin(struct http1_call *http, const char *path, const char *method)
@@ -262,13 +277,14 @@ static void on_begin(struct http1_call *http, const char *path, const char *meth
 static void on_body(struct http1_call *http, struct bytes piece)
 {
     struct http_call *call = call_of(http);
-    if (!budget_take(call_scope(call)->budget, piece.len))
+    bool admitted = admission_is_in(&call->admission);
+    if (!budget_take(call_scope(call)->budget, &call->budget, piece.len, admitted))
         return call_refuse(call, otlp_answer_no_budget());
-    call->budget_bytes += piece.len;
+    admission_progress(&call->admission, piece.len);
     int error = buf_append_bytes(&call->body, piece);
     if (error)
         call_refuse(call, otlp_answer_of(error == BUF_FULL ? INTAKE_TOO_BIG : INTAKE_BUSY, NULL));
-    else if (!admission_is_in(&call->admission))
+    else if (!call->small && !admitted)
         http1_call_pause(http);
 }
 
@@ -280,7 +296,7 @@ static void on_received(struct http1_call *http)
         return http1_call_ready(http);
     }
     http1_call_sleep(http);
-    if (admission_is_in(&call->admission))
+    if (call->small || admission_is_in(&call->admission))
         call_submit(call);
 }
 

@@ -17,6 +17,11 @@ STAT_LOSSES(refused, "spanprof_http_server_connections_refused_total",
             "OTLP/HTTP connections closed at once, by reason.",
             STAT_LABEL("reason", accept_refusal_names, ACCEPT_REFUSALS));
 
+STAT_LOSS(
+    crowded_out, "spanprof_http_server_connections_crowded_out_total",
+    "OTLP/HTTP connections ended at max_connections to make room for a new one: of the peer with "
+    "most connections, the one idle longest.");
+
 enum phase { PHASE_HEAD, PHASE_BODY, PHASES };
 
 static const char *const phase_names[] = {[PHASE_HEAD] = "head", [PHASE_BODY] = "body"};
@@ -60,6 +65,7 @@ static struct http1_server_settings http1_settings(const struct http_server_sett
         .counts = {.connections = &connections,
                    .over_limit = {&refused, ACCEPT_OVER_LIMIT},
                    .out_of_files = {&refused, ACCEPT_OUT_OF_FILES},
+                   .crowded_out = {&crowded_out, 0},
                    .requests = &requests,
                    .codes = codes,
                    .n_codes = CODES,

@@ -7,7 +7,7 @@
  */
 #include "agent-bpf/process/process.h"
 #include "agent-bpf/process/symbolizer_queue.h"
-#include "receiver/intake/admission.h"
+#include "receiver/admission/admission.h"
 #include "receiver/intake/correlation.h"
 #include "receiver/intake/intake.h"
 #include "receiver/intake/intake_body.h"
@@ -50,8 +50,11 @@ struct intake {
     void (*stopped)(void *context);
     uint64_t n_tidied;
     struct admission admission;
-    size_t queued;        /* bytes of requests at the writer */
-    size_t pending_bytes; /* bytes of drains and answers at the writer */
+    struct turns turns;       /* requests in `queued` that are not at the writer yet */
+    struct sender *anonymous; /* of requests without one */
+    const struct intake_request *submitting; /* its done() must not be called now */
+    size_t queued;                           /* bytes of requests at the writer */
+    size_t pending_bytes;                    /* bytes of drains and answers at the writer */
     enum intake_state state;
     uint64_t stopping_ns; /* since when */
 };

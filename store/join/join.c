@@ -236,7 +236,7 @@ static int index_sample(void *context, struct pending_batch *batch, struct pendi
         return 0;
     }
     if (!total && !span_totals_may_make(&join->totals, &key)) {
-        add_alone(join, slot, JOIN_CROWDED, true);
+        add_alone(join, entry, JOIN_CROWDED, true);
         return 0;
     }
     if (!total)

@@ -9,11 +9,15 @@
 #include "store/stacks/stacks_unfinished.h"
 
 static const char *const reason_names[] = {
-    [JOIN_JOINED] = "joined",         [JOIN_LATE] = "late",
-    [JOIN_NO_CONTEXT] = "no_context", [JOIN_UNSAMPLED] = "unsampled",
-    [JOIN_NOT_OWNER] = "not_owner",   [JOIN_UNPROVEN] = "no_evidence",
+    [JOIN_JOINED] = "joined",
+    [JOIN_LATE] = "late",
+    [JOIN_NO_CONTEXT] = "no_context",
+    [JOIN_UNSAMPLED] = "unsampled",
+    [JOIN_NOT_OWNER] = "not_owner",
+    [JOIN_UNPROVEN] = "no_evidence",
     [JOIN_CROWDED] = "too_many_processes",
-    [JOIN_TIMEOUT] = "timeout",       [JOIN_EVICTED] = "evicted",
+    [JOIN_TIMEOUT] = "timeout",
+    [JOIN_EVICTED] = "evicted",
     [JOIN_DROPPED] = "dropped",
 };
 STAT_COUNTERS(samples, "spanprof_join_samples_total", "Samples by how they were joined with spans.",

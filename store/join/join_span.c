@@ -235,8 +235,8 @@ static int join_report(struct join *join, struct span_total *total, struct join_
 static int join_matched(struct join *join, struct match *match, const struct chains *chains)
 {
     const struct otlp_span *span = match->span;
-    int error = matched_resource_get(&join->spans, span->resource, span->resource_number,
-                                     &match->resource);
+    int error =
+        matched_resource_get(&join->spans, span->resource, span->resource_number, &match->resource);
     if (error)
         return error;
     error = choose_owners(join, match, chains);

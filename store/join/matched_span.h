@@ -68,7 +68,8 @@ int matched_spans_open(struct matched_spans *spans, struct db *db,
 void matched_spans_close(struct matched_spans *spans);
 int matched_spans_reload(struct matched_spans *spans);
 
-/* The caller holds the resource until matched_resource_drop(). number: otlp_span.resource_number. */
+/* The caller holds the resource until matched_resource_drop(). number: otlp_span.resource_number.
+ */
 int matched_resource_get(struct matched_spans *spans, struct bytes body, uint64_t number,
                          struct matched_resource **resource);
 int matched_resource_drop(struct matched_spans *spans, struct matched_resource *resource);

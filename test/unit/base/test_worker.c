@@ -19,7 +19,7 @@ struct owner {
     int begin_error, end_error;
     int n_in_batch, largest_batch;
     bool breaks, broken; /* end fails if a job of the batch has failed */
-    sem_t gate; /* the first batch waits for it, if gated */
+    sem_t gate;          /* the first batch waits for it, if gated */
     bool gated;
     char name[16];
     sigset_t mask;

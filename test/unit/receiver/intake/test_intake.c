@@ -154,7 +154,7 @@ static void test_bytes_full(void **state)
 static void test_queue_full(void **state)
 {
     struct test *test = *state;
-    enum { ROOM = INTAKE_WRITER_QUEUE / 2, N = ROOM + 3 };
+    enum { ROOM = TURNS_PEER_NS / TURNS_REQUEST_NS + TURNS_PEER_MAX, N = ROOM + 3 };
     struct rig_request *requests = calloc(N, sizeof(*requests));
     intake_rig_hold(&test->rig);
     for (int i = 0; i < N; i++)
