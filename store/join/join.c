@@ -235,11 +235,14 @@ static int index_sample(void *context, struct pending_batch *batch, struct pendi
         add_alone(join, entry, JOIN_EVICTED, false);
         return 0;
     }
-    if (!total && !span_totals_may_make(&join->totals, &key)) {
+    bool has_room = true;
+    if (!total)
+        error = span_totals_make_room(&join->totals, &key, &who, &has_room);
+    if (!error && !has_room) {
         add_alone(join, entry, JOIN_CROWDED, true);
         return 0;
     }
-    if (!total)
+    if (!error && !total)
         error = span_totals_make(&join->totals, &key, &who, &total);
     return error ? error : add_to_total(join, total, entry, sample, fresh);
 }

@@ -293,7 +293,7 @@ static int fit_share(struct matched_spans *spans, struct matched_texts *texts, u
         return error;
     *was_cut = true;
     texts->name = texts->attributes = BYTES(NULL, 0);
-    return matched_resource_get(spans, BYTES(NULL, 0), &texts->resource);
+    return matched_resource_get(spans, BYTES(NULL, 0), 0, &texts->resource);
 }
 
 static int matched_spans_save(struct matched_spans *spans, struct matched_span *matched)

@@ -107,17 +107,6 @@ static int span_totals_insert(struct span_totals *totals, struct span_total *tot
     return 0;
 }
 
-bool span_totals_may_make(const struct span_totals *totals, const struct span_total_key *key)
-{
-    unsigned n = 0;
-    const struct span_total *total = span_totals_get(totals, key);
-    while (total && n < SPAN_TOTAL_PROCESSES_MAX) {
-        total = total->next;
-        n++;
-    }
-    return n < SPAN_TOTAL_PROCESSES_MAX;
-}
-
 int span_totals_make(struct span_totals *totals, const struct span_total_key *key,
                      const struct span_total_process *who, struct span_total **result)
 {
@@ -194,6 +183,31 @@ int span_totals_expire(struct span_totals *totals, uint64_t now_unix_ns, uint64_
     }
     update_gauges(totals);
     return 0;
+}
+
+static unsigned count_of_tenant(const struct span_total *chain, uint64_t tenant)
+{
+    unsigned n = 0;
+    for (; chain; chain = chain->next)
+        n += chain->who.tenant == tenant;
+    return n;
+}
+
+int span_totals_make_room(struct span_totals *totals, const struct span_total_key *key,
+                          const struct span_total_process *who, bool *has_room)
+{
+    WRITER_THREAD(totals->db);
+    struct span_total *chain = span_totals_get(totals, key), *crowd = NULL;
+    unsigned n = 0, most = count_of_tenant(chain, who->tenant) + 1;
+    for (struct span_total *total = chain; total; total = total->next, n++) {
+        unsigned of_tenant = count_of_tenant(chain, total->who.tenant);
+        if (of_tenant <= most)
+            continue;
+        crowd = total;
+        most = of_tenant;
+    }
+    *has_room = n < SPAN_TOTAL_PROCESSES_MAX || crowd;
+    return n < SPAN_TOTAL_PROCESSES_MAX || !crowd ? 0 : span_totals_forget(totals, crowd);
 }
 
 /* Counting */

@@ -97,8 +97,10 @@ struct span_total *span_totals_get(const struct span_totals *totals,
 struct span_total *span_totals_find(const struct span_totals *totals,
                                     const struct span_total_key *key,
                                     const struct span_total_process *who);
-/* Whether another process may have a total of this key. */
-bool span_totals_may_make(const struct span_totals *totals, const struct span_total_key *key);
+/* Makes room for a process among the totals of this key: if there are as many as may be, the oldest
+ * of the tenant that has most of them is forgotten. *has_room: false if this tenant has as many. */
+int span_totals_make_room(struct span_totals *totals, const struct span_total_key *key,
+                          const struct span_total_process *who, bool *has_room);
 int span_totals_make(struct span_totals *totals, const struct span_total_key *key,
                      const struct span_total_process *who, struct span_total **total);
 /* Forgets the oldest totals until max_bytes is kept. */

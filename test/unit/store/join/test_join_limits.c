@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The join at its limits, after failures, and on damaged rows. */
+#include "store/join/span_totals.h"
 #include "test/support/fixtures/join_fixture.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -309,6 +310,25 @@ static void test_damaged_rows(void **state)
     assert_true(stats_find("spanprof_store_damaged_rows_total", "table=\"matched_span\"") > 10);
 }
 
+/* A span has at most so many processes; those of one tenant do not keep out another's. */
+static void test_processes_of_a_span(void **state)
+{
+    enum { FLOOD = 2 * SPAN_TOTAL_PROCESSES_MAX };
+    struct fixture *fixture = *state;
+    struct fixture_span span;
+    int64_t crowded = counted("too_many_processes");
+    for (uint32_t i = 0; i < FLOOD; i++)
+        add(fixture, T0 + i, (struct fixture_ids){1, 2, 0}, 1,
+            fixture_process_of(fixture, 100 + i, BYTES(NULL, 0), 7));
+    assert_int_equal(counted("too_many_processes") - crowded, FLOOD - SPAN_TOTAL_PROCESSES_MAX);
+    add(fixture, T0 + TICK, (struct fixture_ids){1, 2, 0}, 1,
+        fixture_process_of(fixture, 10, BYTES(NULL, 0), 8));
+    assert_int_equal(counted("too_many_processes") - crowded, FLOOD - SPAN_TOTAL_PROCESSES_MAX);
+    fixture_span(&span, 1, 2, 0, 5, 10);
+    join(fixture, &span, JOIN_MATCHED);
+    fixture_span_close(&span);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_set_up, fixture_tear_down)
@@ -321,6 +341,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_recent_shares, set_up_shares, fixture_tear_down),
         cmocka_unit_test_setup_teardown(test_recent_held, set_up_shares, fixture_tear_down),
         cmocka_unit_test_setup_teardown(test_total_shares, set_up_shares, fixture_tear_down),
+        TEST(test_processes_of_a_span),
         TEST(test_rollback),
         TEST(test_damaged_rows),
     };
