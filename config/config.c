@@ -63,3 +63,19 @@ const struct config_pipeline *config_find_pipeline(const struct config *config,
             return &config->pipelines[i];
     return NULL;
 }
+
+size_t config_largest_request(const struct config *config)
+{
+    size_t largest = 0;
+    for (size_t i = 0; i < config->n_receivers; i++) {
+        const struct config_receiver *receiver = &config->receivers[i];
+        const struct config_receiver_otlp *otlp = &receiver->otlp;
+        if (!receiver->used || receiver->type != CONFIG_RECEIVER_OTLP)
+            continue;
+        if (otlp->grpc.enabled && otlp->grpc.max_recv_msg_size_bytes > largest)
+            largest = otlp->grpc.max_recv_msg_size_bytes;
+        if (otlp->http.enabled && otlp->http.max_request_body_size_bytes > largest)
+            largest = otlp->http.max_request_body_size_bytes;
+    }
+    return largest;
+}

@@ -19,6 +19,7 @@
 #include "receiver/grpc/grpc_server.h"
 #include "receiver/http/http_server.h"
 #include "receiver/intake/intake.h"
+#include "service/service_auth.h"
 #include "service/service_health.h"
 #include "service/service_pages.h"
 #include "store/window/coverage.h"
@@ -57,6 +58,7 @@ struct service {
     struct grpc_server *grpc[SERVICE_RECEIVERS_MAX];
     struct http_server *http[SERVICE_RECEIVERS_MAX];
     struct metrics_page *metrics;
+    struct service_auth auth;
     struct service_health health;
     struct coverage *coverage;
     struct span_cpu *span_cpu;
@@ -165,28 +167,11 @@ static struct label_names label_names(const struct config_receiver *sampler)
                                 .span_id = sampler->sampler.contexts.span_id_labels.items};
 }
 
-/* The largest request that any receiver takes. */
-static size_t largest_request(const struct config *config)
-{
-    size_t largest = 0;
-    for (size_t i = 0; i < config->n_receivers; i++) {
-        const struct config_receiver *receiver = &config->receivers[i];
-        const struct config_receiver_otlp *otlp = &receiver->otlp;
-        if (!receiver->used || receiver->type != CONFIG_RECEIVER_OTLP)
-            continue;
-        if (otlp->grpc.enabled && otlp->grpc.max_recv_msg_size_bytes > largest)
-            largest = otlp->grpc.max_recv_msg_size_bytes;
-        if (otlp->http.enabled && otlp->http.max_request_body_size_bytes > largest)
-            largest = otlp->http.max_request_body_size_bytes;
-    }
-    return largest;
-}
-
 /* Room for what is let in, also if that is one of the largest, and for what others began with: no
  * request that a receiver takes is refused each time that it comes. */
 static size_t room_for_requests(const struct config *config)
 {
-    size_t largest = largest_request(config);
+    size_t largest = config_largest_request(config);
     return BEGINNINGS_BYTES + (largest > ADMITTED_BYTES ? largest : ADMITTED_BYTES);
 }
 
@@ -210,7 +195,7 @@ static bool takes_profiles(const struct config *config)
 /* Inflated, converted from JSON, rewritten. */
 static uint64_t limit_at_work(const struct config *config)
 {
-    uint64_t rewriting = UINT64_C(3) * largest_request(config);
+    uint64_t rewriting = UINT64_C(3) * config_largest_request(config);
     uint64_t decoding = takes_profiles(config) ? PROFILES_AT_WORK_BYTES : 0;
     return rewriting > decoding ? rewriting : decoding;
 }
@@ -282,13 +267,15 @@ static int open_grpc(struct service *service, size_t i)
 {
     const struct config_receiver *receiver = &service->config->receivers[i];
     const struct config_otlp_grpc_server *config = &receiver->otlp.grpc;
-    struct grpc_server_settings settings = {.loop = service->loop,
-                                            .intake = service->intake,
-                                            .budget = &service->budget,
-                                            .peers = service->peers,
-                                            .signals = service_signals_of(service->config, i),
-                                            .health = &service->health.health,
-                                            .config = config};
+    struct grpc_server_settings settings = {
+        .loop = service->loop,
+        .intake = service->intake,
+        .budget = &service->budget,
+        .peers = service->peers,
+        .signals = service_signals_of(service->config, i),
+        .health = &service->health.health,
+        .bearer = service_auth_find(&service->auth, config->authenticator),
+        .config = config};
     int error =
         service_tls_receiver(&service->tls, receiver, "grpc", &config->tls, "h2", &settings.tls);
     return error ? error
@@ -299,12 +286,14 @@ static int open_http(struct service *service, size_t i)
 {
     const struct config_receiver *receiver = &service->config->receivers[i];
     const struct config_otlp_http_server *config = &receiver->otlp.http;
-    struct http_server_settings settings = {.loop = service->loop,
-                                            .intake = service->intake,
-                                            .budget = &service->budget,
-                                            .peers = service->peers,
-                                            .signals = service_signals_of(service->config, i),
-                                            .config = config};
+    struct http_server_settings settings = {
+        .loop = service->loop,
+        .intake = service->intake,
+        .budget = &service->budget,
+        .peers = service->peers,
+        .signals = service_signals_of(service->config, i),
+        .bearer = service_auth_find(&service->auth, config->authenticator),
+        .config = config};
     int error = service_tls_receiver(&service->tls, receiver, "http", &config->tls, "http/1.1",
                                      &settings.tls);
     return error ? error
@@ -476,6 +465,7 @@ static void file_changed(struct supervisor_client *child, uint32_t file, int fd)
     struct service *service = container_of(child, struct service, child);
     service_tls_file_changed(&service->tls, file, fd);
     service_pages_file_changed(&service->pages);
+    service_auth_file_changed(&service->auth);
 }
 
 /* ---- life ---- */
@@ -487,6 +477,11 @@ static int open_metrics(struct service *service)
     struct listen_sockets *sockets = &service->sockets->metrics;
     return metrics_page_open(service->loop, sockets->fds, sockets->n, service->span_cpu,
                              &service->metrics);
+}
+
+static int open_auth(struct service *service)
+{
+    return service_auth_open(&service->auth, service->config, service->files);
 }
 
 static int open_health(struct service *service)
@@ -513,8 +508,8 @@ static int open_pages(struct service *service)
 static int open_parts(struct service *service)
 {
     int (*const parts[])(struct service *) = {open_store,  open_workers, open_exporters,
-                                              open_intake, open_metrics, open_health,
-                                              open_pages};
+                                              open_intake, open_metrics, open_auth,
+                                              open_health, open_pages};
     int error = loop_open(&service->loop);
     service_tls_init(&service->tls, service->loop, service->files);
     for (size_t i = 0; !error && i < sizeof(parts) / sizeof(*parts); i++)

@@ -125,6 +125,22 @@ static int add_pages(struct service_files *files, const struct config_extension 
     return error ? error : one;
 }
 
+static int add_tokens(struct service_files *files, const struct config *config)
+{
+    char name[NAME_MAX_];
+    int error = 0;
+    for (size_t i = 0; i < config->n_extensions; i++) {
+        const struct config_extension *extension = &config->extensions[i];
+        if (!extension->used || extension->type != CONFIG_EXTENSION_BEARER_TOKEN_AUTH)
+            continue;
+        snprintf(name, sizeof(name), "extensions::%s", extension->id);
+        int one = add_file(files, name, "filename", extension->bearer_token_auth.filename,
+                           60 * NS_PER_SEC);
+        error = error ? error : one;
+    }
+    return error;
+}
+
 static bool exports_by_tls(const struct config_exporter *exporter)
 {
     bool otlp =
@@ -149,6 +165,8 @@ static int add_all(const struct config *config, struct service_files *files)
     }
     const struct config_extension *pages = config_find_extension(config, CONFIG_EXTENSION_PAGES);
     int one = pages ? add_pages(files, pages) : 0;
+    error = error ? error : one;
+    one = add_tokens(files, config);
     return error ? error : one;
 }
 

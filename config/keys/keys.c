@@ -4,6 +4,7 @@
  * it holds here; where a default differs the sentence says so.
  */
 #include "config/keys/keys.h"
+#include "config/keys/keys_auth.h"
 #include "config/keys/keys_history.h"
 #include "config/keys/keys_otlp.h"
 #include "config/keys/keys_pages.h"
@@ -133,6 +134,7 @@ const struct config_key config_keys[] = {
      .help = "Buffers have a fixed size."},
     {CONFIG_RECEIVER_OTLP, "protocols.grpc.include_metadata", KEY_IGNORED,
      .help = "Request headers are not passed on."},
+    AUTH_KEYS("protocols.grpc", GRPC),
     TLS_SERVER_KEYS(CONFIG_RECEIVER_OTLP, "protocols.grpc.tls", GRPC_TLS),
     {CONFIG_RECEIVER_OTLP, "protocols.http", KEY_SECTION, HTTP(enabled),
      .help = "OTLP/HTTP. Absent: off. Empty: on, with defaults."},
@@ -183,6 +185,7 @@ const struct config_key config_keys[] = {
      .help = "Request headers are not passed on."},
     {CONFIG_RECEIVER_OTLP, "protocols.http.compression_algorithms", KEY_IGNORED,
      .help = "Identity, gzip, zstd and deflate are always accepted."},
+    AUTH_KEYS("protocols.http", HTTP),
     TLS_SERVER_KEYS(CONFIG_RECEIVER_OTLP, "protocols.http.tls", HTTP_TLS),
 
     {CONFIG_RECEIVER_SAMPLER, "frequency", KEY_COUNT, SAMPLER(frequency), .initial = "97", .min = 1,
@@ -411,6 +414,8 @@ const struct config_key config_keys[] = {
      .max = 256, .help = "Path of the page, beginning with a slash."},
 
     HISTORY_KEYS,
+
+    BEARER_KEYS,
 
     PAGES_KEYS,
 

@@ -16,11 +16,11 @@
 /* In an image *text is an offset. Nonzero ends the walk. */
 typedef int (*text_fn)(void *context, const char **text, bool secret);
 
-static int image_list(struct config_list *list, text_fn visit, void *context)
+static int image_list(struct config_list *list, bool secret, text_fn visit, void *context)
 {
     int error = list->count > CONFIG_LIST_MAX ? -EINVAL : 0;
     for (size_t i = 0; !error && i < list->count; i++)
-        error = visit(context, &list->items[i], false);
+        error = visit(context, &list->items[i], secret);
     for (size_t i = list->count; !error && i <= CONFIG_LIST_MAX; i++)
         list->items[i] = NULL;
     return error;
@@ -45,7 +45,7 @@ static int image_key(const struct config_key *key, void *settings, text_fn visit
     case KEY_URL:
         return visit(context, &((struct config_url *)field)->path, false);
     case KEY_TEXTS:
-        return image_list(field, visit, context);
+        return image_list(field, key->flags & KEY_SECRET, visit, context);
     case KEY_HEADERS:
         return image_headers(settings, visit, context);
     default:

@@ -36,6 +36,7 @@
 #include "receiver/admission/admission.h"
 #include "receiver/grpc/grpc_answer.h"
 #include "receiver/grpc/health_watch.h"
+#include "receiver/bearer.h"
 #include "receiver/otlp_answer.h"
 #include <assert.h>
 #include <errno.h>
@@ -78,6 +79,7 @@ enum call_outcome {
     OUTCOME_BUSY,
     OUTCOME_MALFORMED,
     OUTCOME_TOO_BIG,
+    OUTCOME_UNAUTHENTICATED,
     OUTCOME_UNIMPLEMENTED,
     OUTCOME_NOT_GRPC,
     OUTCOME_PEER_GONE,
@@ -88,7 +90,7 @@ static const char *const outcome_names[] = {
     [OUTCOME_ACCEPTED] = "accepted",           [OUTCOME_BUSY] = "busy",
     [OUTCOME_MALFORMED] = "malformed",         [OUTCOME_TOO_BIG] = "too_big",
     [OUTCOME_UNIMPLEMENTED] = "unimplemented", [OUTCOME_NOT_GRPC] = "not_grpc",
-    [OUTCOME_PEER_GONE] = "peer_gone",
+    [OUTCOME_PEER_GONE] = "peer_gone",         [OUTCOME_UNAUTHENTICATED] = "unauthenticated",
 };
 STAT_COUNTERS(calls, "spanprof_grpc_server_calls_total", "OTLP/gRPC calls, by how they ended.",
               STAT_LABEL("outcome", outcome_names, OUTCOMES));
@@ -97,6 +99,7 @@ STAT_COUNTERS(calls, "spanprof_grpc_server_calls_total", "OTLP/gRPC calls, by ho
 struct call_head {
     enum { METHOD_OTHER, METHOD_POST, METHOD_HEAD } method;
     bool is_grpc; /* by its content-type */
+    enum { AUTHORIZATION_NONE, AUTHORIZATION_GOOD, AUTHORIZATION_BAD } authorization;
     bool bad_timeout;
     enum { VERSION_NONE, VERSION_SERVED, VERSION_UNKNOWN } version; /* of profiles */
     enum intake_encoding encoding;
@@ -172,6 +175,8 @@ static enum call_outcome outcome_of(enum grpc_status status)
         return OUTCOME_BUSY;
     case GRPC_RESOURCE_EXHAUSTED:
         return OUTCOME_TOO_BIG;
+    case GRPC_UNAUTHENTICATED:
+        return OUTCOME_UNAUTHENTICATED;
     case GRPC_UNIMPLEMENTED:
         return OUTCOME_UNIMPLEMENTED;
     default:
@@ -324,6 +329,11 @@ static void on_header(struct h2_stream *stream, struct bytes name, struct bytes 
         head->version = head->version == VERSION_NONE && bytes_is(value, OTLP_PROFILES_VERSION)
                             ? VERSION_SERVED
                             : VERSION_UNKNOWN;
+    else if (bytes_is(name, "authorization") && call->scope->bearer) /* given twice: bad */
+        head->authorization =
+            head->authorization == AUTHORIZATION_NONE && bearer_allows(call->scope->bearer, value)
+                ? AUTHORIZATION_GOOD
+                : AUTHORIZATION_BAD;
     else if (bytes_is(name, "grpc-encoding"))
         head->encoding = encoding_of(value);
 }
@@ -331,7 +341,9 @@ static void on_header(struct h2_stream *stream, struct bytes name, struct bytes 
 /* false: the call was answered. */
 static bool check_route(struct grpc_call *call)
 {
-    if (!call->route)
+    if (call->scope->bearer && call->head.authorization != AUTHORIZATION_GOOD)
+        call_fail(call, GRPC_UNAUTHENTICATED, OTLP_NO_TOKEN);
+    else if (!call->route)
         call_fail(call, GRPC_UNIMPLEMENTED, "unknown service or method");
     else if (!otlp_serves(call->scope->intake, call->scope->signals, call->route->signal))
         call_fail(call, GRPC_UNIMPLEMENTED, "no pipeline takes this signal");

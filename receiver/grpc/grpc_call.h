@@ -23,6 +23,7 @@ struct grpc_call_scope {
     struct budget *budget;
     const struct health *health;    /* may be NULL */
     struct health_watches *watches; /* NULL: Watch is not served */
+    const struct bearer *bearer;    /* NULL: no token is needed */
     uint32_t signals;               /* served ones, 1 << enum signal */
     size_t max_message_bytes;
     struct list calls; /* all calls alive */

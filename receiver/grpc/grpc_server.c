@@ -261,6 +261,7 @@ int grpc_server_open(const struct grpc_server_settings *settings, struct listen_
                                  .budget = settings->budget,
                                  .signals = settings->signals,
                                  .health = settings->health,
+                                 .bearer = settings->bearer,
                                  .max_message_bytes = settings->config->max_recv_msg_size_bytes};
     health_watches_init(&server->watches, settings->loop, settings->health);
     server->scope.watches = &server->watches;

@@ -27,6 +27,7 @@ struct grpc_server_settings {
     const struct health *health; /* outlives the server; NULL: always healthy */
     struct peers *peers;         /* outlives the server; NULL: peers are not known */
     struct tls_context *tls;     /* outlives the server; NULL: plain text */
+    const struct bearer *bearer; /* outlives the server; NULL: no token is needed */
 };
 
 /* Takes over the sockets, on success only. 0 or negative errno. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "receiver/http/http_call.h"
 #include "receiver/admission/admission.h"
+#include "receiver/bearer.h"
 #include "receiver/http/cors.h"
 #include "receiver/http/otlp_http.h"
 #include "receiver/peer_key.h"
@@ -118,6 +119,8 @@ static struct MHD_Response *on_respond(struct http1_call *http, unsigned *status
     add_cors(call, response);
     if (verdict->wrong_method)
         MHD_add_response_header(response, "Allow", "POST");
+    if (verdict->answer.http == 401)
+        MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
     if (verdict->wrong_encoding) /* RFC 9110, 15.5.16 */
         MHD_add_response_header(response, "Accept-Encoding", OTLP_HTTP_ENCODINGS);
     if (verdict->answer.retry_delay_ns != GRPC_NO_RETRY_INFO) {
@@ -255,6 +258,26 @@ static uint64_t on_connected(void *context, int fd, struct peer *peer)
     return peer_key(peer, fd);
 }
 
+/* A preflight request has no token. Given twice, libmicrohttpd tells the first: it is refused. */
+static enum MHD_Result count_header(void *context, enum MHD_ValueKind kind, const char *name,
+                                    const char *value)
+{
+    (void)kind, (void)value;
+    *(unsigned *)context += strcasecmp(name, "Authorization") == 0;
+    return MHD_YES;
+}
+
+static bool call_is_allowed(const struct http_call *call)
+{
+    const struct bearer *bearer = call_scope(call)->bearer;
+    const char *authorization = http1_call_header(&call->http, "Authorization");
+    unsigned n = 0;
+    if (!bearer)
+        return true;
+    MHD_get_connection_values(call->http.mhd, MHD_HEADER_KIND, count_header, &n);
+    return n == 1 && authorization && bearer_allows(bearer, BYTES_STR(authorization));
+}
+
 static void on_begin(struct http1_call *http, const char *path, const char *method)
 {
     struct http_call *call = call_of(http);
@@ -263,6 +286,9 @@ static void on_begin(struct http1_call *http, const char *path, const char *meth
     call->admission.expired = on_expired;
     call->body = BUF_INIT(scope->max_body_bytes);
     call->verdict = check_head(call, path, method);
+    if (call->verdict.answer.http != 204 && !call_is_allowed(call))
+        call->verdict.answer =
+            (struct otlp_answer){GRPC_UNAUTHENTICATED, 401, GRPC_NO_RETRY_INFO, OTLP_NO_TOKEN};
     if (call->verdict.answer.http == 200 &&
         !otlp_serves(scope->intake, scope->signals, call->verdict.route->signal))
         call->verdict.answer = otlp_answer_of(INTAKE_NO_PIPELINE, NULL);

@@ -15,7 +15,8 @@ struct http_call_scope {
     size_t max_body_bytes;
     const struct config_cors *cors;
     const struct config_endpoint *endpoint;
-    struct peers *peers; /* may be NULL */
+    struct peers *peers;         /* may be NULL */
+    const struct bearer *bearer; /* NULL: no token is needed */
 };
 
 extern const struct http1_handler http_call_handler;

@@ -29,8 +29,9 @@ STAT_LOSSES(timed_out, "spanprof_http_server_timeouts_total",
             "OTLP/HTTP connections ended by a time limit, by phase.",
             STAT_LABEL("phase", phase_names, PHASES));
 
-static const unsigned codes[] = {200, 204, 400, 404, 405, 413, 415, 503};
-static const char *const code_names[] = {"200", "204", "400", "404", "405", "413", "415", "503"};
+static const unsigned codes[] = {200, 204, 400, 401, 404, 405, 413, 415, 503};
+static const char *const code_names[] = {"200", "204", "400", "401", "404",
+                                         "405", "413", "415", "503"};
 #define CODES (sizeof(codes) / sizeof(codes[0]))
 STAT_COUNTERS(requests, "spanprof_http_server_requests_total",
               "OTLP/HTTP requests answered, by status.", STAT_LABEL("code", code_names, CODES));
@@ -85,7 +86,8 @@ int http_server_open(const struct http_server_settings *settings, struct listen_
                                  .max_body_bytes = settings->config->max_request_body_size_bytes,
                                  .cors = &settings->config->cors,
                                  .endpoint = &settings->config->endpoint,
-                                 .peers = settings->peers};
+                                 .peers = settings->peers,
+                                 .bearer = settings->bearer};
     struct http1_server_settings http1 = http1_settings(settings, server);
     int error = http1_server_open(&http1, &server->http);
     if (!error)

@@ -20,7 +20,7 @@
 #include "proto/otlp/otlp_spans.h"
 
 #define PENDING_PROFILES_CONTEXTS_MAX 65536
-#define PENDING_PROFILES_RESOURCE_MAX 65536 /* a larger Resource counts as empty */
+#define PENDING_PROFILES_RESOURCE_MAX 65536              /* a larger Resource counts as empty */
 #define PENDING_PROFILES_FACTS_MAX    ((size_t)32 << 20) /* of spans that have arrived */
 /* Of all that is in memory, without recent_spans.h. */
 #define PENDING_PROFILES_MEMORY_MAX                                                                \

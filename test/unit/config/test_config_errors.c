@@ -80,7 +80,7 @@ static const struct {
      "4:14: extensions::file_storage: unknown extension type \"file_storage\"; spanprof's "
      "store "
      "is the extension `sqlite_storage`; extensions here: sqlite_storage, health_check, "
-     "pages, history"},
+     "pages, history, bearertokenauth"},
 };
 
 #define NAME_128                                                                                   \
@@ -442,6 +442,23 @@ static const struct {
      "exporters: [debug]}}}\n",
      "4:35: extensions::health_check::path: \"health\" does not begin with a slash; write one like "
      "/health"},
+    {"otlp: {protocols: {grpc: {auth: {authenticator: bearertokenauth}}}}",
+     "extensions: {bearertokenauth: {token: 0123456789abcdef}}\n"
+     "service: {pipelines: {traces: {receivers: [otlp], exporters: [debug]}}}\n",
+     "1:61: receivers::otlp::protocols::grpc::auth::authenticator: bearertokenauth is no extension "
+     "bearertokenauth in service::extensions; configure one there"},
+    {"otlp: {protocols: {grpc: }}",
+     "extensions: {bearertokenauth: {token: short}}\n"
+     "service: {extensions: [bearertokenauth], pipelines: {traces: {receivers: [otlp], "
+     "exporters: [debug]}}}\n",
+     "4:39: extensions::bearertokenauth::token: holds no token of 16 to 512 letters and digits; "
+     "make one with `openssl rand -hex 16`"},
+    {"otlp: {protocols: {grpc: }}",
+     "extensions: {bearertokenauth: {token: 0123456789abcdef, filename: /x}}\n"
+     "service: {extensions: [bearertokenauth], pipelines: {traces: {receivers: [otlp], "
+     "exporters: [debug]}}}\n",
+     "4:39: extensions::bearertokenauth: needs one of token, tokens and filename; write one of "
+     "them"},
 };
 
 static void wrong_services(void **state)

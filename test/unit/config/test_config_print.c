@@ -25,6 +25,8 @@ static const char everything[] =
     "            max_connection_age_grace: 3s\n"
     "            time: 4m\n"
     "            timeout: 5s\n"
+    "        auth:\n"
+    "          authenticator: bearertokenauth/senders\n"
     "        tls:\n"
     "          cert_file: /etc/tls/tls.crt\n"
     "          cert_pem: \"\"\n"
@@ -47,6 +49,8 @@ static const char everything[] =
     "          allowed_headers: [X-Key]\n"
     "          exposed_headers: [Retry-After]\n"
     "          max_age: 600\n"
+    "        auth:\n"
+    "          authenticator: bearertokenauth/senders\n"
     "        tls:\n"
     "          cert_file: \"\"\n"
     "          cert_pem: \"the certificate\\x0a\"\n"
@@ -228,8 +232,13 @@ static const char everything[] =
     "    retention: 2h\n"
     "    max_size_mib: 8\n"
     "    max_spans_per_second: 0\n"
+    "  bearertokenauth/senders:\n"
+    "    scheme: Token\n"
+    "    token: \"\"\n"
+    "    tokens: []\n"
+    "    filename: /etc/spanprof/tokens\n"
     "service:\n"
-    "  extensions: [sqlite_storage/x, health_check, pages, history]\n"
+    "  extensions: [sqlite_storage/x, health_check, pages, history, bearertokenauth/senders]\n"
     "  pipelines:\n"
     "    traces/all:\n"
     "      receivers: [otlp/main]\n"
@@ -322,6 +331,20 @@ static void secrets_are_not_printed(void **state)
     assert_null(strstr(printed, "hunter"));
     free(printed);
     config_close(config);
+    static const char tokens[] =
+        "receivers: {otlp: {protocols: {grpc: }}}\n"
+        "exporters: {debug: }\n"
+        "extensions: {bearertokenauth/a: {token: 0123456789abcdef},\n"
+        "             bearertokenauth/b: {tokens: [0123456789abcdef, 0123456789abcdeg]}}\n"
+        "service: {extensions: [bearertokenauth/a, bearertokenauth/b],\n"
+        "          pipelines: {traces: {receivers: [otlp], exporters: [debug]}}}\n";
+    config = load_valid(tokens, NULL, NULL);
+    printed = print(config);
+    assert_null(strstr(printed, "0123456789"));
+    assert_non_null(strstr(printed, "token: \"[REDACTED]\"\n"));
+    assert_non_null(strstr(printed, "tokens: [\"[REDACTED]\", \"[REDACTED]\"]\n"));
+    free(printed);
+    config_close(config);
 }
 
 static void components_are_listed(void **state)
@@ -390,6 +413,9 @@ static void components_are_listed(void **state)
                                           "      extension: alpha\n"
                                           "  - name: history\n"
                                           "    stability:\n"
+                                          "      extension: alpha\n"
+                                          "  - name: bearertokenauth\n"
+                                          "    stability:\n"
                                           "      extension: alpha\n");
     buf_close(&out);
 }
@@ -400,12 +426,15 @@ static void the_same_or_not(void **state)
 #define OUT(headers) "exporters: {debug: , otlp_grpc: {endpoint: 'b:1', headers: {" headers "}}}\n"
 #define IN(pem)      "receivers: {otlp: {protocols: {grpc: {tls: {cert_pem: c, key_pem: " pem "}}}}}\n"
 #define REST         "service: {pipelines: {traces: {receivers: [otlp], exporters: [otlp_grpc]}}}\n"
+#define TOKENS(last) "extensions: {bearertokenauth: {tokens: [0123456789abcde" last "]}}\n"
     static const char *const texts[] = {
         IN("k") OUT("a: b") REST,
         IN("k") OUT("a: c") REST,
         IN("k") OUT("a: b, d: e") REST,
         IN("l") OUT("a: b") REST,
         IN("k") OUT("a: b") REST "processors: {join: }\n",
+        IN("k") OUT("a: b") REST TOKENS("f"),
+        IN("k") OUT("a: b") REST TOKENS("g"),
         MINIMAL,
     };
     (void)state;
