@@ -137,6 +137,7 @@ int history_reload(struct history *history)
     stage_clear(&history->stage);
     fair_share_clear(&history->window);
     history_forget_sources(history);
+    history->latest_resource = 0;
     memset(history->recent, 0, sizeof(history->recent));
     history_totals_clear(history->totals);
     int error = history_names_reload(&history->names);
@@ -213,18 +214,22 @@ static struct bytes text_of(struct bytes resource, const char *key)
 }
 
 /* A Resource that is too large to be kept is not read for its service either. */
-static uint64_t tenant_of(const struct history *history, uint64_t sender, struct bytes resource)
+static uint64_t tenant_of(struct history *history, uint64_t sender, const struct otlp_span *span)
 {
-    if (sender || resource.len > MATCHED_SPAN_RESOURCE_MAX)
+    if (sender || span->resource.len > MATCHED_SPAN_RESOURCE_MAX)
         return sender;
-    return history_names_tenant(&history->names, text_of(resource, "service.name"));
+    if (!span->resource_number || span->resource_number != history->latest_resource)
+        history->latest_tenant =
+            history_names_tenant(&history->names, text_of(span->resource, "service.name"));
+    history->latest_resource = span->resource_number;
+    return history->latest_tenant;
 }
 
 /* Within the sender's share of this window. */
 static bool window_takes(struct history *history, uint64_t sender, const struct otlp_span *span,
                          size_t text_bytes)
 {
-    uint64_t tenant = tenant_of(history, sender, span->resource);
+    uint64_t tenant = tenant_of(history, sender, span);
     uint64_t bytes = HISTORY_SPAN_BYTES + text_bytes;
     bool fits = fair_share_has_room(&history->window, tenant, bytes);
     stat_add(&spans_over_share, !fits);

@@ -29,6 +29,8 @@ struct history {
     struct history_blocks blocks;
     struct history_stage stage;
     struct fair_share window; /* bytes of the spans without samples in the stage */
+    uint64_t latest_resource; /* otlp_span.resource_number of latest_tenant; 0: not known */
+    uint64_t latest_tenant;
     struct history_sums sums;
     struct history_totals *totals;
     uint64_t sums_minute; /* minute of writing in which `sums` began */

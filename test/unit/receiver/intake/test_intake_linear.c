@@ -189,7 +189,7 @@ static void test_joined_with_a_large_resource(void **state)
     struct rig *rig = *state;
     for (unsigned id = 1; id <= 64; id++)
         add_sample(rig, PROCESS_PIDS, id, BYTES(NULL, 0));
-    assert_spans_linear(rig, (struct shape){7000, 1, 1, 1000, 64, PROCESS_PIDS}, INTAKE_ACCEPTED);
+    assert_spans_linear(rig, (struct shape){3500, 1, 1, 1000, 64, PROCESS_PIDS}, INTAKE_ACCEPTED);
     assert_spans_linear(rig, (struct shape){30000, 1, 1, 2000, 64, PROCESS_PIDS}, INTAKE_ACCEPTED);
 }
 
