@@ -34,9 +34,12 @@ static void heap_set_up(void)
 
 static int role_run(struct role_start *start)
 {
-    int code = start->role == ROLE_SERVICE      ? service_process_run(start)
-               : start->role == ROLE_SYMBOLIZER ? symbolizer_process_run(start)
-                                                : broker_process_run(start);
+    static int (*const runs[ROLES])(const struct role_start *) = {
+        [ROLE_SERVICE] = service_process_run,
+        [ROLE_SYMBOLIZER] = symbolizer_process_run,
+        [ROLE_READER] = reader_process_run,
+        [ROLE_BROKER] = broker_process_run};
+    int code = runs[start->role](start);
     buf_close(&start->settings);
     return code;
 }

@@ -126,6 +126,7 @@ static int supervisor_run_given(struct generation *generation, struct supervisor
         config_find_extension(config, CONFIG_EXTENSION_SQLITE_STORAGE)->sqlite_storage.directory;
     settings->service = give_service(generation, service);
     settings->symbolizer = give_symbolizer(generation, &symbolizer);
+    settings->reader = true;
     settings->files = generation->files.files;
     settings->n_files = generation->files.n;
     int code = supervisor_run(settings);

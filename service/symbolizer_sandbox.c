@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The symbolizer parses files that strangers made, and reads their memory. Landlock would keep it
+ * The symbolizer parses files that strangers made, and looks into /proc. Landlock would keep it
  * from that: a process in a Landlock domain may look into no process outside it. What holds it are
  * its user, which owns nothing, its filter, and that it has neither network nor a way to start a
  * program.
@@ -20,7 +20,6 @@ static const struct sandbox_call calls[] = {
     SANDBOX_CALL(getdents64),
     SANDBOX_CALL(readlinkat),
     SANDBOX_CALL(statfs),
-    SANDBOX_CALL(process_vm_readv),
     SANDBOX_CALL_IS(ioctl, 1, (uint32_t)FS_IOC_GETVERSION),
     SANDBOX_CALL_FAILS(ioctl, ENOTTY),
     SANDBOX_CALL(memfd_create),

@@ -16,11 +16,13 @@
 const char *const role_names[ROLES] = {[ROLE_NONE] = "",
                                        [ROLE_SERVICE] = "service",
                                        [ROLE_SYMBOLIZER] = "symbolizer",
+                                       [ROLE_READER] = "reader",
                                        [ROLE_BROKER] = "broker"};
 
 static const char *const role_comms[ROLES] = {[ROLE_NONE] = "",
                                               [ROLE_SERVICE] = "spanprof-svc",
                                               [ROLE_SYMBOLIZER] = "spanprof-sym",
+                                              [ROLE_READER] = "spanprof-rdr",
                                               [ROLE_BROKER] = "spanprof-brk"};
 
 /* "--role=service:17" */
@@ -79,6 +81,7 @@ static int role_take_message(struct bytes bytes, enum role role, struct role_sta
     start->service = message.service;
     start->symbolizer = message.symbolizer;
     start->broker = message.broker;
+    start->reader = message.reader;
     int error = stats_attach(message.stats_fd);
     close(message.stats_fd);
     const void *streams = bytes.data + sizeof(message);

@@ -10,7 +10,7 @@
 #include "agent-bpf/supervisor/supervisor.h"
 #include "base/buf.h"
 
-enum role { ROLE_NONE, ROLE_SERVICE, ROLE_SYMBOLIZER, ROLE_BROKER, ROLES };
+enum role { ROLE_NONE, ROLE_SERVICE, ROLE_SYMBOLIZER, ROLE_READER, ROLE_BROKER, ROLES };
 
 struct broker_handles {
     int answer_fd;
@@ -23,6 +23,7 @@ struct role_start {
     struct service_handles service;       /* of ROLE_SERVICE */
     struct symbolizer_handles symbolizer; /* of ROLE_SYMBOLIZER */
     struct broker_handles broker;         /* of ROLE_BROKER */
+    struct reader_handles reader;         /* of ROLE_READER */
     struct buf settings;                  /* role_settings.bytes */
 };
 

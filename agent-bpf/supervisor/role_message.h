@@ -26,6 +26,7 @@ struct role_message {
     struct service_handles service;
     struct symbolizer_handles symbolizer;
     struct broker_handles broker;
+    struct reader_handles reader;
     uint32_t n_streams;
     uint32_t settings_bytes;
 };

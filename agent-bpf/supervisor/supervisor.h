@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The process that was started. It loads BPF, opens and holds all perf events, starts service and
- * symbolizer (role.h), starts either again when it dies or hangs, and passes signals on. It parses
- * nothing. Thread: main, before any other thread exists.
+ * The process that was started. It loads BPF, opens and holds all perf events, starts service,
+ * symbolizer and its reader (role.h), starts each again when it dies or hangs, and passes signals
+ * on. It parses nothing, and waits for nothing without limit (supervisor_child.h). Thread: main,
+ * before any other thread exists.
  *
  * Signals: the first SIGTERM or SIGINT asks the service to stop and waits stop_timeout_ns for it; a
  * second one, or the timeout, kills. SIGHUP: settings.reload() is asked; if it has nothing new, all
@@ -54,6 +55,10 @@ struct symbolizer_handles {
     struct unwind_maps unwind;
 };
 
+struct reader_handles {
+    int socket; /* SOCK_SEQPACKET; the other end goes to supervisor_client.reader() */
+};
+
 struct supervisor_settings {
     bool want_sampler;
     struct sampler_settings sampler;
@@ -62,6 +67,7 @@ struct supervisor_settings {
      * and taken up by the next run if its settings are the same (else closed): no sample is missed.
      * What the settings of the run before borrow is still there then. */
     struct supervisor_sampling **sampling;
+    bool reader; /* the symbolizer has one */
     /* On SIGHUP. True: other settings are ready: the service is stopped as by SIGTERM, and
      * supervisor_run() returns SUPERVISOR_RELOADED, to be called with them; asked again while it
      * stops, it may put others in their place. NULL: never. */

@@ -89,12 +89,7 @@ static int start_child(struct child *child, struct child_start *start,
         fd_closep(&child->control_fd);
         return pid;
     }
-    child->pid = pid;
-    child->started_ns = clock_monotonic_ns();
-    hang_detector_reset(&child->hang, pid, child->started_ns);
-    child->due_ns = 0;
-    if (child->starts++ > 0)
-        stat_add_ref(child->restarts_stat, 1);
+    child_started(child, pid);
     return 0;
 }
 
@@ -203,6 +198,37 @@ int supervisor_start_symbolizer(struct supervisor *supervisor)
     give_symbolizer(&start, supervisor->sampling->sampler, fds[1], service_fd, kallsyms_fd);
     r = start_child(&supervisor->symbolizer, &start, &supervisor->settings->symbolizer, fds[1]);
     close(service_fd);
+    return r;
+}
+
+/* ---- the reader ---- */
+
+/* It has no control socket: the symbolizer knows when an answer is overdue. */
+int supervisor_start_reader(struct supervisor *supervisor)
+{
+    static const struct role_settings nothing;
+    uint64_t begun_ns = clock_monotonic_ns(); /* before the symbolizer can ask it */
+    struct child_start start;
+    int fds[2];
+    int r = control_pair(fds); /* the same kind of socket */
+    if (r < 0)
+        return r;
+    struct control_message message = {.kind = CONTROL_READER,
+                                      .abandoned = (uint32_t)children_abandoned()};
+    r = control_send(supervisor->symbolizer.control_fd, &message, fds[0]);
+    close(fds[0]);
+    if (r < 0) {
+        close(fds[1]);
+        return r;
+    }
+    start_init(&start, supervisor, ROLE_READER);
+    start.exec.without_network = true;
+    start.exec.rights.keep = PRIVILEGE(CAP_SYS_PTRACE) | PRIVILEGE(CAP_DAC_READ_SEARCH) |
+                             PRIVILEGE(CAP_CHECKPOINT_RESTORE);
+    start.message.reader = (struct reader_handles){.socket = fds[1]};
+    start_give(&start, &fds[1], 1);
+    r = start_child(&supervisor->reader, &start, &nothing, fds[1]);
+    supervisor->reader.started_ns = begun_ns;
     return r;
 }
 

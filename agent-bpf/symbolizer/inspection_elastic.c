@@ -8,7 +8,7 @@
 #include "agent-bpf/contexts/elastic_socket.h"
 #include "agent-bpf/contexts/unreadable.h"
 #include "agent-bpf/control.h"
-#include "agent-bpf/files/proc_pid.h"
+#include "agent-bpf/files/reader_client.h"
 #include "base/fd.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -72,7 +72,7 @@ bool elastic_holds(const struct tracked_process *process)
     if (!peer)
         return true;
     return clock_monotonic_ns() - process->inspected_ns < LOOK_AGAIN_NS &&
-           !proc_pid_memory(process->pid, peer->pointer_at, &storage, sizeof(storage)) &&
+           !reader_memory_one(process->pid, peer->pointer_at, &storage, sizeof(storage)) &&
            storage == peer->storage;
 }
 
@@ -144,6 +144,22 @@ void elastic_close(struct symbolizer *symbolizer)
             connecting_end(&symbolizer->connecting[i]);
 }
 
+/* The broker looks the socket up in the cache alone. The reader fills that, and says whether the
+ * socket lies where connecting waits for nobody. */
+static int inspection_find_socket(struct inspection *inspection)
+{
+    const struct bytes path = inspection->elastic.socket_path;
+    char name[CONTROL_PATH_MAX + 1];
+    enum file_place place;
+    _cleanup_fd_ int fd = -1;
+    if (path.len > CONTROL_PATH_MAX)
+        return -ENAMETOOLONG;
+    memcpy(name, path.data, path.len);
+    name[path.len] = 0;
+    int error = reader_path(inspection->process->pid, name, false, &fd, &place);
+    return error ? error : place == FILE_PLACE_LOCAL ? 0 : -EREMOTE;
+}
+
 /* The answer comes to on_connected(). */
 static int inspection_connect_peer(struct inspection *inspection)
 {
@@ -151,7 +167,8 @@ static int inspection_connect_peer(struct inspection *inspection)
     const struct symbolizer_settings *settings = &symbolizer->settings;
     struct connecting *connecting = connecting_place(symbolizer);
     int fds[2];
-    int error = connecting ? control_pair(fds) : -EAGAIN;
+    int error = connecting ? inspection_find_socket(inspection) : -EAGAIN;
+    error = error ? error : control_pair(fds);
     if (error)
         return error;
     *connecting =

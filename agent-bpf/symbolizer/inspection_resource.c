@@ -61,8 +61,9 @@ void inspection_read_environment(struct inspection *inspection)
     struct bytes block;
     if (process->environment_read || !process->sampled)
         return;
-    process->environment_read = true;
-    if (inspection_read_block(inspection, &block))
+    int error = inspection_read_block(inspection, &block);
+    process->environment_read = error != -EAGAIN;
+    if (error)
         return;
     int outcome = environment_parse(block, &environment);
     if (environment && symbolizer->environment_bytes + environment->size > ENVIRONMENTS_MAX) {

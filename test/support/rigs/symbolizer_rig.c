@@ -3,6 +3,7 @@
 #include "agent-bpf/contexts/elastic_socket.h"
 #include "agent-bpf/control.h"
 #include "base/clock.h"
+#include "test/support/rigs/reader_rig.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -82,10 +83,26 @@ static int connect_agent(void *context, uint32_t pid, struct bytes path, int ans
     return broker < 0 ? -1 : 0;
 }
 
+/* ---- in the symbolizer's process ---- */
+
+struct supervised {
+    struct symbolizer *symbolizer;
+    pid_t reader;
+};
+
+/* As the supervisor does: the lost one is left to itself. */
+static void replace_reader(void *context, uint64_t asked_ns)
+{
+    struct supervised *process = context;
+    (void)asked_ns;
+    kill(process->reader, SIGKILL);
+    symbolizer_reader(process->symbolizer, reader_rig_start(&process->reader), 0);
+}
+
 static void run_symbolizer(const struct rig *rig, int socket)
 {
     struct loop *loop;
-    struct symbolizer *symbolizer;
+    struct supervised process = {0};
     struct symbolizer_settings settings = {.socket = socket,
                                            .kallsyms_fd =
                                                open("/proc/kallsyms", O_RDONLY | O_CLOEXEC),
@@ -93,6 +110,8 @@ static void run_symbolizer(const struct rig *rig, int socket)
                                            .unwind = rig->unwind,
                                            .ledger = rig->ledger,
                                            .sources = ~0u,
+                                           .reader_overdue = replace_reader,
+                                           .context = &process,
                                            .lines = true,
                                            .elastic_correlation = true,
                                            .connect_agent = connect_agent};
@@ -100,9 +119,10 @@ static void run_symbolizer(const struct rig *rig, int socket)
     MUST(!rig->rights || !privileges_drop(rig->rights));
     MUST(!loop_open(&loop));
     settings.loop = loop;
-    MUST(!symbolizer_open(&settings, &symbolizer));
+    MUST(!symbolizer_open(&settings, &process.symbolizer));
+    symbolizer_reader(process.symbolizer, reader_rig_start(&process.reader), 0);
     loop_run(loop);
-    symbolizer_close(symbolizer);
+    symbolizer_close(process.symbolizer);
     loop_close(loop);
     _exit(0);
 }
