@@ -199,6 +199,7 @@ static bool io_body(struct message_io *io, struct symbolizer_message *message)
     case SYMBOLIZER_PROCESS_WANTED:
     case SYMBOLIZER_CONTEXT_WANTED:
     case SYMBOLIZER_PROCESS_LEFT:
+    case SYMBOLIZER_MAPPINGS_WANTED:
     case SYMBOLIZER_GONE:
     case SYMBOLIZER_CORRELATION:
         io_process(io, &message->process);

@@ -34,6 +34,7 @@ enum symbolizer_kind {
     SYMBOLIZER_KERNEL_NAMES_WANTED, /* names_wanted: addresses are offsets from _text */
     SYMBOLIZER_UNWIND_WANTED,       /* unwind_wanted */
     SYMBOLIZER_CODE_WANTED,         /* code_wanted */
+    SYMBOLIZER_MAPPINGS_WANTED,     /* process: report it as the scan would, and no other */
     /* symbolizer -> service */
     SYMBOLIZER_EVENT = 64,   /* event: found by the scan; PROCESS_FORKED stands for "was there" */
     SYMBOLIZER_SCAN_DONE,    /* scan_done */

@@ -130,6 +130,9 @@ static void symbolizer_serve(struct symbolizer *symbolizer,
         tracked_process_request(symbolizer, message->process.pid, false,
                                 message->process.time_ns != 0);
         break;
+    case SYMBOLIZER_MAPPINGS_WANTED:
+        symbolizer_scan_process(symbolizer, message->process.pid);
+        break;
     case SYMBOLIZER_PROCESS_LEFT:
         perf_maps_left(&symbolizer->perf_maps, message->process.pid, clock_monotonic_ns());
         tracked_process_forget(symbolizer, message->process.pid);

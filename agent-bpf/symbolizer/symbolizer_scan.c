@@ -205,6 +205,13 @@ static bool scan_process(struct symbolizer *symbolizer, uint32_t pid)
     return true;
 }
 
+/* If the reader does not answer, the service asks again while the process is sampled. */
+void symbolizer_scan_process(struct symbolizer *symbolizer, uint32_t pid)
+{
+    LOOP_THREAD(symbolizer->settings.loop);
+    (void)scan_process(symbolizer, pid);
+}
+
 static void scan_end(struct symbolizer *symbolizer)
 {
     symbolizer_send(&symbolizer->out, &(struct symbolizer_message){

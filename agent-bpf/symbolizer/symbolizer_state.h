@@ -81,6 +81,8 @@ void symbolizer_leave(struct symbolizer *symbolizer);
 
 /* symbolizer_scan.c */
 void symbolizer_scan_start(struct symbolizer *symbolizer);
+/* Of one process alone. */
+void symbolizer_scan_process(struct symbolizer *symbolizer, uint32_t pid);
 void symbolizer_scan_step(struct symbolizer *symbolizer, uint64_t until_ns);
 /* The mapping of a line of /proc/PID/maps, with the build id or inode generation that the kernel's
  * event stream would give. The path is copied to `path`. *binary is NULL if the file cannot be

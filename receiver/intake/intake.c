@@ -348,6 +348,7 @@ void intake_close(struct intake *intake)
     timer_stop(&intake->window_timer);
     timer_stop(&intake->scan_timer);
     timer_stop(&intake->ready_timer);
+    intake_drain_close(intake);
     symbolizer_client_close(intake->symbolizer);
     correlation_close(intake->correlation);
     intake_samples_close(intake->samples);

@@ -54,7 +54,10 @@ struct intake {
     struct sender *anonymous; /* of requests without one */
     const struct intake_request *submitting; /* its done() must not be called now */
     size_t queued;                           /* bytes of requests at the writer */
-    size_t pending_bytes;                    /* bytes of drains and answers at the writer */
+    struct batch_job *next_batch;            /* NULL: nothing was drained since drained_ns */
+    uint64_t drained_ns;                     /* CLOCK_MONOTONIC of the last drain of the ring */
+    bool events_lost;     /* a batch with process events had no room at the writer */
+    size_t pending_bytes; /* bytes of drains and answers at the writer */
     enum intake_state state;
     uint64_t stopping_ns; /* since when */
 };
@@ -69,9 +72,10 @@ void intake_follow_store(struct intake *intake);
 int intake_broken(struct intake *intake, int error);
 
 bool intake_is_draining(const struct intake *intake);
-void intake_drain(struct intake *intake);     /* nothing before the first scan is done */
-void intake_drain_fire(struct timer *timer);  /* drain_timer */
-void intake_window_fire(struct timer *timer); /* window_timer */
+void intake_drain(struct intake *intake);       /* nothing before the first scan is done */
+void intake_drain_close(struct intake *intake); /* frees what was not submitted */
+void intake_drain_fire(struct timer *timer);    /* drain_timer */
+void intake_window_fire(struct timer *timer);   /* window_timer */
 /* The last one, a moment later if samples still wait for names; then stopped(). */
 void intake_window_last(struct intake *intake);
 

@@ -26,13 +26,40 @@ def state_of(pid):
 
 
 @harness.needs_sampling
-@unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse")
-class Hold(neighbour.HostileTest):
+class NamesTest(neighbour.HostileTest):
     def setUp(self):
         super().setUp()
         self.sp = self.spanprof(over={"processors": {"join": {"wait": "1s"}}})
         self.sp.wait_sampling()
         self.attacks = 0
+
+    def fresh_program(self):
+        """One that nobody has seen before, so that its names have to be read now."""
+        program = os.path.join(self.directory, "fresh%d" % time.monotonic_ns())
+        shutil.copy(os.path.join(harness.BUILD, "test", "names_program"), program)
+        process = self.neighbour(cpus=1).start(program, "3")
+        self.addCleanup(process.kill)
+        return os.path.basename(program)
+
+    def leaf_names(self, program):
+        return {sample.frames[0].function for sample in self.backend.samples() if sample.frames
+                and sample.resource.get("process.executable.name") == program}
+
+    def assert_names_come(self):
+        program = self.fresh_program()
+        began = time.monotonic()
+        harness.wait_until(lambda: HONEST in self.leaf_names(program), 20 * harness.SLOWNESS,
+                           "names of %s" % program)
+        print("names after %.1f s" % (time.monotonic() - began), file=sys.stderr)
+
+    def assert_stops(self):
+        began = time.monotonic()
+        self.assertEqual(self.sp.stop(), 0)
+        self.assertLess(time.monotonic() - began, 6 * harness.SLOWNESS)
+
+
+@unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse")
+class Hold(NamesTest):
 
     def attack(self, mode):
         """Begun as root, for what fusermount3 does for a user; all else it does as nobody."""
@@ -58,25 +85,6 @@ class Hold(neighbour.HostileTest):
         return [pid for pid in harness.children_of(self.sp.supervisor)
                 if harness.comm_of(pid) == READER and state_of(pid) == "D"]
 
-    def fresh_program(self):
-        """One that nobody has seen before, so that its names have to be read now."""
-        program = os.path.join(self.directory, "fresh%d" % time.monotonic_ns())
-        shutil.copy(os.path.join(harness.BUILD, "test", "names_program"), program)
-        process = self.neighbour(cpus=1).start(program, "3")
-        self.addCleanup(process.kill)
-        return os.path.basename(program)
-
-    def leaf_names(self, program):
-        return {sample.frames[0].function for sample in self.backend.samples() if sample.frames
-                and sample.resource.get("process.executable.name") == program}
-
-    def assert_names_come(self):
-        program = self.fresh_program()
-        began = time.monotonic()
-        harness.wait_until(lambda: HONEST in self.leaf_names(program), 20 * harness.SLOWNESS,
-                           "names of %s" % program)
-        print("names after %.1f s" % (time.monotonic() - began), file=sys.stderr)
-
     def assert_contexts_come(self):
         publisher = publishing.Publisher("glibc", "local_exec", ["otel"])
         self.addCleanup(publisher.kill)
@@ -93,11 +101,6 @@ class Hold(neighbour.HostileTest):
         harness.wait_until(lambda: self.sp.service not in (None, service), 15, "another service")
         self.sp.wait_ready()
         print("reloaded after %.1f s" % (time.monotonic() - began), file=sys.stderr)
-
-    def assert_stops(self):
-        began = time.monotonic()
-        self.assertEqual(self.sp.stop(), 0)
-        self.assertLess(time.monotonic() - began, 6 * harness.SLOWNESS)
 
     def test_memory(self):
         """Which does not even end by SIGKILL."""
@@ -156,6 +159,34 @@ class Hold(neighbour.HostileTest):
 
     def test_overlay(self):
         self.hold_by_file("overlay")
+
+
+class Flood(NamesTest):
+    def test_mappings(self):
+        """Who maps files without pause loses its own names. Events of others that are lost meanwhile are made good for
+        those that are sampled, without a walk over all processes."""
+        tenant = self.tenant(self.sp)
+        alone_s = tenant.run(2)
+        directory = os.path.join(self.directory, "flood")
+        os.mkdir(directory)
+        os.chmod(self.directory, 0o755)
+        os.chmod(directory, 0o777)
+        process = self.neighbour().program("hold", "flood", directory, SECONDS, stdout=-1)
+        self.assertTrue(process.stdout.readline().startswith(b"ready"))
+        harness.wait_until(lambda: self.sp.metric("spanprof_process_mappings_excluded_total") > 0, 30,
+                           "the flood is noticed")
+        scans = self.sp.metric("spanprof_process_scans_total")
+        attacked_s = tenant.run(60 if neighbour.FULL else 6)
+        self.assert_names_come()
+        tenant.stop()
+        excluded, lost = (self.sp.metric("spanprof_process_%s_total" % name)
+                          for name in ("mappings_excluded", "events_lost"))
+        print("%d mappings excluded, %d losses" % (excluded, lost), file=sys.stderr)
+        self.assertGreater(excluded, 1000)
+        self.assertLessEqual(self.sp.metric("spanprof_process_scans_total"), scans + 1)
+        self.assert_unharmed(tenant, alone_s, attacked_s)
+        self.assert_arrived(tenant)
+        self.assert_stops()
 
 
 if __name__ == "__main__":

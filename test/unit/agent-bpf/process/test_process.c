@@ -244,9 +244,15 @@ static void asks(void **state)
     apply(PROCESS_LOST, 0, 0, 400);
     take();
     assert_int_equal(taken[SYMBOLIZER_SCAN_WANTED], 1);
-    apply(PROCESS_LOST, 0, 0, 300 + 10 * SEC);
+    process_table_expire(table, 300 + 299 * SEC);
+    take();
+    assert_int_equal(taken[SYMBOLIZER_SCAN_WANTED], 0);
+    process_table_expire(table, 300 + 300 * SEC); /* the second loss is not forgotten */
     take();
     assert_int_equal(taken[SYMBOLIZER_SCAN_WANTED], 1);
+    process_table_expire(table, 300 + 900 * SEC);
+    take();
+    assert_int_equal(taken[SYMBOLIZER_SCAN_WANTED], 0);
 }
 
 static void samples_ask_for_context(void **state)
