@@ -65,8 +65,10 @@ static bool is_token(const char *token, struct bytes given)
 {
     size_t len = strlen(token);
     unsigned difference = given.len != len;
+    if (!given.len)
+        return false;
     for (size_t i = 0; i < len; i++)
-        difference |= (unsigned)((uint8_t)token[i] ^ given.data[given.len ? i % given.len : 0]);
+        difference |= (unsigned)((uint8_t)token[i] ^ given.data[i % given.len]);
     return !difference;
 }
 

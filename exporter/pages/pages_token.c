@@ -51,8 +51,12 @@ static int token_make(int directory_fd)
         openat(directory_fd, NEW_NAME, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0640);
     if (fd < 0)
         return -errno;
-    if (write(fd, text, sizeof(text) - 1) != sizeof(text) - 1 || fsync(fd))
-        return errno ? -errno : -EIO;
+    ssize_t n = write(fd, text, sizeof(text) - 1);
+    explicit_bzero(text, sizeof(text));
+    if (n != sizeof(text) - 1)
+        return n < 0 ? -errno : -ENOSPC;
+    if (fsync(fd))
+        return -errno;
     return renameat(directory_fd, NEW_NAME, directory_fd, FILE_NAME) ? -errno : 0;
 }
 
