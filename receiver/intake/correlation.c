@@ -51,13 +51,16 @@ struct correlation {
     struct list used;
     size_t agents_max;
     size_t n_waiting;
-    size_t n_flushing; /* jobs at the writer */
-    struct timer timer;
+    size_t n_flushing;  /* jobs at the writer */
+    struct timer timer; /* the next flush; once stopping, the end of the wait for slow agents */
+    void (*stopped)(void *context); /* from correlation_stop() until it is called */
+    void *context;
 };
 
 struct flush {
     struct job job;
     struct correlation *correlation;
+    uint64_t now_ns;
     struct buf messages; /* struct correlation_message */
 };
 
@@ -173,10 +176,28 @@ static void agent_flush(struct agent *agent)
         watch_stop(&agent->watch); /* a failed message is retried with the next one */
 }
 
+static void correlation_end_stop(struct correlation *correlation)
+{
+    void (*stopped)(void *context) = correlation->stopped;
+    correlation->stopped = NULL;
+    timer_stop(&correlation->timer);
+    stopped(correlation->context);
+}
+
+/* Is all said that was to be said before the end? */
+static void correlation_check_stop(struct correlation *correlation)
+{
+    if (correlation->stopped && correlation->n_flushing == 0 && correlation->n_waiting == 0)
+        correlation_end_stop(correlation);
+}
+
 static void agent_ready(struct watch *watch, uint32_t events)
 {
     (void)events; /* errors show at the next send */
-    agent_flush(container_of(watch, struct agent, watch));
+    struct agent *agent = container_of(watch, struct agent, watch);
+    struct correlation *correlation = agent->correlation;
+    agent_flush(agent);
+    correlation_check_stop(correlation);
 }
 
 static void agent_use(struct agent *agent)
@@ -239,8 +260,7 @@ static int flush_run(struct job *job)
 {
     struct flush *flush = container_of(job, struct flush, job);
     struct correlation *correlation = flush->correlation;
-    int error =
-        correlation_counts_take(correlation->counts, clock_monotonic_ns(), &flush->messages);
+    int error = correlation_counts_take(correlation->counts, flush->now_ns, &flush->messages);
     if (error)
         store_fail(correlation->settings.store, error);
     return error;
@@ -257,17 +277,20 @@ static void flush_done(struct job *job, int error)
         else
             correlation_deliver(flush->correlation, &messages[i]);
     flush->correlation->n_flushing--;
+    correlation_check_stop(flush->correlation);
     buf_close(&flush->messages);
     free(flush);
 }
 
-static void submit_flush(struct correlation *correlation)
+/* now_ns: of the flush; UINT64_MAX holds no count back. */
+static void submit_flush(struct correlation *correlation, uint64_t now_ns)
 {
     struct flush *flush = calloc(1, sizeof(*flush));
     if (!flush)
         return;
     *flush = (struct flush){.job = {.run = flush_run, .done = flush_done},
                             .correlation = correlation,
+                            .now_ns = now_ns,
                             .messages = BUF_INIT(0)};
     if (worker_submit(correlation->settings.writer, &flush->job) == 0)
         correlation->n_flushing++;
@@ -278,8 +301,10 @@ static void submit_flush(struct correlation *correlation)
 static void on_timer(struct timer *timer)
 {
     struct correlation *correlation = container_of(timer, struct correlation, timer);
+    if (correlation->stopped)
+        return correlation_end_stop(correlation);
     if (correlation->n_flushing == 0)
-        submit_flush(correlation);
+        submit_flush(correlation, clock_monotonic_ns());
     if (correlation->agents.count > 0)
         timer_start(correlation->settings.loop, timer, CORRELATION_FLUSH_NS);
 }
@@ -346,7 +371,7 @@ void correlation_attach(struct correlation *correlation, const struct symbolizer
     agent->registered = false;
     agent_use(agent);
     count_agents(correlation);
-    if (!correlation->timer.due_ns)
+    if (!correlation->timer.due_ns && !correlation->stopped)
         timer_start(correlation->settings.loop, &correlation->timer, CORRELATION_FLUSH_NS);
     agent_flush(agent);
 }
@@ -360,10 +385,14 @@ void correlation_event(struct correlation *correlation, const struct process_eve
         agent_drop(agent);
 }
 
-void correlation_stop(struct correlation *correlation)
+void correlation_stop(struct correlation *correlation, void (*stopped)(void *context),
+                      void *context)
 {
-    timer_stop(&correlation->timer);
-    submit_flush(correlation);
+    correlation->stopped = stopped;
+    correlation->context = context;
+    timer_start(correlation->settings.loop, &correlation->timer, CORRELATION_STOP_NS);
+    submit_flush(correlation, UINT64_MAX);
+    correlation_check_stop(correlation);
 }
 
 void correlation_add(struct correlation *correlation, const struct record_header *record,

@@ -22,6 +22,7 @@
 #define CORRELATION_SOCKETS_MAX 1024
 #define CORRELATION_WAITING_MAX 2048  /* of one agent */
 #define CORRELATION_TOTAL_MAX   65536 /* waiting, of all */
+#define CORRELATION_STOP_NS     UINT64_C(500000000)
 
 struct correlation;
 struct store;
@@ -42,8 +43,11 @@ void correlation_attach(struct correlation *correlation, const struct symbolizer
                         int fd);
 /* LOOP: a process that exits or execs has no agent any more. */
 void correlation_event(struct correlation *correlation, const struct process_event *event);
-/* LOOP: flushes the counts one last time. */
-void correlation_stop(struct correlation *correlation);
+/* LOOP: reports what is counted, without holding anything back, and calls stopped(context) when the
+ * agents have taken all of it: agents read from time to time, and the kernel keeps ten messages.
+ * After CORRELATION_STOP_NS it is called all the same. May call it at once. */
+void correlation_stop(struct correlation *correlation, void (*stopped)(void *context),
+                      void *context);
 
 /* WRITER: a sample and the row of its stack, within the store's batch. */
 void correlation_add(struct correlation *correlation, const struct record_header *record,

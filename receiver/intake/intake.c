@@ -283,7 +283,6 @@ void intake_stop(struct intake *intake, void (*stopped)(void *context))
 {
     intake->stopped = stopped;
     intake_drain(intake);
-    correlation_stop(intake->correlation);
     intake_enter(intake, intake->state == INTAKE_RUNNING ? INTAKE_STOPPING : INTAKE_ENDING);
     timer_stop(&intake->window_timer);
     timer_stop(&intake->scan_timer);

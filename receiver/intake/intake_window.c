@@ -56,6 +56,12 @@ static int window_run(struct job *job)
     return intake_broken(window->intake, error);
 }
 
+/* After the last drain. */
+static void stop_correlation(struct intake *intake)
+{
+    correlation_stop(intake->correlation, intake->stopped, intake->settings.context);
+}
+
 static void window_done(struct job *job, int error)
 {
     struct window_job *window = container_of(job, struct window_job, job);
@@ -70,7 +76,7 @@ static void window_done(struct job *job, int error)
     if (again)
         timer_start(intake->settings.loop, &intake->window_timer, QUESTIONS_LAST_AGAIN_NS);
     else if (last)
-        intake->stopped(intake->settings.context);
+        stop_correlation(intake);
 }
 
 static int submit_window(struct intake *intake, bool closes, bool last)
@@ -92,7 +98,7 @@ static int submit_window(struct intake *intake, bool closes, bool last)
 static void close_last(struct intake *intake)
 {
     if (submit_window(intake, true, true))
-        intake->stopped(intake->settings.context);
+        stop_correlation(intake);
 }
 
 void intake_window_last(struct intake *intake)
