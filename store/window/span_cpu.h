@@ -2,10 +2,10 @@
 #pragma once
 /*
  * CPU time per service and span name, as Prometheus counters. A sample counts when it leaves the
- * join together with its span. In memory only: after a restart the counters begin at 0. Thread: the
- * writer adds; span_cpu_openmetrics() any. Limits: SPAN_CPU_SERIES_MAX pairs; samples beyond them
- * go to one series with empty names. Format: OpenMetrics 1.0, because it has exemplars: each names
- * the trace sampled last.
+ * join together with its span, a moment before that is committed. In memory only: after a restart
+ * the counters begin at 0. Thread: the writer adds; span_cpu_openmetrics() any. Limits:
+ * SPAN_CPU_SERIES_MAX pairs; samples beyond them go to one series with empty names. Format:
+ * OpenMetrics 1.0, because it has exemplars: each names the trace sampled last.
  */
 #include "base/buf.h"
 

@@ -346,6 +346,8 @@ class Pprof(test_pages.Shop):
                    r'# {trace_id="([0-9a-f]{32})",span_id="[0-9a-f]{16}"} [0-9.]+ [0-9.]+')
         seconds, trace_id = re.search(pattern, body.decode()).groups()
         self.assertGreater(float(seconds), 0.5)
+        harness.wait_until(lambda: self.ask("/api/trace", trace_id=trace_id)[0] == 200,
+                           10, "the samples counted last are committed")
         self.assertEqual(self.json("/api/trace", trace_id=trace_id)["trace_id"], trace_id)
 
     def end_shop_after(self, asking):
