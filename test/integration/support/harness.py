@@ -117,7 +117,7 @@ def pss_kib(pid):
 
 def comm_of(pid):
     try:
-        with open("/proc/%d/comm" % pid) as file:
+        with open("/proc/%d/comm" % pid, errors="replace") as file:
             return file.read().strip()
     except OSError:
         return ""
