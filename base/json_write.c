@@ -107,8 +107,26 @@ static int write_markup(struct buf *out, struct bytes text)
     return error;
 }
 
+/* Most texts stand for themselves: these are appended at once. */
+static int write_plain(struct buf *out, struct bytes text)
+{
+    int error = buf_reserve(out, text.len + 2);
+    if (error)
+        return error;
+    uint8_t *to = out->data + out->len;
+    *to = '"';
+    if (text.len)
+        memcpy(to + 1, text.data, text.len);
+    to[1 + text.len] = '"';
+    out->len += text.len + 2;
+    return 0;
+}
+
 int json_write_text(struct buf *out, struct bytes text, enum json_escapes escapes)
 {
+    bool foreign = false;
+    if (escapes == JSON_ESCAPES_NEEDED && json_plain_length(text, &foreign) == text.len && !foreign)
+        return write_plain(out, text);
     int error = buf_append(out, "\"", 1);
     if (!error)
         error = escapes == JSON_ESCAPES_MARKUP ? write_markup(out, text) : write_needed(out, text);
