@@ -5,9 +5,14 @@
  * a second. After a failure it is tried again when the maps are read next.
  */
 #include "agent-bpf/symbolizer/inspection.h"
+#include "agent-bpf/contexts/elastic_socket.h"
 #include "agent-bpf/contexts/unreadable.h"
-#include "agent-bpf/files/proc_pid.h"
+#include "agent-bpf/control.h"
+#include "agent-bpf/files/reader_client.h"
+#include "base/fd.h"
+#include <errno.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #define PAGE             4096
@@ -67,7 +72,7 @@ bool elastic_holds(const struct tracked_process *process)
     if (!peer)
         return true;
     return clock_monotonic_ns() - process->inspected_ns < LOOK_AGAIN_NS &&
-           !proc_pid_memory(process->pid, peer->pointer_at, &storage, sizeof(storage)) &&
+           !reader_memory_one(process->pid, peer->pointer_at, &storage, sizeof(storage)) &&
            storage == peer->storage;
 }
 
@@ -84,23 +89,103 @@ static void storage_digest(const struct elastic_storage *storage, uint8_t digest
     fnv128_finish(&fnv, digest);
 }
 
-/* True: do not try again for this content. */
-static bool inspection_connect_peer(struct inspection *inspection, uint64_t now_ns)
+static void connecting_end(struct connecting *connecting)
 {
-    int fd = -1;
-    int outcome =
-        elastic_socket_connect(inspection->process->pid, inspection->elastic.socket_path, &fd);
-    if (!outcome)
-        symbolizer_send_fd(&inspection->symbolizer->out,
-                           &(struct symbolizer_message){
-                               .kind = SYMBOLIZER_CORRELATION,
-                               .process = {.pid = inspection->process->pid, .time_ns = now_ns}},
-                           fd);
-    else
-        context_count_unreadable(outcome == ELASTIC_SOCKET_REFUSED
-                                     ? CONTEXT_UNREADABLE_SOCKET_REFUSED
-                                     : CONTEXT_UNREADABLE_SOCKET_FAILED);
-    return outcome >= 0;
+    int fd = connecting->watch.fd;
+    watch_stop(&connecting->watch);
+    close(fd);
+}
+
+/* Tried again when its maps are read next, unless this content will always be refused. */
+static void connection_failed(struct symbolizer *symbolizer, uint32_t pid, int outcome)
+{
+    struct tracked_process *process = map_get(&symbolizer->processes, &pid);
+    context_count_unreadable(outcome == ELASTIC_SOCKET_REFUSED ? CONTEXT_UNREADABLE_SOCKET_REFUSED
+                                                               : CONTEXT_UNREADABLE_SOCKET_FAILED);
+    if (outcome < 0 && process && process->elastic)
+        memset(process->elastic->connected, 0, sizeof(process->elastic->connected));
+}
+
+static void on_connected(struct watch *watch, uint32_t events)
+{
+    struct connecting *connecting = container_of(watch, struct connecting, watch);
+    struct symbolizer *symbolizer = connecting->symbolizer;
+    struct symbolizer_process process = {.pid = connecting->pid, .time_ns = clock_monotonic_ns()};
+    struct control_message answer;
+    int fd;
+    (void)events;
+    int r = control_receive(watch->fd, &answer, &fd);
+    if (r == CONTROL_NONE)
+        return;
+    connecting_end(connecting);
+    int outcome = r == 0 && answer.kind == CONTROL_CONNECTED ? answer.outcome : -ECONNABORTED;
+    if (outcome == 0 && fd >= 0) {
+        symbolizer_send_fd(
+            &symbolizer->out,
+            &(struct symbolizer_message){.kind = SYMBOLIZER_CORRELATION, .process = process}, fd);
+        return;
+    }
+    fd_close(fd);
+    connection_failed(symbolizer, process.pid, outcome ? outcome : -EPROTO);
+}
+
+static struct connecting *connecting_place(struct symbolizer *symbolizer)
+{
+    for (size_t i = 0; i < CONNECTING_MAX; i++)
+        if (!symbolizer->connecting[i].watch.loop)
+            return &symbolizer->connecting[i];
+    return NULL;
+}
+
+void elastic_close(struct symbolizer *symbolizer)
+{
+    for (size_t i = 0; i < CONNECTING_MAX; i++)
+        if (symbolizer->connecting[i].watch.loop)
+            connecting_end(&symbolizer->connecting[i]);
+}
+
+/* The broker looks the socket up in the cache alone. The reader fills that, and says whether the
+ * socket lies where connecting waits for nobody. */
+static int inspection_find_socket(struct inspection *inspection)
+{
+    const struct bytes path = inspection->elastic.socket_path;
+    char name[CONTROL_PATH_MAX + 1];
+    enum file_place place;
+    _cleanup_fd_ int fd = -1;
+    if (path.len > CONTROL_PATH_MAX)
+        return -ENAMETOOLONG;
+    memcpy(name, path.data, path.len);
+    name[path.len] = 0;
+    int error = reader_path(inspection->process->pid, name, false, &fd, &place);
+    return error ? error : place == FILE_PLACE_LOCAL ? 0 : -EREMOTE;
+}
+
+/* The answer comes to on_connected(). */
+static int inspection_connect_peer(struct inspection *inspection)
+{
+    struct symbolizer *symbolizer = inspection->symbolizer;
+    const struct symbolizer_settings *settings = &symbolizer->settings;
+    struct connecting *connecting = connecting_place(symbolizer);
+    int fds[2];
+    int error = connecting ? inspection_find_socket(inspection) : -EAGAIN;
+    error = error ? error : control_pair(fds);
+    if (error)
+        return error;
+    *connecting =
+        (struct connecting){.watch = {.fd = fds[0], .events = EPOLLIN, .ready = on_connected},
+                            .symbolizer = symbolizer,
+                            .pid = inspection->process->pid};
+    error = watch_start(settings->loop, &connecting->watch);
+    if (error) {
+        close(fds[0]);
+        close(fds[1]);
+        return error;
+    }
+    error = settings->connect_agent(settings->context, connecting->pid,
+                                    inspection->elastic.socket_path, fds[1]);
+    if (error)
+        connecting_end(connecting);
+    return error;
 }
 
 void inspection_connect_elastic(struct inspection *inspection)
@@ -120,6 +205,11 @@ void inspection_connect_elastic(struct inspection *inspection)
         return;
     }
     peer->connected_ns = now_ns;
-    if (inspection_connect_peer(inspection, now_ns))
+    int error = inspection_connect_peer(inspection);
+    if (!error)
         memcpy(peer->connected, digest, sizeof(digest));
+    else if (error == -EAGAIN)
+        process->inspected_ns = 0; /* again at the next inspection */
+    else
+        context_count_unreadable(CONTEXT_UNREADABLE_SOCKET_FAILED);
 }
