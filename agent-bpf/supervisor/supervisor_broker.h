@@ -13,7 +13,7 @@
 
 struct supervisor;
 
-#define BROKERS_MAX    4
+#define BROKERS_MAX    8
 #define BROKER_LIMIT_S 2
 
 struct brokers {

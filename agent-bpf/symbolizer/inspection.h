@@ -61,5 +61,7 @@ void resource_forget(struct symbolizer *symbolizer, struct tracked_process *proc
 void inspection_read_elastic(struct inspection *inspection);
 /* Sends a socket connected to the agent to the service, if it is due. */
 void inspection_connect_elastic(struct inspection *inspection);
+int elastic_open(struct symbolizer *symbolizer);
 void elastic_close(struct symbolizer *symbolizer); /* no answer is heard any more */
+void elastic_peer_free(struct tracked_process *process);
 bool elastic_holds(const struct tracked_process *process);

@@ -12,7 +12,6 @@
 #include "base/fd.h"
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #define PAGE             4096
@@ -34,8 +33,10 @@ static int inspection_read_storage(struct inspection *inspection, uint64_t addre
     return error;
 }
 
-static void elastic_peer_free(struct tracked_process *process)
+void elastic_peer_free(struct tracked_process *process)
 {
+    if (process->elastic)
+        elastic_request_drop(&process->elastic->request);
     free(process->elastic);
     process->elastic = NULL;
 }
@@ -89,13 +90,6 @@ static void storage_digest(const struct elastic_storage *storage, uint8_t digest
     fnv128_finish(&fnv, digest);
 }
 
-static void connecting_end(struct connecting *connecting)
-{
-    int fd = connecting->watch.fd;
-    watch_stop(&connecting->watch);
-    close(fd);
-}
-
 /* Tried again when its maps are read next, unless this content will always be refused. */
 static void connection_failed(struct symbolizer *symbolizer, uint32_t pid, int outcome)
 {
@@ -106,42 +100,34 @@ static void connection_failed(struct symbolizer *symbolizer, uint32_t pid, int o
         memset(process->elastic->connected, 0, sizeof(process->elastic->connected));
 }
 
-static void on_connected(struct watch *watch, uint32_t events)
+static void elastic_connected(void *context, uint32_t pid, int outcome, int fd)
 {
-    struct connecting *connecting = container_of(watch, struct connecting, watch);
-    struct symbolizer *symbolizer = connecting->symbolizer;
-    struct symbolizer_process process = {.pid = connecting->pid, .time_ns = clock_monotonic_ns()};
-    struct control_message answer;
-    int fd;
-    (void)events;
-    int r = control_receive(watch->fd, &answer, &fd);
-    if (r == CONTROL_NONE)
-        return;
-    connecting_end(connecting);
-    int outcome = r == 0 && answer.kind == CONTROL_CONNECTED ? answer.outcome : -ECONNABORTED;
-    if (outcome == 0 && fd >= 0) {
-        symbolizer_send_fd(
-            &symbolizer->out,
-            &(struct symbolizer_message){.kind = SYMBOLIZER_CORRELATION, .process = process}, fd);
+    struct symbolizer *symbolizer = context;
+    struct symbolizer_process process = {.pid = pid, .time_ns = clock_monotonic_ns()};
+    if (outcome) {
+        connection_failed(symbolizer, pid, outcome);
         return;
     }
-    fd_close(fd);
-    connection_failed(symbolizer, process.pid, outcome ? outcome : -EPROTO);
+    symbolizer_send_fd(
+        &symbolizer->out,
+        &(struct symbolizer_message){.kind = SYMBOLIZER_CORRELATION, .process = process}, fd);
 }
 
-static struct connecting *connecting_place(struct symbolizer *symbolizer)
+int elastic_open(struct symbolizer *symbolizer)
 {
-    for (size_t i = 0; i < CONNECTING_MAX; i++)
-        if (!symbolizer->connecting[i].watch.loop)
-            return &symbolizer->connecting[i];
-    return NULL;
+    const struct symbolizer_settings *settings = &symbolizer->settings;
+    return elastic_connections_open(
+        &symbolizer->elastic_connections,
+        &(struct elastic_connections_settings){.loop = settings->loop,
+                                               .connect_agent = settings->connect_agent,
+                                               .connect_context = settings->context,
+                                               .connected = elastic_connected,
+                                               .context = symbolizer});
 }
 
 void elastic_close(struct symbolizer *symbolizer)
 {
-    for (size_t i = 0; i < CONNECTING_MAX; i++)
-        if (symbolizer->connecting[i].watch.loop)
-            connecting_end(&symbolizer->connecting[i]);
+    elastic_connections_close(&symbolizer->elastic_connections);
 }
 
 /* The broker looks the socket up in the cache alone. The reader fills that, and says whether the
@@ -160,42 +146,14 @@ static int inspection_find_socket(struct inspection *inspection)
     return error ? error : place == FILE_PLACE_LOCAL ? 0 : -EREMOTE;
 }
 
-/* The answer comes to on_connected(). */
-static int inspection_connect_peer(struct inspection *inspection)
-{
-    struct symbolizer *symbolizer = inspection->symbolizer;
-    const struct symbolizer_settings *settings = &symbolizer->settings;
-    struct connecting *connecting = connecting_place(symbolizer);
-    int fds[2];
-    int error = connecting ? inspection_find_socket(inspection) : -EAGAIN;
-    error = error ? error : control_pair(fds);
-    if (error)
-        return error;
-    *connecting =
-        (struct connecting){.watch = {.fd = fds[0], .events = EPOLLIN, .ready = on_connected},
-                            .symbolizer = symbolizer,
-                            .pid = inspection->process->pid};
-    error = watch_start(settings->loop, &connecting->watch);
-    if (error) {
-        close(fds[0]);
-        close(fds[1]);
-        return error;
-    }
-    error = settings->connect_agent(settings->context, connecting->pid,
-                                    inspection->elastic.socket_path, fds[1]);
-    if (error)
-        connecting_end(connecting);
-    return error;
-}
-
 void inspection_connect_elastic(struct inspection *inspection)
 {
+    struct symbolizer *symbolizer = inspection->symbolizer;
     struct tracked_process *process = inspection->process;
     struct elastic_peer *peer = process->elastic;
     uint64_t now_ns = clock_monotonic_ns();
     uint8_t digest[16];
-    if (!inspection->symbolizer->settings.elastic_correlation || !peer ||
-        !inspection->elastic.socket_path.len)
+    if (!symbolizer->settings.elastic_correlation || !peer || !inspection->elastic.socket_path.len)
         return;
     storage_digest(&inspection->elastic, digest);
     if (!memcmp(digest, peer->connected, sizeof(digest)))
@@ -205,7 +163,11 @@ void inspection_connect_elastic(struct inspection *inspection)
         return;
     }
     peer->connected_ns = now_ns;
-    int error = inspection_connect_peer(inspection);
+    int error = inspection_find_socket(inspection);
+    error = error ? error
+                  : elastic_connect(&symbolizer->elastic_connections, &peer->request, process->pid,
+                                    symbolizer_owner(symbolizer, process->pid),
+                                    inspection->elastic.socket_path);
     if (!error)
         memcpy(peer->connected, digest, sizeof(digest));
     else if (error == -EAGAIN)

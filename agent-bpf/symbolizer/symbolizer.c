@@ -35,7 +35,7 @@ STAT_LOSS(readers_lost, "spanprof_readers_lost_total",
 
 static void symbolizer_arm_timer(struct symbolizer *symbolizer);
 
-static const struct process_owner *symbolizer_owner(struct symbolizer *symbolizer, uint32_t pid)
+const struct process_owner *symbolizer_owner(struct symbolizer *symbolizer, uint32_t pid)
 {
     struct owners *known = &symbolizer->owners[pid % SYMBOLIZER_OWNERS];
     uint64_t now_ns = clock_monotonic_ns();
@@ -299,6 +299,7 @@ int symbolizer_open(const struct symbolizer_settings *settings, struct symbolize
     int size = SOCKET_BUFFER;
     setsockopt(settings->socket, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
     int error = tables_open(settings->unwind, &symbolizer->tables);
+    error = error ? error : elastic_open(symbolizer);
     error = error ? error : watch_start(settings->loop, &symbolizer->watch);
     if (error) {
         symbolizer_close(symbolizer);

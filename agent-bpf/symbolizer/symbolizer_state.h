@@ -4,6 +4,7 @@
  * The symbolizer itself, and the answers that it gives. Private to this folder. Thread: its loop.
  */
 #include "agent-bpf/symbolizer/symbolizer.h"
+#include "agent-bpf/symbolizer/elastic_connections.h"
 #include "agent-bpf/symbolizer/symbolizer_binary.h"
 #include "agent-bpf/symbolizer/symbolizer_ledger.h"
 #include "agent-bpf/symbolizer/symbolizer_out.h"
@@ -20,16 +21,6 @@
 #define SYMBOLIZER_OWNERS  1024
 #define SYMBOLIZER_REST_NS (60 * NS_PER_SEC)
 #define TRACKED_DELAYS     9 /* 50 ms << 0 .. 8 = 12.8 s */
-
-#define CONNECTING_MAX 4
-
-struct symbolizer;
-
-struct connecting {     /* to an Elastic agent's socket */
-    struct watch watch; /* where the answer comes */
-    struct symbolizer *symbolizer;
-    uint32_t pid;
-};
 
 struct symbolizer {
     struct symbolizer_settings settings;
@@ -48,7 +39,7 @@ struct symbolizer {
     struct map processes;                /* struct tracked_process by pid */
     struct list waiting[TRACKED_DELAYS]; /* struct tracked_process by due_ns, a list per delay */
     size_t environment_bytes;            /* of all tracked processes */
-    struct connecting connecting[CONNECTING_MAX]; /* inspection_elastic.c */
+    struct elastic_connections elastic_connections; /* inspection_elastic.c */
     /* symbolizer_scan.c */
     bool scanning;
     bool scan_again; /* requested during a scan */
@@ -72,6 +63,8 @@ struct symbolizer {
 };
 
 /* symbolizer.c */
+/* Who answers for a process; valid until the next call. */
+const struct process_owner *symbolizer_owner(struct symbolizer *symbolizer, uint32_t pid);
 bool symbolizer_is_banned(struct symbolizer *symbolizer, uint32_t pid);
 /* True, and counted, if the process is banned: the caller reads nothing of it. */
 bool symbolizer_skips(struct symbolizer *symbolizer, uint32_t pid);

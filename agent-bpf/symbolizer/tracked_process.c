@@ -52,7 +52,7 @@ static void tracked_process_free(struct symbolizer *symbolizer, struct tracked_p
 {
     attach_forget(process);
     resource_forget(symbolizer, process);
-    free(process->elastic);
+    elastic_peer_free(process);
     free(process);
 }
 
@@ -197,8 +197,7 @@ bool tracked_process_is_sampled(const struct symbolizer *symbolizer, uint32_t pi
 static void tracked_process_reset(struct symbolizer *symbolizer, struct tracked_process *process)
 {
     resource_forget(symbolizer, process);
-    free(process->elastic);
-    process->elastic = NULL;
+    elastic_peer_free(process);
     process->address = process->published_ns = 0;
     process->publishes = 0;
     process->sampled = false;
