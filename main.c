@@ -16,6 +16,7 @@
 #include "client/client.h"
 #include "config/load/cli.h"
 #include "service/broker_process.h"
+#include "service/reader_process.h"
 #include "service/reload.h"
 #include "service/service_process.h"
 #include "service/symbolizer_process.h"

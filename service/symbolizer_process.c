@@ -2,7 +2,6 @@
 #include "service/symbolizer_process.h"
 #include "service/symbolizer_sandbox.h"
 #include "agent-bpf/control.h"
-#include "agent-bpf/reader/reader.h"
 #include "agent-bpf/supervisor/supervisor_client.h"
 #include "agent-bpf/symbolizer/symbolizer.h"
 #include "base/log.h"
@@ -94,9 +93,4 @@ int symbolizer_process_run(const struct role_start *start)
     loop_close(process.loop);
     symbolizer_ledger_close(settings.ledger);
     return error ? EXIT_FAILURE : EXIT_SUCCESS;
-}
-
-int reader_process_run(const struct role_start *start)
-{
-    return reader_run(start->reader.socket) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -15,5 +15,3 @@ struct symbolizer_process_settings {
 
 /* Returns the exit code. */
 int symbolizer_process_run(const struct role_start *start);
-/* The same of the symbolizer's reader, which is given its socket alone. */
-int reader_process_run(const struct role_start *start);

@@ -37,6 +37,7 @@ static struct reader_client {
     uint64_t told_ns;
     struct buf request;
     struct arena arena; /* of the last answer */
+    size_t length; /* of the datagram received last */
     uint8_t datagram[READER_MESSAGE_MAX];
 } client = {.socket = -1};
 
@@ -91,6 +92,7 @@ static int client_receive(struct reader_message *answer, struct reader_fds *fds)
     if (n == -EAGAIN)
         return -EAGAIN;
     arena_reset(&client.arena);
+    client.length = n > 0 ? (size_t)n : 0;
     if (n <= 0 || reader_message_decode(BYTES(client.datagram, (size_t)n), &client.arena, answer) ||
         answer->ticket != client.ticket) {
         if (n > 0)
@@ -245,6 +247,7 @@ int reader_memory(uint32_t pid, struct reader_range *ranges, size_t n)
     for (size_t i = 0; i < n; i++)
         ranges[i].error =
             i < answer.memory.n ? range_take(&ranges[i], &answer.memory.contents[i]) : -EIO;
+    explicit_bzero(client.datagram, client.length); /* it may hold secrets of the process */
     return 0;
 }
 

@@ -76,11 +76,14 @@ static int reader_read_memory(struct reader *reader, const struct reader_message
             contents[i].data = BYTES(reader->memory + at, span->size);
         at += span->size;
     }
-    return reader_answer(reader,
-                         &(struct reader_message){.kind = READER_MEMORY,
-                                                  .ticket = request->ticket,
-                                                  .memory = {wanted->n, contents}},
-                         NULL);
+    int error = reader_answer(reader,
+                              &(struct reader_message){.kind = READER_MEMORY,
+                                                       .ticket = request->ticket,
+                                                       .memory = {wanted->n, contents}},
+                              NULL);
+    explicit_bzero(reader->memory, at); /* it may hold secrets of the process */
+    explicit_bzero(reader->answer.data, reader->answer.len);
+    return error;
 }
 
 /* ---- /proc/PID/maps ---- */
@@ -233,7 +236,7 @@ int reader_run(int socket)
     reader->socket = socket;
     arena_init(&reader->arena, ARENA_MAX);
     ssize_t n;
-    int error = 0;
+    int error = buf_reserve(&reader->answer, READER_MESSAGE_MAX); /* no copies of it are left */
     while (!error) {
         struct reader_fds fds;
         n = reader_receive(socket, reader->datagram, &fds);

@@ -92,6 +92,25 @@ static int role_take_message(struct bytes bytes, enum role role, struct role_sta
                               message.settings_bytes);
 }
 
+/* Bytes of address space, some times what a role needs in the default configuration: what strangers
+ * make it read is to end it, and not another program of the node. 0: no limit of its own. */
+static const rlim_t role_address_spaces[ROLES] = {[ROLE_SYMBOLIZER] = 512u << 20,
+                                                  [ROLE_READER] = 64u << 20,
+                                                  [ROLE_BROKER] = 64u << 20};
+
+/* Sanitizers reserve terabytes. */
+static void role_limit_memory(enum role role)
+{
+    const struct rlimit limit = {role_address_spaces[role], role_address_spaces[role]};
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    if (limit.rlim_max && setrlimit(RLIMIT_AS, &limit) < 0)
+        log_warn("supervisor", "no limit of the memory of the %s: %s", role_names[role],
+                 strerror(errno));
+#else
+    (void)limit;
+#endif
+}
+
 /* No core of what strangers sent, or of keys; and no process of the same user reads or traces this
  * one. Sanitizers trace their own process to find leaks. */
 static void keep_memory_private(void)
@@ -113,6 +132,7 @@ int role_take(int argc, char *const *argv, struct role_start *start)
         return 0;
     log_set_process(role_names[role]);
     keep_memory_private();
+    role_limit_memory(role);
     prctl(PR_SET_NAME, role_comms[role], 0, 0, 0);
     int error = prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 ? -errno : 0;
     if (!error)

@@ -66,6 +66,7 @@ void inspection_read_environment(struct inspection *inspection)
     if (error)
         return;
     int outcome = environment_parse(block, &environment);
+    explicit_bzero(symbolizer->payload, block.len); /* other variables may be secrets */
     if (environment && symbolizer->environment_bytes + environment->size > ENVIRONMENTS_MAX) {
         free(environment);
         environment = NULL;

@@ -2,8 +2,10 @@
 """What each process is able to do: a part that fell to an attacker is not the whole."""
 import os
 import re
+import resource
 import signal
 import socket
+import subprocess
 import sys
 import time
 import unittest
@@ -11,6 +13,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
 import harness  # noqa: E402
 
+PASSWORD = "password-of-a-program-0123456789"
 TOKEN = "token-that-only-the-service-has-0123456789"
 REGIONS = ("/spanprof", "/libc.so", "[stack]", "[heap]")
 
@@ -59,7 +62,7 @@ class Sandbox(harness.IntegrationTest):
 
     def test_addresses_are_each_its_own(self):
         """What is learnt of one, or of the one before, says nothing of another."""
-        pids = [self.sp.supervisor, self.sp.service, self.sp.symbolizer]
+        pids = [self.sp.supervisor, self.sp.service, self.sp.symbolizer, self.sp.reader]
         seen = [addresses(pid) for pid in pids]
         self.sp.kill_service()
         seen.append(addresses(self.sp.service))
@@ -69,13 +72,34 @@ class Sandbox(harness.IntegrationTest):
 
     def test_secrets_are_the_service_s(self):
         self.assertTrue(memory_holds(self.sp.service, TOKEN.encode()))
-        self.assertFalse(memory_holds(self.sp.symbolizer, TOKEN.encode()))
-        for pid in (self.sp.service, self.sp.symbolizer):
+        for pid in (self.sp.symbolizer, self.sp.reader):
+            self.assertFalse(memory_holds(pid, TOKEN.encode()))
+        for pid in (self.sp.service, self.sp.symbolizer, self.sp.reader):
             with open("/proc/%d/environ" % pid, "rb") as environment:
                 self.assertNotIn(TOKEN.encode(), environment.read())
 
+    def test_of_an_environment_only_names_stay(self):
+        """What else a program was started with is left nowhere in the processes that read it."""
+        program = subprocess.Popen([sys.executable, "-c", "while True: pass"],
+                                   env=dict(os.environ, OTEL_SERVICE_NAME="shop", DATABASE_PASSWORD=PASSWORD))
+        self.addCleanup(program.wait)
+        self.addCleanup(program.kill)
+        harness.wait_until(lambda: any(sample.resource.get("service.name") == "shop"
+                                       for sample in self.backend.samples()), 30, "its name is known")
+        self.assertTrue(memory_holds(program.pid, PASSWORD.encode()))
+        self.assertTrue(memory_holds(self.sp.symbolizer, b"shop"))
+        for pid in (self.sp.service, self.sp.symbolizer, self.sp.reader):
+            self.assertFalse(memory_holds(pid, PASSWORD.encode()), harness.comm_of(pid))
+
+    @unittest.skipIf(harness.SANITIZE, "sanitizers reserve terabytes")
+    def test_address_space(self):
+        """A file that makes a process read more than it should ends that process alone."""
+        for pid, limit in ((self.sp.symbolizer, 512 << 20), (self.sp.reader, 64 << 20)):
+            self.assertEqual(resource.prlimit(pid, resource.RLIMIT_AS), (limit, limit))
+            self.assertLess(int(harness.status_of(pid)["VmPeak"].split()[0]) << 10, limit // 2)
+
     def test_rights(self):
-        for pid in (self.sp.service, self.sp.symbolizer):
+        for pid in (self.sp.service, self.sp.symbolizer, self.sp.reader):
             status = harness.status_of(pid)
             self.assertNotIn("0", status["Uid"].split())
             self.assertEqual(status["NoNewPrivs"], "1")
@@ -84,6 +108,7 @@ class Sandbox(harness.IntegrationTest):
         if not harness.SANITIZE:
             self.assertEqual(service["Seccomp"], "2")
             self.assertEqual(harness.status_of(self.sp.symbolizer)["Seccomp"], "2")
+            self.assertEqual(harness.status_of(self.sp.reader)["Seccomp"], "2")
         rare = 1 << 16 | 1 << 17 | 1 << 25  # SYS_MODULE, SYS_RAWIO, SYS_TIME
         self.assertFalse(int(harness.status_of(self.sp.supervisor)["CapPrm"], 16) & rare)
 
@@ -181,8 +206,15 @@ class Fallen(harness.IntegrationTest):
         })
 
     def test_symbolizer(self):
-        nothing_made = os.path.join(self.directory, "made-by-the-symbolizer")
-        self.check("symbolizer", {
+        self.check_child("symbolizer")
+
+    def test_reader(self):
+        self.check_child("reader")
+
+    def check_child(self, role):
+        """One that sees memory and files of others, and is to do nothing to them."""
+        nothing_made = os.path.join(self.directory, "made-by-the-" + role)
+        self.check(role, {
             "write_target": (nothing_made, [self.ended("openat")]),
             "execute": ("", [self.ended("execve")]),
             "start_process": ("", [self.ended("clone")]),
