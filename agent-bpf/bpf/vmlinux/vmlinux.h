@@ -138,6 +138,7 @@ typedef struct {
 struct mm_struct {
     struct maple_tree mm_mt;
     struct file *exe_file;
+    unsigned long start_stack;
     mm_context_t context;
 };
 

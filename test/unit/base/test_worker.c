@@ -200,7 +200,8 @@ static void test_repeated(void **state)
     worker_close(owner.worker);
 }
 
-/* All break it: the number of repeats is limited. They come while another batch runs, so they are one batch. */
+/* All break it: the number of repeats is limited. They come while another batch runs, so they are
+ * one batch. */
 static void test_repeats_are_limited(void **state)
 {
     struct owner owner = {.gated = true, .breaks = true};
