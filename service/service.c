@@ -531,6 +531,7 @@ static void close_parts(struct service *service)
         grpc_server_close(service->grpc[i]);
         http_server_close(service->http[i]);
     }
+    service_auth_close(&service->auth);
     for (size_t d = 0; d < service->n_exporters; d++)
         exporter_close(service->exporters[d]);
     service->n_exporters = 0; /* what the workers still deliver wakes no exporter */
