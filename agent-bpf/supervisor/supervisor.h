@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The process that was started. It loads BPF, opens and holds all perf events, starts service,
- * symbolizer and its reader (role.h), starts each again when it dies or hangs, and passes signals
- * on. It parses nothing, and waits for nothing without limit (supervisor_child.h). Thread: main,
- * before any other thread exists.
+ * The process that was started. It loads BPF, opens and holds all perf events, forks service and
+ * symbolizer, starts either again when it dies or hangs, and passes signals on. It parses nothing.
+ * Thread: main, before any other thread exists (children are forked without exec).
  *
  * Signals: the first SIGTERM or SIGINT asks the service to stop and waits stop_timeout_ns for it; a
  * second one, or the timeout, kills. SIGHUP: settings.reload() is asked; if it has nothing new, all
  * files are read again, then supervisor_client.reload.
  * Children: SIGTERM, SIGINT, SIGHUP and SIGPIPE are ignored (a whole group may be signalled; the
  * supervisor gives the word); they get SIGKILL when the supervisor dies. No fd but 0..2, those
- * named in the handles and in role_settings, and files. No environment variable but those that
- * libraries read (supervisor_exec.c).
+ * named in the handles, keep_fds and files.
  */
 #include "agent-bpf/supervisor/supervisor_files.h"
 #include "agent-bpf/sampler/sampling_rate.h"
@@ -22,14 +20,6 @@
 struct supervisor_sampling;
 struct procstream;
 
-/* What the owner of the supervisor gives a process, beside its handles: bytes that its main
- * function knows, and the open descriptors that they name. */
-struct role_settings {
-    struct bytes bytes;
-    const int *fds;
-    size_t n_fds;
-};
-
 /* The service's exit code for what a new start cannot mend (configuration, port in use): the
  * supervisor ends with 1 at once. 0 ends the supervisor with 0. Any other end means a new start. */
 #define SERVICE_EXIT_FATAL  3
@@ -37,10 +27,9 @@ struct role_settings {
 
 struct service_handles {
     int control_fd;                /* supervisor_client_start() */
-    bool sampling;                 /* the five below are set */
+    bool sampling;                 /* the three below are set */
     int ring_fd;                   /* ring_open(); -1 */
     size_t ring_size;              /* bytes */
-    int connections_fd;            /* BPF map: agent-bpf/connection.h; -1 */
     uint64_t period_ns;            /* of the sampler, at the start */
     struct procstream *procstream; /* open, with all CPUs; the service's to close; NULL */
     unsigned restarts;             /* 0 = the first start */
@@ -50,13 +39,8 @@ struct symbolizer_handles {
     int control_fd;  /* heartbeat_send() or _start() */
     int service_fd;  /* SOCK_SEQPACKET, non-blocking; the other end goes to
                         supervisor_client.symbolizer() */
-    int kallsyms_fd; /* of /proc/kallsyms, opened with the supervisor's rights; -1 */
     int contexts_fd; /* BPF map: u32 pid -> struct context_process */
     struct unwind_maps unwind;
-};
-
-struct reader_handles {
-    int socket; /* SOCK_SEQPACKET; the other end goes to supervisor_client.reader() */
 };
 
 struct supervisor_settings {
@@ -67,7 +51,10 @@ struct supervisor_settings {
      * and taken up by the next run if its settings are the same (else closed): no sample is missed.
      * What the settings of the run before borrow is still there then. */
     struct supervisor_sampling **sampling;
-    bool reader; /* the symbolizer has one */
+    /* Each runs in its own process and returns its exit code. */
+    int (*service_main)(const struct service_handles *handles, void *context);
+    int (*symbolizer_main)(const struct symbolizer_handles *handles,
+                           void *context); /* NULL: none */
     /* On SIGHUP. True: other settings are ready: the service is stopped as by SIGTERM, and
      * supervisor_run() returns SUPERVISOR_RELOADED, to be called with them; asked again while it
      * stops, it may put others in their place. NULL: never. */
@@ -77,8 +64,8 @@ struct supervisor_settings {
     void *context;
     const char *user; /* account the children drop to; NULL or "": owner of store_directory */
     const char *store_directory; /* where it is missing, its nearest parent counts */
-    struct role_settings service;
-    struct role_settings symbolizer;
+    const int *keep_fds;         /* open fds that the service inherits */
+    size_t n_keep_fds;
     struct supervisor_file *files; /* open; the service inherits their fds too */
     size_t n_files;
     /* 0 = default */

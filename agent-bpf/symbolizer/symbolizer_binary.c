@@ -7,17 +7,12 @@
 #include "agent-bpf/symbolizer/symbolizer_binary.h"
 #include "agent-bpf/files/safe_open.h"
 #include "base/clock.h"
-#include "base/limits.h"
 #include "base/stats.h"
 #include <assert.h>
-#include <errno.h>
 #include <linux/fs.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
-
-LIMIT(copies, LIMIT_SYMBOLIZER, "files that are not local, copied", .bytes = SAFE_COPY_MAX);
-LIMIT(symbols, LIMIT_SYMBOLIZER, "symbols and lines of files", .bytes = SYMBOL_BYTES_MAX);
 
 STAT_LOSS(malformed, "spanprof_executables_malformed_total",
           "Mapped files that are not valid ELF files.");
@@ -68,8 +63,6 @@ static void binary_close_file(struct binaries *binaries, struct binary *binary)
     binary->fd = -1;
     list_remove(&binary->open);
     binaries->n_open--;
-    if (binary->is_copy)
-        binaries->copied_bytes -= binary->key.size;
 }
 
 static void binary_release(struct binaries *binaries, struct binary *binary)
@@ -143,15 +136,8 @@ static int binary_read(struct binary *binary)
 static void binary_keep_open(struct binaries *binaries, struct binary *binary)
 {
     list_append(&binaries->open, &binary->open);
-    binaries->n_open++;
-    if (binary->is_copy)
-        binaries->copied_bytes += binary->key.size;
-    while (binaries->n_open > OPEN_FILES_MAX || binaries->copied_bytes > SAFE_COPY_MAX) {
-        struct binary *oldest = container_of(list_first(&binaries->open), struct binary, open);
-        if (oldest == binary) /* others are made small by their number alone */
-            return;
-        binary_close_file(binaries, oldest);
-    }
+    if (++binaries->n_open > OPEN_FILES_MAX)
+        binary_close_file(binaries, container_of(list_first(&binaries->open), struct binary, open));
 }
 
 static void binary_mark_used(struct binaries *binaries, struct binary *binary)
@@ -160,15 +146,13 @@ static void binary_mark_used(struct binaries *binaries, struct binary *binary)
     list_append(&binaries->open, &binary->open);
 }
 
-static struct binary *binary_new(struct binaries *binaries, const struct binary_key *key,
-                                 const struct safe_file *file)
+static struct binary *binary_new(struct binaries *binaries, const struct binary_key *key, int fd)
 {
     struct binary *binary = calloc(1, sizeof(*binary));
     if (!binary)
         return NULL;
     binary->key = *key;
-    binary->fd = file->fd;
-    binary->is_copy = file->is_copy;
+    binary->fd = fd;
     if (binary_read(binary) || map_put(&binaries->files, binary, NULL)) {
         free(binary->publishers);
         free(binary);
@@ -187,14 +171,13 @@ static struct binary *binary_of_file(struct binaries *binaries, const struct saf
                              .changed_ns = file->changed_ns};
     struct binary *binary = map_get(&binaries->files, &key);
     if (!binary) {
-        binary = binary_new(binaries, &key, file);
+        binary = binary_new(binaries, &key, file->fd);
         if (!binary)
             close(file->fd);
         return binary;
     }
     if (binary->fd < 0) {
         binary->fd = file->fd;
-        binary->is_copy = file->is_copy;
         binary_keep_open(binaries, binary);
     } else {
         close(file->fd);
@@ -209,11 +192,8 @@ static void binary_name_refresh(struct binaries *binaries, struct binary_name *n
 {
     struct safe_file file;
     struct binary *binary = NULL;
-    int error = safe_open_mapping(pid, mapping, &file);
-    if (error == -EAGAIN)
-        return; /* known, or asked again with the next request */
     name->checked_ns = clock_monotonic_ns();
-    if (!error)
+    if (!safe_open_mapping(pid, mapping, &file))
         binary = binary_of_file(binaries, &file);
     name->failed_pid = binary ? 0 : pid;
     if (!binary && name->binary && mapping->build_id_len)
@@ -254,7 +234,7 @@ struct binary *binaries_get(struct binaries *binaries, const uint8_t identity[16
     list_remove(&name->recent);
     list_append(&binaries->recent, &name->recent);
     bool closed = name->binary && name->binary->fd < 0;
-    bool proven = name->binary && (mapping->build_id_len || name->binary->is_copy);
+    bool proven = name->binary && mapping->build_id_len;
     bool other_way =
         !name->binary && pid != name->failed_pid; /* the other process may have ended */
     if (fresh || other_way || closed ||

@@ -134,7 +134,6 @@ void coverage_sample(struct coverage *coverage, const struct coverage_sample *sa
     if (process) {
         name_service(process, sample->resource);
         process->own_pid = sample->own_pid;
-        process->cgroup_id = sample->cgroup_id;
         process->publishes = sample->publishes;
         process->attached = sample->attached;
         process->samples++;
@@ -146,53 +145,33 @@ void coverage_sample(struct coverage *coverage, const struct coverage_sample *sa
     pthread_mutex_unlock(&coverage->lock);
 }
 
-/* A process tells its number, and by what it sends its service. Other cgroups have the same
- * numbers.
- */
-static void name_by_pid(struct coverage *coverage, uint64_t cgroup_id, int64_t pid,
-                        const char *name)
+static void name_by_pid(struct coverage *coverage, int64_t pid, const char *name)
 {
     for (size_t i = 0; i < coverage->n_processes; i++) {
         struct coverage_process *process = &coverage->processes[i];
-        if (process->cgroup_id == cgroup_id && !*process->service &&
-            pid == (process->own_pid ? process->own_pid : process->pid))
+        if (!*process->service && pid == (process->own_pid ? process->own_pid : process->pid))
             memcpy(process->service, name, COVERAGE_NAME_MAX);
     }
 }
 
-void coverage_service_of(struct bytes resource, struct coverage_service *service)
+void coverage_spans(struct coverage *coverage, struct bytes resource, uint64_t n, uint64_t now_ns)
 {
     struct owner_evidence evidence;
-    owner_evidence_of(resource, &evidence);
-    copy_name(evidence.service_name, service->name);
-    service->has_pid = evidence.has_pid;
-    service->pid = evidence.pid;
-}
-
-void coverage_spans(struct coverage *coverage, const struct peer *sender,
-                    const struct coverage_service *of, uint64_t n, uint64_t now_ns)
-{
-    if (!coverage || !*of->name)
+    char name[COVERAGE_NAME_MAX];
+    if (!coverage)
         return;
+    owner_evidence_of(resource, &evidence);
+    if (!evidence.service_name.len)
+        return;
+    copy_name(evidence.service_name, name);
     pthread_mutex_lock(&coverage->lock);
-    struct service *service = find_service(coverage, of->name);
+    struct service *service = find_service(coverage, name);
     if (service) {
         service->spans += n;
         service->seen_ns = now_ns;
     }
-    if (of->has_pid && sender->cgroup_id)
-        name_by_pid(coverage, sender->cgroup_id, of->pid, of->name);
-    pthread_mutex_unlock(&coverage->lock);
-}
-
-void coverage_unproven(struct coverage *coverage, uint32_t pid)
-{
-    if (!coverage)
-        return;
-    pthread_mutex_lock(&coverage->lock);
-    struct coverage_process *process = map_get(&coverage->by_pid, &pid);
-    if (process)
-        process->unproven++;
+    if (evidence.has_pid)
+        name_by_pid(coverage, evidence.pid, name);
     pthread_mutex_unlock(&coverage->lock);
 }
 

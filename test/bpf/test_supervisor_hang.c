@@ -5,13 +5,14 @@
  */
 #include "agent-bpf/heartbeat.h"
 #include "bpf_test.h"
-#include "supervisor_fixture.h"
 #include "agent-bpf/heartbeat.h"
+#include "agent-bpf/supervisor/supervisor.h"
 #include "agent-bpf/supervisor/supervisor_client.h"
 #include "agent-bpf/supervisor/hang_detector.h"
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 #define SILENCE_NS (1000 * NS_PER_MS)
@@ -33,6 +34,7 @@ struct board {               /* shared with all processes of a test */
     _Atomic int low_pid; /* of the symbolizer, once it has given way to all others */
 };
 
+static struct board *board;
 static pid_t supervisor_pid; /* 0 = ended */
 
 static void stop(struct supervisor_client *child)
@@ -40,10 +42,11 @@ static void stop(struct supervisor_client *child)
     loop_stop(child->watch.loop);
 }
 
-static int service_main(const struct service_handles *handles)
+static int service_main(const struct service_handles *handles, void *context)
 {
     struct supervisor_client child = {.stop = stop};
     struct loop *loop;
+    (void)context;
     if (loop_open(&loop) < 0 || supervisor_client_start(&child, loop, handles->control_fd) < 0)
         return 1;
     int error = loop_run(loop);
@@ -132,8 +135,9 @@ static int run_long(int control_fd)
     return 0;
 }
 
-static int symbolizer_main(const struct symbolizer_handles *handles)
+static int symbolizer_main(const struct symbolizer_handles *handles, void *context)
 {
+    (void)context;
     board->starts++;
     for (;;) {
         heartbeat_send(handles->control_fd);
@@ -150,8 +154,8 @@ static int symbolizer_main(const struct symbolizer_handles *handles)
 static int setup(void **state)
 {
     (void)state;
-    bool opened = board_open(sizeof(*board));
-    return opened ? 0 : -1;
+    board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return board == MAP_FAILED ? -1 : 0;
 }
 
 static int teardown(void **state)
@@ -162,15 +166,14 @@ static int teardown(void **state)
         waitpid(supervisor_pid, NULL, 0);
         supervisor_pid = 0;
     }
-    return board_close(sizeof(*board));
+    return munmap(board, sizeof(*board));
 }
 
 static void start_supervisor(void)
 {
-    const struct role_settings given = board_given();
-    const struct supervisor_settings settings = {
-        .service = given,
-        .symbolizer = given,
+    static const struct supervisor_settings settings = {
+        .service_main = service_main,
+        .symbolizer_main = symbolizer_main,
         .store_directory = "/nonexistent/store",
         .want_sampler = true,
         .sampler = {.frequency_hz = 1, .ring_size_bytes = 1 << 20},
@@ -322,9 +325,8 @@ static void test_figures(void **state)
     assert_false(need.known);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
-    TAKE_ROLE(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_judgement),
         cmocka_unit_test(test_figures),
