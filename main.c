@@ -5,14 +5,21 @@
  *   a command that asks a running spanprof    client/client.h
  *   validate, print-config and the like       config/load/cli.h
  *   otherwise the supervisor                  service/reload.h, agent-bpf/supervisor/supervisor.h
- *     which forks the service                 service/service.h
- *     and the symbolizer                      service/symbolizer_process.h
+ *     which starts this program again (--role=...), as
+ *     the service                             service/service_process.h, service/service.h
+ *     the symbolizer                          service/symbolizer_process.h
+ *     and brokers                             service/broker_process.h
  *
  * docs/architecture.md, "Processes and threads".
  */
+#include "agent-bpf/supervisor/role.h"
 #include "client/client.h"
 #include "config/load/cli.h"
+#include "service/broker_process.h"
+#include "service/reader_process.h"
 #include "service/reload.h"
+#include "service/service_process.h"
+#include "service/symbolizer_process.h"
 #include <malloc.h>
 #include <stdio.h>
 
@@ -26,10 +33,27 @@ static void heap_set_up(void)
     mallopt(M_TRIM_THRESHOLD, 4 * HEAP_LARGE_BYTES);
 }
 
+static int role_run(struct role_start *start)
+{
+    static int (*const runs[ROLES])(const struct role_start *) = {
+        [ROLE_SERVICE] = service_process_run,
+        [ROLE_SYMBOLIZER] = symbolizer_process_run,
+        [ROLE_READER] = reader_process_run,
+        [ROLE_BROKER] = broker_process_run};
+    int code = runs[start->role](start);
+    buf_close(&start->settings);
+    return code;
+}
+
 int main(int argc, char **argv)
 {
     struct cli cli;
+    struct role_start start;
     heap_set_up();
+    if (role_take(argc, argv, &start))
+        return SERVICE_EXIT_FATAL;
+    if (start.role != ROLE_NONE)
+        return role_run(&start);
     if (argc > 1 && client_has_command(argv[1]))
         return client_main(argc, argv, stdout, stderr);
     if (cli_parse(argc, argv, &cli, stderr))

@@ -14,15 +14,28 @@ enum control_kind {
     CONTROL_CPU_CAME,   /* supervisor, with fd: cpu, buffer_size */
     CONTROL_CPU_WENT,   /* supervisor: cpu */
     CONTROL_FILE,       /* supervisor, with fd: file */
+    CONTROL_CONNECT,    /* symbolizer, with the fd for the answer: pid, path */
+    CONTROL_CONNECTED,  /* that answer: outcome of elastic_socket_connect(), with its fd */
+    CONTROL_READER,     /* supervisor: abandoned; the reader before is lost; with fd: another one */
+    CONTROL_READER_OVERDUE, /* symbolizer: asked_ns */
 };
+
+#define CONTROL_PATH_MAX 108 /* as long as the address of a Unix socket */
 
 struct control_message {
     uint32_t kind;
     union {
         uint32_t cpu;
         uint32_t file; /* index in supervisor_settings.files */
+        uint32_t pid;
+        int32_t outcome;
+        uint32_t abandoned; /* processes that cannot be ended, now */
     };
-    uint64_t buffer_size;
+    union {
+        uint64_t buffer_size;
+        uint64_t asked_ns; /* CLOCK_MONOTONIC of the request without an answer */
+    };
+    char path[CONTROL_PATH_MAX]; /* ended by 0, unless it fills it */
 };
 
 enum { CONTROL_NONE = 1, CONTROL_CLOSED = 2 };

@@ -37,7 +37,7 @@ enum record_frame_kind { FRAME_NONE = 0, FRAME_KERNEL = 1, FRAME_NATIVE = 2 };
     128 /* bytes below the stack pointer: epilogues have popped what rules name */
 #define RECORD_STACK_MAX 32768 /* bytes of a copy of the stack */
 #define RECORD_MAX_SIZE                                                                            \
-    (136 + RECORD_MAX_ATTRIBUTES + 8 * RECORD_MAX_FRAME_WORDS + 312 + RECORD_STACK_MAX)
+    (144 + RECORD_MAX_ATTRIBUTES + 8 * RECORD_MAX_FRAME_WORDS + 312 + RECORD_STACK_MAX)
 
 enum record_flag {
     RECORD_FLAG_USER_MODE = 1 << 0,     /* the tick interrupted user code */
@@ -70,6 +70,8 @@ struct record_header {
     __u32 own_tid;
     __u32 root_pid; /* the same in the root namespace */
     __u32 root_tid;
+    __u32 uid; /* that its files and sockets belong to, in the root user namespace */
+    __u32 reserved;
     char comm[RECORD_COMM];
     __u8 trace_id[16];      /* zero = the source gives none */
     __u8 span_id[8];        /* zero = the source gives none */
@@ -81,7 +83,7 @@ struct record_header {
     __u8 end;               /* enum unwind_end: why there are no further user frames */
 };
 
-_Static_assert(sizeof(struct record_header) == 136, "record_header crosses from BPF to user space");
+_Static_assert(sizeof(struct record_header) == 144, "record_header crosses from BPF to user space");
 
 /*
  * Where user space continues to unwind a stack: the rows of the code at pc were not loaded at the

@@ -9,10 +9,9 @@
  * order of their struct, integers little-endian in their size, bytes as u32 length + bytes, lists
  * as u32 count + elements. Nothing may follow.
  */
+#include "agent-bpf/message_io.h"
 #include "agent-bpf/process_event.h"
 #include "agent-bpf/record.h"
-#include "base/arena.h"
-#include "base/buf.h"
 
 #define SYMBOLIZER_MESSAGE_MAX   (64 * 1024 + 4096) /* bytes of a datagram */
 #define SYMBOLIZER_PATH_MAX      4096
@@ -35,6 +34,7 @@ enum symbolizer_kind {
     SYMBOLIZER_KERNEL_NAMES_WANTED, /* names_wanted: addresses are offsets from _text */
     SYMBOLIZER_UNWIND_WANTED,       /* unwind_wanted */
     SYMBOLIZER_CODE_WANTED,         /* code_wanted */
+    SYMBOLIZER_MAPPINGS_WANTED,     /* process: report it as the scan would, and no other */
     /* symbolizer -> service */
     SYMBOLIZER_EVENT = 64,   /* event: found by the scan; PROCESS_FORKED stands for "was there" */
     SYMBOLIZER_SCAN_DONE,    /* scan_done */
@@ -206,7 +206,7 @@ struct symbolizer_message {
     };
 };
 
-enum { SYMBOLIZER_MALFORMED = 1 };
+enum { SYMBOLIZER_MALFORMED = MESSAGE_MALFORMED };
 
 /* Appends one datagram. 0, BUF_FULL (longer than SYMBOLIZER_MESSAGE_MAX or the buf's limit),
  * -ENOMEM.

@@ -19,6 +19,11 @@ uint64_t clock_unix_ns(void)
     return read_clock(CLOCK_REALTIME);
 }
 
+uint64_t clock_thread_ns(void)
+{
+    return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
 int64_t clock_unix_offset_ns(void)
 {
     uint64_t least = UINT64_MAX;

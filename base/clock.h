@@ -11,6 +11,7 @@
 
 uint64_t clock_monotonic_ns(void);
 uint64_t clock_unix_ns(void);
+uint64_t clock_thread_ns(void); /* CPU time of this thread */
 /* The present offset between both clocks. Read it again for each drain, so that a stepped clock
  * moves new samples only. It is the smallest of a few readings, so that an interruption between two
  * clock reads does not count. */

@@ -37,6 +37,11 @@ void log_set_format(enum log_format format)
     atomic_store_explicit(&line_format, (int)format, memory_order_relaxed);
 }
 
+enum log_format log_format(void)
+{
+    return (enum log_format)atomic_load_explicit(&line_format, memory_order_relaxed);
+}
+
 void log_set_level(enum log_level level)
 {
     atomic_store_explicit(&least_level, (int)level, memory_order_relaxed);

@@ -28,6 +28,7 @@ struct log_site {
 enum log_format { LOG_CONSOLE, LOG_JSON };
 
 void log_set_format(enum log_format format);
+enum log_format log_format(void);
 void log_set_level(enum log_level level);
 enum log_level log_level(void);
 void log_set_process(const char *name); /* "supervisor", "service", "symbolizer": a static string */

@@ -4,17 +4,18 @@
  * start and stop symbols; weak, so that a program without counters links too.
  */
 #include "base/stats.h"
+#include "base/memfd.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 extern struct metric __start_spanprof_stats[] __attribute__((weak, visibility("hidden")));
 extern struct metric __stop_spanprof_stats[] __attribute__((weak, visibility("hidden")));
 
 static bool is_shared;
+static int shared_fd = -1; /* a memfd of all values, in the order of the section; the sharer's */
 
 static size_t metrics_count(void)
 {
@@ -33,28 +34,43 @@ static size_t series_count(void)
     return n;
 }
 
-int stats_share(void)
+/* From here on all values are there, with what was counted so far. */
+static void stats_move(_Atomic int64_t *values)
 {
-    size_t n = series_count();
-    stats_assert_sound();
-    if (is_shared)
-        return -EALREADY;
-    if (!n)
-        return 0;
-    void *memory =
-        mmap(NULL, n * sizeof(int64_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
-        return -errno;
-    _Atomic int64_t *values = memory;
     for (size_t i = 0; i < metrics_count(); i++) {
         struct metric *metric = &__start_spanprof_stats[i];
         for (unsigned k = 0; k < metric->n; k++)
-            atomic_store(&values[k], atomic_load(&metric->values[k]));
+            atomic_fetch_add(&values[k], atomic_load(&metric->values[k]));
         metric->values = values;
         values += metric->n;
     }
+}
+
+int stats_share(void)
+{
+    size_t size = series_count() * sizeof(int64_t);
+    stats_assert_sound();
+    if (is_shared)
+        return -EALREADY;
+    shared_fd = memfd_shared("spanprof-stats", size);
+    return shared_fd < 0 ? shared_fd : stats_attach(shared_fd);
+}
+
+int stats_attach(int fd)
+{
+    size_t size = series_count() * sizeof(int64_t);
+    assert(!is_shared);
+    void *values = size ? memfd_map(fd, size) : NULL;
+    if (size && !values)
+        return -EINVAL;
+    stats_move(values);
     is_shared = true;
     return 0;
+}
+
+int stats_shared_fd(void)
+{
+    return shared_fd;
 }
 
 static _Atomic int64_t *value_of(const struct metric *metric, unsigned value, unsigned value2)

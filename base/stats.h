@@ -19,8 +19,8 @@
  * counted, and need no name, are named by `.absent` in the same way.
  *
  * The declarations gather in a linker section. The metrics page and docs/metrics.md (`./dev docs`)
- * are made from it. After stats_share() the values lie in memory that forked children share: all
- * processes of spanprof count into one table, which outlives a restart of a child.
+ * are made from it. After stats_share() the values lie in a memfd: all processes of spanprof, which
+ * are executions of one program, count into one table, which outlives a restart of a child.
  *
  * Thread: any (atomics). A declaration stands at file scope; a name occurs in one declaration.
  * Errors: a wrong index, and a name that is declared twice, are assertions.
@@ -116,7 +116,14 @@ struct stat_ref {
 };
 void stat_add_ref(struct stat_ref ref, int64_t delta);
 
-int stats_share(void); /* once, before the first fork; 0 or negative errno */
+/* Once, before children are started: values lie in shared memory from here on. 0 or negative errno.
+ */
+int stats_share(void);
+/* In a child, once: counts into the table that its parent shares. The descriptor may be closed
+ * then. 0 or negative errno
+ * (-EINVAL: the table of another program). */
+int stats_attach(int fd);
+int stats_shared_fd(void); /* what stats_share() made, to be passed on; -1: none */
 
 struct stat_series { /* borrowed, for the call */
     const struct metric *metric;

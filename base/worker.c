@@ -5,10 +5,14 @@
  * called, so the limit also bounds jobs that are finished but not yet delivered.
  */
 #include "base/worker.h"
+#include "base/stats.h"
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+
+STAT_COUNTER(repeated, "spanprof_worker_batches_repeated_total",
+             "Transactions that ran again without the job that had broken them.");
 
 struct worker {
     struct loop *loop;
@@ -43,7 +47,8 @@ static bool take_batch(struct worker *worker, struct list *batch)
     return !list_empty(batch);
 }
 
-static void run_batch(struct worker *worker, struct list *batch)
+/* The error of begin or end; *broken: it is end's. */
+static int batch_try(struct worker *worker, struct list *batch, bool *broken)
 {
     struct list *link, *tmp;
     int failed = worker->ops.begin ? worker->ops.begin(worker->ops.context) : 0;
@@ -51,16 +56,49 @@ static void run_batch(struct worker *worker, struct list *batch)
     list_each(link, tmp, batch)
     {
         struct job *job = job_of(link);
-        job->error = begun ? job->run(job) : failed;
+        if (!job->is_out)
+            job->error = begun ? job->run(job) : failed;
     }
     if (begun && worker->ops.end)
         failed = worker->ops.end(worker->ops.context);
-    if (!failed)
-        return;
+    *broken = begun && failed;
+    return failed;
+}
+
+/* Takes out what cannot run again, and the first job that failed: it broke the batch. True: it is
+ * found, and others are left. */
+static bool batch_take_out(struct list *batch, int failed)
+{
+    struct list *link, *tmp;
+    bool found = false, left = false;
     list_each(link, tmp, batch)
     {
         struct job *job = job_of(link);
-        job->error = job->error ? job->error : failed;
+        bool breaks = !found && !job->is_out && job->error;
+        found |= breaks;
+        if (breaks || !job->repeatable) {
+            job->error = job->error ? job->error : failed;
+            job->is_out = true;
+        }
+        left |= !job->is_out;
+    }
+    return found && left;
+}
+
+static void run_batch(struct worker *worker, struct list *batch)
+{
+    struct list *link, *tmp;
+    bool broken;
+    int failed = batch_try(worker, batch, &broken);
+    for (int i = 0; i < WORKER_REPEATS && broken && batch_take_out(batch, failed); i++) {
+        stat_add(&repeated, 1);
+        failed = batch_try(worker, batch, &broken);
+    }
+    list_each(link, tmp, batch)
+    {
+        struct job *job = job_of(link);
+        if (!job->error)
+            job->error = failed;
     }
 }
 
@@ -165,6 +203,7 @@ int worker_submit_later(struct worker *worker, struct job *job)
     bool closing = worker->closing;
     if (!closing) {
         job->error = 0;
+        job->is_out = false;
         list_append(&worker->queue, &job->link);
     }
     pthread_mutex_unlock(&worker->lock);

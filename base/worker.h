@@ -9,7 +9,7 @@
  */
 #include "base/loop.h"
 
-enum { WORKER_FULL = 1 };
+enum { WORKER_FULL = 1, WORKER_REPEATS = 4 };
 
 struct job {
     struct list link; /* the worker's while submitted */
@@ -17,7 +17,9 @@ struct job {
      * the batch (disk full) is remembered by the owner of begin/end, which then fails end(). */
     int (*run)(struct job *job);
     void (*done)(struct job *job, int error); /* run's error, else end's (whole batch), else 0 */
+    bool repeatable; /* run may be called again when end has failed, see worker_ops.end */
     int error;
+    bool is_out; /* private: it has failed, whatever becomes of its batch */
 };
 
 struct worker_ops {
@@ -25,7 +27,9 @@ struct worker_ops {
     size_t queue_limit;
     size_t batch_limit; /* jobs a batch */
     int (*begin)(void *context);
-    /* error 0: commit. Negative return: every job of the batch fails with it. */
+    /* Negative: nothing of the batch remains. If a job failed, the first one that did fails alone:
+     * the others run again without it, as far as they are repeatable, at most WORKER_REPEATS times.
+     * Else every job of the batch fails with this error. */
     int (*end)(void *context);
     void *context;
 };

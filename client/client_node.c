@@ -43,15 +43,32 @@ static const char config_form[] = "receivers:\n"
                                   "  telemetry:\n"
                                   "    metrics: {level: none}\n";
 
+/* Whether any user can reach what lies there: the service does not run as root. */
+static bool is_open_to_all(const char *directory)
+{
+    char path[256];
+    struct stat status;
+    snprintf(path, sizeof(path), "%.200s", directory);
+    for (char *end = path + strlen(path); end > path; end = strrchr(path, '/')) {
+        *end = '\0';
+        if (*path && (stat(path, &status) < 0 || !(status.st_mode & S_IXOTH)))
+            return false;
+    }
+    return true;
+}
+
+/* Others can pass through it, and do not find its name. */
 static int make_directory(struct client_node *node)
 {
     const char *parent = getenv("TMPDIR");
     snprintf(node->directory, sizeof(node->directory), "%.200s/spanprof-record-XXXXXX",
-             parent && *parent ? parent : "/tmp");
+             parent && *parent == '/' && is_open_to_all(parent) ? parent : "/tmp");
     if (!mkdtemp(node->directory)) {
         node->directory[0] = '\0';
         return -errno;
     }
+    if (chmod(node->directory, 0711) < 0)
+        return -errno;
     snprintf(node->socket, sizeof(node->socket), "%s/socket", node->directory);
     return 0;
 }

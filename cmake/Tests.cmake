@@ -57,6 +57,16 @@ function(spanprof_failing_alloc target)
         -Wl,--wrap=strdup,--wrap=strndup)
 endfunction()
 
+# spanprof_counting_work(TARGET): its work can be counted, see test/support/faults/count_work.h.
+function(spanprof_counting_work target)
+    spanprof_support(${target} faults/count_work.c)
+    target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR})
+    target_link_options(${target} PRIVATE -Wl,--wrap=memcmp,--wrap=memcpy,--wrap=memmove
+        -Wl,--wrap=strlen,--wrap=strnlen,--wrap=bytes_siphash,--wrap=bytes_siphash128
+        -Wl,--wrap=otlp_resource_attribute,--wrap=otlp_span_attribute
+        -Wl,--wrap=sqlite3_step,--wrap=sqlite3_bind_blob64)
+endfunction()
+
 # spanprof_workload(TARGET LIBS ...): frames of the program are to be seen: no inlining across, no tail calls.
 function(spanprof_workload name)
     target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})

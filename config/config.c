@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config/config.h"
+#include <stdio.h>
+#include <string.h>
 
 const char *const config_signal_names[CONFIG_SIGNALS] = {
     [CONFIG_TRACES] = "traces",
@@ -11,6 +13,19 @@ const char *const config_signal_names[CONFIG_SIGNALS] = {
 const char *config_signal_name(enum config_signal signal)
 {
     return config_signal_names[signal];
+}
+
+bool config_endpoint_is(const struct config_endpoint *endpoint, const char *text)
+{
+    static const char scheme[] = "unix://";
+    char address[sizeof(endpoint->host) + 16];
+    if (endpoint->transport == CONFIG_UNIX) {
+        bool has_scheme = strncmp(text, scheme, sizeof(scheme) - 1) == 0;
+        return strcmp(endpoint->host, has_scheme ? text + sizeof(scheme) - 1 : text) == 0;
+    }
+    snprintf(address, sizeof(address), strchr(endpoint->host, ':') ? "[%s]:%u" : "%s:%u",
+             endpoint->host, (unsigned)endpoint->port);
+    return strcmp(address, text) == 0;
 }
 
 const struct config_receiver *config_find_receiver(const struct config *config,
@@ -47,4 +62,20 @@ const struct config_pipeline *config_find_pipeline(const struct config *config,
         if (config->pipelines[i].signal == signal)
             return &config->pipelines[i];
     return NULL;
+}
+
+size_t config_largest_request(const struct config *config)
+{
+    size_t largest = 0;
+    for (size_t i = 0; i < config->n_receivers; i++) {
+        const struct config_receiver *receiver = &config->receivers[i];
+        const struct config_receiver_otlp *otlp = &receiver->otlp;
+        if (!receiver->used || receiver->type != CONFIG_RECEIVER_OTLP)
+            continue;
+        if (otlp->grpc.enabled && otlp->grpc.max_recv_msg_size_bytes > largest)
+            largest = otlp->grpc.max_recv_msg_size_bytes;
+        if (otlp->http.enabled && otlp->http.max_request_body_size_bytes > largest)
+            largest = otlp->http.max_request_body_size_bytes;
+    }
+    return largest;
 }

@@ -80,6 +80,7 @@ struct config_otlp_grpc_server {
         uint64_t time_ns;
         uint64_t timeout_ns;
     } keepalive;
+    const char *authenticator; /* id of an extension; "": none */
     struct config_tls tls;
 };
 
@@ -99,6 +100,7 @@ struct config_otlp_http_server {
     uint32_t max_connections;             /* ours */
     uint64_t idle_timeout_ns;
     struct config_cors cors;
+    const char *authenticator; /* id of an extension; "": none */
     struct config_tls tls;
 };
 
@@ -143,8 +145,14 @@ struct config_processor_join {
     uint64_t max_pending_bytes;
     uint64_t max_span_totals_bytes;
     uint32_t max_recent_spans;
+    uint64_t max_recent_bytes; /* key in MiB */
     uint32_t top_stacks;
     struct config_list span_attributes;
+    struct { /* whose Resources are believed: receiver/peers.h */
+        struct config_list users;
+        struct config_list cgroups;
+        struct config_list sockets; /* endpoints of receivers */
+    } forwarders;
 };
 
 struct config_retry {
@@ -236,6 +244,13 @@ struct config_history {
     uint32_t max_spans_per_second;
 };
 
+struct config_bearer_token_auth { /* one of the three says which tokens there are */
+    const char *scheme;
+    const char *token;
+    struct config_list tokens;
+    const char *filename; /* a token a line */
+};
+
 struct config_health_check {
     struct config_endpoint endpoint;
     const char *path;
@@ -273,6 +288,7 @@ enum config_type {
     CONFIG_EXTENSION_HEALTH_CHECK,
     CONFIG_EXTENSION_PAGES,
     CONFIG_EXTENSION_HISTORY,
+    CONFIG_EXTENSION_BEARER_TOKEN_AUTH,
 };
 
 struct config_receiver {
@@ -314,6 +330,7 @@ struct config_extension {
         struct config_health_check health_check;
         struct config_pages pages;
         struct config_history history;
+        struct config_bearer_token_auth bearer_token_auth;
     };
 };
 
@@ -356,6 +373,9 @@ struct config_source {
 };
 
 /* The first used component of a type, the pipeline of a signal; NULL if there is none. */
+/* The text names the endpoint: host:port, or the path of a Unix socket, unix:// before it or not.
+ */
+bool config_endpoint_is(const struct config_endpoint *endpoint, const char *text);
 const struct config_receiver *config_find_receiver(const struct config *config,
                                                    enum config_type type);
 const struct config_processor *config_find_processor(const struct config *config,
@@ -366,3 +386,5 @@ extern const char *const config_signal_names[CONFIG_SIGNALS]; /* "traces", ... *
 const char *config_signal_name(enum config_signal signal);
 const struct config_pipeline *config_find_pipeline(const struct config *config,
                                                    enum config_signal signal);
+/* Bytes of the largest request that a receiver in use takes. */
+size_t config_largest_request(const struct config *config);

@@ -1,10 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exporter/exporter.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "exporter/sender.h"
 #include <errno.h>
 #include <stdlib.h>
+
+/* What is in flight, the same compressed or as JSON, and what is handed over. */
+static uint64_t limit_senders(const struct config *config)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < config->n_pipelines; i++)
+        for (size_t e = 0; e < config->pipelines[i].n_exporters; e++)
+            n += config->exporters[config->pipelines[i].exporters[e]].type != CONFIG_EXPORTER_NOP;
+    return n * (2 * SENDER_BYTES_MAX + SENDER_HANDOFF_MAX);
+}
+
+LIMIT(senders, LIMIT_SERVICE, "requests being sent", .count = limit_senders);
 
 struct exporter {
     struct sender_host host;

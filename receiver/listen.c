@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -68,6 +70,7 @@ static int address_listen(const struct addrinfo *address, bool both_families)
     if (fd < 0)
         return -errno;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    setsockopt(fd, IPPROTO_TCP, TCP_SAVE_SYN, &on, sizeof(on)); /* peers.h */
     if (address->ai_family == AF_INET6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only));
     if (!bind(fd, address->ai_addr, address->ai_addrlen) && !listen(fd, BACKLOG))

@@ -11,6 +11,8 @@
 #define OTLP_RETRY_DELAY_NS                                                                        \
     UINT64_C(1000000000) /* the delay that peers are asked for before a retry */
 
+#define OTLP_NO_TOKEN "a token is needed: Authorization: Bearer ..."
+
 struct otlp_answer {
     enum grpc_status grpc;
     unsigned http;

@@ -12,7 +12,7 @@ struct generation {
     struct config *config;
     struct service_sockets sockets;
     struct service_files files;
-    struct symbolizer_ledger *ledger; /* while it runs; NULL: none */
+    int config_fd; /* config_pack(), for the service */
 };
 
 /* Reads and checks the configuration; nothing is open yet. NULL: what is wrong was printed. */

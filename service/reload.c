@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "config/load/config_load.h"
 #include "service/generation.h"
-#include "service/symbolizer_process.h"
 #include <assert.h>
 
 enum reload_state {
@@ -136,18 +135,6 @@ static void reload_back(struct reload *reload)
 
 /* ---- the processes ---- */
 
-static int reload_run_service(const struct service_handles *handles, void *context)
-{
-    struct generation *generation = ((struct reload *)context)->current;
-    log_set_process("service");
-    return service_run(generation->config, &generation->sockets, &generation->files, handles);
-}
-
-static int reload_run_symbolizer(const struct symbolizer_handles *handles, void *context)
-{
-    return symbolizer_process_run(((struct reload *)context)->current, handles);
-}
-
 static void reload_service_fatal(void *context)
 {
     ((struct reload *)context)->fatal = true;
@@ -158,8 +145,6 @@ static int reload_run_current(struct reload *reload)
     reload->fatal = false;
     return generation_run(reload->current,
                           (struct supervisor_settings){.sampling = &reload->sampling,
-                                                       .service_main = reload_run_service,
-                                                       .symbolizer_main = reload_run_symbolizer,
                                                        .reload = reload_on_hangup,
                                                        .service_fatal = reload_service_fatal,
                                                        .context = reload});

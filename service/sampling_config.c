@@ -31,7 +31,8 @@ void sampling_config_supervisor(const struct config *config, struct supervisor_s
                                         .max_cpu_percent = sampler->max_cpu_percent};
 }
 
-void sampling_config_symbolizer(const struct config *config, struct symbolizer_settings *settings)
+void sampling_config_symbolizer(const struct config *config,
+                                struct symbolizer_process_settings *settings)
 {
     const struct config_receiver *receiver = config_find_receiver(config, CONFIG_RECEIVER_SAMPLER);
     settings->sources = 0;

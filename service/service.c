@@ -11,6 +11,7 @@
 #include "agent-bpf/drain/ring.h"
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/worker.h"
 #include "exporter/exporter.h"
@@ -18,6 +19,7 @@
 #include "receiver/grpc/grpc_server.h"
 #include "receiver/http/http_server.h"
 #include "receiver/intake/intake.h"
+#include "service/service_auth.h"
 #include "service/service_health.h"
 #include "service/service_pages.h"
 #include "store/window/coverage.h"
@@ -27,10 +29,16 @@
 #include <unistd.h>
 
 #define ADMITTED_BYTES    (32u << 20) /* of requests that are let in, but for one that is larger */
-#define BEGINNINGS_BYTES  (32u << 20) /* of requests that are not */
+#define BEGINNINGS_BYTES  (16u << 20) /* of requests that are not */
 #define RECEIVERS_STOP_NS (3 * NS_PER_SEC)
 #define EXPORTERS_STOP_NS (4 * NS_PER_SEC)
 #define MAINTAIN_NS       NS_PER_SEC
+
+/* What a connection takes when nothing is received on it. */
+#define GRPC_CONNECTION_BYTES (9u << 10)
+#define HTTP_CONNECTION_BYTES (9u << 10)
+/* What profiles of other profilers are decoded into, and written from. */
+#define PROFILES_AT_WORK_BYTES (128u << 20)
 
 struct service {
     const struct config *config;
@@ -44,11 +52,13 @@ struct service {
     struct ring *ring;
     struct intake *intake;
     struct budget budget;
+    struct peers *peers; /* of who started the service */
     struct service_tls tls;
     struct supervisor_client child;
     struct grpc_server *grpc[SERVICE_RECEIVERS_MAX];
     struct http_server *http[SERVICE_RECEIVERS_MAX];
     struct metrics_page *metrics;
+    struct service_auth auth;
     struct service_health health;
     struct coverage *coverage;
     struct span_cpu *span_cpu;
@@ -157,30 +167,56 @@ static struct label_names label_names(const struct config_receiver *sampler)
                                 .span_id = sampler->sampler.contexts.span_id_labels.items};
 }
 
-/* The largest request that any receiver takes. */
-static size_t largest_request(const struct config *config)
-{
-    size_t largest = 0;
-    for (size_t i = 0; i < config->n_receivers; i++) {
-        const struct config_receiver *receiver = &config->receivers[i];
-        const struct config_receiver_otlp *otlp = &receiver->otlp;
-        if (!receiver->used || receiver->type != CONFIG_RECEIVER_OTLP)
-            continue;
-        if (otlp->grpc.enabled && otlp->grpc.max_recv_msg_size_bytes > largest)
-            largest = otlp->grpc.max_recv_msg_size_bytes;
-        if (otlp->http.enabled && otlp->http.max_request_body_size_bytes > largest)
-            largest = otlp->http.max_request_body_size_bytes;
-    }
-    return largest;
-}
-
 /* Room for what is let in, also if that is one of the largest, and for what others began with: no
  * request that a receiver takes is refused each time that it comes. */
 static size_t room_for_requests(const struct config *config)
 {
-    size_t largest = largest_request(config);
+    size_t largest = config_largest_request(config);
     return BEGINNINGS_BYTES + (largest > ADMITTED_BYTES ? largest : ADMITTED_BYTES);
 }
+
+static uint64_t limit_received(const struct config *config)
+{
+    return room_for_requests(config);
+}
+
+LIMIT(received, LIMIT_SERVICE, "requests being received and waiting for the writer",
+      .count = limit_received);
+
+static bool takes_profiles(const struct config *config)
+{
+    const struct config_pipeline *profiles = config_find_pipeline(config, CONFIG_PROFILES);
+    for (size_t i = 0; profiles && i < profiles->n_receivers; i++)
+        if (config->receivers[profiles->receivers[i]].type == CONFIG_RECEIVER_OTLP)
+            return true;
+    return false;
+}
+
+/* Inflated, converted from JSON, rewritten. */
+static uint64_t limit_at_work(const struct config *config)
+{
+    uint64_t rewriting = UINT64_C(3) * config_largest_request(config);
+    uint64_t decoding = takes_profiles(config) ? PROFILES_AT_WORK_BYTES : 0;
+    return rewriting > decoding ? rewriting : decoding;
+}
+
+LIMIT(at_work, LIMIT_SERVICE, "the request at work", .count = limit_at_work);
+
+static uint64_t limit_connections(const struct config *config)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < config->n_receivers; i++) {
+        const struct config_receiver_otlp *otlp = &config->receivers[i].otlp;
+        if (!config->receivers[i].used || config->receivers[i].type != CONFIG_RECEIVER_OTLP)
+            continue;
+        bytes += otlp->grpc.enabled ? otlp->grpc.max_connections * GRPC_CONNECTION_BYTES : 0;
+        bytes += otlp->http.enabled ? otlp->http.max_connections * HTTP_CONNECTION_BYTES : 0;
+    }
+    return bytes;
+}
+
+LIMIT(connections, LIMIT_SERVICE, "connections to the receivers", .count = limit_connections);
+LIMIT(service, LIMIT_SERVICE, "program, stacks of threads, small tables", .bytes = 12u << 20);
 
 static int open_intake(struct service *service)
 {
@@ -227,29 +263,19 @@ static int open_intake(struct service *service)
         &service->intake);
 }
 
-/* Mask of the signals whose pipeline names the receiver. */
-static uint32_t signals_of(const struct service *service, size_t receiver)
-{
-    uint32_t mask = 0;
-    for (enum signal signal = 0; signal < SIGNAL_COUNT; signal++) {
-        const struct config_pipeline *of =
-            config_find_pipeline(service->config, (enum config_signal)signal);
-        for (size_t i = 0; of && i < of->n_receivers; i++)
-            mask |= (uint32_t)(of->receivers[i] == receiver) << signal;
-    }
-    return mask;
-}
-
 static int open_grpc(struct service *service, size_t i)
 {
     const struct config_receiver *receiver = &service->config->receivers[i];
     const struct config_otlp_grpc_server *config = &receiver->otlp.grpc;
-    struct grpc_server_settings settings = {.loop = service->loop,
-                                            .intake = service->intake,
-                                            .budget = &service->budget,
-                                            .signals = signals_of(service, i),
-                                            .health = &service->health.health,
-                                            .config = config};
+    struct grpc_server_settings settings = {
+        .loop = service->loop,
+        .intake = service->intake,
+        .budget = &service->budget,
+        .peers = service->peers,
+        .signals = service_signals_of(service->config, i),
+        .health = &service->health.health,
+        .bearer = service_auth_find(&service->auth, config->authenticator),
+        .config = config};
     int error =
         service_tls_receiver(&service->tls, receiver, "grpc", &config->tls, "h2", &settings.tls);
     return error ? error
@@ -260,11 +286,14 @@ static int open_http(struct service *service, size_t i)
 {
     const struct config_receiver *receiver = &service->config->receivers[i];
     const struct config_otlp_http_server *config = &receiver->otlp.http;
-    struct http_server_settings settings = {.loop = service->loop,
-                                            .intake = service->intake,
-                                            .budget = &service->budget,
-                                            .signals = signals_of(service, i),
-                                            .config = config};
+    struct http_server_settings settings = {
+        .loop = service->loop,
+        .intake = service->intake,
+        .budget = &service->budget,
+        .peers = service->peers,
+        .signals = service_signals_of(service->config, i),
+        .bearer = service_auth_find(&service->auth, config->authenticator),
+        .config = config};
     int error = service_tls_receiver(&service->tls, receiver, "http", &config->tls, "http/1.1",
                                      &settings.tls);
     return error ? error
@@ -436,6 +465,7 @@ static void file_changed(struct supervisor_client *child, uint32_t file, int fd)
     struct service *service = container_of(child, struct service, child);
     service_tls_file_changed(&service->tls, file, fd);
     service_pages_file_changed(&service->pages);
+    service_auth_file_changed(&service->auth);
 }
 
 /* ---- life ---- */
@@ -449,9 +479,15 @@ static int open_metrics(struct service *service)
                              &service->metrics);
 }
 
+static int open_auth(struct service *service)
+{
+    return service_auth_open(&service->auth, service->config, service->files);
+}
+
 static int open_health(struct service *service)
 {
     service->health.store = service->store.store;
+    service->health.intake = service->intake;
     return service_health_open(&service->health, service->loop, service->config,
                                &service->sockets->health);
 }
@@ -472,8 +508,8 @@ static int open_pages(struct service *service)
 static int open_parts(struct service *service)
 {
     int (*const parts[])(struct service *) = {open_store,  open_workers, open_exporters,
-                                              open_intake, open_metrics, open_health,
-                                              open_pages};
+                                              open_intake, open_metrics, open_auth,
+                                              open_health, open_pages};
     int error = loop_open(&service->loop);
     service_tls_init(&service->tls, service->loop, service->files);
     for (size_t i = 0; !error && i < sizeof(parts) / sizeof(*parts); i++)
@@ -495,6 +531,7 @@ static void close_parts(struct service *service)
         grpc_server_close(service->grpc[i]);
         http_server_close(service->http[i]);
     }
+    service_auth_close(&service->auth);
     for (size_t d = 0; d < service->n_exporters; d++)
         exporter_close(service->exporters[d]);
     service->n_exporters = 0; /* what the workers still deliver wakes no exporter */
@@ -513,7 +550,8 @@ static void close_parts(struct service *service)
 }
 
 int service_run(const struct config *config, struct service_sockets *sockets,
-                struct service_files *files, const struct service_handles *handles)
+                struct service_files *files, struct peers *peers,
+                const struct service_handles *handles)
 {
     struct service *service = calloc(1, sizeof(*service));
     if (!service)
@@ -521,6 +559,7 @@ int service_run(const struct config *config, struct service_sockets *sockets,
     service->config = config;
     service->sockets = sockets;
     service->files = files;
+    service->peers = peers;
     service->handles = handles;
     service->child = (struct supervisor_client){.stop = asked_to_stop,
                                                 .symbolizer = symbolizer_came,

@@ -10,6 +10,7 @@
 #include "agent-bpf/supervisor/supervisor.h"
 #include "config/config.h"
 #include "receiver/listen.h"
+#include "receiver/peers.h"
 #include "service/service_tls.h"
 
 #define SERVICE_RECEIVERS_MAX CONFIG_COMPONENTS_MAX
@@ -30,8 +31,11 @@ int service_sockets_open(const struct config *config, const struct service_socke
                          struct service_sockets *sockets);
 /* Paths of Unix sockets are removed, except those that `others` (may be NULL) has as well. */
 void service_sockets_close(struct service_sockets *sockets, const struct service_sockets *others);
+/* Of the receivers' TCP listeners, as bound; at most max. Returns their number. */
+size_t service_sockets_ports(const struct service_sockets *sockets, uint16_t *ports, size_t max);
 size_t service_sockets_fds(const struct service_sockets *sockets, int fds[SERVICE_SOCKETS_MAX]);
 
 /* Returns the exit code: 0, SERVICE_EXIT_FATAL, or 1 for what a new start may mend. */
 int service_run(const struct config *config, struct service_sockets *sockets,
-                struct service_files *files, const struct service_handles *handles);
+                struct service_files *files, struct peers *peers,
+                const struct service_handles *handles);

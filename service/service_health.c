@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/service_health.h"
 #include "base/clock.h"
+#include "receiver/admission/admission.h"
+#include "receiver/intake/intake.h"
 #include <errno.h>
 
 #define STUCK_NS (10 * NS_PER_SEC) /* for one batch of the writer */
@@ -16,6 +18,8 @@ static const char *health_problem(void *context)
         return "Server starting";
     if (since_ns && since_ns < now_ns && now_ns - since_ns > STUCK_NS)
         return "Store hangs";
+    if (health->intake && admission_is_stuck(intake_admission(health->intake)))
+        return "Requests wait for room";
     if (error)
         return error == -ENOSPC ? "Store full" : "Store out of service";
     return NULL;

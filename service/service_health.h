@@ -2,8 +2,8 @@
 #pragma once
 /*
  * What the service says of itself when asked for its health (receiver/health.h): well while what is
- * sent here is taken. A loop that hangs does not answer at all.
- * Thread: loop, except where noted.
+ * sent here is taken, and no sender waits long for room within its share. A loop that hangs does
+ * not answer at all. Thread: loop, except where noted.
  */
 #include "config/config.h"
 #include "receiver/health.h"
@@ -13,7 +13,8 @@
 
 struct service_health {
     struct health health;      /* for those who answer */
-    const struct store *store; /* set before anyone asks, as the next two */
+    const struct store *store; /* set before anyone asks, as the next three */
+    struct intake *intake;     /* NULL: nothing waits for room */
     bool receiving;
     bool stopping;
     atomic_uint_fast64_t batch_since_ns; /* that the writer is at; 0: none */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/service_pages.h"
-#include "agent-bpf/supervisor/privileges.h"
 #include "base/log.h"
 #include "exporter/pages/pages_token.h"
 #include "store/window/coverage.h"
@@ -117,30 +116,4 @@ struct coverage *service_pages_coverage(const struct config *config)
     if (!config_find_extension(config, CONFIG_EXTENSION_PAGES) || coverage_open(&coverage))
         return NULL;
     return coverage;
-}
-
-/* ---- before ---- */
-
-static void make_parents(const char *directory)
-{
-    char path[4096];
-    snprintf(path, sizeof(path), "%s", directory);
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        (void)!mkdir(path, 0755);
-        *slash = '/';
-    }
-}
-
-void service_pages_directory(const struct config *config)
-{
-    struct privileges owner;
-    const char *directory =
-        config_find_extension(config, CONFIG_EXTENSION_SQLITE_STORAGE)->sqlite_storage.directory;
-    if (access(directory, F_OK) == 0 ||
-        privileges_target(config->service.user, directory, &owner) != 0)
-        return;
-    make_parents(directory);
-    if (mkdir(directory, 0700) == 0 && geteuid() != owner.uid)
-        (void)!chown(directory, owner.uid, owner.gid);
 }

@@ -33,7 +33,3 @@ void service_pages_file_changed(struct service_pages *pages); /* one of service_
 
 /* For the intake, to be closed after it; NULL: there are no pages (or no memory). */
 struct coverage *service_pages_coverage(const struct config *config);
-
-/* The supervisor, before sockets are opened: the store's directory, which the socket lies in, is
- * made if it is missing, and the service's. What fails is found when the socket is opened. */
-void service_pages_directory(const struct config *config);

@@ -98,7 +98,6 @@ static void open_pages(struct opening *opening, const struct config *config,
     open_one(opening, &pages->pages.endpoint, path, &sockets->pages);
     if (!pages->pages.socket_endpoint.set)
         return;
-    service_pages_directory(config);
     snprintf(path, sizeof(path), "extensions::%s::socket", pages->id);
     open_one(opening, &pages->pages.socket_endpoint, path, &sockets->pages_socket);
 }
@@ -161,5 +160,16 @@ size_t service_sockets_fds(const struct service_sockets *sockets, int fds[SERVIC
     size_t n = 0;
     for (size_t i = 0; i < N_LISTENERS; i++)
         n += add_fds(service_sockets_listener(sockets, i), fds + n);
+    return n;
+}
+
+size_t service_sockets_ports(const struct service_sockets *sockets, uint16_t *ports, size_t max)
+{
+    size_t n = 0;
+    for (size_t i = 0; n < max && i < 2 * SERVICE_RECEIVERS_MAX; i++) {
+        const struct listen_sockets *each = service_sockets_listener(sockets, i);
+        if (each->n && each->port)
+            ports[n++] = each->port;
+    }
     return n;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/service_store.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "config/load/config_load.h"
 #include "exporter/exporter.h"
 #include <errno.h>
@@ -21,6 +22,17 @@ static const struct config_pipeline *store_pipeline(const struct config *config,
     return config_find_pipeline(config, (enum config_signal)signal);
 }
 
+uint32_t service_signals_of(const struct config *config, size_t receiver)
+{
+    uint32_t mask = 0;
+    for (enum signal signal = 0; signal < SIGNAL_COUNT; signal++) {
+        const struct config_pipeline *of = config_find_pipeline(config, (enum config_signal)signal);
+        for (size_t i = 0; of && i < of->n_receivers; i++)
+            mask |= (uint32_t)(of->receivers[i] == receiver) << signal;
+    }
+    return mask;
+}
+
 bool service_joins(const struct config *config, enum signal signal)
 {
     const struct config_pipeline *of = store_pipeline(config, signal);
@@ -36,13 +48,15 @@ static struct join_settings join_settings(const struct config *config)
     if (!join) /* samples go on with their Link alone, at once */
         return (struct join_settings){.max_pending_bytes = 16u << 20,
                                       .max_span_totals_bytes = 1u << 20,
-                                      .max_recent_spans = 1};
+                                      .max_recent_spans = 1,
+                                      .max_recent_bytes = 1u << 20};
     return (struct join_settings){
         .wait_ns = service_joins(config, SIGNAL_PROFILES) ? join->join.wait_ns : 0,
         .span_totals_ttl_ns = join->join.span_totals_ttl_ns,
         .max_pending_bytes = join->join.max_pending_bytes,
         .max_span_totals_bytes = join->join.max_span_totals_bytes,
         .max_recent_spans = join->join.max_recent_spans,
+        .max_recent_bytes = join->join.max_recent_bytes,
         .top_stacks = join->join.top_stacks,
         .span_attributes = join->join.span_attributes.items,
     };
@@ -102,6 +116,16 @@ static struct pending_profiles_settings pending_profiles_settings(const struct s
     }
     return settings;
 }
+
+static uint64_t limit_pending_profiles(const struct config *config)
+{
+    struct service_store store = {.config = config};
+    const struct pending_profiles_settings settings = pending_profiles_settings(&store);
+    return settings.enabled ? settings.max_recent_bytes + PENDING_PROFILES_MEMORY_MAX : 0;
+}
+
+LIMIT(pending_profiles, LIMIT_SERVICE, "profiles of others that wait for spans, recent spans",
+      .count = limit_pending_profiles);
 
 static struct history_settings history_settings(const struct config *config)
 {

@@ -20,6 +20,8 @@ struct service_store {
 int service_store_open(struct service_store *store, const struct config *config);
 void service_store_close(struct service_store *store); /* also when half open */
 
+/* Mask of the signals whose pipeline names the receiver. */
+uint32_t service_signals_of(const struct config *config, size_t receiver);
 /* Whether the signal's pipeline joins. */
 bool service_joins(const struct config *config, enum signal signal);
 /* Mask over destinations of the exporters that the signal's pipeline names. */

@@ -51,6 +51,10 @@ static int add_file(struct service_files *files, const char *section, const char
     }
     file = &files->files[files->n++];
     *file = (struct supervisor_file){.path = path, .interval_ns = interval_ns, .fd = -1};
+    if (files->inherited) {
+        file->fd = files->inherited[files->n - 1];
+        return 0;
+    }
     int error = supervisor_file_open(file);
     if (error)
         log_error("main", "%s::%s: cannot read %s: %s", section, key, path, tls_reason(error));
@@ -121,6 +125,22 @@ static int add_pages(struct service_files *files, const struct config_extension 
     return error ? error : one;
 }
 
+static int add_tokens(struct service_files *files, const struct config *config)
+{
+    char name[NAME_MAX_];
+    int error = 0;
+    for (size_t i = 0; i < config->n_extensions; i++) {
+        const struct config_extension *extension = &config->extensions[i];
+        if (!extension->used || extension->type != CONFIG_EXTENSION_BEARER_TOKEN_AUTH)
+            continue;
+        snprintf(name, sizeof(name), "extensions::%s", extension->id);
+        int one = add_file(files, name, "filename", extension->bearer_token_auth.filename,
+                           60 * NS_PER_SEC);
+        error = error ? error : one;
+    }
+    return error;
+}
+
 static bool exports_by_tls(const struct config_exporter *exporter)
 {
     bool otlp =
@@ -128,11 +148,10 @@ static bool exports_by_tls(const struct config_exporter *exporter)
     return exporter->used && otlp && !exporter->otlp.tls.insecure;
 }
 
-int service_files_open(const struct config *config, struct service_files *files)
+static int add_all(const struct config *config, struct service_files *files)
 {
     char name[NAME_MAX_];
     int error = 0;
-    files->n = 0;
     for (size_t i = 0; i < config->n_receivers; i++) {
         int one = add_receiver(files, &config->receivers[i]);
         error = error ? error : one;
@@ -146,7 +165,23 @@ int service_files_open(const struct config *config, struct service_files *files)
     }
     const struct config_extension *pages = config_find_extension(config, CONFIG_EXTENSION_PAGES);
     int one = pages ? add_pages(files, pages) : 0;
+    error = error ? error : one;
+    one = add_tokens(files, config);
     return error ? error : one;
+}
+
+int service_files_open(const struct config *config, struct service_files *files)
+{
+    files->n = 0;
+    files->inherited = NULL;
+    return add_all(config, files);
+}
+
+int service_files_inherit(const struct config *config, const int *fds, struct service_files *files)
+{
+    files->n = 0;
+    files->inherited = fds;
+    return add_all(config, files);
 }
 
 int service_files_read(const struct service_files *files, const char *path, struct buf *text)

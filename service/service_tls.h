@@ -15,10 +15,13 @@ struct tls_context;
 struct service_files { /* each path once */
     struct supervisor_file files[SUPERVISOR_FILES_MAX];
     size_t n;
+    const int *inherited; /* private */
 };
 
 /* Before the supervisor runs. 0 or negative errno, said in a sentence. */
 int service_files_open(const struct config *config, struct service_files *files);
+/* In the service: the same files, whose descriptors it has from the supervisor, in their order. */
+int service_files_inherit(const struct config *config, const int *fds, struct service_files *files);
 /* What a file holds, without its last line end; -ENOENT: it is none of these. */
 int service_files_read(const struct service_files *files, const char *path, struct buf *text);
 void service_files_close(struct service_files *files);

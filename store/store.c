@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #define WINDOW_WAITS_NS (60 * UINT64_C(1000000000))
+#define REFUSED_MAX     3 /* transactions in a row that fail at a refused statement */
 
 STAT_COUNTER(reloads, "spanprof_store_reloads_total",
              "Times that all memory was read again from the database.");
@@ -29,6 +30,7 @@ struct store {
     struct history *history;
     struct store_settings settings;
     atomic_int health;
+    unsigned n_refused;          /* transactions in a row that failed at a refused statement */
     int sick;                    /* why memory differs from the database; 0 = it does not */
     uint64_t full_since_unix_ns; /* since when no window finds room in the outbox; 0 = the last one
                                     did */
@@ -88,7 +90,7 @@ static int store_renew(struct store *store)
 static int open_or_renew(struct store *store)
 {
     int error = open_modules(store);
-    if (error != -EUCLEAN)
+    if (error != -EUCLEAN && error != -EBADMSG) /* no request is at fault here */
         return error;
     if (store->outbox)
         outbox_file_lost(store->outbox);
@@ -202,7 +204,8 @@ static int store_reload(struct store *store)
     int error = store->sick == -EUCLEAN ? store_renew(store) : 0;
     if (!error)
         error = reload_modules(store);
-    if (error == -EUCLEAN && store->sick != -EUCLEAN) { /* the corruption shows only now */
+    bool corrupt = error == -EUCLEAN || error == -EBADMSG; /* no request is at fault here */
+    if (corrupt && store->sick != -EUCLEAN) {
         error = store_renew(store);
         if (!error)
             error = reload_modules(store);
@@ -213,10 +216,20 @@ static int store_reload(struct store *store)
     return error;
 }
 
+/* A refused statement means damage if a check of its table finds some, or if no transaction
+ * succeeds any more. */
+static bool refusal_is_damage(struct store *store)
+{
+    bool damaged = ++store->n_refused >= REFUSED_MAX || db_table_is_damaged(store->db);
+    if (damaged)
+        store->n_refused = 0;
+    return damaged;
+}
+
 /* Rolls back the transaction and reloads memory. */
 static void store_recover(struct store *store, int error)
 {
-    store->sick = error;
+    store->sick = error == -EBADMSG && refusal_is_damage(store) ? -EUCLEAN : error;
     outbox_rolled_back(store->outbox);
     atomic_fetch_add(&store->generation, 1);
     int sick = store_reload(store);
@@ -249,6 +262,15 @@ void store_fail(struct store *store, int error)
     db_fail(store->db, error);
 }
 
+/* A request whose statement was refused has failed alone; the others may meet the same damage. */
+static void store_committed(struct store *store)
+{
+    outbox_committed(store->outbox);
+    store->n_refused = 0;
+    if (db_has_refused(store->db) && db_table_is_damaged(store->db))
+        store_recover(store, -EUCLEAN);
+}
+
 int store_end(void *context)
 {
     struct store *store = context;
@@ -264,7 +286,7 @@ int store_end(void *context)
     if (error)
         store_recover(store, error);
     else
-        outbox_committed(store->outbox);
+        store_committed(store);
     note_health(store, store->sick);
     return error;
 }

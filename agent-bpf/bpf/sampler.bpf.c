@@ -12,6 +12,7 @@
 #include <bpf/bpf_tracing.h>
 #include "agent-bpf/record.h"
 #include "agent-bpf/bpf/arch.bpf.h"
+#include "agent-bpf/bpf/connections.bpf.h"
 #include "agent-bpf/bpf/unwind.bpf.h"
 #include "agent-bpf/bpf/context.bpf.h"
 #include "agent-bpf/bpf/context_obi.bpf.h"
@@ -117,6 +118,7 @@ static __always_inline void fill_identity(struct record_header *header, struct t
     header->own_tid = pid_own(task, task->pid);
     header->process_start_ns = leader->start_boottime;
     header->cgroup_id = bpf_get_current_cgroup_id();
+    header->uid = task->cred->fsuid.val;
     bpf_get_current_comm(header->comm, sizeof(header->comm));
 }
 
@@ -256,6 +258,16 @@ int BPF_PROG(on_exit, struct task_struct *task)
 {
     if (task->signal->live.counter == 0) /* the group's last thread */
         forget(task);
+    return 0;
+}
+
+/* The connecting side is told in whose context the socket was made, not in whose it becomes
+ * established. */
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(on_tcp_state, const struct sock *sock, int from, int to)
+{
+    if (from == TCP_SYN_SENT && to == TCP_ESTABLISHED && connection_is_ours(sock))
+        connection_note(sock);
     return 0;
 }
 

@@ -202,14 +202,18 @@ static __noinline void walk_user_stack(struct build *build, struct task_struct *
 /* Fills a copy where pages cannot be read: not a valid address. */
 static const __u8 stack_hole[BUILD_CHUNK] = {[0 ... BUILD_CHUNK - 1] = 0xff};
 
-/* Where the mapping that the stack lies in ends; 0: not found. */
+/* Where the mapping that the stack lies in ends; 0: not found. The first thread's stack ends where
+ * exec() put arguments and environment: these may be secrets, and no frame lies there. */
 static __always_inline __u64 stack_end(struct build *build)
 {
     const struct walk *walk = &build->walk;
-    if (mapping_find_vma(build, walk->stack.start + RECORD_RED_ZONE))
+    __u64 sp = walk->stack.start + RECORD_RED_ZONE;
+    if (mapping_find_vma(build, sp))
         return 0;
     const struct vm_area_struct *vma = (const struct vm_area_struct *)walk->vma;
-    return BPF_CORE_READ(vma, vm_end);
+    const struct mm_struct *mm = (const struct mm_struct *)walk->mm;
+    __u64 end = BPF_CORE_READ(vma, vm_end), first = BPF_CORE_READ(mm, start_stack);
+    return sp < first && first < end ? first : end;
 }
 
 /* Copies what can be read from walk->stack.start on to rest[at]; the bytes of it. Large frames have
@@ -234,6 +238,8 @@ __noinline int stack_copy(struct build *build, __u32 at)
         else
             break;
     }
+    if (end && size > end - start)
+        size = (__u32)(end - start);
     if (size > RECORD_STACK_MAX)
         size = RECORD_STACK_MAX;
     return size & ~7u;

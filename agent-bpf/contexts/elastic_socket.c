@@ -7,10 +7,16 @@
  * /proc/self/fd, which cannot lead elsewhere. connect() checks the right to write, by mode, ACL and
  * security modules.
  *
+ * Neither the look-up nor connect() waits for a foreign file system: the look-up is made from the
+ * cache alone, which the symbolizer's reader has filled, and a socket that is known not to lie on a
+ * local file system is refused.
+ *
  * The listener cannot be checked: datagram sockets have no peer credentials.
  */
 #include "agent-bpf/contexts/elastic_socket.h"
+#include "agent-bpf/files/file_place.h"
 #include "agent-bpf/files/fs_rights.h"
+#include "agent-bpf/files/proc_maps.h"
 #include "base/fd.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -61,17 +67,6 @@ static int connect_to(int path_fd, int *out)
     return error;
 }
 
-/* In the name of the process. */
-static int find_and_connect(int root_fd, const char *path, int *out)
-{
-    struct open_how how = {
-        .flags = O_PATH | O_CLOEXEC,
-        .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
-    };
-    _cleanup_fd_ int path_fd = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
-    return path_fd < 0 ? -errno : connect_to(path_fd, out);
-}
-
 static int outcome_of(int error)
 {
     switch (error) {
@@ -87,16 +82,52 @@ static int outcome_of(int error)
     }
 }
 
-static int connect_as(int process_fd, const struct fs_rights *rights, const char *path, int *out)
+struct target {
+    uint32_t pid;
+    int root_fd;
+    const struct fs_rights *rights;
+    const char *path;
+};
+
+/* In the name of the process. */
+static int look_up_as(const struct target *target, int *path_fd)
 {
-    _cleanup_fd_ int root_fd = openat(process_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (root_fd < 0)
-        return -errno;
+    struct open_how how = {
+        .flags = O_PATH | O_CLOEXEC,
+        .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_CACHED,
+    };
     struct fs_rights_own own;
-    int error = fs_rights_take(rights, &own);
+    int error = fs_rights_take(target->rights, &own);
     if (error)
         return error;
-    error = find_and_connect(root_fd, path, out);
+    *path_fd = (int)syscall(SYS_openat2, target->root_fd, target->path, &how, sizeof(how));
+    error = *path_fd < 0 ? outcome_of(-errno) : 0;
+    fs_rights_return(&own);
+    return error;
+}
+
+/* In the cache a refusal looks like an unknown entry. Where the mount is not known (a root of its
+ * own), the symbolizer has looked. */
+static int find_as(const struct target *target, int *path_fd)
+{
+    _cleanup_buf_ struct buf mounts = {0};
+    int error = proc_mounts_read(target->pid, &mounts);
+    error = error ? error : look_up_as(target, path_fd);
+    if (error)
+        return error == -EAGAIN ? ELASTIC_SOCKET_REFUSED : error;
+    enum file_place place = file_place(*path_fd, target->pid, buf_bytes(&mounts));
+    return place == FILE_PLACE_LOCAL || place == FILE_PLACE_UNKNOWN ? 0 : ELASTIC_SOCKET_REFUSED;
+}
+
+static int connect_as(const struct target *target, int *out)
+{
+    struct fs_rights_own own;
+    _cleanup_fd_ int path_fd = -1;
+    int error = find_as(target, &path_fd);
+    error = error ? error : fs_rights_take(target->rights, &own);
+    if (error)
+        return error;
+    error = connect_to(path_fd, out);
     fs_rights_return(&own);
     return outcome_of(error);
 }
@@ -116,5 +147,10 @@ int elastic_socket_connect(uint32_t pid, struct bytes path, int *out)
     if (process_fd < 0)
         return -errno;
     int error = read_rights(process_fd, &rights);
-    return error ? error : connect_as(process_fd, &rights, name, out);
+    if (error)
+        return error;
+    _cleanup_fd_ int root_fd = openat(process_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root_fd < 0)
+        return -errno;
+    return connect_as(&(struct target){pid, root_fd, &rights, name}, out);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Read as a seqlock: time, payload, time again; if the time has changed, the payload is torn. The
+ * last two are one request to the reader, which keeps their order. The
  * publisher chooses sizes and pointers, so each is checked against the maps before it is followed.
  */
 #include "agent-bpf/contexts/otel_context.h"
 #include "agent-bpf/files/proc_maps.h"
-#include "agent-bpf/files/proc_pid.h"
+#include "agent-bpf/files/reader_client.h"
 #include "context/context_layout.h"
 #include "proto/pb.h"
 #include "proto/wire.h"
@@ -31,15 +32,18 @@ bool otel_context_named(struct bytes path)
            starts_with(path, OTEL_PROCESS_MAP_NAME_ANON);
 }
 
-static int read_header(uint32_t pid, uint64_t address, struct otel_process_header *header)
+static int check_header(const struct otel_process_header *header)
 {
-    int error = proc_pid_memory(pid, address, header, sizeof(*header));
-    if (error)
-        return error;
     if (memcmp(header->signature, OTEL_PROCESS_SIGNATURE, sizeof(header->signature)) ||
         header->version != OTEL_PROCESS_VERSION)
         return OTEL_CONTEXT_MALFORMED;
     return header->published_at_ns ? 0 : OTEL_CONTEXT_BUSY;
+}
+
+static int read_header(uint32_t pid, uint64_t address, struct otel_process_header *header)
+{
+    int error = reader_memory_one(pid, address, header, sizeof(*header));
+    return error ? error : check_header(header);
 }
 
 int otel_context_poll(uint32_t pid, uint64_t address, uint64_t *published_ns)
@@ -161,8 +165,13 @@ static int read_once(const struct otel_context_source *source, uint8_t *payload,
         return OTEL_CONTEXT_MALFORMED;
     if (!proc_maps_harmless(source->maps, source->mounts, before.payload, before.payload_size))
         return OTEL_CONTEXT_MALFORMED;
-    error = proc_pid_memory(source->pid, before.payload, payload, before.payload_size);
-    error = error ? error : read_header(source->pid, source->address, &after);
+    struct reader_range ranges[] = {
+        {.address = before.payload, .out = payload, .size = before.payload_size},
+        {.address = source->address, .out = &after, .size = sizeof(after)}};
+    error = reader_memory(source->pid, ranges, 2);
+    error = error ? error : ranges[0].error;
+    error = error ? error : ranges[1].error;
+    error = error ? error : check_header(&after);
     if (error)
         return error;
     if (after.published_at_ns != before.published_at_ns)

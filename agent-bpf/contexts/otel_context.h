@@ -34,7 +34,7 @@ struct otel_context {
 bool otel_context_named(struct bytes path);
 
 /* The publication time at address; 0, OTEL_CONTEXT_MALFORMED (no header there), _BUSY, negative
- * errno. */
+ * errno as reader_memory(). */
 int otel_context_poll(uint32_t pid, uint64_t address, uint64_t *published_ns);
 
 /* maps, mounts: texts, used to refuse memory that may block (proc_maps_harmless). payload:

@@ -7,6 +7,7 @@
  */
 #include "agent-bpf/drain/procstream.h"
 #include "agent-bpf/drain/exited_leaders.h"
+#include "agent-bpf/drain/mapping_rate.h"
 #include "agent-bpf/drain/perf_record.h"
 #include "base/clock.h"
 #include "base/stats.h"
@@ -33,6 +34,12 @@ STAT_LOSS(exited_leaders_full, "spanprof_process_exited_leaders_overflow_total",
           "Processes treated as ended when their first thread ended, because too many such "
           "processes are remembered.");
 
+STAT_LOSS(mappings_excluded, "spanprof_process_mappings_excluded_total",
+          "Mappings left out because their process maps files without pause: its names may be "
+          "missing.");
+
+#define FILLING 8 /* a buffer that held more than this part of its size is drained again soon */
+
 struct buffer {
     uint32_t cpu;
     bool gone;   /* unmapped once it is empty */
@@ -48,7 +55,9 @@ struct buffer {
 struct procstream {
     struct buffer *buffers;
     size_t n_buffers, cap;
+    bool filling; /* as the last drain found it */
     struct exited_leaders exited_leaders;
+    struct mapping_rate mapping_rate;
     process_event_fn call; /* during a drain */
     void *context;
     size_t delivered;
@@ -153,6 +162,13 @@ static void procstream_handle_record(struct procstream *stream, const void *reco
     }
     if (event.kind == PROCESS_LOST)
         stat_add(&events_lost, 1);
+    if (event.kind == PROCESS_MAPPED &&
+        !mapping_rate_take(&stream->mapping_rate, event.pid, event.time_ns)) {
+        stat_add(&mappings_excluded, 1);
+        return;
+    }
+    if (event.kind == PROCESS_FORKED)
+        mapping_rate_forget(&stream->mapping_rate, event.pid);
     /* a new process with the number of one that left; a thread that exec'ed became the leader */
     if (event.kind == PROCESS_FORKED && exited_leaders_remove(&stream->exited_leaders, event.pid))
         emit_simple(stream, PROCESS_EXITED, event.pid, event.time_ns);
@@ -250,10 +266,12 @@ size_t procstream_drain(struct procstream *stream, process_event_fn call, void *
     stream->call = call;
     stream->context = context;
     stream->delivered = 0;
+    stream->filling = false;
     for (size_t i = 0; i < stream->n_buffers; i++) {
         struct buffer *buffer = &stream->buffers[i];
         buffer->tail = buffer->control->data_tail;
         buffer->head = __atomic_load_n(&buffer->control->data_head, __ATOMIC_ACQUIRE);
+        stream->filling |= buffer->head - buffer->tail > (buffer->mask + 1) / FILLING;
     }
     struct buffer *next;
     while ((next = procstream_oldest_buffer(stream, until_ns)))
@@ -264,4 +282,9 @@ size_t procstream_drain(struct procstream *stream, process_event_fn call, void *
     stream->call = NULL;
     stat_add(&events_delivered, (int64_t)stream->delivered);
     return stream->delivered;
+}
+
+bool procstream_is_filling(const struct procstream *stream)
+{
+    return stream->filling;
 }

@@ -5,10 +5,11 @@
  * The supervisor opens the events and holds their buffers (procstream_cpu.h). The service maps the
  * same buffers without any capability and drains them right after the ring, so it has every event
  * that precedes a drained sample. A restarted service reads what was buffered meanwhile.
- * Limit: PROCSTREAM_BUFFER_BYTES per CPU; after an overflow PROCESS_LOST is reported. Thread: the
- * loop.
+ * Limits: PROCSTREAM_BUFFER_BYTES per CPU; after an overflow PROCESS_LOST is reported. Mappings of
+ * one process beyond mapping_rate.h are left out. Thread: the loop.
  */
 #include "agent-bpf/process_event.h"
+#include <stdbool.h>
 #include <stddef.h>
 
 struct procstream;
@@ -31,3 +32,5 @@ typedef void (*process_event_fn)(void *context, const struct process_event *even
  * noticed it.
  */
 size_t procstream_drain(struct procstream *stream, process_event_fn call, void *context);
+/* The last drain found a buffer so full that the next one should come soon. */
+bool procstream_is_filling(const struct procstream *stream);

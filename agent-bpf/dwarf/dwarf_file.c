@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent-bpf/dwarf/dwarf_file.h"
 #include "agent-bpf/files/elf_compressed.h"
+#include "base/limits.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+LIMIT(dwarf, LIMIT_SYMBOLIZER, "the file being read", .bytes = DWARF_DECODED_MAX);
 
 static const char *const names[DWARF_SECTIONS] = {
     [DWARF_INFO] = ".debug_info",

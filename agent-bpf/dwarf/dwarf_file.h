@@ -9,7 +9,7 @@
 #include "agent-bpf/dwarf/dwarf_cursor.h"
 #include "agent-bpf/files/elf.h"
 
-#define DWARF_DECODED_MAX (64u << 20)
+#define DWARF_DECODED_MAX (40u << 20)
 
 enum dwarf_section_name {
     DWARF_INFO,

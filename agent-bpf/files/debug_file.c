@@ -7,10 +7,8 @@
 #include "agent-bpf/files/debug_file.h"
 #include "agent-bpf/heartbeat.h"
 #include "agent-bpf/files/proc_maps.h"
-#include "agent-bpf/files/proc_pid.h"
 #include "agent-bpf/files/safe_open.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <lzma.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,14 +53,10 @@ static bool same_owner(int fd, const struct elf *executable)
            (own.st_uid == 0 || own.st_uid == other.st_uid);
 }
 
-static int open_below(const char *root, const char *path, struct elf *elf)
+static int open_below(uint32_t pid, const char *path, struct elf *elf)
 {
-    int root_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (root_fd < 0)
-        return -errno;
     struct safe_file file;
-    int error = safe_open_path(root_fd, path, &file);
-    close(root_fd);
+    int error = safe_open_path(pid, path, &file);
     if (error)
         return error < 0 ? error : ELF_MISSING;
     error = elf_open(file.fd, elf);
@@ -74,14 +68,14 @@ static int open_below(const char *root, const char *path, struct elf *elf)
 struct place {
     const struct elf *executable;
     const struct elf_build_ids *ids;
-    const char *root;
+    uint32_t pid; /* in its root; 0 = in ours */
     bool trusted;
     bool has_symbols; /* else it needs none */
 };
 
 static int open_in(const struct place *place, const char *path, struct elf *elf)
 {
-    int error = open_below(place->root, path, elf);
+    int error = open_below(place->pid, path, elf);
     if (error)
         return error;
     if ((place->trusted || same_owner(elf->fd, place->executable)) &&
@@ -94,8 +88,8 @@ static int open_in(const struct place *place, const char *path, struct elf *elf)
 /* Its file systems may be FUSE, which is not asked. */
 static bool root_is_harmless(uint32_t pid, const char *path)
 {
-    _cleanup_buf_ struct buf mounts = BUF_INIT(PROC_MOUNTS_BYTES_MAX);
-    return pid && !proc_pid_read(pid, "mountinfo", &mounts) &&
+    _cleanup_buf_ struct buf mounts = {0};
+    return pid && !proc_mounts_read(pid, &mounts) &&
            !proc_mounts_fuse(buf_bytes(&mounts), 0, 0, BYTES_STR(path));
 }
 
@@ -103,15 +97,13 @@ static bool root_is_harmless(uint32_t pid, const char *path)
 static int open_somewhere(const struct place *wanted, uint32_t pid, const char *path,
                           struct elf *elf)
 {
-    char root[32];
     struct place place = *wanted;
-    place.root = "/";
+    place.pid = 0;
     place.trusted = true;
     int error = open_in(&place, path, elf);
     if (!error || !root_is_harmless(pid, path))
         return error;
-    snprintf(root, sizeof(root), "/proc/%u/root", pid);
-    place.root = root;
+    place.pid = pid;
     place.trusted = false;
     return open_in(&place, path, elf);
 }

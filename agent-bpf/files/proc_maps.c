@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * proc_maps_harmless() is a look before the leap, no lock: the process may map something else right
- * after. It spares the symbolizer nearly all hangs; the rest ends with the supervisor's watch-dog.
+ * after. It spares the reader nearly all hangs; the rest end with the reader (reader_messages.h).
  */
 #include "agent-bpf/files/proc_maps.h"
 #include "agent-bpf/files/proc_pid.h"
+#include <unistd.h>
 
 static bool take_hex(struct bytes *text, uint64_t *value)
 {
@@ -93,6 +94,12 @@ int proc_maps_read(uint32_t pid, struct buf *text)
     return proc_pid_read(pid, "maps", text);
 }
 
+int proc_mounts_read(uint32_t pid, struct buf *text)
+{
+    text->limit_bytes = PROC_MOUNTS_BYTES_MAX;
+    return proc_pid_read(pid ? pid : (uint32_t)getpid(), "mountinfo", text);
+}
+
 static struct bytes take_word(struct bytes *line)
 {
     while (line->len && *line->data == ' ')
@@ -108,26 +115,43 @@ static struct bytes take_word(struct bytes *line)
 
 struct mount {
     uint64_t major, minor;
+    uint64_t id;
     struct bytes point; /* blanks as \040 */
+    struct bytes type;
+    struct bytes options;
     bool fuse;
 };
 
 /* ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [TAG...] - TYPE SOURCE SUPEROPTIONS */
 static bool parse_mount(struct bytes line, struct mount *mount)
 {
-    take_word(&line);
+    struct bytes id = take_word(&line);
     take_word(&line);
     struct bytes device = take_word(&line);
     take_word(&line);
     mount->point = take_word(&line);
-    if (!take_decimal(&device, &mount->major) || !take_char(&device, ':') ||
-        !take_decimal(&device, &mount->minor))
+    if (!take_decimal(&id, &mount->id) || !take_decimal(&device, &mount->major) ||
+        !take_char(&device, ':') || !take_decimal(&device, &mount->minor))
         return false;
     for (struct bytes word = take_word(&line); word.len; word = take_word(&line)) {
         if (!bytes_is(word, "-"))
             continue;
-        struct bytes type = take_word(&line);
-        mount->fuse = type.len >= 4 && !memcmp(type.data, "fuse", 4);
+        mount->type = take_word(&line);
+        mount->fuse = mount->type.len >= 4 && !memcmp(mount->type.data, "fuse", 4);
+        take_word(&line);
+        mount->options = take_word(&line);
+        return true;
+    }
+    return false;
+}
+
+bool proc_mounts_find(struct bytes mounts, uint64_t id, struct proc_mount *found)
+{
+    while (mounts.len) {
+        struct mount mount = {0};
+        if (!parse_mount(take_line(&mounts), &mount) || mount.id != id)
+            continue;
+        *found = (struct proc_mount){.type = mount.type, .options = mount.options};
         return true;
     }
     return false;

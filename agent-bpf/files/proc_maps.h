@@ -25,9 +25,20 @@ struct proc_map {
 /* The next line of text; false at the end. A malformed line is skipped. */
 bool proc_maps_next(struct bytes *text, struct proc_map *map);
 
-/* 0 or negative errno as proc_pid_read(). Replaces what text held. */
+/* 0 or negative errno as proc_pid_read(). Replaces what text held. The process may hold the lock
+ * that this needs: reader only (reader_client.h). */
 int proc_maps_read(uint32_t pid, struct buf *text);
 
+/* Mountinfo of a process; 0 = this one. 0 or negative errno. */
+int proc_mounts_read(uint32_t pid, struct buf *text);
+
+struct proc_mount {
+    struct bytes type;
+    struct bytes options; /* of the file system, as printed; borrowed from the text, as type is */
+};
+
+/* The mount with this id. Pure. */
+bool proc_mounts_find(struct bytes mounts, uint64_t id, struct proc_mount *found);
 /* True: the file of this device, or (device 0:0) at this path, is on FUSE.
  * mounts: text of mountinfo; path: as seen by its process. Pure. */
 bool proc_mounts_fuse(struct bytes mounts, uint32_t major, uint32_t minor, struct bytes path);

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #define READ_STEP 65536
@@ -175,14 +174,4 @@ int proc_pid_own(uint32_t pid, uint32_t *own_pid)
     if (error)
         return error;
     return proc_parse_own_pid(buf_bytes(&text), own_pid) ? 0 : -EINVAL;
-}
-
-int proc_pid_memory(uint32_t pid, uint64_t address, void *out, size_t size)
-{
-    struct iovec here = {.iov_base = out, .iov_len = size};
-    struct iovec there = {.iov_base = (void *)(uintptr_t)address, .iov_len = size};
-    ssize_t n = process_vm_readv((pid_t)pid, &here, 1, &there, 1, 0);
-    if (n < 0)
-        return -errno;
-    return (size_t)n == size ? 0 : -EFAULT;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Small readers of /proc/PID. Functions with a pid are for the symbolizer only: the process may
- * make them block (except proc_pid_read() of stat and schedstat). The parsers are pure. Outcomes:
- * 0; negative errno (-ENOENT, -ESRCH: the process is gone); -E2BIG: longer than the limit.
+ * Small readers of /proc/PID, for texts that the process cannot withhold: stat, schedstat, status,
+ * cgroup, mountinfo and links. Not for maps, whose lock it may hold. The parsers are pure.
+ * Outcomes: 0; negative errno (-ENOENT, -ESRCH: the process is gone); -E2BIG: longer than the
+ * limit.
  */
 #include "base/buf.h"
 
@@ -15,8 +16,6 @@ int proc_pid_link(uint32_t pid, const char *name, char *out, size_t size, size_t
 int proc_pid_start_ns(uint32_t pid, uint64_t *start_ns);
 /* Its pid in its innermost PID namespace. */
 int proc_pid_own(uint32_t pid, uint32_t *own_pid);
-/* Exactly size bytes of its memory; -EFAULT if not all of it is mapped. */
-int proc_pid_memory(uint32_t pid, uint64_t address, void *out, size_t size);
 
 bool proc_parse_start_ticks(struct bytes stat, uint64_t *ticks);
 bool proc_parse_cpu_ticks(struct bytes stat,

@@ -379,7 +379,7 @@ void process_table_sampled(struct process_table *table, uint32_t pid, uint64_t t
     bool due = context_due(process, time_ns);
     process->sampled_ns = time_ns ? time_ns : 1;
     process->context_wanted |= due;
-    if (!process->asked || due)
+    if (!process->asked || due || process_mappings_are_due(table, process))
         process_mark_changed(table, process);
 }
 
@@ -405,8 +405,11 @@ static void want_of_process(struct process_table *table, enum symbolizer_kind ki
 
 static void want_of_changed(struct process_table *table, struct process *process, uint64_t now_ns)
 {
-    if (!process->from_ns && !process->image && !process->asked)
-        process_want_scan(table, now_ns); /* sampled, but never heard of */
+    bool unheard_of = !process->from_ns && !process->image && !process->asked;
+    if (unheard_of || process_mappings_are_due(table, process)) {
+        process->mappings_asked_ns = now_ns;
+        want_of_process(table, SYMBOLIZER_MAPPINGS_WANTED, process);
+    }
     if (!process->asked)
         want_of_process(table, SYMBOLIZER_PROCESS_WANTED, process);
     else if (process->context_wanted || !sources_of(process))
@@ -437,6 +440,7 @@ void process_table_expire(struct process_table *table, uint64_t now_ns)
             break;
         remove_process(table, process);
     }
+    process_request_scan(table, now_ns);
     table_update_gauges(table);
 }
 
@@ -475,7 +479,7 @@ void process_table_forget_tags(struct process_table *table)
     struct process *process;
     for (size_t i = 0; (process = map_next(&table->processes, &i));)
         for (; process; process = process->older)
-            process->tag = 0;
+            process->tag = (struct process_tag){0};
     struct process_executable *executable;
     for (size_t i = 0; (executable = map_next(&table->executables, &i));) {
         if (executable->tag) /* what was known of it went with the row */

@@ -19,7 +19,7 @@
 #include "agent-bpf/process/symbolizer_queue.h"
 
 #define PROCESS_TABLE_MAX       65536
-#define PROCESS_TABLE_BYTES_MAX (256u << 20)
+#define PROCESS_TABLE_BYTES_MAX (40u << 20)
 #define PROCESS_GRACE_NS        UINT64_C(5000000000)
 
 struct process_table;
@@ -31,6 +31,13 @@ struct process_place {
     uint64_t file_offset;
     const char *path;
     int64_t *tag; /* the caller's number for this executable (its rowid); 0 at first */
+};
+
+/* The caller's, about a process; zero at first, and again after each change of the details. */
+struct process_tag {
+    int64_t row; /* 0 = none */
+    uint64_t cgroup_id;
+    uint32_t uid;
 };
 
 struct process_details {
@@ -47,7 +54,7 @@ struct process_details {
     bool sets_trace_flags;
     size_t n_keys;
     const struct bytes *keys; /* names of thread context attributes by key index */
-    int64_t *tag; /* the caller's number for this process (its rowid); 0 again after each change */
+    struct process_tag *tag;
 };
 
 struct process_kernel { /* as the symbolizer told */

@@ -46,7 +46,7 @@ void process_details_guess_exe(struct process_table *table, struct process *proc
                                const char *path)
 {
     replace_text(table, &process->exe, &process->exe_len, BYTES_STR(path));
-    process->tag = 0;
+    process->tag = (struct process_tag){0};
 }
 
 static void free_published(struct process_table *table, struct process *process)
@@ -88,7 +88,7 @@ int process_details_answer(struct process_table *table, const struct symbolizer_
         replace_text(table, &process->container, &process->container_len, details->container_id);
     changed |= replace_text(table, &process->pod, &process->pod_len, details->pod_uid);
     if (changed)
-        process->tag = 0;
+        process->tag = (struct process_tag){0};
     return 0;
 }
 
@@ -137,7 +137,7 @@ int process_context_answer(struct process_table *table, const struct symbolizer_
     }
     free_published(table, process);
     process->published = published;
-    process->tag = 0;
+    process->tag = (struct process_tag){0};
     return 0;
 }
 

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The limits of the process table: memory is summed, events that are left out are counted. */
 #include "agent-bpf/process/process_table.h"
+#include "base/limits.h"
 #include "base/stats.h"
 #include <assert.h>
 #include <stdlib.h>
+
+LIMIT(table, LIMIT_SERVICE, "processes and their mappings", .bytes = PROCESS_TABLE_BYTES_MAX);
 
 static const char *const limit_names[] = {[PROCESS_LIMIT_PROCESSES] = "processes",
                                           [PROCESS_LIMIT_MAPPINGS] = "mappings",

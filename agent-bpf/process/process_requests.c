@@ -3,7 +3,8 @@
 #include "agent-bpf/process/process_table.h"
 #include "base/clock.h"
 
-#define SCAN_ASK_NS     (10 * NS_PER_SEC)
+#define SCAN_ASK_NS     (300 * NS_PER_SEC) /* a scan costs as much as the node has processes */
+#define MAPPINGS_ASK_NS (10 * NS_PER_SEC)  /* of one process */
 #define GENERATIONS_MAX 8 /* looked at: most of these have ended, as in chains of scripts */
 
 /* Ancestors that live, or of which nothing is known, from parent_pid on. */
@@ -41,11 +42,27 @@ void process_want_executable(struct process_table *table,
 
 void process_want_scan(struct process_table *table, uint64_t time_ns)
 {
-    if (table->scan_asked_ns && time_ns < table->scan_asked_ns + SCAN_ASK_NS)
+    table->lost_ns = time_ns > table->lost_ns ? time_ns : table->lost_ns;
+    table->scan_wanted = true;
+    process_request_scan(table, time_ns);
+}
+
+void process_request_scan(struct process_table *table, uint64_t now_ns)
+{
+    if (!table->scan_wanted ||
+        (table->scan_asked_ns && now_ns < table->scan_asked_ns + SCAN_ASK_NS))
         return;
-    table->scan_asked_ns = time_ns;
+    table->scan_wanted = false;
+    table->scan_asked_ns = now_ns;
     symbolizer_queue_put(table->requests,
                          &(struct symbolizer_message){.kind = SYMBOLIZER_SCAN_WANTED});
+}
+
+bool process_mappings_are_due(const struct process_table *table, const struct process *process)
+{
+    return process->seen_ns < table->lost_ns && process->from_ns < table->lost_ns &&
+           (!process->mappings_asked_ns ||
+            process->sampled_ns > process->mappings_asked_ns + MAPPINGS_ASK_NS);
 }
 
 void process_report_left(struct process_table *table, uint32_t pid)

@@ -71,8 +71,9 @@ struct process {
     bool asked;          /* its details were asked for, or came with a scan */
     bool told;           /* the symbolizer may know it: say when it has left */
     uint64_t from_ns;
-    uint64_t until_ns;   /* UINT64_MAX while it lives */
-    uint64_t seen_ns;    /* in a scan */
+    uint64_t until_ns; /* UINT64_MAX while it lives */
+    uint64_t seen_ns;  /* in a scan */
+    uint64_t mappings_asked_ns;
     uint64_t sampled_ns; /* last; 0 = never */
     uint64_t context_asked_ns;
     bool context_wanted; /* though it has one */
@@ -94,7 +95,7 @@ struct process {
     char *pod;
     size_t pod_len;
     struct process_published *published; /* NULL = none */
-    int64_t tag;
+    struct process_tag tag;
 };
 
 struct process_table {
@@ -108,6 +109,8 @@ struct process_table {
     struct list changed;
     struct symbolizer_queue *requests; /* borrowed */
     uint64_t scan_asked_ns;
+    uint64_t lost_ns; /* of the last event that was lost; 0 = none was */
+    bool scan_wanted; /* since scan_asked_ns */
     bool kernel_known;
     struct process_kernel kernel;
     uint8_t kernel_build_id[64];
@@ -175,6 +178,10 @@ struct symbolizer_executable_ref process_executable_ref(const struct process_tab
                                                         uint32_t parent_pid);
 void process_want_executable(struct process_table *table,
                              const struct process_executable *executable);
-/* Left out while the last request is younger than ten seconds. */
+/* One scan of all processes, for those whose end was lost: it may come minutes later. What is
+ * sampled meanwhile is asked for by itself. */
 void process_want_scan(struct process_table *table, uint64_t time_ns);
+void process_request_scan(struct process_table *table, uint64_t now_ns); /* if one is due */
+/* It is sampled, and its mappings may be unknown: an event was lost since all was known of it. */
+bool process_mappings_are_due(const struct process_table *table, const struct process *process);
 void process_report_left(struct process_table *table, uint32_t pid); /* the process has ended */

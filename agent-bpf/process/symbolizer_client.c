@@ -6,6 +6,7 @@
  */
 #include "agent-bpf/process/symbolizer_client.h"
 #include "base/fd.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include <errno.h>
@@ -14,6 +15,8 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+LIMIT(requests, LIMIT_SERVICE, "requests to the symbolizer", .bytes = SYMBOLIZER_REQUEST_BYTES_MAX);
 
 enum request_loss { REQUEST_QUEUE_FULL, REQUEST_UNANSWERED, REQUEST_LOSSES };
 

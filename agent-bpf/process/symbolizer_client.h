@@ -19,7 +19,7 @@
 #include "base/loop.h"
 
 #define SYMBOLIZER_REQUESTS_MAX      16384 /* waiting to be sent */
-#define SYMBOLIZER_REQUEST_BYTES_MAX (16 * 1024 * 1024)
+#define SYMBOLIZER_REQUEST_BYTES_MAX (4 * 1024 * 1024)
 #define SYMBOLIZER_UNANSWERED_MAX    2048 /* sent, kept to be said again */
 
 /* A request ready to be sent; made on the writer (symbolizer_queue.h), owned by the client once

@@ -6,13 +6,13 @@
  */
 #include "agent-bpf/sampler/filter.h"
 #include "agent-bpf/files/container.h"
+#include "base/cgroup.h"
 #include "base/log.h"
 #include <bpf/bpf.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <mntent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -307,22 +307,6 @@ void filter_poll(struct filter *filter)
     update_map(filter);
 }
 
-/* Stays empty where there is none. */
-static void find_root(struct filter *filter)
-{
-    char text[4096];
-    struct mntent entry;
-    FILE *mounts = setmntent("/proc/self/mounts", "re");
-    while (mounts && !filter->root[0] && getmntent_r(mounts, &entry, text, sizeof(text)))
-        if (strcmp(entry.mnt_type, "cgroup2") == 0 && strlen(entry.mnt_dir) < sizeof(filter->root))
-            snprintf(filter->root, sizeof(filter->root), "%s", entry.mnt_dir);
-    if (mounts)
-        endmntent(mounts);
-    if (!filter->root[0])
-        log_warn("sampler", "no cgroup2 is mounted here: what include and exclude say of cgroups "
-                            "and containers applies to nothing");
-}
-
 int filter_open(const struct filter_settings *settings, int map_fd, struct filter **filterp)
 {
     struct filter *filter = calloc(1, sizeof(*filter));
@@ -337,8 +321,9 @@ int filter_open(const struct filter_settings *settings, int map_fd, struct filte
         filter->next = calloc(1, sizeof(*filter->next));
         if (!filter->now || !filter->next)
             error = -ENOMEM;
-        else
-            find_root(filter);
+        else if (!cgroup_mount_find(filter->root, sizeof(filter->root)))
+            log_warn("sampler", "no cgroup2 is mounted here: what include and exclude say of "
+                                "cgroups and containers applies to nothing");
     }
     if (!error) {
         filter_poll(filter);

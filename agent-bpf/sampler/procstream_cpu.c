@@ -5,12 +5,23 @@
  * supervisor keeps its mapping lets the buffer outlive the service.
  */
 #include "agent-bpf/sampler/procstream_cpu.h"
+#include "base/limits.h"
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+static uint64_t limit_procstream(const struct config *config)
+{
+    (void)config;
+    long n = sysconf(_SC_NPROCESSORS_CONF);
+    return (uint64_t)(n > 0 ? n : 1) * PROCSTREAM_BUFFER_BYTES;
+}
+
+LIMIT(procstream, LIMIT_KERNEL, "events of processes that are not read yet, by CPU",
+      .count = limit_procstream);
 
 static int open_event(uint32_t cpu)
 {

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PROCSTREAM_BUFFER_BYTES (256u << 10) /* data pages; + 1 page */
+#define PROCSTREAM_BUFFER_BYTES (1u << 20) /* data pages; + 1 page */
 
 struct procstream_cpu {
     int fd; /* -1 = closed */

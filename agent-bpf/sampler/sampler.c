@@ -10,6 +10,7 @@
 #include "agent-bpf/sample_losses.h"
 #include "agent-bpf/sampler/sampler_diagnosis.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include "base/thread_owner.h"
@@ -27,6 +28,14 @@
 #include <unistd.h>
 
 #define ROOT_PIDNS_INUM 0xEFFFFFFCu /* PROC_PID_INIT_INO of the kernel's ABI */
+
+LIMIT(ring, LIMIT_KERNEL, "samples that are not read yet", .key = "sampler::ring_size_mib",
+      .percent = 100);
+LIMIT(unwind, LIMIT_KERNEL, "unwind tables", .key = "sampler::unwind_tables_mib", .percent = 100);
+LIMIT(maps, LIMIT_KERNEL, "contexts, executables, filters, counters", .of = "sampler",
+      .bytes = 8u << 20);
+LIMIT(connections, LIMIT_KERNEL, "who opened connections to the receivers", .of = "sampler",
+      .bytes = CONNECTIONS_MAX * UINT64_C(96));
 
 STAT_COUNTER(samples_taken, "spanprof_samples_total", "Samples put into the ring.");
 
@@ -156,6 +165,17 @@ static int set_before_load(struct sampler_bpf *skeleton, const struct sampler_se
     return r;
 }
 
+/* Ports of the settings before stay: what connections to them note is not asked for. */
+static void serve_ports(const struct sampler *sampler, const struct sampler_settings *settings)
+{
+    const uint8_t served = 1;
+    int fd = bpf_map__fd(sampler->skeleton->maps.connection_ports);
+    for (size_t i = 0; i < CONNECTION_PORTS_MAX; i++)
+        if (settings->ports[i] && bpf_map_update_elem(fd, &settings->ports[i], &served, BPF_ANY))
+            log_warn("sampler", "who connects to port %u is not noted: %s", settings->ports[i],
+                     strerror(errno));
+}
+
 static int sampler_load(struct sampler *sampler, const struct sampler_settings *settings)
 {
     struct sampler_bpf *skeleton = sampler_bpf__open();
@@ -171,6 +191,7 @@ static int sampler_load(struct sampler *sampler, const struct sampler_settings *
         r = filter_open(&settings->filters, bpf_map__fd(skeleton->maps.filters), &sampler->filter);
     if (r < 0)
         return r;
+    serve_ports(sampler, settings);
     sampler->obi = (struct obi_map){.path = settings->obi_map,
                                     .slot_fd = bpf_map__fd(skeleton->maps.obi_slot)};
     return sampler_bpf__attach(skeleton);
@@ -249,6 +270,7 @@ void sampler_follow(struct sampler *sampler, const struct sampler_settings *sett
 {
     CLAIM_THREAD(&sampler->owner);
     sampler->obi.path = settings->obi_map;
+    serve_ports(sampler, settings);
     if (sampler->filter)
         filter_follow(sampler->filter, &settings->filters);
 }
@@ -387,6 +409,11 @@ size_t sampler_ring_size(const struct sampler *sampler)
 int sampler_contexts_fd(const struct sampler *sampler)
 {
     return bpf_map__fd(sampler->skeleton->maps.contexts);
+}
+
+int sampler_connections_fd(const struct sampler *sampler)
+{
+    return bpf_map__fd(sampler->skeleton->maps.connections);
 }
 
 struct unwind_maps sampler_unwind_maps(const struct sampler *sampler)

@@ -6,6 +6,7 @@
  * What remains on an idle CPU: the clock interrupt of the perf event itself (frequency times a
  * second, a fraction of a microsecond each); the program does not run there (exclude_idle).
  */
+#include "agent-bpf/connection.h"
 #include "agent-bpf/sampler/filter.h"
 #include "agent-bpf/unwind/unwind_maps.h"
 #include <stdbool.h>
@@ -29,6 +30,9 @@ struct sampler_settings {
     bool stacks_always;       /* each sample has a copy of its stack: to compare unwinders */
     bool ticks_timed;         /* for sampler_tick_time_ns(); one more reading of a clock each */
     struct filter_settings filters; /* borrows its values; none: all is sampled */
+    /* Ports of spanprof: who opens connections to them is noted (agent-bpf/connection.h). Zeros are
+     * left out. */
+    uint16_t ports[CONNECTION_PORTS_MAX];
 };
 
 /*
@@ -38,7 +42,7 @@ struct sampler_settings {
 int sampler_open(const struct sampler_settings *settings, struct sampler **sampler, char *why,
                  size_t why_size);
 void sampler_close(struct sampler *sampler); /* NULL is fine */
-/* Equal settings, from which it borrows from now on. */
+/* Settings that are equal but for the ports; borrows from them from now on. */
 void sampler_follow(struct sampler *sampler, const struct sampler_settings *settings);
 
 /* Starts and ends the clock of one CPU. start: 0 or negative errno (-ENODEV: not online). */
@@ -65,6 +69,7 @@ void sampler_filter_poll(struct sampler *sampler);
 
 int sampler_ring_fd(const struct sampler *sampler); /* for ring_open(); borrowed */
 size_t sampler_ring_size(const struct sampler *sampler);
-int sampler_contexts_fd(const struct sampler *sampler); /* u32 pid -> struct context_process */
+int sampler_contexts_fd(const struct sampler *sampler);    /* u32 pid -> struct context_process */
+int sampler_connections_fd(const struct sampler *sampler); /* agent-bpf/connection.h */
 struct unwind_maps sampler_unwind_maps(const struct sampler *sampler);
 uint64_t sampler_period_ns(const struct sampler *sampler); /* at present */

@@ -22,7 +22,7 @@
 struct sampler;
 
 #define SAMPLING_RATE_BUDGET_NS UINT64_C(2000000000)
-#define SAMPLING_RATE_PROCESSES 2 /* beside the calling one */
+#define SAMPLING_RATE_PROCESSES 3 /* beside the calling one */
 
 struct sampling_rate_settings {
     uint32_t frequency_hz;  /* as configured: the highest */

@@ -29,12 +29,13 @@ static int get_permitted(uint64_t *permitted)
     return 0;
 }
 
-static int set_capabilities(uint64_t set)
+static int set_capabilities(uint64_t set, uint64_t inheritable)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    uint32_t low = (uint32_t)set, high = (uint32_t)(set >> 32);
     struct __user_cap_data_struct data[2] = {
-        {.permitted = (uint32_t)set, .effective = (uint32_t)set},
-        {.permitted = (uint32_t)(set >> 32), .effective = (uint32_t)(set >> 32)},
+        {.permitted = low, .effective = low, .inheritable = (uint32_t)inheritable},
+        {.permitted = high, .effective = high, .inheritable = (uint32_t)(inheritable >> 32)},
     };
     return CALL(syscall(SYS_capset, &header, data));
 }
@@ -82,11 +83,24 @@ int privileges_target(const char *user, const char *directory, struct privileges
         r = find_user(user, out);
         if (r == 0 && !able && out->uid != geteuid())
             r = -EPERM;
-        return r;
+        return r == 0 && able && out->uid == 0 ? PRIVILEGES_OF_ROOT : r;
     }
-    if (able)
-        find_owner(directory, out);
-    return 0;
+    if (!able)
+        return 0;
+    find_owner(directory, out);
+    if (out->uid != 0 || find_user("spanprof", out) == 0)
+        return 0;
+    return find_user("nobody", out);
+}
+
+void privileges_own_account(const char *name, struct privileges *privileges)
+{
+    uint64_t permitted = 0;
+    struct privileges found = *privileges;
+    bool able = get_permitted(&permitted) == 0 && (permitted & PRIVILEGE(CAP_SETUID)) &&
+                (permitted & PRIVILEGE(CAP_SETGID));
+    if (able && find_user(name, &found) == 0 && found.uid != 0)
+        *privileges = found;
 }
 
 static int drop_bounding(uint64_t keep)
@@ -143,8 +157,41 @@ int privileges_drop(const struct privileges *to)
     if (r == 0)
         r = get_permitted(&permitted);
     if (r == 0)
-        r = set_capabilities(permitted & to->keep);
+        r = set_capabilities(permitted & to->keep, 0);
     if (r == 0)
         r = CALL(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
     return r == 0 ? check_dropped(to) : r;
+}
+
+/* As ambient ones: the program's file gives it none, and it may run as any user. */
+int privileges_keep_over_exec(void)
+{
+    uint64_t permitted = 0;
+    int r = get_permitted(&permitted);
+    if (r == 0)
+        r = set_capabilities(permitted, permitted);
+    for (unsigned long capability = 0; r == 0 && capability < CAPABILITIES; capability++)
+        if (permitted & PRIVILEGE(capability))
+            r = CALL(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0));
+    return r;
+}
+
+int privileges_settle(void)
+{
+    uint64_t permitted = 0;
+    int r = CALL(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0));
+    if (r == 0)
+        r = get_permitted(&permitted);
+    return r == 0 ? set_capabilities(permitted, 0) : r;
+}
+
+int privileges_limit(uint64_t keep)
+{
+    uint64_t permitted = 0;
+    int r = drop_bounding(keep);
+    if (r == 0)
+        r = get_permitted(&permitted);
+    if (r == 0)
+        r = set_capabilities(permitted & keep, 0);
+    return r == 0 ? CALL(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) : r;
 }

@@ -6,13 +6,17 @@
  */
 #include "agent-bpf/supervisor/supervisor.h"
 #include "agent-bpf/control.h"
+#include "agent-bpf/supervisor/supervisor_exec.h"
+#include "agent-bpf/supervisor/supervisor_notify.h"
 #include "agent-bpf/supervisor/supervisor_state.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include <assert.h>
 #include <errno.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -20,21 +24,28 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define TICK_NS        NS_PER_SEC
-#define BACKOFF_MIN_NS (100 * NS_PER_MS)
-#define BACKOFF_MAX_NS (5 * NS_PER_SEC)
-#define HEALTHY_NS     (10 * NS_PER_SEC) /* after such a run the backoff starts over */
-#define OBI_NS         (5 * NS_PER_SEC)
-#define FILTER_NS      (2 * NS_PER_SEC)
-#define LATE_NS        (2 * NS_PER_SEC) /* the supervisor itself was held up: no hang is judged */
+/* What the supervisor uses: to load programs and open perf events (some kernels want CAP_SYS_ADMIN
+ * for that, and large buffers CAP_IPC_LOCK), to start its children with what they keep, to end
+ * them, and to open sockets, certificates and the store's directory, also of a later configuration.
+ */
+#define RIGHTS                                                                                     \
+    (PRIVILEGE(CAP_BPF) | PRIVILEGE(CAP_PERFMON) | PRIVILEGE(CAP_SYS_ADMIN) |                      \
+     PRIVILEGE(CAP_SYS_RESOURCE) | PRIVILEGE(CAP_IPC_LOCK) | PRIVILEGE(CAP_SYSLOG) |               \
+     PRIVILEGE(CAP_SYS_PTRACE) | PRIVILEGE(CAP_CHECKPOINT_RESTORE) | PRIVILEGE(CAP_SETUID) |       \
+     PRIVILEGE(CAP_SETGID) | PRIVILEGE(CAP_SETPCAP) | PRIVILEGE(CAP_KILL) |                        \
+     PRIVILEGE(CAP_DAC_READ_SEARCH) | PRIVILEGE(CAP_DAC_OVERRIDE) | PRIVILEGE(CAP_CHOWN) |         \
+     PRIVILEGE(CAP_FOWNER) | PRIVILEGE(CAP_NET_BIND_SERVICE) | PRIVILEGE(CAP_NET_ADMIN))
+#define TICK_NS           NS_PER_SEC
+#define START_AGAIN_NS    (5 * NS_PER_SEC) /* a start that failed */
+#define OBI_NS            (5 * NS_PER_SEC)
+#define FILTER_NS         (2 * NS_PER_SEC)
+#define READERS_LEFT_MAX  8                /* more lost readers than that have no successor */
+#define READER_STARVED_NS (5 * NS_PER_SEC) /* an answer may take as long if there is no CPU */
+#define LATE_NS           (2 * NS_PER_SEC) /* the supervisor itself was held up: no hang is judged */
 
-enum supervised { SUPERVISED_SERVICE, SUPERVISED_SYMBOLIZER, SUPERVISED };
-
-static const char *const supervised_names[] = {
-    [SUPERVISED_SERVICE] = "service", [SUPERVISED_SYMBOLIZER] = "symbolizer"};
-STAT_LOSSES(restarts, "spanprof_process_restarts_total",
-            "Times that a process of spanprof was started again after it died or hung.",
-            STAT_LABEL("process", supervised_names, SUPERVISED));
+LIMIT(supervisor, LIMIT_SUPERVISOR, "program, configuration, certificates", .bytes = 6u << 20);
+LIMIT(readers, LIMIT_SUPERVISOR, "the reader, and those that hang",
+      .bytes = (1 + READERS_LEFT_MAX) * (UINT64_C(1) << 20));
 
 enum supervisor_event {
     SUPERVISOR_STOP,   /* SIGTERM, SIGINT */
@@ -80,7 +91,7 @@ static void child_start_due(struct supervisor *supervisor, struct child *child,
     if (r == 0)
         return;
     log_error("supervisor", "cannot start the %s: %s", child->name, strerror(-r));
-    child->due_ns = now + BACKOFF_MAX_NS;
+    child->due_ns = now + START_AGAIN_NS;
 }
 
 static void start_children(struct supervisor *supervisor, uint64_t now)
@@ -88,28 +99,16 @@ static void start_children(struct supervisor *supervisor, uint64_t now)
     if (supervisor->state != SUPERVISOR_RUNNING)
         return;
     child_start_due(supervisor, &supervisor->service, supervisor_start_service, now);
-    if (supervisor->service.pid)
+    if (supervisor->service.pid && !supervisor->symbolizer.pid) {
         child_start_due(supervisor, &supervisor->symbolizer, supervisor_start_symbolizer, now);
+        if (supervisor->symbolizer.pid && supervisor->settings->reader)
+            supervisor->reader.due_ns = now;
+    }
+    if (supervisor->symbolizer.pid && children_left(SUPERVISED_READER) < READERS_LEFT_MAX)
+        child_start_due(supervisor, &supervisor->reader, supervisor_start_reader, now);
 }
 
 /* ---- what happens to children ---- */
-
-static void child_kill(struct child *child)
-{
-    if (child->pid)
-        kill(child->pid, SIGKILL); /* reaped when SIGCHLD comes */
-}
-
-static void child_plan_restart(struct child *child, uint64_t now)
-{
-    if (now - child->started_ns > HEALTHY_NS || !child->backoff_ns)
-        child->backoff_ns = BACKOFF_MIN_NS;
-    else if (child->backoff_ns < BACKOFF_MAX_NS)
-        child->backoff_ns *= 2;
-    if (child->backoff_ns > BACKOFF_MAX_NS)
-        child->backoff_ns = BACKOFF_MAX_NS;
-    child->due_ns = now + child->backoff_ns;
-}
 
 static void child_log_end(const struct child *child, int status)
 {
@@ -126,7 +125,7 @@ static void service_ended(struct supervisor *supervisor, int status, uint64_t no
 {
     bool exited = WIFEXITED(status);
     /* Its socket to the service is dead. The next symbolizer scans again for the next service. */
-    child_kill(&supervisor->symbolizer);
+    child_kill(&supervisor->symbolizer, now);
     if (exited && WEXITSTATUS(status) == 0)
         supervisor_end(supervisor, 0);
     else if (supervisor->state != SUPERVISOR_RUNNING)
@@ -141,8 +140,11 @@ static void service_ended(struct supervisor *supervisor, int status, uint64_t no
     }
 }
 
+/* Its reader goes with it: their socket is dead. */
 static void symbolizer_ended(struct supervisor *supervisor, int status, uint64_t now)
 {
+    (void)child_leave(&supervisor->reader, now);
+    supervisor->reader.due_ns = 0;
     if (supervisor->state != SUPERVISOR_RUNNING)
         return;
     if (!supervisor->service.pid) { /* killed with the service: no fault of its own */
@@ -153,25 +155,62 @@ static void symbolizer_ended(struct supervisor *supervisor, int status, uint64_t
     child_log_end(&supervisor->symbolizer, status);
 }
 
-static bool child_reap(struct child *child, int *status)
+static void reader_ended(struct supervisor *supervisor, int status, uint64_t now)
 {
-    if (!child->pid || waitpid(child->pid, status, WNOHANG) != child->pid)
-        return false;
-    child->pid = 0;
-    fd_closep(&child->control_fd);
-    return true;
+    if (supervisor->state != SUPERVISOR_RUNNING || !supervisor->symbolizer.pid)
+        return;
+    child_plan_restart(&supervisor->reader, now);
+    child_log_end(&supervisor->reader, status);
 }
 
 static void reap_children(struct supervisor *supervisor, uint64_t now)
 {
     int status;
-    if (child_reap(&supervisor->service, &status))
+    if (child_reap(&supervisor->service, now, &status))
         service_ended(supervisor, status, now);
-    if (child_reap(&supervisor->symbolizer, &status))
+    if (child_reap(&supervisor->symbolizer, now, &status))
         symbolizer_ended(supervisor, status, now);
+    if (child_reap(&supervisor->reader, now, &status))
+        reader_ended(supervisor, status, now);
+    children_reap_left(now);
 }
 
-static void child_hear(struct child *child)
+/* A message of a child. The symbolizer alone asks for something. */
+static void child_answer(struct supervisor *supervisor, const struct child *child,
+                         const struct control_message *message, int fd)
+{
+    if (child == &supervisor->symbolizer && message->kind == CONTROL_CONNECT && fd >= 0)
+        supervisor_broker_start(supervisor, message, fd);
+    else
+        fd_close(fd);
+}
+
+/* Waiting for a CPU is no hang, as long as it lasts seconds and not more. */
+static bool reader_hangs(const struct supervisor *supervisor, uint64_t asked_ns, uint64_t now)
+{
+    struct cpu_need need;
+    cpu_need_read(supervisor->reader.pid, &need);
+    return !need.runnable || now >= asked_ns + READER_STARVED_NS;
+}
+
+/* The symbolizer has waited too long for an answer. It gets another reader at once: the lost one
+ * need not have died. */
+static void reader_overdue(struct supervisor *supervisor, uint64_t asked_ns)
+{
+    struct child *reader = &supervisor->reader;
+    uint64_t now = clock_monotonic_ns();
+    if (!reader->pid || asked_ns < reader->started_ns || !reader_hangs(supervisor, asked_ns, now))
+        return;
+    if (!child_leave(reader, now))
+        return;
+    reader->due_ns = now;
+    (void)control_send(supervisor->symbolizer.control_fd,
+                       &(struct control_message){.kind = CONTROL_READER,
+                                                 .abandoned = (uint32_t)children_abandoned()},
+                       -1);
+}
+
+static void child_hear(struct supervisor *supervisor, struct child *child)
 {
     struct control_message message;
     int fd;
@@ -180,9 +219,12 @@ static void child_hear(struct child *child)
         int r = control_receive(child->control_fd, &message, &fd);
         if (r == CONTROL_NONE || r == CONTROL_CLOSED)
             break;
-        if (fd >= 0)
-            close(fd);
+        if (r == 0)
+            child_answer(supervisor, child, &message, fd);
         heard |= r == 0 && message.kind == CONTROL_HEARTBEAT;
+        if (r == 0 && message.kind == CONTROL_READER_OVERDUE &&
+            child->role == SUPERVISED_SYMBOLIZER)
+            reader_overdue(supervisor, message.asked_ns);
     }
     if (heard)
         hang_detector_reset(&child->hang, child->pid, clock_monotonic_ns());
@@ -191,7 +233,8 @@ static void child_hear(struct child *child)
 static void child_check_hang(struct child *child, uint64_t now)
 {
     struct hang_detector *hang = &child->hang;
-    if (!child->pid || now < hang->since_ns + child->hang_ns) /* it may be after `now` */
+    if (!child->pid || !child->hang_ns || child->killed_ns ||
+        now < hang->since_ns + child->hang_ns) /* it may be after `now` */
         return;
     struct cpu_need need;
     cpu_need_read(child->pid, &need);
@@ -199,8 +242,7 @@ static void child_check_hang(struct child *child, uint64_t now)
         return;
     log_warn("supervisor", "nothing heard from the %s for %u s: killing it", child->name,
              (unsigned)((now - hang->since_ns) / NS_PER_SEC));
-    hang->since_ns = now;
-    child_kill(child);
+    child_kill(child, now);
 }
 
 /* ---- signals, CPUs, time ---- */
@@ -313,8 +355,8 @@ static void sampler_poll(struct supervisor *supervisor, uint64_t now)
 
 static void sampler_tend(struct supervisor *supervisor, uint64_t now)
 {
-    const pid_t pids[SAMPLING_RATE_PROCESSES] = {supervisor->service.pid,
-                                                 supervisor->symbolizer.pid};
+    const pid_t pids[SAMPLING_RATE_PROCESSES] = {
+        supervisor->service.pid, supervisor->symbolizer.pid, supervisor->reader.pid};
     sampler_count(supervisor->sampling->sampler);
     cpu_events_update(&supervisor->sampling->cpus);
     sampler_poll(supervisor, now);
@@ -323,10 +365,11 @@ static void sampler_tend(struct supervisor *supervisor, uint64_t now)
 
 static void hang_detectors_reset(struct supervisor *supervisor, uint64_t now)
 {
-    struct child *const children[] = {&supervisor->service, &supervisor->symbolizer};
-    for (int i = 0; i < 2; i++)
-        if (children[i]->pid)
-            hang_detector_reset(&children[i]->hang, children[i]->pid, now);
+    for (int i = 0; i < SUPERVISED; i++) {
+        struct child *child = &supervisor->children[i];
+        if (child->pid)
+            hang_detector_reset(&child->hang, child->pid, now);
+    }
 }
 
 static void supervisor_tick(struct supervisor *supervisor, uint64_t now)
@@ -334,11 +377,13 @@ static void supervisor_tick(struct supervisor *supervisor, uint64_t now)
     if (now >= supervisor->tick_due_ns + LATE_NS)
         hang_detectors_reset(supervisor, now);
     supervisor->tick_due_ns = now + TICK_NS;
+    supervisor_notify_alive(now);
     if (supervisor->sampling)
         sampler_tend(supervisor, now);
     supervisor_poll_files(supervisor, false, now);
-    child_check_hang(&supervisor->service, now);
-    child_check_hang(&supervisor->symbolizer, now);
+    for (int i = 0; i < SUPERVISED; i++)
+        child_check_hang(&supervisor->children[i], now);
+    reap_children(supervisor, now);
     if (supervisor->state != SUPERVISOR_RUNNING && now >= supervisor->stop_due_ns) {
         log_error("supervisor", "the service did not stop in time: ending it");
         supervisor_end(supervisor, 1);
@@ -348,10 +393,11 @@ static void supervisor_tick(struct supervisor *supervisor, uint64_t now)
 static int wait_ms(const struct supervisor *supervisor, uint64_t now)
 {
     uint64_t due = supervisor->tick_due_ns;
-    const struct child *children[] = {&supervisor->service, &supervisor->symbolizer};
-    for (size_t i = 0; i < 2; i++)
-        if (children[i]->due_ns && children[i]->due_ns < due && children[i]->due_ns > now)
-            due = children[i]->due_ns;
+    for (int i = 0; i < SUPERVISED; i++) {
+        uint64_t child_due_ns = child_due(&supervisor->children[i]);
+        if (child_due_ns > now && child_due_ns < due)
+            due = child_due_ns;
+    }
     return due <= now ? 0 : (int)((due - now) / NS_PER_MS) + 1;
 }
 
@@ -366,8 +412,8 @@ static void supervisor_watch(struct supervisor *supervisor)
     if (poll(fds, 4, wait_ms(supervisor, clock_monotonic_ns())) < 0 && errno != EINTR)
         log_error("supervisor", "poll: %s", strerror(errno));
     uint64_t now = clock_monotonic_ns();
-    child_hear(&supervisor->service);
-    child_hear(&supervisor->symbolizer);
+    for (int i = 0; i < SUPERVISED; i++)
+        child_hear(supervisor, &supervisor->children[i]);
     on_signals(supervisor, now);
     if (fds[3].revents)
         cpu_events_update(&supervisor->sampling->cpus);
@@ -400,8 +446,7 @@ static void open_sampling(struct supervisor *supervisor)
     supervisor->sampling->cpus.came = on_cpu_came;
     supervisor->sampling->cpus.went = on_cpu_went;
     supervisor->sampling->cpus.context = supervisor;
-    if (supervisor->settings->symbolizer_main)
-        supervisor->symbolizer.due_ns = 1;
+    supervisor->symbolizer.due_ns = 1;
 }
 
 /* A sampler that is handed over keeps sampling into the ring until the next run has a service. */
@@ -423,12 +468,21 @@ static int supervisor_open(struct supervisor *supervisor)
     if (r < 0 && r != -EALREADY)
         return r;
     r = privileges_target(settings->user, settings->store_directory, &supervisor->target);
-    if (r < 0) {
+    if (r != 0) {
         log_error("supervisor", "service.user: %s: %s", settings->user ? settings->user : "",
-                  r == -ENOENT ? "no such account" : strerror(-r));
-        return r;
+                  r == PRIVILEGES_OF_ROOT ? "the service does not run as root: name another account"
+                  : r == -ENOENT          ? "no such account"
+                                          : strerror(-r));
+        return r < 0 ? r : -EINVAL;
     }
-    r = open_signals(supervisor);
+    supervisor_notify_open();
+    supervisor_outlive_children();
+    r = privileges_limit(RIGHTS);
+    if (r < 0)
+        return r;
+    supervisor->program_fd = r = supervisor_program_open();
+    if (r >= 0)
+        r = open_signals(supervisor);
     if (r == 0)
         open_sampling(supervisor);
     supervisor->tick_due_ns = clock_monotonic_ns() + TICK_NS;
@@ -436,42 +490,24 @@ static int supervisor_open(struct supervisor *supervisor)
     return r;
 }
 
-static void child_end(struct child *child)
-{
-    int status;
-    if (child->pid) {
-        kill(child->pid, SIGKILL);
-        while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR)
-            ;
-    }
-    child->pid = 0;
-    fd_closep(&child->control_fd);
-}
-
 static void supervisor_close(struct supervisor *supervisor)
 {
-    child_end(&supervisor->service);
-    child_end(&supervisor->symbolizer);
+    children_end(supervisor->children, SUPERVISED);
+    supervisor_brokers_close(&supervisor->brokers);
     sampling_hand_over(supervisor);
     fd_closep(&supervisor->signal_fd);
+    fd_closep(&supervisor->program_fd);
 }
 
 int supervisor_run(const struct supervisor_settings *settings)
 {
-    assert(settings->service_main && settings->n_files <= SUPERVISOR_FILES_MAX);
+    assert(settings->n_files <= SUPERVISOR_FILES_MAX);
     uint64_t service_hang_ns = settings->service_hang_ns, hang = settings->symbolizer_hang_ns;
-    struct supervisor supervisor = {
-        .settings = settings,
-        .signal_fd = -1,
-        .service = {.name = "service",
-                    .restarts_stat = {&restarts, SUPERVISED_SERVICE},
-                    .control_fd = -1,
-                    .hang_ns = service_hang_ns ? service_hang_ns : 30 * NS_PER_SEC},
-        .symbolizer = {.name = "symbolizer",
-                       .restarts_stat = {&restarts, SUPERVISED_SYMBOLIZER},
-                       .control_fd = -1,
-                       .hang_ns = hang ? hang : 5 * NS_PER_SEC},
-    };
+    struct supervisor supervisor = {.settings = settings, .program_fd = -1, .signal_fd = -1};
+    child_init(&supervisor.service, SUPERVISED_SERVICE,
+               service_hang_ns ? service_hang_ns : 30 * NS_PER_SEC);
+    child_init(&supervisor.symbolizer, SUPERVISED_SYMBOLIZER, hang ? hang : 5 * NS_PER_SEC);
+    child_init(&supervisor.reader, SUPERVISED_READER, 0);
     int r = supervisor_open(&supervisor);
     if (r < 0)
         supervisor.exit_code = 1;

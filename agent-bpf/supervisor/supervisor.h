@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The process that was started. It loads BPF, opens and holds all perf events, forks service and
- * symbolizer, starts either again when it dies or hangs, and passes signals on. It parses nothing.
- * Thread: main, before any other thread exists (children are forked without exec).
+ * The process that was started. It loads BPF, opens and holds all perf events, starts service,
+ * symbolizer and its reader (role.h), starts each again when it dies or hangs, and passes signals
+ * on. It parses nothing, and waits for nothing without limit (supervisor_child.h). Thread: main,
+ * before any other thread exists.
  *
  * Signals: the first SIGTERM or SIGINT asks the service to stop and waits stop_timeout_ns for it; a
  * second one, or the timeout, kills. SIGHUP: settings.reload() is asked; if it has nothing new, all
  * files are read again, then supervisor_client.reload.
  * Children: SIGTERM, SIGINT, SIGHUP and SIGPIPE are ignored (a whole group may be signalled; the
  * supervisor gives the word); they get SIGKILL when the supervisor dies. No fd but 0..2, those
- * named in the handles, keep_fds and files.
+ * named in the handles and in role_settings, and files. No environment variable but those that
+ * libraries read (supervisor_exec.c).
  */
 #include "agent-bpf/supervisor/supervisor_files.h"
 #include "agent-bpf/sampler/sampling_rate.h"
@@ -20,6 +22,14 @@
 struct supervisor_sampling;
 struct procstream;
 
+/* What the owner of the supervisor gives a process, beside its handles: bytes that its main
+ * function knows, and the open descriptors that they name. */
+struct role_settings {
+    struct bytes bytes;
+    const int *fds;
+    size_t n_fds;
+};
+
 /* The service's exit code for what a new start cannot mend (configuration, port in use): the
  * supervisor ends with 1 at once. 0 ends the supervisor with 0. Any other end means a new start. */
 #define SERVICE_EXIT_FATAL  3
@@ -27,9 +37,10 @@ struct procstream;
 
 struct service_handles {
     int control_fd;                /* supervisor_client_start() */
-    bool sampling;                 /* the three below are set */
+    bool sampling;                 /* the five below are set */
     int ring_fd;                   /* ring_open(); -1 */
     size_t ring_size;              /* bytes */
+    int connections_fd;            /* BPF map: agent-bpf/connection.h; -1 */
     uint64_t period_ns;            /* of the sampler, at the start */
     struct procstream *procstream; /* open, with all CPUs; the service's to close; NULL */
     unsigned restarts;             /* 0 = the first start */
@@ -39,8 +50,13 @@ struct symbolizer_handles {
     int control_fd;  /* heartbeat_send() or _start() */
     int service_fd;  /* SOCK_SEQPACKET, non-blocking; the other end goes to
                         supervisor_client.symbolizer() */
+    int kallsyms_fd; /* of /proc/kallsyms, opened with the supervisor's rights; -1 */
     int contexts_fd; /* BPF map: u32 pid -> struct context_process */
     struct unwind_maps unwind;
+};
+
+struct reader_handles {
+    int socket; /* SOCK_SEQPACKET; the other end goes to supervisor_client.reader() */
 };
 
 struct supervisor_settings {
@@ -51,10 +67,7 @@ struct supervisor_settings {
      * and taken up by the next run if its settings are the same (else closed): no sample is missed.
      * What the settings of the run before borrow is still there then. */
     struct supervisor_sampling **sampling;
-    /* Each runs in its own process and returns its exit code. */
-    int (*service_main)(const struct service_handles *handles, void *context);
-    int (*symbolizer_main)(const struct symbolizer_handles *handles,
-                           void *context); /* NULL: none */
+    bool reader; /* the symbolizer has one */
     /* On SIGHUP. True: other settings are ready: the service is stopped as by SIGTERM, and
      * supervisor_run() returns SUPERVISOR_RELOADED, to be called with them; asked again while it
      * stops, it may put others in their place. NULL: never. */
@@ -64,8 +77,8 @@ struct supervisor_settings {
     void *context;
     const char *user; /* account the children drop to; NULL or "": owner of store_directory */
     const char *store_directory; /* where it is missing, its nearest parent counts */
-    const int *keep_fds;         /* open fds that the service inherits */
-    size_t n_keep_fds;
+    struct role_settings service;
+    struct role_settings symbolizer;
     struct supervisor_file *files; /* open; the service inherits their fds too */
     size_t n_files;
     /* 0 = default */

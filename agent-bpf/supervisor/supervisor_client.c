@@ -29,6 +29,12 @@ static void supervisor_client_deliver(struct supervisor_client *child,
             return;
         }
         break;
+    case CONTROL_READER:
+        if (child->reader) {
+            child->reader(child, fd, message->abandoned);
+            return;
+        }
+        break;
     case CONTROL_CPU_CAME:
         if (child->cpu_came && fd >= 0) {
             child->cpu_came(child, message->cpu, fd, (size_t)message->buffer_size);
@@ -98,4 +104,10 @@ void supervisor_client_stop(struct supervisor_client *child)
     watch_stop(&child->watch);
     timer_stop(&child->beat);
     heartbeat_to(-1);
+}
+
+void supervisor_client_reader_overdue(const struct supervisor_client *child, uint64_t asked_ns)
+{
+    struct control_message message = {.kind = CONTROL_READER_OVERDUE, .asked_ns = asked_ns};
+    (void)control_send(child->watch.fd, &message, -1); /* full: it is said again */
 }

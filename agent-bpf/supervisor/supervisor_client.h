@@ -19,6 +19,9 @@ struct supervisor_client {
     /* Service only: the socket (SOCK_SEQPACKET, non-blocking) to a symbolizer just started; the fd
      * is the callee's. Whatever socket there was is dead. */
     void (*symbolizer)(struct supervisor_client *child, int fd);
+    /* Symbolizer only: the reader before is lost. fd: the socket to another one, the callee's; -1:
+     * there is none now. abandoned: processes that cannot be ended. */
+    void (*reader)(struct supervisor_client *child, int fd, unsigned abandoned);
     /* Service only: a CPU came: procstream_add() with these, then close fd. */
     void (*cpu_came)(struct supervisor_client *child, uint32_t cpu, int fd, size_t buffer_size);
     void (*cpu_went)(struct supervisor_client *child, uint32_t cpu); /* procstream_remove() */
@@ -30,3 +33,5 @@ struct supervisor_client {
 int supervisor_client_start(struct supervisor_client *child, struct loop *loop, int control_fd);
 void supervisor_client_stop(
     struct supervisor_client *child); /* also when not started; leaves the fd open */
+/* Symbolizer only: the reader has not answered a request of that time. */
+void supervisor_client_reader_overdue(const struct supervisor_client *child, uint64_t asked_ns);

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What each child is given: the service the ring, the process stream and the socket to the
- * symbolizer, and no right; the symbolizer eight rights, the contexts map and the other end of that
+ * symbolizer, and no right; the symbolizer three rights, the contexts map and the other end of that
  * socket.
  */
 #include "agent-bpf/supervisor/supervisor_state.h"
 #include "agent-bpf/drain/procstream.h"
 #include "agent-bpf/control.h"
-#include "agent-bpf/supervisor/supervisor_fork.h"
+#include "agent-bpf/supervisor/role_message.h"
+#include "agent-bpf/supervisor/supervisor_exec.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/memfd.h"
 #include "base/stats.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,118 +24,121 @@
 
 #define SYMBOLIZER_SOCKET_BYTES (1 << 20)
 
-struct child_start { /* what a forked child needs of the supervisor */
-    struct supervisor *supervisor;
-    struct service_handles service;
-    struct symbolizer_handles symbolizer;
+struct child_start { /* of a child that is not there yet */
+    struct supervisor_exec exec;
+    struct role_message message;
+    struct buf streams; /* struct role_stream */
+    struct buf fds;     /* int: those of exec */
+    bool failed;        /* no memory */
 };
 
-/* Mapped while the fds are there; the mappings stay when they are closed. */
-static void map_streams(void *context)
+static void start_init(struct child_start *start, const struct supervisor *supervisor,
+                       enum role role)
 {
-    struct child_start *start = context;
-    if (!start->service.sampling || procstream_open(&start->service.procstream) < 0)
-        return;
-    const struct cpu_events *cpus = &start->supervisor->sampling->cpus;
-    for (uint32_t cpu = 0; cpu < CPUS_MAX; cpu++) {
-        if (!cpus_has(&cpus->open, cpu))
-            continue;
-        const struct procstream_cpu *at = &cpus->streams[cpu];
-        int r = procstream_add(start->service.procstream, cpu, at->fd, at->buffer_size);
-        if (r < 0)
-            log_warn("supervisor", "no process events of CPU %u: %s", cpu, strerror(-r));
-    }
+    *start = (struct child_start){
+        .exec = {.role = role, .program_fd = supervisor->program_fd, .rights = supervisor->target},
+        .message = {.role = role,
+                    .supervisor = getpid(),
+                    .log_level = log_level(),
+                    .log_format = log_format(),
+                    .stats_fd = stats_shared_fd()}};
 }
 
-static int run_service(void *context)
+static void start_give(struct child_start *start, const int *fds, size_t n)
 {
-    struct child_start *start = context;
-    const struct supervisor_settings *settings = start->supervisor->settings;
-    return settings->service_main(&start->service, settings->context);
+    start->failed |= n && buf_append(&start->fds, fds, n * sizeof(*fds));
 }
 
-static int run_symbolizer(void *context)
+/* The memfd. Negative errno. */
+static int start_message(struct child_start *start, const struct role_settings *settings)
 {
-    struct child_start *start = context;
-    const struct supervisor_settings *settings = start->supervisor->settings;
-    return settings->symbolizer_main(&start->symbolizer, settings->context);
+    _cleanup_buf_ struct buf bytes = BUF_INIT(ROLE_BYTES_MAX);
+    start->message.n_streams = (uint32_t)(start->streams.len / sizeof(struct role_stream));
+    start->message.settings_bytes = (uint32_t)settings->bytes.len;
+    start_give(start, &start->message.stats_fd, 1);
+    start_give(start, settings->fds, settings->n_fds);
+    if (start->failed || buf_append(&bytes, &start->message, sizeof(start->message)) ||
+        buf_append_bytes(&bytes, buf_bytes(&start->streams)) ||
+        buf_append_bytes(&bytes, settings->bytes))
+        return -ENOMEM;
+    return memfd_sealed("spanprof-role", buf_bytes(&bytes));
 }
 
-static int start_child(struct child *child, const struct supervisor_fork *fork, int child_fd)
+static pid_t start_execute(struct child_start *start, const struct role_settings *settings)
 {
-    pid_t pid = supervisor_fork(fork);
+    int message_fd = start_message(start, settings);
+    if (message_fd < 0)
+        return message_fd;
+    start->exec.message_fd = message_fd;
+    start->exec.fds = (const int *)(const void *)start->fds.data;
+    start->exec.n_fds = start->fds.len / sizeof(int);
+    pid_t pid = supervisor_exec(&start->exec);
+    close(message_fd);
+    return pid;
+}
+
+/* Ends start, and the child's end of the control socket. */
+static int start_child(struct child *child, struct child_start *start,
+                       const struct role_settings *settings, int child_fd)
+{
+    pid_t pid = start_execute(start, settings);
+    buf_close(&start->streams);
+    buf_close(&start->fds);
     close(child_fd);
     if (pid < 0) {
         fd_closep(&child->control_fd);
         return pid;
     }
-    child->pid = pid;
-    child->started_ns = clock_monotonic_ns();
-    hang_detector_reset(&child->hang, pid, child->started_ns);
-    child->due_ns = 0;
-    if (child->starts++ > 0)
-        stat_add_ref(child->restarts_stat, 1);
+    child_started(child, pid);
     return 0;
 }
 
-static struct service_handles service_handles(const struct supervisor *supervisor, int control_fd)
-{
-    struct service_handles handles = {
-        .control_fd = control_fd, .ring_fd = -1, .restarts = supervisor->service.starts};
-    if (supervisor->sampling) {
-        handles.sampling = true;
-        handles.ring_fd = sampler_ring_fd(supervisor->sampling->sampler);
-        handles.ring_size = sampler_ring_size(supervisor->sampling->sampler);
-        handles.period_ns = sampler_period_ns(supervisor->sampling->sampler);
-    }
-    return handles;
-}
+/* ---- the service ---- */
 
-/* All that the service inherits, as many as the configuration has sockets and files; the caller
- * frees it. */
-static int *fds_to_keep(const struct supervisor_settings *settings,
-                        const struct service_handles *handles, size_t *n)
+static void give_sampling(struct child_start *start, const struct supervisor_sampling *sampling)
 {
-    int *fds = calloc(settings->n_keep_fds + settings->n_files + 2, sizeof(*fds));
-    *n = 0;
-    if (!fds)
-        return NULL;
-    for (size_t i = 0; i < settings->n_keep_fds; i++)
-        fds[(*n)++] = settings->keep_fds[i];
-    for (size_t i = 0; i < settings->n_files; i++)
-        fds[(*n)++] = settings->files[i].fd;
-    fds[(*n)++] = handles->control_fd;
-    if (handles->sampling)
-        fds[(*n)++] = handles->ring_fd;
-    return fds;
+    struct service_handles *handles = &start->message.service;
+    handles->sampling = true;
+    handles->ring_fd = sampler_ring_fd(sampling->sampler);
+    handles->ring_size = sampler_ring_size(sampling->sampler);
+    handles->connections_fd = sampler_connections_fd(sampling->sampler);
+    handles->period_ns = sampler_period_ns(sampling->sampler);
+    start_give(start, &handles->ring_fd, 1);
+    start_give(start, &handles->connections_fd, 1);
+    for (uint32_t cpu = 0; cpu < CPUS_MAX; cpu++) {
+        if (!cpus_has(&sampling->cpus.open, cpu))
+            continue;
+        const struct procstream_cpu *at = &sampling->cpus.streams[cpu];
+        const struct role_stream stream = {
+            .cpu = cpu, .fd = at->fd, .buffer_size = at->buffer_size};
+        start->failed |= buf_append(&start->streams, &stream, sizeof(stream));
+        start_give(start, &stream.fd, 1);
+    }
 }
 
 int supervisor_start_service(struct supervisor *supervisor)
 {
-    struct child_start start = {.supervisor = supervisor};
+    const struct supervisor_settings *settings = supervisor->settings;
+    struct child_start start;
     int fds[2];
     int r = control_pair(fds);
     if (r < 0)
         return r;
     supervisor->service.control_fd = fds[0];
-    start.service = service_handles(supervisor, fds[1]);
-    struct supervisor_fork fork = {.name = "service",
-                                   .comm = "spanprof-svc",
-                                   .rights = supervisor->target,
-                                   .before = map_streams,
-                                   .main = run_service,
-                                   .context = &start};
-    int *keep = fds_to_keep(supervisor->settings, &start.service, &fork.n_fds);
-    if (!keep) {
-        close(fds[1]);
-        fd_closep(&supervisor->service.control_fd);
-        return -ENOMEM;
-    }
-    fork.fds = keep;
-    r = start_child(&supervisor->service, &fork, fds[1]);
-    free(keep);
-    return r;
+    start_init(&start, supervisor, ROLE_SERVICE);
+    start.message.service = (struct service_handles){.control_fd = fds[1],
+                                                     .ring_fd = -1,
+                                                     .connections_fd = -1,
+                                                     .restarts = supervisor->service.starts};
+    start_give(&start, &fds[1], 1);
+    for (size_t i = 0; i < settings->n_files; i++)
+        start_give(&start, &settings->files[i].fd, 1);
+    if (supervisor->sampling)
+        give_sampling(&start, supervisor->sampling);
+    return start_child(&supervisor->service, &start, &settings->service, fds[1]);
 }
+
+/* ---- the symbolizer ---- */
 
 /* The symbolizer's end of a new socket; the service gets the other one. */
 static int connect_symbolizer(struct supervisor *supervisor, int *symbolizer_end)
@@ -153,9 +159,24 @@ static int connect_symbolizer(struct supervisor *supervisor, int *symbolizer_end
     return r;
 }
 
+static void give_symbolizer(struct child_start *start, const struct sampler *sampler,
+                            int control_fd, int service_fd, int kallsyms_fd)
+{
+    const struct unwind_maps unwind = sampler_unwind_maps(sampler);
+    const int fds[] = {control_fd,         service_fd,   sampler_contexts_fd(sampler),
+                       unwind.executables, unwind.pages, unwind.blocks};
+    start_give(start, &kallsyms_fd, kallsyms_fd >= 0);
+    start->message.symbolizer = (struct symbolizer_handles){.control_fd = control_fd,
+                                                            .kallsyms_fd = kallsyms_fd,
+                                                            .service_fd = service_fd,
+                                                            .contexts_fd = fds[2],
+                                                            .unwind = unwind};
+    start_give(start, fds, sizeof(fds) / sizeof(*fds));
+}
+
 int supervisor_start_symbolizer(struct supervisor *supervisor)
 {
-    struct child_start start = {.supervisor = supervisor};
+    struct child_start start;
     int fds[2], service_fd = -1;
     int r = control_pair(fds);
     if (r < 0)
@@ -167,29 +188,69 @@ int supervisor_start_symbolizer(struct supervisor *supervisor)
         fd_closep(&supervisor->symbolizer.control_fd);
         return r;
     }
-    start.symbolizer = (struct symbolizer_handles){
-        .control_fd = fds[1],
-        .service_fd = service_fd,
-        .contexts_fd = sampler_contexts_fd(supervisor->sampling->sampler),
-        .unwind = sampler_unwind_maps(supervisor->sampling->sampler)};
-    const struct unwind_maps *unwind = &start.symbolizer.unwind;
-    const int keep[] = {
-        fds[1],        service_fd,    start.symbolizer.contexts_fd, unwind->executables,
-        unwind->pages, unwind->blocks};
-    struct supervisor_fork fork = {.name = "symbolizer",
-                                   .comm = "spanprof-sym",
-                                   .fds = keep,
-                                   .n_fds = sizeof(keep) / sizeof(*keep),
-                                   .rights = supervisor->target,
-                                   .without_network = true,
-                                   .main = run_symbolizer,
-                                   .context = &start};
-    fork.rights.keep = PRIVILEGE(CAP_BPF) | PRIVILEGE(CAP_PERFMON) | PRIVILEGE(CAP_SYS_PTRACE) |
-                       PRIVILEGE(CAP_DAC_READ_SEARCH) | PRIVILEGE(CAP_SYSLOG) |
-                       PRIVILEGE(CAP_CHECKPOINT_RESTORE) |
-                       /* to act in a process's name (fs_rights.h); it adds nothing to ptrace */
-                       PRIVILEGE(CAP_SETUID) | PRIVILEGE(CAP_SETGID);
-    r = start_child(&supervisor->symbolizer, &fork, fds[1]);
+    start_init(&start, supervisor, ROLE_SYMBOLIZER);
+    start.exec.without_network = true;
+    privileges_own_account("spanprof-sym", &start.exec.rights);
+    /* Elements of a map that it was given need no right (Linux 5.19). */
+    start.exec.rights.keep = PRIVILEGE(CAP_SYS_PTRACE) | PRIVILEGE(CAP_DAC_READ_SEARCH) |
+                             PRIVILEGE(CAP_CHECKPOINT_RESTORE);
+    _cleanup_fd_ int kallsyms_fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
+    give_symbolizer(&start, supervisor->sampling->sampler, fds[1], service_fd, kallsyms_fd);
+    r = start_child(&supervisor->symbolizer, &start, &supervisor->settings->symbolizer, fds[1]);
     close(service_fd);
     return r;
+}
+
+/* ---- the reader ---- */
+
+/* It has no control socket: the symbolizer knows when an answer is overdue. */
+int supervisor_start_reader(struct supervisor *supervisor)
+{
+    static const struct role_settings nothing;
+    uint64_t begun_ns = clock_monotonic_ns(); /* before the symbolizer can ask it */
+    struct child_start start;
+    int fds[2];
+    int r = control_pair(fds); /* the same kind of socket */
+    if (r < 0)
+        return r;
+    struct control_message message = {.kind = CONTROL_READER,
+                                      .abandoned = (uint32_t)children_abandoned()};
+    r = control_send(supervisor->symbolizer.control_fd, &message, fds[0]);
+    close(fds[0]);
+    if (r < 0) {
+        close(fds[1]);
+        return r;
+    }
+    start_init(&start, supervisor, ROLE_READER);
+    start.exec.without_network = true;
+    start.exec.rights.keep = PRIVILEGE(CAP_SYS_PTRACE) | PRIVILEGE(CAP_DAC_READ_SEARCH) |
+                             PRIVILEGE(CAP_CHECKPOINT_RESTORE);
+    start.message.reader = (struct reader_handles){.socket = fds[1]};
+    start_give(&start, &fds[1], 1);
+    r = start_child(&supervisor->reader, &start, &nothing, fds[1]);
+    supervisor->reader.started_ns = begun_ns;
+    return r;
+}
+
+/* ---- a broker ---- */
+
+int supervisor_execute_broker(struct supervisor *supervisor, const struct control_message *wanted,
+                              int answer_fd, int alive_fd)
+{
+    const struct role_settings none = {.fds = NULL};
+    const int fds[] = {answer_fd, alive_fd};
+    struct child_start start;
+    start_init(&start, supervisor, ROLE_BROKER);
+    start.exec.without_network = true;
+    start.exec.detached = true;
+    privileges_own_account("spanprof-sym", &start.exec.rights);
+    /* To act in a process's name (fs_rights.h), which is found by its root. */
+    start.exec.rights.keep =
+        PRIVILEGE(CAP_SYS_PTRACE) | PRIVILEGE(CAP_SETUID) | PRIVILEGE(CAP_SETGID);
+    start.message.broker =
+        (struct broker_handles){.answer_fd = answer_fd, .alive_fd = alive_fd, .wanted = *wanted};
+    start_give(&start, fds, 2);
+    pid_t pid = start_execute(&start, &none);
+    buf_close(&start.fds);
+    return pid < 0 ? pid : 0;
 }

@@ -5,21 +5,9 @@
  */
 #include "agent-bpf/supervisor/supervisor_sampling.h"
 #include "agent-bpf/supervisor/privileges.h"
-#include "agent-bpf/supervisor/hang_detector.h"
-#include "base/stats.h"
-
-struct child {
-    const char *name;
-    struct stat_ref restarts_stat;
-    uint64_t hang_ns;
-    pid_t pid;      /* 0 = not running */
-    int control_fd; /* -1 */
-    uint64_t started_ns;
-    struct hang_detector hang; /* since it was heard */
-    uint64_t due_ns;           /* to be started then; 0 = not to be */
-    uint64_t backoff_ns;
-    unsigned starts;
-};
+#include "agent-bpf/supervisor/supervisor_broker.h"
+#include "agent-bpf/supervisor/supervisor_child.h"
+#include <stddef.h>
 
 enum supervisor_state {
     SUPERVISOR_RUNNING,   /* children that end are started again */
@@ -34,9 +22,17 @@ struct supervisor {
     const struct supervisor_settings *settings;
     struct privileges target;
     struct supervisor_sampling *sampling; /* NULL: none */
+    int program_fd;                       /* this program, to be executed by children; -1 */
     int signal_fd;
-    struct child service;
-    struct child symbolizer;
+    union {
+        struct child children[SUPERVISED];
+        struct { /* in the order of enum supervised */
+            struct child service;
+            struct child symbolizer;
+            struct child reader;
+        };
+    };
+    struct brokers brokers;
     uint64_t stop_due_ns; /* while STOPPING or RELOADING */
     uint64_t tick_due_ns;
     uint64_t obi_due_ns; /* its map is looked for then */
@@ -44,6 +40,18 @@ struct supervisor {
     int exit_code;
 };
 
-/* Forks it, with all that is its own; due_ns is cleared. 0 or negative errno. */
+_Static_assert(offsetof(struct supervisor, service) ==
+                       offsetof(struct supervisor, children[SUPERVISED_SERVICE]) &&
+                   offsetof(struct supervisor, symbolizer) ==
+                       offsetof(struct supervisor, children[SUPERVISED_SYMBOLIZER]) &&
+                   offsetof(struct supervisor, reader) ==
+                       offsetof(struct supervisor, children[SUPERVISED_READER]),
+               "names of the children");
+
+/* answer_fd and alive_fd stay the caller's. 0 or negative errno. */
+int supervisor_execute_broker(struct supervisor *supervisor, const struct control_message *wanted,
+                              int answer_fd, int alive_fd);
+/* Starts it, with all that is its own; due_ns is cleared. 0 or negative errno. */
 int supervisor_start_service(struct supervisor *supervisor);
 int supervisor_start_symbolizer(struct supervisor *supervisor); /* while the service runs */
+int supervisor_start_reader(struct supervisor *supervisor);     /* while the symbolizer runs */

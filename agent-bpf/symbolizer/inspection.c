@@ -6,14 +6,13 @@
  */
 #include "agent-bpf/symbolizer/inspection.h"
 #include "agent-bpf/contexts/unreadable.h"
-#include "agent-bpf/files/proc_pid.h"
+#include "agent-bpf/files/reader_client.h"
 #include <errno.h>
 
 static struct bytes inspection_mounts(struct inspection *inspection)
 {
     struct symbolizer *symbolizer = inspection->symbolizer;
-    if (!inspection->mounts_read &&
-        proc_pid_read(inspection->process->pid, "mountinfo", &symbolizer->mounts))
+    if (!inspection->mounts_read && proc_mounts_read(inspection->process->pid, &symbolizer->mounts))
         buf_clear(&symbolizer->mounts);
     inspection->mounts_read = true;
     return buf_bytes(&symbolizer->mounts);
@@ -27,10 +26,13 @@ bool inspection_is_harmless(struct inspection *inspection, uint64_t address, uin
 
 int inspection_read_memory(struct inspection *inspection, uint64_t address, void *out, size_t size)
 {
-    if (inspection_is_harmless(inspection, address, size))
-        return proc_pid_memory(inspection->process->pid, address, out, size);
-    context_count_unreadable(CONTEXT_UNREADABLE_MEMORY);
-    return -EFAULT;
+    if (!inspection_is_harmless(inspection, address, size)) {
+        context_count_unreadable(CONTEXT_UNREADABLE_MEMORY);
+        return -EFAULT;
+    }
+    int error = reader_memory_one(inspection->process->pid, address, out, size);
+    inspection->unanswered |= error == -EAGAIN;
+    return error;
 }
 
 /* Reads the context of the first mapping that has a valid header. */
@@ -54,6 +56,8 @@ static int inspection_find_context(struct inspection *inspection)
             inspection->process->address = map.start;
             return 0;
         }
+        if (outcome == -EAGAIN)
+            return outcome;
         context_count_unreadable(outcome == OTEL_CONTEXT_BUSY ? CONTEXT_UNREADABLE_BEING_CHANGED
                                                               : CONTEXT_UNREADABLE_MALFORMED);
     }
@@ -147,22 +151,33 @@ static void inspection_report(struct inspection *inspection, uint64_t time_ns, u
     inspection_send_if_changed(inspection, &message);
 }
 
+/* False: nothing was found out. What was reported before stays: it may still hold. */
+static bool inspection_look(struct inspection *inspection, uint64_t time_ns)
+{
+    struct tracked_process *process = inspection->process;
+    inspection_read_environment(inspection);
+    int outcome = inspection_find_context(inspection);
+    if ((outcome == OTEL_CONTEXT_BUSY && process->address) || outcome == -EAGAIN)
+        return false;
+    if (!outcome)
+        inspection_use_context(inspection);
+    inspection_find_variables(inspection);
+    inspection_read_elastic(inspection);
+    if (inspection->unanswered || !reader_client_is_ready())
+        return false;
+    if (outcome)
+        process->address = process->published_ns = 0;
+    process->inspected_ns = time_ns;
+    return true;
+}
+
 void inspection_run(struct symbolizer *symbolizer, struct tracked_process *process)
 {
     LOOP_THREAD(symbolizer->settings.loop);
     struct inspection inspection = {.symbolizer = symbolizer, .process = process};
     uint64_t time_ns = clock_monotonic_ns();
-    inspection_read_environment(&inspection);
-    int outcome = inspection_find_context(&inspection);
-    if (outcome == OTEL_CONTEXT_BUSY && process->address)
-        return; /* keep what was reported: it may still hold */
-    process->inspected_ns = time_ns;
-    if (!outcome)
-        inspection_use_context(&inspection);
-    else
-        process->address = process->published_ns = 0;
-    inspection_find_variables(&inspection);
-    inspection_read_elastic(&inspection);
+    if (!inspection_look(&inspection, time_ns))
+        return;
     inspection_check_go_labels(&inspection);
     inspection_report(&inspection, time_ns, inspection_sources(&inspection));
     int error = inspection_attach(&inspection);

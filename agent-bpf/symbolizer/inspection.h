@@ -13,6 +13,7 @@ struct inspection {
     struct tracked_process *process;
     bool mounts_read;
     bool has_context;  /* symbolizer->context is the process's */
+    bool unanswered;   /* the reader had no answer, so nothing of this may count */
     bool flags_unsure; /* a writer may leave the trace flags unset */
     unsigned publishes;
     struct context_process entry; /* for the contexts map */
@@ -30,7 +31,8 @@ void inspection_run(struct symbolizer *symbolizer, struct tracked_process *proce
 /* True: what was found last is still there, so the maps need not be read. */
 bool inspection_still_holds(struct symbolizer *symbolizer, struct tracked_process *process);
 /* Reads memory of the process, but none that is mapped from a file system that may block. 0,
- * -EFAULT (also for memory that was not read; counted), negative errno. */
+ * -EFAULT (also for memory that was not read; counted), -EAGAIN (unanswered is set), negative
+ * errno. */
 int inspection_read_memory(struct inspection *inspection, uint64_t address, void *out, size_t size);
 bool inspection_is_harmless(struct inspection *inspection, uint64_t address, uint64_t size);
 
@@ -59,4 +61,7 @@ void resource_forget(struct symbolizer *symbolizer, struct tracked_process *proc
 void inspection_read_elastic(struct inspection *inspection);
 /* Sends a socket connected to the agent to the service, if it is due. */
 void inspection_connect_elastic(struct inspection *inspection);
+int elastic_open(struct symbolizer *symbolizer);
+void elastic_close(struct symbolizer *symbolizer); /* no answer is heard any more */
+void elastic_peer_free(struct tracked_process *process);
 bool elastic_holds(const struct tracked_process *process);

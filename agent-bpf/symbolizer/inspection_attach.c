@@ -12,6 +12,7 @@
  */
 #include "agent-bpf/symbolizer/inspection.h"
 #include "agent-bpf/contexts/unreadable.h"
+#include "agent-bpf/files/reader_client.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include <bpf/bpf.h>
@@ -258,7 +259,7 @@ static bool is_mapped(struct bytes maps, uint64_t start, uint64_t inode)
 static bool files_are_there(const struct inspection *inspection)
 {
     struct buf *maps = &inspection->symbolizer->maps_again;
-    if (proc_maps_read(inspection->process->pid, maps))
+    if (reader_maps(inspection->process->pid, maps))
         return false;
     for (uint32_t i = 0; i < inspection->entry.count; i++)
         if (!is_mapped(buf_bytes(maps), inspection->places[i].start, inspection->places[i].inode))

@@ -5,8 +5,12 @@
  * a second. After a failure it is tried again when the maps are read next.
  */
 #include "agent-bpf/symbolizer/inspection.h"
+#include "agent-bpf/contexts/elastic_socket.h"
 #include "agent-bpf/contexts/unreadable.h"
-#include "agent-bpf/files/proc_pid.h"
+#include "agent-bpf/control.h"
+#include "agent-bpf/files/reader_client.h"
+#include "base/fd.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -29,8 +33,10 @@ static int inspection_read_storage(struct inspection *inspection, uint64_t addre
     return error;
 }
 
-static void elastic_peer_free(struct tracked_process *process)
+void elastic_peer_free(struct tracked_process *process)
 {
+    if (process->elastic)
+        elastic_request_drop(&process->elastic->request);
     free(process->elastic);
     process->elastic = NULL;
 }
@@ -67,7 +73,7 @@ bool elastic_holds(const struct tracked_process *process)
     if (!peer)
         return true;
     return clock_monotonic_ns() - process->inspected_ns < LOOK_AGAIN_NS &&
-           !proc_pid_memory(process->pid, peer->pointer_at, &storage, sizeof(storage)) &&
+           !reader_memory_one(process->pid, peer->pointer_at, &storage, sizeof(storage)) &&
            storage == peer->storage;
 }
 
@@ -84,33 +90,70 @@ static void storage_digest(const struct elastic_storage *storage, uint8_t digest
     fnv128_finish(&fnv, digest);
 }
 
-/* True: do not try again for this content. */
-static bool inspection_connect_peer(struct inspection *inspection, uint64_t now_ns)
+/* Tried again when its maps are read next, unless this content will always be refused. */
+static void connection_failed(struct symbolizer *symbolizer, uint32_t pid, int outcome)
 {
-    int fd = -1;
-    int outcome =
-        elastic_socket_connect(inspection->process->pid, inspection->elastic.socket_path, &fd);
-    if (!outcome)
-        symbolizer_send_fd(&inspection->symbolizer->out,
-                           &(struct symbolizer_message){
-                               .kind = SYMBOLIZER_CORRELATION,
-                               .process = {.pid = inspection->process->pid, .time_ns = now_ns}},
-                           fd);
-    else
-        context_count_unreadable(outcome == ELASTIC_SOCKET_REFUSED
-                                     ? CONTEXT_UNREADABLE_SOCKET_REFUSED
-                                     : CONTEXT_UNREADABLE_SOCKET_FAILED);
-    return outcome >= 0;
+    struct tracked_process *process = map_get(&symbolizer->processes, &pid);
+    context_count_unreadable(outcome == ELASTIC_SOCKET_REFUSED ? CONTEXT_UNREADABLE_SOCKET_REFUSED
+                                                               : CONTEXT_UNREADABLE_SOCKET_FAILED);
+    if (outcome < 0 && process && process->elastic)
+        memset(process->elastic->connected, 0, sizeof(process->elastic->connected));
+}
+
+static void elastic_connected(void *context, uint32_t pid, int outcome, int fd)
+{
+    struct symbolizer *symbolizer = context;
+    struct symbolizer_process process = {.pid = pid, .time_ns = clock_monotonic_ns()};
+    if (outcome) {
+        connection_failed(symbolizer, pid, outcome);
+        return;
+    }
+    symbolizer_send_fd(
+        &symbolizer->out,
+        &(struct symbolizer_message){.kind = SYMBOLIZER_CORRELATION, .process = process}, fd);
+}
+
+int elastic_open(struct symbolizer *symbolizer)
+{
+    const struct symbolizer_settings *settings = &symbolizer->settings;
+    return elastic_connections_open(
+        &symbolizer->elastic_connections,
+        &(struct elastic_connections_settings){.loop = settings->loop,
+                                               .connect_agent = settings->connect_agent,
+                                               .connect_context = settings->context,
+                                               .connected = elastic_connected,
+                                               .context = symbolizer});
+}
+
+void elastic_close(struct symbolizer *symbolizer)
+{
+    elastic_connections_close(&symbolizer->elastic_connections);
+}
+
+/* The broker looks the socket up in the cache alone. The reader fills that, and says whether the
+ * socket lies where connecting waits for nobody. */
+static int inspection_find_socket(struct inspection *inspection)
+{
+    const struct bytes path = inspection->elastic.socket_path;
+    char name[CONTROL_PATH_MAX + 1];
+    enum file_place place;
+    _cleanup_fd_ int fd = -1;
+    if (path.len > CONTROL_PATH_MAX)
+        return -ENAMETOOLONG;
+    memcpy(name, path.data, path.len);
+    name[path.len] = 0;
+    int error = reader_path(inspection->process->pid, name, false, &fd, &place);
+    return error ? error : place == FILE_PLACE_LOCAL ? 0 : -EREMOTE;
 }
 
 void inspection_connect_elastic(struct inspection *inspection)
 {
+    struct symbolizer *symbolizer = inspection->symbolizer;
     struct tracked_process *process = inspection->process;
     struct elastic_peer *peer = process->elastic;
     uint64_t now_ns = clock_monotonic_ns();
     uint8_t digest[16];
-    if (!inspection->symbolizer->settings.elastic_correlation || !peer ||
-        !inspection->elastic.socket_path.len)
+    if (!symbolizer->settings.elastic_correlation || !peer || !inspection->elastic.socket_path.len)
         return;
     storage_digest(&inspection->elastic, digest);
     if (!memcmp(digest, peer->connected, sizeof(digest)))
@@ -120,6 +163,15 @@ void inspection_connect_elastic(struct inspection *inspection)
         return;
     }
     peer->connected_ns = now_ns;
-    if (inspection_connect_peer(inspection, now_ns))
+    int error = inspection_find_socket(inspection);
+    error = error ? error
+                  : elastic_connect(&symbolizer->elastic_connections, &peer->request, process->pid,
+                                    symbolizer_owner(symbolizer, process->pid),
+                                    inspection->elastic.socket_path);
+    if (!error)
         memcpy(peer->connected, digest, sizeof(digest));
+    else if (error == -EAGAIN)
+        process->inspected_ns = 0; /* again at the next inspection */
+    else
+        context_count_unreadable(CONTEXT_UNREADABLE_SOCKET_FAILED);
 }

@@ -11,6 +11,7 @@
 #include "agent-bpf/symbolizer/inspection.h"
 #include "agent-bpf/contexts/unreadable.h"
 #include "agent-bpf/files/proc_pid.h"
+#include "base/limits.h"
 #include "proto/otlp/otlp_spans.h"
 #include "proto/wire.h"
 #include <assert.h>
@@ -20,8 +21,10 @@
 #define RESOURCE_ATTRIBUTES 1 /* field of Resource */
 #define SERVICE_NAME        "service.name"
 #define SERVICE_NAME_SOURCE "spanprof.service.name.source"
-#define MERGED_MAX          16384       /* bytes; the limit of the store */
-#define ENVIRONMENTS_MAX    (32u << 20) /* bytes, of all tracked processes */
+#define MERGED_MAX          16384      /* bytes; the limit of the store */
+#define ENVIRONMENTS_MAX    (8u << 20) /* bytes, of all tracked processes */
+
+LIMIT(environments, LIMIT_SYMBOLIZER, "environments of processes", .bytes = ENVIRONMENTS_MAX);
 
 void resource_forget(struct symbolizer *symbolizer, struct tracked_process *process)
 {
@@ -58,10 +61,12 @@ void inspection_read_environment(struct inspection *inspection)
     struct bytes block;
     if (process->environment_read || !process->sampled)
         return;
-    process->environment_read = true;
-    if (inspection_read_block(inspection, &block))
+    int error = inspection_read_block(inspection, &block);
+    process->environment_read = error != -EAGAIN;
+    if (error)
         return;
     int outcome = environment_parse(block, &environment);
+    explicit_bzero(symbolizer->payload, block.len); /* other variables may be secrets */
     if (environment && symbolizer->environment_bytes + environment->size > ENVIRONMENTS_MAX) {
         free(environment);
         environment = NULL;

@@ -8,7 +8,9 @@
 #include "agent-bpf/symbolizer/symbolizer_state.h"
 #include "agent-bpf/symbolizer/inspection.h"
 #include "agent-bpf/heartbeat.h"
+#include "agent-bpf/files/reader_client.h"
 #include "agent-bpf/symbols/kallsyms.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include <errno.h>
@@ -18,22 +20,89 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-STAT_LOSS(banned, "spanprof_processes_banned_total",
-          "Inspections not made, because the process blocked a symbolizer before.");
+LIMIT(symbolizer, LIMIT_SYMBOLIZER, "program, small tables", .bytes = 8u << 20);
+
+STAT_LOSS(
+    banned, "spanprof_processes_banned_total",
+    "Inspections not made, because the cgroup of the process held the symbolizer or its reader "
+    "before.");
+STAT_LOSS(readers_lost, "spanprof_readers_lost_total",
+          "Readers that hung or ended while they looked at a process.");
 
 #define REQUEST_ARENA_MAX (256 * 1024) /* paths may be long */
 #define SOCKET_BUFFER     (1 << 20)
+#define OWNER_KEEP_NS     (10 * NS_PER_SEC)
 
-bool symbolizer_is_banned(const struct symbolizer *symbolizer, uint32_t pid)
+static void symbolizer_arm_timer(struct symbolizer *symbolizer);
+
+const struct process_owner *symbolizer_owner(struct symbolizer *symbolizer, uint32_t pid)
 {
-    return symbolizer_ledger_banned(symbolizer->settings.ledger, pid, clock_monotonic_ns()) != 0;
+    struct owners *known = &symbolizer->owners[pid % SYMBOLIZER_OWNERS];
+    uint64_t now_ns = clock_monotonic_ns();
+    if (known->owner.pid != pid || now_ns - known->read_ns > OWNER_KEEP_NS) {
+        process_owner_read(pid, &known->owner);
+        known->read_ns = now_ns;
+    }
+    return &known->owner;
 }
 
-bool symbolizer_skips(const struct symbolizer *symbolizer, uint32_t pid)
+bool symbolizer_is_banned(struct symbolizer *symbolizer, uint32_t pid)
+{
+    struct symbolizer_ledger *ledger = symbolizer->settings.ledger;
+    return symbolizer_ledger_has_bans(ledger) &&
+           symbolizer_ledger_banned(ledger, symbolizer_owner(symbolizer, pid), clock_monotonic_ns(),
+                                    symbolizer->cautious);
+}
+
+bool symbolizer_skips(struct symbolizer *symbolizer, uint32_t pid)
 {
     bool skipped = symbolizer_is_banned(symbolizer, pid);
     stat_add(&banned, skipped);
     return skipped;
+}
+
+void symbolizer_enter(struct symbolizer *symbolizer, uint32_t pid)
+{
+    symbolizer_ledger_enter(symbolizer->settings.ledger, symbolizer_owner(symbolizer, pid));
+}
+
+void symbolizer_leave(struct symbolizer *symbolizer)
+{
+    symbolizer_ledger_leave(symbolizer->settings.ledger);
+}
+
+/* ---- the reader ---- */
+
+static void symbolizer_reader_overdue(void *context, uint64_t asked_ns)
+{
+    const struct symbolizer *symbolizer = context;
+    symbolizer->settings.reader_overdue(symbolizer->settings.context, asked_ns);
+}
+
+static void symbolizer_reader_lost(void *context, uint32_t pid)
+{
+    struct symbolizer *symbolizer = context;
+    if (!pid)
+        return; /* a path of ours */
+    log_warn("symbolizer",
+             "the reader was lost when it looked at process %u: leaving its cgroup (or user) alone "
+             "for a while",
+             pid);
+    stat_add(&readers_lost, 1);
+    symbolizer_ledger_ban(symbolizer->settings.ledger, symbolizer_owner(symbolizer, pid),
+                          clock_monotonic_ns());
+}
+
+void symbolizer_reader(struct symbolizer *symbolizer, int socket, unsigned abandoned)
+{
+    if (!symbolizer->cautious && abandoned >= SYMBOLIZER_CAUTIOUS)
+        log_warn("symbolizer",
+                 "%u processes hang: memory is read of cgroups alone that have hung "
+                 "none",
+                 abandoned);
+    symbolizer->cautious = abandoned >= SYMBOLIZER_CAUTIOUS;
+    reader_client_attach(socket);
+    symbolizer_arm_timer(symbolizer);
 }
 
 static void symbolizer_update_watch(struct symbolizer *symbolizer)
@@ -60,6 +129,9 @@ static void symbolizer_serve(struct symbolizer *symbolizer,
     case SYMBOLIZER_CONTEXT_WANTED:
         tracked_process_request(symbolizer, message->process.pid, false,
                                 message->process.time_ns != 0);
+        break;
+    case SYMBOLIZER_MAPPINGS_WANTED:
+        symbolizer_scan_process(symbolizer, message->process.pid);
         break;
     case SYMBOLIZER_PROCESS_LEFT:
         perf_maps_left(&symbolizer->perf_maps, message->process.pid, clock_monotonic_ns());
@@ -131,8 +203,10 @@ static void symbolizer_arm_timer(struct symbolizer *symbolizer)
     due_ns = tables_ns < due_ns ? tables_ns : due_ns;
     if (symbolizer->kallsyms && due_ns > now_ns + SYMBOLIZER_REST_NS)
         due_ns = now_ns + SYMBOLIZER_REST_NS;
-    if (symbolizer->scanning)
+    if (symbolizer->scanning && reader_client_is_ready())
         due_ns = now_ns;
+    if (reader_client_due() < due_ns)
+        due_ns = reader_client_due();
     if (symbolizer_congested(&symbolizer->out) || due_ns == UINT64_MAX)
         timer_stop(&symbolizer->work); /* the socket wakes the loop */
     else
@@ -157,6 +231,7 @@ static void symbolizer_work(struct timer *timer)
 {
     struct symbolizer *symbolizer = container_of(timer, struct symbolizer, work);
     uint64_t now_ns = clock_monotonic_ns();
+    reader_client_poll();
     tracked_processes_poll(symbolizer, now_ns + SYMBOLIZER_STEP_NS);
     symbolizer_scan_step(symbolizer, now_ns + SYMBOLIZER_STEP_NS);
     symbolizer_unload_kernel(symbolizer, now_ns);
@@ -184,7 +259,7 @@ static void ban_last_process(struct symbolizer *symbolizer)
     if (pid)
         log_warn("symbolizer",
                  "the symbolizer before this one ended while it looked at process %u: "
-                 "leaving that one alone for a while",
+                 "leaving its cgroup (or user) alone for a while",
                  pid);
 }
 
@@ -216,10 +291,15 @@ int symbolizer_open(const struct symbolizer_settings *settings, struct symbolize
     }
     raise_file_limit();
     ban_last_process(symbolizer);
+    reader_client_open(&(struct reader_client_settings){
+        .overdue = settings->reader_overdue ? symbolizer_reader_overdue : NULL,
+        .lost = symbolizer_reader_lost,
+        .context = symbolizer});
     attach_init();
     int size = SOCKET_BUFFER;
     setsockopt(settings->socket, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
     int error = tables_open(settings->unwind, &symbolizer->tables);
+    error = error ? error : elastic_open(symbolizer);
     error = error ? error : watch_start(settings->loop, &symbolizer->watch);
     if (error) {
         symbolizer_close(symbolizer);
@@ -236,7 +316,9 @@ void symbolizer_close(struct symbolizer *symbolizer)
     watch_stop(&symbolizer->watch);
     timer_stop(&symbolizer->work);
     close(symbolizer->watch.fd);
+    reader_client_close();
     symbolizer_out_close(&symbolizer->out);
+    elastic_close(symbolizer);
     tracked_processes_close(symbolizer);
     tables_close(symbolizer->tables);
     binaries_close(&symbolizer->binaries);

@@ -7,12 +7,17 @@
 #include "agent-bpf/symbolizer/symbolizer_binary.h"
 #include "agent-bpf/files/safe_open.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/stats.h"
 #include <assert.h>
+#include <errno.h>
 #include <linux/fs.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+LIMIT(copies, LIMIT_SYMBOLIZER, "files that are not local, copied", .bytes = SAFE_COPY_MAX);
+LIMIT(symbols, LIMIT_SYMBOLIZER, "symbols and lines of files", .bytes = SYMBOL_BYTES_MAX);
 
 STAT_LOSS(malformed, "spanprof_executables_malformed_total",
           "Mapped files that are not valid ELF files.");
@@ -63,6 +68,8 @@ static void binary_close_file(struct binaries *binaries, struct binary *binary)
     binary->fd = -1;
     list_remove(&binary->open);
     binaries->n_open--;
+    if (binary->is_copy)
+        binaries->copied_bytes -= binary->key.size;
 }
 
 static void binary_release(struct binaries *binaries, struct binary *binary)
@@ -136,8 +143,15 @@ static int binary_read(struct binary *binary)
 static void binary_keep_open(struct binaries *binaries, struct binary *binary)
 {
     list_append(&binaries->open, &binary->open);
-    if (++binaries->n_open > OPEN_FILES_MAX)
-        binary_close_file(binaries, container_of(list_first(&binaries->open), struct binary, open));
+    binaries->n_open++;
+    if (binary->is_copy)
+        binaries->copied_bytes += binary->key.size;
+    while (binaries->n_open > OPEN_FILES_MAX || binaries->copied_bytes > SAFE_COPY_MAX) {
+        struct binary *oldest = container_of(list_first(&binaries->open), struct binary, open);
+        if (oldest == binary) /* others are made small by their number alone */
+            return;
+        binary_close_file(binaries, oldest);
+    }
 }
 
 static void binary_mark_used(struct binaries *binaries, struct binary *binary)
@@ -146,13 +160,15 @@ static void binary_mark_used(struct binaries *binaries, struct binary *binary)
     list_append(&binaries->open, &binary->open);
 }
 
-static struct binary *binary_new(struct binaries *binaries, const struct binary_key *key, int fd)
+static struct binary *binary_new(struct binaries *binaries, const struct binary_key *key,
+                                 const struct safe_file *file)
 {
     struct binary *binary = calloc(1, sizeof(*binary));
     if (!binary)
         return NULL;
     binary->key = *key;
-    binary->fd = fd;
+    binary->fd = file->fd;
+    binary->is_copy = file->is_copy;
     if (binary_read(binary) || map_put(&binaries->files, binary, NULL)) {
         free(binary->publishers);
         free(binary);
@@ -171,13 +187,14 @@ static struct binary *binary_of_file(struct binaries *binaries, const struct saf
                              .changed_ns = file->changed_ns};
     struct binary *binary = map_get(&binaries->files, &key);
     if (!binary) {
-        binary = binary_new(binaries, &key, file->fd);
+        binary = binary_new(binaries, &key, file);
         if (!binary)
             close(file->fd);
         return binary;
     }
     if (binary->fd < 0) {
         binary->fd = file->fd;
+        binary->is_copy = file->is_copy;
         binary_keep_open(binaries, binary);
     } else {
         close(file->fd);
@@ -192,8 +209,11 @@ static void binary_name_refresh(struct binaries *binaries, struct binary_name *n
 {
     struct safe_file file;
     struct binary *binary = NULL;
+    int error = safe_open_mapping(pid, mapping, &file);
+    if (error == -EAGAIN)
+        return; /* known, or asked again with the next request */
     name->checked_ns = clock_monotonic_ns();
-    if (!safe_open_mapping(pid, mapping, &file))
+    if (!error)
         binary = binary_of_file(binaries, &file);
     name->failed_pid = binary ? 0 : pid;
     if (!binary && name->binary && mapping->build_id_len)
@@ -234,7 +254,7 @@ struct binary *binaries_get(struct binaries *binaries, const uint8_t identity[16
     list_remove(&name->recent);
     list_append(&binaries->recent, &name->recent);
     bool closed = name->binary && name->binary->fd < 0;
-    bool proven = name->binary && mapping->build_id_len;
+    bool proven = name->binary && (mapping->build_id_len || name->binary->is_copy);
     bool other_way =
         !name->binary && pid != name->failed_pid; /* the other process may have ended */
     if (fresh || other_way || closed ||

@@ -5,8 +5,8 @@
  * of device and inode does not prove the content, so its file is checked again after 10 s.
  * Limits, beyond which the least recently used goes: BINARIES_MAX identities; OPEN_FILES_MAX
  * descriptors, which allow reading a file after its last process has ended (a closed file is opened
- * again on request); SYMBOL_BYTES_MAX and SYMBOL_TABLES_MAX of symbol tables with their lines.
- * Thread: the symbolizer's loop.
+ * again on request), and SAFE_COPY_MAX bytes of copies; SYMBOL_BYTES_MAX and SYMBOL_TABLES_MAX of
+ * symbol tables with their lines. Thread: the symbolizer's loop.
  */
 #include "agent-bpf/symbolizer_messages.h"
 #include "agent-bpf/contexts/publishers.h"
@@ -18,7 +18,7 @@
 
 #define BINARIES_MAX      4096
 #define OPEN_FILES_MAX    256
-#define SYMBOL_BYTES_MAX  (96u << 20)
+#define SYMBOL_BYTES_MAX  (36u << 20)
 #define SYMBOL_TABLES_MAX 128 /* each has up to three descriptors of its own */
 
 struct binary_key { /* which content */
@@ -30,9 +30,10 @@ struct binary_key { /* which content */
 
 struct binary {
     struct binary_key key;
-    size_t refs; /* identities that lead to it */
-    int fd;      /* -1 = closed */
-    bool is_elf; /* false: only the hash is known */
+    size_t refs;  /* identities that lead to it */
+    int fd;       /* -1 = closed */
+    bool is_copy; /* fd is one, in memory */
+    bool is_elf;  /* false: only the hash is known */
     uint8_t htlhash[16];
     struct elf_build_ids ids;
     uint32_t generation; /* of the inode, as in the kernel's mapping events; 0 = not known */
@@ -54,6 +55,7 @@ struct binaries {
     size_t n_open;
     size_t n_loaded;
     size_t symbol_bytes;       /* sum of names_bytes */
+    size_t copied_bytes;       /* of open copies (safe_open.h) */
     bool lines;                /* also load line tables */
     struct thread_owner owner; /* the loop */
 };

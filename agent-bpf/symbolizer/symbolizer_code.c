@@ -64,9 +64,9 @@ void symbolizer_answer_code(struct symbolizer *symbolizer,
                                  .bytes = ANSWER_BYTES};
     answer.code.ranges = answer.ranges;
     if (!symbolizer_skips(symbolizer, wanted->pid)) {
-        symbolizer_ledger_enter(symbolizer->settings.ledger, wanted->pid);
+        symbolizer_enter(symbolizer, wanted->pid);
         code_answer_find_ranges(symbolizer, wanted, &answer);
-        symbolizer_ledger_leave(symbolizer->settings.ledger);
+        symbolizer_leave(symbolizer);
     }
     symbolizer_send(&symbolizer->out,
                     &(struct symbolizer_message){.kind = SYMBOLIZER_CODE, .code = answer.code});

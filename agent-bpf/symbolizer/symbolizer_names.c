@@ -21,9 +21,9 @@ static struct binary *binary_seen_by(struct symbolizer *symbolizer, uint32_t pid
 {
     if (symbolizer_skips(symbolizer, pid))
         return NULL;
-    symbolizer_ledger_enter(symbolizer->settings.ledger, pid);
+    symbolizer_enter(symbolizer, pid);
     struct binary *binary = binaries_get(&symbolizer->binaries, ref->identity, pid, &ref->mapping);
-    symbolizer_ledger_leave(symbolizer->settings.ledger);
+    symbolizer_leave(symbolizer);
     return binary;
 }
 
@@ -106,7 +106,7 @@ void symbolizer_answer_names(struct symbolizer *symbolizer,
     struct function_name found[FUNCTION_NAMES_AT_MAX];
     uint64_t deadline_ns = clock_monotonic_ns() + LINES_NS;
     struct binary *binary = symbolizer_binary(symbolizer, &wanted->executable);
-    symbolizer_ledger_enter(symbolizer->settings.ledger, wanted->executable.pid);
+    symbolizer_enter(symbolizer, wanted->executable.pid);
     struct function_names *names =
         binary ? binaries_names(&symbolizer->binaries, binary, wanted->executable.pid) : NULL;
     for (uint32_t i = 0; i < wanted->n; i++) {
@@ -124,13 +124,14 @@ void symbolizer_answer_names(struct symbolizer *symbolizer,
     if (names)
         binaries_update_size(&symbolizer->binaries, binary);
     stat_add(&lines_late, names && clock_monotonic_ns() > deadline_ns);
-    symbolizer_ledger_leave(symbolizer->settings.ledger);
+    symbolizer_leave(symbolizer);
     names_answer_send(symbolizer, SYMBOLIZER_NAMES, wanted, &answer, false);
 }
 
 static const struct kallsyms *symbolizer_kallsyms(struct symbolizer *symbolizer)
 {
-    if (!symbolizer->kallsyms && kallsyms_open(NULL, &symbolizer->kallsyms))
+    int fd = symbolizer->settings.kallsyms_fd;
+    if (!symbolizer->kallsyms && kallsyms_read(fd, &symbolizer->kallsyms))
         symbolizer->kallsyms = NULL;
     symbolizer->kallsyms_used_ns = clock_monotonic_ns();
     return symbolizer->kallsyms;

@@ -4,11 +4,14 @@
  */
 #include "agent-bpf/symbolizer/symbolizer_out.h"
 #include "base/fd.h"
+#include "base/limits.h"
 #include "base/stats.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+
+LIMIT(out, LIMIT_SYMBOLIZER, "answers to the service", .bytes = SYMBOLIZER_OUT_BYTES_MAX);
 
 static const char *const limit_names[] = {
     [SYMBOLIZER_LIMIT_WORK] = "work", [SYMBOLIZER_LIMIT_PROCESSES] = "processes"};

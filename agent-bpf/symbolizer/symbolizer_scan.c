@@ -10,6 +10,7 @@
 #include "agent-bpf/symbolizer/tracked_process.h"
 #include "agent-bpf/heartbeat.h"
 #include "agent-bpf/files/proc_pid.h"
+#include "agent-bpf/files/reader_client.h"
 #include <dirent.h>
 #include <assert.h>
 #include <errno.h>
@@ -180,20 +181,35 @@ static bool process_is_alive(struct symbolizer *symbolizer, uint32_t pid)
     return left > 2 && end[2] != 'Z' && end[2] != 'X';
 }
 
-static void scan_process(struct symbolizer *symbolizer, uint32_t pid)
+/* False: the reader has not answered. */
+static bool scan_read_maps(struct symbolizer *symbolizer, uint32_t pid)
+{
+    buf_clear(&symbolizer->maps);
+    return symbolizer_skips(symbolizer, pid) || reader_maps(pid, &symbolizer->maps) != -EAGAIN;
+}
+
+/* False: to be tried again. */
+static bool scan_process(struct symbolizer *symbolizer, uint32_t pid)
 {
     uint64_t time_ns = clock_monotonic_ns();
     if (!process_is_alive(symbolizer, pid))
-        return;
+        return true;
+    if (!scan_read_maps(symbolizer, pid))
+        return false;
     scan_send_event(symbolizer, &(struct process_event){
                                     .kind = PROCESS_FORKED, .time_ns = time_ns, .pid = pid});
-    if (!symbolizer_skips(symbolizer, pid)) {
-        symbolizer_ledger_enter(symbolizer->settings.ledger, pid);
-        if (!proc_maps_read(pid, &symbolizer->maps))
-            scan_mappings(symbolizer, pid, time_ns);
-        symbolizer_ledger_leave(symbolizer->settings.ledger);
-    }
+    symbolizer_enter(symbolizer, pid);
+    scan_mappings(symbolizer, pid, time_ns);
+    symbolizer_leave(symbolizer);
     tracked_process_request(symbolizer, pid, true, tracked_process_is_sampled(symbolizer, pid));
+    return true;
+}
+
+/* If the reader does not answer, the service asks again while the process is sampled. */
+void symbolizer_scan_process(struct symbolizer *symbolizer, uint32_t pid)
+{
+    LOOP_THREAD(symbolizer->settings.loop);
+    (void)scan_process(symbolizer, pid);
 }
 
 static void scan_end(struct symbolizer *symbolizer)
@@ -216,7 +232,8 @@ static bool scan_is_at_kernel(const struct symbolizer *symbolizer)
 void symbolizer_scan_step(struct symbolizer *symbolizer, uint64_t until_ns)
 {
     LOOP_THREAD(symbolizer->settings.loop);
-    while (symbolizer->scanning && !symbolizer_congested(&symbolizer->out)) {
+    while (symbolizer->scanning && !symbolizer_congested(&symbolizer->out) &&
+           reader_client_is_ready()) {
         if (scan_is_at_kernel(symbolizer))
             symbolizer_send_kernel(symbolizer);
         if (symbolizer->scan_at == symbolizer->n_scan_pids) {
@@ -224,7 +241,9 @@ void symbolizer_scan_step(struct symbolizer *symbolizer, uint64_t until_ns)
             return;
         }
         assert(symbolizer->scan_at < symbolizer->n_scan_pids);
-        scan_process(symbolizer, symbolizer->scan_pids[symbolizer->scan_at++]);
+        if (!scan_process(symbolizer, symbolizer->scan_pids[symbolizer->scan_at]))
+            return; /* goes on when the reader answers, or another one is there */
+        symbolizer->scan_at++;
         heartbeat();
         if (clock_monotonic_ns() >= until_ns)
             return;

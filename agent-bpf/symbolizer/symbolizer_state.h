@@ -4,6 +4,7 @@
  * The symbolizer itself, and the answers that it gives. Private to this folder. Thread: its loop.
  */
 #include "agent-bpf/symbolizer/symbolizer.h"
+#include "agent-bpf/symbolizer/elastic_connections.h"
 #include "agent-bpf/symbolizer/symbolizer_binary.h"
 #include "agent-bpf/symbolizer/symbolizer_ledger.h"
 #include "agent-bpf/symbolizer/symbolizer_out.h"
@@ -17,6 +18,7 @@
 #include "context/context_layout.h"
 
 #define SYMBOLIZER_STEP_NS (20 * NS_PER_MS) /* of work; then the loop serves others */
+#define SYMBOLIZER_OWNERS  1024
 #define SYMBOLIZER_REST_NS (60 * NS_PER_SEC)
 #define TRACKED_DELAYS     9 /* 50 ms << 0 .. 8 = 12.8 s */
 
@@ -24,6 +26,11 @@ struct symbolizer {
     struct symbolizer_settings settings;
     struct watch watch; /* the service's socket */
     struct timer work;  /* scan and inspections */
+    struct owners {     /* of the processes looked at last, by the low bits of their pids */
+        struct process_owner owner;
+        uint64_t read_ns;
+    } owners[SYMBOLIZER_OWNERS];
+    bool cautious; /* bans do not end */
     struct symbolizer_out out;
     struct binaries binaries;
     struct tables *tables;
@@ -32,6 +39,7 @@ struct symbolizer {
     struct map processes;                /* struct tracked_process by pid */
     struct list waiting[TRACKED_DELAYS]; /* struct tracked_process by due_ns, a list per delay */
     size_t environment_bytes;            /* of all tracked processes */
+    struct elastic_connections elastic_connections; /* inspection_elastic.c */
     /* symbolizer_scan.c */
     bool scanning;
     bool scan_again; /* requested during a scan */
@@ -55,12 +63,19 @@ struct symbolizer {
 };
 
 /* symbolizer.c */
-bool symbolizer_is_banned(const struct symbolizer *symbolizer, uint32_t pid);
+/* Who answers for a process; valid until the next call. */
+const struct process_owner *symbolizer_owner(struct symbolizer *symbolizer, uint32_t pid);
+bool symbolizer_is_banned(struct symbolizer *symbolizer, uint32_t pid);
 /* True, and counted, if the process is banned: the caller reads nothing of it. */
-bool symbolizer_skips(const struct symbolizer *symbolizer, uint32_t pid);
+bool symbolizer_skips(struct symbolizer *symbolizer, uint32_t pid);
+/* A process is only touched in between: the ledger names it. */
+void symbolizer_enter(struct symbolizer *symbolizer, uint32_t pid);
+void symbolizer_leave(struct symbolizer *symbolizer);
 
 /* symbolizer_scan.c */
 void symbolizer_scan_start(struct symbolizer *symbolizer);
+/* Of one process alone. */
+void symbolizer_scan_process(struct symbolizer *symbolizer, uint32_t pid);
 void symbolizer_scan_step(struct symbolizer *symbolizer, uint64_t until_ns);
 /* The mapping of a line of /proc/PID/maps, with the build id or inode generation that the kernel's
  * event stream would give. The path is copied to `path`. *binary is NULL if the file cannot be

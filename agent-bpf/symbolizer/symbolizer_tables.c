@@ -5,6 +5,7 @@
 #include "agent-bpf/unwind/go_unwind.h"
 #include "agent-bpf/files/vdso.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include "base/thread_owner.h"
@@ -12,6 +13,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+LIMIT(tables, LIMIT_SYMBOLIZER, "unwind tables", .bytes = TABLES_BYTES_MAX);
 
 STAT_COUNTER(pages_made, "spanprof_unwind_pages_made_total",
              "Pages of 64 KiB of code whose unwind rows were decoded.");

@@ -13,7 +13,7 @@
 
 #define TABLES_MAX       512 /* each has up to two descriptors of its own */
 #define TABLES_PAGES_MAX 512
-#define TABLES_BYTES_MAX (64u << 20) /* and one file more */
+#define TABLES_BYTES_MAX (32u << 20) /* and one file more */
 #define TABLE_FILES_MAX  4           /* inodes with the same content that the kernel knows */
 
 struct tables;

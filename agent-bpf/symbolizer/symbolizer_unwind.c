@@ -8,6 +8,7 @@
  * name (made at run time, the vdso) is looked up in /proc while the process exists.
  */
 #include "agent-bpf/symbolizer/symbolizer_state.h"
+#include "agent-bpf/files/reader_client.h"
 #include "agent-bpf/unwind/unwind.h"
 
 #if defined(__x86_64__)
@@ -66,7 +67,7 @@ static bool unwinding_place_in_request(struct unwinding *unwinding, uint64_t add
         *place =
             (struct place){.start = mapping->start, .length = mapping->length, .is_file = true};
         struct binary *binary = symbolizer_binary(unwinding->symbolizer, &wanted->mappings[i]);
-        symbolizer_ledger_enter(unwinding->symbolizer->settings.ledger, wanted->pid);
+        symbolizer_enter(unwinding->symbolizer, wanted->pid);
         place_set_table(unwinding, place, binary, mapping->file_offset);
         return true;
     }
@@ -77,7 +78,7 @@ static struct bytes unwinding_maps(struct unwinding *unwinding)
 {
     struct symbolizer *symbolizer = unwinding->symbolizer;
     if (!unwinding->maps_read && (symbolizer_is_banned(symbolizer, unwinding->wanted->pid) ||
-                                  proc_maps_read(unwinding->wanted->pid, &symbolizer->maps)))
+                                  reader_maps(unwinding->wanted->pid, &symbolizer->maps)))
         buf_clear(&symbolizer->maps);
     unwinding->maps_read = true;
     return buf_bytes(&symbolizer->maps);
@@ -211,12 +212,12 @@ void symbolizer_answer_unwind(struct symbolizer *symbolizer,
     struct unwind_input input;
     struct unwind_frames frames = {.end = UNWIND_END_UNKNOWN};
     if (unwinding_read_stack(&unwinding, &input)) {
-        symbolizer_ledger_enter(symbolizer->settings.ledger, wanted->pid);
+        symbolizer_enter(symbolizer, wanted->pid);
         unwind(&input, &frames);
         unwinding_note_file(&unwinding);
         unwinding_load_touched(&unwinding);
         tables_release(symbolizer->tables);
-        symbolizer_ledger_leave(symbolizer->settings.ledger);
+        symbolizer_leave(symbolizer);
     }
     unwound_send(symbolizer, wanted->ticket, &frames);
 }

@@ -3,13 +3,14 @@
  * There is one waiting list for each delay. All processes in a list wait equally long, so appending
  * keeps it sorted by due_ns, and only the heads need to be checked.
  *
- * A process is only touched between symbolizer_ledger_enter() and symbolizer_ledger_leave(): see
+ * A process is only touched between symbolizer_enter() and symbolizer_leave(): see
  * tracked_process_inspect().
  */
 #include "agent-bpf/symbolizer/inspection.h"
 #include "agent-bpf/heartbeat.h"
 #include "agent-bpf/files/container.h"
 #include "agent-bpf/files/proc_pid.h"
+#include "agent-bpf/files/reader_client.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -51,7 +52,7 @@ static void tracked_process_free(struct symbolizer *symbolizer, struct tracked_p
 {
     attach_forget(process);
     resource_forget(symbolizer, process);
-    free(process->elastic);
+    elastic_peer_free(process);
     free(process);
 }
 
@@ -141,18 +142,18 @@ static bool tracked_process_inspect(struct symbolizer *symbolizer, struct tracke
     uint64_t time_ns = clock_monotonic_ns();
     if (symbolizer_skips(symbolizer, process->pid))
         return true;
-    symbolizer_ledger_enter(symbolizer->settings.ledger, process->pid);
+    symbolizer_enter(symbolizer, process->pid);
     if (details || !process->start_ns)
         tracked_process_send_details(symbolizer, process);
     int error = 0;
     if (!inspection_still_holds(symbolizer, process)) {
-        error = proc_maps_read(process->pid, &symbolizer->maps);
+        error = reader_maps(process->pid, &symbolizer->maps);
         if (!error)
             inspection_run(symbolizer, process);
         if (!error && !symbolizer->maps.len)
             process->requested_ns = 0; /* a kernel thread or a zombie: it will publish nothing */
     }
-    symbolizer_ledger_leave(symbolizer->settings.ledger);
+    symbolizer_leave(symbolizer);
     if (!is_gone(error))
         return true;
     tracked_process_send_gone(symbolizer, process, time_ns);
@@ -196,8 +197,7 @@ bool tracked_process_is_sampled(const struct symbolizer *symbolizer, uint32_t pi
 static void tracked_process_reset(struct symbolizer *symbolizer, struct tracked_process *process)
 {
     resource_forget(symbolizer, process);
-    free(process->elastic);
-    process->elastic = NULL;
+    elastic_peer_free(process);
     process->address = process->published_ns = 0;
     process->publishes = 0;
     process->sampled = false;

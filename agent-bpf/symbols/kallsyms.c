@@ -7,6 +7,7 @@
 #include "agent-bpf/heartbeat.h"
 #include "agent-bpf/files/elf.h"
 #include "base/buf.h"
+#include "base/limits.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,6 +17,8 @@
 #define FUNCTION_BYTES_MAX (64 * 1024)
 #define NAMES_LIMIT        (64u << 20)
 #define READ_BYTES         16384 /* procfs states a block of 1 KiB, which costs thousands of reads */
+
+LIMIT(kallsyms, LIMIT_SYMBOLIZER, "functions of the kernel", .bytes = KALLSYMS_MAX * UINT64_C(32));
 
 struct function {
     uint64_t address;
@@ -103,12 +106,9 @@ static int read_file(struct kallsyms *kallsyms, FILE *file)
     return 0;
 }
 
-int kallsyms_open(const char *path, struct kallsyms **out)
+static int kallsyms_of(FILE *file, struct kallsyms **out)
 {
     char room[READ_BYTES];
-    FILE *file = fopen(path ? path : "/proc/kallsyms", "re");
-    if (!file)
-        return -errno;
     setvbuf(file, room, _IOFBF, sizeof(room));
     struct kallsyms *kallsyms = calloc(1, sizeof(*kallsyms));
     int error = kallsyms ? 0 : -ENOMEM;
@@ -123,6 +123,24 @@ int kallsyms_open(const char *path, struct kallsyms **out)
     }
     *out = kallsyms;
     return 0;
+}
+
+int kallsyms_read(int fd, struct kallsyms **out)
+{
+    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    FILE *file = own >= 0 && lseek(own, 0, SEEK_SET) == 0 ? fdopen(own, "r") : NULL;
+    if (file)
+        return kallsyms_of(file, out);
+    int error = -errno;
+    if (own >= 0)
+        close(own);
+    return error;
+}
+
+int kallsyms_open(const char *path, struct kallsyms **out)
+{
+    FILE *file = fopen(path ? path : "/proc/kallsyms", "re");
+    return file ? kallsyms_of(file, out) : -errno;
 }
 
 void kallsyms_close(struct kallsyms *kallsyms)

@@ -7,13 +7,16 @@
  */
 #include "base/bytes.h"
 
-#define KALLSYMS_MAX      (1u << 20)
+#define KALLSYMS_MAX      (1u << 19)
 #define KALLSYMS_NAME_MAX 512
 
 struct kallsyms;
 
 enum { KALLSYMS_HIDDEN = 1 };
 
+/* fd: of /proc/kallsyms, whose reader sees addresses if the process that opened it may; it is read
+ * from its start, and stays the caller's. Else as kallsyms_open(). */
+int kallsyms_read(int fd, struct kallsyms **kallsyms);
 /* path: NULL = /proc/kallsyms. 0; KALLSYMS_HIDDEN: all addresses are zero; negative errno. */
 int kallsyms_open(const char *path, struct kallsyms **kallsyms);
 void kallsyms_close(struct kallsyms *kallsyms);                /* NULL is fine */

@@ -13,11 +13,10 @@
 #include "agent-bpf/files/proc_maps.h"
 #include "agent-bpf/files/proc_pid.h"
 #include "agent-bpf/files/safe_open.h"
-#include "base/fd.h"
+#include "base/limits.h"
 #include "base/stats.h"
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -29,6 +28,8 @@
 #define CLOCK_TICK_NS    (10 * NS_PER_MS) /* resolution of start times, and maybe of file times */
 #define STATUS_BYTES_MAX 65536
 #define FAILURES_MAX     3 /* each but the first doubles the wait */
+
+LIMIT(perf_maps, LIMIT_SYMBOLIZER, "names of code made at run time", .bytes = PERF_MAPS_BYTES_MAX);
 
 _Static_assert(PERF_MAPS_AGE_NS << (FAILURES_MAX - 1) == PERF_MAPS_ABSENT_NS, "as the header says");
 
@@ -102,19 +103,15 @@ static int read_process(struct perf_maps *maps, uint32_t pid, struct process_fac
 
 static bool on_fuse(struct perf_maps *maps, uint32_t pid, const char *path)
 {
-    maps->text.limit_bytes = PROC_MOUNTS_BYTES_MAX;
-    return proc_pid_read(pid, "mountinfo", &maps->text) ||
+    return proc_mounts_read(pid, &maps->text) ||
            proc_mounts_fuse(buf_bytes(&maps->text), 0, 0, BYTES_STR(path));
 }
 
 static int open_path(uint32_t pid, const char *path, struct safe_file *file)
 {
-    char root[32];
-    snprintf(root, sizeof(root), "/proc/%u/root", pid);
-    _cleanup_fd_ int root_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (root_fd < 0)
-        return is_gone(-errno) ? PROCESS_GONE : -errno;
-    int error = safe_open_plain(root_fd, path, file);
+    int error = safe_open_plain(pid, path, file);
+    if (error == -ESRCH)
+        return PROCESS_GONE;
     return error == -ENOENT                                ? FILE_ABSENT
            : error == SAFE_OPEN_REFUSED || error == -ELOOP ? FILE_REFUSED
                                                            : error;
@@ -253,8 +250,11 @@ static int perf_file_read_step(struct perf_maps *maps, struct perf_file *file,
 
 /* ---- readings ---- */
 
+/* -EAGAIN: the reader had no time; what was read before still counts. */
 static void perf_file_note_outcome(struct perf_file *file, int error)
 {
+    if (error == -EAGAIN)
+        return;
     if (!error || error == PROCESS_GONE) {
         file->failures = 0;
         return;

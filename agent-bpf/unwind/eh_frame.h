@@ -17,7 +17,7 @@
 
 #define EH_FDES_MAX       (1024 * 1024)         /* found by scanning: 16 MiB */
 #define EH_SCAN_BYTES_MAX (UINT64_C(256) << 20) /* of a section */
-#define EH_DECODED_MAX    (32u << 20)           /* of a compressed section */
+#define EH_DECODED_MAX    (16u << 20)           /* of a compressed section */
 #define EH_PAGE_BYTES_MAX (UINT64_C(1) << 20)   /* of entries read for a page; seen: 69 KB */
 #define EH_PAGE_FDES_MAX  (2 * UNWIND_PAGE_BYTES)
 

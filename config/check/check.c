@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config/check/check.h"
 #include "config/keys/bind.h"
+#include "config/check/check_auth.h"
 #include "config/check/check_otlp.h"
 #include "config/check/check_pages.h"
 #include "config/check/check_tls.h"
@@ -160,6 +161,15 @@ static void check_join(struct tree *tree, const char *path, const struct node *n
         diag_error(tree->diag, tree_place(node, "span_totals_ttl"),
                    diag_path(tree->diag, path, "span_totals_ttl"),
                    "is shorter than wait; write at least the same");
+    for (size_t i = 0; i < join->forwarders.cgroups.count; i++) {
+        const char *cgroup = join->forwarders.cgroups.items[i];
+        if (cgroup[0] != '/' || !cgroup[1])
+            diag_error(tree->diag, tree_place(node, "forwarders.cgroups"),
+                       diag_path(tree->diag, path, "forwarders.cgroups"),
+                       "\"%.80s\" is not the path of a cgroup; write one like "
+                       "/system.slice/otelcol.service",
+                       cgroup);
+    }
 }
 
 static void check_health(struct tree *tree, const char *path, const struct node *node,
@@ -188,6 +198,9 @@ void check_component(struct tree *tree, const char *path, const struct node *nod
         break;
     case CONFIG_EXTENSION_PAGES:
         check_pages(tree, path, node, settings);
+        break;
+    case CONFIG_EXTENSION_BEARER_TOKEN_AUTH:
+        check_bearer_token_auth(tree, path, node, settings);
         break;
     case CONFIG_EXPORTER_OTLP_GRPC:
         check_otlp_grpc(tree, path, node, settings);
@@ -288,6 +301,22 @@ static void check_listeners(struct tree *tree, const struct node *root, const st
     if (config->service.metrics_enabled)
         add_listener(&all, &config->service.metrics_address, "service::telemetry::metrics::address",
                      tree_place(root, "service.telemetry.metrics.address"));
+}
+
+static void check_authenticators(struct tree *tree, const struct node *root,
+                                 const struct config *config)
+{
+    for (size_t i = 0; i < config->n_receivers; i++) {
+        const struct config_receiver *receiver = &config->receivers[i];
+        if (!receiver->used || receiver->type != CONFIG_RECEIVER_OTLP)
+            continue;
+        const struct node *node = component_node(root, CLASS_RECEIVER, receiver->id);
+        const struct config_receiver_otlp *otlp = &receiver->otlp;
+        if (otlp->grpc.enabled)
+            check_authenticator(tree, node, config, receiver->id, "grpc", otlp->grpc.authenticator);
+        if (otlp->http.enabled)
+            check_authenticator(tree, node, config, receiver->id, "http", otlp->http.authenticator);
+    }
 }
 
 /* Two writers would rotate each other's file away. */
@@ -439,6 +468,7 @@ void check_config(struct tree *tree, const struct node *root, struct config *con
     check_history(tree, root, config);
     settle_pages_socket(tree, root, config);
     check_listeners(tree, root, config);
+    check_authenticators(tree, root, config);
     check_files(tree, root, config);
     check_otlp_exporters(tree, root, config);
     if (tree->diag->n_errors == 0)

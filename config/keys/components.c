@@ -38,7 +38,7 @@ const struct config_component config_components[] = {
      "Collector's otlp_json_file receiver reads. With format proto or with compression each "
      "record follows its length (4 bytes, big-endian). Requests that cannot be written wait "
      "in the store. The file and its directory must be writable for the user that the "
-     "service runs as (service::user, otherwise the owner of the store's directory)."},
+     "service runs as (service::user, otherwise the owner of the store's directory, never root)."},
     {CONFIG_EXPORTER_NOP, CLASS_EXPORTER, "nop", NULL, ALL, "alpha",
      "Sends nothing, for a node without a backend: pages, history and scraping work as "
      "usual. It has no keys."},
@@ -55,6 +55,9 @@ const struct config_component config_components[] = {
     {CONFIG_EXTENSION_HISTORY, CLASS_EXTENSION, "history", NULL, 0, "alpha",
      "The data behind the pages: recent samples and spans, in the store. If pages is used "
      "and no history is configured, one with the defaults below is used."},
+    {CONFIG_EXTENSION_BEARER_TOKEN_AUTH, CLASS_EXTENSION, "bearertokenauth", NULL, 0, "alpha",
+     "Tokens that clients of a receiver must send, named by its auth::authenticator. The keys are "
+     "the Collector's. Without TLS the token can be read on the way."},
 };
 const size_t config_components_count = sizeof(config_components) / sizeof(config_components[0]);
 

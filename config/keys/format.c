@@ -92,14 +92,14 @@ int format_text(const char *text, struct buf *out)
     return error ? error : buf_append(out, "\"", 1);
 }
 
-static int format_texts(const struct config_list *list, struct buf *out)
+static int format_texts(const struct config_list *list, bool secret, struct buf *out)
 {
     int error = buf_append(out, "[", 1);
     for (size_t i = 0; i < list->count && !error; i++) {
         if (i)
             error = buf_append(out, ", ", 2);
         if (!error)
-            error = format_text(list->items[i], out);
+            error = secret ? buf_printf(out, "\"[REDACTED]\"") : format_text(list->items[i], out);
     }
     return error ? error : buf_append(out, "]", 1);
 }
@@ -187,7 +187,7 @@ int format_value(const struct config_key *key, const void *settings, struct buf 
             return buf_printf(out, "\"[REDACTED]\"");
         return format_text(*(const char *const *)field, out);
     case KEY_TEXTS:
-        return format_texts(field, out);
+        return format_texts(field, key->flags & KEY_SECRET, out);
     case KEY_HEADERS:
         return format_headers(settings, out);
     case KEY_SECTION:

@@ -4,6 +4,7 @@
  * it holds here; where a default differs the sentence says so.
  */
 #include "config/keys/keys.h"
+#include "config/keys/keys_auth.h"
 #include "config/keys/keys_history.h"
 #include "config/keys/keys_otlp.h"
 #include "config/keys/keys_pages.h"
@@ -95,7 +96,7 @@ const struct config_key config_keys[] = {
          "default."},
     {CONFIG_RECEIVER_OTLP, "protocols.grpc.max_connections", KEY_COUNT, GRPC(max_connections),
      .initial = "1024", .min = 1, .max = 65536,
-     .help = "Connections at a time; further ones are closed at once."},
+     .help = "Connections at a time; then one that is idle gives way to a new one."},
     {CONFIG_RECEIVER_OTLP, "protocols.grpc.keepalive", KEY_SECTION,
      .help = "How long connections last."},
     {CONFIG_RECEIVER_OTLP, "protocols.grpc.keepalive.server_parameters", KEY_SECTION,
@@ -133,6 +134,7 @@ const struct config_key config_keys[] = {
      .help = "Buffers have a fixed size."},
     {CONFIG_RECEIVER_OTLP, "protocols.grpc.include_metadata", KEY_IGNORED,
      .help = "Request headers are not passed on."},
+    AUTH_KEYS("protocols.grpc", GRPC),
     TLS_SERVER_KEYS(CONFIG_RECEIVER_OTLP, "protocols.grpc.tls", GRPC_TLS),
     {CONFIG_RECEIVER_OTLP, "protocols.http", KEY_SECTION, HTTP(enabled),
      .help = "OTLP/HTTP. Absent: off. Empty: on, with defaults."},
@@ -159,7 +161,7 @@ const struct config_key config_keys[] = {
              "Collector: no limit)."},
     {CONFIG_RECEIVER_OTLP, "protocols.http.max_connections", KEY_COUNT, HTTP(max_connections),
      .initial = "1024", .min = 1, .max = 65536,
-     .help = "Connections at a time; further ones are closed at once."},
+     .help = "Connections at a time; then one that is idle gives way to a new one."},
     {CONFIG_RECEIVER_OTLP, "protocols.http.cors", KEY_SECTION,
      .help = "Which web pages may send from a browser (CORS)."},
     {CONFIG_RECEIVER_OTLP, "protocols.http.cors.allowed_origins", KEY_TEXTS,
@@ -183,6 +185,7 @@ const struct config_key config_keys[] = {
      .help = "Request headers are not passed on."},
     {CONFIG_RECEIVER_OTLP, "protocols.http.compression_algorithms", KEY_IGNORED,
      .help = "Identity, gzip, zstd and deflate are always accepted."},
+    AUTH_KEYS("protocols.http", HTTP),
     TLS_SERVER_KEYS(CONFIG_RECEIVER_OTLP, "protocols.http.tls", HTTP_TLS),
 
     {CONFIG_RECEIVER_SAMPLER, "frequency", KEY_COUNT, SAMPLER(frequency), .initial = "97", .min = 1,
@@ -301,17 +304,21 @@ const struct config_key config_keys[] = {
      .initial = "1h", .min = SECOND, .max = 24 * HOUR,
      .help = "How long the totals of a running span are kept after its last sample; at least wait. "
              "Spans that idle for longer are annotated with less than their CPU time."},
-    {CONFIG_PROCESSOR_JOIN, "max_pending_mib", KEY_MIB, JOIN(max_pending_bytes), .initial = "64",
+    {CONFIG_PROCESSOR_JOIN, "max_pending_mib", KEY_MIB, JOIN(max_pending_bytes), .initial = "32",
      .min = 1, .max = 4096,
      .help = "Memory for waiting samples; beyond it the oldest are exported early, without the "
              "span's name."},
     {CONFIG_PROCESSOR_JOIN, "max_span_totals_mib", KEY_MIB, JOIN(max_span_totals_bytes),
-     .initial = "32", .min = 1, .max = 4096,
+     .initial = "16", .min = 1, .max = 4096,
      .help = "Memory for the totals of running spans; beyond it those longest without a sample are "
-             "dropped."},
+             "dropped. Each cgroup has a fair share."},
     {CONFIG_PROCESSOR_JOIN, "max_recent_spans", KEY_COUNT, JOIN(max_recent_spans),
      .initial = "65536", .min = 1, .max = 1048576,
      .help = "Matched spans that are kept for late samples."},
+    {CONFIG_PROCESSOR_JOIN, "max_recent_mib", KEY_MIB, JOIN(max_recent_bytes), .initial = "16",
+     .min = 1, .max = 4096,
+     .help = "Memory for these spans. Each cgroup has a fair share; beyond it its own oldest are "
+             "dropped."},
     {CONFIG_PROCESSOR_JOIN, "top_stacks", KEY_COUNT, JOIN(top_stacks), .initial = "5", .max = 16,
      .help = "Number of most frequent stacks whose ids are written on a span; 0 for none."},
     {CONFIG_PROCESSOR_JOIN, "span_attributes", KEY_TEXTS, .flags = KEY_MAY_BE_EMPTY,
@@ -322,6 +329,24 @@ const struct config_key config_keys[] = {
      .max = CONFIG_LIST_MAX,
      .help = "Attributes of a span that are copied to its samples, and by which the pages can "
              "filter; [] for none. Choose attributes with few distinct values."},
+    {CONFIG_PROCESSOR_JOIN, "forwarders", KEY_SECTION,
+     .help = "Who sends spans that other processes made, such as a Collector in front of spanprof. "
+             "What a span says of its process (its Resource) is believed if a forwarder sent it. "
+             "Otherwise a span gets CPU time only from the container or service that sent it, or "
+             "if it has the container.id or service.instance.id of the process."},
+    {CONFIG_PROCESSOR_JOIN, "forwarders.users", KEY_TEXTS, .flags = KEY_MAY_BE_EMPTY,
+     JOIN(forwarders.users), .initial = "", .max = CONFIG_LIST_MAX,
+     .help = "Users of this node, by name or number, whose processes forward. A container without "
+             "a user namespace shares its numbers with the node, so do not name root."},
+    {CONFIG_PROCESSOR_JOIN, "forwarders.cgroups", KEY_TEXTS, .flags = KEY_MAY_BE_EMPTY,
+     JOIN(forwarders.cgroups), .initial = "", .max = CONFIG_LIST_MAX,
+     .help = "Cgroups of this node whose processes forward, for example "
+             "/system.slice/otelcol-contrib.service: paths in the unified hierarchy, without what "
+             "is below."},
+    {CONFIG_PROCESSOR_JOIN, "forwarders.sockets", KEY_TEXTS, .flags = KEY_MAY_BE_EMPTY,
+     JOIN(forwarders.sockets), .initial = "", .max = CONFIG_LIST_MAX,
+     .help = "Endpoints of otlp receivers, as written there, that only forwarders can reach: a "
+             "Unix socket with socket_mode 0660, or one that only a Collector has mounted."},
 
     OTLP_GRPC_KEYS(CONFIG_EXPORTER_OTLP_GRPC),
     OTLP_HTTP_KEYS(CONFIG_EXPORTER_OTLP_HTTP),
@@ -390,6 +415,8 @@ const struct config_key config_keys[] = {
 
     HISTORY_KEYS,
 
+    BEARER_KEYS,
+
     PAGES_KEYS,
 
     {OWNER_SERVICE, "extensions", KEY_BUILT, .help = "List of the extensions in use."},
@@ -416,7 +443,8 @@ const struct config_key config_keys[] = {
      .max = 64,
      .help =
          "Account that the service process runs as, which talks to the network; without it, the "
-         "owner of the store's directory."},
+         "owner of the store's directory, and if that is root, spanprof or else nobody. Never "
+         "root."},
 
     {OWNER_PIPELINE, "receivers", KEY_BUILT, .flags = KEY_REQUIRED,
      .help = "List of receivers; at least one."},

@@ -22,6 +22,7 @@ static const char help_text[] =
     "  (none)          run until SIGTERM or SIGINT; a second signal ends at once\n"
     "  validate        check the configuration, start nothing; exit code 0 if it is right\n"
     "  print-config    print the merged configuration with all defaults, secrets left out\n"
+    "  limits          print what spanprof can take at most with this configuration: memory, disk\n"
     "  components      list the components that a configuration can name\n"
     "  top, traces, trace, flame\n"
     "                  ask the spanprof that runs here; each with --help\n"
@@ -47,6 +48,7 @@ static const struct command {
 } commands[] = {
     {"validate", CLI_VALIDATE, true},
     {"print-config", CLI_PRINT_CONFIG, true},
+    {"limits", CLI_LIMITS, true},
     {"components", CLI_COMPONENTS, false},
     {"print-reference", CLI_PRINT_REFERENCE, false},
     {"print-metrics", CLI_PRINT_METRICS, false},
@@ -141,7 +143,8 @@ static int read_command(struct reader *reader, const char *arg)
         return reader_refuse(reader, "unknown command", arg,
                              strchr(arg, '.') || strchr(arg, '/')
                                  ? "a configuration file is given by --config FILE"
-                                 : "the commands are validate, print-config and components; try "
+                                 : "the commands are validate, print-config, limits and "
+                                   "components; try "
                                    "spanprof --help");
     if (reader->has_command)
         return reader_refuse(reader, "a second command,", arg, "give one");
@@ -210,7 +213,8 @@ static int print_config(const struct cli *cli, struct buf *text, FILE *err)
     int error = cli_load_config(cli, &config, err);
     if (error)
         return error;
-    error = config_print(config, text);
+    error =
+        cli->command == CLI_LIMITS ? config_print_limits(config, text) : config_print(config, text);
     config_close(config);
     return error;
 }

@@ -24,6 +24,7 @@ enum cli_command {
     CLI_VALIDATE,
     CLI_COMPONENTS,
     CLI_PRINT_CONFIG,
+    CLI_LIMITS,
     CLI_PRINT_REFERENCE, /* hidden: docs/configuration.md on stdout */
     CLI_PRINT_METRICS,   /* hidden: docs/metrics.md on stdout */
     CLI_VERSION,

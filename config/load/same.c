@@ -13,12 +13,22 @@ static bool same_headers(const struct config_exporter_otlp *a, const struct conf
     return same;
 }
 
+static bool same_texts(const struct config_list *a, const struct config_list *b)
+{
+    bool same = a->count == b->count;
+    for (size_t i = 0; same && i < a->count; i++)
+        same = strcmp(a->items[i], b->items[i]) == 0;
+    return same;
+}
+
 static bool same_secret(const struct config_key *key, const void *a, const void *b)
 {
     if (key->kind == KEY_HEADERS)
         return same_headers(a, b);
     if (!(key->flags & KEY_SECRET))
         return true;
+    if (key->kind == KEY_TEXTS)
+        return same_texts(format_field(key, a), format_field(key, b));
     return strcmp(*(const char *const *)format_field(key, a),
                   *(const char *const *)format_field(key, b)) == 0;
 }

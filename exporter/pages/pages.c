@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "exporter/pages/pages.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/stats.h"
 #include "exporter/pages/pages_call.h"
 #include "proto/http/http1_server.h"
@@ -15,6 +16,9 @@
 #define ANSWER_TIMEOUT_NS   (120 * NS_PER_SEC)
 #define IDLE_TIMEOUT_S      60
 #define BODY_MAX            (64u << 10) /* bytes of a request body that are read and dropped */
+
+LIMIT(answers, LIMIT_SERVICE, "pages: answers being made and sent", .of = "pages",
+      .bytes = PAGES_ANSWERS_MAX + PAGES_ANSWER_MAX + PAGES_REQUEST_BYTES);
 
 STAT_GAUGE(connections, "spanprof_pages_connections", "Open connections to the pages.");
 STAT_LOSS(over_limit, "spanprof_pages_connections_refused_total",

@@ -17,8 +17,8 @@
 
 #define PAGES_CONNECTIONS_MAX 64
 #define PAGES_QUEUE_MAX       32
-#define PAGES_ANSWER_MAX      ((size_t)32 << 20)
-#define PAGES_ANSWERS_MAX     ((size_t)96 << 20)
+#define PAGES_ANSWER_MAX      ((size_t)16 << 20)
+#define PAGES_ANSWERS_MAX     ((size_t)16 << 20)
 
 struct coverage;
 struct pages;

@@ -221,9 +221,11 @@ static void question_judge(struct pages_call *call, int error)
         call_refuse(call, 503, "not enough memory for this: ask for less time");
     else if (error == -ECANCELED)
         call_refuse(call, 503, STOPPING);
+    else if (error == -EAGAIN)
+        call_refuse(call, 503, "the store has more to write than it can answer: try again");
     else
         call_refuse(call, 503, "the store does not answer: see spanprof's log");
-    if (error != -ENOENT && error != -EMSGSIZE && error != -ECANCELED)
+    if (error != -ENOENT && error != -EMSGSIZE && error != -ECANCELED && error != -EAGAIN)
         log_warn("pages", "%s is not answered: %s", call->request.route->path, strerror(-error));
 }
 

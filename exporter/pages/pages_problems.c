@@ -41,10 +41,21 @@ static const struct symptom {
     {"spanprof_store_corrupt_total", "", true,
      "times the store was damaged and replaced by an empty one",
      "Check the disk; the damaged file is beside the store as spanprof.db.corrupt."},
+    {"spanprof_store_newer_total", "", true,
+     "times the store of a newer spanprof was put aside: what waits in it is not sent",
+     "Start the newer version with spanprof.db.newer under its old name, spanprof.db."},
+    {"spanprof_store_log_reads_refused_total", "", true,
+     "questions to these pages were refused because the store had too much to write",
+     "Ask less often, or for less time; the disk may be slow."},
     {"spanprof_join_spans_not_owner_total", "", true,
      "spans were sent by a different process than the one whose samples name them",
      "Each process needs its own service.instance.id, container.id or process.pid in its Resource; "
      "a copied one misleads."},
+    {"spanprof_join_spans_no_evidence_total", "", true,
+     "spans have no CPU time, because nothing shows that the process whose samples name them made "
+     "them",
+     "If a Collector or a proxy forwards spans, name it in processors::join::forwarders; or have "
+     "SDKs send container.id, or publish and send the same service.instance.id."},
     {"spanprof_contexts_unreadable_total", "reason=\"unsupported_go\"", false,
      "Go programs have a version whose labels are unknown", "A newer spanprof may know them."},
     {"spanprof_unwind_pages_no_room_total", "", true,
@@ -193,6 +204,12 @@ static const char *why_not_found(const struct coverage_process *process)
     if (process->unsampled * 2 > process->has_ids)
         return "Its SDK does not sample these spans, so they are not sent: raise the ratio of its "
                "sampler (OTEL_TRACES_SAMPLER_ARG).";
+    if (process->unproven)
+        return "Spans that it works on arrive here, but from another container or host, so they "
+               "may "
+               "be another's: if a Collector or a proxy forwards them, name it in "
+               "processors::join::forwarders; or have its SDK send container.id, or publish and "
+               "send the same service.instance.id.";
     if (process->spans)
         return "Spans of its service arrive here, but not those that it works on: they take longer "
                "than processors::join::wait, are dropped on the way, or belong to another "

@@ -8,7 +8,7 @@
 #include "exporter/pages/pages.h"
 #include "exporter/pages/pages_query.h"
 
-#define PAGES_REQUEST_BYTES ((size_t)64 << 20) /* of a request's arena */
+#define PAGES_REQUEST_BYTES ((size_t)16 << 20) /* of a request's arena */
 #define PAGES_HEADERS_MAX   4
 #define PAGES_HOST_MAX      65
 #define PAGES_PROBLEM_MAX   1024

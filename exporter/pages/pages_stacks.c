@@ -3,17 +3,21 @@
  * Answers made of stacks: flame graphs in all forms, differences, functions.
  */
 #include "exporter/pages/flame_write.h"
+#include "base/limits.h"
 #include "exporter/pages/pages_describe.h"
 #include "exporter/pages/pages_route.h"
 #include "exporter/pages/pages_status.h"
 #include <errno.h>
 #include <stdio.h>
 
-#define FLAME_BYTES      ((size_t)128 << 20)
+#define FLAME_BYTES      ((size_t)40 << 20)
 #define FLAME_NODES_MAX  20000
 #define FUNCTIONS_MAX    100 /* by default */
 #define YEAR_S           31536000.0
 #define NS_PER_CORE_HOUR 3600e9
+
+/* A pprof takes its place: scrape.c. */
+LIMIT(flame, LIMIT_SERVICE, "pages: a flame graph", .of = "pages", .bytes = FLAME_BYTES);
 
 /* ---- from stacks to a tree ---- */
 

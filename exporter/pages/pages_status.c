@@ -93,7 +93,7 @@ static int read_queues(struct pages_facts *facts, struct pages_queue *queues, si
 {
     sqlite3_stmt *statement = NULL;
     *n = 0;
-    int error = db_follow(facts->db);
+    int error = db_read_begin(facts->db);
     if (!error)
         error = db_prepare(facts->db, QUEUE_STATEMENT, &statement);
     for (size_t i = 0; !error && i < facts->config->n_exporters; i++) {
@@ -105,6 +105,7 @@ static int read_queues(struct pages_facts *facts, struct pages_queue *queues, si
             add_queues(facts->config, i, waiting, queues, n);
     }
     db_unprepare(facts->db, &statement);
+    db_read_end(facts->db);
     return error;
 }
 

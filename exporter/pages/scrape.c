@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #define SCRAPE_BYTES_MAX   ((size_t)4 << 20)  /* of a request, as when exported */
-#define PPROF_BYTES        ((size_t)64 << 20) /* before compression */
+#define PPROF_BYTES        ((size_t)16 << 20) /* before compression */
 #define SECONDS_DEFAULT    30                 /* as Go's /debug/pprof/profile */
 #define SCRAPERS_SECONDS   10 /* from this many seconds on: a scraper, which waits no longer */
 #define SAMPLES_COME_AFTER (6 * NS_PER_SEC) /* then samples are in the history */

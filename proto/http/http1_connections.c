@@ -51,19 +51,42 @@ static void on_sweep(struct timer *timer)
     arm_sweep(all);
 }
 
-static void make_room(struct http1_connections *all)
+static struct http1_connection *earliest_due(struct http1_connections *all)
 {
     struct http1_phase *first = &all->phases[0];
     for (int i = 1; i < all->n_phases; i++)
         if (due_ns(&all->phases[i]) < due_ns(first))
             first = &all->phases[i];
-    if (!list_empty(&first->connections))
-        shut_first(first, all->crowded_out);
+    struct list *link = list_first(&first->connections);
+    return link ? container_of(link, struct http1_connection, link) : NULL;
+}
+
+static void connection_leave(struct http1_connection *connection, struct stat_ref counter)
+{
+    crowd_remove(&connection->member);
+    list_remove(&connection->link);
+    connection->all->n_leaving++;
+    stat_add_ref(counter, 1);
+    shutdown(connection->fd, SHUT_RDWR);
+}
+
+/* For a connection of this peer. False: all the others stay. */
+static bool make_room(struct http1_connections *all, uint64_t peer)
+{
+    struct crowd_member *member = crowd_choose(&all->crowd, peer);
+    struct http1_connection *leaves =
+        member ? container_of(member, struct http1_connection, member) : NULL;
+    if (!leaves && all->busy_too)
+        leaves = earliest_due(all);
+    if (leaves)
+        connection_leave(leaves, all->crowded_out);
+    return leaves;
 }
 
 void http1_connections_init(struct http1_connections *all)
 {
-    all->n = 0;
+    all->n = all->n_leaving = 0;
+    crowd_init(&all->crowd);
     all->sweep = (struct timer){.fire = on_sweep};
     for (int i = 0; i < all->n_phases; i++)
         list_init(&all->phases[i].connections);
@@ -72,6 +95,7 @@ void http1_connections_init(struct http1_connections *all)
 void http1_connections_close(struct http1_connections *all)
 {
     timer_stop(&all->sweep);
+    crowd_close(&all->crowd);
 }
 
 void http1_connection_enter(struct http1_connection *connection, int phase)
@@ -79,40 +103,55 @@ void http1_connection_enter(struct http1_connection *connection, int phase)
     struct http1_connections *all = connection->all;
     list_remove(&connection->link);
     connection->since_ns = clock_monotonic_ns();
+    crowd_set_idle(&connection->member, phase == 0);
+    if (!connection->member.crowd) /* it is leaving */
+        return;
     if (phase != HTTP1_NO_PHASE)
         list_append(&all->phases[phase].connections, &connection->link);
     arm_sweep(all);
 }
 
-static void http1_connections_forget(struct http1_connections *all, void **socket_context)
+void http1_connections_end(struct http1_connections *all, void **socket_context)
 {
     struct http1_connection *connection = *socket_context;
-    if (connection)
+    if (connection) {
+        all->n_leaving -= !connection->member.crowd;
+        crowd_remove(&connection->member);
         list_remove(&connection->link);
+    }
     free(connection);
     *socket_context = NULL;
     all->n--;
     stat_add(all->gauge, -1);
 }
 
-void http1_connections_notify(struct http1_connections *all, struct MHD_Connection *mhd,
-                              void **socket_context, enum MHD_ConnectionNotificationCode code)
+void http1_connections_begin(struct http1_connections *all, struct MHD_Connection *mhd,
+                             void **socket_context, const struct peer *peer, uint64_t peer_key)
 {
-    if (code == MHD_CONNECTION_NOTIFY_CLOSED)
-        return http1_connections_forget(all, socket_context);
+    bool full = all->max && all->n - all->n_leaving >= all->max;
+    bool has_room = !full || make_room(all, peer_key);
     all->n++;
     stat_add(all->gauge, 1);
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
     struct http1_connection *connection = info ? calloc(1, sizeof(*connection)) : NULL;
-    if (!connection)
-        return;
+    if (!connection || crowd_add(&all->crowd, &connection->member, peer_key))
+        return free(connection);
     connection->all = all;
     connection->fd = info->connect_fd;
+    connection->peer = *peer;
+    connection->peer_key = peer_key;
     *socket_context = connection;
-    if (all->max && all->n >= all->max)
-        make_room(all); /* for the next one */
     http1_connection_enter(connection, 0);
+    if (!has_room)
+        connection_leave(connection, all->over_limit);
+}
+
+int http1_connection_fd(struct MHD_Connection *mhd)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+    return info ? info->connect_fd : -1;
 }
 
 struct http1_connection *http1_connection_of(struct MHD_Connection *mhd)

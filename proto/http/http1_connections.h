@@ -7,7 +7,9 @@
  * Thread: loop. Embedded by its owner.
  */
 #include "base/loop.h"
+#include "base/peer.h"
 #include "base/stats.h"
+#include "proto/http/crowd.h"
 #include <microhttpd.h>
 
 #define HTTP1_PHASES_MAX 4
@@ -24,11 +26,13 @@ struct http1_connections {
     struct metric *gauge; /* open connections */
     struct http1_phase phases[HTTP1_PHASES_MAX];
     int n_phases;
-    /* When `max` connections are open, the one with the earliest deadline is shut down; 0: no
-     * limit. */
+    /* When so many connections are open, one gives way to the next: see crowd.h. 0: no limit. */
     size_t max;
-    struct stat_ref crowded_out; /* counts connections shut down for max */
-    size_t n;                    /* connections */
+    bool busy_too; /* if none is idle: the one with the earliest deadline */
+    struct stat_ref crowded_out, over_limit;
+    size_t n;           /* connections */
+    size_t n_leaving;   /* of them: shut down to make room */
+    struct crowd crowd; /* phase 0 is idle */
     struct timer sweep;
 };
 
@@ -37,13 +41,20 @@ struct http1_connection {
     struct http1_connections *all;
     uint64_t since_ns; /* of the phase */
     int fd;            /* libmicrohttpd's */
+    struct peer peer;
+    uint64_t peer_key;          /* equal for connections of one peer */
+    struct crowd_member member; /* not added: it is leaving */
 };
 
-/* loop, gauge, max, crowded_out, the phases' limits and n_phases are set. */
+/* loop, gauge, max, busy_too, crowded_out, over_limit, the phases' limits and n_phases are set. */
 void http1_connections_init(struct http1_connections *all);
-/* Of the MHD_NotifyConnectionCallback: a connection begins in phase 0. */
-void http1_connections_notify(struct http1_connections *all, struct MHD_Connection *mhd,
-                              void **socket_context, enum MHD_ConnectionNotificationCode code);
+/* Of the MHD_NotifyConnectionCallback. A connection of this peer begins, in phase 0. At
+ * max_connections another one is shut down for it, or it is itself if there is none (over_limit).
+ */
+void http1_connections_begin(struct http1_connections *all, struct MHD_Connection *mhd,
+                             void **socket_context, const struct peer *peer, uint64_t peer_key);
+void http1_connections_end(struct http1_connections *all, void **socket_context);
+int http1_connection_fd(struct MHD_Connection *mhd);
 void http1_connections_close(struct http1_connections *all); /* when the daemons are closed */
 
 /* NULL: no memory to track it; its requests are refused. */

@@ -44,11 +44,12 @@ struct http1_server {
     struct timer drained;
     void (*stopped)(void *context);
     void *context;
-    bool has_tls; /* then the next four are in use */
+    bool has_tls; /* then the next five are in use */
     struct acceptor acceptor;
     struct tls_accept handshakes;
     struct tls_proxies proxies;
     struct listener *behind_tls;
+    int behind_tls_fd; /* the socket of the connection that is being passed to it */
 };
 
 /* ---- draining ---- */
@@ -119,6 +120,11 @@ void http1_call_free(struct http1_call *call)
     assert(call->state == HTTP1_GONE);
     list_remove(&call->link);
     free(call);
+}
+
+const struct peer *http1_call_peer(const struct http1_call *call)
+{
+    return &http1_connection_of(call->mhd)->peer;
 }
 
 const char *http1_call_header(const struct http1_call *call, const char *name)
@@ -247,15 +253,6 @@ static void server_forget_calls(struct http1_server *server)
 
 /* ---- libmicrohttpd's calls ---- */
 
-static bool server_is_full(struct http1_server *server)
-{
-    const struct http1_limits *limits = &server->settings.limits;
-    if (limits->crowds_out || server->connections.n < limits->max_connections)
-        return false;
-    stat_add_ref(server->settings.counts.over_limit, 1);
-    return true;
-}
-
 static enum MHD_Result on_accept(void *context, const struct sockaddr *address, socklen_t size)
 {
     const struct listener *listener = context;
@@ -265,14 +262,21 @@ static enum MHD_Result on_accept(void *context, const struct sockaddr *address, 
         stat_add_ref(server->settings.counts.out_of_files, 1);
         return MHD_NO;
     }
-    return server_is_full(server) ? MHD_NO : MHD_YES;
+    return MHD_YES;
 }
 
 static void on_connection(void *context, struct MHD_Connection *mhd, void **socket_context,
                           enum MHD_ConnectionNotificationCode code)
 {
     struct listener *listener = context;
-    http1_connections_notify(&listener->server->connections, mhd, socket_context, code);
+    struct http1_server *server = listener->server;
+    const struct http1_handler *handler = server->settings.handler;
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED)
+        return http1_connections_end(&server->connections, socket_context);
+    struct peer peer = {.uid = PEER_UID_UNKNOWN};
+    int fd = listener == server->behind_tls ? server->behind_tls_fd : http1_connection_fd(mhd);
+    uint64_t key = handler->connected ? handler->connected(server->settings.context, fd, &peer) : 0;
+    http1_connections_begin(&server->connections, mhd, socket_context, &peer, key);
 }
 
 static void phase_enter(struct http1_server *server, struct http1_connection *connection,
@@ -301,6 +305,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *mhd, con
         *request = call = call_new(listener, mhd);
         if (!call)
             return MHD_NO;
+        call->peer_key = connection->peer_key;
         call_handler(call)->begin(call, path, method);
         return call->state == HTTP1_READY ? call_answer(call) : MHD_YES;
     }
@@ -376,6 +381,7 @@ static void on_handshake_done(struct tls_accept *handshakes, struct tls *tls, in
     socklen_t size = sizeof(peer);
     int plain;
     (void)getpeername(fd, (struct sockaddr *)&peer, &size);
+    server->behind_tls_fd = fd;
     int error = tls_proxy_open(&server->proxies, tls, fd, &plain);
     if (error)
         log_warn(server->settings.area, "cannot serve a connection: %s", strerror(-error));
@@ -389,10 +395,7 @@ static void on_accepted(struct acceptor *acceptor, int fd)
     struct http1_server *server = container_of(acceptor, struct http1_server, acceptor);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-    if (server_is_full(server))
-        close(fd);
-    else
-        tls_accept_enter(&server->handshakes, fd);
+    tls_accept_enter(&server->handshakes, fd);
 }
 
 static int listen_tls(struct http1_server *server, int *fds, size_t n, struct tls_context *tls)
@@ -452,12 +455,13 @@ int http1_server_open(const struct http1_server_settings *settings, struct http1
     if (!server)
         return -ENOMEM;
     server->settings = *settings;
-    server->connections = (struct http1_connections){
-        .loop = settings->loop,
-        .gauge = settings->counts.connections,
-        .max = settings->limits.crowds_out ? settings->limits.max_connections : 0,
-        .crowded_out = settings->counts.crowded_out,
-        .n_phases = HTTP1_PHASES};
+    server->connections = (struct http1_connections){.loop = settings->loop,
+                                                     .gauge = settings->counts.connections,
+                                                     .max = settings->limits.max_connections,
+                                                     .busy_too = settings->limits.crowds_out,
+                                                     .crowded_out = settings->counts.crowded_out,
+                                                     .over_limit = settings->counts.over_limit,
+                                                     .n_phases = HTTP1_PHASES};
     for (int i = 0; i < HTTP1_PHASES; i++)
         server->connections.phases[i] =
             (struct http1_phase){.timeout_ns = settings->limits.phases[i].timeout_ns,

@@ -44,12 +44,16 @@ struct http1_call {
     enum http1_call_state state; /* read only */
     bool trusted;                /* of the socket that it came by */
     bool paused;                 /* suspended in the middle of its body */
+    uint64_t peer_key;           /* of its connection */
     uint64_t discarded_bytes;
 };
 
 /* What a server's calls do. Not called for a call that is GONE. */
 struct http1_handler {
     size_t call_size; /* of the struct that begins with a struct http1_call; it comes zeroed */
+    /* A connection was accepted: who is its peer? Returns a number that is equal for connections of
+     * one peer (crowd.h). fd: its socket, borrowed. context: the server's. NULL: nobody asks. */
+    uint64_t (*connected)(void *context, int fd, struct peer *peer);
     /* The head has come. May refuse the call, or answer before the body with http1_call_ready(). */
     void (*begin)(struct http1_call *call, const char *path, const char *method);
     /* A piece of the body, while RECEIVING. NULL: bodies are dropped, up to discard_max. */
@@ -64,6 +68,7 @@ struct http1_handler {
     void (*gone)(struct http1_call *call);
 };
 
+const struct peer *http1_call_peer(const struct http1_call *call);              /* not GONE */
 const char *http1_call_header(const struct http1_call *call, const char *name); /* NULL: absent */
 void http1_call_refuse(struct http1_call *call);
 void http1_call_ready(struct http1_call *call);
@@ -91,9 +96,8 @@ _Static_assert(HTTP1_PHASES <= HTTP1_PHASES_MAX, "the phases fit");
 #define HTTP1_UNLIMITED UINT64_MAX
 
 struct http1_limits {
-    size_t max_connections;
-    /* At max_connections: ends the one with the earliest deadline; else refuses new ones. */
-    bool crowds_out;
+    size_t max_connections;  /* then one that is idle gives way, see crowd.h */
+    bool crowds_out;         /* without an idle one, a busy one does; else new ones are refused */
     bool keeps_file_reserve; /* new ones are refused when file descriptors are short */
     bool strict;             /* as MHD_OPTION_STRICT_FOR_CLIENT */
     size_t head_bytes;

@@ -42,8 +42,9 @@ struct added {        /* what the samples of one span get */
 struct annotator {
     const struct profiles_annotation *annotation;
     struct buf *out;
-    struct bytes *strings, *links; /* of the dictionary as it came */
-    uint32_t *attribute_keys;      /* indices into strings */
+    struct bytes *strings;      /* of the dictionary as it came */
+    struct profiles_ids *links; /* the same; zero where a Link has no such ids */
+    uint32_t *attribute_keys;   /* indices into strings */
     size_t n_strings, n_attributes, n_links;
     size_t cap_strings, cap_attributes, cap_links;
     size_t n_new_strings, n_new_attributes, n_new_links;
@@ -85,6 +86,25 @@ static uint32_t attribute_key(struct bytes attribute)
     return (uint32_t)key;
 }
 
+static struct profiles_ids link_ids(struct bytes link)
+{
+    struct wire_reader reader = wire_read(link);
+    struct wire_field field;
+    struct bytes trace_id = {NULL, 0}, span_id = {NULL, 0};
+    struct profiles_ids ids = {{0}, {0}};
+    while (wire_next(&reader, &field) == WIRE_FIELD) {
+        if (spans_nested(&field, LINK_TRACE))
+            trace_id = field.bytes;
+        else if (spans_nested(&field, LINK_SPAN))
+            span_id = field.bytes;
+    }
+    if (trace_id.len != sizeof(ids.trace_id) || span_id.len != sizeof(ids.span_id))
+        return ids;
+    memcpy(ids.trace_id, trace_id.data, sizeof(ids.trace_id));
+    memcpy(ids.span_id, span_id.data, sizeof(ids.span_id));
+    return ids;
+}
+
 static int read_entry(struct annotator *annotator, const struct wire_field *entry)
 {
     int error = 0;
@@ -102,7 +122,7 @@ static int read_entry(struct annotator *annotator, const struct wire_field *entr
         error = annotate_grow(&annotator->links, annotator->n_links, &annotator->cap_links,
                               sizeof(*annotator->links));
         if (!error)
-            annotator->links[annotator->n_links++] = entry->bytes;
+            annotator->links[annotator->n_links++] = link_ids(entry->bytes);
     }
     return error;
 }
@@ -257,21 +277,6 @@ static int add_span(struct annotator *annotator, const struct profiles_span *spa
     return error ? error : add_framed(annotator, added, span->attributes);
 }
 
-static bool link_is(struct bytes link, const struct profiles_ids *ids)
-{
-    struct wire_reader reader = wire_read(link);
-    struct wire_field field;
-    struct bytes trace_id = {NULL, 0}, span_id = {NULL, 0};
-    while (wire_next(&reader, &field) == WIRE_FIELD) {
-        if (spans_nested(&field, LINK_TRACE))
-            trace_id = field.bytes;
-        else if (spans_nested(&field, LINK_SPAN))
-            span_id = field.bytes;
-    }
-    return bytes_equal(trace_id, BYTES(ids->trace_id, 16)) &&
-           bytes_equal(span_id, BYTES(ids->span_id, 8));
-}
-
 static int put_link(struct annotator *annotator, const struct profiles_ids *ids)
 {
     struct wire_nest nest;
@@ -291,7 +296,7 @@ static int link_of(struct annotator *annotator, const struct profiles_span *span
     size_t at = 1, looked_at = annotate_smaller(annotator->n_links, LINKS_SEARCHED_MAX);
     if (added->link != NO_INDEX)
         return 0;
-    while (at < looked_at && !link_is(annotator->links[at], &span->ids))
+    while (at < looked_at && memcmp(&annotator->links[at], &span->ids, sizeof(span->ids)))
         at++;
     bool found = at < looked_at;
     added->link = (uint32_t)(found ? at : annotator->n_links + annotator->n_new_links++);

@@ -32,11 +32,18 @@ _Static_assert(sizeof(struct profiles_context) == 28, "a key has no padding");
 
 /* ---- references ---- */
 
+/* Many references may lead to one text, so a text that is long is not read to its end. */
+static struct bytes short_text(const char *text)
+{
+    size_t len = strnlen(text, PROFILES_TEXT_MAX + 1);
+    return BYTES(text, len <= PROFILES_TEXT_MAX ? len : 0);
+}
+
 static struct bytes string_at(const Dictionary *dictionary, int32_t index)
 {
     if (!dictionary || index < 0 || (size_t)index >= dictionary->n_string_table)
         return BYTES(NULL, 0);
-    return BYTES_STR(dictionary->string_table[index]);
+    return short_text(dictionary->string_table[index]);
 }
 
 static const Attribute *attribute_at(const Dictionary *dictionary, int32_t index)
@@ -53,7 +60,7 @@ static struct bytes text_of(const Dictionary *dictionary, const AnyValue *value,
         return BYTES(NULL, 0);
     switch (value->value_case) {
     case OPENTELEMETRY__PROTO__COMMON__V1__ANY_VALUE__VALUE_STRING_VALUE:
-        return BYTES_STR(value->string_value);
+        return short_text(value->string_value);
     case OPENTELEMETRY__PROTO__COMMON__V1__ANY_VALUE__VALUE_STRING_VALUE_STRINDEX:
         return string_at(dictionary, value->string_value_strindex);
     case OPENTELEMETRY__PROTO__COMMON__V1__ANY_VALUE__VALUE_BYTES_VALUE:
@@ -165,24 +172,26 @@ static int read_profiles(struct reading *reading, const OF(ResourceProfiles) * r
     return PROFILES_LINKS_OK;
 }
 
-/* Keeps only attributes with text values: these identify the sender of a span. */
+/* Keeps only attributes with text values: these identify the sender of a span. References make a
+ * Resource larger than the request that it came in: hence the limit. */
 static int plain_resource(struct reading *reading, const Resource *resource, struct bytes *result)
 {
-    _cleanup_buf_ struct buf plain = BUF_INIT(0);
+    _cleanup_buf_ struct buf plain = BUF_INIT(PROFILES_RESOURCE_MAX);
     char hex[ID_TEXT], key[128];
     *result = BYTES(NULL, 0);
     for (size_t i = 0; resource && i < resource->n_attributes; i++) {
         const KeyValue *attribute = resource->attributes[i];
         struct bytes name = attribute->key_strindex
                                 ? string_at(reading->dictionary, attribute->key_strindex)
-                                : BYTES_STR(attribute->key);
+                                : short_text(attribute->key);
         struct bytes text = text_of(reading->dictionary, attribute->value, hex);
         if (!text.len || !name.len || name.len >= sizeof(key))
             continue;
         memcpy(key, name.data, name.len);
         key[name.len] = '\0';
-        if (otlp_attribute_string(&plain, 1, key, text))
-            return PROFILES_LINKS_TOO_BIG;
+        int error = otlp_attribute_string(&plain, 1, key, text);
+        if (error)
+            return error == BUF_FULL ? PROFILES_LINKS_OK : PROFILES_LINKS_TOO_BIG;
     }
     if (!plain.len)
         return PROFILES_LINKS_OK;

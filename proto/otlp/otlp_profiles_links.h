@@ -10,6 +10,8 @@
 
 #define PROFILES_DECODED_MAX    (64u << 20) /* memory to read a request in */
 #define PROFILES_ATTRIBUTES_MAX 64          /* of a sample that is looked at */
+#define PROFILES_TEXT_MAX       256         /* bytes of a key or value; a longer one is none */
+#define PROFILES_RESOURCE_MAX   65536       /* bytes of a Resource with its references resolved */
 #define PROFILES_CONTEXTS_MAX                                                                      \
     4096 /* distinct spans of a request; the samples of others are alone */
 
@@ -39,9 +41,11 @@ struct profiles_links {
     size_t n_contexts;
     struct profiles_context *contexts; /* distinct */
     size_t n_resources;
-    struct bytes *resources; /* Resource messages with the texts alone, references resolved */
-    uint64_t n_passed_over;  /* samples whose span is one too many */
-    struct arena arena;      /* private: memory of all the above */
+    /* Resource messages with the texts alone, references resolved; one that is larger than
+     * PROFILES_RESOURCE_MAX is empty */
+    struct bytes *resources;
+    uint64_t n_passed_over; /* samples whose span is one too many */
+    struct arena arena;     /* private: memory of all the above */
 };
 
 /* The ids that a sample without a Link has among its attributes; false: none. */

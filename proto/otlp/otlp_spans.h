@@ -38,6 +38,9 @@ struct otlp_span {         /* all bytes are borrowed from the request */
     struct bytes raw; /* the Span message */
     struct bytes
         resource; /* the Resource message of its ResourceSpans; may be empty; valid while visited */
+    /* Of the ResourceSpans, unique in this process: spans with the same number have the same
+     * Resource, which need not be compared. 0: not known. */
+    uint64_t resource_number;
 };
 
 /* No parent, or the parent is known to be remote, or (if that is not known) kind server or
@@ -50,6 +53,10 @@ bool otlp_span_attribute(const struct otlp_span *span, const char *key, struct b
 /* The same for a Resource message. */
 bool otlp_resource_attribute(struct bytes resource, const char *key, struct bytes *key_value);
 bool otlp_resource_has(struct bytes resource, struct bytes key);
+/* Appends the Resource in at most `max` bytes. Of a larger one the attributes that identify it come
+ * first, then the others as far as they fit; dropped_attributes_count counts the rest. 0 or
+ * -ENOMEM. */
+int otlp_resource_keep(struct bytes resource, size_t max, struct buf *out);
 /* The parts of a KeyValue message. string/int: false if the value is of another type. */
 struct bytes otlp_key_value_key(struct bytes key_value); /* empty if it has none */
 bool otlp_key_value_string(struct bytes key_value, struct bytes *text);

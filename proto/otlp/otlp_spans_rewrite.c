@@ -3,19 +3,25 @@
  * Three walks over the request. The first visits the spans and gathers what is added to each. The
  * second packs bodies without writing them, so that a span too big for any body, or a lack of room
  * for all bodies, is found before anything is emitted. The third walk writes the bodies, with the
- * same decisions.
+ * same decisions. A request that has to be split is packed without writing ahead of them, too: what
+ * is too big without additions is refused before its spans are visited.
  */
 #include "proto/otlp/otlp_spans_pack.h"
 #include "proto/otlp/otlp_spans_walk.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 
 struct visitor {
     const struct otlp_rewrite *rewrite;
     struct edits *edits;
     struct bytes resource;
+    uint64_t resource_number;
     uint64_t span;
 };
+
+/* The only state here: numbers of one request must not come again in the next one. */
+static atomic_uint_fast64_t resources_visited;
 
 #define TAG(number, type) ((number) << 3 | (type))
 
@@ -62,6 +68,8 @@ static int visit_resource(void *context, struct bytes resource_spans, struct byt
     struct visitor *visitor = context;
     (void)resource_spans;
     visitor->resource = resource;
+    visitor->resource_number =
+        atomic_fetch_add_explicit(&resources_visited, 1, memory_order_relaxed) + 1;
     return 0;
 }
 
@@ -79,7 +87,8 @@ static int visit_span(void *context, struct bytes raw)
 {
     struct visitor *visitor = context;
     struct buf *added = &visitor->edits->added;
-    struct otlp_span span = {.raw = raw, .resource = visitor->resource};
+    struct otlp_span span = {
+        .raw = raw, .resource = visitor->resource, .resource_number = visitor->resource_number};
     struct edit edit = {.span = visitor->span++, .offset = added->len};
     int outcome = visitor->rewrite->visit ? parse_span(raw, &span) : 0;
     if (outcome || !visitor->rewrite->visit)
@@ -98,12 +107,22 @@ static int make_room(const struct otlp_rewrite *rewrite, uint64_t bytes)
     return rewrite->room ? rewrite->room(rewrite->context, bytes) : 0;
 }
 
+/* Without edits, which only make it larger. */
+static int check_size(const struct otlp_rewrite *rewrite, struct bytes request)
+{
+    const struct edits none = {BUF_INIT(0), BUF_INIT(0)};
+    uint64_t bytes;
+    return request.len <= rewrite->max_body_bytes ? 0 : spans_pack(rewrite, request, &none, &bytes);
+}
+
 static int rewrite_with(const struct otlp_rewrite *rewrite, struct bytes request,
                         struct edits *edits)
 {
     struct visitor visitor = {.rewrite = rewrite, .edits = edits};
     struct spans_walk walk = {visit_resource, NULL, visit_span, &visitor};
-    int outcome = spans_walk(request, &walk);
+    int outcome = check_size(rewrite, request);
+    if (!outcome)
+        outcome = spans_walk(request, &walk);
     if (outcome)
         return outcome;
     if (edits->list.len == 0 && request.len <= rewrite->max_body_bytes) {

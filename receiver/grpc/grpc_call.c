@@ -5,14 +5,16 @@
  * other streams continue. A peer that does not speak gRPC gets an HTTP answer after its request is
  * complete: browsers and other tools treat an earlier answer as an error.
  *
- * A stream begins with a small window. The first bytes of a message give its length. Once the call
- * is admitted, there is room for the whole message, and the window grows if needed.
+ * A stream begins with a small window. The first bytes of a message give its length. A message that
+ * fits into this window needs no admission. Once a longer one is admitted, there is room for the
+ * whole message, and the window grows if needed.
  *
  * State          Event                                                  Next state
  * HEAD           headers of a gRPC call                                 BEGINNING
  *                another method or content type                         DISCARDING
  *                refused by its headers                                 ANSWERED
- * BEGINNING      the length of the message is known                     WAITING
+ * BEGINNING      the length of the message is known, and not small      WAITING
+ *                the end of a small message                             AT_INTAKE
  *                a health check has come whole; refused                 ANSWERED
  * WAITING        admitted                                               ADMITTED
  *                the end of the message                                 COMPLETE
@@ -31,12 +33,13 @@
 #include "base/clock.h"
 #include "base/stats.h"
 #include "proto/otlp/otlp_service.h"
-#include "receiver/intake/admission.h"
+#include "receiver/admission/admission.h"
+#include "receiver/grpc/grpc_answer.h"
 #include "receiver/grpc/health_watch.h"
+#include "receiver/bearer.h"
 #include "receiver/otlp_answer.h"
 #include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 /* Bytes discarded of a request that is not gRPC; a longer request is answered before its end. */
@@ -61,7 +64,7 @@ enum call_state {
 /* The table above. */
 static const unsigned next_states[CALL_STATES] = {
     [CALL_HEAD] = STATE(BEGINNING) | STATE(DISCARDING) | STATE(ANSWERED),
-    [CALL_BEGINNING] = STATE(WAITING) | STATE(ANSWERED),
+    [CALL_BEGINNING] = STATE(WAITING) | STATE(AT_INTAKE) | STATE(ANSWERED),
     [CALL_WAITING] = STATE(ADMITTED) | STATE(COMPLETE) | STATE(ANSWERED),
     [CALL_ADMITTED] = STATE(AT_INTAKE) | STATE(ANSWERED),
     [CALL_COMPLETE] = STATE(AT_INTAKE),
@@ -76,6 +79,7 @@ enum call_outcome {
     OUTCOME_BUSY,
     OUTCOME_MALFORMED,
     OUTCOME_TOO_BIG,
+    OUTCOME_UNAUTHENTICATED,
     OUTCOME_UNIMPLEMENTED,
     OUTCOME_NOT_GRPC,
     OUTCOME_PEER_GONE,
@@ -86,7 +90,7 @@ static const char *const outcome_names[] = {
     [OUTCOME_ACCEPTED] = "accepted",           [OUTCOME_BUSY] = "busy",
     [OUTCOME_MALFORMED] = "malformed",         [OUTCOME_TOO_BIG] = "too_big",
     [OUTCOME_UNIMPLEMENTED] = "unimplemented", [OUTCOME_NOT_GRPC] = "not_grpc",
-    [OUTCOME_PEER_GONE] = "peer_gone",
+    [OUTCOME_PEER_GONE] = "peer_gone",         [OUTCOME_UNAUTHENTICATED] = "unauthenticated",
 };
 STAT_COUNTERS(calls, "spanprof_grpc_server_calls_total", "OTLP/gRPC calls, by how they ended.",
               STAT_LABEL("outcome", outcome_names, OUTCOMES));
@@ -95,6 +99,7 @@ STAT_COUNTERS(calls, "spanprof_grpc_server_calls_total", "OTLP/gRPC calls, by ho
 struct call_head {
     enum { METHOD_OTHER, METHOD_POST, METHOD_HEAD } method;
     bool is_grpc; /* by its content-type */
+    enum { AUTHORIZATION_NONE, AUTHORIZATION_GOOD, AUTHORIZATION_BAD } authorization;
     bool bad_timeout;
     enum { VERSION_NONE, VERSION_SERVED, VERSION_UNKNOWN } version; /* of profiles */
     enum intake_encoding encoding;
@@ -111,9 +116,10 @@ struct grpc_call {
     const struct otlp_route *route; /* of CALL_EXPORT; NULL: unknown path */
     struct grpc_reader reader;
     struct intake_request request;
-    struct admission_request admission;
+    struct admission_request admission; /* not used by small ones */
+    struct sender *sender;
+    struct budget_hold budget;  /* of the scope's */
     struct health_watch *watch; /* of CALL_HEALTH_WATCH, once answered */
-    size_t budget_bytes;        /* taken from the scope's */
     size_t discarded_bytes;
 };
 
@@ -127,28 +133,35 @@ static struct grpc_call *call_of(struct h2_stream *stream)
     return stream->owner;
 }
 
+/* The message fits into the first window, as far as is known. */
+static bool call_is_small(const struct grpc_call *call)
+{
+    return call->reader.n_prefix < GRPC_PREFIX_SIZE ||
+           call->reader.size <= ADMISSION_SMALL - GRPC_PREFIX_SIZE;
+}
+
 static void call_enter(struct grpc_call *call, enum call_state state)
 {
     assert(next_states[call->state] & 1u << state);
-    assert(state != CALL_AT_INTAKE || admission_is_in(&call->admission));
+    assert(state != CALL_AT_INTAKE || call_is_small(call) || admission_is_in(&call->admission));
     assert((state == CALL_ABANDONED) == !call->stream);
     call->state = state;
 }
 
 static void call_free(struct grpc_call *call)
 {
-    assert(!call->budget_bytes && call->state != CALL_AT_INTAKE);
+    assert(!call->budget.bytes && call->state != CALL_AT_INTAKE);
     list_remove(&call->link);
     admission_leave(&call->admission);
     grpc_reader_close(&call->reader);
+    sender_release(call->sender);
     free(call);
 }
 
 static void call_give_budget(struct grpc_call *call)
 {
-    if (call->budget_bytes)
-        budget_give(call->scope->budget, call->budget_bytes);
-    call->budget_bytes = 0;
+    if (call->budget.bytes)
+        budget_give(call->scope->budget, &call->budget);
 }
 
 /* ---- answers ---- */
@@ -162,6 +175,8 @@ static enum call_outcome outcome_of(enum grpc_status status)
         return OUTCOME_BUSY;
     case GRPC_RESOURCE_EXHAUSTED:
         return OUTCOME_TOO_BIG;
+    case GRPC_UNAUTHENTICATED:
+        return OUTCOME_UNAUTHENTICATED;
     case GRPC_UNIMPLEMENTED:
         return OUTCOME_UNIMPLEMENTED;
     default:
@@ -214,57 +229,12 @@ static void answer_ok(struct grpc_call *call, struct bytes message)
     h2_respond(call->stream, &(struct h2_response){headers, 2, &body, trailers, 1});
 }
 
-static int append_base64(struct buf *out, struct bytes in)
-{
-    int error = buf_reserve(out, 4 * ((in.len + 2) / 3) + 1);
-    if (!error)
-        out->len += bytes_to_base64(in, false, (char *)out->data + out->len);
-    return error;
-}
-
-/* Clients read the retry delay from the status details or from a trailer that holds only RetryInfo.
- */
-static int retry_texts(const struct otlp_answer *answer, struct buf *details, struct buf *info)
-{
-    _cleanup_buf_ struct buf message = BUF_INIT(0);
-    int error = grpc_details_write(answer->grpc, BYTES_STR(answer->message), answer->retry_delay_ns,
-                                   &message);
-    error = error ? error : append_base64(details, buf_bytes(&message));
-    buf_clear(&message);
-    error = error ? error : grpc_retry_info_write(answer->retry_delay_ns, &message);
-    return error ? error : append_base64(info, buf_bytes(&message));
-}
-
-/* Sends a trailers-only response: one header block that ends the stream. */
 static void answer_error(struct grpc_call *call, const struct otlp_answer *answer)
 {
-    _cleanup_buf_ struct buf text = BUF_INIT(0), details = BUF_INIT(0), info = BUF_INIT(0);
-    char code[4];
-    size_t n = 4;
-    bool retry = answer->retry_delay_ns != GRPC_NO_RETRY_INFO;
-    assert(answer->message);
     count_answer(call, answer->grpc);
     call_enter(call, CALL_ANSWERED);
     call_release(call);
-    snprintf(code, sizeof(code), "%u", (unsigned)answer->grpc % 100);
-    int error = grpc_percent_encode(BYTES_STR(answer->message), &text);
-    if (!error && retry)
-        error = retry_texts(answer, &details, &info);
-    if (error)
-        return h2_reset(call->stream, H2_INTERNAL_ERROR);
-    struct h2_header headers[8] = {
-        H2_HEADER(":status", "200"),
-        H2_HEADER("content-type", "application/grpc"),
-        H2_HEADER("grpc-status", code),
-        {"grpc-message", buf_bytes(&text), false},
-    };
-    if (answer->grpc == GRPC_UNIMPLEMENTED)
-        headers[n++] = H2_HEADER("grpc-accept-encoding", "identity,gzip,zstd");
-    if (retry) {
-        headers[n++] = (struct h2_header){"grpc-status-details-bin", buf_bytes(&details), false};
-        headers[n++] = (struct h2_header){"google.rpc.retryinfo-bin", buf_bytes(&info), false};
-    }
-    h2_respond(call->stream, &(struct h2_response){.headers = headers, .n_headers = n});
+    grpc_answer_error(call->stream, answer);
 }
 
 /* Refuses a call that has not reached the intake. */
@@ -284,18 +254,29 @@ static void call_fail(struct grpc_call *call, enum grpc_status status, const cha
 static void on_admitted(struct admission_request *request);
 static void on_expired(struct admission_request *request);
 
+static void connection_count(struct grpc_connection *connection, int more)
+{
+    bool was_busy = connection->n_calls > 0;
+    connection->n_calls += (size_t)more;
+    if (connection->busy && was_busy != (connection->n_calls > 0))
+        connection->busy(connection, !was_busy);
+}
+
 static int on_begin(struct h2_stream *stream)
 {
-    struct grpc_call_scope *scope = owner_of(stream->conn)->scope;
+    struct grpc_connection *connection = owner_of(stream->conn);
+    struct grpc_call_scope *scope = connection->scope;
     struct grpc_call *call = calloc(1, sizeof(*call));
     if (!call)
         return -ENOMEM;
     call->scope = scope;
+    call->sender = call->budget.sender = sender_hold(connection->sender);
     call->stream = stream;
     call->admission.let_in = on_admitted;
     call->admission.expired = on_expired;
     grpc_reader_init(&call->reader, scope->max_message_bytes);
     list_append(&scope->calls, &call->link);
+    connection_count(connection, 1);
     stream->owner = call;
     return 0;
 }
@@ -348,6 +329,11 @@ static void on_header(struct h2_stream *stream, struct bytes name, struct bytes 
         head->version = head->version == VERSION_NONE && bytes_is(value, OTLP_PROFILES_VERSION)
                             ? VERSION_SERVED
                             : VERSION_UNKNOWN;
+    else if (bytes_is(name, "authorization") && call->scope->bearer) /* given twice: bad */
+        head->authorization =
+            head->authorization == AUTHORIZATION_NONE && bearer_allows(call->scope->bearer, value)
+                ? AUTHORIZATION_GOOD
+                : AUTHORIZATION_BAD;
     else if (bytes_is(name, "grpc-encoding"))
         head->encoding = encoding_of(value);
 }
@@ -355,7 +341,9 @@ static void on_header(struct h2_stream *stream, struct bytes name, struct bytes 
 /* false: the call was answered. */
 static bool check_route(struct grpc_call *call)
 {
-    if (!call->route)
+    if (call->scope->bearer && call->head.authorization != AUTHORIZATION_GOOD)
+        call_fail(call, GRPC_UNAUTHENTICATED, OTLP_NO_TOKEN);
+    else if (!call->route)
         call_fail(call, GRPC_UNIMPLEMENTED, "unknown service or method");
     else if (!otlp_serves(call->scope->intake, call->scope->signals, call->route->signal))
         call_fail(call, GRPC_UNIMPLEMENTED, "no pipeline takes this signal");
@@ -410,19 +398,21 @@ static void call_discard(struct grpc_call *call, struct bytes piece)
 
 static void call_receive(struct grpc_call *call, struct bytes piece)
 {
-    if (!budget_take(call->scope->budget, piece.len)) {
+    bool admitted = call->state == CALL_ADMITTED;
+    if (!budget_take(call->scope->budget, &call->budget, piece.len, admitted)) {
         struct otlp_answer busy = otlp_answer_no_budget();
         return call_refuse(call, &busy);
     }
-    call->budget_bytes += piece.len;
+    if (admitted)
+        admission_progress(&call->admission, piece.len);
     int outcome = grpc_reader_feed(&call->reader, piece);
     if (outcome)
         return call_fail_reading(call, outcome);
-    if (call->state != CALL_BEGINNING || call->kind != CALL_EXPORT ||
-        call->reader.n_prefix < GRPC_PREFIX_SIZE)
+    if (call->state != CALL_BEGINNING || call->kind != CALL_EXPORT || call_is_small(call))
         return;
     call_enter(call, CALL_WAITING);
-    admission_ask(intake_admission(call->scope->intake), &call->admission, call->reader.size);
+    admission_ask(intake_admission(call->scope->intake), call->sender, &call->admission,
+                  call->reader.size);
 }
 
 /* Whether more of the message is wanted; if not, the stream gets no more window. */
@@ -445,6 +435,7 @@ static void on_data(struct h2_stream *stream, struct bytes piece)
 static void on_done(struct intake_request *request)
 {
     struct grpc_call *call = container_of(request, struct grpc_call, request);
+    call_give_budget(call);
     admission_leave(&call->admission);
     if (call->state == CALL_ABANDONED)
         return call_free(call);
@@ -462,12 +453,16 @@ static void call_submit(struct grpc_call *call)
         .encoding = call->reader.compressed ? call->head.encoding : ENCODING_IDENTITY,
         .body = call->reader.message,
         .max_inflated_bytes = call->scope->max_message_bytes,
+        .peer = owner_of(call->stream->conn)->peer,
+        .sender = call->sender,
         .done = on_done,
     };
     call->reader.message = (struct buf){0};
     call_enter(call, CALL_AT_INTAKE);
-    admission_received(&call->admission);
-    call_give_budget(call); /* from here on the intake bounds the bytes */
+    if (admission_is_in(&call->admission)) {
+        admission_received(&call->admission);
+        call_give_budget(call); /* from here on its room bounds the bytes */
+    }
     intake_submit(call->scope->intake, request);
 }
 
@@ -526,7 +521,7 @@ static void on_end(struct h2_stream *stream)
         return call_fail(call, GRPC_INTERNAL, "compressed flag without grpc-encoding");
     if (compressed && call->head.encoding == ENCODING_UNKNOWN)
         return call_fail(call, GRPC_UNIMPLEMENTED, "unknown grpc-encoding");
-    if (call->state == CALL_ADMITTED)
+    if (call->state == CALL_ADMITTED || call->state == CALL_BEGINNING)
         call_submit(call);
     else
         call_enter(call, CALL_COMPLETE);
@@ -535,6 +530,7 @@ static void on_end(struct h2_stream *stream)
 static void on_admitted(struct admission_request *request)
 {
     struct grpc_call *call = container_of(request, struct grpc_call, admission);
+    budget_admitted(&call->budget);
     if (call->state == CALL_COMPLETE)
         return call_submit(call);
     call_enter(call, CALL_ADMITTED);
@@ -555,6 +551,7 @@ static void on_closed(struct h2_stream *stream, uint32_t h2_error, bool unproces
         stat_add_of(&calls, OUTCOME_PEER_GONE, 1);
     call_give_budget(call);
     health_watch_end(call->watch);
+    connection_count(owner_of(stream->conn), -1);
     call->stream = NULL;
     if (call->state == CALL_AT_INTAKE)
         call_enter(call, CALL_ABANDONED);

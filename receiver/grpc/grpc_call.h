@@ -4,6 +4,7 @@
  * One call, Export or a health check: from its first header to its trailers. Private to the gRPC
  * server. Thread: loop. A call at the intake outlives its stream, its connection and the server.
  */
+#include "base/peer.h"
 #include "proto/http/h2.h"
 #include "receiver/grpc/grpc_server.h"
 
@@ -22,6 +23,7 @@ struct grpc_call_scope {
     struct budget *budget;
     const struct health *health;    /* may be NULL */
     struct health_watches *watches; /* NULL: Watch is not served */
+    const struct bearer *bearer;    /* NULL: no token is needed */
     uint32_t signals;               /* served ones, 1 << enum signal */
     size_t max_message_bytes;
     struct list calls; /* all calls alive */
@@ -30,7 +32,12 @@ struct grpc_call_scope {
 /* The owner of a connection whose handler is grpc_call_handler. Embedded by the server. */
 struct grpc_connection {
     struct grpc_call_scope *scope;
+    struct peer peer;
+    struct sender *sender;                                        /* its calls hold it too */
     void (*ended)(struct grpc_connection *connection, int error); /* as h2_handler.ended */
+    /* Its first call begins, or its last one ends. NULL is fine. */
+    void (*busy)(struct grpc_connection *connection, bool busy);
+    size_t n_calls; /* private */
 };
 
 extern const struct h2_handler grpc_call_handler;

@@ -8,8 +8,11 @@
 #include "base/stats.h"
 #include "proto/tls/tls_accept.h"
 #include "proto/http/acceptor.h"
+#include "proto/http/crowd.h"
 #include "receiver/grpc/grpc_call.h"
 #include "receiver/grpc/health_watch.h"
+#include "receiver/admission/admission.h"
+#include "receiver/peer_key.h"
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -33,6 +36,10 @@ STAT_GAUGE(connections, "spanprof_grpc_server_connections", "Open OTLP/gRPC conn
 STAT_LOSSES(refused, "spanprof_grpc_server_connections_refused_total",
             "OTLP/gRPC connections closed at once, by reason.",
             STAT_LABEL("reason", accept_refusal_names, ACCEPT_REFUSALS));
+STAT_LOSS(
+    crowded_out, "spanprof_grpc_server_connections_crowded_out_total",
+    "OTLP/gRPC connections ended at max_connections to make room for a new one: of the peer with "
+    "most connections, the one idle longest.");
 STAT_COUNTER(connections_failed, "spanprof_grpc_server_connections_failed_total",
              "OTLP/gRPC connections that ended by an error, a limit or in the middle of a call.");
 
@@ -40,6 +47,7 @@ struct connection {
     struct list link;
     struct grpc_server *server;
     struct grpc_connection calls;
+    struct crowd_member member;
     struct h2_conn *h2;
 };
 
@@ -52,6 +60,7 @@ struct grpc_server {
     struct tls_accept handshakes; /* if there is TLS */
     struct list connections;
     size_t n_connections;
+    struct crowd crowd;
     struct timer drained;
     bool draining;
     void (*stopped)(void *context);
@@ -81,6 +90,8 @@ static void connection_free(struct connection *connection)
     server->n_connections--;
     stat_add(&connections, -1);
     h2_close(connection->h2);
+    crowd_remove(&connection->member);
+    sender_release(connection->calls.sender);
     free(connection);
 }
 
@@ -96,12 +107,24 @@ static void on_ended(struct grpc_connection *calls, int error)
     check_drained(server);
 }
 
-static bool is_full(struct grpc_server *server)
+/* Makes room for a connection of this peer. False: there is none. */
+static bool make_room(struct grpc_server *server, uint64_t peer_key)
 {
-    bool full = server->n_connections >= server->settings.config->max_connections;
-    if (full)
+    if (server->n_connections < server->settings.config->max_connections)
+        return true;
+    struct crowd_member *member = crowd_choose(&server->crowd, peer_key);
+    if (!member) {
         stat_add_of(&refused, ACCEPT_OVER_LIMIT, 1);
-    return full;
+        return false;
+    }
+    stat_add(&crowded_out, 1);
+    connection_free(container_of(member, struct connection, member));
+    return true;
+}
+
+static void on_busy(struct grpc_connection *calls, bool busy)
+{
+    crowd_set_idle(&container_of(calls, struct connection, calls)->member, !busy);
 }
 
 /* 90 to 110 %, so that clients do not all reconnect at the same time. */
@@ -110,9 +133,30 @@ static uint64_t server_spread(uint64_t age_ns)
     return age_ns / 1000 * (900 + clock_monotonic_ns() % 201);
 }
 
-static void connection_open(struct grpc_server *server, int fd, struct tls *tls)
+static struct connection *connection_new(struct grpc_server *server, const struct peer *peer,
+                                         uint64_t key)
 {
+    struct admission *admission = intake_admission(server->settings.intake);
     struct connection *connection = calloc(1, sizeof(*connection));
+    struct sender *sender = connection ? sender_open(&admission->senders, key) : NULL;
+    if (!sender || crowd_add(&server->crowd, &connection->member, key)) {
+        sender_release(sender);
+        free(connection);
+        return NULL;
+    }
+    connection->server = server;
+    connection->calls = (struct grpc_connection){.scope = &server->scope,
+                                                 .peer = *peer,
+                                                 .sender = sender,
+                                                 .ended = on_ended,
+                                                 .busy = on_busy};
+    return connection;
+}
+
+static void connection_open(struct grpc_server *server, int fd, struct tls *tls,
+                            const struct peer *peer, uint64_t key)
+{
+    struct connection *connection = connection_new(server, peer, key);
     if (!connection) {
         tls_close(tls);
         close(fd);
@@ -123,12 +167,12 @@ static void connection_open(struct grpc_server *server, int fd, struct tls *tls)
     settings.max_age_ns = server_spread(server->settings.config->keepalive.max_connection_age_ns);
     if (server->n_connections < CALM_CONNECTIONS)
         settings.calm_window = GRPC_CALL_CALM_WINDOW;
-    connection->server = server;
-    connection->calls = (struct grpc_connection){.scope = &server->scope, .ended = on_ended};
     int error = h2_open(server->settings.loop, fd, &settings, &grpc_call_handler,
                         &connection->calls, &connection->h2);
     if (error) {
         log_warn("grpc_server", "cannot serve a connection: %s", strerror(-error));
+        crowd_remove(&connection->member);
+        sender_release(connection->calls.sender);
         free(connection);
         return;
     }
@@ -139,12 +183,21 @@ static void connection_open(struct grpc_server *server, int fd, struct tls *tls)
 
 /* ---- listening ---- */
 
+/* Who it is, and the number by which its shares are counted. */
+static uint64_t peer_identify(struct grpc_server *server, int fd, struct peer *peer)
+{
+    peers_identify(server->settings.peers, fd, &server->settings.config->endpoint, peer);
+    return peer_key(peer, fd);
+}
+
 /* Other connections may have been accepted meanwhile: checks the limit again. */
 static void on_passed(struct tls_accept *handshakes, struct tls *tls, int fd)
 {
     struct grpc_server *server = container_of(handshakes, struct grpc_server, handshakes);
-    if (!is_full(server))
-        return connection_open(server, fd, tls);
+    struct peer peer;
+    uint64_t key = peer_identify(server, fd, &peer);
+    if (make_room(server, key))
+        return connection_open(server, fd, tls, &peer, key);
     tls_close(tls);
     close(fd);
 }
@@ -155,12 +208,14 @@ static void on_accepted(struct acceptor *acceptor, int fd)
     struct grpc_server *server = container_of(acceptor, struct grpc_server, acceptor);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)); /* hosts that vanish */
-    if (is_full(server))
-        close(fd);
-    else if (server->settings.tls)
-        tls_accept_enter(&server->handshakes, fd);
+    if (server->settings.tls)
+        return tls_accept_enter(&server->handshakes, fd);
+    struct peer peer;
+    uint64_t key = peer_identify(server, fd, &peer);
+    if (make_room(server, key))
+        connection_open(server, fd, NULL, &peer, key);
     else
-        connection_open(server, fd, NULL);
+        close(fd);
 }
 
 static void stop_listening(struct grpc_server *server)
@@ -206,12 +261,14 @@ int grpc_server_open(const struct grpc_server_settings *settings, struct listen_
                                  .budget = settings->budget,
                                  .signals = settings->signals,
                                  .health = settings->health,
+                                 .bearer = settings->bearer,
                                  .max_message_bytes = settings->config->max_recv_msg_size_bytes};
     health_watches_init(&server->watches, settings->loop, settings->health);
     server->scope.watches = &server->watches;
     server->drained.fire = on_drained;
     list_init(&server->scope.calls);
     list_init(&server->connections);
+    crowd_init(&server->crowd);
     server->handshakes = (struct tls_accept){.loop = settings->loop,
                                              .context = settings->tls,
                                              .area = "grpc_server",
@@ -256,5 +313,6 @@ void grpc_server_close(struct grpc_server *server)
     while ((link = list_first(&server->connections)))
         connection_free(container_of(link, struct connection, link));
     grpc_call_forget(&server->scope);
+    crowd_close(&server->crowd);
     free(server);
 }

@@ -13,6 +13,7 @@
 #include "receiver/health.h"
 #include "receiver/intake/intake.h"
 #include "receiver/listen.h"
+#include "receiver/peers.h"
 
 struct grpc_server;
 struct tls_context;
@@ -24,7 +25,9 @@ struct grpc_server_settings {
     uint32_t signals; /* mask of 1 << enum signal: pipelines that name this receiver; 0 = all */
     const struct config_otlp_grpc_server *config;
     const struct health *health; /* outlives the server; NULL: always healthy */
+    struct peers *peers;         /* outlives the server; NULL: peers are not known */
     struct tls_context *tls;     /* outlives the server; NULL: plain text */
+    const struct bearer *bearer; /* outlives the server; NULL: no token is needed */
 };
 
 /* Takes over the sockets, on success only. 0 or negative errno. */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "receiver/http/http_call.h"
-#include "receiver/intake/admission.h"
+#include "receiver/admission/admission.h"
+#include "receiver/bearer.h"
 #include "receiver/http/cors.h"
 #include "receiver/http/otlp_http.h"
+#include "receiver/peer_key.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -15,8 +17,10 @@ struct http_call {
     struct http1_call http;
     struct otlp_http_verdict verdict;
     struct buf body;
-    size_t budget_bytes;
+    struct sender *sender; /* its own: a connection has one call at a time */
+    struct budget_hold budget;
     struct intake_request request;
+    bool small;                         /* it needs no admission */
     struct admission_request admission; /* while it waits the connection is suspended */
     bool at_intake;                     /* SLEEPING or GONE */
 };
@@ -33,17 +37,17 @@ static const struct http_call_scope *call_scope(const struct http_call *call)
 
 static void call_free(struct http_call *call)
 {
-    assert(!call->budget_bytes);
+    assert(!call->budget.bytes);
     admission_leave(&call->admission);
+    sender_release(call->sender);
     buf_close(&call->body);
     http1_call_free(&call->http);
 }
 
 static void call_give_budget(struct http_call *call)
 {
-    if (call->budget_bytes)
-        budget_give(call_scope(call)->budget, call->budget_bytes);
-    call->budget_bytes = 0;
+    if (call->budget.bytes)
+        budget_give(call_scope(call)->budget, &call->budget);
 }
 
 static void call_refuse(struct http_call *call, struct otlp_answer answer)
@@ -115,6 +119,8 @@ static struct MHD_Response *on_respond(struct http1_call *http, unsigned *status
     add_cors(call, response);
     if (verdict->wrong_method)
         MHD_add_response_header(response, "Allow", "POST");
+    if (verdict->answer.http == 401)
+        MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
     if (verdict->wrong_encoding) /* RFC 9110, 15.5.16 */
         MHD_add_response_header(response, "Accept-Encoding", OTLP_HTTP_ENCODINGS);
     if (verdict->answer.retry_delay_ns != GRPC_NO_RETRY_INFO) {
@@ -131,6 +137,7 @@ static void on_done(struct intake_request *request)
 {
     struct http_call *call = container_of(request, struct http_call, request);
     call->at_intake = false;
+    call_give_budget(call);
     admission_leave(&call->admission);
     if (call->http.state == HTTP1_GONE)
         return call_free(call);
@@ -154,12 +161,16 @@ static void call_submit(struct http_call *call)
         .json = call->verdict.json,
         .body = call->body,
         .max_inflated_bytes = call_scope(call)->max_body_bytes,
+        .peer = *http1_call_peer(&call->http),
+        .sender = call->sender,
         .done = on_done,
     };
     call->body = (struct buf){0};
     call->at_intake = true;
-    admission_received(&call->admission);
-    call_give_budget(call);
+    if (!call->small) {
+        admission_received(&call->admission);
+        call_give_budget(call);
+    }
     intake_submit(call_scope(call)->intake, &call->request);
 }
 
@@ -168,6 +179,7 @@ static void call_submit(struct http_call *call)
 static void on_admitted(struct admission_request *request)
 {
     struct http_call *call = container_of(request, struct http_call, admission);
+    budget_admitted(&call->budget);
     if (call->http.state == HTTP1_SLEEPING)
         call_submit(call);
     else
@@ -184,7 +196,13 @@ static void call_ask_admission(struct http_call *call)
 {
     const char *length = http1_call_header(&call->http, "Content-Length");
     size_t bytes = length ? strtoul(length, NULL, 10) : CHUNKED_BYTES;
-    admission_ask(intake_admission(call_scope(call)->intake), &call->admission, bytes);
+    struct admission *admission = intake_admission(call_scope(call)->intake);
+    call->sender = call->budget.sender = sender_open(&admission->senders, call->http.peer_key);
+    if (!call->sender)
+        return call_refuse(call, otlp_answer_of(INTAKE_BUSY, NULL));
+    call->small = bytes <= ADMISSION_SMALL;
+    if (!call->small)
+        admission_ask(admission, call->sender, &call->admission, bytes);
 }
 
 /* ---- the request ---- */
@@ -233,6 +251,33 @@ static struct otlp_http_verdict check_head(const struct http_call *call, const c
     });
 }
 
+static uint64_t on_connected(void *context, int fd, struct peer *peer)
+{
+    const struct http_call_scope *scope = context;
+    peers_identify(scope->peers, fd, scope->endpoint, peer);
+    return peer_key(peer, fd);
+}
+
+/* A preflight request has no token. Given twice, libmicrohttpd tells the first: it is refused. */
+static enum MHD_Result count_header(void *context, enum MHD_ValueKind kind, const char *name,
+                                    const char *value)
+{
+    (void)kind, (void)value;
+    *(unsigned *)context += strcasecmp(name, "Authorization") == 0;
+    return MHD_YES;
+}
+
+static bool call_is_allowed(const struct http_call *call)
+{
+    const struct bearer *bearer = call_scope(call)->bearer;
+    const char *authorization = http1_call_header(&call->http, "Authorization");
+    unsigned n = 0;
+    if (!bearer)
+        return true;
+    MHD_get_connection_values(call->http.mhd, MHD_HEADER_KIND, count_header, &n);
+    return n == 1 && authorization && bearer_allows(bearer, BYTES_STR(authorization));
+}
+
 static void on_begin(struct http1_call *http, const char *path, const char *method)
 {
     struct http_call *call = call_of(http);
@@ -241,6 +286,9 @@ static void on_begin(struct http1_call *http, const char *path, const char *meth
     call->admission.expired = on_expired;
     call->body = BUF_INIT(scope->max_body_bytes);
     call->verdict = check_head(call, path, method);
+    if (call->verdict.answer.http != 204 && !call_is_allowed(call))
+        call->verdict.answer =
+            (struct otlp_answer){GRPC_UNAUTHENTICATED, 401, GRPC_NO_RETRY_INFO, OTLP_NO_TOKEN};
     if (call->verdict.answer.http == 200 &&
         !otlp_serves(scope->intake, scope->signals, call->verdict.route->signal))
         call->verdict.answer = otlp_answer_of(INTAKE_NO_PIPELINE, NULL);
@@ -255,13 +303,14 @@ static void on_begin(struct http1_call *http, const char *path, const char *meth
 static void on_body(struct http1_call *http, struct bytes piece)
 {
     struct http_call *call = call_of(http);
-    if (!budget_take(call_scope(call)->budget, piece.len))
+    bool admitted = admission_is_in(&call->admission);
+    if (!budget_take(call_scope(call)->budget, &call->budget, piece.len, admitted))
         return call_refuse(call, otlp_answer_no_budget());
-    call->budget_bytes += piece.len;
+    admission_progress(&call->admission, piece.len);
     int error = buf_append_bytes(&call->body, piece);
     if (error)
         call_refuse(call, otlp_answer_of(error == BUF_FULL ? INTAKE_TOO_BIG : INTAKE_BUSY, NULL));
-    else if (!admission_is_in(&call->admission))
+    else if (!call->small && !admitted)
         http1_call_pause(http);
 }
 
@@ -273,7 +322,7 @@ static void on_received(struct http1_call *http)
         return http1_call_ready(http);
     }
     http1_call_sleep(http);
-    if (admission_is_in(&call->admission))
+    if (call->small || admission_is_in(&call->admission))
         call_submit(call);
 }
 
@@ -292,6 +341,7 @@ static void on_gone(struct http1_call *http)
 
 const struct http1_handler http_call_handler = {
     .call_size = sizeof(struct http_call),
+    .connected = on_connected,
     .begin = on_begin,
     .body = on_body,
     .received = on_received,

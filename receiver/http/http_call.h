@@ -14,6 +14,9 @@ struct http_call_scope {
     uint32_t signals; /* served ones, 1 << enum signal */
     size_t max_body_bytes;
     const struct config_cors *cors;
+    const struct config_endpoint *endpoint;
+    struct peers *peers;         /* may be NULL */
+    const struct bearer *bearer; /* NULL: no token is needed */
 };
 
 extern const struct http1_handler http_call_handler;

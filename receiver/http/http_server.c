@@ -17,6 +17,11 @@ STAT_LOSSES(refused, "spanprof_http_server_connections_refused_total",
             "OTLP/HTTP connections closed at once, by reason.",
             STAT_LABEL("reason", accept_refusal_names, ACCEPT_REFUSALS));
 
+STAT_LOSS(
+    crowded_out, "spanprof_http_server_connections_crowded_out_total",
+    "OTLP/HTTP connections ended at max_connections to make room for a new one: of the peer with "
+    "most connections, the one idle longest.");
+
 enum phase { PHASE_HEAD, PHASE_BODY, PHASES };
 
 static const char *const phase_names[] = {[PHASE_HEAD] = "head", [PHASE_BODY] = "body"};
@@ -24,8 +29,9 @@ STAT_LOSSES(timed_out, "spanprof_http_server_timeouts_total",
             "OTLP/HTTP connections ended by a time limit, by phase.",
             STAT_LABEL("phase", phase_names, PHASES));
 
-static const unsigned codes[] = {200, 204, 400, 404, 405, 413, 415, 503};
-static const char *const code_names[] = {"200", "204", "400", "404", "405", "413", "415", "503"};
+static const unsigned codes[] = {200, 204, 400, 401, 404, 405, 413, 415, 503};
+static const char *const code_names[] = {"200", "204", "400", "401", "404",
+                                         "405", "413", "415", "503"};
 #define CODES (sizeof(codes) / sizeof(codes[0]))
 STAT_COUNTERS(requests, "spanprof_http_server_requests_total",
               "OTLP/HTTP requests answered, by status.", STAT_LABEL("code", code_names, CODES));
@@ -60,6 +66,7 @@ static struct http1_server_settings http1_settings(const struct http_server_sett
         .counts = {.connections = &connections,
                    .over_limit = {&refused, ACCEPT_OVER_LIMIT},
                    .out_of_files = {&refused, ACCEPT_OUT_OF_FILES},
+                   .crowded_out = {&crowded_out, 0},
                    .requests = &requests,
                    .codes = codes,
                    .n_codes = CODES,
@@ -77,7 +84,10 @@ int http_server_open(const struct http_server_settings *settings, struct listen_
                                  .budget = settings->budget,
                                  .signals = settings->signals,
                                  .max_body_bytes = settings->config->max_request_body_size_bytes,
-                                 .cors = &settings->config->cors};
+                                 .cors = &settings->config->cors,
+                                 .endpoint = &settings->config->endpoint,
+                                 .peers = settings->peers,
+                                 .bearer = settings->bearer};
     struct http1_server_settings http1 = http1_settings(settings, server);
     int error = http1_server_open(&http1, &server->http);
     if (!error)

@@ -11,6 +11,7 @@
 #include "receiver/budget.h"
 #include "receiver/intake/intake.h"
 #include "receiver/listen.h"
+#include "receiver/peers.h"
 
 struct http_server;
 struct tls_context;
@@ -21,7 +22,9 @@ struct http_server_settings {
     struct budget *budget;
     uint32_t signals; /* mask of 1 << enum signal: pipelines that name this receiver; 0 = all */
     const struct config_otlp_http_server *config;
-    struct tls_context *tls; /* outlives the server; NULL: plain text */
+    struct tls_context *tls;     /* outlives the server; NULL: plain text */
+    struct peers *peers;         /* outlives the server; NULL: peers are not known */
+    const struct bearer *bearer; /* outlives the server; NULL: no token is needed */
 };
 
 /* Takes over the sockets, on success only. */

@@ -27,7 +27,7 @@ STAT_GAUGE(queued_bytes, "spanprof_intake_queued_bytes",
 
 /* ---- shared by the parts ---- */
 
-/* An error of the store breaks the writer's whole batch. */
+/* An error of the store breaks the writer's whole batch, which then runs again without this job. */
 int intake_broken(struct intake *intake, int error)
 {
     WORKER_THREAD(intake->settings.writer);
@@ -128,23 +128,35 @@ static void intake_drain_for_spans(struct intake *intake)
 
 /* ---- requests ---- */
 
+static void requests_advance(struct intake *intake, bool anyway);
+
 static int request_run(struct job *job)
 {
     struct intake_request *request = container_of(job, struct intake_request, job);
     struct intake *intake = request->intake;
     const struct intake_signal *signal = &intake->signals[request->signal];
+    uint64_t since_ns = clock_thread_ns();
     int error = signal->run(request, intake->settings.store, &signal->settings);
+    request->took_ns += clock_thread_ns() - since_ns;
     return error == -ENOSPC ? error : intake_broken(intake, error); /* no room: fails alone */
+}
+
+static void request_unqueue(struct intake_request *request)
+{
+    struct intake *intake = request->intake;
+    assert(intake->queued >= request->body_len);
+    intake->queued -= request->body_len;
+    stat_set(&queued_bytes, (int64_t)intake->queued);
+    buf_close(&request->body);
+    turns_done(&intake->turns, &request->turn, request->took_ns);
 }
 
 static void request_done(struct job *job, int error)
 {
     struct intake_request *request = container_of(job, struct intake_request, job);
     struct intake *intake = request->intake;
-    assert(intake->queued >= request->body_len);
-    intake->queued -= request->body_len;
-    stat_set(&queued_bytes, (int64_t)intake->queued);
-    buf_close(&request->body);
+    request_unqueue(request);
+    requests_advance(intake, false);
     if (error) {
         request->outcome = INTAKE_BUSY;
         request->message = error == -ENOSPC ? "the store is full" : "the store failed";
@@ -184,6 +196,37 @@ bool intake_has_pipeline(const struct intake *intake, enum signal signal)
     return settings->destinations[signal] || settings->unsent >> signal & 1;
 }
 
+static void request_fail(struct intake_request *request)
+{
+    request->outcome = INTAKE_BUSY;
+    request->message = "too many requests are waiting";
+    intake_refused(request->signal, REFUSED_BUSY);
+    request->done(request);
+}
+
+/* To the writer, unless its queue is full or it has closed. */
+static void request_go(struct intake_request *request)
+{
+    struct intake *intake = request->intake;
+    if (request->signal == SIGNAL_TRACES)
+        intake_drain(intake);
+    if (worker_submit(intake->settings.writer, &request->job) == 0)
+        return;
+    bool within_submit = intake->submitting == request;
+    request_unqueue(request);
+    if (within_submit)
+        request_refuse(request, INTAKE_BUSY, "too many requests are waiting");
+    else
+        request_fail(request);
+}
+
+static void requests_advance(struct intake *intake, bool anyway)
+{
+    struct turn *turn;
+    while ((turn = turns_next(&intake->turns, anyway)))
+        request_go(container_of(turn, struct intake_request, turn));
+}
+
 void intake_submit(struct intake *intake, struct intake_request *request)
 {
     LOOP_THREAD(intake->settings.loop);
@@ -191,7 +234,7 @@ void intake_submit(struct intake *intake, struct intake_request *request)
     request->intake = intake;
     request->message = NULL;
     request->body_len = request->body.len;
-    request->job = (struct job){.run = request_run, .done = request_done};
+    request->job = (struct job){.run = request_run, .done = request_done, .repeatable = true};
     if (!intake_has_pipeline(intake, request->signal))
         return request_refuse(request, INTAKE_NO_PIPELINE, "no pipeline takes this signal");
     if (intake->state == INTAKE_STOPPING || intake->state == INTAKE_ENDING)
@@ -199,15 +242,18 @@ void intake_submit(struct intake *intake, struct intake_request *request)
     if (intake->queued + request->body_len > intake->settings.max_queued_bytes ||
         !intake_has_room(intake))
         return request_refuse(request, INTAKE_BUSY, "too many requests are waiting");
-    if (request->signal == SIGNAL_TRACES) {
-        if (intake->state == INTAKE_READY && request->body_len)
-            intake_drain_for_spans(intake);
-        intake_drain(intake);
-    }
-    if (worker_submit(intake->settings.writer, &request->job) != 0)
-        return request_refuse(request, INTAKE_BUSY, "too many requests are waiting");
+    if (!turns_add(&intake->turns, &request->turn,
+                   request->sender ? request->sender : intake->anonymous, request->body_len,
+                   request->encoding != ENCODING_IDENTITY))
+        return request_refuse(request, INTAKE_BUSY, "too many requests of this sender are waiting");
+    if (request->signal == SIGNAL_TRACES && intake->state == INTAKE_READY && request->body_len)
+        intake_drain_for_spans(intake);
+    request->took_ns = 0;
     intake->queued += request->body_len;
     stat_set(&queued_bytes, (int64_t)intake->queued);
+    intake->submitting = request;
+    requests_advance(intake, false);
+    intake->submitting = NULL;
 }
 
 /* ---- life ---- */
@@ -245,7 +291,9 @@ int intake_open(const struct intake_settings *settings, struct intake **intakep)
     intake->ready_timer.fire = on_ready_timer;
     admission_init(&intake->admission, settings->loop, settings->max_admitted_bytes,
                    INTAKE_WRITER_QUEUE / 4);
-    int error = process_table_open(&intake->requests, &intake->table);
+    turns_init(&intake->turns);
+    intake->anonymous = sender_open(&intake->admission.senders, 0);
+    int error = intake->anonymous ? process_table_open(&intake->requests, &intake->table) : -ENOMEM;
     if (!error)
         error = intake_samples_open(settings->store, intake->table, &settings->label_names,
                                     &intake->samples);
@@ -282,6 +330,7 @@ void intake_start(struct intake *intake, void (*ready)(void *context))
 void intake_stop(struct intake *intake, void (*stopped)(void *context))
 {
     intake->stopped = stopped;
+    requests_advance(intake, true);
     intake_drain(intake);
     intake_enter(intake, intake->state == INTAKE_RUNNING ? INTAKE_STOPPING : INTAKE_ENDING);
     timer_stop(&intake->window_timer);
@@ -298,10 +347,13 @@ void intake_close(struct intake *intake)
     timer_stop(&intake->window_timer);
     timer_stop(&intake->scan_timer);
     timer_stop(&intake->ready_timer);
+    intake_drain_close(intake);
     symbolizer_client_close(intake->symbolizer);
     correlation_close(intake->correlation);
     intake_samples_close(intake->samples);
     process_table_close(intake->table);
     symbolizer_queue_deinit(&intake->requests);
+    sender_release(intake->anonymous);
+    admission_close(&intake->admission);
     free(intake);
 }

@@ -2,13 +2,16 @@
 #pragma once
 /*
  * The only way to the writer: all requests of receivers and all samples of the ring pass here.
- * Thread: loop. Limits: the writer's queue, intake_settings.max_queued_bytes, 64 MiB of drains and
- * answers at the writer; beyond: INTAKE_BUSY, and samples stay in the ring. Admitted requests
- * (receiver/intake/admission.h) stay within max_admitted_bytes and a quarter of the queue.
+ * Thread: loop. Limits: the writer's queue, intake_settings.max_queued_bytes, the turns of peers
+ * (turns.h), 64 MiB of drains and answers at the writer; beyond: INTAKE_BUSY, and samples stay in
+ * the ring. Admitted requests (receiver/admission/admission.h) stay within max_admitted_bytes and a
+ * quarter of the queue.
  */
 #include "agent-bpf/drain/labels.h"
 #include "base/buf.h"
+#include "base/peer.h"
 #include "base/worker.h"
+#include "receiver/admission/turns.h"
 #include "store/outbox/outbox.h"
 
 #define INTAKE_WINDOW_NS UINT64_C(5000000000) /* of exported profiles */
@@ -37,15 +40,19 @@ enum intake_outcome {
 /* Embedded in the receiver's call. The owner keeps it alive until done() is called, even if the
  * peer has gone. */
 struct intake_request {
-    struct job job; /* private to the intake, with the next two */
+    struct job job; /* private to the intake, with the next four */
     struct post refusal;
     struct intake *intake;
+    struct turn turn;
+    uint64_t took_ns;      /* of the writer's thread */
+    struct sender *sender; /* NULL: one that is not known */
     enum signal signal;
     enum intake_encoding encoding;
     bool json;       /* the inflated body is JSON; else protobuf */
     struct buf body; /* taken over by intake_submit(), whatever the outcome */
     size_t body_len; /* private to the intake */
     size_t max_inflated_bytes;
+    struct peer peer;            /* that sent it */
     enum intake_outcome outcome; /* valid in done() */
     const char *message;         /* for the peer, static or problem; NULL if accepted */
     char problem[INTAKE_PROBLEM_MAX];
@@ -98,8 +105,8 @@ void intake_stop(struct intake *intake, void (*stopped)(void *context));
 /* Drains the last samples: call right before the writer is closed. */
 void intake_drain_last(struct intake *intake);
 
-/* Drains the sample ring before a trace request, so that spans meet their samples. done() follows
- * on the loop, never from within this call. */
+/* Requests go to the writer in turns by peer. Drains the sample ring before a trace request, so
+ * that spans meet their samples. done() follows on the loop, never from within this call. */
 void intake_submit(struct intake *intake, struct intake_request *request);
 /* Receivers get admission before they receive a request; then the intake never lacks room for it.
  * Lives as long as the intake. */

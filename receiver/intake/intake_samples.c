@@ -105,8 +105,9 @@ static void put_thread_name(const struct record_header *record, struct sample *s
 static int process_row(struct samples *samples, const struct record_header *record,
                        const struct process_details *details, int64_t *id)
 {
-    if (details->tag && *details->tag) {
-        *id = *details->tag;
+    const struct process_tag *tag = details->tag;
+    if (tag && tag->row && tag->cgroup_id == record->cgroup_id && tag->uid == record->uid) {
+        *id = tag->row;
         return 0;
     }
     char name[256], path[1024];
@@ -124,10 +125,12 @@ static int process_row(struct samples *samples, const struct record_header *reco
         .pod_uid = details->pod_uid,
         .resource = details->resource,
         .sets_trace_flags = details->sets_trace_flags,
+        .cgroup_id = record->cgroup_id,
+        .uid = record->uid,
     };
     int error = processes_put(store_processes(samples->store), &facts, id);
     if (!error && details->tag)
-        *details->tag = *id;
+        *details->tag = (struct process_tag){*id, record->cgroup_id, record->uid};
     return error;
 }
 
@@ -140,6 +143,7 @@ static void samples_cover(struct samples *samples, const struct record_header *r
                         .pid = record->pid,
                         .own_pid = record->own_pid,
                         .start_ns = record->process_start_ns,
+                        .cgroup_id = record->cgroup_id,
                         .resource = details->resource,
                         .publishes = details->publishes || record->context_source,
                         .attached = record->flags & RECORD_FLAG_CONTEXT_KNOWN,

@@ -7,7 +7,7 @@
  */
 #include "agent-bpf/process/process.h"
 #include "agent-bpf/process/symbolizer_queue.h"
-#include "receiver/intake/admission.h"
+#include "receiver/admission/admission.h"
 #include "receiver/intake/correlation.h"
 #include "receiver/intake/intake.h"
 #include "receiver/intake/intake_body.h"
@@ -50,25 +50,32 @@ struct intake {
     void (*stopped)(void *context);
     uint64_t n_tidied;
     struct admission admission;
-    size_t queued;        /* bytes of requests at the writer */
+    struct turns turns;       /* requests in `queued` that are not at the writer yet */
+    struct sender *anonymous; /* of requests without one */
+    const struct intake_request *submitting; /* its done() must not be called now */
+    size_t queued;                           /* bytes of requests at the writer */
+    struct batch_job *next_batch;            /* NULL: nothing was drained since drained_ns */
+    uint64_t drained_ns;                     /* CLOCK_MONOTONIC of the last drain of the ring */
+    bool events_lost;     /* a batch with process events had no room at the writer */
     size_t pending_bytes; /* bytes of drains and answers at the writer */
     enum intake_state state;
     uint64_t stopping_ns; /* since when */
 };
 
-#define INTAKE_PENDING_MAX (64u << 20)
+#define INTAKE_PENDING_MAX (8u << 20)
 /* Room for requests, drains and answers: INTAKE_PENDING_MAX is not reached, and half of the
  * writer's queue stays for exporters and windows. */
 bool intake_has_room(const struct intake *intake);
 /* Writer: rolled back or renewed: remembered rowids are void. Before samples and answers. */
 void intake_follow_store(struct intake *intake);
-/* Writer: an error of the store breaks the writer's whole batch. Returns it. */
+/* Writer: an error of the store breaks the writer's batch. Returns it. */
 int intake_broken(struct intake *intake, int error);
 
 bool intake_is_draining(const struct intake *intake);
-void intake_drain(struct intake *intake);     /* nothing before the first scan is done */
-void intake_drain_fire(struct timer *timer);  /* drain_timer */
-void intake_window_fire(struct timer *timer); /* window_timer */
+void intake_drain(struct intake *intake);       /* nothing before the first scan is done */
+void intake_drain_close(struct intake *intake); /* frees what was not submitted */
+void intake_drain_fire(struct timer *timer);    /* drain_timer */
+void intake_window_fire(struct timer *timer);   /* window_timer */
 /* The last one, a moment later if samples still wait for names; then stopped(). */
 void intake_window_last(struct intake *intake);
 

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "agent-bpf/symbolizer_messages.h"
 #include "base/buf.h"
+#include "base/limits.h"
 #include "base/map.h"
 #include "store/stacks/stacks_unfinished.h"
 #include <assert.h>
@@ -21,6 +22,9 @@
     65536 /* names asked for recently; a collision asks twice, which is harmless                   \
            */
 #define NAMES_BYTES_MAX (1 << 20)
+
+LIMIT(questions, LIMIT_SERVICE, "stacks whose frames are being asked for",
+      .bytes = QUESTIONS_BYTES_MAX + NAMES_BYTES_MAX);
 
 struct wanted_name {
     uint8_t identity[16];

@@ -20,7 +20,7 @@
 #include "store/store.h"
 
 #define QUESTIONS_MAX       4096
-#define QUESTIONS_BYTES_MAX ((size_t)8 << 20)
+#define QUESTIONS_BYTES_MAX ((size_t)4 << 20)
 
 /* How long samples wait for answers; the assertions below tie the values together. */
 #define QUESTIONS_EXPIRE_EVERY_NS                                                                  \

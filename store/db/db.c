@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "base/stats.h"
+#include "store/db/log_limit.h"
 #include "store/db/wal_vfs.h"
 #include <assert.h>
 #include <errno.h>
@@ -25,10 +26,12 @@
 #define VACUUM_SLACK_PAGES 2048 /* free pages kept for later writes */
 #define VACUUM_STEP_PAGES  512
 
-enum rollback { ROLLBACK_FULL, ROLLBACK_CORRUPT, ROLLBACK_OTHER, ROLLBACKS };
+enum rollback { ROLLBACK_FULL, ROLLBACK_CORRUPT, ROLLBACK_STATEMENT, ROLLBACK_OTHER, ROLLBACKS };
 
-static const char *const rollback_names[] = {
-    [ROLLBACK_FULL] = "full", [ROLLBACK_CORRUPT] = "corrupt", [ROLLBACK_OTHER] = "other"};
+static const char *const rollback_names[] = {[ROLLBACK_FULL] = "full",
+                                             [ROLLBACK_CORRUPT] = "corrupt",
+                                             [ROLLBACK_STATEMENT] = "statement",
+                                             [ROLLBACK_OTHER] = "other"};
 STAT_LOSSES(rollbacks, "spanprof_store_rollbacks_total",
             "Transactions of the store that failed and were rolled back, by reason.",
             STAT_LABEL("reason", rollback_names, ROLLBACKS));
@@ -40,54 +43,6 @@ STAT_LOSSES(damaged_rows, "spanprof_store_damaged_rows_total",
             "Rows that could not be read and were removed.",
             STAT_LABEL("table", table_names, DB_TABLES));
 STAT_GAUGE(store_bytes, "spanprof_store_size_bytes", "Size of the store's database file.");
-
-static int errno_of_io(sqlite3 *handle, int code)
-{
-    if (code == SQLITE_IOERR_NOMEM)
-        return -ENOMEM;
-    if (code == SQLITE_IOERR_CORRUPTFS || code == SQLITE_IOERR_DATA)
-        return -EUCLEAN;
-    int system = handle ? sqlite3_system_errno(handle) : 0;
-    return system == ENOSPC || system == EDQUOT ? -ENOSPC : -EIO;
-}
-
-static int errno_of(sqlite3 *handle, int code)
-{
-    switch (code & 0xff) {
-    case SQLITE_FULL:
-        return -ENOSPC;
-    case SQLITE_CORRUPT:
-    case SQLITE_NOTADB:
-    case SQLITE_CONSTRAINT: /* our constraints hold unless an index is damaged */
-    case SQLITE_MISMATCH:
-    case SQLITE_ERROR: /* a table is missing or altered */
-        return -EUCLEAN;
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-        return -EBUSY;
-    case SQLITE_NOMEM:
-        return -ENOMEM;
-    case SQLITE_PERM:
-    case SQLITE_READONLY:
-    case SQLITE_CANTOPEN:
-    case SQLITE_AUTH:
-        return -EACCES;
-    case SQLITE_TOOBIG:
-        return -EMSGSIZE;
-    default:
-        return errno_of_io(handle, code);
-    }
-}
-
-int db_error(struct db *db, int code, const char *doing)
-{
-    int error = errno_of(db->handle, code);
-    char text[64];
-    bytes_sanitize(BYTES_STR(doing), text, sizeof(text));
-    log_error("store", "%s: %s (%s)", text, db->handle ? sqlite3_errmsg(db->handle) : "no memory",
-              sqlite3_errstr(code));
-    return error;
-}
 
 void db_count_damaged(enum db_table table)
 {
@@ -151,6 +106,9 @@ static int open_db(const struct db_settings *settings, bool writer, struct db **
     if (!db)
         return -ENOMEM;
     int error = strlen(db->path) + 16 < PATH_MAX ? 0 : -ENAMETOOLONG;
+    db->log_limit = log_limit_hold(db->path);
+    if (!error && !db->log_limit)
+        error = -ENOMEM;
     if (!error && writer)
         error = db_directory_open(db);
     if (!error)
@@ -187,6 +145,7 @@ void db_close(struct db *db)
     db_finalize_all(db);
     db_file_close(db, db->thread.is_writer);
     wal_vfs_close(db->wal_vfs);
+    log_limit_release(db->log_limit);
     if (db->lock_fd >= 0)
         close(db->lock_fd);
     free(db->prepared);
@@ -221,6 +180,7 @@ int db_prepare_all(struct db *db)
 
 void db_finalize_all(struct db *db)
 {
+    db->refused_sql = NULL; /* a text of one of them */
     for (size_t i = 0; i < db->n_prepared; i++) {
         sqlite3_finalize(*db->prepared[i].statement);
         *db->prepared[i].statement = NULL;
@@ -291,7 +251,7 @@ int db_step(struct db *db, sqlite3_stmt *statement)
     int code = sqlite3_step(statement);
     if (code == SQLITE_ROW)
         return 1;
-    int error = code == SQLITE_DONE ? 0 : db_error(db, code, sqlite3_sql(statement));
+    int error = code == SQLITE_DONE ? 0 : db_step_error(db, code, statement);
     sqlite3_reset(statement);
     if (error)
         db_fail(db, error);
@@ -461,6 +421,7 @@ static void count_rollback(int error)
     stat_add_of(&rollbacks,
                 error == -ENOSPC    ? ROLLBACK_FULL
                 : error == -EUCLEAN ? ROLLBACK_CORRUPT
+                : error == -EBADMSG ? ROLLBACK_STATEMENT
                                     : ROLLBACK_OTHER,
                 1);
 }
@@ -548,7 +509,6 @@ int db_maintain(struct db *db)
 {
     WRITER_THREAD(db);
     uint64_t unused = 0;
-    int in_log = 0, done = 0;
     assert(!db_in_transaction(db));
     int error = get_count(db, db->free_count, &unused);
     if (!error)
@@ -557,9 +517,8 @@ int db_maintain(struct db *db)
         return error ? error : -EIO;
     /* If room is short, the checkpoint also truncates the log. It does not wait for readers. */
     int mode = is_short(db) ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE;
-    sqlite3_busy_timeout(db->handle, 0);
-    int code = sqlite3_wal_checkpoint_v2(db->handle, NULL, mode, &in_log, &done);
-    sqlite3_busy_timeout(db->handle, DB_BUSY_MS);
+    int code = db_log_copy(db, mode);
+    db_log_shorten(db);
     db->failed = 0;
     db->was_refused = false;
     if (code == SQLITE_BUSY || code == SQLITE_LOCKED)

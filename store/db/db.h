@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * SQLite as this service uses it: one file, one writing connection (which alone checkpoints), one
- * read-only connection. WAL, synchronous by setting, secure_delete off, no mmap.
+ * SQLite as this service uses it: one file, one writing connection (which alone checkpoints), and
+ * read-only connections. WAL (its length is bounded by log_limit.h), synchronous by setting,
+ * secure_delete off, no mmap.
  *
  * Thread: a struct db belongs to the first thread that begins a transaction or makes a step with it
  * (writer or reader), until db_release_thread(). DB_THREAD() and WRITER_THREAD() assert it. Limits:
  * max_size_bytes. Below the quota, and below a full disk, lies a reserve for deletes only;
  * db_has_room() is false within the reserve. Errors: 0 or negative errno: -ENOSPC (disk or quota
- * full), -EUCLEAN (corrupt: see db_renew()), -EBUSY (at open: another spanprof has the store),
- * -EACCES (not allowed), -ENOTSUP (the file is a newer spanprof's or another program's), -ENOMEM,
- * -EIO. SQLite's message has been logged. A failed step within a transaction breaks it: db_commit()
- * then rolls back and returns that error; if SQLite has already rolled the transaction back, no
- * further step is made. Corruption may show up at any time. At open, db_open_writer() renames the
- * file to spanprof.db.corrupt (replacing an older one), counts it and starts with an empty file;
- * after that the owner calls db_renew().
+ * full), -EUCLEAN (corrupt: see db_renew()), -EBADMSG (SQLite refused a statement: a constraint, a
+ * type; either its values are at fault or its table is damaged, see db_table_is_damaged()), -EBUSY
+ * (at open: another spanprof has the store), -EACCES (not allowed), -ENOTSUP (the file is another
+ * program's), -ENOMEM, -EIO. SQLite's message has been logged. A failed step within a transaction
+ * breaks it: db_commit() then rolls back and returns that error; if SQLite has already rolled the
+ * transaction back, no further step is made. Corruption may show up at any time. At open,
+ * db_open_writer() renames the file to spanprof.db.corrupt, counts it and starts with an empty
+ * file; after that the owner calls db_renew(). A file of a newer schema is renamed to
+ * spanprof.db.newer. Of each kind the two latest files are kept; the older one ends with .1.
  */
 #include "base/thread_owner.h"
 #include <assert.h>
@@ -72,6 +75,21 @@ int db_renew(struct db *db);
 /* Reader: if the writer has renewed the file, opens the new file and prepares every statement
  * again; else returns 0. Call it outside of a read. */
 int db_follow(struct db *db);
+/* Reader: all steps of a read are between these two. The begin calls db_follow(). While the log is
+ * long it waits, at most LOG_LIMIT_WAIT_NS. Call db_read_end() also after a failed begin. */
+int db_read_begin(struct db *db);
+void db_read_end(struct db *db); /* nothing if no read has begun */
+/* True: a read that is not urgent should be refused, or end. Any thread. */
+bool db_log_is_full(const struct db *db);
+
+/* Writer, outside of a transaction, after -EBADMSG: looks for damage in the table of the refused
+ * statement, and forgets the statement. At most DB_CHECK_NS long and once in DB_CHECK_EVERY_NS: a
+ * check that is not made or not finished finds none. */
+#define DB_CHECK_NS       UINT64_C(1000000000)
+#define DB_CHECK_EVERY_NS (60 * UINT64_C(1000000000))
+bool db_table_is_damaged(struct db *db);
+/* Whether a statement was refused since the last db_table_is_damaged(). */
+bool db_has_refused(const struct db *db);
 
 /* How many files have been opened so far. Rowids of an earlier file are invalid. */
 uint64_t db_files(const struct db *db);

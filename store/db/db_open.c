@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files: directory, lock, settings of a connection, schema, and renaming a corrupt file.
+ * Files: directory, lock, settings of a connection, schema, and renaming a file that cannot be
+ * used.
  *
  * SQLite finds -wal and -shm by name when it first needs them. If the writer renamed the files
  * after a reader opened the database and before it opened the log, the reader would combine an old
@@ -10,8 +11,10 @@
  */
 #include "store/db/db_state.h"
 #include "base/bytes.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/stats.h"
+#include "store/db/log_limit.h"
 #include "store/db/schema.h"
 #include "store/db/wal_vfs.h"
 #include <errno.h>
@@ -25,6 +28,15 @@
 
 STAT_LOSS(corrupt_files, "spanprof_store_corrupt_total",
           "Databases that were corrupt and put aside.");
+STAT_LOSS(newer_files, "spanprof_store_newer_total",
+          "Databases of a newer spanprof that were put aside: what waits in them is not sent.");
+
+LIMIT(caches, LIMIT_SERVICE, "SQLite: caches and statements of all connections", .bytes = 8u << 20);
+LIMIT(database, LIMIT_DISK, "the store", .key = "sqlite_storage::max_size_mib", .percent = 100);
+LIMIT(log, LIMIT_DISK, "its write-ahead log, with one transaction of 64 MiB",
+      .bytes = LOG_LIMIT_FULL_BYTES + (64u << 20));
+LIMIT(aside, LIMIT_DISK, "stores put aside: two corrupt, two of a newer spanprof",
+      .key = "sqlite_storage::max_size_mib", .percent = 400);
 
 #define PAGE_SIZE_BYTES 4096 /* SQLite's default; every file made here has it */
 #define LENGTH_MAX      (128 << 20)
@@ -115,6 +127,9 @@ static void set_limits(sqlite3 *handle, bool writer)
     sqlite3_busy_timeout(handle, writer ? DB_BUSY_MS : 0);
 }
 
+enum { FILE_IS_NEWER = 1 };
+
+/* 0; FILE_IS_NEWER; negative errno. */
 static int check_schema(struct db *db, int64_t *version)
 {
     int64_t application = 0, tables = 0;
@@ -133,11 +148,9 @@ static int check_schema(struct db *db, int64_t *version)
         return -ENOTSUP;
     }
     if (*version > SCHEMA_VERSION) {
-        log_error("store",
-                  "%s was written by a newer spanprof (schema %lld, this one knows %d): start "
-                  "that one, or move the file away",
+        log_error("store", "%s was written by a newer spanprof (schema %lld, this one knows %d)",
                   db->path, (long long)*version, SCHEMA_VERSION);
-        return -ENOTSUP;
+        return FILE_IS_NEWER;
     }
     return *version < 0 || (application && !*version) ? -EUCLEAN : 0;
 }
@@ -194,13 +207,14 @@ static int set_up_writer(struct db *db)
     int error = check_schema(db, &version);
     if (!error && forbids_writing(db))
         error = -EUCLEAN;
+    db_log_watch(db);
     if (!error) /* has an effect only before the first table and before WAL */
         error = db_exec(db, "PRAGMA auto_vacuum=INCREMENTAL");
     if (!error)
         error = require_wal(db);
     if (!error)
         error = db_exec(db, "PRAGMA secure_delete=OFF; PRAGMA cache_size=-2048;"
-                            "PRAGMA wal_autocheckpoint=1000; PRAGMA journal_size_limit=67108864");
+                            "PRAGMA journal_size_limit=16777216");
     snprintf(sql, sizeof(sql), "PRAGMA synchronous=%s",
              db->sync == DB_SYNC_FULL ? "FULL" : "NORMAL");
     if (!error)
@@ -252,33 +266,57 @@ static int open_handle(struct db *db)
     return 0;
 }
 
-static int put_aside(const struct db *db)
+static int rename_files(const char *from, const char *to)
 {
-    char from[PATH_MAX + 8], to[PATH_MAX + 16];
     static const char *const endings[] = {"", "-wal"};
     for (size_t i = 0; i < sizeof(endings) / sizeof(*endings); i++) {
-        snprintf(from, sizeof(from), "%s%s", db->path, endings[i]);
-        snprintf(to, sizeof(to), "%s.corrupt%s", db->path, endings[i]);
-        unlink(to); /* also if there is no new file to rename: the old one belongs to an older
-                       database */
-        if (rename(from, to) && errno != ENOENT)
+        char old[PATH_MAX + 32], new[PATH_MAX + 32];
+        snprintf(old, sizeof(old), "%s%s", from, endings[i]);
+        snprintf(new, sizeof(new), "%s%s", to, endings[i]);
+        unlink(new); /* also if there is nothing to rename: it belongs to an older database */
+        if (rename(old, new) && errno != ENOENT)
             return -errno;
     }
-    snprintf(from, sizeof(from), "%s-shm", db->path);
-    unlink(from);
     return 0;
 }
 
-/* Renames the closed files, and counts it. */
-static int db_file_put_aside(const struct db *db)
+/* Renames the closed file. The one of that name before it stays, the one before that goes. */
+static int put_aside(const struct db *db, const char *kind)
 {
-    int error = put_aside(db);
-    if (error) {
-        log_error("store", "%s is corrupt and cannot be renamed: %s", db->path, strerror(-error));
+    char aside[PATH_MAX + 16], before[PATH_MAX + 16], index[PATH_MAX + 16];
+    snprintf(aside, sizeof(aside), "%s.%s", db->path, kind);
+    snprintf(before, sizeof(before), "%s.%s.1", db->path, kind);
+    snprintf(index, sizeof(index), "%s-shm", db->path);
+    int error = access(aside, F_OK) ? 0 : rename_files(aside, before);
+    if (!error)
+        error = rename_files(db->path, aside);
+    if (error)
+        log_error("store", "%s cannot be renamed to %s: %s", db->path, aside, strerror(-error));
+    else
+        unlink(index);
+    return error;
+}
+
+static int put_corrupt_aside(const struct db *db)
+{
+    int error = put_aside(db, "corrupt");
+    if (error)
         return error;
-    }
     stat_add(&corrupt_files, 1);
     log_error("store", "%s was corrupt: it is now %s.corrupt, and an empty store takes its place",
+              db->path, db->path);
+    return 0;
+}
+
+static int put_newer_aside(const struct db *db)
+{
+    int error = put_aside(db, "newer");
+    if (error)
+        return error;
+    stat_add(&newer_files, 1);
+    log_error("store",
+              "%s is now %s.newer, and an empty store takes its place: what waits in it is not "
+              "sent. To send it, start the newer spanprof with that file under its old name",
               db->path, db->path);
     return 0;
 }
@@ -286,9 +324,12 @@ static int db_file_put_aside(const struct db *db)
 static int open_writer_file(struct db *db)
 {
     int error = open_handle(db);
-    if (error != -EUCLEAN)
+    if (error == FILE_IS_NEWER)
+        error = put_newer_aside(db);
+    else if (error == -EUCLEAN)
+        error = put_corrupt_aside(db);
+    else
         return error;
-    error = db_file_put_aside(db);
     return error ? error : open_handle(db);
 }
 
@@ -327,7 +368,7 @@ int db_renew(struct db *db)
     db_finalize_all(db);
     pthread_mutex_lock(&files_lock);
     db_file_close(db, false);
-    int error = db_file_put_aside(db);
+    int error = put_corrupt_aside(db);
     if (!error)
         error = open_handle(db);
     pthread_mutex_unlock(&files_lock);

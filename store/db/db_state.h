@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
-/* Shared by db.c and db_open.c. Private to these files. */
+/* Shared by db.c, db_error.c, db_log.c and db_open.c. Private to these files. */
 #include "store/db/db.h"
 #include <limits.h>
 #include <stddef.h>
@@ -18,20 +18,24 @@ struct db_prepared {
 struct db {
     struct db_thread thread;
     sqlite3 *handle;     /* NULL only after reopening failed */
+    bool reading;        /* between db_read_begin() and db_read_end() */
     bool begun;          /* a transaction that db.c has neither committed nor rolled back */
     int failed;          /* first error of the current transaction */
     uint64_t room_bytes; /* free before the reserve, as of db_begin() */
     uint64_t quota_room_bytes, disk_room_bytes; /* of quota or disk alone */
     uint64_t unused_bytes;                      /* in free pages */
-    uint64_t n_pages; /* as of the last commit; 0: not known, ask SQLite */
-    bool was_refused; /* since the last db_maintain(): db_take_room() has returned false */
+    uint64_t n_pages;        /* as of the last commit; 0: not known, ask SQLite */
+    bool was_refused;        /* since the last db_maintain(): db_take_room() has returned false */
+    const char *refused_sql; /* latest statement that SQLite refused; NULL: none */
+    uint64_t checked_ns;     /* last check of a table; 0 = never */
     enum db_sync sync;
     uint64_t max_size_bytes;
     char *directory;
     char *path;
     char *vfs;
-    struct wal_vfs *wal_vfs; /* the VFS in use, on top of `vfs`; NULL for a reader */
-    int lock_fd;             /* -1 for the reader */
+    struct log_limit *log_limit; /* shared with the other connections to the file */
+    struct wal_vfs *wal_vfs;     /* the VFS in use, on top of `vfs`; NULL for a reader */
+    int lock_fd;                 /* -1 for the reader */
     dev_t device;
     ino_t inode;
     uint64_t n_files; /* opened so far */
@@ -42,8 +46,13 @@ struct db {
 
 _Static_assert(!offsetof(struct db, thread), "db.h expects it at the beginning");
 
-/* Logs SQLite's message and returns the negative errno. */
+/* db_error.c: both log SQLite's message and return the negative errno. */
 int db_error(struct db *db, int code, const char *doing);
+int db_step_error(struct db *db, int code, sqlite3_stmt *statement);
+/* db_log.c: checkpoints. The first returns SQLite's code. */
+int db_log_copy(struct db *db, int mode);
+void db_log_shorten(struct db *db); /* if the log is long, and no read is going on */
+void db_log_watch(struct db *db);   /* at opening, by the writer */
 int db_prepare_all(struct db *db);
 void db_finalize_all(struct db *db);
 

@@ -68,6 +68,8 @@ static int prepare_all(struct intern *intern)
     int error = 0;
     for (size_t i = 0; i < sizeof(all) / sizeof(*all) && !error; i++)
         error = db_prepare(intern->db, all[i].sql, all[i].statement);
+    if (!error && settings->load)
+        error = db_prepare(intern->db, settings->load, &intern->load);
     return error;
 }
 
@@ -83,8 +85,9 @@ int intern_open(struct intern *intern, struct db *db, const struct intern_settin
 
 void intern_close(struct intern *intern)
 {
-    sqlite3_stmt **all[] = {&intern->find, &intern->get,    &intern->insert,    &intern->touch,
-                            &intern->walk, &intern->remove, &intern->load_meta, &intern->save_meta};
+    sqlite3_stmt **all[] = {&intern->find,  &intern->get,       &intern->insert,
+                            &intern->touch, &intern->walk,      &intern->remove,
+                            &intern->load,  &intern->load_meta, &intern->save_meta};
     forget_all(intern);
     map_close(&intern->by_key);
     map_close(&intern->by_id);
@@ -126,6 +129,34 @@ no_memory:
     free(entry);
     db_fail(intern->db, -ENOMEM);
     return -ENOMEM;
+}
+
+int intern_load(struct intern *intern,
+                void (*loaded)(void *context, struct intern_entry *entry, uint64_t bytes),
+                void *context)
+{
+    sqlite3_stmt *row _cleanup_reset_ = intern->load;
+    struct intern_entry *entry;
+    int outcome, error = 0;
+    while (!error && (outcome = db_step(intern->db, row)) == 1) {
+        int64_t id = sqlite3_column_int64(row, 0);
+        const void *key = sqlite3_column_blob(row, 1);
+        if (sqlite3_column_bytes(row, 1) != 16 || map_get(&intern->by_id, &id) ||
+            map_get(&intern->by_key, key))
+            continue; /* damaged: the constraints say otherwise */
+        error = intern_remember(intern, key, id, sqlite3_column_int64(row, 2), &entry);
+        if (!error)
+            loaded(context, entry, (uint64_t)sqlite3_column_int64(row, 3));
+    }
+    return error ? error : outcome;
+}
+
+int intern_remove(struct intern *intern, struct intern_entry *entry)
+{
+    int64_t id = entry->id;
+    intern_forget(intern, entry);
+    sqlite3_bind_int64(intern->remove, 1, id);
+    return db_run(intern->db, intern->remove);
 }
 
 static void intern_refresh(struct intern *intern, struct intern_entry *entry)
@@ -181,7 +212,7 @@ int intern_find(struct intern *intern, const uint8_t key[16], struct intern_entr
         intern_refresh(intern, *entry);
         return intern_touch(intern, *entry);
     }
-    int error = intern_do_find(intern, key, entry);
+    int error = intern->load ? -ENOENT : intern_do_find(intern, key, entry);
     return error ? error : intern_touch(intern, *entry);
 }
 
@@ -199,6 +230,8 @@ int intern_id(struct intern *intern, int64_t id, struct intern_entry **entry)
         intern_refresh(intern, *entry);
         return 0;
     }
+    if (intern->load) /* all rows are in memory */
+        return -ENOENT;
     sqlite3_stmt *row _cleanup_reset_ = intern->get;
     sqlite3_bind_int64(row, 1, id);
     int outcome = db_step(intern->db, row);

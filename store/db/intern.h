@@ -30,9 +30,13 @@ struct intern_settings {
     const char *touch;  /* UPDATE ... SET generation = ?2 WHERE id = ?1 */
     const char *walk;   /* SELECT id, generation ... WHERE id > ?1 ORDER BY id LIMIT ?2 */
     const char *remove; /* DELETE ... WHERE id = ?1 */
+    /* SELECT id, hash, generation, bytes ... the least recently used first, for intern_load(). May
+     * be NULL. */
+    const char *load;
     size_t entry_size;
-    size_t max_entries;                         /* in memory */
-    void (*forget)(struct intern_entry *entry); /* frees what the owner attached; may be NULL */
+    size_t max_entries; /* in memory */
+    /* The entry leaves the memory: frees what the owner attached; may be NULL. */
+    void (*forget)(struct intern_entry *entry);
     /* Called by the sweep; may be NULL. removed: the row was deleted. kept: the row is old, but
      * referred to. */
     int (*removed)(void *context, int64_t id);
@@ -56,12 +60,20 @@ struct intern {
     struct id_set referred;
     bool sweeping;
     int64_t sweep_at;
-    sqlite3_stmt *find, *get, *insert, *touch, *walk, *remove, *load_meta, *save_meta;
+    sqlite3_stmt *find, *get, *insert, *touch, *walk, *remove, *load, *load_meta, *save_meta;
 };
 
 int intern_open(struct intern *intern, struct db *db, const struct intern_settings *settings);
 void intern_close(struct intern *intern); /* also if open failed; not if all zero */
 int intern_reload(struct intern *intern);
+
+/* Reads all rows into memory, after intern_open() or intern_reload(), for an owner with max_entries
+ * = SIZE_MAX. bytes: as settings.load says. */
+int intern_load(struct intern *intern,
+                void (*loaded)(void *context, struct intern_entry *entry, uint64_t bytes),
+                void *context);
+/* Deletes the row. The entry is freed. */
+int intern_remove(struct intern *intern, struct intern_entry *entry);
 
 /* enum intern_use or negative errno. *entry stays valid until the next intern_... call. */
 int intern_key(struct intern *intern, const uint8_t key[16], struct bytes body,

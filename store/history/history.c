@@ -32,6 +32,10 @@ STAT_COUNTERS(
     "Spans that the history keeps, by why: they have samples, or their trace has, or they "
     "are slow, or their trace was chosen.",
     STAT_LABEL("why", kept_names, HISTORY_KEEP_WHYS), .absent = STAT_BIT(HISTORY_KEEP_NOT));
+STAT_LOSS(
+    spans_over_share, "spanprof_history_spans_over_share_total",
+    "Spans without samples that the history does not keep, because their sender has its share "
+    "of the bytes of a window.");
 STAT_COUNTER(spans_passed_over, "spanprof_history_spans_passed_over_total",
              "Spans without samples that the history does not keep, beyond "
              "history::max_spans_per_second.");
@@ -43,16 +47,33 @@ STAT_LOSS(staged_dropped, "spanprof_history_spans_dropped_total",
 static int open_parts(struct history *history)
 {
     const struct history_settings *settings = &history->settings;
+    uint64_t windows = settings->retention_ns / HISTORY_WINDOW_NS + 1;
     int error = history_span_budget_open(settings->max_spans_per_second, &history->keep);
+    if (!error)
+        error = fair_share_init(&history->window,
+                                settings->max_size_bytes / windows * HISTORY_WINDOW_PARTS);
     if (!error)
         error = history_totals_open(&history->totals);
     if (!error)
-        error = history_names_open(&history->names, history->db, settings->retention_ns);
+        error = history_names_open(
+            &history->names, history->db,
+            &(struct history_names_settings){
+                .retention_ns = settings->retention_ns,
+                .max_bytes =
+                    settings->enabled ? settings->max_size_bytes / HISTORY_NAMES_PART : 0});
     if (!error)
         error = history_blocks_open(&history->blocks, history->db,
                                     settings->enabled ? settings->retention_ns : 0,
                                     settings->max_size_bytes);
     return error ? error : history_sum_up(history);
+}
+
+/* Names and blocks share the history's part of the store. */
+static void divide_room(struct history *history)
+{
+    uint64_t all = history->settings.max_size_bytes, names = history->names.bytes;
+    uint64_t most = all / HISTORY_NAMES_PART;
+    history_blocks_limit(&history->blocks, all - (names < most ? names : most));
 }
 
 struct source { /* process and Resource of samples */
@@ -61,6 +82,7 @@ struct source { /* process and Resource of samples */
         int64_t process;
     } key;
     struct history_series_facts facts;
+    uint64_t tenant;
 };
 
 int history_open(struct db *db, struct stacks *stacks, struct processes *processes,
@@ -113,7 +135,9 @@ int history_reload(struct history *history)
     WRITER_THREAD(history->db);
     stat_add(&staged_dropped, (int64_t)history->stage.n_spans);
     stage_clear(&history->stage);
+    fair_share_clear(&history->window);
     history_forget_sources(history);
+    history->latest_resource = 0;
     memset(history->recent, 0, sizeof(history->recent));
     history_totals_clear(history->totals);
     int error = history_names_reload(&history->names);
@@ -181,7 +205,42 @@ static bool has_ids(const struct otlp_span *span)
     return !bytes_zero(span->trace_id.data, 16) && !bytes_zero(span->span_id.data, 8);
 }
 
-static int keep_span(struct history *history, const struct otlp_span *span,
+static struct bytes text_of(struct bytes resource, const char *key)
+{
+    struct bytes key_value, text;
+    bool there = otlp_resource_attribute(resource, key, &key_value) &&
+                 otlp_key_value_string(key_value, &text);
+    return there ? text : BYTES(NULL, 0);
+}
+
+/* A Resource that is too large to be kept is not read for its service either. */
+static uint64_t tenant_of(struct history *history, uint64_t sender, const struct otlp_span *span)
+{
+    if (sender || span->resource.len > MATCHED_SPAN_RESOURCE_MAX)
+        return sender;
+    if (!span->resource_number || span->resource_number != history->latest_resource)
+        history->latest_tenant =
+            history_names_tenant(&history->names, text_of(span->resource, "service.name"));
+    history->latest_resource = span->resource_number;
+    return history->latest_tenant;
+}
+
+/* Within the sender's share of this window. */
+static bool window_takes(struct history *history, uint64_t sender, const struct otlp_span *span,
+                         size_t text_bytes)
+{
+    uint64_t tenant = tenant_of(history, sender, span);
+    uint64_t bytes = HISTORY_SPAN_BYTES + text_bytes;
+    bool fits = fair_share_has_room(&history->window, tenant, bytes);
+    stat_add(&spans_over_share, !fits);
+    if (fits)
+        fair_share_take(&history->window, tenant, bytes);
+    return fits;
+}
+
+enum { SPAN_NOT_KEPT = 1 };
+
+static int keep_span(struct history *history, uint64_t sender, const struct otlp_span *span,
                      const struct join_result *result)
 {
     struct buf attributes _cleanup_buf_ = BUF_INIT(MATCHED_SPAN_ATTRIBUTES_MAX);
@@ -195,6 +254,8 @@ static int keep_span(struct history *history, const struct otlp_span *span,
         matched_span_attributes(history->settings.span_attributes, span, &attributes, &was_cut);
     if (error)
         return error;
+    if (!result && !window_takes(history, sender, span, name.len + attributes.len))
+        return SPAN_NOT_KEPT;
     if (resource.len > MATCHED_SPAN_RESOURCE_MAX)
         resource = BYTES(NULL, 0);
     return stage_the_span(history,
@@ -203,20 +264,23 @@ static int keep_span(struct history *history, const struct otlp_span *span,
                               .span_id = span->span_id.data,
                               .parent_id = parent.len == 8 ? parent.data : NULL,
                               .resource = resource,
+                              .resource_number = span->resource_number,
                               .name = name,
                               .attributes = buf_bytes(&attributes),
                               .start_unix_ns = span->start_unix_ns,
                               .end_unix_ns = span->end_unix_ns,
                               .cpu_ns = result ? result->cpu_ns : 0,
                               .samples = result ? result->samples : 0,
+                              .pid = result ? result->pid : 0,
                               .kind = span->kind,
+                              .tenant = sender,
                               .error = otlp_span_is_error(span),
                               .local_root = otlp_span_is_local_root(span),
                           },
                           &number);
 }
 
-int history_span(struct history *history, const struct otlp_span *span,
+int history_span(struct history *history, uint64_t sender, const struct otlp_span *span,
                  const struct join_result *result)
 {
     WRITER_THREAD(history->db);
@@ -225,7 +289,7 @@ int history_span(struct history *history, const struct otlp_span *span,
     if (result && result->samples) {
         history_span_budget_trace(history->keep, span->trace_id.data);
         stat_add_of(&kept, HISTORY_KEEP_SAMPLED, 1);
-        return keep_span(history, span, result);
+        return keep_span(history, sender, span, result);
     }
     uint64_t duration_ns =
         span->end_unix_ns > span->start_unix_ns ? span->end_unix_ns - span->start_unix_ns : 0;
@@ -235,39 +299,38 @@ int history_span(struct history *history, const struct otlp_span *span,
         history->passed_over++;
         return 0;
     }
-    stat_add_of(&kept, why, 1);
-    return keep_span(history, span, NULL);
+    int outcome = keep_span(history, sender, span, NULL);
+    if (!outcome)
+        stat_add_of(&kept, why, 1);
+    return outcome == SPAN_NOT_KEPT ? 0 : outcome;
 }
 
 /* Samples */
 
-static struct bytes text_of(struct bytes resource, const char *key)
-{
-    struct bytes key_value, text;
-    bool there = otlp_resource_attribute(resource, key, &key_value) &&
-                 otlp_key_value_string(key_value, &text);
-    return there ? text : BYTES(NULL, 0);
-}
-
-int history_resource_facts(struct history *history, struct bytes resource,
+int history_resource_facts(struct history *history, struct bytes resource, uint64_t *tenant,
                            struct history_series_facts *facts)
 {
     struct history_names *names = &history->names;
+    struct bytes service = text_of(resource, "service.name");
     *facts = (struct history_series_facts){0};
-    int error = history_names_resource(names, resource, &facts->resource);
+    if (!*tenant)
+        *tenant = history_names_tenant(names, service);
+    int error = history_names_resource(names, *tenant, resource, &facts->resource);
     if (!error)
-        error = history_names_text(names, text_of(resource, "service.name"), &facts->service);
+        error = history_names_text(names, *tenant, service, &facts->service);
     if (!error)
-        error = history_names_text(names, text_of(resource, "container.id"), &facts->container);
+        error = history_names_text(names, *tenant, text_of(resource, "container.id"),
+                                   &facts->container);
     if (!error)
-        error = history_names_text(names, text_of(resource, "process.executable.name"),
+        error = history_names_text(names, *tenant, text_of(resource, "process.executable.name"),
                                    &facts->executable);
     return error;
 }
 
-static int find_facts(struct history *history, const struct bytes *span_resource, int64_t process,
-                      struct history_series_facts *series)
+static int find_facts(struct history *history, const struct bytes *span_resource,
+                      struct source *source)
 {
+    int64_t process = source->key.process;
     static const struct process_facts unknown;
     const struct process_facts *facts = &unknown;
     struct buf resource _cleanup_buf_ = {0};
@@ -277,10 +340,12 @@ static int find_facts(struct history *history, const struct bytes *span_resource
     else if (error)
         return error;
     uint32_t pid = facts->pid;
+    source->tenant = facts->cgroup_id;
     error = profile_resource(&resource, span_resource, facts);
     if (!error)
-        error = history_resource_facts(history, buf_bytes(&resource), series);
-    series->pid = pid;
+        error =
+            history_resource_facts(history, buf_bytes(&resource), &source->tenant, &source->facts);
+    source->facts.pid = pid;
     return error;
 }
 
@@ -296,7 +361,7 @@ static int find_source(struct history *history, const struct join_span_facts *sp
     if (!source)
         return -ENOMEM;
     source->key = key;
-    int error = find_facts(history, span ? &span->resource : NULL, process, &source->facts);
+    int error = find_facts(history, span ? &span->resource : NULL, source);
     *result = source;
     return error ? error : map_put(&history->sources, source, NULL);
 }
@@ -311,13 +376,14 @@ static int find_series(struct history *history, const struct sample *sample,
     struct history_series_facts facts = source->facts;
     facts.sample_kind = sample->kind;
     facts.context_source = sample->context_source;
-    error = history_names_text(
-        &history->names, BYTES(sample->comm, strnlen(sample->comm, SAMPLE_COMM)), &facts.thread);
+    error =
+        history_names_text(&history->names, source->tenant,
+                           BYTES(sample->comm, strnlen(sample->comm, SAMPLE_COMM)), &facts.thread);
     if (!error && span) {
         facts.span_kind = span->kind <= SPAN_CONSUMER ? (uint8_t)span->kind : 0;
-        error = history_names_text(&history->names, span->name, &facts.span_name);
+        error = history_names_text(&history->names, source->tenant, span->name, &facts.span_name);
     }
-    return error ? error : history_names_series(&history->names, &facts, series);
+    return error ? error : history_names_series(&history->names, source->tenant, &facts, series);
 }
 
 static int bring_span(struct history *history, const struct join_span_facts *span, uint32_t *number)
@@ -334,6 +400,7 @@ static int bring_span(struct history *history, const struct join_span_facts *spa
                               .start_unix_ns = span->start_unix_ns,
                               .end_unix_ns = span->end_unix_ns,
                               .kind = span->kind,
+                              .pid = span->pid,
                               .error = span->error,
                               .local_root = span->local_root,
                               .counts = true,
@@ -431,6 +498,7 @@ int history_expire(struct history *history, uint64_t now_unix_ns)
     stat_add(&spans_passed_over, (int64_t)history->passed_over);
     history->passed_over = 0;
     history_span_budget_tick(history->keep);
+    divide_room(history);
     int error = history_blocks_expire(&history->blocks, now_unix_ns);
     if (!history_blocks_latest_unix_ns(&history->blocks))
         history_sums_clear(&history->sums); /* the blocks of the sums were removed */

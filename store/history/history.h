@@ -10,11 +10,14 @@
  * so expiry does not stall the writer.
  *
  * Spans with samples are always kept. Spans without samples, which a waterfall shows too, are kept
- * within max_spans_per_second (history_span_budget.h). Spans since the last block are in memory
- * only: a kill loses the spans without samples; spans with samples are restored together with their
- * samples. Limits: retention_ns and max_size_bytes. The oldest block is removed if max_size_bytes
- * is reached, if pending samples need the room, or if the disk is full; if still no room is left,
- * samples and spans are left out. Each case is counted. Errors: negative errno of db.h.
+ * within max_spans_per_second (history_span_budget.h), and within a number of bytes that each
+ * sender has a fair share of, so that none shortens the time that the history covers for the
+ * others. Spans since the last block are in memory only: a kill loses the spans without samples;
+ * spans with samples are restored together with their samples. Limits: retention_ns and
+ * max_size_bytes, of blocks and names (history_names.h) together. The oldest block is removed if
+ * max_size_bytes is reached, if pending samples need the room, or if the disk is full; if still no
+ * room is left, samples and spans are left out. Each case is counted. Errors: negative errno of
+ * db.h.
  */
 #include "store/join/join.h"
 
@@ -36,8 +39,8 @@ int history_reload(struct history *history); /* after a rolled-back transaction 
 bool history_is_enabled(const struct history *history);
 
 /* Adds a span that arrived. result: from join_span(); NULL, or without samples, if the span has
- * none. */
-int history_span(struct history *history, const struct otlp_span *span,
+ * none. sender: the cgroup that sent it; 0 = not known, then its service counts. */
+int history_span(struct history *history, uint64_t sender, const struct otlp_span *span,
                  const struct join_result *result);
 /* Adds a sample that leaves the join; arguments as join_visit. */
 int history_sample(struct history *history, const struct sample *sample,

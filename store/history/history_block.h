@@ -49,9 +49,9 @@ static inline int64_t history_part_id(int64_t seq, enum history_part part)
 struct history_series_facts {
     int64_t resource; /* history_text: Resource message, as exported with such samples */
     int64_t service, span_name, thread, container, executable; /* history_text */
-    uint32_t pid;           /* as spanprof sees it; 0 = not known, or a series of spans */
-    uint8_t span_kind;      /* enum otlp_span_kind */
-    uint8_t sample_kind;    /* enum sample_kind; 0: a series of spans */
+    uint32_t pid;        /* as spanprof sees it; of spans: of those with samples; 0 = not known */
+    uint8_t span_kind;   /* enum otlp_span_kind */
+    uint8_t sample_kind; /* enum sample_kind; 0: a series of spans */
     uint8_t context_source; /* as in struct sample */
 };
 

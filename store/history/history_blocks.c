@@ -20,7 +20,8 @@
 
 STAT_GAUGE(block_count, "spanprof_history_blocks",
            "Blocks of the history: profile windows that are kept for the pages.");
-STAT_GAUGE(size, "spanprof_history_bytes", "What the history takes in the store, in bytes.");
+STAT_GAUGE(size, "spanprof_history_bytes",
+           "What blocks and minutes of the history take in the store, in bytes.");
 STAT_GAUGE(reach, "spanprof_history_oldest_timestamp_seconds",
            "When the oldest block of the history was written, as Unix time; 0 = there is none.");
 enum expiry { EXPIRY_NONE, EXPIRY_OLD, EXPIRY_LARGE, EXPIRY_SHORT, EXPIRY_DAMAGED, EXPIRIES };
@@ -218,6 +219,11 @@ static bool is_old(const struct history_blocks *blocks, const struct history_row
     if (row->written_unix_ns > now_unix_ns)
         return row->written_unix_ns - now_unix_ns > CLOCK_AHEAD_NS;
     return now_unix_ns - row->written_unix_ns >= blocks->retention_ns;
+}
+
+void history_blocks_limit(struct history_blocks *blocks, uint64_t max_bytes)
+{
+    blocks->max_bytes = max_bytes;
 }
 
 static uint64_t room_for_others(const struct history_blocks *blocks)

@@ -57,6 +57,8 @@ int history_blocks_put(struct history_blocks *blocks, const struct history_block
 /* Puts a minute that sums up all earlier blocks that are in no minute yet. */
 int history_blocks_put_minute(struct history_blocks *blocks, const struct history_minute_row *row,
                               struct bytes entries, struct bytes stacks);
+/* From now on. */
+void history_blocks_limit(struct history_blocks *blocks, uint64_t max_bytes);
 uint64_t history_blocks_latest_unix_ns(const struct history_blocks *blocks); /* 0: no block */
 /* Bytes of the store's quota that blocks may still grow by, plus the bytes that other modules
  * need. */

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/history/history_stage.h"
+#include "base/limits.h"
 #include <errno.h>
 #include <stdlib.h>
+
+LIMIT(stage, LIMIT_SERVICE, "history: spans and samples since the last block", .of = "history",
+      .bytes = STAGE_BYTES_MAX + HISTORY_BLOCK_SPANS_MAX * sizeof(struct staged_span) +
+               HISTORY_BLOCK_SAMPLES_MAX * sizeof(struct history_sample));
 
 /* Texts */
 
@@ -89,6 +94,7 @@ void stage_clear(struct history_stage *stage)
     texts_clear(&stage->attributes);
     history_contents_clear(&stage->span_numbers);
     stage->n_spans = stage->n_samples = 0;
+    stage->latest_resource = 0;
 }
 
 /* Spans */
@@ -141,10 +147,25 @@ static struct history_block_span row_of(const struct stage_new_span *span)
     return row;
 }
 
+static int take_resource(struct history_stage *stage, const struct stage_new_span *span,
+                         uint32_t *number)
+{
+    if (span->resource_number && span->resource_number == stage->latest_resource) {
+        *number = stage->latest_resource_text;
+        return 0;
+    }
+    int error = texts_put(&stage->resources, &stage->arena, span->resource, number);
+    if (!error) {
+        stage->latest_resource = span->resource_number;
+        stage->latest_resource_text = *number;
+    }
+    return error;
+}
+
 static int take_texts(struct history_stage *stage, const struct stage_new_span *span,
                       struct staged_span *staged)
 {
-    int error = texts_put(&stage->resources, &stage->arena, span->resource, &staged->resource);
+    int error = take_resource(stage, span, &staged->resource);
     if (!error)
         error = texts_put(&stage->names, &stage->arena, span->name, &staged->name);
     if (!error)
@@ -155,7 +176,9 @@ static int take_texts(struct history_stage *stage, const struct stage_new_span *
 int stage_span(struct history_stage *stage, const struct stage_new_span *span, uint32_t *number)
 {
     struct staged_span staged = {.row = row_of(span),
+                                 .pid = span->pid,
                                  .kind = span->kind <= SPAN_CONSUMER ? (uint8_t)span->kind : 0,
+                                 .tenant = span->tenant,
                                  .counts = span->counts};
     uint8_t ids[24];
     uint32_t before;
@@ -173,7 +196,8 @@ int stage_span(struct history_stage *stage, const struct stage_new_span *span, u
         *number = before;
     else
         stage->n_spans++;
-    stage->spans[*number] = staged;
+    if (!known || stage->spans[before].row.samples <= staged.row.samples)
+        stage->spans[*number] = staged;
     return 0;
 }
 

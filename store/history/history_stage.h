@@ -9,7 +9,7 @@
 #include "store/history/history_samples.h"
 #include "store/join/join.h"
 
-#define STAGE_BYTES_MAX ((size_t)32 << 20)
+#define STAGE_BYTES_MAX ((size_t)12 << 20)
 
 struct stage_texts { /* distinct texts, numbered from 1; 0 is "" */
     struct history_contents known;
@@ -20,7 +20,9 @@ struct stage_texts { /* distinct texts, numbered from 1; 0 is "" */
 struct staged_span {
     struct history_block_span row;       /* without series and attributes_* */
     uint32_t resource, name, attributes; /* numbers of texts */
+    uint32_t pid;                        /* of the process that made it; 0 = not known */
     uint8_t kind;                        /* enum otlp_span_kind */
+    uint64_t tenant;                     /* the cgroup that sent it; 0 = not known */
     bool counts;                         /* its samples are added when they leave the join */
 };
 
@@ -32,6 +34,8 @@ struct history_stage {
     size_t n_spans, cap_spans;
     struct history_sample *samples; /* context.span: number of a staged span */
     size_t n_samples, cap_samples;
+    uint64_t latest_resource; /* otlp_span.resource_number of the latest span; 0: not known */
+    uint32_t latest_resource_text;
 };
 
 void stage_open(struct history_stage *stage);
@@ -43,11 +47,14 @@ enum { STAGE_FULL = 1 };
 struct stage_new_span {
     const uint8_t *trace_id, *span_id, *parent_id; /* parent: NULL = none */
     struct bytes resource, name, attributes;
+    uint64_t resource_number; /* as otlp_span's */
     uint64_t start_unix_ns, end_unix_ns, cpu_ns, samples;
-    uint32_t kind;
+    uint32_t kind, pid;
+    uint64_t tenant;
     bool error, local_root, counts;
 };
-/* 0 and its number; replaces a span with the same ids. STAGE_FULL; -ENOMEM. */
+/* 0 and its number; replaces a span with the same ids, unless that one has more samples.
+ * STAGE_FULL; -ENOMEM. */
 int stage_span(struct history_stage *stage, const struct stage_new_span *span, uint32_t *number);
 /* HISTORY_NO_SPAN: not staged. */
 uint32_t stage_find_span(const struct history_stage *stage, const uint8_t trace_id[16],

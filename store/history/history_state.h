@@ -12,6 +12,12 @@
 #include "store/history/history_sums.h"
 
 #define HISTORY_RECENT 32768 /* number of remembered spans; a power of two */
+/* Spans without samples may take this many times what a window has of max_size_bytes, if the
+ * history is to reach back for retention_ns. */
+#define HISTORY_WINDOW_PARTS 4
+#define HISTORY_WINDOW_NS    UINT64_C(5000000000) /* between blocks */
+#define HISTORY_SPAN_BYTES   64                   /* of a span without its texts */
+#define HISTORY_NAMES_PART   4 /* names get at most 1 / HISTORY_NAMES_PART of max_size_bytes */
 
 struct history {
     struct db *db;
@@ -22,6 +28,9 @@ struct history {
     struct history_names names;
     struct history_blocks blocks;
     struct history_stage stage;
+    struct fair_share window; /* bytes of the spans without samples in the stage */
+    uint64_t latest_resource; /* otlp_span.resource_number of latest_tenant; 0: not known */
+    uint64_t latest_tenant;
     struct history_sums sums;
     struct history_totals *totals;
     uint64_t sums_minute; /* minute of writing in which `sums` began */
@@ -42,6 +51,7 @@ void history_forget_sources(struct history *history);
 
 void history_recent_add(struct history *history, const uint8_t trace_id[16],
                         const uint8_t span_id[8]);
-/* Sets the facts that follow from the Resource message alone. */
-int history_resource_facts(struct history *history, struct bytes resource,
+/* Sets the facts that follow from the Resource message alone. *tenant: who brings it; if that is 0,
+ * it is set by the service. */
+int history_resource_facts(struct history *history, struct bytes resource, uint64_t *tenant,
                            struct history_series_facts *facts);

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/history/history_sums.h"
+#include "base/limits.h"
 #include <errno.h>
 #include <stdlib.h>
 
 #define NEARLY_FULL (HISTORY_MINUTE_ENTRIES_MAX - HISTORY_BLOCK_SAMPLES_MAX)
+
+LIMIT(sums, LIMIT_SERVICE, "history: sums of the running minute", .of = "history",
+      .bytes = HISTORY_MINUTE_ENTRIES_MAX * UINT64_C(64));
 
 struct sum_key {
     uint64_t minute_unix_ns;

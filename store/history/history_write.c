@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes the stage as a block, and the sums as minutes. */
 #include "store/history/history_state.h"
+#include "base/limits.h"
 #include <errno.h>
 #include <stdlib.h>
 
@@ -12,6 +13,9 @@ static const char *const left_out_names[] = {
 STAT_LOSSES(left_out, "spanprof_history_left_out_total",
             "What did not get into the history for want of room.",
             STAT_LABEL("what", left_out_names, LEFT_OUT));
+
+LIMIT(writing, LIMIT_SERVICE, "history: the block being written", .of = "history",
+      .bytes = STAGE_BYTES_MAX + HISTORY_BLOCK_SPANS_MAX * sizeof(struct history_block_span));
 
 /* The block being written. */
 struct writing {
@@ -35,47 +39,80 @@ static void writing_close(struct writing *writing)
 
 /* Spans */
 
-struct texts_of_spans { /* database ids by number of the stage's texts */
-    struct history_series_facts *resources;
-    int64_t *names;
+struct resource_of_spans {
+    bool known;
+    uint64_t tenant;
+    struct history_series_facts facts;
 };
 
-static int intern_texts(struct history *history, struct texts_of_spans *texts)
+struct texts_of_spans { /* by number of the stage's texts */
+    struct resource_of_spans *resources;
+    int64_t *names; /* database ids; -1: not known yet */
+};
+
+static int texts_open(struct texts_of_spans *texts, const struct history_stage *stage)
 {
-    const struct stage_texts *resources = &history->stage.resources;
-    const struct stage_texts *names = &history->stage.names;
-    texts->resources = calloc(resources->n + 1, sizeof(*texts->resources));
-    texts->names = calloc(names->n + 1, sizeof(*texts->names));
-    int error = texts->resources && texts->names ? 0 : -ENOMEM;
-    for (size_t i = 0; i < resources->n && !error; i++)
-        error = history_resource_facts(history, resources->texts[i], &texts->resources[i + 1]);
-    for (size_t i = 0; i < names->n && !error; i++)
-        error = history_names_text(&history->names, names->texts[i], &texts->names[i + 1]);
-    return error;
+    size_t n_names = stage->names.n + 1;
+    texts->resources = calloc(stage->resources.n + 1, sizeof(*texts->resources));
+    texts->names = malloc(n_names * sizeof(*texts->names));
+    for (size_t i = 0; texts->names && i < n_names; i++)
+        texts->names[i] = -1;
+    return texts->resources && texts->names ? 0 : -ENOMEM;
 }
 
-static int set_series(struct history *history, const struct texts_of_spans *texts)
+static void texts_close(struct texts_of_spans *texts)
 {
-    struct history_stage *stage = &history->stage;
-    int error = 0;
-    for (size_t i = 0; i < stage->n_spans && !error; i++) {
-        struct staged_span *span = &stage->spans[i];
-        struct history_series_facts facts = texts->resources[span->resource];
-        facts.span_name = texts->names[span->name];
-        facts.span_kind = span->kind;
-        error = history_names_series(&history->names, &facts, &span->row.series);
-    }
-    return error;
+    free(texts->resources);
+    free(texts->names);
+}
+
+/* A text belongs to the first span that has it. */
+static int intern_resource(struct history *history, const struct staged_span *span,
+                           struct resource_of_spans *resource)
+{
+    const struct bytes *texts = history->stage.resources.texts;
+    struct bytes body = span->resource ? texts[span->resource - 1] : BYTES(NULL, 0);
+    if (resource->known)
+        return 0;
+    resource->known = true;
+    resource->tenant = span->tenant;
+    return history_resource_facts(history, body, &resource->tenant, &resource->facts);
+}
+
+static int intern_name(struct history *history, const struct staged_span *span, uint64_t tenant,
+                       int64_t *id)
+{
+    const struct bytes *texts = history->stage.names.texts;
+    struct bytes name = span->name ? texts[span->name - 1] : BYTES(NULL, 0);
+    return *id == -1 ? history_names_text(&history->names, tenant, name, id) : 0;
+}
+
+static int intern_series(struct history *history, const struct texts_of_spans *texts,
+                         struct staged_span *span)
+{
+    struct resource_of_spans *resource = &texts->resources[span->resource];
+    int64_t *name = &texts->names[span->name];
+    int error = intern_resource(history, span, resource);
+    uint64_t tenant = span->tenant ? span->tenant : resource->tenant;
+    if (!error)
+        error = intern_name(history, span, tenant, name);
+    if (error)
+        return error;
+    struct history_series_facts facts = resource->facts;
+    facts.span_name = *name;
+    facts.span_kind = span->kind;
+    facts.pid = span->pid;
+    return history_names_series(&history->names, tenant, &facts, &span->row.series);
 }
 
 static int find_series(struct history *history)
 {
-    struct texts_of_spans texts = {0};
-    int error = intern_texts(history, &texts);
-    if (!error)
-        error = set_series(history, &texts);
-    free(texts.resources);
-    free(texts.names);
+    struct history_stage *stage = &history->stage;
+    struct texts_of_spans texts;
+    int error = texts_open(&texts, stage);
+    for (size_t i = 0; i < stage->n_spans && !error; i++)
+        error = intern_series(history, &texts, &stage->spans[i]);
+    texts_close(&texts);
     return error;
 }
 
@@ -210,6 +247,7 @@ int history_write_block(struct history *history)
     if (error)
         return error;
     stage_clear(&history->stage);
+    fair_share_clear(&history->window);
     history_forget_sources(history);
     return 0;
 }

@@ -12,15 +12,19 @@
  * A context with the span alone counts in a total of the span id. Samples that a span takes from
  * these totals move to the span's own total, so a span that is sent twice gets the same result.
  *
- * Which process owns a span id? The process whose SDK sent the span (other processes see the
- * traceparent, too). The span's Resource is compared with the facts of the sampled process:
- *   1. process.pid, if the Resource has it: must be the process's pid, in spanprof's PID namespace
- *      or in its own; and container.id, if both have it (one may be cut short).
- *   2. else service.instance.id, if the process has published one as well;
- *   3. else service.name with service.namespace, if the process has published them as well.
- * If they contradict each other, the process is not the owner; its samples keep only their Link. Of
+ * Which process owns a span id? The process whose SDK sent the span. Other processes see the
+ * traceparent, too, and may publish it; others may send a span with these ids. So there has to be
+ * evidence that a process made the span, one of:
+ *   1. it was sent from the process's cgroup (and, at the top of the hierarchy, by its user);
+ *   2. container.id or service.instance.id of the span's Resource are the process's, as the kernel
+ *      says and as the process has published;
+ *   3. a forwarder of the configuration sent it: then what its Resource says counts.
+ * And its Resource must not contradict what is known of the process: container.id, k8s.pod.uid,
+ * process.pid (in spanprof's PID namespace or the process's own), and, if none of them says that it
+ * is the same, service.instance.id and service.name with service.namespace, if published.
+ * Otherwise the samples keep only their Link, when they have waited for a span that is theirs. Of
  * several possible owners, the one with the highest score joins, and for equal scores the one whose
- * first sample with that id is older.
+ * first sample with that id is older. A span changes nothing for samples of other processes.
  *
  * The state of a pending sample follows from the rows of totals and matched spans: a restart, or a
  * rollback, restores it from them.
@@ -151,7 +155,8 @@ static int who_of(struct join *join, int64_t process, struct span_total_process 
     *who = (struct span_total_process){0};
     int error = process ? processes_get(join->processes, process, &facts) : -ENOENT;
     if (!error)
-        *who = (struct span_total_process){.start_ns = facts->start_ns, .pid = facts->pid};
+        *who = (struct span_total_process){
+            .start_ns = facts->start_ns, .pid = facts->pid, .tenant = facts->cgroup_id};
     return error == -ENOENT ? 0 : error;
 }
 
@@ -188,17 +193,6 @@ static int add_late(struct join *join, struct span_total *total, struct matched_
     return error;
 }
 
-/* True: a span with these ids has arrived, and belongs to another process. */
-static bool joined_elsewhere(struct join *join, const struct span_total *total)
-{
-    if (span_total_is_by_trace(total)) /* a trace has local roots in several processes */
-        return false;
-    const struct span_total *other = span_totals_get(&join->totals, &total->key);
-    while (other && (other == total || !other->matched))
-        other = other->next;
-    return other;
-}
-
 static int add_to_total(struct join *join, struct span_total *total, struct pending_sample *entry,
                         const struct sample *sample, bool fresh)
 {
@@ -212,10 +206,6 @@ static int add_to_total(struct join *join, struct span_total *total, struct pend
     if (fresh) {
         total->process = sample->process;
         error = span_total_add(&join->totals, total, &counted);
-    }
-    if (joined_elsewhere(join, total)) {
-        add_alone(join, entry, JOIN_NOT_OWNER, fresh);
-        return error;
     }
     pending_sample_set(&join->pending, entry, PENDING_WAITING);
     span_total_chain(total, entry);
@@ -245,7 +235,14 @@ static int index_sample(void *context, struct pending_batch *batch, struct pendi
         add_alone(join, entry, JOIN_EVICTED, false);
         return 0;
     }
+    bool has_room = true;
     if (!total)
+        error = span_totals_make_room(&join->totals, &key, &who, &has_room);
+    if (!error && !has_room) {
+        add_alone(join, entry, JOIN_CROWDED, true);
+        return 0;
+    }
+    if (!error && !total)
         error = span_totals_make(&join->totals, &key, &who, &total);
     return error ? error : add_to_total(join, total, entry, sample, fresh);
 }
@@ -266,10 +263,9 @@ int join_add_sample(struct join *join, const struct sample *sample)
 int join_batch_commit(struct join *join)
 {
     WRITER_THREAD(join->db);
-    size_t n_forgotten;
     int error = pending_commit(&join->pending, index_sample, join);
     if (!error)
-        error = span_totals_trim(&join->totals, NULL, &n_forgotten);
+        error = span_totals_trim(&join->totals);
     if (!error)
         error = join_drop_excess(join);
     return error;
@@ -328,8 +324,11 @@ int join_flush(struct join *join)
 static int open_all(struct join *join)
 {
     const struct join_settings *settings = &join->settings;
-    int error = matched_spans_open(&join->spans, join->db, settings->max_recent_spans,
-                                   settings->span_attributes);
+    int error = matched_spans_open(
+        &join->spans, join->db,
+        &(struct matched_spans_settings){.max_count = settings->max_recent_spans,
+                                         .max_bytes = settings->max_recent_bytes,
+                                         .attributes = settings->span_attributes});
     if (!error)
         error = span_totals_open(&join->totals, join->db, settings->max_span_totals_bytes);
     if (!error)

@@ -6,10 +6,12 @@
  * it restores memory from the database.
  *
  * Limits: max_pending_bytes (above it the oldest samples leave the join early, with their Link; far
- * above it, when no sample can leave, the oldest are dropped), max_span_totals_bytes (the oldest
- * total is forgotten), max_recent_spans; each with a counter. Errors: negative errno of db.h; the
+ * above it, when no sample can leave, the oldest are dropped), max_span_totals_bytes and
+ * max_recent_bytes (shared fairly by cgroups, each of which gives up its own oldest),
+ * max_recent_spans; each with a counter. Errors: negative errno of db.h; the
  * transaction has failed.
  */
+#include "base/peer.h"
 #include "proto/otlp/otlp_spans.h"
 #include "store/join/sample.h"
 
@@ -25,6 +27,7 @@ struct join_settings {
     size_t max_pending_bytes;
     size_t max_span_totals_bytes;
     size_t max_recent_spans;
+    size_t max_recent_bytes;
     size_t top_stacks;                  /* ids put on a span, at most JOIN_TOP_STACKS_MAX */
     const char *const *span_attributes; /* keys copied from span to its samples; NULL-terminated;
                                            NULL = none. Must outlive the join. */
@@ -48,6 +51,10 @@ int join_batch_commit(struct join *join);
 struct join_result {
     uint64_t cpu_ns;  /* of all CPU samples of the span so far */
     uint64_t samples; /* number of those CPU samples */
+    uint32_t pid;     /* of the process that made the span; 0: not known */
+    /* A process with samples of the span, but without evidence that it made the span; 0: none. Also
+     * set without a match. */
+    uint32_t unproven_pid;
     size_t n_stacks;
     /* Public ids, most samples first; without stacks whose frames are open. */
     uint8_t stack_ids[JOIN_TOP_STACKS_MAX][16];
@@ -55,9 +62,10 @@ struct join_result {
 
 enum { JOIN_NO_SAMPLES = 0, JOIN_MATCHED = 1 };
 
-/* JOIN_MATCHED: the span has CPU samples, and *result describes them. Waiting samples of the span
- * are settled. */
-int join_span(struct join *join, const struct otlp_span *span, struct join_result *result);
+/* sender: the peer that the span came from. JOIN_MATCHED: the span has CPU samples, and *result
+ * describes them. Waiting samples of the span are settled. */
+int join_span(struct join *join, const struct otlp_span *span, const struct peer *sender,
+              struct join_result *result);
 
 /* What a joined sample takes from its span. */
 struct join_span_facts {
@@ -66,6 +74,7 @@ struct join_span_facts {
     uint8_t parent_id[8]; /* zero = none */
     uint32_t kind;        /* enum otlp_span_kind */
     bool local_root, error;
+    uint32_t pid; /* of the process that made it */
     uint64_t start_unix_ns, end_unix_ns;
     struct bytes name;
     struct bytes attributes; /* those of settings.span_attributes, each framed as Span field 9 */

@@ -9,14 +9,21 @@
 #include "store/stacks/stacks_unfinished.h"
 
 static const char *const reason_names[] = {
-    [JOIN_JOINED] = "joined",         [JOIN_LATE] = "late",
-    [JOIN_NO_CONTEXT] = "no_context", [JOIN_UNSAMPLED] = "unsampled",
-    [JOIN_NOT_OWNER] = "not_owner",   [JOIN_TIMEOUT] = "timeout",
-    [JOIN_EVICTED] = "evicted",       [JOIN_DROPPED] = "dropped",
+    [JOIN_JOINED] = "joined",
+    [JOIN_LATE] = "late",
+    [JOIN_NO_CONTEXT] = "no_context",
+    [JOIN_UNSAMPLED] = "unsampled",
+    [JOIN_NOT_OWNER] = "not_owner",
+    [JOIN_UNPROVEN] = "no_evidence",
+    [JOIN_CROWDED] = "too_many_processes",
+    [JOIN_TIMEOUT] = "timeout",
+    [JOIN_EVICTED] = "evicted",
+    [JOIN_DROPPED] = "dropped",
 };
 STAT_COUNTERS(samples, "spanprof_join_samples_total", "Samples by how they were joined with spans.",
               STAT_LABEL("result", reason_names, JOIN_REASONS),
-              .losses = STAT_BIT(JOIN_EVICTED) | STAT_BIT(JOIN_DROPPED));
+              .losses = STAT_BIT(JOIN_UNPROVEN) | STAT_BIT(JOIN_CROWDED) | STAT_BIT(JOIN_EVICTED) |
+                        STAT_BIT(JOIN_DROPPED));
 
 void join_count(enum join_reason reason, int64_t n)
 {
@@ -49,8 +56,8 @@ static int give_up(struct join *join, struct pending_sample *entry, enum join_re
     join_unchain(entry);
     if (span_total_is_by_trace(total) && total->matched && !total->matched->next_by_trace)
         return settle_with_only_root(join, entry, total);
-    if (total->contradicted && reason == JOIN_TIMEOUT)
-        reason = JOIN_NOT_OWNER;
+    if (reason == JOIN_TIMEOUT && total->refused)
+        reason = total->refused == TOTAL_UNPROVEN ? JOIN_UNPROVEN : JOIN_NOT_OWNER;
     join_settle_alone(join, entry, reason);
     return 0;
 }

@@ -15,36 +15,63 @@ STAT_COUNTER(spans_matched, "spanprof_join_spans_matched_total",
 STAT_LOSS(spans_contradicted, "spanprof_join_spans_not_owner_total",
           "Spans whose Resource contradicts a process with samples of the same ids.");
 
+enum sender { SENDER_UNKNOWN, SENDER_ELSEWHERE, SENDERS };
+static const char *const sender_names[] = {
+    [SENDER_UNKNOWN] = "unknown", [SENDER_ELSEWHERE] = "other_cgroup"};
+STAT_LOSSES(spans_unproven, "spanprof_join_spans_no_evidence_total",
+            "Spans without evidence that a process with samples of the same ids made them, by what "
+            "is known of their sender.",
+            STAT_LABEL("sender", sender_names, SENDERS));
+
 static void settle_chain(struct join *join, struct span_total *total, struct matched_span *matched)
 {
     struct pending_sample *entry;
     while ((entry = total->first)) {
         join_unchain(entry);
-        if (matched)
-            join_settle(join, entry, matched);
-        join_count(matched ? JOIN_JOINED : JOIN_NOT_OWNER, 1);
-        if (!matched)
-            pending_sample_set(&join->pending, entry, PENDING_READY);
+        join_settle(join, entry, matched);
+        join_count(JOIN_JOINED, 1);
     }
 }
 
 struct match {
     const struct otlp_span *span;
-    struct span_total_key key;
+    const struct peer *sender;
     struct matched_resource *resource;
     struct span_total *exact, *by_trace, *by_span; /* totals of one process */
     bool whole_trace; /* all samples of by_trace are within the span's time */
+    struct join_result *result;
 };
 
-static int join_score(struct join *join, const struct match *match, const struct span_total *total,
+/* A request may name the same span many times: the score is remembered, since it takes longer to
+ * find than such a span takes to send. */
+static int join_score(struct join *join, const struct match *match, struct span_total *total,
                       int *score)
 {
     const struct process_facts *facts;
+    uint64_t resource = match->span->resource_number;
+    *score = total->score;
+    if (resource && total->scored_resource == resource && total->scored_process == total->process)
+        return 0;
     int error = total->process ? processes_get(join->processes, total->process, &facts) : -ENOENT;
-    *score = OWNER_OPEN;
+    *score = match->sender->is_forwarder ? OWNER_OPEN : OWNER_UNPROVEN;
     if (!error)
-        *score = owner_score(&match->resource->evidence, facts);
+        *score = owner_score(&match->resource->evidence, match->sender, facts);
+    total->scored_resource = resource;
+    total->scored_process = total->process;
+    total->score = *score;
     return error == -ENOENT ? 0 : error;
+}
+
+static void total_refuse(const struct match *match, struct span_total *total, int score)
+{
+    if (score == OWNER_NOT) {
+        stat_add(&spans_contradicted, 1);
+        total->refused = TOTAL_CONTRADICTED;
+        return;
+    }
+    stat_add_of(&spans_unproven, match->sender->cgroup_id ? SENDER_ELSEWHERE : SENDER_UNKNOWN, 1);
+    total->refused = TOTAL_UNPROVEN;
+    match->result->unproven_pid = total->who.pid;
 }
 
 /* who: only totals of this process; NULL: of any process. */
@@ -60,9 +87,9 @@ static int choose_owner(struct join *join, const struct match *match, struct spa
         int error = join_score(join, match, total, &now);
         if (error)
             return error;
-        if (now == OWNER_NOT) {
-            stat_add(&spans_contradicted, 1);
-            total->contradicted = true;
+        if (now < OWNER_OPEN) {
+            total_refuse(match, total, now);
+            continue;
         }
         bool joined_before = *owner && now == best && total->matched && !(*owner)->matched;
         if (now > best || joined_before) {
@@ -146,10 +173,6 @@ static int take_totals(struct join *join, struct match *match, struct matched_sp
         error = match->whole_trace ? take_whole(join, match, match->by_trace, matched)
                                    : take_trace_part(join, match, matched);
     }
-    for (struct span_total *other = span_totals_get(&join->totals, &match->key); other;
-         other = other->next)
-        if (other != match->exact)
-            settle_chain(join, other, NULL);
     return error;
 }
 
@@ -197,6 +220,7 @@ static int join_report(struct join *join, struct span_total *total, struct join_
     if (n)
         memcpy(stacks, total->stacks, n * sizeof(*stacks));
     qsort(stacks, n, sizeof(*stacks), more_samples);
+    result->pid = total->who.pid;
     result->cpu_ns = total->cpu_ns;
     result->samples = total->samples;
     result->n_stacks = 0;
@@ -208,32 +232,34 @@ static int join_report(struct join *join, struct span_total *total, struct join_
     return total->samples ? JOIN_MATCHED : JOIN_NO_SAMPLES;
 }
 
-static int join_matched(struct join *join, const struct otlp_span *span,
-                        const struct span_total_key *key, const struct chains *chains,
-                        struct join_result *result)
+static int join_matched(struct join *join, struct match *match, const struct chains *chains)
 {
-    struct match match = {.span = span, .key = *key};
-    int error = matched_resource_get(&join->spans, span->resource, &match.resource);
+    const struct otlp_span *span = match->span;
+    int error =
+        matched_resource_get(&join->spans, span->resource, span->resource_number, &match->resource);
     if (error)
         return error;
-    error = choose_owners(join, &match, chains);
-    bool found = match.exact || match.by_span || match.by_trace;
+    error = choose_owners(join, match, chains);
+    bool found = match->exact || match->by_span || match->by_trace;
     if (!error && found)
-        error = join_claim(join, &match);
-    int dropped = matched_resource_drop(&join->spans, match.resource);
+        error = join_claim(join, match);
+    int dropped = matched_resource_drop(&join->spans, match->resource);
     error = error ? error : dropped;
     if (error || !found)
         return error ? error : JOIN_NO_SAMPLES;
-    int outcome = join_report(join, match.exact, result);
+    int outcome = join_report(join, match->exact, match->result);
     stat_add(&spans_matched, outcome == JOIN_MATCHED);
     return outcome;
 }
 
-int join_span(struct join *join, const struct otlp_span *span, struct join_result *result)
+int join_span(struct join *join, const struct otlp_span *span, const struct peer *sender,
+              struct join_result *result)
 {
     WRITER_THREAD(join->db);
     struct span_total_key key, part = {0};
     struct chains chains = {0};
+    struct match match = {.span = span, .sender = sender, .result = result};
+    result->unproven_pid = 0;
     if (span->trace_id.len != 16 || span->span_id.len != 8)
         return JOIN_NO_SAMPLES;
     memcpy(key.trace_id, span->trace_id.data, 16);
@@ -252,5 +278,5 @@ int join_span(struct join *join, const struct otlp_span *span, struct join_resul
         return JOIN_NO_SAMPLES;
     if (bytes_zero(key.trace_id, 16) || bytes_zero(key.span_id, 8))
         return JOIN_NO_SAMPLES; /* a zero id would match a total of a trace or a span id */
-    return join_matched(join, span, &key, &chains, result);
+    return join_matched(join, &match, &chains);
 }

@@ -15,6 +15,8 @@ enum join_reason {
     JOIN_NO_CONTEXT, /* no span was running */
     JOIN_UNSAMPLED,  /* the context says that its span is not recorded */
     JOIN_NOT_OWNER,  /* the span belongs to another process */
+    JOIN_UNPROVEN,   /* no evidence that the span belongs to the process */
+    JOIN_CROWDED,    /* too many processes have samples of this span */
     JOIN_TIMEOUT,    /* its span did not arrive in time */
     JOIN_EVICTED,    /* room was needed */
     JOIN_DROPPED,    /* and not exported */

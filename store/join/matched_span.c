@@ -4,6 +4,7 @@
  * allocation with a reference count.
  */
 #include "store/join/matched_span.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include "base/utf8.h"
@@ -19,9 +20,16 @@
 #define CLOCK_SLACK_NS (10 * UINT64_C(1000000)) /* between the clocks of sample and SDK */
 #define TRIM_LOOK_MAX  64                       /* spans examined to find one to remove */
 
+LIMIT(matched, LIMIT_SERVICE, "spans that have samples", .key = "join::max_recent_mib",
+      .percent = 100);
+
 STAT_LOSS(cut_texts, "spanprof_join_span_facts_cut_total",
           "Joined spans whose name, attributes or Resource were too long to keep whole.");
 STAT_GAUGE(span_count, "spanprof_join_recent_spans", "Joined spans in memory.");
+STAT_GAUGE(span_bytes, "spanprof_join_recent_spans_bytes", "Memory of joined spans.");
+STAT_LOSS(evicted, "spanprof_join_recent_spans_evicted_total",
+          "Joined spans forgotten early, because their tenant has its share of "
+          "join.max_recent_mib: late samples do not find them.");
 
 static int no_memory(struct matched_spans *spans)
 {
@@ -58,6 +66,11 @@ static int make_resource(struct matched_spans *spans, const uint8_t hash[16], st
     return 0;
 }
 
+static size_t resource_bytes(const struct matched_resource *resource)
+{
+    return sizeof(*resource) + resource->body.len;
+}
+
 int matched_resource_drop(struct matched_spans *spans, struct matched_resource *resource)
 {
     WRITER_THREAD(spans->db);
@@ -70,20 +83,32 @@ int matched_resource_drop(struct matched_spans *spans, struct matched_resource *
         error = db_run(spans->db, spans->remove_resource);
     }
     map_remove(&spans->resources, resource->hash);
+    if (resource->counts)
+        fair_share_give(&spans->share, resource->tenant, resource_bytes(resource));
     free(resource);
     return error;
 }
 
 /* Holds the Resource of the latest span, because the next span mostly has the same. */
-static int remember_latest(struct matched_spans *spans, struct matched_resource *resource)
+static int remember_latest(struct matched_spans *spans, struct matched_resource *resource,
+                           uint64_t number)
 {
     struct matched_resource *before = spans->latest;
     resource->refs++;
     spans->latest = resource;
+    spans->latest_number = number;
     return before ? matched_resource_drop(spans, before) : 0;
 }
 
-int matched_resource_get(struct matched_spans *spans, struct bytes body,
+/* number: as otlp_span.resource_number. */
+static bool is_latest(const struct matched_spans *spans, struct bytes body, uint64_t number)
+{
+    if (!spans->latest)
+        return false;
+    return number ? number == spans->latest_number : bytes_equal(spans->latest->body, body);
+}
+
+int matched_resource_get(struct matched_spans *spans, struct bytes body, uint64_t number,
                          struct matched_resource **result)
 {
     WRITER_THREAD(spans->db);
@@ -94,13 +119,13 @@ int matched_resource_get(struct matched_spans *spans, struct bytes body,
         body = BYTES(NULL, 0);
     }
     struct matched_resource *resource = spans->latest;
-    if (!resource || !bytes_equal(resource->body, body)) {
+    if (!is_latest(spans, body, number)) {
         bytes_siphash128(body, spans->hash_key, hash);
         resource = map_get(&spans->resources, hash);
         if (!resource)
             error = make_resource(spans, hash, body, &resource);
         if (!error)
-            error = remember_latest(spans, resource);
+            error = remember_latest(spans, resource, number);
     }
     if (error)
         return error;
@@ -134,19 +159,46 @@ static void take_facts(struct matched_span *matched, struct bytes name, struct b
     matched->facts.resource = matched->resource->body;
 }
 
-static struct matched_span *new_joined(struct matched_spans *spans,
-                                       struct matched_resource *resource, struct bytes name,
-                                       struct bytes attributes)
+static void update_gauges(const struct matched_spans *spans)
 {
-    struct matched_span *matched = calloc(1, sizeof(*matched) + name.len + attributes.len);
+    stat_set(&span_count, (int64_t)spans->count);
+    stat_set(&span_bytes, (int64_t)spans->share.used);
+}
+
+/* The texts that a span keeps. */
+struct matched_texts {
+    struct matched_resource *resource;
+    struct bytes name, attributes;
+};
+
+static size_t bytes_with(const struct matched_texts *texts)
+{
+    return sizeof(struct matched_span) + texts->name.len + texts->attributes.len;
+}
+
+static struct matched_span *new_joined(struct matched_spans *spans,
+                                       const struct matched_texts *texts,
+                                       const struct span_total_process *who)
+{
+    uint64_t tenant = who->tenant;
+    struct matched_span *matched = calloc(1, bytes_with(texts));
     if (!matched)
         return NULL;
-    matched->resource = resource;
-    resource->refs++;
-    take_facts(matched, name, attributes);
+    matched->resource = texts->resource;
+    matched->bytes = bytes_with(texts);
+    matched->who = *who;
+    texts->resource->refs++;
+    take_facts(matched, texts->name, texts->attributes);
     list_append(&spans->ages, &matched->age);
+    list_append(&spans->own_ages[fair_share_index(&spans->share, tenant)], &matched->own_age);
+    fair_share_take(&spans->share, tenant, matched->bytes);
+    if (!texts->resource->counts) {
+        texts->resource->counts = true;
+        texts->resource->tenant = tenant;
+        fair_share_take(&spans->share, tenant, resource_bytes(texts->resource));
+    }
     spans->count++;
-    stat_set(&span_count, (int64_t)spans->count);
+    update_gauges(spans);
     return matched;
 }
 
@@ -154,6 +206,8 @@ static struct matched_span *new_joined(struct matched_spans *spans,
 static void free_joined(struct matched_spans *spans, struct matched_span *matched)
 {
     list_remove(&matched->age);
+    list_remove(&matched->own_age);
+    fair_share_give(&spans->share, matched->who.tenant, matched->bytes);
     spans->count--;
     free(matched);
 }
@@ -187,7 +241,7 @@ static int matched_spans_forget(struct matched_spans *spans, struct matched_span
     int error = db_run(spans->db, spans->remove);
     int drop = matched_resource_drop(spans, matched->resource);
     free_joined(spans, matched);
-    stat_set(&span_count, (int64_t)spans->count);
+    update_gauges(spans);
     return error ? error : drop;
 }
 
@@ -199,7 +253,8 @@ int matched_spans_trim(struct matched_spans *spans, const struct matched_span *k
     list_each(link, tmp, &spans->ages)
     {
         struct matched_span *matched = container_of(link, struct matched_span, age);
-        if (spans->count <= spans->max_count || looks++ == TRIM_LOOK_MAX)
+        bool fits = spans->count <= spans->max_count && spans->share.used <= spans->share.limit;
+        if (fits || looks++ == TRIM_LOOK_MAX)
             break;
         if (matched->refs || matched == keep)
             continue;
@@ -208,6 +263,37 @@ int matched_spans_trim(struct matched_spans *spans, const struct matched_span *k
             return error;
     }
     return 0;
+}
+
+static bool has_room(const struct matched_spans *spans, const struct matched_texts *texts,
+                     uint64_t tenant)
+{
+    size_t resource = texts->resource->counts ? 0 : resource_bytes(texts->resource);
+    return fair_share_has_room(&spans->share, tenant, bytes_with(texts) + resource);
+}
+
+/* Makes room with spans of the tenant itself. What finds none is kept without texts: samples wait
+ * for all the others. */
+static int fit_share(struct matched_spans *spans, struct matched_texts *texts, uint64_t tenant,
+                     bool *was_cut)
+{
+    struct list *link, *tmp, *own = &spans->own_ages[fair_share_index(&spans->share, tenant)];
+    int looks = 0, error = 0;
+    list_each(link, tmp, own)
+    {
+        struct matched_span *matched = container_of(link, struct matched_span, own_age);
+        if (error || has_room(spans, texts, tenant) || looks++ == TRIM_LOOK_MAX)
+            break;
+        if (matched->refs)
+            continue;
+        stat_add(&evicted, 1);
+        error = matched_spans_forget(spans, matched);
+    }
+    if (error || has_room(spans, texts, tenant))
+        return error;
+    *was_cut = true;
+    texts->name = texts->attributes = BYTES(NULL, 0);
+    return matched_resource_get(spans, BYTES(NULL, 0), 0, &texts->resource);
 }
 
 static int matched_spans_save(struct matched_spans *spans, struct matched_span *matched)
@@ -228,6 +314,7 @@ static int matched_spans_save(struct matched_spans *spans, struct matched_span *
     blob_put_bytes(&out, matched->facts.attributes);
     blob_put_fixed(&out, matched->facts.parent_id, 8);
     blob_put_number(&out, matched->facts.error);
+    blob_put_number(&out, matched->who.tenant);
     if (out.error)
         return no_memory(spans);
     sqlite3_bind_int64(spans->put, 1, matched->id);
@@ -252,23 +339,15 @@ int matched_span_attributes(const char *const *keys, const struct otlp_span *spa
     return error < 0 ? error : 0;
 }
 
-int matched_span_make(struct matched_spans *spans, const struct otlp_span *span,
-                      struct matched_resource *resource, const struct span_total_process *who,
+static int keep_facts(struct matched_spans *spans, const struct otlp_span *span,
+                      const struct matched_texts *texts, const struct span_total_process *who,
                       struct matched_span **result)
 {
-    WRITER_THREAD(spans->db);
-    struct buf attributes _cleanup_buf_ = BUF_INIT(MATCHED_SPAN_ATTRIBUTES_MAX);
-    struct bytes name = utf8_cut(span->name, MATCHED_SPAN_NAME_MAX);
-    bool was_cut = name.len < span->name.len;
-    int error = matched_span_attributes(spans->attributes, span, &attributes, &was_cut);
-    if (error)
-        return no_memory(spans);
-    struct matched_span *matched = new_joined(spans, resource, name, buf_bytes(&attributes));
+    struct matched_span *matched = new_joined(spans, texts, who);
     if (!matched)
         return no_memory(spans);
-    stat_add(&cut_texts, was_cut);
     matched->id = spans->next_id++;
-    matched->who = *who;
+    matched->facts.pid = who->pid;
     matched->facts.local_root = otlp_span_is_local_root(span);
     matched->facts.start_unix_ns = span->start_unix_ns;
     matched->facts.end_unix_ns = span->end_unix_ns;
@@ -280,6 +359,27 @@ int matched_span_make(struct matched_spans *spans, const struct otlp_span *span,
     matched->facts.error = otlp_span_is_error(span);
     *result = matched;
     return matched_spans_save(spans, matched);
+}
+
+int matched_span_make(struct matched_spans *spans, const struct otlp_span *span,
+                      struct matched_resource *resource, const struct span_total_process *who,
+                      struct matched_span **result)
+{
+    WRITER_THREAD(spans->db);
+    struct buf attributes _cleanup_buf_ = BUF_INIT(MATCHED_SPAN_ATTRIBUTES_MAX);
+    struct matched_texts texts = {.resource = resource,
+                                  .name = utf8_cut(span->name, MATCHED_SPAN_NAME_MAX)};
+    bool was_cut = texts.name.len < span->name.len;
+    if (matched_span_attributes(spans->attributes, span, &attributes, &was_cut))
+        return no_memory(spans);
+    texts.attributes = buf_bytes(&attributes);
+    int error = fit_share(spans, &texts, who->tenant, &was_cut);
+    if (!error)
+        error = keep_facts(spans, span, &texts, who, result);
+    if (!error && texts.resource != resource)
+        error = matched_resource_drop(spans, texts.resource); /* the span holds it */
+    stat_add(&cut_texts, was_cut);
+    return error;
 }
 
 /* Links */
@@ -357,16 +457,19 @@ static int matched_spans_decode(struct matched_spans *spans, struct bytes body,
         blob_get_fixed(&in, head.facts.parent_id, 8);
         head.facts.error = blob_get_number(&in) == 1;
     }
+    if (in.left.len) /* rows of earlier versions end here */
+        head.who.tenant = blob_get_number(&in);
     if (in.bad)
         return -EUCLEAN;
-    struct matched_span *matched = new_joined(spans, resource, name, attributes);
+    struct matched_span *matched =
+        new_joined(spans, &(struct matched_texts){resource, name, attributes}, &head.who);
     if (!matched)
         return -ENOMEM;
     head.facts.name = matched->facts.name;
     head.facts.attributes = matched->facts.attributes;
     head.facts.resource = matched->facts.resource;
     matched->facts = head.facts;
-    matched->who = head.who;
+    matched->facts.pid = matched->who.pid;
     *result = matched;
     return 0;
 }
@@ -383,8 +486,8 @@ static int load_row(struct matched_spans *spans, sqlite3_stmt *row)
     int64_t resource_id = sqlite3_column_int64(row, 1);
     if (!id_in_range(resource_id) || sqlite3_column_type(row, 3) != SQLITE_BLOB)
         return -EUCLEAN;
-    int error = matched_resource_get(
-        spans, BYTES(sqlite3_column_blob(row, 3), (size_t)sqlite3_column_bytes(row, 3)), &resource);
+    struct bytes body = BYTES(sqlite3_column_blob(row, 3), (size_t)sqlite3_column_bytes(row, 3));
+    int error = matched_resource_get(spans, body, 0, &resource);
     if (error)
         return error;
     resource->id = resource_id;
@@ -427,6 +530,7 @@ static void matched_spans_clear(struct matched_spans *spans)
     for (size_t i = 0; (resource = map_next(&spans->resources, &i));)
         free(resource);
     map_close(&spans->resources);
+    fair_share_clear(&spans->share);
     spans->latest = NULL;
 }
 
@@ -445,17 +549,23 @@ int matched_spans_reload(struct matched_spans *spans)
     return error;
 }
 
-int matched_spans_open(struct matched_spans *spans, struct db *db, size_t max_count,
-                       const char *const *attributes)
+int matched_spans_open(struct matched_spans *spans, struct db *db,
+                       const struct matched_spans_settings *settings)
 {
-    *spans = (struct matched_spans){
-        .db = db, .max_count = max_count ? max_count : 1, .attributes = attributes};
+    *spans = (struct matched_spans){.db = db,
+                                    .max_count = settings->max_count ? settings->max_count : 1,
+                                    .attributes = settings->attributes};
     list_init(&spans->ages);
+    for (size_t i = 0; i < FAIR_SHARES; i++)
+        list_init(&spans->own_ages[i]);
     MAP_INIT(&spans->resources, struct matched_resource, hash);
+    int error = fair_share_init(&spans->share, settings->max_bytes);
+    if (error)
+        return error;
     if (getrandom(spans->hash_key, sizeof(spans->hash_key), 0) != sizeof(spans->hash_key))
         return -errno;
-    int error = db_prepare(db, "INSERT INTO joined_span(id, resource, body) VALUES (?1, ?2, ?3)",
-                           &spans->put);
+    error = db_prepare(db, "INSERT INTO joined_span(id, resource, body) VALUES (?1, ?2, ?3)",
+                       &spans->put);
     if (!error)
         error = db_prepare(db, "DELETE FROM joined_span WHERE id = ?1", &spans->remove);
     if (!error)

@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/join/owner.h"
+#include "base/cgroup.h"
 #include "proto/otlp/otlp_spans.h"
 
 #define CONTAINER_ID_SHORT 12 /* common length of a shortened container id */
 
-enum weight { WEIGHT_PID = 8, WEIGHT_CONTAINER = 4, WEIGHT_INSTANCE = 2, WEIGHT_SERVICE = 1 };
+enum weight {
+    WEIGHT_SENDER = 32, /* the kernel's word */
+    WEIGHT_PID = 16,
+    WEIGHT_CONTAINER = 8,
+    WEIGHT_POD = 4,
+    WEIGHT_INSTANCE = 2,
+    WEIGHT_SERVICE = 1
+};
 
 static struct bytes text_of(struct bytes resource, const char *key)
 {
@@ -23,6 +31,7 @@ void owner_evidence_of(struct bytes resource, struct owner_evidence *evidence)
         .instance_id = text_of(resource, "service.instance.id"),
         .service_name = text_of(resource, "service.name"),
         .service_namespace = text_of(resource, "service.namespace"),
+        .pod_uid = text_of(resource, "k8s.pod.uid"),
     };
     evidence->has_pid = otlp_resource_attribute(resource, "process.pid", &key_value) &&
                         otlp_key_value_int(key_value, &evidence->pid);
@@ -35,45 +44,89 @@ static bool same_container(struct bytes a, struct bytes b)
                                         : len >= CONTAINER_ID_SHORT && !memcmp(a.data, b.data, len);
 }
 
-static int score_pid(const struct owner_evidence *span, const struct process_facts *process)
+static bool equal_texts(struct bytes a, struct bytes b)
 {
-    if (span->pid != process->pid && span->pid != process->own_pid)
+    return a.len && b.len && bytes_equal(a, b);
+}
+
+static bool differ(struct bytes a, struct bytes b)
+{
+    return a.len && b.len && !bytes_equal(a, b);
+}
+
+/* The top cgroup holds what nobody has put elsewhere, so there the user must be the same as well.
+ */
+static bool is_sender(const struct peer *sender, const struct process_facts *process)
+{
+    return sender->cgroup_id && sender->cgroup_id == process->cgroup_id &&
+           (sender->cgroup_id != CGROUP_TOP_ID || sender->uid == process->uid);
+}
+
+/* What the kernel says of the process: container and pod. */
+static int score_container(const struct owner_evidence *span, const struct process_facts *process)
+{
+    bool both = span->container_id.len && process->container_id.len;
+    bool same = both && same_container(span->container_id, process->container_id);
+    if ((both && !same) || differ(span->pod_uid, process->pod_uid))
         return OWNER_NOT;
-    if (!span->container_id.len || !process->container_id.len)
+    return (same ? WEIGHT_CONTAINER : 0) +
+           (equal_texts(span->pod_uid, process->pod_uid) ? WEIGHT_POD : 0);
+}
+
+/* Every container has its own process 1: such a number tells nothing without the container. */
+static int score_pid(const struct owner_evidence *span, const struct process_facts *process,
+                     bool same_place)
+{
+    if (!span->has_pid || !process->pid)
+        return 0;
+    if (span->pid == process->pid)
         return WEIGHT_PID;
-    return same_container(span->container_id, process->container_id) ? WEIGHT_PID + WEIGHT_CONTAINER
-                                                                     : OWNER_NOT;
+    if (span->pid != process->own_pid)
+        return OWNER_NOT;
+    return same_place ? WEIGHT_PID : 0;
 }
 
 /* Compares the span's service with the published one. score: so far; 0: no other evidence, so a
  * different service is a contradiction. */
-static int score_service(const struct owner_evidence *span, const struct owner_evidence *process,
+static int score_service(const struct owner_evidence *span, const struct owner_evidence *published,
                          int score)
 {
-    if (span->instance_id.len && process->instance_id.len) {
-        if (bytes_equal(span->instance_id, process->instance_id))
-            score += WEIGHT_INSTANCE;
-        else if (!score)
-            return OWNER_NOT;
-    }
-    if (span->service_name.len && process->service_name.len) {
-        if (bytes_equal(span->service_name, process->service_name) &&
-            bytes_equal(span->service_namespace, process->service_namespace))
-            score += WEIGHT_SERVICE;
-        else if (!score)
-            return OWNER_NOT;
-    }
-    return score;
+    if (equal_texts(span->instance_id, published->instance_id))
+        score += WEIGHT_INSTANCE;
+    else if (!score && differ(span->instance_id, published->instance_id))
+        return OWNER_NOT;
+    if (!span->service_name.len || !published->service_name.len)
+        return score;
+    if (bytes_equal(span->service_name, published->service_name) &&
+        bytes_equal(span->service_namespace, published->service_namespace))
+        return score + WEIGHT_SERVICE;
+    return score ? score : OWNER_NOT;
 }
 
-int owner_score(const struct owner_evidence *span, const struct process_facts *process)
+static int score_claims(const struct owner_evidence *span, const struct owner_evidence *published,
+                        const struct process_facts *process, bool same_cgroup)
 {
-    struct owner_evidence published;
-    int score = span->has_pid && process->pid ? score_pid(span, process) : OWNER_OPEN;
-    if (score == OWNER_NOT || !process->resource.len)
-        return score;
-    owner_evidence_of(process->resource, &published);
-    return score_service(span, &published, score);
+    int container = score_container(span, process);
+    if (container == OWNER_NOT)
+        return OWNER_NOT;
+    int pid = score_pid(span, process, same_cgroup || container >= WEIGHT_CONTAINER);
+    return pid == OWNER_NOT ? OWNER_NOT : score_service(span, published, container + pid);
+}
+
+int owner_score(const struct owner_evidence *span, const struct peer *sender,
+                const struct process_facts *process)
+{
+    struct owner_evidence published = {0};
+    bool same_cgroup = is_sender(sender, process);
+    if (process->resource.len)
+        owner_evidence_of(process->resource, &published);
+    bool same_claim = equal_texts(span->instance_id, published.instance_id) ||
+                      (span->container_id.len && process->container_id.len &&
+                       same_container(span->container_id, process->container_id));
+    int score = score_claims(span, &published, process, same_cgroup);
+    if (!same_cgroup && !same_claim && !sender->is_forwarder)
+        return OWNER_UNPROVEN;
+    return score == OWNER_NOT ? OWNER_NOT : score + (same_cgroup ? WEIGHT_SENDER : 0);
 }
 
 static uint64_t mark_text(struct bytes text, const uint8_t key[16])

@@ -3,6 +3,7 @@
 /*
  * Which process's SDK sent a span; join.c states the rule at its top. Pure; thread: any.
  */
+#include "base/peer.h"
 #include "store/stacks/processes.h"
 
 struct owner_evidence { /* of a span's Resource; borrowed from it */
@@ -12,6 +13,7 @@ struct owner_evidence { /* of a span's Resource; borrowed from it */
     struct bytes instance_id;
     struct bytes service_name;
     struct bytes service_namespace;
+    struct bytes pod_uid; /* of Kubernetes */
 };
 
 void owner_evidence_of(struct bytes resource, struct owner_evidence *evidence);
@@ -28,7 +30,9 @@ void owner_mark_of(const struct owner_evidence *evidence, const uint8_t key[16],
  * line. */
 bool owner_marks_contradict(const struct owner_mark *a, const struct owner_mark *b);
 
-#define OWNER_NOT  (-1) /* they contradict each other */
-#define OWNER_OPEN 0    /* no evidence either way */
-/* OWNER_NOT, OWNER_OPEN, or a positive score: the larger, the better they agree. */
-int owner_score(const struct owner_evidence *span, const struct process_facts *process);
+#define OWNER_UNPROVEN (-2) /* no evidence that the process made the span */
+#define OWNER_NOT      (-1) /* they contradict each other */
+#define OWNER_OPEN     0    /* by a forwarder, whose Resource says nothing that could be compared */
+/* One of these, or a positive score: the larger, the better they agree. sender: of the span. */
+int owner_score(const struct owner_evidence *span, const struct peer *sender,
+                const struct process_facts *process);

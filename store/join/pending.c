@@ -4,6 +4,7 @@
  * and a sample that cannot be decoded never counts.
  */
 #include "store/join/pending.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include "store/db/db.h"
@@ -13,6 +14,9 @@
 
 #define BATCH_SAMPLES_MAX 1000000 /* limit of a batch; a larger count is damage */
 #define SAMPLE_BYTES_MIN  4
+
+LIMIT(pending, LIMIT_SERVICE, "samples that wait for their span", .key = "join::max_pending_mib",
+      .percent = 125); /* dropped only above that: join_drop_excess() */
 
 STAT_GAUGE(pending_samples, "spanprof_join_pending_samples",
            "Samples that wait for their span or for the next profile.");

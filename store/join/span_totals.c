@@ -5,6 +5,7 @@
  * count of a rare one may be too high.
  */
 #include "store/join/span_totals.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include "store/db/blob.h"
@@ -15,6 +16,9 @@
 #include <stdlib.h>
 
 #define EXPIRE_MAX 1000 /* per call */
+
+LIMIT(totals, LIMIT_SERVICE, "totals of running spans", .key = "join::max_span_totals_mib",
+      .percent = 100);
 
 STAT_GAUGE(span_total_count, "spanprof_join_span_totals", "Totals in memory.");
 STAT_GAUGE(span_total_bytes, "spanprof_join_span_totals_bytes", "Memory of totals.");
@@ -45,7 +49,7 @@ static void free_total(struct span_total *total)
 static void update_gauges(const struct span_totals *totals)
 {
     stat_set(&span_total_count, (int64_t)totals->by_key.count);
-    stat_set(&span_total_bytes, (int64_t)totals->bytes);
+    stat_set(&span_total_bytes, (int64_t)totals->share.used);
 }
 
 static int no_memory(struct span_totals *totals)
@@ -81,6 +85,11 @@ static void mark_changed(struct span_totals *totals, struct span_total *total)
         list_append(&totals->changed, &total->changed);
 }
 
+static struct list *own_ages(struct span_totals *totals, const struct span_total *total)
+{
+    return &totals->own_ages[fair_share_index(&totals->share, total->who.tenant)];
+}
+
 static int span_totals_insert(struct span_totals *totals, struct span_total *total)
 {
     struct span_total *head = span_totals_get(totals, &total->key);
@@ -93,7 +102,8 @@ static int span_totals_insert(struct span_totals *totals, struct span_total *tot
     list_append(&totals->ages, &total->age);
     totals->n_by_trace += span_total_is_by_trace(total);
     totals->n_by_span += span_total_is_by_span(total);
-    totals->bytes += size_of(total);
+    list_append(own_ages(totals, total), &total->own_age);
+    fair_share_take(&totals->share, total->who.tenant, size_of(total));
     return 0;
 }
 
@@ -133,7 +143,8 @@ static void take_out(struct span_totals *totals, struct span_total *total)
     list_remove(&total->changed);
     totals->n_by_trace -= span_total_is_by_trace(total);
     totals->n_by_span -= span_total_is_by_span(total);
-    totals->bytes -= size_of(total);
+    list_remove(&total->own_age);
+    fair_share_give(&totals->share, total->who.tenant, size_of(total));
 }
 
 static int span_totals_forget(struct span_totals *totals, struct span_total *total)
@@ -147,20 +158,15 @@ static int span_totals_forget(struct span_totals *totals, struct span_total *tot
     return error;
 }
 
-int span_totals_trim(struct span_totals *totals, const struct span_total *keep, size_t *n)
+int span_totals_trim(struct span_totals *totals)
 {
     WRITER_THREAD(totals->db);
-    *n = 0;
-    while (totals->bytes > totals->max_bytes) {
-        struct span_total *oldest = container_of(list_first(&totals->ages), struct span_total, age);
-        if (oldest == keep)
-            break;
-        int error = span_totals_forget(totals, oldest);
-        if (error)
-            return error;
-        ++*n;
+    int error = 0;
+    while (!error && fair_share_is_exceeded(&totals->share)) {
+        struct list *oldest = list_first(&totals->own_ages[fair_share_largest(&totals->share)]);
+        error = span_totals_forget(totals, container_of(oldest, struct span_total, own_age));
     }
-    return 0;
+    return error;
 }
 
 int span_totals_expire(struct span_totals *totals, uint64_t now_unix_ns, uint64_t ttl_ns)
@@ -177,6 +183,31 @@ int span_totals_expire(struct span_totals *totals, uint64_t now_unix_ns, uint64_
     }
     update_gauges(totals);
     return 0;
+}
+
+static unsigned count_of_tenant(const struct span_total *chain, uint64_t tenant)
+{
+    unsigned n = 0;
+    for (; chain; chain = chain->next)
+        n += chain->who.tenant == tenant;
+    return n;
+}
+
+int span_totals_make_room(struct span_totals *totals, const struct span_total_key *key,
+                          const struct span_total_process *who, bool *has_room)
+{
+    WRITER_THREAD(totals->db);
+    struct span_total *chain = span_totals_get(totals, key), *crowd = NULL;
+    unsigned n = 0, most = count_of_tenant(chain, who->tenant) + 1;
+    for (struct span_total *total = chain; total; total = total->next, n++) {
+        unsigned of_tenant = count_of_tenant(chain, total->who.tenant);
+        if (of_tenant <= most)
+            continue;
+        crowd = total;
+        most = of_tenant;
+    }
+    *has_room = n < SPAN_TOTAL_PROCESSES_MAX || crowd;
+    return n < SPAN_TOTAL_PROCESSES_MAX || !crowd ? 0 : span_totals_forget(totals, crowd);
 }
 
 /* Counting */
@@ -204,7 +235,9 @@ static int grow_stacks(struct span_totals *totals, struct span_total *total)
     struct span_total_stack *stacks = realloc(total->stacks, cap * sizeof(*stacks));
     if (!stacks)
         return no_memory(totals);
-    totals->bytes += (cap - total->cap_stacks) * sizeof(*stacks);
+    if (list_linked(&total->own_age)) /* else inserting it adds all */
+        fair_share_take(&totals->share, total->who.tenant,
+                        (cap - total->cap_stacks) * sizeof(*stacks));
     total->stacks = stacks;
     total->cap_stacks = (uint8_t)cap;
     return 0;
@@ -267,6 +300,8 @@ static void see_time(struct span_totals *totals, struct span_total *total, uint6
         total->last_unix_ns = time_unix_ns;
     list_remove(&total->age);
     list_append(&totals->ages, &total->age);
+    list_remove(&total->own_age);
+    list_append(own_ages(totals, total), &total->own_age);
     mark_changed(totals, total);
 }
 
@@ -344,6 +379,7 @@ static void span_total_encode(struct blob_writer *out, const struct span_total *
         blob_put_number(out, (uint64_t)total->stacks[i].stack);
         blob_put_number(out, total->stacks[i].count);
     }
+    blob_put_number(out, total->who.tenant);
 }
 
 int span_totals_flush(struct span_totals *totals)
@@ -396,6 +432,10 @@ static int span_totals_decode(struct span_totals *totals, struct bytes blob,
             return -ENOMEM;
         total->stacks[total->n_stacks++] = (struct span_total_stack){stack, count};
     }
+    if (in.left.len) /* rows of earlier versions end here */
+        total->who.tenant = blob_get_number(&in);
+    if (in.bad)
+        return -EUCLEAN;
     return span_totals_find(totals, &total->key, &total->who) ? -EUCLEAN : 0;
 }
 
@@ -405,9 +445,7 @@ static int load_row(struct span_totals *totals, int64_t id, struct bytes body)
     if (!total)
         return -ENOMEM;
     total->id = id;
-    size_t bytes = totals->bytes; /* growing adds the stacks, inserting adds all */
     int error = span_totals_decode(totals, body, total);
-    totals->bytes = bytes;
     if (!error)
         error = span_totals_insert(totals, total);
     if (error)
@@ -442,7 +480,10 @@ static void span_totals_clear(struct span_totals *totals)
         free_total(container_of(link, struct span_total, age));
     map_close(&totals->by_key);
     list_init(&totals->changed);
-    totals->bytes = totals->n_by_trace = totals->n_by_span = 0;
+    for (size_t i = 0; i < FAIR_SHARES; i++)
+        list_init(&totals->own_ages[i]);
+    fair_share_clear(&totals->share);
+    totals->n_by_trace = totals->n_by_span = 0;
 }
 
 int span_totals_reload(struct span_totals *totals)
@@ -463,12 +504,16 @@ int span_totals_reload(struct span_totals *totals)
 
 int span_totals_open(struct span_totals *totals, struct db *db, size_t max_bytes)
 {
-    *totals = (struct span_totals){.db = db, .max_bytes = max_bytes};
+    *totals = (struct span_totals){.db = db};
     list_init(&totals->ages);
     list_init(&totals->changed);
+    for (size_t i = 0; i < FAIR_SHARES; i++)
+        list_init(&totals->own_ages[i]);
     MAP_INIT(&totals->by_key, struct span_total, key);
-    int error =
-        db_prepare(db, "INSERT OR REPLACE INTO tally(id, body) VALUES (?1, ?2)", &totals->put);
+    int error = fair_share_init(&totals->share, max_bytes);
+    if (error)
+        return error;
+    error = db_prepare(db, "INSERT OR REPLACE INTO tally(id, body) VALUES (?1, ?2)", &totals->put);
     if (!error)
         error = db_prepare(db, "DELETE FROM tally WHERE id = ?1", &totals->remove);
     if (!error)

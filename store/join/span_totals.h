@@ -4,9 +4,12 @@
  * Totals of samples per (trace, span, process): CPU time, count, most frequent stacks. Memory is
  * authoritative; each commit writes the changed totals as rows. A key with span zero stands for a
  * trace; a key with trace zero, for a span whose trace is not known. Thread: the writer. Limits:
- * max_bytes of memory; SPAN_TOTAL_STACKS_MAX stacks per total (the rarest is replaced). Errors:
- * negative errno of db.h; the transaction has failed.
+ * max_bytes of memory, of which each tenant (the cgroup of the process) has a fair share: beyond it
+ * the oldest of its own totals go; SPAN_TOTAL_STACKS_MAX stacks per total (the rarest is replaced).
+ * SPAN_TOTAL_PROCESSES_MAX totals per key. Errors: negative errno of db.h; the transaction has
+ * failed.
  */
+#include "base/fair_share.h"
 #include "base/list.h"
 #include "base/map.h"
 #include <sqlite3.h>
@@ -15,16 +18,18 @@ struct db;
 struct matched_span;
 struct pending_sample;
 
-#define SPAN_TOTAL_STACKS_MAX 32
+#define SPAN_TOTAL_STACKS_MAX    32
+#define SPAN_TOTAL_PROCESSES_MAX 16 /* with totals of one key */
 
 struct span_total_key {
     uint8_t trace_id[16];
     uint8_t span_id[8];
 };
 
-struct span_total_process { /* identifies a process, also when its facts change */
+struct span_total_process { /* start_ns and pid identify it, also when its facts change */
     uint64_t start_ns;
     uint32_t pid;
+    uint64_t tenant; /* its cgroup */
 };
 
 struct span_total_stack {
@@ -44,8 +49,12 @@ struct span_total {
     struct span_total_key key;
     struct span_total *next; /* same key, another process; in the order of their first samples */
     struct span_total_process who;
-    bool contradicted;    /* a span with this key has the Resource of another process */
-    bool has_open_stacks; /* some stacks may turn out to be equal: span_total_unite() */
+    enum {
+        TOTAL_NOT_REFUSED,
+        TOTAL_CONTRADICTED, /* a span with this key has the Resource of another process */
+        TOTAL_UNPROVEN,     /* it may be the process's, but there is no evidence */
+    } refused;              /* the last span that was not the process's */
+    bool has_open_stacks;   /* some stacks may turn out to be equal: span_total_unite() */
     uint8_t n_stacks, cap_stacks;
     int64_t id;
     int64_t process; /* latest row in processes.h */
@@ -53,8 +62,11 @@ struct span_total {
     uint64_t first_unix_ns, last_unix_ns;
     struct span_total_stack *stacks;
     struct pending_sample *first, *last; /* waiting samples; set by join.c */
-    struct matched_span *matched; /* the span, or a trace's first local root; set by join.c */
-    struct list age, changed;
+    struct matched_span *matched;      /* the span, or a trace's first local root; set by join.c */
+    struct list age, own_age, changed; /* own_age: of those with the same share */
+    uint64_t scored_resource; /* join_span.c: the Resource and the process that score is of */
+    int64_t scored_process;
+    int score;
 };
 
 struct span_totals {
@@ -62,7 +74,8 @@ struct span_totals {
     struct map by_key;
     struct list ages; /* least recently sampled first */
     struct list changed;
-    size_t bytes, max_bytes;
+    struct fair_share share;
+    struct list own_ages[FAIR_SHARES]; /* by fair_share_index() */
     size_t n_by_trace, n_by_span;
     int64_t next_id;
     /* Called before a total is freed: it must remove every pointer to the total. */
@@ -84,10 +97,14 @@ struct span_total *span_totals_get(const struct span_totals *totals,
 struct span_total *span_totals_find(const struct span_totals *totals,
                                     const struct span_total_key *key,
                                     const struct span_total_process *who);
+/* Makes room for a process among the totals of this key: if there are as many as may be, the oldest
+ * of the tenant that has most of them is forgotten. *has_room: false if this tenant has as many. */
+int span_totals_make_room(struct span_totals *totals, const struct span_total_key *key,
+                          const struct span_total_process *who, bool *has_room);
 int span_totals_make(struct span_totals *totals, const struct span_total_key *key,
                      const struct span_total_process *who, struct span_total **total);
-/* Forgets the oldest totals except `keep` until bytes <= max_bytes; *n: how many. */
-int span_totals_trim(struct span_totals *totals, const struct span_total *keep, size_t *n);
+/* Forgets the oldest totals until max_bytes is kept. */
+int span_totals_trim(struct span_totals *totals);
 int span_totals_expire(struct span_totals *totals, uint64_t now_unix_ns, uint64_t ttl_ns);
 
 int span_total_add(struct span_totals *totals, struct span_total *total,

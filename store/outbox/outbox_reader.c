@@ -50,14 +50,11 @@ static struct bytes read_body(sqlite3_stmt *row)
     return len < stored.len ? BYTES(stored.data, (size_t)len) : stored;
 }
 
-int outbox_each(struct outbox_reader *reader, const struct outbox_query *query,
-                int (*visit)(void *context, const struct outbox_row *row), void *context)
+static int visit_rows(struct outbox_reader *reader, const struct outbox_query *query,
+                      int (*visit)(void *context, const struct outbox_row *row), void *context)
 {
-    DB_THREAD(reader->db);
     struct outbox_row found;
-    int error = db_follow(reader->db), outcome = 0;
-    if (error)
-        return error;
+    int error = 0, outcome = 0;
     sqlite3_stmt *row _cleanup_reset_ = reader->each;
     sqlite3_bind_text(row, 1, query->destination, -1, SQLITE_TRANSIENT);
     sqlite3_bind_int64(row, 2, query->after_seq);
@@ -72,4 +69,15 @@ int outbox_each(struct outbox_reader *reader, const struct outbox_query *query,
         error = visit(context, &found);
     }
     return error ? error : outcome;
+}
+
+int outbox_each(struct outbox_reader *reader, const struct outbox_query *query,
+                int (*visit)(void *context, const struct outbox_row *row), void *context)
+{
+    DB_THREAD(reader->db);
+    int error = db_read_begin(reader->db);
+    if (!error)
+        error = visit_rows(reader, query, visit, context);
+    db_read_end(reader->db);
+    return error;
 }

@@ -4,6 +4,7 @@
  * goes to the outbox. Requests that have finished waiting go to the outbox before the commit of the
  * same batch, so a span and the profile that it completes are in one transaction.
  */
+#include "base/stats.h"
 #include "base/utf8.h"
 #include "proto/otlp/otlp_spans.h"
 #include "proto/wire.h"
@@ -23,6 +24,11 @@ int pending_profiles_no_memory(struct pending_profiles *pending)
     db_fail(pending->db, -ENOMEM);
     return -ENOMEM;
 }
+
+STAT_LOSS(
+    facts_cut, "spanprof_pending_profiles_facts_cut_total",
+    "Spans whose names and attributes are not added to profiles of others that wait for them, "
+    "because there were too many.");
 
 /* ---- memory ---- */
 
@@ -50,8 +56,10 @@ static void pending_profiles_unchain(struct pending_profiles *pending, struct aw
 void pending_profiles_free_request(struct pending_profiles *pending, struct request *request)
 {
     for (uint32_t i = 0; i < request->n_awaited; i++) {
-        pending_profiles_unchain(pending, &request->awaited[i]);
-        free(request->awaited[i].facts);
+        struct awaited *awaited = &request->awaited[i];
+        pending_profiles_unchain(pending, awaited);
+        pending->fact_bytes -= awaited->facts ? awaited->facts->bytes : 0;
+        free(awaited->facts);
     }
     list_remove(&request->age);
     list_remove(&request->leaving);
@@ -80,14 +88,21 @@ struct request *pending_profiles_new_request(struct pending_profiles *pending, s
     return request;
 }
 
-/* Adds the next awaited span of the request: sets its mark, then chains it. */
+void pending_profiles_mark(const struct pending_profiles *pending, struct bytes resource,
+                           struct owner_mark *mark)
+{
+    bool too_long = resource.len > PENDING_PROFILES_RESOURCE_MAX;
+    struct owner_evidence evidence;
+    owner_evidence_of(too_long ? BYTES(NULL, 0) : resource, &evidence);
+    owner_mark_of(&evidence, pending->mark_key, mark);
+}
+
+/* Adds the next awaited span of the request, and chains it. */
 int pending_profiles_add_awaited(struct pending_profiles *pending, struct request *request,
-                                 const struct profiles_ids *ids, struct bytes resource)
+                                 const struct profiles_ids *ids, const struct owner_mark *mark)
 {
     struct awaited *awaited = &request->awaited[request->n_awaited];
-    struct owner_evidence evidence;
-    owner_evidence_of(resource, &evidence);
-    owner_mark_of(&evidence, pending->mark_key, &awaited->mark);
+    awaited->mark = *mark;
     awaited->ids = *ids;
     awaited->request = request;
     if (pending_profiles_chain(pending, awaited))
@@ -116,16 +131,24 @@ void pending_profiles_settle(struct pending_profiles *pending, struct awaited *a
 int pending_profiles_take_facts(struct pending_profiles *pending, struct awaited *awaited,
                                 const struct profiles_span *span)
 {
-    struct facts *facts = calloc(1, sizeof(*facts) + span->name.len + span->attributes.len);
+    struct bytes name = span->name, attributes = span->attributes;
+    bool fits = pending->fact_bytes + name.len + attributes.len <= PENDING_PROFILES_FACTS_MAX;
+    stat_add(&facts_cut, !fits);
+    if (!fits)
+        name.len = attributes.len = 0;
+    size_t bytes = sizeof(struct facts) + name.len + attributes.len;
+    struct facts *facts = calloc(1, bytes);
     if (!facts)
         return pending_profiles_no_memory(pending);
     facts->span = *span;
-    if (span->name.len)
-        memcpy(facts->texts, span->name.data, span->name.len);
-    if (span->attributes.len)
-        memcpy(facts->texts + span->name.len, span->attributes.data, span->attributes.len);
-    facts->span.name = BYTES(facts->texts, span->name.len);
-    facts->span.attributes = BYTES(facts->texts + span->name.len, span->attributes.len);
+    facts->bytes = bytes;
+    pending->fact_bytes += bytes;
+    if (name.len)
+        memcpy(facts->texts, name.data, name.len);
+    if (attributes.len)
+        memcpy(facts->texts + name.len, attributes.data, attributes.len);
+    facts->span.name = BYTES(facts->texts, name.len);
+    facts->span.attributes = BYTES(facts->texts + name.len, attributes.len);
     awaited->facts = facts;
     return 0;
 }
@@ -168,6 +191,23 @@ static int look_back(struct pending_profiles *pending, struct awaited *awaited)
     return 0;
 }
 
+/* Contexts of one Resource are adjacent. */
+static int await_contexts(struct pending_profiles *pending, struct request *request,
+                          const struct profiles_links *links)
+{
+    uint32_t resource = UINT32_MAX;
+    struct owner_mark mark;
+    int error = 0;
+    for (size_t i = 0; i < links->n_contexts && !error; i++) {
+        const struct profiles_context *context = &links->contexts[i];
+        if (context->resource != resource)
+            pending_profiles_mark(pending, links->resources[context->resource], &mark);
+        resource = context->resource;
+        error = pending_profiles_add_awaited(pending, request, &context->ids, &mark);
+    }
+    return error;
+}
+
 static int pending_profiles_hold(struct pending_profiles *pending, struct bytes body,
                                  uint64_t n_items, const struct profiles_links *links,
                                  uint64_t now_unix_ns)
@@ -180,9 +220,8 @@ static int pending_profiles_hold(struct pending_profiles *pending, struct bytes 
     request->n_bytes = body.len;
     pending->n_bytes += body.len;
     int error = pending_profiles_save(pending, request, body, links);
-    for (size_t i = 0; i < links->n_contexts && !error; i++)
-        error = pending_profiles_add_awaited(pending, request, &links->contexts[i].ids,
-                                             links->resources[links->contexts[i].resource]);
+    if (!error)
+        error = await_contexts(pending, request, links);
     for (size_t i = 0; i < request->n_awaited && !error; i++)
         error = look_back(pending, &request->awaited[i]);
     return error;
@@ -219,15 +258,13 @@ void pending_profiles_expire(struct pending_profiles *pending, uint64_t now_unix
 
 /* ---- spans ---- */
 
-static const struct owner_mark *mark_of(struct pending_profiles *pending, struct bytes resource)
+/* Of the latest Resource, because the next span mostly has the same. */
+static const struct owner_mark *mark_of(struct pending_profiles *pending,
+                                        const struct otlp_span *span)
 {
-    struct owner_evidence evidence;
-    if (pending->has_latest && bytes_equal(buf_bytes(&pending->latest_resource), resource))
-        return &pending->latest_mark;
-    owner_evidence_of(resource, &evidence);
-    owner_mark_of(&evidence, pending->mark_key, &pending->latest_mark);
-    buf_clear(&pending->latest_resource);
-    pending->has_latest = buf_append_bytes(&pending->latest_resource, resource) == 0;
+    if (!span->resource_number || span->resource_number != pending->latest_resource)
+        pending_profiles_mark(pending, span->resource, &pending->latest_mark);
+    pending->latest_resource = span->resource_number;
     return &pending->latest_mark;
 }
 
@@ -281,7 +318,7 @@ int pending_profiles_span(struct pending_profiles *pending, const struct otlp_sp
     memcpy(facts.ids.span_id, span->span_id.data, 8);
     choose_attributes(pending, span, &attributes);
     facts.attributes = buf_bytes(&attributes);
-    const struct owner_mark *mark = mark_of(pending, span->resource);
+    const struct owner_mark *mark = mark_of(pending, span);
     int error = recent_spans_put(pending->recent, &facts, mark);
     if (error)
         return pending_profiles_no_memory(pending);
@@ -339,7 +376,6 @@ void pending_profiles_close(struct pending_profiles *pending)
     pending_profiles_free_all(pending);
     map_close(&pending->by_ids);
     recent_spans_close(pending->recent);
-    buf_close(&pending->latest_resource);
     free(pending);
 }
 

@@ -12,13 +12,19 @@
  *
  * Writer thread, within its transaction. Limits: max_bytes of requests,
  * PENDING_PROFILES_CONTEXTS_MAX awaited spans; beyond them the oldest request goes to the outbox
- * early. Errors: negative errno of db.h; the transaction has failed, except for -ENOSPC of
+ * early. PENDING_PROFILES_FACTS_MAX of names and attributes of spans; beyond it they are left out,
+ * counted. Errors: negative errno of db.h; the transaction has failed, except for -ENOSPC of
  * pending_profiles_put(): nothing was put.
  */
 #include "proto/otlp/otlp_profiles_links.h"
 #include "proto/otlp/otlp_spans.h"
 
 #define PENDING_PROFILES_CONTEXTS_MAX 65536
+#define PENDING_PROFILES_RESOURCE_MAX 65536              /* a larger Resource counts as empty */
+#define PENDING_PROFILES_FACTS_MAX    ((size_t)32 << 20) /* of spans that have arrived */
+/* Of all that is in memory, without recent_spans.h. */
+#define PENDING_PROFILES_MEMORY_MAX                                                                \
+    (PENDING_PROFILES_FACTS_MAX + PENDING_PROFILES_CONTEXTS_MAX * (size_t)320)
 
 struct db;
 struct pending_profiles;

@@ -93,11 +93,11 @@ static int load_request(struct pending_profiles *pending, sqlite3_stmt *row)
     uint64_t n_resources = blob_get_number(&in);
     if (n_resources > in.left.len)
         return 1;
-    struct bytes *resources = malloc(n_resources * sizeof(*resources) + 1);
-    if (!resources)
+    struct owner_mark *marks = malloc(n_resources * sizeof(*marks) + 1);
+    if (!marks)
         return pending_profiles_no_memory(pending);
     for (size_t i = 0; i < n_resources; i++)
-        resources[i] = blob_get_bytes(&in);
+        pending_profiles_mark(pending, blob_get_bytes(&in), &marks[i]);
     uint64_t n = blob_get_number(&in);
     bool bad = in.bad || n > PROFILES_CONTEXTS_MAX || n > in.left.len;
     struct request *request = bad ? NULL : pending_profiles_new_request(pending, n);
@@ -114,9 +114,9 @@ static int load_request(struct pending_profiles *pending, sqlite3_stmt *row)
         blob_get_fixed(&in, &ids, sizeof(ids));
         uint64_t resource = blob_get_number(&in);
         bad = in.bad || resource >= n_resources;
-        error = bad ? 0 : pending_profiles_add_awaited(pending, request, &ids, resources[resource]);
+        error = bad ? 0 : pending_profiles_add_awaited(pending, request, &ids, &marks[resource]);
     }
-    free(resources);
+    free(marks);
     if (bad && request)
         pending_profiles_free_request(pending, request);
     return error ? error : bad;

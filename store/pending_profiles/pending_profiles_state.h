@@ -24,6 +24,7 @@ enum profile_span {                         /* how waiting for a span of a profi
 
 struct facts { /* of a span that arrived */
     struct profiles_span span;
+    size_t bytes;
     uint8_t texts[];
 };
 
@@ -58,9 +59,9 @@ struct pending_profiles {
     struct list leaving; /* finished waiting */
     size_t n_requests, n_awaited;
     uint64_t n_bytes;
-    struct buf latest_resource; /* Resource of the latest span; often the next span has the same */
+    size_t fact_bytes;
+    uint64_t latest_resource; /* otlp_span.resource_number of latest_mark */
     struct owner_mark latest_mark;
-    bool has_latest;
     sqlite3_stmt *put, *put_body, *put_span, *load, *load_spans, *get_body;
     sqlite3_stmt *remove, *remove_body, *remove_spans;
 };
@@ -72,8 +73,10 @@ struct bytes pending_profiles_column(sqlite3_stmt *row, int i); /* borrowed */
 struct request *pending_profiles_new_request(struct pending_profiles *pending, size_t n_awaited);
 void pending_profiles_free_request(struct pending_profiles *pending, struct request *request);
 void pending_profiles_free_all(struct pending_profiles *pending);
+void pending_profiles_mark(const struct pending_profiles *pending, struct bytes resource,
+                           struct owner_mark *mark);
 int pending_profiles_add_awaited(struct pending_profiles *pending, struct request *request,
-                                 const struct profiles_ids *ids, struct bytes resource);
+                                 const struct profiles_ids *ids, const struct owner_mark *mark);
 int pending_profiles_take_facts(struct pending_profiles *pending, struct awaited *awaited,
                                 const struct profiles_span *span);
 void pending_profiles_settle(struct pending_profiles *pending,

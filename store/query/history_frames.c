@@ -6,12 +6,16 @@
  */
 #include "store/query/history_frames.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
 #define AGAIN_NS NS_PER_SEC
+
+LIMIT(frames, LIMIT_SERVICE, "pages: frames and their names", .of = "pages",
+      .bytes = HISTORY_FRAMES_BYTES);
 
 struct text {
     uint8_t hash[16];

@@ -1,11 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/query/history_reader.h"
+#include "base/limits.h"
 #include "store/query/history_reader_state.h"
+#include "base/stats.h"
 #include <errno.h>
 #include <stdlib.h>
 
-#define NAMES_BYTES   ((size_t)16 << 20)
-#define SCRATCH_BYTES ((size_t)64 << 20)
+#define NAMES_BYTES   ((size_t)8 << 20)
+#define SCRATCH_BYTES ((size_t)16 << 20)
+
+LIMIT(reader, LIMIT_SERVICE, "pages: names and rows of a question", .of = "pages",
+      .bytes = NAMES_BYTES + SCRATCH_BYTES);
+
+STAT_LOSS(refused, "spanprof_store_log_reads_refused_total",
+          "Questions to the history that were refused because the store's write-ahead log was too "
+          "long.");
 
 #define SELECT_BLOCKS                                                                              \
     "SELECT seq, written_unix_ns, samples_from_unix_ns, samples_to_unix_ns, spans_from_unix_ns,"   \
@@ -88,7 +97,11 @@ void history_reader_set_host(struct history_reader *reader, struct bytes host)
 
 int reader_begin(struct history_reader *reader)
 {
-    int error = db_follow(reader->db);
+    if (db_log_is_full(reader->db)) {
+        stat_add(&refused, 1);
+        return -EAGAIN;
+    }
+    int error = db_read_begin(reader->db);
     if (error)
         return error;
     bool is_other = reader->db_files != db_files(reader->db);
@@ -106,6 +119,7 @@ void reader_end(struct history_reader *reader)
     reader_part_close(reader);
     if (db_in_transaction(reader->db))
         db_run(reader->db, reader->end);
+    db_read_end(reader->db);
     arena_reset(&reader->scratch);
 }
 

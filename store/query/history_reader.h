@@ -7,7 +7,8 @@
  * Answers are in the caller's arena. Texts are UTF-8, sanitized on input, but may contain any other
  * character: escape them for display. A query stops at its limits of time (HISTORY_TIME_MAX_NS) and
  * arena; then `complete` is false, and the answer is what was found so far. Errors: negative errno
- * of db.h; -ENOENT: no such trace; -ENOMEM.
+ * of db.h; -ENOENT: no such trace; -ENOMEM; -EAGAIN: the store's log is too long to answer now
+ * (log_limit.h).
  */
 #include "base/arena.h"
 #include "base/buf.h"
@@ -19,7 +20,7 @@
 #define HISTORY_GROUPS_MAX     200 /* of history_groups(); the rest is one group, `others` */
 #define HISTORY_BUCKETS_MAX    1000
 #define HISTORY_STACKS_MAX     20000 /* of a profile: the heaviest; the rest is `others` */
-#define HISTORY_FRAMES_BYTES   ((size_t)48 << 20) /* of cached frames and names */
+#define HISTORY_FRAMES_BYTES   ((size_t)16 << 20) /* of cached frames and names */
 
 struct history_reader;
 

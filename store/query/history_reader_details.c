@@ -36,6 +36,8 @@ struct gathering {
 
 static int gather_group(struct gathering *gathering, const struct history_sample_group *group)
 {
+    if (!group->context.matched) /* its process may be a stranger to the trace */
+        return 0;
     const struct found_trace *trace = found_chosen(gathering->finding, group->context.trace_id);
     return trace ? reader_tops_add(gathering->tops, trace->index, group->stack, group->value_ns)
                  : 0;

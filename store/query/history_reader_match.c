@@ -152,9 +152,9 @@ static int note_span(void *context, const struct history_block_span *span, struc
 {
     (void)body;
     struct reader_scan *scan = context;
-    struct tree_span *known = map_get(&scan->match.tree, span->span_id);
-    if (known)
-        return 0;
+    int error = reader_owners_add(&scan->match.owners, scan->reader, span);
+    if (error || !scan->match.by_tree || map_get(&scan->match.tree, span->span_id))
+        return error;
     struct tree_span *new = arena_zalloc(&scan->reader->scratch, sizeof(*new));
     if (!new)
         return -ENOMEM;
@@ -198,6 +198,8 @@ static int make_tree_as_left(struct reader_scan *scan, size_t at)
     size_t all = scan->n_blocks;
     map_close(&scan->match.tree);
     MAP_INIT(&scan->match.tree, struct tree_span, span_id);
+    reader_owners_close(&scan->match.owners);
+    reader_owners_open(&scan->match.owners);
     scan->n_blocks = at + 1;
     int error = make_tree(scan);
     scan->n_blocks = all;
@@ -235,13 +237,14 @@ int reader_match_open(struct reader_scan *scan)
     const struct history_filter *filter = scan->filter;
     MAP_INIT(&match->traces, struct trace_duration, trace_id);
     MAP_INIT(&match->tree, struct tree_span, span_id);
+    reader_owners_open(&match->owners);
     match->stacks.max_count = STACKS_MAX;
     match->by_traces = filter->min_duration_ns || filter->max_duration_ns;
     match->by_tree = filter->by_trace && filter->by_span && !filter->alone;
     if (filter->as_left)
         return 0;
     int error = match->by_traces ? note_durations(scan) : 0;
-    if (!error && match->by_tree)
+    if (!error && filter->by_trace)
         error = reader_scan_left_out(scan, make_tree(scan));
     return error;
 }
@@ -251,13 +254,14 @@ int reader_match_as_left(struct reader_scan *scan, size_t block)
     struct reader_match *match = &scan->match;
     match->context_known = false;
     int error = match->by_traces ? note_durations_as_left(scan, block) : 0;
-    return error || !match->by_tree ? error : make_tree_as_left(scan, block);
+    return error || !scan->filter->by_trace ? error : make_tree_as_left(scan, block);
 }
 
 void reader_match_close(struct reader_scan *scan)
 {
     map_close(&scan->match.traces);
     map_close(&scan->match.tree);
+    reader_owners_close(&scan->match.owners);
     reader_sums_close(&scan->match.stacks);
 }
 
@@ -372,7 +376,7 @@ static bool ids_pass(const struct reader_scan *scan, const struct history_contex
     const struct history_filter *filter = scan->filter;
     if (filter->by_trace && memcmp(context->trace_id, filter->trace_id, 16) != 0)
         return false;
-    if (scan->match.by_traces && !duration_passes(scan, context->trace_id))
+    if (scan->match.by_traces && (!context->matched || !duration_passes(scan, context->trace_id)))
         return false;
     if (scan->match.by_tree)
         return tree_passes(scan, context);
@@ -382,7 +386,7 @@ static bool ids_pass(const struct reader_scan *scan, const struct history_contex
 static bool same_ids(const struct history_context *a, const struct history_context *b)
 {
     return !memcmp(a->trace_id, b->trace_id, 16) && !memcmp(a->span_id, b->span_id, 8) &&
-           !memcmp(a->local_root_id, b->local_root_id, 8);
+           !memcmp(a->local_root_id, b->local_root_id, 8) && a->matched == b->matched;
 }
 
 static bool context_passes(struct reader_scan *scan, const struct history_context *context)
@@ -403,6 +407,9 @@ int reader_match_group(struct reader_scan *scan, const struct history_sample_gro
         (!context_passes(scan, &group->context) || !attributes_pass(scan, group)))
         return 0;
     int outcome = reader_match_series(scan, group->series, &weight->series);
+    if (outcome > 0 && scan->filter->by_trace &&
+        !reader_owners_pass(&scan->match.owners, &group->context, weight->series->facts.pid))
+        return 0;
     return outcome <= 0 ? outcome : reader_match_stack(scan, weight);
 }
 

@@ -20,8 +20,9 @@ STAT_LOSS(damaged, "spanprof_history_unreadable_total",
 
 bool reader_scan_goes_on(struct reader_scan *scan)
 {
-    if (!scan->stopped && clock_monotonic_ns() > scan->deadline_ns)
-        scan->stopped = true;
+    if (!scan->stopped)
+        scan->stopped =
+            clock_monotonic_ns() > scan->deadline_ns || db_log_is_full(scan->reader->db);
     scan->complete &= !scan->stopped;
     return !scan->stopped;
 }

@@ -8,6 +8,7 @@
  *   history_reader_series.c  texts and series of the database, remembered
  *   history_reader_scan.c    which blocks and minutes a question reads, and their samples
  *   history_reader_match.c   which samples and spans a filter lets through
+ *   history_reader_owners.c  which samples count in a trace
  *   history_reader_sums.c    sums by an id
  *   history_reader_hottest.c    the function with most self time
  *   history_reader_attributes.c
@@ -121,6 +122,22 @@ struct reader_answer { /* whether the attributes at one place in the current blo
     bool passes;
 };
 
+/* Of one trace: the processes that have made its spans. Memory is in the reader's scratch. */
+struct reader_owners {
+    struct map spans, processes;
+    bool any; /* a span has come */
+};
+
+void reader_owners_open(struct reader_owners *owners);
+void reader_owners_close(struct reader_owners *owners);
+/* 0, -ENOMEM, or an error of reader_series(). */
+int reader_owners_add(struct reader_owners *owners, struct history_reader *reader,
+                      const struct history_block_span *span);
+/* Whether samples with this context, of the process `pid`, count in the trace. All its spans are
+ * added. */
+bool reader_owners_pass(const struct reader_owners *owners, const struct history_context *context,
+                        uint32_t pid);
+
 struct reader_match {            /* cached answers of the filter */
     bool by_traces;              /* the filter has a duration */
     bool by_tree;                /* the filter asks for a span and its descendants */
@@ -128,6 +145,7 @@ struct reader_match {            /* cached answers of the filter */
     uint64_t noted_from_unix_ns; /* filter.as_left: blocks written from here on are noted */
     size_t noted;                /* index after the last noted block */
     struct map tree;             /* span ids */
+    struct reader_owners owners; /* of the filter's trace */
     struct reader_sums stacks;
     struct history_context context; /* context of the latest group */
     bool context_known, context_passes;

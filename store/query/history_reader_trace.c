@@ -39,6 +39,7 @@ struct tracing {
     struct piece *pieces;
     size_t n_pieces, cap_pieces;
     struct reader_tops tops;
+    struct reader_owners owners;
 };
 
 /* Spans */
@@ -97,18 +98,20 @@ static int find_node(struct tracing *tracing, const uint8_t span_id[8],
 }
 
 /* A span that was sent twice counts once. */
-static int take_span(struct tracing *tracing, const struct history_block_span *span)
+static int take_span(void *context, const struct history_block_span *span, struct bytes body)
 {
+    struct tracing *tracing = context;
     struct history_reader *reader = tracing->scan->reader;
     struct reader_series *series;
     struct node *node;
     int error = reader_series(reader, span->series, &series);
+    error = error ? error : reader_owners_add(&tracing->owners, reader, span);
     error = error ? error : find_node(tracing, span->span_id, series, &node);
     if (error || (node->known && node->span.cpu_ns >= span->cpu_ns))
         return error;
     node->span = *span;
     node->series = series;
-    node->attributes = history_span_attributes(span, buf_bytes(&tracing->scan->spans_body));
+    node->attributes = history_span_attributes(span, body);
     node->known = true;
     return reader_copy_text(&reader->scratch, &node->attributes);
 }
@@ -139,7 +142,8 @@ static int take_group(void *context, const struct history_samples *samples,
     if (memcmp(ids->trace_id, tracing->scan->filter->trace_id, 16) != 0)
         return 0;
     int error = reader_series(tracing->scan->reader, group->series, &series);
-    if (error || series->facts.sample_kind != SAMPLE_CPU)
+    if (error || series->facts.sample_kind != SAMPLE_CPU ||
+        !reader_owners_pass(&tracing->owners, ids, series->facts.pid))
         return error;
     error = find_node(tracing, ids->span_id, series, &node);
     if (error)
@@ -155,25 +159,23 @@ static int take_group(void *context, const struct history_samples *samples,
                  : reader_tops_add(&tracing->tops, node->index, group->stack, group->value_ns);
 }
 
-static int take_block(struct tracing *tracing, const struct reader_block *block)
+static int take_samples(struct tracing *tracing, const struct reader_block *block)
 {
     struct reader_scan *scan = tracing->scan;
     int outcome = reader_scan_may_have(scan, block, scan->filter->trace_id);
     if (outcome <= 0)
         return outcome;
-    int error = reader_scan_spans(scan, block);
-    for (size_t i = 0; i < scan->spans.n && !error; i++)
-        if (!memcmp(scan->spans.spans[i].trace_id, scan->filter->trace_id, 16))
-            error = take_span(tracing, &scan->spans.spans[i]);
+    int error = reader_scan_spans(scan, block); /* groups refer to them */
     return error ? error : reader_scan_groups(scan, block, take_group, tracing);
 }
 
+/* Whose samples count is known when all spans are. */
 static int take_blocks(struct tracing *tracing)
 {
     struct reader_scan *scan = tracing->scan;
-    int error = 0;
+    int error = reader_trace_spans(scan, take_span, tracing);
     for (size_t i = 0; i < scan->n_blocks && !error && reader_scan_goes_on(scan); i++)
-        error = reader_scan_left_out(scan, take_block(tracing, &scan->blocks[i]));
+        error = reader_scan_left_out(scan, take_samples(tracing, &scan->blocks[i]));
     return error;
 }
 
@@ -424,6 +426,7 @@ static int reader_scan_answer(struct reader_scan *scan, struct arena *arena,
 {
     struct tracing tracing = {.scan = scan, .arena = arena, .answer = trace};
     MAP_INIT(&tracing.by_id, struct node, span_id);
+    reader_owners_open(&tracing.owners);
     reader_tops_open(&tracing.tops, scan->reader);
     int error = take_blocks(&tracing);
     if (!error)
@@ -434,6 +437,7 @@ static int reader_scan_answer(struct reader_scan *scan, struct arena *arena,
     }
     trace->complete = scan->complete;
     map_close(&tracing.by_id);
+    reader_owners_close(&tracing.owners);
     reader_tops_close(&tracing.tops);
     free(tracing.nodes);
     free(tracing.pieces);

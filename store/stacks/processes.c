@@ -133,6 +133,8 @@ static void process_encode(struct blob_writer *out, const struct process_facts *
     put_text(out, facts->container_id, &was_cut);
     blob_put_bytes(out, resource);
     put_text(out, facts->pod_uid, &was_cut);
+    blob_put_number(out, facts->cgroup_id);
+    blob_put_number(out, facts->uid);
     stat_add(&cut_texts, was_cut);
 }
 
@@ -155,6 +157,10 @@ static struct process_block *processes_decode(struct bytes blob)
     facts->resource = blob_get_bytes(&in);
     if (in.left.len) /* schema 1 ends here */
         facts->pod_uid = blob_get_bytes(&in);
+    if (in.left.len) { /* rows of earlier versions end here */
+        facts->cgroup_id = blob_get_number(&in);
+        facts->uid = blob_get_number32(&in);
+    }
     if (in.bad)
         block->facts = (struct process_facts){0};
     return block;

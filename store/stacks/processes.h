@@ -30,6 +30,8 @@ struct process_facts {
      * opentelemetry.proto.resource.v1.Resource; empty if none. */
     struct bytes resource;
     bool sets_trace_flags;
+    uint64_t cgroup_id; /* of the unified hierarchy; 0 = not known */
+    uint32_t uid; /* that its sockets belong to, in the root user namespace; only with a cgroup */
 };
 
 int processes_open(struct db *db, struct processes **processes);

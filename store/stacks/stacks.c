@@ -5,12 +5,16 @@
  * two stacks with equal hashes would become one.
  */
 #include "agent-bpf/unwind_end.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include "store/stacks/stacks_state.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/random.h>
+
+LIMIT(stacks, LIMIT_SERVICE, "stacks, executables and processes: what is cached of the store",
+      .bytes = 8u << 20);
 
 STAT_COUNTER(stacks_new, "spanprof_store_stacks_new_total", "Stacks that had not been seen.");
 STAT_COUNTER(stacks_removed, "spanprof_store_stacks_removed_total",

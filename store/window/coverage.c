@@ -134,6 +134,7 @@ void coverage_sample(struct coverage *coverage, const struct coverage_sample *sa
     if (process) {
         name_service(process, sample->resource);
         process->own_pid = sample->own_pid;
+        process->cgroup_id = sample->cgroup_id;
         process->publishes = sample->publishes;
         process->attached = sample->attached;
         process->samples++;
@@ -145,33 +146,53 @@ void coverage_sample(struct coverage *coverage, const struct coverage_sample *sa
     pthread_mutex_unlock(&coverage->lock);
 }
 
-static void name_by_pid(struct coverage *coverage, int64_t pid, const char *name)
+/* A process tells its number, and by what it sends its service. Other cgroups have the same
+ * numbers.
+ */
+static void name_by_pid(struct coverage *coverage, uint64_t cgroup_id, int64_t pid,
+                        const char *name)
 {
     for (size_t i = 0; i < coverage->n_processes; i++) {
         struct coverage_process *process = &coverage->processes[i];
-        if (!*process->service && pid == (process->own_pid ? process->own_pid : process->pid))
+        if (process->cgroup_id == cgroup_id && !*process->service &&
+            pid == (process->own_pid ? process->own_pid : process->pid))
             memcpy(process->service, name, COVERAGE_NAME_MAX);
     }
 }
 
-void coverage_spans(struct coverage *coverage, struct bytes resource, uint64_t n, uint64_t now_ns)
+void coverage_service_of(struct bytes resource, struct coverage_service *service)
 {
     struct owner_evidence evidence;
-    char name[COVERAGE_NAME_MAX];
-    if (!coverage)
-        return;
     owner_evidence_of(resource, &evidence);
-    if (!evidence.service_name.len)
+    copy_name(evidence.service_name, service->name);
+    service->has_pid = evidence.has_pid;
+    service->pid = evidence.pid;
+}
+
+void coverage_spans(struct coverage *coverage, const struct peer *sender,
+                    const struct coverage_service *of, uint64_t n, uint64_t now_ns)
+{
+    if (!coverage || !*of->name)
         return;
-    copy_name(evidence.service_name, name);
     pthread_mutex_lock(&coverage->lock);
-    struct service *service = find_service(coverage, name);
+    struct service *service = find_service(coverage, of->name);
     if (service) {
         service->spans += n;
         service->seen_ns = now_ns;
     }
-    if (evidence.has_pid)
-        name_by_pid(coverage, evidence.pid, name);
+    if (of->has_pid && sender->cgroup_id)
+        name_by_pid(coverage, sender->cgroup_id, of->pid, of->name);
+    pthread_mutex_unlock(&coverage->lock);
+}
+
+void coverage_unproven(struct coverage *coverage, uint32_t pid)
+{
+    if (!coverage)
+        return;
+    pthread_mutex_lock(&coverage->lock);
+    struct coverage_process *process = map_get(&coverage->by_pid, &pid);
+    if (process)
+        process->unproven++;
     pthread_mutex_unlock(&coverage->lock);
 }
 

@@ -7,6 +7,7 @@
  * hangs. Limits: the latest COVERAGE_PROCESSES_MAX processes and COVERAGE_SERVICES_MAX services.
  */
 #include "base/bytes.h"
+#include "base/peer.h"
 
 #define COVERAGE_PROCESSES_MAX 1024
 #define COVERAGE_SERVICES_MAX  256
@@ -18,6 +19,7 @@ struct coverage_sample {
     uint32_t pid; /* as spanprof sees it */
     uint32_t own_pid;
     uint64_t start_ns;     /* start of the process; distinguishes a reused pid */
+    uint64_t cgroup_id;    /* 0 = not known */
     struct bytes resource; /* published by the process; may be empty */
     bool publishes;        /* the process publishes its current span */
     bool attached;         /* spanprof reads the published span */
@@ -28,23 +30,34 @@ struct coverage_sample {
 
 struct coverage_process {
     uint32_t pid, own_pid;
-    uint64_t start_ns;
+    uint64_t start_ns, cgroup_id;
     char service[COVERAGE_NAME_MAX]; /* "": not known */
     bool publishes, attached;        /* at the last sample */
     uint64_t samples, has_ids, unsampled, unreadable;
-    uint64_t spans; /* spans of its service that arrived */
+    uint64_t spans;    /* spans of its service that arrived */
+    uint64_t unproven; /* spans with its ids that came without evidence that it made them */
     uint64_t seen_ns;
 };
 
 int coverage_open(struct coverage **coverage);  /* 0 or -ENOMEM */
 void coverage_close(struct coverage *coverage); /* NULL is fine */
 
-/* coverage_sample() and coverage_spans() accept NULL and then do nothing. now_ns: any clock, the
- * same for both. */
+/* What a Resource says of its service. */
+struct coverage_service {
+    char name[COVERAGE_NAME_MAX]; /* padded with zeros; "": none */
+    bool has_pid;
+    int64_t pid;
+};
+
+/* Those with a coverage accept NULL and then do nothing. now_ns: any clock, the same for all. */
 void coverage_sample(struct coverage *coverage, const struct coverage_sample *sample,
                      uint64_t now_ns);
-/* n spans with this Resource arrived. */
-void coverage_spans(struct coverage *coverage, struct bytes resource, uint64_t n, uint64_t now_ns);
+void coverage_service_of(struct bytes resource, struct coverage_service *service);
+/* n spans of this service arrived from the sender. */
+void coverage_spans(struct coverage *coverage, const struct peer *sender,
+                    const struct coverage_service *service, uint64_t n, uint64_t now_ns);
+/* A span did not get the samples of this process, for want of evidence that it made the span. */
+void coverage_unproven(struct coverage *coverage, uint32_t pid);
 
 /* Copies at most max processes, unordered. Returns their number. */
 size_t coverage_list(struct coverage *coverage, struct coverage_process *processes, size_t max);

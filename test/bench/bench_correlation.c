@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "receiver/intake/correlation_counts.h"
 #include "test/support/fixtures/store_fixture.h"
+#include "test/support/rigs/reader_rig.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -85,6 +86,7 @@ static void connect_sockets(void)
 
 int main(void)
 {
+    reader_rig_attach();
     fixture_make(&fixture);
     fixture_open(&fixture);
     if (correlation_counts_open(fixture.store, &counts))

@@ -93,7 +93,7 @@ static void bench_spans(struct store *store)
     for (int i = 0; i < 5; i++) { /* to know the rate */
         for (int k = 0; k < 100000; k++) {
             memcpy(ids[0] + 8, &k, sizeof(k));
-            must(history_span(store_history(store), &span, NULL), "span");
+            must(history_span(store_history(store), 0, &span, NULL), "span");
         }
         must(history_expire(store_history(store), T0), "tick");
     }
@@ -102,7 +102,7 @@ static void bench_spans(struct store *store)
         uint64_t mixed = (uint64_t)(i + 1) * UINT64_C(0x9e3779b97f4a7c15);
         memcpy(ids[0], &mixed, sizeof(mixed));
         span.end_unix_ns = T0 + 1000000 + mixed % 100000;
-        must(history_span(store_history(store), &span, NULL), "span");
+        must(history_span(store_history(store), 0, &span, NULL), "span");
     }
     print("history_ns_per_span_passed_over",
           (double)(clock() - began) * 1e9 / CLOCKS_PER_SEC / (double)N, "ns (CPU)");

@@ -3,6 +3,7 @@
  * that nothing was appended to. Code lies where an allocator would put it: at random, moved often.
  */
 #include "agent-bpf/symbols/perf_maps.h"
+#include "test/support/rigs/reader_rig.h"
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,6 +89,7 @@ static void measure_process(struct bytes text)
 
 int main(void)
 {
+    reader_rig_attach();
     _cleanup_buf_ struct buf text = BUF_INIT(0);
     make_text(&text);
     measure_map(buf_bytes(&text));

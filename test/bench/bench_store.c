@@ -10,6 +10,8 @@
 #define BATCH   100u /* samples a drain */
 #define DEPTH   32u  /* frames a stack */
 
+static const struct peer forwarder = {.is_forwarder = true};
+
 static void print(const char *name, double value, const char *unit)
 {
     printf("%s %.1f %s\n", name, value, unit);
@@ -128,7 +130,7 @@ static void bench_spans(struct store *store, unsigned first, unsigned percent)
         if (i % 500 == 0)
             must(store_begin(store), "begin");
         ids(first + i, trace_id, span_id);
-        int outcome = join_span(store_join(store), &span, &result);
+        int outcome = join_span(store_join(store), &span, &forwarder, &result);
         must(outcome, "join_span");
         matched += outcome == JOIN_MATCHED;
         if (i % 500 == 499 || i == n - 1)

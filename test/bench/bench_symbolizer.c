@@ -6,6 +6,7 @@
 #include "agent-bpf/symbolizer/inspection.h"
 #include "context/spanprof_context.h"
 #include "test/support/fixtures/context_fixture.h"
+#include "test/support/rigs/reader_rig.h"
 #include <bpf/bpf.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 static struct loop *loop;
 static int contexts_fd;
 static int peer = -1;
+static pid_t reader;
 
 static void must(bool condition, const char *what)
 {
@@ -37,6 +39,7 @@ static struct symbolizer *open_symbolizer(void)
     struct symbolizer_settings settings = {
         .loop = loop, .socket = sockets[1], .contexts_map_fd = contexts_fd, .sources = ~0u};
     must(!symbolizer_open(&settings, &symbolizer), "symbolizer_open");
+    symbolizer_reader(symbolizer, reader_rig_start(&reader), 0);
     if (peer >= 0)
         close(peer);
     peer = sockets[0];

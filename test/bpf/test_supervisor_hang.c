@@ -5,14 +5,13 @@
  */
 #include "agent-bpf/heartbeat.h"
 #include "bpf_test.h"
+#include "supervisor_fixture.h"
 #include "agent-bpf/heartbeat.h"
-#include "agent-bpf/supervisor/supervisor.h"
 #include "agent-bpf/supervisor/supervisor_client.h"
 #include "agent-bpf/supervisor/hang_detector.h"
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 
 #define SILENCE_NS (1000 * NS_PER_MS)
@@ -34,7 +33,6 @@ struct board {               /* shared with all processes of a test */
     _Atomic int low_pid; /* of the symbolizer, once it has given way to all others */
 };
 
-static struct board *board;
 static pid_t supervisor_pid; /* 0 = ended */
 
 static void stop(struct supervisor_client *child)
@@ -42,11 +40,10 @@ static void stop(struct supervisor_client *child)
     loop_stop(child->watch.loop);
 }
 
-static int service_main(const struct service_handles *handles, void *context)
+static int service_main(const struct service_handles *handles)
 {
     struct supervisor_client child = {.stop = stop};
     struct loop *loop;
-    (void)context;
     if (loop_open(&loop) < 0 || supervisor_client_start(&child, loop, handles->control_fd) < 0)
         return 1;
     int error = loop_run(loop);
@@ -135,9 +132,8 @@ static int run_long(int control_fd)
     return 0;
 }
 
-static int symbolizer_main(const struct symbolizer_handles *handles, void *context)
+static int symbolizer_main(const struct symbolizer_handles *handles)
 {
-    (void)context;
     board->starts++;
     for (;;) {
         heartbeat_send(handles->control_fd);
@@ -154,8 +150,8 @@ static int symbolizer_main(const struct symbolizer_handles *handles, void *conte
 static int setup(void **state)
 {
     (void)state;
-    board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    return board == MAP_FAILED ? -1 : 0;
+    bool opened = board_open(sizeof(*board));
+    return opened ? 0 : -1;
 }
 
 static int teardown(void **state)
@@ -166,14 +162,15 @@ static int teardown(void **state)
         waitpid(supervisor_pid, NULL, 0);
         supervisor_pid = 0;
     }
-    return munmap(board, sizeof(*board));
+    return board_close(sizeof(*board));
 }
 
 static void start_supervisor(void)
 {
-    static const struct supervisor_settings settings = {
-        .service_main = service_main,
-        .symbolizer_main = symbolizer_main,
+    const struct role_settings given = board_given();
+    const struct supervisor_settings settings = {
+        .service = given,
+        .symbolizer = given,
         .store_directory = "/nonexistent/store",
         .want_sampler = true,
         .sampler = {.frequency_hz = 1, .ring_size_bytes = 1 << 20},
@@ -325,8 +322,9 @@ static void test_figures(void **state)
     assert_false(need.known);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    TAKE_ROLE(argc, argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_judgement),
         cmocka_unit_test(test_figures),

@@ -164,9 +164,8 @@ static void with_few_rights(void **state)
     (void)state;
     struct privileges rights = {.uid = 65534,
                                 .gid = 65534,
-                                .keep = PRIVILEGE(CAP_BPF) | PRIVILEGE(CAP_PERFMON) |
-                                        PRIVILEGE(CAP_SYS_PTRACE) | PRIVILEGE(CAP_DAC_READ_SEARCH) |
-                                        PRIVILEGE(CAP_SYSLOG) | PRIVILEGE(CAP_CHECKPOINT_RESTORE)};
+                                .keep = PRIVILEGE(CAP_SYS_PTRACE) | PRIVILEGE(CAP_DAC_READ_SEARCH) |
+                                        PRIVILEGE(CAP_CHECKPOINT_RESTORE)};
     rig.rights = &rights;
     rig.answered = note_executable;
     child = fixture_child(publish_in_executable, NULL);

@@ -3,6 +3,7 @@
  * are answered by an intake that takes everything, or holds it until the end. The first byte
  * chooses; the preface and SETTINGS are sent before the rest unless it says otherwise. */
 #include "proto/http/h2.h"
+#include "receiver/admission/sender.h"
 #include "receiver/grpc/grpc_call.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -53,6 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct loop *loop;
     struct intake intake;
     struct budget budget = {.limit_bytes = 100000};
+    struct senders senders;
     struct grpc_call_scope scope = {
         .intake = &intake, .budget = &budget, .max_message_bytes = 10000};
     struct grpc_connection calls = {.scope = &scope, .ended = on_ended};
@@ -61,6 +63,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0)
         return 0;
     if (loop_open(&loop) || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds))
+        abort();
+    senders_init(&senders);
+    calls.sender = sender_open(&senders, 1);
+    if (!calls.sender)
         abort();
     fake_intake_open(&intake, loop);
     intake.hold = data[0] & 4;
@@ -75,6 +81,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fake_intake_close(&intake);
     if (budget.used_bytes)
         abort();
+    sender_release(calls.sender);
+    senders_close(&senders); /* asserts that all calls have released theirs */
     close(fds[1]);
     loop_close(loop);
     return 0;

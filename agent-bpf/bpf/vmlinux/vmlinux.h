@@ -138,6 +138,7 @@ typedef struct {
 struct mm_struct {
     struct maple_tree mm_mt;
     struct file *exe_file;
+    unsigned long start_stack;
     mm_context_t context;
 };
 
@@ -157,6 +158,14 @@ struct thread_struct {
 };
 #endif
 
+typedef struct {
+    __u32 val;
+} kuid_t;
+
+struct cred {
+    kuid_t fsuid;
+};
+
 struct task_struct {
     unsigned int flags;
     struct mm_struct *mm;
@@ -168,6 +177,36 @@ struct task_struct {
     __u64 start_boottime;
     struct signal_struct *signal;
     struct thread_struct thread;
+    const struct cred *cred;
+};
+
+struct sock_common {
+    __u16 skc_family;
+    __u16 skc_num;
+    __be16 skc_dport;
+};
+
+struct kernfs_node {
+    __u64 id;
+};
+
+struct cgroup {
+    struct kernfs_node *kn;
+};
+
+struct sock_cgroup_data {
+    struct cgroup *cgroup;
+};
+
+struct sock {
+    struct sock_common __sk_common;
+    __u16 sk_protocol;
+    kuid_t sk_uid;
+    struct sock_cgroup_data sk_cgrp_data;
+};
+
+struct tcp_sock {
+    __u32 snd_una;
 };
 
 #pragma clang attribute pop

@@ -45,9 +45,9 @@ class Cgroup:
     """Of version 2, by which the kernel tells tenants apart, with a share of the CPUs."""
     made = 0
 
-    def __init__(self, cpus):
+    def __init__(self, cpus, name=None):
         Cgroup.made += 1
-        name = "spanprof-test-%d-%d" % (os.getpid(), Cgroup.made)
+        name = name or "spanprof-test-%d-%d" % (os.getpid(), Cgroup.made)
         unified, cpu = cgroup_roots()
         if not unified:
             raise RuntimeError("no cgroups of version 2 are mounted")

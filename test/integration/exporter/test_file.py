@@ -20,6 +20,10 @@ import test_json  # noqa: E402
 
 
 class File(harness.IntegrationTest):
+    def setUp(self):
+        super().setUp()
+        os.chmod(self.directory, 0o777)  # the service is not root
+
     def to_file(self, settings=None, also_grpc=False, user=None):
         self.path = os.path.join(self.directory, "out", "otlp.json")
         exporters = ["file"] + (["otlp_grpc"] if also_grpc else [])
@@ -102,6 +106,7 @@ class File(harness.IntegrationTest):
 
     def test_a_file_that_cannot_be_written_holds_up_nobody(self):
         os.mkdir(os.path.join(self.directory, "out"))
+        os.chmod(os.path.join(self.directory, "out"), 0o777)
         os.mkdir(os.path.join(self.directory, "out", "otlp.json"))
         spanprof = self.to_file(also_grpc=True)
         body, ids = sender.request_of(5)

@@ -343,6 +343,7 @@ class Record(unittest.TestCase):
         if harness.why_no_sampling():
             self.skipTest(harness.why_no_sampling())
         self.directory = tempfile.mkdtemp(prefix="spanprof-test-")
+        os.chmod(self.directory, 0o755)  # the service is not root
         self.addCleanup(shutil.rmtree, self.directory)
         self.output = os.path.join(self.directory, "record.svg")
         self.cgroups_before = cgroups()

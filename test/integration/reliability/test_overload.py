@@ -19,8 +19,8 @@ import sender  # noqa: E402
 
 SECONDS = 5
 CONNECTIONS = 64
-STREAMS = 40           # a connection
-SPANS, PADDING = 250, 900
+STREAMS = 10           # a connection; of 16 KiB before they are let in, within a peer's share of these bytes
+SPANS, PADDING = 1000, 900
 QUEUE_MIB = 64         # twice what is let in
 
 

@@ -29,12 +29,12 @@ class UnixConnection(http.client.HTTPConnection):
 class UnixSockets(harness.IntegrationTest):
     """A second receiver has them: the first one tells the harness that spanprof serves."""
 
-    def start(self):
+    def start(self, mode="0660"):
         self.grpc_path, self.http_path = (os.path.join(self.directory, name)
                                           for name in ("grpc.sock", "http.sock"))
         self.sp = self.spanprof(start=False, sampler=False, over={
             "receivers": {"otlp/unix": {"protocols": {
-                "grpc": {"endpoint": "unix://" + self.grpc_path, "socket_mode": "0660"},
+                "grpc": {"endpoint": "unix://" + self.grpc_path, "socket_mode": mode},
                 "http": {"endpoint": self.http_path, "transport": "unix"}}}},
             "service": {"pipelines": {"traces": {"receivers": ["otlp", "otlp/unix"]}}}})
         return self.sp.start()
@@ -79,7 +79,7 @@ class UnixSockets(harness.IntegrationTest):
 
     def test_to_another_spanprof(self):
         """An exporter connects to such a door; while nobody is behind it what it has waits."""
-        self.start()
+        self.start("0666")  # the other's service is not root
         directory = os.path.join(self.directory, "front")
         os.mkdir(directory)
         front = harness.Spanprof(directory, "unused:1", sampler=False)

@@ -260,6 +260,10 @@ class Spanprof:
     def symbolizer(self):
         return self.child("spanprof-sym")
 
+    @property
+    def reader(self):
+        return self.child("spanprof-rdr")
+
     def kill_service(self):
         """kill -9 of the service alone; returns once the supervisor's next one serves."""
         old = wait_until(lambda: self.service, 15, "there is a service")

@@ -34,6 +34,7 @@ void fake_intake_close(struct intake *intake)
     timer_stop(&intake->answer);
     answer_all(intake);
     buf_close(&intake->last_body);
+    admission_close(&intake->admission);
 }
 
 void fake_intake_release(struct intake *intake)

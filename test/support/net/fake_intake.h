@@ -4,7 +4,7 @@
  * An intake without a store, for tests of the servers: it answers in the next round of the loop, or
  * when it is told to, with the outcome that the test wants.
  */
-#include "receiver/intake/admission.h"
+#include "receiver/admission/admission.h"
 #include "receiver/intake/intake.h"
 
 struct intake {

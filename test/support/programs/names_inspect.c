@@ -2,6 +2,7 @@
 /* What function_names_find() says of ELF addresses, in hex on standard input: for each a line of
  * function, system name, file and line, between tabs. */
 #include "agent-bpf/symbols/function_names.h"
+#include "test/support/rigs/reader_rig.h"
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 
 int main(int argc, char **argv)
 {
+    reader_rig_attach();
     struct elf elf;
     struct function_names *names;
     struct function_name name;

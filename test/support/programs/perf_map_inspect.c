@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What perf_maps_find() says of addresses of a process, in hex on standard input: a line each. */
 #include "agent-bpf/symbols/perf_maps.h"
+#include "test/support/rigs/reader_rig.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 int main(int argc, char **argv)
 {
+    reader_rig_attach();
     static struct perf_maps maps;
     uint32_t pid = argc == 2 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0;
     uint64_t now_ns = clock_monotonic_ns(), address;

@@ -52,6 +52,7 @@ struct store_settings bench_store_settings(void)
                  .max_pending_bytes = 1 << 30,
                  .max_span_totals_bytes = 1 << 30,
                  .max_recent_spans = 16384,
+                 .max_recent_bytes = 32 << 20,
                  .top_stacks = 5,
                  .span_attributes = span_attributes},
         .destinations = destinations,

@@ -166,6 +166,7 @@ void rig_request_submit(struct intake_rig *rig, struct rig_request *request, str
                                     .request = {.signal = SIGNAL_TRACES,
                                                 .body = BUF_INIT(0),
                                                 .max_inflated_bytes = 1 << 20,
+                                                .peer = {.is_forwarder = true},
                                                 .done = on_done}};
     assert_int_equal(buf_append_bytes(&request->request.body, body), 0);
     rig->submitting = true;

@@ -45,6 +45,7 @@ int request_rig_run(struct request_rig *rig, struct intake_request *request, str
     request->body = copy;
     request->max_inflated_bytes = RIG_INFLATED_MAX;
     request->outcome = INTAKE_BUSY;
+    request->peer = fixture_forwarder;
     fixture_begin(&rig->fixture);
     assert_int_equal(how(request, rig->fixture.store, settings), 0);
     fixture_commit(&rig->fixture);

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test/support/rigs/symbolizer_rig.h"
+#include "agent-bpf/contexts/elastic_socket.h"
+#include "agent-bpf/control.h"
 #include "base/clock.h"
+#include "test/support/rigs/reader_rig.h"
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -43,7 +47,9 @@ void rig_open(struct rig *rig)
     MUST(!loop_open(&rig->loop));
     symbolizer_queue_init(&rig->requests);
     MUST(!process_table_open(&rig->requests, &rig->table));
-    MUST(!symbolizer_ledger_open(&rig->ledger));
+    int ledger_fd = symbolizer_ledger_make();
+    MUST(!symbolizer_ledger_open(ledger_fd, &rig->ledger));
+    close(ledger_fd);
     MUST(!symbolizer_client_open(
         &(struct symbolizer_client_settings){
             .loop = rig->loop, .answered = on_answer, .correlated = on_correlated, .context = rig},
@@ -62,24 +68,61 @@ void rig_close(struct rig *rig)
     loop_close(rig->loop);
 }
 
+/* As a broker does it. */
+static int connect_agent(void *context, uint32_t pid, struct bytes path, int answer_fd)
+{
+    (void)context;
+    pid_t broker = fork();
+    if (broker == 0) {
+        int fd;
+        struct control_message answer = {.kind = CONTROL_CONNECTED};
+        answer.outcome = elastic_socket_connect(pid, path, &fd);
+        _exit(control_send(answer_fd, &answer, fd) != 0);
+    }
+    close(answer_fd);
+    return broker < 0 ? -1 : 0;
+}
+
+/* ---- in the symbolizer's process ---- */
+
+struct supervised {
+    struct symbolizer *symbolizer;
+    pid_t reader;
+};
+
+/* As the supervisor does: the lost one is left to itself. */
+static void replace_reader(void *context, uint64_t asked_ns)
+{
+    struct supervised *process = context;
+    (void)asked_ns;
+    kill(process->reader, SIGKILL);
+    symbolizer_reader(process->symbolizer, reader_rig_start(&process->reader), 0);
+}
+
 static void run_symbolizer(const struct rig *rig, int socket)
 {
     struct loop *loop;
-    struct symbolizer *symbolizer;
+    struct supervised process = {0};
     struct symbolizer_settings settings = {.socket = socket,
+                                           .kallsyms_fd =
+                                               open("/proc/kallsyms", O_RDONLY | O_CLOEXEC),
                                            .contexts_map_fd = rig->contexts_map_fd,
                                            .unwind = rig->unwind,
                                            .ledger = rig->ledger,
                                            .sources = ~0u,
+                                           .reader_overdue = replace_reader,
+                                           .context = &process,
                                            .lines = true,
-                                           .elastic_correlation = true};
+                                           .elastic_correlation = true,
+                                           .connect_agent = connect_agent};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     MUST(!rig->rights || !privileges_drop(rig->rights));
     MUST(!loop_open(&loop));
     settings.loop = loop;
-    MUST(!symbolizer_open(&settings, &symbolizer));
+    MUST(!symbolizer_open(&settings, &process.symbolizer));
+    symbolizer_reader(process.symbolizer, reader_rig_start(&process.reader), 0);
     loop_run(loop);
-    symbolizer_close(symbolizer);
+    symbolizer_close(process.symbolizer);
     loop_close(loop);
     _exit(0);
 }

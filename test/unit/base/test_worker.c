@@ -18,7 +18,9 @@ struct owner {
     int n_begun, n_ended;
     int begin_error, end_error;
     int n_in_batch, largest_batch;
-    sem_t gate; /* the first batch waits for it, if gated */
+    bool breaks, broken; /* end fails if a job of the batch has failed */
+    sem_t begun;         /* the first batch has begun, if gated */
+    sem_t gate;          /* the first batch waits for it, if gated */
     bool gated;
     char name[16];
     sigset_t mask;
@@ -41,8 +43,11 @@ static int owner_begin(void *context)
     assert_true(worker_is_current(owner->worker));
     owner->n_begun++;
     owner->n_in_batch = 0;
-    if (owner->gated && owner->n_begun == 1)
+    owner->broken = false;
+    if (owner->gated && owner->n_begun == 1) {
+        sem_post(&owner->begun);
         sem_wait(&owner->gate);
+    }
     pthread_getname_np(pthread_self(), owner->name, sizeof(owner->name));
     pthread_sigmask(SIG_SETMASK, NULL, &owner->mask);
     return owner->begin_error;
@@ -54,7 +59,7 @@ static int owner_end(void *context)
     owner->n_ended++;
     if (owner->n_in_batch > owner->largest_batch)
         owner->largest_batch = owner->n_in_batch;
-    return owner->end_error;
+    return owner->breaks && owner->broken ? -ECANCELED : owner->end_error;
 }
 
 static _Atomic int next_order;
@@ -66,6 +71,7 @@ static int task_run(struct job *job)
     task->n_run++;
     task->order = next_order++;
     task->owner->n_in_batch++;
+    task->owner->broken |= task->run_error != 0;
     return task->run_error;
 }
 
@@ -88,6 +94,7 @@ static void owner_open(struct owner *owner, size_t queue_limit, size_t batch_lim
                              .context = owner};
     if (!loop)
         assert_int_equal(loop_open(&loop), 0);
+    sem_init(&owner->begun, 0, 0);
     sem_init(&owner->gate, 0, 0);
     assert_int_equal(worker_open(&owner->worker, loop, &ops), 0);
 }
@@ -169,6 +176,53 @@ static void test_errors(void **state)
         assert_int_equal(tasks[i].n_run, 2);
         assert_int_equal(tasks[i].n_done, 3);
     }
+}
+
+/* The jobs that break a batch fail alone; so do those that cannot run again. */
+static void test_repeated(void **state)
+{
+    struct owner owner = {.gated = true, .breaks = true};
+    struct task tasks[8];
+    (void)state;
+    owner_open(&owner, 10, 10);
+    for (int i = 0; i < 8; i++) {
+        task_init(&tasks[i], &owner, i == 2 || i == 5 ? -EBADMSG : 0);
+        tasks[i].job.repeatable = i != 3;
+        assert_int_equal(worker_submit(owner.worker, &tasks[i].job), 0);
+    }
+    sem_post(&owner.gate);
+    wait_until_idle(&owner);
+    assert_int_equal(owner.n_begun, owner.n_ended);
+    for (int i = 0; i < 8; i++) {
+        assert_int_equal(tasks[i].n_done, 1);
+        assert_int_equal(tasks[i].told, i == 2 || i == 5 ? -EBADMSG : i == 3 ? -ECANCELED : 0);
+    }
+    worker_close(owner.worker);
+}
+
+/* All break it: the number of repeats is limited. They come while another batch runs, so they are
+ * one batch. */
+static void test_repeats_are_limited(void **state)
+{
+    struct owner owner = {.gated = true, .breaks = true};
+    struct task first, tasks[10];
+    (void)state;
+    owner_open(&owner, 11, 10);
+    task_init(&first, &owner, 0);
+    assert_int_equal(worker_submit(owner.worker, &first.job), 0);
+    sem_wait(&owner.begun);
+    for (int i = 0; i < 10; i++) {
+        task_init(&tasks[i], &owner, -EBADMSG);
+        tasks[i].job.repeatable = true;
+        assert_int_equal(worker_submit(owner.worker, &tasks[i].job), 0);
+    }
+    sem_post(&owner.gate);
+    wait_until_idle(&owner);
+    assert_int_equal(owner.n_begun, 2 + WORKER_REPEATS);
+    assert_int_equal(first.told, 0);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(tasks[i].told, -EBADMSG);
+    worker_close(owner.worker);
 }
 
 static void test_limit(void **state)
@@ -304,6 +358,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_batches),
         cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_repeated),
+        cmocka_unit_test(test_repeats_are_limited),
         cmocka_unit_test(test_limit),
         cmocka_unit_test(test_again_from_done),
         cmocka_unit_test(test_close_delivers),

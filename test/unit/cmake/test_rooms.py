@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
-COPIED = ("base", "client", "config", "context", "proto", "store", "agent-bpf", "receiver", "exporter", "service",
+COPIED = ("base", "sandbox", "client", "config", "context", "proto", "store", "agent-bpf", "receiver", "exporter", "service",
           "cmake", "docs")
 
 

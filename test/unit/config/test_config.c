@@ -63,8 +63,9 @@ static void defaults_of_join_and_exporters(void **state)
                    "exporters: {otlp_grpc: {endpoint: 'b:1', tls: {insecure: true}}}", NULL);
     const struct config_processor_join *join = &config->processors[0].join;
     assert_true(join->wait_ns == MINUTE && join->span_totals_ttl_ns == 60 * MINUTE);
-    assert_true(join->max_pending_bytes == 64 * MIB && join->max_span_totals_bytes == 32 * MIB);
+    assert_true(join->max_pending_bytes == 32 * MIB && join->max_span_totals_bytes == 16 * MIB);
     assert_int_equal(join->max_recent_spans, 65536);
+    assert_int_equal(join->max_recent_bytes, 16 << 20);
     assert_int_equal(join->top_stacks, 5);
     assert_int_equal(join->span_attributes.count, 9);
     assert_string_equal(join->span_attributes.items[1], "http.route");

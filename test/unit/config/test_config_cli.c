@@ -142,11 +142,13 @@ static void wrong_command_lines(void **state)
         {"spanprof.yaml",
          "spanprof: unknown command spanprof.yaml; a configuration file is given by "
          "--config FILE\n"},
-        {"start", "spanprof: unknown command start; the commands are validate, print-config and "
-                  "components; try spanprof --help\n"},
+        {"start",
+         "spanprof: unknown command start; the commands are validate, print-config, limits and "
+         "components; try spanprof --help\n"},
         {"validate components", "spanprof: a second command, components; give one\n"},
-        {"\x1b[31m", "spanprof: unknown command ?[31m; the commands are validate, print-config and "
-                     "components; try spanprof --help\n"},
+        {"\x1b[31m",
+         "spanprof: unknown command ?[31m; the commands are validate, print-config, limits and "
+         "components; try spanprof --help\n"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -13,12 +13,17 @@ static const struct {
                             "exporters, extensions, service"},
     {"processors: {join: {wiat: 5s}}\n",
      "4:21: processors::join: unknown key \"wiat\"; did you mean \"wait\"? keys here: wait, "
-     "span_totals_ttl, max_pending_mib, max_span_totals_mib, max_recent_spans, top_stacks, "
-     "span_attributes"},
+     "span_totals_ttl, max_pending_mib, max_span_totals_mib, max_recent_spans, max_recent_mib, "
+     "top_stacks, "
+     "span_attributes, forwarders"},
     {"processors: {join: {wait.x: 5s}}\n",
      "4:21: processors::join: unknown key \"wait.x\"; did you mean \"wait\"? keys here: wait, "
-     "span_totals_ttl, max_pending_mib, max_span_totals_mib, max_recent_spans, top_stacks, "
-     "span_attributes"},
+     "span_totals_ttl, max_pending_mib, max_span_totals_mib, max_recent_spans, max_recent_mib, "
+     "top_stacks, "
+     "span_attributes, forwarders"},
+    {"processors: {join: {forwarders: {cgroups: [otelcol]}}}\n",
+     "4:43: processors::join::forwarders.cgroups: \"otelcol\" is not the path of a cgroup; write "
+     "one like /system.slice/otelcol.service"},
     {"processors: {join: {wait: 5}}\n", "4:27: processors::join::wait: 5 (nanoseconds, without "
                                         "a unit) is out of range; write 10ms to 1h"},
     {"processors: {join: {wait: -5s}}\n",
@@ -75,7 +80,7 @@ static const struct {
      "4:14: extensions::file_storage: unknown extension type \"file_storage\"; spanprof's "
      "store "
      "is the extension `sqlite_storage`; extensions here: sqlite_storage, health_check, "
-     "pages, history"},
+     "pages, history, bearertokenauth"},
 };
 
 #define NAME_128                                                                                   \
@@ -437,6 +442,23 @@ static const struct {
      "exporters: [debug]}}}\n",
      "4:35: extensions::health_check::path: \"health\" does not begin with a slash; write one like "
      "/health"},
+    {"otlp: {protocols: {grpc: {auth: {authenticator: bearertokenauth}}}}",
+     "extensions: {bearertokenauth: {token: 0123456789abcdef}}\n"
+     "service: {pipelines: {traces: {receivers: [otlp], exporters: [debug]}}}\n",
+     "1:61: receivers::otlp::protocols::grpc::auth::authenticator: bearertokenauth is no extension "
+     "bearertokenauth in service::extensions; configure one there"},
+    {"otlp: {protocols: {grpc: }}",
+     "extensions: {bearertokenauth: {token: short}}\n"
+     "service: {extensions: [bearertokenauth], pipelines: {traces: {receivers: [otlp], "
+     "exporters: [debug]}}}\n",
+     "4:39: extensions::bearertokenauth::token: holds no token of 16 to 512 letters and digits; "
+     "make one with `openssl rand -hex 16`"},
+    {"otlp: {protocols: {grpc: }}",
+     "extensions: {bearertokenauth: {token: 0123456789abcdef, filename: /x}}\n"
+     "service: {extensions: [bearertokenauth], pipelines: {traces: {receivers: [otlp], "
+     "exporters: [debug]}}}\n",
+     "4:39: extensions::bearertokenauth: needs one of token, tokens and filename; write one of "
+     "them"},
 };
 
 static void wrong_services(void **state)

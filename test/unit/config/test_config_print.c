@@ -25,6 +25,8 @@ static const char everything[] =
     "            max_connection_age_grace: 3s\n"
     "            time: 4m\n"
     "            timeout: 5s\n"
+    "        auth:\n"
+    "          authenticator: bearertokenauth/senders\n"
     "        tls:\n"
     "          cert_file: /etc/tls/tls.crt\n"
     "          cert_pem: \"\"\n"
@@ -47,6 +49,8 @@ static const char everything[] =
     "          allowed_headers: [X-Key]\n"
     "          exposed_headers: [Retry-After]\n"
     "          max_age: 600\n"
+    "        auth:\n"
+    "          authenticator: bearertokenauth/senders\n"
     "        tls:\n"
     "          cert_file: \"\"\n"
     "          cert_pem: \"the certificate\\x0a\"\n"
@@ -96,8 +100,13 @@ static const char everything[] =
     "    max_pending_mib: 1\n"
     "    max_span_totals_mib: 2\n"
     "    max_recent_spans: 3\n"
+    "    max_recent_mib: 4\n"
     "    top_stacks: 16\n"
     "    span_attributes: [a.b, \"c d\", \"$$x\", \"5\"]\n"
+    "    forwarders:\n"
+    "      users: [otelcol]\n"
+    "      cgroups: [/system.slice/otelcol.service]\n"
+    "      sockets: [\"unix:///run/spanprof/collector.sock\"]\n"
     "exporters:\n"
     "  otlp_grpc:\n"
     "    endpoint: backend:4317\n"
@@ -223,8 +232,13 @@ static const char everything[] =
     "    retention: 2h\n"
     "    max_size_mib: 8\n"
     "    max_spans_per_second: 0\n"
+    "  bearertokenauth/senders:\n"
+    "    scheme: Token\n"
+    "    token: \"\"\n"
+    "    tokens: []\n"
+    "    filename: /etc/spanprof/tokens\n"
     "service:\n"
-    "  extensions: [sqlite_storage/x, health_check, pages, history]\n"
+    "  extensions: [sqlite_storage/x, health_check, pages, history, bearertokenauth/senders]\n"
     "  pipelines:\n"
     "    traces/all:\n"
     "      receivers: [otlp/main]\n"
@@ -259,6 +273,12 @@ static void everything_is_read_and_printed(void **state)
     char *printed = print(config);
     assert_string_equal(printed, everything);
     free(printed);
+    _cleanup_buf_ struct buf image = BUF_INIT(0);
+    struct config *copy;
+    assert_int_equal(config_pack(config, CONFIG_WITH_SECRETS, &image), 0);
+    assert_int_equal(config_unpack(buf_bytes(&image), &copy), 0);
+    assert_true(config_same(config, copy));
+    config_close(copy);
     config_close(config);
     for (size_t i = 0; i < config_keys_count; i++) { /* so that a new key comes into this test */
         char line[128];
@@ -309,6 +329,20 @@ static void secrets_are_not_printed(void **state)
     printed = print(config);
     assert_non_null(strstr(printed, "key_pem: \"[REDACTED]\"\n"));
     assert_null(strstr(printed, "hunter"));
+    free(printed);
+    config_close(config);
+    static const char tokens[] =
+        "receivers: {otlp: {protocols: {grpc: }}}\n"
+        "exporters: {debug: }\n"
+        "extensions: {bearertokenauth/a: {token: 0123456789abcdef},\n"
+        "             bearertokenauth/b: {tokens: [0123456789abcdef, 0123456789abcdeg]}}\n"
+        "service: {extensions: [bearertokenauth/a, bearertokenauth/b],\n"
+        "          pipelines: {traces: {receivers: [otlp], exporters: [debug]}}}\n";
+    config = load_valid(tokens, NULL, NULL);
+    printed = print(config);
+    assert_null(strstr(printed, "0123456789"));
+    assert_non_null(strstr(printed, "token: \"[REDACTED]\"\n"));
+    assert_non_null(strstr(printed, "tokens: [\"[REDACTED]\", \"[REDACTED]\"]\n"));
     free(printed);
     config_close(config);
 }
@@ -379,6 +413,9 @@ static void components_are_listed(void **state)
                                           "      extension: alpha\n"
                                           "  - name: history\n"
                                           "    stability:\n"
+                                          "      extension: alpha\n"
+                                          "  - name: bearertokenauth\n"
+                                          "    stability:\n"
                                           "      extension: alpha\n");
     buf_close(&out);
 }
@@ -389,12 +426,15 @@ static void the_same_or_not(void **state)
 #define OUT(headers) "exporters: {debug: , otlp_grpc: {endpoint: 'b:1', headers: {" headers "}}}\n"
 #define IN(pem)      "receivers: {otlp: {protocols: {grpc: {tls: {cert_pem: c, key_pem: " pem "}}}}}\n"
 #define REST         "service: {pipelines: {traces: {receivers: [otlp], exporters: [otlp_grpc]}}}\n"
+#define TOKENS(last) "extensions: {bearertokenauth: {tokens: [0123456789abcde" last "]}}\n"
     static const char *const texts[] = {
         IN("k") OUT("a: b") REST,
         IN("k") OUT("a: c") REST,
         IN("k") OUT("a: b, d: e") REST,
         IN("l") OUT("a: b") REST,
         IN("k") OUT("a: b") REST "processors: {join: }\n",
+        IN("k") OUT("a: b") REST TOKENS("f"),
+        IN("k") OUT("a: b") REST TOKENS("g"),
         MINIMAL,
     };
     (void)state;

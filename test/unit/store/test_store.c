@@ -88,9 +88,9 @@ static int put_span(struct store *store, unsigned step, struct join_result *resu
 {
     struct fixture_span span;
     fixture_span(&span, 1, 1, 0, 100, 10);
-    int outcome = join_span(store_join(store), &span.span, result);
+    int outcome = join_span(store_join(store), &span.span, &fixture_forwarder, result);
     if (outcome >= 0)
-        outcome = history_span(store_history(store), &span.span, result);
+        outcome = history_span(store_history(store), 0, &span.span, result);
     fixture_span_close(&span);
     (void)step;
     return outcome < 0 ? outcome : 0;

@@ -5,6 +5,7 @@
 #include "agent-bpf/files/proc_pid.h"
 #include "context/spanprof_context.h"
 #include "test/support/fixtures/context_fixture.h"
+#include "test/support/rigs/reader_rig.h"
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -393,6 +394,7 @@ static void proc_texts(void **state)
 
 int main(void)
 {
+    reader_rig_attach();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good),          cmocka_unit_test(our_own_library),
         cmocka_unit_test(unpublished),   cmocka_unit_test(lies),

@@ -4,6 +4,7 @@
 #include "agent-bpf/files/elf_symtab.h"
 #include "agent-bpf/symbols/function_names.h"
 #include "test/support/fixtures/skip.h"
+#include "test/support/rigs/reader_rig.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <lzma.h>
@@ -228,6 +229,7 @@ static void endless(void **state)
 
 int main(void)
 {
+    reader_rig_attach();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(not_stripped),
         cmocka_unit_test(in_the_root_of_a_process),

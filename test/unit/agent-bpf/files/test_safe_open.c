@@ -3,6 +3,7 @@
 #include "agent-bpf/files/safe_open.h"
 #include "base/clock.h"
 #include "test/support/fixtures/skip.h"
+#include "test/support/rigs/reader_rig.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -94,6 +95,7 @@ static void opens_deleted_files(void **state)
 
 int main(void)
 {
+    reader_rig_attach();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(opens_only_what_was_mapped),
         cmocka_unit_test(opens_deleted_files),

@@ -244,9 +244,15 @@ static void asks(void **state)
     apply(PROCESS_LOST, 0, 0, 400);
     take();
     assert_int_equal(taken[SYMBOLIZER_SCAN_WANTED], 1);
-    apply(PROCESS_LOST, 0, 0, 300 + 10 * SEC);
+    process_table_expire(table, 300 + 299 * SEC);
+    take();
+    assert_int_equal(taken[SYMBOLIZER_SCAN_WANTED], 0);
+    process_table_expire(table, 300 + 300 * SEC); /* the second loss is not forgotten */
     take();
     assert_int_equal(taken[SYMBOLIZER_SCAN_WANTED], 1);
+    process_table_expire(table, 300 + 900 * SEC);
+    take();
+    assert_int_equal(taken[SYMBOLIZER_SCAN_WANTED], 0);
 }
 
 static void samples_ask_for_context(void **state)
@@ -386,7 +392,7 @@ static void answers(void **state)
     map(10, 101, 0x1000, 0x1000, 0, "/bin/a");
     struct process_details details;
     assert_int_equal(process_table_details(table, 10, 200, &details), 0);
-    *details.tag = 77;
+    details.tag->row = 77;
     struct symbolizer_message context = context_told(150);
     assert_int_equal(process_table_answer(table, &context), 0);
     struct symbolizer_message told = {.kind = SYMBOLIZER_DETAILS,
@@ -399,7 +405,7 @@ static void answers(void **state)
                                                   .pod_uid = BYTES_LIT("0b9c1f2e")}};
     assert_int_equal(process_table_answer(table, &told), 0);
     assert_int_equal(process_table_details(table, 10, 200, &details), 0);
-    assert_int_equal(*details.tag, 0); /* changed */
+    assert_int_equal(details.tag->row, 0); /* changed */
     assert_int_equal(details.sources, CONTEXT_BIT(CONTEXT_GO_LABELS));
     assert_int_equal(details.publishes, CONTEXT_BIT(CONTEXT_ELASTIC));
     assert_int_equal(details.own_pid, 3);
@@ -410,10 +416,10 @@ static void answers(void **state)
     assert_true(bytes_equal(details.resource, BYTES(resource, sizeof(resource))));
     assert_int_equal(details.n_keys, 2);
     assert_true(bytes_is(details.keys[1], "user.id"));
-    *details.tag = 78;
+    details.tag->row = 78;
     assert_int_equal(process_table_answer(table, &told), 0);
     assert_int_equal(process_table_details(table, 10, 200, &details), 0);
-    assert_int_equal(*details.tag, 78); /* nothing new */
+    assert_int_equal(details.tag->row, 78); /* nothing new */
 
     apply(PROCESS_FORKED, 11, 10, 160); /* the container goes to the child, the context does not */
     assert_int_equal(process_table_details(table, 11, 200, &details), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The process table at its limits, and without memory. */
+/* The process table at its limits, without memory, and after events were lost. */
 #include "test/support/faults/fail_alloc.h"
 #include "test/support/fixtures/process_fixture.h"
 
@@ -191,6 +191,37 @@ static void without_memory(void **state)
     assert_true(n > 50);
 }
 
+/* After a loss, of each process that is sampled, and of no other. */
+static void losses_ask_for_mappings(void **state)
+{
+    (void)state;
+    for (uint32_t pid = 10; pid < 13; pid++)
+        apply(PROCESS_EXECED, pid, 0, 100);
+    process_table_sampled(table, 10, 150);
+    take();
+    assert_int_equal(taken[SYMBOLIZER_MAPPINGS_WANTED], 0);
+    apply(PROCESS_LOST, 0, 0, 300);
+    apply(PROCESS_EXECED, 12, 0, 400); /* since then all is known of it */
+    process_table_sampled(table, 10, 500);
+    process_table_sampled(table, 10, 501);
+    process_table_sampled(table, 12, 500);
+    take();
+    assert_int_equal(taken[SYMBOLIZER_MAPPINGS_WANTED], 1);
+    process_table_sampled(table, 10, 600);
+    take();
+    assert_int_equal(taken[SYMBOLIZER_MAPPINGS_WANTED], 0);
+    process_table_sampled(table, 11, 700);
+    take();
+    assert_int_equal(taken[SYMBOLIZER_MAPPINGS_WANTED], 1);
+    apply(PROCESS_LOST, 0, 0, 800);
+    process_table_sampled(table, 10, 900); /* not again so soon */
+    take();
+    assert_int_equal(taken[SYMBOLIZER_MAPPINGS_WANTED], 0);
+    process_table_sampled(table, 10, clock_monotonic_ns() + 11 * SEC);
+    take();
+    assert_int_equal(taken[SYMBOLIZER_MAPPINGS_WANTED], 1);
+}
+
 int main(void)
 {
     list_init(&last_requests);
@@ -204,6 +235,7 @@ int main(void)
         T(requests_are_limited),
         T(one_process_has_a_budget),
         T(without_memory),
+        T(losses_ask_for_mappings),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     symbolizer_requests_free(&last_requests);

@@ -134,9 +134,10 @@ static void test_target_account(void **state)
     assert_int_equal(privileges_target("no-such-account", "/", &to), -ENOENT);
     assert_int_equal(stat("/", &root), 0);
     assert_int_equal(privileges_target(NULL, "/does/not/exist", &to), 0);
-    if (geteuid() == 0)
-        assert_int_equal(to.uid, root.st_uid);
-    else
+    if (geteuid() == 0 && root.st_uid == 0) {
+        assert_int_not_equal(to.uid, 0);
+        assert_int_equal(privileges_target("root", "/", &to), PRIVILEGES_OF_ROOT);
+    } else if (geteuid() != 0)
         assert_int_equal(to.uid, geteuid());
     assert_int_equal(privileges_target("", "relative/not/there", &to), 0);
     assert_int_equal(to.keep, 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent-bpf/symbolizer/symbolizer_binary.h"
 #include "test/support/fixtures/skip.h"
+#include "test/support/rigs/reader_rig.h"
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <setjmp.h>
@@ -163,6 +164,7 @@ static void many_files(void **state)
 
 int main(void)
 {
+    reader_rig_attach();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(asked_through_another_process),
         cmocka_unit_test(generation_is_compared),

@@ -8,6 +8,7 @@
 #include "base/stats.h"
 #include "test/support/fixtures/skip.h"
 #include "test/support/publishers/publisher_fuse.h"
+#include "test/support/rigs/reader_rig.h"
 #include <fcntl.h>
 #include <ftw.h>
 #include <linux/capability.h>
@@ -537,6 +538,7 @@ static void test_as_symbolizer(void **state)
 
 int main(void)
 {
+    reader_rig_attach();
     const struct CMUnitTest tests[] = {
         TEST(test_own_root),
         TEST(test_own_pid_namespace),

@@ -47,6 +47,9 @@ static void test_why(void **state)
         {{.pid = 1, .samples = 100, .in_context = 90, .in_span = 10},
          {.samples = 100, .has_ids = 90, .publishes = true, .spans = 9},
          "but not those that it works on"},
+        {{.pid = 1, .samples = 100, .in_context = 90},
+         {.samples = 100, .has_ids = 90, .publishes = true, .spans = 9, .unproven = 3},
+         "processors::join::forwarders"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -27,7 +27,7 @@ struct call {
     bool answered, reset; /* by the server */
 };
 
-struct peer {
+struct test_peer {
     int fd;
     struct buf out, in;
     int64_t initial, window;
@@ -46,7 +46,7 @@ struct rig {
     struct config_otlp_grpc_server config;
     struct grpc_server *server;
     uint16_t port;
-    struct peer peer;
+    struct test_peer peer;
 };
 
 static const char *no_problem(void *context)
@@ -57,28 +57,28 @@ static const char *no_problem(void *context)
 
 /* ---- the peer ---- */
 
-static void peer_open(struct peer *peer, uint16_t port)
+static void peer_open(struct test_peer *peer, uint16_t port)
 {
     const int on = 1;
-    *peer = (struct peer){.fd = otlp_client_connect(port, false),
-                          .out = BUF_INIT(0),
-                          .in = BUF_INIT(0),
-                          .initial = 65535,
-                          .window = 65535};
+    *peer = (struct test_peer){.fd = otlp_client_connect(port, false),
+                               .out = BUF_INIT(0),
+                               .in = BUF_INIT(0),
+                               .initial = 65535,
+                               .window = 65535};
     assert_true(peer->fd >= 0);
     setsockopt(peer->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     assert_int_equal(buf_append(&peer->out, H2_RAW_PREFACE, sizeof(H2_RAW_PREFACE) - 1), 0);
     h2_raw_frame(&peer->out, RAW_SETTINGS, 0, 0, (struct bytes){0});
 }
 
-static void peer_close(struct peer *peer)
+static void peer_close(struct test_peer *peer)
 {
     close(peer->fd);
     buf_close(&peer->out);
     buf_close(&peer->in);
 }
 
-static void note_settings(struct peer *peer, struct bytes payload)
+static void note_settings(struct test_peer *peer, struct bytes payload)
 {
     assert_true(peer->n_settings < SETTINGS_MAX);
     for (; payload.len; payload = bytes_skip(payload, 6))
@@ -86,7 +86,7 @@ static void note_settings(struct peer *peer, struct bytes payload)
             peer->settings[peer->n_settings++] = h2_raw_u32(payload.data + 2);
 }
 
-static void apply_settings(struct peer *peer)
+static void apply_settings(struct test_peer *peer)
 {
     while (!peer->ignores_settings && peer->applied < peer->n_settings) {
         int64_t initial = peer->settings[peer->applied++];
@@ -97,13 +97,13 @@ static void apply_settings(struct peer *peer)
     }
 }
 
-static struct call *call_of(struct peer *peer, uint32_t id)
+static struct call *call_of(struct test_peer *peer, uint32_t id)
 {
     assert_true(id % 2 == 1 && id / 2 < peer->n);
     return &peer->calls[id / 2];
 }
 
-static void note_frame(struct peer *peer, const struct h2_raw_seen *frame)
+static void note_frame(struct test_peer *peer, const struct h2_raw_seen *frame)
 {
     struct call *call = frame->stream ? call_of(peer, frame->stream) : NULL;
     if (frame->type == RAW_SETTINGS && !(frame->flags & RAW_ACK))
@@ -120,7 +120,7 @@ static void note_frame(struct peer *peer, const struct h2_raw_seen *frame)
         assert_int_not_equal(frame->type, RAW_GOAWAY);
 }
 
-static void peer_read(struct peer *peer)
+static void peer_read(struct test_peer *peer)
 {
     uint8_t piece[16384];
     struct h2_raw_seen frame;
@@ -135,7 +135,7 @@ static void peer_read(struct peer *peer)
 }
 
 /* A frame of the body, as far as the windows go. */
-static void peer_send(struct peer *peer, struct call *call)
+static void peer_send(struct test_peer *peer, struct call *call)
 {
     static const uint8_t zero[PIECE];
     uint8_t piece[PIECE] = {0};
@@ -155,7 +155,7 @@ static void peer_send(struct peer *peer, struct call *call)
     peer->window -= n;
 }
 
-static void peer_turn(struct peer *peer)
+static void peer_turn(struct test_peer *peer)
 {
     ssize_t n;
     peer_read(peer);
@@ -167,7 +167,7 @@ static void peer_turn(struct peer *peer)
 }
 
 /* Its message is that large; the stream begins with the window that the peer knows of. */
-static struct call *begin(struct peer *peer, size_t size)
+static struct call *begin(struct test_peer *peer, size_t size)
 {
     _cleanup_buf_ struct buf block = BUF_INIT(0);
     assert_true(peer->n < CALLS_MAX);
@@ -229,7 +229,7 @@ static void turns(struct rig *rig, int n)
     peer_read(&rig->peer);
 }
 
-static bool all_answered(const struct peer *peer)
+static bool all_answered(const struct test_peer *peer)
 {
     for (size_t i = 0; i < peer->n; i++)
         if (!peer->calls[i].answered)
@@ -267,13 +267,13 @@ static void set_room(struct rig *rig, size_t bytes)
     rig->intake.admission.limit_bytes = bytes;
 }
 
-static void begin_many(struct peer *peer, size_t n, size_t size, size_t stops_at)
+static void begin_many(struct test_peer *peer, size_t n, size_t size, size_t stops_at)
 {
     for (size_t i = 0; i < n; i++)
         begin(peer, size)->stops_at = stops_at;
 }
 
-static void send_the_rest(struct peer *peer)
+static void send_the_rest(struct test_peer *peer)
 {
     for (size_t i = 0; i < peer->n; i++)
         peer->calls[i].stops_at = 0;

@@ -59,22 +59,47 @@ static void test_server_goes_while_at_the_intake(void **state)
     talk_close(&talk);
 }
 
+/* An idle connection gives way to a new one. */
+static void test_idle_connections_give_way(void **state)
+{
+    struct http_rig *rig = *state;
+    struct talk talks[CONNECTIONS_MAX + 1];
+    int64_t before = stats_find("spanprof_http_server_connections_crowded_out_total", "");
+    for (size_t i = 0; i <= CONNECTIONS_MAX; i++) {
+        talk_open(&talks[i], rig);
+        http_rig_pause(rig, &talks[i], 20);
+    }
+    assert_true(h2_run_loop(rig->loop, talk_closed, &talks[0], 5000));
+    assert_int_equal(stats_find("spanprof_http_server_connections", ""), CONNECTIONS_MAX);
+    assert_int_equal(stats_find("spanprof_http_server_connections_crowded_out_total", ""),
+                     before + 1);
+    talk_say_traces(&talks[CONNECTIONS_MAX], "", BYTES_LIT("x"));
+    assert_int_equal(talk_hear(&talks[CONNECTIONS_MAX]), 200);
+    for (size_t i = 0; i <= CONNECTIONS_MAX; i++)
+        talk_close(&talks[i]);
+}
+
+/* One with a request does not. */
 static void test_connection_limit(void **state)
 {
     static const char labels[] = "reason=\"max_connections\"";
     struct http_rig *rig = *state;
     struct talk talks[CONNECTIONS_MAX + 1];
     int64_t before = stats_find("spanprof_http_server_connections_refused_total", labels);
+    rig->intake.hold = true;
     for (size_t i = 0; i <= CONNECTIONS_MAX; i++) {
         talk_open(&talks[i], rig);
+        if (i < CONNECTIONS_MAX)
+            talk_say_traces(&talks[i], "", BYTES_LIT("x"));
         http_rig_pause(rig, &talks[i], 20);
     }
     assert_true(h2_run_loop(rig->loop, talk_closed, &talks[CONNECTIONS_MAX], 5000));
     assert_int_equal(stats_find("spanprof_http_server_connections", ""), CONNECTIONS_MAX);
     assert_int_equal(stats_find("spanprof_http_server_connections_refused_total", labels),
                      before + 1);
-    talk_say_traces(&talks[0], "", BYTES_LIT("x"));
-    assert_int_equal(talk_hear(&talks[0]), 200);
+    fake_intake_release(&rig->intake);
+    for (size_t i = 0; i < CONNECTIONS_MAX; i++)
+        assert_int_equal(talk_hear(&talks[i]), 200);
     for (size_t i = 0; i <= CONNECTIONS_MAX; i++)
         talk_close(&talks[i]);
     http_rig_pause(rig, NULL, 20);
@@ -212,6 +237,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         RIG_TEST(test_peer_goes),
         RIG_TEST(test_server_goes_while_at_the_intake),
+        RIG_TEST(test_idle_connections_give_way),
         RIG_TEST(test_connection_limit),
         RIG_TEST(test_slow_head),
         RIG_TEST(test_drain),

@@ -154,7 +154,7 @@ static void test_bytes_full(void **state)
 static void test_queue_full(void **state)
 {
     struct test *test = *state;
-    enum { ROOM = INTAKE_WRITER_QUEUE / 2, N = ROOM + 3 };
+    enum { ROOM = TURNS_PEER_NS / TURNS_REQUEST_NS + TURNS_PEER_MAX, N = ROOM + 3 };
     struct rig_request *requests = calloc(N, sizeof(*requests));
     intake_rig_hold(&test->rig);
     for (int i = 0; i < N; i++)
@@ -243,12 +243,49 @@ static void test_store_full(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+/* An interrupted INSERT makes SQLite roll the whole transaction back. */
+static int count_down(void *context)
+{
+    unsigned *left = context;
+    return *left && !--*left;
+}
+
+/* One request that breaks the transaction fails alone: those before and behind it are committed. */
+static void test_one_breaks(void **state)
+{
+    struct test *test = *state;
+    enum { N = 20 };
+    struct rig_request requests[N] = {0};
+    sqlite3 *handle = db_handle(store_db(test->rig.fixture.store));
+    int64_t repeated = stats_find("spanprof_worker_batches_repeated_total", "");
+    unsigned left = 500; /* in the middle of the batch */
+    unsigned n_accepted = 0;
+    intake_rig_hold(&test->rig);
+    for (unsigned i = 0; i < N; i++)
+        rig_request_submit(&test->rig, &requests[i], buf_bytes(&test->body));
+    sqlite3_progress_handler(handle, 1, count_down, &left);
+    intake_rig_release(&test->rig);
+    for (unsigned i = 0; i < N; i++)
+        intake_rig_until(&test->rig, &requests[i].done);
+    sqlite3_progress_handler(handle, 0, NULL, NULL);
+    assert_int_equal(left, 0);
+    assert_int_equal(stats_find("spanprof_worker_batches_repeated_total", "") - repeated, 1);
+    for (unsigned i = 0; i < N; i++)
+        n_accepted += requests[i].request.outcome == INTAKE_ACCEPTED;
+    assert_int_equal(n_accepted, N - 1);
+    assert_int_equal(requests[0].request.outcome, INTAKE_ACCEPTED);
+    assert_int_equal(requests[N - 1].request.outcome, INTAKE_ACCEPTED);
+    outgoing_read(&test->outgoing, &test->rig.fixture.settings.db, SIGNAL_TRACES);
+    assert_int_equal(test->outgoing.n, N - 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_accepted),
         TEST(test_malformed),
         TEST(test_bad_among_good),
+        cmocka_unit_test_setup_teardown(test_one_breaks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_pipeline, set_up_no_traces, tear_down),
         TEST(test_bytes_full),
         TEST(test_queue_full),

@@ -5,6 +5,7 @@
 #include "proto/otlp/otlp_json.h"
 #include "proto/otlp/otlp_schema.h"
 #include "proto/otlp/otlp_spans.h"
+#include "proto/wire.h"
 #include "receiver/intake/intake_spans.h"
 #include "test/support/fixtures/outbox_next.h"
 #include "test/support/rigs/request_rig.h"
@@ -153,6 +154,46 @@ static void test_annotated(void **state)
     assert_int_equal(run(test, buf_bytes(&test->body), ENCODING_IDENTITY, &joining),
                      INTAKE_ACCEPTED);
     assert_out(test, 1, buf_bytes(&expected), 3);
+}
+
+/* A part of the Resource that comes last makes it larger than what the store keeps. */
+static void put_large_resource(struct request_rig *test, struct buf *request)
+{
+    static char large[3000];
+    _cleanup_buf_ struct buf resource = BUF_INIT(0), spans = BUF_INIT(0);
+    struct wire_reader reader = wire_read(buf_bytes(&test->body));
+    struct wire_field field;
+    memset(large, 'y', sizeof(large));
+    for (char key[] = "a"; *key <= 'j'; ++*key)
+        otlp_attribute_string(&resource, 1, key, BYTES(large, sizeof(large)));
+    otlp_attribute_string(&resource, 1, "service.name", BYTES_LIT("shop"));
+    assert_int_equal(wire_next(&reader, &field), WIRE_FIELD);
+    assert_int_equal(buf_append_bytes(&spans, field.bytes), 0);
+    assert_int_equal(wire_put_bytes(&spans, 1, buf_bytes(&resource)), 0);
+    assert_int_equal(wire_put_bytes(request, 1, buf_bytes(&spans)), 0);
+}
+
+/* The store keeps what identifies it; what is sent on is as it came. */
+static void test_large_resource(void **state)
+{
+    struct request_rig *test = *state;
+    _cleanup_buf_ struct buf request = BUF_INIT(0);
+    struct trace_span spans[] = {some_span(1, 2), some_span(1, 3)};
+    sqlite3_stmt *row;
+    struct bytes key_value, service;
+    add_samples(test, 3);
+    trace_request(&test->body, spans, 2);
+    put_large_resource(test, &request);
+    assert_int_equal(run(test, buf_bytes(&request), ENCODING_IDENTITY, &joining), INTAKE_ACCEPTED);
+    assert_true(test->outgoing.items[0].body.len > request.len);
+    struct db *db = store_db(test->fixture.store);
+    assert_int_equal(db_prepare(db, "SELECT body FROM span_resource", &row), 0);
+    assert_int_equal(db_step(db, row), 1);
+    struct bytes kept = BYTES(sqlite3_column_blob(row, 0), (size_t)sqlite3_column_bytes(row, 0));
+    assert_in_range(kept.len, 6000, 8192);
+    assert_true(otlp_resource_attribute(kept, "service.name", &key_value));
+    assert_true(otlp_key_value_string(key_value, &service) && bytes_is(service, "shop"));
+    db_unprepare(db, &row);
 }
 
 static void test_not_joined(void **state)
@@ -387,6 +428,7 @@ int main(void)
         TEST(test_compressed),
         TEST(test_empty),
         TEST(test_annotated),
+        TEST(test_large_resource),
         TEST(test_not_joined),
         TEST(test_split),
         TEST(test_too_big),

@@ -106,19 +106,45 @@ static void run_sql(struct fixture *fixture, const char *sql)
     sqlite3_close(handle);
 }
 
+static bool is_file(struct fixture *fixture, const char *name)
+{
+    return access(fixture_path(fixture, name), F_OK) == 0;
+}
+
+static void put_request(struct fixture *fixture)
+{
+    fixture_begin(fixture);
+    assert_int_equal(outbox_put(store_outbox(fixture->store), SIGNAL_TRACES, 1, 1, BYTES_LIT("x")),
+                     0);
+    fixture_commit(fixture);
+}
+
+/* An empty store takes the place of the newer one, which can be taken back. */
 static void test_newer_schema(void **state)
 {
     struct fixture *fixture = *state;
-    struct db *db;
+    int64_t before = stats_find("spanprof_store_newer_total", "");
     fixture_open(fixture);
+    put_request(fixture);
+    put_request(fixture);
     fixture_close(fixture);
     run_sql(fixture, "PRAGMA user_version = 1000");
-    assert_int_equal(db_open_writer(&fixture->settings.db, &db), -ENOTSUP);
+    fixture_open(fixture);
+    assert_int_equal(stats_find("spanprof_store_newer_total", ""), before + 1);
+    assert_int_equal(stats_find("spanprof_outbox_requests", "signal=\"traces\""), 0);
+    put_request(fixture);
+    fixture_reopen(fixture);
+    assert_int_equal(stats_find("spanprof_store_newer_total", ""), before + 1);
+    assert_int_equal(stats_find("spanprof_outbox_requests", "signal=\"traces\""), 1);
+    fixture_close(fixture);
+    char newer[600];
+    snprintf(newer, sizeof(newer), "%s", fixture_path(fixture, "spanprof.db.newer"));
+    assert_int_equal(rename(newer, fixture_path(fixture, "spanprof.db")), 0);
     char back[64];
     snprintf(back, sizeof(back), "PRAGMA user_version = %d", SCHEMA_VERSION);
     run_sql(fixture, back);
-    assert_int_equal(db_open_writer(&fixture->settings.db, &db), 0); /* untouched */
-    db_close(db);
+    fixture_open(fixture);
+    assert_int_equal(stats_find("spanprof_outbox_requests", "signal=\"traces\""), 2);
 }
 
 static void test_not_ours(void **state)
@@ -157,6 +183,31 @@ static void test_garbage(void **state)
         garbage[i] = (char)(i * 7);
     write_file(fixture_path(fixture, "spanprof.db"), garbage, sizeof(garbage));
     expect_put_aside(fixture);
+}
+
+/* The two latest are kept, and no more. */
+static void test_two_are_kept(void **state)
+{
+    struct fixture *fixture = *state;
+    for (char n = 'a'; n <= 'd'; n++) {
+        char bytes[2][9];
+        memset(bytes[0], n, sizeof(bytes[0]));
+        write_file(fixture_path(fixture, "spanprof.db"), bytes[0], sizeof(bytes[0]));
+        fixture_open(fixture);
+        fixture_close(fixture);
+        FILE *file = fopen(fixture_path(fixture, "spanprof.db.corrupt"), "rb");
+        assert_non_null(file);
+        assert_int_equal(fread(bytes[1], 1, sizeof(bytes[1]), file), sizeof(bytes[1]));
+        fclose(file);
+        assert_memory_equal(bytes[0], bytes[1], sizeof(bytes[0]));
+        file = fopen(fixture_path(fixture, "spanprof.db.corrupt.1"), "rb");
+        assert_int_equal(file != NULL, n > 'a');
+        if (!file)
+            continue;
+        assert_int_equal(fgetc(file), n - 1);
+        fclose(file);
+    }
+    assert_false(is_file(fixture, "spanprof.db.corrupt.2"));
 }
 
 /* The header is fine, the first page of the schema is not. */
@@ -338,14 +389,82 @@ static void test_failed_step(void **state)
     assert_int_equal(db_prepare(db, "INSERT INTO tally(id, body) VALUES (1, x'00')", &put), 0);
     assert_int_equal(db_begin(db), 0);
     assert_int_equal(db_run(db, put), 0);
-    assert_int_equal(db_run(db, put), -EUCLEAN); /* twice the same rowid */
-    assert_int_equal(db_commit(db), -EUCLEAN);
+    assert_int_equal(db_run(db, put), -EBADMSG); /* twice the same rowid */
+    assert_int_equal(db_commit(db), -EBADMSG);
     assert_false(db_in_transaction(db));
+    assert_true(db_has_refused(db));
+    assert_false(db_table_is_damaged(db));
+    assert_false(db_has_refused(db));
     assert_int_equal(pragma(db, "SELECT count(*) FROM tally"), 0);
     assert_int_equal(db_begin(db), 0);
     assert_int_equal(db_run(db, put), 0);
     assert_int_equal(db_commit(db), 0);
     db_close(db); /* finalizes what is left */
+}
+
+/* An index of another table stands in for the table's own. */
+#define WRONG_INDEX                                                                                \
+    "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM"       \
+    " sqlite_schema WHERE name = 'sqlite_autoindex_stack_1')"                                      \
+    " WHERE name = 'sqlite_autoindex_history_text_1'"
+
+static void insert_text(struct fixture *fixture, sqlite3_stmt **put)
+{
+    assert_int_equal(db_prepare(store_db(fixture->store),
+                                "INSERT INTO history_text(hash, generation, body)"
+                                " SELECT hash, 1, x'00' FROM stack LIMIT 1",
+                                put),
+                     0);
+}
+
+/* What looks like a request's fault is the file's: the check of the table says so. */
+static void test_damaged_index(void **state)
+{
+    struct fixture *fixture = *state;
+    static sqlite3_stmt *put; /* until the store is closed */
+    int64_t before = corrupt_count();
+    fixture_open(fixture);
+    fixture_stack(fixture, 1);
+    fixture_close(fixture);
+    run_sql(fixture, WRONG_INDEX);
+    fixture_open(fixture);
+    assert_int_equal(corrupt_count(), before); /* not seen so far */
+    insert_text(fixture, &put);
+    assert_int_equal(store_begin(fixture->store), 0);
+    assert_int_equal(db_run(store_db(fixture->store), put), -EBADMSG);
+    assert_int_equal(store_end(fixture->store), -EBADMSG);
+    assert_int_equal(corrupt_count(), before + 1);
+    put_request(fixture);
+}
+
+/* A request that SQLite refuses costs its transaction, not the store, until nothing else passes. */
+static void test_refused_statement(void **state)
+{
+    struct fixture *fixture = *state;
+    static sqlite3_stmt *put; /* until the store is closed */
+    int64_t before = corrupt_count();
+    fixture_open(fixture);
+    fixture_stack(fixture, 1);
+    put_request(fixture);
+    insert_text(fixture, &put);
+    for (int i = 0; i < 9; i++) {
+        assert_int_equal(store_begin(fixture->store), 0);
+        assert_int_equal(db_run(store_db(fixture->store), put), 0);
+        assert_int_equal(db_run(store_db(fixture->store), put), -EBADMSG);
+        assert_int_equal(store_end(fixture->store), -EBADMSG);
+        if (i % 2)
+            put_request(fixture);
+    }
+    assert_int_equal(corrupt_count(), before);
+    assert_int_equal(stats_find("spanprof_outbox_requests", "signal=\"traces\""), 5);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(store_begin(fixture->store), 0);
+        db_run(store_db(fixture->store), put);
+        assert_int_equal(db_run(store_db(fixture->store), put), -EBADMSG);
+        assert_int_equal(store_end(fixture->store), -EBADMSG);
+    }
+    assert_int_equal(corrupt_count(), before + 1);
+    put_request(fixture);
 }
 
 static void *begin_main(void *context)
@@ -447,6 +566,9 @@ int main(void)
         TEST(test_renew),
         TEST(test_reader_cannot_write),
         TEST(test_failed_step),
+        TEST(test_damaged_index),
+        TEST(test_refused_statement),
+        TEST(test_two_are_kept),
         TEST(test_threads),
         TEST(test_lock_held),
     };

@@ -125,27 +125,45 @@ static void test_texts_are_swept(void **state)
     assert_in_range(history_count(fixture, "SELECT count(*) FROM history_series"), 60, 200);
 }
 
-/* A program that makes up names costs no more than the limit, and says nothing wrong. */
-static void test_too_many_names(void **state)
+/* A sender of many large spans fills its share of each window, not what the others have. */
+static void test_window_shares(void **state)
 {
     struct fixture *fixture = *state;
-    struct history_names names;
-    char text[32];
-    int64_t id, known, again;
-    int64_t before = stats_find("spanprof_history_texts_left_out_total", "");
-    assert_int_equal(history_names_open(&names, store_db(fixture->store), 3600 * SECOND), 0);
-    fixture_begin(fixture);
-    assert_int_equal(history_names_text(&names, BYTES_LIT("known"), &known), 0);
-    for (unsigned i = 0; i < HISTORY_TEXTS_MAX + 10; i++) {
-        snprintf(text, sizeof(text), "made up %u", i);
-        assert_int_equal(history_names_text(&names, BYTES_STR(text), &id), 0);
+    static char name[1000];
+    fixture_close(fixture);
+    fixture->settings.history.max_size_bytes = 4 << 20;
+    fixture->settings.history.max_spans_per_second = 4000;
+    fixture_open(fixture);
+    memset(name, 'x', sizeof(name));
+    int64_t before = stats_find("spanprof_history_spans_over_share_total", "");
+    for (unsigned window = 0; window < 20; window++) {
+        for (unsigned i = 1; i <= 100; i++) {
+            struct fixture_span span;
+            fixture_span(&span, window * 1000 + i, i, 0, 1, 0);
+            if (i < 100) { /* the last is of another service, which comes last */
+                buf_clear(&span.resource);
+                otlp_attribute_string(&span.resource, 1, "service.name", BYTES_LIT("flood"));
+                span.span.resource = buf_bytes(&span.resource);
+                snprintf(name, 20, "%u %u", window, i);
+                name[strlen(name)] = 'x';
+                span.span.name = BYTES(name, sizeof(name));
+            }
+            history_receive(fixture, &span);
+            fixture_span_close(&span);
+        }
+        history_close_window(fixture, T0 + window * 5 * SECOND);
     }
-    assert_int_equal(id, 0);
-    assert_int_equal(stats_find("spanprof_history_texts_left_out_total", "") - before, 11);
-    assert_int_equal(history_names_text(&names, BYTES_LIT("known"), &again), 0);
-    assert_int_equal(again, known);
-    fixture_commit(fixture);
-    history_names_close(&names);
+    const struct told_history *told = history_told(fixture);
+    unsigned flood = 0, honest = 0;
+    for (size_t i = 0; i < told->n_spans; i++)
+        if (strlen(history_text_of(fixture, told->spans[i].series.span_name)) > 500)
+            flood++;
+        else
+            honest++;
+    assert_int_equal(honest, 20); /* one of each window */
+    assert_in_range(flood, 20, 20 * 25);
+    assert_int_equal(stats_find("spanprof_history_spans_over_share_total", "") - before,
+                     20 * 99 - flood);
 }
 
 /* A store that is full of requests: the history keeps what is its own. */
@@ -198,7 +216,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_set_up, fixture_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_retention),       TEST(test_clock_set_back),  TEST(test_size),
-        TEST(test_stacks_are_kept), TEST(test_texts_are_swept), TEST(test_too_many_names),
+        TEST(test_stacks_are_kept), TEST(test_texts_are_swept), TEST(test_window_shares),
         TEST(test_short_store),     TEST(test_disabled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

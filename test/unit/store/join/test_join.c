@@ -246,12 +246,109 @@ static void test_owner(void **state)
     add(fixture, T0 + 3 * SECOND, (struct fixture_ids){1, 2, 0}, 1, thief); /* also later */
     fixture_reopen(fixture);
     assert_int_equal(join(fixture, &span, JOIN_MATCHED).samples, 1);
-    assert_int_equal(fixture_leave(fixture, T0 + 5 * SECOND, &left), 7);
+    assert_int_equal(fixture_leave(fixture, T0 + 5 * SECOND, &left), 1);
     assert_int_equal(fixture_left_joined(&left), 1);
-    assert_true(left.samples[5].matched);
+    assert_int_equal(counted("not_owner") - foreign, 0); /* their own span may come */
+    assert_int_equal(fixture_leave(fixture, T0 + 64 * SECOND, &left), 6);
+    assert_int_equal(fixture_left_joined(&left), 0);
     assert_memory_equal(left.samples[0].sample.span_id, span.span_id, 8);
     assert_int_equal(counted("not_owner") - foreign, 6);
     fixture_span_close(&span);
+}
+
+static const struct peer own_sender = {.cgroup_id = FIXTURE_CGROUP, .uid = 1000};
+static const struct peer other_sender = {.cgroup_id = FIXTURE_CGROUP + 1, .uid = 1000};
+static const struct peer unknown_sender = {.uid = PEER_UID_UNKNOWN};
+
+/* A process works under ids that it was sent; the span comes from elsewhere. */
+static void test_no_evidence(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fixture_span span;
+    struct fixture_left left;
+    struct join_result result;
+    const struct peer *senders[] = {&other_sender, &unknown_sender};
+    int64_t process = fixture_process(fixture, 20, BYTES(NULL, 0));
+    int64_t before = counted("no_evidence");
+    for (unsigned i = 0; i < 2; i++) {
+        fixture_span(&span, 1, 2 + i, 0, 5, 20); /* even its pid is right */
+        span.sender = *senders[i];
+        add(fixture, T0 + SECOND, (struct fixture_ids){1, 2 + i, 0}, 1, process);
+        assert_int_equal(fixture_join(fixture, &span, &result), JOIN_NO_SAMPLES);
+        assert_int_equal(result.unproven_pid, 20);
+        assert_int_equal(fixture_leave(fixture, T0 + 5 * SECOND, &left), 0);
+        fixture_span_close(&span);
+    }
+    assert_int_equal(fixture_leave(fixture, T0 + 62 * SECOND, &left), 2);
+    assert_int_equal(fixture_left_joined(&left), 0);
+    assert_int_equal(counted("no_evidence") - before, 2);
+}
+
+/* Somebody sends a span with the ids of another's, before it or after it: each gets its own. */
+static void test_span_of_a_stranger(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fixture_span fake, true_one;
+    struct fixture_left left;
+    struct join_result result;
+    int64_t victim = fixture_process(fixture, 10, BYTES(NULL, 0));
+    fixture_span(&fake, 1, 2, 0, 5, 10); /* the Resource is copied as well */
+    fixture_span(&true_one, 1, 2, 0, 5, 10);
+    fake.sender = other_sender;
+    true_one.sender = own_sender;
+    add(fixture, T0 + 1 * SECOND, (struct fixture_ids){1, 2, 0}, 1, victim);
+    join(fixture, &fake, JOIN_NO_SAMPLES);
+    assert_int_equal(join(fixture, &true_one, JOIN_MATCHED).samples, 1);
+    add(fixture, T0 + 2 * SECOND, (struct fixture_ids){1, 2, 0}, 1, victim);
+    join(fixture, &fake, JOIN_NO_SAMPLES);
+    assert_int_equal(fixture_join(fixture, &true_one, &result), JOIN_MATCHED);
+    assert_int_equal(result.samples, 2);
+    assert_int_equal(result.unproven_pid, 0);
+    assert_int_equal(fixture_leave(fixture, T0 + 5 * SECOND, &left), 2);
+    assert_int_equal(fixture_left_joined(&left), 2);
+    fixture_span_close(&fake);
+    fixture_span_close(&true_one);
+}
+
+/* The sender's word about itself counts where the kernel knows the sender; else its instance. */
+static void test_evidence(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fixture_span span;
+    struct buf published _cleanup_buf_ = BUF_INIT(0);
+    otlp_attribute_string(&published, 1, "service.instance.id", BYTES_LIT("i-1"));
+    int64_t silent = fixture_process(fixture, 10, BYTES(NULL, 0));
+    int64_t telling = fixture_process(fixture, 20, buf_bytes(&published));
+    const struct {
+        int64_t process;
+        struct peer sender;
+        const char *instance;
+        int outcome;
+    } cases[] = {
+        {silent, own_sender, NULL, JOIN_MATCHED},
+        {silent, own_sender, "i-9", JOIN_MATCHED},
+        {silent, other_sender, "i-1", JOIN_NO_SAMPLES},
+        {silent, fixture_forwarder, NULL, JOIN_MATCHED},
+        {telling, own_sender, "i-1", JOIN_MATCHED},
+        {telling, own_sender, "i-2", JOIN_NO_SAMPLES},
+        {telling, other_sender, "i-1", JOIN_MATCHED},
+        {telling, other_sender, "i-2", JOIN_NO_SAMPLES},
+        {telling, unknown_sender, "i-1", JOIN_MATCHED},
+        {telling, unknown_sender, NULL, JOIN_NO_SAMPLES},
+        {telling, fixture_forwarder, NULL, JOIN_MATCHED},
+        {telling, fixture_forwarder, "i-2", JOIN_NO_SAMPLES},
+    };
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        fixture_span(&span, 1, 10 + i, 0, 5, 0);
+        buf_clear(&span.resource);
+        span.sender = cases[i].sender;
+        if (cases[i].instance)
+            otlp_attribute_string(&span.resource, 1, "service.instance.id",
+                                  BYTES_STR(cases[i].instance));
+        add(fixture, T0 + SECOND, (struct fixture_ids){1, 10 + i, 0}, 1, cases[i].process);
+        join(fixture, &span, cases[i].outcome);
+        fixture_span_close(&span);
+    }
 }
 
 /* Only a stranger has samples: the span is not annotated, and they wait for the true one. */
@@ -446,6 +543,9 @@ int main(void)
         TEST(test_span_alone),
         TEST(test_unsampled),
         TEST(test_owner),
+        TEST(test_no_evidence),
+        TEST(test_span_of_a_stranger),
+        TEST(test_evidence),
         TEST(test_contradiction),
         TEST(test_owner_by_service),
         TEST(test_owner_unknown),

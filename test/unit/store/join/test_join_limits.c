@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The join at its limits, after failures, and on damaged rows. */
+#include "store/join/span_totals.h"
 #include "test/support/fixtures/join_fixture.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -104,6 +105,104 @@ static void test_recent_limit(void **state)
     assert_int_equal(stats_find("spanprof_join_recent_spans", ""), 3);
 }
 
+/* A cgroup whose spans are many and large loses its own, and no others. */
+static void join_large(struct fixture *fixture, unsigned n, int64_t process, int64_t pid)
+{
+    static char name[1000];
+    struct fixture_span span;
+    struct fixture_left left;
+    memset(name, 'x', sizeof(name));
+    add(fixture, T0 + n, (struct fixture_ids){2, n, 0}, 1, process);
+    fixture_span(&span, 2, n, 0, 5, pid);
+    span.span.name = BYTES(name, sizeof(name));
+    join(fixture, &span, JOIN_MATCHED);
+    fixture_span_close(&span);
+    fixture_leave(fixture, T0 + SECOND, &left);
+}
+
+static void test_recent_shares(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fixture_span span;
+    struct fixture_left left;
+    int64_t honest = fixture_process_of(fixture, 10, BYTES(NULL, 0), 77);
+    int64_t flood = fixture_process_of(fixture, 11, BYTES(NULL, 0), 78);
+    int64_t before = stats_find("spanprof_join_recent_spans_evicted_total", "");
+    add(fixture, T0, (struct fixture_ids){1, 1, 0}, 1, honest);
+    fixture_span(&span, 1, 1, 0, 5, 10);
+    join(fixture, &span, JOIN_MATCHED);
+    fixture_span_close(&span);
+    for (unsigned i = 1; i <= 200; i++) {
+        join_large(fixture, i, flood, 11);
+        assert_in_range(stats_find("spanprof_join_recent_spans_bytes", ""), 1, 60000);
+    }
+    assert_true(stats_find("spanprof_join_recent_spans_evicted_total", "") > before + 100);
+    fixture_reopen(fixture);
+    for (unsigned i = 201; i <= 300; i++)
+        join_large(fixture, i, flood, 11);
+    add(fixture, T0 + 20, (struct fixture_ids){1, 1, 0}, 1, honest);
+    assert_int_equal(fixture_leave(fixture, T0 + SECOND, &left), 1);
+    assert_true(left.samples[0].matched); /* its span is still there */
+}
+
+/* While samples hold all its spans, a new one is kept without its texts. */
+static void test_recent_held(void **state)
+{
+    struct fixture *fixture = *state;
+    static char name[1000];
+    struct fixture_left left;
+    int64_t process = fixture_process_of(fixture, 11, BYTES(NULL, 0), 78);
+    memset(name, 'x', sizeof(name));
+    for (unsigned i = 1; i <= 60; i++) {
+        struct fixture_span span;
+        add(fixture, T0 + i, (struct fixture_ids){2, i, 0}, 1, process);
+        fixture_span(&span, 2, i, 0, 5, 11);
+        span.span.name = BYTES(name, sizeof(name));
+        join(fixture, &span, JOIN_MATCHED);
+        fixture_span_close(&span);
+    }
+    assert_int_equal(stats_find("spanprof_join_recent_spans", ""), 60);
+    assert_in_range(stats_find("spanprof_join_recent_spans_bytes", ""), 40000, 75000);
+    assert_int_equal(fixture_leave(fixture, T0 + SECOND, &left), 60);
+    assert_int_equal(fixture_left_joined(&left), 60);
+    assert_string_equal(left.samples[59].name, "");
+    assert_in_range(stats_find("spanprof_join_recent_spans_bytes", ""), 1, 60000);
+}
+
+static int set_up_shares(void **state)
+{
+    static struct fixture fixture;
+    fixture_make(&fixture);
+    fixture.settings.join.max_span_totals_bytes = 20000;
+    fixture.settings.join.max_recent_bytes = 60000;
+    fixture_open(&fixture);
+    *state = &fixture;
+    return 0;
+}
+
+static void test_total_shares(void **state)
+{
+    struct fixture *fixture = *state;
+    struct fixture_span span;
+    struct fixture_left left;
+    int64_t honest = fixture_process_of(fixture, 10, BYTES(NULL, 0), 77);
+    int64_t flood = fixture_process_of(fixture, 11, BYTES(NULL, 0), 78);
+    add(fixture, T0, (struct fixture_ids){1, 1, 0}, 1, honest);
+    for (unsigned i = 1; i <= 300; i++) {
+        add(fixture, T0 + i, (struct fixture_ids){2, i, 0}, 1, flood);
+        fixture_leave(fixture, T0 + i + FIXTURE_WAIT, &left);
+        assert_in_range(stats_find("spanprof_join_span_totals_bytes", ""), 1, 20000);
+        if (i == 150)
+            fixture_reopen(fixture);
+    }
+    fixture_span(&span, 1, 1, 0, 5, 10);
+    join(fixture, &span, JOIN_MATCHED); /* its total is still there */
+    fixture_span_close(&span);
+    fixture_span(&span, 2, 1, 0, 5, 11);
+    join(fixture, &span, JOIN_NO_SAMPLES);
+    fixture_span_close(&span);
+}
+
 /* 32 stacks are kept; the frequent one is among them. */
 static void test_top_stacks(void **state)
 {
@@ -144,7 +243,7 @@ static void test_rollback(void **state)
     join_batch_begin(store);
     join_add_sample(store, &sample);
     assert_int_equal(join_batch_commit(store), 0);
-    assert_int_equal(join_span(store, &span.span, &result), JOIN_MATCHED);
+    assert_int_equal(join_span(store, &span.span, &fixture_forwarder, &result), JOIN_MATCHED);
     assert_int_equal(result.samples, 2);
     store_fail(fixture->store, -EIO);
     assert_int_equal(store_end(fixture->store), -EIO);
@@ -211,6 +310,25 @@ static void test_damaged_rows(void **state)
     assert_true(stats_find("spanprof_store_damaged_rows_total", "table=\"matched_span\"") > 10);
 }
 
+/* A span has at most so many processes; those of one tenant do not keep out another's. */
+static void test_processes_of_a_span(void **state)
+{
+    enum { FLOOD = 2 * SPAN_TOTAL_PROCESSES_MAX };
+    struct fixture *fixture = *state;
+    struct fixture_span span;
+    int64_t crowded = counted("too_many_processes");
+    for (uint32_t i = 0; i < FLOOD; i++)
+        add(fixture, T0 + i, (struct fixture_ids){1, 2, 0}, 1,
+            fixture_process_of(fixture, 100 + i, BYTES(NULL, 0), 7));
+    assert_int_equal(counted("too_many_processes") - crowded, FLOOD - SPAN_TOTAL_PROCESSES_MAX);
+    add(fixture, T0 + TICK, (struct fixture_ids){1, 2, 0}, 1,
+        fixture_process_of(fixture, 10, BYTES(NULL, 0), 8));
+    assert_int_equal(counted("too_many_processes") - crowded, FLOOD - SPAN_TOTAL_PROCESSES_MAX);
+    fixture_span(&span, 1, 2, 0, 5, 10);
+    join(fixture, &span, JOIN_MATCHED);
+    fixture_span_close(&span);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_set_up, fixture_tear_down)
@@ -220,6 +338,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_tally_ttl, set_up_small, fixture_tear_down),
         cmocka_unit_test_setup_teardown(test_recent_limit, set_up_small, fixture_tear_down),
         cmocka_unit_test_setup_teardown(test_top_stacks, set_up_small, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(test_recent_shares, set_up_shares, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(test_recent_held, set_up_shares, fixture_tear_down),
+        cmocka_unit_test_setup_teardown(test_total_shares, set_up_shares, fixture_tear_down),
+        TEST(test_processes_of_a_span),
         TEST(test_rollback),
         TEST(test_damaged_rows),
     };

@@ -212,11 +212,23 @@ static void spans_may_be_parents_in_a_circle(void **state)
     history_rig_close(rig);
 }
 
+/* A span of a process that had samples. */
+static void put_span_of(struct history_rig *rig, unsigned id, uint32_t pid)
+{
+    struct history_block_span span = {.start_unix_ns = FIXTURE_T0, .duration_ns = SECOND};
+    span.series = history_rig_series(rig, &(struct rig_series){.service = "shop", .pid = pid});
+    id_of(span.trace_id, 16, 1);
+    id_of(span.span_id, 8, id);
+    history_rig_span(rig, &span, BYTES(NULL, 0));
+}
+
+/* Of a process that has made another span of the trace; strangers are left out. */
 static void samples_stand_for_a_span_that_has_not_come(void **state)
 {
     (void)state;
     struct history_rig *rig = history_rig_open();
     struct history_filter filter = {.by_trace = true};
+    struct history_profile profile;
     struct history_trace trace;
     struct history_sample sample = {.stack = 1,
                                     .value_ns = FIXTURE_TICK,
@@ -225,7 +237,8 @@ static void samples_stand_for_a_span_that_has_not_come(void **state)
     fixture_begin(&rig->fixture);
     sample.stack = fixture_stack(&rig->fixture, 1);
     sample.series = history_rig_series(
-        rig, &(struct rig_series){.service = "shop", .thread = "main", .sample_kind = SAMPLE_CPU});
+        rig, &(struct rig_series){
+                 .service = "shop", .thread = "main", .sample_kind = SAMPLE_CPU, .pid = 7});
     id_of(sample.context.trace_id, 16, 1);
     id_of(sample.context.span_id, 8, 2);
     id_of(sample.context.local_root_id, 8, 6);
@@ -233,7 +246,14 @@ static void samples_stand_for_a_span_that_has_not_come(void **state)
         sample.time_unix_ns = FIXTURE_T0 + SECOND + i * 2 * FIXTURE_TICK;
         history_rig_sample(rig, &sample, BYTES(NULL, 0));
     }
-    put_span(rig, 6, 0, FIXTURE_T0);
+    sample.series = history_rig_series(
+        rig, &(struct rig_series){
+                 .service = "shop", .thread = "main", .sample_kind = SAMPLE_CPU, .pid = 8});
+    for (unsigned id = 2; id <= 6; id++) { /* of the span, of the root, of spans of its own */
+        id_of(sample.context.span_id, 8, id);
+        history_rig_sample(rig, &sample, BYTES(NULL, 0));
+    }
+    put_span_of(rig, 6, 7);
     history_rig_block(rig, FIXTURE_T0 + 5 * SECOND);
     fixture_commit(&rig->fixture);
     id_of(filter.trace_id, 16, 1);
@@ -250,7 +270,10 @@ static void samples_stand_for_a_span_that_has_not_come(void **state)
         assert_int_equal(span->busy[i].offset_ns, i * 2 * FIXTURE_TICK);
         assert_int_equal(span->busy[i].length_ns, FIXTURE_TICK);
     }
+    assert_int_equal(trace.spans[0].samples, 0);
     assert_int_equal(trace.duration_ns, SECOND + 6 * FIXTURE_TICK);
+    assert_int_equal(history_profile(rig->reader, &filter, &rig->arena, &profile), 0);
+    assert_int_equal(profile.samples, 4);
     history_rig_close(rig);
 }
 

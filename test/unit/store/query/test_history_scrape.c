@@ -217,8 +217,9 @@ static void add_span(struct fixture *fixture, unsigned trace, unsigned id, unsig
     span.span.resource = buf_bytes(&span.resource);
     span.span.raw = buf_bytes(&span.raw);
     fixture_begin(fixture);
-    assert_true(join_span(store_join(fixture->store), &span.span, &result) >= 0);
-    assert_int_equal(history_span(store_history(fixture->store), &span.span, &result), 0);
+    assert_true(join_span(store_join(fixture->store), &span.span, &fixture_forwarder, &result) >=
+                0);
+    assert_int_equal(history_span(store_history(fixture->store), 0, &span.span, &result), 0);
     fixture_commit(fixture);
     fixture_span_close(&span);
 }

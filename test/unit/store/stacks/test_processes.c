@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cgroup.h"
 #include "base/stats.h"
 #include "store/db/id_set.h"
 #include "store/join/owner.h"
@@ -120,8 +121,8 @@ static void test_damaged(void **state)
 }
 
 /* Whose is a span: the table of the rule in join.c. */
-static int score(const struct process_facts *process, int64_t pid, const char *container,
-                 const char *instance, const char *service)
+static int score_from(const struct peer *sender, const struct process_facts *process, int64_t pid,
+                      const char *container, const char *instance, const char *service)
 {
     struct buf resource _cleanup_buf_ = {0};
     struct owner_evidence evidence;
@@ -134,7 +135,13 @@ static int score(const struct process_facts *process, int64_t pid, const char *c
     if (service)
         otlp_attribute_string(&resource, 1, "service.name", BYTES_STR(service));
     owner_evidence_of(buf_bytes(&resource), &evidence);
-    return owner_score(&evidence, process);
+    return owner_score(&evidence, sender, process);
+}
+
+static int score(const struct process_facts *process, int64_t pid, const char *container,
+                 const char *instance, const char *service)
+{
+    return score_from(&fixture_forwarder, process, pid, container, instance, service);
 }
 
 static void test_owner(void **state)
@@ -148,7 +155,10 @@ static void test_owner(void **state)
     silent.resource = BYTES(NULL, 0);
     silent.container_id = BYTES(NULL, 0);
     assert_true(score(&process, 10, NULL, NULL, NULL) > 0);
-    assert_true(score(&process, 1, NULL, NULL, NULL) > 0); /* in its own namespace */
+    assert_true(score(&process, 1, "0123456789ab", NULL, NULL) >
+                score(&process, 0, "0123456789ab", NULL, NULL));        /* in its own namespace */
+    assert_int_equal(score(&process, 1, NULL, NULL, NULL), OWNER_OPEN); /* all have a process 1 */
+    assert_int_equal(score(&process, 1, NULL, NULL, "bank"), OWNER_NOT);
     assert_int_equal(score(&process, 11, NULL, "i-1", "shop"), OWNER_NOT);
     assert_int_equal(score(&process, 10, "another", NULL, NULL), OWNER_NOT);
     assert_true(score(&process, 10, "0123456789abcdef", NULL, NULL) >
@@ -166,6 +176,34 @@ static void test_owner(void **state)
     assert_true(score(&silent, 10, "another", NULL, NULL) > 0);
 }
 
+/* Who sent it: at the top of the hierarchy, where processes are that nobody keeps apart, the user
+ * counts as well. */
+static void test_owner_by_sender(void **state)
+{
+    struct process_facts process = facts(), top = facts();
+    const struct peer same = {.cgroup_id = 77, .uid = 5}, other = {.cgroup_id = 78, .uid = 5},
+                      nowhere = {.uid = PEER_UID_UNKNOWN},
+                      top_same = {.cgroup_id = CGROUP_TOP_ID, .uid = 5},
+                      top_other = {.cgroup_id = CGROUP_TOP_ID, .uid = 6};
+    (void)state;
+    process.resource = top.resource = top.container_id = BYTES(NULL, 0);
+    process.cgroup_id = 77;
+    top.cgroup_id = CGROUP_TOP_ID;
+    top.uid = 5;
+    assert_true(score_from(&same, &process, 0, NULL, NULL, NULL) > 0);
+    assert_true(score_from(&same, &process, 1, NULL, NULL, NULL) >
+                score_from(&same, &process, 0, NULL, NULL, NULL));
+    assert_int_equal(score_from(&same, &process, 11, NULL, NULL, NULL), OWNER_NOT);
+    assert_int_equal(score_from(&same, &process, 0, "another-one", NULL, NULL), OWNER_NOT);
+    assert_int_equal(score_from(&other, &process, 10, NULL, "i-1", "shop"), OWNER_UNPROVEN);
+    assert_int_equal(score_from(&nowhere, &process, 10, NULL, NULL, NULL), OWNER_UNPROVEN);
+    assert_true(score_from(&other, &process, 0, "0123456789ab", NULL, NULL) > 0);
+    assert_true(score_from(&top_same, &top, 0, NULL, NULL, NULL) > 0);
+    assert_int_equal(score_from(&top_other, &top, 0, NULL, NULL, NULL), OWNER_UNPROVEN);
+    top.cgroup_id = 0;
+    assert_int_equal(score_from(&nowhere, &top, 0, NULL, NULL, NULL), OWNER_UNPROVEN);
+}
+
 int main(void)
 {
 #define TEST(name)                                                                                 \
@@ -173,7 +211,7 @@ int main(void)
                                     fixture_tear_down_in_transaction)
     const struct CMUnitTest tests[] = {
         TEST(test_content), TEST(test_limits), TEST(test_many),
-        TEST(test_damaged), TEST(test_owner),
+        TEST(test_damaged), TEST(test_owner),  TEST(test_owner_by_sender),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

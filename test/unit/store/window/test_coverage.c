@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+static const struct peer sender = {.cgroup_id = 77, .uid = 1000};
 static struct coverage *coverage;
 static struct coverage_process list[COVERAGE_PROCESSES_MAX];
 
@@ -49,6 +50,13 @@ static struct buf resource_of(const char *service, uint64_t pid)
     return resource;
 }
 
+static void note_spans(struct coverage *to, struct bytes resource, uint64_t n, uint64_t now_ns)
+{
+    struct coverage_service service;
+    coverage_service_of(resource, &service);
+    coverage_spans(to, &sender, &service, n, now_ns);
+}
+
 static const struct coverage_process *find(uint32_t pid)
 {
     size_t n = coverage_list(coverage, list, COVERAGE_PROCESSES_MAX);
@@ -74,8 +82,8 @@ static void test_counts(void **state)
     coverage_sample(coverage, &sample, 2);
     sample = (struct coverage_sample){.pid = 7, .start_ns = 5, .unreadable = true};
     coverage_sample(coverage, &sample, 3);
-    coverage_spans(coverage, buf_bytes(&shop), 40, 3);
-    coverage_spans(coverage, buf_bytes(&shop), 2, 4);
+    note_spans(coverage, buf_bytes(&shop), 40, 3);
+    note_spans(coverage, buf_bytes(&shop), 2, 4);
     const struct coverage_process *process = find(7);
     assert_non_null(process);
     assert_string_equal(process->service, "shop");
@@ -84,6 +92,10 @@ static void test_counts(void **state)
     assert_int_equal(process->unsampled, 1);
     assert_int_equal(process->unreadable, 1);
     assert_int_equal(process->spans, 42);
+    assert_int_equal(process->unproven, 0);
+    coverage_unproven(coverage, 7);
+    coverage_unproven(coverage, 8); /* not known */
+    assert_int_equal(find(7)->unproven, 1);
     assert_false(process->publishes);
     assert_int_equal(process->seen_ns, 3);
 }
@@ -104,13 +116,17 @@ static void test_named_by_its_spans(void **state)
 {
     _cleanup_buf_ struct buf shop = resource_of("shop", 12), other = resource_of("other", 13);
     (void)state;
-    coverage_sample(coverage, &(struct coverage_sample){.pid = 70, .own_pid = 12}, 1);
+    coverage_sample(coverage, &(struct coverage_sample){.pid = 70, .own_pid = 12, .cgroup_id = 77},
+                    1);
+    coverage_sample(coverage, &(struct coverage_sample){.pid = 71, .own_pid = 12, .cgroup_id = 78},
+                    1);
     coverage_sample(coverage, &(struct coverage_sample){.pid = 13, .own_pid = 99}, 1);
-    coverage_spans(coverage, buf_bytes(&shop), 3, 2);
-    coverage_spans(coverage, buf_bytes(&other), 4, 2);
+    note_spans(coverage, buf_bytes(&shop), 3, 2);
+    note_spans(coverage, buf_bytes(&other), 4, 2);
     assert_string_equal(find(70)->service, "shop");
     assert_int_equal(find(70)->spans, 3);
     assert_string_equal(find(13)->service, "");
+    assert_string_equal(find(71)->service, ""); /* number 12 of another container */
 }
 
 static void test_nothing_to_note(void **state)
@@ -118,10 +134,10 @@ static void test_nothing_to_note(void **state)
     _cleanup_buf_ struct buf nobody = resource_of(NULL, 12);
     (void)state;
     coverage_sample(NULL, &(struct coverage_sample){.pid = 1}, 1);
-    coverage_spans(NULL, buf_bytes(&nobody), 1, 1);
+    note_spans(NULL, buf_bytes(&nobody), 1, 1);
     coverage_sample(coverage, &(struct coverage_sample){.pid = 0}, 1);
-    coverage_spans(coverage, buf_bytes(&nobody), 1, 1);
-    coverage_spans(coverage, BYTES_LIT("\xff\xff\xff"), 1, 1);
+    note_spans(coverage, buf_bytes(&nobody), 1, 1);
+    note_spans(coverage, BYTES_LIT("\xff\xff\xff"), 1, 1);
     assert_int_equal(coverage_list(coverage, list, COVERAGE_PROCESSES_MAX), 0);
 }
 
@@ -130,7 +146,7 @@ static void test_limits(void **state)
 {
     (void)state;
     for (uint32_t i = 1; i <= 3 * COVERAGE_PROCESSES_MAX; i++)
-        coverage_sample(coverage, &(struct coverage_sample){.pid = i}, i);
+        coverage_sample(coverage, &(struct coverage_sample){.pid = i, .cgroup_id = 77}, i);
     assert_int_equal(coverage_list(coverage, list, COVERAGE_PROCESSES_MAX), COVERAGE_PROCESSES_MAX);
     assert_non_null(find(3 * COVERAGE_PROCESSES_MAX));
     assert_null(find(1));
@@ -139,7 +155,7 @@ static void test_limits(void **state)
         char name[300];
         snprintf(name, sizeof(name), "%u\n<script>%0250u", i, i);
         _cleanup_buf_ struct buf resource = resource_of(name, 3 * COVERAGE_PROCESSES_MAX);
-        coverage_spans(coverage, buf_bytes(&resource), 1, i);
+        note_spans(coverage, buf_bytes(&resource), 1, i);
     }
     const char *service = find(3 * COVERAGE_PROCESSES_MAX)->service;
     assert_true(strlen(service) == COVERAGE_NAME_MAX - 1 && !strchr(service, '\n'));

@@ -316,6 +316,7 @@ static void merge(struct fixture *fixture, struct buf *published, struct request
     buf_close(published);
     fixture_add(fixture, &sample);
     fixture_span(&span, 1, 2, 0, 5, 1000010);
+    span.sender = (struct peer){.cgroup_id = FIXTURE_CGROUP};
     otlp_attribute_string(&span.resource, 1, "host.name", BYTES_LIT("of the span"));
     assert_int_equal(fixture_join(fixture, &span, &result), JOIN_MATCHED);
     assert_int_equal(close_window(fixture, &settings, T0 + 6 * SECOND), 1);

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Each kind of message has one function that names its fields in the order of the wire
+ * (message_io.h). */
+#include "agent-bpf/reader_messages.h"
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void io_memory_wanted(struct message_io *io, struct reader_memory_wanted *wanted)
+{
+    uint64_t total = 0;
+    io_u32(io, &wanted->pid);
+    IO_LIST(io, wanted->spans, wanted->n, READER_RANGES_MAX);
+    for (uint32_t i = 0; i < wanted->n; i++) {
+        io_u64(io, &wanted->spans[i].address);
+        io_u32(io, &wanted->spans[i].size);
+        total += wanted->spans[i].size;
+    }
+    io_check(io, total <= READER_BYTES_MAX);
+}
+
+static void io_path_wanted(struct message_io *io, struct reader_path_wanted *wanted)
+{
+    io_u32(io, &wanted->pid);
+    io_u8(io, &wanted->plain);
+    io_string(io, &wanted->path, READER_PATH_MAX);
+}
+
+static void io_mapped_wanted(struct message_io *io, struct reader_mapped_wanted *wanted)
+{
+    io_u32(io, &wanted->pid);
+    io_u64(io, &wanted->start);
+    io_u64(io, &wanted->end);
+}
+
+static void io_copy_wanted(struct message_io *io, struct reader_copy_wanted *wanted)
+{
+    io_u64(io, &wanted->offset);
+    io_u32(io, &wanted->size);
+    io_check(io, wanted->size <= READER_COPY_MAX && wanted->offset <= INT64_MAX - READER_COPY_MAX);
+}
+
+static void io_contents(struct message_io *io, struct reader_memory *memory)
+{
+    IO_LIST(io, memory->contents, memory->n, READER_RANGES_MAX);
+    for (uint32_t i = 0; i < memory->n; i++) {
+        io_u32(io, &memory->contents[i].error);
+        io_bytes(io, &memory->contents[i].data, READER_BYTES_MAX);
+    }
+}
+
+static void io_maps(struct message_io *io, struct reader_maps *maps)
+{
+    io_u32(io, &maps->error);
+    io_u8(io, &maps->more);
+    io_bytes(io, &maps->text, READER_BYTES_MAX);
+}
+
+/* False: there is no such kind. */
+static bool io_body(struct message_io *io, struct reader_message *message)
+{
+    switch (message->kind) {
+    case READER_MEMORY_WANTED:
+        io_memory_wanted(io, &message->memory_wanted);
+        return true;
+    case READER_MAPS_WANTED:
+        io_u32(io, &message->maps_wanted.pid);
+        return true;
+    case READER_PATH_WANTED:
+        io_path_wanted(io, &message->path_wanted);
+        return true;
+    case READER_MAPPED_WANTED:
+        io_mapped_wanted(io, &message->mapped_wanted);
+        return true;
+    case READER_COPY_WANTED:
+        io_copy_wanted(io, &message->copy_wanted);
+        return true;
+    case READER_MEMORY:
+        io_contents(io, &message->memory);
+        return true;
+    case READER_MAPS:
+        io_maps(io, &message->maps);
+        return true;
+    case READER_FILE:
+        io_u32(io, &message->file.error);
+        io_u8(io, &message->file.place);
+        return true;
+    case READER_COPIED:
+        io_u32(io, &message->copied.error);
+        io_u32(io, &message->copied.size);
+        return true;
+    }
+    return false;
+}
+
+int reader_message_encode(const struct reader_message *message, struct buf *out)
+{
+    struct reader_message fields = *message;
+    struct message_io io = {.out = out};
+    size_t before = out->len;
+    uint8_t kind = (uint8_t)message->kind;
+    io_u8(&io, &kind);
+    io_u64(&io, &fields.ticket);
+    if (!io_body(&io, &fields))
+        io.error = -EINVAL;
+    if (!io.error && out->len - before > READER_MESSAGE_MAX)
+        io.error = BUF_FULL;
+    if (io.error)
+        out->len = before;
+    return io.error;
+}
+
+int reader_message_decode(struct bytes datagram, struct arena *arena,
+                          struct reader_message *message)
+{
+    memset(message, 0, sizeof(*message));
+    if (datagram.len > READER_MESSAGE_MAX)
+        return MESSAGE_MALFORMED;
+    struct message_io io = {.in = datagram, .arena = arena};
+    uint8_t kind = 0;
+    io_u8(&io, &kind);
+    io_u64(&io, &message->ticket);
+    message->kind = (enum reader_kind)kind;
+    io_check(&io, io_body(&io, message));
+    io_check(&io, io.at == datagram.len);
+    return io.error;
+}
+
+/* ---- datagrams with descriptors ---- */
+
+union reader_control {
+    struct cmsghdr header; /* for alignment */
+    char bytes[CMSG_SPACE(READER_FDS_MAX * sizeof(int))];
+};
+
+void reader_fds_close(struct reader_fds *fds)
+{
+    for (size_t i = 0; i < fds->n; i++)
+        close(fds->fds[i]);
+    fds->n = 0;
+}
+
+int reader_send(int socket, struct bytes datagram, const struct reader_fds *fds)
+{
+    struct iovec part = {.iov_base = (void *)datagram.data, .iov_len = datagram.len};
+    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
+    union reader_control space = {0};
+    if (fds && fds->n) {
+        header.msg_control = space.bytes;
+        header.msg_controllen = CMSG_SPACE(fds->n * sizeof(int));
+        struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+        rights->cmsg_level = SOL_SOCKET;
+        rights->cmsg_type = SCM_RIGHTS;
+        rights->cmsg_len = CMSG_LEN(fds->n * sizeof(int));
+        memcpy(CMSG_DATA(rights), fds->fds, fds->n * sizeof(int));
+    }
+    ssize_t n;
+    do
+        n = sendmsg(socket, &header, MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    return n < 0 ? -errno : 0;
+}
+
+static void take_fds(struct msghdr *header, struct reader_fds *fds)
+{
+    struct cmsghdr *rights = CMSG_FIRSTHDR(header);
+    if (!rights || rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS)
+        return;
+    fds->n = (rights->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    if (fds->n > READER_FDS_MAX)
+        fds->n = READER_FDS_MAX; /* there was no room for more */
+    memcpy(fds->fds, CMSG_DATA(rights), fds->n * sizeof(int));
+}
+
+ssize_t reader_receive(int socket, uint8_t *datagram, struct reader_fds *fds)
+{
+    struct iovec part = {.iov_base = datagram, .iov_len = READER_MESSAGE_MAX};
+    union reader_control space = {0};
+    struct msghdr header = {.msg_iov = &part,
+                            .msg_iovlen = 1,
+                            .msg_control = space.bytes,
+                            .msg_controllen = sizeof(space.bytes)};
+    ssize_t n;
+    fds->n = 0;
+    do
+        n = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return -errno;
+    take_fds(&header, fds);
+    return n;
+}

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that hold whoever looks at their memory or files. One reader may be lost to each; nobody else notices."""
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
+import neighbour  # noqa: E402
+from neighbour import harness  # noqa: E402
+import publishing  # noqa: E402
+
+SECONDS = 300 if neighbour.FULL else 120
+READER = "spanprof-rdr"
+HONEST = "known_by_symtab"  # a function of names_program
+
+
+def state_of(pid):
+    with contextlib.suppress(OSError), open("/proc/%d/stat" % pid) as file:
+        return file.read().rsplit(")", 1)[1].split()[0]
+    return None
+
+
+@harness.needs_sampling
+class NamesTest(neighbour.HostileTest):
+    def setUp(self):
+        super().setUp()
+        self.sp = self.spanprof(over={"processors": {"join": {"wait": "1s"}}})
+        self.sp.wait_sampling()
+        self.attacks = 0
+
+    def fresh_program(self):
+        """One that nobody has seen before, so that its names have to be read now."""
+        program = os.path.join(self.directory, "fresh%d" % time.monotonic_ns())
+        shutil.copy(os.path.join(harness.BUILD, "test", "names_program"), program)
+        process = self.neighbour(cpus=1).start(program, "3")
+        self.addCleanup(process.kill)
+        return os.path.basename(program)
+
+    def leaf_names(self, program):
+        return {sample.frames[0].function for sample in self.backend.samples() if sample.frames
+                and sample.resource.get("process.executable.name") == program}
+
+    def assert_names_come(self):
+        program = self.fresh_program()
+        began = time.monotonic()
+        harness.wait_until(lambda: HONEST in self.leaf_names(program), 20 * harness.SLOWNESS,
+                           "names of %s" % program)
+        print("names after %.1f s" % (time.monotonic() - began), file=sys.stderr)
+
+    def assert_stops(self):
+        began = time.monotonic()
+        self.assertEqual(self.sp.stop(), 0)
+        self.assertLess(time.monotonic() - began, 6 * harness.SLOWNESS)
+
+
+@unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse")
+class Hold(NamesTest):
+
+    def attack(self, mode):
+        """Begun as root, for what fusermount3 does for a user; all else it does as nobody."""
+        self.attacks += 1
+        directory = os.path.join(self.directory, "attack%d" % self.attacks)
+        os.mkdir(directory)
+        os.chmod(self.directory, 0o755)
+        attacker = self.neighbour(uid=0)
+        process = attacker.program("hold", mode, directory, SECONDS, stdout=-1)
+        line = process.stdout.readline().decode()
+        if line.startswith("skip"):
+            self.skipTest(line)
+        self.assertTrue(line.startswith("ready"), line)
+        return attacker
+
+    def lost(self):
+        return self.sp.metric("spanprof_readers_lost_total")
+
+    def wait_lost(self, n=1):
+        harness.wait_until(lambda: self.lost() >= n, 30, "%d readers are lost" % n)
+
+    def stuck_readers(self):
+        return [pid for pid in harness.children_of(self.sp.supervisor)
+                if harness.comm_of(pid) == READER and state_of(pid) == "D"]
+
+    def assert_contexts_come(self):
+        publisher = publishing.Publisher("glibc", "local_exec", ["otel"])
+        self.addCleanup(publisher.kill)
+        pid = publisher.first("ready")["pid"]
+        harness.wait_until(lambda: self.sp.reads(pid), 20 * harness.SLOWNESS, "contexts are read")
+
+    def assert_reloads(self):
+        service = self.sp.service
+        self.sp.config["service"]["telemetry"]["logs"]["encoding"] = "json"
+        with open(self.sp.config_path, "w") as file:
+            file.write(json.dumps(self.sp.config))
+        began = time.monotonic()
+        self.sp.process.send_signal(signal.SIGHUP)
+        harness.wait_until(lambda: self.sp.service not in (None, service), 15, "another service")
+        self.sp.wait_ready()
+        print("reloaded after %.1f s" % (time.monotonic() - began), file=sys.stderr)
+
+    def test_memory(self):
+        """Which does not even end by SIGKILL."""
+        tenant = self.tenant(self.sp)
+        alone_s = tenant.run(2)
+        self.attack("memory")
+        self.wait_lost()
+        attacked_s = tenant.run(4)
+        harness.wait_until(lambda: self.sp.metric("spanprof_processes_abandoned") >= 1, 10,
+                           "it is abandoned")
+        self.assertTrue(self.stuck_readers())
+        symbolizer = self.sp.symbolizer
+        self.assert_names_come()
+        self.assert_contexts_come()
+        self.assertEqual(self.sp.symbolizer, symbolizer)
+        self.assert_reloads()
+        self.assert_names_come()
+        tenant.stop()
+        self.assert_unharmed(tenant, alone_s, attacked_s)
+        self.assert_arrived(tenant)
+        self.assertTrue(self.stuck_readers())
+        self.assert_stops()
+
+    def test_three_abandoned(self):
+        """Of cgroups that have hung none, memory is read all the same."""
+        attackers = [self.attack("memory") for _ in range(3)]
+        harness.wait_until(lambda: self.sp.metric("spanprof_processes_abandoned") >= 3, 90,
+                           "three are abandoned")
+        lost = self.lost()
+        self.assert_contexts_come()
+        self.assert_names_come()
+        self.assertGreater(self.sp.metric("spanprof_processes_banned_total"), 0)
+        self.assertLessEqual(self.lost() - lost, 1)
+        attackers[0].stop()
+        harness.wait_until(lambda: self.sp.metric("spanprof_processes_abandoned") < 3, 10,
+                           "a reader that is let go dies")
+        self.assert_stops()
+
+    def test_pager(self):
+        self.attack("uffd")
+        self.wait_lost()
+        self.assert_contexts_come()
+        self.assert_stops()
+
+    def hold_by_file(self, mode):
+        symbolizer = self.sp.symbolizer
+        self.attack(mode)
+        self.wait_lost()
+        self.assert_names_come()
+        self.assert_contexts_come()
+        self.assertEqual(self.sp.symbolizer, symbolizer)
+        self.assert_stops()
+
+    def test_link(self):
+        self.hold_by_file("link")
+
+    def test_overlay(self):
+        self.hold_by_file("overlay")
+
+
+class Flood(NamesTest):
+    def test_mappings(self):
+        """Who maps files without pause loses its own names. Events of others that are lost meanwhile are made good for
+        those that are sampled, without a walk over all processes."""
+        tenant = self.tenant(self.sp)
+        alone_s = tenant.run(2)
+        directory = os.path.join(self.directory, "flood")
+        os.mkdir(directory)
+        os.chmod(self.directory, 0o755)
+        os.chmod(directory, 0o777)
+        process = self.neighbour().program("hold", "flood", directory, SECONDS, stdout=-1)
+        self.assertTrue(process.stdout.readline().startswith(b"ready"))
+        harness.wait_until(lambda: self.sp.metric("spanprof_process_mappings_excluded_total") > 0, 30,
+                           "the flood is noticed")
+        scans = self.sp.metric("spanprof_process_scans_total")
+        attacked_s = tenant.run(60 if neighbour.FULL else 6)
+        self.assert_names_come()
+        tenant.stop()
+        excluded, lost = (self.sp.metric("spanprof_process_%s_total" % name)
+                          for name in ("mappings_excluded", "events_lost"))
+        print("%d mappings excluded, %d losses" % (excluded, lost), file=sys.stderr)
+        self.assertGreater(excluded, 1000)
+        self.assertLessEqual(self.sp.metric("spanprof_process_scans_total"), scans + 1)
+        self.assert_unharmed(tenant, alone_s, attacked_s)
+        self.assert_arrived(tenant)
+        self.assert_stops()
+
+
+if __name__ == "__main__":
+    harness.main()
