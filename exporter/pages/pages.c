@@ -23,6 +23,9 @@ LIMIT(answers, LIMIT_SERVICE, "pages: answers being made and sent", .of = "pages
 STAT_GAUGE(connections, "spanprof_pages_connections", "Open connections to the pages.");
 STAT_LOSS(over_limit, "spanprof_pages_connections_refused_total",
           "Connections to the pages closed at once: there were too many.");
+STAT_LOSS(crowded_out, "spanprof_pages_connections_crowded_out_total",
+          "Connections to the pages ended at their limit to make room for a new one: of the peer "
+          "with most connections, the one idle longest.");
 
 STAT_COUNTER(out_of_files, "spanprof_pages_accept_pauses_total",
              "Pauses in accepting connections to the pages because no file descriptor was free.");
@@ -70,6 +73,7 @@ static struct http1_server_settings http1_settings(struct pages *pages)
                    .discard_max = BODY_MAX},
         .counts = {.connections = &connections,
                    .over_limit = {&over_limit},
+                   .crowded_out = {&crowded_out},
                    .out_of_files = {&out_of_files},
                    .requests = &requests,
                    .codes = codes,
