@@ -37,7 +37,7 @@ static struct reader_client {
     uint64_t told_ns;
     struct buf request;
     struct arena arena; /* of the last answer */
-    size_t length; /* of the datagram received last */
+    size_t length;      /* of the datagram received last */
     uint8_t datagram[READER_MESSAGE_MAX];
 } client = {.socket = -1};
 

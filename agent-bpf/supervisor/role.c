@@ -94,9 +94,8 @@ static int role_take_message(struct bytes bytes, enum role role, struct role_sta
 
 /* Bytes of address space, some times what a role needs in the default configuration: what strangers
  * make it read is to end it, and not another program of the node. 0: no limit of its own. */
-static const rlim_t role_address_spaces[ROLES] = {[ROLE_SYMBOLIZER] = 512u << 20,
-                                                  [ROLE_READER] = 64u << 20,
-                                                  [ROLE_BROKER] = 64u << 20};
+static const rlim_t role_address_spaces[ROLES] = {
+    [ROLE_SYMBOLIZER] = 512u << 20, [ROLE_READER] = 64u << 20, [ROLE_BROKER] = 64u << 20};
 
 /* Sanitizers reserve terabytes. */
 static void role_limit_memory(enum role role)

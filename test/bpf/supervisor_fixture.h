@@ -8,8 +8,11 @@
 #include "agent-bpf/supervisor/role.h"
 #include "agent-bpf/supervisor/supervisor.h"
 #include "base/memfd.h"
+#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static struct board *board;
@@ -25,8 +28,23 @@ static inline bool board_open(size_t size)
     return board != NULL;
 }
 
+static pid_t supervisor_pid; /* 0: it is reaped */
+
+static inline pid_t supervisor_start(const struct supervisor_settings *settings)
+{
+    supervisor_pid = fork();
+    if (supervisor_pid == 0)
+        exit(supervisor_run(settings));
+    return supervisor_pid;
+}
+
 static inline int board_close(size_t size)
 {
+    if (supervisor_pid > 0) { /* the test failed; its children end with it */
+        kill(supervisor_pid, SIGKILL);
+        waitpid(supervisor_pid, NULL, 0);
+        supervisor_pid = 0;
+    }
     close(board_fd);
     return munmap(board, size);
 }

@@ -194,17 +194,6 @@ static struct supervisor_settings default_settings(void)
     };
 }
 
-static pid_t started; /* the last one; 0 once it is reaped */
-
-static pid_t start(const struct supervisor_settings *settings)
-{
-    pid_t pid = fork();
-    if (pid == 0)
-        exit(supervisor_run(settings));
-    started = pid;
-    return pid;
-}
-
 static int setup(void **state)
 {
     (void)state;
@@ -218,11 +207,6 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    if (started > 0) { /* an assertion failed before its end; its children die with it */
-        kill(started, SIGKILL);
-        waitpid(started, NULL, 0);
-        started = 0;
-    }
     return board_close(sizeof(*board));
 }
 
@@ -232,10 +216,10 @@ static int end_of(pid_t supervisor, unsigned timeout_ms)
     if (!WAIT_FOR(waitpid(supervisor, &status, WNOHANG) == supervisor, timeout_ms)) {
         kill(supervisor, SIGKILL);
         waitpid(supervisor, &status, 0);
-        started = 0;
+        supervisor_pid = 0;
         fail_msg("the supervisor did not end");
     }
-    started = 0;
+    supervisor_pid = 0;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
@@ -284,7 +268,7 @@ static void test_children_work_and_stop(void **state)
 {
     struct supervisor_settings settings = default_settings();
     (void)state;
-    pid_t supervisor = start(&settings);
+    pid_t supervisor = supervisor_start(&settings);
     await_start();
     assert_int_equal(board->sampling, 1);
     make_work();
@@ -323,7 +307,7 @@ static void check_rights(const char *user, const char *directory, uint64_t uid)
     struct supervisor_settings settings = default_settings();
     settings.user = user;
     settings.store_directory = directory;
-    pid_t supervisor = start(&settings);
+    pid_t supervisor = supervisor_start(&settings);
     await_start();
     check_no_capabilities(board->service);
     check_symbolizer_capabilities(board->symbolizer);
@@ -356,7 +340,7 @@ static void test_never_as_root(void **state)
     (void)state;
     check_rights("", "/nonexistent/store", NOBODY);
     settings.user = "root";
-    assert_int_equal(end_of(start(&settings), 3000), 1);
+    assert_int_equal(end_of(supervisor_start(&settings), 3000), 1);
 }
 
 static void test_rights_as_named_user(void **state)
@@ -370,7 +354,7 @@ static void test_unknown_user_ends_it(void **state)
     struct supervisor_settings settings = default_settings();
     (void)state;
     settings.user = "no-such-account";
-    assert_int_equal(end_of(start(&settings), 3000), 1);
+    assert_int_equal(end_of(supervisor_start(&settings), 3000), 1);
     assert_int_equal(board->service_starts, 0);
 }
 
@@ -378,7 +362,7 @@ static void test_killed_children_come_back(void **state)
 {
     struct supervisor_settings settings = default_settings();
     (void)state;
-    pid_t supervisor = start(&settings);
+    pid_t supervisor = supervisor_start(&settings);
     await_start();
     int service = board->service;
     kill(board->symbolizer, SIGKILL);
@@ -400,7 +384,7 @@ static void test_hung_children_are_replaced(void **state)
     struct supervisor_settings settings = default_settings();
     (void)state;
     settings.symbolizer_hang_ns = settings.service_hang_ns = 1500 * NS_PER_MS;
-    pid_t supervisor = start(&settings);
+    pid_t supervisor = supervisor_start(&settings);
     await_start();
     kill(board->symbolizer, SIGSTOP);
     assert_true(WAIT_FOR(board->hellos == 2, 6000));
@@ -416,7 +400,7 @@ static void test_backoff_grows(void **state)
     (void)state;
     settings.want_sampler = false;
     board->service_exit = 7;
-    pid_t supervisor = start(&settings);
+    pid_t supervisor = supervisor_start(&settings);
     sleep_ms(2200); /* 0, 100, 300, 700, 1500, (3100) */
     unsigned starts = board->service_starts;
     assert_true(starts >= 3 && starts <= 6);
@@ -429,7 +413,7 @@ static void test_fatal_end_is_final(void **state)
     struct supervisor_settings settings = default_settings();
     (void)state;
     board->service_exit = SERVICE_EXIT_FATAL;
-    assert_int_equal(end_of(start(&settings), 5000), 1);
+    assert_int_equal(end_of(supervisor_start(&settings), 5000), 1);
     assert_int_equal(board->service_starts, 1);
 }
 
@@ -476,7 +460,7 @@ static void test_clean_end_is_final(void **state)
     (void)state;
     settings.want_sampler = false;
     board->service_exit = 0;
-    assert_int_equal(end_of(start(&settings), 5000), 0);
+    assert_int_equal(end_of(supervisor_start(&settings), 5000), 0);
     assert_int_equal(board->service_starts, 1);
 }
 
@@ -485,7 +469,7 @@ static void test_second_signal_ends_at_once(void **state)
     struct supervisor_settings settings = default_settings();
     (void)state;
     board->ignore_stop = true;
-    pid_t supervisor = start(&settings);
+    pid_t supervisor = supervisor_start(&settings);
     await_start();
     kill(supervisor, SIGTERM);
     assert_true(WAIT_FOR(board->stops == 1, 2000));
@@ -501,7 +485,7 @@ static void test_stop_has_an_end(void **state)
     (void)state;
     board->ignore_stop = true;
     settings.stop_timeout_ns = 500 * NS_PER_MS;
-    pid_t supervisor = start(&settings);
+    pid_t supervisor = supervisor_start(&settings);
     await_start();
     kill(supervisor, SIGTERM);
     assert_int_equal(end_of(supervisor, 4000), 1);
@@ -513,7 +497,7 @@ static void test_children_leave_signals_to_the_supervisor(void **state)
 {
     struct supervisor_settings settings = default_settings();
     (void)state;
-    pid_t supervisor = start(&settings);
+    pid_t supervisor = supervisor_start(&settings);
     await_start();
     kill(board->service, SIGTERM);
     kill(board->service, SIGINT);
@@ -529,7 +513,7 @@ static void test_children_die_with_the_supervisor(void **state)
     struct supervisor_settings settings = default_settings();
     (void)state;
     settings.user = "nobody"; /* the change of ids must not lose it */
-    pid_t supervisor = start(&settings);
+    pid_t supervisor = supervisor_start(&settings);
     await_start();
     kill(supervisor, SIGKILL);
     waitpid(supervisor, NULL, 0);
@@ -550,7 +534,7 @@ static void test_late_cpu_reaches_the_service(void **state)
     struct supervisor_settings settings = default_settings();
     (void)state;
     settings.user = "nobody"; /* maps the new buffer without any right */
-    pid_t supervisor = start(&settings);
+    pid_t supervisor = supervisor_start(&settings);
     await_start();
     bool possible = set_online(false) && set_online(true);
     if (possible)

@@ -33,8 +33,6 @@ struct board {               /* shared with all processes of a test */
     _Atomic int low_pid; /* of the symbolizer, once it has given way to all others */
 };
 
-static pid_t supervisor_pid; /* 0 = ended */
-
 static void stop(struct supervisor_client *child)
 {
     loop_stop(child->watch.loop);
@@ -157,11 +155,6 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    if (supervisor_pid) { /* the test failed; its children end with it */
-        kill(supervisor_pid, SIGKILL);
-        waitpid(supervisor_pid, NULL, 0);
-        supervisor_pid = 0;
-    }
     return board_close(sizeof(*board));
 }
 
@@ -176,10 +169,7 @@ static void start_supervisor(void)
         .sampler = {.frequency_hz = 1, .ring_size_bytes = 1 << 20},
         .symbolizer_hang_ns = SILENCE_NS,
     };
-    pid_t pid = fork();
-    if (pid == 0)
-        exit(supervisor_run(&settings));
-    supervisor_pid = pid;
+    supervisor_start(&settings);
     assert_true(WAIT_FOR(board->starts == 1, 10000));
 }
 

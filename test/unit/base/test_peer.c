@@ -103,7 +103,8 @@ static void test_tcp(void **state)
     peer_finder_close(&finder);
 }
 
-/* Puts a listener where the client of a pair was. False: another program took the port in between. */
+/* Puts a listener where the client of a pair was. False: another program took the port in between.
+ */
 static bool listener_at_the_port_of_client(struct pair *pair, int *listener)
 {
     struct sockaddr_in address;
