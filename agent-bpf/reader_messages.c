@@ -89,6 +89,8 @@ static bool io_body(struct message_io *io, struct reader_message *message)
     case READER_COPIED:
         io_u32(io, &message->copied.error);
         io_u32(io, &message->copied.size);
+        io_u64(io, &message->copied.mapped_device);
+        io_u64(io, &message->copied.mapped_inode);
         return true;
     }
     return false;

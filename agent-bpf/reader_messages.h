@@ -95,7 +95,9 @@ struct reader_file {
 
 struct reader_copied {
     uint32_t error;
-    uint32_t size; /* less than wanted at the end of the file */
+    uint32_t size;          /* less than wanted at the end of the file */
+    uint64_t mapped_device; /* kernel_file.h */
+    uint64_t mapped_inode;
 };
 
 struct reader_message {

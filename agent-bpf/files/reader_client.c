@@ -316,7 +316,7 @@ int reader_mapped(uint32_t pid, uint64_t start, uint64_t end, int *fd, enum file
     return client_file(&request, pid, fd, place);
 }
 
-int reader_copy(uint32_t pid, int path_fd, int memory_fd, uint64_t size)
+int reader_copy(uint32_t pid, int path_fd, int memory_fd, uint64_t size, struct kernel_file *mapped)
 {
     const struct reader_fds sent = {.n = 2, .fds = {path_fd, memory_fd}};
     struct reader_message answer;
@@ -334,6 +334,7 @@ int reader_copy(uint32_t pid, int path_fd, int memory_fd, uint64_t size)
         if (answer.copied.error || answer.copied.size != request.copy_wanted.size)
             return answer.copied.error ? negative(answer.copied.error) : -EIO;
         at += answer.copied.size;
+        *mapped = (struct kernel_file){answer.copied.mapped_device, answer.copied.mapped_inode};
     }
     return 0;
 }

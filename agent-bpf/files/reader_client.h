@@ -9,6 +9,7 @@
  * reader's. Thread: the symbolizer's loop.
  */
 #include "agent-bpf/files/file_place.h"
+#include "agent-bpf/files/kernel_file.h"
 #include "base/buf.h"
 #include "base/clock.h"
 
@@ -52,5 +53,7 @@ int reader_maps(uint32_t pid, struct buf *text);
  * there, as safe_look_up_mapped(). */
 int reader_path(uint32_t pid, const char *path, bool plain, int *fd, enum file_place *place);
 int reader_mapped(uint32_t pid, uint64_t start, uint64_t end, int *fd, enum file_place *place);
-/* Copies size bytes of the file, found for this process, to a memfd. */
-int reader_copy(uint32_t pid, int path_fd, int memory_fd, uint64_t size);
+/* Copies size bytes of the file, found for this process, to a memfd. mapped: inode 0 if it cannot
+ * be mapped. */
+int reader_copy(uint32_t pid, int path_fd, int memory_fd, uint64_t size,
+                struct kernel_file *mapped);

@@ -11,7 +11,6 @@
  * a lock which the process may hold, so the reader does it.
  */
 #include "agent-bpf/files/safe_open.h"
-#include "agent-bpf/files/elf.h"
 #include "agent-bpf/files/proc_maps.h"
 #include "agent-bpf/files/proc_pid.h"
 #include "agent-bpf/files/reader_client.h"
@@ -23,6 +22,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/fs.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
@@ -30,6 +30,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 enum open_failure { OPEN_REFUSED, OPEN_DIFFERENT, OPEN_FAILED, OPEN_TOO_LARGE, OPEN_FAILURES };
@@ -136,8 +137,12 @@ static int open_in_place(int path_fd, struct safe_file *file)
 {
     char link[32];
     snprintf(link, sizeof(link), "/proc/self/fd/%d", path_fd);
+    struct statfs system;
     file->fd = open(link, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    return file->fd < 0 ? -errno : 0;
+    if (file->fd < 0)
+        return -errno;
+    file->is_on_overlay = !fstatfs(file->fd, &system) && system.f_type == OVERLAYFS_SUPER_MAGIC;
+    return 0;
 }
 
 static int open_copy(uint32_t pid, int path_fd, struct safe_file *file)
@@ -148,7 +153,7 @@ static int open_copy(uint32_t pid, int path_fd, struct safe_file *file)
     if (file->fd < 0)
         return -errno;
     file->is_copy = true;
-    int error = reader_copy(pid, path_fd, file->fd, file->size);
+    int error = reader_copy(pid, path_fd, file->fd, file->size, &file->copied);
     if (error)
         fd_closep(&file->fd);
     return error;
@@ -194,15 +199,6 @@ int safe_open_plain(uint32_t pid, const char *path, struct safe_file *file)
 
 /* ---- the file of a mapping ---- */
 
-static bool same_build_id(int fd, const struct process_mapping *mapping)
-{
-    struct elf elf;
-    struct elf_build_ids ids;
-    return mapping->build_id_len && !elf_open(fd, &elf) && !elf_build_ids(&elf, &ids) &&
-           bytes_equal(BYTES(ids.gnu, ids.gnu_len),
-                       BYTES(mapping->build_id, mapping->build_id_len));
-}
-
 /* The inode number of a deleted file may have been reused. Few file systems have generations;
  * without one the file counts as the same. */
 static bool same_generation(int fd, const struct process_mapping *mapping)
@@ -212,14 +208,23 @@ static bool same_generation(int fd, const struct process_mapping *mapping)
            (uint32_t)generation == mapping->inode_generation;
 }
 
-/* Some file systems (btrfs, overlayfs) show another device to stat than to the mapping: there the
- * build id decides, if there is one. */
-static bool is_mapped_file(const struct safe_file *file, const struct process_mapping *mapping)
+/* Where stat says another device than the mapping (btrfs, overlayfs), the file is mapped here too.
+ * Of an overlay's file some kernels (6.8 to 6.17) say in an event what lies below, and in maps what
+ * lies above: there the inode number has to do. */
+static bool is_mapped_file(struct safe_file *file, const struct process_mapping *mapping)
 {
     uint64_t device = makedev(mapping->device_major, mapping->device_minor);
-    if (mapping->inode && mapping->inode == file->inode && device == file->device)
+    struct kernel_file own = file->copied;
+    if (mapping->inode == file->inode && device == file->device)
         return same_generation(file->fd, mapping);
-    return same_build_id(file->fd, mapping);
+    if (!file->is_copy && kernel_file_of(file->fd, &own))
+        return false;
+    if ((mapping->inode != own.inode || device != own.device) &&
+        (mapping->inode != file->inode || !file->is_on_overlay))
+        return false;
+    file->device = own.device;
+    file->inode = own.inode;
+    return true;
 }
 
 static int open_checked(int error, const struct process_mapping *mapping, struct safe_file *file)

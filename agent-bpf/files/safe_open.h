@@ -3,13 +3,16 @@
 /*
  * Opens the file of a process's mapping. The process chose the path, so it is not trusted: only
  * regular, non-empty files, not on FUSE, inside the process's own root, without following magic
- * links; and only if it is the file that was mapped (device, inode and generation, else build id).
+ * links; and only if it is the file that was mapped: by device, inode and generation, of which the
+ * kernel tells. What is in the file proves nothing.
  *
  * Nothing here waits for a foreign file system: what may wait is asked of the reader
  * (reader_client.h). Reading the descriptors waits for local disks alone: a file that lies
  * elsewhere (a server, or layers in a user namespace) is copied to memory. Outcome -EAGAIN: the
  * reader has not answered; try again later. Symbolizer only, but safe_look_up() also in the reader.
  */
+#include "agent-bpf/files/file_place.h"
+#include "agent-bpf/files/kernel_file.h"
 #include "agent-bpf/process_event.h"
 #include <stdbool.h>
 
@@ -18,7 +21,9 @@
 struct safe_file {
     int fd; /* O_RDONLY, close-on-exec; the caller's */
     bool is_copy;
-    uint64_t device;
+    bool is_on_overlay;        /* that root has mounted: nobody else chooses its inode numbers */
+    struct kernel_file copied; /* what the copy is of */
+    uint64_t device;           /* as a mapping shows it, if the file was compared with one */
     uint64_t inode;
     uint64_t size;
     uint64_t changed_ns; /* ctime: differs if the content does */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent-bpf/reader/reader.h"
 #include "agent-bpf/files/file_place.h"
+#include "agent-bpf/files/kernel_file.h"
 #include "agent-bpf/files/proc_maps.h"
 #include "agent-bpf/files/proc_pid.h"
 #include "agent-bpf/files/safe_open.h"
@@ -185,6 +186,11 @@ static int reader_copy(struct reader *reader, const struct reader_message *reque
     answer.copied.error =
         from < 0 ? (uint32_t)errno
                  : copy_file(reader, from, fds->fds[1], &request->copy_wanted, &answer.copied.size);
+    struct kernel_file mapped;
+    if (!answer.copied.error && !kernel_file_of(from, &mapped)) {
+        answer.copied.mapped_device = mapped.device;
+        answer.copied.mapped_inode = mapped.inode;
+    }
     return reader_answer(reader, &answer, NULL);
 }
 

@@ -142,8 +142,6 @@ void symbolizer_resolve_mapping(struct symbolizer *symbolizer, uint32_t pid,
     if (!*binary)
         return;
     mapping->inode_generation = (*binary)->generation;
-    mapping->build_id_len = (uint8_t)(*binary)->ids.gnu_len;
-    memcpy(mapping->build_id, (*binary)->ids.gnu, (*binary)->ids.gnu_len);
 }
 
 static void scan_send_event(struct symbolizer *symbolizer, const struct process_event *event)
