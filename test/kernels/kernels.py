@@ -30,7 +30,7 @@ PROGRAMS = ("spanprof", "test/kernel_check", "test/kernel_workload_framed",
             "test/kernel_workload_frameless")
 # What the tests of the bpf suite run, load or look up, beside what they are linked with.
 TEST_FILES = ("test/context_host", "test/*.so")
-SYSTEM_FILES = ("/bin/sleep", "/bin/true", "/etc/passwd", "/etc/group", "/lib/*/libresolv.so.2")
+SYSTEM_FILES = ("/bin/sleep", "/bin/true", "/usr/bin/ip", "/etc/passwd", "/etc/group", "/lib/*/libresolv.so.2")
 # Tests that fail for what an emulated CPU is: each instruction takes its own time, so that ticks cost ten
 # times as much of the CPU time that they measure, and the clocks of two CPUs do not agree.
 NOT_EMULATED = {"test_periods_stay_true", "test_budget", "test_order_across_cpus"}
@@ -136,7 +136,7 @@ def make_initramfs(build, tests, path):
     """A cpio archive of a root directory; the kernel takes it as it is."""
     with tempfile.TemporaryDirectory() as root:
         os.chmod(root, 0o755)  # it becomes /
-        for directory in ("proc", "sys", "dev", "tmp"):
+        for directory in ("proc", "sys", "dev", "run", "tmp"):
             os.mkdir(os.path.join(root, directory))
         os.chmod(os.path.join(root, "tmp"), 0o1777)
         put(root, shutil.which("busybox"), "/bin/busybox")
@@ -284,6 +284,7 @@ def run_host(results, build, directory):
     started = time.monotonic()
     log = os.path.join(directory, "host.log")
     with tempfile.TemporaryDirectory() as place, open(log, "w") as errors:
+        os.chmod(place, 0o711)  # the service is not root
         run = subprocess.run([os.path.join(build, "test/kernel_check"), os.path.join(build, "spanprof"),
                               os.path.join(build, "test"), place], timeout=CHECK_WITHIN_S,
                              stdout=subprocess.PIPE, stderr=errors, text=True, check=False)
