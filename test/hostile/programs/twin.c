@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Burns in a function of a name of its own: TWIN. Built twice with the same build id. The forged one
- * also says of that function that nobody called it.
+ * Burns in a function of a name of its own: TWIN. Built twice with the same build id. The forged
+ * one also says of that function that nobody called it.
  */
 #include <stdio.h>
 #include <stdlib.h>
