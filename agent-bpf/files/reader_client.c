@@ -82,7 +82,7 @@ void reader_client_attach(int socket)
 
 static bool is_last(const struct reader_message *answer)
 {
-    return answer->kind != READER_MAPS || !answer->maps.more;
+    return answer->kind != READER_TEXT || !answer->text.more;
 }
 
 /* The next part of the answer, if it is there. -EAGAIN; -EPIPE: the reader is lost. */
@@ -258,21 +258,20 @@ int reader_memory_one(uint32_t pid, uint64_t address, void *out, size_t size)
     return error ? error : range.error;
 }
 
-int reader_maps(uint32_t pid, struct buf *text)
+int reader_proc_text(uint32_t pid, enum reader_text_kind kind, struct buf *text)
 {
     struct reader_message answer,
-        request = {.kind = READER_MAPS_WANTED, .maps_wanted = {.pid = pid}};
+        request = {.kind = READER_TEXT_WANTED, .text_wanted = {.pid = pid, .kind = (uint8_t)kind}};
     struct reader_fds fds;
-    text->limit_bytes = PROC_MAPS_BYTES_MAX;
     buf_clear(text);
     int error = client_ask(&request, pid, NULL);
     while (!error) {
-        error = client_wait(READER_MAPS, &answer, &fds);
+        error = client_wait(READER_TEXT, &answer, &fds);
         if (error)
             break;
         reader_fds_close(&fds);
-        error = negative(answer.maps.error);
-        if (!error && buf_append_bytes(text, answer.maps.text))
+        error = negative(answer.text.error);
+        if (!error && buf_append_bytes(text, answer.text.text))
             error = -E2BIG;
         if (is_last(&answer))
             return error;
@@ -282,41 +281,36 @@ int reader_maps(uint32_t pid, struct buf *text)
     return error;
 }
 
-static int client_file(struct reader_message *request, uint32_t pid, int *fd,
-                       enum file_place *place)
+int reader_maps(uint32_t pid, struct buf *text)
 {
-    struct reader_message answer;
+    text->limit_bytes = PROC_MAPS_BYTES_MAX;
+    return reader_proc_text(pid, READER_MAPS, text);
+}
+
+int reader_file(uint32_t pid, enum reader_how how, const struct process_mapping *mapping,
+                struct reader_file *file, int *fd)
+{
+    struct reader_message answer,
+        request = {.kind = READER_FILE_WANTED,
+                   .file_wanted = {.pid = pid, .how = (uint8_t)how, .mapping = *mapping}};
     struct reader_fds fds;
-    int error = client_call(request, pid, NULL, READER_FILE, &answer, &fds);
+    *fd = -1;
+    int error = client_call(&request, pid, NULL, READER_FILE, &answer, &fds);
     if (error)
         return error;
-    error = negative(answer.file.error);
-    if (!error && (fds.n != 1 || answer.file.place >= FILE_PLACES))
-        error = -EIO;
-    if (error) {
+    *file = answer.file;
+    bool with_fd = !file->error && how != READER_SOCKET;
+    if (file->place >= FILE_PLACES || fds.n != with_fd) {
         reader_fds_close(&fds);
-        return error;
+        return -EIO;
     }
-    *fd = fds.fds[0];
-    *place = (enum file_place)answer.file.place;
-    return 0;
+    if (with_fd)
+        *fd = fds.fds[0];
+    return file->error >= READER_OUTCOME ? (int)(file->error - READER_OUTCOME)
+                                         : negative(file->error);
 }
 
-int reader_path(uint32_t pid, const char *path, bool plain, int *fd, enum file_place *place)
-{
-    struct reader_message request = {.kind = READER_PATH_WANTED,
-                                     .path_wanted = {.pid = pid, .plain = plain, .path = path}};
-    return client_file(&request, pid, fd, place);
-}
-
-int reader_mapped(uint32_t pid, uint64_t start, uint64_t end, int *fd, enum file_place *place)
-{
-    struct reader_message request = {.kind = READER_MAPPED_WANTED,
-                                     .mapped_wanted = {.pid = pid, .start = start, .end = end}};
-    return client_file(&request, pid, fd, place);
-}
-
-int reader_copy(uint32_t pid, int path_fd, int memory_fd, uint64_t size, struct kernel_file *mapped)
+int reader_copy(uint32_t pid, int path_fd, int memory_fd, uint64_t size)
 {
     const struct reader_fds sent = {.n = 2, .fds = {path_fd, memory_fd}};
     struct reader_message answer;
@@ -334,7 +328,6 @@ int reader_copy(uint32_t pid, int path_fd, int memory_fd, uint64_t size, struct 
         if (answer.copied.error || answer.copied.size != request.copy_wanted.size)
             return answer.copied.error ? negative(answer.copied.error) : -EIO;
         at += answer.copied.size;
-        *mapped = (struct kernel_file){answer.copied.mapped_device, answer.copied.mapped_inode};
     }
     return 0;
 }

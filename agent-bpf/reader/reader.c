@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent-bpf/reader/reader.h"
-#include "agent-bpf/files/file_place.h"
-#include "agent-bpf/files/kernel_file.h"
 #include "agent-bpf/files/proc_maps.h"
 #include "agent-bpf/files/proc_pid.h"
-#include "agent-bpf/files/safe_open.h"
+#include "agent-bpf/reader/reader_files.h"
 #include "agent-bpf/reader_messages.h"
 #include "base/fd.h"
+#include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/uio.h>
 
 #define ARENA_MAX (64 * 1024) /* lists and paths of a request */
@@ -87,25 +88,23 @@ static int reader_read_memory(struct reader *reader, const struct reader_message
     return error;
 }
 
-/* ---- /proc/PID/maps ---- */
+/* ---- texts ---- */
 
-static int reader_answer_maps(struct reader *reader, uint64_t ticket, int error, struct bytes text,
+static int reader_answer_text(struct reader *reader, uint64_t ticket, int error, struct bytes text,
                               bool more)
 {
     return reader_answer(
         reader,
-        &(struct reader_message){.kind = READER_MAPS,
+        &(struct reader_message){.kind = READER_TEXT,
                                  .ticket = ticket,
-                                 .maps = {.error = errno_of(error), .more = more, .text = text}},
+                                 .text = {.error = errno_of(error), .more = more, .text = text}},
         NULL);
 }
 
 /* Passed on as it is read: a reader that hangs for ever is to be small. */
-static int reader_read_maps(struct reader *reader, const struct reader_message *request)
+static int reader_read_text(struct reader *reader, uint64_t ticket, const char *path)
 {
-    char path[32];
     size_t total = 0;
-    snprintf(path, sizeof(path), "/proc/%u/maps", request->maps_wanted.pid);
     _cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
     int failed = fd < 0 ? -errno : 0;
     while (!failed) {
@@ -114,45 +113,77 @@ static int reader_read_maps(struct reader *reader, const struct reader_message *
         failed = n < 0 ? -errno : total > PROC_MAPS_BYTES_MAX ? -E2BIG : 0;
         if (failed || n == 0)
             break;
-        int error =
-            reader_answer_maps(reader, request->ticket, 0, BYTES(reader->memory, (size_t)n), true);
+        int error = reader_answer_text(reader, ticket, 0, BYTES(reader->memory, (size_t)n), true);
         if (error)
             return error;
     }
-    return reader_answer_maps(reader, request->ticket, failed, BYTES(NULL, 0), false);
+    return reader_answer_text(reader, ticket, failed, BYTES(NULL, 0), false);
+}
+
+static int reader_read_exe(struct reader *reader, uint64_t ticket, uint32_t pid)
+{
+    size_t len = 0;
+    int error = proc_pid_link(pid, "exe", (char *)reader->memory, READER_PATH_MAX, &len);
+    return reader_answer_text(reader, ticket, error, BYTES(reader->memory, len), false);
+}
+
+static int reader_list_pids(struct reader *reader, uint64_t ticket)
+{
+    DIR *proc = opendir("/proc");
+    int error = proc ? 0 : reader_answer_text(reader, ticket, -errno, BYTES(NULL, 0), false);
+    struct dirent *entry;
+    size_t len = 0;
+    while (!error && proc && (entry = readdir(proc))) {
+        size_t size = strlen(entry->d_name);
+        if (strspn(entry->d_name, "0123456789") != size)
+            continue;
+        if (len + size + 1 > sizeof(reader->memory)) {
+            error = reader_answer_text(reader, ticket, 0, BYTES(reader->memory, len), true);
+            len = 0;
+        }
+        memcpy(reader->memory + len, entry->d_name, size);
+        reader->memory[len + size] = '\n';
+        len += size + 1;
+    }
+    if (!error && proc)
+        error = reader_answer_text(reader, ticket, 0, BYTES(reader->memory, len), false);
+    if (proc)
+        closedir(proc);
+    return error;
+}
+
+static int reader_answer_text_wanted(struct reader *reader, const struct reader_message *request)
+{
+    static const char *const names[] = {[READER_MAPS] = "maps",
+                                        [READER_MOUNTS] = "mountinfo",
+                                        [READER_STAT] = "stat",
+                                        [READER_STATUS] = "status",
+                                        [READER_CGROUP] = "cgroup"};
+    const struct reader_text_wanted *wanted = &request->text_wanted;
+    char path[48];
+    switch ((enum reader_text_kind)wanted->kind) {
+    case READER_EXE:
+        return reader_read_exe(reader, request->ticket, wanted->pid);
+    case READER_PIDS:
+        return reader_list_pids(reader, request->ticket);
+    case READER_KERNEL_NOTES:
+        return reader_read_text(reader, request->ticket, "/sys/kernel/notes");
+    default:
+        assert(wanted->kind <= READER_CGROUP);
+        snprintf(path, sizeof(path), "/proc/%u/%s", wanted->pid, names[wanted->kind]);
+        return reader_read_text(reader, request->ticket, path);
+    }
 }
 
 /* ---- files ---- */
 
-static int reader_answer_file(struct reader *reader, uint64_t ticket, uint32_t pid, int fd)
+static int reader_answer_file(struct reader *reader, const struct reader_message *request)
 {
-    struct reader_message answer = {.kind = READER_FILE, .ticket = ticket};
+    struct reader_message answer = {.kind = READER_FILE, .ticket = request->ticket};
+    _cleanup_fd_ int fd = -1;
+    reader_open_file(&request->file_wanted, &reader->mounts, &answer.file, &fd);
     struct reader_fds fds = {.n = 1, .fds = {fd}};
-    if (fd < 0) {
-        answer.file.error = errno_of(fd);
-        return reader_answer(reader, &answer, NULL);
-    }
-    if (proc_mounts_read(pid, &reader->mounts))
-        buf_clear(&reader->mounts);
-    answer.file.place = (uint8_t)file_place_asking(fd, pid, buf_bytes(&reader->mounts));
-    return reader_answer(reader, &answer, &fds);
-}
-
-static int reader_find_path(struct reader *reader, const struct reader_message *request)
-{
-    const struct reader_path_wanted *wanted = &request->path_wanted;
-    unsigned how = wanted->plain ? SAFE_LOOK_UP_PLAIN : 0;
-    _cleanup_fd_ int fd = -1;
-    int error = safe_look_up(wanted->pid, wanted->path, how, &fd);
-    return reader_answer_file(reader, request->ticket, wanted->pid, error ? error : fd);
-}
-
-static int reader_find_mapped(struct reader *reader, const struct reader_message *request)
-{
-    const struct reader_mapped_wanted *wanted = &request->mapped_wanted;
-    _cleanup_fd_ int fd = -1;
-    int error = safe_look_up_mapped(wanted->pid, wanted->start, wanted->end, &fd);
-    return reader_answer_file(reader, request->ticket, wanted->pid, error ? error : fd);
+    return reader_answer(reader, &answer, fd < 0 ? NULL : &fds);
 }
 
 static uint32_t copy_file(struct reader *reader, int from, int to,
@@ -186,11 +217,6 @@ static int reader_copy(struct reader *reader, const struct reader_message *reque
     answer.copied.error =
         from < 0 ? (uint32_t)errno
                  : copy_file(reader, from, fds->fds[1], &request->copy_wanted, &answer.copied.size);
-    struct kernel_file mapped;
-    if (!answer.copied.error && !kernel_file_of(from, &mapped)) {
-        answer.copied.mapped_device = mapped.device;
-        answer.copied.mapped_inode = mapped.inode;
-    }
     return reader_answer(reader, &answer, NULL);
 }
 
@@ -202,12 +228,10 @@ static int reader_serve(struct reader *reader, const struct reader_message *requ
     switch (request->kind) {
     case READER_MEMORY_WANTED:
         return reader_read_memory(reader, request);
-    case READER_MAPS_WANTED:
-        return reader_read_maps(reader, request);
-    case READER_PATH_WANTED:
-        return reader_find_path(reader, request);
-    case READER_MAPPED_WANTED:
-        return reader_find_mapped(reader, request);
+    case READER_TEXT_WANTED:
+        return reader_answer_text_wanted(reader, request);
+    case READER_FILE_WANTED:
+        return reader_answer_file(reader, request);
     case READER_COPY_WANTED:
         return reader_copy(reader, request, fds);
     default:

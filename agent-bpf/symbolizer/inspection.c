@@ -12,8 +12,13 @@
 static struct bytes inspection_mounts(struct inspection *inspection)
 {
     struct symbolizer *symbolizer = inspection->symbolizer;
-    if (!inspection->mounts_read && proc_mounts_read(inspection->process->pid, &symbolizer->mounts))
-        buf_clear(&symbolizer->mounts);
+    symbolizer->mounts.limit_bytes = PROC_MOUNTS_BYTES_MAX;
+    if (!inspection->mounts_read) {
+        int error = reader_proc_text(inspection->process->pid, READER_MOUNTS, &symbolizer->mounts);
+        inspection->unanswered |= error == -EAGAIN;
+        if (error)
+            buf_clear(&symbolizer->mounts);
+    }
     inspection->mounts_read = true;
     return buf_bytes(&symbolizer->mounts);
 }

@@ -11,6 +11,7 @@
 #include "agent-bpf/symbolizer/inspection.h"
 #include "agent-bpf/contexts/unreadable.h"
 #include "agent-bpf/files/proc_pid.h"
+#include "agent-bpf/files/reader_client.h"
 #include "base/limits.h"
 #include "proto/otlp/otlp_spans.h"
 #include "proto/wire.h"
@@ -42,7 +43,7 @@ static int inspection_read_block(struct inspection *inspection, struct bytes *bl
     struct symbolizer *symbolizer = inspection->symbolizer;
     uint64_t start, end;
     symbolizer->text.limit_bytes = 8192;
-    int error = proc_pid_read(inspection->process->pid, "stat", &symbolizer->text);
+    int error = reader_proc_text(inspection->process->pid, READER_STAT, &symbolizer->text);
     if (error)
         return error;
     if (!proc_parse_environment(buf_bytes(&symbolizer->text), &start, &end) || start >= end)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent-bpf/symbolizer/symbolizer_ledger.h"
 #include "agent-bpf/files/fs_rights.h"
-#include "agent-bpf/files/proc_pid.h"
+#include "agent-bpf/files/reader_client.h"
 #include "base/clock.h"
 #include "base/memfd.h"
 #include "base/stats.h"
@@ -108,13 +108,13 @@ void process_owner_read(uint32_t pid, struct process_owner *owner)
     struct fs_rights rights;
     struct bytes path = {0};
     *owner = (struct process_owner){.kind = OWNER_PROCESS, .pid = pid, .key = pid};
-    if (!proc_pid_read(pid, "cgroup", &text))
+    if (!reader_proc_text(pid, READER_CGROUP, &text))
         path = cut_at_user_slice(cgroup_path(buf_bytes(&text)));
     if (path.len) {
         owner->kind = OWNER_CGROUP;
         owner->key = hash_path(path);
-    } else if (!proc_pid_read(pid, "status", &text) && fs_rights_parse(buf_bytes(&text), &rights) &&
-               rights.uid) {
+    } else if (!reader_proc_text(pid, READER_STATUS, &text) &&
+               fs_rights_parse(buf_bytes(&text), &rights) && rights.uid) {
         owner->kind = OWNER_USER;
         owner->key = rights.uid;
     }

@@ -100,24 +100,31 @@ struct detail_texts {
     struct container container;
 };
 
-static int read_details(struct symbolizer *symbolizer, struct symbolizer_details *details,
-                        struct detail_texts *texts)
+/* False: the process is gone, or the reader has not answered. */
+static bool read_details(struct symbolizer *symbolizer, struct symbolizer_details *details,
+                         struct detail_texts *texts)
 {
-    size_t exe_len = 0;
-    int error = proc_pid_start_ns(details->pid, &details->start_ns);
-    error = error ? error : proc_pid_own(details->pid, &details->own_pid);
+    struct buf *text = &symbolizer->text;
+    text->limit_bytes = 64 * 1024;
+    if (reader_proc_text(details->pid, READER_STAT, text) ||
+        !proc_parse_start_ns(buf_bytes(text), &details->start_ns) ||
+        reader_proc_text(details->pid, READER_STATUS, text) ||
+        !proc_parse_own_pid(buf_bytes(text), &details->own_pid))
+        return false;
+    int error = reader_proc_text(details->pid, READER_EXE, text);
+    if (!error && text->len) { /* kernel threads: none */
+        size_t len = text->len < sizeof(texts->exe) ? text->len : sizeof(texts->exe);
+        memcpy(texts->exe, text->data, len);
+        details->exe = BYTES(texts->exe, len);
+    }
+    if (error != -EAGAIN)
+        error = reader_proc_text(details->pid, READER_CGROUP, text);
     if (error)
-        return error;
-    if (!proc_pid_link(details->pid, "exe", texts->exe, sizeof(texts->exe),
-                       &exe_len)) /* kernel threads: none */
-        details->exe = BYTES(texts->exe, exe_len);
-    symbolizer->text.limit_bytes = 64 * 1024;
-    if (proc_pid_read(details->pid, "cgroup", &symbolizer->text))
-        return 0;
+        return error != -EAGAIN;
     container_from_cgroup(buf_bytes(&symbolizer->text), &texts->container);
     details->container_id = texts->container.id;
     details->pod_uid = BYTES_STR(texts->container.pod_uid);
-    return 0;
+    return true;
 }
 
 static void tracked_process_send_details(struct symbolizer *symbolizer,
@@ -128,8 +135,7 @@ static void tracked_process_send_details(struct symbolizer *symbolizer,
         .kind = SYMBOLIZER_DETAILS,
         .details = {.pid = process->pid, .time_ns = clock_monotonic_ns()},
     };
-    int error = read_details(symbolizer, &message.details, &texts);
-    if (error)
+    if (!read_details(symbolizer, &message.details, &texts))
         return;
     process->start_ns = message.details.start_ns;
     symbolizer_send(&symbolizer->out, &message);

@@ -35,7 +35,7 @@ static void opens_only_what_was_mapped(void **state)
     struct stat status;
     assert_non_null(mkdtemp(directory));
     snprintf(path, sizeof(path), "%s/file", directory);
-    int fd = open(path, O_CREAT | O_RDWR, 0600);
+    int fd = open(path, O_CREAT | O_RDWR, 0644);
     assert_int_equal(fstat(fd, &status), 0);
     assert_int_equal(open_at(path, status.st_dev, status.st_ino, &file),
                      SAFE_OPEN_REFUSED); /* empty */
@@ -43,6 +43,9 @@ static void opens_only_what_was_mapped(void **state)
     assert_int_equal(open_at(path, status.st_dev, status.st_ino, &file), 0);
     assert_int_equal(file.size, 7);
     close(file.fd);
+    assert_int_equal(fchmod(fd, 0600), 0);
+    assert_int_equal(open_at(path, status.st_dev, status.st_ino, &file), SAFE_OPEN_REFUSED);
+    assert_int_equal(fchmod(fd, 0644), 0);
     assert_int_equal(open_at(path, status.st_dev, status.st_ino + 1, &file), SAFE_OPEN_DIFFERENT);
     assert_int_equal(file.fd, -1);
     assert_int_equal(open_at(path, 0, 0, &file), SAFE_OPEN_DIFFERENT); /* nothing to compare by */
@@ -72,6 +75,7 @@ static void opens_deleted_files(void **state)
     struct stat status;
     assert_true(fd >= 0);
     assert_int_equal(ftruncate(fd, 4096), 0);
+    assert_int_equal(fchmod(fd, 0644), 0);
     assert_int_equal(fstat(fd, &status), 0);
     void *map = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
     assert_true(map != MAP_FAILED);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The client against a peer of our own, and the symbolizer itself on the processes of this test. */
+#include "agent-bpf/files/reader_client.h"
 #include "agent-bpf/symbolizer/symbolizer_ledger.h"
 #include "agent-bpf/record.h"
 #include "agent-bpf/files/safe_open.h"
@@ -7,6 +8,7 @@
 #include "base/stats.h"
 #include "proto/otlp/otlp_spans.h"
 #include "test/support/fixtures/skip.h"
+#include "test/support/rigs/reader_rig.h"
 #include "test/support/rigs/symbolizer_rig.h"
 #include "test/support/fixtures/context_fixture.h"
 #include <dlfcn.h>
@@ -430,6 +432,7 @@ static void owners(void **state)
 {
     struct process_owner own, other;
     (void)state;
+    reader_rig_attach();
     process_owner_read((uint32_t)getpid(), &own);
     pid_t child = fixture_child(become_nobody, NULL);
     process_owner_read((uint32_t)child, &other);
@@ -442,6 +445,7 @@ static void owners(void **state)
         assert_true(other.kind == OWNER_USER && other.key == 65534);
     }
     process_owner_read(0x7ffffff0, &other);
+    reader_client_close();
     assert_true(other.kind == OWNER_PROCESS && other.key == 0x7ffffff0);
 }
 
