@@ -53,8 +53,10 @@ static void io_contents(struct message_io *io, struct reader_memory *memory)
 
 static void io_text(struct message_io *io, struct reader_text *text)
 {
-    io_u32(io, &text->error);
+    io_u8(io, &text->kind);
+    io_check(io, text->kind < READER_TEXTS);
     io_u8(io, &text->more);
+    io_u32(io, &text->error);
     io_bytes(io, &text->text, READER_BYTES_MAX);
 }
 
@@ -78,8 +80,8 @@ static bool io_body(struct message_io *io, struct reader_message *message)
         return true;
     case READER_TEXT_WANTED:
         io_u32(io, &message->text_wanted.pid);
-        io_u8(io, &message->text_wanted.kind);
-        io_check(io, message->text_wanted.kind < READER_TEXTS);
+        io_u32(io, &message->text_wanted.kinds);
+        io_check(io, message->text_wanted.kinds && !(message->text_wanted.kinds >> READER_TEXTS));
         return true;
     case READER_FILE_WANTED:
         io_file_wanted(io, &message->file_wanted);

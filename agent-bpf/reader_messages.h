@@ -66,7 +66,7 @@ enum reader_text_kind {
 
 struct reader_text_wanted {
     uint32_t pid;
-    uint8_t kind;
+    uint32_t kinds; /* bits 1 << enum reader_text_kind; answered in their order */
 };
 
 enum reader_how {
@@ -99,8 +99,9 @@ struct reader_memory {
 };
 
 struct reader_text {
+    uint8_t kind;
+    uint8_t more;   /* a further part of it follows */
     uint32_t error; /* 0 or a (positive) errno; EFBIG: longer than the limit */
-    uint8_t more;   /* a further part follows */
     struct bytes text;
 };
 

@@ -32,6 +32,7 @@ static struct reader_client {
     int socket;
     uint64_t ticket; /* of the last request */
     uint32_t pid;    /* that it was about */
+    uint32_t kinds;  /* of texts that were asked for */
     uint64_t asked_ns;
     uint64_t heard_ns; /* the last part of its answer; at first asked_ns */
     uint64_t told_ns;
@@ -82,7 +83,8 @@ void reader_client_attach(int socket)
 
 static bool is_last(const struct reader_message *answer)
 {
-    return answer->kind != READER_TEXT || !answer->text.more;
+    return answer->kind != READER_TEXT ||
+           (!answer->text.more && !(client.kinds >> answer->text.kind >> 1));
 }
 
 /* The next part of the answer, if it is there. -EAGAIN; -EPIPE: the reader is lost. */
@@ -258,27 +260,53 @@ int reader_memory_one(uint32_t pid, uint64_t address, void *out, size_t size)
     return error ? error : range.error;
 }
 
-int reader_proc_text(uint32_t pid, enum reader_text_kind kind, struct buf *text)
+/* -EIO: it was not asked for. */
+static int text_take(const struct reader_text *part, struct buf *texts, int *outcomes)
+{
+    if (!(client.kinds & 1u << part->kind))
+        return -EIO;
+    if (part->error)
+        outcomes[part->kind] = negative(part->error);
+    else if (!outcomes[part->kind] && buf_append_bytes(&texts[part->kind], part->text))
+        outcomes[part->kind] = -E2BIG;
+    return 0;
+}
+
+int reader_proc_texts(uint32_t pid, uint32_t kinds, struct buf *texts, int *outcomes)
 {
     struct reader_message answer,
-        request = {.kind = READER_TEXT_WANTED, .text_wanted = {.pid = pid, .kind = (uint8_t)kind}};
+        request = {.kind = READER_TEXT_WANTED, .text_wanted = {.pid = pid, .kinds = kinds}};
     struct reader_fds fds;
-    buf_clear(text);
+    for (int i = 0; i < READER_TEXTS; i++) {
+        if (!(kinds & 1u << i))
+            continue;
+        buf_clear(&texts[i]);
+        outcomes[i] = 0;
+    }
     int error = client_ask(&request, pid, NULL);
+    client.kinds = error ? client.kinds : kinds;
     while (!error) {
         error = client_wait(READER_TEXT, &answer, &fds);
         if (error)
             break;
         reader_fds_close(&fds);
-        error = negative(answer.text.error);
-        if (!error && buf_append_bytes(text, answer.text.text))
-            error = -E2BIG;
+        error = text_take(&answer.text, texts, outcomes);
         if (is_last(&answer))
             return error;
     }
     if (is_under_way())
         client.state = READER_LATE; /* the rest is dropped */
     return error;
+}
+
+int reader_proc_text(uint32_t pid, enum reader_text_kind kind, struct buf *text)
+{
+    struct buf texts[READER_TEXTS] = {0};
+    int outcomes[READER_TEXTS];
+    texts[kind] = *text;
+    int error = reader_proc_texts(pid, 1u << kind, texts, outcomes);
+    *text = texts[kind];
+    return error ? error : outcomes[kind];
 }
 
 int reader_maps(uint32_t pid, struct buf *text)

@@ -50,6 +50,9 @@ int reader_memory_one(uint32_t pid, uint64_t address, void *out, size_t size);
 /* A text of /proc; replaces what text held. -E2BIG: longer than its limit. -ENOENT, -ESRCH: the
  * process is gone. */
 int reader_proc_text(uint32_t pid, enum reader_text_kind kind, struct buf *text);
+/* Several, in one request: kinds are bits 1 << enum reader_text_kind, by which both arrays are
+ * indexed. 0: each has its outcome. */
+int reader_proc_texts(uint32_t pid, uint32_t kinds, struct buf *texts, int *outcomes);
 /* /proc/PID/maps, of PROC_MAPS_BYTES_MAX. */
 int reader_maps(uint32_t pid, struct buf *text);
 /* A file as reader_messages.h says. *fd: the caller's; -1 after an error or for a socket. Outcomes:

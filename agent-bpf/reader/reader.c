@@ -90,89 +90,118 @@ static int reader_read_memory(struct reader *reader, const struct reader_message
 
 /* ---- texts ---- */
 
-static int reader_answer_text(struct reader *reader, uint64_t ticket, int error, struct bytes text,
+struct text {
+    uint64_t ticket;
+    uint32_t pid;
+    enum reader_text_kind kind;
+};
+
+static int reader_answer_text(struct reader *reader, const struct text *text, int error, size_t n,
                               bool more)
 {
-    return reader_answer(
-        reader,
-        &(struct reader_message){.kind = READER_TEXT,
-                                 .ticket = ticket,
-                                 .text = {.error = errno_of(error), .more = more, .text = text}},
-        NULL);
+    return reader_answer(reader,
+                         &(struct reader_message){.kind = READER_TEXT,
+                                                  .ticket = text->ticket,
+                                                  .text = {.kind = (uint8_t)text->kind,
+                                                           .more = more,
+                                                           .error = errno_of(error),
+                                                           .text = BYTES(reader->memory, n)}},
+                         NULL);
+}
+
+/* Until there is no more room or no more text. 0, or negative errno. */
+static int fill_memory(struct reader *reader, int fd, size_t *n)
+{
+    *n = 0;
+    while (*n < sizeof(reader->memory)) {
+        ssize_t got = read(fd, reader->memory + *n, sizeof(reader->memory) - *n);
+        if (got <= 0)
+            return got < 0 ? -errno : 0;
+        *n += (size_t)got;
+    }
+    return 0;
 }
 
 /* Passed on as it is read: a reader that hangs for ever is to be small. */
-static int reader_read_text(struct reader *reader, uint64_t ticket, const char *path)
+static int reader_read_text(struct reader *reader, const struct text *text, const char *path)
 {
-    size_t total = 0;
+    size_t n = sizeof(reader->memory), total = 0;
     _cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-    int failed = fd < 0 ? -errno : 0;
-    while (!failed) {
-        ssize_t n = read(fd, reader->memory, sizeof(reader->memory));
-        total += n > 0 ? (size_t)n : 0;
-        failed = n < 0 ? -errno : total > PROC_MAPS_BYTES_MAX ? -E2BIG : 0;
-        if (failed || n == 0)
-            break;
-        int error = reader_answer_text(reader, ticket, 0, BYTES(reader->memory, (size_t)n), true);
-        if (error)
-            return error;
+    int error = 0, failed = fd < 0 ? -errno : 0;
+    while (!error && !failed && n == sizeof(reader->memory)) {
+        failed = fill_memory(reader, fd, &n);
+        total += n;
+        if (!failed && total > PROC_MAPS_BYTES_MAX)
+            failed = -E2BIG;
+        if (!failed)
+            error = reader_answer_text(reader, text, 0, n, n == sizeof(reader->memory));
     }
-    return reader_answer_text(reader, ticket, failed, BYTES(NULL, 0), false);
+    return failed ? reader_answer_text(reader, text, failed, 0, false) : error;
 }
 
-static int reader_read_exe(struct reader *reader, uint64_t ticket, uint32_t pid)
+static int reader_read_exe(struct reader *reader, const struct text *text)
 {
-    size_t len = 0;
-    int error = proc_pid_link(pid, "exe", (char *)reader->memory, READER_PATH_MAX, &len);
-    return reader_answer_text(reader, ticket, error, BYTES(reader->memory, len), false);
+    size_t n = 0;
+    int error = proc_pid_link(text->pid, "exe", (char *)reader->memory, READER_PATH_MAX, &n);
+    return reader_answer_text(reader, text, error, n, false);
 }
 
-static int reader_list_pids(struct reader *reader, uint64_t ticket)
+static int reader_list_pids(struct reader *reader, const struct text *text)
 {
     DIR *proc = opendir("/proc");
-    int error = proc ? 0 : reader_answer_text(reader, ticket, -errno, BYTES(NULL, 0), false);
+    if (!proc)
+        return reader_answer_text(reader, text, -errno, 0, false);
     struct dirent *entry;
-    size_t len = 0;
-    while (!error && proc && (entry = readdir(proc))) {
+    size_t n = 0;
+    int error = 0;
+    while (!error && (entry = readdir(proc))) {
         size_t size = strlen(entry->d_name);
         if (strspn(entry->d_name, "0123456789") != size)
             continue;
-        if (len + size + 1 > sizeof(reader->memory)) {
-            error = reader_answer_text(reader, ticket, 0, BYTES(reader->memory, len), true);
-            len = 0;
+        if (n + size + 1 > sizeof(reader->memory)) {
+            error = reader_answer_text(reader, text, 0, n, true);
+            n = 0;
         }
-        memcpy(reader->memory + len, entry->d_name, size);
-        reader->memory[len + size] = '\n';
-        len += size + 1;
+        memcpy(reader->memory + n, entry->d_name, size);
+        reader->memory[n + size] = '\n';
+        n += size + 1;
     }
-    if (!error && proc)
-        error = reader_answer_text(reader, ticket, 0, BYTES(reader->memory, len), false);
-    if (proc)
-        closedir(proc);
-    return error;
+    closedir(proc);
+    return error ? error : reader_answer_text(reader, text, 0, n, false);
 }
 
-static int reader_answer_text_wanted(struct reader *reader, const struct reader_message *request)
+static int reader_answer_one(struct reader *reader, const struct text *text)
 {
-    static const char *const names[] = {[READER_MAPS] = "maps",
-                                        [READER_MOUNTS] = "mountinfo",
-                                        [READER_STAT] = "stat",
-                                        [READER_STATUS] = "status",
-                                        [READER_CGROUP] = "cgroup"};
-    const struct reader_text_wanted *wanted = &request->text_wanted;
+    static const char *const names[READER_TEXTS] = {[READER_MAPS] = "maps",
+                                                    [READER_MOUNTS] = "mountinfo",
+                                                    [READER_STAT] = "stat",
+                                                    [READER_STATUS] = "status",
+                                                    [READER_CGROUP] = "cgroup"};
     char path[48];
-    switch ((enum reader_text_kind)wanted->kind) {
+    switch (text->kind) {
     case READER_EXE:
-        return reader_read_exe(reader, request->ticket, wanted->pid);
+        return reader_read_exe(reader, text);
     case READER_PIDS:
-        return reader_list_pids(reader, request->ticket);
+        return reader_list_pids(reader, text);
     case READER_KERNEL_NOTES:
-        return reader_read_text(reader, request->ticket, "/sys/kernel/notes");
+        return reader_read_text(reader, text, "/sys/kernel/notes");
     default:
-        assert(wanted->kind <= READER_CGROUP);
-        snprintf(path, sizeof(path), "/proc/%u/%s", wanted->pid, names[wanted->kind]);
-        return reader_read_text(reader, request->ticket, path);
+        assert(names[text->kind]);
+        snprintf(path, sizeof(path), "/proc/%u/%s", text->pid, names[text->kind]);
+        return reader_read_text(reader, text, path);
     }
+}
+
+static int reader_answer_texts(struct reader *reader, const struct reader_message *request)
+{
+    struct text text = {.ticket = request->ticket, .pid = request->text_wanted.pid};
+    int error = 0;
+    for (int kind = 0; !error && kind < READER_TEXTS; kind++) {
+        text.kind = (enum reader_text_kind)kind;
+        if (request->text_wanted.kinds & 1u << kind)
+            error = reader_answer_one(reader, &text);
+    }
+    return error;
 }
 
 /* ---- files ---- */
@@ -229,7 +258,7 @@ static int reader_serve(struct reader *reader, const struct reader_message *requ
     case READER_MEMORY_WANTED:
         return reader_read_memory(reader, request);
     case READER_TEXT_WANTED:
-        return reader_answer_text_wanted(reader, request);
+        return reader_answer_texts(reader, request);
     case READER_FILE_WANTED:
         return reader_answer_file(reader, request);
     case READER_COPY_WANTED:

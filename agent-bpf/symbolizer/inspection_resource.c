@@ -11,7 +11,6 @@
 #include "agent-bpf/symbolizer/inspection.h"
 #include "agent-bpf/contexts/unreadable.h"
 #include "agent-bpf/files/proc_pid.h"
-#include "agent-bpf/files/reader_client.h"
 #include "base/limits.h"
 #include "proto/otlp/otlp_spans.h"
 #include "proto/wire.h"
@@ -41,12 +40,12 @@ void resource_forget(struct symbolizer *symbolizer, struct tracked_process *proc
 static int inspection_read_block(struct inspection *inspection, struct bytes *block)
 {
     struct symbolizer *symbolizer = inspection->symbolizer;
+    struct bytes stat;
     uint64_t start, end;
-    symbolizer->text.limit_bytes = 8192;
-    int error = reader_proc_text(inspection->process->pid, READER_STAT, &symbolizer->text);
+    int error = process_text(&symbolizer->texts, inspection->process->pid, READER_STAT, &stat);
     if (error)
         return error;
-    if (!proc_parse_environment(buf_bytes(&symbolizer->text), &start, &end) || start >= end)
+    if (!proc_parse_environment(stat, &start, &end) || start >= end)
         return -ENOENT;
     size_t size = end - start < ENVIRONMENT_MAX ? end - start : ENVIRONMENT_MAX;
     _Static_assert(sizeof(symbolizer->payload) >= ENVIRONMENT_MAX, "it is read to there");

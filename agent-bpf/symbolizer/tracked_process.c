@@ -95,47 +95,36 @@ static void tracked_process_send_gone(struct symbolizer *symbolizer,
     tracked_process_remove(symbolizer, process);
 }
 
-struct detail_texts {
-    char exe[SYMBOLIZER_PATH_MAX];
-    struct container container;
-};
-
 /* False: the process is gone, or the reader has not answered. */
 static bool read_details(struct symbolizer *symbolizer, struct symbolizer_details *details,
-                         struct detail_texts *texts)
+                         struct container *container)
 {
-    struct buf *text = &symbolizer->text;
-    text->limit_bytes = 64 * 1024;
-    if (reader_proc_text(details->pid, READER_STAT, text) ||
-        !proc_parse_start_ns(buf_bytes(text), &details->start_ns) ||
-        reader_proc_text(details->pid, READER_STATUS, text) ||
-        !proc_parse_own_pid(buf_bytes(text), &details->own_pid))
+    struct process_texts *texts = &symbolizer->texts;
+    struct bytes stat, status, cgroup;
+    if (process_text(texts, details->pid, READER_STAT, &stat) ||
+        !proc_parse_start_ns(stat, &details->start_ns) ||
+        process_text(texts, details->pid, READER_STATUS, &status) ||
+        !proc_parse_own_pid(status, &details->own_pid))
         return false;
-    int error = reader_proc_text(details->pid, READER_EXE, text);
-    if (!error && text->len) { /* kernel threads: none */
-        size_t len = text->len < sizeof(texts->exe) ? text->len : sizeof(texts->exe);
-        memcpy(texts->exe, text->data, len);
-        details->exe = BYTES(texts->exe, len);
-    }
-    if (error != -EAGAIN)
-        error = reader_proc_text(details->pid, READER_CGROUP, text);
-    if (error)
-        return error != -EAGAIN;
-    container_from_cgroup(buf_bytes(&symbolizer->text), &texts->container);
-    details->container_id = texts->container.id;
-    details->pod_uid = BYTES_STR(texts->container.pod_uid);
+    if (process_text(texts, details->pid, READER_EXE, &details->exe)) /* a kernel thread */
+        details->exe = (struct bytes){0};
+    if (process_text(texts, details->pid, READER_CGROUP, &cgroup))
+        return true;
+    container_from_cgroup(cgroup, container);
+    details->container_id = container->id;
+    details->pod_uid = BYTES_STR(container->pod_uid);
     return true;
 }
 
 static void tracked_process_send_details(struct symbolizer *symbolizer,
                                          struct tracked_process *process)
 {
-    struct detail_texts texts;
+    struct container container;
     struct symbolizer_message message = {
         .kind = SYMBOLIZER_DETAILS,
         .details = {.pid = process->pid, .time_ns = clock_monotonic_ns()},
     };
-    if (!read_details(symbolizer, &message.details, &texts))
+    if (!read_details(symbolizer, &message.details, &container))
         return;
     process->start_ns = message.details.start_ns;
     symbolizer_send(&symbolizer->out, &message);
