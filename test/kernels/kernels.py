@@ -6,7 +6,8 @@
 
 BUILD has spanprof and the tests, DIRECTORY keeps kernels and logs, JUNIT gets the outcomes. Each machine
 boots with an initramfs of busybox, spanprof, kernel_check and (not with --short) the tests of the bpf
-suite: nothing else is on it, and no module is loaded. Emulated throughout: no KVM is needed.
+suite: nothing else is on it, and no module is loaded. unit_check is kernel_check with the capabilities of
+the shipped unit, and so with what Debian asks for perf events. Emulated throughout: no KVM is needed.
 """
 import glob
 import os
@@ -30,7 +31,7 @@ PROGRAMS = ("spanprof", "test/kernel_check", "test/kernel_workload_framed",
             "test/kernel_workload_frameless")
 # What the tests of the bpf suite run, load or look up, beside what they are linked with.
 TEST_FILES = ("test/context_host", "test/*.so")
-SYSTEM_FILES = ("/bin/sleep", "/bin/true", "/usr/bin/ip", "/etc/passwd", "/etc/group", "/lib/*/libresolv.so.2")
+SYSTEM_FILES = ("/bin/sleep", "/bin/true", "/usr/bin/ip", "/usr/bin/setpriv", "/etc/passwd", "/etc/group", "/lib/*/libresolv.so.2")
 # Tests that fail for what an emulated CPU is: each instruction takes its own time, so that ticks cost ten
 # times as much of the CPU time that they measure, and the clocks of two CPUs do not agree.
 NOT_EMULATED = {"test_periods_stay_true", "test_budget", "test_order_across_cpus"}
@@ -126,6 +127,13 @@ def files_of(build, tests):
     return set(wanted).union(*map(libraries_of, wanted))
 
 
+def unit_capabilities():
+    """Those of the shipped unit, as setpriv takes them."""
+    with open(os.path.join(HERE, "../../packaging/spanprof.service")) as file:
+        names = re.findall(r"CAP_(\w+)", " ".join(re.findall(r"^CapabilityBoundingSet=(.*)$", file.read(), re.M)))
+    return ",".join(["-all", *("+" + name.lower() for name in names)])
+
+
 def put(root, source, place):
     target = root + place
     os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -143,6 +151,8 @@ def make_initramfs(build, tests, path):
         put(root, os.path.join(HERE, "init"), "/init")
         for file in files_of(build, tests):
             put(root, file, file)
+        with open(root + "/unit_capabilities", "w") as file:
+            file.write(unit_capabilities())
         with open(root + "/tests", "w") as file:
             file.writelines(test + "\n" for test in tests)
         with open(path, "wb") as archive:
@@ -225,7 +235,7 @@ def run_machine(results, series, build, directory, tests):
             raise Unavailable("there is no " + tool)
     image = kernel_image(series, directory)
     initramfs = os.path.join(directory, "initramfs")
-    left = ["kernel_check", *tests]
+    left = ["kernel_check", "unit_check", *tests]
     for is_last in (False, True):
         make_initramfs(build, left, initramfs)
         machine = Machine(image, initramfs, build, os.path.join(directory, series + ".log"))

@@ -120,18 +120,23 @@ static void join_large(struct fixture *fixture, unsigned n, int64_t process, int
     fixture_leave(fixture, T0 + SECOND, &left);
 }
 
+#define HONEST 5 /* one of them may have a share with the flood (fair_share.h) */
+
 static void test_recent_shares(void **state)
 {
     struct fixture *fixture = *state;
     struct fixture_span span;
     struct fixture_left left;
-    int64_t honest = fixture_process_of(fixture, 10, BYTES(NULL, 0), 77);
+    int64_t honest[HONEST];
     int64_t flood = fixture_process_of(fixture, 11, BYTES(NULL, 0), 78);
     int64_t before = stats_find("spanprof_join_recent_spans_evicted_total", "");
-    add(fixture, T0, (struct fixture_ids){1, 1, 0}, 1, honest);
-    fixture_span(&span, 1, 1, 0, 5, 10);
-    join(fixture, &span, JOIN_MATCHED);
-    fixture_span_close(&span);
+    for (unsigned i = 0; i < HONEST; i++) {
+        honest[i] = fixture_process_of(fixture, 20 + i, BYTES(NULL, 0), 80 + i);
+        add(fixture, T0, (struct fixture_ids){1, 1 + i, 0}, 1, honest[i]);
+        fixture_span(&span, 1, 1 + i, 0, 5, 20 + i);
+        join(fixture, &span, JOIN_MATCHED);
+        fixture_span_close(&span);
+    }
     for (unsigned i = 1; i <= 200; i++) {
         join_large(fixture, i, flood, 11);
         assert_in_range(stats_find("spanprof_join_recent_spans_bytes", ""), 1, 60000);
@@ -140,8 +145,9 @@ static void test_recent_shares(void **state)
     fixture_reopen(fixture);
     for (unsigned i = 201; i <= 300; i++)
         join_large(fixture, i, flood, 11);
-    add(fixture, T0 + 20, (struct fixture_ids){1, 1, 0}, 1, honest);
-    assert_int_equal(fixture_leave(fixture, T0 + SECOND, &left), 1);
+    for (unsigned i = 0; i < HONEST; i++)
+        add(fixture, T0 + 20, (struct fixture_ids){1, 1 + i, 0}, 1, honest[i]);
+    assert_in_range(fixture_leave(fixture, T0 + SECOND, &left), HONEST - 1, HONEST);
     assert_true(left.samples[0].matched); /* its span is still there */
 }
 
