@@ -43,6 +43,8 @@ const struct process_owner *symbolizer_owner(struct symbolizer *symbolizer, uint
         return &known->owner;
     struct bytes cgroup = {0}, status = {0};
     int error = process_text(&symbolizer->texts, pid, READER_CGROUP, &cgroup);
+    if (error == -EAGAIN && known->owner.pid == pid)
+        return &known->owner; /* as it was; it may be the one that has the reader hang */
     if (error != -EAGAIN)
         (void)process_text(&symbolizer->texts, pid, READER_STATUS, &status);
     process_owner_from(pid, cgroup, status, &known->owner);
@@ -50,12 +52,20 @@ const struct process_owner *symbolizer_owner(struct symbolizer *symbolizer, uint
     return &known->owner;
 }
 
+static bool owner_is_known(const struct symbolizer *symbolizer, uint32_t pid)
+{
+    const struct owners *known = &symbolizer->owners[pid % SYMBOLIZER_OWNERS];
+    return known->owner.pid == pid && known->read_ns;
+}
+
 bool symbolizer_is_banned(struct symbolizer *symbolizer, uint32_t pid)
 {
     struct symbolizer_ledger *ledger = symbolizer->settings.ledger;
-    return symbolizer_ledger_has_bans(ledger) &&
-           symbolizer_ledger_banned(ledger, symbolizer_owner(symbolizer, pid), clock_monotonic_ns(),
-                                    symbolizer->cautious);
+    if (!symbolizer_ledger_has_bans(ledger))
+        return false;
+    const struct process_owner *owner = symbolizer_owner(symbolizer, pid);
+    return !owner_is_known(symbolizer, pid) ||
+           symbolizer_ledger_banned(ledger, owner, clock_monotonic_ns(), symbolizer->cautious);
 }
 
 bool symbolizer_skips(struct symbolizer *symbolizer, uint32_t pid)
