@@ -5,11 +5,7 @@
  * for SAMPLER_DIAGNOSIS_MAX bytes. Thread: the supervisor's; what libbpf says is kept for the
  * process.
  */
-#include <stdbool.h>
 #include <stddef.h>
-
-/* True: opening perf events asks for CAP_SYS_ADMIN here, as Debian's kernels do by default. */
-bool sampler_wants_admin(void);
 
 int sampler_diagnosis_kernel(char *why, size_t size); /* 0, or SAMPLER_UNAVAILABLE */
 

@@ -6,7 +6,7 @@
  */
 #include "agent-bpf/supervisor/supervisor.h"
 #include "agent-bpf/control.h"
-#include "agent-bpf/sampler/sampler_diagnosis.h"
+#include "agent-bpf/sampler/sampler.h"
 #include "agent-bpf/supervisor/supervisor_exec.h"
 #include "agent-bpf/supervisor/supervisor_notify.h"
 #include "agent-bpf/supervisor/supervisor_state.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever comes between the symbolizer and the reader, which do not trust each other: decoded, said
- * again it is the same. */
+/* Whatever comes between the symbolizer and the reader, which do not trust each other: decoded,
+ * said again it is the same. */
 #include "agent-bpf/reader_messages.h"
 #include <assert.h>
 
