@@ -517,6 +517,7 @@ static void test_children_die_with_the_supervisor(void **state)
     await_start();
     kill(supervisor, SIGKILL);
     waitpid(supervisor, NULL, 0);
+    supervisor_pid = 0;
     assert_true(WAIT_FOR(gone(board->service) && gone(board->symbolizer), 2000));
 }
 
