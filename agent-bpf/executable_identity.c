@@ -28,7 +28,7 @@ static bool mapping_is_file(const struct process_mapping *mapping)
         path_starts_with(path, "/dev/") || path_starts_with(path, "/SYSV") ||
         path_starts_with(path, "/anon_hugepage"))
         return false;
-    return mapping->build_id_len || mapping->inode;
+    return mapping->inode;
 }
 
 bool executable_identity(const struct process_mapping *mapping, uint8_t identity[16])
@@ -39,12 +39,7 @@ bool executable_identity(const struct process_mapping *mapping, uint8_t identity
     sha256_init(&sha);
     uint64_t numbers[4] = {mapping->device_major, mapping->device_minor, mapping->inode,
                            mapping->inode_generation};
-    uint8_t build_id_len = mapping->build_id_len;
-    sha256_add(&sha, &build_id_len, 1);
-    if (build_id_len)
-        sha256_add(&sha, mapping->build_id, build_id_len);
-    else
-        sha256_add(&sha, numbers, sizeof(numbers));
+    sha256_add(&sha, numbers, sizeof(numbers));
     sha256_add(&sha, mapping->path, executable_path_length(mapping->path));
     uint8_t digest[32];
     sha256_finish(&sha, digest);

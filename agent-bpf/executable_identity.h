@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * The identity of an executable file, computed from a mapping of it: the build id, or the
- * file's device, inode and generation where there is none, and its path. The service and the
- * symbolizer compute the same identity independently. Pure functions; any thread.
+ * The identity of an executable file, computed from a mapping of it: device, inode and generation,
+ * which the kernel says and no process can choose, and its path. The service and the symbolizer
+ * compute the same identity independently. Pure functions; any thread.
  */
 #include "agent-bpf/process_event.h"
 

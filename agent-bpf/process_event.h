@@ -16,7 +16,6 @@ enum process_event_kind {
     PROCESS_LOST,   /* events were lost on a CPU: tables may be stale, a scan is due */
 };
 
-#define PROCESS_BUILD_ID_MAX 20
 #define PROCESS_MAPPINGS_MAX 4096 /* of a process */
 #define VDSO_PATH            "[vdso]"
 
@@ -25,12 +24,10 @@ struct process_mapping {
     uint64_t start;
     uint64_t length;
     uint64_t file_offset;
-    uint32_t device_major; /* with inode: set if build_id_len is 0 */
+    uint32_t device_major; /* of the file system, as the kernel has it: not always what stat says */
     uint32_t device_minor;
     uint64_t inode;
-    uint64_t inode_generation;
-    uint8_t build_id[PROCESS_BUILD_ID_MAX]; /* GNU build id as the kernel read it */
-    uint8_t build_id_len;
+    uint64_t inode_generation; /* 0: none, or not known */
     const char *path; /* as in /proc/PID/maps: file, "[vdso]", "//anon"; borrowed for the call */
 };
 

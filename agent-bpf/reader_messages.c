@@ -20,18 +20,19 @@ static void io_memory_wanted(struct message_io *io, struct reader_memory_wanted 
     io_check(io, total <= READER_BYTES_MAX);
 }
 
-static void io_path_wanted(struct message_io *io, struct reader_path_wanted *wanted)
+static void io_file_wanted(struct message_io *io, struct reader_file_wanted *wanted)
 {
+    struct process_mapping *mapping = &wanted->mapping;
     io_u32(io, &wanted->pid);
-    io_u8(io, &wanted->plain);
-    io_string(io, &wanted->path, READER_PATH_MAX);
-}
-
-static void io_mapped_wanted(struct message_io *io, struct reader_mapped_wanted *wanted)
-{
-    io_u32(io, &wanted->pid);
-    io_u64(io, &wanted->start);
-    io_u64(io, &wanted->end);
+    io_u8(io, &wanted->how);
+    io_check(io, wanted->how < READER_HOWS);
+    io_u64(io, &mapping->start);
+    io_u64(io, &mapping->length);
+    io_u32(io, &mapping->device_major);
+    io_u32(io, &mapping->device_minor);
+    io_u64(io, &mapping->inode);
+    io_u64(io, &mapping->inode_generation);
+    io_string(io, &mapping->path, READER_PATH_MAX);
 }
 
 static void io_copy_wanted(struct message_io *io, struct reader_copy_wanted *wanted)
@@ -50,11 +51,24 @@ static void io_contents(struct message_io *io, struct reader_memory *memory)
     }
 }
 
-static void io_maps(struct message_io *io, struct reader_maps *maps)
+static void io_text(struct message_io *io, struct reader_text *text)
 {
-    io_u32(io, &maps->error);
-    io_u8(io, &maps->more);
-    io_bytes(io, &maps->text, READER_BYTES_MAX);
+    io_u8(io, &text->kind);
+    io_check(io, text->kind < READER_TEXTS);
+    io_u8(io, &text->more);
+    io_u32(io, &text->error);
+    io_bytes(io, &text->text, READER_BYTES_MAX);
+}
+
+static void io_file(struct message_io *io, struct reader_file *file)
+{
+    io_u32(io, &file->error);
+    io_u8(io, &file->place);
+    io_u8(io, &file->is_on_overlay);
+    io_u64(io, &file->device);
+    io_u64(io, &file->inode);
+    io_u64(io, &file->size);
+    io_u64(io, &file->changed_ns);
 }
 
 /* False: there is no such kind. */
@@ -64,14 +78,13 @@ static bool io_body(struct message_io *io, struct reader_message *message)
     case READER_MEMORY_WANTED:
         io_memory_wanted(io, &message->memory_wanted);
         return true;
-    case READER_MAPS_WANTED:
-        io_u32(io, &message->maps_wanted.pid);
+    case READER_TEXT_WANTED:
+        io_u32(io, &message->text_wanted.pid);
+        io_u32(io, &message->text_wanted.kinds);
+        io_check(io, message->text_wanted.kinds && !(message->text_wanted.kinds >> READER_TEXTS));
         return true;
-    case READER_PATH_WANTED:
-        io_path_wanted(io, &message->path_wanted);
-        return true;
-    case READER_MAPPED_WANTED:
-        io_mapped_wanted(io, &message->mapped_wanted);
+    case READER_FILE_WANTED:
+        io_file_wanted(io, &message->file_wanted);
         return true;
     case READER_COPY_WANTED:
         io_copy_wanted(io, &message->copy_wanted);
@@ -79,12 +92,11 @@ static bool io_body(struct message_io *io, struct reader_message *message)
     case READER_MEMORY:
         io_contents(io, &message->memory);
         return true;
-    case READER_MAPS:
-        io_maps(io, &message->maps);
+    case READER_TEXT:
+        io_text(io, &message->text);
         return true;
     case READER_FILE:
-        io_u32(io, &message->file.error);
-        io_u8(io, &message->file.place);
+        io_file(io, &message->file);
         return true;
     case READER_COPIED:
         io_u32(io, &message->copied.error);

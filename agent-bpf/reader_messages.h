@@ -4,7 +4,7 @@
  * Messages between the symbolizer and the reader: the process that touches what strangers may
  * withhold for ever (memory backed by FUSE or userfaultfd, look-ups on foreign file systems), and
  * that may be lost at any time. One message per datagram of a SOCK_SEQPACKET socketpair. The
- * symbolizer has one request under way at a time; each gets one answer with its ticket (MAPS: one
+ * symbolizer has one request under way at a time; each gets one answer with its ticket (TEXT: one
  * or more). The reader keeps nothing between requests, so a lost one is replaced by another.
  *
  * Not trusted: the reader parses no foreign bytes, but copies them. Decoding checks every length
@@ -18,11 +18,12 @@
  * the datagram, as many as the kind names. Thread: any; READER_SEND and RECEIVE the socket's.
  */
 #include "agent-bpf/message_io.h"
+#include "agent-bpf/process_event.h"
 #include <sys/types.h>
 
 #define READER_MESSAGE_MAX (64 * 1024 + 16 * 1024) /* bytes of a datagram */
 #define READER_RANGES_MAX  256
-#define READER_BYTES_MAX   (64 * 1024 + 4096) /* of all ranges of a request; of a part of MAPS */
+#define READER_BYTES_MAX   (64 * 1024 + 4096) /* of all ranges of a request; of a part of a text */
 #define READER_PATH_MAX    4096
 #define READER_COPY_MAX    (4u << 20) /* bytes of one READER_COPY_WANTED */
 #define READER_FDS_MAX     2
@@ -30,14 +31,13 @@
 enum reader_kind {
     /* symbolizer -> reader */
     READER_MEMORY_WANTED = 1, /* memory_wanted */
-    READER_MAPS_WANTED,       /* maps_wanted: /proc/PID/maps, whose lock its process may hold */
-    READER_PATH_WANTED,       /* path_wanted: a file by path */
-    READER_MAPPED_WANTED,     /* mapped_wanted: a file by its mapping */
+    READER_TEXT_WANTED,       /* text_wanted: of /proc */
+    READER_FILE_WANTED,       /* file_wanted: a file, opened */
     READER_COPY_WANTED,       /* copy_wanted; with 2 descriptors: O_PATH of a file, a memfd */
     /* reader -> symbolizer */
     READER_MEMORY = 64, /* memory */
-    READER_MAPS,        /* maps */
-    READER_FILE,        /* file; with a descriptor (O_PATH) if error is 0 */
+    READER_TEXT,        /* text */
+    READER_FILE,        /* file; with a descriptor if error is 0 and it was not a socket */
     READER_COPIED,      /* copied */
 };
 
@@ -52,19 +52,35 @@ struct reader_memory_wanted {
     struct reader_span *spans; /* at most READER_BYTES_MAX in all */
 };
 
-struct reader_maps_wanted {
-    uint32_t pid;
+enum reader_text_kind {
+    READER_MAPS, /* its lock the process may hold */
+    READER_MOUNTS,
+    READER_STAT,
+    READER_STATUS,
+    READER_CGROUP,
+    READER_EXE,          /* where the link leads */
+    READER_PIDS,         /* of all processes: a line each */
+    READER_KERNEL_NOTES, /* as in an ELF file */
+    READER_TEXTS
 };
 
-struct reader_path_wanted {
-    uint32_t pid;     /* in its root; 0 = in ours */
-    uint8_t plain;    /* a symbolic link anywhere in the path is an error */
-    const char *path; /* NUL-terminated, from the decoder's arena */
+struct reader_text_wanted {
+    uint32_t pid;
+    uint32_t kinds; /* bits 1 << enum reader_text_kind; answered in their order */
 };
 
-struct reader_mapped_wanted {
-    uint32_t pid;
-    uint64_t start, end;
+enum reader_how {
+    READER_BY_PATH,
+    READER_PLAIN,  /* and a symbolic link anywhere in the path is an error */
+    READER_MAPPED, /* by path or by its mapping: the file that is mapped */
+    READER_SOCKET, /* by path; only where it lies */
+    READER_HOWS
+};
+
+struct reader_file_wanted {
+    uint32_t pid; /* in its root; 0 = in ours */
+    uint8_t how;
+    struct process_mapping mapping; /* READER_MAPPED: all of it; else the path, in the arena */
 };
 
 struct reader_copy_wanted {
@@ -82,16 +98,24 @@ struct reader_memory {
     struct reader_content *contents; /* one for each span; as long as the span, or with an error */
 };
 
-struct reader_maps {
+struct reader_text {
+    uint8_t kind;
+    uint8_t more;   /* a further part of it follows */
     uint32_t error; /* 0 or a (positive) errno; EFBIG: longer than the limit */
-    uint8_t more;   /* a further part follows */
     struct bytes text;
 };
 
 struct reader_file {
-    uint32_t error;
-    uint8_t place; /* enum file_place */
+    uint32_t error; /* 0, a (positive) errno, or READER_OUTCOME + enum of safe_open.h */
+    uint8_t place;  /* enum file_place. Not FILE_PLACE_LOCAL: the descriptor is O_PATH */
+    uint8_t is_on_overlay;
+    uint64_t device;
+    uint64_t inode;
+    uint64_t size;
+    uint64_t changed_ns;
 };
+
+#define READER_OUTCOME 4096
 
 struct reader_copied {
     uint32_t error;
@@ -103,12 +127,11 @@ struct reader_message {
     uint64_t ticket;
     union {
         struct reader_memory_wanted memory_wanted;
-        struct reader_maps_wanted maps_wanted;
-        struct reader_path_wanted path_wanted;
-        struct reader_mapped_wanted mapped_wanted;
+        struct reader_text_wanted text_wanted;
+        struct reader_file_wanted file_wanted;
         struct reader_copy_wanted copy_wanted;
         struct reader_memory memory;
-        struct reader_maps maps;
+        struct reader_text text;
         struct reader_file file;
         struct reader_copied copied;
     };

@@ -33,8 +33,6 @@ static void io_mapping(struct message_io *io, struct process_mapping *mapping)
     io_u32(io, &mapping->device_minor);
     io_u64(io, &mapping->inode);
     io_u64(io, &mapping->inode_generation);
-    mapping->build_id_len = (uint8_t)io_count(io, mapping->build_id_len, sizeof(mapping->build_id));
-    io_fixed(io, mapping->build_id, mapping->build_id_len);
     io_string(io, &mapping->path, SYMBOLIZER_PATH_MAX);
 }
 

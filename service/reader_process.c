@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "sandbox/break_out.h"
 #include "sandbox/calls.h"
+#include <linux/fs.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,8 @@ static const struct sandbox_call calls[] = {
     SANDBOX_CALL(openat2),
     SANDBOX_CALL(readlinkat),
     SANDBOX_CALL(getdents64),
-    SANDBOX_CALL(statfs),
+    SANDBOX_CALL_IS(ioctl, 1, (uint32_t)FS_IOC_GETVERSION),
+    SANDBOX_CALL_FAILS(ioctl, ENOTTY),
     SANDBOX_CALL(pwrite64), /* copies of files, to the symbolizer's memfd */
     CALLS_OF_MEMORY,
     CALLS_OF_PROCESS,

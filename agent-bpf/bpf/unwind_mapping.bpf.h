@@ -22,7 +22,8 @@ const volatile __u32 page_shift = 12; /* log2 of the bytes of a memory page */
 #define MAPLE_IS_NODE(entry)  ((entry) > 4096) /* else it is empty, or a mark */
 #define MAPLE_FIELD(type, at) (bpf_core_field_offset(struct type, at) / 8)
 
-#define VM_EXEC 4
+#define VM_EXEC       4
+#define FMODE_BACKING (LINUX_KERNEL_VERSION >= KERNEL_VERSION(6, 14, 0) ? 1u << 24 : 1u << 25)
 
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
@@ -70,6 +71,26 @@ __noinline int mapping_find_vma(struct build *build, __u64 address)
     return !entry || (entry & 3);
 }
 
+extern int LINUX_KERNEL_VERSION __kconfig;
+
+struct backing_file___user_path {
+    struct path user_path;
+} __attribute__((preserve_access_index));
+
+/* Of a mapping of an overlay's file, vm_file is the file below. Where root has mounted the overlay,
+ * its inode number proves which file that is. In a user namespace anybody mounts one, and the file
+ * above is named. */
+static __always_inline const struct inode *mapping_inode(const struct file *vm_file)
+{
+    const struct inode *below = BPF_CORE_READ(vm_file, f_inode);
+    if (!bpf_core_field_exists(struct backing_file___user_path, user_path) ||
+        !(BPF_CORE_READ(vm_file, f_mode) & FMODE_BACKING))
+        return below;
+    const struct backing_file___user_path *backing = (const void *)vm_file;
+    const struct inode *above = BPF_CORE_READ(backing, user_path.dentry, d_inode);
+    return above && BPF_CORE_READ(above, i_sb, s_user_ns, level) ? above : below;
+}
+
 /* Zero: it is no file. */
 static __always_inline void mapping_file(struct unwind_file *file, const struct file *vm_file,
                                          bool vdso)
@@ -79,7 +100,7 @@ static __always_inline void mapping_file(struct unwind_file *file, const struct 
         file->inode = UNWIND_VDSO_INODE;
         file->device = UNWIND_VDSO_DEVICE;
     } else if (vm_file) {
-        const struct inode *inode = BPF_CORE_READ(vm_file, f_inode);
+        const struct inode *inode = mapping_inode(vm_file);
         file->inode = BPF_CORE_READ(inode, i_ino);
         file->size = (__u64)BPF_CORE_READ(inode, i_size);
         file->generation = BPF_CORE_READ(inode, i_generation);

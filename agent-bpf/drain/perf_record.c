@@ -33,17 +33,8 @@ struct mmap_record {
     struct perf_event_header header;
     uint32_t pid, tid;
     uint64_t address, length, offset;
-    union {
-        struct {
-            uint32_t major, minor;
-            uint64_t inode, generation;
-        };
-        struct {
-            uint8_t build_id_size;
-            uint8_t reserved[3];
-            uint8_t build_id[PROCESS_BUILD_ID_MAX];
-        };
-    };
+    uint32_t major, minor;
+    uint64_t inode, generation;
     uint32_t prot, flags;
 };
 
@@ -105,13 +96,6 @@ static enum perf_record_outcome parse_mmap(const void *record, size_t size,
     mapping->length = mmap.length;
     mapping->file_offset = mmap.offset;
     mapping->path = path;
-    if (mmap.header.misc & PERF_RECORD_MISC_MMAP_BUILD_ID) {
-        if (mmap.build_id_size > PROCESS_BUILD_ID_MAX)
-            return PERF_RECORD_MALFORMED;
-        mapping->build_id_len = mmap.build_id_size;
-        memcpy(mapping->build_id, mmap.build_id, mmap.build_id_size);
-        return PERF_RECORD_EVENT;
-    }
     mapping->device_major = mmap.major;
     mapping->device_minor = mmap.minor;
     mapping->inode = mmap.inode;

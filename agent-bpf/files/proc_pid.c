@@ -153,25 +153,12 @@ bool proc_parse_own_pid(struct bytes status, uint32_t *own_pid)
     return last != 0;
 }
 
-int proc_pid_start_ns(uint32_t pid, uint64_t *start_ns)
+bool proc_parse_start_ns(struct bytes stat, uint64_t *start_ns)
 {
-    _cleanup_buf_ struct buf text = BUF_INIT(8192);
-    int error = proc_pid_read(pid, "stat", &text);
-    if (error)
-        return error;
     uint64_t ticks;
-    if (!proc_parse_start_ticks(buf_bytes(&text), &ticks))
-        return -EINVAL;
+    if (!proc_parse_start_ticks(stat, &ticks))
+        return false;
     long hz = sysconf(_SC_CLK_TCK);
     *start_ns = ticks * (NS_PER_SEC / (uint64_t)(hz > 0 ? hz : 100));
-    return 0;
-}
-
-int proc_pid_own(uint32_t pid, uint32_t *own_pid)
-{
-    _cleanup_buf_ struct buf text = BUF_INIT(65536);
-    int error = proc_pid_read(pid, "status", &text);
-    if (error)
-        return error;
-    return proc_parse_own_pid(buf_bytes(&text), own_pid) ? 0 : -EINVAL;
+    return true;
 }

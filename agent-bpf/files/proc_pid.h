@@ -12,16 +12,15 @@
 int proc_pid_read(uint32_t pid, const char *name, struct buf *out);
 /* Target of a link such as "exe"; raw bytes, not NUL-terminated. */
 int proc_pid_link(uint32_t pid, const char *name, char *out, size_t size, size_t *len);
-/* CLOCK_BOOTTIME of its start, rounded down to a clock tick (10 ms). */
-int proc_pid_start_ns(uint32_t pid, uint64_t *start_ns);
-/* Its pid in its innermost PID namespace. */
-int proc_pid_own(uint32_t pid, uint32_t *own_pid);
 
 bool proc_parse_start_ticks(struct bytes stat, uint64_t *ticks);
 bool proc_parse_cpu_ticks(struct bytes stat,
                           uint64_t *ticks); /* user and kernel time of all threads */
 /* CPU time and time spent waiting for a CPU. */
 bool proc_parse_schedstat(struct bytes schedstat, uint64_t *ran_ns, uint64_t *waited_ns);
+/* CLOCK_BOOTTIME of its start, rounded down to a clock tick (10 ms). */
+bool proc_parse_start_ns(struct bytes stat, uint64_t *start_ns);
+/* Its pid in its innermost PID namespace. */
 bool proc_parse_own_pid(struct bytes status, uint32_t *own_pid);
 /* Addresses of its initial environment; 0 if the kernel hides them. */
 bool proc_parse_environment(struct bytes stat, uint64_t *start, uint64_t *end);

@@ -32,6 +32,7 @@ static struct reader_client {
     int socket;
     uint64_t ticket; /* of the last request */
     uint32_t pid;    /* that it was about */
+    uint32_t kinds;  /* of texts that were asked for */
     uint64_t asked_ns;
     uint64_t heard_ns; /* the last part of its answer; at first asked_ns */
     uint64_t told_ns;
@@ -82,7 +83,8 @@ void reader_client_attach(int socket)
 
 static bool is_last(const struct reader_message *answer)
 {
-    return answer->kind != READER_MAPS || !answer->maps.more;
+    return answer->kind != READER_TEXT ||
+           (!answer->text.more && !(client.kinds >> answer->text.kind >> 1));
 }
 
 /* The next part of the answer, if it is there. -EAGAIN; -EPIPE: the reader is lost. */
@@ -258,22 +260,37 @@ int reader_memory_one(uint32_t pid, uint64_t address, void *out, size_t size)
     return error ? error : range.error;
 }
 
-int reader_maps(uint32_t pid, struct buf *text)
+/* -EIO: it was not asked for. */
+static int text_take(const struct reader_text *part, struct buf *texts, int *outcomes)
+{
+    if (!(client.kinds & 1u << part->kind))
+        return -EIO;
+    if (part->error)
+        outcomes[part->kind] = negative(part->error);
+    else if (!outcomes[part->kind] && buf_append_bytes(&texts[part->kind], part->text))
+        outcomes[part->kind] = -E2BIG;
+    return 0;
+}
+
+int reader_proc_texts(uint32_t pid, uint32_t kinds, struct buf *texts, int *outcomes)
 {
     struct reader_message answer,
-        request = {.kind = READER_MAPS_WANTED, .maps_wanted = {.pid = pid}};
+        request = {.kind = READER_TEXT_WANTED, .text_wanted = {.pid = pid, .kinds = kinds}};
     struct reader_fds fds;
-    text->limit_bytes = PROC_MAPS_BYTES_MAX;
-    buf_clear(text);
+    for (int i = 0; i < READER_TEXTS; i++) {
+        if (!(kinds & 1u << i))
+            continue;
+        buf_clear(&texts[i]);
+        outcomes[i] = 0;
+    }
     int error = client_ask(&request, pid, NULL);
+    client.kinds = error ? client.kinds : kinds;
     while (!error) {
-        error = client_wait(READER_MAPS, &answer, &fds);
+        error = client_wait(READER_TEXT, &answer, &fds);
         if (error)
             break;
         reader_fds_close(&fds);
-        error = negative(answer.maps.error);
-        if (!error && buf_append_bytes(text, answer.maps.text))
-            error = -E2BIG;
+        error = text_take(&answer.text, texts, outcomes);
         if (is_last(&answer))
             return error;
     }
@@ -282,38 +299,43 @@ int reader_maps(uint32_t pid, struct buf *text)
     return error;
 }
 
-static int client_file(struct reader_message *request, uint32_t pid, int *fd,
-                       enum file_place *place)
+int reader_proc_text(uint32_t pid, enum reader_text_kind kind, struct buf *text)
 {
-    struct reader_message answer;
+    struct buf texts[READER_TEXTS] = {0};
+    int outcomes[READER_TEXTS];
+    texts[kind] = *text;
+    int error = reader_proc_texts(pid, 1u << kind, texts, outcomes);
+    *text = texts[kind];
+    return error ? error : outcomes[kind];
+}
+
+int reader_maps(uint32_t pid, struct buf *text)
+{
+    text->limit_bytes = PROC_MAPS_BYTES_MAX;
+    return reader_proc_text(pid, READER_MAPS, text);
+}
+
+int reader_file(uint32_t pid, enum reader_how how, const struct process_mapping *mapping,
+                struct reader_file *file, int *fd)
+{
+    struct reader_message answer,
+        request = {.kind = READER_FILE_WANTED,
+                   .file_wanted = {.pid = pid, .how = (uint8_t)how, .mapping = *mapping}};
     struct reader_fds fds;
-    int error = client_call(request, pid, NULL, READER_FILE, &answer, &fds);
+    *fd = -1;
+    int error = client_call(&request, pid, NULL, READER_FILE, &answer, &fds);
     if (error)
         return error;
-    error = negative(answer.file.error);
-    if (!error && (fds.n != 1 || answer.file.place >= FILE_PLACES))
-        error = -EIO;
-    if (error) {
+    *file = answer.file;
+    bool with_fd = !file->error && how != READER_SOCKET;
+    if (file->place >= FILE_PLACES || fds.n != with_fd) {
         reader_fds_close(&fds);
-        return error;
+        return -EIO;
     }
-    *fd = fds.fds[0];
-    *place = (enum file_place)answer.file.place;
-    return 0;
-}
-
-int reader_path(uint32_t pid, const char *path, bool plain, int *fd, enum file_place *place)
-{
-    struct reader_message request = {.kind = READER_PATH_WANTED,
-                                     .path_wanted = {.pid = pid, .plain = plain, .path = path}};
-    return client_file(&request, pid, fd, place);
-}
-
-int reader_mapped(uint32_t pid, uint64_t start, uint64_t end, int *fd, enum file_place *place)
-{
-    struct reader_message request = {.kind = READER_MAPPED_WANTED,
-                                     .mapped_wanted = {.pid = pid, .start = start, .end = end}};
-    return client_file(&request, pid, fd, place);
+    if (with_fd)
+        *fd = fds.fds[0];
+    return file->error >= READER_OUTCOME ? (int)(file->error - READER_OUTCOME)
+                                         : negative(file->error);
 }
 
 int reader_copy(uint32_t pid, int path_fd, int memory_fd, uint64_t size)

@@ -9,6 +9,7 @@
  * reader's. Thread: the symbolizer's loop.
  */
 #include "agent-bpf/files/file_place.h"
+#include "agent-bpf/reader_messages.h"
 #include "base/buf.h"
 #include "base/clock.h"
 
@@ -46,11 +47,17 @@ struct reader_range {
 int reader_memory(uint32_t pid, struct reader_range *ranges, size_t n);
 /* Exactly size bytes of its memory. */
 int reader_memory_one(uint32_t pid, uint64_t address, void *out, size_t size);
-/* /proc/PID/maps; replaces what text held. -E2BIG: longer than PROC_MAPS_BYTES_MAX. */
+/* A text of /proc; replaces what text held. -E2BIG: longer than its limit. -ENOENT, -ESRCH: the
+ * process is gone. */
+int reader_proc_text(uint32_t pid, enum reader_text_kind kind, struct buf *text);
+/* Several, in one request: kinds are bits 1 << enum reader_text_kind, by which both arrays are
+ * indexed. 0: each has its outcome. */
+int reader_proc_texts(uint32_t pid, uint32_t kinds, struct buf *texts, int *outcomes);
+/* /proc/PID/maps, of PROC_MAPS_BYTES_MAX. */
 int reader_maps(uint32_t pid, struct buf *text);
-/* An O_PATH descriptor of the file at this path, as safe_look_up(); or of the file that is mapped
- * there, as safe_look_up_mapped(). */
-int reader_path(uint32_t pid, const char *path, bool plain, int *fd, enum file_place *place);
-int reader_mapped(uint32_t pid, uint64_t start, uint64_t end, int *fd, enum file_place *place);
+/* A file as reader_messages.h says. *fd: the caller's; -1 after an error or for a socket. Outcomes:
+ * also those of safe_open.h. */
+int reader_file(uint32_t pid, enum reader_how how, const struct process_mapping *mapping,
+                struct reader_file *file, int *fd);
 /* Copies size bytes of the file, found for this process, to a memfd. */
 int reader_copy(uint32_t pid, int path_fd, int memory_fd, uint64_t size);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Opens the file of a process's mapping. The process chose the path, so it is not trusted: only
- * regular, non-empty files, not on FUSE, inside the process's own root, without following magic
- * links; and only if it is the file that was mapped (device, inode and generation, else build id).
+ * Opens the file of a process's mapping, by the reader (reader_files.h), and only if it is the file
+ * that was mapped: by device, inode and generation, of which the kernel tells. What is in the file
+ * proves nothing.
  *
- * Nothing here waits for a foreign file system: what may wait is asked of the reader
- * (reader_client.h). Reading the descriptors waits for local disks alone: a file that lies
- * elsewhere (a server, or layers in a user namespace) is copied to memory. Outcome -EAGAIN: the
- * reader has not answered; try again later. Symbolizer only, but safe_look_up() also in the reader.
+ * Reading the descriptors waits for local disks alone: a file that lies elsewhere (a server, or
+ * layers in a user namespace) is copied to memory. Outcome -EAGAIN: the reader has not answered;
+ * try again later. Thread: the symbolizer's loop.
  */
 #include "agent-bpf/process_event.h"
 #include <stdbool.h>
@@ -18,7 +17,8 @@
 struct safe_file {
     int fd; /* O_RDONLY, close-on-exec; the caller's */
     bool is_copy;
-    uint64_t device;
+    bool is_on_overlay; /* that root has mounted: nobody else chooses its inode numbers */
+    uint64_t device;    /* as a mapping shows it, if the file was compared with one */
     uint64_t inode;
     uint64_t size;
     uint64_t changed_ns; /* ctime: differs if the content does */
@@ -37,14 +37,3 @@ int safe_open_mapping(uint32_t pid, const struct process_mapping *mapping, struc
 int safe_open_path(uint32_t pid, const char *path, struct safe_file *file);
 /* The same, and a symbolic link anywhere in the path is an error (-ELOOP). */
 int safe_open_plain(uint32_t pid, const char *path, struct safe_file *file);
-
-enum safe_look_up {
-    SAFE_LOOK_UP_PLAIN = 1,  /* a symbolic link anywhere in the path is an error (-ELOOP) */
-    SAFE_LOOK_UP_CACHED = 2, /* -EAGAIN instead of asking a file system; without: it may hang */
-};
-
-/* The O_PATH descriptor of a file by path, as above. how: bits of enum safe_look_up. 0 or negative
- * errno. */
-int safe_look_up(uint32_t pid, const char *path, unsigned how, int *fd);
-/* Of the file that is mapped exactly there. May hang: reader only. */
-int safe_look_up_mapped(uint32_t pid, uint64_t start, uint64_t end, int *fd);

@@ -21,6 +21,7 @@
 #define PROCESS_TABLE_MAX       65536
 #define PROCESS_TABLE_BYTES_MAX (40u << 20)
 #define PROCESS_GRACE_NS        UINT64_C(5000000000)
+#define PROCESS_BUILD_ID_MAX    20 /* bytes of a GNU build id */
 
 struct process_table;
 

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent-bpf/reader/reader.h"
-#include "agent-bpf/files/file_place.h"
 #include "agent-bpf/files/proc_maps.h"
 #include "agent-bpf/files/proc_pid.h"
-#include "agent-bpf/files/safe_open.h"
+#include "agent-bpf/reader/reader_files.h"
 #include "agent-bpf/reader_messages.h"
 #include "base/fd.h"
+#include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/uio.h>
 
 #define ARENA_MAX (64 * 1024) /* lists and paths of a request */
@@ -86,72 +88,131 @@ static int reader_read_memory(struct reader *reader, const struct reader_message
     return error;
 }
 
-/* ---- /proc/PID/maps ---- */
+/* ---- texts ---- */
 
-static int reader_answer_maps(struct reader *reader, uint64_t ticket, int error, struct bytes text,
+struct text {
+    uint64_t ticket;
+    uint32_t pid;
+    enum reader_text_kind kind;
+};
+
+static int reader_answer_text(struct reader *reader, const struct text *text, int error, size_t n,
                               bool more)
 {
-    return reader_answer(
-        reader,
-        &(struct reader_message){.kind = READER_MAPS,
-                                 .ticket = ticket,
-                                 .maps = {.error = errno_of(error), .more = more, .text = text}},
-        NULL);
+    return reader_answer(reader,
+                         &(struct reader_message){.kind = READER_TEXT,
+                                                  .ticket = text->ticket,
+                                                  .text = {.kind = (uint8_t)text->kind,
+                                                           .more = more,
+                                                           .error = errno_of(error),
+                                                           .text = BYTES(reader->memory, n)}},
+                         NULL);
+}
+
+/* Until there is no more room or no more text. 0, or negative errno. */
+static int fill_memory(struct reader *reader, int fd, size_t *n)
+{
+    *n = 0;
+    while (*n < sizeof(reader->memory)) {
+        ssize_t got = read(fd, reader->memory + *n, sizeof(reader->memory) - *n);
+        if (got <= 0)
+            return got < 0 ? -errno : 0;
+        *n += (size_t)got;
+    }
+    return 0;
 }
 
 /* Passed on as it is read: a reader that hangs for ever is to be small. */
-static int reader_read_maps(struct reader *reader, const struct reader_message *request)
+static int reader_read_text(struct reader *reader, const struct text *text, const char *path)
 {
-    char path[32];
-    size_t total = 0;
-    snprintf(path, sizeof(path), "/proc/%u/maps", request->maps_wanted.pid);
+    size_t n = sizeof(reader->memory), total = 0;
     _cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-    int failed = fd < 0 ? -errno : 0;
-    while (!failed) {
-        ssize_t n = read(fd, reader->memory, sizeof(reader->memory));
-        total += n > 0 ? (size_t)n : 0;
-        failed = n < 0 ? -errno : total > PROC_MAPS_BYTES_MAX ? -E2BIG : 0;
-        if (failed || n == 0)
-            break;
-        int error =
-            reader_answer_maps(reader, request->ticket, 0, BYTES(reader->memory, (size_t)n), true);
-        if (error)
-            return error;
+    int error = 0, failed = fd < 0 ? -errno : 0;
+    while (!error && !failed && n == sizeof(reader->memory)) {
+        failed = fill_memory(reader, fd, &n);
+        total += n;
+        if (!failed && total > PROC_MAPS_BYTES_MAX)
+            failed = -E2BIG;
+        if (!failed)
+            error = reader_answer_text(reader, text, 0, n, n == sizeof(reader->memory));
     }
-    return reader_answer_maps(reader, request->ticket, failed, BYTES(NULL, 0), false);
+    return failed ? reader_answer_text(reader, text, failed, 0, false) : error;
+}
+
+static int reader_read_exe(struct reader *reader, const struct text *text)
+{
+    size_t n = 0;
+    int error = proc_pid_link(text->pid, "exe", (char *)reader->memory, READER_PATH_MAX, &n);
+    return reader_answer_text(reader, text, error, n, false);
+}
+
+static int reader_list_pids(struct reader *reader, const struct text *text)
+{
+    DIR *proc = opendir("/proc");
+    if (!proc)
+        return reader_answer_text(reader, text, -errno, 0, false);
+    struct dirent *entry;
+    size_t n = 0;
+    int error = 0;
+    while (!error && (entry = readdir(proc))) {
+        size_t size = strlen(entry->d_name);
+        if (strspn(entry->d_name, "0123456789") != size)
+            continue;
+        if (n + size + 1 > sizeof(reader->memory)) {
+            error = reader_answer_text(reader, text, 0, n, true);
+            n = 0;
+        }
+        memcpy(reader->memory + n, entry->d_name, size);
+        reader->memory[n + size] = '\n';
+        n += size + 1;
+    }
+    closedir(proc);
+    return error ? error : reader_answer_text(reader, text, 0, n, false);
+}
+
+static int reader_answer_one(struct reader *reader, const struct text *text)
+{
+    static const char *const names[READER_TEXTS] = {[READER_MAPS] = "maps",
+                                                    [READER_MOUNTS] = "mountinfo",
+                                                    [READER_STAT] = "stat",
+                                                    [READER_STATUS] = "status",
+                                                    [READER_CGROUP] = "cgroup"};
+    char path[48];
+    switch (text->kind) {
+    case READER_EXE:
+        return reader_read_exe(reader, text);
+    case READER_PIDS:
+        return reader_list_pids(reader, text);
+    case READER_KERNEL_NOTES:
+        return reader_read_text(reader, text, "/sys/kernel/notes");
+    default:
+        assert(names[text->kind]);
+        snprintf(path, sizeof(path), "/proc/%u/%s", text->pid, names[text->kind]);
+        return reader_read_text(reader, text, path);
+    }
+}
+
+static int reader_answer_texts(struct reader *reader, const struct reader_message *request)
+{
+    struct text text = {.ticket = request->ticket, .pid = request->text_wanted.pid};
+    int error = 0;
+    for (int kind = 0; !error && kind < READER_TEXTS; kind++) {
+        text.kind = (enum reader_text_kind)kind;
+        if (request->text_wanted.kinds & 1u << kind)
+            error = reader_answer_one(reader, &text);
+    }
+    return error;
 }
 
 /* ---- files ---- */
 
-static int reader_answer_file(struct reader *reader, uint64_t ticket, uint32_t pid, int fd)
+static int reader_answer_file(struct reader *reader, const struct reader_message *request)
 {
-    struct reader_message answer = {.kind = READER_FILE, .ticket = ticket};
+    struct reader_message answer = {.kind = READER_FILE, .ticket = request->ticket};
+    _cleanup_fd_ int fd = -1;
+    reader_open_file(&request->file_wanted, &reader->mounts, &answer.file, &fd);
     struct reader_fds fds = {.n = 1, .fds = {fd}};
-    if (fd < 0) {
-        answer.file.error = errno_of(fd);
-        return reader_answer(reader, &answer, NULL);
-    }
-    if (proc_mounts_read(pid, &reader->mounts))
-        buf_clear(&reader->mounts);
-    answer.file.place = (uint8_t)file_place_asking(fd, pid, buf_bytes(&reader->mounts));
-    return reader_answer(reader, &answer, &fds);
-}
-
-static int reader_find_path(struct reader *reader, const struct reader_message *request)
-{
-    const struct reader_path_wanted *wanted = &request->path_wanted;
-    unsigned how = wanted->plain ? SAFE_LOOK_UP_PLAIN : 0;
-    _cleanup_fd_ int fd = -1;
-    int error = safe_look_up(wanted->pid, wanted->path, how, &fd);
-    return reader_answer_file(reader, request->ticket, wanted->pid, error ? error : fd);
-}
-
-static int reader_find_mapped(struct reader *reader, const struct reader_message *request)
-{
-    const struct reader_mapped_wanted *wanted = &request->mapped_wanted;
-    _cleanup_fd_ int fd = -1;
-    int error = safe_look_up_mapped(wanted->pid, wanted->start, wanted->end, &fd);
-    return reader_answer_file(reader, request->ticket, wanted->pid, error ? error : fd);
+    return reader_answer(reader, &answer, fd < 0 ? NULL : &fds);
 }
 
 static uint32_t copy_file(struct reader *reader, int from, int to,
@@ -196,12 +257,10 @@ static int reader_serve(struct reader *reader, const struct reader_message *requ
     switch (request->kind) {
     case READER_MEMORY_WANTED:
         return reader_read_memory(reader, request);
-    case READER_MAPS_WANTED:
-        return reader_read_maps(reader, request);
-    case READER_PATH_WANTED:
-        return reader_find_path(reader, request);
-    case READER_MAPPED_WANTED:
-        return reader_find_mapped(reader, request);
+    case READER_TEXT_WANTED:
+        return reader_answer_texts(reader, request);
+    case READER_FILE_WANTED:
+        return reader_answer_file(reader, request);
     case READER_COPY_WANTED:
         return reader_copy(reader, request, fds);
     default:

@@ -32,7 +32,6 @@ static int open_event(uint32_t cpu)
         .sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME,
         .mmap = 1, /* executable mappings alone: mmap_data is off */
         .mmap2 = 1,
-        .build_id = 1,
         .comm = 1,
         .comm_exec = 1,
         .task = 1,

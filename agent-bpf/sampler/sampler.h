@@ -35,6 +35,9 @@ struct sampler_settings {
     uint16_t ports[CONNECTION_PORTS_MAX];
 };
 
+/* True: opening perf events asks for CAP_SYS_ADMIN here, as Debian's kernels do by default. */
+bool sampler_wants_admin(void);
+
 /*
  * 0; SAMPLER_UNAVAILABLE: this kernel, its settings or our rights do not allow it, and `why` is a
  * sentence for the operator that says what to do; -ENOMEM.

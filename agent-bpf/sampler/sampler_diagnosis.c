@@ -84,6 +84,11 @@ static long read_sysctl(const char *path)
     return value;
 }
 
+bool sampler_wants_admin(void)
+{
+    return read_sysctl("/proc/sys/kernel/perf_event_paranoid") > 2;
+}
+
 int sampler_diagnosis_kernel(char *why, size_t size)
 {
     char release[65];

@@ -6,6 +6,7 @@
  */
 #include "agent-bpf/supervisor/supervisor.h"
 #include "agent-bpf/control.h"
+#include "agent-bpf/sampler/sampler.h"
 #include "agent-bpf/supervisor/supervisor_exec.h"
 #include "agent-bpf/supervisor/supervisor_notify.h"
 #include "agent-bpf/supervisor/supervisor_state.h"
@@ -24,9 +25,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What the supervisor uses: to load programs and open perf events (some kernels want CAP_SYS_ADMIN
- * for that, and large buffers CAP_IPC_LOCK), to start its children with what they keep, to end
- * them, and to open sockets, certificates and the store's directory, also of a later configuration.
+/* What the supervisor uses: to load programs and open perf events (large buffers want
+ * CAP_IPC_LOCK), to start its children with what they keep, to end them, and to open sockets,
+ * certificates and the store's directory, also of a later configuration. CAP_SYS_ADMIN stays where
+ * perf events ask for it; elsewhere only the first children begin in empty network namespaces.
  */
 #define RIGHTS                                                                                     \
     (PRIVILEGE(CAP_BPF) | PRIVILEGE(CAP_PERFMON) | PRIVILEGE(CAP_SYS_ADMIN) |                      \
@@ -509,10 +511,12 @@ int supervisor_run(const struct supervisor_settings *settings)
     child_init(&supervisor.symbolizer, SUPERVISED_SYMBOLIZER, hang ? hang : 5 * NS_PER_SEC);
     child_init(&supervisor.reader, SUPERVISED_READER, 0);
     int r = supervisor_open(&supervisor);
+    if (r == 0)
+        start_children(&supervisor, clock_monotonic_ns());
+    if (r == 0 && !sampler_wants_admin())
+        r = privileges_limit(RIGHTS & ~PRIVILEGE(CAP_SYS_ADMIN));
     if (r < 0)
         supervisor.exit_code = 1;
-    else
-        start_children(&supervisor, clock_monotonic_ns());
     while (r == 0 && !supervisor_has_ended(&supervisor))
         supervisor_watch(&supervisor);
     supervisor_close(&supervisor);

@@ -191,9 +191,7 @@ int supervisor_start_symbolizer(struct supervisor *supervisor)
     start_init(&start, supervisor, ROLE_SYMBOLIZER);
     start.exec.without_network = true;
     privileges_own_account("spanprof-sym", &start.exec.rights);
-    /* Elements of a map that it was given need no right (Linux 5.19). */
-    start.exec.rights.keep = PRIVILEGE(CAP_SYS_PTRACE) | PRIVILEGE(CAP_DAC_READ_SEARCH) |
-                             PRIVILEGE(CAP_CHECKPOINT_RESTORE);
+    /* It has no right: elements of a map that it was given need none (Linux 5.19). */
     _cleanup_fd_ int kallsyms_fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
     give_symbolizer(&start, supervisor->sampling->sampler, fds[1], service_fd, kallsyms_fd);
     r = start_child(&supervisor->symbolizer, &start, &supervisor->settings->symbolizer, fds[1]);

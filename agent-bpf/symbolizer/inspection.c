@@ -11,11 +11,11 @@
 
 static struct bytes inspection_mounts(struct inspection *inspection)
 {
-    struct symbolizer *symbolizer = inspection->symbolizer;
-    if (!inspection->mounts_read && proc_mounts_read(inspection->process->pid, &symbolizer->mounts))
-        buf_clear(&symbolizer->mounts);
-    inspection->mounts_read = true;
-    return buf_bytes(&symbolizer->mounts);
+    struct bytes mounts = {0};
+    int error = process_text(&inspection->symbolizer->texts, inspection->process->pid,
+                             READER_MOUNTS, &mounts);
+    inspection->unanswered |= error == -EAGAIN;
+    return error ? (struct bytes){0} : mounts;
 }
 
 bool inspection_is_harmless(struct inspection *inspection, uint64_t address, uint64_t size)

@@ -11,7 +11,6 @@
 struct inspection {
     struct symbolizer *symbolizer;
     struct tracked_process *process;
-    bool mounts_read;
     bool has_context;  /* symbolizer->context is the process's */
     bool unanswered;   /* the reader had no answer, so nothing of this may count */
     bool flags_unsure; /* a writer may leave the trace flags unset */

@@ -136,14 +136,15 @@ static int inspection_find_socket(struct inspection *inspection)
 {
     const struct bytes path = inspection->elastic.socket_path;
     char name[CONTROL_PATH_MAX + 1];
-    enum file_place place;
-    _cleanup_fd_ int fd = -1;
+    const struct process_mapping mapping = {.path = name};
+    struct reader_file file;
+    int fd;
     if (path.len > CONTROL_PATH_MAX)
         return -ENAMETOOLONG;
     memcpy(name, path.data, path.len);
     name[path.len] = 0;
-    int error = reader_path(inspection->process->pid, name, false, &fd, &place);
-    return error ? error : place == FILE_PLACE_LOCAL ? 0 : -EREMOTE;
+    int error = reader_file(inspection->process->pid, READER_SOCKET, &mapping, &file, &fd);
+    return error ? error : file.place == FILE_PLACE_LOCAL ? 0 : -EREMOTE;
 }
 
 void inspection_connect_elastic(struct inspection *inspection)

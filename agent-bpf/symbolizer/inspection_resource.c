@@ -40,12 +40,12 @@ void resource_forget(struct symbolizer *symbolizer, struct tracked_process *proc
 static int inspection_read_block(struct inspection *inspection, struct bytes *block)
 {
     struct symbolizer *symbolizer = inspection->symbolizer;
+    struct bytes stat;
     uint64_t start, end;
-    symbolizer->text.limit_bytes = 8192;
-    int error = proc_pid_read(inspection->process->pid, "stat", &symbolizer->text);
+    int error = process_text(&symbolizer->texts, inspection->process->pid, READER_STAT, &stat);
     if (error)
         return error;
-    if (!proc_parse_environment(buf_bytes(&symbolizer->text), &start, &end) || start >= end)
+    if (!proc_parse_environment(stat, &start, &end) || start >= end)
         return -ENOENT;
     size_t size = end - start < ENVIRONMENT_MAX ? end - start : ENVIRONMENT_MAX;
     _Static_assert(sizeof(symbolizer->payload) >= ENVIRONMENT_MAX, "it is read to there");

@@ -39,19 +39,33 @@ const struct process_owner *symbolizer_owner(struct symbolizer *symbolizer, uint
 {
     struct owners *known = &symbolizer->owners[pid % SYMBOLIZER_OWNERS];
     uint64_t now_ns = clock_monotonic_ns();
-    if (known->owner.pid != pid || now_ns - known->read_ns > OWNER_KEEP_NS) {
-        process_owner_read(pid, &known->owner);
-        known->read_ns = now_ns;
-    }
+    if (known->owner.pid == pid && now_ns - known->read_ns <= OWNER_KEEP_NS)
+        return &known->owner;
+    struct bytes cgroup = {0}, status = {0};
+    int error = process_text(&symbolizer->texts, pid, READER_CGROUP, &cgroup);
+    if (error == -EAGAIN && known->owner.pid == pid)
+        return &known->owner; /* as it was; it may be the one that has the reader hang */
+    if (error != -EAGAIN)
+        (void)process_text(&symbolizer->texts, pid, READER_STATUS, &status);
+    process_owner_from(pid, cgroup, status, &known->owner);
+    known->read_ns = error == -EAGAIN ? 0 : now_ns;
     return &known->owner;
+}
+
+static bool owner_is_known(const struct symbolizer *symbolizer, uint32_t pid)
+{
+    const struct owners *known = &symbolizer->owners[pid % SYMBOLIZER_OWNERS];
+    return known->owner.pid == pid && known->read_ns;
 }
 
 bool symbolizer_is_banned(struct symbolizer *symbolizer, uint32_t pid)
 {
     struct symbolizer_ledger *ledger = symbolizer->settings.ledger;
-    return symbolizer_ledger_has_bans(ledger) &&
-           symbolizer_ledger_banned(ledger, symbolizer_owner(symbolizer, pid), clock_monotonic_ns(),
-                                    symbolizer->cautious);
+    if (!symbolizer_ledger_has_bans(ledger))
+        return false;
+    const struct process_owner *owner = symbolizer_owner(symbolizer, pid);
+    return !owner_is_known(symbolizer, pid) ||
+           symbolizer_ledger_banned(ledger, owner, clock_monotonic_ns(), symbolizer->cautious);
 }
 
 bool symbolizer_skips(struct symbolizer *symbolizer, uint32_t pid)
@@ -278,7 +292,6 @@ static struct symbolizer *symbolizer_new(const struct symbolizer_settings *setti
     binaries_init(&symbolizer->binaries, settings->lines);
     perf_maps_init(&symbolizer->perf_maps);
     MAP_INIT(&symbolizer->processes, struct tracked_process, pid);
-    symbolizer->mounts.limit_bytes = PROC_MOUNTS_BYTES_MAX;
     return symbolizer;
 }
 
@@ -327,7 +340,7 @@ void symbolizer_close(struct symbolizer *symbolizer)
     free(symbolizer->scan_pids);
     buf_close(&symbolizer->maps);
     buf_close(&symbolizer->maps_again);
-    buf_close(&symbolizer->mounts);
+    process_texts_close(&symbolizer->texts);
     buf_close(&symbolizer->text);
     free(symbolizer);
 }

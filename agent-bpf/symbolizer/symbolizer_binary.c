@@ -169,6 +169,7 @@ static struct binary *binary_new(struct binaries *binaries, const struct binary_
     binary->key = *key;
     binary->fd = file->fd;
     binary->is_copy = file->is_copy;
+    binary->is_on_overlay = file->is_on_overlay;
     if (binary_read(binary) || map_put(&binaries->files, binary, NULL)) {
         free(binary->publishers);
         free(binary);
@@ -202,8 +203,8 @@ static struct binary *binary_of_file(struct binaries *binaries, const struct saf
     return binary;
 }
 
-/* Opens what is mapped now and points the name to it. If it cannot be opened, a file whose identity
- * proves its content is kept. */
+/* Opens what is mapped now and points the name to it. If it cannot be opened any more, what is
+ * known is kept: the identity is that of one file. */
 static void binary_name_refresh(struct binaries *binaries, struct binary_name *name, uint32_t pid,
                                 const struct process_mapping *mapping)
 {
@@ -216,10 +217,9 @@ static void binary_name_refresh(struct binaries *binaries, struct binary_name *n
     if (!error)
         binary = binary_of_file(binaries, &file);
     name->failed_pid = binary ? 0 : pid;
-    if (!binary && name->binary && mapping->build_id_len)
+    if (!binary)
         return;
-    if (binary)
-        binary->refs++;
+    binary->refs++;
     binary_release(binaries, name->binary);
     name->binary = binary;
 }
@@ -254,11 +254,11 @@ struct binary *binaries_get(struct binaries *binaries, const uint8_t identity[16
     list_remove(&name->recent);
     list_append(&binaries->recent, &name->recent);
     bool closed = name->binary && name->binary->fd < 0;
-    bool proven = name->binary && (mapping->build_id_len || name->binary->is_copy);
+    bool copied = name->binary && name->binary->is_copy;
     bool other_way =
         !name->binary && pid != name->failed_pid; /* the other process may have ended */
     if (fresh || other_way || closed ||
-        (!proven && clock_monotonic_ns() - name->checked_ns > LOOK_AGAIN_NS))
+        (!copied && clock_monotonic_ns() - name->checked_ns > LOOK_AGAIN_NS))
         binary_name_refresh(binaries, name, pid, mapping);
     if (name->binary && name->binary->fd >= 0)
         binary_mark_used(binaries, name->binary);

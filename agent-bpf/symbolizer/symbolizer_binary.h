@@ -30,10 +30,11 @@ struct binary_key { /* which content */
 
 struct binary {
     struct binary_key key;
-    size_t refs;  /* identities that lead to it */
-    int fd;       /* -1 = closed */
-    bool is_copy; /* fd is one, in memory */
-    bool is_elf;  /* false: only the hash is known */
+    size_t refs;        /* identities that lead to it */
+    int fd;             /* -1 = closed */
+    bool is_copy;       /* fd is one, in memory */
+    bool is_on_overlay; /* safe_open.h */
+    bool is_elf;        /* false: only the hash is known */
     uint8_t htlhash[16];
     struct elf_build_ids ids;
     uint32_t generation; /* of the inode, as in the kernel's mapping events; 0 = not known */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent-bpf/symbolizer/symbolizer_ledger.h"
 #include "agent-bpf/files/fs_rights.h"
-#include "agent-bpf/files/proc_pid.h"
 #include "base/clock.h"
 #include "base/memfd.h"
 #include "base/stats.h"
@@ -102,19 +101,16 @@ static uint64_t hash_path(struct bytes path)
     return hash;
 }
 
-void process_owner_read(uint32_t pid, struct process_owner *owner)
+void process_owner_from(uint32_t pid, struct bytes cgroup, struct bytes status,
+                        struct process_owner *owner)
 {
-    _cleanup_buf_ struct buf text = BUF_INIT(TEXT_BYTES_MAX);
     struct fs_rights rights;
-    struct bytes path = {0};
+    struct bytes path = cut_at_user_slice(cgroup_path(cgroup));
     *owner = (struct process_owner){.kind = OWNER_PROCESS, .pid = pid, .key = pid};
-    if (!proc_pid_read(pid, "cgroup", &text))
-        path = cut_at_user_slice(cgroup_path(buf_bytes(&text)));
     if (path.len) {
         owner->kind = OWNER_CGROUP;
         owner->key = hash_path(path);
-    } else if (!proc_pid_read(pid, "status", &text) && fs_rights_parse(buf_bytes(&text), &rights) &&
-               rights.uid) {
+    } else if (fs_rights_parse(status, &rights) && rights.uid) {
         owner->kind = OWNER_USER;
         owner->key = rights.uid;
     }

@@ -24,8 +24,9 @@ struct process_owner { /* who answers for a process */
     uint64_t key; /* hash of the cgroup's path, real user id, or pid */
 };
 
-/* From /proc/PID. If it is gone: the process itself. */
-void process_owner_read(uint32_t pid, struct process_owner *owner);
+/* From texts of /proc/PID, which may be empty: then the process itself answers. Pure. */
+void process_owner_from(uint32_t pid, struct bytes cgroup, struct bytes status,
+                        struct process_owner *owner);
 
 void symbolizer_ledger_enter(struct symbolizer_ledger *ledger, const struct process_owner *owner);
 void symbolizer_ledger_leave(struct symbolizer_ledger *ledger);

@@ -5,6 +5,7 @@
  * all but the last have `more` set.
  */
 #include "agent-bpf/symbolizer/symbolizer_state.h"
+#include "agent-bpf/files/reader_client.h"
 #include "agent-bpf/symbols/kallsyms.h"
 #include "base/stats.h"
 #include <assert.h>
@@ -159,7 +160,10 @@ void symbolizer_send_kernel(struct symbolizer *symbolizer)
 {
     LOOP_THREAD(symbolizer->settings.loop);
     uint8_t build_id[20];
-    size_t len = kallsyms_build_id(NULL, build_id);
+    symbolizer->text.limit_bytes = 8192;
+    size_t len = reader_proc_text(0, READER_KERNEL_NOTES, &symbolizer->text)
+                     ? 0
+                     : kallsyms_build_id(buf_bytes(&symbolizer->text), build_id);
     const struct kallsyms *kallsyms = symbolizer_kallsyms(symbolizer);
     struct symbolizer_message message = {.kind = SYMBOLIZER_KERNEL,
                                          .kernel = {.build_id = BYTES(build_id, len)}};

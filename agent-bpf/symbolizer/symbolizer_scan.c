@@ -11,7 +11,6 @@
 #include "agent-bpf/heartbeat.h"
 #include "agent-bpf/files/proc_pid.h"
 #include "agent-bpf/files/reader_client.h"
-#include <dirent.h>
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -49,44 +48,56 @@ static int busiest_first(const void *a, const void *b)
     return (x->cpu_ticks < y->cpu_ticks) - (x->cpu_ticks > y->cpu_ticks);
 }
 
-/* 0 if the process is gone; the scan notices that later. */
+/* 0 if the process is gone, or the reader does not answer; the scan notices that later. */
 static uint64_t process_cpu_ticks(struct symbolizer *symbolizer, uint32_t pid)
 {
     uint64_t ticks = 0;
     symbolizer->text.limit_bytes = 8192;
-    if (proc_pid_read(pid, "stat", &symbolizer->text) == 0)
+    if (reader_proc_text(pid, READER_STAT, &symbolizer->text) == 0)
         (void)proc_parse_cpu_ticks(buf_bytes(&symbolizer->text), &ticks);
     return ticks;
 }
 
-static void candidates_find(struct symbolizer *symbolizer, struct candidates *found)
+/* The line of a pid; 0: it is none, or the last one has been. */
+static uint32_t take_pid(struct bytes *lines)
 {
-    DIR *proc = opendir("/proc");
-    struct dirent *entry;
-    while (proc && (entry = readdir(proc))) {
-        char *end;
-        unsigned long pid = strtoul(entry->d_name, &end, 10);
-        if (!pid || *end || pid > UINT32_MAX || found->n >= TRACKED_PROCESSES_MAX)
-            continue;
-        if (candidates_add(found, (uint32_t)pid, process_cpu_ticks(symbolizer, (uint32_t)pid)))
+    uint64_t pid = 0;
+    for (; lines->len && *lines->data != '\n'; lines->data++, lines->len--)
+        pid = pid > UINT32_MAX ? pid : 10 * pid + (uint64_t)(*lines->data - '0');
+    if (lines->len)
+        lines->data++, lines->len--;
+    return pid > UINT32_MAX ? 0 : (uint32_t)pid;
+}
+
+/* -EAGAIN: the reader has not answered. */
+static int candidates_find(struct symbolizer *symbolizer, struct candidates *found)
+{
+    symbolizer->maps.limit_bytes = PROC_MAPS_BYTES_MAX;
+    int error = reader_proc_text(0, READER_PIDS, &symbolizer->maps);
+    struct bytes rest = buf_bytes(&symbolizer->maps);
+    while (!error && rest.len && found->n < TRACKED_PROCESSES_MAX) {
+        uint32_t pid = take_pid(&rest);
+        if (pid && candidates_add(found, pid, process_cpu_ticks(symbolizer, pid)))
             break;
         heartbeat();
     }
-    if (proc)
-        closedir(proc);
+    return error == -EAGAIN ? error : 0;
 }
 
-/* The busiest first: samples have no context until the scan has reached their process. */
-static void scan_list_pids(struct symbolizer *symbolizer)
+/* The busiest first: samples have no context until the scan has reached their process. False: to be
+ * tried again. */
+static bool scan_list_pids(struct symbolizer *symbolizer)
 {
     struct candidates found = {0};
-    candidates_find(symbolizer, &found);
+    if (candidates_find(symbolizer, &found))
+        return false;
     if (found.n)
         qsort(found.items, found.n, sizeof(*found.items), busiest_first);
     symbolizer->scan_pids = calloc(found.n ? found.n : 1, sizeof(*symbolizer->scan_pids));
     for (size_t i = 0; symbolizer->scan_pids && i < found.n; i++)
         symbolizer->scan_pids[symbolizer->n_scan_pids++] = found.items[i].pid;
     free(found.items);
+    return true;
 }
 
 static void scan_free(struct symbolizer *symbolizer)
@@ -107,7 +118,6 @@ void symbolizer_scan_start(struct symbolizer *symbolizer)
     symbolizer->scan_again = false;
     symbolizer->scanning = true;
     symbolizer->scan_start_ns = clock_monotonic_ns();
-    scan_list_pids(symbolizer);
 }
 
 /* The kernel prints a line break as \012. It is not decoded: such a file is not opened. */
@@ -142,8 +152,6 @@ void symbolizer_resolve_mapping(struct symbolizer *symbolizer, uint32_t pid,
     if (!*binary)
         return;
     mapping->inode_generation = (*binary)->generation;
-    mapping->build_id_len = (uint8_t)(*binary)->ids.gnu_len;
-    memcpy(mapping->build_id, (*binary)->ids.gnu, (*binary)->ids.gnu_len);
 }
 
 static void scan_send_event(struct symbolizer *symbolizer, const struct process_event *event)
@@ -171,11 +179,8 @@ static void scan_mappings(struct symbolizer *symbolizer, uint32_t pid, uint64_t 
 }
 
 /* A zombie counts as ended: its exit event has passed, so it would never be forgotten. */
-static bool process_is_alive(struct symbolizer *symbolizer, uint32_t pid)
+static bool stat_is_of_living(const struct symbolizer *symbolizer)
 {
-    symbolizer->text.limit_bytes = 8192;
-    if (proc_pid_read(pid, "stat", &symbolizer->text))
-        return false;
     const uint8_t *end = memrchr(symbolizer->text.data, ')', symbolizer->text.len);
     size_t left = end ? symbolizer->text.len - (size_t)(end - symbolizer->text.data) : 0;
     return left > 2 && end[2] != 'Z' && end[2] != 'X';
@@ -192,8 +197,10 @@ static bool scan_read_maps(struct symbolizer *symbolizer, uint32_t pid)
 static bool scan_process(struct symbolizer *symbolizer, uint32_t pid)
 {
     uint64_t time_ns = clock_monotonic_ns();
-    if (!process_is_alive(symbolizer, pid))
-        return true;
+    symbolizer->text.limit_bytes = 8192;
+    int error = reader_proc_text(pid, READER_STAT, &symbolizer->text);
+    if (error || !stat_is_of_living(symbolizer))
+        return error != -EAGAIN;
     if (!scan_read_maps(symbolizer, pid))
         return false;
     scan_send_event(symbolizer, &(struct process_event){
@@ -234,6 +241,8 @@ void symbolizer_scan_step(struct symbolizer *symbolizer, uint64_t until_ns)
     LOOP_THREAD(symbolizer->settings.loop);
     while (symbolizer->scanning && !symbolizer_congested(&symbolizer->out) &&
            reader_client_is_ready()) {
+        if (!symbolizer->scan_pids && !scan_list_pids(symbolizer))
+            return; /* goes on when the reader answers, or another one is there */
         if (scan_is_at_kernel(symbolizer))
             symbolizer_send_kernel(symbolizer);
         if (symbolizer->scan_at == symbolizer->n_scan_pids) {
@@ -242,7 +251,7 @@ void symbolizer_scan_step(struct symbolizer *symbolizer, uint64_t until_ns)
         }
         assert(symbolizer->scan_at < symbolizer->n_scan_pids);
         if (!scan_process(symbolizer, symbolizer->scan_pids[symbolizer->scan_at]))
-            return; /* goes on when the reader answers, or another one is there */
+            return;
         symbolizer->scan_at++;
         heartbeat();
         if (clock_monotonic_ns() >= until_ns)

@@ -5,6 +5,7 @@
  */
 #include "agent-bpf/symbolizer/symbolizer.h"
 #include "agent-bpf/symbolizer/elastic_connections.h"
+#include "agent-bpf/symbolizer/process_texts.h"
 #include "agent-bpf/symbolizer/symbolizer_binary.h"
 #include "agent-bpf/symbolizer/symbolizer_ledger.h"
 #include "agent-bpf/symbolizer/symbolizer_out.h"
@@ -54,8 +55,8 @@ struct symbolizer {
     /* Scratch memory, reused by each step. */
     struct buf maps;       /* of the process in hand, /proc/PID/maps */
     struct buf maps_again; /* read a second time, to see whether it is still the same program */
-    struct buf mounts;
     struct buf text;
+    struct process_texts texts;
     uint8_t datagram[SYMBOLIZER_MESSAGE_MAX];
     uint8_t payload[OTEL_PROCESS_PAYLOAD_MAX];
     uint8_t elastic_data[ELASTIC_STORAGE_MAX];

@@ -10,6 +10,7 @@
 #include "agent-bpf/symbolizer/symbolizer_state.h"
 #include "agent-bpf/files/reader_client.h"
 #include "agent-bpf/unwind/unwind.h"
+#include <sys/sysmacros.h>
 
 #if defined(__x86_64__)
 #define OWN_MACHINE EM_X86_64
@@ -22,9 +23,11 @@
 struct place { /* a mapping that holds an address of the stack */
     uint64_t start;
     uint64_t length;
-    uint64_t bias;       /* ELF address minus address */
-    struct table *table; /* NULL: unwound by frame pointers */
-    bool is_file;
+    uint64_t bias;          /* ELF address minus address */
+    struct table *table;    /* NULL: unwound by frame pointers */
+    struct binary_key file; /* inode 0: none; size 0: it was not opened */
+    uint64_t generation;    /* of the inode; 0: not known */
+    bool is_on_overlay;     /* safe_open.h */
 };
 
 struct touched { /* code that a frame lies in */
@@ -47,13 +50,24 @@ static void place_set_table(struct unwinding *unwinding, struct place *place,
                             const struct binary *binary, uint64_t file_offset)
 {
     uint64_t elf_address;
-    if (!binary || !binary_address(binary, file_offset, &elf_address))
+    if (!binary)
+        return;
+    place->file = binary->key;
+    place->is_on_overlay = binary->is_on_overlay;
+    if (!binary_address(binary, file_offset, &elf_address))
         return;
     struct symbolizer *symbolizer = unwinding->symbolizer;
     uint32_t pid = unwinding->wanted->pid;
     place->table =
         tables_get(symbolizer->tables, binary, symbolizer_is_banned(symbolizer, pid) ? 0 : pid);
     place->bias = elf_address - place->start;
+}
+
+static void place_set_file(struct place *place, const struct process_mapping *mapping)
+{
+    place->file.device = makedev(mapping->device_major, mapping->device_minor);
+    place->file.inode = mapping->inode;
+    place->generation = mapping->inode_generation;
 }
 
 static bool unwinding_place_in_request(struct unwinding *unwinding, uint64_t address,
@@ -64,8 +78,8 @@ static bool unwinding_place_in_request(struct unwinding *unwinding, uint64_t add
         const struct process_mapping *mapping = &wanted->mappings[i].mapping;
         if (address - mapping->start >= mapping->length)
             continue;
-        *place =
-            (struct place){.start = mapping->start, .length = mapping->length, .is_file = true};
+        *place = (struct place){.start = mapping->start, .length = mapping->length};
+        place_set_file(place, mapping);
         struct binary *binary = symbolizer_binary(unwinding->symbolizer, &wanted->mappings[i]);
         symbolizer_enter(unwinding->symbolizer, wanted->pid);
         place_set_table(unwinding, place, binary, mapping->file_offset);
@@ -96,9 +110,9 @@ static void place_set_mapping(struct unwinding *unwinding, const struct proc_map
         char path[SYMBOLIZER_PATH_MAX];
         struct process_mapping mapping;
         struct binary *binary;
-        place->is_file = true;
         symbolizer_resolve_mapping(symbolizer, unwinding->wanted->pid, map, path, &mapping,
                                    &binary);
+        place_set_file(place, &mapping);
         place_set_table(unwinding, place, binary, map->offset);
     }
 }
@@ -147,15 +161,28 @@ static bool unwinding_find_rule(void *context, uint64_t address, struct unwind_r
     return true;
 }
 
+/* Of an overlay that root has mounted, the tick sees the file below. */
+static bool is_file_of_tick(const struct place *place, const struct unwind_file *of_tick)
+{
+    const struct binary_key *file = &place->file;
+    if (file->inode != of_tick->inode || (file->size && file->size != of_tick->size))
+        return false;
+    uint64_t device = makedev(of_tick->device >> 20, of_tick->device & 0xfffff);
+    return place->is_on_overlay ||
+           (file->device == device &&
+            (!place->generation || place->generation == of_tick->generation));
+}
+
 /* The tick names the file that it could not unwind: the one that pc is in. If the place is unknown,
- * nothing is noted, and the next tick asks again: the process may be in the middle of an exec. The
- * same if the file could not be read because the process has ended: another process may map it. */
+ * nothing is noted, and the next tick asks again: the process may be in the middle of an exec, or
+ * have mapped another file there in between. The same if the file could not be read because the
+ * process has ended: another process may map it. */
 static void unwinding_note_file(struct unwinding *unwinding)
 {
     const struct record_stack *stack = &unwinding->stack;
     struct tables *tables = unwinding->symbolizer->tables;
     const struct place *place = unwinding_place(unwinding, stack->pc - !!stack->is_return);
-    if (!stack->file.inode || !place || !place->is_file)
+    if (!place || !stack->file.inode || !is_file_of_tick(place, &stack->file))
         return;
     if (place->table)
         table_add_file(tables, place->table, &stack->file);

@@ -95,41 +95,36 @@ static void tracked_process_send_gone(struct symbolizer *symbolizer,
     tracked_process_remove(symbolizer, process);
 }
 
-struct detail_texts {
-    char exe[SYMBOLIZER_PATH_MAX];
-    struct container container;
-};
-
-static int read_details(struct symbolizer *symbolizer, struct symbolizer_details *details,
-                        struct detail_texts *texts)
+/* False: the process is gone, or the reader has not answered. */
+static bool read_details(struct symbolizer *symbolizer, struct symbolizer_details *details,
+                         struct container *container)
 {
-    size_t exe_len = 0;
-    int error = proc_pid_start_ns(details->pid, &details->start_ns);
-    error = error ? error : proc_pid_own(details->pid, &details->own_pid);
-    if (error)
-        return error;
-    if (!proc_pid_link(details->pid, "exe", texts->exe, sizeof(texts->exe),
-                       &exe_len)) /* kernel threads: none */
-        details->exe = BYTES(texts->exe, exe_len);
-    symbolizer->text.limit_bytes = 64 * 1024;
-    if (proc_pid_read(details->pid, "cgroup", &symbolizer->text))
-        return 0;
-    container_from_cgroup(buf_bytes(&symbolizer->text), &texts->container);
-    details->container_id = texts->container.id;
-    details->pod_uid = BYTES_STR(texts->container.pod_uid);
-    return 0;
+    struct process_texts *texts = &symbolizer->texts;
+    struct bytes stat, status, cgroup;
+    if (process_text(texts, details->pid, READER_STAT, &stat) ||
+        !proc_parse_start_ns(stat, &details->start_ns) ||
+        process_text(texts, details->pid, READER_STATUS, &status) ||
+        !proc_parse_own_pid(status, &details->own_pid))
+        return false;
+    if (process_text(texts, details->pid, READER_EXE, &details->exe)) /* a kernel thread */
+        details->exe = (struct bytes){0};
+    if (process_text(texts, details->pid, READER_CGROUP, &cgroup))
+        return true;
+    container_from_cgroup(cgroup, container);
+    details->container_id = container->id;
+    details->pod_uid = BYTES_STR(container->pod_uid);
+    return true;
 }
 
 static void tracked_process_send_details(struct symbolizer *symbolizer,
                                          struct tracked_process *process)
 {
-    struct detail_texts texts;
+    struct container container;
     struct symbolizer_message message = {
         .kind = SYMBOLIZER_DETAILS,
         .details = {.pid = process->pid, .time_ns = clock_monotonic_ns()},
     };
-    int error = read_details(symbolizer, &message.details, &texts);
-    if (error)
+    if (!read_details(symbolizer, &message.details, &container))
         return;
     process->start_ns = message.details.start_ns;
     symbolizer_send(&symbolizer->out, &message);

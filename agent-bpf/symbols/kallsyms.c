@@ -137,12 +137,6 @@ int kallsyms_read(int fd, struct kallsyms **out)
     return error;
 }
 
-int kallsyms_open(const char *path, struct kallsyms **out)
-{
-    FILE *file = fopen(path ? path : "/proc/kallsyms", "re");
-    return file ? kallsyms_of(file, out) : -errno;
-}
-
 void kallsyms_close(struct kallsyms *kallsyms)
 {
     if (!kallsyms)
@@ -180,17 +174,10 @@ const char *kallsyms_find(const struct kallsyms *kallsyms, uint64_t address)
     return (const char *)kallsyms->names.data + function->name;
 }
 
-size_t kallsyms_build_id(const char *path, uint8_t out[20])
+size_t kallsyms_build_id(struct bytes notes, uint8_t out[20])
 {
-    uint8_t notes[4096];
-    int fd = open(path ? path : "/sys/kernel/notes", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    ssize_t n = read(fd, notes, sizeof(notes));
-    close(fd);
     struct elf_build_ids ids = {0};
-    if (n > 0)
-        elf_build_ids_of_notes(BYTES(notes, (size_t)n), 4, &ids);
+    elf_build_ids_of_notes(notes, 4, &ids);
     memcpy(out, ids.gnu, ids.gnu_len);
     return ids.gnu_len;
 }

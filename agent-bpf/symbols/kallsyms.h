@@ -15,14 +15,13 @@ struct kallsyms;
 enum { KALLSYMS_HIDDEN = 1 };
 
 /* fd: of /proc/kallsyms, whose reader sees addresses if the process that opened it may; it is read
- * from its start, and stays the caller's. Else as kallsyms_open(). */
+ * from its start, and stays the caller's. 0; KALLSYMS_HIDDEN: all addresses are zero; negative
+ * errno. */
 int kallsyms_read(int fd, struct kallsyms **kallsyms);
-/* path: NULL = /proc/kallsyms. 0; KALLSYMS_HIDDEN: all addresses are zero; negative errno. */
-int kallsyms_open(const char *path, struct kallsyms **kallsyms);
 void kallsyms_close(struct kallsyms *kallsyms);                /* NULL is fine */
 uint64_t kallsyms_text_start(const struct kallsyms *kallsyms); /* _text (or _stext); 0 = unknown */
 uint64_t kallsyms_text_end(const struct kallsyms *kallsyms);   /* _end (or _etext); 0 = unknown */
 /* The function at an absolute address, valid until close; NULL = unknown. */
 const char *kallsyms_find(const struct kallsyms *kallsyms, uint64_t address);
-/* path: NULL = /sys/kernel/notes. Length, 0 if unknown. */
-size_t kallsyms_build_id(const char *path, uint8_t out[20]);
+/* notes: of /sys/kernel/notes. Length, 0 if unknown. */
+size_t kallsyms_build_id(struct bytes notes, uint8_t out[20]);

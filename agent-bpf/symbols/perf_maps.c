@@ -10,8 +10,8 @@
  */
 #include "agent-bpf/symbols/perf_maps.h"
 #include "agent-bpf/files/fs_rights.h"
-#include "agent-bpf/files/proc_maps.h"
 #include "agent-bpf/files/proc_pid.h"
+#include "agent-bpf/files/reader_client.h"
 #include "agent-bpf/files/safe_open.h"
 #include "base/limits.h"
 #include "base/stats.h"
@@ -88,23 +88,23 @@ static bool is_gone(int error)
     return error == -ENOENT || error == -ESRCH;
 }
 
-static int read_process(struct perf_maps *maps, uint32_t pid, struct process_facts *process)
+static int read_start(struct perf_maps *maps, uint32_t pid, uint64_t *start_ns)
 {
     maps->text.limit_bytes = STATUS_BYTES_MAX;
-    int error = proc_pid_start_ns(pid, &process->start_ns);
-    error = error ? error : proc_pid_read(pid, "status", &maps->text);
+    int error = reader_proc_text(pid, READER_STAT, &maps->text);
+    return error ? error : proc_parse_start_ns(buf_bytes(&maps->text), start_ns) ? 0 : -EINVAL;
+}
+
+static int read_process(struct perf_maps *maps, uint32_t pid, struct process_facts *process)
+{
+    int error = read_start(maps, pid, &process->start_ns);
+    error = error ? error : reader_proc_text(pid, READER_STATUS, &maps->text);
     if (error)
         return is_gone(error) ? PROCESS_GONE : error;
     struct bytes status = buf_bytes(&maps->text);
     bool understood =
         proc_parse_own_pid(status, &process->own_pid) && fs_rights_parse(status, &process->rights);
     return understood ? 0 : FILE_REFUSED;
-}
-
-static bool on_fuse(struct perf_maps *maps, uint32_t pid, const char *path)
-{
-    return proc_mounts_read(pid, &maps->text) ||
-           proc_mounts_fuse(buf_bytes(&maps->text), 0, 0, BYTES_STR(path));
 }
 
 static int open_path(uint32_t pid, const char *path, struct safe_file *file)
@@ -126,7 +126,7 @@ static uint64_t unix_time(uint64_t boot_ns)
     return clock_unix_ns() - since_ns;
 }
 
-static int check_file(const struct safe_file *file, uint32_t pid,
+static int check_file(struct perf_maps *maps, const struct safe_file *file, uint32_t pid,
                       const struct process_facts *process)
 {
     struct stat status;
@@ -138,7 +138,8 @@ static int check_file(const struct safe_file *file, uint32_t pid,
     if (file->changed_ns + 2 * CLOCK_TICK_NS < unix_time(process->start_ns))
         return FILE_STALE;
     /* The same start as before: everything read in between was of one process. */
-    return proc_pid_start_ns(pid, &start_ns) || start_ns != process->start_ns ? PROCESS_GONE : 0;
+    int error = read_start(maps, pid, &start_ns);
+    return error == -EAGAIN ? error : error || start_ns != process->start_ns ? PROCESS_GONE : 0;
 }
 
 static int open_file(struct perf_maps *maps, uint32_t pid, struct safe_file *file)
@@ -149,12 +150,10 @@ static int open_file(struct perf_maps *maps, uint32_t pid, struct safe_file *fil
     if (error)
         return error;
     snprintf(path, sizeof(path), "/tmp/perf-%u.map", process.own_pid);
-    if (on_fuse(maps, pid, path))
-        return FILE_REFUSED;
     error = open_path(pid, path, file);
     if (error)
         return error;
-    error = check_file(file, pid, &process);
+    error = check_file(maps, file, pid, &process);
     if (error)
         close(file->fd);
     return error;

@@ -99,7 +99,8 @@ static void measure_kernel(void)
 {
     struct kallsyms *kallsyms;
     double start = now_s();
-    if (kallsyms_open(NULL, &kallsyms))
+    int fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || kallsyms_read(fd, &kallsyms))
         return; /* hidden from us */
     printf("names_open_kernel %.2f ms\n", 1e3 * (now_s() - start));
     uint64_t text = kallsyms_text_start(kallsyms), size = kallsyms_text_end(kallsyms) - text;

@@ -9,10 +9,14 @@
 #include "base/fd.h"
 #include "receiver/listen.h"
 #include "receiver/peers.h"
+#include "test/support/fixtures/skip.h"
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
@@ -209,6 +213,36 @@ static void check_client(const struct fixture *fixture, const struct client *cli
     close(fd);
 }
 
+/* An emulated kernel has no module for it. */
+static void skip_without_tcp_diag(void)
+{
+    struct {
+        struct nlmsghdr header;
+        struct inet_diag_req_v2 wanted;
+    } request = {.header = {.nlmsg_len = sizeof(request),
+                            .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+                            .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
+                 .wanted = {.sdiag_family = AF_INET, .sdiag_protocol = IPPROTO_TCP}};
+    struct {
+        struct nlmsghdr header;
+        int error;
+        char rest[256];
+    } answer;
+    int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+    bool asked = fd >= 0 && send(fd, &request, sizeof(request), 0) > 0 &&
+                 recv(fd, &answer, sizeof(answer), 0) > 0;
+    fd_close(fd);
+    if (!asked || (answer.header.nlmsg_type == NLMSG_ERROR && answer.error == -ENOENT))
+        skip_because("the kernel does not tell of TCP sockets");
+}
+
+static void skip_without_veth(void)
+{
+    if (system(
+            "ip link add spanprof-t8 type veth peer name spanprof-t9 && ip link del spanprof-t8"))
+        skip_because("there are no veth pairs here");
+}
+
 /* A namespace with ITS_ADDRESS; linked: it reaches this one. */
 static void namespace_make(const char *name, bool linked)
 {
@@ -248,6 +282,7 @@ static void test_port_of_others(void **state)
     struct fixture fixture;
     struct client client;
     (void)state;
+    skip_without_tcp_diag();
     setup(&fixture, false);
     const struct plan plan = {.uid = OTHER_UID, .cgroup = "spanprof-test-a"};
     client_start(&fixture, &plan, &client);
@@ -262,6 +297,7 @@ static void test_other_namespace(void **state)
     struct fixture fixture;
     struct client client;
     (void)state;
+    skip_without_veth();
     setup(&fixture, true);
     namespace_make("spanprof-test-a", true);
     const struct plan plan = {
@@ -279,6 +315,7 @@ static void test_same_addresses(void **state)
     struct fixture fixture;
     struct client client, other;
     (void)state;
+    skip_without_veth();
     setup(&fixture, true);
     namespace_make("spanprof-test-a", true);
     namespace_make("spanprof-test-b", false);
@@ -309,6 +346,7 @@ static void test_without_rights(void **state)
     struct client client;
     int status;
     (void)state;
+    skip_without_veth();
     setup(&fixture, true);
     namespace_make("spanprof-test-a", true);
     const struct plan plan = {.namespace = "spanprof-test-a", .uid = OTHER_UID};

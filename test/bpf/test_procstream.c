@@ -122,11 +122,11 @@ static void test_short_child_is_seen_whole(void **state)
     long mapped = find(fixture, (size_t)execed, PROCESS_MAPPED, pid, "/sleep");
     assert_true(mapped > execed);
     const struct process_mapping *mapping = &fixture->events[mapped].event.mapping;
-    assert_int_equal(mapping->build_id_len, 20);
+    assert_true(mapping->inode);
     assert_true(mapping->length > 0 && mapping->start > 0);
     long libc = find(fixture, (size_t)execed, PROCESS_MAPPED, pid, "/libc.so.6");
     assert_true(libc > mapped);
-    assert_int_equal(fixture->events[libc].event.mapping.build_id_len, 20);
+    assert_true(fixture->events[libc].event.mapping.inode);
     long exited = find(fixture, (size_t)libc, PROCESS_EXITED, pid, NULL);
     assert_true(exited > libc);
     assert_true(fixture->events[forked].event.time_ns >= begin);

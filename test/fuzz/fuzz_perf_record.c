@@ -17,8 +17,7 @@ static void try_process_record(const void *record, size_t size)
     memcpy(copy + 6, &header_size, sizeof(header_size));
     if (perf_record_parse(copy, size, &event) == PERF_RECORD_EVENT &&
         event.kind == PROCESS_MAPPED) {
-        if (event.mapping.build_id_len > PROCESS_BUILD_ID_MAX || event.mapping.length == 0 ||
-            strlen(event.mapping.path) >= size)
+        if (event.mapping.length == 0 || strlen(event.mapping.path) >= size)
             abort();
     }
     free(copy);

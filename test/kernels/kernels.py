@@ -6,7 +6,8 @@
 
 BUILD has spanprof and the tests, DIRECTORY keeps kernels and logs, JUNIT gets the outcomes. Each machine
 boots with an initramfs of busybox, spanprof, kernel_check and (not with --short) the tests of the bpf
-suite: nothing else is on it, and no module is loaded. Emulated throughout: no KVM is needed.
+suite: nothing else is on it, and no module is loaded. unit_check is kernel_check with the capabilities of
+the shipped unit, and so with what Debian asks for perf events. Emulated throughout: no KVM is needed.
 """
 import glob
 import os
@@ -30,7 +31,7 @@ PROGRAMS = ("spanprof", "test/kernel_check", "test/kernel_workload_framed",
             "test/kernel_workload_frameless")
 # What the tests of the bpf suite run, load or look up, beside what they are linked with.
 TEST_FILES = ("test/context_host", "test/*.so")
-SYSTEM_FILES = ("/bin/sleep", "/bin/true", "/etc/passwd", "/etc/group", "/lib/*/libresolv.so.2")
+SYSTEM_FILES = ("/bin/sleep", "/bin/true", "/usr/bin/ip", "/usr/bin/setpriv", "/etc/passwd", "/etc/group", "/lib/*/libresolv.so.2")
 # Tests that fail for what an emulated CPU is: each instruction takes its own time, so that ticks cost ten
 # times as much of the CPU time that they measure, and the clocks of two CPUs do not agree.
 NOT_EMULATED = {"test_periods_stay_true", "test_budget", "test_order_across_cpus"}
@@ -120,10 +121,17 @@ def bpf_tests(build):
 def files_of(build, tests):
     """All that is copied, each to where it is here: tests know some paths by heart."""
     wanted = [os.path.join(build, name) for name in PROGRAMS]
-    wanted += [os.path.join(build, "test", test) for test in tests]
+    wanted += [os.path.join(build, "test", test) for test in tests if test != "unit_check"]
     for pattern in [os.path.join(build, name) for name in TEST_FILES] + list(SYSTEM_FILES):
         wanted += glob.glob(pattern)
     return set(wanted).union(*map(libraries_of, wanted))
+
+
+def unit_capabilities():
+    """Those of the shipped unit, as setpriv takes them."""
+    with open(os.path.join(HERE, "../../packaging/spanprof.service")) as file:
+        names = re.findall(r"CAP_(\w+)", " ".join(re.findall(r"^CapabilityBoundingSet=(.*)$", file.read(), re.M)))
+    return ",".join(["-all", *("+" + name.lower() for name in names)])
 
 
 def put(root, source, place):
@@ -136,13 +144,15 @@ def make_initramfs(build, tests, path):
     """A cpio archive of a root directory; the kernel takes it as it is."""
     with tempfile.TemporaryDirectory() as root:
         os.chmod(root, 0o755)  # it becomes /
-        for directory in ("proc", "sys", "dev", "tmp"):
+        for directory in ("proc", "sys", "dev", "run", "tmp"):
             os.mkdir(os.path.join(root, directory))
         os.chmod(os.path.join(root, "tmp"), 0o1777)
         put(root, shutil.which("busybox"), "/bin/busybox")
         put(root, os.path.join(HERE, "init"), "/init")
         for file in files_of(build, tests):
             put(root, file, file)
+        with open(root + "/unit_capabilities", "w") as file:
+            file.write(unit_capabilities())
         with open(root + "/tests", "w") as file:
             file.writelines(test + "\n" for test in tests)
         with open(path, "wb") as archive:
@@ -225,7 +235,7 @@ def run_machine(results, series, build, directory, tests):
             raise Unavailable("there is no " + tool)
     image = kernel_image(series, directory)
     initramfs = os.path.join(directory, "initramfs")
-    left = ["kernel_check", *tests]
+    left = ["kernel_check", "unit_check", *tests]
     for is_last in (False, True):
         make_initramfs(build, left, initramfs)
         machine = Machine(image, initramfs, build, os.path.join(directory, series + ".log"))
@@ -284,6 +294,7 @@ def run_host(results, build, directory):
     started = time.monotonic()
     log = os.path.join(directory, "host.log")
     with tempfile.TemporaryDirectory() as place, open(log, "w") as errors:
+        os.chmod(place, 0o711)  # the service is not root
         run = subprocess.run([os.path.join(build, "test/kernel_check"), os.path.join(build, "spanprof"),
                               os.path.join(build, "test"), place], timeout=CHECK_WITHIN_S,
                              stdout=subprocess.PIPE, stderr=errors, text=True, check=False)

@@ -86,14 +86,20 @@ struct qstr {
 
 struct dentry {
     struct qstr d_name;
+    struct inode *d_inode;
 };
 
 struct path {
     struct dentry *dentry;
 };
 
+struct user_namespace {
+    int level;
+};
+
 struct super_block {
     __u32 s_dev;
+    struct user_namespace *s_user_ns;
 };
 
 struct inode {
@@ -104,6 +110,7 @@ struct inode {
 };
 
 struct file {
+    __u32 f_mode;
     struct path f_path;
     struct inode *f_inode;
 };

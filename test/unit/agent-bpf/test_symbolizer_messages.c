@@ -27,8 +27,7 @@ static struct symbolizer_code_range code_ranges[] = {
 #define MAPPING                                                                                    \
     {                                                                                              \
         .start = 0x1000, .length = 0x2000, .file_offset = 0x3000, .device_major = 8,               \
-        .device_minor = 1, .inode = 99, .inode_generation = 3, .build_id = {1, 2, 3},              \
-        .build_id_len = 3, .path = "/usr/bin/a"                                                    \
+        .device_minor = 1, .inode = 99, .inode_generation = 3, .path = "/usr/bin/a"                \
     }
 
 static const struct symbolizer_message messages[] = {
@@ -126,7 +125,7 @@ static void there_and_back(void **state)
 
 /* ---- each kind with random values ---- */
 
-enum field_type { INTEGER, FIXED, TEXT_BYTES, PATH, BUILD_ID, STRUCT, LIST };
+enum field_type { INTEGER, FIXED, TEXT_BYTES, PATH, STRUCT, LIST };
 
 /* A field of a message, for the test: the codec has its own order and knows nothing of this. */
 struct field {
@@ -176,8 +175,6 @@ static const struct field mapping_fields[] = {
     INT(process_mapping, device_minor),
     INT(process_mapping, inode),
     INT(process_mapping, inode_generation),
-    {AT(BUILD_ID, process_mapping, build_id), .size = 1, .max = PROCESS_BUILD_ID_MAX,
-     .n_offset = offsetof(struct process_mapping, build_id_len)},
     {AT(PATH, process_mapping, path), .size = 1, .max = 300},
     END_OF_FIELDS,
 };
@@ -365,10 +362,6 @@ static void fill(struct arena *arena, const struct field *field, uint8_t *to)
         case PATH:
             *(const char **)at = random_text(arena, value);
             break;
-        case BUILD_ID:
-            memcpy(at, random_text(arena, value), value);
-            to[field->n_offset] = (uint8_t)value;
-            break;
         case STRUCT:
             fill(arena, field->element, at);
             break;
@@ -399,10 +392,6 @@ static void assert_same(const struct field *field, const uint8_t *a, const uint8
             break;
         case PATH:
             assert_string_equal(*(char *const *)x, *(char *const *)y);
-            break;
-        case BUILD_ID:
-            assert_int_equal(a[field->n_offset], b[field->n_offset]);
-            assert_memory_equal(x, y, a[field->n_offset]);
             break;
         case STRUCT:
             assert_same(field->element, x, y);

@@ -158,17 +158,15 @@ static uint64_t effective_set(void)
 static bool is_there(pid_t pid, struct bytes path)
 {
     char name[600];
-    enum file_place place;
-    int fd = -1;
+    const struct process_mapping mapping = {.path = name};
+    struct reader_file file;
+    int fd;
     if (!path.len || path.len >= sizeof(name) || path.data[0] != '/' ||
         memchr(path.data, 0, path.len))
         return true;
     memcpy(name, path.data, path.len);
     name[path.len] = 0;
-    int error = reader_path((uint32_t)pid, name, false, &fd, &place);
-    if (!error)
-        close(fd);
-    return error != -ENOENT;
+    return reader_file((uint32_t)pid, READER_SOCKET, &mapping, &file, &fd) != -ENOENT;
 }
 
 static int outcome_for(pid_t pid, struct bytes path)

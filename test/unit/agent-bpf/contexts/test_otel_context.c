@@ -3,6 +3,7 @@
 #include "agent-bpf/contexts/otel_context.h"
 #include "agent-bpf/files/proc_maps.h"
 #include "agent-bpf/files/proc_pid.h"
+#include "agent-bpf/files/reader_client.h"
 #include "context/spanprof_context.h"
 #include "test/support/fixtures/context_fixture.h"
 #include "test/support/rigs/reader_rig.h"
@@ -386,10 +387,14 @@ static void proc_texts(void **state)
     assert_true(proc_parse_own_pid(BYTES_LIT("Name:\tNStgid:9\nNStgid:\t700\t31\nX:\t1\n"), &pid));
     assert_int_equal(pid, 31);
     assert_false(proc_parse_own_pid(BYTES_LIT("Name:\tx\n"), &pid));
-    uint64_t start_ns;
-    assert_int_equal(proc_pid_own((uint32_t)getpid(), &pid), 0);
-    assert_int_equal(proc_pid_start_ns((uint32_t)getpid(), &start_ns), 0);
+    uint64_t start_ns = 0;
+    struct buf text = BUF_INIT(65536);
+    assert_int_equal(reader_proc_text((uint32_t)getpid(), READER_STATUS, &text), 0);
+    assert_true(proc_parse_own_pid(buf_bytes(&text), &pid));
+    assert_int_equal(reader_proc_text((uint32_t)getpid(), READER_STAT, &text), 0);
+    assert_true(proc_parse_start_ns(buf_bytes(&text), &start_ns));
     assert_true(start_ns > 0 && start_ns % 10000000 == 0);
+    buf_close(&text);
 }
 
 int main(void)

@@ -163,25 +163,7 @@ static void test_mapping_by_inode(void **state)
     assert_int_equal(event.mapping.device_minor, 1);
     assert_int_equal(event.mapping.inode, 4711);
     assert_int_equal(event.mapping.inode_generation, 3);
-    assert_int_equal(event.mapping.build_id_len, 0);
     assert_string_equal(event.mapping.path, "/bin/x");
-}
-
-static void test_mapping_by_build_id(void **state)
-{
-    struct process_event event;
-    struct writer writer;
-    struct mapping mapping = {
-        .misc = 1 << 14, .address = 0x400000, .length = 1, .path = "x\0\0\0\0\0\0", .path_size = 8};
-    (void)state;
-    mapping.identity[0] = 20;
-    memset(mapping.identity + 4, 0xab, 20);
-    assert_int_equal(map(&mapping, &writer, &event), PERF_RECORD_EVENT);
-    assert_int_equal(event.mapping.build_id_len, 20);
-    assert_memory_equal(event.mapping.build_id, mapping.identity + 4, 20);
-    assert_int_equal(event.mapping.inode, 0);
-    mapping.identity[0] = 21;
-    assert_int_equal(map(&mapping, &writer, &event), PERF_RECORD_MALFORMED);
 }
 
 static void test_mappings_that_cannot_be(void **state)
@@ -226,7 +208,6 @@ int main(void)
         cmocka_unit_test(test_exec_and_other_names),
         cmocka_unit_test(test_lost),
         cmocka_unit_test(test_mapping_by_inode),
-        cmocka_unit_test(test_mapping_by_build_id),
         cmocka_unit_test(test_mappings_that_cannot_be),
         cmocka_unit_test(test_short_records),
     };

@@ -35,7 +35,7 @@ static void opens_only_what_was_mapped(void **state)
     struct stat status;
     assert_non_null(mkdtemp(directory));
     snprintf(path, sizeof(path), "%s/file", directory);
-    int fd = open(path, O_CREAT | O_RDWR, 0600);
+    int fd = open(path, O_CREAT | O_RDWR, 0644);
     assert_int_equal(fstat(fd, &status), 0);
     assert_int_equal(open_at(path, status.st_dev, status.st_ino, &file),
                      SAFE_OPEN_REFUSED); /* empty */
@@ -43,6 +43,9 @@ static void opens_only_what_was_mapped(void **state)
     assert_int_equal(open_at(path, status.st_dev, status.st_ino, &file), 0);
     assert_int_equal(file.size, 7);
     close(file.fd);
+    assert_int_equal(fchmod(fd, 0600), 0);
+    assert_int_equal(open_at(path, status.st_dev, status.st_ino, &file), SAFE_OPEN_REFUSED);
+    assert_int_equal(fchmod(fd, 0644), 0);
     assert_int_equal(open_at(path, status.st_dev, status.st_ino + 1, &file), SAFE_OPEN_DIFFERENT);
     assert_int_equal(file.fd, -1);
     assert_int_equal(open_at(path, 0, 0, &file), SAFE_OPEN_DIFFERENT); /* nothing to compare by */
@@ -72,6 +75,7 @@ static void opens_deleted_files(void **state)
     struct stat status;
     assert_true(fd >= 0);
     assert_int_equal(ftruncate(fd, 4096), 0);
+    assert_int_equal(fchmod(fd, 0644), 0);
     assert_int_equal(fstat(fd, &status), 0);
     void *map = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
     assert_true(map != MAP_FAILED);
@@ -93,12 +97,48 @@ static void opens_deleted_files(void **state)
     close(file.fd);
 }
 
+/* What not everybody may read is opened only as the program that it is mapped for. */
+static void opens_no_secrets(void **state)
+{
+    (void)state;
+    for (int is_elf = 0; is_elf < 2; is_elf++) {
+        char path[] = "/tmp/spanprof_mapped_XXXXXX";
+        struct stat status;
+        struct safe_file file;
+        int fd = mkstemp(path);
+        assert_int_equal(write(fd, is_elf ? "\177ELF" : "key ", 4), 4);
+        assert_int_equal(ftruncate(fd, 4096), 0);
+        assert_int_equal(fstat(fd, &status), 0);
+        void *map = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+        assert_true(map != MAP_FAILED);
+        struct process_mapping mapping = {.start = 0x1000, /* nothing is there */
+                                          .length = 4096,
+                                          .path = path,
+                                          .device_major = major(status.st_dev),
+                                          .device_minor = minor(status.st_dev),
+                                          .inode = status.st_ino};
+        int elsewhere = safe_open_mapping((uint32_t)getpid(), &mapping, &file);
+        mapping.start = (uintptr_t)map;
+        int mapped = safe_open_mapping((uint32_t)getpid(), &mapping, &file);
+        if (!mapped)
+            close(file.fd);
+        munmap(map, 4096);
+        close(fd);
+        unlink(path);
+        assert_int_equal(elsewhere, SAFE_OPEN_REFUSED);
+        if (is_elf && mapped && geteuid())
+            skip_because("needs CAP_CHECKPOINT_RESTORE");
+        assert_int_equal(mapped, is_elf ? 0 : SAFE_OPEN_REFUSED);
+    }
+}
+
 int main(void)
 {
     reader_rig_attach();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(opens_only_what_was_mapped),
         cmocka_unit_test(opens_deleted_files),
+        cmocka_unit_test(opens_no_secrets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

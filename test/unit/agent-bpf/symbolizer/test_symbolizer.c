@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The client against a peer of our own, and the symbolizer itself on the processes of this test. */
+#include "agent-bpf/symbolizer/process_texts.h"
 #include "agent-bpf/symbolizer/symbolizer_ledger.h"
 #include "agent-bpf/record.h"
 #include "agent-bpf/files/safe_open.h"
@@ -7,6 +8,7 @@
 #include "base/stats.h"
 #include "proto/otlp/otlp_spans.h"
 #include "test/support/fixtures/skip.h"
+#include "test/support/rigs/reader_rig.h"
 #include "test/support/rigs/symbolizer_rig.h"
 #include "test/support/fixtures/context_fixture.h"
 #include <dlfcn.h>
@@ -425,14 +427,25 @@ static void become_nobody(void *context)
         _exit(1);
 }
 
+static void owner_of(uint32_t pid, struct process_owner *owner)
+{
+    struct process_texts texts = {0};
+    struct bytes cgroup = {0}, status = {0};
+    (void)process_text(&texts, pid, READER_CGROUP, &cgroup);
+    (void)process_text(&texts, pid, READER_STATUS, &status);
+    process_owner_from(pid, cgroup, status, owner);
+    process_texts_close(&texts);
+}
+
 /* Of a process in the root cgroup its user answers, of root's the process itself. */
 static void owners(void **state)
 {
     struct process_owner own, other;
     (void)state;
-    process_owner_read((uint32_t)getpid(), &own);
+    reader_rig_attach();
+    owner_of((uint32_t)getpid(), &own);
     pid_t child = fixture_child(become_nobody, NULL);
-    process_owner_read((uint32_t)child, &other);
+    owner_of((uint32_t)child, &other);
     fixture_kill(child);
     assert_int_equal(own.pid, getpid());
     if (own.kind == OWNER_CGROUP) {
@@ -441,7 +454,8 @@ static void owners(void **state)
         assert_true(own.kind == OWNER_PROCESS && own.key == (uint64_t)getpid());
         assert_true(other.kind == OWNER_USER && other.key == 65534);
     }
-    process_owner_read(0x7ffffff0, &other);
+    owner_of(0x7ffffff0, &other);
+    reader_client_close();
     assert_true(other.kind == OWNER_PROCESS && other.key == 0x7ffffff0);
 }
 
