@@ -41,6 +41,7 @@
 #define PADDING      (8u << 20) /* behind the program on FUSE: pages that nobody has read before */
 #define FLOOD_PATH   2000
 #define CHANGERS     4
+#define CHANGER_NS   500000000u
 #define MESSAGE_SIZE (128 * 1024 + PAGE)
 
 /* What the daemon answers is decided by the process beside it. */
@@ -239,7 +240,8 @@ static void change_memory(int file)
     void *page = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, file, 0);
     must(page != MAP_FAILED, "mmap");
     volatile struct otel_process_header *header = publish((uint64_t)page);
-    for (uint64_t turn = 0; now_ns() < end_ns; turn++) {
+    uint64_t until_ns = now_ns() + CHANGER_NS;
+    for (uint64_t turn = 0; now_ns() < until_ns; turn++) {
         bool trap = turn % 2;
         int flags = trap ? MAP_PRIVATE : MAP_PRIVATE | MAP_ANONYMOUS;
         off_t at = (off_t)(turn % (PADDING / PAGE)) * PAGE;
@@ -250,6 +252,21 @@ static void change_memory(int file)
             continue;
         if (turn % 1000 == 0)
             header->published_at_ns = now_ns();
+    }
+}
+
+/* A process that is known is looked at ever more rarely, so each is soon followed by another. */
+static void change_memory_anew(int file)
+{
+    while (now_ns() < end_ns) {
+        pid_t pid = fork();
+        must(pid >= 0, "fork");
+        if (!pid) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            change_memory(file);
+            _exit(0);
+        }
+        waitpid(pid, NULL, 0);
     }
 }
 
@@ -267,7 +284,7 @@ static void hold_by_memory(void)
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             break;
         }
-    change_memory(file);
+    change_memory_anew(file);
 }
 
 static void hold_by_pager(void)
