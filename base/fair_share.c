@@ -21,8 +21,8 @@ void fair_share_clear(struct fair_share *share)
 /* Keyed, so that a tenant cannot choose whose share it has. */
 unsigned fair_share_index(const struct fair_share *share, uint64_t tenant)
 {
-    uint64_t hash = (tenant ^ share->key[0]) * (share->key[1] | 1);
-    return (unsigned)((hash ^ hash >> 32) * UINT64_C(0x9e3779b97f4a7c15) >> 56) % FAIR_SHARES;
+    const struct bytes name = BYTES((const void *)&tenant, sizeof(tenant));
+    return (unsigned)(bytes_siphash(name, share->key) % FAIR_SHARES);
 }
 
 bool fair_share_has_room(const struct fair_share *share, uint64_t tenant, uint64_t size)

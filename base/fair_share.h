@@ -18,7 +18,7 @@
 
 struct fair_share {
     uint64_t limit, used; /* used = sum of of[]; more than limit if amounts were taken anyway */
-    uint64_t key[2];
+    uint8_t key[16];
     uint64_t of[FAIR_SHARES];
 };
 

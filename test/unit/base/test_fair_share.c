@@ -90,6 +90,22 @@ static void test_indices(void **state)
         assert_in_range(seen[i], 1, 20000 / FAIR_SHARES * 4);
 }
 
+/* Whoever takes all of its share may take it from one neighbour, hardly ever from two: that one
+ * has it says nothing of the other. */
+static void test_neighbours(void **state)
+{
+    unsigned twice = 0;
+    (void)state;
+    for (unsigned i = 0; i < 20000; i++) {
+        unsigned n = 0;
+        assert_int_equal(fair_share_init(&share, 1000000), 0);
+        for (uint64_t tenant = 1; tenant <= 5; tenant++)
+            n += fair_share_index(&share, tenant) == fair_share_index(&share, 0);
+        twice += n > 1;
+    }
+    assert_in_range(twice, 0, 25); /* 3 of 20000, if each is independent */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -97,6 +113,7 @@ int main(void)
         cmocka_unit_test_setup(test_many, set_up),
         cmocka_unit_test_setup(test_limits, set_up),
         cmocka_unit_test_setup(test_indices, set_up),
+        cmocka_unit_test_setup(test_neighbours, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
