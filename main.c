@@ -8,7 +8,9 @@
  *     which starts this program again (--role=...), as
  *     the service                             service/service_process.h, service/service.h
  *     the symbolizer                          service/symbolizer_process.h
- *     and brokers                             service/broker_process.h
+ *     the reader                              service/reader_process.h
+ *     brokers                                 service/broker_process.h
+ *     and who reads the configuration         service/config_process.h
  *
  * docs/architecture.md, "Processes and threads".
  */
@@ -16,6 +18,7 @@
 #include "client/client.h"
 #include "config/load/cli.h"
 #include "service/broker_process.h"
+#include "service/config_process.h"
 #include "service/reader_process.h"
 #include "service/reload.h"
 #include "service/service_process.h"
@@ -39,7 +42,8 @@ static int role_run(struct role_start *start)
         [ROLE_SERVICE] = service_process_run,
         [ROLE_SYMBOLIZER] = symbolizer_process_run,
         [ROLE_READER] = reader_process_run,
-        [ROLE_BROKER] = broker_process_run};
+        [ROLE_BROKER] = broker_process_run,
+        [ROLE_CONFIG] = config_process_run};
     int code = runs[start->role](start);
     buf_close(&start->settings);
     return code;

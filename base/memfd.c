@@ -20,14 +20,19 @@ static int memfd_write(int fd, struct bytes contents)
     return 0;
 }
 
+int memfd_seal(int fd)
+{
+    return fcntl(fd, F_ADD_SEALS, SEALED) < 0 ? -errno : 0;
+}
+
 int memfd_sealed(const char *name, struct bytes contents)
 {
     _cleanup_fd_ int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return -errno;
     int error = memfd_write(fd, contents);
-    if (!error && fcntl(fd, F_ADD_SEALS, SEALED) < 0)
-        error = -errno;
+    if (!error)
+        error = memfd_seal(fd);
     if (error)
         return error;
     int sealed = fd;

@@ -8,6 +8,8 @@
 
 /* A memfd (CLOEXEC) with these contents, sealed against any change. Negative errno. */
 int memfd_sealed(const char *name, struct bytes contents);
+/* Seals what was written to one (MFD_ALLOW_SEALING) against any change. 0 or negative errno. */
+int memfd_seal(int fd);
 /* Appends all contents of a memfd that is sealed against change. 0; -EINVAL: it is not sealed so,
  * or no memfd; -EFBIG: more than limit_bytes; BUF_FULL; negative errno. */
 int memfd_read(int fd, size_t limit_bytes, struct buf *out);

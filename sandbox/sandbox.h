@@ -30,6 +30,16 @@ struct sandbox_call {
     uint32_t mask, value;
 };
 
+struct sandbox_table {
+    const struct sandbox_call *calls;
+    size_t n;
+};
+
+#define SANDBOX_TABLE(calls)                                                                       \
+    {                                                                                              \
+        (calls), sizeof(calls) / sizeof(*(calls))                                                  \
+    }
+
 #define SANDBOX_CALL(name)                                                                         \
     {                                                                                              \
         .number = SYS_##name, .rule = SANDBOX_ALLOW                                                \

@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "sandbox/break_out.h"
 #include "sandbox/calls.h"
+#include "service/supervisor_sandbox.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -29,6 +30,8 @@ static const struct sandbox_call calls[] = {
     CALLS_OF_DESCRIPTORS,
     CALLS_OF_MESSAGES,
 };
+
+const struct sandbox_table broker_calls = SANDBOX_TABLE(calls);
 
 int broker_process_run(const struct role_start *start)
 {

@@ -3,8 +3,8 @@
 #include "agent-bpf/symbolizer/symbolizer.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/memfd.h"
 #include "config/load/config_load.h"
+#include "service/config_process.h"
 #include "service/sampling_config.h"
 #include "service/service_process.h"
 #include "service/store_directory.h"
@@ -13,28 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int config_memfd(const struct config *config)
-{
-    _cleanup_buf_ struct buf image = BUF_INIT(CONFIG_IMAGE_MAX);
-    int fd = config_pack(config, CONFIG_WITH_SECRETS, &image)
-                 ? -ENOMEM
-                 : memfd_sealed("spanprof-config", buf_bytes(&image));
-    if (image.data)
-        explicit_bzero(image.data, image.cap);
-    return fd;
-}
-
 struct generation *generation_load(const struct cli *cli)
 {
     struct generation *generation = calloc(1, sizeof(*generation));
     if (!generation)
         return NULL;
-    generation->config_fd = -1;
-    if (cli_load_config(cli, &generation->config, stderr) == 0)
-        generation->config_fd = config_memfd(generation->config);
+    generation->config_fd = config_process_load(cli, &generation->config);
     if (generation->config_fd >= 0)
         return generation;
-    config_close(generation->config);
     free(generation);
     return NULL;
 }

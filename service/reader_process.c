@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "sandbox/break_out.h"
 #include "sandbox/calls.h"
+#include "service/supervisor_sandbox.h"
 #include <linux/fs.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,8 @@ static const struct sandbox_call calls[] = {
     SANDBOX_CALL(readlink),
 #endif
 };
+
+const struct sandbox_table reader_calls = SANDBOX_TABLE(calls);
 
 int reader_process_run(const struct role_start *start)
 {

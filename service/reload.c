@@ -10,7 +10,9 @@
 #include "base/log.h"
 #include "config/load/config_load.h"
 #include "service/generation.h"
+#include "service/supervisor_sandbox.h"
 #include <assert.h>
+#include <string.h>
 
 enum reload_state {
     RELOAD_STEADY,    /* current runs, and there is nothing to go back to */
@@ -152,8 +154,13 @@ static int reload_run_current(struct reload *reload)
 
 int reload_run(const struct cli *cli)
 {
-    struct reload reload = {.cli = cli, .current = generation_load(cli)};
-    int code = CLI_EXIT_FAILURE;
+    struct reload reload = {.cli = cli};
+    int code = CLI_EXIT_FAILURE, error = supervisor_sandbox_enter();
+    if (error) {
+        log_error("main", "cannot give up system calls: %s", strerror(-error));
+        return CLI_EXIT_FAILURE;
+    }
+    reload.current = generation_load(cli);
     if (!reload.current)
         return CLI_EXIT_FAILURE;
     generation_announce(reload.current);

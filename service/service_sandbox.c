@@ -12,6 +12,7 @@
 #include "base/peer.h"
 #include "sandbox/break_out.h"
 #include "sandbox/calls.h"
+#include "service/supervisor_sandbox.h"
 #include <limits.h>
 #include <linux/bpf.h>
 #include <stdio.h>
@@ -87,6 +88,8 @@ static const struct sandbox_call calls[] = {
     SANDBOX_CALL(unlink),
 #endif
 };
+
+const struct sandbox_table service_calls = SANDBOX_TABLE(calls);
 
 struct places {
     struct sandbox_path paths[PATHS_MAX];

@@ -6,6 +6,7 @@
 #include "service/symbolizer_sandbox.h"
 #include "sandbox/break_out.h"
 #include "sandbox/calls.h"
+#include "service/supervisor_sandbox.h"
 #include <linux/bpf.h>
 #include <linux/fs.h>
 
@@ -28,6 +29,8 @@ static const struct sandbox_call calls[] = {
     CALLS_OF_DESCRIPTORS,
     CALLS_OF_MESSAGES,
 };
+
+const struct sandbox_table symbolizer_calls = SANDBOX_TABLE(calls);
 
 int symbolizer_sandbox_enter(void)
 {

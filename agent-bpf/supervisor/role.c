@@ -13,17 +13,16 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-const char *const role_names[ROLES] = {[ROLE_NONE] = "",
-                                       [ROLE_SERVICE] = "service",
-                                       [ROLE_SYMBOLIZER] = "symbolizer",
-                                       [ROLE_READER] = "reader",
-                                       [ROLE_BROKER] = "broker"};
+const char *const role_names[ROLES] = {
+    [ROLE_NONE] = "",         [ROLE_SERVICE] = "service", [ROLE_SYMBOLIZER] = "symbolizer",
+    [ROLE_READER] = "reader", [ROLE_BROKER] = "broker",   [ROLE_CONFIG] = "config"};
 
 static const char *const role_comms[ROLES] = {[ROLE_NONE] = "",
                                               [ROLE_SERVICE] = "spanprof-svc",
                                               [ROLE_SYMBOLIZER] = "spanprof-sym",
                                               [ROLE_READER] = "spanprof-rdr",
-                                              [ROLE_BROKER] = "spanprof-brk"};
+                                              [ROLE_BROKER] = "spanprof-brk",
+                                              [ROLE_CONFIG] = "spanprof-cfg"};
 
 /* "--role=service:17" */
 static enum role role_parse(const char *argument, int *fd)
@@ -61,6 +60,15 @@ static int role_take_streams(struct role_start *start, const struct role_stream 
     return error;
 }
 
+static int role_attach_stats(int fd)
+{
+    if (fd < 0) /* not shared yet */
+        return 0;
+    int error = stats_attach(fd);
+    close(fd);
+    return error;
+}
+
 static int role_take_message(struct bytes bytes, enum role role, struct role_start *start)
 {
     struct role_message message;
@@ -82,8 +90,8 @@ static int role_take_message(struct bytes bytes, enum role role, struct role_sta
     start->symbolizer = message.symbolizer;
     start->broker = message.broker;
     start->reader = message.reader;
-    int error = stats_attach(message.stats_fd);
-    close(message.stats_fd);
+    start->config = message.config;
+    int error = role_attach_stats(message.stats_fd);
     const void *streams = bytes.data + sizeof(message);
     if (!error)
         error = role_take_streams(start, streams, message.n_streams);
@@ -94,8 +102,10 @@ static int role_take_message(struct bytes bytes, enum role role, struct role_sta
 
 /* Bytes of address space, some times what a role needs in the default configuration: what strangers
  * make it read is to end it, and not another program of the node. 0: no limit of its own. */
-static const rlim_t role_address_spaces[ROLES] = {
-    [ROLE_SYMBOLIZER] = 512u << 20, [ROLE_READER] = 64u << 20, [ROLE_BROKER] = 64u << 20};
+static const rlim_t role_address_spaces[ROLES] = {[ROLE_SYMBOLIZER] = 512u << 20,
+                                                  [ROLE_READER] = 64u << 20,
+                                                  [ROLE_BROKER] = 64u << 20,
+                                                  [ROLE_CONFIG] = 256u << 20};
 
 /* Sanitizers reserve terabytes. */
 static void role_limit_memory(enum role role)

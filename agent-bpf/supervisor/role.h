@@ -10,12 +10,24 @@
 #include "agent-bpf/supervisor/supervisor.h"
 #include "base/buf.h"
 
-enum role { ROLE_NONE, ROLE_SERVICE, ROLE_SYMBOLIZER, ROLE_READER, ROLE_BROKER, ROLES };
+enum role {
+    ROLE_NONE,
+    ROLE_SERVICE,
+    ROLE_SYMBOLIZER,
+    ROLE_READER,
+    ROLE_BROKER,
+    ROLE_CONFIG,
+    ROLES
+};
 
 struct broker_handles {
     int answer_fd;
     int alive_fd; /* open for as long as the process lives */
     struct control_message wanted;
+};
+
+struct config_handles {
+    int out_fd; /* a memfd, which the supervisor seals when the process has ended */
 };
 
 struct role_start {
@@ -24,6 +36,7 @@ struct role_start {
     struct symbolizer_handles symbolizer; /* of ROLE_SYMBOLIZER */
     struct broker_handles broker;         /* of ROLE_BROKER */
     struct reader_handles reader;         /* of ROLE_READER */
+    struct config_handles config;         /* of ROLE_CONFIG */
     struct buf settings;                  /* role_settings.bytes */
 };
 

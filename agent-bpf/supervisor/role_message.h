@@ -27,6 +27,7 @@ struct role_message {
     struct symbolizer_handles symbolizer;
     struct broker_handles broker;
     struct reader_handles reader;
+    struct config_handles config;
     uint32_t n_streams;
     uint32_t settings_bytes;
 };

@@ -29,14 +29,15 @@
 
 static const char *const supervised_names[] = {[SUPERVISED_SERVICE] = "service",
                                                [SUPERVISED_SYMBOLIZER] = "symbolizer",
-                                               [SUPERVISED_READER] = "reader"};
+                                               [SUPERVISED_READER] = "reader",
+                                               [SUPERVISED_CONFIG] = "config"};
 STAT_LOSSES(restarts, "spanprof_process_restarts_total",
             "Times that a process of spanprof was started again after it died or hung.",
-            STAT_LABEL("process", supervised_names, SUPERVISED));
+            STAT_LABEL("process", supervised_names, SUPERVISED_KINDS));
 STAT_LOSSES(abandoned_total, "spanprof_processes_abandoned_total",
             "Processes of spanprof that did not die within 2 s of their SIGKILL: a foreign file "
             "system or a disk holds them.",
-            STAT_LABEL("process", supervised_names, SUPERVISED));
+            STAT_LABEL("process", supervised_names, SUPERVISED_KINDS));
 STAT_GAUGE(abandoned_now, "spanprof_processes_abandoned",
            "Abandoned processes of spanprof that are still there.");
 
@@ -52,7 +53,7 @@ static struct left left[CHILDREN_ABANDONED_MAX];
 
 void child_init(struct child *child, enum supervised role, uint64_t hang_ns)
 {
-    assert(role < SUPERVISED);
+    assert(role < SUPERVISED_KINDS);
     *child = (struct child){.role = role,
                             .name = supervised_names[role],
                             .hang_ns = hang_ns,
@@ -238,6 +239,25 @@ static bool children_run(const struct child *children, size_t n)
     return false;
 }
 
+static void child_give_up(struct child *child, uint64_t now_ns)
+{
+    if (!child_leave(child, now_ns))
+        log_error("supervisor", "process %d (%s) is forgotten: too many cannot be ended",
+                  (int)child->pid, child->name);
+}
+
+bool child_wait(struct child *child, uint64_t until_ns, int *status)
+{
+    uint64_t now_ns = clock_monotonic_ns();
+    for (; now_ns < until_ns; now_ns = clock_monotonic_ns()) {
+        if (child_reap(child, now_ns, status))
+            return true;
+        children_wait(child, 1, until_ns);
+    }
+    child_give_up(child, now_ns);
+    return false;
+}
+
 void children_end(struct child *children, size_t n)
 {
     uint64_t now_ns = clock_monotonic_ns(), until_ns = now_ns + CHILD_END_NS;
@@ -253,8 +273,6 @@ void children_end(struct child *children, size_t n)
         children_wait(children, n, until_ns);
     }
     for (size_t i = 0; i < n; i++)
-        if (!child_leave(&children[i], now_ns))
-            log_error("supervisor", "process %d (%s) is forgotten: too many cannot be ended",
-                      (int)children[i].pid, children[i].name);
+        child_give_up(&children[i], now_ns);
     children_reap_left(now_ns);
 }

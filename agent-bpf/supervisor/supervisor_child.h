@@ -16,7 +16,14 @@
 #define CHILD_END_NS           (2 * NS_PER_SEC)
 #define CHILDREN_ABANDONED_MAX 16
 
-enum supervised { SUPERVISED_SERVICE, SUPERVISED_SYMBOLIZER, SUPERVISED_READER, SUPERVISED };
+enum supervised {
+    SUPERVISED_SERVICE,
+    SUPERVISED_SYMBOLIZER,
+    SUPERVISED_READER,
+    SUPERVISED, /* these are started again; the others run to their end */
+    SUPERVISED_CONFIG = SUPERVISED,
+    SUPERVISED_KINDS,
+};
 
 struct child {
     enum supervised role;
@@ -45,6 +52,8 @@ bool child_reap(struct child *child, uint64_t now_ns, int *status);
 /* SIGKILL, and no wait at all: a successor may start at once. False: no room to remember it, so it
  * is to be waited for. */
 bool child_leave(struct child *child, uint64_t now_ns);
+/* Waits until it has ended: true, and its status. One that has not by then is left. */
+bool child_wait(struct child *child, uint64_t until_ns, int *status);
 /* The next start, after a delay that grows while starts fail. */
 void child_plan_restart(struct child *child, uint64_t now_ns);
 /* CLOCK_MONOTONIC when child_reap() or children_reap_left() is to be called; UINT64_MAX: never. */

@@ -3,8 +3,8 @@
  * SIGTERM is ignored by children: service managers and terminals signal the whole group, and the
  * service is to drain when the supervisor says so.
  *
- * The environment may hold what the configuration refers to (${env:TOKEN}), so children get only
- * what libraries and this project's tests read.
+ * The environment may hold what the configuration refers to (${env:TOKEN}), so children but the one
+ * that reads it get only what libraries and this project's tests read.
  */
 #include "agent-bpf/supervisor/supervisor_exec.h"
 #include "agent-bpf/supervisor/role_message.h"
@@ -46,10 +46,12 @@ static int die_with(pid_t supervisor)
     return getppid() == supervisor ? 0 : -ESRCH;
 }
 
-/* Only these outlive exec. */
+/* Only these outlive exec, and what the supervisor itself was given: it opens all for itself alone.
+ */
 static int keep_open(const struct supervisor_exec *to)
 {
-    if (syscall(SYS_close_range, STDERR_FILENO + 1, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
+    if (!to->as_started &&
+        syscall(SYS_close_range, STDERR_FILENO + 1, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
         return -errno;
     int error = fcntl(to->message_fd, F_SETFD, 0) < 0 ? -errno : 0;
     for (size_t i = 0; !error && i < to->n_fds; i++)
@@ -138,7 +140,8 @@ static int execute(const struct supervisor_exec *to)
              to->message_fd);
     char *const arguments[] = {(char *)"spanprof", argument, NULL};
     make_environment(environment);
-    syscall(SYS_execveat, to->program_fd, "", arguments, environment, AT_EMPTY_PATH);
+    syscall(SYS_execveat, to->program_fd, "", arguments, to->as_started ? environ : environment,
+            AT_EMPTY_PATH);
     return -errno;
 }
 

@@ -15,7 +15,8 @@ struct supervisor_exec {
     const int *fds; /* that stay open, besides 0..2 and message_fd */
     size_t n_fds;
     struct privileges rights;
-    bool detached; /* ends by itself, and nobody waits for it: its parent is not the supervisor */
+    bool as_started; /* with the environment and the descriptors of the supervisor's own start */
+    bool detached;   /* ends by itself, and nobody waits for it: its parent is not the supervisor */
     bool without_network; /* in an empty network namespace where that is allowed */
 };
 

@@ -19,10 +19,13 @@
 #include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define SYMBOLIZER_SOCKET_BYTES (1 << 20)
+#define CONFIG_LIMIT_NS         (10 * NS_PER_SEC)
 
 struct child_start { /* of a child that is not there yet */
     struct supervisor_exec exec;
@@ -32,16 +35,16 @@ struct child_start { /* of a child that is not there yet */
     bool failed;        /* no memory */
 };
 
-static void start_init(struct child_start *start, const struct supervisor *supervisor,
-                       enum role role)
+static void start_init(struct child_start *start, enum role role, int program_fd,
+                       const struct privileges *rights)
 {
-    *start = (struct child_start){
-        .exec = {.role = role, .program_fd = supervisor->program_fd, .rights = supervisor->target},
-        .message = {.role = role,
-                    .supervisor = getpid(),
-                    .log_level = log_level(),
-                    .log_format = log_format(),
-                    .stats_fd = stats_shared_fd()}};
+    *start =
+        (struct child_start){.exec = {.role = role, .program_fd = program_fd, .rights = *rights},
+                             .message = {.role = role,
+                                         .supervisor = getpid(),
+                                         .log_level = log_level(),
+                                         .log_format = log_format(),
+                                         .stats_fd = stats_shared_fd()}};
 }
 
 static void start_give(struct child_start *start, const int *fds, size_t n)
@@ -125,7 +128,7 @@ int supervisor_start_service(struct supervisor *supervisor)
     if (r < 0)
         return r;
     supervisor->service.control_fd = fds[0];
-    start_init(&start, supervisor, ROLE_SERVICE);
+    start_init(&start, ROLE_SERVICE, supervisor->program_fd, &supervisor->target);
     start.message.service = (struct service_handles){.control_fd = fds[1],
                                                      .ring_fd = -1,
                                                      .connections_fd = -1,
@@ -188,7 +191,7 @@ int supervisor_start_symbolizer(struct supervisor *supervisor)
         fd_closep(&supervisor->symbolizer.control_fd);
         return r;
     }
-    start_init(&start, supervisor, ROLE_SYMBOLIZER);
+    start_init(&start, ROLE_SYMBOLIZER, supervisor->program_fd, &supervisor->target);
     start.exec.without_network = true;
     privileges_own_account("spanprof-sym", &start.exec.rights);
     /* It has no right: elements of a map that it was given need none (Linux 5.19). */
@@ -219,7 +222,7 @@ int supervisor_start_reader(struct supervisor *supervisor)
         close(fds[1]);
         return r;
     }
-    start_init(&start, supervisor, ROLE_READER);
+    start_init(&start, ROLE_READER, supervisor->program_fd, &supervisor->target);
     start.exec.without_network = true;
     start.exec.rights.keep = PRIVILEGE(CAP_SYS_PTRACE) | PRIVILEGE(CAP_DAC_READ_SEARCH) |
                              PRIVILEGE(CAP_CHECKPOINT_RESTORE);
@@ -238,7 +241,7 @@ int supervisor_execute_broker(struct supervisor *supervisor, const struct contro
     const struct role_settings none = {.fds = NULL};
     const int fds[] = {answer_fd, alive_fd};
     struct child_start start;
-    start_init(&start, supervisor, ROLE_BROKER);
+    start_init(&start, ROLE_BROKER, supervisor->program_fd, &supervisor->target);
     start.exec.without_network = true;
     start.exec.detached = true;
     privileges_own_account("spanprof-sym", &start.exec.rights);
@@ -251,4 +254,56 @@ int supervisor_execute_broker(struct supervisor *supervisor, const struct contro
     pid_t pid = start_execute(&start, &none);
     buf_close(&start.fds);
     return pid < 0 ? pid : 0;
+}
+
+/* ---- who reads the configuration ---- */
+
+/* Of the user whose files it reads. */
+static pid_t execute_config(const struct role_settings *settings, int program_fd, int out_fd)
+{
+    const struct privileges rights = {
+        .uid = geteuid(), .gid = getegid(), .keep = PRIVILEGE(CAP_DAC_READ_SEARCH)};
+    struct child_start start;
+    start_init(&start, ROLE_CONFIG, program_fd, &rights);
+    start.exec.as_started = true;
+    start.exec.without_network = true;
+    start.message.config = (struct config_handles){.out_fd = out_fd};
+    start_give(&start, &out_fd, 1);
+    pid_t pid = start_execute(&start, settings);
+    buf_close(&start.fds);
+    return pid;
+}
+
+/* 0; -EINVAL: it has said what is wrong. */
+static int run_config(const struct role_settings *settings, int program_fd, int out_fd)
+{
+    struct child child;
+    int status;
+    child_init(&child, SUPERVISED_CONFIG, 0);
+    pid_t pid = execute_config(settings, program_fd, out_fd);
+    if (pid < 0)
+        return pid;
+    child_started(&child, pid);
+    if (!child_wait(&child, child.started_ns + CONFIG_LIMIT_NS, &status))
+        return -ETIMEDOUT;
+    if (WIFSIGNALED(status))
+        log_error("supervisor", "the process that reads it was ended by signal %d (%s)",
+                  WTERMSIG(status), strsignal(WTERMSIG(status)));
+    return status ? -EINVAL : 0;
+}
+
+int supervisor_run_config(const struct role_settings *settings)
+{
+    _cleanup_fd_ int program_fd = supervisor_program_open();
+    _cleanup_fd_ int out_fd = memfd_create("spanprof-config", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (program_fd < 0 || out_fd < 0)
+        return program_fd < 0 ? program_fd : -errno;
+    int error = run_config(settings, program_fd, out_fd);
+    if (!error)
+        error = memfd_seal(out_fd);
+    if (error)
+        return error;
+    int sealed = out_fd;
+    out_fd = -1;
+    return sealed;
 }

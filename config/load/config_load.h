@@ -12,8 +12,8 @@ void config_close(struct config *config); /* NULL is fine */
 #define CONFIG_IMAGE_MAX ((size_t)32 << 20)
 enum config_secrets { CONFIG_WITH_SECRETS, CONFIG_WITHOUT_SECRETS };
 /* The configuration as one block for another process of this program; without secrets the values of
- * headers, tokens and keys are empty, and warnings are left out. At most
- * CONFIG_IMAGE_MAX bytes. 0, BUF_FULL, -ENOMEM. */
+ * headers, tokens and keys are empty, and warnings are left out. At most CONFIG_IMAGE_MAX bytes. 0,
+ * BUF_FULL, -ENOMEM. */
 int config_pack(const struct config *config, enum config_secrets secrets, struct buf *out);
 /* 0 and *config as config_load() gives it; -EINVAL: no such block, whoever made it; -ENOMEM. */
 int config_unpack(struct bytes image, struct config **config);

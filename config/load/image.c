@@ -65,6 +65,8 @@ static int image_keys(int owner, void *settings, text_fn visit, void *context)
 static int image_texts(struct config *config, text_fn visit, void *context)
 {
     int error = image_keys(OWNER_SERVICE, &config->service, visit, context);
+    for (size_t i = 0; !error && i < config->n_warnings; i++)
+        error = visit(context, &config->warnings[i], false);
     for (enum config_class class = 0; !error && class < CLASSES; class ++)
         for (size_t i = 0; !error && i < components_count(config, class); i++) {
             struct component_slot slot = components_at(config, class, i);
@@ -97,8 +99,8 @@ int config_pack(const struct config *config, enum config_secrets secrets, struct
         return -ENOMEM;
     memcpy(image, config, sizeof(*image));
     image->memory = NULL;
-    image->n_warnings = 0;
-    memset(image->warnings, 0, sizeof(image->warnings));
+    if (secrets == CONFIG_WITHOUT_SECRETS)
+        image->n_warnings = 0;
     buf_clear(out);
     int error = buf_append(out, image, sizeof(*image));
     if (!error)
@@ -128,14 +130,39 @@ static bool endpoint_is_valid(const struct config_endpoint *endpoint)
            (unsigned)endpoint->transport <= CONFIG_UNIX;
 }
 
+/* 0 stands for a value that was never set, too. */
+static bool number_is_valid(const struct config_key *key, uint64_t value)
+{
+    if (key->kind == KEY_MIB)
+        value >>= 20;
+    return value ? (double)value >= key->min && (double)value <= key->max &&
+                       (!(key->flags & KEY_POWER_OF_TWO) || !(value & (value - 1)))
+                 : key->flags & KEY_ZERO_ALLOWED || !key->initial || key->min <= 0;
+}
+
+static bool ratio_is_valid(const struct config_key *key, double value)
+{
+    return value >= key->min && value <= key->max;
+}
+
 static bool value_is_valid(const struct config_key *key, const void *settings)
 {
     const void *field = format_field(key, settings);
+    if (!key->size)
+        return true;
     switch (key->kind) {
     case KEY_BOOL:
         return *(const uint8_t *)field <= 1;
     case KEY_SECTION:
-        return !key->size || *(const uint8_t *)field <= 1;
+        return *(const uint8_t *)field <= 1;
+    case KEY_COUNT:
+        return number_is_valid(key, *(const uint32_t *)field);
+    case KEY_BYTES:
+    case KEY_MIB:
+    case KEY_DURATION:
+        return number_is_valid(key, *(const uint64_t *)field);
+    case KEY_RATIO:
+        return ratio_is_valid(key, *(const double *)field);
     case KEY_CHOICE:
         return choice_is_valid(key, field);
     case KEY_LISTEN:
@@ -187,7 +214,7 @@ static bool pipeline_is_valid(const struct config *config, const struct config_p
 
 static bool image_is_valid(const struct config *config)
 {
-    if (config->n_pipelines > CONFIG_COMPONENTS_MAX || config->n_warnings ||
+    if (config->n_pipelines > CONFIG_COMPONENTS_MAX || config->n_warnings > CONFIG_WARNINGS_MAX ||
         !values_are_valid(OWNER_SERVICE, &config->service))
         return false;
     for (enum config_class class = 0; class < CLASSES; class ++) {

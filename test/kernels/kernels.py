@@ -44,13 +44,13 @@ class Unavailable(Exception):
 class Results:
     """Printed as they come, written as JUnit at the end."""
 
-    def __init__(self):
-        self.suite = ElementTree.Element("testsuite", name="kernels")
+    def __init__(self, name):
+        self.suite = ElementTree.Element("testsuite", name=name)
         self.failed = False
 
     def add(self, kernel, step, outcome, text=""):
-        print("%-5s %-7s %s%s" % (kernel, outcome, step, ": " + text if text else ""), flush=True)
-        case = ElementTree.SubElement(self.suite, "testcase", name="kernels.%s: %s" % (kernel, step))
+        print("%-8s %-7s %s%s" % (kernel, outcome, step, ": " + text if text else ""), flush=True)
+        case = ElementTree.SubElement(self.suite, "testcase", name="%s.%s: %s" % (self.suite.get("name"), kernel, step))
         if outcome == "skipped":
             ElementTree.SubElement(case, "skipped", message=text)
         elif outcome != "ok":
@@ -58,7 +58,7 @@ class Results:
             self.failed = True
 
     def figure(self, kernel, text):
-        print("%-5s %-7s %s" % (kernel, "", text), flush=True)
+        print("%-8s %-7s %s" % (kernel, "", text), flush=True)
 
     def write(self, path):
         ElementTree.ElementTree(self.suite).write(path)
@@ -70,10 +70,10 @@ def by_version(name):
     return [int(number) for number in re.findall(r"\d+", name)]
 
 
-def run_tool(*command, directory="."):
+def run_tool(*command, directory=".", within_s=300):
     """Its output; Unavailable with what it said last if it fails or is not there."""
     try:
-        run = subprocess.run(command, cwd=directory, timeout=300, capture_output=True, text=True,
+        run = subprocess.run(command, cwd=directory, timeout=within_s, capture_output=True, text=True,
                              check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Unavailable(str(error)) from error
@@ -165,15 +165,15 @@ def make_initramfs(build, tests, path):
 class Machine:
     """One emulated machine; what it says on its second serial port comes as lines."""
 
-    def __init__(self, image, initramfs, build, log):
+    def __init__(self, image, initramfs, log, memory_mib, arguments):
         self.log = log
         self.started = time.monotonic()
         self.lines = queue.Queue()
         self.process = subprocess.Popen(
             ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2",
-             "-m", "1024", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+             "-m", str(memory_mib), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
              "-kernel", image, "-initrd", initramfs, "-serial", "file:" + log, "-serial", "stdio",
-             "-append", "console=ttyS0 rdinit=/init panic=-1 BUILD=" + build],
+             "-append", "console=ttyS0 rdinit=/init panic=-1 " + arguments],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace")
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -238,7 +238,8 @@ def run_machine(results, series, build, directory, tests):
     left = ["kernel_check", "unit_check", *tests]
     for is_last in (False, True):
         make_initramfs(build, left, initramfs)
-        machine = Machine(image, initramfs, build, os.path.join(directory, series + ".log"))
+        machine = Machine(image, initramfs, os.path.join(directory, series + ".log"), 1024,
+                          "BUILD=" + build)
         try:
             left = follow(results, series, machine, left, is_last)
         finally:
@@ -320,7 +321,7 @@ def main():
     build, directory = os.path.abspath(build), os.path.abspath(directory)
     tests = [] if "--short" in kernels else bpf_tests(build)
     os.makedirs(directory, exist_ok=True)
-    results = Results()
+    results = Results("kernels")
     for kernel in [kernel for kernel in kernels if kernel != "--short"] or KERNELS:
         run_kernel(results, kernel, build, directory, tests)
     results.write(junit)

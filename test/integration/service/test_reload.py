@@ -185,6 +185,20 @@ class Reload(harness.IntegrationTest):
         self.assertEqual(self.sp.service, service)
         self.assertEqual(self.status(self.sp.http_address), 200)
 
+    def test_what_cannot_be_read_holds_nobody(self):
+        """As on a file system that does not answer: a pipe that nobody writes to."""
+        self.sp = self.spanprof(sampler=False)
+        service, door = self.sp.service, "127.0.0.1:%d" % harness.free_port()
+        os.unlink(self.sp.config_path)
+        os.mkfifo(self.sp.config_path)
+        self.sp.process.send_signal(signal.SIGHUP)
+        self.wait_log("not read within 10 s")
+        self.wait_log(NOT_TAKEN)
+        self.assertEqual((self.sp.service, self.status(self.sp.http_address)), (service, 200))
+        os.unlink(self.sp.config_path)
+        self.reload(self.add_door(door))
+        self.wait_door(door, 200)
+
     def test_what_does_not_start_is_taken_back(self):
         self.sp = self.spanprof(sampler=False)
         broken = os.path.join(self.directory, "broken.pem")

@@ -218,6 +218,19 @@ class Fallen(harness.IntegrationTest):
         """It sees memory and files of others, and is to do nothing to them."""
         self.check_child("reader", {}, self.ended("openat"))
 
+    def test_config(self):
+        """It reads what the user who started spanprof may read."""
+        self.check_child("config", {"read_shadow": ("", [None])}, self.ended("openat"))
+
+    def test_supervisor(self):
+        """It starts programs and makes sockets; it takes no other process over, and changes no kernel."""
+        self.check("supervisor", {
+            "trace_supervisor": ("", [self.ended("ptrace")]),
+            "mount": ("", [self.ended("mount")]),
+            "io_uring": ("", [self.ended("io_uring_setup")]),
+            "execute": ("", [self.ended("execve")]),
+        })
+
     def check_child(self, role, more, writing):
         nothing_made = os.path.join(self.directory, "made-by-the-" + role)
         self.check(role, {

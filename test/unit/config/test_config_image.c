@@ -83,6 +83,19 @@ static void refuse(struct bytes image)
     assert_null(config);
 }
 
+/* Numbers have their ranges here too. */
+static void numbers_have_ranges(void **state)
+{
+    (void)state;
+    struct buf image = pack(CONFIG_WITH_SECRETS);
+    struct config *config = (struct config *)(void *)image.data;
+    for (size_t i = 0; i < config->n_receivers; i++)
+        if (config->receivers[i].type == CONFIG_RECEIVER_SAMPLER)
+            config->receivers[i].sampler.frequency = 0;
+    refuse(buf_bytes(&image));
+    buf_close(&image);
+}
+
 /* Any word may be anything: it is refused, or what comes out can be walked again. */
 static void what_is_broken_does_no_harm(void **state)
 {
@@ -118,6 +131,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_of_it_arrives),
         cmocka_unit_test(secrets_may_stay_behind),
+        cmocka_unit_test(numbers_have_ranges),
         cmocka_unit_test(what_is_broken_does_no_harm),
     };
     return cmocka_run_group_tests(tests, enter_directory, leave_directory);
