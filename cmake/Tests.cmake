@@ -57,6 +57,12 @@ function(spanprof_failing_alloc target)
         -Wl,--wrap=strdup,--wrap=strndup)
 endfunction()
 
+# spanprof_fixed_keys(TARGET): which tenants have one share is the same in each run.
+function(spanprof_fixed_keys target)
+    spanprof_support(${target} faults/fixed_keys.c)
+    target_link_options(${target} PRIVATE -Wl,--wrap=getrandom)
+endfunction()
+
 # spanprof_counting_work(TARGET): its work can be counted, see test/support/faults/count_work.h.
 function(spanprof_counting_work target)
     spanprof_support(${target} faults/count_work.c)
