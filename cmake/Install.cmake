@@ -3,11 +3,10 @@
 # link libspanprof-context (cmake --install BUILD --component context).
 include(GNUInstallDirs)
 install(TARGETS spanprof RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT service)
-# With prefix /usr this is /etc, as the FHS has it.
-install(FILES ${CMAKE_SOURCE_DIR}/config/spanprof.yaml
-    DESTINATION ${CMAKE_INSTALL_FULL_SYSCONFDIR}/spanprof COMPONENT service)
+install(CODE "set(SPANPROF_SOURCE \"${CMAKE_SOURCE_DIR}\")
+set(SPANPROF_BINDIR \"${CMAKE_INSTALL_BINDIR}\")" COMPONENT service)
+install(SCRIPT cmake/InstallService.cmake COMPONENT service)
 install(FILES ${CMAKE_SOURCE_DIR}/docs/deployment.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT service)
-install(FILES ${CMAKE_SOURCE_DIR}/packaging/spanprof.service DESTINATION lib/systemd/system COMPONENT service)
 install(FILES ${CMAKE_SOURCE_DIR}/packaging/spanprof.sysusers DESTINATION lib/sysusers.d
     RENAME spanprof.conf COMPONENT service)
 install(FILES ${CMAKE_SOURCE_DIR}/packaging/spanprof.tmpfiles DESTINATION lib/tmpfiles.d
