@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opens every listener of the configuration; all errors are logged before it fails. */
+#include "agent-bpf/files/fs_rights.h"
 #include "base/log.h"
 #include "service/service.h"
 #include "service/service_pages.h"
 #include <errno.h>
+#include <libgen.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PREDECESSOR_TRIES    20
@@ -42,6 +45,41 @@ static bool sockets_share(const struct service_sockets *in_use,
     return false;
 }
 
+/* A Unix socket is made and removed as the owner of its directory would: root may lack
+ * CAP_DAC_OVERRIDE, and is led nowhere by links that the owner makes. */
+static bool act_as_owner(const struct config_endpoint *endpoint, struct fs_rights_own *own)
+{
+    char directory[sizeof(endpoint->host)];
+    struct stat status;
+    if (endpoint->transport != CONFIG_UNIX)
+        return false;
+    snprintf(directory, sizeof(directory), "%s", endpoint->host);
+    if (stat(dirname(directory), &status) || !status.st_uid)
+        return false;
+    const struct fs_rights rights = {.uid = status.st_uid, .gid = status.st_gid};
+    return !fs_rights_take(&rights, own);
+}
+
+static int open_as_owner(const struct config_endpoint *endpoint, const char *path,
+                         struct listen_sockets *sockets, struct buf *why)
+{
+    struct fs_rights_own own;
+    bool acts = act_as_owner(endpoint, &own);
+    int error = listen_open(endpoint, path, sockets, why);
+    if (acts)
+        fs_rights_return(&own);
+    return error;
+}
+
+static void remove_as_owner(const struct listen_sockets *sockets)
+{
+    struct fs_rights_own own;
+    bool acts = act_as_owner(&sockets->endpoint, &own);
+    listen_remove(sockets);
+    if (acts)
+        fs_rights_return(&own);
+}
+
 /* A predecessor that was killed may take a moment to let go of its ports. */
 static void open_one(struct opening *opening, const struct config_endpoint *endpoint,
                      const char *path, struct listen_sockets *sockets)
@@ -49,11 +87,11 @@ static void open_one(struct opening *opening, const struct config_endpoint *endp
     _cleanup_buf_ struct buf why = BUF_INIT(1024);
     if (opening->in_use && sockets_share(opening->in_use, endpoint, sockets))
         return;
-    int error = listen_open(endpoint, path, sockets, &why);
+    int error = open_as_owner(endpoint, path, sockets, &why);
     for (int i = 0; error == -EADDRINUSE && !opening->in_use && i < PREDECESSOR_TRIES; i++) {
         usleep(PREDECESSOR_PAUSE_US);
         buf_clear(&why);
-        error = listen_open(endpoint, path, sockets, &why);
+        error = open_as_owner(endpoint, path, sockets, &why);
     }
     if (error)
         log_error("main", "%.*s", (int)why.len, (const char *)why.data);
@@ -141,7 +179,7 @@ void service_sockets_close(struct service_sockets *sockets, const struct service
     for (size_t i = 0; i < N_LISTENERS; i++) {
         struct listen_sockets *each = own_listener(sockets, i);
         if (!sockets_have(others, each))
-            listen_remove(each);
+            remove_as_owner(each);
         listen_close(each);
     }
 }

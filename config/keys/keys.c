@@ -80,10 +80,10 @@ const struct config_key config_keys[] = {
              "socket. The form unix:///run/spanprof/otlp.sock needs no transport."},
     {CONFIG_RECEIVER_OTLP, "protocols.grpc.socket_mode", KEY_CHOICE, .flags = KEY_NUMBERS_TOO,
      GRPC(socket_mode), .initial = "0666", .choices = socket_modes,
-     .help =
-         "Who may connect to a Unix socket: 0666 everyone who can reach its directory, 0660 "
-         "owner and group, 0600 the owner, which is the user that starts spanprof. The Collector "
-         "uses the umask."},
+     .help = "Who may connect to a Unix socket: 0666 everyone who can reach its directory, 0660 "
+             "owner and group, 0600 the owner, which is that of its directory, or the user that "
+             "starts spanprof where that may not act as him. The Collector "
+             "uses the umask."},
     {CONFIG_RECEIVER_OTLP, "protocols.grpc.max_recv_msg_size_mib", KEY_MIB,
      .flags = KEY_ZERO_IS_DEFAULT, GRPC(max_recv_msg_size_bytes), .initial = "4", .min = 1,
      .max = 256,
@@ -147,10 +147,10 @@ const struct config_key config_keys[] = {
              "socket. The form unix:///run/spanprof/otlp.sock needs no transport."},
     {CONFIG_RECEIVER_OTLP, "protocols.http.socket_mode", KEY_CHOICE, .flags = KEY_NUMBERS_TOO,
      HTTP(socket_mode), .initial = "0666", .choices = socket_modes,
-     .help =
-         "Who may connect to a Unix socket: 0666 everyone who can reach its directory, 0660 "
-         "owner and group, 0600 the owner, which is the user that starts spanprof. The Collector "
-         "uses the umask."},
+     .help = "Who may connect to a Unix socket: 0666 everyone who can reach its directory, 0660 "
+             "owner and group, 0600 the owner, which is that of its directory, or the user that "
+             "starts spanprof where that may not act as him. The Collector "
+             "uses the umask."},
     {CONFIG_RECEIVER_OTLP, "protocols.http.max_request_body_size", KEY_BYTES,
      .flags = KEY_ZERO_IS_DEFAULT, HTTP(max_request_body_size_bytes), .initial = "20971520",
      .min = 1024, .max = 268435456,
