@@ -22,7 +22,7 @@ import kernels
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 KERNELS = {"bookworm": "6.1", "trixie": "6.12"}
-PACKAGES = "systemd-sysv,libseccomp2,libgcc-s1"
+PACKAGES = "systemd-sysv,procps"
 EXPOSURE_MAX = 3.8
 GLIBC = re.compile(r"/(ld-linux|libc|libm|libresolv|libpthread|libdl|librt)\b")
 SPARED = ["/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*",
@@ -34,7 +34,7 @@ def make_root(release, directory):
     path = os.path.join(directory, "root-%s.tar" % release)
     if not os.path.exists(path):
         spared = ["--dpkgopt=path-exclude=" + pattern for pattern in SPARED]
-        kernels.run_tool("mmdebstrap", "--variant=minbase", "--include=" + PACKAGES, *spared, release,
+        kernels.run_tool("mmdebstrap", "--variant=minbase", "--format=tar", "--include=" + PACKAGES, *spared, release,
                          path + ".new", within_s=1200)
         os.rename(path + ".new", path)
     return path
