@@ -29,6 +29,7 @@ static const struct sandbox_call calls[] = {
     SANDBOX_CALL(signalfd4),
     SANDBOX_CALL(prctl),
     SANDBOX_CALL(prlimit64),
+    SANDBOX_CALL(setitimer),
     SANDBOX_CALL(unshare),
     SANDBOX_CALL(seccomp),
     SANDBOX_CALL(landlock_create_ruleset),
@@ -59,6 +60,7 @@ static const struct sandbox_call calls[] = {
     SANDBOX_CALL(memfd_create),
     SANDBOX_CALL(pipe2),
 #ifdef __x86_64__
+    SANDBOX_CALL(alarm),
     SANDBOX_CALL(arch_prctl),
     SANDBOX_CALL(chmod),
     SANDBOX_CALL(fork),
