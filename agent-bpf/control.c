@@ -2,6 +2,7 @@
 /* Both ends are forks of one program, so a message is a plain struct; its size is checked all the
  * same: a child that fell to an intruder must not confuse the supervisor. */
 #include "agent-bpf/control.h"
+#include "agent-bpf/passed_fds.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -35,16 +36,6 @@ int control_send(int socket, const struct control_message *message, int fd)
     return sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
-static int passed_fd(struct msghdr *header)
-{
-    int fd = -1;
-    struct cmsghdr *rights = CMSG_FIRSTHDR(header);
-    if (rights && rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS &&
-        rights->cmsg_len == CMSG_LEN(sizeof(int)))
-        memcpy(&fd, CMSG_DATA(rights), sizeof(fd));
-    return fd;
-}
-
 int control_receive(int socket, struct control_message *message, int *fd)
 {
     struct iovec part = {.iov_base = message, .iov_len = sizeof(*message)};
@@ -60,15 +51,13 @@ int control_receive(int socket, struct control_message *message, int *fd)
     while (n < 0 && errno == EINTR);
     if (n < 0 && errno == EAGAIN)
         return CONTROL_NONE;
-    if (n == 0 || (n < 0 && errno == ECONNRESET))
-        return CONTROL_CLOSED;
     if (n < 0)
-        return -errno;
-    *fd = passed_fd(&header);
-    if (n == sizeof(*message))
+        return errno == ECONNRESET ? CONTROL_CLOSED : -errno;
+    size_t n_fds = passed_fds_take(&header, fd, 1);
+    if (n_fds <= 1 && n == sizeof(*message) && !(header.msg_flags & MSG_TRUNC))
         return 0;
     if (*fd >= 0)
         close(*fd);
     *fd = -1;
-    return -EPROTO;
+    return n || n_fds ? -EPROTO : CONTROL_CLOSED;
 }

@@ -2,6 +2,7 @@
 /* Each kind of message has one function that names its fields in the order of the wire
  * (message_io.h). */
 #include "agent-bpf/reader_messages.h"
+#include "agent-bpf/passed_fds.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -174,17 +175,6 @@ int reader_send(int socket, struct bytes datagram, const struct reader_fds *fds)
     return n < 0 ? -errno : 0;
 }
 
-static void take_fds(struct msghdr *header, struct reader_fds *fds)
-{
-    struct cmsghdr *rights = CMSG_FIRSTHDR(header);
-    if (!rights || rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS)
-        return;
-    fds->n = (rights->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    if (fds->n > READER_FDS_MAX)
-        fds->n = READER_FDS_MAX; /* there was no room for more */
-    memcpy(fds->fds, CMSG_DATA(rights), fds->n * sizeof(int));
-}
-
 ssize_t reader_receive(int socket, uint8_t *datagram, struct reader_fds *fds)
 {
     struct iovec part = {.iov_base = datagram, .iov_len = READER_MESSAGE_MAX};
@@ -200,6 +190,10 @@ ssize_t reader_receive(int socket, uint8_t *datagram, struct reader_fds *fds)
     while (n < 0 && errno == EINTR);
     if (n < 0)
         return -errno;
-    take_fds(&header, fds);
+    fds->n = passed_fds_take(&header, fds->fds, READER_FDS_MAX);
+    if (fds->n > READER_FDS_MAX)
+        fds->n = READER_FDS_MAX;
+    if (!n)
+        reader_fds_close(fds);
     return n;
 }

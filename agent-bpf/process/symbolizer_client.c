@@ -5,6 +5,7 @@
  * list until the answer is there.
  */
 #include "agent-bpf/process/symbolizer_client.h"
+#include "agent-bpf/passed_fds.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -255,24 +256,14 @@ static bool take_datagram(struct symbolizer_client *client, size_t size, int fd)
     return client->watch.fd >= 0;
 }
 
-/* The one descriptor of the message; of several none is kept, -1. What does not fit the space the
- * kernel has closed already. */
+/* The one descriptor of the message; of several none is kept, -1. */
 static int passed_fd(struct msghdr *header)
 {
-    int kept = -1;
-    size_t n = 0;
-    for (struct cmsghdr *part = CMSG_FIRSTHDR(header); part; part = CMSG_NXTHDR(header, part)) {
-        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
-            continue;
-        size_t n_fds = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < n_fds; i++, n++) {
-            fd_close(kept);
-            memcpy(&kept, CMSG_DATA(part) + i * sizeof(int), sizeof(int));
-        }
-    }
+    int fd = -1;
+    size_t n = passed_fds_take(header, &fd, 1);
     if (n <= 1 && !(header->msg_flags & MSG_CTRUNC))
-        return kept;
-    fd_close(kept);
+        return fd;
+    fd_close(fd);
     return -1;
 }
 
@@ -280,7 +271,7 @@ static ssize_t receive_one(struct symbolizer_client *client, int *fd)
 {
     union {
         struct cmsghdr header; /* for alignment */
-        char bytes[CMSG_SPACE(2 * sizeof(int))];
+        char bytes[CMSG_SPACE(sizeof(int))];
     } space;
     struct iovec part = {.iov_base = client->datagram, .iov_len = sizeof(client->datagram)};
     struct msghdr header = {
