@@ -42,7 +42,15 @@ int process_table_open(struct symbolizer_queue *requests, struct process_table *
     list_init(&table->idle);
     list_init(&table->ended);
     list_init(&table->changed);
+    list_init(&table->never_sampled);
+    for (size_t i = 0; i < FAIR_SHARES; i++)
+        list_init(&table->sampled[i]);
     table->requests = requests;
+    int error = fair_share_init(&table->share, PROCESS_TABLE_BYTES_MAX);
+    if (error) {
+        free(table);
+        return error;
+    }
     *out = table;
     return 0;
 }
@@ -50,6 +58,7 @@ int process_table_open(struct symbolizer_queue *requests, struct process_table *
 static void free_process(struct process_table *table, struct process *process)
 {
     list_remove(&process->ended);
+    process_uncharge(table, process);
     list_remove(&process->changed);
     process_image_release(table, process->image);
     process_past_free(table, process);
@@ -76,7 +85,7 @@ void process_table_close(struct process_table *table)
     free(table);
 }
 
-static void remove_process(struct process_table *table, struct process *process)
+void process_remove(struct process_table *table, struct process *process)
 {
     struct process *newest = process_newest(table, process->pid);
     if (newest == process) {
@@ -100,19 +109,15 @@ static void limit_chain(struct process_table *table, struct process *newest)
     for (int i = 1; i < PROCESS_INCARNATIONS_MAX && process; i++)
         process = process->older;
     while (process && process->older)
-        remove_process(table, process->older);
+        process_remove(table, process->older);
 }
 
 /* Makes an incarnation the newest; the one before is ended by the caller. NULL at a limit. */
 static struct process *process_begin(struct process_table *table, uint32_t pid, uint64_t from_ns)
 {
     if (table->n_processes >= PROCESS_TABLE_MAX) {
-        struct list *oldest = list_first(&table->ended);
-        if (!oldest) {
-            process_count_full(PROCESS_LIMIT_PROCESSES);
-            return NULL;
-        }
-        remove_process(table, container_of(oldest, struct process, ended));
+        process_count_full(PROCESS_LIMIT_PROCESSES);
+        return NULL;
     }
     struct process *process = process_alloc(table, sizeof(*process));
     if (!process)
@@ -126,6 +131,7 @@ static struct process *process_begin(struct process_table *table, uint32_t pid, 
         return NULL;
     }
     process->older = older;
+    list_append(&table->never_sampled, &process->age);
     table->n_processes++;
     limit_chain(table, process);
     return process;
@@ -138,6 +144,7 @@ static void process_end(struct process_table *table, struct process *process, ui
     process->until_ns = time_ns < UINT64_MAX ? time_ns : UINT64_MAX - 1; /* that is: it lives */
     list_append(&table->ended, &process->ended);
     list_remove(&process->changed);
+    process_uncharge(table, process);
 }
 
 static void process_mark_changed(struct process_table *table, struct process *process)
@@ -232,6 +239,7 @@ int process_table_apply(struct process_table *table, const struct process_event 
 {
     CLAIM_THREAD(&table->owner);
     int error = 0;
+    process_table_make_room(table);
     switch (event->kind) {
     case PROCESS_FORKED:
         error = apply_fork(table, event);
@@ -325,6 +333,7 @@ int process_table_answer(struct process_table *table, const struct symbolizer_me
     CLAIM_THREAD(&table->owner);
     switch (message->kind) {
     case SYMBOLIZER_EVENT:
+        process_table_make_room(table);
         return answer_event(table, &message->event);
     case SYMBOLIZER_SCAN_DONE:
         answer_scan_done(table, &message->scan_done);
@@ -349,6 +358,7 @@ int process_table_answer(struct process_table *table, const struct symbolizer_me
 #define BETTER_ASK_NS   (30 * NS_PER_SEC) /* with one, but not OpenTelemetry's */
 #define REMAPPED_ASK_NS (NS_PER_SEC)      /* after it mapped another file */
 #define CHANGED_ASK_NS  (200 * NS_PER_MS)
+#define CHARGE_NS       NS_PER_SEC /* how old its place in the order of samples may be */
 
 static uint8_t sources_of(const struct process *process)
 {
@@ -368,15 +378,20 @@ static bool context_due(const struct process *process, uint64_t time_ns)
     return time_ns >= process->context_asked_ns + (sources ? BETTER_ASK_NS : CONTEXT_ASK_NS);
 }
 
-void process_table_sampled(struct process_table *table, uint32_t pid, uint64_t time_ns)
+void process_table_sampled(struct process_table *table, uint32_t pid, uint64_t cgroup_id,
+                           uint64_t time_ns)
 {
     CLAIM_THREAD(&table->owner);
     struct process *process = process_newest(table, pid);
-    if (!process) /* an event was lost; the symbolizer finds out */
+    if (!process) { /* an event was lost, or it was forgotten; the symbolizer finds out */
+        process_table_make_room(table);
         process = process_begin(table, pid, 0);
+    }
     if (!process || process->until_ns != UINT64_MAX || time_ns < process->from_ns)
         return;
     bool due = context_due(process, time_ns);
+    if (!process->charged || time_ns - process->sampled_ns > CHARGE_NS)
+        process_charge(table, process, cgroup_id);
     process->sampled_ns = time_ns ? time_ns : 1;
     process->context_wanted |= due;
     if (!process->asked || due || process_mappings_are_due(table, process))
@@ -438,7 +453,7 @@ void process_table_expire(struct process_table *table, uint64_t now_ns)
         struct process *process = container_of(link, struct process, ended);
         if (now_ns < process->until_ns || now_ns - process->until_ns < PROCESS_GRACE_NS)
             break;
-        remove_process(table, process);
+        process_remove(table, process);
     }
     process_request_scan(table, now_ns);
     table_update_gauges(table);

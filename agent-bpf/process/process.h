@@ -11,7 +11,10 @@
  * resolved after all events of a drain were applied: the sample's time chooses.
  *
  * Limits, each counted when reached: PROCESS_TABLE_MAX processes, PROCESS_MAPPINGS_MAX mappings
- * each, PROCESS_TABLE_BYTES_MAX in all. Beyond, the event is left out and its addresses stay
+ * each, PROCESS_TABLE_BYTES_MAX in all. Near them, processes are forgotten (counted): those that
+ * have ended, then those that were never sampled, then, of the cgroup that has most in the table,
+ * the one that was sampled longest ago. One that is forgotten is asked about again when it is
+ * sampled. An event for which there is no room all the same is left out, and its addresses stay
  * unresolved.
  */
 #include "agent-bpf/symbolizer_messages.h"
@@ -81,7 +84,8 @@ int process_table_answer(struct process_table *table, const struct symbolizer_me
 void process_table_expire(struct process_table *table, uint64_t now_ns);
 /* A sample of this process was seen: asks for its details, for its context while it has none, and
  * again after it mapped another file. */
-void process_table_sampled(struct process_table *table, uint32_t pid, uint64_t time_ns);
+void process_table_sampled(struct process_table *table, uint32_t pid, uint64_t cgroup_id,
+                           uint64_t time_ns);
 /* A sample told that what is known of the process's context is out of date: asks at once, but not
  * more often than five times a second. */
 void process_table_context_changed(struct process_table *table, uint32_t pid, uint64_t time_ns);

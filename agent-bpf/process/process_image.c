@@ -16,19 +16,26 @@ static void free_executable(struct process_table *table, struct process_executab
     process_free(table, executable, executable->bytes);
 }
 
+bool process_executable_forget(struct process_table *table)
+{
+    struct list *link = list_pop(&table->idle);
+    if (!link)
+        return false;
+    struct process_executable *oldest = container_of(link, struct process_executable, idle);
+    table->n_idle--;
+    map_remove(&table->executables, oldest->identity);
+    free_executable(table, oldest);
+    return true;
+}
+
 static void release_executable(struct process_table *table, struct process_executable *executable)
 {
     assert(executable->refs > 0);
     if (--executable->refs)
         return;
     list_append(&table->idle, &executable->idle);
-    if (++table->n_idle <= PROCESS_IDLE_EXECUTABLES_MAX)
-        return;
-    struct process_executable *oldest =
-        container_of(list_pop(&table->idle), struct process_executable, idle);
-    table->n_idle--;
-    map_remove(&table->executables, oldest->identity);
-    free_executable(table, oldest);
+    if (++table->n_idle > PROCESS_IDLE_EXECUTABLES_MAX)
+        process_executable_forget(table);
 }
 
 static void hold_executable(struct process_table *table, struct process_executable *executable)
@@ -100,6 +107,11 @@ static struct process_executable *take_executable(struct process_table *table,
 static size_t image_bytes(size_t cap)
 {
     return sizeof(struct process_image) + cap * sizeof(struct image_mapping);
+}
+
+size_t process_image_bytes(const struct process_image *image)
+{
+    return image ? image_bytes(image->cap) : 0;
 }
 
 void process_image_release(struct process_table *table, struct process_image *image)

@@ -7,6 +7,7 @@
  * pid stands in the map; ended ones hang behind it (older) until PROCESS_GRACE_NS is over.
  */
 #include "agent-bpf/process/process.h"
+#include "base/fair_share.h"
 #include "base/map.h"
 #include "base/thread_owner.h"
 
@@ -80,6 +81,9 @@ struct process {
     bool remapped;       /* mapped a file since its context was asked for */
     struct process *older;
     struct list ended;   /* the table's, in the order of time */
+    struct list age;     /* while it lives: the table's, never_sampled or one of sampled */
+    uint64_t tenant;     /* its cgroup, when it was sampled last */
+    uint64_t charged;    /* to that, in bytes; 0: it was never sampled */
     struct list changed; /* the table's: a request is due */
     uint32_t n_asked; /* of PROCESS_EXECUTABLES_ASKED_MAX; goes on to children and through exec */
     struct process_image *image;
@@ -107,6 +111,9 @@ struct process_table {
     struct list idle;
     struct list ended;
     struct list changed;
+    struct list never_sampled;         /* the oldest first */
+    struct list sampled[FAIR_SHARES];  /* by tenant; the one sampled longest ago first */
+    struct fair_share share;           /* of those in sampled */
     struct symbolizer_queue *requests; /* borrowed */
     uint64_t scan_asked_ns;
     uint64_t lost_ns; /* of the last event that was lost; 0 = none was */
@@ -135,6 +142,23 @@ static inline struct process *process_at(const struct process_table *table, uint
 }
 
 /* process_limits.c */
+/* What one event may take, so it is kept free. */
+#define PROCESS_ROOM_BYTES (1u << 20)
+
+/* Bytes that are free. */
+static inline size_t process_table_free(const struct process_table *table)
+{
+    return PROCESS_TABLE_BYTES_MAX - table->bytes;
+}
+
+/* One incarnation, with all that it has. */
+void process_remove(struct process_table *table, struct process *process);
+/* Sampled now, so it goes late, and as one of this tenant. */
+void process_charge(struct process_table *table, struct process *process, uint64_t tenant);
+void process_uncharge(struct process_table *table, struct process *process);
+/* For one event, before it is applied: nothing goes while it is. */
+void process_table_make_room(struct process_table *table);
+
 /* Memory that counts against PROCESS_TABLE_BYTES_MAX; NULL also at the limit (counted). */
 void *process_alloc(struct process_table *table, size_t size);
 void process_free(struct process_table *table, void *memory, size_t size);
@@ -148,6 +172,9 @@ enum process_limit {
 void process_count_full(enum process_limit limit); /* an event is left out */
 
 /* process_image.c: images and executables */
+size_t process_image_bytes(const struct process_image *image);
+/* Forgets the file that nothing has mapped for longest; false: there is none. */
+bool process_executable_forget(struct process_table *table);
 void process_image_release(struct process_table *table, struct process_image *image);
 struct process_image *process_image_share(struct process_image *image); /* NULL stays NULL */
 /* What lay there at the time; NULL if that is nothing, or not known any more. */

@@ -159,7 +159,7 @@ int intake_samples_add(struct samples *samples, const struct record_header *reco
 {
     struct process_details details = {0};
     if (record->pid && !(record->flags & RECORD_FLAG_KERNEL_THREAD)) {
-        process_table_sampled(samples->table, record->pid, record->time_ns);
+        process_table_sampled(samples->table, record->pid, record->cgroup_id, record->time_ns);
         process_table_details(samples->table, record->pid, record->time_ns, &details);
     }
     struct sample sample = {

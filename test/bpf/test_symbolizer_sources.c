@@ -325,7 +325,7 @@ static void library_loaded_though_it_has_a_source(void **state)
         .mapping = {
             .start = 0x7000000000, .length = 4096, .inode = 1, .path = CONTEXT_SOURCES_LIBRARY}};
     assert_int_equal(process_table_apply(rig.table, &mapped), 0);
-    process_table_sampled(rig.table, (uint32_t)child, now_ns);
+    process_table_sampled(rig.table, (uint32_t)child, 1, now_ns);
     expect_entered(OTEL | ELASTIC | LABELS);
     expect_variables(all_sources, 3);
 }

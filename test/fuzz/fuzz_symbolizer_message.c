@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     struct process_place place;
     struct process_details details;
-    process_table_sampled(table, 10, 1000);
+    process_table_sampled(table, 10, 1, 1000);
     process_table_resolve(table, 10, 1000, 0x1000, &place);
     process_table_details(table, 10, 1000, &details);
     struct list requests = LIST_INIT(requests);

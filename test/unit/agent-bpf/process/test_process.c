@@ -261,13 +261,13 @@ static void samples_ask_for_context(void **state)
     apply(PROCESS_FORKED, 10, 1, 100);
     take();
     assert_int_equal(taken[SYMBOLIZER_PROCESS_WANTED], 0);
-    process_table_sampled(table, 10, 150);
+    process_table_sampled(table, 10, 1, 150);
     take();
     assert_int_equal(taken[SYMBOLIZER_PROCESS_WANTED], 1);
-    process_table_sampled(table, 10, 151);
+    process_table_sampled(table, 10, 1, 151);
     take();
     assert_int_equal(taken[SYMBOLIZER_CONTEXT_WANTED], 0); /* not again so soon */
-    process_table_sampled(table, 10, UINT64_MAX / 2);
+    process_table_sampled(table, 10, 1, UINT64_MAX / 2);
     take();
     assert_int_equal(taken[SYMBOLIZER_CONTEXT_WANTED], 1);
 }
@@ -295,17 +295,17 @@ static void contexts_are_asked_for_again(void **state)
     apply(PROCESS_EXECED, 10, 0, now_ns);
     take();
     tell_sources(10, CONTEXT_BIT(CONTEXT_OTEL_THREAD));
-    process_table_sampled(table, 10, now_ns + 1);
+    process_table_sampled(table, 10, 1, now_ns + 1);
     assert_int_equal(context_requests(), 1); /* now it is known to be sampled */
-    process_table_sampled(table, 10, now_ns + 100 * SEC);
+    process_table_sampled(table, 10, 1, now_ns + 100 * SEC);
     assert_int_equal(context_requests(), 0);
     map(10, now_ns + 2, 0x1000, 0x1000, 0, "/lib/publisher.so");
     assert_int_equal(context_requests(), 0);
-    process_table_sampled(table, 10, now_ns + SEC / 2);
+    process_table_sampled(table, 10, 1, now_ns + SEC / 2);
     assert_int_equal(context_requests(), 0); /* more may follow */
-    process_table_sampled(table, 10, now_ns + 2 * SEC);
+    process_table_sampled(table, 10, 1, now_ns + 2 * SEC);
     assert_int_equal(context_requests(), 1);
-    process_table_sampled(table, 10, now_ns + 4 * SEC);
+    process_table_sampled(table, 10, 1, now_ns + 4 * SEC);
     assert_int_equal(context_requests(), 0);
     process_table_context_changed(table, 10, now_ns + 1);
     assert_int_equal(context_requests(), 0); /* asked just now */
@@ -314,9 +314,9 @@ static void contexts_are_asked_for_again(void **state)
     process_table_context_changed(table, 11, now_ns + SEC); /* nobody */
     assert_int_equal(context_requests(), 0);
     tell_sources(10, CONTEXT_BIT(CONTEXT_GO_LABELS)); /* a better one may come */
-    process_table_sampled(table, 10, now_ns + 10 * SEC);
+    process_table_sampled(table, 10, 1, now_ns + 10 * SEC);
     assert_int_equal(context_requests(), 0);
-    process_table_sampled(table, 10, now_ns + 60 * SEC);
+    process_table_sampled(table, 10, 1, now_ns + 60 * SEC);
     assert_int_equal(context_requests(), 1);
 }
 

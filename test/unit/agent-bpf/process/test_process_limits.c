@@ -58,15 +58,10 @@ static void limits(void **state)
     expect_at(10, 9999, 0x1000, "/lib/a.so", 0);
     event = mapped(10, 9999, UINT64_MAX - 5, 100, 0, "/lib/a.so");
     assert_int_equal(process_table_apply(table, &event), -EINVAL);
-    full = stats_find("spanprof_process_table_full_total", "limit=\"processes\"");
-    for (uint32_t pid = 100; pid < 100 + PROCESS_TABLE_MAX; pid++) {
-        event = (struct process_event){
-            .kind = PROCESS_FORKED, .pid = pid, .parent_pid = 1, .time_ns = pid};
-        error = process_table_apply(table, &event);
-    }
-    assert_int_equal(error, -ENOMEM);
-    assert_int_equal(stats_find("spanprof_process_table_full_total", "limit=\"processes\"") - full,
-                     1);
+    int64_t forgotten = stats_find("spanprof_processes_forgotten_total", "");
+    for (uint32_t pid = 100; pid < 100 + PROCESS_TABLE_MAX; pid++)
+        apply(PROCESS_FORKED, pid, 1, pid);
+    assert_int_equal(stats_find("spanprof_processes_forgotten_total", "") - forgotten, 1);
     apply(PROCESS_EXITED, 100, 0, 200000); /* makes room at once */
     apply(PROCESS_FORKED, 50, 1, 200001);
     assert_int_equal(table_processes(), PROCESS_TABLE_MAX);
@@ -82,23 +77,52 @@ static void exec_loop_is_bounded(void **state)
     assert_true(table_processes() <= 9);
 }
 
+/* Many that nobody sampled leave one that was. */
 static void bytes_are_limited(void **state)
 {
     (void)state;
-    int64_t full = stats_find("spanprof_process_table_full_total", "limit=\"bytes\"");
+    int64_t forgotten = stats_find("spanprof_processes_forgotten_total", "");
     for (uint64_t i = 0; i < 2000; i++)
         map(2, i, 0x1000 * (2 * i + 1), 0x1000, 0, "/lib/a.so");
+    process_table_sampled(table, 2, 1, 4000);
     for (uint32_t pid = 3; pid < 6000; pid++) { /* each its own copy, by changing it */
-        struct process_event event = {
-            .kind = PROCESS_FORKED, .pid = pid, .parent_pid = 2, .time_ns = 5000};
-        process_table_apply(table, &event); /* fails, once the limit is reached */
-        event = mapped(pid, 5001, 0x1000, 0x1000, 0, "/lib/b.so");
-        process_table_apply(table, &event);
+        apply(PROCESS_FORKED, pid, 2, 5000);
+        map(pid, 5001, 0x1000, 0x1000, 0, "/lib/b.so");
         assert_true(table_bytes() <= PROCESS_TABLE_BYTES_MAX);
     }
-    assert_true(stats_find("spanprof_process_table_full_total", "limit=\"bytes\"") > full);
+    assert_in_range(stats_find("spanprof_processes_forgotten_total", "") - forgotten, 5000, 5990);
     expect_at(2, 6000, 0x1000, "/lib/a.so", 0);
-    expect_at(3, 6000, 0x1000, "/lib/b.so", 0);
+    expect_at(5999, 6000, 0x1000, "/lib/b.so", 0);
+    expect_none(3, 6000, 0x1000);
+}
+
+/* One cgroup whose processes are many, large, and all sampled, forgets its own. */
+static void cgroups_have_shares(void **state)
+{
+    enum { HONEST = 20, FLOOD = 3000 };
+    (void)state;
+    for (uint32_t pid = 100; pid < 100 + HONEST; pid++) {
+        map(pid, 10, 0x1000, 0x1000, 0, "/bin/honest");
+        process_table_sampled(table, pid, 1, 20);
+    }
+    for (uint64_t i = 0; i < 2000; i++)
+        map(2, i, 0x1000 * (2 * i + 1), 0x1000, 0, "/lib/a.so");
+    for (uint32_t pid = 1000; pid < 1000 + FLOOD; pid++) {
+        apply(PROCESS_FORKED, pid, 2, 5000);
+        map(pid, 5001, 0x1000, 0x1000, 0, "/lib/b.so");
+        process_table_sampled(table, pid, 2, 6000 + pid);
+    }
+    for (uint32_t pid = 100; pid < 100 + HONEST; pid++)
+        expect_at(pid, 7000, 0x1000, "/bin/honest", 0);
+    expect_none(1000, 20000, 0x1000);
+    expect_at(1000 + FLOOD - 1, 20000, 0x1000, "/lib/b.so", 0);
+    /* One that was forgotten is asked about again. */
+    take();
+    process_table_sampled(table, 1000, 2, 30000);
+    process_table_request_changed(table);
+    take();
+    assert_int_equal(taken[SYMBOLIZER_MAPPINGS_WANTED], 1);
+    assert_int_equal(taken[SYMBOLIZER_PROCESS_WANTED], 1);
 }
 
 static void requests_are_limited(void **state)
@@ -165,7 +189,7 @@ static void scenario(void)
                                                      .n_keys = 2,
                                                      .keys = keys}};
     process_table_answer(table, &context);
-    process_table_sampled(table, 12, 300);
+    process_table_sampled(table, 12, 1, 300);
     event = (struct process_event){.kind = PROCESS_EXITED, .pid = 11, .time_ns = 400};
     process_table_apply(table, &event);
     struct list requests = LIST_INIT(requests);
@@ -197,27 +221,27 @@ static void losses_ask_for_mappings(void **state)
     (void)state;
     for (uint32_t pid = 10; pid < 13; pid++)
         apply(PROCESS_EXECED, pid, 0, 100);
-    process_table_sampled(table, 10, 150);
+    process_table_sampled(table, 10, 1, 150);
     take();
     assert_int_equal(taken[SYMBOLIZER_MAPPINGS_WANTED], 0);
     apply(PROCESS_LOST, 0, 0, 300);
     apply(PROCESS_EXECED, 12, 0, 400); /* since then all is known of it */
-    process_table_sampled(table, 10, 500);
-    process_table_sampled(table, 10, 501);
-    process_table_sampled(table, 12, 500);
+    process_table_sampled(table, 10, 1, 500);
+    process_table_sampled(table, 10, 1, 501);
+    process_table_sampled(table, 12, 1, 500);
     take();
     assert_int_equal(taken[SYMBOLIZER_MAPPINGS_WANTED], 1);
-    process_table_sampled(table, 10, 600);
+    process_table_sampled(table, 10, 1, 600);
     take();
     assert_int_equal(taken[SYMBOLIZER_MAPPINGS_WANTED], 0);
-    process_table_sampled(table, 11, 700);
+    process_table_sampled(table, 11, 1, 700);
     take();
     assert_int_equal(taken[SYMBOLIZER_MAPPINGS_WANTED], 1);
     apply(PROCESS_LOST, 0, 0, 800);
-    process_table_sampled(table, 10, 900); /* not again so soon */
+    process_table_sampled(table, 10, 1, 900); /* not again so soon */
     take();
     assert_int_equal(taken[SYMBOLIZER_MAPPINGS_WANTED], 0);
-    process_table_sampled(table, 10, clock_monotonic_ns() + 11 * SEC);
+    process_table_sampled(table, 10, 1, clock_monotonic_ns() + 11 * SEC);
     take();
     assert_int_equal(taken[SYMBOLIZER_MAPPINGS_WANTED], 1);
 }
@@ -232,6 +256,7 @@ int main(void)
         T(limits),
         T(exec_loop_is_bounded),
         T(bytes_are_limited),
+        T(cgroups_have_shares),
         T(requests_are_limited),
         T(one_process_has_a_budget),
         T(without_memory),

@@ -391,7 +391,7 @@ static void reads_environments(void **state)
     assert_true(rig_wait(&rig, SYMBOLIZER_DETAILS, rig.answers[SYMBOLIZER_DETAILS] + 1, 30000));
     rig_round(&rig);
     assert_int_equal(resource_of(looked_at).len, 0);
-    process_table_sampled(rig.table, (uint32_t)looked_at, clock_monotonic_ns());
+    process_table_sampled(rig.table, (uint32_t)looked_at, 1, clock_monotonic_ns());
     assert_true(rig_until(&rig, is_named, 30000));
     assert_true(says(looked_at, "team", "core"));
     assert_true(says(looked_at, "spanprof.service.name.source", "environment"));
