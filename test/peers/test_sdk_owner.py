@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A stock SDK's spans get the CPU time of the process that sent them: on the host, from a container's network, and
-behind a Collector that the configuration names."""
+behind a Collector, named in the configuration or not."""
 import os
 import subprocess
 import sys
@@ -104,7 +104,8 @@ class Owner(harness.IntegrationTest):
         spanprof = self.start({"cgroups": ["/" + name]})
         named, other = self.collector(spanprof, name), self.collector(spanprof, name + "-other")
         self.assert_joined(self.spans_of(spanprof, "grpc", named), "behind a named Collector")
-        self.assertEqual(self.cpu_of(self.spans_of(spanprof, "grpc", other)), [None] * SPANS)
+        # By service.instance.id, which this SDK makes up itself, and which the process publishes.
+        self.assert_joined(self.spans_of(spanprof, "grpc", other), "behind another one")
 
 
 if __name__ == "__main__":

@@ -15,12 +15,23 @@ EXPORTERS = {"grpc": "proto.grpc", "http/protobuf": "proto.http"}
 SPANS, SECONDS = int(sys.argv[1]), float(sys.argv[2])
 
 
+class Attribute(ctypes.Structure):
+    _fields_ = [("key", ctypes.c_char_p), ("value", ctypes.c_char_p)]
+
+
+def publish(context, resource):
+    """The SDK's own Resource, as a publisher does."""
+    attributes = [Attribute(key.encode(), str(value).encode()) for key, value in resource.attributes.items()]
+    error = context.spanprof_context_publish((Attribute * len(attributes))(*attributes), len(attributes))
+    assert error == 0, error
+
+
 def main():
     context = ctypes.CDLL(os.environ["SPANPROF_CONTEXT_LIBRARY"])
-    context.spanprof_context_publish(None, 0)
     exporter = importlib.import_module("opentelemetry.exporter.otlp.%s.trace_exporter"
                                        % EXPORTERS[os.environ["OTEL_EXPORTER_OTLP_PROTOCOL"]])
     provider = TracerProvider()
+    publish(context, provider.resource)
     provider.add_span_processor(BatchSpanProcessor(exporter.OTLPSpanExporter()))
     trace.set_tracer_provider(provider)
     tracer = trace.get_tracer("burns")
