@@ -9,7 +9,7 @@
 #define SEALED_SIZE (F_SEAL_SHRINK | F_SEAL_GROW)
 #define SEALED      (SEALED_SIZE | F_SEAL_WRITE | F_SEAL_SEAL)
 
-static int memfd_write(int fd, struct bytes contents)
+int memfd_write(int fd, struct bytes contents)
 {
     for (size_t done = 0; done < contents.len;) {
         ssize_t n = write(fd, contents.data + done, contents.len - done);

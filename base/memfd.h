@@ -8,6 +8,8 @@
 
 /* A memfd (CLOEXEC) with these contents, sealed against any change. Negative errno. */
 int memfd_sealed(const char *name, struct bytes contents);
+/* Writes all of it; for any descriptor. 0 or negative errno. */
+int memfd_write(int fd, struct bytes contents);
 /* Seals what was written to one (MFD_ALLOW_SEALING) against any change. 0 or negative errno. */
 int memfd_seal(int fd);
 /* Appends all contents of a memfd that is sealed against change. 0; -EINVAL: it is not sealed so,

@@ -14,7 +14,6 @@
 #include "service/supervisor_sandbox.h"
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static void image_wipe(struct buf *image)
 {
@@ -104,22 +103,11 @@ static int unpack_sources(struct bytes packed, struct cli *cli)
     return 0;
 }
 
-static int write_all(int fd, struct bytes bytes)
-{
-    while (bytes.len) {
-        ssize_t n = write(fd, bytes.data, bytes.len);
-        if (n < 0 && errno != EINTR)
-            return -errno;
-        bytes = bytes_skip(bytes, n > 0 ? (size_t)n : 0);
-    }
-    return 0;
-}
-
 static int write_image(const struct config *config, int fd)
 {
     _cleanup_image_ struct buf image = BUF_INIT(CONFIG_IMAGE_MAX);
     int error = config_pack(config, CONFIG_WITH_SECRETS, &image);
-    return error ? -ENOMEM : write_all(fd, buf_bytes(&image));
+    return error ? -ENOMEM : memfd_write(fd, buf_bytes(&image));
 }
 
 int config_process_run(const struct role_start *start)

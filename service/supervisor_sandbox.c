@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The supervisor has rights, so its filter takes away what it has no use for: to trace or write to
- * other processes, to mount, load modules, set clocks, or open files by handle. Children inherit
- * it, and add their own.
+ * The supervisor has rights, so its filter takes away calls that it has no use for: ptrace(),
+ * mounts, modules, clocks, files by handle. Children inherit it, and add their own.
  */
 #include "service/supervisor_sandbox.h"
 #include "sandbox/break_out.h"

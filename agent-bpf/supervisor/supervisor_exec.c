@@ -3,8 +3,9 @@
  * SIGTERM is ignored by children: service managers and terminals signal the whole group, and the
  * service is to drain when the supervisor says so.
  *
- * The environment may hold what the configuration refers to (${env:TOKEN}), so children but the one
- * that reads it get only what libraries and this project's tests read.
+ * The environment may hold secrets that the configuration refers to (${env:TOKEN}). Only the
+ * process that reads the configuration gets all of it; the others get what libraries and tests
+ * read.
  */
 #include "agent-bpf/supervisor/supervisor_exec.h"
 #include "agent-bpf/supervisor/role_message.h"
@@ -46,8 +47,8 @@ static int die_with(pid_t supervisor)
     return getppid() == supervisor ? 0 : -ESRCH;
 }
 
-/* Only these outlive exec, and what the supervisor itself was given: it opens all for itself alone.
- */
+/* Closes all others on exec. With as_started, descriptors that the supervisor inherited stay open;
+ * its own are CLOEXEC. */
 static int keep_open(const struct supervisor_exec *to)
 {
     if (!to->as_started &&

@@ -16,7 +16,7 @@ struct supervisor_exec {
     size_t n_fds;
     struct privileges rights;
     bool as_started; /* with the environment and the descriptors of the supervisor's own start */
-    bool detached;   /* ends by itself, and nobody waits for it: its parent is not the supervisor */
+    bool detached;   /* not a child of the supervisor, which does not wait for it */
     bool without_network; /* in an empty network namespace where that is allowed */
 };
 

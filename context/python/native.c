@@ -4,10 +4,10 @@
  * Python thread or task to the thread's context (spanprof_context.h). One file for CPython 3.10 to
  * 3.14: the limited API, and what every CPython exports beside it.
  *
- * A thread changes its span when the API attaches or detaches a context, and when Python itself
- * changes the contextvars.Context of the thread: a task of asyncio runs on, a function runs in
- * another thread. The second is told by a watcher (3.14); before, by Context.run() and the imports
- * of those who enter contexts in C, see context_run.c and import_slots.c.
+ * A thread changes its span in two ways: the API attaches or detaches a context, or Python switches
+ * the thread to another contextvars.Context, for a task of asyncio or a call of to_thread(). Python
+ * 3.14 reports such a switch to a watcher. In 3.10 to 3.13 two hooks detect it: Context.run()
+ * (context_run.c), and the imports of C code that enters contexts (import_slots.c).
  *
  * Whatever fails leaves the program as it is: nothing is published then.
  */

@@ -47,9 +47,8 @@ class Owner(harness.IntegrationTest):
 
     def spans_of(self, spanprof, protocol, endpoint, launcher=()):
         """Their ids: what a service on its own, with the SDK's settings alone, has made."""
-        user = ["setpriv", "--reuid=%d" % UID, "--regid=%d" % UID, "--clear-groups"]
         program = subprocess.Popen(
-            [*launcher, *user, *self.sdk.command("burns.py"), str(SPANS), str(SECONDS)], preexec_fn=self.cgroup().enter,
+            [*launcher, *neighbour.as_user(UID), *self.sdk.command("burns.py"), str(SPANS), str(SECONDS)], preexec_fn=self.cgroup().enter,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env={"PATH": os.environ["PATH"], "OTEL_EXPORTER_OTLP_PROTOCOL": protocol, "OTEL_SERVICE_NAME": "burns",
                  "OTEL_EXPORTER_OTLP_ENDPOINT": "http://" + endpoint, "SPANPROF_CONTEXT_LIBRARY": LIBRARY})

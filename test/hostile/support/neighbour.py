@@ -41,6 +41,11 @@ def write(path, text):
         file.write(text)
 
 
+def as_user(uid):
+    """What starts a command as this user, without groups."""
+    return ["setpriv", "--reuid=%d" % uid, "--regid=%d" % uid, "--clear-groups"]
+
+
 class Cgroup:
     """Of version 2, by which the kernel tells tenants apart, with a share of the CPUs."""
     made = 0
@@ -105,8 +110,7 @@ class Neighbour:
 
     def start(self, *command, unshare=(), **options):
         """A process of this user, with no group and no capability."""
-        launcher = ["setpriv", "--reuid=%d" % self.uid, "--regid=%d" % self.uid, "--clear-groups",
-                    "--inh-caps=-all"]
+        launcher = [*as_user(self.uid), "--inh-caps=-all"]
         if unshare:
             launcher += ["unshare", *unshare]
         process = subprocess.Popen([*launcher, *map(str, command)], preexec_fn=self.cgroup.enter,

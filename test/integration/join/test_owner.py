@@ -15,10 +15,6 @@ SENT = "of.the.span"  # in each Resource that is sent, and in none that is publi
 PLAIN = {"service.name": "payments", SENT: "yes"}
 
 
-def as_user(uid):
-    return ["setpriv", "--reuid=%d" % uid, "--regid=%d" % uid, "--clear-groups"]
-
-
 @harness.needs_sampling
 class Owner(harness.IntegrationTest):
     def start(self, forwarders=None):
@@ -41,7 +37,7 @@ class Owner(harness.IntegrationTest):
 
     def program(self, spanprof, uid=PROGRAM_UID, network=None, name=None, publish=None, reads=True):
         cgroup = self.cgroup(name)
-        program = traced.Traced(launcher=(network.launcher if network else []) + as_user(uid), publish=publish,
+        program = traced.Traced(launcher=(network.launcher if network else []) + neighbour.as_user(uid), publish=publish,
                                 preexec_fn=cgroup.enter)
         self.addCleanup(program.stop)
         program.cgroup = cgroup

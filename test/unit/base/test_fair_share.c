@@ -90,8 +90,8 @@ static void test_indices(void **state)
         assert_in_range(seen[i], 1, 20000 / FAIR_SHARES * 4);
 }
 
-/* Whoever takes all of its share may take it from one neighbour, hardly ever from two: that one
- * has it says nothing of the other. */
+/* Whether one tenant collides with another says nothing about a third: two of five collide with
+ * the same tenant only by chance. */
 static void test_neighbours(void **state)
 {
     unsigned twice = 0;

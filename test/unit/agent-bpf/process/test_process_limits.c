@@ -77,7 +77,7 @@ static void exec_loop_is_bounded(void **state)
     assert_true(table_processes() <= 9);
 }
 
-/* Many that nobody sampled leave one that was. */
+/* Processes that were never sampled are evicted before one that was. */
 static void bytes_are_limited(void **state)
 {
     (void)state;
@@ -96,7 +96,7 @@ static void bytes_are_limited(void **state)
     expect_none(3, 6000, 0x1000);
 }
 
-/* One cgroup whose processes are many, large, and all sampled, forgets its own. */
+/* A cgroup with many large processes, all sampled, evicts its own. */
 static void cgroups_have_shares(void **state)
 {
     enum { HONEST = 20, FLOOD = 3000 };
