@@ -36,6 +36,7 @@ static struct reader_client {
     uint64_t asked_ns;
     uint64_t heard_ns; /* the last part of its answer; at first asked_ns */
     uint64_t told_ns;
+    uint64_t unready_ns; /* when it was lost or late last; 0: never */
     struct buf request;
     struct arena arena; /* of the last answer */
     size_t length;      /* of the datagram received last */
@@ -68,7 +69,10 @@ static void client_lose(void)
     bool lost = is_under_way();
     client.state = READER_NONE;
     fd_closep(&client.socket);
-    if (lost && client.settings.lost)
+    if (!lost)
+        return;
+    client.unready_ns = clock_monotonic_ns();
+    if (client.settings.lost)
         client.settings.lost(client.settings.context, client.pid);
 }
 
@@ -152,7 +156,20 @@ bool reader_client_is_ready(void)
     return client.state == READER_IDLE;
 }
 
+bool reader_client_is_expected(void)
+{
+    return client.unready_ns && !reader_client_is_ready() &&
+           clock_monotonic_ns() - client.unready_ns < READER_EXPECTED_NS;
+}
+
 /* ---- requests ---- */
+
+/* Nobody waits for the answer, or for the rest of it, any more. */
+static void client_leave(void)
+{
+    client.state = READER_LATE;
+    client.unready_ns = clock_monotonic_ns();
+}
 
 static int client_ask(struct reader_message *request, uint32_t pid, const struct reader_fds *fds)
 {
@@ -199,7 +216,7 @@ static int client_wait(enum reader_kind kind, struct reader_message *answer, str
         struct pollfd wait = {.fd = client.socket, .events = POLLIN};
         (void)poll(&wait, 1, (int)((until_ns - now_ns) / NS_PER_MS) + 1);
     }
-    client.state = READER_LATE;
+    client_leave();
     return -EAGAIN;
 }
 
@@ -295,7 +312,7 @@ int reader_proc_texts(uint32_t pid, uint32_t kinds, struct buf *texts, int *outc
             return error;
     }
     if (is_under_way())
-        client.state = READER_LATE; /* the rest is dropped */
+        client_leave();
     return error;
 }
 

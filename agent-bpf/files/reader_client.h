@@ -15,6 +15,7 @@
 
 #define READER_PATIENCE_NS (100 * NS_PER_MS)
 #define READER_DEADLINE_NS (500 * NS_PER_MS)
+#define READER_EXPECTED_NS (2 * NS_PER_SEC)
 
 struct reader_client_settings {
     /* The answer to a request of that time is overdue; repeated while it is. */
@@ -31,6 +32,9 @@ void reader_client_close(void);
 void reader_client_attach(int socket);
 /* True: a request can be made. */
 bool reader_client_is_ready(void);
+/* True: it can not, but soon will: the reader was lost or is late, for READER_EXPECTED_NS at most.
+ */
+bool reader_client_is_expected(void);
 /* Late answers and deadlines: to be called at this time. UINT64_MAX: need not be. */
 uint64_t reader_client_due(void);
 void reader_client_poll(void);

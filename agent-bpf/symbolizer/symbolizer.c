@@ -2,7 +2,8 @@
 /*
  * The symbolizer on its loop: the socket, and a timer that runs scan and inspections in steps of
  * 20 ms. While symbolizer_out is congested, no request is read and no step is run, so a service
- * that hangs makes the symbolizer wait, not grow.
+ * that hangs makes the symbolizer wait, not grow. Nor is a request read while a reader is awaited:
+ * what it would answer without one is that there are no names.
  */
 #include "agent-bpf/symbolizer/symbolizer.h"
 #include "agent-bpf/symbolizer/symbolizer_state.h"
@@ -32,8 +33,10 @@ STAT_LOSS(readers_lost, "spanprof_readers_lost_total",
 #define REQUEST_ARENA_MAX (256 * 1024) /* paths may be long */
 #define SOCKET_BUFFER     (1 << 20)
 #define OWNER_KEEP_NS     (10 * NS_PER_SEC)
+#define AWAIT_READER_NS   (20 * NS_PER_MS) /* between looks whether it has answered */
 
 static void symbolizer_arm_timer(struct symbolizer *symbolizer);
+static void symbolizer_update_watch(struct symbolizer *symbolizer);
 
 const struct process_owner *symbolizer_owner(struct symbolizer *symbolizer, uint32_t pid)
 {
@@ -116,12 +119,25 @@ void symbolizer_reader(struct symbolizer *symbolizer, int socket, unsigned aband
                  abandoned);
     symbolizer->cautious = abandoned >= SYMBOLIZER_CAUTIOUS;
     reader_client_attach(socket);
+    symbolizer_update_watch(symbolizer);
     symbolizer_arm_timer(symbolizer);
+}
+
+bool symbolizer_repeats(struct symbolizer *symbolizer)
+{
+    if (symbolizer->request == REQUEST_FIRST && reader_client_is_expected())
+        symbolizer->request = REQUEST_WAITS;
+    return symbolizer->request == REQUEST_WAITS;
+}
+
+static bool symbolizer_takes_requests(const struct symbolizer *symbolizer)
+{
+    return !symbolizer_congested(&symbolizer->out) && !reader_client_is_expected();
 }
 
 static void symbolizer_update_watch(struct symbolizer *symbolizer)
 {
-    uint32_t events = symbolizer_congested(&symbolizer->out) ? 0 : EPOLLIN;
+    uint32_t events = symbolizer_takes_requests(symbolizer) ? EPOLLIN : 0;
     if (!list_empty(&symbolizer->out.unsent))
         events |= EPOLLOUT;
     if (symbolizer->watch.loop && events != symbolizer->watch.events)
@@ -171,15 +187,16 @@ static void symbolizer_serve(struct symbolizer *symbolizer,
     }
 }
 
-static void symbolizer_handle_datagram(struct symbolizer *symbolizer, size_t size)
+static void symbolizer_handle_datagram(struct symbolizer *symbolizer)
 {
+    struct bytes datagram = BYTES(symbolizer->datagram, symbolizer->datagram_size);
     struct arena arena;
     struct symbolizer_message message;
     arena_init(&arena, REQUEST_ARENA_MAX);
-    if (!symbolizer_message_decode(BYTES(symbolizer->datagram, size), &arena, &message))
+    if (!symbolizer_message_decode(datagram, &arena, &message))
         symbolizer_serve(symbolizer, &message);
     else
-        log_warn("symbolizer", "request of %zu bytes not understood", size);
+        log_warn("symbolizer", "request of %zu bytes not understood", datagram.len);
     arena_close(&arena);
 }
 
@@ -190,21 +207,31 @@ static void symbolizer_stop(struct symbolizer *symbolizer)
     loop_stop(symbolizer->settings.loop);
 }
 
+/* False: there is none now. */
+static bool symbolizer_next_request(struct symbolizer *symbolizer)
+{
+    if (symbolizer->request == REQUEST_WAITS) {
+        symbolizer->request = REQUEST_AGAIN;
+        return true;
+    }
+    ssize_t n;
+    do
+        n = recv(symbolizer->watch.fd, symbolizer->datagram, sizeof(symbolizer->datagram),
+                 MSG_DONTWAIT);
+    while (n < 0 && errno == EINTR);
+    if (n <= 0 && !(n < 0 && errno == EAGAIN))
+        symbolizer_stop(symbolizer);
+    symbolizer->request = REQUEST_FIRST;
+    symbolizer->datagram_size = n > 0 ? (size_t)n : 0;
+    return n > 0;
+}
+
 static void symbolizer_receive(struct symbolizer *symbolizer)
 {
     uint64_t until_ns = clock_monotonic_ns() + SYMBOLIZER_STEP_NS;
-    while (!symbolizer_congested(&symbolizer->out) && clock_monotonic_ns() < until_ns) {
-        ssize_t n = recv(symbolizer->watch.fd, symbolizer->datagram, sizeof(symbolizer->datagram),
-                         MSG_DONTWAIT);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno == EAGAIN)
-            return;
-        if (n <= 0) {
-            symbolizer_stop(symbolizer);
-            return;
-        }
-        symbolizer_handle_datagram(symbolizer, (size_t)n);
+    while (symbolizer_takes_requests(symbolizer) && clock_monotonic_ns() < until_ns &&
+           symbolizer_next_request(symbolizer)) {
+        symbolizer_handle_datagram(symbolizer);
         heartbeat();
     }
 }
@@ -221,6 +248,8 @@ static void symbolizer_arm_timer(struct symbolizer *symbolizer)
         due_ns = now_ns;
     if (reader_client_due() < due_ns)
         due_ns = reader_client_due();
+    if (reader_client_is_expected() && due_ns > now_ns + AWAIT_READER_NS)
+        due_ns = now_ns + AWAIT_READER_NS;
     if (symbolizer_congested(&symbolizer->out) || due_ns == UINT64_MAX)
         timer_stop(&symbolizer->work); /* the socket wakes the loop */
     else
@@ -233,7 +262,9 @@ static void symbolizer_socket_ready(struct watch *watch, uint32_t events)
     struct symbolizer *symbolizer = container_of(watch, struct symbolizer, watch);
     if (events & EPOLLOUT)
         symbolizer_flush(&symbolizer->out);
-    if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+    if (events & (EPOLLHUP | EPOLLERR))
+        symbolizer_stop(symbolizer);
+    else if (events & EPOLLIN)
         symbolizer_receive(symbolizer);
     if (!symbolizer->watch.loop)
         return;
@@ -250,6 +281,10 @@ static void symbolizer_work(struct timer *timer)
     symbolizer_scan_step(symbolizer, now_ns + SYMBOLIZER_STEP_NS);
     symbolizer_unload_kernel(symbolizer, now_ns);
     tables_expire(symbolizer->tables, now_ns);
+    if (symbolizer->request == REQUEST_WAITS)
+        symbolizer_receive(symbolizer);
+    if (!symbolizer->watch.loop)
+        return;
     symbolizer_update_watch(symbolizer);
     symbolizer_arm_timer(symbolizer);
 }

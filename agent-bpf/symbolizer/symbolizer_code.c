@@ -68,6 +68,7 @@ void symbolizer_answer_code(struct symbolizer *symbolizer,
         code_answer_find_ranges(symbolizer, wanted, &answer);
         symbolizer_leave(symbolizer);
     }
-    symbolizer_send(&symbolizer->out,
-                    &(struct symbolizer_message){.kind = SYMBOLIZER_CODE, .code = answer.code});
+    if (!symbolizer_repeats(symbolizer))
+        symbolizer_send(&symbolizer->out,
+                        &(struct symbolizer_message){.kind = SYMBOLIZER_CODE, .code = answer.code});
 }

@@ -47,6 +47,8 @@ void symbolizer_answer_executable(struct symbolizer *symbolizer,
     struct symbolizer_executable *executable = &message.executable;
     memcpy(executable->identity, ref->identity, sizeof(executable->identity));
     const struct binary *binary = symbolizer_binary(symbolizer, ref);
+    if (symbolizer_repeats(symbolizer))
+        return;
     if (binary) {
         executable->found = 1;
         memcpy(executable->htlhash, binary->htlhash, sizeof(executable->htlhash));
@@ -126,7 +128,8 @@ void symbolizer_answer_names(struct symbolizer *symbolizer,
         binaries_update_size(&symbolizer->binaries, binary);
     stat_add(&lines_late, names && clock_monotonic_ns() > deadline_ns);
     symbolizer_leave(symbolizer);
-    names_answer_send(symbolizer, SYMBOLIZER_NAMES, wanted, &answer, false);
+    if (!symbolizer_repeats(symbolizer))
+        names_answer_send(symbolizer, SYMBOLIZER_NAMES, wanted, &answer, false);
 }
 
 static const struct kallsyms *symbolizer_kallsyms(struct symbolizer *symbolizer)

@@ -23,6 +23,13 @@
 #define SYMBOLIZER_REST_NS (60 * NS_PER_SEC)
 #define TRACKED_DELAYS     9 /* 50 ms << 0 .. 8 = 12.8 s */
 
+/* The request in hand. */
+enum symbolizer_request {
+    REQUEST_FIRST, /* the reader is asked for it for the first time */
+    REQUEST_WAITS, /* the reader was lost meanwhile; it is served once more with the next one */
+    REQUEST_AGAIN, /* for the last time */
+};
+
 struct symbolizer {
     struct symbolizer_settings settings;
     struct watch watch; /* the service's socket */
@@ -57,7 +64,9 @@ struct symbolizer {
     struct buf maps_again; /* read a second time, to see whether it is still the same program */
     struct buf text;
     struct process_texts texts;
-    uint8_t datagram[SYMBOLIZER_MESSAGE_MAX];
+    enum symbolizer_request request;
+    size_t datagram_size;
+    uint8_t datagram[SYMBOLIZER_MESSAGE_MAX]; /* the request */
     uint8_t payload[OTEL_PROCESS_PAYLOAD_MAX];
     uint8_t elastic_data[ELASTIC_STORAGE_MAX];
     struct otel_context context;
@@ -72,6 +81,9 @@ bool symbolizer_skips(struct symbolizer *symbolizer, uint32_t pid);
 /* A process is only touched in between: the ledger names it. */
 void symbolizer_enter(struct symbolizer *symbolizer, uint32_t pid);
 void symbolizer_leave(struct symbolizer *symbolizer);
+
+/* True: the reader was lost over the request, which is served again; so it is not answered now. */
+bool symbolizer_repeats(struct symbolizer *symbolizer);
 
 /* symbolizer_scan.c */
 void symbolizer_scan_start(struct symbolizer *symbolizer);

@@ -246,5 +246,6 @@ void symbolizer_answer_unwind(struct symbolizer *symbolizer,
         tables_release(symbolizer->tables);
         symbolizer_leave(symbolizer);
     }
-    unwound_send(symbolizer, wanted->ticket, &frames);
+    if (!symbolizer_repeats(symbolizer))
+        unwound_send(symbolizer, wanted->ticket, &frames);
 }

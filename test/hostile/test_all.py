@@ -86,7 +86,7 @@ class All(neighbour.HostileTest):
         """Of a program that nobody has seen before; how long it took."""
         program = os.path.join(self.directory, "fresh%d" % time.monotonic_ns())
         shutil.copy(os.path.join(harness.BUILD, "test", "names_program"), program)
-        process = self.neighbour(uid=61000, cpus=1).start(program, "3")
+        process = self.neighbour(uid=61000, cpus=0.3).start(program, "3")
         self.addCleanup(process.kill)
         began = time.monotonic()
         name = os.path.basename(program)
