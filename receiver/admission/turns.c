@@ -25,6 +25,8 @@ void turns_init(struct turns *turns)
 static uint64_t turn_estimate(const struct sender_peer *peer, size_t size, bool is_compressed)
 {
     uint64_t by_size = size * (is_compressed ? NS_PER_COMPRESSED_BYTE : NS_PER_BYTE);
+    if (by_size > TURNS_READ_NS)
+        by_size = TURNS_READ_NS;
     uint64_t most = by_size > peer->request_ns ? by_size : peer->request_ns;
     return most > TURNS_REQUEST_NS ? most : TURNS_REQUEST_NS;
 }
@@ -37,6 +39,7 @@ bool turns_add(struct turns *turns, struct turn *turn, struct sender *sender, si
         return false;
     turn->sender = sender_hold(sender);
     turn->estimate_ns = turn_estimate(peer, size, is_compressed);
+    turn->has_left = false;
     if (!peer->n_turns && !peer->n_at_writer && peer->used_ns < turns->served_ns)
         peer->used_ns = turns->served_ns;
     list_append(&peer->turns, &turn->link);
@@ -94,19 +97,28 @@ struct turn *turns_next(struct turns *turns, bool anyway)
     return turn;
 }
 
-void turns_done(struct turns *turns, struct turn *turn, uint64_t took_ns)
+void turns_leave(struct turns *turns, struct turn *turn, uint64_t took_ns)
 {
     struct sender_peer *peer = turn->sender->peer;
-    assert(peer->n_at_writer && turns->n_at_writer);
-    peer->n_at_writer--;
-    peer->at_writer_ns -= turn->estimate_ns;
-    peer->used_ns += (int64_t)took_ns - (int64_t)turn->estimate_ns;
+    assert(turns->n_at_writer && !turn->has_left);
+    turn->has_left = true;
     turns->n_at_writer--;
     turns->at_writer_ns -= turn->estimate_ns;
     if (took_ns > peer->request_ns)
         peer->request_ns = took_ns;
     else
         peer->request_ns -= (peer->request_ns - took_ns) / DECAY;
+}
+
+void turns_done(struct turns *turns, struct turn *turn, uint64_t took_ns)
+{
+    struct sender_peer *peer = turn->sender->peer;
+    if (!turn->has_left)
+        turns_leave(turns, turn, took_ns);
+    assert(peer->n_at_writer);
+    peer->n_at_writer--;
+    peer->at_writer_ns -= turn->estimate_ns;
+    peer->used_ns += (int64_t)took_ns - (int64_t)turn->estimate_ns;
     sender_release(turn->sender);
     turn->sender = NULL;
 }

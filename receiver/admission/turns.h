@@ -7,15 +7,17 @@
  * requests cost much, or which sends many, waits for itself.
  *
  * What a request takes is estimated by its size and by earlier requests of its peer, and measured
- * when it has run. Thread: loop. Limits: TURNS_PEER_NS and TURNS_ALL_NS at the writer (one request
- * may exceed them alone); TURNS_PEER_MAX and TURNS_MAX requests that wait.
+ * when it has run. The writer leaves a large one after TURNS_READ_NS; it goes on elsewhere, and
+ * only its peer waits for it. Thread: loop. Limits: TURNS_PEER_NS and TURNS_ALL_NS at the writer
+ * (one request may exceed them alone); TURNS_PEER_MAX and TURNS_MAX requests that wait.
  */
 #include "receiver/admission/sender.h"
 #include <stdint.h>
 
 #define TURNS_PEER_NS    UINT64_C(20000000)
 #define TURNS_ALL_NS     UINT64_C(40000000)
-#define TURNS_REQUEST_NS UINT64_C(50000) /* the least that a request is taken for */
+#define TURNS_REQUEST_NS UINT64_C(50000)   /* the least that a request is taken for */
+#define TURNS_READ_NS    UINT64_C(5000000) /* the most that is needed to see that it is large */
 #define TURNS_MAX        2048
 #define TURNS_PEER_MAX   1024
 
@@ -23,6 +25,7 @@ struct turn {
     struct list link;
     struct sender *sender;
     uint64_t estimate_ns;
+    bool has_left; /* the writer */
 };
 
 struct turns {
@@ -41,5 +44,7 @@ bool turns_add(struct turns *turns, struct turn *turn, struct sender *sender, si
 /* The next one to be submitted now, which is then at the writer; NULL: none. anyway: without regard
  * to the limits. */
 struct turn *turns_next(struct turns *turns, bool anyway);
-/* It has run for so long; 0: not at all. */
+/* It is large, which took so long to see: others need not wait for it. turns_done() follows. */
+void turns_leave(struct turns *turns, struct turn *turn, uint64_t took_ns);
+/* It has run for so long, in all; 0: not at all. */
 void turns_done(struct turns *turns, struct turn *turn, uint64_t took_ns);

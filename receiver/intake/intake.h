@@ -37,20 +37,33 @@ enum intake_outcome {
     INTAKE_NO_PIPELINE = 4, /* the signal has no pipeline: UNIMPLEMENTED / 404 */
 };
 
+enum intake_reading {
+    INTAKE_UNREAD,
+    INTAKE_LARGE,   /* the writer has left it, see intake_requests.c */
+    INTAKE_READING, /* by the thread for large ones */
+    INTAKE_READ,    /* inflated, converted and checked: buf_bytes(&request.made) or the body */
+};
+
 /* Embedded in the receiver's call. The owner keeps it alive until done() is called, even if the
  * peer has gone. */
 struct intake_request {
-    struct job job; /* private to the intake, with the next four */
+    /* Private to the intake. */
+    struct job job;
     struct post refusal;
     struct intake *intake;
     struct turn turn;
-    uint64_t took_ns;      /* of the writer's thread */
+    uint64_t took_ns;     /* of threads other than the loop's */
+    size_t body_len;      /* as it was received */
+    size_t max_at_writer; /* a body that becomes larger is read elsewhere; 0: none */
+    enum intake_reading reading;
+    struct list large; /* of intake.large */
+    struct buf made;   /* of INTAKE_READ */
+    /* The receiver's. */
     struct sender *sender; /* NULL: one that is not known */
     enum signal signal;
     enum intake_encoding encoding;
     bool json;       /* the inflated body is JSON; else protobuf */
     struct buf body; /* taken over by intake_submit(), whatever the outcome */
-    size_t body_len; /* private to the intake */
     size_t max_inflated_bytes;
     struct peer peer;            /* that sent it */
     enum intake_outcome outcome; /* valid in done() */

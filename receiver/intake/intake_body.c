@@ -29,19 +29,19 @@ int intake_refuse_large(struct intake_request *request)
 }
 
 /* CODEC_OK, and *out: the body itself or the inflated body. */
-static int intake_request_inflate(struct intake_request *request, struct buf *inflated,
-                                  struct bytes *out)
+static int intake_request_inflate(const struct intake_request *request, size_t max_bytes,
+                                  struct buf *inflated, struct bytes *out)
 {
     struct bytes body = buf_bytes(&request->body);
     *out = body;
     int outcome = CODEC_OK;
     if (request->encoding == ENCODING_GZIP)
-        outcome = codec_inflate_gzip(body, request->max_inflated_bytes, inflated);
+        outcome = codec_inflate_gzip(body, max_bytes, inflated);
     else if (request->encoding == ENCODING_ZSTD)
-        outcome = codec_inflate_zstd(body, request->max_inflated_bytes, inflated);
+        outcome = codec_inflate_zstd(body, max_bytes, inflated);
     else if (request->encoding == ENCODING_DEFLATE)
-        outcome = codec_inflate_deflate(body, request->max_inflated_bytes, inflated);
-    else if (body.len > request->max_inflated_bytes)
+        outcome = codec_inflate_deflate(body, max_bytes, inflated);
+    else if (body.len > max_bytes)
         return CODEC_TOO_BIG;
     if (request->encoding != ENCODING_IDENTITY)
         *out = buf_bytes(inflated);
@@ -92,9 +92,29 @@ static int follow_layout(struct intake_request *request, struct buf *made, struc
     return otlp_profiles_renumber(holder->data, body.len);
 }
 
+/* Of what large_reader has read. */
+static int body_was_read(struct intake_request *request, struct bytes *body)
+{
+    bool as_received = request->encoding == ENCODING_IDENTITY && !request->json;
+    *body = buf_bytes(as_received ? &request->body : &request->made);
+    return 0;
+}
+
 int intake_body_read(struct intake_request *request, struct buf *made, struct bytes *body)
 {
-    int outcome = intake_request_inflate(request, made, body);
+    size_t max_bytes = request->max_inflated_bytes;
+    bool may_leave = request->reading == INTAKE_UNREAD && request->max_at_writer &&
+                     request->max_at_writer < max_bytes;
+    if (request->reading == INTAKE_READ)
+        return body_was_read(request, body);
+    if (request->reading == INTAKE_LARGE)
+        return 1; /* the batch is run again */
+    int outcome =
+        intake_request_inflate(request, may_leave ? request->max_at_writer : max_bytes, made, body);
+    if (outcome == CODEC_TOO_BIG && may_leave) {
+        request->reading = INTAKE_LARGE;
+        return 1;
+    }
     if (outcome == CODEC_TOO_BIG)
         return intake_refuse_body(request, INTAKE_TOO_BIG,
                                   "the request is larger than this receiver accepts");

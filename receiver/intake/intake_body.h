@@ -34,5 +34,6 @@ int intake_refuse_body(struct intake_request *request, enum intake_outcome outco
 int intake_refuse_large(struct intake_request *request);
 
 /* *body: the checked Export request in protobuf. It is the request's body itself, or in `made` the
- * inflated and converted body. 0; 1: refused; -ENOMEM. */
+ * inflated and converted body, or what large_reader has made. 0; 1: refused, or INTAKE_LARGE;
+ * -ENOMEM. Thread: writer, of INTAKE_READING large_reader. */
 int intake_body_read(struct intake_request *request, struct buf *made, struct bytes *body);

@@ -216,6 +216,7 @@ void intake_drain_last(struct intake *intake)
 {
     timer_stop(&intake->drain_timer);
     intake_drain(intake);
+    intake_requests_last(intake);
 }
 
 void intake_drain_close(struct intake *intake)

@@ -53,11 +53,14 @@ struct intake {
     struct turns turns;       /* requests in `queued` that are not at the writer yet */
     struct sender *anonymous; /* of requests without one */
     const struct intake_request *submitting; /* its done() must not be called now */
-    size_t queued;                           /* bytes of requests at the writer */
-    struct batch_job *next_batch;            /* NULL: nothing was drained since drained_ns */
-    uint64_t drained_ns;                     /* CLOCK_MONOTONIC of the last drain of the ring */
-    bool events_lost;     /* a batch with process events had no room at the writer */
-    size_t pending_bytes; /* bytes of drains and answers at the writer */
+    struct worker *large_reader;
+    struct list large;            /* requests that wait for large_reader */
+    struct intake_request *read;  /* at large_reader, or read by it and at the writer; or NULL */
+    size_t queued;                /* bytes of requests at the writer */
+    struct batch_job *next_batch; /* NULL: nothing was drained since drained_ns */
+    uint64_t drained_ns;          /* CLOCK_MONOTONIC of the last drain of the ring */
+    bool events_lost;             /* a batch with process events had no room at the writer */
+    size_t pending_bytes;         /* bytes of drains and answers at the writer */
     enum intake_state state;
     uint64_t stopping_ns; /* since when */
 };
@@ -78,6 +81,12 @@ void intake_drain_fire(struct timer *timer);    /* drain_timer */
 void intake_window_fire(struct timer *timer);   /* window_timer */
 /* The last one, a moment later if samples still wait for names; then stopped(). */
 void intake_window_last(struct intake *intake);
+
+/* intake_requests.c */
+int intake_requests_open(struct intake *intake);
+void intake_requests_stop(struct intake *intake); /* all go to the writer */
+/* Before the writer is closed: what large_reader has goes to the writer. */
+void intake_requests_last(struct intake *intake);
 
 int intake_symbolizer_open(struct intake *intake); /* intake->symbolizer */
 /* Writer, at the end of each job: what the symbolizer is to be asked goes to the end of the list,
