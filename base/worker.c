@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 STAT_COUNTER(repeated, "spanprof_worker_batches_repeated_total",
              "Transactions that ran again without the job that had broken them.");
@@ -121,6 +122,8 @@ static void *worker_main(void *argument)
     struct worker *worker = argument;
     struct list batch;
     current_worker = worker;
+    if (worker->ops.nice)
+        (void)setpriority(PRIO_PROCESS, 0, worker->ops.nice); /* of this thread alone */
     list_init(&batch);
     while (take_batch(worker, &batch)) {
         run_batch(worker, &batch);

@@ -26,6 +26,7 @@ struct worker_ops {
     const char *name; /* thread name, at most 15 characters */
     size_t queue_limit;
     size_t batch_limit; /* jobs a batch */
+    int nice;           /* of the thread, setpriority(2): 10 = the others go first */
     int (*begin)(void *context);
     /* Negative: nothing of the batch remains. If a job failed, the first one that did fails alone:
      * the others run again without it, as far as they are repeatable, at most WORKER_REPEATS times.

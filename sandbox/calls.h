@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 
 /* Memory, none of it executable. A library that is loaded later is refused: the resolver does
  * without. */
@@ -34,10 +35,11 @@
         SANDBOX_CALL_FAILS(prctl, EINVAL), SANDBOX_CALL(futex), SANDBOX_CALL(set_robust_list),     \
         SANDBOX_CALL(rseq), SANDBOX_CALL(membarrier)
 
-/* Threads, but no other processes: clone3() hides its flags, and the C library then uses clone().
- */
+/* Threads, some of them less urgent, but no other processes: clone3() hides its flags, and the C
+ * library then uses clone(). */
 #define CALLS_OF_THREADS                                                                           \
-    SANDBOX_CALL_FAILS(clone3, ENOSYS), SANDBOX_CALL_IF(clone, 0, CLONE_THREAD, CLONE_THREAD)
+    SANDBOX_CALL_FAILS(clone3, ENOSYS), SANDBOX_CALL_IF(clone, 0, CLONE_THREAD, CLONE_THREAD),     \
+        SANDBOX_CALL_IS(setpriority, 0, PRIO_PROCESS)
 
 #define CALLS_OF_DESCRIPTORS                                                                       \
     SANDBOX_CALL(read), SANDBOX_CALL(readv), SANDBOX_CALL(pread64), SANDBOX_CALL(write),           \

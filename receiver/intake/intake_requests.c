@@ -265,8 +265,9 @@ void intake_submit(struct intake *intake, struct intake_request *request)
 int intake_requests_open(struct intake *intake)
 {
     list_init(&intake->large);
-    return worker_open(&intake->large_reader, intake->settings.loop,
-                       &(struct worker_ops){.name = "large", .queue_limit = 1, .batch_limit = 1});
+    return worker_open(
+        &intake->large_reader, intake->settings.loop,
+        &(struct worker_ops){.name = "large", .queue_limit = 1, .batch_limit = 1, .nice = 10});
 }
 
 void intake_requests_stop(struct intake *intake)

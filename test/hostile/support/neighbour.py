@@ -5,6 +5,7 @@ Neighbour: processes of an unprivileged user in a cgroup of half a CPU, if asked
 Tenant: a client that sends small requests one after the other and knows how long each took.
 """
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -15,7 +16,6 @@ import time
 TEST = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(TEST, "integration", "support"))
 import harness  # noqa: E402
-import sender  # noqa: E402
 
 NOBODY = 65534
 FULL = harness.SOAK  # the full size of an attack; else the short form
@@ -135,35 +135,35 @@ class Neighbour:
 
 
 class Tenant:
-    """Sends a request, waits for the answer, sends the next, from one thread of this process."""
+    """Sends a request, waits for the answer, sends the next, from a process of its own: what the test does meanwhile
+    does not delay it."""
 
     def __init__(self, address, spans=5, pause_s=0.01, timeout_s=60):
-        self.address = address
         self.seconds = []        # of each request that was answered
         self.failures = []       # gRPC's words of each that was not
         self.acknowledged = set()  # span ids
-        self._spans, self._pause_s, self._timeout_s = spans, pause_s, timeout_s
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._timeout_s = timeout_s
+        self._client = subprocess.Popen(
+            [sys.executable, "-B", os.path.join(TEST, "hostile", "clients", "tenant.py"),
+             address, str(spans), str(pause_s), str(timeout_s)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
 
-    def _run(self):
-        client = sender.GrpcSender(self.address)
-        while not self._stop.is_set():
-            body, ids = sender.request_of(self._spans)
-            begun = time.monotonic()
-            try:
-                client.send(body, timeout=self._timeout_s)
-                self.acknowledged.update(ids)
-            except sender.grpc.RpcError as error:
-                self.failures.append("%s: %s" % (error.code(), error.details()))
-            self.seconds.append(time.monotonic() - begun)
-            self._stop.wait(self._pause_s)
-        client.close()
+    def _follow(self):
+        for line in self._client.stdout:
+            answer = json.loads(line)
+            self.acknowledged.update(answer["acknowledged"])
+            if answer["failure"]:
+                self.failures.append(answer["failure"])
+            self.seconds.append(answer["seconds"])
 
     def stop(self):
-        self._stop.set()
+        """After the request under way."""
+        self._client.stdin.close()
         self._thread.join(self._timeout_s + 5)
+        self._client.wait(5)
+        self._client.stdout.close()
         return self
 
     def p99_s(self):

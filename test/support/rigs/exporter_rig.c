@@ -58,9 +58,13 @@ int exporter_rig_setup(void **state)
     fixture_open(&rig->fixture);
     assert_int_equal(db_open_reader(&rig->fixture.settings.db, &rig->reader_db), 0);
     assert_int_equal(outbox_reader_open(rig->reader_db, &rig->outbox_reader), 0);
-    const struct worker_ops writer = {"writer",    100,       10,
-                                      store_begin, store_end, rig->fixture.store};
-    const struct worker_ops reader = {"reader", 100, 1, NULL, NULL, NULL};
+    const struct worker_ops writer = {.name = "writer",
+                                      .queue_limit = 100,
+                                      .batch_limit = 10,
+                                      .begin = store_begin,
+                                      .end = store_end,
+                                      .context = rig->fixture.store};
+    const struct worker_ops reader = {.name = "reader", .queue_limit = 100, .batch_limit = 1};
     assert_int_equal(worker_open(&rig->writer, rig->loop, &writer), 0);
     assert_int_equal(worker_open(&rig->reader, rig->loop, &reader), 0);
     backend_open(&rig->backend, rig->loop);
