@@ -81,6 +81,7 @@ void intake_rig_open(struct intake_rig *rig, const struct intake_rig_options *op
 void intake_rig_close(struct intake_rig *rig)
 {
     intake_rig_release(rig);
+    intake_drain_last(rig->intake);
     worker_close(rig->writer);
     intake_close(rig->intake);
     if (rig->symbolizer >= 0)
@@ -164,6 +165,7 @@ void rig_request_submit(struct intake_rig *rig, struct rig_request *request, str
 {
     *request = (struct rig_request){.rig = rig,
                                     .request = {.signal = SIGNAL_TRACES,
+                                                .encoding = rig->encoding,
                                                 .body = BUF_INIT(0),
                                                 .max_inflated_bytes = 1 << 20,
                                                 .peer = {.is_forwarder = true},

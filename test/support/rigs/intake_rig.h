@@ -32,6 +32,7 @@ struct intake_rig {
     bool pending;
     int symbolizer; /* our end; -1 = none */
     bool submitting;
+    enum intake_encoding encoding; /* of requests that are submitted from now on */
     unsigned n_committed;
     bool ready, stopped;
 };
