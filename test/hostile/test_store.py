@@ -10,7 +10,8 @@ import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "support"))
 import neighbour  # noqa: E402
-from neighbour import harness, sender  # noqa: E402
+import sender  # noqa: E402
+from neighbour import harness  # noqa: E402
 
 MIB = 1 << 20
 
