@@ -3,6 +3,7 @@
  * spanprof: the table of contents.
  *
  *   a command that asks a running spanprof    client/client.h
+ *   exec: a service with its publishers       client/exec.h
  *   validate, print-config and the like       config/load/cli.h
  *   otherwise the supervisor                  service/reload.h, agent-bpf/supervisor/supervisor.h
  *     which starts this program again (--role=...), as
@@ -16,6 +17,7 @@
  */
 #include "agent-bpf/supervisor/role.h"
 #include "client/client.h"
+#include "client/exec.h"
 #include "config/load/cli.h"
 #include "service/broker_process.h"
 #include "service/config_process.h"
@@ -25,6 +27,7 @@
 #include "service/symbolizer_process.h"
 #include <malloc.h>
 #include <stdio.h>
+#include <string.h>
 
 #define HEAP_LARGE_BYTES (1 << 20)
 
@@ -58,6 +61,8 @@ int main(int argc, char **argv)
         return SERVICE_EXIT_FATAL;
     if (start.role != ROLE_NONE)
         return role_run(&start);
+    if (argc > 1 && strcmp(argv[1], "exec") == 0)
+        return exec_main(argc, argv, stdout, stderr);
     if (argc > 1 && client_has_command(argv[1]))
         return client_main(argc, argv, stdout, stderr);
     if (cli_parse(argc, argv, &cli, stderr))

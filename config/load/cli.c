@@ -27,6 +27,7 @@ static const char help_text[] =
     "  top, traces, trace, flame\n"
     "                  ask the spanprof that runs here; each with --help\n"
     "  record          profile a command, without any other spanprof\n"
+    "  exec            start a service so that its spans get their CPU time\n"
     "\n"
     "Flags:\n"
     "  --config FILE   a configuration file (YAML, in the Collector's form); may be given several\n"

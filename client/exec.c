@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is there stays: a path is added to those of the variable, and a setting is made if there is
+ * none. A publisher whose files are not there is left out.
+ */
+#include "client/exec.h"
+#include "base/bytes.h"
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ENDPOINT      "http://localhost:4318"
+#define ENDPOINT_GRPC "http://localhost:4317"
+
+enum { EXIT_DONE = 0, EXIT_USAGE = 2, EXIT_NOT_RUN = 126, EXIT_NOT_FOUND = 127 };
+
+static const struct publisher {
+    const char *name;
+    const char *file; /* below the directory of publishers */
+} publishers[] = {
+    {"python", "python/spanprof_otel/__init__.py"},
+};
+#define PUBLISHERS (sizeof(publishers) / sizeof(publishers[0]))
+
+enum how { IF_UNSET, IN_FRONT };
+
+static const struct setting {
+    const char *publisher;
+    const char *variable;
+    enum how how;
+    char separator;
+    const char *below; /* the directory of publishers; NULL: `value` */
+    const char *value;
+} settings[] = {
+    {"python", "PYTHONPATH", IN_FRONT, ':', "python", NULL},
+    {"python", "OTEL_PYTHON_CONTEXT", IF_UNSET, 0, NULL, "spanprof"}, /* an SDK set up in code */
+};
+#define SETTINGS (sizeof(settings) / sizeof(settings[0]))
+
+static const struct form {
+    const char *name;
+    const char *head, *before, *between, *after; /* what stands around names and values */
+    char doubled;                                /* begins a reference; 0: nothing is quoted */
+} forms[] = {
+    {"env", "", "", "=", "", 0},
+    {"systemd", "[Service]\n", "Environment=\"", "=", "\"", '%'},
+    {"docker", "", "", "=", "", 0},
+    {"kubernetes", "env:\n", "  - name: ", "\n    value: \"", "\"", '$'},
+};
+#define FORMS (sizeof(forms) / sizeof(forms[0]))
+
+struct exec {
+    FILE *out, *err;
+    const char *endpoint; /* NULL: the default one of its protocol */
+    char directory[PATH_MAX];
+    const char *without;     /* names with commas; NULL: none */
+    const struct form *form; /* to be printed; NULL: the command is started */
+    char *const *command;
+};
+
+static const char help_text[] =
+    "spanprof exec: starts a service so that its spans get their CPU time, without a change of its "
+    "code\n"
+    "\n"
+    "Usage: spanprof exec [flags] [--] COMMAND [ARGUMENT]...\n"
+    "\n"
+    "Sets the environment that publishers of the span need, for COMMAND and all that it starts, "
+    "and where\n"
+    "spans go if no OTEL_EXPORTER_OTLP_ENDPOINT is set. What is set already stays.\n"
+    "\n"
+    "Flags:\n"
+    "  --endpoint URL      where spanprof takes spans by HTTP; " ENDPOINT " by default\n"
+    "  --without NAMES     leave out publishers: python; several with commas\n"
+    "  --publishers DIR    where they lie; by default beside this program's installation\n"
+    "  --print[=FORM]      print the variables, start nothing: env (the default), systemd, "
+    "docker,\n"
+    "                      kubernetes; of PYTHONPATH and the like only what spanprof adds\n"
+    "  --help, -h          print this\n"
+    "\n"
+    "Exit codes: the command's; 2 a wrong command line, 126 it cannot be run, 127 it is not "
+    "found.\n"
+    "More in docs/deployment.md.\n";
+
+/* ---- the command line ---- */
+
+static int exec_refuse(const struct exec *exec, const char *what, const char *word,
+                       const char *hint)
+{
+    char safe[160];
+    bytes_sanitize(BYTES_STR(word), safe, sizeof(safe));
+    fprintf(exec->err, "spanprof: %s %s; %s\n", what, safe, hint);
+    return EXIT_USAGE;
+}
+
+static int exec_set_form(struct exec *exec, const char *name)
+{
+    for (size_t i = 0; i < FORMS; i++)
+        if (strcmp(forms[i].name, name) == 0)
+            exec->form = &forms[i];
+    return exec->form ? 0
+                      : exec_refuse(exec, "no form", name,
+                                    "--print takes env, systemd, docker or kubernetes");
+}
+
+static bool is_name(const char *name, size_t length)
+{
+    for (size_t i = 0; i < PUBLISHERS; i++)
+        if (strlen(publishers[i].name) == length && !memcmp(publishers[i].name, name, length))
+            return true;
+    return false;
+}
+
+/* `name` is one of the list. */
+static bool is_in(const char *list, const char *name)
+{
+    for (const char *at = list; at && *at; at += *at == ',') {
+        size_t length = strcspn(at, ",");
+        if (strlen(name) == length && !memcmp(at, name, length))
+            return true;
+        at += length;
+    }
+    return false;
+}
+
+static int exec_set_without(struct exec *exec, const char *list)
+{
+    exec->without = list;
+    for (const char *at = list; *at; at += *at == ',') {
+        size_t length = strcspn(at, ",");
+        if (!is_name(at, length))
+            return exec_refuse(exec, "no publisher", at, "there is python");
+        at += length;
+    }
+    return 0;
+}
+
+static int exec_set_directory(struct exec *exec, const char *path)
+{
+    if (realpath(path, exec->directory))
+        return 0;
+    return exec_refuse(exec, "no directory", path, "--publishers names that of the publishers");
+}
+
+/* Beside the installed program, or in the tree that it was built in. */
+static void exec_find_directory(struct exec *exec)
+{
+    static const char *const places[] = {"/../lib/spanprof/publishers", "/publishers"};
+    char path[PATH_MAX], self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    self[n > 0 ? n : 0] = '\0';
+    char *slash = strrchr(self, '/');
+    if (slash)
+        *slash = '\0';
+    for (size_t i = 0; i < 2; i++) {
+        int length = snprintf(path, sizeof(path), "%s%s", self, places[i]);
+        if (length > 0 && (size_t)length < sizeof(path) && realpath(path, exec->directory))
+            return;
+    }
+    *exec->directory = '\0';
+}
+
+/* The text behind `name=`, or the next word; NULL: another flag. */
+static const char *flag_value(const char *name, int argc, char *const *argv, int *i)
+{
+    size_t length = strlen(name);
+    if (strncmp(argv[*i], name, length) != 0)
+        return NULL;
+    if (argv[*i][length] == '=')
+        return argv[*i] + length + 1;
+    if (argv[*i][length] || *i + 1 >= argc)
+        return NULL;
+    return argv[++*i];
+}
+
+static int exec_read_flag(struct exec *exec, int argc, char *const *argv, int *i)
+{
+    const char *value;
+    if (strcmp(argv[*i], "--print") == 0)
+        return exec_set_form(exec, forms[0].name);
+    if (strncmp(argv[*i], "--print=", 8) == 0)
+        return exec_set_form(exec, argv[*i] + 8);
+    if ((value = flag_value("--endpoint", argc, argv, i)))
+        return exec->endpoint = value, 0;
+    if ((value = flag_value("--without", argc, argv, i)))
+        return exec_set_without(exec, value);
+    if ((value = flag_value("--publishers", argc, argv, i)))
+        return exec_set_directory(exec, value);
+    return exec_refuse(exec, "unknown flag, or nothing behind", argv[*i],
+                       "try spanprof exec --help");
+}
+
+/* 0, or the exit code; *help: it is asked for. */
+static int exec_read(struct exec *exec, int argc, char *const *argv, bool *help)
+{
+    int i = 2, code = 0;
+    for (; i < argc && argv[i][0] == '-' && !code; i++) {
+        if (strcmp(argv[i], "--") == 0) {
+            i++;
+            break;
+        }
+        *help = strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0;
+        if (*help)
+            return 0;
+        code = exec_read_flag(exec, argc, argv, &i);
+    }
+    exec->command = argv + i;
+    if (!code && !*exec->command && !exec->form)
+        code = exec_refuse(exec, "nothing to start:", "no command",
+                           "spanprof exec -- COMMAND, or --print");
+    return code;
+}
+
+/* ---- the environment ---- */
+
+/* `part` is one of the value's. */
+static bool has_part(const char *value, const char *part, char separator)
+{
+    size_t length = strlen(part);
+    for (const char *at = value; at; at = strchr(at, separator), at += at != NULL)
+        if (!strncmp(at, part, length) && (!at[length] || at[length] == separator))
+            return true;
+    return false;
+}
+
+static int set_in_front(const struct setting *setting, const char *value)
+{
+    const char *before = getenv(setting->variable);
+    if (!before || !*before)
+        return setenv(setting->variable, value, 1);
+    if (has_part(before, value, setting->separator))
+        return 0;
+    char *joined;
+    if (asprintf(&joined, "%s%c%s", value, setting->separator, before) < 0)
+        return -1;
+    int failed = setenv(setting->variable, joined, 1);
+    free(joined);
+    return failed;
+}
+
+static int print_variable(FILE *out, const struct form *form, const char *name, const char *value)
+{
+    fprintf(out, "%s%s%s", form->before, name, form->between);
+    for (; *value; value++) {
+        if (form->doubled && (*value == '"' || *value == '\\'))
+            putc('\\', out);
+        if (form->doubled && *value == form->doubled)
+            putc(*value, out);
+        putc(*value, out);
+    }
+    return fprintf(out, "%s\n", form->after) < 0 ? -1 : 0;
+}
+
+/* Printed, or set. */
+static int exec_apply(const struct exec *exec, const struct setting *setting, const char *value)
+{
+    if (exec->form)
+        return print_variable(exec->out, exec->form, setting->variable, value);
+    return setting->how == IN_FRONT ? set_in_front(setting, value)
+                                    : setenv(setting->variable, value, 0);
+}
+
+static bool path_below(const struct exec *exec, const char *name, char path[PATH_MAX])
+{
+    int length = snprintf(path, PATH_MAX, "%s/%s", exec->directory, name);
+    return length > 0 && length < PATH_MAX;
+}
+
+static bool exec_has(const struct exec *exec, const char *publisher)
+{
+    char path[PATH_MAX];
+    if (is_in(exec->without, publisher))
+        return false;
+    for (size_t i = 0; i < PUBLISHERS; i++) {
+        if (strcmp(publishers[i].name, publisher) != 0)
+            continue;
+        int length = snprintf(path, sizeof(path), "%s/%s", exec->directory, publishers[i].file);
+        return *exec->directory && length > 0 && (size_t)length < sizeof(path) &&
+               !access(path, R_OK);
+    }
+    return false;
+}
+
+static int exec_publishers(const struct exec *exec)
+{
+    char path[PATH_MAX];
+    int failed = 0;
+    for (size_t i = 0; i < SETTINGS && !failed; i++) {
+        const struct setting *setting = &settings[i];
+        if (!exec_has(exec, setting->publisher))
+            continue;
+        if (setting->below && !path_below(exec, setting->below, path))
+            continue;
+        failed = exec_apply(exec, setting, setting->below ? path : setting->value);
+    }
+    return failed;
+}
+
+/* SDKs differ in their default protocol, so it is set along. */
+static int exec_endpoint(const struct exec *exec)
+{
+    static const char *const by_user[] = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+        "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT"};
+    const struct setting endpoint = {.variable = by_user[0], .how = IF_UNSET},
+                         protocol = {.variable = "OTEL_EXPORTER_OTLP_PROTOCOL", .how = IF_UNSET};
+    for (size_t i = 0; i < 4 && !exec->form; i++)
+        if (getenv(by_user[i]))
+            return 0;
+    const char *spoken = exec->form ? NULL : getenv(protocol.variable);
+    const char *own = spoken && strcmp(spoken, "grpc") == 0 ? ENDPOINT_GRPC : ENDPOINT;
+    int failed = exec_apply(exec, &endpoint, exec->endpoint ? exec->endpoint : own);
+    return failed ? failed : exec_apply(exec, &protocol, "http/protobuf");
+}
+
+int exec_main(int argc, char *const *argv, FILE *out, FILE *err)
+{
+    struct exec exec = {.out = out, .err = err};
+    bool help = false;
+    exec_find_directory(&exec);
+    int code = exec_read(&exec, argc, argv, &help);
+    if (code)
+        return code;
+    if (help)
+        return fputs(help_text, out) < 0;
+    if (!*exec.directory)
+        fputs("spanprof: no publishers beside this program; --publishers DIR says where they are\n",
+              err);
+    if (exec.form)
+        fputs(exec.form->head, out);
+    if (exec_endpoint(&exec) || exec_publishers(&exec)) {
+        fprintf(err, "spanprof: cannot set the environment: %s\n", strerror(errno));
+        return EXIT_NOT_RUN;
+    }
+    if (exec.form)
+        return fflush(out) ? 1 : EXIT_DONE;
+    execvp(exec.command[0], exec.command);
+    code = errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN;
+    fprintf(err, "spanprof: cannot start %s: %s\n", exec.command[0], strerror(errno));
+    return code;
+}

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""spanprof exec: the environment that it starts a command with, and prints."""
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "support"))
+import harness  # noqa: E402
+
+
+def run(*arguments, **environment):
+    return subprocess.run([harness.BINARY, "exec", *arguments], capture_output=True, text=True,
+                          env={"PATH": os.environ["PATH"], **environment})
+
+
+class Exec(harness.IntegrationTest):
+    def setUp(self):
+        super().setUp()
+        self.publishers = os.path.join(self.directory, 'with "quotes" and %s $HOME')
+        os.makedirs(os.path.join(self.publishers, "python", "spanprof_otel"))
+        open(os.path.join(self.publishers, "python", "spanprof_otel", "__init__.py"), "w").close()
+        self.python = os.path.join(self.publishers, "python")
+
+    def environment_of(self, *flags, **environment):
+        done = run("--publishers", self.publishers, *flags, "--", "env", "-0", **environment)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return dict(line.split("=", 1) for line in done.stdout.split("\0") if line)
+
+    def test_what_is_set(self):
+        self.assertEqual(self.environment_of(), {
+            "PATH": os.environ["PATH"], "PYTHONPATH": self.python, "OTEL_PYTHON_CONTEXT": "spanprof",
+            "OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"})
+
+    def test_what_is_there_stays(self):
+        got = self.environment_of(PYTHONPATH="/a:/b", OTEL_PYTHON_CONTEXT="other",
+                                  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="http://elsewhere")
+        self.assertEqual(got["PYTHONPATH"], self.python + ":/a:/b")
+        self.assertEqual(got["OTEL_PYTHON_CONTEXT"], "other")
+        self.assertNotIn("OTEL_EXPORTER_OTLP_ENDPOINT", got)
+        self.assertNotIn("OTEL_EXPORTER_OTLP_PROTOCOL", got)
+
+    def test_twice_is_once(self):
+        for before in (self.python, "/a:" + self.python, self.python + ":/a"):
+            self.assertEqual(self.environment_of(PYTHONPATH=before)["PYTHONPATH"], before)
+        self.assertEqual(self.environment_of(PYTHONPATH=self.python + "2")["PYTHONPATH"],
+                         "%s:%s2" % (self.python, self.python))
+
+    def test_grpc(self):
+        got = self.environment_of(OTEL_EXPORTER_OTLP_PROTOCOL="grpc")
+        self.assertEqual(got["OTEL_EXPORTER_OTLP_ENDPOINT"], "http://localhost:4317")
+        self.assertEqual(got["OTEL_EXPORTER_OTLP_PROTOCOL"], "grpc")
+
+    def test_flags(self):
+        self.assertNotIn("PYTHONPATH", self.environment_of("--without", "python"))
+        self.assertEqual(self.environment_of("--endpoint=http://node:4318")["OTEL_EXPORTER_OTLP_ENDPOINT"],
+                         "http://node:4318")
+        os.unlink(os.path.join(self.python, "spanprof_otel", "__init__.py"))
+        self.assertNotIn("PYTHONPATH", self.environment_of())
+
+    def test_codes(self):
+        for arguments, code, words in ((["--", "false"], 1, ""), (["sh", "-c", "exit 7"], 7, ""), ([], 2, "nothing to start"),
+                                       (["--", "no-such-command"], 127, "no-such-command"), (["--", "/etc"], 126, "/etc"),
+                                       (["--with-love", "x"], 2, "unknown flag"), (["--without", "perl", "x"], 2, "perl"),
+                                       (["--print=toml"], 2, "kubernetes"), (["--publishers", "/none", "x"], 2, "/none")):
+            with self.subTest(arguments):
+                done = run(*(["--publishers", self.publishers] if "--publishers" not in arguments else []), *arguments)
+                self.assertEqual(done.returncode, code)
+                self.assertIn(words, done.stderr)
+
+    def test_print(self):
+        """Each form, read by who would read it."""
+        print_ = ["--publishers", self.publishers, "--print"]
+        lines = run(*print_, PYTHONPATH="/not/ours").stdout.splitlines()
+        self.assertIn("PYTHONPATH=" + self.python, lines)
+        self.assertEqual(run(print_[0], print_[1], "--print=docker").stdout.splitlines(), lines)
+        systemd = run(print_[0], print_[1], "--print=systemd").stdout
+        self.assertIn("\nEnvironment=\"PYTHONPATH=%s\"\n" % self.python.replace('"', '\\"').replace("%", "%%"), systemd)
+        kubernetes = run(print_[0], print_[1], "--print=kubernetes").stdout
+        self.assertIn("  - name: PYTHONPATH\n    value: \"%s\"\n" % self.python.replace('"', '\\"').replace("$", "$$"),
+                      kubernetes)
+
+
+if __name__ == "__main__":
+    harness.main()
