@@ -41,9 +41,7 @@ static bool find_object(const struct finder *finder, const char *name, uint64_t 
 static bool find_thread_local(const struct finder *finder, const char *name,
                               struct thread_local_symbol *symbol)
 {
-    struct elf_symbol found; /* first, for most files end here */
-    return find_symbol(finder, name, STT_TLS, &found) &&
-           !thread_local_find(finder->elf, name, symbol) && symbol->defined;
+    return !thread_local_find(finder->elf, name, symbol) && symbol->defined;
 }
 
 static void find_otel(const struct finder *finder)

@@ -19,6 +19,7 @@
 #define STATIC_ABOVE_MAX  0x400000 /* lowest address at which linkers place an executable */
 #define STATIC_OFFSET_MAX (INT64_C(1) << 32)
 #define MODULES_MAX       (1u << 20)
+#define NO_INDEX          UINT32_MAX /* of a dynamic symbol */
 
 struct finder {
     const struct elf *elf;
@@ -61,16 +62,66 @@ static bool relocation_is_of_symbol(const struct finder *finder, const Elf64_Rel
     return relocation->r_addend >= 0 && (uint64_t)relocation->r_addend == finder->symbol->value;
 }
 
+/* Without symbol, addend and offset: the block of the file as a whole. */
+static bool relocation_is_of_block(const struct finder *finder, const Elf64_Rela *relocation,
+                                   enum thread_local_slot_kind *kind)
+{
+    uint64_t at, offset;
+    if (ELF64_R_SYM(relocation->r_info) || relocation->r_addend)
+        return false;
+    if (*kind == THREAD_LOCAL_SLOT_DESC) {
+        *kind = THREAD_LOCAL_SLOT_DESC_OF_BLOCK;
+        return true;
+    }
+    if (*kind != THREAD_LOCAL_SLOT_MODULE ||
+        !elf_offset_of_address(finder->elf, relocation->r_offset + 8, &at) ||
+        elf_read(finder->elf, at, &offset, sizeof(offset)) || offset)
+        return false;
+    *kind = THREAD_LOCAL_SLOT_MODULE_OF_BLOCK;
+    return true;
+}
+
 static bool finder_add_slot(void *context, const Elf64_Rela *relocation)
 {
     struct finder *finder = context;
     struct thread_local_symbol *symbol = finder->symbol;
     enum thread_local_slot_kind kind;
     if (!slot_kind(symbol->machine, ELF64_R_TYPE(relocation->r_info), &kind) ||
-        !relocation_is_of_symbol(finder, relocation, kind))
+        (!relocation_is_of_symbol(finder, relocation, kind) &&
+         !relocation_is_of_block(finder, relocation, &kind)))
         return false;
     symbol->slots[symbol->n_slots++] = (struct thread_local_slot){kind, relocation->r_offset};
     return symbol->n_slots == THREAD_LOCAL_SLOTS_MAX;
+}
+
+/* glibc's dynamic linker is a file of its own; musl's is the C library. */
+int thread_local_libc(const struct elf *elf, enum thread_local_libc *libc)
+{
+    struct elf_dynamic dynamic;
+    struct elf_symbol found;
+    *libc = THREAD_LOCAL_LIBC_NONE;
+    int error = elf_dynamic_open(elf, &dynamic);
+    error = error ? error : elf_dynamic_find(&dynamic, "__tls_get_addr", &found);
+    if (error)
+        return error == ELF_MISSING ? 0 : error;
+    error = elf_dynamic_find(&dynamic, "__libc_start_main", &found);
+    if (error && error != ELF_MISSING)
+        return error;
+    *libc = error ? THREAD_LOCAL_LIBC_GLIBC : THREAD_LOCAL_LIBC_MUSL;
+    return 0;
+}
+
+/* A variable that is not exported is in the symbol table, if the file is not stripped; no
+ * relocation names it. */
+static int find_symbol(const struct elf *elf, const struct elf_dynamic *dynamic, const char *name,
+                       struct elf_symbol *found)
+{
+    int error = dynamic ? elf_dynamic_find(dynamic, name, found) : ELF_MISSING;
+    if (error != ELF_MISSING)
+        return error;
+    error = elf_symtab_find(elf, name, STT_TLS, found);
+    found->index = error ? 0 : NO_INDEX;
+    return error;
 }
 
 int thread_local_find(const struct elf *elf, const char *name, struct thread_local_symbol *symbol)
@@ -80,10 +131,8 @@ int thread_local_find(const struct elf *elf, const char *name, struct thread_loc
     struct elf_dynamic dynamic;
     struct elf_symbol found;
     int error = elf_dynamic_open(elf, &dynamic);
-    if (error == ELF_MISSING) /* static: then it has no relocations either */
-        error = elf_symtab_find(elf, name, STT_TLS, &found);
-    else if (!error)
-        error = elf_dynamic_find(&dynamic, name, &found);
+    if (!error || error == ELF_MISSING) /* static: then it has no relocations either */
+        error = find_symbol(elf, error ? NULL : &dynamic, name, &found);
     if (error)
         return error == ELF_MISSING ? 0 : error;
     const Elf64_Phdr *segment = elf_segment(elf, PT_TLS);
@@ -118,17 +167,16 @@ static int locate_static(int64_t offset, struct context_variable *variable)
 }
 
 static int locate_dynamic(const struct thread_local_symbol *symbol,
-                          const struct thread_local_process *process,
-                          const uint64_t module_and_offset[2], struct context_variable *variable)
+                          const struct thread_local_process *process, uint64_t module,
+                          uint64_t offset, struct context_variable *variable)
 {
-    if (!module_and_offset[0] || module_and_offset[0] > MODULES_MAX ||
-        module_and_offset[1] >= (uint64_t)STATIC_OFFSET_MAX)
+    if (!module || module > MODULES_MAX || offset >= (uint64_t)STATIC_OFFSET_MAX)
         return THREAD_LOCAL_UNRESOLVED;
-    bool glibc = process->libc == THREAD_LOCAL_LIBC_GLIBC;
+    bool glibc = process->libc != THREAD_LOCAL_LIBC_MUSL;
     bool x86 = symbol->machine == EM_X86_64;
     variable->thread_local_model = THREAD_LOCAL_DYNAMIC;
-    variable->module = module_and_offset[0];
-    variable->offset = (int64_t)module_and_offset[1];
+    variable->module = module;
+    variable->offset = (int64_t)offset;
     variable->dtv_entry_size = glibc ? 16 : 8;
     variable->dtv_offset = x86 ? 8 : glibc ? 0 : -8;
     return 0;
@@ -161,19 +209,22 @@ static int locate_slot(const struct thread_local_symbol *symbol,
 {
     uint64_t words[2] = {0};
     size_t size = slot->kind == THREAD_LOCAL_SLOT_OFFSET ? 8 : 16;
+    bool of_block = slot->kind == THREAD_LOCAL_SLOT_DESC_OF_BLOCK ||
+                    slot->kind == THREAD_LOCAL_SLOT_MODULE_OF_BLOCK;
+    uint64_t in_block = of_block ? symbol->value : 0;
     int error = process->read(process->context, process->bias + slot->vaddr, words, size);
     if (error)
         return error;
     if (slot->kind == THREAD_LOCAL_SLOT_OFFSET)
         return locate_static((int64_t)words[0], variable);
-    if (slot->kind == THREAD_LOCAL_SLOT_MODULE)
-        return locate_dynamic(symbol, process, words, variable);
+    if (slot->kind == THREAD_LOCAL_SLOT_MODULE || slot->kind == THREAD_LOCAL_SLOT_MODULE_OF_BLOCK)
+        return locate_dynamic(symbol, process, words[0], words[1] + in_block, variable);
     if (is_lazy(symbol, process, words))
         return THREAD_LOCAL_UNRESOLVED;
     if (is_static_argument(symbol, (int64_t)words[1]))
-        return locate_static((int64_t)words[1], variable);
+        return locate_static((int64_t)(words[1] + in_block), variable);
     error = process->read(process->context, words[1], words, sizeof(words));
-    return error ? error : locate_dynamic(symbol, process, words, variable);
+    return error ? error : locate_dynamic(symbol, process, words[0], words[1] + in_block, variable);
 }
 
 static int locate_local_exec(const struct thread_local_symbol *symbol,

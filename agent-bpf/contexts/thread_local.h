@@ -17,6 +17,9 @@ enum thread_local_slot_kind {
                                  offset}) */
     THREAD_LOCAL_SLOT_OFFSET, /* one word: offset from the thread pointer */
     THREAD_LOCAL_SLOT_MODULE, /* two words: module, offset in its block */
+    /* Of the file's block as a whole (Local Dynamic): the symbol's offset is added. */
+    THREAD_LOCAL_SLOT_DESC_OF_BLOCK,
+    THREAD_LOCAL_SLOT_MODULE_OF_BLOCK,
 };
 
 struct thread_local_slot {
@@ -25,7 +28,7 @@ struct thread_local_slot {
 };
 
 struct thread_local_symbol {
-    bool defined;
+    bool defined;       /* in the file, exported or local */
     bool in_executable; /* the file is linked as a program: Local Exec is possible */
     uint16_t machine;
     uint64_t value; /* st_value: offset in the TLS segment */
@@ -41,7 +44,12 @@ struct thread_local_symbol {
 /* 0 (also if the file has no such symbol: see .defined), ELF_MALFORMED, negative errno. */
 int thread_local_find(const struct elf *elf, const char *name, struct thread_local_symbol *symbol);
 
-enum thread_local_libc { THREAD_LOCAL_LIBC_GLIBC, THREAD_LOCAL_LIBC_MUSL };
+/* Who lays out the blocks of threads. */
+enum thread_local_libc { THREAD_LOCAL_LIBC_NONE, THREAD_LOCAL_LIBC_GLIBC, THREAD_LOCAL_LIBC_MUSL };
+
+/* By what the file defines: NONE, it is another file than the dynamic linker. 0, ELF_MALFORMED,
+ * negative errno. */
+int thread_local_libc(const struct elf *elf, enum thread_local_libc *libc);
 
 struct thread_local_process {
     /* Words of the process's memory: 0 or negative errno. */

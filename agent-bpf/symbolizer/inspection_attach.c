@@ -27,7 +27,8 @@ STAT_GAUGES(context_readers, "spanprof_context_readers",
 STAT_COUNTER(attached, "spanprof_contexts_attached_total",
              "Times that the sampler was told where a process keeps its thread contexts.");
 
-#define FILES_MAX 1024 /* of one process that are searched */
+#define FILES_MAX      1024 /* of one process that are searched */
+#define PUBLISHERS_MAX 64   /* of them */
 
 /* A file with publishers that the process has mapped. */
 struct mapped_file {
@@ -36,12 +37,6 @@ struct mapped_file {
     const struct publishers *publishers;
     struct thread_local_process view; /* of the process, for this file */
 };
-
-static bool has_musl(struct bytes maps)
-{
-    static const char loader[] = "/ld-musl-";
-    return maps.len && memmem(maps.data, maps.len, loader, sizeof(loader) - 1);
-}
 
 static bool entry_has(const struct context_process *entry, const struct context_variable *variable)
 {
@@ -143,30 +138,35 @@ static int read_process_words(void *context, uint64_t address, void *out, size_t
     return inspection_read_memory(context, address, out, size);
 }
 
-static void inspection_try_file(struct inspection *inspection, const struct proc_map *map)
+static struct binary *inspection_binary(struct inspection *inspection, const struct proc_map *map)
+{
+    char path[SYMBOLIZER_PATH_MAX];
+    struct process_mapping mapping;
+    struct binary *binary;
+    symbolizer_resolve_mapping(inspection->symbolizer, inspection->process->pid, map, path,
+                               &mapping, &binary);
+    return binary;
+}
+
+static void inspection_try_file(struct inspection *inspection, const struct proc_map *map,
+                                enum thread_local_libc libc)
 {
 #define LOCATE_ROW(symbol, id, number, key, form, flags, help)                                     \
     [CONTEXT_##symbol] = context_locate_##id,
     static void (*const locate[CONTEXT_SOURCES])(const struct mapped_file *) = {
         CONTEXT_VARIABLE_SOURCES(LOCATE_ROW)};
-    char path[SYMBOLIZER_PATH_MAX];
-    struct process_mapping mapping;
-    struct binary *binary;
+    const struct binary *binary = inspection_binary(inspection, map);
     uint64_t vaddr;
-    symbolizer_resolve_mapping(inspection->symbolizer, inspection->process->pid, map, path,
-                               &mapping, &binary);
     if (!binary || !binary->publishers || !binary_address(binary, map->offset, &vaddr))
         return;
-    struct bytes maps = buf_bytes(&inspection->symbolizer->maps);
-    const struct mapped_file file = {
-        .inspection = inspection,
-        .map = map,
-        .publishers = binary->publishers,
-        .view = {.read = read_process_words,
-                 .context = inspection,
-                 .bias = map->start - vaddr,
-                 .is_executable = true,
-                 .libc = has_musl(maps) ? THREAD_LOCAL_LIBC_MUSL : THREAD_LOCAL_LIBC_GLIBC}};
+    const struct mapped_file file = {.inspection = inspection,
+                                     .map = map,
+                                     .publishers = binary->publishers,
+                                     .view = {.read = read_process_words,
+                                              .context = inspection,
+                                              .bias = map->start - vaddr,
+                                              .is_executable = true,
+                                              .libc = libc}};
     unsigned wanted = binary->publishers->sources & inspection->symbolizer->settings.sources;
     for (unsigned source = 0; source < CONTEXT_SOURCES; source++)
         if (locate[source] && (wanted & CONTEXT_BIT(source)))
@@ -178,19 +178,35 @@ static bool is_code_of_file(const struct proc_map *map)
     return map->executable && map->inode && map->path.len && map->path.data[0] == '/';
 }
 
-/* Searches each file with code once, at its first executable mapping. */
+/* The next mapping with code of another file than that of *map, which is zeroed at first. */
+static bool next_code_of_file(struct bytes *maps, struct proc_map *map)
+{
+    const struct proc_map last = *map;
+    while (proc_maps_next(maps, map))
+        if (is_code_of_file(map) &&
+            (map->inode != last.inode || !bytes_equal(map->path, last.path)))
+            return true;
+    return false;
+}
+
+/* Each file with code once, at its first executable mapping; those with publishers when the dynamic
+ * linker is known too. */
 void inspection_find_variables(struct inspection *inspection)
 {
     struct bytes rest = buf_bytes(&inspection->symbolizer->maps);
-    struct proc_map map, last = {0};
+    struct proc_map map = {0}, publishers[PUBLISHERS_MAX];
+    enum thread_local_libc libc = THREAD_LOCAL_LIBC_NONE;
+    size_t n_publishers = 0;
     inspection->entry.process_start_ns = inspection->process->start_ns;
-    for (int n = 0; n < FILES_MAX && proc_maps_next(&rest, &map);) {
-        if (!is_code_of_file(&map) || (map.inode == last.inode && bytes_equal(map.path, last.path)))
-            continue;
-        last = map;
-        n++;
-        inspection_try_file(inspection, &map);
+    for (int n = 0; n < FILES_MAX && next_code_of_file(&rest, &map); n++) {
+        const struct binary *binary = inspection_binary(inspection, &map);
+        if (binary && binary->publishers && n_publishers < PUBLISHERS_MAX)
+            publishers[n_publishers++] = map;
+        if (binary && libc == THREAD_LOCAL_LIBC_NONE)
+            libc = binary->libc;
     }
+    for (size_t i = 0; i < n_publishers; i++)
+        inspection_try_file(inspection, &publishers[i], libc);
 }
 
 unsigned inspection_sources(const struct inspection *inspection)

@@ -137,6 +137,8 @@ static int binary_read(struct binary *binary)
     }
     binary->is_elf = true;
     binary_add_segments(binary, &elf);
+    if (thread_local_libc(&elf, &binary->libc) < 0)
+        binary->libc = THREAD_LOCAL_LIBC_NONE;
     return publishers_find(&elf, &binary->publishers);
 }
 

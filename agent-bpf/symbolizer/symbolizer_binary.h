@@ -41,10 +41,11 @@ struct binary {
     uint32_t n_segments;
     struct symbolizer_segment segments[SYMBOLIZER_SEGMENTS_MAX];
     struct publishers *publishers; /* NULL: it has none */
-    struct function_names *names;  /* NULL = not loaded */
-    size_t names_bytes;            /* as counted */
-    struct list open;              /* in binaries.open, if fd >= 0 */
-    struct list loaded;            /* in binaries.loaded, if names are loaded */
+    enum thread_local_libc libc;
+    struct function_names *names; /* NULL = not loaded */
+    size_t names_bytes;           /* as counted */
+    struct list open;             /* in binaries.open, if fd >= 0 */
+    struct list loaded;           /* in binaries.loaded, if names are loaded */
 };
 
 struct binaries {
