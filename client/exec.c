@@ -82,7 +82,7 @@ static const char help_text[] =
     "\n"
     "Exit codes: the command's; 2 a wrong command line, 126 it cannot be run, 127 it is not "
     "found.\n"
-    "More in docs/deployment.md.\n";
+    "More in docs/commands.md.\n";
 
 /* ---- the command line ---- */
 
@@ -276,8 +276,7 @@ static bool exec_has(const struct exec *exec, const char *publisher)
     for (size_t i = 0; i < PUBLISHERS; i++) {
         if (strcmp(publishers[i].name, publisher) != 0)
             continue;
-        int length = snprintf(path, sizeof(path), "%s/%s", exec->directory, publishers[i].file);
-        return *exec->directory && length > 0 && (size_t)length < sizeof(path) &&
+        return *exec->directory && path_below(exec, publishers[i].file, path) &&
                !access(path, R_OK);
     }
     return false;

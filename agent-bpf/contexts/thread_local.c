@@ -62,12 +62,13 @@ static bool relocation_is_of_symbol(const struct finder *finder, const Elf64_Rel
     return relocation->r_addend >= 0 && (uint64_t)relocation->r_addend == finder->symbol->value;
 }
 
-/* Without symbol, addend and offset: the block of the file as a whole. */
+/* Without symbol, addend and offset: the block of the file as a whole. Code reaches a variable that
+ * is not exported by it. */
 static bool relocation_is_of_block(const struct finder *finder, const Elf64_Rela *relocation,
                                    enum thread_local_slot_kind *kind)
 {
     uint64_t at, offset;
-    if (ELF64_R_SYM(relocation->r_info) || relocation->r_addend)
+    if (finder->index != NO_INDEX || ELF64_R_SYM(relocation->r_info) || relocation->r_addend)
         return false;
     if (*kind == THREAD_LOCAL_SLOT_DESC) {
         *kind = THREAD_LOCAL_SLOT_DESC_OF_BLOCK;

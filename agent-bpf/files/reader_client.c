@@ -164,7 +164,7 @@ bool reader_client_is_expected(void)
 
 /* ---- requests ---- */
 
-/* Nobody waits for the answer, or for the rest of it, any more. */
+/* What is still to come of the answer is dropped. */
 static void client_leave(void)
 {
     client.state = READER_LATE;

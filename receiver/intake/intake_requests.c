@@ -9,7 +9,6 @@
  * that of the peer which has used the threads least.
  */
 #include "base/clock.h"
-#include "base/limits.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include "receiver/intake/intake.h"
@@ -220,7 +219,7 @@ static void large_advance(struct intake *intake)
     (void)outcome;
 }
 
-/* ---- all ---- */
+/* ---- entry and life ---- */
 
 /* Spans need their samples now. */
 static void intake_drain_for_spans(struct intake *intake)
