@@ -62,9 +62,12 @@ class Owner(neighbour.HostileTest):
                                            if sample.span_id == ids["span"]], WAIT_S + 12, "its samples arrive")
 
     def shown(self, ids):
-        """The span of the trace as the pages show it."""
-        trace = harness.wait_until(lambda: self.ask("trace?trace_id=" + ids["trace"]), 15, "the trace is shown")
-        return next(span for span in trace["spans"] if span["span_id"] == ids["span"])
+        """The span of the trace as the pages show it. Before it is in the history, samples whose wait has ended
+        stand in its place (`known` is false)."""
+        def known():
+            spans = (self.ask("trace?trace_id=" + ids["trace"]) or {"spans": []})["spans"]
+            return next((span for span in spans if span["span_id"] == ids["span"] and span["known"]), None)
+        return harness.wait_until(known, 15, "the span is shown")
 
     def assert_not_stolen(self, ids, resource):
         """Nothing of the attacker's is in the span, on the wire or on the pages; its samples have their Link alone."""

@@ -181,6 +181,12 @@ class Tenant:
 class HostileTest(harness.IntegrationTest):
     """self.neighbour(), self.tenant(); the bound on what an attack may cost the tenant."""
 
+    def setUp(self):
+        super().setUp()
+        for path in (TEST, harness.BUILD):
+            if subprocess.run([*as_user(NOBODY), "test", "-x", path], check=False).returncode:
+                self.fail("attacks run as other users, who cannot reach %s: chmod o+x on it and the folders above" % path)
+
     def neighbour(self, **options):
         neighbour = Neighbour(**options)
         self.addCleanup(neighbour.stop)
