@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What it costs the symbolizer to attach to a process: with executables it has never seen, with
- * those it knows, to a process without any publisher, and to look whether something changed.
+ * those it knows, to a process without any publisher, and to look whether something changed; on a
+ * quiet machine, and with every CPU busy.
  */
 #include "agent-bpf/symbolizer/inspection.h"
 #include "context/spanprof_context.h"
 #include "test/support/fixtures/context_fixture.h"
 #include "test/support/rigs/reader_rig.h"
 #include <bpf/bpf.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #define PROCESSES  100
-#define COLD_TIMES 20
+#define COLD_TIMES 100
 #define POLLS      2000
 
 static struct loop *loop;
@@ -59,30 +62,64 @@ static void nothing(void *context)
     (void)context;
 }
 
-/* ns of the first look at each process; what is said is not part of it. */
-static double attach(struct symbolizer *symbolizer, const pid_t *pids, unsigned n)
+/* Keeps one CPU busy until fixture_kill(). */
+static pid_t burner_start(void)
 {
-    uint8_t datagram[SYMBOLIZER_MESSAGE_MAX];
-    uint64_t total_ns = 0;
-    for (unsigned i = 0; i < n; i++) {
-        uint64_t start_ns = clock_monotonic_ns();
-        tracked_process_request(symbolizer, (uint32_t)pids[i], true, true);
-        total_ns += clock_monotonic_ns() - start_ns;
-        while (recv(peer, datagram, sizeof(datagram), MSG_DONTWAIT) > 0)
-            ;
+    pid_t pid = fork();
+    must(pid >= 0, "fork");
+    if (!pid) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            __asm__ volatile("");
     }
-    return (double)total_ns / n;
+    return pid;
 }
 
-static double cold(pid_t pid)
+/* ns of the first look at a process; what is said is not part of it. */
+static uint64_t attach_ns(struct symbolizer *symbolizer, pid_t pid)
 {
-    double total = 0;
+    uint8_t datagram[SYMBOLIZER_MESSAGE_MAX];
+    uint64_t start_ns = clock_monotonic_ns();
+    tracked_process_request(symbolizer, (uint32_t)pid, true, true);
+    uint64_t ns = clock_monotonic_ns() - start_ns;
+    while (recv(peer, datagram, sizeof(datagram), MSG_DONTWAIT) > 0)
+        ;
+    return ns;
+}
+
+static int compare_ns(const void *a, const void *b)
+{
+    const uint64_t *one = a, *other = b;
+    return (*one > *other) - (*one < *other);
+}
+
+static void print_ns(const char *name, const char *load, uint64_t *ns, unsigned n)
+{
+    qsort(ns, n, sizeof(*ns), compare_ns);
+    printf("%s%s_p50 %.1f us\n", name, load, (double)ns[n / 2] / 1000);
+    printf("%s%s_p99 %.1f us\n", name, load, (double)ns[n * 99 / 100] / 1000);
+}
+
+static void bench_cold(const char *load, pid_t pid)
+{
+    uint64_t ns[COLD_TIMES];
     for (int i = 0; i < COLD_TIMES; i++) {
         struct symbolizer *symbolizer = open_symbolizer();
-        total += attach(symbolizer, &pid, 1);
+        ns[i] = attach_ns(symbolizer, pid);
         symbolizer_close(symbolizer);
     }
-    return total / COLD_TIMES;
+    print_ns("attach_cold", load, ns, COLD_TIMES);
+}
+
+/* To all processes, after one by which all their files are known. */
+static void bench_warm(const char *name, const char *load, const pid_t *pids)
+{
+    uint64_t ns[PROCESSES];
+    struct symbolizer *symbolizer = open_symbolizer();
+    for (int i = 0; i < PROCESSES; i++)
+        ns[i] = attach_ns(symbolizer, pids[i]);
+    print_ns(name, load, ns + 1, PROCESSES - 1);
+    symbolizer_close(symbolizer);
 }
 
 static double poll_ns(struct symbolizer *symbolizer, pid_t pid)
@@ -93,6 +130,17 @@ static double poll_ns(struct symbolizer *symbolizer, pid_t pid)
     for (int i = 0; i < POLLS; i++)
         must(inspection_still_holds(symbolizer, process), "polling");
     return (double)(clock_monotonic_ns() - start_ns) / POLLS;
+}
+
+static void bench_all(const char *load, const pid_t *publishers, const pid_t *silent)
+{
+    bench_cold(load, publishers[0]);
+    bench_warm("attach_warm", load, publishers);
+    bench_warm("attach_no_publisher", load, silent);
+    struct symbolizer *symbolizer = open_symbolizer();
+    attach_ns(symbolizer, publishers[1]);
+    printf("attach_poll%s %.2f us\n", load, poll_ns(symbolizer, publishers[1]) / 1000);
+    symbolizer_close(symbolizer);
 }
 
 int main(void)
@@ -109,13 +157,14 @@ int main(void)
         publishers[i] = fixture_child(publish, NULL);
         silent[i] = fixture_child(nothing, NULL);
     }
-    printf("attach_cold %.1f us\n", cold(publishers[0]) / 1000);
-    struct symbolizer *symbolizer = open_symbolizer();
-    attach(symbolizer, publishers, 1); /* from here on all files are known */
-    printf("attach_warm %.1f us\n", attach(symbolizer, publishers + 1, PROCESSES - 1) / 1000);
-    printf("attach_no_publisher %.1f us\n", attach(symbolizer, silent, PROCESSES) / 1000);
-    printf("attach_poll %.2f us\n", poll_ns(symbolizer, publishers[1]) / 1000);
-    symbolizer_close(symbolizer);
+    bench_all("", publishers, silent);
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    pid_t burners[64];
+    for (long i = 0; i < cpus && i < 64; i++)
+        burners[i] = burner_start();
+    bench_all("_busy", publishers, silent);
+    for (long i = 0; i < cpus && i < 64; i++)
+        fixture_kill(burners[i]);
     for (int i = 0; i < PROCESSES; i++) {
         fixture_kill(publishers[i]);
         fixture_kill(silent[i]);
