@@ -15,28 +15,43 @@
 #define ENDPOINT      "http://localhost:4318"
 #define ENDPOINT_GRPC "http://localhost:4317"
 
+/* In front of a path: less than 32 bytes. Quoted, a path may double, with two quotes around it. */
+#define VALUE_MAX (2 * PATH_MAX + 34)
+
 enum { EXIT_DONE = 0, EXIT_USAGE = 2, EXIT_NOT_RUN = 126, EXIT_NOT_FOUND = 127 };
 
 static const struct publisher {
     const char *name;
-    const char *file; /* below the directory of publishers */
+    const char *file; /* below the directory of publishers: without it the publisher is left out */
+    bool by_name;     /* only if --with names it */
 } publishers[] = {
-    {"python", "python/spanprof_otel/__init__.py"},
+    {"python", "python/spanprof_otel/__init__.py", false},
+    {"java", "java/spanprof-java.jar", false},
+    {"node", "node/preload.js", false},
+    {"ruby", "ruby/spanprof_otel.rb", true},
+    {"dotnet", "dotnet/Spanprof.Otel.dll", true},
 };
 #define PUBLISHERS (sizeof(publishers) / sizeof(publishers[0]))
 
-enum how { IF_UNSET, IN_FRONT };
+enum how { IF_UNSET, IN_FRONT, BEHIND };
+enum quoting { AS_IT_IS, NO_BLANKS, NODE_QUOTES }; /* NO_BLANKS: the runtime cannot quote */
 
 static const struct setting {
     const char *publisher;
     const char *variable;
     enum how how;
-    char separator;
-    const char *below; /* the directory of publishers; NULL: `value` */
-    const char *value;
+    char separator;       /* between values of the variable */
+    const char *value;    /* in front of the path, if there is one */
+    const char *below;    /* a path in the directory of publishers; NULL: none */
+    enum quoting quoting; /* of the path */
 } settings[] = {
-    {"python", "PYTHONPATH", IN_FRONT, ':', "python", NULL},
-    {"python", "OTEL_PYTHON_CONTEXT", IF_UNSET, 0, NULL, "spanprof"}, /* an SDK set up in code */
+    {"python", "PYTHONPATH", IN_FRONT, ':', "", "python", AS_IT_IS},
+    /* for an SDK that is set up in code */
+    {"python", "OTEL_PYTHON_CONTEXT", IF_UNSET, 0, "spanprof", NULL, AS_IT_IS},
+    {"java", "OTEL_JAVAAGENT_EXTENSIONS", BEHIND, ',', "", "java/spanprof-java.jar", AS_IT_IS},
+    {"node", "NODE_OPTIONS", BEHIND, ' ', "--require=", "node/preload.js", NODE_QUOTES},
+    {"ruby", "RUBYOPT", BEHIND, ' ', "-r", "ruby/spanprof_otel.rb", NO_BLANKS},
+    {"dotnet", "DOTNET_STARTUP_HOOKS", BEHIND, ':', "", "dotnet/Spanprof.Otel.dll", AS_IT_IS},
 };
 #define SETTINGS (sizeof(settings) / sizeof(settings[0]))
 
@@ -56,8 +71,8 @@ struct exec {
     FILE *out, *err;
     const char *endpoint; /* NULL: the default one of its protocol */
     char directory[PATH_MAX];
-    const char *without;     /* names with commas; NULL: none */
-    const struct form *form; /* to be printed; NULL: the command is started */
+    const char *with, *without; /* names with commas; NULL: none */
+    const struct form *form;    /* to be printed; NULL: the command is started */
     char *const *command;
 };
 
@@ -73,12 +88,17 @@ static const char help_text[] =
     "\n"
     "Flags:\n"
     "  --endpoint URL      where spanprof takes spans by HTTP; " ENDPOINT " by default\n"
-    "  --without NAMES     leave out publishers: python; several with commas\n"
+    "  --without NAMES     leave out publishers, several with commas\n"
+    "  --with NAMES        turn on publishers that are not on by default\n"
     "  --publishers DIR    where they lie; by default beside this program's installation\n"
     "  --print[=FORM]      print the variables, start nothing: env (the default), systemd, "
     "docker,\n"
     "                      kubernetes; of PYTHONPATH and the like only what spanprof adds\n"
     "  --help, -h          print this\n"
+    "\n"
+    "Publishers:\n";
+
+static const char help_codes[] =
     "\n"
     "Exit codes: the command's; 2 a wrong command line, 126 it cannot be run, 127 it is not "
     "found.\n"
@@ -105,7 +125,7 @@ static int exec_set_form(struct exec *exec, const char *name)
                                     "--print takes env, systemd, docker or kubernetes");
 }
 
-static bool is_name(const char *name, size_t length)
+static bool is_publisher(const char *name, size_t length)
 {
     for (size_t i = 0; i < PUBLISHERS; i++)
         if (strlen(publishers[i].name) == length && !memcmp(publishers[i].name, name, length))
@@ -125,13 +145,14 @@ static bool is_in(const char *list, const char *name)
     return false;
 }
 
-static int exec_set_without(struct exec *exec, const char *list)
+/* A list of names of publishers, separated by commas. */
+static int exec_set_names(struct exec *exec, const char **names, const char *list)
 {
-    exec->without = list;
+    *names = list;
     for (const char *at = list; *at; at += *at == ',') {
         size_t length = strcspn(at, ",");
-        if (!is_name(at, length))
-            return exec_refuse(exec, "no publisher", at, "there is python");
+        if (!is_publisher(at, length))
+            return exec_refuse(exec, "no publisher", at, "spanprof exec --help lists them");
         at += length;
     }
     return 0;
@@ -185,7 +206,9 @@ static int exec_read_flag(struct exec *exec, int argc, char *const *argv, int *i
     if ((value = flag_value("--endpoint", argc, argv, i)))
         return exec->endpoint = value, 0;
     if ((value = flag_value("--without", argc, argv, i)))
-        return exec_set_without(exec, value);
+        return exec_set_names(exec, &exec->without, value);
+    if ((value = flag_value("--with", argc, argv, i)))
+        return exec_set_names(exec, &exec->with, value);
     if ((value = flag_value("--publishers", argc, argv, i)))
         return exec_set_directory(exec, value);
     return exec_refuse(exec, "unknown flag, or nothing behind", argv[*i],
@@ -225,15 +248,18 @@ static bool has_part(const char *value, const char *part, char separator)
     return false;
 }
 
-static int set_in_front(const struct setting *setting, const char *value)
+/* Adds the value to the variable's, unless it is there already. */
+static int add_value(const struct setting *setting, const char *value)
 {
     const char *before = getenv(setting->variable);
     if (!before || !*before)
         return setenv(setting->variable, value, 1);
     if (has_part(before, value, setting->separator))
         return 0;
+    bool in_front = setting->how == IN_FRONT;
     char *joined;
-    if (asprintf(&joined, "%s%c%s", value, setting->separator, before) < 0)
+    if (asprintf(&joined, "%s%c%s", in_front ? value : before, setting->separator,
+                 in_front ? before : value) < 0)
         return -1;
     int failed = setenv(setting->variable, joined, 1);
     free(joined);
@@ -258,8 +284,8 @@ static int exec_apply(const struct exec *exec, const struct setting *setting, co
 {
     if (exec->form)
         return print_variable(exec->out, exec->form, setting->variable, value);
-    return setting->how == IN_FRONT ? set_in_front(setting, value)
-                                    : setenv(setting->variable, value, 0);
+    return setting->how == IF_UNSET ? setenv(setting->variable, value, 0)
+                                    : add_value(setting, value);
 }
 
 static bool path_below(const struct exec *exec, const char *name, char path[PATH_MAX])
@@ -268,31 +294,66 @@ static bool path_below(const struct exec *exec, const char *name, char path[PATH
     return length > 0 && length < PATH_MAX;
 }
 
-static bool exec_has(const struct exec *exec, const char *publisher)
+static bool exec_has(const struct exec *exec, const struct publisher *publisher)
 {
     char path[PATH_MAX];
-    if (is_in(exec->without, publisher))
+    if (is_in(exec->without, publisher->name))
         return false;
-    for (size_t i = 0; i < PUBLISHERS; i++) {
-        if (strcmp(publishers[i].name, publisher) != 0)
-            continue;
-        return *exec->directory && path_below(exec, publishers[i].file, path) &&
-               !access(path, R_OK);
+    if (publisher->by_name && !is_in(exec->with, publisher->name))
+        return false;
+    return *exec->directory && path_below(exec, publisher->file, path) && !access(path, R_OK);
+}
+
+/* Writes the setting's value; -1: its path does not fit, or its runtime cannot take it. */
+static int exec_value(const struct exec *exec, const struct setting *setting, char value[VALUE_MAX])
+{
+    char path[PATH_MAX];
+    char *at = stpcpy(value, setting->value);
+    if (!setting->below)
+        return 0;
+    if (!path_below(exec, setting->below, path))
+        return -1;
+    bool blank = path[strcspn(path, " \t")];
+    if (setting->quoting == NO_BLANKS && blank)
+        return -1;
+    bool quoted = setting->quoting == NODE_QUOTES && path[strcspn(path, " \"\\")];
+    if (quoted)
+        *at++ = '"';
+    for (const char *from = path; *from; from++) {
+        if (quoted && strchr("\"\\", *from))
+            *at++ = '\\';
+        *at++ = *from;
     }
-    return false;
+    strcpy(at, quoted ? "\"" : "");
+    return 0;
+}
+
+static int exec_publish(const struct exec *exec, const struct publisher *publisher)
+{
+    char value[VALUE_MAX];
+    int failed = 0;
+    for (size_t i = 0; i < SETTINGS && !failed; i++) {
+        if (strcmp(settings[i].publisher, publisher->name) != 0)
+            continue;
+        if (exec_value(exec, &settings[i], value))
+            fprintf(exec->err,
+                    "spanprof: the publisher for %s is left out: %s cannot hold the path of %s\n",
+                    publisher->name, settings[i].variable, exec->directory);
+        else
+            failed = exec_apply(exec, &settings[i], value);
+    }
+    return failed;
 }
 
 static int exec_publishers(const struct exec *exec)
 {
-    char path[PATH_MAX];
     int failed = 0;
-    for (size_t i = 0; i < SETTINGS && !failed; i++) {
-        const struct setting *setting = &settings[i];
-        if (!exec_has(exec, setting->publisher))
-            continue;
-        if (setting->below && !path_below(exec, setting->below, path))
-            continue;
-        failed = exec_apply(exec, setting, setting->below ? path : setting->value);
+    for (size_t i = 0; i < PUBLISHERS && !failed; i++) {
+        if (exec_has(exec, &publishers[i]))
+            failed = exec_publish(exec, &publishers[i]);
+        else if (is_in(exec->with, publishers[i].name))
+            fprintf(exec->err, "spanprof: the publisher for %s is left out: %s is not below %s\n",
+                    publishers[i].name, publishers[i].file, exec->directory);
     }
     return failed;
 }
@@ -314,6 +375,20 @@ static int exec_endpoint(const struct exec *exec)
     return failed ? failed : exec_apply(exec, &protocol, "http/protobuf");
 }
 
+static int exec_help(const struct exec *exec)
+{
+    fputs(help_text, exec->out);
+    for (size_t i = 0; i < PUBLISHERS; i++) {
+        char path[PATH_MAX];
+        bool there =
+            *exec->directory && path_below(exec, publishers[i].file, path) && !access(path, R_OK);
+        fprintf(exec->out, "  %-19s %s%s\n", publishers[i].name,
+                publishers[i].by_name ? "only by --with" : "on by default",
+                there ? "" : "; its files are not there");
+    }
+    return fputs(help_codes, exec->out) < 0;
+}
+
 int exec_main(int argc, char *const *argv, FILE *out, FILE *err)
 {
     struct exec exec = {.out = out, .err = err};
@@ -323,7 +398,7 @@ int exec_main(int argc, char *const *argv, FILE *out, FILE *err)
     if (code)
         return code;
     if (help)
-        return fputs(help_text, out) < 0;
+        return exec_help(&exec);
     if (!*exec.directory)
         fputs("spanprof: no publishers beside this program; --publishers DIR says where they are\n",
               err);

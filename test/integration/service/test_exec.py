@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """spanprof exec: the environment that it starts a command with, and prints."""
 import os
+import shutil
 import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "support"))
 import harness  # noqa: E402
+
+
+FILES = ("python/spanprof_otel/__init__.py", "java/spanprof-java.jar", "node/preload.js",
+         "ruby/spanprof_otel.rb", "dotnet/Spanprof.Otel.dll")
 
 
 def run(*arguments, **environment):
@@ -17,10 +22,17 @@ def run(*arguments, **environment):
 class Exec(harness.IntegrationTest):
     def setUp(self):
         super().setUp()
-        self.publishers = os.path.join(self.directory, 'with "quotes" and %s $HOME')
-        os.makedirs(os.path.join(self.publishers, "python", "spanprof_otel"))
-        open(os.path.join(self.publishers, "python", "spanprof_otel", "__init__.py"), "w").close()
-        self.python = os.path.join(self.publishers, "python")
+        self.set_publishers('with "quotes" and %s $HOME')
+
+    def set_publishers(self, name):
+        """Files of their names; only whether they are there counts."""
+        self.publishers = os.path.join(self.directory, name)
+        for file in FILES:
+            path = os.path.join(self.publishers, file)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            open(path, "w").close()
+        self.python, self.jar, self.node = (os.path.join(self.publishers, part) for part in (
+            "python", "java/spanprof-java.jar", "node/preload.js"))
 
     def environment_of(self, *flags, **environment):
         done = run("--publishers", self.publishers, *flags, "--", "env", "-0", **environment)
@@ -30,13 +42,35 @@ class Exec(harness.IntegrationTest):
     def test_what_is_set(self):
         self.assertEqual(self.environment_of(), {
             "PATH": os.environ["PATH"], "PYTHONPATH": self.python, "OTEL_PYTHON_CONTEXT": "spanprof",
+            "OTEL_JAVAAGENT_EXTENSIONS": self.jar,
+            "NODE_OPTIONS": '--require="%s"' % self.node.replace('"', '\\"'),
             "OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"})
+
+    def test_plain_path(self):
+        self.set_publishers("publishers")
+        got = self.environment_of("--with", "ruby,dotnet")
+        self.assertEqual(got["NODE_OPTIONS"], "--require=" + self.node)
+        self.assertEqual(got["RUBYOPT"], "-r%s/ruby/spanprof_otel.rb" % self.publishers)
+        self.assertEqual(got["DOTNET_STARTUP_HOOKS"], self.publishers + "/dotnet/Spanprof.Otel.dll")
+
+    def test_node_reads_it(self):
+        """Blanks and quotes in the path, as Node itself takes them."""
+        node = shutil.which("nodejs") or shutil.which("node")
+        if not node:
+            self.skipTest("no node")
+        with open(self.node, "w") as file:
+            file.write("console.log('loaded');")
+        done = run("--publishers", self.publishers, "--", node, "-e", "0", NODE_OPTIONS="--no-warnings")
+        self.assertEqual((done.stdout, done.stderr, done.returncode), ("loaded\n", "", 0))
 
     def test_what_is_there_stays(self):
         got = self.environment_of(PYTHONPATH="/a:/b", OTEL_PYTHON_CONTEXT="other",
                                   OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="http://elsewhere")
         self.assertEqual(got["PYTHONPATH"], self.python + ":/a:/b")
         self.assertEqual(got["OTEL_PYTHON_CONTEXT"], "other")
+        behind = self.environment_of(NODE_OPTIONS="--require=/a.js", OTEL_JAVAAGENT_EXTENSIONS="/a.jar")
+        self.assertTrue(behind["NODE_OPTIONS"].startswith('--require=/a.js --require="'))
+        self.assertEqual(behind["OTEL_JAVAAGENT_EXTENSIONS"], "/a.jar," + self.jar)
         self.assertNotIn("OTEL_EXPORTER_OTLP_ENDPOINT", got)
         self.assertNotIn("OTEL_EXPORTER_OTLP_PROTOCOL", got)
 
@@ -45,6 +79,27 @@ class Exec(harness.IntegrationTest):
             self.assertEqual(self.environment_of(PYTHONPATH=before)["PYTHONPATH"], before)
         self.assertEqual(self.environment_of(PYTHONPATH=self.python + "2")["PYTHONPATH"],
                          "%s:%s2" % (self.python, self.python))
+
+    def test_twice_is_once_for_node(self):
+        once = self.environment_of(NODE_OPTIONS="--require=/a.js")["NODE_OPTIONS"]
+        self.assertEqual(self.environment_of(NODE_OPTIONS=once)["NODE_OPTIONS"], once)
+
+    def test_shells_and_wrappers(self):
+        done = run("--publishers", self.publishers, "--", "sh", "-c", "exec env sh -c 'echo $OTEL_JAVAAGENT_EXTENSIONS'")
+        self.assertEqual(done.stdout, self.jar + "\n")
+
+    def test_with(self):
+        done = run("--publishers", self.publishers, "--with", "ruby,dotnet", "--", "env", "-0")
+        self.assertIn("DOTNET_STARTUP_HOOKS=", done.stdout)
+        self.assertNotIn("RUBYOPT", done.stdout)  # which knows no quotes
+        self.assertIn("RUBYOPT cannot hold the path", done.stderr)
+        os.unlink(os.path.join(self.publishers, "dotnet", "Spanprof.Otel.dll"))
+        self.assertIn("dotnet is left out", run("--publishers", self.publishers, "--with=dotnet", "true").stderr)
+
+    def test_help_lists_publishers(self):
+        text = run("--publishers", self.publishers, "--help").stdout
+        self.assertIn("  python              on by default\n", text)
+        self.assertIn("  dotnet              only by --with\n", text)
 
     def test_grpc(self):
         got = self.environment_of(OTEL_EXPORTER_OTLP_PROTOCOL="grpc")
