@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The demo: spanprof, a small shop, a load on it, and a backend that shows what comes out.
+"""The demo: spanprof, a small shop in C, beside it stock Flask and Express services if Python and Node are there, a load on
+all of them, and a backend that shows what comes out.
 
     demo.py [SECONDS] [--keep]
 Everything has ports and a folder of its own, so that it is in nobody's way; all is cleaned up at the
@@ -20,6 +21,7 @@ import time
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path[:0] = [os.path.join(SOURCE, "test", *folder) for folder in (("integration", "support"), ("support", "python"))]
+import demo_stock  # noqa: E402
 import demo_view  # noqa: E402
 import harness  # noqa: E402
 import receiver  # noqa: E402
@@ -36,33 +38,47 @@ Next:
   test/support/python/receiver.py
                             a backend on localhost:14317 that prints what it gets
   config/spanprof.yaml      the configuration, with comments
-  test/demo/demo_trace.c    what a program does to be seen: two calls a span
+  test/demo/demo_trace.c    what a program in C does to be seen: two calls a span
+  spanprof exec -- COMMAND  starts a stock OpenTelemetry service in Python, Java or Node so that it is seen
 """
 
 
-class Load:
-    """Three clients; now and then a large cart is paid for."""
+def shop_path(dice):
+    """Now and then a large cart is paid for."""
+    pick = dice.random()
+    if pick < 0.08:
+        return "/checkout?items=%d" % dice.randint(150, 200)
+    if pick < 0.25:
+        return "/checkout?items=%d" % dice.randint(1, 8)
+    if pick < 0.5:
+        return "/cart?items=%d" % dice.randint(1, 30)
+    if pick < 0.75:
+        return "/search?q=teapot"
+    return "/product?items=%d" % dice.randint(1, 2000)
 
-    def __init__(self, port):
-        self.port = port
+
+def recommend_path(dice):
+    return "/stock" if dice.random() < 0.5 else "/recommend?customers=%d" % dice.choice((100, 400, 12000))
+
+
+def invoice_path(dice):
+    return "/address" if dice.random() < 0.5 else "/invoice?lines=%d" % dice.choice((5, 20, 600))
+
+
+PATHS = {"recommend": recommend_path, "invoice": invoice_path}
+
+
+class Load:
+    """Clients of one service."""
+
+    def __init__(self, port, path, clients):
+        self.port, self.path = port, path
         self.done = 0
         self.stopping = threading.Event()
         self.threads = [threading.Thread(target=self.run, args=(random.Random(i),), daemon=True)
-                        for i in range(3)]
+                        for i in range(clients)]
         for thread in self.threads:
             thread.start()
-
-    def path(self, dice):
-        pick = dice.random()
-        if pick < 0.08:
-            return "/checkout?items=%d" % dice.randint(150, 200)
-        if pick < 0.25:
-            return "/checkout?items=%d" % dice.randint(1, 8)
-        if pick < 0.5:
-            return "/cart?items=%d" % dice.randint(1, 30)
-        if pick < 0.75:
-            return "/search?q=teapot"
-        return "/product?items=%d" % dice.randint(1, 2000)
 
     def run(self, dice):
         while not self.stopping.wait(dice.uniform(0.05, 0.25)):
@@ -80,11 +96,21 @@ class Demo:
     def __init__(self):
         self.directory = tempfile.mkdtemp(prefix="spanprof-demo-")
         os.chmod(self.directory, 0o755)
-        self.backend = self.spanprof = self.service = self.load = None
+        self.backend = self.spanprof = self.service = None
+        self.loads, self.stock = [], []
         self.program = os.path.join(harness.BUILD, "test", "demo_service")
         self.pages = "http://localhost:%d" % harness.free_port()
         self.more = {}  # configuration
         self.address = None  # of the pages, with their token
+
+    def prepare(self):
+        """Before anything runs: installing packages may take a while."""
+        for service in demo_stock.services():
+            reason = service.why_not()
+            if reason:
+                print("without %s in %s: %s" % (service.name, service.runtime, reason), file=sys.stderr)
+            else:
+                self.stock.append(service)
 
     def start(self):
         self.backend = receiver.Backend()
@@ -96,11 +122,26 @@ class Demo:
         port = harness.free_port()
         self.service = subprocess.Popen([self.program, str(port), self.spanprof.http_address])
         harness.wait_until(lambda: self.answers(port), 10, "the shop answers")
-        self.load = Load(port)
+        self.loads.append(Load(port, shop_path, 3))
+        self.start_stock()
         socket = os.path.join(self.spanprof.store, "spanprof.sock")
         self.address = harness.run_spanprof("pages", "--socket", socket)[1].strip()
         print("spanprof %d, shop %d on port %d, four routes under load; pages: %s" % (
             self.spanprof.process.pid, self.service.pid, port, self.address), flush=True)
+
+    def start_stock(self):
+        for service in self.stock:
+            port = harness.free_port()
+            log = os.path.join(self.directory, service.name + ".log")
+            with open(log, "wb") as file:
+                service.start(port, self.spanprof.http_address, file)
+            harness.wait_until(lambda: harness.is_listening(port) or service.process.poll() is not None, 20,
+                               service.name + " listens")
+            if service.process.poll() is not None:
+                print("%s ended: %s" % (service.name, open(log, errors="replace").read()[-500:]), file=sys.stderr)
+                continue
+            print("%s, a stock service in %s, on port %d" % (service.name, service.runtime, port), flush=True)
+            self.loads.append(Load(port, PATHS[service.name], 1))
 
     def answers(self, port):
         try:
@@ -115,23 +156,31 @@ class Demo:
         while time.monotonic() < end:
             time.sleep(max(0, min(5, end - time.monotonic())))
             print("  %4d requests, %5d spans and %5d samples received" % (
-                self.load.done, len(self.backend.spans()),
+                sum(load.done for load in self.loads), len(self.backend.spans()),
                 sum(sample.count() for sample in self.backend.samples())), flush=True)
 
     def show(self):
         """False if there is nothing to show."""
         until = (time.time() - SETTLE_S) * 1e9
-        spans = [span for span in self.backend.spans()
-                 if span.resource.get("service.name") == "shop" and span.end < until]
-        traces = demo_view.traces_of(spans, self.backend.samples())
-        if not traces:
+        spans, samples = {}, self.backend.samples()
+        for span in self.backend.spans():
+            if span.end < until:
+                spans.setdefault(span.resource.get("service.name"), []).append(span)
+        traces = {service: found for service, found in
+                  ((service, demo_view.traces_of(own, samples)) for service, own in spans.items()) if found}
+        if "shop" not in traces:
             return False
-        print("\n" + demo_view.show(traces[0], len(traces)), flush=True)
+        shop = traces.pop("shop")
+        print("\n" + demo_view.show(shop[0], len(shop)), flush=True)
+        if traces:
+            print("\n" + demo_view.show_services(traces), flush=True)
         return True
 
     def stop(self):
-        if self.load:
-            self.load.stopping.set()
+        for load in self.loads:
+            load.stopping.set()
+        for service in self.stock:
+            service.stop()
         if self.service:
             self.service.send_signal(signal.SIGTERM)
             try:
@@ -149,6 +198,7 @@ class Demo:
 
 
 def run(demo, options):
+    demo.prepare()
     demo.start()
     demo.watch(options.seconds)
     shown = demo.show()

@@ -95,3 +95,13 @@ def show(trace, among):
         lines += ["  %s%s%s" % ("   " * (depth - 1), "└─ " if depth else "", name)
                   for depth, name in enumerate(shown)]
     return "\n".join(lines)
+
+
+def show_services(traces):
+    """A line for each service's slowest trace; traces: service -> traces, the slowest first."""
+    lines = ["The slowest request of each other service:", "", COLUMNS % ("service, span", "wall", "CPU", "samples", "")]
+    for service, found in sorted(traces.items()):
+        root = found[0].root
+        lines.append(COLUMNS % ("%s, %s" % (service, root.name), duration(found[0].wall()), duration(root.cpu_ns or 0),
+                                root.samples or 0, ""))
+    return "\n".join(line.rstrip() for line in lines)
