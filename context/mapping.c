@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -61,11 +62,17 @@ static bool process_has_mapping(void)
     return found;
 }
 
+/* memfd_create() is in glibc 2.27 and later; programs that publish may run on 2.17. */
+static int memfd_by_syscall(unsigned flags)
+{
+    return (int)syscall(SYS_memfd_create, OTEL_PROCESS_NAME, flags);
+}
+
 static int open_memfd(void)
 {
-    int fd = memfd_create(OTEL_PROCESS_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+    int fd = memfd_by_syscall(MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
     if (fd < 0) /* before Linux 6.3 */
-        fd = memfd_create(OTEL_PROCESS_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        fd = memfd_by_syscall(MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd >= 0 && ftruncate(fd, MAPPING_BYTES)) {
         close(fd);
         return -1;

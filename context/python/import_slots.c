@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * _asyncio (eager tasks, 3.12 and 3.13) and uvloop enter contexts by PyContext_Enter() and
- * PyContext_Exit(). Where a loaded library imports one of them, its slot is pointed at a function
- * that calls it and then publishes. Slots that the loader made read-only are so again afterwards.
+ * PyContext_Exit(). In each loaded library that imports them, the slot of the import is pointed at
+ * a function that calls the original and then publishes. Slots that the dynamic linker has made
+ * read-only are read-only again afterwards.
  */
 #include "context/python/native.h"
-#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <string.h>
@@ -22,18 +22,22 @@
 #error "no relocations of this architecture are known"
 #endif
 
+/* Exported by every CPython since 3.7, and not in the limited API. */
+PyAPI_FUNC(int) PyContext_Enter(PyObject *context);
+PyAPI_FUNC(int) PyContext_Exit(PyObject *context);
+
 typedef int (*switch_fn)(PyObject *context);
 
-static switch_fn enter, leave;
+static switch_fn enter, leave; /* the originals: this library's own slots are hooked as well */
 
-static int enter_and_tell(PyObject *context)
+static int enter_and_publish(PyObject *context)
 {
     int error = enter(context);
     publish_current();
     return error;
 }
 
-static int leave_and_tell(PyObject *context)
+static int leave_and_publish(PyObject *context)
 {
     int error = leave(context);
     publish_current();
@@ -46,7 +50,8 @@ struct library {
     const char *names;
     const ElfW(Rela) * relocations[2]; /* of calls, of addresses */
     size_t n[2];
-    uintptr_t read_only, read_only_end;
+    uintptr_t read_only,
+        read_only_end; /* whole pages: the dynamic linker leaves the rest writable */
 };
 
 /* glibc relocates the addresses in a dynamic section, musl does not. */
@@ -84,6 +89,7 @@ static void read_dynamic(struct library *library, const ElfW(Dyn) * dynamic)
 
 static void library_open(const struct dl_phdr_info *info, struct library *library)
 {
+    uintptr_t page_mask = ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
     *library = (struct library){.base = info->dlpi_addr};
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *part = &info->dlpi_phdr[i];
@@ -91,34 +97,32 @@ static void library_open(const struct dl_phdr_info *info, struct library *librar
         if (part->p_type == PT_DYNAMIC) {
             read_dynamic(library, (const void *)at);
         } else if (part->p_type == PT_GNU_RELRO) {
-            library->read_only = at;
-            library->read_only_end = at + part->p_memsz;
+            library->read_only = at & page_mask;
+            library->read_only_end = (at + part->p_memsz) & page_mask;
         }
     }
 }
 
-static bool slot_set(const struct library *library, uintptr_t slot, switch_fn to)
+static void slot_set(const struct library *library, uintptr_t slot, switch_fn to)
 {
     uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE), page = slot & ~(size - 1);
-    bool guarded = slot >= library->read_only && slot < library->read_only_end;
-    if (guarded && mprotect((void *)page, size, PROT_READ | PROT_WRITE) < 0)
-        return false;
+    bool read_only = slot >= library->read_only && slot < library->read_only_end;
+    if (read_only && mprotect((void *)page, size, PROT_READ | PROT_WRITE) < 0)
+        return;
     memcpy((void *)slot, &to, sizeof(to));
-    if (guarded)
+    if (read_only)
         mprotect((void *)page, size, PROT_READ);
-    return true;
 }
 
 static switch_fn replacement_of(const char *name)
 {
-    return strcmp(name, "PyContext_Enter") == 0  ? enter_and_tell
-           : strcmp(name, "PyContext_Exit") == 0 ? leave_and_tell
+    return strcmp(name, "PyContext_Enter") == 0  ? enter_and_publish
+           : strcmp(name, "PyContext_Exit") == 0 ? leave_and_publish
                                                  : NULL;
 }
 
-static int hook_list(const struct library *library, const ElfW(Rela) * relocations, size_t n)
+static void hook_list(const struct library *library, const ElfW(Rela) * relocations, size_t n)
 {
-    int hooked = 0;
     for (size_t i = 0; i < n; i++) {
         unsigned long type = ELF64_R_TYPE(relocations[i].r_info);
         if (type != JUMP_SLOT && type != GLOB_DAT)
@@ -129,34 +133,27 @@ static int hook_list(const struct library *library, const ElfW(Rela) * relocatio
         if (!to || symbol->st_shndx != SHN_UNDEF)
             continue;
         memcpy(&now, (const void *)slot, sizeof(now));
-        hooked += now != to && slot_set(library, slot, to);
+        if (now != to)
+            slot_set(library, slot, to);
     }
-    return hooked;
 }
 
-/* This library imports neither. */
-static int hook_library(struct dl_phdr_info *info, size_t size, void *hooked)
+static int hook_library(struct dl_phdr_info *info, size_t size, void *unused)
 {
     struct library library;
-    (void)size;
+    (void)size, (void)unused;
     library_open(info, &library);
-    if (!library.symbols || !library.names)
-        return 0;
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2 && library.symbols && library.names; i++)
         if (library.relocations[i])
-            *(int *)hooked += hook_list(&library, library.relocations[i], library.n[i]);
+            hook_list(&library, library.relocations[i], library.n[i]);
     return 0;
 }
 
-int import_slots_hook(void)
+void import_slots_hook(void)
 {
-    int hooked = 0;
-    void *symbols[] = {dlsym(RTLD_DEFAULT, "PyContext_Enter"),
-                       dlsym(RTLD_DEFAULT, "PyContext_Exit")};
-    if (!symbols[0] || !symbols[1])
-        return 0;
-    memcpy(&enter, &symbols[0], sizeof(enter));
-    memcpy(&leave, &symbols[1], sizeof(leave));
-    dl_iterate_phdr(hook_library, &hooked);
-    return hooked;
+    if (!enter) {
+        enter = PyContext_Enter;
+        leave = PyContext_Exit;
+    }
+    dl_iterate_phdr(hook_library, NULL);
 }

@@ -1,139 +1,61 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * spanprof_otel._native: writes the span that OpenTelemetry's API has as the current one of a
- * Python thread or task to the thread's context (spanprof_context.h). One file for CPython 3.10 to
- * 3.14: the limited API, and what every CPython exports beside it.
+ * Python thread or task to the thread's context (spanprof_context.h). One file for CPython 3.10 and
+ * later: it uses the limited API, and functions that every CPython exports beside it.
  *
- * A thread changes its span in two ways: the API attaches or detaches a context, or Python switches
- * the thread to another contextvars.Context, for a task of asyncio or a call of to_thread(). Python
- * 3.14 reports such a switch to a watcher. In 3.10 to 3.13 two hooks detect it: Context.run()
- * (context_run.c), and the imports of C code that enters contexts (import_slots.c).
+ * A thread changes its span in two ways: the API attaches or detaches a context, which this module
+ * does for it, or the thread changes its contextvars.Context (context_switch.c, import_slots.c,
+ * late_modules.c).
  *
- * Whatever fails leaves the program as it is: nothing is published then.
+ * On any failure nothing is published, and the program runs as without this module. A process that
+ * was forked has no process context. os.fork() calls forked(); a fork by C code, such as uWSGI's,
+ * is seen by a page that the kernel fills with zeros in the child.
  */
 #include "context/python/native.h"
 #include "context/spanprof_context.h"
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 struct publisher publisher;
 
-/* ---- a span's record ---- */
+/* ---- processes ---- */
 
-/* The low 64 bits of a Python int, then the others. */
-static int id_word(PyObject *id, unsigned shift, uint64_t *word)
+static volatile uint8_t never_forked = 1; /* without such a page: forks by C code are not seen */
+static volatile uint8_t *same_process = &never_forked;
+
+static void process_page_open(void)
 {
-    PyObject *shifted = id, *count = NULL;
-    if (shift) {
-        count = PyLong_FromUnsignedLong(shift);
-        shifted = count ? PyNumber_Rshift(id, count) : NULL;
-        Py_XDECREF(count);
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return;
+    if (madvise(page, size, MADV_WIPEONFORK) < 0) {
+        munmap(page, size);
+        return;
     }
-    if (!shifted)
-        return -1;
-    *word = PyLong_AsUnsignedLongLongMask(shifted);
-    if (shift)
-        Py_DECREF(shifted);
-    return PyErr_Occurred() ? -1 : 0;
+    same_process = page;
+    *same_process = 1;
 }
 
-static void put_word(uint8_t *at, uint64_t word)
+static void process_republish(void)
 {
-    for (int i = 0; i < 8; i++)
-        at[i] = (uint8_t)(word >> (56 - 8 * i));
-}
-
-/* SpanContext is a tuple: trace id, span id, is_remote, trace flags, ... */
-static int record_make(PyObject *context, struct span_record *record)
-{
-    uint64_t high, low, span, flags;
-    memset(record, 0, sizeof(*record));
-    if (!PyTuple_Check(context) || PyTuple_Size(context) < 4)
-        return 0;
-    PyObject *trace = PyTuple_GetItem(context, 0);
-    if (id_word(trace, 64, &high) || id_word(trace, 0, &low) ||
-        id_word(PyTuple_GetItem(context, 1), 0, &span) ||
-        id_word(PyTuple_GetItem(context, 3), 0, &flags))
-        return -1;
-    int remote = PyObject_IsTrue(PyTuple_GetItem(context, 2));
-    if (remote || !(high | low) || !span) /* a remote parent is somebody else's span */
-        return remote < 0 ? -1 : 0;
-    put_word(record->trace_id, high);
-    put_word(record->trace_id + 8, low);
-    put_word(record->span_id, span);
-    record->flags = (uint8_t)flags;
-    record->set = 1;
-    return 0;
-}
-
-static PyObject *span_context_of(PyObject *span)
-{
-    PyObject *context = PyObject_GetAttr(span, publisher.context_name);
-    if (context)
-        return context;
-    PyErr_Clear();
-    return PyObject_CallMethod(span, "get_span_context", NULL);
-}
-
-/* The record is kept as an attribute of the span, so that its ids are converted once. */
-static int record_of(PyObject *span, struct span_record *record)
-{
-    PyObject *kept = PyObject_GetAttr(span, publisher.record_name);
-    if (kept && PyBytes_Check(kept) && PyBytes_Size(kept) == sizeof(*record)) {
-        memcpy(record, PyBytes_AsString(kept), sizeof(*record));
-        Py_DECREF(kept);
-        return 0;
-    }
-    Py_XDECREF(kept);
-    PyErr_Clear();
-    PyObject *context = span_context_of(span);
-    int error = context ? record_make(context, record) : -1;
-    Py_XDECREF(context);
-    if (error)
-        return error;
-    kept = PyBytes_FromStringAndSize((const char *)record, sizeof(*record));
-    if (!kept || PyObject_SetAttr(span, publisher.record_name, kept))
-        PyErr_Clear(); /* a span class with slots: converted each time */
-    Py_XDECREF(kept);
-    return 0;
+    *same_process = 1;
+    if (spanprof_context_publish(NULL, 0))
+        publisher.state = PUBLISHER_OFF;
 }
 
 /* ---- publishing ---- */
 
-/* The process context is published with the first span that has a Resource. */
-static void meet_first(PyObject *span)
+static bool publisher_is(enum publisher_state state)
 {
-    PyObject *resource = PyObject_GetAttrString(span, "resource");
-    if (!resource) {
-        PyErr_Clear();
-        return;
-    }
-    Py_DECREF(resource);
-    PyObject *meet = publisher.meet;
-    publisher.meet = NULL;
-    PyObject *result = PyObject_CallFunctionObjArgs(meet, span, NULL);
-    Py_XDECREF(result);
-    Py_DECREF(meet);
-    if (!result)
-        PyErr_Clear();
-}
-
-/* On a thread that is new to us: greenlets switch without a word unless they are asked to. */
-static void meet_thread(void)
-{
-    static __thread unsigned met;
-    if (met == publisher.generation)
-        return;
-    met = publisher.generation;
-    PyObject *result =
-        publisher.meet_thread ? PyObject_CallFunctionObjArgs(publisher.meet_thread, NULL) : NULL;
-    Py_XDECREF(result);
-    if (!result)
-        PyErr_Clear();
+    return publisher.state == state && PyInterpreterState_Get() == publisher.interpreter;
 }
 
 /* The key is made by a module that is imported after the API has its runtime context. */
-static bool find_span_key(void)
+static bool span_key_find(void)
 {
     PyObject *name = PyUnicode_FromString("opentelemetry.trace.propagation");
     PyObject *module = name ? PyImport_GetModule(name) : NULL;
@@ -145,27 +67,30 @@ static bool find_span_key(void)
     return publisher.span_key;
 }
 
-/* context: OpenTelemetry's, a dict; borrowed, may be NULL. */
+/* context: OpenTelemetry's, a dict, or NULL. Borrowed, as the result; NULL: no span. */
+static PyObject *span_of(PyObject *context)
+{
+    if (!context || !PyDict_Check(context) || (!publisher.span_key && !span_key_find()))
+        return NULL;
+    PyObject *span = PyDict_GetItemWithError(context, publisher.span_key);
+    if (!span)
+        PyErr_Clear();
+    return span;
+}
+
+/* No exception is set, before and after. */
 static void publish(PyObject *context)
 {
-    struct span_record record = {.set = 0};
-    if (publisher.state != PUBLISHER_ON || (!publisher.span_key && !find_span_key()))
-        return;
-    PyObject *span = context && PyDict_Check(context)
-                         ? PyDict_GetItemWithError(context, publisher.span_key)
-                         : NULL;
+    struct span_record record = {.published = 0};
+    if (!*same_process)
+        process_republish();
+    PyObject *span = span_of(context);
     if (span) {
-        if (publisher.meet)
-            meet_first(span);
-        meet_thread();
-        if (record_of(span, &record))
+        late_modules_prepare_thread();
+        if (span_record_get(span, &record))
             PyErr_Clear();
-    } else if (PyErr_Occurred()) {
-        PyErr_Clear();
     }
-    if (publisher.state != PUBLISHER_ON) /* it has just been found out that another publishes */
-        return;
-    if (record.set)
+    if (record.published && publisher.state == PUBLISHER_ON)
         (void)spanprof_context_set(record.trace_id, record.span_id, record.flags);
     else
         (void)spanprof_context_clear();
@@ -174,6 +99,8 @@ static void publish(PyObject *context)
 void publish_in(PyObject *contextvars_context)
 {
     PyObject *type, *value, *traceback, *context = NULL;
+    if (!publisher_is(PUBLISHER_ON))
+        return;
     PyErr_Fetch(&type, &value, &traceback);
     if (PySequence_Contains(contextvars_context, publisher.variable) == 1)
         context = PyObject_GetItem(contextvars_context, publisher.variable);
@@ -186,11 +113,50 @@ void publish_in(PyObject *contextvars_context)
 void publish_current(void)
 {
     PyObject *type, *value, *traceback, *context = NULL;
+    if (!publisher_is(PUBLISHER_ON))
+        return;
     PyErr_Fetch(&type, &value, &traceback);
     if (PyContextVar_Get(publisher.variable, NULL, &context))
         PyErr_Clear();
     publish(context);
     Py_XDECREF(context);
+    PyErr_Restore(type, value, traceback);
+}
+
+/* ---- the first span ---- */
+
+/*
+ * Calls first_span() with the first span that has a Resource. An exception that comes from there is
+ * not ours: it was raised by a signal handler, such as KeyboardInterrupt. -1: with it.
+ */
+static int first_span_report(PyObject *context)
+{
+    PyObject *span = span_of(context);
+    PyObject *resource = span ? PyObject_GetAttrString(span, "resource") : NULL;
+    PyErr_Clear();
+    if (!resource)
+        return 0;
+    Py_DECREF(resource);
+    PyObject *first_span = publisher.first_span;
+    if (!first_span) /* another thread has the first one */
+        return 0;
+    publisher.first_span = NULL;
+    PyObject *result = PyObject_CallFunctionObjArgs(first_span, span, NULL);
+    Py_DECREF(first_span);
+    if (!result)
+        publisher.state = PUBLISHER_OFF;
+    Py_XDECREF(result);
+    return result ? 0 : -1;
+}
+
+/* The context is detached again, since its attach() raises. */
+static void attach_undo(PyObject *token)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (PyContextVar_Reset(publisher.variable, token))
+        PyErr_Clear();
+    Py_DECREF(token);
     PyErr_Restore(type, value, traceback);
 }
 
@@ -200,7 +166,13 @@ static PyObject *native_attach(PyObject *module, PyObject *context)
 {
     (void)module;
     PyObject *token = PyContextVar_Set(publisher.variable, context);
-    if (token)
+    if (!token)
+        return NULL;
+    if (publisher_is(PUBLISHER_WAITING) && first_span_report(context)) {
+        attach_undo(token);
+        return NULL;
+    }
+    if (publisher_is(PUBLISHER_ON))
         publish(context);
     return token;
 }
@@ -228,85 +200,102 @@ static PyObject *native_get_current(PyObject *module, PyObject *unused)
 
 /* ---- set up ---- */
 
-/* configure(variable, meet, meet_thread) */
+/* configure(variable, first_span) */
 static PyObject *native_configure(PyObject *module, PyObject *arguments)
 {
-    PyObject *variable, *meet, *thread;
+    PyObject *variable, *first_span;
     (void)module;
     if (publisher.state != PUBLISHER_NEW) {
-        PyErr_SetString(PyExc_RuntimeError, "configured before");
+        PyErr_SetString(PyExc_RuntimeError, "another interpreter of this process publishes");
         return NULL;
     }
-    if (!PyArg_ParseTuple(arguments, "OOO", &variable, &meet, &thread))
+    if (!PyArg_ParseTuple(arguments, "OO", &variable, &first_span))
         return NULL;
     publisher.context_name = PyUnicode_InternFromString("_context");
     publisher.record_name = PyUnicode_InternFromString("_spanprof_record");
     if (!publisher.context_name || !publisher.record_name)
         return NULL;
+    publisher.interpreter = PyInterpreterState_Get();
     publisher.variable = Py_NewRef(variable);
-    publisher.meet = Py_NewRef(meet);
-    publisher.meet_thread = Py_NewRef(thread);
-    publisher.generation = 1;
-    publisher.state = PUBLISHER_ON;
+    publisher.first_span = Py_NewRef(first_span);
+    publisher.state = PUBLISHER_WAITING;
     Py_RETURN_NONE;
 }
 
-/* again(): something was imported that threads have to know of. */
-static PyObject *native_again(PyObject *module, PyObject *unused)
-{
-    (void)module, (void)unused;
-    publisher.generation++;
-    Py_RETURN_NONE;
-}
-
+#define RESOURCE_KEY_MAX   255
 #define RESOURCE_VALUE_MAX 4096
 
-/* One (key, value) of texts; false: not one that can be published. */
-static bool take_attribute(PyObject *item, struct spanprof_attribute *attribute)
+/* NULL, without an exception: not a text, longer than `most` bytes, or not to be written as UTF-8
+ * without a NUL. */
+static const char *text_of(PyObject *object, Py_ssize_t most, Py_ssize_t *size)
 {
-    Py_ssize_t size;
-    if (!PyTuple_Check(item) || PyTuple_Size(item) != 2)
-        return false;
-    attribute->key = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(item, 0), &size);
-    if (!attribute->key || size > 255)
-        return false;
-    attribute->value = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(item, 1), &size);
-    return attribute->value && size <= RESOURCE_VALUE_MAX;
+    const char *text = PyUnicode_Check(object) ? PyUnicode_AsUTF8AndSize(object, size) : NULL;
+    PyErr_Clear();
+    return text && *size <= most && strlen(text) == (size_t)*size ? text : NULL;
 }
 
-/* publish_resource(list of (key, value)): 0 or a negative errno, and then it is over. */
-static PyObject *native_publish_resource(PyObject *module, PyObject *list)
+/* The bytes that (key, value) takes of the Resource; 0: it cannot be published. */
+static Py_ssize_t attribute_read(PyObject *pair, struct spanprof_attribute *attribute)
+{
+    Py_ssize_t key_size, value_size;
+    if (!PyTuple_Check(pair) || PyTuple_Size(pair) != 2)
+        return 0;
+    attribute->key = text_of(PyTuple_GetItem(pair, 0), RESOURCE_KEY_MAX, &key_size);
+    attribute->value = text_of(PyTuple_GetItem(pair, 1), RESOURCE_VALUE_MAX, &value_size);
+    return attribute->key && key_size && attribute->value ? 4 + key_size + value_size : 0;
+}
+
+/* Publishes the list of (key, value), in this order, as far as it fits. 0 or a negative errno. */
+static int resource_publish(PyObject *list)
 {
     static struct spanprof_attribute attributes[SPANPROF_RESOURCE_ATTRIBUTES_MAX];
-    size_t n = 0;
-    (void)module;
     Py_ssize_t size = PyList_Check(list) ? PyList_Size(list) : 0;
+    Py_ssize_t free_bytes = SPANPROF_RESOURCE_BYTES_MAX;
+    size_t n = 0;
     for (Py_ssize_t i = 0; i < size && n < SPANPROF_RESOURCE_ATTRIBUTES_MAX; i++) {
-        if (take_attribute(PyList_GetItem(list, i), &attributes[n]))
-            n++;
-        PyErr_Clear();
+        Py_ssize_t taken = attribute_read(PyList_GetItem(list, i), &attributes[n]);
+        if (!taken || taken > free_bytes)
+            continue;
+        free_bytes -= taken;
+        n++;
     }
-    int error = spanprof_context_publish(attributes, n);
+    return spanprof_context_publish(attributes, n);
+}
+
+/* start(list of (key, value)): the process context, and from now on spans. How switches are seen:
+ * "watcher" or "run". */
+static PyObject *native_start(PyObject *module, PyObject *list)
+{
+    (void)module;
+    int error = publisher.state == PUBLISHER_WAITING ? resource_publish(list) : -EPERM;
     if (error) {
         publisher.state = PUBLISHER_OFF;
-        spanprof_context_clear();
+        errno = -error;
+        return PyErr_SetFromErrno(PyExc_OSError);
     }
-    return PyLong_FromLong(error);
+    enum switch_source source = context_switch_watch();
+    if (source == SWITCH_NONE) {
+        publisher.state = PUBLISHER_OFF;
+        spanprof_context_withdraw();
+        PyErr_SetString(PyExc_RuntimeError, "switches of contexts cannot be seen");
+        return NULL;
+    }
+    late_modules_start(source == SWITCH_RUN);
+    process_page_open();
+    publisher.state = PUBLISHER_ON;
+    return PyUnicode_FromString(source == SWITCH_WATCHER ? "watcher" : "run");
 }
 
-/* watch(): "watcher", "run" or None: how switches of contexts are told. */
-static PyObject *native_watch(PyObject *module, PyObject *unused)
+/* expect(name): of a module that is about to be imported. */
+static PyObject *native_expect(PyObject *module, PyObject *name)
 {
-    (void)module, (void)unused;
-    const char *how = context_watch() ? "watcher" : context_run_hook() ? "run" : NULL;
-    return how ? PyUnicode_FromString(how) : Py_NewRef(Py_None);
-}
-
-/* rescan(): of libraries that were loaded since; how many imports were changed. */
-static PyObject *native_rescan(PyObject *module, PyObject *unused)
-{
-    (void)module, (void)unused;
-    return PyLong_FromLong(publisher.watched == WATCHED_BY_RUN ? import_slots_hook() : 0);
+    Py_ssize_t size;
+    const char *text = PyUnicode_AsUTF8AndSize(name, &size);
+    (void)module;
+    if (!text)
+        return NULL;
+    late_modules_expect(text);
+    Py_RETURN_NONE;
 }
 
 static PyObject *native_off(PyObject *module, PyObject *unused)
@@ -320,19 +309,8 @@ static PyObject *native_off(PyObject *module, PyObject *unused)
 static PyObject *native_forked(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
-    spanprof_context_clear();
-    if (publisher.state == PUBLISHER_ON && !publisher.meet) {
-        if (spanprof_context_publish(NULL, 0))
-            publisher.state = PUBLISHER_OFF;
-        else
-            publish_current();
-    }
-    Py_RETURN_NONE;
-}
-
-static PyObject *native_switched(PyObject *module, PyObject *unused)
-{
-    (void)module, (void)unused;
+    if (publisher_is(PUBLISHER_ON) && !*same_process)
+        process_republish();
     publish_current();
     Py_RETURN_NONE;
 }
@@ -352,15 +330,12 @@ static PyMethodDef methods[] = {
     {"attach", native_attach, METH_O, "attach(context) -> token"},
     {"detach", native_detach, METH_O, "detach(token)"},
     {"get_current", native_get_current, METH_NOARGS, "get_current() -> context"},
-    {"configure", native_configure, METH_VARARGS, "once, before all others"},
-    {"publish_resource", native_publish_resource, METH_O, "the process context"},
-    {"again", native_again, METH_NOARGS, "each thread is met again"},
-    {"watch", native_watch, METH_NOARGS, "switches are told from now on"},
-    {"rescan", native_rescan, METH_NOARGS, "of libraries loaded since"},
-    {"switched", native_switched, METH_VARARGS, "publishes the current span; takes anything"},
-    {"forked", native_forked, METH_NOARGS, "in the child"},
-    {"off", native_off, METH_NOARGS, "publishes nothing any more"},
-    {"current", native_current, METH_NOARGS, "what the thread has, for tests"},
+    {"configure", native_configure, METH_VARARGS, "configure(variable, first_span), once"},
+    {"start", native_start, METH_O, "start(attributes) -> how switches are seen"},
+    {"expect", native_expect, METH_O, "expect(name): the module is about to be imported"},
+    {"forked", native_forked, METH_NOARGS, "forked(): in the child"},
+    {"off", native_off, METH_NOARGS, "off(): publishes nothing more"},
+    {"current", native_current, METH_NOARGS, "current(): what this thread publishes, for tests"},
     {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef definition = {

@@ -1,96 +1,90 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells the profiler of this node which span each thread works for (OTEP 4947), as OpenTelemetry's API has it.
+"""Publishes the OpenTelemetry span that each thread works for, for profilers on this machine (OTEP 4947).
 
-Found by its entry points: opentelemetry_pre_instrument, which opentelemetry-instrument runs, and
-opentelemetry_context, which OTEL_PYTHON_CONTEXT=spanprof names for programs that set up the SDK themselves.
-SPANPROF_CONTEXT=off switches it off. Whatever fails leaves the program as it is, silent unless
-SPANPROF_CONTEXT_DEBUG=1.
+Two entry points load it: opentelemetry_pre_instrument, which opentelemetry-instrument runs, and opentelemetry_context,
+which OTEL_PYTHON_CONTEXT=spanprof names for programs that set up the SDK themselves. SPANPROF_CONTEXT=off switches it
+off. On any failure the program runs as without it, silent unless SPANPROF_CONTEXT_DEBUG=1.
 """
+import atexit
+import contextvars
+import json
 import os
 import sys
-import threading
 
 from opentelemetry.context.contextvars_context import ContextVarsRuntimeContext
 
-_seen = threading.local()
-_LATE = ("greenlet", "uvloop")  # which change how threads switch, once they are imported
-
 
 def _debug(*words):
-    if os.environ.get("SPANPROF_CONTEXT_DEBUG") == "1":
+    if os.environ.get("SPANPROF_CONTEXT_DEBUG") == "1" and sys.stderr:
         print("spanprof_otel:", *words, file=sys.stderr)
 
 
 def _text(value):
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value if isinstance(value, str) else str(value)
+    """Of a Resource's attribute: a str, bool, number or a sequence of them."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (tuple, list)):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _meet(span):
-    """The first span of the SDK: its Resource is the process's."""
-    attributes = [(key, _text(value)) for key, value in span.resource.attributes.items()]
-    error = _native.publish_resource(attributes)
-    if error:
-        _debug("not publishing:", os.strerror(-error))
-        return
-    sys.meta_path.insert(0, _Late)
-    os.register_at_fork(after_in_child=_native.forked)
-    _debug("publishing; switches by", _native.watch())
+def _attributes(resource):
+    """(key, text) pairs; service.* first: what does not fit is left out at the end."""
+    items = sorted(resource.attributes.items(), key=lambda item: not item[0].startswith("service."))
+    return [(key, _text(value)) for key, value in items]
 
 
-class _Late:
-    """Sees imports, and finds none."""
+def _start(span):
+    """With the first span of the SDK: its Resource is the process's."""
+    try:
+        switches = _native.start(_attributes(span.resource))
+        sys.meta_path.insert(0, _ImportWatch)
+        os.register_at_fork(after_in_child=_native.forked)
+        atexit.register(_native.off)  # spans of the interpreter's own end are not published
+        _debug("publishing; switches are seen by", switches)
+    except Exception as error:  # pylint: disable=broad-exception-caught
+        _native.off()
+        _debug("not publishing:", repr(error))
 
-    @classmethod
-    def find_spec(cls, name, path=None, target=None):
-        if name.partition(".")[0] in _LATE:
-            _native.again()
-        return None
 
+class _ImportWatch:
+    """An importer that finds no module. It reports those that change how threads switch."""
 
-def _meet_thread():
-    """What is new on this thread, or in the process since."""
-    _native.rescan()
-    greenlet = sys.modules.get("greenlet")
-    if greenlet is None or not hasattr(greenlet, "settrace") or getattr(_seen, "greenlets", False):
-        return
-    _seen.greenlets = True
-    before = greenlet.gettrace()
-
-    def switched(event, arguments):
-        _native.switched()
-        if before is not None:
-            before(event, arguments)
-    greenlet.settrace(switched if before else _native.switched)
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        _native.expect(name)
 
 
 class RuntimeContext(ContextVarsRuntimeContext):
     def __init__(self, variable=None):
         super().__init__()
-        if variable is not None:  # its tokens stay good
+        if variable is not None:  # tokens of the context before stay valid
             self._current_context = variable
         try:
-            self._publish()
+            self._configure()
         except Exception as error:  # pylint: disable=broad-exception-caught
             _debug("not publishing:", repr(error))
 
-    def _publish(self):
+    def _configure(self):
         if os.environ.get("SPANPROF_CONTEXT") == "off":
             return
         if sys.implementation.name != "cpython":
-            raise RuntimeError("%s is not known" % sys.implementation.name)
-        from . import _native as native  # and so a name of this module
-        native.configure(self._current_context, _meet, _meet_thread)
+            raise RuntimeError("%s is not supported" % sys.implementation.name)
+        if not isinstance(self._current_context, contextvars.ContextVar):
+            raise RuntimeError("this release of opentelemetry-api keeps its context elsewhere")
+        from . import _native as native  # makes it a name of this module
+        native.configure(self._current_context, _start)
         self.attach, self.detach, self.get_current = native.attach, native.detach, native.get_current
 
 
 def instrument():
-    """In a program whose API has its context already."""
+    """Replaces the runtime context that the API has already."""
     try:
         from opentelemetry import context as api
         current = api._RUNTIME_CONTEXT  # pylint: disable=protected-access
-        if not isinstance(current, RuntimeContext):
+        if type(current) is ContextVarsRuntimeContext:  # a subclass has an own way to attach
             api._RUNTIME_CONTEXT = RuntimeContext(current._current_context)
+        elif not isinstance(current, RuntimeContext):
+            _debug("not publishing: the runtime context is", repr(current))
     except Exception as error:  # pylint: disable=broad-exception-caught
         _debug("not publishing:", repr(error))

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How Python tells that a thread runs in another contextvars.Context.
+ * How a switch of a thread to another contextvars.Context is seen.
  *
- * From 3.14 on there are watchers. Before, contexts are entered by Context.run(), which asyncio
- * calls for each step of a task, and to_thread() for a function: the C function behind that method
- * is replaced in its PyMethodDef, which the interpreter reads at each call, also in code that it
- * has specialised. The layout of a method descriptor is that of CPython 3.10 to 3.13; what is found
- * there is checked first.
+ * Python 3.14 and later call a watcher. In 3.10 to 3.13 contexts are entered by Context.run(),
+ * which asyncio calls for each step of a task, and to_thread() for a function. The C function
+ * behind that method is replaced in its PyMethodDef, which the interpreter reads at each call, also
+ * in code that it has specialised. The layout of a method descriptor is that of CPython 3.10
+ * to 3.13; what is found there is checked first. Code in C that enters contexts is seen by
+ * import_slots.c.
  */
 #include "context/python/native.h"
-#include <dlfcn.h>
 #include <string.h>
 
 /* ---- 3.14 ---- */
 
 typedef int (*watch_fn)(int event, PyObject *context);
-typedef int (*add_watcher_fn)(watch_fn watch);
+
+extern int PyContext_AddWatcher(watch_fn watch) __attribute__((weak)); /* NULL before 3.14 */
 
 static int on_switch(int event, PyObject *context)
 {
@@ -24,19 +25,12 @@ static int on_switch(int event, PyObject *context)
     return 0;
 }
 
-bool context_watch(void)
+/* Fails if the interpreter has eight watchers already. */
+static bool watcher_add(void)
 {
-    add_watcher_fn add;
-    void *symbol = dlsym(RTLD_DEFAULT, "PyContext_AddWatcher");
-    if (!symbol)
-        return false;
-    memcpy(&add, &symbol, sizeof(add));
-    if (add(on_switch) < 0) {
-        PyErr_Clear();
-        return false;
-    }
-    publisher.watched = WATCHED_BY_WATCHER;
-    return true;
+    bool added = PyContext_AddWatcher(on_switch) >= 0;
+    PyErr_Clear();
+    return added;
 }
 
 /* ---- 3.10 to 3.13 ---- */
@@ -53,8 +47,8 @@ struct method_descriptor {
 
 static run_fn run;
 
-static PyObject *run_and_tell(PyObject *self, PyObject *const *arguments, Py_ssize_t n,
-                              PyObject *names)
+static PyObject *run_and_publish(PyObject *self, PyObject *const *arguments, Py_ssize_t n,
+                                 PyObject *names)
 {
     publish_in(self);
     PyObject *result = run(self, arguments, n, names);
@@ -74,19 +68,24 @@ static PyMethodDef *method_of_run(void)
     Py_XDECREF(type);
     Py_XDECREF(module);
     PyErr_Clear();
-    return method; /* the type is static, and keeps it */
+    return method; /* of a static type: it stays */
 }
 
-bool context_run_hook(void)
+static bool run_hook(void)
 {
     PyMethodDef *method = method_of_run();
     if (!method || !method->ml_name || strcmp(method->ml_name, "run") != 0 ||
         method->ml_flags != (METH_FASTCALL | METH_KEYWORDS))
         return false;
-    run_fn replacement = run_and_tell;
+    run_fn replacement = run_and_publish;
     memcpy(&run, &method->ml_meth, sizeof(run));
     memcpy(&method->ml_meth, &replacement, sizeof(replacement));
-    publisher.watched = WATCHED_BY_RUN;
-    (void)import_slots_hook();
     return true;
+}
+
+enum switch_source context_switch_watch(void)
+{
+    if (PyContext_AddWatcher)
+        return watcher_add() ? SWITCH_WATCHER : SWITCH_NONE;
+    return run_hook() ? SWITCH_RUN : SWITCH_NONE;
 }

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Three extension modules switch by themselves, and may be imported at any time after the first
+ * span: _asyncio and uvloop enter contexts from C, greenlet switches stacks together with their
+ * contexts. The import is seen before the module is loaded, so it is awaited: each thread looks
+ * for it when it publishes a span, until the module is there or AWAIT_NS have passed.
+ *
+ * greenlet reports switches to one trace function for each thread; a function that is there already
+ * is called after ours.
+ */
+#include "context/python/native.h"
+#include <string.h>
+#include <time.h>
+
+#define AWAIT_NS 10000000000
+
+static const char *const names[] = {"_asyncio", "uvloop.loop", "greenlet._greenlet"};
+#define NAMES (sizeof(names) / sizeof(names[0]))
+
+static struct {
+    unsigned generation; /* one more with each module that is expected; 0: not started */
+    unsigned scanned;    /* the generation in which import slots were hooked */
+    unsigned awaited;    /* a bit for each of `names` */
+    int64_t until_ns;
+    bool slots;
+} late;
+
+static int64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+void late_modules_start(bool slots)
+{
+    late.slots = slots;
+    late.generation = 1;
+}
+
+void late_modules_expect(const char *name)
+{
+    for (unsigned i = 0; i < NAMES; i++) {
+        if (strcmp(name, names[i]) != 0)
+            continue;
+        late.awaited |= 1U << i;
+        late.until_ns = clock_ns() + AWAIT_NS;
+        late.generation++;
+    }
+}
+
+/* NULL: not imported. */
+static PyObject *module_find(const char *name)
+{
+    PyObject *text = PyUnicode_FromString(name);
+    PyObject *module = text ? PyImport_GetModule(text) : NULL;
+    Py_XDECREF(text);
+    PyErr_Clear();
+    return module;
+}
+
+static bool all_loaded(void)
+{
+    for (unsigned i = 0; i < NAMES; i++) {
+        PyObject *module = late.awaited & 1U << i ? module_find(names[i]) : NULL;
+        if (module)
+            late.awaited &= ~(1U << i);
+        Py_XDECREF(module);
+    }
+    return !late.awaited || clock_ns() > late.until_ns;
+}
+
+/* ---- greenlets ---- */
+
+static PyObject *on_greenlet(PyObject *next, PyObject *arguments)
+{
+    publish_current();
+    if (next)
+        return PyObject_CallObject(next, arguments);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef greenlet_method = {"spanprof_greenlet_switch", on_greenlet, METH_VARARGS, NULL};
+
+static bool is_ours(PyObject *trace)
+{
+    return PyObject_TypeCheck(trace, &PyCFunction_Type) &&
+           PyCFunction_GetFunction(trace) == on_greenlet;
+}
+
+static void greenlet_trace(PyObject *module)
+{
+    PyObject *before = PyObject_CallMethod(module, "gettrace", NULL), *result = NULL;
+    if (before && !is_ours(before)) {
+        PyObject *trace =
+            PyCFunction_NewEx(&greenlet_method, before == Py_None ? NULL : before, NULL);
+        if (trace)
+            result = PyObject_CallMethod(module, "settrace", "O", trace);
+        Py_XDECREF(trace);
+    }
+    Py_XDECREF(result);
+    Py_XDECREF(before);
+    PyErr_Clear();
+}
+
+void late_modules_prepare_thread(void)
+{
+    static __thread unsigned prepared; /* the generation that this thread has seen */
+    if (prepared == late.generation || !all_loaded())
+        return;
+    prepared = late.generation;
+    if (late.slots && late.scanned != late.generation) {
+        late.scanned = late.generation;
+        import_slots_hook();
+    }
+    PyObject *greenlet = module_find("greenlet._greenlet");
+    if (greenlet)
+        greenlet_trace(greenlet);
+    Py_XDECREF(greenlet);
+}
