@@ -40,18 +40,34 @@ static void process_page_open(void)
     *same_process = 1;
 }
 
-static void process_republish(void)
-{
-    *same_process = 1;
-    if (spanprof_context_publish(NULL, 0))
-        publisher.state = PUBLISHER_OFF;
-}
-
 /* ---- publishing ---- */
 
 static bool publisher_is(enum publisher_state state)
 {
     return publisher.state == state && PyInterpreterState_Get() == publisher.interpreter;
+}
+
+static void publisher_end(void)
+{
+    bool began = publisher.state == PUBLISHER_ON || publisher.state == PUBLISHER_ENDED;
+    publisher.state = began ? PUBLISHER_ENDED : PUBLISHER_OFF;
+    (void)spanprof_context_clear();
+}
+
+static void process_republish(void)
+{
+    *same_process = 1;
+    if (spanprof_context_publish(NULL, 0))
+        publisher_end();
+}
+
+/* Whether a hook is to publish. Once the publisher has ended it touches no Python object: the
+ * interpreter may be ending too. */
+static bool publisher_begin(void)
+{
+    if (publisher.state == PUBLISHER_ENDED)
+        (void)spanprof_context_clear();
+    return publisher_is(PUBLISHER_ON);
 }
 
 /* The key is made by a module that is imported after the API has its runtime context. */
@@ -99,7 +115,7 @@ static void publish(PyObject *context)
 void publish_in(PyObject *contextvars_context)
 {
     PyObject *type, *value, *traceback, *context = NULL;
-    if (!publisher_is(PUBLISHER_ON))
+    if (!publisher_begin())
         return;
     PyErr_Fetch(&type, &value, &traceback);
     if (PySequence_Contains(contextvars_context, publisher.variable) == 1)
@@ -113,7 +129,7 @@ void publish_in(PyObject *contextvars_context)
 void publish_current(void)
 {
     PyObject *type, *value, *traceback, *context = NULL;
-    if (!publisher_is(PUBLISHER_ON))
+    if (!publisher_begin())
         return;
     PyErr_Fetch(&type, &value, &traceback);
     if (PyContextVar_Get(publisher.variable, NULL, &context))
@@ -144,7 +160,7 @@ static int first_span_report(PyObject *context)
     PyObject *result = PyObject_CallFunctionObjArgs(first_span, span, NULL);
     Py_DECREF(first_span);
     if (!result)
-        publisher.state = PUBLISHER_OFF;
+        publisher_end();
     Py_XDECREF(result);
     return result ? 0 : -1;
 }
@@ -172,7 +188,7 @@ static PyObject *native_attach(PyObject *module, PyObject *context)
         attach_undo(token);
         return NULL;
     }
-    if (publisher_is(PUBLISHER_ON))
+    if (publisher_begin())
         publish(context);
     return token;
 }
@@ -269,13 +285,13 @@ static PyObject *native_start(PyObject *module, PyObject *list)
     (void)module;
     int error = publisher.state == PUBLISHER_WAITING ? resource_publish(list) : -EPERM;
     if (error) {
-        publisher.state = PUBLISHER_OFF;
+        publisher_end();
         errno = -error;
         return PyErr_SetFromErrno(PyExc_OSError);
     }
     enum switch_source source = context_switch_watch();
     if (source == SWITCH_NONE) {
-        publisher.state = PUBLISHER_OFF;
+        publisher_end();
         spanprof_context_withdraw();
         PyErr_SetString(PyExc_RuntimeError, "switches of contexts cannot be seen");
         return NULL;
@@ -301,8 +317,17 @@ static PyObject *native_expect(PyObject *module, PyObject *name)
 static PyObject *native_off(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
-    publisher.state = PUBLISHER_OFF;
-    spanprof_context_clear();
+    publisher_end();
+    Py_RETURN_NONE;
+}
+
+/* withdraw(): off(), and the process context is gone. */
+static PyObject *native_withdraw(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    if (publisher.state == PUBLISHER_ON)
+        (void)spanprof_context_withdraw();
+    publisher_end();
     Py_RETURN_NONE;
 }
 
@@ -335,6 +360,7 @@ static PyMethodDef methods[] = {
     {"expect", native_expect, METH_O, "expect(name): the module is about to be imported"},
     {"forked", native_forked, METH_NOARGS, "forked(): in the child"},
     {"off", native_off, METH_NOARGS, "off(): publishes nothing more"},
+    {"withdraw", native_withdraw, METH_NOARGS, "withdraw(): another library publishes from now on"},
     {"current", native_current, METH_NOARGS, "current(): what this thread publishes, for tests"},
     {NULL, NULL, 0, NULL}};
 

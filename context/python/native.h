@@ -16,10 +16,18 @@ PyAPI_FUNC(PyObject *) PyContextVar_Set(PyObject *variable, PyObject *value);
 PyAPI_FUNC(int) PyContextVar_Reset(PyObject *variable, PyObject *token);
 
 /*
- * NEW --configure()--> WAITING --start(), with the first span--> ON
- * any --failure, off()--> OFF, which is final
+ * NEW --configure()--> WAITING --start(), with the first span--> ON --off(), a failed fork--> ENDED
+ * NEW, WAITING --off(), a failure--> OFF
+ *
+ * ENDED: the hooks stay, and clear what the thread has published. OFF: there are no hooks.
  */
-enum publisher_state { PUBLISHER_NEW, PUBLISHER_WAITING, PUBLISHER_ON, PUBLISHER_OFF };
+enum publisher_state {
+    PUBLISHER_NEW,
+    PUBLISHER_WAITING,
+    PUBLISHER_ON,
+    PUBLISHER_ENDED,
+    PUBLISHER_OFF
+};
 
 struct publisher {
     enum publisher_state state;

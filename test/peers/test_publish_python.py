@@ -1,70 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stock Python services get their spans' CPU by PYTHONPATH alone: every sample of what their handlers burned is linked to
-the span of that request. Interleave: what is published is the current span, on each version of Python that is here."""
-import glob
-import http.client
-import json
+"""Stock Python services get their spans' CPU by `spanprof exec` alone: every sample of what their handlers burned is
+linked to the span of that request. Interleave: what is published is the current span, on each version of Python."""
 import os
 import subprocess
 import sys
-import threading
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(os.path.dirname(HERE), "integration", "support"), os.path.join(HERE, "sdk")]
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "integration", "support"))
 import harness  # noqa: E402
+import publisher_services  # noqa: E402
 import publishing  # noqa: E402
-import sdk_clients  # noqa: E402
-import truth  # noqa: E402
+import python_services  # noqa: E402
 
-SOURCES = os.path.join(HERE, "publishers", "python")
-TREE = os.path.join(harness.BUILD, "publishers", "python")
-VENVS = os.path.join(harness.SOURCE, "build", "peers", "publish_python")
-FREQUENCY = 997
-SAMPLES = 5000  # of each service at the least
-CLIENTS = 6
-VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
+SOURCES, TREE = python_services.SOURCES, python_services.TREE
+CHECKS = 60000  # of each version: 300,000 in all
 INTERLEAVED = ("opentelemetry-sdk", "greenlet", "gevent", "uvloop")
 
 
-def interpreter(version):
-    """A program of that version, or None."""
-    found = sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/%s.*/bin/python3" % version)))
-    for candidate in ["/usr/bin/python" + version, "/usr/local/bin/python" + version, *found]:
-        if os.access(candidate, os.X_OK):
-            return candidate
-    return None
+def environment(test, name, version, *packages):
+    """Its bin directory; skips the test where it cannot be had."""
+    if python_services.NOT_BUILT:
+        test.skipTest(python_services.NOT_BUILT)
+    try:
+        return python_services.venv(name, python_services.interpreter(version), *packages)
+    except publisher_services.Missing as reason:
+        test.skipTest(str(reason))
 
 
-def venv(name, python, *packages):
-    """Its bin directory. Raises sdk_clients.Missing."""
-    folder = os.path.join(VENVS, name)
-    ready = os.path.join(folder, "ready")
-    wanted = " ".join(packages)
-    if not os.path.exists(ready) or open(ready).read() != wanted:
-        sdk_clients.run([python, "-m", "venv", "--clear", folder])
-        sdk_clients.run([os.path.join(folder, "bin", "pip"), "-q", "install", *packages])
-        with open(ready, "w") as file:
-            file.write(wanted)
-    return os.path.join(folder, "bin")
-
-
-class PublishPython(publishing.PublishersTest):
-    def setUp(self):
-        super().setUp()
-        if not glob.glob(os.path.join(TREE, "spanprof_otel", "_native*.so")):
-            self.skipTest("the publisher is not built: no python3-dev")
-
-
-class Interleave(PublishPython):
+class Interleave(publishing.PublishersTest):
     def one(self, version):
-        python = interpreter(version)
-        if not python:
-            self.skipTest("no Python " + version)
-        try:
-            bin_path = venv(version, python, *INTERLEAVED)
-        except sdk_clients.Missing as reason:
-            self.skipTest(str(reason))
+        bin_path = environment(self, version, version, *INTERLEAVED)
         done = subprocess.run([os.path.join(bin_path, "python"), os.path.join(SOURCES, "interleave.py")],
                               stdout=subprocess.PIPE, timeout=600,
                               env={**os.environ, "PYTHONPATH": TREE, "OTEL_PYTHON_CONTEXT": "spanprof"})
@@ -72,132 +37,94 @@ class Interleave(PublishPython):
         print(version, "; ".join(" ".join(line) for line in lines), flush=True)
         counted = {name: (int(checks), int(wrong)) for name, checks, wrong in (line for line in lines if len(line) == 3)}
         self.assertEqual(done.returncode, 0)
-        self.assertGreater(sum(checks for checks, _ in counted.values()), 10000)
+        self.assertGreater(sum(checks for checks, _ in counted.values()), CHECKS)
         self.assertEqual(sum(wrong for _, wrong in counted.values()), 0)
 
 
-for _version in VERSIONS:
+for _version in python_services.VERSIONS:
     setattr(Interleave, "test_" + _version.replace(".", "_"), lambda self, version=_version: self.one(version))
 
 
-class Service:
-    """A stock service, started as its user would, with PYTHONPATH more."""
+class Services(publisher_services.ServicesTest):
+    """On Debian's Python, but for one."""
 
-    def __init__(self, test, spanprof, name, command, bin_path, **environment):
-        self.name, self.port = name, harness.free_port()
-        self.truth = os.path.join(test.directory, name)
-        os.mkdir(self.truth)
-        self.log = open(os.path.join(test.directory, name + ".log"), "w+b")
-        self.process = subprocess.Popen(
-            [os.path.join(bin_path, "opentelemetry-instrument"), os.path.join(bin_path, command[0]),
-             *(word % self.port if "%d" in word else word for word in command[1:])],
-            stdout=self.log, stderr=subprocess.STDOUT, cwd=SOURCES,
-            env={"PATH": os.environ["PATH"], "HOME": test.directory, "PYTHONPATH": TREE, "TRUTH": self.truth,
-                 "PYTHONDONTWRITEBYTECODE": "1", "OTEL_BSP_SCHEDULE_DELAY": "200", "OTEL_SERVICE_NAME": name, "OTEL_METRICS_EXPORTER": "none",
-                 "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
-                 "OTEL_EXPORTER_OTLP_ENDPOINT": "http://" + spanprof.grpc_address, **environment})
-        test.addCleanup(self.process.kill)
-        harness.wait_until(lambda: self.get("/wait"), 30, name + " answers")
-
-    def get(self, path):
-        try:
-            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-            connection.request("GET", path)
-            status = connection.getresponse().status
-            connection.close()
-            return status == 200
-        except OSError:
-            return False
-
-    def load(self, paths, n):
-        """n requests, by several clients at once."""
-        left = list(range(n))
-
-        def work():
-            while left:
-                try:
-                    i = left.pop()
-                except IndexError:
-                    return
-                self.get(paths[i % len(paths)])
-        clients = [threading.Thread(target=work) for _ in range(CLIENTS)]
-        for client in clients:
-            client.start()
-        for client in clients:
-            client.join()
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait(30)
-        self.log.seek(0)
-        return self.log.read().decode(errors="replace")
-
-    def records(self):
-        records = []
-        for name in os.listdir(self.truth):
-            with open(os.path.join(self.truth, name)) as file:
-                records += [json.loads(line) for line in file]
-        return records
-
-
-@harness.needs_sampling
-class Services(PublishPython):
-    def setUp(self):
-        super().setUp()
-        try:
-            self.bin = venv("services", "/usr/bin/python3", "-r", os.path.join(SOURCES, "requirements.txt"))
-        except sdk_clients.Missing as reason:
-            self.skipTest(str(reason))
-
-    def judge(self, name, command, paths, **environment):
-        spanprof = self.spanprof(over={"receivers": {"sampler": {"frequency": FREQUENCY}},
-                                       "processors": {"join": {"wait": "2s"}}})
-        spanprof.wait_sampling()
-        service = Service(self, spanprof, name, command, self.bin, **environment)
-        service.load(paths, 40)  # the publisher begins with the first span, and is read soon after
-        time.sleep(3 * harness.SLOWNESS)
-        begun = time.time_ns()
-        service.load(paths, int(SAMPLES / FREQUENCY / 0.02 * 1.3) * len(paths))
-        time.sleep(1)  # the last batch: flask is ended by a signal, and exports nothing then
-        output = service.stop()
-        self.stop_when_delivered(spanprof)
-        records = [record for record in service.records() if record["from"] > begun]
-        samples = [sample for sample in self.backend.samples()
-                   if sample.resource.get("service.name") == name]
-        verdict = truth.judge(records, samples)
-        print("%s: %s" % (name, verdict), flush=True)
-        self.assertNotRegex(output, "Traceback|spanprof_otel")
-        self.assertGreaterEqual(verdict.published(), SAMPLES)
-        self.assertGreaterEqual(verdict.share(), 0.99)
-        self.assertEqual(verdict.wrong, 0)
-        self.assertEqual(verdict.outside_linked, 0)
-        self.assert_spans(records)
-
-    def assert_spans(self, records):
-        """Spans say what they burned, on the whole; those that waited say nothing or next to it."""
-        burned = {}
-        for record in records:
-            if record["type"] == "on":
-                burned[record["span_id"]] = burned.get(record["span_id"], 0) + record["to"] - record["from"]
-        spans = {span.span_id: span.cpu_ns or 0 for span in self.backend.spans()}
-        self.assertLessEqual(set(burned), set(spans))
-        joined = sum(spans[span_id] for span_id in burned)
-        waited = [cpu for span_id, cpu in spans.items() if span_id not in burned]
-        print("spans that burned: %d with %.2f s of CPU; others: %d with %.2f s" % (
-            len(burned), joined / 1e9, len(waited), sum(waited) / 1e9), flush=True)
-        self.assertGreater(joined, 0.8 * SAMPLES / FREQUENCY * 1e9)
-        self.assertLess(sum(waited), 0.2 * joined)
+    def run_service(self, name, command, paths, version="3.11", packages="requirements", end="\0", **variables):
+        bin_path = environment(self, packages, version, "-r", os.path.join(SOURCES, packages + ".txt"))
+        self.judge(name, python_services.maker(self, bin_path, command, **variables), paths, end=end)
 
     def test_flask(self):
-        self.judge("flask", ["flask", "--app", "flask_app", "run", "--port", "%d"], ["/render", "/wait"])
+        self.run_service("flask", ["flask", "--app", "flask_app", "run", "--port", "{port}"], ["/render", "/wait"])
 
     def test_fastapi_on_uvloop(self):
-        self.judge("fastapi", ["uvicorn", "--loop", "uvloop", "--log-level", "warning", "--port", "%d", "fastapi_app:app"],
-                   ["/render", "/wait", "/sync"])
+        self.run_service("fastapi", ["uvicorn", "--loop", "uvloop", "--log-level", "warning", "--port", "{port}",
+                                     "fastapi_app:app"], ["/render", "/wait", "/sync"])
+
+    def test_fastapi_on_python_3_14(self):
+        self.run_service("fastapi-3-14", ["uvicorn", "--loop", "uvloop", "--log-level", "warning", "--port", "{port}",
+                                          "fastapi_app:app"], ["/render", "/wait", "/sync"],
+                         version="3.14", packages="requirements_latest")
 
     def test_django_under_gunicorn(self):
-        self.judge("django", ["gunicorn", "-w", "2", "--threads", "2", "-b", "127.0.0.1:%d", "django_app"],
-                   ["/render", "/wait"], DJANGO_SETTINGS_MODULE="django_settings")
+        self.run_service("django", ["gunicorn", "-w", "2", "--threads", "2", "-b", "127.0.0.1:{port}", "django_app"],
+                         ["/render", "/wait"], DJANGO_SETTINGS_MODULE="django_settings")
+
+    def test_gunicorn_with_gevent(self):
+        self.run_service("gevent", ["gunicorn", "-k", "gevent", "-w", "2", "-b", "127.0.0.1:{port}", "gevent_app:app"],
+                         ["/render", "/wait"], end="Handling signal: term")  # the SDK's own thread, patched by gevent
+
+    def uwsgi(self, name, *options):
+        home = os.path.join(python_services.BUILT, "requirements")
+        self.run_service(name, ["uwsgi", "--http-socket", "127.0.0.1:{port}", "--home", home, "--module", "uwsgi_app:app",
+                                "--master", "--die-on-term", "--processes", "2", "--threads", "2", "--enable-threads",
+                                "--disable-logging", *options], ["/render", "/wait"])
+
+    def test_uwsgi_that_forks_after_the_import(self):
+        self.uwsgi("uwsgi")
+
+    def test_uwsgi_with_lazy_apps(self):
+        self.uwsgi("uwsgi-lazy", "--lazy-apps")
+
+
+class CeleryWorker(publisher_services.Service):
+    """Takes its tasks from a folder."""
+    asked = 0
+
+    def answers(self):
+        if not self.asked:
+            self.ask(["/wait"], 1)
+        return self.done() == self.asked
+
+    def ask(self, paths, n):
+        """By a program of its own, which traces nothing."""
+        self.asked += n
+        subprocess.run(["python", os.path.join(SOURCES, "celery_app.py"), ",".join(paths), str(n)], check=True,
+                       env=self.environment)
+
+    def done(self):
+        return sum(record["type"] == "done" for record in self.records())
+
+    def load(self, paths, n):
+        self.ask(paths, n)
+        harness.wait_until(lambda: self.done() == self.asked, 120, "all tasks are done")
+
+
+class Tasks(publisher_services.ServicesTest):
+    def run_worker(self, name, *options):
+        bin_path = environment(self, "requirements", "3.11", "-r", os.path.join(SOURCES, "requirements.txt"))
+        broker = os.path.join(self.directory, "broker")
+        os.makedirs(os.path.join(broker, "control"))
+
+        def make(spanprof, service):
+            return CeleryWorker(self, spanprof, service, ["opentelemetry-instrument", "celery", "-A", "celery_app",
+                                                          "worker", "-l", "warning", *options],
+                                SOURCES, bin_path, BROKER=broker, **python_services.VARIABLES)
+        self.judge(name, make, ["/render", "/wait"])
+
+    def test_celery_prefork(self):
+        self.run_worker("celery", "--pool", "prefork", "--concurrency", "2")
+
+    def test_celery_threads(self):
+        self.run_worker("celery-threads", "--pool", "threads", "--concurrency", "4")
 
 
 if __name__ == "__main__":

@@ -48,10 +48,14 @@ def _start(span):
 
 
 class _ImportWatch:
-    """An importer that finds no module. It reports those that change how threads switch."""
+    """An importer that finds no module. It sees those that change how threads switch, and Datadog's tracer, which
+    publishes at its import: a process has one publisher."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
+        if name == "ddtrace" and os.environ.get("DD_TRACE_OTEL_CTX_ENABLED", "true").lower() in ("true", "1"):
+            _native.withdraw()
+            _debug("not publishing any more: ddtrace publishes")
         _native.expect(name)
 
 

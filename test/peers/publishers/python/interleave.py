@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether what the publisher has written is the SDK's current span, at each step of units that take turns:
-tasks, eager tasks, threads, greenlets, uvloop, forks. A line a case: name, checks, wrong ones.
+"""Whether what the publisher has written is the SDK's current span, at each step of units that take turns: tasks, eager
+tasks, threads, greenlets, uvloop, forks. A line for each case: name, checks, wrong ones.
 
-    PYTHONPATH=TREE python interleave.py [CASE ...]"""
+    PYTHONPATH=TREE OTEL_PYTHON_CONTEXT=spanprof python interleave.py [CASE ...]"""
 import asyncio
+import contextvars
 import os
+import random
 import sys
 import threading
 
@@ -16,7 +18,7 @@ import spanprof_otel
 
 trace.set_tracer_provider(TracerProvider())
 tracer = trace.get_tracer("interleave")
-checks = wrong = 0
+checks = []  # of this case: whether each was right; threads append
 
 
 def published():
@@ -25,13 +27,11 @@ def published():
 
 
 def check():
-    global checks, wrong
     context = trace.get_current_span().get_span_context()
-    checks += 1
-    wrong += published() != (context.trace_id, context.span_id)
+    checks.append(published() == (context.trace_id, context.span_id))
 
 
-STEPS = 200
+STEPS = 1000
 
 
 async def unit(with_span, pause):
@@ -69,6 +69,14 @@ def case_to_thread():
     asyncio.run(three(lambda: asyncio.to_thread(check)))
 
 
+def case_loops_on_threads():
+    threads = [threading.Thread(target=case_tasks) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
 def case_eager():
     if sys.version_info < (3, 12):
         return
@@ -76,7 +84,7 @@ def case_eager():
     async def run():
         asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
         with tracer.start_as_current_span("outer"):
-            for _ in range(100):
+            for _ in range(STEPS):
                 async def inner():
                     with tracer.start_as_current_span("eager"):
                         check()
@@ -179,6 +187,34 @@ def case_gevent():
     gevent.joinall([gevent.spawn(work, span) for span in (True, False, True)])
 
 
+def case_contexts():
+    """Contexts that enter each other in random order, with spans that begin and end inside of them."""
+    turns = random.Random(4947)
+    contexts = [contextvars.Context(), contextvars.copy_context()]
+
+    def walk(depth):
+        for _ in range(turns.randrange(1, 6)):
+            turn = turns.randrange(4)
+            if turn == 0 and depth < 12:
+                context = turns.choice(contexts)
+                try:
+                    context.run(walk, depth + 1)
+                except RuntimeError:  # it is entered already
+                    pass
+            elif turn == 1:
+                with tracer.start_as_current_span("walk"):
+                    check()
+                    if depth < 12:
+                        walk(depth + 1)
+            elif turn == 2:
+                contexts[turns.randrange(len(contexts))] = contextvars.copy_context()
+            elif len(contexts) < 8:
+                contexts.append(contextvars.Context())
+            check()
+    while len(checks) < 30 * STEPS:
+        walk(0)
+
+
 def case_fork():
     with tracer.start_as_current_span("parent"):
         pid = os.fork()
@@ -187,11 +223,30 @@ def case_fork():
             with tracer.start_as_current_span("child"):
                 check()
             check()
-            os._exit(min(wrong, 100))
-        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        global checks
-        checks += 3
-        globals()["wrong"] += status
+            os._exit(checks.count(False))
+        checks.extend([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0] * 3)
+        check()
+
+
+def case_fork_on_thread():
+    thread = threading.Thread(target=case_fork)
+    thread.start()
+    thread.join()
+
+
+def case_fork_by_c():
+    """A fork that Python does not know of, as uWSGI makes them: os.register_at_fork() is of no use."""
+    import ctypes
+    with tracer.start_as_current_span("parent"):
+        pid = ctypes.PyDLL(None).fork()
+        if pid == 0:
+            with tracer.start_as_current_span("child"):
+                check()
+            check()
+            if "OTEL_CTX" not in open("/proc/self/maps").read():
+                checks.append(False)
+            os._exit(checks.count(False))
+        checks.extend([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0] * 3)
         check()
 
 
@@ -210,17 +265,16 @@ def case_exceptions():
 
 
 def main():
-    global checks, wrong
     failed = False
     for name in sys.argv[1:] or [name[5:] for name in globals() if name.startswith("case_")]:
-        checks = wrong = 0
+        checks.clear()
         try:
             globals()["case_" + name]()
         except ImportError as missing:
             print(name, "skipped:", missing, flush=True)
             continue
-        print(name, checks, wrong, flush=True)
-        failed |= wrong > 0
+        print(name, len(checks), checks.count(False), flush=True)
+        failed |= not all(checks)
     sys.exit(failed)
 
 

@@ -11,7 +11,8 @@ _lock = threading.Lock()
 _file = None
 
 
-def _tell(record):
+def tell(record):
+    """Of any type; those of burn() are `on` and `off`."""
     global _file
     with _lock:
         if _file is None or _file[0] != os.getpid():
@@ -29,11 +30,11 @@ def burn(seconds):
               "to": time.time_ns()}
     if context.is_valid:
         record.update(trace_id="%032x" % context.trace_id, span_id="%016x" % context.span_id)
-    _tell(record)
+    tell(record)
 
 
 def burn_without_span(seconds=0.003, pause=0.05):
-    """A thread that is nobody's."""
+    """On a thread that works for no span."""
     def work():
         while True:
             burn(seconds)
