@@ -49,11 +49,11 @@ def _start(span):
 
 class _ImportWatch:
     """An importer that finds no module. It sees those that change how threads switch, and Datadog's tracer, which
-    publishes at its import: a process has one publisher."""
+    publishes a process context at its import: a process has one publisher."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
-        if name == "ddtrace" and os.environ.get("DD_TRACE_OTEL_CTX_ENABLED", "true").lower() in ("true", "1"):
+        if name == "ddtrace":
             _native.withdraw()
             _debug("not publishing any more: ddtrace publishes")
         _native.expect(name)
@@ -72,8 +72,8 @@ class RuntimeContext(ContextVarsRuntimeContext):
     def _configure(self):
         if os.environ.get("SPANPROF_CONTEXT") == "off":
             return
-        if sys.implementation.name != "cpython":
-            raise RuntimeError("%s is not supported" % sys.implementation.name)
+        if sys.implementation.name != "cpython" or sys.version_info < (3, 10):
+            raise RuntimeError("%s %d.%d is not supported" % (sys.implementation.name, *sys.version_info[:2]))
         if not isinstance(self._current_context, contextvars.ContextVar):
             raise RuntimeError("this release of opentelemetry-api keeps its context elsewhere")
         from . import _native as native  # makes it a name of this module

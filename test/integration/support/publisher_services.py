@@ -41,6 +41,7 @@ def run(command, **options):
 class Service:
     """A stock service. command: as its user starts it; "{port}" stands for the port that it listens on. path: a
     directory that is searched for programs before PATH."""
+    options = ()  # of `spanprof exec`
 
     def __init__(self, test, spanprof, name, command, cwd, path="", **environment):
         self.name, self.port = name, harness.free_port()
@@ -51,7 +52,7 @@ class Service:
                             "TRUTH": self.truth, "OTEL_SERVICE_NAME": name, "OTEL_BSP_SCHEDULE_DELAY": "200",
                             **environment}
         self.process = subprocess.Popen(
-            [harness.BINARY, "exec", "--publishers", PUBLISHERS, "--endpoint", "http://" + spanprof.http_address, "--",
+            [harness.BINARY, "exec", "--publishers", PUBLISHERS, "--endpoint", "http://" + spanprof.http_address, *self.options, "--",
              *(word.replace("{port}", str(self.port)) for word in command)],
             stdout=self.log, stderr=subprocess.STDOUT, cwd=cwd, env=self.environment)
         test.addCleanup(self.log.close)

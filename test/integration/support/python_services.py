@@ -18,7 +18,8 @@ NOT_BUILT = None if glob.glob(os.path.join(TREE, "spanprof_otel", "_native*.so")
 
 def interpreter(version):
     """The path of one. Raises Missing."""
-    found = sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/%s.*/bin/python3" % version)))
+    number, threads = version.rstrip("t"), "t" if version.endswith("t") else ""  # 3.14t: free-threaded
+    found = sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/%s.*[0-9]%s/bin/python3" % (number, threads))))
     for candidate in ["/usr/bin/python" + version, "/usr/local/bin/python" + version, *found]:
         if os.access(candidate, os.X_OK):
             return candidate
@@ -32,8 +33,12 @@ def venv(name, python, *packages):
     folder = os.path.join(BUILT, name)
     ready, wanted = os.path.join(folder, "ready"), " ".join(packages)
     if not has_text(ready, wanted):
-        publisher_services.run([python, "-m", "venv", "--clear", "--without-pip", folder])
-        publisher_services.run([*pip(), "-q", "--python", os.path.join(folder, "bin", "python"), "install", *packages])
+        if python.startswith(BUILT):
+            publisher_services.run([python, "-m", "venv", "--clear", "--without-pip", folder])
+            publisher_services.run([*pip(folder), "install", *packages])
+        else:
+            publisher_services.run([python, "-m", "venv", "--clear", folder])
+            publisher_services.run([os.path.join(folder, "bin", "pip"), "-q", "install", *packages])
         with open(ready, "w") as file:
             file.write(wanted)
     return os.path.join(folder, "bin")
@@ -47,15 +52,15 @@ def has_text(path, text):
         return False
 
 
-def pip():
-    """Debian's python3.14 has no pip, so one pip installs for all interpreters: a new one, which knows the newest."""
+def pip(environment):
+    """The command of a pip that installs there; Debian's python3.14 has none of its own."""
     folder = os.path.join(BUILT, "pip")
     program, ready = os.path.join(folder, "bin", "pip"), os.path.join(folder, "ready")
     if not os.path.exists(ready):
         publisher_services.run([STOCK, "-m", "venv", "--clear", folder])
         publisher_services.run([program, "-q", "install", "--upgrade", "pip"])
         open(ready, "w").close()
-    return [program, "--disable-pip-version-check"]
+    return [program, "-q", "--disable-pip-version-check", "--python", os.path.join(environment, "bin", "python")]
 
 
 def maker(test, bin_path, command, **environment):
