@@ -2,8 +2,8 @@
 /*
  * Three extension modules switch by themselves, and may be imported at any time after the first
  * span: _asyncio and uvloop enter contexts from C, greenlet switches stacks together with their
- * contexts. The import is seen before the module is loaded, so it is awaited: each thread looks
- * for it when it publishes a span, until the module is there or AWAIT_NS have passed.
+ * contexts. The import is seen before the module is loaded, so it is awaited: spans that are
+ * published look for it until it is there, or AWAIT_NS have passed.
  *
  * greenlet reports switches to one trace function for each thread; a function that is there already
  * is called after ours.
@@ -18,7 +18,7 @@ static const char *const names[] = {"_asyncio", "uvloop.loop", "greenlet._greenl
 #define NAMES (sizeof(names) / sizeof(names[0]))
 
 static struct {
-    unsigned generation; /* one more with each module that is expected; 0: not started */
+    unsigned generation; /* one more with each module that was loaded late; 0: not started */
     unsigned scanned;    /* the generation in which import slots were hooked */
     unsigned awaited;    /* a bit for each of `names` */
     int64_t until_ns;
@@ -45,29 +45,30 @@ void late_modules_expect(const char *name)
             continue;
         late.awaited |= 1U << i;
         late.until_ns = clock_ns() + AWAIT_NS;
-        late.generation++;
     }
 }
 
-/* NULL: not imported. */
+/* Borrowed; NULL: not loaded. PyImport_GetModule() would wait for an import that another thread is
+ * at. */
 static PyObject *module_find(const char *name)
 {
-    PyObject *text = PyUnicode_FromString(name);
-    PyObject *module = text ? PyImport_GetModule(text) : NULL;
-    Py_XDECREF(text);
+    PyObject *modules = PyImport_GetModuleDict();
+    PyObject *module =
+        modules && PyDict_Check(modules) ? PyDict_GetItemString(modules, name) : NULL;
     PyErr_Clear();
     return module;
 }
 
-static bool all_loaded(void)
+static void awaited_look(void)
 {
     for (unsigned i = 0; i < NAMES; i++) {
-        PyObject *module = late.awaited & 1U << i ? module_find(names[i]) : NULL;
-        if (module)
-            late.awaited &= ~(1U << i);
-        Py_XDECREF(module);
+        if (!(late.awaited & 1U << i) || !module_find(names[i]))
+            continue;
+        late.awaited &= ~(1U << i);
+        late.generation++;
     }
-    return !late.awaited || clock_ns() > late.until_ns;
+    if (clock_ns() > late.until_ns)
+        late.awaited = 0;
 }
 
 /* ---- greenlets ---- */
@@ -106,7 +107,9 @@ static void greenlet_trace(PyObject *module)
 void late_modules_prepare_thread(void)
 {
     static __thread unsigned prepared; /* the generation that this thread has seen */
-    if (prepared == late.generation || !all_loaded())
+    if (late.awaited)
+        awaited_look();
+    if (prepared == late.generation)
         return;
     prepared = late.generation;
     if (late.slots && late.scanned != late.generation) {
@@ -116,5 +119,4 @@ void late_modules_prepare_thread(void)
     PyObject *greenlet = module_find("greenlet._greenlet");
     if (greenlet)
         greenlet_trace(greenlet);
-    Py_XDECREF(greenlet);
 }

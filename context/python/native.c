@@ -73,17 +73,17 @@ static bool publisher_begin(void)
 /* The key is made by a module that is imported after the API has its runtime context. */
 static bool span_key_find(void)
 {
-    PyObject *name = PyUnicode_FromString("opentelemetry.trace.propagation");
-    PyObject *module = name ? PyImport_GetModule(name) : NULL;
+    PyObject *modules = PyImport_GetModuleDict();
+    PyObject *module = modules && PyDict_Check(modules)
+                           ? PyDict_GetItemString(modules, "opentelemetry.trace.propagation")
+                           : NULL;
     if (module)
         publisher.span_key = PyObject_GetAttrString(module, "_SPAN_KEY");
-    Py_XDECREF(module);
-    Py_XDECREF(name);
     PyErr_Clear();
     return publisher.span_key;
 }
 
-/* context: OpenTelemetry's, a dict, or NULL. Borrowed, as the result; NULL: no span. */
+/* context: OpenTelemetry's, a dict, or NULL; borrowed. A new reference; NULL: no span. */
 static PyObject *span_of(PyObject *context)
 {
     if (!context || !PyDict_Check(context) || (!publisher.span_key && !span_key_find()))
@@ -91,6 +91,7 @@ static PyObject *span_of(PyObject *context)
     PyObject *span = PyDict_GetItemWithError(context, publisher.span_key);
     if (!span)
         PyErr_Clear();
+    Py_XINCREF(span);
     return span;
 }
 
@@ -105,6 +106,7 @@ static void publish(PyObject *context)
         late_modules_prepare_thread();
         if (span_record_get(span, &record))
             PyErr_Clear();
+        Py_DECREF(span);
     }
     if (record.published && publisher.state == PUBLISHER_ON)
         (void)spanprof_context_set(record.trace_id, record.span_id, record.flags);
@@ -141,28 +143,34 @@ void publish_current(void)
 
 /* ---- the first span ---- */
 
-/*
- * Calls first_span() with the first span that has a Resource. An exception that comes from there is
- * not ours: it was raised by a signal handler, such as KeyboardInterrupt. -1: with it.
- */
+/* -1: with an exception that a signal handler has raised, such as KeyboardInterrupt. */
+static int span_has_resource(PyObject *span)
+{
+    PyObject *resource = PyObject_GetAttrString(span, "resource");
+    Py_XDECREF(resource);
+    if (resource || !PyErr_ExceptionMatches(PyExc_Exception))
+        return resource ? 1 : -1;
+    PyErr_Clear();
+    return 0;
+}
+
+/* Calls first_span() with the first span that has a Resource. -1: as above. */
 static int first_span_report(PyObject *context)
 {
     PyObject *span = span_of(context);
-    PyObject *resource = span ? PyObject_GetAttrString(span, "resource") : NULL;
-    PyErr_Clear();
-    if (!resource)
-        return 0;
-    Py_DECREF(resource);
-    PyObject *first_span = publisher.first_span;
-    if (!first_span) /* another thread has the first one */
-        return 0;
-    publisher.first_span = NULL;
-    PyObject *result = PyObject_CallFunctionObjArgs(first_span, span, NULL);
-    Py_DECREF(first_span);
-    if (!result)
-        publisher_end();
-    Py_XDECREF(result);
-    return result ? 0 : -1;
+    int outcome = span ? span_has_resource(span) : 0;
+    PyObject *first_span = publisher.first_span; /* NULL: another thread has had the first one */
+    if (outcome > 0 && first_span) {
+        publisher.first_span = NULL;
+        PyObject *result = PyObject_CallFunctionObjArgs(first_span, span, NULL);
+        outcome = result ? 0 : -1;
+        Py_XDECREF(result);
+        Py_DECREF(first_span);
+        if (outcome)
+            publisher_end();
+    }
+    Py_XDECREF(span);
+    return outcome < 0 ? -1 : 0;
 }
 
 /* The context is detached again, since its attach() raises. */
@@ -222,7 +230,7 @@ static PyObject *native_configure(PyObject *module, PyObject *arguments)
     PyObject *variable, *first_span;
     (void)module;
     if (publisher.state != PUBLISHER_NEW) {
-        PyErr_SetString(PyExc_RuntimeError, "another interpreter of this process publishes");
+        PyErr_SetString(PyExc_RuntimeError, "this process publishes already");
         return NULL;
     }
     if (!PyArg_ParseTuple(arguments, "OO", &variable, &first_span))
@@ -308,9 +316,9 @@ static PyObject *native_expect(PyObject *module, PyObject *name)
     Py_ssize_t size;
     const char *text = PyUnicode_AsUTF8AndSize(name, &size);
     (void)module;
-    if (!text)
-        return NULL;
-    late_modules_expect(text);
+    PyErr_Clear();
+    if (text)
+        late_modules_expect(text);
     Py_RETURN_NONE;
 }
 
