@@ -83,6 +83,38 @@ static bool run_hook(void)
     return true;
 }
 
+/* ---- 3.12 and 3.13: eager tasks ---- */
+
+#define TP_INIT_AT 296 /* of PyTypeObject, in 64-bit builds */
+
+typedef int (*init_fn)(PyObject *self, PyObject *arguments, PyObject *names);
+
+static init_fn task_init;
+
+static int task_init_and_publish(PyObject *self, PyObject *arguments, PyObject *names)
+{
+    int error = task_init(self, arguments, names);
+    publish_current();
+    return error;
+}
+
+void context_switch_hook_tasks(PyObject *asyncio)
+{
+    PyObject *type = PyObject_GetAttrString(asyncio, "Task");
+    init_fn found, replacement = task_init_and_publish;
+    void *slot =
+        type && PyType_Check(type) && PyObject_HasAttrString(asyncio, "_register_eager_task")
+            ? PyType_GetSlot((PyTypeObject *)type, Py_tp_init)
+            : NULL;
+    memcpy(&found, &slot, sizeof(found));
+    if (found && found != replacement && !memcmp((char *)type + TP_INIT_AT, &slot, sizeof(slot))) {
+        task_init = found;
+        memcpy((char *)type + TP_INIT_AT, &replacement, sizeof(replacement));
+    }
+    Py_XDECREF(type);
+    PyErr_Clear();
+}
+
 enum switch_source context_switch_watch(void)
 {
     if (PyContext_AddWatcher)

@@ -19,10 +19,10 @@ static const char *const names[] = {"_asyncio", "uvloop.loop", "greenlet._greenl
 
 static struct {
     unsigned generation; /* one more with each module that was loaded late; 0: not started */
-    unsigned scanned;    /* the generation in which import slots were hooked */
+    unsigned hooked;     /* the generation in which C code was hooked */
     unsigned awaited;    /* a bit for each of `names` */
     int64_t until_ns;
-    bool slots;
+    enum switch_source source;
 } late;
 
 static int64_t clock_ns(void)
@@ -32,9 +32,9 @@ static int64_t clock_ns(void)
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-void late_modules_start(bool slots)
+void late_modules_start(enum switch_source source)
 {
-    late.slots = slots;
+    late.source = source;
     late.generation = 1;
 }
 
@@ -104,6 +104,14 @@ static void greenlet_trace(PyObject *module)
     PyErr_Clear();
 }
 
+static void c_code_hook(void)
+{
+    PyObject *asyncio = module_find("_asyncio");
+    if (asyncio)
+        context_switch_hook_tasks(asyncio);
+    import_slots_hook();
+}
+
 void late_modules_prepare_thread(void)
 {
     static __thread unsigned prepared; /* the generation that this thread has seen */
@@ -112,9 +120,9 @@ void late_modules_prepare_thread(void)
     if (prepared == late.generation)
         return;
     prepared = late.generation;
-    if (late.slots && late.scanned != late.generation) {
-        late.scanned = late.generation;
-        import_slots_hook();
+    if (late.source == SWITCH_RUN && late.hooked != late.generation) {
+        late.hooked = late.generation;
+        c_code_hook();
     }
     PyObject *greenlet = module_find("greenlet._greenlet");
     if (greenlet)

@@ -304,7 +304,7 @@ static PyObject *native_start(PyObject *module, PyObject *list)
         PyErr_SetString(PyExc_RuntimeError, "switches of contexts cannot be seen");
         return NULL;
     }
-    late_modules_start(source == SWITCH_RUN);
+    late_modules_start(source);
     process_page_open();
     publisher.state = PUBLISHER_ON;
     return PyUnicode_FromString(source == SWITCH_WATCHER ? "watcher" : "run");

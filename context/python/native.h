@@ -64,6 +64,8 @@ enum switch_source { SWITCH_NONE, SWITCH_WATCHER, SWITCH_RUN };
 
 /* From now on each switch publishes. SWITCH_NONE: this interpreter has no way to see them. */
 enum switch_source context_switch_watch(void);
+/* asyncio: the module _asyncio. With SWITCH_RUN: eager tasks publish. */
+void context_switch_hook_tasks(PyObject *asyncio);
 
 /* ---- import_slots.c ---- */
 
@@ -72,8 +74,7 @@ void import_slots_hook(void);
 
 /* ---- late_modules.c: extension modules that switch contexts or stacks themselves ---- */
 
-/* slots: import_slots_hook() is needed. */
-void late_modules_start(bool slots);
+void late_modules_start(enum switch_source source);
 /* The module is about to be imported. */
 void late_modules_expect(const char *name);
 /* Before a span is published: this thread's switches are seen, also those of modules that were

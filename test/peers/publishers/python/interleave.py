@@ -81,19 +81,25 @@ def case_eager():
     if sys.version_info < (3, 12):
         return
 
+    class Task(asyncio.Task):
+        pass
+
+    async def inner():
+        with tracer.start_as_current_span("eager"):
+            check()
+            await asyncio.sleep(0)
+            check()
+
     async def run():
-        asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
+        loop = asyncio.get_running_loop()
+        loop.set_task_factory(asyncio.eager_task_factory)
         with tracer.start_as_current_span("outer"):
             for _ in range(STEPS):
-                async def inner():
-                    with tracer.start_as_current_span("eager"):
-                        check()
-                        await asyncio.sleep(0)
-                        check()
-                task = asyncio.get_running_loop().create_task(inner())
-                check()
-                await task
-                check()
+                for make in (loop.create_task, Task, asyncio.Task):
+                    task = make(inner()) if make == loop.create_task else make(inner(), loop=loop, eager_start=True)
+                    check()
+                    await task
+                    check()
     asyncio.run(run())
 
 
