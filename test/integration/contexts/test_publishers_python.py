@@ -9,8 +9,8 @@ import harness  # noqa: E402
 import publisher_services  # noqa: E402
 import python_services  # noqa: E402
 
-PACKAGES = ("opentelemetry-distro", "opentelemetry-exporter-otlp-proto-http", "opentelemetry-instrumentation-flask",
-            "flask")
+PACKAGES = ("opentelemetry-distro==0.52b1", "opentelemetry-exporter-otlp-proto-http==1.31.1",
+            "opentelemetry-instrumentation-flask==0.52b1", "flask==3.1.0")
 SAMPLES = 1500
 
 
