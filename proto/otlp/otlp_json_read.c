@@ -4,6 +4,7 @@
  * nested message reserves room for the longest length that out's limit allows; wire_end() removes
  * the unused bytes.
  */
+#include "profiles_service.pb-c.h"
 #include "proto/json.h"
 #include "proto/otlp/otlp_json_fields.h"
 
@@ -53,6 +54,14 @@ static const ProtobufCFieldDescriptor *find_field(const ProtobufCMessageDescript
         return field;
     }
     return NULL;
+}
+
+/* Until OTLP 1.8: the samples would be skipped as an unknown key, and with them what the request is
+ * about. */
+static bool is_former_samples(const ProtobufCMessageDescriptor *descriptor, struct bytes key)
+{
+    return descriptor == &opentelemetry__proto__profiles__v1development__profile__descriptor &&
+           bytes_is(key, "sample");
 }
 
 /* The text of a string that is no longer than any name or number; else cut, which is none. */
@@ -351,7 +360,13 @@ static int read_member(struct reader *reader, const ProtobufCMessageDescriptor *
     const uint8_t *begin = reader->json.at;
     int error = short_text(reader, &unescaped, &key);
     const ProtobufCFieldDescriptor *field = error ? NULL : find_field(descriptor, key, hint);
+    bool is_former = !error && !field && is_former_samples(descriptor, key);
     buf_close(&unescaped);
+    if (is_former) {
+        reader->json.at = begin;
+        return json_fail(&reader->json,
+                         "profiles of OTLP 1.8 or before, which are not read as JSON");
+    }
     error = error ? error : json_expect(&reader->json, ':', "a colon is missing");
     if (error)
         return error;

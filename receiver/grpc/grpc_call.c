@@ -451,6 +451,7 @@ static void call_submit(struct grpc_call *call)
     *request = (struct intake_request){
         .signal = call->route->signal,
         .encoding = call->reader.compressed ? call->head.encoding : ENCODING_IDENTITY,
+        .says_version = call->head.version == VERSION_SERVED,
         .body = call->reader.message,
         .max_inflated_bytes = call->scope->max_message_bytes,
         .peer = owner_of(call->stream->conn)->peer,

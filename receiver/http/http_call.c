@@ -159,6 +159,7 @@ static void call_submit(struct http_call *call)
         .signal = call->verdict.route->signal,
         .encoding = call->verdict.encoding,
         .json = call->verdict.json,
+        .says_version = call->verdict.says_version,
         .body = call->body,
         .max_inflated_bytes = call_scope(call)->max_body_bytes,
         .peer = *http1_call_peer(&call->http),

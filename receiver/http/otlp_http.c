@@ -76,6 +76,8 @@ struct otlp_http_verdict otlp_http_check(const struct otlp_http_head *head)
     struct otlp_http_verdict verdict = {.answer = otlp_answer_of(INTAKE_ACCEPTED, NULL)};
     const char *type = head->content_type ? head->content_type : "";
     verdict.json = token_is(type, "application/json");
+    verdict.says_version =
+        head->profiles_version && !strcmp(head->profiles_version, OTLP_PROFILES_VERSION);
     verdict.route = otlp_route_of_http(BYTES_STR(head->path));
     check_length(head, &verdict);
     if (verdict.answer.http != 200)
@@ -100,7 +102,7 @@ struct otlp_http_verdict otlp_http_check(const struct otlp_http_head *head)
             http_refuse(415, GRPC_INVALID_ARGUMENT,
                         "Content-Encoding must be one of identity, " OTLP_HTTP_ENCODINGS);
     } else if (verdict.route->signal == SIGNAL_PROFILES && head->profiles_version &&
-               strcmp(head->profiles_version, OTLP_PROFILES_VERSION)) {
+               !verdict.says_version) {
         verdict.answer = http_refuse(400, GRPC_INVALID_ARGUMENT,
                                      "unknown " OTLP_PROFILES_VERSION_KEY ": version 1 is served");
     }

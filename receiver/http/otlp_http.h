@@ -26,6 +26,7 @@ struct otlp_http_verdict {
     const struct otlp_route *route;
     enum intake_encoding encoding;
     bool json;           /* the peer sends JSON and gets JSON */
+    bool says_version;   /* of profiles */
     bool hopeless;       /* too large: the rest is not read */
     bool wrong_method;   /* the answer has `Allow: POST` */
     bool wrong_encoding; /* the answer has Accept-Encoding */

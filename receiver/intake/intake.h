@@ -62,8 +62,9 @@ struct intake_request {
     struct sender *sender; /* NULL: one that is not known */
     enum signal signal;
     enum intake_encoding encoding;
-    bool json;       /* the inflated body is JSON; else protobuf */
-    struct buf body; /* taken over by intake_submit(), whatever the outcome */
+    bool json;         /* the inflated body is JSON; else protobuf */
+    bool says_version; /* profiles: of development version 1 (otlp_service.h) */
+    struct buf body;   /* taken over by intake_submit(), whatever the outcome */
     size_t max_inflated_bytes;
     struct peer peer;            /* that sent it */
     enum intake_outcome outcome; /* valid in done() */

@@ -9,8 +9,18 @@
 #include "receiver/intake/intake_refused.h"
 #include <stdio.h>
 
-STAT_COUNTER(former_layout, "spanprof_profiles_former_layout_total",
-             "Profiles requests in the layout of before OTLP 1.10, which were converted.");
+static const char *const layout_names[] = {[PROFILES_1_9] = "1.9",
+                                           [PROFILES_1_8] = "1.8",
+                                           [PROFILES_1_8_COMMENTS] = "1.8_comments",
+                                           [PROFILES_1_7] = "1.7",
+                                           [PROFILES_UNCLEAR] = "unclear"};
+STAT_COUNTERS(former_layout, "spanprof_profiles_former_layout_total",
+              "Profiles requests that are not surely in the layout of since OTLP 1.10, by their "
+              "layout. Those of 1.8 and 1.9 were converted, the others refused.",
+              STAT_LABEL("layout", layout_names, PROFILES_LAYOUTS),
+              .losses = STAT_BIT(PROFILES_1_8_COMMENTS) | STAT_BIT(PROFILES_1_7) |
+                        STAT_BIT(PROFILES_UNCLEAR),
+              .absent = STAT_BIT(PROFILES_TODAY));
 
 int intake_refuse_body(struct intake_request *request, enum intake_outcome outcome,
                        const char *message)
@@ -79,17 +89,59 @@ static int intake_request_convert(struct intake_request *request, struct buf *ma
     return intake_refuse_body(request, INTAKE_MALFORMED, request->problem);
 }
 
-/* Renumbers samples of the former layout: later code, and the backends, know only today's layout.
- */
-static int follow_layout(struct intake_request *request, struct buf *made, struct bytes body)
+static const char *why_refused(enum profiles_layout layout)
+{
+    static const char *const messages[PROFILES_LAYOUTS] = {
+        [PROFILES_1_8_COMMENTS] =
+            "the profiles are of OTLP 1.8 with comments, which later versions have no field for",
+        [PROFILES_1_7] =
+            "the profiles are of OTLP 1.7 or before; those of 1.8 and later are accepted",
+        [PROFILES_UNCLEAR] = "the samples mean one thing in OTLP 1.9 and another since 1.10; the "
+                             "header " OTLP_PROFILES_VERSION_KEY ": " OTLP_PROFILES_VERSION
+                             " says that it is the latter",
+    };
+    return messages[layout];
+}
+
+static int refuse_layout(struct intake_request *request, enum profiles_layout layout)
+{
+    stat_add_of(&former_layout, layout, 1);
+    return intake_refuse_body(request, INTAKE_MALFORMED, why_refused(layout));
+}
+
+/* Gives profiles of a former layout today's numbers: later code, and the backends, know only those.
+ * OTLP_OK, OTLP_MALFORMED. */
+static int follow_layout(struct intake_request *request, struct buf *made, struct bytes body,
+                         enum profiles_layout layout)
 {
     struct buf *holder = body.data == request->body.data ? &request->body : made;
-    bool former = false;
-    int outcome = otlp_profiles_is_former(body, &former);
-    if (outcome || !former)
+    return layout == PROFILES_TODAY ? OTLP_OK
+                                    : profiles_layout_renumber(holder->data, body.len, layout);
+}
+
+/* 0; 1: refused; -ENOMEM. */
+static int check_items(struct intake_request *request, struct buf *made, struct bytes body)
+{
+    enum profiles_layout layout = PROFILES_TODAY;
+    int outcome = OTLP_OK;
+    if (request->signal == SIGNAL_PROFILES && !request->json) /* JSON has field names */
+        outcome = profiles_layout_of(body, request->says_version, &layout);
+    if (outcome == OTLP_OK && why_refused(layout))
+        return refuse_layout(request, layout);
+    if (outcome == OTLP_OK)
+        outcome = follow_layout(request, made, body, layout);
+    if (outcome == OTLP_OK)
+        outcome = otlp_items_check(request->signal, body);
+    if (outcome < 0)
         return outcome;
-    stat_add(&former_layout, 1);
-    return otlp_profiles_renumber(holder->data, body.len);
+    if (outcome == OTLP_TOO_BIG)
+        return intake_refuse_body(request, INTAKE_TOO_BIG,
+                                  "the body would decode to far more memory than its size");
+    if (outcome != OTLP_OK)
+        return intake_refuse_body(request, INTAKE_MALFORMED, what_it_is_not(request->signal));
+    if (layout != PROFILES_TODAY)
+        stat_add_of(&former_layout, layout, 1);
+    return 0;
 }
 
 /* Of what large_reader has read. */
@@ -125,16 +177,5 @@ int intake_body_read(struct intake_request *request, struct buf *made, struct by
         outcome = intake_request_convert(request, made, body);
     if (outcome)
         return outcome;
-    if (request->signal == SIGNAL_PROFILES && !request->json) /* JSON has field names */
-        outcome = follow_layout(request, made, *body);
-    if (outcome == OTLP_OK)
-        outcome = otlp_items_check(request->signal, *body);
-    if (outcome < 0)
-        return outcome;
-    if (outcome == OTLP_TOO_BIG)
-        return intake_refuse_body(request, INTAKE_TOO_BIG,
-                                  "the body would decode to far more memory than its size");
-    if (outcome != OTLP_OK)
-        return intake_refuse_body(request, INTAKE_MALFORMED, what_it_is_not(request->signal));
-    return 0;
+    return check_items(request, made, *body);
 }

@@ -61,13 +61,14 @@ static void annotate(struct bytes request, const struct profiles_links *links)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     uint8_t *request = malloc(size + 1);
-    bool former = false;
+    enum profiles_layout layout;
     if (!request)
         abort();
     if (size)
         memcpy(request, data, size);
-    if (otlp_profiles_is_former(BYTES(request, size), &former) == OTLP_OK &&
-        (!former || otlp_profiles_renumber(request, size) == OTLP_OK) &&
+    bool says_version_1 = size && request[size - 1] & 1;
+    if (profiles_layout_of(BYTES(request, size), says_version_1, &layout) == OTLP_OK &&
+        (layout == PROFILES_TODAY || profiles_layout_renumber(request, size, layout) == OTLP_OK) &&
         otlp_items_check(SIGNAL_PROFILES, BYTES(request, size)) == OTLP_OK) {
         struct profiles_links links;
         if (profiles_links_read(BYTES(request, size), ids_of, NULL, &links) == PROFILES_LINKS_OK)

@@ -110,6 +110,24 @@ def former_layout(request):
     return nested(request, [1, 2, 2, 2])
 
 
+def captured(version, name):
+    with open(os.path.join(harness.SOURCE, "test", "captured", "former", "%s_%s.pb" % (version, name)), "rb") as file:
+        return file.read()
+
+
+def parsed(body):
+    """Equal however the fields are ordered."""
+    return receiver_schema.message(receiver_schema.PROFILES_REQUEST).FromString(body)
+
+
+def why_refused(client, body):
+    try:
+        client.send(body)
+    except grpc.RpcError as error:
+        return error.code().name, error.details()
+    return "OK", ""
+
+
 IN_ORDER = {"sending_queue": {"num_consumers": 1}}
 MADE = {"metrics": metrics_of, "logs": logs_of}
 RECEIVED = {"metrics": "spanprof_metric_points_received_total",
@@ -176,6 +194,12 @@ class Signals(harness.IntegrationTest):
         self.assertEqual(spanprof.metric("spanprof_profile_samples_received_total"), 23)
         self.stop_spanprof(spanprof)
 
+    def layouts(self, spanprof):
+        names = ("1.9", "1.8", "1.8_comments", "1.7", "unclear")
+        counts = {name: int(spanprof.metric("spanprof_profiles_former_layout_total", 'layout="%s"' % name))
+                  for name in names}
+        return {name: n for name, n in counts.items() if n}
+
     def test_former_layout_of_samples(self):
         spanprof = self.spanprof_of_profiles()
         client = sender.GrpcSender(spanprof.grpc_address, signal="profiles")
@@ -185,7 +209,58 @@ class Signals(harness.IntegrationTest):
         client.send(former)
         client.send(body)
         self.await_bytes("profiles", body * 2)
-        self.assertEqual(spanprof.metric("spanprof_profiles_former_layout_total"), 1)
+        self.assertEqual(self.layouts(spanprof), {"1.9": 1})
+        self.stop_spanprof(spanprof)
+
+    def test_former_layouts_as_packages_write_them(self):
+        """What is converted comes out as the same program writes it today; the rest is refused with its reason."""
+        spanprof = self.spanprof_of_profiles()
+        client = sender.GrpcSender(spanprof.grpc_address, signal="profiles")
+        converted = [(version, name) for version in ("1.8", "1.9")
+                     for name in ("attributes", "aggregated", "valued", "ones", "whole")]
+        for version, name in converted + [("1.8", "one")]:
+            client.send(captured(version, name))
+        self.assertEqual(self.layouts(spanprof), {"1.9": 5, "1.8": 6})
+        self.backend.wait(lambda: len(self.backend.requests("profiles")) >= 11, 15, "all are forwarded")
+        arrived = [parsed(request.body) for request in self.backend.requests("profiles")]
+        for (version, name), request in zip(converted + [("1.8", "one")], arrived):
+            with self.subTest(version=version, name=name):
+                self.assertEqual(request, parsed(captured("today", name)))
+        for version, name, reason in (("1.8", "comments", "with comments"), ("1.7", "python", "1.7 or before"),
+                                      ("1.9", "one", "development-version")):
+            with self.subTest(version=version, name=name):
+                code, text = why_refused(client, captured(version, name))
+                self.assertEqual(code, "INVALID_ARGUMENT")
+                self.assertIn(reason, text)
+        self.assertEqual(self.layouts(spanprof),
+                         {"1.9": 5, "1.8": 6, "1.8_comments": 1, "1.7": 1, "unclear": 1})
+        self.assertEqual(spanprof.metric("spanprof_requests_refused_total",
+                                         'signal="profiles",reason="malformed"'), 3)
+        self.stop_spanprof(spanprof)
+
+    def test_values_or_attributes(self):
+        """A list as long as the timestamps is refused, unless the sender says of which version it is."""
+        spanprof = self.spanprof_of_profiles()
+        client = sender.GrpcSender(spanprof.grpc_address, signal="profiles")
+        body, key = captured("1.9", "one"), "otlp-profiles-development-version"
+        self.assertEqual(client.status(body)[0], "INVALID_ARGUMENT")
+        client.send(body, metadata=[(key, "1")])
+        for headers, expected in (({}, 400), ({key: "1"}, 200)):
+            connection = http.client.HTTPConnection(spanprof.http_address, timeout=10)
+            connection.request("POST", sender.PATHS["profiles"], body,
+                               dict(headers, **{"Content-Type": "application/x-protobuf"}))
+            self.assertEqual(connection.getresponse().status, expected)
+            connection.close()
+        self.await_bytes("profiles", body * 2)
+        self.stop_spanprof(spanprof)
+
+    def test_former_layout_as_json(self):
+        spanprof = self.spanprof_of_profiles()
+        body = b'{"resourceProfiles":[{"scopeProfiles":[{"profiles":[{"sample":[{"stackIndex":0,"values":[1]}]}]}]}]}'
+        status, _, answer = sender.post(spanprof.http_address, body, "application/json",
+                                        path=sender.PATHS["profiles"])
+        self.assertEqual(status, 400)
+        self.assertIn(b"OTLP 1.8 or before", answer)
         self.stop_spanprof(spanprof)
 
     def test_version_of_profiles(self):
