@@ -11,9 +11,20 @@
 #include "agent-bpf/files/container.h"
 #include "agent-bpf/files/proc_pid.h"
 #include "agent-bpf/files/reader_client.h"
+#include "base/stats.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+
+static const char *const unknown_names[] = {[CONTAINER_UNKNOWN_NONE] = "none",
+                                            [CONTAINER_UNKNOWN_NAME] = "name",
+                                            [CONTAINER_UNKNOWN_NAME_LONG] = "name_too_long",
+                                            [CONTAINER_UNKNOWN_FORM] = "form"};
+STAT_LOSSES(container_unknown, "spanprof_container_unknown_total",
+            "Times that a process in a container runtime's cgroup was read whose container.id is "
+            "not known.",
+            STAT_LABEL("reason", unknown_names, CONTAINER_UNKNOWNS),
+            .absent = STAT_BIT(CONTAINER_UNKNOWN_NONE));
 
 static void tracked_process_schedule(struct symbolizer *symbolizer, struct tracked_process *process,
                                      uint64_t now_ns, uint8_t distance)
@@ -111,6 +122,8 @@ static bool read_details(struct symbolizer *symbolizer, struct symbolizer_detail
     if (process_text(texts, details->pid, READER_CGROUP, &cgroup))
         return true;
     container_from_cgroup(cgroup, container);
+    if (container->unknown)
+        stat_add_of(&container_unknown, container->unknown, 1);
     details->container_id = container->id;
     details->pod_uid = BYTES_STR(container->pod_uid);
     return true;

@@ -3,7 +3,8 @@
 #include "base/cgroup.h"
 #include "proto/otlp/otlp_spans.h"
 
-#define CONTAINER_ID_SHORT 12 /* common length of a shortened container id */
+#define CONTAINER_ID_SHORT  12 /* common length of a shortened container id */
+#define CONTAINER_ID_RANDOM 32 /* hex digits that an id begins with, at least */
 
 enum weight {
     WEIGHT_SENDER = 32, /* the kernel's word */
@@ -37,11 +38,39 @@ void owner_evidence_of(struct bytes resource, struct owner_evidence *evidence)
                         otlp_key_value_int(key_value, &evidence->pid);
 }
 
+static size_t hex_digits(struct bytes text)
+{
+    size_t n = 0;
+    while (n < text.len && ((text.data[n] >= '0' && text.data[n] <= '9') ||
+                            (text.data[n] >= 'a' && text.data[n] <= 'f')))
+        n++;
+    return n;
+}
+
+/* A runtime made it at random; others are names that people choose, and guess. */
+static bool is_random(struct bytes container_of_process)
+{
+    return hex_digits(container_of_process) >= CONTAINER_ID_RANDOM;
+}
+
+static bool claims_random(struct bytes container_of_span)
+{
+    return hex_digits(container_of_span) >= CONTAINER_ID_SHORT;
+}
+
+/* An id that the span claims and a name that the kernel says may be two words for one container. */
+static bool comparable(struct bytes span, struct bytes process)
+{
+    return span.len && process.len && (is_random(process) || !claims_random(span));
+}
+
+/* Ids may be cut short, names not. */
 static bool same_container(struct bytes a, struct bytes b)
 {
     size_t len = a.len < b.len ? a.len : b.len;
-    return len == a.len && len == b.len ? bytes_equal(a, b)
-                                        : len >= CONTAINER_ID_SHORT && !memcmp(a.data, b.data, len);
+    return len == a.len && len == b.len
+               ? bytes_equal(a, b)
+               : claims_random(BYTES(a.data, len)) && !memcmp(a.data, b.data, len);
 }
 
 static bool equal_texts(struct bytes a, struct bytes b)
@@ -65,7 +94,7 @@ static bool is_sender(const struct peer *sender, const struct process_facts *pro
 /* What the kernel says of the process: container and pod. */
 static int score_container(const struct owner_evidence *span, const struct process_facts *process)
 {
-    bool both = span->container_id.len && process->container_id.len;
+    bool both = comparable(span->container_id, process->container_id);
     bool same = both && same_container(span->container_id, process->container_id);
     if ((both && !same) || differ(span->pod_uid, process->pod_uid))
         return OWNER_NOT;
@@ -121,7 +150,7 @@ int owner_score(const struct owner_evidence *span, const struct peer *sender,
     if (process->resource.len)
         owner_evidence_of(process->resource, &published);
     bool same_claim = equal_texts(span->instance_id, published.instance_id) ||
-                      (span->container_id.len && process->container_id.len &&
+                      (is_random(process->container_id) &&
                        same_container(span->container_id, process->container_id));
     int score = score_claims(span, &published, process, same_cgroup);
     if (!same_cgroup && !same_claim && !sender->is_forwarder)
@@ -138,7 +167,7 @@ void owner_mark_of(const struct owner_evidence *evidence, const uint8_t key[16],
                    struct owner_mark *mark)
 {
     struct bytes container = evidence->container_id;
-    if (container.len > CONTAINER_ID_SHORT)
+    if (claims_random(container))
         container.len = CONTAINER_ID_SHORT;
     mark->container = mark_text(container, key);
     mark->instance = mark_text(evidence->instance_id, key);

@@ -117,6 +117,94 @@ static void no_pods(void **state)
     expect_pod("/", "");
 }
 
+static void expect_name(const char *path, const char *name)
+{
+    struct container container;
+    container_from_path(BYTES_STR(path), &container);
+    if (!bytes_is(container.id, name) || container.unknown)
+        fail_msg("%s: got '%.*s', unknown %d", path, (int)container.id.len,
+                 (const char *)container.id.data, container.unknown);
+}
+
+#define KEY "0a1b2c3d4e5f6g7h8i9jklmno"
+
+static void names(void **state)
+{
+    (void)state;
+    expect_name("/lxc.payload.mail", "mail");
+    expect_name("/lxc.payload.mail/system.slice/postfix.service", "mail");
+    expect_name("/user.slice/user-1000.slice/user@1000.service/app.slice/lxc.payload.web-01",
+                "web-01");
+    expect_name("/system.slice/lxc.payload.a_B.2.scope", "a_B.2");
+    expect_name("/lxc/100/ns/init.scope", "100");
+    expect_name("/lxc.payload.outer/lxc.payload.inner/init.scope", "inner");
+    expect_name("/lxc.payload.outer/docker/" ID, ID);
+    expect_name("/docker/" ID "/lxc.payload.inner", "inner");
+    expect_name("/buildkit/" KEY, KEY);
+    expect_name("/docker/buildkit/" KEY "/x", KEY);
+    expect_name("/kubepods/burstable/pod1/" ID "/buildkit/" KEY, KEY);
+    expect_name("/system.slice/buildkit-" KEY ".scope", KEY);
+    expect_name("/system.slice/docker-" KEY ".scope", KEY);
+    expect_name("/default/redis", "redis");
+    expect_name("/k8s.io/" ID, ID);
+    expect_name("/moby/x", "x");
+    expect_name("/../default/redis", "redis");
+    expect_name("/default/" ECS, ECS);
+    assert_int_equal(container_id_from_path(BYTES_STR("/lxc.payload.mail")).len, 0); /* no ID */
+}
+
+static void no_names(void **state)
+{
+    (void)state;
+    expect_name("/lxc.monitor.mail", "");
+    expect_name("/lxc.monitor/100", "");
+    expect_name("/lxc.payload.", "");
+    expect_name("/lxc", "");
+    expect_name("/lxc/..", "");
+    expect_name("/buildkit", "");
+    expect_name("/system.slice/buildkit.service", "");
+    expect_name("/system.slice/default/redis", ""); /* somebody's own cgroup */
+    expect_name("/work/redis", "");                 /* may be a namespace of containerd, or not */
+    expect_name("/system.slice/docker.service", "");
+    expect_name("/machine.slice/machine-qemu\\x2d1\\x2dvm.scope/emulator", "");
+    expect_name("/docker/" ID "/machine.slice/libpod-conmon-" ID2 ".scope", ID);
+}
+
+static void expect_unknown(const char *path, enum container_unknown unknown)
+{
+    struct container container;
+    container_from_path(BYTES_STR(path), &container);
+    if (container.id.len || container.unknown != unknown)
+        fail_msg("%s: got '%.*s', unknown %d", path, (int)container.id.len,
+                 (const char *)container.id.data, container.unknown);
+}
+
+static void unknown(void **state)
+{
+    char path[200] = "/lxc/";
+    struct container container;
+    (void)state;
+    memset(path + 5, 'n', 128);
+    expect_name(path, path + 5);
+    path[5 + 128] = 'n';
+    expect_unknown(path, CONTAINER_UNKNOWN_NAME_LONG);
+    expect_unknown("/lxc.payload.m a i l", CONTAINER_UNKNOWN_NAME);
+    expect_unknown("/buildkit/\303\244", CONTAINER_UNKNOWN_NAME);
+    expect_unknown("/docker/" ID "/lxc.payload.a b", CONTAINER_UNKNOWN_NAME); /* not the outer's */
+    expect_unknown("/kubepods/burstable/pod" UID, CONTAINER_UNKNOWN_FORM);
+    expect_unknown("/machine.slice/machine-debian.scope/payload", CONTAINER_UNKNOWN_FORM);
+    expect_unknown("/system.slice/docker-0123.scope", CONTAINER_UNKNOWN_FORM);
+    expect_unknown("/docker/..", CONTAINER_UNKNOWN_NONE);
+    container_from_cgroup(BYTES_STR("3:cpu:/lxc.payload.a b\n2:memory:/docker/" ID "\n"),
+                          &container);
+    assert_true(bytes_is(container.id, ID));
+    assert_int_equal(container.unknown, CONTAINER_UNKNOWN_NONE);
+    container_from_cgroup(BYTES_STR("2:memory:/docker/" ID "\n0::/lxc.payload.a b\n"), &container);
+    assert_true(bytes_is(container.id, ID));
+    container_from_cgroup(BYTES_STR("2:memory:/\n0::/lxc.payload.a b\n"), &container);
+    assert_int_equal(container.unknown, CONTAINER_UNKNOWN_NAME);
+}
+
 static struct bytes container_id_from_cgroup(struct bytes text)
 {
     struct container container;
@@ -156,9 +244,10 @@ static void lines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runtimes),     cmocka_unit_test(none), cmocka_unit_test(innermost),
-        cmocka_unit_test(lines),        cmocka_unit_test(pods), cmocka_unit_test(no_pods),
-        cmocka_unit_test(pod_of_lines),
+        cmocka_unit_test(runtimes),     cmocka_unit_test(none),  cmocka_unit_test(innermost),
+        cmocka_unit_test(lines),        cmocka_unit_test(pods),  cmocka_unit_test(no_pods),
+        cmocka_unit_test(pod_of_lines), cmocka_unit_test(names), cmocka_unit_test(no_names),
+        cmocka_unit_test(unknown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

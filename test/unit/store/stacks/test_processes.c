@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <cmocka.h>
 
+#define CONTAINER "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
 static int64_t put(struct fixture *fixture, const struct process_facts *facts)
 {
     int64_t id;
@@ -25,7 +27,7 @@ static struct process_facts facts(void)
         .own_pid = 1,
         .executable_name = BYTES_LIT("shop"),
         .executable_path = BYTES_LIT("/usr/bin/shop"),
-        .container_id = BYTES_LIT("0123456789abcdef"),
+        .container_id = BYTES_LIT(CONTAINER),
         .pod_uid = BYTES_LIT("0b9c1f2e-3d4a-4b5c-8d6e-7f8091a2b3c4"),
         .resource = BYTES_LIT("\x0a\x00"),
         .sets_trace_flags = true,
@@ -55,7 +57,7 @@ static void test_content(void **state)
     assert_true(read->sets_trace_flags);
     assert_true(bytes_is(read->executable_name, "shop"));
     assert_true(bytes_is(read->executable_path, "/usr/bin/shop"));
-    assert_true(bytes_is(read->container_id, "0123456789abcdef"));
+    assert_true(bytes_is(read->container_id, CONTAINER));
     assert_true(bytes_is(read->pod_uid, "0b9c1f2e-3d4a-4b5c-8d6e-7f8091a2b3c4"));
     assert_true(bytes_equal(read->resource, known.resource));
     assert_int_equal(processes_get(store_processes(fixture->store), 99, &read), -ENOENT);
@@ -161,8 +163,7 @@ static void test_owner(void **state)
     assert_int_equal(score(&process, 1, NULL, NULL, "bank"), OWNER_NOT);
     assert_int_equal(score(&process, 11, NULL, "i-1", "shop"), OWNER_NOT);
     assert_int_equal(score(&process, 10, "another", NULL, NULL), OWNER_NOT);
-    assert_true(score(&process, 10, "0123456789abcdef", NULL, NULL) >
-                score(&process, 10, NULL, NULL, NULL));
+    assert_true(score(&process, 10, CONTAINER, NULL, NULL) > score(&process, 10, NULL, NULL, NULL));
     assert_true(score(&process, 10, "0123456789ab", NULL, NULL) > 0); /* cut short */
     assert_int_equal(score(&process, 10, "0123", NULL, NULL), OWNER_NOT);
     assert_true(score(&process, 10, NULL, "i-2", "bank") > 0); /* the pid decides */
@@ -174,6 +175,26 @@ static void test_owner(void **state)
     assert_int_equal(score(&process, 0, NULL, NULL, NULL), OWNER_OPEN);
     assert_int_equal(score(&silent, 0, "another", "i-1", "shop"), OWNER_OPEN);
     assert_true(score(&silent, 10, "another", NULL, NULL) > 0);
+}
+
+/* Names are chosen and guessed: they agree or contradict, but prove nothing. */
+static void test_owner_in_a_named_container(void **state)
+{
+    static const struct peer stranger = {.cgroup_id = 999};
+    struct process_facts process = facts(), named = facts();
+    (void)state;
+    process.resource = named.resource = BYTES(NULL, 0);
+    named.container_id = BYTES_LIT("mail");
+    assert_true(score(&named, 10, "mail", NULL, NULL) > score(&named, 10, NULL, NULL, NULL));
+    assert_int_equal(score(&named, 10, "web", NULL, NULL), OWNER_NOT);
+    assert_int_equal(score(&named, 10, "mai", NULL, NULL), OWNER_NOT); /* no name is cut short */
+    assert_int_equal(score(&named, 10, CONTAINER, NULL, NULL),
+                     score(&named, 10, NULL, NULL, NULL)); /* a container in it, or by its id */
+    assert_true(score_from(&stranger, &process, 0, CONTAINER, NULL, NULL) > 0);
+    assert_int_equal(score_from(&stranger, &named, 0, "mail", NULL, NULL), OWNER_UNPROVEN);
+    named.container_id = BYTES_LIT("mail-server-in-cellar");
+    assert_int_equal(score(&named, 10, "mail-server-in-attic", NULL, NULL), OWNER_NOT);
+    assert_int_equal(score(&named, 10, "mail-server-", NULL, NULL), OWNER_NOT);
 }
 
 /* Who sent it: at the top of the hierarchy, where processes are that nobody keeps apart, the user
@@ -210,8 +231,13 @@ int main(void)
     cmocka_unit_test_setup_teardown(name, fixture_set_up_in_transaction,                           \
                                     fixture_tear_down_in_transaction)
     const struct CMUnitTest tests[] = {
-        TEST(test_content), TEST(test_limits), TEST(test_many),
-        TEST(test_damaged), TEST(test_owner),  TEST(test_owner_by_sender),
+        TEST(test_content),
+        TEST(test_limits),
+        TEST(test_many),
+        TEST(test_damaged),
+        TEST(test_owner),
+        TEST(test_owner_by_sender),
+        TEST(test_owner_in_a_named_container),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
