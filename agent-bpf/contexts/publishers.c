@@ -22,8 +22,9 @@ struct finder {
 static bool find_symbol(const struct finder *finder, const char *name, unsigned type,
                         struct elf_symbol *found)
 {
-    int error = finder->dynamic ? elf_dynamic_find(finder->dynamic, name, found)
-                                : elf_symtab_find(finder->elf, name, type, found);
+    int error = finder->dynamic ? elf_dynamic_find(finder->dynamic, name, found) : ELF_MISSING;
+    if (error == ELF_MISSING) /* not exported */
+        error = elf_symtab_find(finder->elf, name, type, found);
     return !error && ELF64_ST_TYPE(found->symbol.st_info) == type;
 }
 

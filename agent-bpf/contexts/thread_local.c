@@ -25,6 +25,7 @@ struct finder {
     const struct elf *elf;
     struct thread_local_symbol *symbol;
     uint32_t index;
+    bool blocks; /* slots of the block are looked for */
 };
 
 static bool slot_kind(uint16_t machine, uint32_t type, enum thread_local_slot_kind *kind)
@@ -62,13 +63,13 @@ static bool relocation_is_of_symbol(const struct finder *finder, const Elf64_Rel
     return relocation->r_addend >= 0 && (uint64_t)relocation->r_addend == finder->symbol->value;
 }
 
-/* Without symbol, addend and offset: the block of the file as a whole. Code reaches a variable that
- * is not exported by it. */
+/* Without symbol, addend and offset: the block of the file as a whole. Code reaches a variable by
+ * it in the Local Dynamic model. */
 static bool relocation_is_of_block(const struct finder *finder, const Elf64_Rela *relocation,
                                    enum thread_local_slot_kind *kind)
 {
     uint64_t at, offset;
-    if (finder->index != NO_INDEX || ELF64_R_SYM(relocation->r_info) || relocation->r_addend)
+    if (ELF64_R_SYM(relocation->r_info) || relocation->r_addend)
         return false;
     if (*kind == THREAD_LOCAL_SLOT_DESC) {
         *kind = THREAD_LOCAL_SLOT_DESC_OF_BLOCK;
@@ -88,8 +89,8 @@ static bool finder_add_slot(void *context, const Elf64_Rela *relocation)
     struct thread_local_symbol *symbol = finder->symbol;
     enum thread_local_slot_kind kind;
     if (!slot_kind(symbol->machine, ELF64_R_TYPE(relocation->r_info), &kind) ||
-        (!relocation_is_of_symbol(finder, relocation, kind) &&
-         !relocation_is_of_block(finder, relocation, &kind)))
+        !(finder->blocks ? relocation_is_of_block(finder, relocation, &kind)
+                         : relocation_is_of_symbol(finder, relocation, kind)))
         return false;
     symbol->slots[symbol->n_slots++] = (struct thread_local_slot){kind, relocation->r_offset};
     return symbol->n_slots == THREAD_LOCAL_SLOTS_MAX;
@@ -149,8 +150,11 @@ int thread_local_find(const struct elf *elf, const char *name, struct thread_loc
     if (dynamic.plt_relocations &&
         elf_address_of_offset(elf, dynamic.plt_relocations, &symbol->lazy_start))
         symbol->lazy_end = symbol->lazy_start + dynamic.plt_relocations_size;
-    struct finder finder = {elf, symbol, found.index};
-    return elf_dynamic_relocations(&dynamic, finder_add_slot, &finder);
+    struct finder finder = {elf, symbol, found.index, false};
+    error = elf_dynamic_relocations(&dynamic, finder_add_slot, &finder);
+    finder.blocks = true;
+    return error || symbol->n_slots ? error
+                                    : elf_dynamic_relocations(&dynamic, finder_add_slot, &finder);
 }
 
 static bool local_plausible(int64_t offset)
@@ -173,7 +177,9 @@ static int locate_dynamic(const struct thread_local_symbol *symbol,
 {
     if (!module || module > MODULES_MAX || offset >= (uint64_t)STATIC_OFFSET_MAX)
         return THREAD_LOCAL_UNRESOLVED;
-    bool glibc = process->libc != THREAD_LOCAL_LIBC_MUSL;
+    if (process->libc == THREAD_LOCAL_LIBC_NONE)
+        return THREAD_LOCAL_UNKNOWN_LIBC;
+    bool glibc = process->libc == THREAD_LOCAL_LIBC_GLIBC;
     bool x86 = symbol->machine == EM_X86_64;
     variable->thread_local_model = THREAD_LOCAL_DYNAMIC;
     variable->module = module;

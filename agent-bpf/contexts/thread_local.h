@@ -60,9 +60,12 @@ struct thread_local_process {
     enum thread_local_libc libc;
 };
 
-enum { THREAD_LOCAL_UNRESOLVED = 1 }; /* not written yet, or not usable: try again later */
+enum thread_local_outcome {
+    THREAD_LOCAL_UNRESOLVED = 1,   /* not written yet, or not usable: try again later */
+    THREAD_LOCAL_UNKNOWN_LIBC = 2, /* in a block whose place the C library knows, which is NONE */
+};
 
-/* Fills all but .source. 0, THREAD_LOCAL_UNRESOLVED, negative errno. */
+/* Fills all but .source. 0, an enum thread_local_outcome, negative errno. */
 int thread_local_locate(const struct thread_local_symbol *symbol,
                         const struct thread_local_process *process,
                         struct context_variable *variable);

@@ -7,6 +7,10 @@ static const char *const reason_names[] = {
     [CONTEXT_UNREADABLE_BEING_CHANGED] = "being_changed",
     [CONTEXT_UNREADABLE_PROCESS_CHANGED] = "process_changed",
     [CONTEXT_UNREADABLE_VARIABLE] = "unresolved_variable",
+    [CONTEXT_UNREADABLE_NO_VARIABLE] = "no_variable",
+    [CONTEXT_UNREADABLE_LIBC] = "unknown_libc",
+    [CONTEXT_UNREADABLE_RECORDS] = "records",
+    [CONTEXT_UNREADABLE_TOO_MANY] = "too_many",
     [CONTEXT_UNREADABLE_MEMORY] = "memory",
     [CONTEXT_UNREADABLE_LABELS] = "unsupported_labels",
     [CONTEXT_UNREADABLE_GO] = "unsupported_go",
@@ -23,4 +27,9 @@ STAT_LOSSES(unreadable, "spanprof_contexts_unreadable_total",
 void context_count_unreadable(enum context_unreadable reason)
 {
     stat_add_of(&unreadable, reason, 1);
+}
+
+const char *context_unreadable_name(enum context_unreadable reason)
+{
+    return reason_names[reason];
 }

@@ -5,7 +5,6 @@
  * last. A context that is the same as the last one reported is not sent again.
  */
 #include "agent-bpf/symbolizer/inspection.h"
-#include "agent-bpf/contexts/unreadable.h"
 #include "agent-bpf/files/reader_client.h"
 #include <errno.h>
 
@@ -18,6 +17,11 @@ static struct bytes inspection_mounts(struct inspection *inspection)
     return error ? (struct bytes){0} : mounts;
 }
 
+void inspection_unreadable(struct inspection *inspection, enum context_unreadable reason)
+{
+    tracked_process_unreadable(inspection->symbolizer, inspection->process, reason);
+}
+
 bool inspection_is_harmless(struct inspection *inspection, uint64_t address, uint64_t size)
 {
     return proc_maps_harmless(buf_bytes(&inspection->symbolizer->maps),
@@ -27,7 +31,7 @@ bool inspection_is_harmless(struct inspection *inspection, uint64_t address, uin
 int inspection_read_memory(struct inspection *inspection, uint64_t address, void *out, size_t size)
 {
     if (!inspection_is_harmless(inspection, address, size)) {
-        context_count_unreadable(CONTEXT_UNREADABLE_MEMORY);
+        inspection_unreadable(inspection, CONTEXT_UNREADABLE_MEMORY);
         return -EFAULT;
     }
     int error = reader_memory_one(inspection->process->pid, address, out, size);
@@ -58,8 +62,9 @@ static int inspection_find_context(struct inspection *inspection)
         }
         if (outcome == -EAGAIN)
             return outcome;
-        context_count_unreadable(outcome == OTEL_CONTEXT_BUSY ? CONTEXT_UNREADABLE_BEING_CHANGED
-                                                              : CONTEXT_UNREADABLE_MALFORMED);
+        inspection_unreadable(inspection, outcome == OTEL_CONTEXT_BUSY
+                                              ? CONTEXT_UNREADABLE_BEING_CHANGED
+                                              : CONTEXT_UNREADABLE_MALFORMED);
     }
     return outcome;
 }

@@ -13,6 +13,7 @@ struct inspection {
     struct tracked_process *process;
     bool has_context;  /* symbolizer->context is the process's */
     bool unanswered;   /* the reader had no answer, so nothing of this may count */
+    bool has_variable; /* a file that defines the one of OpenTelemetry's context */
     bool flags_unsure; /* a writer may leave the trace flags unset */
     unsigned publishes;
     struct context_process entry; /* for the contexts map */
@@ -35,6 +36,8 @@ bool inspection_still_holds(struct symbolizer *symbolizer, struct tracked_proces
 int inspection_read_memory(struct inspection *inspection, uint64_t address, void *out, size_t size);
 bool inspection_is_harmless(struct inspection *inspection, uint64_t address, uint64_t size);
 
+void inspection_unreadable(struct inspection *inspection, enum context_unreadable reason);
+
 /* inspection_attach.c */
 void attach_init(void); /* resets gauges that an earlier symbolizer may have left */
 void inspection_find_variables(struct inspection *inspection);
@@ -44,7 +47,7 @@ int inspection_attach(struct inspection *inspection);
 /* CONTEXT_BIT()s of the variables found; 0 also if there is no contexts map. */
 unsigned inspection_sources(const struct inspection *inspection);
 /* The entry is there, and the sampler's reads through it succeed as far as is known. */
-bool attach_holds(const struct symbolizer *symbolizer, const struct tracked_process *process);
+bool attach_holds(struct symbolizer *symbolizer, struct tracked_process *process);
 int attach_entry(const struct symbolizer *symbolizer, const struct tracked_process *process,
                  struct context_process *entry); /* 0 or negative errno */
 /* Deletes the entry, also one that an earlier symbolizer wrote. */

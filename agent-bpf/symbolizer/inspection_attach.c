@@ -11,7 +11,6 @@
  * address with the same time or, if there is no context, the same files at the same addresses.
  */
 #include "agent-bpf/symbolizer/inspection.h"
-#include "agent-bpf/contexts/unreadable.h"
 #include "agent-bpf/files/reader_client.h"
 #include "base/log.h"
 #include "base/stats.h"
@@ -29,6 +28,7 @@ STAT_COUNTER(attached, "spanprof_contexts_attached_total",
 
 #define FILES_MAX      1024 /* of one process that are searched */
 #define PUBLISHERS_MAX 64   /* of them */
+#define RECORDS_JUDGED 4    /* reads of a process's records that say something */
 
 /* A file with publishers that the process has mapped. */
 struct mapped_file {
@@ -58,6 +58,8 @@ static void entry_add_variable(const struct mapped_file *file,
         return;
     while (at && entry->variables[at - 1].source > variable->source)
         at--;
+    if (entry->count == CONTEXT_MAX_VARIABLES)
+        inspection_unreadable(inspection, CONTEXT_UNREADABLE_TOO_MANY);
     if (at == CONTEXT_MAX_VARIABLES)
         return;
     if (entry->count < CONTEXT_MAX_VARIABLES)
@@ -76,7 +78,9 @@ static void mapped_file_add_variable(const struct mapped_file *file, enum contex
                                      int outcome, struct context_variable *variable)
 {
     if (outcome) {
-        context_count_unreadable(CONTEXT_UNREADABLE_VARIABLE);
+        inspection_unreadable(file->inspection, outcome == THREAD_LOCAL_UNKNOWN_LIBC
+                                                    ? CONTEXT_UNREADABLE_LIBC
+                                                    : CONTEXT_UNREADABLE_VARIABLE);
         return;
     }
     variable->source = (uint8_t)source;
@@ -100,6 +104,7 @@ static void context_locate_otel_thread(const struct mapped_file *file)
     if (!inspection->has_context || context->schema != OTEL_SCHEMA_THREAD_LOCAL)
         return; /* the meaning of its records is unknown */
     mapped_file_try_thread_local(file, CONTEXT_OTEL_THREAD, &file->publishers->otel);
+    file->inspection->has_variable = true;
     file->inspection->flags_unsure |= !file->publishers->sets_trace_flags && !context->schema_final;
 }
 
@@ -130,7 +135,7 @@ static void context_locate_custom_labels(const struct mapped_file *file)
     if (version == CUSTOM_LABELS_ABI)
         mapped_file_try_thread_local(file, CONTEXT_CUSTOM_LABELS, &file->publishers->custom_labels);
     else
-        context_count_unreadable(CONTEXT_UNREADABLE_LABELS);
+        inspection_unreadable(file->inspection, CONTEXT_UNREADABLE_LABELS);
 }
 
 static int read_process_words(void *context, uint64_t address, void *out, size_t size)
@@ -189,6 +194,18 @@ static bool next_code_of_file(struct bytes *maps, struct proc_map *map)
     return false;
 }
 
+/* It publishes that its threads have contexts, but not a file that it maps says where: the symbol
+ * is neither exported nor in a symbol table. A library may be loaded a moment later, so this counts
+ * from the second look on. */
+static void inspection_check_variable(struct inspection *inspection)
+{
+    bool lacks = inspection->has_context && !inspection->has_variable &&
+                 inspection->symbolizer->context.schema == OTEL_SCHEMA_THREAD_LOCAL;
+    if (lacks && inspection->process->lacks_variable)
+        inspection_unreadable(inspection, CONTEXT_UNREADABLE_NO_VARIABLE);
+    inspection->process->lacks_variable = lacks;
+}
+
 /* Each file with code once, at its first executable mapping; those with publishers when the dynamic
  * linker is known too. */
 void inspection_find_variables(struct inspection *inspection)
@@ -196,17 +213,21 @@ void inspection_find_variables(struct inspection *inspection)
     struct bytes rest = buf_bytes(&inspection->symbolizer->maps);
     struct proc_map map = {0}, publishers[PUBLISHERS_MAX];
     enum thread_local_libc libc = THREAD_LOCAL_LIBC_NONE;
-    size_t n_publishers = 0;
+    size_t n_publishers = 0, n_found = 0, n = 0;
     inspection->entry.process_start_ns = inspection->process->start_ns;
-    for (int n = 0; n < FILES_MAX && next_code_of_file(&rest, &map); n++) {
+    for (; n < FILES_MAX && next_code_of_file(&rest, &map); n++) {
         const struct binary *binary = inspection_binary(inspection, &map);
+        n_found += binary && binary->publishers;
         if (binary && binary->publishers && n_publishers < PUBLISHERS_MAX)
             publishers[n_publishers++] = map;
         if (binary && libc == THREAD_LOCAL_LIBC_NONE)
             libc = binary->libc;
     }
+    if (n == FILES_MAX || n_found > n_publishers)
+        inspection_unreadable(inspection, CONTEXT_UNREADABLE_TOO_MANY);
     for (size_t i = 0; i < n_publishers; i++)
         inspection_try_file(inspection, &publishers[i], libc);
+    inspection_check_variable(inspection);
 }
 
 unsigned inspection_sources(const struct inspection *inspection)
@@ -252,6 +273,23 @@ int attach_entry(const struct symbolizer *symbolizer, const struct tracked_proce
 {
     int fd = symbolizer->settings.contexts_map_fd;
     return bpf_map_lookup_elem(fd, &process->pid, entry) ? -errno : 0;
+}
+
+/* Most of what samples read since the last judgement was no record: the variable is elsewhere, or
+ * another thread writes to it. A few may be chance: a thread was stopped while it wrote its own. */
+static void attach_judge_records(struct symbolizer *symbolizer, struct tracked_process *process,
+                                 const struct context_process *entry)
+{
+    if (entry->n_torn < process->seen_torn || entry->n_found < process->seen_found)
+        process->seen_torn = process->seen_found = 0; /* the entry was written since */
+    uint64_t n_torn = entry->n_torn - process->seen_torn;
+    uint64_t n_found = entry->n_found - process->seen_found;
+    if (n_torn + n_found < RECORDS_JUDGED)
+        return;
+    if (n_torn > n_found)
+        tracked_process_unreadable(symbolizer, process, CONTEXT_UNREADABLE_RECORDS);
+    process->seen_torn = entry->n_torn;
+    process->seen_found = entry->n_found;
 }
 
 /* Apart from the counters that the sampler writes. */
@@ -314,7 +352,7 @@ static int inspection_write_entry(struct inspection *inspection)
     if (bpf_map_update_elem(symbolizer->settings.contexts_map_fd, &process->pid, &inspection->entry,
                             BPF_ANY)) {
         int error = -errno;
-        context_count_unreadable(CONTEXT_UNREADABLE_NO_ROOM);
+        inspection_unreadable(inspection, CONTEXT_UNREADABLE_NO_ROOM);
         attach_delete(symbolizer, process);
         return error;
     }
@@ -324,7 +362,7 @@ static int inspection_write_entry(struct inspection *inspection)
         log_sources(process);
         return 0;
     }
-    context_count_unreadable(CONTEXT_UNREADABLE_PROCESS_CHANGED);
+    inspection_unreadable(inspection, CONTEXT_UNREADABLE_PROCESS_CHANGED);
     attach_delete(symbolizer, process);
     return -ESRCH;
 }
@@ -337,9 +375,11 @@ int inspection_attach(struct inspection *inspection)
         return -ENOENT;
     }
     inspection->process->n_torn = 0;
-    if (!inspection->process->sources ||
-        attach_entry(inspection->symbolizer, inspection->process, &there) ||
-        !entry_equals(&there, &inspection->entry))
+    bool is_there = inspection->process->sources &&
+                    !attach_entry(inspection->symbolizer, inspection->process, &there);
+    if (is_there)
+        attach_judge_records(inspection->symbolizer, inspection->process, &there);
+    if (!is_there || !entry_equals(&there, &inspection->entry))
         return inspection_write_entry(inspection);
     inspection->process->n_torn = there.n_torn;
     return 0;
@@ -348,12 +388,13 @@ int inspection_attach(struct inspection *inspection)
 /* If all reads fail, the variable may be elsewhere: it was located before the dynamic linker had
  * finished. Every Go program has the variable of Go's labels; one that never sets labels has no
  * context. */
-bool attach_holds(const struct symbolizer *symbolizer, const struct tracked_process *process)
+bool attach_holds(struct symbolizer *symbolizer, struct tracked_process *process)
 {
     const unsigned go = CONTEXT_BIT(CONTEXT_GO_LABELS);
     struct context_process entry;
     if (!process->sources || attach_entry(symbolizer, process, &entry))
         return false;
+    attach_judge_records(symbolizer, process, &entry);
     if (entry.n_found)
         return process->sources != go || (process->publishes & go);
     return entry.n_torn == process->n_torn;

@@ -60,7 +60,7 @@ void inspection_read_elastic(struct inspection *inspection)
     if (error || !storage || inspection_read_storage(inspection, storage))
         return;
     if (elastic_storage_decode(inspection->elastic_data, &inspection->elastic)) {
-        context_count_unreadable(CONTEXT_UNREADABLE_STORAGE);
+        inspection_unreadable(inspection, CONTEXT_UNREADABLE_STORAGE);
         inspection->elastic = (struct elastic_storage){0};
         inspection->elastic_data = (struct bytes){0};
     }
@@ -94,8 +94,13 @@ static void storage_digest(const struct elastic_storage *storage, uint8_t digest
 static void connection_failed(struct symbolizer *symbolizer, uint32_t pid, int outcome)
 {
     struct tracked_process *process = map_get(&symbolizer->processes, &pid);
-    context_count_unreadable(outcome == ELASTIC_SOCKET_REFUSED ? CONTEXT_UNREADABLE_SOCKET_REFUSED
-                                                               : CONTEXT_UNREADABLE_SOCKET_FAILED);
+    enum context_unreadable reason = outcome == ELASTIC_SOCKET_REFUSED
+                                         ? CONTEXT_UNREADABLE_SOCKET_REFUSED
+                                         : CONTEXT_UNREADABLE_SOCKET_FAILED;
+    if (process)
+        tracked_process_unreadable(symbolizer, process, reason);
+    else
+        context_count_unreadable(reason);
     if (outcome < 0 && process && process->elastic)
         memset(process->elastic->connected, 0, sizeof(process->elastic->connected));
 }
@@ -174,5 +179,5 @@ void inspection_connect_elastic(struct inspection *inspection)
     else if (error == -EAGAIN)
         process->inspected_ns = 0; /* again at the next inspection */
     else
-        context_count_unreadable(CONTEXT_UNREADABLE_SOCKET_FAILED);
+        inspection_unreadable(inspection, CONTEXT_UNREADABLE_SOCKET_FAILED);
 }

@@ -73,7 +73,7 @@ void inspection_read_environment(struct inspection *inspection)
         outcome = -ENOMEM;
     }
     if (outcome)
-        context_count_unreadable(CONTEXT_UNREADABLE_ENVIRONMENT);
+        inspection_unreadable(inspection, CONTEXT_UNREADABLE_ENVIRONMENT);
     process->environment = environment;
     if (environment)
         symbolizer->environment_bytes += environment->size;

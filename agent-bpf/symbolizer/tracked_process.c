@@ -11,6 +11,7 @@
 #include "agent-bpf/files/container.h"
 #include "agent-bpf/files/proc_pid.h"
 #include "agent-bpf/files/reader_client.h"
+#include "base/log.h"
 #include "base/stats.h"
 #include <assert.h>
 #include <errno.h>
@@ -143,6 +144,39 @@ static void tracked_process_send_details(struct symbolizer *symbolizer,
     symbolizer_send(&symbolizer->out, &message);
 }
 
+/* The kernel's name of its program, from "PID (NAME) S ..."; what cannot be printed as '?'. */
+static void process_name(struct symbolizer *symbolizer, uint32_t pid, char name[32])
+{
+    struct bytes stat;
+    size_t len = 0;
+    if (process_text(&symbolizer->texts, pid, READER_STAT, &stat))
+        stat = (struct bytes){0};
+    const uint8_t *begin = stat.len ? memchr(stat.data, '(', stat.len) : NULL;
+    const uint8_t *end = stat.len ? memrchr(stat.data, ')', stat.len) : NULL;
+    for (const uint8_t *at = begin; at && ++at < end && len < 31;)
+        name[len++] = *at >= ' ' && *at <= '~' ? (char)*at : '?';
+    name[len] = '\0';
+}
+
+void tracked_process_unreadable(struct symbolizer *symbolizer, struct tracked_process *process,
+                                enum context_unreadable reason)
+{
+    LOOP_THREAD(symbolizer->settings.loop);
+    _Static_assert(CONTEXT_UNREADABLES <= 32, "bits of tracked_process.unreadable");
+    const uint32_t bit = UINT32_C(1) << reason;
+    bool known = process->unreadable & bit;
+    context_count_unreadable(reason);
+    process->unreadable |= bit;
+    if (known || log_level() > LOG_LEVEL_DEBUG)
+        return;
+    struct log_site own = {0}; /* not rate-limited: debug is for finding one process among many */
+    char name[32];
+    process_name(symbolizer, process->pid, name);
+    log_write(&own, LOG_LEVEL_DEBUG, "symbolizer",
+              "process %u (%s): its contexts cannot be read: %s", process->pid, name,
+              context_unreadable_name(reason));
+}
+
 /* False: the process is gone, and `process` freed. */
 static bool tracked_process_inspect(struct symbolizer *symbolizer, struct tracked_process *process,
                                     bool details)
@@ -208,6 +242,8 @@ static void tracked_process_reset(struct symbolizer *symbolizer, struct tracked_
     elastic_peer_free(process);
     process->address = process->published_ns = 0;
     process->publishes = 0;
+    process->unreadable = 0;
+    process->lacks_variable = false;
     process->sampled = false;
     process->reported = false; /* the service forgets it on exec */
 }

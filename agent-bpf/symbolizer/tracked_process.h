@@ -7,6 +7,7 @@
  * Limit: TRACKED_PROCESSES_MAX. Thread: the symbolizer's loop.
  */
 #include "agent-bpf/contexts/environment.h"
+#include "agent-bpf/contexts/unreadable.h"
 #include "agent-bpf/symbolizer/symbolizer_state.h"
 
 #define TRACKED_PROCESSES_MAX 65536
@@ -30,7 +31,11 @@ struct tracked_process {
     bool reported;     /* the service has a context of it that is not empty */
     bool sampled;
     bool environment_read;
-    uint32_t n_torn; /* of its entry, when its variables were located last */
+    bool lacks_variable; /* it publishes contexts, but the last look did not find where */
+    uint32_t unreadable; /* bits of enum context_unreadable that were logged */
+    uint32_t n_torn;     /* of its entry, when its variables were located last */
+    uint32_t seen_torn;  /* of its entry, when they were judged last */
+    uint32_t seen_found;
     uint64_t due_ns;
     uint64_t requested_ns; /* last request; 0 = nothing will be found any more */
     uint64_t inspected_ns; /* 0: its maps are read at the next inspection in any case */
@@ -50,6 +55,10 @@ void tracked_process_forget(struct symbolizer *symbolizer, uint32_t pid);
 void tracked_process_request(struct symbolizer *symbolizer, uint32_t pid, bool details,
                              bool sampled);
 bool tracked_process_is_sampled(const struct symbolizer *symbolizer, uint32_t pid);
+
+/* Counts it, and logs it if the process has had no such reason before. */
+void tracked_process_unreadable(struct symbolizer *symbolizer, struct tracked_process *process,
+                                enum context_unreadable reason);
 
 /* CLOCK_MONOTONIC of the next inspection; UINT64_MAX: none is due. */
 uint64_t tracked_processes_due(const struct symbolizer *symbolizer);

@@ -47,6 +47,11 @@ static const struct symptom {
     {"spanprof_store_log_reads_refused_total", "", true,
      "questions to these pages were refused because the store had too much to write",
      "Ask less often, or for less time; the disk may be slow."},
+    {"spanprof_profiles_former_layout_total", "layout=\"1.7\"", false,
+     "requests with profiles of OTLP 1.7 or before were refused", "Update their sender."},
+    {"spanprof_profiles_former_layout_total", "layout=\"unclear\"", false,
+     "requests with profiles were refused because their values may be attributes",
+     "Update their sender, or have it send otlp-profiles-development-version: 1."},
     {"spanprof_join_spans_not_owner_total", "", true,
      "spans were sent by a different process than the one whose samples name them",
      "Each process needs its own service.instance.id, container.id or process.pid in its Resource; "
@@ -56,6 +61,22 @@ static const struct symptom {
      "them",
      "If a Collector or a proxy forwards spans, name it in processors::join::forwarders; or have "
      "SDKs send container.id, or publish and send the same service.instance.id."},
+    {"spanprof_contexts_unreadable_total", "reason=\"no_variable\"", false,
+     "times a program that publishes contexts was looked at whose files do not say where they are",
+     "Export otel_thread_ctx_v1, or do not strip the file that has it; the log names the process "
+     "at "
+     "level debug."},
+    {"spanprof_contexts_unreadable_total", "reason=\"unresolved_variable\"", false,
+     "times a program's thread-local variable could not be located",
+     "Harmless while programs start; else the log names the process at level debug."},
+    {"spanprof_contexts_unreadable_total", "reason=\"unknown_libc\"", false,
+     "times a program keeps its contexts in dynamic thread-local memory of a C library that is "
+     "neither glibc nor musl, or whose file could not be read",
+     "The log names the process at level debug; please report it."},
+    {"spanprof_contexts_unreadable_total", "reason=\"records\"", false,
+     "times most of what samples read of a program's contexts was no record",
+     "The log names the process at level debug: its library may be damaged, or of another "
+     "version."},
     {"spanprof_contexts_unreadable_total", "reason=\"unsupported_go\"", false,
      "Go programs have a version whose labels are unknown", "A newer spanprof may know them."},
     {"spanprof_unwind_pages_no_room_total", "", true,
@@ -183,7 +204,8 @@ static const char *why_silent(const struct coverage_process *process)
         return "It publishes which span it works on, but spanprof could not read it yet: see "
                "spanprof_contexts_unreadable_total among the losses.";
     if (process->unreadable * 2 > process->samples)
-        return "Its context could not be read: it was being changed, or is damaged.";
+        return "Its context could not be read: it was being changed, or is damaged: see "
+               "spanprof_contexts_unreadable_total among the losses.";
     if (process->publishes && process->spans)
         return "It publishes contexts, but no span was active when it was sampled: the work is "
                "done outside of spans, or on threads that do not get the span's context.";
