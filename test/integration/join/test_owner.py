@@ -113,6 +113,22 @@ class Owner(harness.IntegrationTest):
         self.assertGreaterEqual(spanprof.metric("spanprof_peers_total", 'by="noted"'), 3)
         self.assert_conforming()
 
+    def test_named_containers(self):
+        spanprof = self.start()
+        name = "spanprof-%d" % os.getpid()
+        named = self.program(spanprof, name="lxc.payload." + name)
+        self.program(spanprof, name="machine-%s.scope" % name)
+        stranger = self.program(spanprof, reads=False)
+        ids, times = self.worked(named)
+        named.send(spanprof.http_address, ids, PLAIN, times)
+        self.assert_joined(ids, "sent by itself")
+        self.assertEqual({sample.resource.get("container.id") for sample in self.samples_of(ids)}, {name})
+        ids, times = self.worked(named)
+        stranger.send(spanprof.http_address, ids, dict(PLAIN, **{"container.id": name}), times)
+        self.assert_alone(ids, "sent by another, with the name of the container")
+        self.assertGreaterEqual(spanprof.metric("spanprof_container_unknown_total", 'reason="form"'), 1)
+        self.assert_conforming()
+
     def test_forwarders(self):
         unit = "spanprof-forwarder-%d" % os.getpid()
         socket = os.path.join(self.directory, "otlp.sock")

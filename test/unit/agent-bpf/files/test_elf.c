@@ -373,7 +373,8 @@ static void thread_local_descriptors(void **state)
 {
     (void)state;
     struct thread_local_symbol symbol = symbol_by(THREAD_LOCAL_SLOT_DESC);
-    struct thread_local_process process = {.read = read_words, .bias = 0x1000};
+    struct thread_local_process process = {
+        .read = read_words, .bias = 0x1000, .libc = THREAD_LOCAL_LIBC_GLIBC};
     struct context_variable variable;
     words[1] = (uint64_t)-24; /* static descriptor */
     assert_int_equal(thread_local_locate(&symbol, &process, &variable),
@@ -406,6 +407,9 @@ static void thread_local_descriptors(void **state)
     process.libc = THREAD_LOCAL_LIBC_MUSL;
     assert_int_equal(thread_local_locate(&symbol, &process, &variable), 0);
     assert_int_equal(variable.dtv_entry_size, 8);
+    process.libc = THREAD_LOCAL_LIBC_NONE; /* the layout of its blocks is not known */
+    assert_int_equal(thread_local_locate(&symbol, &process, &variable), THREAD_LOCAL_UNKNOWN_LIBC);
+    process.libc = THREAD_LOCAL_LIBC_MUSL;
     words[2] = 0; /* no module yet */
     assert_int_equal(thread_local_locate(&symbol, &process, &variable), THREAD_LOCAL_UNRESOLVED);
     words[2] = 3;
@@ -447,6 +451,70 @@ static void thread_local_slots(void **state)
     assert_int_equal(thread_local_locate(&symbol, &process, &variable), THREAD_LOCAL_UNRESOLVED);
 }
 
+/* Of libraries and programs of each TLS model (test/support/publishers). */
+struct thread_local_case {
+    const char *name;
+    int n_slots; /* -1: it does not say where the variable is */
+    enum thread_local_slot_kind kind;
+};
+
+static const struct thread_local_case thread_local_files[] = {
+    {"gd_exported.so", 1, THREAD_LOCAL_SLOT_MODULE},
+    {"gd_symtab.so", 1, THREAD_LOCAL_SLOT_MODULE},
+    {"ld_exported.so", 1, THREAD_LOCAL_SLOT_MODULE_OF_BLOCK},
+    {"ld_exported_stripped.so", 1, THREAD_LOCAL_SLOT_MODULE_OF_BLOCK},
+    {"ld_symtab.so", 1, THREAD_LOCAL_SLOT_MODULE_OF_BLOCK},
+    {"ld_stripped.so", -1, 0},
+    {"desc_exported.so", 1, THREAD_LOCAL_SLOT_DESC},
+    {"desc_symtab.so", 1, THREAD_LOCAL_SLOT_DESC},
+    {"ldesc_exported.so", 1, THREAD_LOCAL_SLOT_DESC_OF_BLOCK},
+    {"ldesc_symtab.so", 1, THREAD_LOCAL_SLOT_DESC_OF_BLOCK},
+    {"ldesc_stripped.so", -1, 0},
+    {"ie_exported_stripped.so", 1, THREAD_LOCAL_SLOT_OFFSET},
+    {"ie_symtab.so", 1, THREAD_LOCAL_SLOT_OFFSET},
+    {"exe_le_symtab", 0, 0},
+    {"exe_ld_exported", 0, 0},
+    {"exe_le_stripped", -1, 0},
+    {"static_pie_le_symtab", 0, 0},
+};
+
+static void check_thread_local_file(const char *libc, const struct thread_local_case *expected)
+{
+    struct elf elf;
+    struct thread_local_symbol symbol;
+    char path[512];
+    snprintf(path, sizeof(path), "%s/%s/case_%s", PUBLISHERS, libc, expected->name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        fail_msg("%s: %s", path, strerror(errno));
+    assert_int_equal(elf_open(fd, &elf), 0);
+    assert_int_equal(thread_local_find(&elf, "otel_thread_ctx_v1", &symbol), 0);
+    bool good = symbol.defined == (expected->n_slots >= 0);
+    if (symbol.defined)
+        good = symbol.value >= 40 && (int)symbol.n_slots == expected->n_slots &&
+               (!symbol.n_slots || symbol.slots[0].kind == expected->kind);
+    if (!good)
+        fail_msg("%s: defined %d, %u slots, the first of kind %d", path, symbol.defined,
+                 symbol.n_slots, symbol.slots[0].kind);
+    close(fd);
+}
+
+static void thread_local_models(void **state)
+{
+    static const char *const libcs[] = {"glibc", "musl"};
+    (void)state;
+    for (size_t libc = 0; libc < 2; libc++) {
+        char path[512];
+        snprintf(path, sizeof(path), "%s/%s", PUBLISHERS, libcs[libc]);
+        if (access(path, F_OK)) {
+            printf("skipped: no compiler for %s\n", libcs[libc]);
+            continue;
+        }
+        for (size_t i = 0; i < sizeof(thread_local_files) / sizeof(*thread_local_files); i++)
+            check_thread_local_file(libcs[libc], &thread_local_files[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -462,6 +530,7 @@ int main(void)
         cmocka_unit_test(thread_local_of_this_program),
         cmocka_unit_test(thread_local_descriptors),
         cmocka_unit_test(thread_local_slots),
+        cmocka_unit_test(thread_local_models),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
