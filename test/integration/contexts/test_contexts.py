@@ -129,6 +129,7 @@ class Matrix(publishing.PublishersTest):
     def test_custom_labels(self):
         for libc in LIBCS:
             self.publish(publishing.Publisher(libc, "labels_local_exec", ["labels"]))
+            self.publish(publishing.Publisher(libc, "labels_symtab", ["labels"]))
             self.publish(publishing.Publisher(libc, "linked_labels", ["labels"]))
             self.publish(publishing.late(libc, "libcustomlabels_tlsdesc"))
         self.check_all(of_labels)

@@ -20,7 +20,7 @@ LIBRARIES = ["%s_%s" % (model, seen) for model in ("gd", "ld", "desc", "ldesc", 
              for seen in ("exported", "exported_stripped", "symtab", "stripped")]
 CPU_MS = ("--cpu-ms", 100)
 FREQUENCY = 997
-AT_ONCE = 16  # programs
+AT_ONCE = 28  # programs
 
 
 def is_readable(name):
