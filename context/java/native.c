@@ -7,6 +7,7 @@
  */
 #include "context/java/native.h"
 #include "context/spanprof_context.h"
+#include <endian.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -20,17 +21,15 @@ void span_record_publish(const struct span_record *record)
 /* Ids are bytes in network order; in Java they are numbers. */
 static void put_word(uint8_t *at, jlong number)
 {
-    uint64_t word = (uint64_t)number;
-    for (int i = 0; i < 8; i++)
-        at[i] = (uint8_t)(word >> (56 - 8 * i));
+    uint64_t word = htobe64((uint64_t)number);
+    memcpy(at, &word, sizeof(word));
 }
 
 static jlong word_at(const uint8_t *at)
 {
-    uint64_t word = 0;
-    for (int i = 0; i < 8; i++)
-        word = word << 8 | at[i];
-    return (jlong)word;
+    uint64_t word;
+    memcpy(&word, at, sizeof(word));
+    return (jlong)be64toh(word);
 }
 
 static void record_make(struct span_record *record, jlong high, jlong low, jlong span, jbyte flags)

@@ -4,6 +4,7 @@ package spanprof.otel;
 import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;
+import java.net.URISyntaxException;
 import java.net.URL;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -11,6 +12,8 @@ import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.nio.file.StandardCopyOption;
 import java.security.CodeSource;
+import java.util.ArrayList;
+import java.util.List;
 
 /** What native.c does. */
 final class Native {
@@ -38,9 +41,9 @@ final class Native {
     /** What is published on this thread: high, low, span, flags. For tests. */
     static native void current(long[] ids);
 
-    /** Whether this thread changes its carrier. */
-    static boolean onVirtualThread() {
-        return VIRTUAL != null && Thread.currentThread().getClass() == VIRTUAL;
+    /** Whether the thread goes from carrier to carrier. */
+    static boolean isVirtual(Thread thread) {
+        return thread.getClass() == VIRTUAL;
     }
 
     private static Class<?> virtualThreadClass() {
@@ -53,7 +56,7 @@ final class Native {
 
     // ---- the library ----
 
-    /** The one that is named, or beside the jar, or the one in the jar by way of a file of its own. */
+    /** The one that is named, or one beside the jar, or the one in the jar, which has to become a file for it. */
     static void load() throws IOException {
         String given = System.getProperty("spanprof.library");
         String name = "libspanprof-java-" + platform() + ".so";
@@ -72,23 +75,44 @@ final class Native {
     }
 
     private static boolean loadBesideJar(String name) {
+        for (Path folder : foldersOfJar()) {
+            try {
+                Path library = folder.resolve(name).toAbsolutePath();
+                if (Files.isReadable(library)) {
+                    System.load(library.toString());
+                    return true;
+                }
+            } catch (RuntimeException | LinkageError error) {
+                Publisher.debug("not loaded from " + folder + ": " + error);
+            }
+        }
+        return false;
+    }
+
+    /** Where it may lie. The agent does not tell, but its setting does. */
+    private static List<Path> foldersOfJar() {
+        List<Path> folders = new ArrayList<>();
         try {
             CodeSource source = Native.class.getProtectionDomain().getCodeSource();
             URL jar = source == null ? null : source.getLocation();
-            Publisher.debug("the jar: " + jar);
-            if (jar == null || !"file".equals(jar.getProtocol())) {
-                return false;
+            if (jar != null && "file".equals(jar.getProtocol())) {
+                folders.add(folderOf(Paths.get(jar.toURI())));
             }
-            Path library = Paths.get(jar.toURI()).resolveSibling(name);
-            if (!Files.isReadable(library)) {
-                return false;
+            String extensions = System.getProperty("otel.javaagent.extensions");
+            if (extensions == null) {
+                extensions = System.getenv("OTEL_JAVAAGENT_EXTENSIONS");
             }
-            System.load(library.toString());
-            return true;
-        } catch (Exception | LinkageError error) {
-            Publisher.debug("not loaded from beside the jar: " + error);
-            return false;
+            for (String extension : extensions == null ? new String[0] : extensions.split(",")) {
+                folders.add(folderOf(Paths.get(extension.trim())));
+            }
+        } catch (URISyntaxException | RuntimeException odd) {
+            Publisher.debug("the jar is not found: " + odd);
         }
+        return folders;
+    }
+
+    private static Path folderOf(Path path) {
+        return Files.isDirectory(path) ? path : path.toAbsolutePath().getParent();
     }
 
     private static void loadFromJar(String name) throws IOException {

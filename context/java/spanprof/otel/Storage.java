@@ -6,10 +6,7 @@ import io.opentelemetry.context.Context;
 import io.opentelemetry.context.ContextStorage;
 import io.opentelemetry.context.Scope;
 
-/**
- * Publishes the current span of a thread whenever it becomes another one. What is published on a thread is at any time
- * the span of what the storage beneath has as current: a change publishes, and nothing else does.
- */
+/** Publishes the span of what the storage beneath has as current, after each change. */
 final class Storage implements ContextStorage {
     private final ContextStorage storage;
 
@@ -19,16 +16,14 @@ final class Storage implements ContextStorage {
 
     @Override
     public Scope attach(Context context) {
-        if (Publisher.state == Publisher.State.OFF) {
-            return storage.attach(context);
-        }
-        Context before = storage.current();
         Scope scope = storage.attach(context);
-        if (context == null || context == before) {
+        if (context == null || Publisher.state == Publisher.State.OFF) {
             return scope;
         }
-        changed(before, context);
-        return new Detach(storage, scope);
+        Slot slot = Slot.get();
+        Ids outer = slot.ids;
+        slot.publish(Span.fromContextOrNull(context), outer);
+        return new Detach(storage, scope, slot, outer);
     }
 
     @Override
@@ -44,37 +39,23 @@ final class Storage implements ContextStorage {
     private static final class Detach implements Scope {
         private final ContextStorage storage;
         private final Scope scope;
+        private final Slot slot; // of the thread that attached
+        private final Ids outer; // which that thread had before
 
-        Detach(ContextStorage storage, Scope scope) {
+        Detach(ContextStorage storage, Scope scope, Slot slot, Ids outer) {
             this.storage = storage;
             this.scope = scope;
+            this.slot = slot;
+            this.outer = outer;
         }
 
         /** Closed out of order, or on another thread, it may change nothing: what is current then decides. */
         @Override
         public void close() {
-            Context before = storage.current();
             scope.close();
-            changed(before, storage.current());
-        }
-    }
-
-    private static Span spanOf(Context context) {
-        return context == null ? null : Span.fromContextOrNull(context);
-    }
-
-    private static void changed(Context before, Context now) {
-        if (Publisher.state != Publisher.State.ON || before == now) {
-            return;
-        }
-        try {
-            Span span = spanOf(now);
-            if (span != spanOf(before)) {
-                Ids.publish(span);
-            }
-        } catch (Throwable error) {
-            Publisher.turnOff(error);
-            Ids.clear();
+            Context now = storage.current();
+            Slot own = slot.thread == Thread.currentThread() ? slot : Slot.get();
+            own.publish(now == null ? null : Span.fromContextOrNull(now), outer);
         }
     }
 }

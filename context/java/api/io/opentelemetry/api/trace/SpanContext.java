@@ -8,5 +8,7 @@ public interface SpanContext {
 
     TraceFlags getTraceFlags();
 
+    boolean isValid();
+
     boolean isRemote();
 }

