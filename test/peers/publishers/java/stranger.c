@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* To be preloaded: a library of others has published a process context before the program starts. */
+/* To be preloaded: a library of others has published a process context before the program starts.
+ */
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <unistd.h>
