@@ -148,10 +148,12 @@ class Service:
                  **environment})
         test.addCleanup(self.process.kill)
         try:
-            harness.wait_until(lambda: self.get("/wait"), 120, name + " answers")
+            harness.wait_until(lambda: self.get("/wait") or self.process.poll() is not None, 120, name + " answers")
         except TimeoutError:
             print(self.output(), flush=True)
             raise
+        if self.process.poll() is not None:
+            raise RuntimeError("%s ended with %d: %s" % (name, self.process.returncode, self.output()))
 
     def get(self, path):
         try:
@@ -252,5 +254,5 @@ class PublishJava(publishing.PublishersTest):
                    release=8, **environment):
         path = self.have(compiled, folder, program, "Truth.java", release=release)
         attach = self.have(agent, coordinates) if coordinates else self.have(agent)
-        return self.judge(name, [*self.have(java, version), attach, "-cp", path, program], paths, arguments,
+        return self.judge(name, [*self.have(java, version), attach, "-cp", path, "service." + program], paths, arguments,
                           OTEL_JAVAAGENT_EXTENSIONS=JAR, **environment)

@@ -126,7 +126,7 @@ class Services(java_services.PublishJava):
 
     def test_sdk_without_agent(self):
         path = self.have(compiled, "", "SdkService", "Truth.java")
-        self.judge("sdk", [*self.have(java, 17), "-cp", path + ":" + JAR, "SdkService"], ("/render", "/wait"))
+        self.judge("sdk", [*self.have(java, 17), "-cp", path + ":" + JAR, "service.SdkService"], ("/render", "/wait"))
 
     def test_beside_elastic(self):
         """Its agent publishes in a way of its own, in variables of its own; ours counts."""

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+package service;
+
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
 import java.io.IOException;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+package service;
+
 import com.sun.net.httpserver.HttpHandler;
 import com.sun.net.httpserver.HttpServer;
 import io.opentelemetry.api.trace.Span;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+package service;
+
 import java.time.Duration;
 import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.SpringBootApplication;
