@@ -81,9 +81,9 @@ def from_unstable():
         for name in ("bin", "lib", "lib64"):
             if not os.path.lexists(os.path.join(root, name)):
                 os.symlink("usr/" + name, os.path.join(root, name))
-    inside = root + harness.SOURCE
-    os.makedirs(inside, exist_ok=True)
-    script = ('mount --rbind "$2" "$1$2" && mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && root=$1 && '
+    for folder in (harness.SOURCE, "/proc", "/dev"):
+        os.makedirs(root + folder, exist_ok=True)
+    script = ('mount --bind "$2" "$1$2" && mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && root=$1 && '
               'shift 2 && exec chroot "$root" "$@"')
     return ["unshare", "-m", "sh", "-ec", script, "sh", root, harness.SOURCE, path]
 
@@ -120,8 +120,13 @@ def compiled(name, program, *more, release=8):
     path = libraries(name)
     classes = os.path.join(FOLDER, name or "sdk", program)
     subprocess.run(["javac", LINT, "-Werror", "-parameters", "--release", str(release), "-encoding", "UTF-8", "-d", classes,
-                    "-cp", path + ":" + JAR, os.path.join(SOURCES, name, program + ".java"),
-                    *(os.path.join(SOURCES, source) for source in more)], check=True)
+                    "-cp", path + ":" + JAR, *(os.path.join(SOURCES, source) for source in more),
+                    *glob.glob(os.path.join(SOURCES, name, program + ".java"))], check=True)
+    kotlin = glob.glob(os.path.join(SOURCES, name, program + ".kt"))
+    if kotlin:
+        subprocess.run(["java", "-cp", libraries("kotlin_compiler"), "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler", "-no-stdlib",
+                        "-no-reflect", "-jvm-target", str(release), "-d", classes, "-cp",
+                        ":".join([classes, *glob.glob(path + ".jar")]), *kotlin], check=True)
     return classes + ":" + path
 
 

@@ -124,6 +124,9 @@ class Services(java_services.PublishJava):
     def test_webflux(self):
         self.with_agent("webflux", 17, "WebfluxService", "webflux", release=17)
 
+    def test_kotlin_coroutines(self):
+        self.with_agent("coroutines", 17, "CoroutinesService", "kotlin", release=17)
+
     def test_sdk_without_agent(self):
         path = self.have(compiled, "", "SdkService", "Truth.java")
         self.judge("sdk", [*self.have(java, 17), "-cp", path + ":" + JAR, "service.SdkService"], ("/render", "/wait"))
