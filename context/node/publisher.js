@@ -16,13 +16,18 @@ const LOADED = Symbol.for('spanprof.context.node');
 const SPAN = Symbol.for('OpenTelemetry Context Key SPAN');
 const NONE = null;
 
+const DEPTH_MAX = 1024;
+
 // NEW until a span with a Resource is seen, ON while the process context is ours, OFF: another library has one.
 const NEW = 0, ON = 1, OFF = 2;
 
 let state = NEW;
 let manager; // the one that was registered last
 let shown; // the OpenTelemetry context whose span is published
+const outer = []; // what was published before each callback that has not ended
+let depth = 0; // of outer
 let native;
+const wrapped = new WeakSet(); // managers
 
 function debug(...words) {
   if (process.env.SPANPROF_CONTEXT_DEBUG === '1') {
@@ -54,63 +59,95 @@ class Known extends Returned {
 
 function recordMake(context) {
   const span = context.getValue(SPAN);
-  if (state === NEW && span && span.resource && span.resource.attributes) {
+  if (state === NEW && span && span.resource) {
     begin(span.resource);
   }
+  if (state !== ON) {
+    return NONE;
+  }
   const record = span ? thread.record(span.spanContext()) : NONE;
-  if (state === ON) {
+  try {
     new Known(context, record);
+  } catch { // an object that takes no field: made each time
   }
   return record;
 }
 
 // context: undefined for none. Never throws.
 function put(context) {
-  if (context === shown) {
+  if (context === shown || state === OFF) {
     return;
   }
   try {
     const record = context ? Known.recordOf(context) : NONE;
-    if (state !== ON) {
-      return;
-    }
-    shown = context;
-    thread.publish(record);
-  } catch {
-    shown = undefined;
     if (state === ON) {
+      shown = context;
+      thread.publish(record);
+    }
+  } catch {
+    if (state === ON) {
+      shown = undefined;
       thread.publish(NONE);
     }
   }
 }
 
+function current() {
+  try {
+    return manager.active();
+  } catch {
+    return undefined;
+  }
+}
+
 function putCurrent() {
-  put(manager.active());
+  put(current());
+}
+
+// A callback begins, in a context of its own.
+function switched() {
+  if (depth === DEPTH_MAX) { // callbacks that ended by exceptions, without switchedBack()
+    depth = 0;
+  }
+  outer[depth++] = shown;
+  put(current());
+}
+
+function switchedBack() {
+  put(depth ? outer[--depth] : undefined);
 }
 
 // ---- the process context ----
 
-function texts(attributes) {
-  const list = [];
-  for (const [key, value] of Object.entries(attributes)) {
-    if (value !== undefined && value !== null && typeof value.then !== 'function') {
-      list.push(key, typeof value === 'string' ? value : typeof value === 'object' ? JSON.stringify(value) : String(value));
-    }
+// [key, value] of a Resource. While some of its values are pending, reading `attributes` is an error in the SDK's log.
+function pairs(resource) {
+  if (!resource.asyncAttributesPending) {
+    return Object.entries(resource.attributes);
   }
-  return list;
+  return typeof resource.getRawAttributes === 'function' ? resource.getRawAttributes() : [];
+}
+
+function text(value) {
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+}
+
+function texts(resource) {
+  const known = pairs(resource).filter(([, value]) => value !== undefined && value !== null &&
+    typeof value.then !== 'function');
+  return known.flatMap(([key, value]) => [key, text(value)]);
 }
 
 // The first span of the SDK: its Resource is the process's. False: there is nothing to publish to.
 function beginWith(resource) {
   const memory = native.open();
-  const error = native.publish(texts(resource.attributes), false);
+  const error = native.publish(texts(resource), false);
   if (error) {
     debug('not publishing: errno', -error);
     return false;
   }
   thread.open(memory, native.attach);
   if (resource.asyncAttributesPending && typeof resource.waitForAsyncAttributes === 'function') {
-    resource.waitForAsyncAttributes().then(() => native.publish(texts(resource.attributes), true)).catch(() => {});
+    resource.waitForAsyncAttributes().then(() => native.publish(texts(resource), true)).catch(() => {});
   }
   return true;
 }
@@ -119,7 +156,7 @@ function begin(resource) {
   state = OFF;
   try {
     if (beginWith(resource)) {
-      watchSwitches(() => manager.active(), () => shown, put);
+      watchSwitches(switched, switchedBack, putCurrent);
       state = ON;
       debug('publishing');
     }
@@ -178,6 +215,16 @@ function wrapDisable(registered) {
   };
 }
 
+function wrapManager(registered) {
+  wrapWith(registered);
+  if (typeof registered.attach === 'function') {
+    wrapAttach(registered);
+  }
+  if (typeof registered.disable === 'function') {
+    wrapDisable(registered);
+  }
+}
+
 // Throws nothing; a manager that cannot be wrapped stays as it is.
 function meetManager(registered) {
   try {
@@ -185,11 +232,10 @@ function meetManager(registered) {
       return;
     }
     native = native || require('./spanprof_context.node');
-    wrapWith(registered);
-    if (typeof registered.attach === 'function') {
-      wrapAttach(registered);
+    if (!wrapped.has(registered)) {
+      wrapManager(registered);
+      wrapped.add(registered);
     }
-    wrapDisable(registered);
     manager = registered;
   } catch (error) {
     debug('not publishing:', error);

@@ -9,8 +9,6 @@
 const asyncHooks = require('async_hooks');
 const v8 = require('v8');
 
-const DEPTH_MAX = 1024;
-
 // Whether createHook() can leave promises out: then it throws for a value that is not a boolean.
 function canLeaveOutPromises() {
   try {
@@ -21,10 +19,13 @@ function canLeaveOutPromises() {
   }
 }
 
-// With AsyncContextFrame, an AsyncResource keeps the frame that it runs in.
+// With AsyncContextFrame, an AsyncResource keeps the frame that it runs in. The scope and
+// disable() keep the storage of this question from costing the program anything from then on.
 function hasFrames() {
   const storage = new asyncHooks.AsyncLocalStorage();
-  const resource = storage.run(1, () => new asyncHooks.AsyncResource('spanprof'));
+  const make = () => storage.run(1, () => new asyncHooks.AsyncResource('spanprof'));
+  const resource = new asyncHooks.AsyncResource('spanprof').runInAsyncScope(make);
+  storage.disable();
   return Object.getOwnPropertySymbols(resource).some(
     (symbol) => symbol.description === 'context_frame' && typeof resource[symbol] === 'object');
 }
@@ -42,29 +43,18 @@ function watchScopes(entered) {
   };
 }
 
-// active(): the context that is current now. shown(): the one that is published. put(context) publishes it.
-function watchSwitches(active, shown, put) {
-  const outer = []; // what was published before each switch that has not ended
-  let depth = 0;
-  function before() {
-    if (depth === DEPTH_MAX) { // callbacks that ended by exceptions, without `after`
-      depth = 0;
-    }
-    outer[depth++] = shown();
-    put(active());
-  }
-  function after() {
-    put(depth ? outer[--depth] : undefined);
-  }
-  if (hasFrames() && canLeaveOutPromises()) {
+// before() and after() are called around each callback; entered() inside a scope, after its before().
+function watchSwitches(before, after, entered) {
+  const frames = hasFrames();
+  if (frames && canLeaveOutPromises()) {
     asyncHooks.createHook({ before, after, trackPromises: false }).enable();
     v8.promiseHooks.onBefore(before);
     v8.promiseHooks.onAfter(after);
   } else {
     asyncHooks.createHook({ before, after }).enable();
   }
-  if (hasFrames()) {
-    watchScopes(() => put(active()));
+  if (frames) {
+    watchScopes(entered);
   }
 }
 
