@@ -2,6 +2,7 @@
 """Stock Node services get their spans' CPU by NODE_OPTIONS alone: every sample of what their handlers burned is linked to
 the span of that request, on each Node that can be had. Interleave: what is published is the current span there."""
 import glob
+import json
 import os
 import subprocess
 import sys
@@ -15,8 +16,13 @@ import publishing_node  # noqa: E402
 SAMPLES = 5000   # of each service at the least
 CHECKS = 300000  # of each Node at the least
 STEPS = "800"
+DATADOG = {"DD_TRACE_AGENT_HOSTNAME": "127.0.0.1", "DD_TRACE_AGENT_PORT": "1", "DD_TRACE_STARTUP_LOGS": "false",
+           "DD_INSTRUMENTATION_TELEMETRY_ENABLED": "false", "DD_REMOTE_CONFIGURATION_ENABLED": "false"}
 VERSIONS = ("18", "20", "22", "24", "26")
-DEBIAN = ("nodejs", "libnode108")  # Debian 12's 18, whose Node is a library
+# Debian 12's 18: a program of a library, with some modules in files of their own.
+DEBIAN = ("nodejs", "libnode108", "libc-ares2", "node-acorn", "node-busboy", "node-cjs-module-lexer", "node-undici", "node-xtend")
+IN_DEBIAN = ('mount -t overlay -o lowerdir={0}/usr/share:/usr/share none /usr/share && '
+             'LD_LIBRARY_PATH={0}/usr/lib/x86_64-linux-gnu exec {0}/usr/bin/nodejs "$@"')
 
 
 def node(version):
@@ -28,10 +34,22 @@ def node(version):
 
 
 def debian_node():
-    """Debian 12's, beside what is installed."""
-    if os.path.exists("/usr/lib/x86_64-linux-gnu/libnode.so.108"):
-        return ["/usr/bin/nodejs"]
-    raise publishing_node.Missing("no nodejs of Debian 12")
+    """Unpacked beside what is installed, and seen by its own process alone."""
+    folder = os.path.join(publishing_node.INSTALLED, "debian")
+    if os.geteuid() != 0:
+        raise publishing_node.Missing("Debian's nodejs is unpacked and mounted as root")
+    if not os.path.exists(os.path.join(folder, "ready")):
+        os.makedirs(folder, exist_ok=True)
+        versions = publishing_node.run(["apt-cache", "madison", "nodejs"]).split()
+        version = next((word for word in versions if word.startswith("18.")), None)
+        if not version:
+            raise publishing_node.Missing("no nodejs 18 in Debian's packages")
+        names = ["%s=%s" % (name, version) if name in DEBIAN[:2] else name for name in DEBIAN]
+        publishing_node.run(["apt-get", "download", *names], cwd=folder)
+        for package in glob.glob(os.path.join(folder, "*.deb")):
+            publishing_node.run(["dpkg", "-x", package, folder])
+        open(os.path.join(folder, "ready"), "w").close()
+    return ["unshare", "-m", "sh", "-c", IN_DEBIAN.format(folder), "nodejs"]
 
 
 class Node(publishing_node.PublishNode):
@@ -63,6 +81,7 @@ class Interleave(Node):
         self.assertEqual(wrong, 0)
 
 
+@harness.needs_sampling
 class Services(Node):
     def express(self, version):
         self.judge("express-" + version, self.node(version), "express_app.js", ["/render", "/callbacks", "/wait"], SAMPLES)
@@ -72,7 +91,33 @@ class Services(Node):
                    ["/render", "/computed", "/served", "/wait"], SAMPLES)
 
 
-Services = harness.needs_sampling(Services)
+class Beside(Node):
+    """Other libraries that publish: never two writers in one slot."""
+
+    def run_beside(self, options, **environment):
+        folder = publishing_node.install("beside", os.path.join(publishing_node.SOURCES, "beside"))
+        done = subprocess.run(
+            [*self.node("24"), os.path.join(publishing_node.SOURCES, "beside.js")], capture_output=True, text=True,
+            timeout=60, cwd=os.path.dirname(folder), env={
+                "PATH": os.environ["PATH"], "HOME": self.directory, "TREE": publishing_node.TREE,
+                "NODE_PATH": publishing_node.packages(), "NODE_OPTIONS": options, **DATADOG, **environment})
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return json.loads(done.stdout)
+
+    def test_datadog(self):
+        """Whichever is loaded first: theirs is published at its start, ours with the first span."""
+        theirs = "--require dd-trace/init"
+        ours = publishing_node.preload()
+        for options in (theirs + " " + ours, ours + " " + theirs):
+            for on in ("true", "false"):
+                try:
+                    found = self.run_beside(options, DD_TRACE_OTEL_CTX_ENABLED=on)
+                except publishing_node.Missing as reason:
+                    self.skipTest(str(reason))
+                self.assertEqual(found, {"mappings": 1, "published": False})
+        self.assertEqual(self.run_beside(ours), {"mappings": 1, "published": True})
+
+
 for _version in (*VERSIONS, "debian"):
     setattr(Interleave, "test_" + _version, lambda self, version=_version: self.one(version))
     for _kind in ("express", "fastify"):

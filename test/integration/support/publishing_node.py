@@ -26,6 +26,14 @@ class Missing(Exception):
     """What cannot be had here; the text says why."""
 
 
+def run(command, **options):
+    """What a client of a registry says. Raises Missing."""
+    try:
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S, **options).stdout
+    except (OSError, subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        raise Missing("%s: %s" % (" ".join(command[:2]), str(getattr(error, "stderr", "") or error)[-500:])) from error
+
+
 def install(name, folder):
     """Its node_modules: what package-lock.json of the folder names, fetched once. Raises Missing."""
     target = os.path.join(INSTALLED, name)
@@ -41,11 +49,7 @@ def install(name, folder):
     os.makedirs(target, exist_ok=True)
     for source in ("package.json", "package-lock.json"):
         shutil.copy(os.path.join(folder, source), target)
-    try:
-        subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"], cwd=target, check=True,
-                       capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S)
-    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-        raise Missing("npm ci: %s" % (error.stderr or error)[-500:]) from error
+    run(["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"], cwd=target)
     with open(ready, "w") as file:
         file.write(wanted)
     return os.path.join(target, "node_modules")
