@@ -25,9 +25,9 @@ static const struct publisher {
     const char *file; /* below the directory of publishers: without it the publisher is left out */
     bool by_name;     /* only if --with names it */
 } publishers[] = {
-    {"python", "python/spanprof_otel/__init__.py", false},
+    {"python", "python/spanprof_otel/_native.abi3.so", false},
     {"java", "java/spanprof-java.jar", false},
-    {"node", "node/preload.js", false},
+    {"node", "node/spanprof_context.node", false},
     {"ruby", "ruby/spanprof_otel.rb", true},
     {"dotnet", "dotnet/Spanprof.Otel.dll", true},
 };

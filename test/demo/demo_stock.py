@@ -68,7 +68,7 @@ class Stock:
 
 class Flask(Stock):
     def __init__(self):
-        super().__init__("recommend", "python3", "recommend.py", "python", (
+        super().__init__("recommend", "python3", "recommend.py", "python/spanprof_otel/_native.abi3.so", (
             "flask", "opentelemetry-distro", "opentelemetry-exporter-otlp-proto-http",
             "opentelemetry-instrumentation-flask"))
         self.bin = os.path.join(self.folder, "venv", "bin")
@@ -87,7 +87,7 @@ class Flask(Stock):
 
 class Express(Stock):
     def __init__(self):
-        super().__init__("invoice", "node", "invoice.js", "node", (
+        super().__init__("invoice", "node", "invoice.js", "node/spanprof_context.node", (
             "express@4", "@opentelemetry/api@1", "@opentelemetry/auto-instrumentations-node"))
         self.node = shutil.which("node")
 

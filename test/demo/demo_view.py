@@ -99,9 +99,10 @@ def show(trace, among):
 
 def show_services(traces):
     """A line for each service's slowest trace; traces: service -> traces, the slowest first."""
-    lines = ["The slowest request of each other service:", "", COLUMNS % ("service, span", "wall", "CPU", "samples", "")]
+    lines = ["The slowest request of each other service:", "", COLUMNS % ("service, request", "wall", "CPU", "samples", "")]
     for service, found in sorted(traces.items()):
-        root = found[0].root
-        lines.append(COLUMNS % ("%s, %s" % (service, root.name), duration(found[0].wall()), duration(root.cpu_ns or 0),
-                                root.samples or 0, ""))
+        spans = found[0].spans
+        lines.append(COLUMNS % ("%s, %s" % (service, found[0].root.name), duration(found[0].wall()),
+                                duration(sum(span.cpu_ns or 0 for span in spans)),
+                                sum(span.samples or 0 for span in spans), ""))
     return "\n".join(line.rstrip() for line in lines)

@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), "support"))
 import harness  # noqa: E402
 
 
-FILES = ("python/spanprof_otel/__init__.py", "java/spanprof-java.jar", "node/preload.js",
+FILES = ("python/spanprof_otel/_native.abi3.so", "java/spanprof-java.jar", "node/preload.js", "node/spanprof_context.node",
          "ruby/spanprof_otel.rb", "dotnet/Spanprof.Otel.dll")
 
 
@@ -110,7 +110,7 @@ class Exec(harness.IntegrationTest):
         self.assertNotIn("PYTHONPATH", self.environment_of("--without", "python"))
         self.assertEqual(self.environment_of("--endpoint=http://node:4318")["OTEL_EXPORTER_OTLP_ENDPOINT"],
                          "http://node:4318")
-        os.unlink(os.path.join(self.python, "spanprof_otel", "__init__.py"))
+        os.unlink(os.path.join(self.python, "spanprof_otel", "_native.abi3.so"))
         self.assertNotIn("PYTHONPATH", self.environment_of())
 
     def test_codes(self):
