@@ -49,6 +49,17 @@ class Examples(unittest.TestCase):
         names = re.search(r"add: \[(.*?)\]", example("daemonset")).group(1)
         self.assertEqual(sorted(name.lower() for name in names.split(", ")), unit_capabilities())
 
+    def test_the_publishers_variables_are_those_of_exec(self):
+        publishers = os.path.join(harness.BUILD, "publishers")
+        if not os.path.exists(os.path.join(publishers, "python", "spanprof_otel", "_native.abi3.so")):
+            self.skipTest("the publisher for Python is not built")
+        printed = harness.run_spanprof("exec", "--publishers", publishers, "--print=kubernetes")[1]
+        wanted = dict(re.findall(r'- name: (\w+)\n +value: "(.*?)"', printed.replace(publishers, "/usr/lib/spanprof/publishers")))
+        shown = dict(re.findall(r"- {name: (\w+), value: \"?(.*?)\"?}", example("publishers")))
+        for name in ("PYTHONPATH", "OTEL_PYTHON_CONTEXT", "OTEL_EXPORTER_OTLP_PROTOCOL"):
+            self.assertEqual(shown[name], wanted[name])
+        self.assertEqual(set(shown) - set(wanted), set())
+
     def test_the_unit_is_sound(self):
         if not shutil.which("systemd-analyze"):
             self.skipTest("needs systemd-analyze")
