@@ -97,6 +97,11 @@ static void io_context(struct message_io *io, struct symbolizer_context *context
     io_u8(io, &context->sources);
     io_u8(io, &context->publishes);
     io_u8(io, &context->sets_trace_flags);
+    io_u8(io, &context->runtime);
+    io_u8(io, &context->publisher);
+    io_u8(io, &context->unreadable);
+    io_check(io, context->runtime < RUNTIMES && context->publisher < PUBLISHER_STATES &&
+                     context->unreadable < CONTEXT_UNREADABLES);
     io_bytes(io, &context->resource, SYMBOLIZER_MESSAGE_MAX);
     IO_LIST(io, context->keys, context->n_keys, SYMBOLIZER_KEYS_MAX);
     for (uint32_t i = 0; i < context->n_keys; i++) {

@@ -12,6 +12,8 @@
 #include "agent-bpf/message_io.h"
 #include "agent-bpf/process_event.h"
 #include "agent-bpf/record.h"
+#include "context/publisher_state.h"
+#include "context/runtime.h"
 
 #define SYMBOLIZER_MESSAGE_MAX   (64 * 1024 + 4096) /* bytes of a datagram */
 #define SYMBOLIZER_PATH_MAX      4096
@@ -93,6 +95,9 @@ struct symbolizer_context {
     uint8_t sources;
     uint8_t publishes;        /* CONTEXT_BIT()s found in the process, readable or not */
     uint8_t sets_trace_flags; /* its writers are known to fill the flags */
+    uint8_t runtime;          /* enum runtime */
+    uint8_t publisher;        /* enum publisher_state */
+    uint8_t unreadable;       /* enum context_unreadable, if that is PUBLISHER_UNREADABLE */
     struct bytes resource;    /* Resource message, merged from all its sources */
     uint32_t n_keys;
     struct bytes *keys; /* key index -> attribute name, valid UTF-8 */

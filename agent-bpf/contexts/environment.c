@@ -6,6 +6,7 @@
  */
 #include "agent-bpf/contexts/environment.h"
 #include "base/buf.h"
+#include "context/runtime.h"
 #include "proto/otlp/otlp_spans.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -20,6 +21,8 @@ struct variables {
     struct bytes service_name;
     struct bytes attributes;
     struct bytes platform[PLATFORM_NAMES];
+    struct bytes context; /* SPANPROF_CONTEXT */
+    struct bytes switches[RUNTIMES];
 };
 
 /* Removes and returns the text before the separator, and removes the separator; all text if there
@@ -49,9 +52,14 @@ static void take_variable(struct bytes name, struct bytes value, struct variable
         slot = &variables->service_name;
     else if (bytes_is(name, "OTEL_RESOURCE_ATTRIBUTES"))
         slot = &variables->attributes;
+    else if (bytes_is(name, "SPANPROF_CONTEXT"))
+        slot = &variables->context;
     for (size_t i = 0; !slot && i < PLATFORM_NAMES; i++)
         if (bytes_is(name, platform_names[i]))
             slot = &variables->platform[i];
+    for (unsigned runtime = 0; !slot && runtime < RUNTIMES; runtime++)
+        if (name.len && bytes_is(name, runtime_row(runtime)->variable))
+            slot = &variables->switches[runtime];
     if (slot && !slot->data)
         *slot = value;
 }
@@ -133,6 +141,18 @@ static struct bytes platform_name(const struct variables *variables)
     return (struct bytes){0};
 }
 
+static unsigned switched_on(const struct variables *variables)
+{
+    unsigned on = 0;
+    for (unsigned runtime = 0; runtime < RUNTIMES; runtime++) {
+        struct bytes value = variables->switches[runtime];
+        const char *mark = runtime_row(runtime)->mark;
+        if (value.len && memmem(value.data, value.len, mark, strlen(mark)))
+            on |= RUNTIME_BIT(runtime);
+    }
+    return on;
+}
+
 static struct bytes environment_copy(uint8_t **at, struct bytes text)
 {
     struct bytes kept = BYTES(*at, text.len);
@@ -142,17 +162,23 @@ static struct bytes environment_copy(uint8_t **at, struct bytes text)
     return kept;
 }
 
-static int environment_new(struct bytes service_name, struct bytes platform,
+/* variables: checked. */
+static int environment_new(const struct variables *variables, struct bytes platform,
                            struct bytes attributes, struct environment **out)
 {
+    struct bytes service_name = variables->service_name;
+    unsigned on = switched_on(variables);
+    bool off = bytes_is(variables->context, "off");
     size_t size = sizeof(struct environment) + service_name.len + platform.len + attributes.len;
-    if (size == sizeof(struct environment))
+    if (size == sizeof(struct environment) && !on && !off)
         return 0;
     struct environment *environment = calloc(1, size);
     if (!environment)
         return -ENOMEM;
     uint8_t *at = (uint8_t *)(environment + 1);
     environment->size = size;
+    environment->switched_on = on;
+    environment->switched_off = off;
     environment->service_name = environment_copy(&at, service_name);
     environment->platform_name = environment_copy(&at, platform);
     environment->attributes = environment_copy(&at, attributes);
@@ -175,7 +201,6 @@ int environment_parse(struct bytes block, struct environment **environment)
     bool service_good = check_name(&variables.service_name), platform_good = check_name(&platform);
     if (!service_good || !platform_good)
         outcome = ENVIRONMENT_MALFORMED;
-    int error =
-        environment_new(variables.service_name, platform, buf_bytes(&attributes), environment);
+    int error = environment_new(&variables, platform, buf_bytes(&attributes), environment);
     return error ? error : outcome;
 }

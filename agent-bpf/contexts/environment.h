@@ -4,8 +4,8 @@
  * Resource attributes from a process's environment: OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES
  * (OpenTelemetry specification: resource SDK, environment variables), and the service names that
  * container platforms set (K_SERVICE: Knative; CONTAINER_APP_NAME: Azure; NOMAD_TASK_NAME;
- * AWS_LAMBDA_FUNCTION_NAME). Pure; thread: any. If a variable occurs several times, the first
- * counts, as with getenv().
+ * AWS_LAMBDA_FUNCTION_NAME). Also which publishers it turns on (context/runtime.h). Pure; thread:
+ * any. If a variable occurs several times, the first counts, as with getenv().
  */
 #include "base/bytes.h"
 
@@ -21,11 +21,13 @@ struct environment {           /* one block of memory with all its bytes; free()
     struct bytes platform_name;
     /* KeyValue messages, each framed as field 1: the attributes of a Resource. */
     struct bytes attributes;
+    unsigned switched_on; /* RUNTIME_BIT()s whose variable turns their publisher on */
+    bool switched_off;    /* SPANPROF_CONTEXT=off */
 };
 
 enum { ENVIRONMENT_MALFORMED = 1 };
 
 /* block: NAME=VALUE, each ended by NUL; a last one without NUL is left out. NULL: none of the
- * variables is set. 0; ENVIRONMENT_MALFORMED: a variable was left out as a whole, the others are
- * used; -ENOMEM. */
+ * variables says anything. 0; ENVIRONMENT_MALFORMED: a variable was left out as a whole, the others
+ * are used; -ENOMEM. */
 int environment_parse(struct bytes block, struct environment **environment);

@@ -33,16 +33,6 @@ static const struct layout *layout_of(const struct go_binary *go)
     return NULL;
 }
 
-/* A shared object has neither an interpreter nor the flag; its main program decides. */
-static bool is_executable(const struct elf *elf)
-{
-    struct elf_dynamic dynamic;
-    if (elf->type == ET_EXEC || elf_segment(elf, PT_INTERP))
-        return true;
-    int error = elf_dynamic_open(elf, &dynamic);
-    return (!error || error == ELF_MISSING) && (dynamic.flags_1 & DF_1_PIE);
-}
-
 static int find_g(const struct elf *elf, struct go_binary *go)
 {
     struct go_g g = {0};
@@ -65,7 +55,7 @@ int go_binary_find(const struct elf *elf, struct go_binary *go)
 {
     memset(go, 0, sizeof(*go));
     char version[GO_VERSION_MAX];
-    if (!is_executable(elf))
+    if (!elf_is_executable(elf)) /* of a library its main program decides */
         return 0;
     int error = go_buildinfo_version(elf, version);
     if (error)

@@ -66,6 +66,16 @@ int elf_dynamic_open(const struct elf *elf, struct elf_dynamic *dynamic)
     return dynamic->symbols && dynamic->strings ? 0 : ELF_MISSING;
 }
 
+/* A shared object has neither an interpreter nor the flag. */
+bool elf_is_executable(const struct elf *elf)
+{
+    struct elf_dynamic dynamic;
+    if (elf->type == ET_EXEC || elf_segment(elf, PT_INTERP))
+        return true;
+    int error = elf_dynamic_open(elf, &dynamic);
+    return (!error || error == ELF_MISSING) && (dynamic.flags_1 & DF_1_PIE);
+}
+
 static int read_u32(const struct elf *elf, uint64_t offset, uint32_t *value)
 {
     return elf_read(elf, offset, value, sizeof(*value));

@@ -33,6 +33,8 @@ struct elf_symbol {
 };
 
 int elf_dynamic_open(const struct elf *elf, struct elf_dynamic *dynamic);
+/* A program; of shared objects those alone that can be started. */
+bool elf_is_executable(const struct elf *elf);
 /* A defined symbol; ELF_MISSING. */
 int elf_dynamic_find(const struct elf_dynamic *dynamic, const char *name, struct elf_symbol *found);
 /* The number of dynamic symbols, from the hash tables; for files without section headers. */

@@ -56,6 +56,9 @@ struct process_details {
     uint8_t sources;       /* as in symbolizer_context */
     uint8_t publishes;
     bool sets_trace_flags;
+    uint8_t runtime; /* these too */
+    uint8_t publisher;
+    uint8_t unreadable;
     size_t n_keys;
     const struct bytes *keys; /* names of thread context attributes by key index */
     struct process_tag *tag;

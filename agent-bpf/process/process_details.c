@@ -135,9 +135,13 @@ int process_context_answer(struct process_table *table, const struct symbolizer_
         if (!published)
             return -ENOMEM;
     }
+    if (published || process->published)
+        process->tag = (struct process_tag){0};
     free_published(table, process);
     process->published = published;
-    process->tag = (struct process_tag){0};
+    process->runtime = context->runtime;
+    process->publisher = context->publisher;
+    process->unreadable = context->unreadable;
     return 0;
 }
 
@@ -165,6 +169,9 @@ int process_table_details(struct process_table *table, uint32_t pid, uint64_t ti
         .executable_name = path.len ? base_name(path) : path,
         .container_id = BYTES(process->container, process->container_len),
         .pod_uid = BYTES(process->pod, process->pod_len),
+        .runtime = process->runtime,
+        .publisher = process->publisher,
+        .unreadable = process->unreadable,
         .tag = &process->tag,
     };
     if (published) {

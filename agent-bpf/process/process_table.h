@@ -98,7 +98,8 @@ struct process {
     size_t container_len;
     char *pod;
     size_t pod_len;
-    struct process_published *published; /* NULL = none */
+    struct process_published *published;    /* NULL = none */
+    uint8_t runtime, publisher, unreadable; /* as in symbolizer_context; not inherited */
     struct process_tag tag;
 };
 

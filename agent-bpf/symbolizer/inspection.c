@@ -20,6 +20,8 @@ static struct bytes inspection_mounts(struct inspection *inspection)
 void inspection_unreadable(struct inspection *inspection, enum context_unreadable reason)
 {
     tracked_process_unreadable(inspection->symbolizer, inspection->process, reason);
+    inspection->failed = true;
+    inspection->unreadable = reason;
 }
 
 bool inspection_is_harmless(struct inspection *inspection, uint64_t address, uint64_t size)
@@ -82,6 +84,8 @@ static void inspection_use_context(struct inspection *inspection)
         inspection->publishes |= CONTEXT_BIT(CONTEXT_OTEL_THREAD);
     if (context->schema == OTEL_SCHEMA_GO_LABELS)
         inspection->publishes |= CONTEXT_BIT(CONTEXT_GO_LABELS);
+    if (context->schema == OTEL_SCHEMA_OTHER)
+        inspection_unreadable(inspection, CONTEXT_UNREADABLE_SCHEMA);
 }
 
 /* Every Go program has the variable. It counts as a publisher once a read has given labels. */
@@ -105,7 +109,8 @@ static bool inspection_flags_are_set(const struct inspection *inspection, unsign
 static void context_digest(const struct symbolizer_message *message, uint8_t digest[16])
 {
     const struct symbolizer_context *context = &message->context;
-    const uint8_t head[] = {context->sources, context->publishes, context->sets_trace_flags};
+    const uint8_t head[] = {context->sources, context->publishes, context->sets_trace_flags,
+                            context->runtime, context->publisher, context->unreadable};
     struct fnv128 fnv;
     fnv128_init(&fnv);
     fnv128_add(&fnv, head, sizeof(head));
@@ -124,8 +129,8 @@ static void inspection_send_if_changed(struct inspection *inspection,
     const struct symbolizer_context *context = &message->context;
     struct tracked_process *process = inspection->process;
     uint8_t digest[16];
-    bool something =
-        context->sources || context->publishes || context->resource.len || context->n_keys;
+    bool something = context->sources || context->publishes || context->resource.len ||
+                     context->n_keys || context->runtime || context->publisher;
     context_digest(message, digest);
     if (process->reported ? !memcmp(digest, process->reported_digest, sizeof(digest)) : !something)
         return;
@@ -133,6 +138,26 @@ static void inspection_send_if_changed(struct inspection *inspection,
     memcpy(process->reported_digest, digest, sizeof(digest));
     process->reported = something;
     process->publishes = context->publishes;
+}
+
+/* Go's labels are found in every Go program, so what is found counts only with `publishes`. */
+static enum publisher_state inspection_publisher(const struct inspection *inspection,
+                                                 unsigned sources)
+{
+    const struct environment *environment = inspection->process->environment;
+    if (inspection->publishes & sources)
+        return PUBLISHER_READ;
+    if (inspection->publishes || inspection->failed)
+        return PUBLISHER_UNREADABLE;
+    if (inspection->has_context)
+        return PUBLISHER_PROCESS;
+    if (environment && environment->switched_off)
+        return PUBLISHER_OFF;
+    if (inspection->has_library)
+        return PUBLISHER_LOADED;
+    if (environment && (environment->switched_on & RUNTIME_BIT(inspection->runtime)))
+        return PUBLISHER_STARTED;
+    return PUBLISHER_NONE;
 }
 
 static void inspection_report(struct inspection *inspection, uint64_t time_ns, unsigned sources)
@@ -144,6 +169,10 @@ static void inspection_report(struct inspection *inspection, uint64_t time_ns, u
                     .time_ns = time_ns,
                     .sources = (uint8_t)sources,
                     .publishes = (uint8_t)inspection->publishes,
+                    .runtime = (uint8_t)inspection->runtime,
+                    .publisher = (uint8_t)inspection_publisher(inspection, sources),
+                    .unreadable = (uint8_t)(inspection->failed ? inspection->unreadable
+                                                               : CONTEXT_UNREADABLE_NO_VARIABLE),
                     .sets_trace_flags = inspection_flags_are_set(inspection, sources)}};
     _cleanup_buf_ struct buf resource = {0};
     if (inspection_make_resource(inspection, &resource))
@@ -161,6 +190,7 @@ static bool inspection_look(struct inspection *inspection, uint64_t time_ns)
 {
     struct tracked_process *process = inspection->process;
     inspection_read_environment(inspection);
+    inspection->failed = false; /* of its contexts nothing was read yet */
     int outcome = inspection_find_context(inspection);
     if ((outcome == OTEL_CONTEXT_BUSY && process->address) || outcome == -EAGAIN)
         return false;

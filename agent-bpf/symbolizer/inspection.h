@@ -7,6 +7,7 @@
  */
 #include "agent-bpf/symbolizer/tracked_process.h"
 #include "agent-bpf/record.h"
+#include "agent-bpf/contexts/unreadable.h"
 
 struct inspection {
     struct symbolizer *symbolizer;
@@ -16,7 +17,11 @@ struct inspection {
     bool has_variable; /* a file that defines the one of OpenTelemetry's context */
     bool flags_unsure; /* a writer may leave the trace flags unset */
     unsigned publishes;
-    struct context_process entry; /* for the contexts map */
+    enum runtime runtime;
+    bool has_library;                   /* a file with a publisher of thread contexts is mapped */
+    bool failed;                        /* something could not be read: */
+    enum context_unreadable unreadable; /* why; the last one counts */
+    struct context_process entry;       /* for the contexts map */
     struct {
         uint64_t start;
         uint64_t inode;
@@ -34,9 +39,9 @@ bool inspection_still_holds(struct symbolizer *symbolizer, struct tracked_proces
  * -EFAULT (also for memory that was not read; counted), -EAGAIN (unanswered is set), negative
  * errno. */
 int inspection_read_memory(struct inspection *inspection, uint64_t address, void *out, size_t size);
-bool inspection_is_harmless(struct inspection *inspection, uint64_t address, uint64_t size);
-
+/* Counted, and remembered for the report. */
 void inspection_unreadable(struct inspection *inspection, enum context_unreadable reason);
+bool inspection_is_harmless(struct inspection *inspection, uint64_t address, uint64_t size);
 
 /* inspection_attach.c */
 void attach_init(void); /* resets gauges that an earlier symbolizer may have left */
@@ -53,6 +58,20 @@ int attach_entry(const struct symbolizer *symbolizer, const struct tracked_proce
 /* Deletes the entry, also one that an earlier symbolizer wrote. */
 void attach_delete(struct symbolizer *symbolizer, struct tracked_process *process);
 void attach_forget(struct tracked_process *process); /* the process and its entry are gone */
+
+/* inspection_runtime.c */
+#define INSPECTION_RUNTIMES_MAX 8 /* files of a process that are a runtime; more do not count */
+struct inspection_runtimes {
+    bool any; /* a file was read, whatever it is */
+    size_t n;
+    enum runtime found[INSPECTION_RUNTIMES_MAX];
+    struct bytes paths[INSPECTION_RUNTIMES_MAX]; /* in symbolizer->maps */
+};
+/* runtime: of a file that the process has mapped; RUNTIME_UNKNOWN: it is none. */
+void inspection_add_runtime(struct inspection_runtimes *runtimes, enum runtime runtime,
+                            struct bytes path);
+void inspection_choose_runtime(struct inspection *inspection,
+                               const struct inspection_runtimes *runtimes);
 
 /* inspection_resource.c */
 void inspection_read_environment(struct inspection *inspection); /* uses symbolizer->payload */

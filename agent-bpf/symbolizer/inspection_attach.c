@@ -73,14 +73,20 @@ static void entry_add_variable(const struct mapped_file *file,
     inspection->places[at].inode = file->map->inode;
 }
 
-/* outcome: of locating it; anything but 0 is counted. */
+/* outcome: of locating it; anything but 0 is counted. A Go program has the variable whether it sets
+ * labels or not, so it is not a process that publishes. */
 static void mapped_file_add_variable(const struct mapped_file *file, enum context_source source,
                                      int outcome, struct context_variable *variable)
 {
     if (outcome) {
-        inspection_unreadable(file->inspection, outcome == THREAD_LOCAL_UNKNOWN_LIBC
-                                                    ? CONTEXT_UNREADABLE_LIBC
-                                                    : CONTEXT_UNREADABLE_VARIABLE);
+        enum context_unreadable reason = outcome == THREAD_LOCAL_UNKNOWN_LIBC
+                                             ? CONTEXT_UNREADABLE_LIBC
+                                             : CONTEXT_UNREADABLE_VARIABLE;
+        if (source == CONTEXT_GO_LABELS)
+            tracked_process_unreadable(file->inspection->symbolizer, file->inspection->process,
+                                       reason);
+        else
+            inspection_unreadable(file->inspection, reason);
         return;
     }
     variable->source = (uint8_t)source;
@@ -173,6 +179,7 @@ static void inspection_try_file(struct inspection *inspection, const struct proc
                                               .is_executable = true,
                                               .libc = libc}};
     unsigned wanted = binary->publishers->sources & inspection->symbolizer->settings.sources;
+    inspection->has_library |= !!(wanted & CONTEXT_BIT(CONTEXT_OTEL_THREAD));
     for (unsigned source = 0; source < CONTEXT_SOURCES; source++)
         if (locate[source] && (wanted & CONTEXT_BIT(source)))
             locate[source](&file);
@@ -213,6 +220,7 @@ void inspection_find_variables(struct inspection *inspection)
     struct bytes rest = buf_bytes(&inspection->symbolizer->maps);
     struct proc_map map = {0}, publishers[PUBLISHERS_MAX];
     enum thread_local_libc libc = THREAD_LOCAL_LIBC_NONE;
+    struct inspection_runtimes runtimes = {0};
     size_t n_publishers = 0, n_found = 0, n = 0;
     inspection->entry.process_start_ns = inspection->process->start_ns;
     for (; n < FILES_MAX && next_code_of_file(&rest, &map); n++) {
@@ -222,9 +230,13 @@ void inspection_find_variables(struct inspection *inspection)
             publishers[n_publishers++] = map;
         if (binary && libc == THREAD_LOCAL_LIBC_NONE)
             libc = binary->libc;
+        if (binary && binary->is_elf)
+            inspection_add_runtime(&runtimes, binary->runtime, map.path);
     }
     if (n == FILES_MAX || n_found > n_publishers)
-        inspection_unreadable(inspection, CONTEXT_UNREADABLE_TOO_MANY);
+        tracked_process_unreadable(inspection->symbolizer, inspection->process,
+                                   CONTEXT_UNREADABLE_TOO_MANY);
+    inspection_choose_runtime(inspection, &runtimes);
     for (size_t i = 0; i < n_publishers; i++)
         inspection_try_file(inspection, &publishers[i], libc);
     inspection_check_variable(inspection);

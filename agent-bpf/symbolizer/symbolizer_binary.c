@@ -139,6 +139,7 @@ static int binary_read(struct binary *binary)
     binary_add_segments(binary, &elf);
     if (thread_local_libc(&elf, &binary->libc) < 0)
         binary->libc = THREAD_LOCAL_LIBC_NONE;
+    binary->runtime = runtime_find(&elf);
     return publishers_find(&elf, &binary->publishers);
 }
 

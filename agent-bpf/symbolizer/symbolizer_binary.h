@@ -11,6 +11,7 @@
 #include "agent-bpf/symbolizer_messages.h"
 #include "agent-bpf/contexts/publishers.h"
 #include "agent-bpf/files/elf.h"
+#include "agent-bpf/runtimes/runtime_find.h"
 #include "agent-bpf/symbols/function_names.h"
 #include "base/list.h"
 #include "base/map.h"
@@ -42,6 +43,7 @@ struct binary {
     struct symbolizer_segment segments[SYMBOLIZER_SEGMENTS_MAX];
     struct publishers *publishers; /* NULL: it has none */
     enum thread_local_libc libc;
+    enum runtime runtime;         /* RUNTIME_UNKNOWN: of none */
     struct function_names *names; /* NULL = not loaded */
     size_t names_bytes;           /* as counted */
     struct list open;             /* in binaries.open, if fd >= 0 */

@@ -174,7 +174,7 @@ void tracked_process_unreadable(struct symbolizer *symbolizer, struct tracked_pr
     process_name(symbolizer, process->pid, name);
     log_write(&own, LOG_LEVEL_DEBUG, "symbolizer",
               "process %u (%s): its contexts cannot be read: %s", process->pid, name,
-              context_unreadable_name(reason));
+              context_unreadable_names[reason]);
 }
 
 /* False: the process is gone, and `process` freed. */

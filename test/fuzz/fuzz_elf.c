@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Everything that the symbolizer does with a file. */
 #include "agent-bpf/contexts/publishers.h"
+#include "agent-bpf/runtimes/runtime_find.h"
 #include "agent-bpf/symbols/function_names.h"
 #include <assert.h>
 #include <stdlib.h>
@@ -42,6 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct publishers *publishers;
     if (!publishers_find(&elf, &publishers))
         free(publishers);
+    assert(runtime_find(&elf) < RUNTIME_NATIVE);
     names(&elf);
     uint64_t other;
     for (uint64_t at = 0; at < size + 4096; at += 1021)

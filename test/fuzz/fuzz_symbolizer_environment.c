@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever stands in an environment: what is kept is a well-formed Resource of bounded size. */
 #include "agent-bpf/contexts/environment.h"
+#include "context/runtime.h"
 #include "proto/pb.h"
 #include <assert.h>
 #include <resource.pb-c.h>
@@ -21,6 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     assert(bytes_utf8_valid(environment->platform_name));
     assert(!pb_check(&opentelemetry__proto__resource__v1__resource__descriptor,
                      environment->attributes));
+    assert(environment->switched_on < RUNTIME_BIT(RUNTIMES));
     free(environment);
     return 0;
 }

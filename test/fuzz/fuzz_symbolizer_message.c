@@ -47,7 +47,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct process_details details;
     process_table_sampled(table, 10, 1, 1000);
     process_table_resolve(table, 10, 1000, 0x1000, &place);
-    process_table_details(table, 10, 1000, &details);
+    if (!process_table_details(table, 10, 1000, &details))
+        assert(details.runtime < RUNTIMES && details.publisher < PUBLISHER_STATES &&
+               details.unreadable < CONTEXT_UNREADABLES);
     struct list requests = LIST_INIT(requests);
     process_table_request_changed(table);
     symbolizer_queue_take(&queue, &requests);

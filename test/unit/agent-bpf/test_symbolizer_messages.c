@@ -62,6 +62,9 @@ static const struct symbolizer_message messages[] = {
                  .sources = 2,
                  .publishes = 6,
                  .sets_trace_flags = 1,
+                 .runtime = RUNTIME_JAVA,
+                 .publisher = PUBLISHER_UNREADABLE,
+                 .unreadable = CONTEXT_UNREADABLE_NO_ROOM,
                  .resource = {(const uint8_t *)"\x0a\x00", 2},
                  .n_keys = 2,
                  .keys = context_keys}},
@@ -113,6 +116,9 @@ static void there_and_back(void **state)
     assert_int_equal(symbolizer_message_decode(buf_bytes(&text), &arena, &decoded), 0);
     assert_int_equal(decoded.context.sources, 2);
     assert_int_equal(decoded.context.publishes, 6);
+    assert_int_equal(decoded.context.runtime, RUNTIME_JAVA);
+    assert_int_equal(decoded.context.publisher, PUBLISHER_UNREADABLE);
+    assert_int_equal(decoded.context.unreadable, CONTEXT_UNREADABLE_NO_ROOM);
     assert_int_equal(decoded.context.n_keys, 2);
     assert_true(bytes_is(decoded.context.keys[0], "http.route"));
     buf_clear(&text);
@@ -222,6 +228,9 @@ static const struct field context_fields[] = {
     INT(symbolizer_context, sources),
     INT(symbolizer_context, publishes),
     INT(symbolizer_context, sets_trace_flags),
+    INT_TO(symbolizer_context, runtime, RUNTIMES - 1),
+    INT_TO(symbolizer_context, publisher, PUBLISHER_STATES - 1),
+    INT_TO(symbolizer_context, unreadable, CONTEXT_UNREADABLES - 1),
     TEXT(symbolizer_context, resource, 2000),
     ELEMENTS(symbolizer_context, keys, n_keys, SYMBOLIZER_KEYS_MAX, text_fields),
     END_OF_FIELDS,

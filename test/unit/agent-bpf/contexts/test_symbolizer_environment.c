@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent-bpf/contexts/environment.h"
+#include "context/runtime.h"
 #include "proto/otlp/otlp_spans.h"
 #include <errno.h>
 #include <setjmp.h>
@@ -109,9 +110,31 @@ static void limits(void **state)
     free(block);
 }
 
+/* What `spanprof exec` sets is recognised, and what the publishers themselves read. */
+static void switches(void **state)
+{
+    (void)state;
+    assert_int_equal(PARSE("PYTHONPATH=/usr/lib/spanprof/publishers/python:/srv/shop\0"
+                           "NODE_OPTIONS=--require /opt/publishers/node/preload.js"),
+                     0);
+    assert_int_equal(environment->switched_on,
+                     RUNTIME_BIT(RUNTIME_PYTHON) | RUNTIME_BIT(RUNTIME_NODE));
+    assert_false(environment->switched_off);
+    assert_int_equal(PARSE("PYTHONPATH=/srv/shop\0NODE_OPTIONS=\0"
+                           "OTEL_JAVAAGENT_EXTENSIONS=/publishers/python"),
+                     0);
+    assert_null(environment);
+    assert_int_equal(PARSE("SPANPROF_CONTEXT=off"), 0);
+    assert_true(environment->switched_off);
+    assert_int_equal(environment->switched_on, 0);
+    assert_int_equal(PARSE("SPANPROF_CONTEXT=of\0SPANPROF_CONTEXT=off\0=publishers/python"), 0);
+    assert_null(environment);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_teardown(name, close_environment)
-    const struct CMUnitTest tests[] = {T(names), T(attributes), T(malformed), T(limits)};
+    const struct CMUnitTest tests[] = {T(names), T(attributes), T(malformed), T(limits),
+                                       T(switches)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

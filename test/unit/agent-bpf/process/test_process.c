@@ -380,6 +380,8 @@ static struct symbolizer_message context_told(uint64_t time_ns)
                                                    .time_ns = time_ns,
                                                    .sources = CONTEXT_BIT(CONTEXT_GO_LABELS),
                                                    .publishes = CONTEXT_BIT(CONTEXT_ELASTIC),
+                                                   .publisher = PUBLISHER_UNREADABLE,
+                                                   .unreadable = CONTEXT_UNREADABLE_STORAGE,
                                                    .resource = BYTES(resource, sizeof(resource)),
                                                    .n_keys = 2,
                                                    .keys = told_keys}};
@@ -408,6 +410,8 @@ static void answers(void **state)
     assert_int_equal(details.tag->row, 0); /* changed */
     assert_int_equal(details.sources, CONTEXT_BIT(CONTEXT_GO_LABELS));
     assert_int_equal(details.publishes, CONTEXT_BIT(CONTEXT_ELASTIC));
+    assert_int_equal(details.publisher, PUBLISHER_UNREADABLE);
+    assert_int_equal(details.unreadable, CONTEXT_UNREADABLE_STORAGE);
     assert_int_equal(details.own_pid, 3);
     assert_int_equal(details.start_ns, 42);
     assert_true(bytes_is(details.executable_path, "/usr/bin/a"));
@@ -425,7 +429,7 @@ static void answers(void **state)
     assert_int_equal(process_table_details(table, 11, 200, &details), 0);
     assert_true(bytes_is(details.container_id, "c0ffee"));
     assert_true(bytes_is(details.pod_uid, "0b9c1f2e"));
-    assert_int_equal(details.publishes, 0);
+    assert_int_equal(details.publishes | details.publisher, 0);
     assert_int_equal(details.resource.len, 0);
 }
 
@@ -456,6 +460,15 @@ static void answers_change(void **state)
     assert_int_equal(process_table_details(table, 10, 300, &details), 0);
     assert_int_equal(details.resource.len, 0);
     assert_int_equal(details.n_keys, 0);
+    details.tag->row = 77;
+    context.context.runtime = RUNTIME_PYTHON; /* is no other row */
+    assert_int_equal(process_table_answer(table, &context), 0);
+    apply(PROCESS_EXECED, 10, 0, 400); /* another program */
+    assert_int_equal(process_table_details(table, 10, 300, &details), 0);
+    assert_int_equal(details.runtime, RUNTIME_PYTHON);
+    assert_int_equal(details.tag->row, 77);
+    assert_int_equal(process_table_details(table, 10, 500, &details), 0);
+    assert_int_equal(details.runtime, RUNTIME_UNKNOWN);
 }
 
 static void gone_by_the_symbolizer(void **state)
