@@ -6,7 +6,9 @@
 #include "exporter/pages/pages_status.h"
 #include <stdio.h>
 
-#define OLD_S 60 /* if a request waits longer, its backend is away */
+#define OLD_S          60 /* if a request waits longer, its backend is away */
+#define SERVICES_SHOWN 3
+#define PROBLEM_MAX    1024
 
 /* ---- from counters ---- */
 
@@ -143,9 +145,43 @@ static void put_sampling(const struct pages_facts *facts, struct json_writer *js
                     "was missing.");
 }
 
-/* Problems of the join: no spans arrive, samples name no spans, or none match. */
-static void put_halves(const struct pages_facts *facts, struct json_writer *json)
+/* "shop, cart, pay and 2 more" */
+static void services_list(const struct pages_programs *programs, struct buf *text)
 {
+    size_t n = 0;
+    int error = 0;
+    for (size_t i = 0; i < programs->n && !error; i++) {
+        const struct pages_program *program = &programs->programs[i];
+        if (!program->need || pages_program_repeats(programs, i) || n++ >= SERVICES_SHOWN)
+            continue;
+        error = buf_printf(text, "%s%.*s", n > 1 ? ", " : "", (int)program->service.len,
+                           (const char *)program->service.data);
+    }
+    if (n > SERVICES_SHOWN)
+        buf_printf(text, " and %zu more", n - SERVICES_SHOWN);
+}
+
+/* Services whose spans arrive and whose processes do not publish. False: there are none. */
+static bool put_wanting(const struct pages_programs *programs, struct json_writer *json)
+{
+    _cleanup_buf_ struct buf services = BUF_INIT(PROBLEM_MAX);
+    char what[PROBLEM_MAX + 128];
+    services_list(programs, &services);
+    if (!services.len)
+        return false;
+    snprintf(what, sizeof(what),
+             "Spans of %.*s have no CPU time: it is not published which span a thread works on.",
+             (int)services.len, (const char *)services.data);
+    put_problem(json, what,
+                "The list of processes has the one switch for each, or says what is missing.");
+    return true;
+}
+
+/* Problems of the join: no spans arrive, samples name no spans, or none match. */
+static void put_halves(const struct pages_facts *facts, const struct pages_programs *programs,
+                       struct json_writer *json)
+{
+    bool wanting = put_wanting(programs, json);
     int64_t spans = pages_status_total("spanprof_spans_received_total");
     int64_t taken = pages_status_total("spanprof_samples_total");
     int64_t in_context = pages_status_total("spanprof_intake_samples_total") -
@@ -156,13 +192,13 @@ static void put_halves(const struct pages_facts *facts, struct json_writer *json
         put_problem(json, "No spans have arrived.",
                     "Point the programs' OTLP exporter here, for example with "
                     "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318.");
-    if (spans && facts->sampling && taken > 1000 && in_context <= 0)
+    if (spans && facts->sampling && taken > 1000 && in_context <= 0 && !wanting)
         put_problem(json,
                     "No program on this node publishes which span its threads work on, so no "
                     "sample finds its span.",
                     "The list below gives the reason for each process; docs/design/contexts.md "
                     "lists the sources that are read.");
-    else if (spans && in_context > 100 && !matched)
+    if (spans && in_context > 100 && !matched)
         put_problem(json, "Samples name spans, and spans arrive, but none of them match.",
                     "Programs sampled on this node must send their spans to this node.");
 }
@@ -182,81 +218,14 @@ static void put_queues(const struct pages_queue *queues, size_t n, struct json_w
     }
 }
 
-void pages_status_problems(const struct pages_facts *facts, const struct pages_queue *queues,
-                           size_t n_queues, struct json_writer *json)
+void pages_status_problems(const struct pages_facts *facts, const struct pages_programs *programs,
+                           const struct pages_queue *queues, size_t n_queues,
+                           struct json_writer *json)
 {
     json_begin_array(json, "problems");
     put_sampling(facts, json);
-    put_halves(facts, json);
+    put_halves(facts, programs, json);
     put_queues(queues, n_queues, json);
     put_symptoms(json);
     json_end_array(json);
-}
-
-/* ---- one process ---- */
-
-#define SEE_CONTEXTS "(docs/design/contexts.md lists the sources that are read)"
-
-/* None of its samples has a span id. */
-static const char *why_silent(const struct coverage_process *process)
-{
-    if (process->publishes && !process->attached)
-        return "It publishes which span it works on, but spanprof could not read it yet: see "
-               "spanprof_contexts_unreadable_total among the losses.";
-    if (process->unreadable * 2 > process->samples)
-        return "Its context could not be read: it was being changed, or is damaged: see "
-               "spanprof_contexts_unreadable_total among the losses.";
-    if (process->publishes && process->spans)
-        return "It publishes contexts, but no span was active when it was sampled: the work is "
-               "done outside of spans, or on threads that do not get the span's context.";
-    if (process->publishes)
-        return "It publishes contexts, but no span was active, and no span of its service has "
-               "arrived: is its tracing switched on, and does its OTLP exporter point at this "
-               "node?";
-    if (process->spans)
-        return "Spans of its service arrive here, but it does not publish which of them its "
-               "threads work on: use a library that does " SEE_CONTEXTS ".";
-    return "It neither publishes which span it works on nor sends spans here: it needs tracing, "
-           "and a library that publishes contexts " SEE_CONTEXTS ".";
-}
-
-/* Its samples have span ids, but few of those spans were found. */
-static const char *why_not_found(const struct coverage_process *process)
-{
-    if (process->unsampled * 2 > process->has_ids)
-        return "Its SDK does not sample these spans, so they are not sent: raise the ratio of its "
-               "sampler (OTEL_TRACES_SAMPLER_ARG).";
-    if (process->unproven)
-        return "Spans that it works on arrive here, but from another container or host, so they "
-               "may "
-               "be another's: if a Collector or a proxy forwards them, name it in "
-               "processors::join::forwarders; or have its SDK send container.id, or publish and "
-               "send the same service.instance.id.";
-    if (process->spans)
-        return "Spans of its service arrive here, but not those that it works on: they take longer "
-               "than processors::join::wait, are dropped on the way, or belong to another "
-               "instance.";
-    return "It publishes which span it works on, but no span of its service has arrived: point its "
-           "OTLP exporter at this node.";
-}
-
-const char *pages_status_why(const struct history_series *process,
-                             const struct coverage_process *coverage)
-{
-    const struct coverage_process unknown = {.samples = process->samples,
-                                             .has_ids = process->in_context};
-    if (!coverage)
-        coverage = &unknown;
-    if (!process->pid)
-        return process->others
-                   ? "All others, with less CPU time than the ones above."
-                   : "The kernel's own threads, and processes that ended before they were known.";
-    if (process->in_span * 10 >= process->samples * 9)
-        return "";
-    if (!coverage->has_ids)
-        return why_silent(coverage);
-    if (process->in_span * 2 < process->in_context)
-        return why_not_found(coverage);
-    return "The rest is work outside of spans: start-up, garbage collection, timers, idling "
-           "threads.";
 }

@@ -5,8 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#define QUEUES_MAX   (CONFIG_COMPONENTS_MAX * SIGNAL_COUNT)
-#define PROCESSES_NS (900 * NS_PER_SEC)
+#define QUEUES_MAX (CONFIG_COMPONENTS_MAX * SIGNAL_COUNT)
 #define QUEUE_STATEMENT                                                                            \
     "SELECT o.signal, total(o.items), total(o.bytes), min(o.enqueued_unix_ns) FROM outbox o"       \
     " WHERE o.seq > 0 AND o.waiting & (1 << (SELECT slot FROM destination WHERE name = ?1)) "      \
@@ -179,67 +178,21 @@ static void put_history(struct json_writer *json)
     json_end_object(json);
 }
 
-/* ---- processes ---- */
-
-static const struct coverage_process *find_coverage(const struct coverage_process *list, size_t n,
-                                                    uint32_t pid)
-{
-    for (size_t i = 0; i < n; i++)
-        if (list[i].pid == pid)
-            return &list[i];
-    return NULL;
-}
-
-static void put_process(struct json_writer *json, const struct history_series *process,
-                        const struct coverage_process *coverage)
-{
-    bool unnamed = !process->service.len && coverage;
-    json_begin_object(json, NULL);
-    json_put_uint(json, "pid", process->pid);
-    json_put_text(json, "executable", process->name);
-    json_put_text(json, "service", unnamed ? BYTES_STR(coverage->service) : process->service);
-    json_put_uint(json, "samples", process->samples);
-    json_put_uint(json, "in_span", process->in_span);
-    json_put_uint(json, "cpu_ns", process->cpu_ns);
-    json_put_string(json, "why", pages_status_why(process, coverage));
-    json_end_object(json);
-}
-
-static int put_processes(struct pages_facts *facts, struct pages_request *request,
-                         struct json_writer *json)
-{
-    struct history_groups groups;
-    const struct history_filter filter = {.from_unix_ns = request->now_unix_ns - PROCESSES_NS,
-                                          .to_unix_ns = request->now_unix_ns};
-    struct coverage_process *list =
-        arena_alloc(&request->arena, COVERAGE_PROCESSES_MAX * sizeof(*list));
-    if (!list)
-        return -ENOMEM;
-    size_t n = facts->coverage ? coverage_list(facts->coverage, list, COVERAGE_PROCESSES_MAX) : 0;
-    int error =
-        history_groups(facts->history, &filter, HISTORY_BY_PROCESS, 0, &request->arena, &groups);
-    if (error)
-        return error;
-    json_begin_array(json, "processes");
-    for (size_t i = 0; i < groups.n; i++)
-        put_process(json, &groups.series[i], find_coverage(list, n, groups.series[i].pid));
-    json_end_array(json);
-    return 0;
-}
-
 int pages_status(struct pages_facts *facts, struct pages_request *request)
 {
     struct pages_queue queues[QUEUES_MAX];
+    struct pages_programs programs;
     struct json_writer json = {.out = &request->body};
     size_t n;
     int error = read_queues(facts, queues, &n);
+    error = error ? error : pages_programs_find(facts, request, &programs);
     if (error)
         return error;
     json_begin_object(&json, NULL);
     json_put_string(&json, "version", facts->version);
     json_put_string(&json, "host", facts->host);
     json_put_uint(&json, "uptime_s", (clock_monotonic_ns() - facts->started_ns) / NS_PER_SEC);
-    pages_status_problems(facts, queues, n, &json);
+    pages_status_problems(facts, &programs, queues, n, &json);
     put_pipelines(facts->config, &json);
     put_queues(queues, n, &json);
     json_begin_array(&json, "losses");
@@ -247,8 +200,7 @@ int pages_status(struct pages_facts *facts, struct pages_request *request)
     json_end_array(&json);
     put_readers(&json);
     put_history(&json);
-    if (!error)
-        error = put_processes(facts, request, &json);
+    pages_programs_put(&programs, &json);
     json_end_object(&json);
     return error ? error : json.error;
 }

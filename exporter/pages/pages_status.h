@@ -5,8 +5,7 @@
  */
 #include "base/json_write.h"
 #include "base/stats.h"
-#include "exporter/pages/pages_route.h"
-#include "store/window/coverage.h"
+#include "exporter/pages/pages_programs.h"
 
 struct pages_queue {
     const char *exporter; /* id */
@@ -15,14 +14,11 @@ struct pages_queue {
 };
 
 /* Writes the array "problems". */
-void pages_status_problems(const struct pages_facts *facts, const struct pages_queue *queues,
-                           size_t n_queues, struct json_writer *json);
+void pages_status_problems(const struct pages_facts *facts, const struct pages_programs *programs,
+                           const struct pages_queue *queues, size_t n_queues,
+                           struct json_writer *json);
 /* Writes the member "waiting_samples": samples that still wait for their span or their window. No
  * answer contains them yet. */
 void pages_status_waiting(struct json_writer *json);
 /* A counter's sum over all its labels. */
 int64_t pages_status_total(const char *name);
-/* Why some samples of a process have no span. process: from the history; coverage: the same
- * process's, NULL if it has none. */
-const char *pages_status_why(const struct history_series *process,
-                             const struct coverage_process *coverage);

@@ -150,6 +150,11 @@ static void samples_cover(struct samples *samples, const struct record_header *r
                         .has_ids = has_ids,
                         .unsampled = has_ids && sample->flags_trusted && !(sample->trace_flags & 1),
                         .unreadable = record->flags & RECORD_FLAG_CONTEXT_TORN,
+                        .source = has_ids ? sample->context_source : CONTEXT_NONE,
+                        .program = {.runtime = details->runtime,
+                                    .publisher = details->publisher,
+                                    .unreadable = details->unreadable,
+                                    .publishes = details->publishes},
                     },
                     record->time_ns);
 }

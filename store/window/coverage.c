@@ -137,6 +137,8 @@ void coverage_sample(struct coverage *coverage, const struct coverage_sample *sa
         process->cgroup_id = sample->cgroup_id;
         process->publishes = sample->publishes;
         process->attached = sample->attached;
+        process->program = sample->program;
+        process->source = sample->source ? sample->source : process->source;
         process->samples++;
         process->has_ids += sample->has_ids;
         process->unsampled += sample->unsampled;
@@ -154,8 +156,11 @@ static void name_by_pid(struct coverage *coverage, uint64_t cgroup_id, int64_t p
 {
     for (size_t i = 0; i < coverage->n_processes; i++) {
         struct coverage_process *process = &coverage->processes[i];
-        if (process->cgroup_id == cgroup_id && !*process->service &&
-            pid == (process->own_pid ? process->own_pid : process->pid))
+        if (process->cgroup_id != cgroup_id ||
+            pid != (process->own_pid ? process->own_pid : process->pid))
+            continue;
+        process->sends_spans = true;
+        if (!*process->service)
             memcpy(process->service, name, COVERAGE_NAME_MAX);
     }
 }

@@ -15,6 +15,14 @@
 
 struct coverage;
 
+/* As the symbolizer tells it of the process; zero: not yet. */
+struct coverage_program {
+    uint8_t runtime;    /* enum runtime */
+    uint8_t publisher;  /* enum publisher_state */
+    uint8_t unreadable; /* enum context_unreadable */
+    uint8_t publishes;  /* CONTEXT_BIT()s */
+};
+
 struct coverage_sample {
     uint32_t pid; /* as spanprof sees it */
     uint32_t own_pid;
@@ -26,6 +34,8 @@ struct coverage_sample {
     bool has_ids;          /* this sample has a trace or span */
     bool unsampled;        /* the span is known to be unsampled: it is not exported */
     bool unreadable;
+    uint8_t source; /* of its ids: enum context_source; CONTEXT_NONE: it has none */
+    struct coverage_program program;
 };
 
 struct coverage_process {
@@ -33,6 +43,9 @@ struct coverage_process {
     uint64_t start_ns, cgroup_id;
     char service[COVERAGE_NAME_MAX]; /* "": not known */
     bool publishes, attached;        /* at the last sample */
+    struct coverage_program program; /* too */
+    uint8_t source;                  /* of the last ids; CONTEXT_NONE: there were none */
+    bool sends_spans;                /* spans with its pid came from its cgroup */
     uint64_t samples, has_ids, unsampled, unreadable;
     uint64_t spans;    /* spans of its service that arrived */
     uint64_t unproven; /* spans with its ids that came without evidence that it made them */

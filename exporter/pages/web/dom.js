@@ -65,6 +65,23 @@ export function choice(label, options, chosen, href) {
     );
 }
 
+/* Text to be copied. A page that is not from a secure origin has no clipboard: then the text is
+ * selected. */
+export function copyable(text) {
+    const code = h("code", {}, text);
+    const button = h("button", { type: "button", class: "plain" }, "Copy");
+    button.addEventListener("click", async () => {
+        try {
+            await navigator.clipboard.writeText(text);
+            button.textContent = "Copied";
+            say("copied");
+        } catch {
+            getSelection().selectAllChildren(code);
+        }
+    });
+    return h("span", { class: "copyable" }, code, button);
+}
+
 export const note = (title, ...children) =>
     h("section", { class: "note" }, title && h("h2", {}, title), ...children);
 

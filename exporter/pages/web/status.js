@@ -1,11 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What runs, what is lost, and what to do about it. */
 import { href } from "./address.js";
-import { bar, h, name, td, th, what } from "./dom.js";
+import { bar, copyable, h, name, td, th, what } from "./dom.js";
 import { downloads, json } from "./links.js";
 import { bytes, count, duration, percent, plural } from "./text.js";
 
-const PROCESSES = 100;
+/* A process whose contexts have no source yet. */
+const UNPUBLISHED = {
+    none: "none",
+    off: "switched off",
+    started: "not loaded",
+    loaded: "not published",
+    process: "Resource only",
+    unreadable: "unreadable",
+    read: "read",
+    active: "read",
+};
 
 function lasting(s) {
     const parts = [
@@ -114,50 +124,98 @@ function losses(found) {
     );
 }
 
-function processes(found) {
+/* Those of one service that are the same program in the same state share a row. */
+function pids(each) {
+    const others = each.count - each.pids.length;
+    if (each.count < 2) return h("small", {}, `process ${each.pid}`);
+    const all = each.pids.join(", ") + (others > 0 ? ` and ${count(others)} more` : "");
+    return h("small", { title: all }, `${count(each.count)} processes: ${all}`);
+}
+
+/* Of most processes of a node no spans come: said once, above. */
+const isSilent = (each) => each.pid > 0 && !each.sends_spans && each.publisher === "none";
+
+/* Why not all samples are in spans, and the one switch: a row below that of the numbers. */
+function advice(each) {
+    return h(
+        "tr",
+        { class: `advice ${each.switch ? "wanting" : ""}` },
+        h(
+            "td",
+            { colspan: COLUMNS.length },
+            h(
+                "div",
+                {},
+                name(each.why),
+                each.switch && [
+                    copyable(each.switch.line),
+                    each.switch.where && h("small", {}, each.switch.where),
+                    each.switch.by_hand &&
+                        h("small", {}, "or by hand ", h("code", {}, each.switch.by_hand)),
+                ],
+            ),
+        ),
+    );
+}
+
+function service(each) {
+    const named = each.service && !each.service.startsWith("unknown_service");
+    return td("service", named ? name(each.service) : h("span", { class: "muted" }, "–"));
+}
+
+function source(each) {
+    const shown = each.source || each.publisher;
+    return td(
+        "context",
+        each.source ? h("code", {}, shown) : h("span", { class: "muted" }, UNPUBLISHED[shown]),
+    );
+}
+
+function flames(each) {
+    const of = each.count > 1 ? { service: each.service } : { pid: each.pid };
+    return td(
+        "act",
+        each.pid > 0 && h("a", { href: href("/flame", new URLSearchParams(of)) }, "flame"),
+    );
+}
+
+const COLUMNS = [
+    ["Process"],
+    ["Service"],
+    ["Runtime"],
+    ["Context"],
+    ["", "graph"],
+    ["CPU", "num"],
+    ["Samples", "num"],
+    ["In spans", "num"],
+    ["", "act"],
+];
+
+function processRows(each, most) {
+    const said = each.why && !isSilent(each);
+    const inSpans = (each.cpu_ns * each.in_span) / Math.max(each.samples, 1);
+    const row = h(
+        "tr",
+        { class: `${said ? "said" : ""} ${each.switch ? "wanting" : ""}` },
+        what(name(each.executable), each.pid > 0 && pids(each)),
+        service(each),
+        td("", each.runtime || h("span", { class: "muted" }, "–")),
+        source(each),
+        td("graph", bar(each.cpu_ns, most, inSpans)),
+        td("num", duration(each.cpu_ns)),
+        td("num muted", count(each.samples)),
+        td("num", percent(each.in_span, each.samples)),
+        flames(each),
+    );
+    return said ? [row, advice(each)] : [row];
+}
+
+function processes(found, more) {
     const most = Math.max(...found.map((each) => each.cpu_ns), 1);
     return list(
-        [
-            ["Process"],
-            ["Service"],
-            ["", "graph"],
-            ["CPU", "num"],
-            ["Samples", "num"],
-            ["In spans", "num"],
-            ["Why"],
-            ["", "act"],
-        ],
-        found
-            .slice(0, PROCESSES)
-            .map((each) =>
-                h(
-                    "tr",
-                    {},
-                    what(name(each.executable), h("small", {}, `process ${each.pid}`)),
-                    td("", each.service ? name(each.service) : h("span", { class: "muted" }, "–")),
-                    td(
-                        "graph",
-                        bar(
-                            each.cpu_ns,
-                            most,
-                            (each.cpu_ns * each.in_span) / Math.max(each.samples, 1),
-                        ),
-                    ),
-                    td("num", duration(each.cpu_ns)),
-                    td("num muted", count(each.samples)),
-                    td("num", percent(each.in_span, each.samples)),
-                    td("wrap", name(each.why)),
-                    td(
-                        "act",
-                        h(
-                            "a",
-                            { href: href("/flame", new URLSearchParams({ pid: each.pid })) },
-                            "flame",
-                        ),
-                    ),
-                ),
-            ),
-        found.length > PROCESSES ? `The first ${PROCESSES} of ${count(found.length)}` : null,
+        COLUMNS,
+        found.flatMap((each) => processRows(each, most)),
+        more > 0 ? `${plural(more, "more process", "more processes")} with less CPU time not listed` : null,
     );
 }
 
@@ -197,8 +255,13 @@ export function show({ answers: [status] }) {
                         ? `Contexts are read from ${readers.map((each) => `${each.count} × ${each.source}`).join(", ")}.`
                         : "No process publishes a context that could be read: samples have no spans to join.",
                 ),
+                h(
+                    "p",
+                    { class: "quietnote" },
+                    "No spans are known to come from processes of which nothing is said. If one is traced: point its OTLP exporter at this node, and set OTEL_SERVICE_NAME, by which its spans are recognised.",
+                ),
                 status.processes.length
-                    ? processes(status.processes)
+                    ? processes(status.processes, status.more_processes)
                     : h("p", { class: "quietnote" }, "No process was sampled yet."),
             ),
             downloads("Take away", json("/api/status")),

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/window/coverage.h"
+#include "context/context_source.h"
+#include "context/publisher_state.h"
+#include "context/runtime.h"
 #include "proto/wire.h"
 #include "test/support/faults/fail_alloc.h"
 #include <errno.h>
@@ -75,12 +78,18 @@ static void test_counts(void **state)
                                      .resource = buf_bytes(&shop),
                                      .publishes = true,
                                      .attached = true,
-                                     .has_ids = true};
+                                     .has_ids = true,
+                                     .source = CONTEXT_OBI,
+                                     .program = {.runtime = RUNTIME_JAVA}};
     (void)state;
     coverage_sample(coverage, &sample, 1);
     sample.unsampled = true;
     coverage_sample(coverage, &sample, 2);
-    sample = (struct coverage_sample){.pid = 7, .start_ns = 5, .unreadable = true};
+    sample = (struct coverage_sample){
+        .pid = 7,
+        .start_ns = 5,
+        .unreadable = true,
+        .program = {.runtime = RUNTIME_JAVA, .publisher = PUBLISHER_LOADED, .publishes = 3}};
     coverage_sample(coverage, &sample, 3);
     note_spans(coverage, buf_bytes(&shop), 40, 3);
     note_spans(coverage, buf_bytes(&shop), 2, 4);
@@ -98,6 +107,11 @@ static void test_counts(void **state)
     assert_int_equal(find(7)->unproven, 1);
     assert_false(process->publishes);
     assert_int_equal(process->seen_ns, 3);
+    assert_int_equal(process->source, CONTEXT_OBI); /* of the last that had ids */
+    assert_int_equal(process->program.runtime, RUNTIME_JAVA);
+    assert_int_equal(process->program.publisher, PUBLISHER_LOADED);
+    assert_int_equal(process->program.publishes, 3);
+    assert_false(process->sends_spans); /* its service's; whose they are is not known */
 }
 
 /* Another process with the same pid begins anew. */
@@ -125,6 +139,8 @@ static void test_named_by_its_spans(void **state)
     note_spans(coverage, buf_bytes(&other), 4, 2);
     assert_string_equal(find(70)->service, "shop");
     assert_int_equal(find(70)->spans, 3);
+    assert_true(find(70)->sends_spans);
+    assert_false(find(71)->sends_spans || find(13)->sends_spans);
     assert_string_equal(find(13)->service, "");
     assert_string_equal(find(71)->service, ""); /* number 12 of another container */
 }
