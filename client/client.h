@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Commands that ask a running spanprof: traces, trace, top, flame; and record, which runs one for a
- * command. Each is a question to the pages' server and a way to print its answer. Thread: the only
- * one of the program.
+ * Commands that ask a running spanprof: traces, trace, top, flame, status; and record, which runs
+ * one for a command. Each is a question to the pages' server and a way to print its answer. Thread:
+ * the only one of the program.
  */
 #include <stdio.h>
 

@@ -55,6 +55,7 @@ int client_flame(struct client *client);
 int client_top(struct client *client);
 int client_record(struct client *client);
 int client_pages(struct client *client);
+int client_status(struct client *client);
 
 /* Parts that record shares. */
 int client_put_top(struct client *client, size_t rows, struct buf *text);

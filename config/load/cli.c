@@ -24,7 +24,7 @@ static const char help_text[] =
     "  print-config    print the merged configuration with all defaults, secrets left out\n"
     "  limits          print what spanprof can take at most with this configuration: memory, disk\n"
     "  components      list the components that a configuration can name\n"
-    "  top, traces, trace, flame\n"
+    "  top, traces, trace, flame, status, pages\n"
     "                  ask the spanprof that runs here; each with --help\n"
     "  record          profile a command, without any other spanprof\n"
     "  exec            start a service so that its spans get their CPU time\n"

@@ -11,13 +11,15 @@ import sys
 import tempfile
 import time
 import unittest
+import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
-sys.path[:0] = [os.path.join(SOURCE, "test", folder) for folder in ("integration/support", "demo")]
+sys.path[:0] = [os.path.join(SOURCE, "test", folder) for folder in ("integration/support", "integration/pages", "demo")]
 import demo  # noqa: E402
 import harness  # noqa: E402
 import sender  # noqa: E402
+import test_status  # noqa: E402
 
 FOLDER = os.path.join(harness.SOURCE, "build", "peers", "pages")
 TOKEN = "0123456789abcdefghij"
@@ -93,6 +95,22 @@ class PagesTest(unittest.TestCase):
         shop.more = {"extensions": {"pages": {"auth": {"token": TOKEN}}}}
         shop.traffic(SETTLE_S)
         self.visit("token.test.mjs", shop, PAGES_TOKEN=TOKEN, PAGES_ADDRESS=shop.address, PAGES_PID=str(shop.spanprof.supervisor))
+
+    def test_status(self):
+        """Beside the shop, which publishes, a program that does not."""
+        shop = self.open()
+        shop.traffic(SETTLE_S)
+        url = "http://%s/v1/traces" % shop.spanprof.http_address
+        stock = subprocess.Popen(["/usr/bin/python3", "-c", test_status.PYTHON, url, "stock", ""],
+                                 env=harness.environment(OTEL_SERVICE_NAME="stock"))
+        self.addCleanup(stock.wait)
+        self.addCleanup(stock.kill)
+
+        def wanting():
+            with urllib.request.urlopen(shop.pages + "/api/status", timeout=10) as answer:
+                return [row for row in json.load(answer)["processes"] if "switch" in row and stock.pid in row["pids"]]
+        harness.wait_until(wanting, 60, "the switch is shown")
+        self.visit("status.test.mjs", shop, PAGES_PID=str(stock.pid), PAGES_SWITCH=test_status.EXEC)
 
     def renamed(self):
         """The shop, with names of functions that only a linker would take."""

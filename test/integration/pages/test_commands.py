@@ -124,7 +124,7 @@ class WrongLines(unittest.TestCase):
         self.assertIn("/nonexistent/other", said)
 
     def test_help(self):
-        for command in ("top", "traces", "trace", "flame", "record"):
+        for command in ("top", "traces", "trace", "flame", "status", "record"):
             done = run(command, "--help")
             self.assertEqual(done.returncode, 0)
             self.assertIn("Usage: spanprof %s" % command, done.stdout)
