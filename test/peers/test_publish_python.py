@@ -30,7 +30,7 @@ def environment(test, name, version, *packages):
 class Interleave(publishing.PublishersTest):
     def one(self, version):
         bin_path = environment(self, version, version, *INTERLEAVED)
-        done = subprocess.run([os.path.join(bin_path, "python"), os.path.join(SOURCES, "interleave.py")],
+        done = subprocess.run([os.path.join(bin_path, "python"), "-W", "ignore", os.path.join(SOURCES, "interleave.py")],
                               stdout=subprocess.PIPE, timeout=600,
                               env={**os.environ, "PYTHONPATH": TREE, "OTEL_PYTHON_CONTEXT": "spanprof"})
         lines = [line.split() for line in done.stdout.decode().splitlines()]
