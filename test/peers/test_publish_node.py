@@ -4,6 +4,7 @@ the span of that request, on each Node that can be had. Interleave: what is publ
 import glob
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,7 +21,8 @@ DATADOG = {"DD_TRACE_AGENT_HOSTNAME": "127.0.0.1", "DD_TRACE_AGENT_PORT": "1", "
            "DD_INSTRUMENTATION_TELEMETRY_ENABLED": "false", "DD_REMOTE_CONFIGURATION_ENABLED": "false"}
 VERSIONS = ("18", "20", "22", "24", "26")
 # Debian 12's 18: a program of a library, with some modules in files of their own.
-DEBIAN = ("nodejs", "libnode108", "libc-ares2", "node-acorn", "node-busboy", "node-cjs-module-lexer", "node-undici", "node-xtend")
+DEBIAN = ("nodejs", "libnode108", "libc-ares2", "node-acorn", "node-busboy", "node-cjs-module-lexer", "node-undici",
+          "node-xtend")
 IN_DEBIAN = ('mount -t overlay -o lowerdir={0}/usr/share:/usr/share none /usr/share && '
              'LD_LIBRARY_PATH={0}/usr/lib/x86_64-linux-gnu exec {0}/usr/bin/nodejs "$@"')
 
@@ -118,8 +120,31 @@ class Beside(Node):
         self.assertEqual(self.run_beside(ours), {"mappings": 1, "published": True})
 
 
+class Modules(Node):
+    """Services of modules, which do not use require(), under cluster."""
+
+    def one(self, version):
+        command = self.node(version)
+        loader = "--experimental-loader=@opentelemetry/instrumentation/hook.mjs"
+        options = publishing_node.preload("--import", publishing_node.REGISTER, loader, "--no-warnings")
+        application = os.path.join(os.path.dirname(publishing_node.packages()), "cluster_app.mjs")
+        shutil.copy(os.path.join(publishing_node.SOURCES, "cluster_app.mjs"), application)  # beside its packages
+        service = publishing_node.Service(self, None, "modules", command, application, options=options,
+                                          TREE=publishing_node.TREE)
+        answered = set()
+
+        def both():
+            answer = service.ask("/render")
+            self.assertTrue(answer["published"])
+            answered.add(answer["pid"])
+            return len(answered) == 2
+        harness.wait_until(both, 60, "both processes answer")
+        self.assertNotIn("spanprof", service.stop())
+
+
 for _version in (*VERSIONS, "debian"):
-    setattr(Interleave, "test_" + _version, lambda self, version=_version: self.one(version))
+    for _class in (Interleave, Modules):
+        setattr(_class, "test_" + _version, lambda self, version=_version: self.one(version))
     for _kind in ("express", "fastify"):
         setattr(Services, "test_%s_%s" % (_kind, _version),
                 lambda self, kind=_kind, version=_version: getattr(self, kind)(version))
