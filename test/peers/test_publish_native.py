@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stock services in Go with one line more: every sample of what their spans burned is linked to the right
+span. Interleave: what is published is the current span, at each step of goroutines, tasks and threads. Each publisher's
+own tests, with the toolchain that is here."""
+import ctypes
+import http.client
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(os.path.dirname(HERE), "integration", "support"), os.path.join(HERE, "sdk")]
+import go_toolchain  # noqa: E402
+import harness  # noqa: E402
+import native_programs  # noqa: E402
+import publishing  # noqa: E402
+import sdk_clients  # noqa: E402
+import truth  # noqa: E402
+
+FREQUENCY = 997
+SAMPLES = 5000  # of each service at the least
+CHECKS = 100000
+CLIENTS = 6
+LIBRARY_PATH = {"LD_LIBRARY_PATH": native_programs.LIBRARY}
+
+
+class Service:
+    """It tells its truth below the test's directory; its log is looked at when it has stopped."""
+
+    def __init__(self, test, name, command, spanprof, **environment):
+        self.name = name
+        self.truth = os.path.join(test.directory, name)
+        os.mkdir(self.truth)
+        self.log = open(os.path.join(test.directory, name + ".log"), "w+b")
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=self.log, stderr=subprocess.STDOUT,
+            env={"PATH": os.environ["PATH"], "HOME": test.directory, "TRUTH": self.truth, "OTEL_SERVICE_NAME": name,
+                 "OTEL_RESOURCE_ATTRIBUTES": "service.instance.id=%s-1" % name, "OTEL_BSP_SCHEDULE_DELAY": "200",
+                 "OTEL_BSP_MAX_QUEUE_SIZE": "65536", **self.endpoints(spanprof), **environment})
+        test.addCleanup(self.process.kill)
+
+    @staticmethod
+    def endpoints(spanprof):
+        return {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://" + spanprof.grpc_address}
+
+    def work(self, n):
+        raise NotImplementedError
+
+    def records(self):
+        records = []
+        for name in os.listdir(self.truth):
+            with open(os.path.join(self.truth, name)) as file:
+                records += [json.loads(line) for line in file]
+        return records
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(30)
+        self.process.stdin.close()
+        with self.log:
+            self.log.seek(0)
+            return self.log.read().decode(errors="replace")
+
+
+class WebService(Service):
+    def __init__(self, test, name, program, **options):
+        self.port = harness.free_port()
+        self.paths = ["/render", "/wait"]
+        super().__init__(test, name, [program, str(self.port)], **options)
+        harness.wait_until(lambda: self.get("/wait"), 30, name + " answers")
+
+    def get(self, path):
+        try:
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+            connection.request("GET", path)
+            status = connection.getresponse().status
+            connection.close()
+            return status == 200
+        except OSError:
+            return False
+
+    def work(self, n):
+        """That many times each path, by several clients at once."""
+        left = list(range(n * len(self.paths)))
+
+        def client():
+            while left:
+                try:
+                    i = left.pop()
+                except IndexError:
+                    return
+                self.get(self.paths[i % len(self.paths)])
+        clients = [threading.Thread(target=client) for _ in range(CLIENTS)]
+        for thread in clients:
+            thread.start()
+        for thread in clients:
+            thread.join()
+
+
+class JobService(Service):
+    """Takes numbers of jobs as lines, and says when they are done. It exports by HTTP."""
+
+    @staticmethod
+    def endpoints(spanprof):
+        return {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://%s/v1/traces" % spanprof.http_address}
+
+    def __init__(self, test, name, program, **options):
+        super().__init__(test, name, [program], **options)
+        self.done = 0
+
+    def work(self, n):
+        self.process.stdin.write(b"%d\n" % n)
+        self.process.stdin.flush()
+        self.done += 1
+        marker = os.path.join(self.truth, "..", self.name + ".log")
+        harness.wait_until(lambda: open(marker).read().count("done\n") >= self.done, 300, "the jobs are done")
+
+
+class NativeTest(publishing.PublishersTest):
+    render_s = 0.02  # that one request or job burns in spans
+
+    def need(self, make):
+        try:
+            return make()
+        except (sdk_clients.Missing, go_toolchain.Missing) as reason:
+            self.skipTest(str(reason))
+
+    def judge(self, kind, name, program, **environment):
+        spanprof = self.spanprof(over={"receivers": {"sampler": {"frequency": FREQUENCY}},
+                                       "processors": {"join": {"wait": "2s"}}})
+        spanprof.wait_sampling()
+        service = kind(self, name, program, spanprof=spanprof, **environment)
+        service.work(20)  # the process context comes with the first span, and is read soon after
+        harness.wait_until(lambda: spanprof.reads(service.process.pid), 20, "its contexts are read")
+        time.sleep(1)
+        begun = time.time_ns()
+        service.work(int(SAMPLES / FREQUENCY / self.render_s * 1.3))
+        time.sleep(1)
+        self.see(service)
+        output = service.stop()
+        self.stop_when_delivered(spanprof)
+        records = [record for record in service.records() if record["from"] > begun]
+        samples = [sample for sample in self.backend.samples() if sample.resource.get("service.name") == name]
+        verdict = truth.judge(records, samples)
+        print("%s: %s" % (name, verdict), flush=True)
+        self.assertEqual(service.process.returncode, 0, output[-2000:])
+        self.assertNotRegex(output, "panic|spanprof")
+        self.assertGreaterEqual(verdict.published(), SAMPLES)
+        self.assertGreaterEqual(verdict.share(), 0.99)
+        self.assertEqual(verdict.wrong, 0)
+        self.assertEqual(verdict.outside_linked, 0)
+        self.assertGreater(verdict.outside, 50)
+        self.assertTrue(all(sample.resource.get("service.instance.id") == name + "-1" for sample in samples))
+        self.assert_spans(records)
+
+    def see(self, service):
+        """Of the running service."""
+
+    def assert_spans(self, records):
+        """Spans say what they burned, on the whole; those that waited say nothing or next to it."""
+        burned = {}
+        for record in records:
+            if record["type"] == "on":
+                burned[record["span_id"]] = burned.get(record["span_id"], 0) + record["to"] - record["from"]
+        spans = {span.span_id: span.cpu_ns or 0 for span in self.backend.spans()}
+        self.assertLessEqual(set(burned), set(spans))
+        joined = sum(spans[span_id] for span_id in burned)
+        waited = [cpu for span_id, cpu in spans.items() if span_id not in burned]
+        print("spans that burned: %d with %.2f s of CPU; others: %d with %.2f s" % (
+            len(burned), joined / 1e9, len(waited), sum(waited) / 1e9), flush=True)
+        self.assertGreater(joined, 0.8 * SAMPLES / FREQUENCY * 1e9)
+        self.assertLess(sum(waited), 0.2 * joined)
+
+    def assert_interleaved(self, command, cases, **environment):
+        """Lines of the program: case, checks, wrong ones."""
+        done = subprocess.run(command, stdout=subprocess.PIPE, timeout=600, env={**os.environ, **environment})
+        found = [line.split() for line in done.stdout.decode().splitlines()]
+        print("; ".join(" ".join(words) for words in found), flush=True)
+        self.assertEqual(done.returncode, 0)
+        counted = {words[0]: (int(words[1]), int(words[2])) for words in found if len(words) == 3}
+        self.assertEqual(set(counted), set(cases))
+        self.assertGreaterEqual(sum(checks for checks, _ in counted.values()), CHECKS)
+        self.assertEqual(sum(wrong for _, wrong in counted.values()), 0)
+
+
+# ---- Go ----
+
+MODULE_VERSIONS = [version for version in go_toolchain.VERSIONS if (1, 24) <= tuple(map(int, version.split(".")[:2]))]
+OLDEST = next((version for version in go_toolchain.VERSIONS if version.startswith("1.21.")), None)
+
+
+def process_context(pid):
+    """What a reader finds: (version, message), of that process."""
+    with open("/proc/%d/maps" % pid) as maps:
+        line = next(line for line in maps if "OTEL_CTX" in line)
+    with open("/proc/%d/mem" % pid, "rb", buffering=0) as memory:
+        memory.seek(int(line.split("-")[0], 16))
+        signature, version, size, published, address = struct.unpack("=8sIIQQ", memory.read(32))
+        memory.seek(address)
+        message = memory.read(size)
+    assert signature == b"OTEL_CTX" and published
+    return version, message
+
+
+class Attribute(ctypes.Structure):
+    _fields_ = [("key", ctypes.c_char_p), ("value", ctypes.c_char_p)]
+
+
+def publish_and_wait(attributes):
+    """In a process of its own, by libspanprof-context."""
+    library = ctypes.CDLL(os.path.join(native_programs.LIBRARY, "libspanprof-context.so.0"))
+    array = (Attribute * len(attributes))(*(Attribute(key.encode(), value.encode()) for key, value in attributes))
+    if library.spanprof_context_publish(array, ctypes.c_size_t(len(attributes))):
+        os._exit(1)
+    os.write(1, b"published\n")
+    time.sleep(60)
+
+
+def message_of_library(attributes):
+    code = "import sys; sys.path[:0] = %r; import test_publish_native as t; t.publish_and_wait(%r)" % (
+        [HERE], attributes)
+    child = subprocess.Popen([sys.executable, "-B", "-c", code], stdout=subprocess.PIPE, env=harness.environment())
+    try:
+        assert child.stdout.readline() == b"published\n"
+        return process_context(child.pid)
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+
+
+def fields(message):
+    """Of a protobuf message whose fields are all length-delimited: (number, bytes)."""
+    at = 0
+    while at < len(message):
+        tag, at, size, shift = message[at], at + 1, 0, 0
+        while True:
+            byte, at = message[at], at + 1
+            size |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                break
+        yield tag >> 3, message[at:at + size]
+        at += size
+
+
+def described(message):
+    """Attributes of the Resource in a ProcessContext message, in their order."""
+    resource = next(value for number, value in fields(message) if number == 1)
+    pairs = []
+    for _, pair in fields(resource):
+        parts = dict(fields(pair))
+        pairs.append((parts[1].decode(), dict(fields(parts[2]))[1].decode()))
+    return pairs
+
+
+class Go(NativeTest):
+    render_s = 0.020
+
+    def see(self, service):
+        """The process context is byte for byte what libspanprof-context writes, but for how threads are read."""
+        version, message = process_context(service.process.pid)
+        of_library = message_of_library(described(message))
+        names = dict(described(message))
+        self.assertEqual(names["service.name"], "go")
+        self.assertIn("telemetry.sdk.language", names)
+        resource = [value for number, value in fields(message) if number == 1]
+        self.assertEqual((version, resource),
+                         (of_library[0], [value for number, value in fields(of_library[1]) if number == 1]))
+        how = [[(parts[1], dict(fields(parts[2]))) for parts in (dict(fields(value)) for number, value in fields(of) if number == 2)]
+               for of in (message, of_library[1])]
+        self.assertEqual(how[0], [(b"threadlocal.schema_version", {1: b"go_pprof_labels_v1"})])
+        self.assertEqual(how[1][0], (b"threadlocal.schema_version", {1: b"tlsdesc_v1_dev"}))
+
+    @harness.needs_sampling
+    def test_net_http(self):
+        self.judge(WebService, "go", self.need(lambda: go_toolchain.build_module(native_programs.sources("go"), "publish")))
+
+    def module(self, toolchain_go, *arguments, **environment):
+        done = subprocess.run([toolchain_go, *arguments], cwd=native_programs.MODULE, capture_output=True, text=True,
+                              timeout=1200, env=sdk_clients.go_environment(GOENV="off", **environment))
+        self.assertEqual(done.returncode, 0, done.stdout[-3000:] + done.stderr[-2000:])
+        return done.stdout
+
+    def test_module(self):
+        """Its own tests, with each version of Go that it is for."""
+        tried = []
+        for version in MODULE_VERSIONS:
+            try:
+                toolchain = go_toolchain.Toolchain(version)
+            except go_toolchain.Missing as reason:
+                harness.note_skipped("go " + version, str(reason))
+                continue
+            output = self.module(os.path.join(toolchain.root, "bin", "go"), "test", "-mod=readonly", "-count=1", "-v", ".",
+                                 GOROOT=toolchain.root)
+            found = re.search(r"interleave (\d+) checks, (\d+) wrong", output)
+            print("go %s: %d tests, interleave %s checks, %s wrong" % (
+                version, output.count("--- PASS"), *found.groups()), flush=True)
+            self.assertGreaterEqual(int(found.group(1)), CHECKS)
+            self.assertEqual(int(found.group(2)), 0)
+            tried.append(version)
+        if not tried:
+            self.skipTest("no toolchain at all")
+
+    def test_module_is_clean(self):
+        if not go_toolchain.GO:
+            self.skipTest("no go in PATH")
+        for architecture in ("amd64", "arm64"):
+            self.module(go_toolchain.GO, "vet", "-mod=readonly", ".", GOARCH=architecture)
+        gofmt = shutil.which("gofmt") or os.path.join(os.path.dirname(os.path.realpath(go_toolchain.GO)), "gofmt")
+        for folder in (native_programs.MODULE, native_programs.sources("go")):
+            self.assertEqual(subprocess.run([gofmt, "-l", folder], capture_output=True, text=True).stdout, "")
+
+    def test_oldest(self):
+        """It builds with the oldest Go that its go.mod names, where its tests cannot look into labels."""
+        if not OLDEST:
+            self.skipTest("no Go 1.21 among the versions")
+        toolchain = self.need(lambda: go_toolchain.Toolchain(OLDEST))
+        self.module(os.path.join(toolchain.root, "bin", "go"), "build", "-mod=readonly", ".", GOROOT=toolchain.root)
+
+
+if __name__ == "__main__":
+    harness.main()
