@@ -18,3 +18,27 @@ SDK_PREFIX = os.environ.get("SPANPROF_OPENTELEMETRY_CPP")  # where opentelemetry
 
 def sources(language):
     return os.path.join(HERE, "publishers", language)
+
+
+def cargo(*arguments, folder):
+    sdk_clients.need("cargo")
+    done = subprocess.run(["cargo", *arguments], cwd=folder, capture_output=True, text=True, timeout=1800,
+                          env=dict(os.environ, CARGO_HOME=os.path.join(sdk_clients.PEERS, "cargo"),
+                                   CARGO_TARGET_DIR=os.path.join(RUST, "target")))
+    if done.returncode:
+        raise RuntimeError("cargo %s: %s" % (" ".join(arguments), (done.stdout + done.stderr)[-3000:]))
+    return done.stdout
+
+
+def build_rust():
+    sdk_clients.need("cargo", "cc")
+    try:
+        cargo("build", "-q", "--release", "--locked", folder=sources("rust"))
+    except RuntimeError as error:
+        if "failed to download" in str(error) or "failed to get" in str(error):
+            raise sdk_clients.Missing(str(error)) from error
+        raise
+
+
+def rust(name):
+    return os.path.join(RUST, "target", "release", name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stock services in Go with one line more: every sample of what their spans burned is linked to the right
+"""Stock services in Go and Rust with one line more: every sample of what their spans burned is linked to the right
 span. Interleave: what is published is the current span, at each step of goroutines, tasks and threads. Each publisher's
 own tests, with the toolchain that is here."""
 import ctypes
@@ -323,6 +323,59 @@ class Go(NativeTest):
             self.skipTest("no Go 1.21 among the versions")
         toolchain = self.need(lambda: go_toolchain.Toolchain(OLDEST))
         self.module(os.path.join(toolchain.root, "bin", "go"), "build", "-mod=readonly", ".", GOROOT=toolchain.root)
+
+
+# ---- Rust ----
+
+
+class Rust(NativeTest):
+    render_s = 0.024
+
+    @classmethod
+    def setUpClass(cls):
+        cls.why_not = None
+        try:
+            native_programs.build_rust()
+        except sdk_clients.Missing as reason:
+            cls.why_not = str(reason)
+
+    def setUp(self):
+        super().setUp()
+        if self.why_not:
+            self.skipTest(self.why_not)
+
+    @harness.needs_sampling
+    def test_axum_with_the_observer(self):
+        self.judge(WebService, "rust-observer", native_programs.rust("service"), PUBLISH="observer", **LIBRARY_PATH)
+
+    @harness.needs_sampling
+    def test_axum_with_the_layer(self):
+        self.judge(WebService, "rust-layer", native_programs.rust("service"), PUBLISH="layer", **LIBRARY_PATH)
+
+    def test_interleave(self):
+        self.assert_interleaved([native_programs.rust("interleave"), "observer"],
+                                ("threads", "tasks", "contexts", "fork"), **LIBRARY_PATH)
+
+    def test_interleave_of_the_layer(self):
+        self.assert_interleaved([native_programs.rust("interleave"), "layer"], ("threads", "tasks"), **LIBRARY_PATH)
+
+    def test_without_the_library(self):
+        """The program goes on, publishes nothing and says nothing but when it is asked."""
+        self.assert_inert("no libspanprof-context.so.0", LD_LIBRARY_PATH="/nonexistent")
+        self.assert_inert("SPANPROF_CONTEXT=off", SPANPROF_CONTEXT="off", **LIBRARY_PATH)
+
+    def assert_inert(self, reason, **environment):
+        for debug, said in (("0", ""), ("1", reason)):
+            done = subprocess.run([native_programs.rust("interleave"), "inert"], capture_output=True, text=True, timeout=60,
+                                  env={**os.environ, "SPANPROF_CONTEXT_DEBUG": debug, **environment})
+            self.assertEqual((done.returncode, done.stdout), (0, "inert\n"), done.stderr)
+            self.assertEqual(bool(done.stderr), bool(said))
+            self.assertIn(said, done.stderr)
+
+    def test_crate(self):
+        print(native_programs.cargo("test", "--lib", folder=native_programs.CRATE).strip()[-300:])
+        native_programs.cargo("fmt", "--check", folder=native_programs.CRATE)
+        native_programs.cargo("fmt", "--check", folder=native_programs.sources("rust"))
 
 
 if __name__ == "__main__":
