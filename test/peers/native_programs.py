@@ -42,3 +42,24 @@ def build_rust():
 
 def rust(name):
     return os.path.join(RUST, "target", "release", name)
+
+
+def build_cpp():
+    """Of the SDK as its CMake package has it."""
+    sdk_clients.need("cmake", "g++")
+    command = ["cmake", "-S", sources("cpp"), "-B", CPP, "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
+               "-DSPANPROF_LIBRARY=" + LIBRARY]
+    if SDK_PREFIX:
+        command.append("-DCMAKE_PREFIX_PATH=" + SDK_PREFIX)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    if done.returncode and "opentelemetry-cpp" in done.stderr:
+        raise sdk_clients.Missing("no opentelemetry-cpp with its OTLP/HTTP exporter (Debian 13: opentelemetry-cpp-dev; "
+                                  "elsewhere SPANPROF_OPENTELEMETRY_CPP names where it is installed)")
+    if not done.returncode:
+        done = subprocess.run(["cmake", "--build", CPP], capture_output=True, text=True, timeout=1800)
+    if done.returncode:
+        raise RuntimeError((done.stdout + done.stderr)[-3000:])
+
+
+def cpp(name):
+    return os.path.join(CPP, name)

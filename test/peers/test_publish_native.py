@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stock services in Go and Rust with one line more: every sample of what their spans burned is linked to the right
+"""Stock services in Go, Rust and C++ with one line more: every sample of what their spans burned is linked to the right
 span. Interleave: what is published is the current span, at each step of goroutines, tasks and threads. Each publisher's
 own tests, with the toolchain that is here."""
 import ctypes
@@ -376,6 +376,39 @@ class Rust(NativeTest):
         print(native_programs.cargo("test", "--lib", folder=native_programs.CRATE).strip()[-300:])
         native_programs.cargo("fmt", "--check", folder=native_programs.CRATE)
         native_programs.cargo("fmt", "--check", folder=native_programs.sources("rust"))
+
+
+# ---- C++ ----
+
+
+class Cpp(NativeTest):
+    render_s = 0.016
+
+    @classmethod
+    def setUpClass(cls):
+        cls.why_not = None
+        try:
+            native_programs.build_cpp()
+        except sdk_clients.Missing as reason:
+            cls.why_not = str(reason)
+
+    def setUp(self):
+        super().setUp()
+        if self.why_not:
+            self.skipTest(self.why_not)
+
+    @harness.needs_sampling
+    def test_threads_of_a_pool(self):
+        self.judge(JobService, "cpp", native_programs.cpp("service"), **LIBRARY_PATH)
+
+    def test_interleave(self):
+        self.assert_interleaved([native_programs.cpp("interleave")], ("threads", "handed", "remote", "fork"),
+                                **LIBRARY_PATH)
+
+    def test_off(self):
+        done = subprocess.run([native_programs.cpp("interleave"), "off"], capture_output=True, text=True, timeout=60,
+                              env={**os.environ, "SPANPROF_CONTEXT": "off", **LIBRARY_PATH})
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "off\n", ""))
 
 
 if __name__ == "__main__":
