@@ -119,13 +119,31 @@ enum thread_local_model {
 
 enum go_labels_form { GO_LABELS_MAP = 1, GO_LABELS_SLICE = 2 };
 
+/* Where the object of a Node.js context has the address of its record. */
+enum nodejs_form {
+    NODEJS_SLOT_IN_VARIABLE = 1, /* at an offset that the thread's variable names */
+    NODEJS_SLOT = 2,             /* at nodejs_slot */
+    NODEJS_SLOT_OF_OWNER = 3,    /* nodejs_slot has the address of what has it at nodejs_owner */
+};
+
 struct context_variable {
     __u8 source;             /* enum context_source */
     __u8 thread_local_model; /* enum thread_local_model */
     __u8 dtv_entry_size;
-    __u8 go_form; /* enum go_labels_form */
-    __u16 go_g_m; /* CONTEXT_GO_LABELS: `offset` leads to the g; offsets in bytes from there on */
-    __u16 go_m_curg;
+    union {
+        __u8 go_form;     /* enum go_labels_form */
+        __u8 nodejs_form; /* enum nodejs_form */
+    };
+    union {
+        struct { /* CONTEXT_GO_LABELS: `offset` leads to the g; offsets in bytes from there on */
+            __u16 go_g_m;
+            __u16 go_m_curg;
+        };
+        struct { /* CONTEXT_OTEL_NODEJS: offsets in bytes */
+            __u16 nodejs_slot;
+            __u16 nodejs_owner;
+        };
+    };
     __s64 offset __attribute__((
         aligned(8))); /* static: from the thread pointer; dynamic: within the module's block */
     union {

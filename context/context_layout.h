@@ -63,6 +63,40 @@ struct otel_thread_record {
 #define OTEL_THREAD_RECORD_HEAD 28  /* bytes in front of the attributes */
 #define OTEL_THREAD_RECORD_MAX  640 /* recommended end of a whole record */
 
+/*
+ * Node.js, whose threads take turns with many contexts: the record is the value that the current
+ * async context has for one AsyncLocalStorage, so it changes without a write here. The TLS symbol
+ * holds where to begin; all of V8 without pointer compression and sandbox. Tagged words:
+ * lowest bits 01 = a pointer plus 1, low half 0 = a small integer in the high half. Source: the
+ * draft in open-telemetry/opentelemetry-ebpf-profiler, design-docs/01861-nodejs-thread-context.
+ */
+#define OTEL_NODEJS_SYMBOL     "otel_thread_ctx_nodejs_v1"
+#define OTEL_NODEJS_SCHEMA_DEV "nodejs_v1_dev" /* of the draft, and of what was before it */
+#define OTEL_NODEJS_SCHEMA     "nodejs_v1"     /* announced */
+
+struct otel_nodejs_thread {
+    uint64_t cped_slot;  /* address of the word with the current frame; 0 = nothing to read */
+    uint64_t als_handle; /* address of the word with the AsyncLocalStorage, the key in the frame */
+    int32_t als_hash;    /* of the key, for its bucket */
+    uint8_t record_slot; /* in the value, an object: offset of the pointer to the record */
+    uint8_t reserved[3];
+    uint64_t undefined; /* the tagged word that is no frame, and no value */
+};
+
+/* The same in every V8 so built. */
+#define OTEL_NODEJS_TAGGED_SIZE  8
+#define OTEL_NODEJS_MAP_TABLE    24 /* in a Map: its table */
+#define OTEL_NODEJS_TABLE_HEADER 16 /* in front of a table's words */
+
+/* Attributes of the ProcessContext of writers before record_slot (integers). The record is at the
+ * first of them, or the second leads to an object that has its address at the third. */
+#define OTEL_NODEJS_RECORD_KEY       "threadlocal.js_object_record_offset"
+#define OTEL_NODEJS_WRAPPED_KEY      "threadlocal.wrapped_object_offset"
+#define OTEL_NODEJS_NATIVE_KEY       "threadlocal.native_wrap_fields_offset"
+#define OTEL_NODEJS_TAGGED_SIZE_KEY  "threadlocal.tagged_size"
+#define OTEL_NODEJS_MAP_TABLE_KEY    "threadlocal.js_map_table_offset"
+#define OTEL_NODEJS_TABLE_HEADER_KEY "threadlocal.ordered_hash_map_header_size"
+
 _Static_assert(sizeof(struct otel_process_header) == 32, "OTEP 4719");
 _Static_assert(offsetof(struct otel_process_header, version) == 8, "OTEP 4719");
 _Static_assert(offsetof(struct otel_process_header, payload_size) == 12, "OTEP 4719");
@@ -74,3 +108,7 @@ _Static_assert(offsetof(struct otel_thread_record, valid) == 24, "OTEP 4947");
 _Static_assert(offsetof(struct otel_thread_record, trace_flags) == 25, "OTEP 4947");
 _Static_assert(offsetof(struct otel_thread_record, attributes_size) == 26, "OTEP 4947");
 _Static_assert(offsetof(struct otel_thread_record, attributes) == 28, "OTEP 4947");
+_Static_assert(sizeof(struct otel_nodejs_thread) == 32, "its draft");
+_Static_assert(offsetof(struct otel_nodejs_thread, als_hash) == 16, "its draft");
+_Static_assert(offsetof(struct otel_nodejs_thread, record_slot) == 20, "its draft");
+_Static_assert(offsetof(struct otel_nodejs_thread, undefined) == 24, "its draft");

@@ -11,12 +11,12 @@
  * The columns:
  *   SYMBOL  the constant is CONTEXT_SYMBOL
  *   id      the name in metrics, attributes and pages, and in names of functions
- *   number  on the wire and on disk, so it never changes; also the precedence: of two sources that
- *           have ids for a thread the lower number counts
- *   key     receivers::sampler::contexts::KEY switches the source on and off
- *   form    of the attributes that come with the ids: enum context_form
- *   flags   1: the source has trace flags
- *   help    of the key
+ *   number  on the wire and on disk, so it never changes; also the precedence: of two variables
+ * that have ids for a thread the lower number counts, and any variable before a map key
+ * receivers::sampler::contexts::KEY switches the source on and off form    of the attributes that
+ * come with the ids: enum context_form flags   1: the source has trace flags. 0 also where zeros
+ * prove nothing: Datadog's writer for Node leaves them in records that were made before the trace
+ * was decided on help    of the key
  *
  * Included by the BPF programs too: the first part is preprocessor and enums only.
  */
@@ -30,7 +30,9 @@
     ROW(GO_LABELS, go_labels, 3, go_labels, CONTEXT_FORM_LABELS, 0,                                \
         "Read pprof labels of goroutines.")                                                        \
     ROW(CUSTOM_LABELS, custom_labels, 4, custom_labels, CONTEXT_FORM_LABELS, 0,                    \
-        "Read labels of the custom-labels library.")
+        "Read labels of the custom-labels library.")                                               \
+    ROW(OTEL_NODEJS, otel_nodejs, 6, otel_nodejs, CONTEXT_FORM_INDEXED, 0,                         \
+        "Read OpenTelemetry contexts of Node.js, which follow its async contexts.")
 
 /* Read from a BPF map that another program fills for all processes. */
 #define CONTEXT_MAP_SOURCES(ROW)                                                                   \
@@ -61,6 +63,9 @@ enum context_form {
 #define CONTEXT_BIT_ROW(symbol, id, number, key, form, flags, help) | CONTEXT_BIT(number)
 #define CONTEXT_MAP_BITS                                            (0u CONTEXT_MAP_SOURCES(CONTEXT_BIT_ROW))
 #define CONTEXT_VARIABLE_BITS                                       (0u CONTEXT_VARIABLE_SOURCES(CONTEXT_BIT_ROW))
+
+/* Sources whose records mean nothing without the process context; its schema says which it is. */
+#define CONTEXT_OTEL_BITS (CONTEXT_BIT(CONTEXT_OTEL_THREAD) | CONTEXT_BIT(CONTEXT_OTEL_NODEJS))
 
 #ifndef __bpf__
 #include <stdbool.h>

@@ -18,6 +18,7 @@
     ROW(MEMORY, memory, "its memory could not be read")                                            \
     ROW(LABELS, unsupported_labels, "its custom-labels have a version that is not known here")     \
     ROW(GO, unsupported_go, "its version of Go is not known here")                                 \
+    ROW(NODEJS, unsupported_nodejs, "its layout of V8 is not known here")                          \
     ROW(STORAGE, malformed_storage, "the storage of its Elastic agent is not well-formed")         \
     ROW(SOCKET_REFUSED, refused_socket, "the socket of its Elastic agent is not its own")          \
     ROW(SOCKET_FAILED, unreachable_socket, "the socket of its Elastic agent was not reached")      \

@@ -7,6 +7,7 @@
  */
 #include "agent-bpf/bpf/context_ids.bpf.h"
 #include "agent-bpf/bpf/context_labels.bpf.h"
+#include "agent-bpf/bpf/context_nodejs.bpf.h"
 
 /* Address of the thread's variable; 0 = it has none (yet). */
 static __always_inline __u64 context_address(const struct context_variable *variable, __u64 tp)
@@ -26,7 +27,8 @@ static __always_inline __u64 context_address(const struct context_variable *vari
     return block + (__u64)variable->offset;
 }
 
-/* All sources have a thread-local pointer; they differ in what it points to. */
+/* All sources have a thread-local pointer; they differ in what it points to. That of Node.js is the
+ * first of several words. */
 __noinline int context_read_variable(struct build *build, const struct context_variable *variable,
                                      __u64 tp)
 {
@@ -43,6 +45,8 @@ __noinline int context_read_variable(struct build *build, const struct context_v
         return context_read_otel(build, pointer);
     if (variable->source == CONTEXT_ELASTIC)
         return context_read_elastic(build, pointer);
+    if (variable->source == CONTEXT_OTEL_NODEJS)
+        return context_read_nodejs(build, variable, address);
     if (build->header.attributes_source) /* of a source with higher precedence */
         return CONTEXT_ABSENT;
     if (variable->source == CONTEXT_GO_LABELS)

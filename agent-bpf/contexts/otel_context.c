@@ -17,7 +17,7 @@
 
 enum { PROCESS_RESOURCE = 1, PROCESS_ATTRIBUTES = 2 };
 enum { KEY_VALUE_KEY = 1, KEY_VALUE_VALUE = 2 };
-enum { ANY_STRING = 1, ANY_ARRAY = 5, ARRAY_VALUES = 1 };
+enum { ANY_STRING = 1, ANY_INT = 3, ANY_ARRAY = 5, ARRAY_VALUES = 1 };
 
 static bool starts_with(struct bytes text, const char *start)
 {
@@ -68,6 +68,20 @@ static bool any_string(struct bytes any, struct bytes *text)
     return found;
 }
 
+/* An integer AnyValue; false if it is of another type. */
+static bool any_int(struct bytes any, int64_t *number)
+{
+    struct wire_reader reader = wire_read(any);
+    struct wire_field field;
+    bool found = false;
+    while (wire_next(&reader, &field) == WIRE_FIELD) {
+        found = field.number == ANY_INT && field.type == WIRE_VARINT;
+        if (found)
+            *number = (int64_t)field.value;
+    }
+    return found;
+}
+
 /* KeyValue: the last of a repeated field counts, as protobuf has it. */
 static int read_key_value(struct bytes message, struct bytes *key, struct bytes *value)
 {
@@ -112,21 +126,35 @@ static int read_keys(struct bytes any, struct otel_context *context)
     return outcome;
 }
 
+static enum otel_schema schema_of(struct bytes name)
+{
+    static const struct {
+        const char *name;
+        enum otel_schema schema;
+    } schemas[] = {{OTEL_THREAD_SCHEMA, OTEL_SCHEMA_THREAD_LOCAL},
+                   {OTEL_THREAD_SCHEMA_DEV, OTEL_SCHEMA_THREAD_LOCAL},
+                   {OTEL_GO_LABELS_SCHEMA, OTEL_SCHEMA_GO_LABELS},
+                   {OTEL_NODEJS_SCHEMA, OTEL_SCHEMA_NODEJS},
+                   {OTEL_NODEJS_SCHEMA_DEV, OTEL_SCHEMA_NODEJS}};
+    for (size_t i = 0; i < sizeof(schemas) / sizeof(*schemas); i++)
+        if (bytes_is(name, schemas[i].name))
+            return schemas[i].schema;
+    return OTEL_SCHEMA_OTHER;
+}
+
 static int read_attribute(struct bytes message, struct otel_context *context)
 {
     struct bytes key, value, text;
+    int64_t number;
     if (read_key_value(message, &key, &value))
         return OTEL_CONTEXT_MALFORMED;
     if (bytes_is(key, OTEL_THREAD_KEY_MAP_KEY))
         return read_keys(value, context);
     if (bytes_is(key, OTEL_THREAD_SCHEMA_KEY) && any_string(value, &text)) {
         context->schema_final = bytes_is(text, OTEL_THREAD_SCHEMA);
-        bool tls = context->schema_final || bytes_is(text, OTEL_THREAD_SCHEMA_DEV);
-        bool go = bytes_is(text, OTEL_GO_LABELS_SCHEMA);
-        context->schema = tls  ? OTEL_SCHEMA_THREAD_LOCAL
-                          : go ? OTEL_SCHEMA_GO_LABELS
-                               : OTEL_SCHEMA_OTHER;
+        context->schema = schema_of(text);
     }
+    nodejs_layout_put(&context->nodejs, key, any_int(value, &number) ? &number : NULL);
     return 0;
 }
 

@@ -5,6 +5,7 @@
  * records. Source of the format: OTEP 4719, OTEP 4947 (context/context_layout.h). Symbolizer only;
  * otel_context_decode() is pure. Limits: payload of 1..65536 bytes, keys as the ABI.
  */
+#include "agent-bpf/contexts/nodejs_layout.h"
 #include "base/bytes.h"
 
 #define OTEL_CONTEXT_KEYS_MAX 256
@@ -13,7 +14,8 @@ enum otel_schema {
     OTEL_SCHEMA_NONE,         /* no thread context */
     OTEL_SCHEMA_THREAD_LOCAL, /* otel_thread_ctx_v1: tlsdesc_v1_dev or tls_v1 */
     OTEL_SCHEMA_GO_LABELS,    /* go_pprof_labels_v1: the labels of goroutines */
-    OTEL_SCHEMA_OTHER,        /* not supported: nodejs_v1, ... */
+    OTEL_SCHEMA_NODEJS,       /* otel_thread_ctx_nodejs_v1: nodejs_v1_dev or nodejs_v1 */
+    OTEL_SCHEMA_OTHER,        /* not supported */
 };
 
 enum {
@@ -26,6 +28,7 @@ struct otel_context {
     struct bytes resource; /* Resource message, checked; borrowed from the payload; may be empty */
     enum otel_schema schema;
     bool schema_final; /* tls_v1, whose writers must set the trace flags */
+    struct nodejs_layout nodejs;
     uint32_t n_keys;
     struct bytes keys[OTEL_CONTEXT_KEYS_MAX]; /* borrowed; valid UTF-8 */
 };

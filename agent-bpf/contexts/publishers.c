@@ -55,6 +55,13 @@ static void find_otel(const struct finder *finder)
     publishers->sets_trace_flags = find_symbol(finder, OUR_WRITER_SYMBOL, STT_TLS, &ours);
 }
 
+static void find_otel_nodejs(const struct finder *finder)
+{
+    struct publishers *publishers = finder->publishers;
+    if (find_thread_local(finder, OTEL_NODEJS_SYMBOL, &publishers->otel_nodejs))
+        publishers->sources |= CONTEXT_BIT(CONTEXT_OTEL_NODEJS);
+}
+
 static void find_elastic(const struct finder *finder)
 {
     struct publishers *publishers = finder->publishers;
@@ -92,6 +99,7 @@ int publishers_find(const struct elf *elf, struct publishers **out)
         finder.dynamic = NULL;
     if (elf_segment(elf, PT_TLS) && (!missing || !finder.dynamic)) {
         find_otel(&finder);
+        find_otel_nodejs(&finder);
         find_elastic(&finder);
         find_custom_labels(&finder);
     }

@@ -15,6 +15,7 @@ struct publishers {
     unsigned sources;                /* CONTEXT_BIT()s (record.h) of those found */
     bool sets_trace_flags;           /* the OpenTelemetry writer is known to fill the flags */
     struct thread_local_symbol otel; /* each of these is set only with its bit */
+    struct thread_local_symbol otel_nodejs;
     struct thread_local_symbol elastic;
     uint64_t elastic_storage; /* vaddr of the pointer to the process storage */
     struct thread_local_symbol custom_labels;

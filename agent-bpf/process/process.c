@@ -373,7 +373,7 @@ static bool context_due(const struct process *process, uint64_t time_ns)
         return true; /* more is asked of processes that are sampled */
     if (process->remapped)
         return time_ns >= process->context_asked_ns + REMAPPED_ASK_NS;
-    if (sources & CONTEXT_BIT(CONTEXT_OTEL_THREAD))
+    if (sources & CONTEXT_OTEL_BITS)
         return false;
     return time_ns >= process->context_asked_ns + (sources ? BETTER_ASK_NS : CONTEXT_ASK_NS);
 }

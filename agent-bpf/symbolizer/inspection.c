@@ -48,7 +48,7 @@ static int inspection_find_context(struct inspection *inspection)
     struct bytes rest = buf_bytes(&symbolizer->maps);
     struct proc_map map;
     int outcome = -ENOENT;
-    if (!(symbolizer->settings.sources & CONTEXT_BIT(CONTEXT_OTEL_THREAD)))
+    if (!(symbolizer->settings.sources & CONTEXT_OTEL_BITS))
         return outcome;
     while (proc_maps_next(&rest, &map)) {
         if (map.executable || !otel_context_named(map.path))
@@ -82,6 +82,8 @@ static void inspection_use_context(struct inspection *inspection)
     inspection->entry.published_ns = context->published_ns;
     if (context->schema == OTEL_SCHEMA_THREAD_LOCAL)
         inspection->publishes |= CONTEXT_BIT(CONTEXT_OTEL_THREAD);
+    if (context->schema == OTEL_SCHEMA_NODEJS)
+        inspection->publishes |= CONTEXT_BIT(CONTEXT_OTEL_NODEJS);
     if (context->schema == OTEL_SCHEMA_GO_LABELS)
         inspection->publishes |= CONTEXT_BIT(CONTEXT_GO_LABELS);
     if (context->schema == OTEL_SCHEMA_OTHER)

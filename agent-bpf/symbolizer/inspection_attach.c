@@ -2,8 +2,9 @@
 /*
  * Makes the process's entry in the sampler's contexts map out of the publishers that it has mapped:
  * all variables that can be located. They are ordered by precedence, which is the numerical order
- * of their sources (OpenTelemetry's thread context, Elastic, Go's labels, custom labels; OBI's map
- * comes last and has no variable); variables of one source are in the order of the maps.
+ * of their sources (OpenTelemetry's thread context, Elastic, Go's labels, custom labels,
+ * OpenTelemetry's context of Node.js; OBI's map comes last and has no variable); variables of one
+ * source are in the order of the maps.
  *
  * The process may exec after it was read and before its entry is written. The sampler deletes
  * entries on exec, but this entry would come after that and describe a program that is gone. So the
@@ -112,6 +113,22 @@ static void context_locate_otel_thread(const struct mapped_file *file)
     mapped_file_try_thread_local(file, CONTEXT_OTEL_THREAD, &file->publishers->otel);
     file->inspection->has_variable = true;
     file->inspection->flags_unsure |= !file->publishers->sets_trace_flags && !context->schema_final;
+}
+
+static void context_locate_otel_nodejs(const struct mapped_file *file)
+{
+    struct context_variable variable;
+    const struct inspection *inspection = file->inspection;
+    const struct otel_context *context = &inspection->symbolizer->context;
+    if (!inspection->has_context || context->schema != OTEL_SCHEMA_NODEJS)
+        return;
+    struct thread_local_process process = file->view;
+    process.is_executable = file->publishers->otel_nodejs.in_executable;
+    int outcome = thread_local_locate(&file->publishers->otel_nodejs, &process, &variable);
+    if (!outcome && nodejs_layout_enter(&context->nodejs, &variable))
+        context_count_unreadable(CONTEXT_UNREADABLE_NODEJS);
+    else
+        mapped_file_add_variable(file, CONTEXT_OTEL_NODEJS, outcome, &variable);
 }
 
 static void context_locate_elastic(const struct mapped_file *file)

@@ -202,14 +202,14 @@ static bool tracked_process_inspect(struct symbolizer *symbolizer, struct tracke
     return false;
 }
 
-/* Nothing more is expected: OpenTelemetry's context has precedence, so if that is read, it is
+/* Nothing more is expected: OpenTelemetry's contexts have precedence, so if they are read, one is
  * waited for. */
 static bool tracked_process_is_settled(const struct symbolizer *symbolizer,
                                        const struct tracked_process *process)
 {
-    unsigned best = symbolizer->settings.sources & CONTEXT_BIT(CONTEXT_OTEL_THREAD);
+    unsigned best = symbolizer->settings.sources & CONTEXT_OTEL_BITS;
     bool waits_for_storage = process->elastic && !process->elastic->storage;
-    return process->sources && (process->sources & best) == best && !waits_for_storage;
+    return process->sources && (!best || (process->sources & best)) && !waits_for_storage;
 }
 
 static bool tracked_process_is_of_interest(const struct tracked_process *process, uint64_t now_ns)

@@ -87,8 +87,42 @@ static struct {
     uint64_t count, capacity;
 } custom_set = {custom_labels, 4, 4};
 
+/* Of Node.js: two entries in one bucket, as with an AsyncLocalStorage of the program's own. */
+static struct {
+    uint64_t frame, key_word, key, undefined, value[5];
+    uint64_t map[4], table[5 + 2 + 3 * 4];
+} nodejs;
+static struct nodejs_thread {
+    const void *frame, *key_handle;
+    uint32_t hash;
+    uint8_t record_slot;
+    uint64_t undefined;
+} nodejs_thread = {.frame = &nodejs.frame, .key_handle = &nodejs.key_word, .record_slot = 32};
+
+static __thread volatile struct nodejs_thread nodejs_variable
+    __attribute__((tls_model("local-exec")));
+
+static uint64_t tagged(const void *object)
+{
+    return (uint64_t)(uintptr_t)object + 1;
+}
+
+static void lay_out_nodejs(void)
+{
+    const uint64_t counts[] = {0, 17ULL << 32, 2ULL << 32, 0, 2ULL << 32, 1ULL << 32, ~0ULL << 32};
+    const uint64_t entries[] = {tagged(&nodejs.key), tagged(nodejs.value), ~0ULL << 32, 1, 1, 0};
+    nodejs.frame = tagged(nodejs.map);
+    nodejs.key_word = tagged(&nodejs.key);
+    nodejs.map[3] = tagged(nodejs.table);
+    nodejs.value[4] = (uint64_t)(uintptr_t)&otel;
+    nodejs_thread.undefined = tagged(&nodejs.undefined);
+    memcpy(nodejs.table, counts, sizeof(counts));
+    memcpy(nodejs.table + 7, entries, sizeof(entries));
+}
+
 static void lay_out(void)
 {
+    lay_out_nodejs();
     for (int i = 0; i < 4; i++) {
         go_pairs[i][0] = keys[i];
         go_pairs[i][1] = values[i];
@@ -124,6 +158,8 @@ static void *burn(void *argument)
     uint64_t thread = (uint64_t)getpid() << 32 | (uint32_t)gettid();
     if (argument == &obi_map)
         bpf_map_update_elem(obi_map, &thread, ids, BPF_ANY);
+    else if (argument == &nodejs_thread)
+        nodejs_variable = nodejs_thread;
     else
         context_variable = argument;
     return (void *)(intptr_t)descend(depth_wanted);
@@ -145,6 +181,10 @@ static void set_reader(const struct sampler *sampler, uint8_t source, uint8_t go
     };
     if (go_form)
         reader.variables[0].go_g_labels = 16;
+    if (source == CONTEXT_OTEL_NODEJS) {
+        reader.variables[0].offset = (const volatile char *)&nodejs_variable - tp;
+        reader.variables[0].nodejs_form = NODEJS_SLOT_IN_VARIABLE;
+    }
     bpf_map_update_elem(sampler_contexts_fd(sampler), &pid, &reader, BPF_ANY);
 }
 
@@ -195,6 +235,10 @@ static struct figure figures[] = {
      .sampled = true,
      .published = &custom_set,
      .source = CONTEXT_CUSTOM_LABELS},
+    {.name = "bpf_tick_otel_nodejs_ns",
+     .sampled = true,
+     .published = &nodejs_thread,
+     .source = CONTEXT_OTEL_NODEJS},
     {.name = "bpf_tick_obi_ns", .sampled = true, .published = &obi_map, .source = CONTEXT_OBI},
 };
 #define N_FIGURES (sizeof(figures) / sizeof(figures[0]))

@@ -119,22 +119,29 @@ static __attribute__((unused)) void drain_for(struct fixture *fixture, ring_reco
     }
 }
 
+static __attribute__((unused)) void check_burner(struct fixture *fixture, const char *what,
+                                                 struct burner *burner,
+                                                 const struct expected *expected)
+{
+    burner_start(burner);
+    struct verdict verdict = {.expected = expected, .tid = UINT32_MAX};
+    drain_for(fixture, judge_context, &verdict, 1); /* from before it had set both */
+    verdict.tid = burner->tid;
+    for (int i = 0; i < 40 && verdict.samples < 40; i++)
+        drain_for(fixture, judge_context, &verdict, 50);
+    burner_stop(burner);
+    if (verdict.samples >= 20 && verdict.exact == verdict.samples)
+        return;
+    tell_other(&verdict);
+    fail_msg("%s", what);
+}
+
 /* All samples of a thread whose variables point to `first` and `second` are as expected. */
 static __attribute__((unused)) void check(struct fixture *fixture, const char *what, void *first,
                                           void *second, const struct expected *expected)
 {
     struct burner burner = {.context = first, .second = second, .cpu = -1};
-    burner_start(&burner);
-    struct verdict verdict = {.expected = expected, .tid = UINT32_MAX};
-    drain_for(fixture, judge_context, &verdict, 1); /* from before it had set both */
-    verdict.tid = burner.tid;
-    for (int i = 0; i < 40 && verdict.samples < 40; i++)
-        drain_for(fixture, judge_context, &verdict, 50);
-    burner_stop(&burner);
-    if (verdict.samples >= 20 && verdict.exact == verdict.samples)
-        return;
-    tell_other(&verdict);
-    fail_msg("%s", what);
+    check_burner(fixture, what, &burner, expected);
 }
 
 static struct context_variable static_variable(uint8_t source, const volatile void *address)

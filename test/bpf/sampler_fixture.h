@@ -126,7 +126,8 @@ struct burner {
     void *second; /* what its second variable points to */
     int cpu;      /* -1: any */
     _Atomic uint32_t tid;
-    void (*step)(struct burner *burner); /* besides burning */
+    void (*begin)(struct burner *burner); /* once, before it burns */
+    void (*step)(struct burner *burner);  /* besides burning */
 };
 
 static __attribute__((unused)) void *burner_main(void *argument)
@@ -140,6 +141,8 @@ static __attribute__((unused)) void *burner_main(void *argument)
     }
     current_context = burner->context;
     second_context = burner->second;
+    if (burner->begin)
+        burner->begin(burner);
     burner->tid = (uint32_t)syscall(SYS_gettid);
     while (!stop_burning) {
         burn_begin();

@@ -25,6 +25,7 @@ extern _Thread_local void *otel_thread_ctx_v1;
 #define OTEL    CONTEXT_BIT(CONTEXT_OTEL_THREAD)
 #define ELASTIC CONTEXT_BIT(CONTEXT_ELASTIC)
 #define LABELS  CONTEXT_BIT(CONTEXT_CUSTOM_LABELS)
+#define NODEJS  CONTEXT_BIT(CONTEXT_OTEL_NODEJS)
 
 /* Shared with the child, which does each step once it is told to. */
 struct shared {
@@ -34,7 +35,9 @@ struct shared {
     char socket[64];
     uint32_t version; /* of custom labels */
     bool has_otel;
-    volatile bool load; /* the library */
+    bool has_nodejs;
+    uint32_t nodejs_slot; /* that it publishes; 0 = none */
+    volatile bool load;   /* the library */
     volatile bool loaded;
     volatile unsigned storage; /* this one is to be published; 0 = none yet */
     volatile unsigned heard;   /* datagrams on the socket */
@@ -115,8 +118,19 @@ static const struct context_sources *load(void)
     *sources->labels_version = shared->version;
     shared->places[CONTEXT_ELASTIC] = sources->elastic_variable();
     shared->places[CONTEXT_CUSTOM_LABELS] = sources->labels_variable();
+    shared->places[CONTEXT_OTEL_NODEJS] = sources->nodejs_variable();
     shared->loaded = true;
     return sources;
+}
+
+static void publish_nodejs(void)
+{
+    static uint8_t payload[1024];
+    size_t size = fixture_payload(payload, 512, OTEL_NODEJS_SCHEMA_DEV);
+    if (shared->nodejs_slot)
+        size += fixture_payload_number(payload + size, OTEL_NODEJS_RECORD_KEY, shared->nodejs_slot);
+    if (!fixture_publish(payload, size))
+        _exit(1);
 }
 
 static void run_child(void)
@@ -129,6 +143,8 @@ static void run_child(void)
     shared->places[CONTEXT_OTEL_THREAD] = (uintptr_t)&otel_thread_ctx_v1;
     if (shared->has_otel && spanprof_context_publish(attributes, 1))
         _exit(1);
+    if (shared->has_nodejs)
+        publish_nodejs();
     int fd = bind_socket();
     for (;; usleep(1000)) {
         if (shared->load && !sources)
@@ -342,6 +358,67 @@ static void unknown_labels_are_not_read(void **state)
     assert_int_equal(details_of().publishes, ELASTIC | LABELS);
 }
 
+/* What a process with that slot gets entered. */
+static void expect_nodejs(uint32_t slot, enum nodejs_form form)
+{
+    static const enum context_source sources[] = {CONTEXT_ELASTIC, CONTEXT_CUSTOM_LABELS,
+                                                  CONTEXT_OTEL_NODEJS};
+    struct context_process entry;
+    shared->load = shared->has_nodejs = true;
+    shared->nodejs_slot = slot;
+    start_child();
+    rig_start(&rig);
+    expect_entered(ELASTIC | LABELS | NODEJS);
+    expect_variables(sources, 3);
+    assert_true(entry_of(&entry));
+    assert_int_equal(entry.variables[2].nodejs_form, form);
+    assert_int_equal(entry.variables[2].nodejs_slot, slot);
+    assert_int_equal(entry.variables[2].nodejs_owner, 0);
+    assert_int_equal(details_of().publishes, ELASTIC | LABELS | NODEJS);
+    expect_resource("shop");
+}
+
+static void of_nodejs(void **state)
+{
+    (void)state;
+    expect_nodejs(0, NODEJS_SLOT_IN_VARIABLE);
+}
+
+static void of_nodejs_with_a_layout(void **state)
+{
+    (void)state;
+    expect_nodejs(24, NODEJS_SLOT);
+}
+
+static int64_t n_unsupported(void)
+{
+    return stats_find("spanprof_contexts_unreadable_total", "reason=\"unsupported_nodejs\"");
+}
+
+static void unknown_layouts_are_not_read(void **state)
+{
+    (void)state;
+    int64_t before = n_unsupported();
+    shared->load = shared->has_nodejs = true;
+    shared->nodejs_slot = 60;
+    start_child();
+    rig_start(&rig);
+    expect_entered(ELASTIC | LABELS);
+    assert_int_equal(details_of().publishes, ELASTIC | LABELS | NODEJS);
+    assert_true(n_unsupported() > before);
+}
+
+/* The variable alone says nothing: its process declares another schema, or none. */
+static void of_nodejs_without_its_schema(void **state)
+{
+    (void)state;
+    shared->load = shared->has_otel = true;
+    start_child();
+    rig_start(&rig);
+    expect_entered(OTEL | ELASTIC | LABELS);
+    assert_int_equal(details_of().publishes, OTEL | ELASTIC | LABELS);
+}
+
 static bool is_mended(struct rig *with)
 {
     struct context_process entry;
@@ -385,6 +462,10 @@ int main(void)
         R(storage_replaced),
         R(library_loaded_though_it_has_a_source),
         R(unknown_labels_are_not_read),
+        R(of_nodejs),
+        R(of_nodejs_with_a_layout),
+        R(unknown_layouts_are_not_read),
+        R(of_nodejs_without_its_schema),
         R(located_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,5 +20,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         assert(!context.keys[i].len || (context.keys[i].data >= data &&
                                         context.keys[i].data + context.keys[i].len <= data + size));
     }
+    struct context_variable variable = {0};
+    if (!nodejs_layout_enter(&context.nodejs, &variable) &&
+        variable.nodejs_form != NODEJS_SLOT_IN_VARIABLE) {
+        assert(variable.nodejs_slot >= 24 && variable.nodejs_slot <= 248);
+        assert(variable.nodejs_slot % 8 == 0 && variable.nodejs_owner % 8 == 0);
+        assert(variable.nodejs_owner <= 248);
+        assert(!variable.nodejs_owner || variable.nodejs_form == NODEJS_SLOT_OF_OWNER);
+    }
     return 0;
 }

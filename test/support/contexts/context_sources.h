@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * A library that publishes in the ways of Elastic's agent and of custom labels: its symbols, and
- * where they are, for the test that loads it (symbol "context_sources").
+ * A library that publishes in the ways of Elastic's agent, of custom labels and of Node.js: its
+ * symbols, and where they are, for the test that loads it (symbol "context_sources").
  */
 #include <stdint.h>
 
@@ -11,4 +11,5 @@ struct context_sources {
     uint32_t *labels_version;
     uint64_t (*elastic_variable)(void); /* addresses in the calling thread */
     uint64_t (*labels_variable)(void);
+    uint64_t (*nodejs_variable)(void);
 };

@@ -92,10 +92,11 @@ static void wrong_contexts(void **state)
     static const struct {
         const char *contexts, *message;
     } cases[] = {
-        {"{otle: false}", "1:63: receivers::sampler::contexts: unknown key \"otle\"; did you mean "
-                          "\"otel\"? keys here: otel, elastic, "
-                          "go_labels, custom_labels, obi, elastic_correlation, obi_map, "
-                          "trace_id_labels, span_id_labels"},
+        {"{otle: false}",
+         "1:63: receivers::sampler::contexts: unknown key \"otle\"; did you mean "
+         "\"otel\"? keys here: otel, elastic, "
+         "go_labels, custom_labels, otel_nodejs, obi, elastic_correlation, obi_map, "
+         "trace_id_labels, span_id_labels"},
         {"{otel: 1}", "1:69: receivers::sampler::contexts::otel: expected true or false (without "
                       "quotes), found a number \"1\""},
         {"{obi_map: fs/bpf}",

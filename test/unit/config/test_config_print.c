@@ -86,6 +86,7 @@ static const char everything[] =
     "      elastic: false\n"
     "      go_labels: false\n"
     "      custom_labels: false\n"
+    "      otel_nodejs: false\n"
     "      obi: false\n"
     "      elastic_correlation: false\n"
     "      obi_map: /sys/fs/bpf/mine\n"

@@ -10,8 +10,8 @@
 /* On the wire and on disk: a number that has had a meaning keeps it. */
 static void test_numbers(void **state)
 {
-    static const char *const names[] = {"none",      "otel_thread",   "elastic",
-                                        "go_labels", "custom_labels", "obi"};
+    static const char *const names[] = {"none",          "otel_thread", "elastic",    "go_labels",
+                                        "custom_labels", "obi",         "otel_nodejs"};
     (void)state;
     for (unsigned source = 0; source < sizeof(names) / sizeof(*names); source++)
         assert_string_equal(context_source_names[source], names[source]);
@@ -44,10 +44,12 @@ static void test_properties(void **state)
     (void)state;
     assert_int_equal(context_source_form(CONTEXT_NONE), CONTEXT_FORM_NONE);
     assert_int_equal(context_source_form(CONTEXT_OTEL_THREAD), CONTEXT_FORM_INDEXED);
+    assert_int_equal(context_source_form(CONTEXT_OTEL_NODEJS), CONTEXT_FORM_INDEXED);
     assert_int_equal(context_source_form(CONTEXT_GO_LABELS), CONTEXT_FORM_LABELS);
     assert_int_equal(context_source_form(255), CONTEXT_FORM_NONE);
     assert_true(context_source_has_flags(CONTEXT_OTEL_THREAD));
     assert_true(context_source_has_flags(CONTEXT_ELASTIC));
+    assert_false(context_source_has_flags(CONTEXT_OTEL_NODEJS));
     assert_false(context_source_has_flags(CONTEXT_OBI));
     assert_false(context_source_has_flags(CONTEXT_NONE));
     assert_false(context_source_has_flags(255));

@@ -77,7 +77,12 @@ static void good(void **state)
     assert_non_null(memmem(context.resource.data, context.resource.len, "shop", 4));
     assert_int_equal(read_after(publish_good, (void *)OTEL_THREAD_SCHEMA), 0);
     assert_true(context.schema_final);
-    assert_int_equal(read_after(publish_good, (void *)"nodejs_v1"), 0);
+    assert_int_equal(read_after(publish_good, (void *)OTEL_NODEJS_SCHEMA), 0);
+    assert_int_equal(context.schema, OTEL_SCHEMA_NODEJS);
+    assert_false(context.schema_final);
+    assert_int_equal(read_after(publish_good, (void *)OTEL_NODEJS_SCHEMA_DEV), 0);
+    assert_int_equal(context.schema, OTEL_SCHEMA_NODEJS);
+    assert_int_equal(read_after(publish_good, (void *)"nodejs_v2"), 0);
     assert_int_equal(context.schema, OTEL_SCHEMA_OTHER);
     assert_int_equal(read_after(publish_good, NULL), 0);
     assert_int_equal(context.schema, OTEL_SCHEMA_NONE);

@@ -52,12 +52,18 @@ static struct record_parts with_ids(enum context_source source)
     return parts;
 }
 
-static struct record_parts with_context(const void *attributes, size_t size)
+static struct record_parts with_context_of(enum context_source source, const void *attributes,
+                                           size_t size)
 {
-    struct record_parts parts = with_ids(CONTEXT_OTEL_THREAD);
-    parts.head.attributes_source = CONTEXT_OTEL_THREAD;
+    struct record_parts parts = with_ids(source);
+    parts.head.attributes_source = (uint8_t)source;
     parts.attributes = BYTES(attributes, size);
     return parts;
+}
+
+static struct record_parts with_context(const void *attributes, size_t size)
+{
+    return with_context_of(CONTEXT_OTEL_THREAD, attributes, size);
 }
 
 static int64_t dropped(void)
@@ -95,16 +101,20 @@ static void test_attributes(void **state)
                                      "\x09\x01y"     /* nor has this one */
                                      "\x00\x02/n"    /* of a repeated index the last counts */
                                      "\x02\x05ends"; /* cut short */
-    struct record_parts parts = with_context(attributes, sizeof(attributes) - 1);
-    int64_t before = dropped();
-    tell_context(rig, keys, 3, false);
-    samples_rig_add(rig, &parts, 1);
-    samples_rig_leave(rig, &left);
     struct buf expected _cleanup_buf_ = BUF_INIT(0);
     otlp_attribute_string(&expected, 9, "http.route", BYTES_LIT("/n"));
     otlp_attribute_string(&expected, 9, "user.id", BYTES_LIT("u1"));
-    assert_true(bytes_equal(left.sample.attributes, buf_bytes(&expected)));
-    assert_int_equal(dropped() - before, 2);
+    tell_context(rig, keys, 3, false);
+    static const enum context_source sources[] = {CONTEXT_OTEL_THREAD, CONTEXT_OTEL_NODEJS};
+    for (size_t i = 0; i < 2; i++) {
+        struct record_parts parts = with_context_of(sources[i], attributes, sizeof(attributes) - 1);
+        int64_t before = dropped();
+        samples_rig_add(rig, &parts, 1);
+        samples_rig_leave(rig, &left);
+        assert_true(bytes_equal(left.sample.attributes, buf_bytes(&expected)));
+        assert_int_equal(left.sample.context_source, sources[i]);
+        assert_int_equal(dropped() - before, 2);
+    }
 }
 
 static void test_attributes_invalid(void **state)
@@ -189,8 +199,10 @@ static void test_flags_by_source(void **state)
         uint8_t flags;
         bool trusted;
     } steps[] = {
-        {CONTEXT_ELASTIC, 0, false},     {CONTEXT_ELASTIC, 1, true}, {CONTEXT_ELASTIC, 0, true},
-        {CONTEXT_OTEL_THREAD, 0, false}, {CONTEXT_OBI, 0, false},    {CONTEXT_OBI, 1, false},
+        {CONTEXT_ELASTIC, 0, false},     {CONTEXT_ELASTIC, 1, true},
+        {CONTEXT_ELASTIC, 0, true},      {CONTEXT_OTEL_THREAD, 0, false},
+        {CONTEXT_OBI, 0, false},         {CONTEXT_OBI, 1, false},
+        {CONTEXT_OTEL_NODEJS, 1, false}, {CONTEXT_OTEL_NODEJS, 0, false},
     };
     struct samples_rig *rig = *state;
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
@@ -491,6 +503,7 @@ static void test_counted_by_source(void **state)
         [CONTEXT_GO_LABELS] = "context=\"go_labels\"",
         [CONTEXT_CUSTOM_LABELS] = "context=\"custom_labels\"",
         [CONTEXT_OBI] = "context=\"obi\"",
+        [CONTEXT_OTEL_NODEJS] = "context=\"otel_nodejs\"",
     };
     struct samples_rig *rig = *state;
     for (unsigned source = 0; source < CONTEXT_SOURCES; source++) {

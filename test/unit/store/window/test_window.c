@@ -390,24 +390,24 @@ static const Sample *by_cpu(const Request *request, int64_t cpu)
 /* A publisher may know the trace, the span, or its local root only. */
 static void test_sources(void **state)
 {
-    static const char *const names[] = {NULL,        "otel_thread",   "elastic",
-                                        "go_labels", "custom_labels", "obi"};
-    static const struct fixture_ids ids[] = {{0, 0, 0}, {1, 2, 3}, {1, 0, 3},
-                                             {0, 2, 3}, {1, 0, 0}, {1, 2, 0}};
+    static const char *const names[] = {
+        NULL, "otel_thread", "elastic", "go_labels", "custom_labels", "obi", "otel_nodejs"};
+    static const struct fixture_ids ids[] = {{0, 0, 0}, {1, 2, 3}, {1, 0, 3}, {0, 2, 3},
+                                             {1, 0, 0}, {1, 2, 0}, {1, 2, 0}};
     struct fixture *fixture = *state;
     struct requests requests;
     uint8_t link_span[8];
-    for (uint8_t i = 0; i < 6; i++) {
+    for (uint8_t i = 0; i < 7; i++) {
         struct sample sample =
             fixture_sample(T0 - 70 * SECOND, ids[i], fixture_stack(fixture, 1), 0);
         sample.context_source = i;
         sample.cpu = i;
         fixture_add(fixture, &sample);
     }
-    assert_int_equal(close_window(fixture, &settings, T0), 6);
+    assert_int_equal(close_window(fixture, &settings, T0), 7);
     read_requests(fixture, &requests);
     const Request *request = requests.all[0];
-    for (uint8_t i = 0; i < 6; i++) {
+    for (uint8_t i = 0; i < 7; i++) {
         const Sample *sample = by_cpu(request, i);
         const Value *source = sample_value(request, sample, "spanprof.context.source");
         const Value *root = sample_value(request, sample, "spanprof.local_root.span_id");
