@@ -11,9 +11,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(os.path.dirname(HERE), "integration", folder) for folder in ("support", "pages")]
 sys.path.insert(0, os.path.join(HERE, "sdk"))
 import harness  # noqa: E402
-import sdk_clients  # noqa: E402
+import publisher_services  # noqa: E402
+import python_services  # noqa: E402
 import test_pages  # noqa: E402
-import test_publish_python  # noqa: E402
 
 PACKAGES = ("opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http")
 PROGRAM = """
@@ -55,11 +55,11 @@ class StatusSwitch(test_pages.Pages):
                               text=True, timeout=60, check=True).stdout
 
     def test_python(self):
-        if not os.path.isdir(test_publish_python.TREE):
-            self.skipTest("the publisher is not built: no python3-dev")
+        if python_services.NOT_BUILT:
+            self.skipTest(python_services.NOT_BUILT)
         try:
-            python = os.path.join(test_publish_python.venv("status", "/usr/bin/python3", *PACKAGES), "python")
-        except sdk_clients.Missing as reason:
+            python = os.path.join(python_services.venv("status", python_services.STOCK, *PACKAGES), "python")
+        except publisher_services.Missing as reason:
             self.skipTest(str(reason))
         self.running = self.start(sampler=True)
         self.running.wait_sampling()

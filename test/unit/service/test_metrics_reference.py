@@ -11,7 +11,7 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path
 BINARY = os.environ["SPANPROF_BINARY"]
 ROW = re.compile(r"^\| `(?P<name>spanprof_\w+)` \| (?P<type>\w+) \| (?P<labels>.*?) \| \w* \| (?P<help>.+) \|$", re.M)
 # spanprof_x_total{reason="full"}, spanprof_x_total{signal,reason}
-MENTION = re.compile(r"\b(spanprof_[a-z0-9_]+)(?:\{([^}]*)\})?")
+MENTION = re.compile(r"\b(spanprof_[a-z0-9_]+)(?!::|[a-z0-9_])(?:\{([^}]*)\})?")
 
 
 def read(path):
