@@ -18,6 +18,7 @@ PEERS = os.path.join(os.path.dirname(os.path.dirname(HERE)), "build", "peers")
 PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.0"
 OTEL_AGENT = "co.elastic.otel:elastic-otel-javaagent:1.12.0"
 APM_AGENT = "co.elastic.apm:elastic-apm-agent:1.55.1"
+TIMEOUT_S = 600  # for Maven
 
 
 class Missing(Exception):
@@ -28,7 +29,7 @@ def maven(goal, *arguments):
     if not shutil.which("mvn"):
         raise Missing("no mvn")
     done = subprocess.run(["mvn", "-q", "-B", "-Dmaven.repo.local=" + os.path.join(PEERS, "m2"),
-                           "%s:%s" % (PLUGIN, goal), *arguments], capture_output=True, timeout=600)
+                           "%s:%s" % (PLUGIN, goal), *arguments], capture_output=True, timeout=TIMEOUT_S)
     if done.returncode:
         text = done.stdout.decode(errors="replace")
         reason = re.search(r"Could not (find|transfer) artifact \S+", text)

@@ -7,8 +7,9 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(HERE)), "peers"))
 import java_services  # noqa: E402
-from java_services import harness  # noqa: E402
+from java_services import elastic_agents, harness  # noqa: E402
 
+elastic_agents.TIMEOUT_S = 60  # here it is left out rather than waited for
 
 @harness.needs_sampling
 class Java(java_services.PublishJava):
