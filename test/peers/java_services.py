@@ -255,9 +255,10 @@ class PublishJava(publishing.PublishersTest):
         print("spans that burned: %d with %.2f s of CPU" % (len(burned), joined / 1e9), flush=True)
         self.assertGreater(joined, 0.8 * self.samples / FREQUENCY * 1e9)
 
-    def with_agent(self, name, version, program, folder="", paths=("/render", "/wait"), arguments=(), coordinates=None,
+    def with_agent(self, name, version, program, folder="", paths=("/render", "/wait"), arguments=(), beside=None,
                    release=8, **environment):
         path = self.have(compiled, folder, program, "Truth.java", release=release)
-        attach = self.have(agent, coordinates) if coordinates else self.have(agent)
-        return self.judge(name, [*self.have(java, version), attach, "-cp", path, "service." + program], paths, arguments,
+        agents = [self.have(agent, beside)] if beside else []
+        agents.append(self.have(agent))
+        return self.judge(name, [*self.have(java, version), *agents, "-cp", path, "service." + program], paths, arguments,
                           OTEL_JAVAAGENT_EXTENSIONS=JAR, **environment)

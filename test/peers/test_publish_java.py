@@ -132,9 +132,10 @@ class Services(java_services.PublishJava):
         self.judge("sdk", [*self.have(java, 17), "-cp", path + ":" + JAR, "service.SdkService"], ("/render", "/wait"))
 
     def test_beside_elastic(self):
-        """Its agent publishes in a way of its own, in variables of its own; ours counts."""
-        samples = self.with_agent("elastic", 17, "HttpService", arguments=["pool"], coordinates=elastic_agents.OTEL_AGENT,
-                                  ELASTIC_OTEL_UNIVERSAL_PROFILING_INTEGRATION_ENABLED="true")
+        """Its agent writes into variables of its own: ours counts."""
+        samples = self.with_agent("elastic", 17, "HttpService", arguments=["pool"], beside=elastic_agents.APM_AGENT,
+                                  ELASTIC_APM_UNIVERSAL_PROFILING_INTEGRATION_ENABLED="true", ELASTIC_APM_LOG_LEVEL="OFF",
+                                  ELASTIC_APM_SERVER_URL="http://127.0.0.1:1", ELASTIC_APM_CLOUD_PROVIDER="NONE")
         sources = {sample.attributes.get("spanprof.context.source") for sample in samples if sample.span_id}
         self.assertEqual(sources, {"otel_thread"})
 
