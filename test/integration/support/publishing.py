@@ -193,7 +193,7 @@ class PublishersTest(harness.IntegrationTest):
         super().setUp()
         self.publishers = []
 
-    def stop_when_delivered(self, spanprof):
+    def stop_when_delivered(self, spanprof, patience=30):
         """Stops it when no sample of before waits for a span any more; what a slow backend has not taken by
         then it gets from the next one."""
         time.sleep(WAIT_S + 0.3 * harness.SLOWNESS)
@@ -204,7 +204,7 @@ class PublishersTest(harness.IntegrationTest):
             spanprof.start()
             harness.wait_until(
                 lambda: query(database, "SELECT count(*) FROM outbox WHERE seq BETWEEN 1 AND ?", last) == (0,),
-                30, "the backend has taken everything")
+                patience, "the backend has taken everything")
             self.stop_spanprof(spanprof)
 
     def publish(self, publisher):
