@@ -135,7 +135,8 @@ class Services(java_services.PublishJava):
         """Its agent writes into variables of its own: ours counts."""
         samples = self.with_agent("elastic", 17, "HttpService", arguments=["pool"], beside=elastic_agents.APM_AGENT,
                                   ELASTIC_APM_UNIVERSAL_PROFILING_INTEGRATION_ENABLED="true", ELASTIC_APM_LOG_LEVEL="OFF",
-                                  ELASTIC_APM_SERVER_URL="http://127.0.0.1:1", ELASTIC_APM_CLOUD_PROVIDER="NONE")
+                                  ELASTIC_APM_SERVER_URL="http://127.0.0.1:1", ELASTIC_APM_CLOUD_PROVIDER="NONE",
+                                  ELASTIC_APM_DISABLE_INSTRUMENTATIONS="opentelemetry")  # it would take the API over
         sources = {sample.attributes.get("spanprof.context.source") for sample in samples if sample.span_id}
         self.assertEqual(sources, {"otel_thread"})
 
