@@ -151,6 +151,7 @@ class Service:
                  "OTEL_BSP_SCHEDULE_DELAY": "200", "OTEL_EXPORTER_OTLP_TIMEOUT": "60000", "OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none",
                  "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://" + spanprof.grpc_address,
                  **environment})
+        test.addCleanup(self.log.close)
         test.addCleanup(self.process.kill)
         try:
             harness.wait_until(lambda: self.get("/wait") or self.process.poll() is not None, 120, name + " answers")
