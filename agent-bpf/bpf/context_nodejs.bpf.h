@@ -143,15 +143,14 @@ static __always_inline enum context_outcome nodejs_record(const struct context_v
                                                           __u8 in_variable, __u64 object,
                                                           __u64 *record)
 {
-    __u64 slot =
-        variable->nodejs_form == NODEJS_SLOT_IN_VARIABLE ? in_variable : variable->nodejs_slot;
-    if (slot < NODEJS_SLOT_MIN || slot % 8 || nodejs_word(record, object - V8_TAG + slot))
+    bool published = variable->nodejs_form != NODEJS_SLOT_IN_VARIABLE;
+    __u64 slot = published ? variable->nodejs_slot : in_variable, at = object - V8_TAG + slot;
+    if (slot < NODEJS_SLOT_MIN || slot % 8 || nodejs_word(record, at))
         return CONTEXT_TORN;
-    if (!*record && variable->nodejs_form != NODEJS_SLOT_IN_VARIABLE &&
-        nodejs_word(record, object - V8_TAG + slot + 8))
+    if (published && !*record && nodejs_word(record, at + 8))
         return CONTEXT_TORN;
-    if (*record && !(*record & 1) && variable->nodejs_form == NODEJS_SLOT_OF_OWNER &&
-        nodejs_word(record, *record + variable->nodejs_owner))
+    bool of_owner = variable->nodejs_form == NODEJS_SLOT_OF_OWNER && *record;
+    if (of_owner && (*record & 1 || nodejs_word(record, *record + variable->nodejs_owner)))
         return CONTEXT_TORN;
     return *record & 1 ? CONTEXT_TORN : *record ? CONTEXT_FOUND : CONTEXT_ABSENT;
 }

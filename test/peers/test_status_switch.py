@@ -9,7 +9,6 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(os.path.dirname(HERE), "integration", folder) for folder in ("support", "pages")]
-sys.path.insert(0, os.path.join(HERE, "sdk"))
 import harness  # noqa: E402
 import publisher_services  # noqa: E402
 import python_services  # noqa: E402
