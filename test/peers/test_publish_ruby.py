@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stock Ruby services get their spans' CPU by RUBYOPT alone: every sample of what their handlers burned is linked to the
+span of that request. Interleave: what is published is the current span, on each Ruby that is here.
+
+The SDK is what `require "opentelemetry/sdk"` finds: gems of the machine, or directories in SPANPROF_RUBYLIB (with
+colons: the `lib` of each part of opentelemetry-ruby and opentelemetry-ruby-contrib that it needs)."""
+import glob
+import http.client
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(os.path.dirname(HERE), "integration", "support")]
+import harness  # noqa: E402
+import publishing  # noqa: E402
+import truth  # noqa: E402
+
+SOURCES = os.path.join(HERE, "publishers", "ruby")
+TREE = os.path.join(harness.BUILD, "publishers", "ruby")
+PUBLISHER = os.path.join(TREE, "spanprof_otel.rb")
+FREQUENCY = 997
+SAMPLES = 5000  # of each service at the least
+CHECKS = 100000  # on each Ruby at the least
+CLIENTS = 6
+PARTS = {"the SDK": "opentelemetry/sdk", "the exporter": "opentelemetry/exporter/otlp",
+         "the Rack instrumentation": "opentelemetry-instrumentation-rack"}
+
+
+def environment(**more):
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    rubylib = os.environ.get("SPANPROF_RUBYLIB")
+    return {**kept, **({"RUBYLIB": rubylib} if rubylib else {}), "OTEL_TRACES_EXPORTER": "none", **more}
+
+
+def published(**more):
+    return environment(RUBYOPT="-r" + PUBLISHER, **more)
+
+
+def run(ruby, *arguments, timeout=600, **options):
+    return subprocess.run([ruby, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout,
+                          cwd=SOURCES, **options)
+
+
+def rubies():
+    """{version: program} of those that a library was built for; SPANPROF_RUBY names more than the machine's own."""
+    found = {}
+    candidates = os.environ.get("SPANPROF_RUBY", "").split(":") + glob.glob("/usr/bin/ruby[0-9].[0-9]")
+    for program in filter(None, candidates):
+        done = run(program, "-e", "print RbConfig::CONFIG['ruby_version']", env=environment())
+        if done.returncode == 0 and os.path.exists(os.path.join(TREE, done.stdout.decode(), "native.so")):
+            found.setdefault(done.stdout.decode(), program)
+    return found
+
+
+def why_not(ruby, *parts):
+    """The reason why Ruby does not have these parts of OpenTelemetry, or None."""
+    for part in parts:
+        if run(ruby, "-e", "require ARGV[0]", PARTS[part], env=environment()).returncode:
+            return "Ruby has not %s of OpenTelemetry (%s): see SPANPROF_RUBYLIB" % (part, PARTS[part])
+    return None
+
+
+class PublishRuby(publishing.PublishersTest):
+    def setUp(self):
+        super().setUp()
+        self.rubies = rubies()
+        if not self.rubies:
+            self.skipTest("the publisher is not built: no ruby-dev")
+
+
+class Untouched(PublishRuby):
+    """A program is left as it is by the publisher that has nothing to do, or may not do it."""
+    PROGRAM = "puts [1, Class.new.new.class.name, Object.private_method_defined?(:inherited)].inspect; exit 3"
+
+    def compare(self, program, *options, **more):
+        for version, ruby in self.rubies.items():
+            plain = run(ruby, *options, "-e", program, env=environment())
+            ours = run(ruby, *options, "-e", program, env=published(**more))
+            self.assertEqual((plain.returncode, plain.stdout, plain.stderr), (ours.returncode, ours.stdout, ours.stderr),
+                             version)
+
+    def test_without_opentelemetry(self):
+        self.compare(self.PROGRAM)
+        self.compare(self.PROGRAM, "--disable-gems", "-W2")
+
+    def test_other_namesakes(self):
+        self.compare("module OpenTelemetry; module Trace; class TracerProvider; end; end; end;"
+                     "class Own < OpenTelemetry::Trace::TracerProvider; end; p Own.superclass")
+
+    def test_autoload_is_not_triggered(self):
+        self.compare("autoload :OpenTelemetry, '/nonexistent'; class A; end; class B < A; end; p B")
+
+    def test_other_layout(self):
+        """An SDK whose contexts look otherwise."""
+        self.compare("""
+            module Native; end
+            module OpenTelemetry
+              Fiber.attr_accessor :opentelemetry_context
+              Id = Struct.new(:trace_id, :span_id, :flags) do
+                def valid? = true
+                def remote? = false
+                def trace_flags = self
+                def sampled? = true
+              end
+              module Trace
+                CURRENT_SPAN_KEY = 'span'
+                Span = Struct.new(:context)
+                class TracerProvider; end
+                def self.current_span = Span.new(Id.new('t' * 16, 's' * 8, 1))
+              end
+              class Context
+                def self.attach(context) = 7
+                def self.detach(token) = token
+                def self.clear = nil
+              end
+              module SDK
+                module Trace
+                  class TracerProvider < OpenTelemetry::Trace::TracerProvider; end
+                end
+              end
+            end
+            p OpenTelemetry::Context.attach(1), OpenTelemetry::Context.detach(2)""")
+
+    def test_off(self):
+        for ruby in self.rubies.values():
+            done = run(ruby, "-e", "p defined?(SpanprofOtel::Classes), Object.singleton_class.ancestors.first(2)",
+                       env=published(SPANPROF_CONTEXT="off"))
+            self.assertNotIn(b"SpanprofOtel", done.stdout)
+
+    def test_ractors_define_classes(self):
+        self.compare("Warning[:experimental] = false; r = Ractor.new { Class.new(String).new('x').to_s };"
+                     "p r.respond_to?(:value) ? r.value : r.take")
+
+    def test_another_publisher(self):
+        """The process context is taken: nothing is published, no hook is left, the program goes on."""
+        for version, ruby in self.rubies.items():
+            if why_not(ruby, "the SDK"):
+                self.skipTest(why_not(ruby, "the SDK"))
+            done = run(ruby, os.path.join(SOURCES, "taken.rb"), env=published(SPANPROF_CONTEXT_DEBUG="1"))
+            self.assertEqual(done.stdout, b"true true []\n", done.stderr)
+            self.assertIn(b"not publishing: File exists", done.stderr)
+
+
+class Interleave(PublishRuby):
+    def one(self, ruby, version, **more):
+        done = run(ruby, os.path.join(SOURCES, "interleave.rb"), env=published(**more))
+        lines = [line.split() for line in done.stdout.decode().splitlines()]
+        print(version, more or "", "; ".join(" ".join(line) for line in lines), flush=True)
+        counted = {name: (int(checks), int(wrong)) for name, checks, wrong in (line for line in lines if len(line) == 3)}
+        self.assertEqual(done.returncode, 0, done.stderr.decode()[-2000:])
+        self.assertEqual(sum(wrong for _, wrong in counted.values()), 0)
+        self.assertGreater(sum(checks for checks, _ in counted.values()), CHECKS)
+
+    def each(self, **more):
+        tested = 0
+        for version, ruby in self.rubies.items():
+            reason = why_not(ruby, "the SDK")
+            if reason:
+                print("%s skipped: %s" % (version, reason), flush=True)
+                continue
+            self.one(ruby, version, **more)
+            tested += 1
+        if not tested:
+            self.skipTest("no Ruby has the SDK of OpenTelemetry")
+
+    def test_threads_and_fibers(self):
+        self.each()
+
+    def test_threads_that_move(self):
+        self.rubies = {version: ruby for version, ruby in self.rubies.items()
+                       if tuple(map(int, version.split("."))) >= (3, 3, 0)}
+        if not self.rubies:
+            self.skipTest("no Ruby from 3.3 on: threads do not move")
+        self.each(RUBY_MN_THREADS="1")
+
+
+class Service:
+    """A stock service, started as its user would, with RUBYOPT more."""
+
+    def __init__(self, test, spanprof, name, command, **more):
+        self.name, self.port = name, harness.free_port()
+        self.truth = os.path.join(test.directory, name)
+        os.mkdir(self.truth)
+        self.log = open(os.path.join(test.directory, name + ".log"), "w+b")
+        self.process = subprocess.Popen(
+            [word % self.port if "%d" in word else word for word in command],
+            stdout=self.log, stderr=subprocess.STDOUT, cwd=SOURCES,
+            env=published(TRUTH=self.truth, OTEL_SERVICE_NAME=name, OTEL_TRACES_EXPORTER="otlp",
+                          OTEL_BSP_SCHEDULE_DELAY="200", OTEL_EXPORTER_OTLP_ENDPOINT="http://" + spanprof.http_address,
+                          **more))
+        test.addCleanup(self.process.kill)
+        harness.wait_until(lambda: self.get("/wait"), 30, name + " answers")
+
+    def get(self, path):
+        try:
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+            connection.request("GET", path)
+            status = connection.getresponse().status
+            connection.close()
+            return status == 200
+        except OSError:
+            return False
+
+    def load(self, paths, n):
+        """n requests, by several clients at once."""
+        left = list(range(n))
+
+        def work():
+            while left:
+                try:
+                    i = left.pop()
+                except IndexError:
+                    return
+                self.get(paths[i % len(paths)])
+        clients = [threading.Thread(target=work) for _ in range(CLIENTS)]
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join()
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(30)
+        self.log.seek(0)
+        return self.log.read().decode(errors="replace")
+
+    def records(self):
+        records = []
+        for name in os.listdir(self.truth):
+            with open(os.path.join(self.truth, name)) as file:
+                records += [json.loads(line) for line in file]
+        return records
+
+
+@harness.needs_sampling
+class Services(PublishRuby):
+    def judge(self, name, program, *arguments, spans_join=True, **more):
+        program = shutil.which(program)
+        ruby = next(iter(self.rubies.values()))
+        if not program:
+            self.skipTest("no " + name)
+        if why_not(ruby, *PARTS):
+            self.skipTest(why_not(ruby, *PARTS))
+        spanprof = self.spanprof(over={"receivers": {"sampler": {"frequency": FREQUENCY}},
+                                       "processors": {"join": {"wait": "2s"}}})
+        spanprof.wait_sampling()
+        service = Service(self, spanprof, name, [ruby, program, *arguments], **more)
+        paths = ["/render", "/wait", "/fibers", "/thread"]
+        service.load(paths, 40)  # the publisher begins with the first span, and is read soon after
+        time.sleep(3 * harness.SLOWNESS)
+        begun = time.time_ns()
+        service.load(paths, int(SAMPLES / FREQUENCY / 0.02 * 1.3 / 3) * len(paths))
+        time.sleep(1)
+        output = service.stop()
+        self.stop_when_delivered(spanprof)
+        records = [record for record in service.records() if record["from"] > begun]
+        samples = [sample for sample in self.backend.samples() if sample.resource.get("service.name") == name]
+        verdict = truth.judge(records, samples)
+        print("%s: %s" % (name, verdict), flush=True)
+        self.assertNotRegex(output, "spanprof_otel|Error")
+        self.assertGreaterEqual(verdict.published(), SAMPLES)
+        self.assertGreaterEqual(verdict.share(), 0.99)
+        self.assertEqual(verdict.wrong, 0)
+        self.assertEqual(verdict.outside_linked, 0)
+        if spans_join:
+            self.assert_spans(records)
+
+    def assert_spans(self, records):
+        """Spans say what they burned, on the whole; those that waited say nothing or next to it."""
+        burned = {record["span_id"] for record in records if record["type"] == "on"}
+        spans = {span.span_id: span.cpu_ns or 0 for span in self.backend.spans()}
+        self.assertLessEqual(burned, set(spans))
+        joined = sum(spans[span_id] for span_id in burned)
+        waited = [cpu for span_id, cpu in spans.items() if span_id not in burned]
+        print("spans that burned: %d with %.2f s of CPU; others: %d with %.2f s" % (
+            len(burned), joined / 1e9, len(waited), sum(waited) / 1e9), flush=True)
+        self.assertGreater(joined, 0.8 * SAMPLES / FREQUENCY * 1e9)
+        self.assertLess(sum(waited), 0.2 * joined)
+
+    def test_webrick(self):
+        self.judge("webrick", "rackup", "-q", "-s", "webrick", "-E", "none", "-o", "127.0.0.1", "-p", "%d")
+
+    def test_puma(self):
+        self.judge("puma", "puma", "-q", "-t", "4:4", "-e", "production", "-b", "tcp://127.0.0.1:%d")
+
+    def test_puma_workers(self):
+        self.judge("puma_workers", "puma", "-q", "-C", "puma_workers.rb", "-e", "production", "-b",
+                   "tcp://127.0.0.1:%d", WEB_CONCURRENCY="2")
+
+    def test_puma_forked_with_its_sdk(self):
+        """The SDK's Resource has the pid of the process that configured it, the parent: the node takes the spans for
+        another process's, and joins none. The samples' Links are right."""
+        self.judge("puma_preload", "puma", "-q", "-w", "2", "-t", "2:2", "--preload", "-e", "production", "-b",
+                   "tcp://127.0.0.1:%d", spans_join=False, WEB_CONCURRENCY="2")
+
+
+if __name__ == "__main__":
+    harness.main()
