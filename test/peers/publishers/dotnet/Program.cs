@@ -22,6 +22,8 @@ internal static class Program
             return Interleave.Run();
         case "service":
             return Service.Run();
+        case "cost":
+            return Cost.Run();
         case "taken":
             return Taken();
         default:
