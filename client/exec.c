@@ -29,7 +29,7 @@ static const struct publisher {
     {"java", "java/spanprof-java.jar", false},
     {"node", "node/spanprof_context.node", false},
     {"ruby", "ruby/spanprof_otel.rb", true},
-    {"dotnet", "dotnet/Spanprof.Otel.dll", true},
+    {"dotnet", "dotnet/spanprof_otel.dll", true},
 };
 #define PUBLISHERS (sizeof(publishers) / sizeof(publishers[0]))
 
@@ -51,7 +51,7 @@ static const struct setting {
     {"java", "OTEL_JAVAAGENT_EXTENSIONS", BEHIND, ',', "", "java/spanprof-java.jar", AS_IT_IS},
     {"node", "NODE_OPTIONS", BEHIND, ' ', "--require=", "node/preload.js", NODE_QUOTES},
     {"ruby", "RUBYOPT", BEHIND, ' ', "-r", "ruby/spanprof_otel.rb", NO_BLANKS},
-    {"dotnet", "DOTNET_STARTUP_HOOKS", BEHIND, ':', "", "dotnet/Spanprof.Otel.dll", AS_IT_IS},
+    {"dotnet", "DOTNET_STARTUP_HOOKS", BEHIND, ':', "", "dotnet/spanprof_otel.dll", AS_IT_IS},
 };
 #define SETTINGS (sizeof(settings) / sizeof(settings[0]))
 

@@ -37,7 +37,7 @@
         "publishers/node")                                                                         \
     ROW(DOTNET, dotnet, "coreclr_initialize DotNetRuntimeInfo",                                    \
         "spanprof exec --with dotnet -- COMMAND", "",                                              \
-        "DOTNET_STARTUP_HOOKS=" RUNTIME_PUBLISHERS "/dotnet/Spanprof.Otel.dll",                    \
+        "DOTNET_STARTUP_HOOKS=" RUNTIME_PUBLISHERS "/dotnet/spanprof_otel.dll",                    \
         "DOTNET_STARTUP_HOOKS", "publishers/dotnet")                                               \
     ROW(RUBY, ruby, "ruby_init", "spanprof exec --with ruby -- COMMAND", "",                       \
         "RUBYOPT=-r" RUNTIME_PUBLISHERS "/ruby/spanprof_otel.rb", "RUBYOPT", "publishers/ruby")    \

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """spanprof exec: the environment that it starts a command with, and prints."""
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import harness  # noqa: E402
 
 
 FILES = ("python/spanprof_otel/_native.abi3.so", "java/spanprof-java.jar", "node/preload.js", "node/spanprof_context.node",
-         "ruby/spanprof_otel.rb", "dotnet/Spanprof.Otel.dll")
+         "ruby/spanprof_otel.rb", "dotnet/spanprof_otel.dll")
 
 
 def run(*arguments, **environment):
@@ -51,7 +52,7 @@ class Exec(harness.IntegrationTest):
         got = self.environment_of("--with", "ruby,dotnet")
         self.assertEqual(got["NODE_OPTIONS"], "--require=" + self.node)
         self.assertEqual(got["RUBYOPT"], "-r%s/ruby/spanprof_otel.rb" % self.publishers)
-        self.assertEqual(got["DOTNET_STARTUP_HOOKS"], self.publishers + "/dotnet/Spanprof.Otel.dll")
+        self.assertEqual(got["DOTNET_STARTUP_HOOKS"], self.publishers + "/dotnet/spanprof_otel.dll")
 
     def test_node_reads_it(self):
         """Blanks and quotes in the path, as Node itself takes them."""
@@ -93,8 +94,19 @@ class Exec(harness.IntegrationTest):
         self.assertIn("DOTNET_STARTUP_HOOKS=", done.stdout)
         self.assertNotIn("RUBYOPT", done.stdout)  # which knows no quotes
         self.assertIn("RUBYOPT cannot hold the path", done.stderr)
-        os.unlink(os.path.join(self.publishers, "dotnet", "Spanprof.Otel.dll"))
+        os.unlink(os.path.join(self.publishers, "dotnet", "spanprof_otel.dll"))
         self.assertIn("dotnet is left out", run("--publishers", self.publishers, "--with=dotnet", "true").stderr)
+
+    def test_sets_what_the_status_page_says(self):
+        """The variables that context/runtime.h has for those who set them by hand."""
+        self.set_publishers("publishers")
+        printed = run("--publishers", self.publishers, "--with", "ruby,dotnet", "--print").stdout.replace(
+            self.publishers, "/usr/lib/spanprof/publishers")
+        with open(os.path.join(harness.SOURCE, "context", "runtime.h")) as file:
+            rows = file.read().replace('" RUNTIME_PUBLISHERS "', "/usr/lib/spanprof/publishers")
+        said = re.findall(r"[A-Z_]+=[-\w/=.]*(?:/publishers/|spanprof)[-\w/.]*", rows)
+        self.assertEqual(len(said), 6)
+        self.assertEqual(set(said) - set(printed.splitlines()), set())
 
     def test_help_lists_publishers(self):
         text = run("--publishers", self.publishers, "--help").stdout
