@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package spanprof.otel;
 
+import io.opentelemetry.api.common.AttributeKey;
+import io.opentelemetry.api.common.Attributes;
 import io.opentelemetry.api.trace.Span;
 import io.opentelemetry.api.trace.SpanContext;
+import io.opentelemetry.api.trace.StatusCode;
 import io.opentelemetry.api.trace.TraceFlags;
 import io.opentelemetry.api.trace.TraceState;
 import io.opentelemetry.api.trace.Tracer;
@@ -210,13 +213,17 @@ public final class Interleave {
 
     // ---- virtual threads ----
 
-    private static void virtually(int threads, Case work) throws Exception {
-        ExecutorService executor;
+    private static boolean hasVirtualThreads() {
         try {
-            executor = (ExecutorService) Executors.class.getMethod("newVirtualThreadPerTaskExecutor").invoke(null);
-        } catch (ReflectiveOperationException | UnsupportedOperationException none) {
-            throw new UnsupportedOperationException("no virtual threads");
+            return Executors.class.getMethod("newVirtualThreadPerTaskExecutor") != null;
+        } catch (NoSuchMethodException before21) {
+            return false;
         }
+    }
+
+    private static void virtually(int threads, Case work) throws Exception {
+        ExecutorService executor =
+            (ExecutorService) Executors.class.getMethod("newVirtualThreadPerTaskExecutor").invoke(null);
         List<Future<?>> futures = new ArrayList<>();
         for (int i = 0; i < threads; i++) {
             futures.add(executor.submit(() -> {
@@ -354,14 +361,91 @@ public final class Interleave {
         done.await();
     }
 
+    // ---- the end ----
+
+    /** A span of the program's own kind, which fails. */
+    private static final class Failing implements Span {
+        @Override
+        public SpanContext getSpanContext() {
+            throw new IllegalStateException();
+        }
+
+        @Override
+        public <T> Span setAttribute(AttributeKey<T> key, T value) {
+            return this;
+        }
+
+        @Override
+        public Span addEvent(String name, Attributes attributes) {
+            return this;
+        }
+
+        @Override
+        public Span addEvent(String name, Attributes attributes, long timestamp, TimeUnit unit) {
+            return this;
+        }
+
+        @Override
+        public Span setStatus(StatusCode status, String description) {
+            return this;
+        }
+
+        @Override
+        public Span recordException(Throwable exception, Attributes attributes) {
+            return this;
+        }
+
+        @Override
+        public Span updateName(String name) {
+            return this;
+        }
+
+        @Override
+        public void end() {
+        }
+
+        @Override
+        public void end(long timestamp, TimeUnit unit) {
+        }
+
+        @Override
+        public boolean isRecording() {
+            return false;
+        }
+    }
+
+    private static void checkNone() {
+        checks.increment();
+        if (!Arrays.equals(new long[4], published())) {
+            wrong.increment();
+        }
+    }
+
+    /** A failure ends it, on each thread with the next change there. */
+    private static void caseOff() throws Exception {
+        ExecutorService other = Executors.newSingleThreadExecutor();
+        Scope elsewhere = other.submit(() -> tracer.spanBuilder("elsewhere").startSpan().makeCurrent()).get();
+        inSpan("outer", Interleave::check);
+        Scope outer = tracer.spanBuilder("outer").startSpan().makeCurrent();
+        check();
+        try (Scope failing = new Failing().makeCurrent()) {
+            checkNone();
+        }
+        checkNone();
+        outer.close();
+        other.submit(elsewhere::close).get();
+        other.submit(Interleave::checkNone).get();
+        try (Scope later = tracer.spanBuilder("later").startSpan().makeCurrent()) {
+            checkNone();
+        }
+        checkNone();
+        other.shutdown();
+    }
+
     private static void run(String name, Case work) throws Exception {
         checks.reset();
         wrong.reset();
-        try {
-            work.run();
-        } catch (UnsupportedOperationException none) {
-            return;
-        }
+        work.run();
         System.out.println(name + " " + checks.sum() + " " + wrong.sum());
     }
 
@@ -400,13 +484,16 @@ public final class Interleave {
         run("contexts", Interleave::caseContexts);
         run("executors", Interleave::caseExecutors);
         run("exceptions", Interleave::caseExceptions);
-        run("virtual_yield", Interleave::caseVirtualYield);
-        run("virtual_sleep", Interleave::caseVirtualSleep);
-        run("virtual_park", Interleave::caseVirtualPark);
-        run("virtual_locks", Interleave::caseVirtualLocks);
-        run("virtual_queues", Interleave::caseVirtualQueues);
-        run("virtual_ends", Interleave::caseVirtualEnds);
-        run("virtual_and_platform", Interleave::caseVirtualAndPlatform);
+        if (hasVirtualThreads()) {
+            run("virtual_yield", Interleave::caseVirtualYield);
+            run("virtual_sleep", Interleave::caseVirtualSleep);
+            run("virtual_park", Interleave::caseVirtualPark);
+            run("virtual_locks", Interleave::caseVirtualLocks);
+            run("virtual_queues", Interleave::caseVirtualQueues);
+            run("virtual_ends", Interleave::caseVirtualEnds);
+            run("virtual_and_platform", Interleave::caseVirtualAndPlatform);
+        }
+        run("off", Interleave::caseOff);
         System.exit(0);
     }
 }
