@@ -142,6 +142,41 @@ class Modules(Node):
         self.assertNotIn("spanprof", service.stop())
 
 
+class Inert(Node):
+    """Runtimes that read NODE_OPTIONS, or load a script first, and cannot publish: nothing is set up, nothing is said."""
+
+    PROGRAM = """
+var all = typeof globalThis === 'undefined' ? global : globalThis;
+console.log(Object.getOwnPropertyDescriptor(all, Symbol.for('opentelemetry.js.api.1')) === undefined);
+"""
+
+    def one(self, *command):
+        script = os.path.join(self.directory, "program.cjs")
+        with open(script, "w") as file:
+            file.write(self.PROGRAM)
+        try:
+            folder = publishing_node.install("inert", os.path.join(publishing_node.SOURCES, "inert"))
+        except publishing_node.Missing as reason:
+            self.skipTest(str(reason))
+        preload = os.path.join(publishing_node.TREE, "preload.js")
+        done = subprocess.run(
+            [os.path.join(folder, command[0]), *(word.replace("PRELOAD", preload) for word in command[1:]), script],
+            capture_output=True, text=True, timeout=60, env={
+                "PATH": os.environ["PATH"], "HOME": self.directory, "NODE_OPTIONS": publishing_node.preload(),
+                "NO_COLOR": "1", "SPANPROF_CONTEXT_DEBUG": "1"})
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "true\n", ""))
+
+    def test_old_nodes(self):
+        for version in ("8", "16"):
+            self.one("node%s/bin/node" % version)
+
+    def test_bun(self):
+        self.one("@oven/bun-linux-x64/bin/bun", "-r", "PRELOAD")
+
+    def test_deno(self):
+        self.one("@deno/linux-x64-glibc/deno", "run", "-A", "--preload", "PRELOAD")
+
+
 for _version in (*VERSIONS, "debian"):
     for _class in (Interleave, Modules):
         setattr(_class, "test_" + _version, lambda self, version=_version: self.one(version))

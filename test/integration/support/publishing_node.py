@@ -148,7 +148,8 @@ class Service:
     def stop(self):
         self.kill()  # what it had to say it has sent
         self.log.seek(0)
-        return self.log.read().decode(errors="replace")
+        with self.log:
+            return self.log.read().decode(errors="replace")
 
 
 class PublishNode(publishing.PublishersTest):
