@@ -88,23 +88,23 @@ STAT_LOSS(stacks_not_copied, "spanprof_stacks_not_copied_total",
 
 /* The kernel's counters in their series; that of losses is sample_count_lost()'s. */
 static const struct stat_ref counter_stats[SAMPLER_COUNTERS] = {
-    [SAMPLER_SAMPLES] = {&samples_taken},
+    [SAMPLER_SAMPLES] = {&samples_taken, 0},
     [SAMPLER_CONTEXTS] = {&contexts, CONTEXT_FOUND},
     [SAMPLER_LABELS] = {&contexts, CONTEXT_LABELS},
-    [SAMPLER_LABELS_CUT] = {&labels_cut},
+    [SAMPLER_LABELS_CUT] = {&labels_cut, 0},
     [SAMPLER_CONTEXTS_TORN] = {&contexts, CONTEXT_TORN},
     [SAMPLER_CONTEXTS_STALE] = {&contexts, CONTEXT_STALE},
-    [SAMPLER_FOREIGN_PIDS] = {&samples_foreign},
-    [SAMPLER_CONTEXTS_DELETED] = {&contexts_deleted},
+    [SAMPLER_FOREIGN_PIDS] = {&samples_foreign, 0},
+    [SAMPLER_CONTEXTS_DELETED] = {&contexts_deleted, 0},
     [SAMPLER_FILTERED_NOT_INCLUDED] = {&filtered, RULE_NOT_INCLUDED},
     [SAMPLER_FILTERED_PID] = {&filtered, RULE_PID},
     [SAMPLER_FILTERED_COMM] = {&filtered, RULE_COMM},
     [SAMPLER_FILTERED_EXECUTABLE] = {&filtered, RULE_EXECUTABLE},
     [SAMPLER_FILTERED_CGROUP] = {&filtered, RULE_CGROUP},
     [SAMPLER_FILTERED_CONTAINER] = {&filtered, RULE_CONTAINER},
-    [SAMPLER_TICK_NS] = {&tick_time},
-    [SAMPLER_STACKS_COPIED] = {&stacks_copied},
-    [SAMPLER_STACKS_NOT_COPIED] = {&stacks_not_copied},
+    [SAMPLER_TICK_NS] = {&tick_time, 0},
+    [SAMPLER_STACKS_COPIED] = {&stacks_copied, 0},
+    [SAMPLER_STACKS_NOT_COPIED] = {&stacks_not_copied, 0},
 };
 
 struct sampler {
