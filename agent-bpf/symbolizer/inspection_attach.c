@@ -196,7 +196,8 @@ static void inspection_try_file(struct inspection *inspection, const struct proc
                                               .is_executable = true,
                                               .libc = libc}};
     unsigned wanted = binary->publishers->sources & inspection->symbolizer->settings.sources;
-    inspection->has_library |= !!(wanted & CONTEXT_BIT(CONTEXT_OTEL_THREAD));
+    inspection->has_library |=
+        !!(wanted & (CONTEXT_BIT(CONTEXT_OTEL_THREAD) | CONTEXT_BIT(CONTEXT_OTEL_NODEJS)));
     for (unsigned source = 0; source < CONTEXT_SOURCES; source++)
         if (locate[source] && (wanted & CONTEXT_BIT(source)))
             locate[source](&file);
