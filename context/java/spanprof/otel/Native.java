@@ -67,11 +67,14 @@ final class Native {
         }
     }
 
+    /** The library is for glibc, whose file has one of two names. */
     private static String platform() throws IOException {
+        String maps = new String(Files.readAllBytes(Paths.get("/proc/self/maps")), StandardCharsets.ISO_8859_1);
+        if (!maps.contains("/libc.so.6") && !maps.contains("/libc-2.")) {
+            throw new IOException("the JVM's C library is not glibc");
+        }
         String architecture = System.getProperty("os.arch");
-        byte[] maps = Files.readAllBytes(Paths.get("/proc/self/maps"));
-        boolean musl = new String(maps, StandardCharsets.ISO_8859_1).contains("/ld-musl-");
-        return ("amd64".equals(architecture) ? "x86_64" : architecture) + (musl ? "-musl" : "");
+        return "amd64".equals(architecture) ? "x86_64" : architecture;
     }
 
     private static boolean loadBesideJar(String name) {
