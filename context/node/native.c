@@ -156,7 +156,7 @@ static bool set_memory(napi_env env, napi_value object, const char *name, void *
            napi_set_named_property(env, object, name, memory) == napi_ok;
 }
 
-/* undefined: this runtime lets nobody have memory of its own. */
+/* undefined: this runtime does not take memory from outside. */
 static napi_value native_open(napi_env env, napi_callback_info info)
 {
     (void)info;
@@ -219,6 +219,11 @@ static struct instance *instance_open(napi_env env)
     }
     return instance;
 }
+
+#ifdef NODE_API_MODULE_GET_API_VERSION /* which NAPI_MODULE_INIT() defines without a declaration   \
+                                        */
+NAPI_MODULE_EXPORT int32_t NODE_API_MODULE_GET_API_VERSION(void);
+#endif
 
 NAPI_MODULE_INIT()
 {
