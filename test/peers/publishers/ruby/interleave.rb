@@ -131,6 +131,22 @@ module Cases
       check
     end
 
+    # A fiber with a span and its caller with another: a switch must not allocate.
+    def allocations
+      span('outer') do
+        fiber = Fiber.new { span('unit') { loop { Fiber.yield } } }
+        allocated = lambda do |steps|
+          before = GC.stat(:total_allocated_objects)
+          steps.times { fiber.resume }
+          GC.stat(:total_allocated_objects) - before
+        end
+        first, few, many = [1, 1, STEPS].map(&allocated)
+        raise 'the first step begins a span' if first <= few
+
+        Check.add(STEPS, many - few)
+      end
+    end
+
     def fibers_that_fail
       (STEPS / 4).times do
         span('outer') do
