@@ -329,7 +329,7 @@ class Go(NativeTest):
 
 
 class Rust(NativeTest):
-    render_s = 0.024
+    render_s = 0.020
 
     @classmethod
     def setUpClass(cls):
