@@ -20,11 +20,12 @@
  *      says and as the process has published;
  *   3. a forwarder of the configuration sent it: then what its Resource says counts.
  * And its Resource must not contradict what is known of the process: container.id, k8s.pod.uid,
- * process.pid (in spanprof's PID namespace or the process's own), and, if none of them says that it
- * is the same, service.instance.id and service.name with service.namespace, if published.
- * Otherwise the samples keep only their Link, when they have waited for a span that is theirs. Of
- * several possible owners, the one with the highest score joins, and for equal scores the one whose
- * first sample with that id is older. A span changes nothing for samples of other processes.
+ * process.pid (in spanprof's PID namespace, the process's own, or as it publishes it itself), and,
+ * if none of them says that it is the same, service.instance.id and service.name with
+ * service.namespace, if published. Otherwise the samples keep only their Link, when they have
+ * waited for a span that is theirs. Of several possible owners, the one with the highest score
+ * joins, and for equal scores the one whose first sample with that id is older. A span changes
+ * nothing for samples of other processes.
  *
  * The state of a pending sample follows from the rows of totals and matched spans: a restart, or a
  * rollback, restores it from them.

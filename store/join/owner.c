@@ -4,6 +4,7 @@
 #include "proto/otlp/otlp_spans.h"
 
 #define CONTAINER_ID_SHORT  12 /* common length of a shortened container id */
+#define PID_DIGITS_MAX      10
 #define CONTAINER_ID_RANDOM 32 /* hex digits that an id begins with, at least */
 
 enum weight {
@@ -102,17 +103,34 @@ static int score_container(const struct owner_evidence *span, const struct proce
            (equal_texts(span->pod_uid, process->pod_uid) ? WEIGHT_POD : 0);
 }
 
-/* Every container has its own process 1: such a number tells nothing without the container. */
-static int score_pid(const struct owner_evidence *span, const struct process_facts *process,
-                     bool same_place)
+/* Publishers write each value as text. */
+static void published_pid_read(struct bytes resource, struct owner_evidence *published)
+{
+    struct bytes text = text_of(resource, "process.pid");
+    if (published->has_pid || !text.len || text.len > PID_DIGITS_MAX)
+        return;
+    published->pid = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9')
+            return;
+        published->pid = 10 * published->pid + (text.data[i] - '0');
+    }
+    published->has_pid = true;
+}
+
+/* Every container has its own process 1: such a number tells nothing without the container. A
+ * process that was forked after its SDK was set up has the number of the one that set it up, in its
+ * spans and in what it publishes: no contradiction, and no evidence. */
+static int score_pid(const struct owner_evidence *span, const struct owner_evidence *published,
+                     const struct process_facts *process, bool same_place)
 {
     if (!span->has_pid || !process->pid)
         return 0;
     if (span->pid == process->pid)
         return WEIGHT_PID;
-    if (span->pid != process->own_pid)
-        return OWNER_NOT;
-    return same_place ? WEIGHT_PID : 0;
+    if (span->pid == process->own_pid)
+        return same_place ? WEIGHT_PID : 0;
+    return same_place && published->has_pid && published->pid == span->pid ? 0 : OWNER_NOT;
 }
 
 /* Compares the span's service with the published one. score: so far; 0: no other evidence, so a
@@ -138,7 +156,7 @@ static int score_claims(const struct owner_evidence *span, const struct owner_ev
     int container = score_container(span, process);
     if (container == OWNER_NOT)
         return OWNER_NOT;
-    int pid = score_pid(span, process, same_cgroup || container >= WEIGHT_CONTAINER);
+    int pid = score_pid(span, published, process, same_cgroup || container >= WEIGHT_CONTAINER);
     return pid == OWNER_NOT ? OWNER_NOT : score_service(span, published, container + pid);
 }
 
@@ -149,6 +167,7 @@ int owner_score(const struct owner_evidence *span, const struct peer *sender,
     bool same_cgroup = is_sender(sender, process);
     if (process->resource.len)
         owner_evidence_of(process->resource, &published);
+    published_pid_read(process->resource, &published);
     bool same_claim = equal_texts(span->instance_id, published.instance_id) ||
                       (is_random(process->container_id) &&
                        same_container(span->container_id, process->container_id));

@@ -177,6 +177,27 @@ static void test_owner(void **state)
     assert_true(score(&silent, 10, "another", NULL, NULL) > 0);
 }
 
+/* Its SDK was set up in the process that forked it. */
+static void test_owner_with_the_pid_of_its_parent(void **state)
+{
+    struct buf published _cleanup_buf_ = {0};
+    struct process_facts child = facts(), silent = facts();
+    const struct peer same = {.cgroup_id = 77}, other = {.cgroup_id = 78};
+    (void)state;
+    otlp_attribute_string(&published, 1, "service.name", BYTES_LIT("shop"));
+    otlp_attribute_string(&published, 1, "process.pid", BYTES_LIT("9"));
+    child.cgroup_id = silent.cgroup_id = 77;
+    child.resource = buf_bytes(&published);
+    silent.resource = BYTES(NULL, 0);
+    assert_true(score_from(&same, &child, 9, NULL, NULL, "shop") > 0);
+    assert_true(score_from(&same, &child, 9, NULL, NULL, "shop") <
+                score_from(&same, &child, 10, NULL, NULL, "shop"));
+    assert_int_equal(score_from(&same, &child, 8, NULL, NULL, "shop"), OWNER_NOT);
+    assert_int_equal(score_from(&same, &silent, 9, NULL, NULL, "shop"), OWNER_NOT);
+    assert_int_equal(score_from(&fixture_forwarder, &child, 9, NULL, NULL, "shop"), OWNER_NOT);
+    assert_int_equal(score_from(&other, &child, 9, NULL, NULL, "shop"), OWNER_UNPROVEN);
+}
+
 /* Names are chosen and guessed: they agree or contradict, but prove nothing. */
 static void test_owner_in_a_named_container(void **state)
 {
@@ -237,6 +258,7 @@ int main(void)
         TEST(test_damaged),
         TEST(test_owner),
         TEST(test_owner_by_sender),
+        TEST(test_owner_with_the_pid_of_its_parent),
         TEST(test_owner_in_a_named_container),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
