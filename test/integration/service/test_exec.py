@@ -108,6 +108,16 @@ class Exec(harness.IntegrationTest):
         self.assertEqual(len(said), 6)
         self.assertEqual(set(said) - set(printed.splitlines()), set())
 
+    def test_the_readme_has_each_switch(self):
+        """As the Status page shows it; test/peers runs it so."""
+        with open(os.path.join(harness.SOURCE, "context", "runtime.h")) as file:
+            lines = re.findall(r'"(spanprof exec --[^"]*|[^" ]*(?:SetTracerProvider|[iI]nstall)\([^"]*)"', file.read())
+        with open(os.path.join(harness.SOURCE, "README.md")) as file:
+            readme = file.read()
+        self.assertEqual(len(lines), 6)
+        for line in lines:
+            self.assertIn("`" + line.replace("COMMAND", "") if line.endswith("exec -- COMMAND") else line, readme)
+
     def test_help_lists_publishers(self):
         text = run("--publishers", self.publishers, "--help").stdout
         self.assertIn("  python              on by default\n", text)
