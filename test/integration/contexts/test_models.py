@@ -19,8 +19,7 @@ EXECUTABLES = [
     "static_pie_le_stripped"]
 LIBRARIES = ["%s_%s" % (model, seen) for model in ("gd", "ld", "desc", "ldesc", "ie")
              for seen in ("exported", "exported_stripped", "symtab", "stripped")]
-CPU_MS = ("--cpu-ms", 100)
-FREQUENCY = 997
+CPU_MS = ("--cpu-ms", 200)
 AT_ONCE = 16  # programs
 
 
@@ -37,8 +36,7 @@ class Models:
         reason = publishing.why_not(self.libc)
         if reason:
             self.skipTest(reason)
-        self.sp = self.spanprof(over={"receivers": {"sampler": {"frequency": FREQUENCY}},
-                                      "processors": publishing.OVER["processors"]})
+        self.sp = self.spanprof(over=publishing.OVER)
         self.sp.wait_sampling()
 
     def check(self, programs):
