@@ -118,8 +118,11 @@ class JobService(Service):
         self.process.stdin.write(b"%d\n" % n)
         self.process.stdin.flush()
         self.done += 1
-        marker = os.path.join(self.truth, "..", self.name + ".log")
-        harness.wait_until(lambda: open(marker).read().count("done\n") >= self.done, 300, "the jobs are done")
+        harness.wait_until(lambda: self.output().count("done\n") >= self.done, 300, "the jobs are done")
+
+    def output(self):
+        with open(self.log.name) as file:
+            return file.read()
 
 
 class NativeTest(publishing.PublishersTest):

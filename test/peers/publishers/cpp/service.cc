@@ -158,16 +158,16 @@ int main()
     if (!truth)
         return 1;
     setvbuf(truth, nullptr, _IOLBF, BUFSIZ);
+    sigset_t signals; /* before the processor has a thread, which inherits them */
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     sdk::BatchSpanProcessorOptions options;
     options.max_queue_size = 65536;
     options.schedule_delay_millis = std::chrono::milliseconds(200);
     tracer = set_up(std::unique_ptr<Processor>(new sdk::BatchSpanProcessor(
                         otlp::OtlpHttpExporterFactory::Create(), options)),
                     true);
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     std::thread([&signals] {
         int which;
         sigwait(&signals, &which);
