@@ -3,7 +3,9 @@
  * Order: a record is stamped and written by the same CPU without interruption. So times within a
  * buffer ascend, and a record that is stamped before the drain and causes another one is in its
  * buffer before that one. The drain therefore reads the clock first, then the heads, and leaves
- * records younger than that time: events are in order across drains too.
+ * records younger than that time: events of a process, and what they cause, are in order across
+ * drains too. A CPU of a virtual machine may be stopped between stamping and writing: that record
+ * comes with the next drain, after younger ones that it has not caused.
  */
 #include "agent-bpf/drain/procstream.h"
 #include "agent-bpf/drain/exited_leaders.h"

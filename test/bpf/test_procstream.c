@@ -29,8 +29,17 @@ struct fixture {
     struct procstream *stream;
     struct kept *events;
     size_t n_events;
-    size_t backwards;
+    size_t backwards; /* events of a process that came after a later one of the same process */
 };
+
+/* The process's latest event before this one; NULL: none. */
+static const struct process_event *previous(const struct fixture *fixture, uint32_t pid)
+{
+    for (size_t i = fixture->n_events; i-- > 0;)
+        if (fixture->events[i].event.pid == pid)
+            return &fixture->events[i].event;
+    return NULL;
+}
 
 static void keep(void *context, const struct process_event *event)
 {
@@ -41,7 +50,8 @@ static void keep(void *context, const struct process_event *event)
     kept->path[0] = '\0';
     if (event->kind == PROCESS_MAPPED)
         snprintf(kept->path, sizeof(kept->path), "%s", event->mapping.path);
-    if (fixture->n_events && kept[-1].event.time_ns > event->time_ns)
+    const struct process_event *before = previous(fixture, event->pid);
+    if (before && before->time_ns > event->time_ns)
         fixture->backwards++;
     fixture->n_events++;
 }
