@@ -294,14 +294,19 @@ static bool path_below(const struct exec *exec, const char *name, char path[PATH
     return length > 0 && length < PATH_MAX;
 }
 
-static bool exec_has(const struct exec *exec, const struct publisher *publisher)
+static bool exec_finds(const struct exec *exec, const struct publisher *publisher)
 {
     char path[PATH_MAX];
+    return *exec->directory && path_below(exec, publisher->file, path) && !access(path, R_OK);
+}
+
+static bool exec_has(const struct exec *exec, const struct publisher *publisher)
+{
     if (is_in(exec->without, publisher->name))
         return false;
     if (publisher->by_name && !is_in(exec->with, publisher->name))
         return false;
-    return *exec->directory && path_below(exec, publisher->file, path) && !access(path, R_OK);
+    return exec_finds(exec, publisher);
 }
 
 /* Writes the setting's value; -1: its path does not fit, or its runtime cannot take it. */
@@ -378,14 +383,10 @@ static int exec_endpoint(const struct exec *exec)
 static int exec_help(const struct exec *exec)
 {
     fputs(help_text, exec->out);
-    for (size_t i = 0; i < PUBLISHERS; i++) {
-        char path[PATH_MAX];
-        bool there =
-            *exec->directory && path_below(exec, publishers[i].file, path) && !access(path, R_OK);
+    for (size_t i = 0; i < PUBLISHERS; i++)
         fprintf(exec->out, "  %-19s %s%s\n", publishers[i].name,
                 publishers[i].by_name ? "only by --with" : "on by default",
-                there ? "" : "; its files are not there");
-    }
+                exec_finds(exec, &publishers[i]) ? "" : "; its files are not there");
     return fputs(help_codes, exec->out) < 0;
 }
 

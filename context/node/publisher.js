@@ -37,7 +37,7 @@ function debug(...words) {
 
 // ---- what is published for a context of the API ----
 
-// A private field of the context itself: it costs less than a WeakMap, and nobody sees it.
+// A private field of the context itself: it costs less than a WeakMap, and programs do not see it.
 class Returned {
   constructor(object) {
     return object;

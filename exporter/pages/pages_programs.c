@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A service's name alone does not prove that a process makes spans: shells and tools that the
- * service starts have its environment. Such a process is told by its mates: it is native and
+ * service starts have its environment. Such a process is recognised by the others: it is native and
  * another one of the service is not, or another one of the service does publish.
  */
 #include "exporter/pages/pages_programs.h"
