@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
-#include <time.h>
 
 static uint64_t read_clock(clockid_t id)
 {
@@ -22,6 +21,12 @@ uint64_t clock_unix_ns(void)
 uint64_t clock_thread_ns(void)
 {
     return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
+struct timespec clock_timespec(uint64_t ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(ns / NS_PER_SEC),
+                             .tv_nsec = (long)(ns % NS_PER_SEC)};
 }
 
 int64_t clock_unix_offset_ns(void)

@@ -5,12 +5,12 @@
  * called, so the limit also bounds jobs that are finished but not yet delivered.
  */
 #include "base/worker.h"
+#include "base/clock.h"
 #include "base/stats.h"
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 
 STAT_COUNTER(repeated, "spanprof_worker_batches_repeated_total",
              "Transactions that ran again without the job that had broken them.");
@@ -117,17 +117,47 @@ static void finish_batch(struct worker *worker, struct list *batch)
         loop_post(worker->loop, &worker->post);
 }
 
+uint64_t worker_rest_ns(uint64_t cpu_ns, uint64_t wall_ns)
+{
+    uint64_t waited_ns = wall_ns > cpu_ns ? wall_ns - cpu_ns : 0;
+    uint64_t contended_ns = 4 * waited_ns; /* rests fully if it waited a quarter of its time */
+    return WORKER_RESTS * (contended_ns < cpu_ns ? contended_ns : cpu_ns);
+}
+
+/* Returns how long to rest. */
+static uint64_t run_batch_in_background(struct worker *worker, struct list *batch)
+{
+    uint64_t since_ns = clock_monotonic_ns(), cpu_since_ns = clock_thread_ns();
+    run_batch(worker, batch);
+    return worker_rest_ns(clock_thread_ns() - cpu_since_ns, clock_monotonic_ns() - since_ns);
+}
+
+/* Submitted jobs wait; closing does not. */
+static void worker_rest(struct worker *worker, uint64_t rest_ns)
+{
+    struct timespec until = clock_timespec(clock_monotonic_ns() + rest_ns);
+    pthread_mutex_lock(&worker->lock);
+    while (!worker->closing &&
+           pthread_cond_timedwait(&worker->wake, &worker->lock, &until) != ETIMEDOUT)
+        ;
+    pthread_mutex_unlock(&worker->lock);
+}
+
 static void *worker_main(void *argument)
 {
     struct worker *worker = argument;
     struct list batch;
     current_worker = worker;
-    if (worker->ops.nice)
-        (void)setpriority(PRIO_PROCESS, 0, worker->ops.nice); /* of this thread alone */
     list_init(&batch);
     while (take_batch(worker, &batch)) {
-        run_batch(worker, &batch);
+        uint64_t rest_ns = 0;
+        if (worker->ops.in_background)
+            rest_ns = run_batch_in_background(worker, &batch);
+        else
+            run_batch(worker, &batch);
         finish_batch(worker, &batch);
+        if (rest_ns)
+            worker_rest(worker, rest_ns);
     }
     return NULL;
 }
@@ -176,6 +206,7 @@ static void worker_free(struct worker *worker)
 int worker_open(struct worker **result, struct loop *loop, const struct worker_ops *ops)
 {
     LOOP_THREAD(loop);
+    pthread_condattr_t monotonic;
     assert(ops->queue_limit && ops->batch_limit);
     struct worker *worker = calloc(1, sizeof(*worker));
     if (!worker)
@@ -186,7 +217,10 @@ int worker_open(struct worker **result, struct loop *loop, const struct worker_o
     list_init(&worker->queue);
     list_init(&worker->finished);
     pthread_mutex_init(&worker->lock, NULL);
-    pthread_cond_init(&worker->wake, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&worker->wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     int error = start_thread(worker);
     if (error) {
         worker_free(worker);

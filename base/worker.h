@@ -26,7 +26,10 @@ struct worker_ops {
     const char *name; /* thread name, at most 15 characters */
     size_t queue_limit;
     size_t batch_limit; /* jobs a batch */
-    int nice;           /* of the thread, setpriority(2): 10 = the others go first */
+    /* Other work of this node goes first: after a batch that had to wait for a CPU the thread rests
+     * as worker_rest_ns() says. (Nice would do less: in the shipped unit its call is refused, and
+     * between cgroups it has no effect.) */
+    bool in_background;
     int (*begin)(void *context);
     /* Negative: nothing of the batch remains. If a job failed, the first one that did fails alone:
      * the others run again without it, as far as they are repeatable, at most WORKER_REPEATS times.
@@ -36,6 +39,12 @@ struct worker_ops {
 };
 
 struct worker;
+
+/* How long a worker in the background rests after a batch that took cpu_ns of the elapsed wall_ns.
+ * Nothing if it did not wait: then no one else needs the CPU. At most WORKER_RESTS * cpu_ns: a
+ * stranger whose requests cost much gets a fifth of a CPU that others need, too. */
+enum { WORKER_RESTS = 4 };
+uint64_t worker_rest_ns(uint64_t cpu_ns, uint64_t wall_ns);
 
 /* begin and end may be NULL; ops is copied. 0 or negative errno. */
 int worker_open(struct worker **worker, struct loop *loop, const struct worker_ops *ops);

@@ -35,11 +35,10 @@
         SANDBOX_CALL_FAILS(prctl, EINVAL), SANDBOX_CALL(futex), SANDBOX_CALL(set_robust_list),     \
         SANDBOX_CALL(rseq), SANDBOX_CALL(membarrier)
 
-/* Threads, some of them less urgent, but no other processes: clone3() hides its flags, and the C
- * library then uses clone(). */
+/* Threads, but no other processes: clone3() hides its flags, and the C library then uses clone().
+ */
 #define CALLS_OF_THREADS                                                                           \
-    SANDBOX_CALL_FAILS(clone3, ENOSYS), SANDBOX_CALL_IF(clone, 0, CLONE_THREAD, CLONE_THREAD),     \
-        SANDBOX_CALL_IS(setpriority, 0, PRIO_PROCESS)
+    SANDBOX_CALL_FAILS(clone3, ENOSYS), SANDBOX_CALL_IF(clone, 0, CLONE_THREAD, CLONE_THREAD)
 
 #define CALLS_OF_DESCRIPTORS                                                                       \
     SANDBOX_CALL(read), SANDBOX_CALL(readv), SANDBOX_CALL(pread64), SANDBOX_CALL(write),           \

@@ -114,10 +114,11 @@ int pages_open(const struct pages_settings *settings, struct pages **result)
     if (!error)
         history_reader_set_host(pages->facts.history, BYTES_STR(pages->facts.host));
     if (!error)
-        error = worker_open(
-            &pages->worker, settings->loop,
-            &(struct worker_ops){
-                .name = "pages", .queue_limit = PAGES_QUEUE_MAX, .batch_limit = 1, .nice = 10});
+        error = worker_open(&pages->worker, settings->loop,
+                            &(struct worker_ops){.name = "pages",
+                                                 .queue_limit = PAGES_QUEUE_MAX,
+                                                 .batch_limit = 1,
+                                                 .in_background = true});
     pages->scope.worker = pages->worker;
     struct http1_server_settings http1 = http1_settings(pages);
     if (!error)

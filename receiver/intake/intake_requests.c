@@ -266,7 +266,8 @@ int intake_requests_open(struct intake *intake)
     list_init(&intake->large);
     return worker_open(
         &intake->large_reader, intake->settings.loop,
-        &(struct worker_ops){.name = "large", .queue_limit = 1, .batch_limit = 1, .nice = 10});
+        &(struct worker_ops){
+            .name = "large", .queue_limit = 1, .batch_limit = 1, .in_background = true});
 }
 
 void intake_requests_stop(struct intake *intake)

@@ -126,12 +126,6 @@ void log_limit_open(struct log_limit *limit)
 
 /* ---- readers ---- */
 
-static struct timespec time_of(uint64_t ns)
-{
-    return (struct timespec){.tv_sec = (time_t)(ns / NS_PER_SEC),
-                             .tv_nsec = (long)(ns % NS_PER_SEC)};
-}
-
 /* The writer may close again and again: the wait has an end of its own. */
 static void log_limit_wait(struct log_limit *limit)
 {
@@ -139,7 +133,7 @@ static void log_limit_wait(struct log_limit *limit)
     bool waited = now_ns < limit->closed_until_ns;
     while (now_ns < limit->closed_until_ns && now_ns < end_ns) {
         struct timespec until =
-            time_of(limit->closed_until_ns < end_ns ? limit->closed_until_ns : end_ns);
+            clock_timespec(limit->closed_until_ns < end_ns ? limit->closed_until_ns : end_ns);
         pthread_cond_timedwait(&limit->opened, &limit->lock, &until);
         now_ns = clock_monotonic_ns();
     }

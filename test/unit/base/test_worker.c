@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/worker.h"
+#include "base/clock.h"
 #include "test/support/faults/fail_alloc.h"
 #include <errno.h>
 #include <pthread.h>
@@ -353,6 +354,61 @@ static int teardown(void **state)
     return 0;
 }
 
+static void test_rest(void **state)
+{
+    (void)state;
+    assert_int_equal(worker_rest_ns(1000, 1000), 0); /* it had a CPU for itself */
+    assert_int_equal(worker_rest_ns(1000, 900), 0);  /* the clocks differ a little */
+    assert_int_equal(worker_rest_ns(1000, 1010), WORKER_RESTS * 40);
+    assert_int_equal(worker_rest_ns(1000, 1250), WORKER_RESTS * 1000);
+    assert_int_equal(worker_rest_ns(1000, 9000), WORKER_RESTS * 1000);
+}
+
+struct spinner {
+    struct job job;
+    uint64_t began_ns, ended_ns;
+};
+
+static int spinner_run(struct job *job)
+{
+    struct spinner *spinner = container_of(job, struct spinner, job);
+    uint64_t until_ns = clock_thread_ns() + 20 * NS_PER_MS;
+    spinner->began_ns = clock_monotonic_ns();
+    while (clock_thread_ns() < until_ns)
+        ;
+    usleep(20000); /* as if it waited for a CPU */
+    spinner->ended_ns = clock_monotonic_ns();
+    return 0;
+}
+
+static void spinner_done(struct job *job, int error)
+{
+    (void)job;
+    assert_int_equal(error, 0);
+}
+
+/* The second batch comes after a rest; closing ends the rest. */
+static void test_in_background(void **state)
+{
+    struct worker_ops ops = {
+        .name = "background", .queue_limit = 2, .batch_limit = 1, .in_background = true};
+    struct spinner spinners[2];
+    struct worker *worker;
+    (void)state;
+    if (!loop)
+        assert_int_equal(loop_open(&loop), 0);
+    assert_int_equal(worker_open(&worker, loop, &ops), 0);
+    for (int i = 0; i < 2; i++) {
+        spinners[i].job = (struct job){.run = spinner_run, .done = spinner_done};
+        assert_int_equal(worker_submit(worker, &spinners[i].job), 0);
+    }
+    while (worker_queued(worker))
+        assert_int_equal(loop_once(loop, 1000), 0);
+    uint64_t rest_ns = WORKER_RESTS * 20 * NS_PER_MS;
+    assert_true(spinners[1].began_ns >= spinners[0].ended_ns + rest_ns);
+    worker_close(worker);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -365,6 +421,8 @@ int main(void)
         cmocka_unit_test(test_close_delivers),
         cmocka_unit_test(test_later),
         cmocka_unit_test(test_without_begin_and_end),
+        cmocka_unit_test(test_rest),
+        cmocka_unit_test(test_in_background),
     };
     return cmocka_run_group_tests(tests, NULL, teardown);
 }
