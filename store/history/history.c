@@ -22,6 +22,7 @@
 #include <stdlib.h>
 
 #define SOURCES_BYTES_MAX ((size_t)8 << 20)
+#define EARLY_SPANS       256 /* so many are written before their window ends */
 
 static const char *const kept_names[HISTORY_KEEP_WHYS] = {[HISTORY_KEEP_SAMPLED] = "sampled",
                                                           [HISTORY_KEEP_TRACE] = "trace",
@@ -487,6 +488,7 @@ int history_flush(struct history *history, uint64_t now_unix_ns)
     int error = history_write_block(history);
     if (!error)
         error = history_write_minutes(history); /* also if nothing was added */
+    fair_share_clear(&history->window);
     history_forget_sources(history); /* their keys are addresses valid in this window only */
     return error;
 }
@@ -499,7 +501,9 @@ int history_expire(struct history *history, uint64_t now_unix_ns)
     history->passed_over = 0;
     history_span_budget_tick(history->keep);
     divide_room(history);
-    int error = history_blocks_expire(&history->blocks, now_unix_ns);
+    int error = history->stage.n_spans >= EARLY_SPANS ? history_write_block(history) : 0;
+    if (!error)
+        error = history_blocks_expire(&history->blocks, now_unix_ns);
     if (!history_blocks_latest_unix_ns(&history->blocks))
         history_sums_clear(&history->sums); /* the blocks of the sums were removed */
     return error ? error : history_names_collect(&history->names, now_unix_ns);

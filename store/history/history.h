@@ -48,7 +48,8 @@ int history_sample(struct history *history, const struct sample *sample,
 /* Writes a block of what was added since the last one. Call it when a profile window closes, in its
  * transaction. */
 int history_flush(struct history *history, uint64_t now_unix_ns);
-/* Within a transaction, about once a second: removes blocks and minutes beyond retention_ns or
+/* Within a transaction, about once a second: writes a block if there are many spans for one, so
+ * that the window's end does not take long; removes blocks and minutes beyond retention_ns or
  * max_size_bytes, a bounded step. */
 int history_expire(struct history *history, uint64_t now_unix_ns);
 /* Bytes of the store's quota that the outbox must not use, so that the history can reach

@@ -28,7 +28,7 @@ struct history {
     struct history_names names;
     struct history_blocks blocks;
     struct history_stage stage;
-    struct fair_share window; /* bytes of the spans without samples in the stage */
+    struct fair_share window; /* bytes of this window's spans without samples */
     uint64_t latest_resource; /* otlp_span.resource_number of latest_tenant; 0: not known */
     uint64_t latest_tenant;
     struct history_sums sums;

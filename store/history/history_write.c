@@ -247,7 +247,6 @@ int history_write_block(struct history *history)
     if (error)
         return error;
     stage_clear(&history->stage);
-    fair_share_clear(&history->window);
     history_forget_sources(history);
     return 0;
 }

@@ -292,6 +292,23 @@ static void test_many_samples(void **state)
     assert_int_equal(history_count(fixture, "SELECT sum(spans) FROM history_block"), 1);
 }
 
+/* Many spans are written before their window ends; few wait for it. */
+static void test_many_spans(void **state)
+{
+    struct fixture *fixture = *state;
+    for (unsigned i = 1; i < 256; i++)
+        history_receive_simple(fixture, 1, i, 0, 0, 10);
+    history_tidy(fixture, T0 + SECOND);
+    assert_int_equal(history_count(fixture, "SELECT count(*) FROM history_block"), 0);
+    history_receive_simple(fixture, 1, 256, 0, 0, 10);
+    history_tidy(fixture, T0 + 2 * SECOND);
+    assert_int_equal(history_count(fixture, "SELECT sum(spans) FROM history_block"), 256);
+    history_receive_simple(fixture, 1, 257, 0, 0, 10);
+    assert_int_equal(history_close_window(fixture, T0 + 5 * SECOND), 0);
+    assert_int_equal(history_count(fixture, "SELECT count(*) FROM history_block"), 2);
+    assert_int_equal(history_count(fixture, "SELECT sum(spans) FROM history_block"), 257);
+}
+
 /* A transaction that fails leaves nothing, and the next one tells all once. */
 static void test_rolled_back(void **state)
 {
@@ -389,7 +406,7 @@ int main(void)
         TEST(test_minutes),      TEST(test_many_samples),
         TEST(test_rolled_back),  TEST(test_damaged),
         TEST(test_damaged_rows), TEST(test_promised),
-        TEST(test_long_name),
+        TEST(test_long_name),    TEST(test_many_spans),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
