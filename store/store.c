@@ -301,9 +301,9 @@ static bool store_unsent(const struct store *store, const struct window_settings
            !outbox_has_room_for(store->outbox, settings->max_request_bytes);
 }
 
-static void note_window(struct store *store, int error, uint64_t now_unix_ns)
+static void note_window(struct store *store, int outcome, uint64_t now_unix_ns)
 {
-    bool full = error == -ENOSPC || error == -EAGAIN;
+    bool full = outcome == -ENOSPC || outcome == -EAGAIN;
     if (!full)
         store->full_since_unix_ns = 0;
     else if (!store->full_since_unix_ns || now_unix_ns < store->full_since_unix_ns)
@@ -321,10 +321,13 @@ int store_window(struct store *store, const struct window_settings *settings, ui
                                        .stacks = store->stacks,
                                        .processes = store->processes,
                                        .outbox = store->outbox};
-    int error = window_close(&parts, &with_history, now_unix_ns, n_samples);
+    int outcome = window_close(&parts, &with_history, now_unix_ns, n_samples);
     if (!with_history.unsent)
-        note_window(store, error, now_unix_ns);
-    return error ? error : history_flush(store->history, now_unix_ns);
+        note_window(store, outcome, now_unix_ns);
+    if (outcome < 0)
+        return outcome;
+    int error = history_flush(store->history, now_unix_ns);
+    return error ? error : outcome;
 }
 
 static int begin_sweep(struct store *store, uint64_t now_unix_ns)

@@ -57,6 +57,7 @@ uint64_t store_generation(const struct store *store); /* any thread */
  * other errno: why the store is out of service. */
 int store_health(const struct store *store);
 
+/* Within a transaction; outcomes as of window_close(). */
 int store_window(struct store *store, const struct window_settings *settings, uint64_t now_unix_ns,
                  size_t *n_samples);
 /* Within a transaction, about once a second: removes rows that nothing refers to, a bounded

@@ -86,11 +86,15 @@ struct join_span_facts {
 typedef int join_visit(void *context, const struct sample *sample,
                        const struct join_span_facts *span);
 
+enum { JOIN_LEAVE_MORE = 1 };
+
 /* Passes each settled sample to visit once and forgets it. A sample with an unfinished stack stays
  * until the stack is finished, unless its room is needed. Also forgets expired totals. Waiting
- * times and ages are measured up to now_unix_ns. */
-int join_leave(struct join *join, uint64_t now_unix_ns, join_visit *visit, void *context,
-               size_t *n_samples);
+ * times and ages are measured up to now_unix_ns. JOIN_LEAVE_MORE: *n_samples have left, which is
+ * max_samples or the end of the batch that passes it, and others may be settled; call again in
+ * another transaction. */
+int join_leave(struct join *join, uint64_t now_unix_ns, size_t max_samples, join_visit *visit,
+               void *context, size_t *n_samples);
 
 size_t join_pending_samples(const struct join *join);
 /* Adds the stacks and processes that pending samples and totals refer to. */

@@ -137,6 +137,7 @@ int join_drop_excess(struct join *join)
 struct leaving {
     struct join *join;
     bool at_once;
+    size_t max; /* a batch begins only below it */
     join_visit *visit;
     void *context;
     size_t n;
@@ -167,13 +168,15 @@ static int sample_leave(void *context, struct pending_sample *entry, const struc
     return 0;
 }
 
-static int leave_all(struct join *join, struct leaving *leaving)
+static int leave_batches(struct join *join, struct leaving *leaving)
 {
     struct list *link, *tmp;
     int error = 0;
     list_each(link, tmp, &join->pending.batches)
     {
         struct pending_batch *batch = container_of(link, struct pending_batch, link);
+        if (leaving->n >= leaving->max)
+            return JOIN_LEAVE_MORE;
         if (batch->n_ready)
             error = pending_leave(&join->pending, batch, sample_leave, leaving);
         else if (!batch->n_waiting) /* the row with its bits was damaged */
@@ -184,25 +187,25 @@ static int leave_all(struct join *join, struct leaving *leaving)
     return 0;
 }
 
-int join_leave(struct join *join, uint64_t now_unix_ns, join_visit *visit, void *context,
-               size_t *n_samples)
+int join_leave(struct join *join, uint64_t now_unix_ns, size_t max_samples, join_visit *visit,
+               void *context, size_t *n_samples)
 {
     WRITER_THREAD(join->db);
     struct leaving leaving = {.join = join,
                               .at_once = join->pending.bytes > join->settings.max_pending_bytes,
+                              .max = max_samples,
                               .visit = visit,
                               .context = context};
-    int error = end_waiting(join, now_unix_ns);
-    if (!error)
-        error = make_room(join);
-    if (!error)
-        error = leave_all(join, &leaving);
-    if (!error)
-        error = span_totals_expire(&join->totals, now_unix_ns, join->settings.span_totals_ttl_ns);
-    if (!error)
-        error = matched_spans_trim(&join->spans, NULL);
+    int outcome = end_waiting(join, now_unix_ns);
+    if (!outcome)
+        outcome = make_room(join);
+    if (!outcome)
+        outcome = leave_batches(join, &leaving);
     *n_samples = leaving.n;
-    return error;
+    if (outcome)
+        return outcome;
+    int error = span_totals_expire(&join->totals, now_unix_ns, join->settings.span_totals_ttl_ns);
+    return error ? error : matched_spans_trim(&join->spans, NULL);
 }
 
 size_t join_pending_samples(const struct join *join)

@@ -347,6 +347,7 @@ int pending_leave(struct pending *pending, struct pending_batch *batch,
 {
     WRITER_THREAD(pending->db);
     sqlite3_stmt *row _cleanup_reset_ = pending->get;
+    uint32_t n_before = batch->n_waiting + batch->n_ready;
     sqlite3_bind_int64(row, 1, batch->seq);
     int outcome = db_step(pending->db, row);
     if (outcome < 0)
@@ -358,8 +359,10 @@ int pending_leave(struct pending *pending, struct pending_batch *batch,
         db_fail(pending->db, error);
         return error;
     }
-    return batch->n_waiting || batch->n_ready ? save_left(pending, batch)
-                                              : pending_remove(pending, batch);
+    uint32_t n_left = batch->n_waiting + batch->n_ready;
+    if (n_left == n_before)
+        return 0;
+    return n_left ? save_left(pending, batch) : pending_remove(pending, batch);
 }
 
 int pending_open(struct pending *pending, struct db *db)

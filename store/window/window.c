@@ -90,11 +90,13 @@ int window_close(const struct window_store *store, const struct window_settings 
         return -ENOSPC;
     struct stack_dictionary dictionary = stack_dictionary_of(store->stacks);
     profile_request_open(&window.request, &dictionary, store->processes);
-    int error = join_leave(store->join, now_unix_ns, add_sample, &window, n_samples);
-    if (!error)
-        error = send_request(&window);
+    size_t max_samples = settings->max_samples ? settings->max_samples : SIZE_MAX;
+    int outcome = join_leave(store->join, now_unix_ns, max_samples, add_sample, &window, n_samples);
+    int error = outcome < 0 ? outcome : send_request(&window);
     profile_request_close(&window.request);
     if (!error && settings->unsent)
         stat_add(&window_unsent, (int64_t)*n_samples);
-    return error == -ENOSPC ? -EAGAIN : error;
+    if (error)
+        return error == -ENOSPC ? -EAGAIN : error;
+    return outcome;
 }

@@ -26,6 +26,7 @@ struct window_settings {
         *span_cpu; /* may be NULL; a sample counts twice if its transaction is rolled back */
     struct history *history; /* also gets the samples; may be NULL */
     bool unsent;             /* the outbox is full: only history gets the samples; counted */
+    size_t max_samples;      /* of a transaction, to the end of a batch; 0: no limit */
 };
 
 /* Where samples come from, and where they go. */
@@ -36,7 +37,10 @@ struct window_store {
     struct outbox *outbox;
 };
 
-/* Closes the window at now_unix_ns. *n_samples: exported samples. -ENOSPC: nothing was done, the
- * samples wait for room. -EAGAIN: a part was done, roll back. */
+enum { WINDOW_MORE = JOIN_LEAVE_MORE };
+
+/* Closes the window at now_unix_ns. *n_samples: exported samples. WINDOW_MORE: samples are left for
+ * another transaction. -ENOSPC: nothing was done, the samples wait for room. -EAGAIN: a part was
+ * done, roll back. */
 int window_close(const struct window_store *store, const struct window_settings *settings,
                  uint64_t now_unix_ns, size_t *n_samples);

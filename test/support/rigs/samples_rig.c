@@ -209,8 +209,8 @@ static size_t leave(struct samples_rig *rig, uint64_t now_unix_ns, struct sample
     struct leaving leaving = {rig, last};
     size_t n;
     fixture_begin(&rig->fixture);
-    assert_int_equal(join_leave(store_join(rig->fixture.store), now_unix_ns, keep, &leaving, &n),
-                     0);
+    assert_int_equal(
+        join_leave(store_join(rig->fixture.store), now_unix_ns, SIZE_MAX, keep, &leaving, &n), 0);
     fixture_commit(&rig->fixture);
     return n;
 }

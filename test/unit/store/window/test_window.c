@@ -521,19 +521,54 @@ static void test_off_cpu(void **state)
     free_requests(&requests);
 }
 
+/* Ten batches of ten samples, at most 25 a transaction: 30, 30, 30, 10. Each slice is a request,
+ * and every sample is in one. */
+static void test_slices(void **state)
+{
+    struct fixture *fixture = *state;
+    struct window_settings how = settings;
+    struct requests requests;
+    int64_t stack, process;
+    how.max_samples = 25;
+    fixture_begin(fixture);
+    stack = fixture_stack(fixture, 1);
+    process = fixture_process(fixture, 1, BYTES(NULL, 0));
+    for (unsigned i = 0; i < 10; i++) {
+        struct join *join = store_join(fixture->store);
+        assert_int_equal(join_batch_begin(join), 0);
+        for (unsigned k = 0; k < 10; k++) {
+            struct sample sample = fixture_sample(T0 + (10 * i + k) * FIXTURE_TICK,
+                                                  (struct fixture_ids){0, 0, 0}, stack, process);
+            assert_int_equal(join_add_sample(join, &sample), 0);
+        }
+        assert_int_equal(join_batch_commit(join), 0);
+    }
+    fixture_commit(fixture);
+    static const size_t slices[] = {30, 30, 30, 10};
+    for (size_t i = 0; i < 4; i++) {
+        size_t n;
+        fixture_begin(fixture);
+        assert_int_equal(store_window(fixture->store, &how, T0 + 5 * SECOND, &n),
+                         i < 3 ? WINDOW_MORE : 0);
+        fixture_commit(fixture);
+        assert_int_equal(n, slices[i]);
+    }
+    read_requests(fixture, &requests);
+    assert_int_equal(requests.n, 4);
+    assert_int_equal(requests.n_samples, 100);
+    free_requests(&requests);
+    assert_int_equal(join_pending_samples(store_join(fixture->store)), 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_set_up, fixture_tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_joined),
-        TEST(test_unjoined),
-        TEST(test_merged_resource),
-        TEST(test_merged_other_service),
-        TEST(test_merged_garbage),
-        TEST(test_sources),
-        TEST(test_several_requests),
-        TEST(test_too_big),
-        TEST(test_empty),
+        TEST(test_joined),           TEST(test_unjoined),
+        TEST(test_merged_resource),  TEST(test_merged_other_service),
+        TEST(test_merged_garbage),   TEST(test_sources),
+        TEST(test_several_requests), TEST(test_slices),
+        TEST(test_too_big),          TEST(test_empty),
         TEST(test_off_cpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
