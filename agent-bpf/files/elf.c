@@ -30,11 +30,58 @@ static int read_at(int fd, uint64_t offset, void *out, size_t size)
     return 0;
 }
 
+/* Headers, symbols and names are small and near each other: nine of ten reads need no call. */
+#define PAGE  UINT64_C(4096)
+#define PAGES 4
+
+static _Thread_local struct page {
+    uint64_t number; /* elf.number; 0: none */
+    uint64_t offset;
+    size_t n; /* bytes that the file has of it */
+    uint8_t bytes[PAGE];
+} pages[PAGES];
+static _Thread_local uint64_t n_opened, n_pages_read;
+
+static struct page *page_find(const struct elf *elf, uint64_t offset)
+{
+    for (size_t i = 0; i < PAGES; i++)
+        if (pages[i].number == elf->number && pages[i].offset == offset)
+            return &pages[i];
+    return NULL;
+}
+
+static const struct page *page_read(const struct elf *elf, uint64_t offset)
+{
+    struct page *page = &pages[n_pages_read++ % PAGES];
+    uint64_t left = elf->size - offset;
+    size_t n = left < PAGE ? (size_t)left : PAGE;
+    bool failed = read_at(elf->fd, offset, page->bytes, n) != 0;
+    page->number = failed ? 0 : elf->number;
+    page->offset = offset;
+    page->n = n;
+    return failed ? NULL : page;
+}
+
+/* False: it is not within a page, or that could not be read. */
+static bool read_from_page(const struct elf *elf, uint64_t offset, void *out, size_t size)
+{
+    uint64_t start = offset & ~(PAGE - 1), at = offset - start;
+    if (!elf->number || size > PAGE - at)
+        return false;
+    const struct page *page = page_find(elf, start);
+    if (!page)
+        page = page_read(elf, start);
+    if (!page || at + size > page->n)
+        return false;
+    memcpy(out, page->bytes + at, size);
+    return true;
+}
+
 int elf_read(const struct elf *elf, uint64_t offset, void *out, size_t size)
 {
     if (offset > elf->size || size > elf->size - offset)
         return ELF_MALFORMED;
-    return read_at(elf->fd, offset, out, size);
+    return read_from_page(elf, offset, out, size) ? 0 : read_at(elf->fd, offset, out, size);
 }
 
 static bool wanted_segment(uint32_t type)
@@ -73,6 +120,7 @@ int elf_open(int fd, struct elf *elf)
 {
     memset(elf, 0, sizeof(*elf));
     elf->fd = fd;
+    elf->number = ++n_opened;
     struct stat status;
     if (fstat(fd, &status))
         return -errno;

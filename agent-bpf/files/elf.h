@@ -21,7 +21,8 @@
 enum { ELF_MALFORMED = 1, ELF_MISSING = 2 };
 
 struct elf {
-    int fd; /* borrowed */
+    int fd;          /* borrowed */
+    uint64_t number; /* of this opening: what elf_read() keeps belongs to it; private */
     uint64_t size;
     uint16_t machine; /* EM_X86_64, EM_AARCH64 */
     uint16_t type;    /* ET_EXEC, ET_DYN; ET_REL, as dwz writes */
@@ -41,7 +42,8 @@ struct elf_build_ids {
 };
 
 int elf_open(int fd, struct elf *elf);
-/* Exactly size bytes at offset; ELF_MALFORMED if the file is shorter. */
+/* Exactly size bytes at offset; ELF_MALFORMED if the file is shorter. Small reads are answered from
+ * the last few pages that small reads were answered from, as they were then. */
 int elf_read(const struct elf *elf, uint64_t offset, void *out, size_t size);
 /* The first segment of that type, or NULL. */
 const Elf64_Phdr *elf_segment(const struct elf *elf, uint32_t type);

@@ -43,7 +43,8 @@ static int read_window(const struct elf *elf, const Elf64_Phdr *segment, uint64_
     window->vaddr = segment->p_vaddr + at;
     window->n = n < WINDOW ? n : WINDOW;
     memset(window->bytes, 0, AROUND);
-    memset(window->bytes + AROUND + n, 0, WINDOW + AROUND - n);
+    memset(window->bytes + AROUND + n, 0,
+           WINDOW + AROUND - n < AROUND ? WINDOW + AROUND - n : AROUND);
     return elf_read(elf, segment->p_offset + at - lead, window->bytes + AROUND - lead, lead + n);
 }
 

@@ -128,8 +128,7 @@ static int binary_read(struct binary *binary)
     long generation = 0;
     if (!ioctl(binary->fd, FS_IOC_GETVERSION, &generation))
         binary->generation = (uint32_t)generation;
-    int error = elf_htlhash(binary->fd, binary->key.size, binary->htlhash);
-    error = error ? error : elf_open(binary->fd, &elf);
+    int error = elf_open(binary->fd, &elf);
     error = error ? error : elf_build_ids(&elf, &binary->ids);
     if (error) {
         stat_add(&malformed, 1);
@@ -312,6 +311,13 @@ struct function_names *binaries_names(struct binaries *binaries, struct binary *
     list_remove(&binary->loaded);
     list_append(&binaries->loaded, &binary->loaded);
     return binary->names;
+}
+
+bool binary_hash(struct binary *binary)
+{
+    if (!binary->is_hashed && binary->fd >= 0)
+        binary->is_hashed = !elf_htlhash(binary->fd, binary->key.size, binary->htlhash);
+    return binary->is_hashed;
 }
 
 bool binary_address(const struct binary *binary, uint64_t offset, uint64_t *vaddr)

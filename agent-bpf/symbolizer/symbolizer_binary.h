@@ -36,7 +36,8 @@ struct binary {
     bool is_copy;       /* fd is one, in memory */
     bool is_on_overlay; /* safe_open.h */
     bool is_elf;        /* false: only the hash is known */
-    uint8_t htlhash[16];
+    bool is_hashed;
+    uint8_t htlhash[16]; /* binary_hash() */
     struct elf_build_ids ids;
     uint32_t generation; /* of the inode, as in the kernel's mapping events; 0 = not known */
     uint32_t n_segments;
@@ -77,5 +78,7 @@ struct function_names *binaries_names(struct binaries *binaries, struct binary *
                                       uint32_t pid);
 /* To be called after its names were used: they may have grown. Unloads others above the limits. */
 void binaries_update_size(struct binaries *binaries, struct binary *binary);
+/* Computes binary->htlhash, once. False: the file cannot be read any more. */
+bool binary_hash(struct binary *binary);
 /* The ELF address of an offset in the file. */
 bool binary_address(const struct binary *binary, uint64_t offset, uint64_t *vaddr);

@@ -46,10 +46,10 @@ void symbolizer_answer_executable(struct symbolizer *symbolizer,
     struct symbolizer_message message = {.kind = SYMBOLIZER_EXECUTABLE};
     struct symbolizer_executable *executable = &message.executable;
     memcpy(executable->identity, ref->identity, sizeof(executable->identity));
-    const struct binary *binary = symbolizer_binary(symbolizer, ref);
+    struct binary *binary = symbolizer_binary(symbolizer, ref);
     if (symbolizer_repeats(symbolizer))
         return;
-    if (binary) {
+    if (binary && binary_hash(binary)) {
         executable->found = 1;
         memcpy(executable->htlhash, binary->htlhash, sizeof(executable->htlhash));
         executable->build_id = BYTES(binary->ids.gnu, binary->ids.gnu_len);
