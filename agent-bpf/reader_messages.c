@@ -21,19 +21,22 @@ static void io_memory_wanted(struct message_io *io, struct reader_memory_wanted 
     io_check(io, total <= READER_BYTES_MAX);
 }
 
-static void io_file_wanted(struct message_io *io, struct reader_file_wanted *wanted)
+static void io_files_wanted(struct message_io *io, struct reader_files_wanted *wanted)
 {
-    struct process_mapping *mapping = &wanted->mapping;
     io_u32(io, &wanted->pid);
     io_u8(io, &wanted->how);
     io_check(io, wanted->how < READER_HOWS);
-    io_u64(io, &mapping->start);
-    io_u64(io, &mapping->length);
-    io_u32(io, &mapping->device_major);
-    io_u32(io, &mapping->device_minor);
-    io_u64(io, &mapping->inode);
-    io_u64(io, &mapping->inode_generation);
-    io_string(io, &mapping->path, READER_PATH_MAX);
+    IO_LIST(io, wanted->mappings, wanted->n, READER_FILES_MAX);
+    for (uint32_t i = 0; i < wanted->n; i++) {
+        struct process_mapping *mapping = &wanted->mappings[i];
+        io_u64(io, &mapping->start);
+        io_u64(io, &mapping->length);
+        io_u32(io, &mapping->device_major);
+        io_u32(io, &mapping->device_minor);
+        io_u64(io, &mapping->inode);
+        io_u64(io, &mapping->inode_generation);
+        io_string(io, &mapping->path, READER_PATH_MAX);
+    }
 }
 
 static void io_copy_wanted(struct message_io *io, struct reader_copy_wanted *wanted)
@@ -84,8 +87,8 @@ static bool io_body(struct message_io *io, struct reader_message *message)
         io_u32(io, &message->text_wanted.kinds);
         io_check(io, message->text_wanted.kinds && !(message->text_wanted.kinds >> READER_TEXTS));
         return true;
-    case READER_FILE_WANTED:
-        io_file_wanted(io, &message->file_wanted);
+    case READER_FILES_WANTED:
+        io_files_wanted(io, &message->files_wanted);
         return true;
     case READER_COPY_WANTED:
         io_copy_wanted(io, &message->copy_wanted);

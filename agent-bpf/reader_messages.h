@@ -5,7 +5,8 @@
  * withhold for ever (memory backed by FUSE or userfaultfd, look-ups on foreign file systems), and
  * that may be lost at any time. One message per datagram of a SOCK_SEQPACKET socketpair. The
  * symbolizer has one request under way at a time; each gets one answer with its ticket (TEXT: one
- * or more). The reader keeps nothing between requests, so a lost one is replaced by another.
+ * or more; FILE: one for each file). The reader keeps nothing between requests, so a lost one is
+ * replaced by another.
  *
  * Not trusted: the reader parses no foreign bytes, but copies them. Decoding checks every length
  * and count, and never reads outside of the datagram.
@@ -25,6 +26,7 @@
 #define READER_RANGES_MAX  256
 #define READER_BYTES_MAX   (64 * 1024 + 4096) /* of all ranges of a request; of a part of a text */
 #define READER_PATH_MAX    4096
+#define READER_FILES_MAX   32         /* of a request */
 #define READER_COPY_MAX    (4u << 20) /* bytes of one READER_COPY_WANTED */
 #define READER_FDS_MAX     2
 
@@ -32,7 +34,7 @@ enum reader_kind {
     /* symbolizer -> reader */
     READER_MEMORY_WANTED = 1, /* memory_wanted */
     READER_TEXT_WANTED,       /* text_wanted: of /proc */
-    READER_FILE_WANTED,       /* file_wanted: a file, opened */
+    READER_FILES_WANTED,      /* files_wanted: files, opened */
     READER_COPY_WANTED,       /* copy_wanted; with 2 descriptors: O_PATH of a file, a memfd */
     /* reader -> symbolizer */
     READER_MEMORY = 64, /* memory */
@@ -77,10 +79,11 @@ enum reader_how {
     READER_HOWS
 };
 
-struct reader_file_wanted {
+struct reader_files_wanted {
     uint32_t pid; /* in its root; 0 = in ours */
     uint8_t how;
-    struct process_mapping mapping; /* READER_MAPPED: all of it; else the path, in the arena */
+    uint32_t n;
+    struct process_mapping *mappings; /* READER_MAPPED: all of each; else the path */
 };
 
 struct reader_copy_wanted {
@@ -128,7 +131,7 @@ struct reader_message {
     union {
         struct reader_memory_wanted memory_wanted;
         struct reader_text_wanted text_wanted;
-        struct reader_file_wanted file_wanted;
+        struct reader_files_wanted files_wanted;
         struct reader_copy_wanted copy_wanted;
         struct reader_memory memory;
         struct reader_text text;

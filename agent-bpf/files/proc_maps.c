@@ -88,6 +88,21 @@ bool proc_maps_next(struct bytes *text, struct proc_map *map)
     return false;
 }
 
+static bool is_code_of_file(const struct proc_map *map)
+{
+    return map->executable && map->inode && map->path.len && map->path.data[0] == '/';
+}
+
+bool proc_maps_next_code(struct bytes *text, struct proc_map *map)
+{
+    const struct proc_map last = *map;
+    while (proc_maps_next(text, map))
+        if (is_code_of_file(map) &&
+            (map->inode != last.inode || !bytes_equal(map->path, last.path)))
+            return true;
+    return false;
+}
+
 int proc_maps_read(uint32_t pid, struct buf *text)
 {
     text->limit_bytes = PROC_MAPS_BYTES_MAX;

@@ -33,6 +33,7 @@ static struct reader_client {
     uint64_t ticket; /* of the last request */
     uint32_t pid;    /* that it was about */
     uint32_t kinds;  /* of texts that were asked for */
+    size_t n_files;  /* that were asked for and not answered yet */
     uint64_t asked_ns;
     uint64_t heard_ns; /* the last part of its answer; at first asked_ns */
     uint64_t told_ns;
@@ -87,6 +88,8 @@ void reader_client_attach(int socket)
 
 static bool is_last(const struct reader_message *answer)
 {
+    if (answer->kind == READER_FILE)
+        return !client.n_files;
     return answer->kind != READER_TEXT ||
            (!answer->text.more && !(client.kinds >> answer->text.kind >> 1));
 }
@@ -107,6 +110,8 @@ static int client_receive(struct reader_message *answer, struct reader_fds *fds)
         return -EPIPE;
     }
     client.heard_ns = clock_monotonic_ns();
+    if (answer->kind == READER_FILE && client.n_files)
+        client.n_files--;
     if (is_last(answer))
         client.state = READER_IDLE;
     return 0;
@@ -332,27 +337,66 @@ int reader_maps(uint32_t pid, struct buf *text)
     return reader_proc_text(pid, READER_MAPS, text);
 }
 
+static int file_outcome(const struct reader_file *file, enum reader_how how,
+                        const struct reader_fds *fds)
+{
+    bool with_fd = !file->error && how != READER_SOCKET;
+    if (file->place >= FILE_PLACES || fds->n != with_fd)
+        return -EIO;
+    return file->error >= READER_OUTCOME ? (int)(file->error - READER_OUTCOME)
+                                         : negative(file->error);
+}
+
+int reader_files(uint32_t pid, enum reader_how how, const struct process_mapping *mappings,
+                 size_t n, reader_file_take *take, void *context)
+{
+    struct reader_message answer,
+        request = {.kind = READER_FILES_WANTED,
+                   .files_wanted = {.pid = pid,
+                                    .how = (uint8_t)how,
+                                    .n = (uint32_t)n,
+                                    .mappings = (struct process_mapping *)mappings}};
+    assert(n && n <= READER_FILES_MAX);
+    int error = client_ask(&request, pid, NULL);
+    client.n_files = error ? client.n_files : n;
+    for (size_t i = 0; i < n && !error; i++) {
+        struct reader_fds fds;
+        error = client_wait(READER_FILE, &answer, &fds);
+        if (error)
+            break;
+        struct reader_file file = answer.file;
+        int outcome = file_outcome(&file, how, &fds);
+        if (outcome)
+            reader_fds_close(&fds);
+        take(context, i, outcome, &file, fds.n ? fds.fds[0] : -1);
+        client.asked_ns = client.heard_ns = clock_monotonic_ns(); /* the reader has not used that */
+    }
+    return error;
+}
+
+struct one_file {
+    int outcome;
+    struct reader_file *file;
+    int *fd;
+};
+
+static void take_one(void *context, size_t index, int outcome, const struct reader_file *file,
+                     int fd)
+{
+    struct one_file *one = context;
+    (void)index;
+    one->outcome = outcome;
+    *one->file = *file;
+    *one->fd = fd;
+}
+
 int reader_file(uint32_t pid, enum reader_how how, const struct process_mapping *mapping,
                 struct reader_file *file, int *fd)
 {
-    struct reader_message answer,
-        request = {.kind = READER_FILE_WANTED,
-                   .file_wanted = {.pid = pid, .how = (uint8_t)how, .mapping = *mapping}};
-    struct reader_fds fds;
+    struct one_file one = {.file = file, .fd = fd};
     *fd = -1;
-    int error = client_call(&request, pid, NULL, READER_FILE, &answer, &fds);
-    if (error)
-        return error;
-    *file = answer.file;
-    bool with_fd = !file->error && how != READER_SOCKET;
-    if (file->place >= FILE_PLACES || fds.n != with_fd) {
-        reader_fds_close(&fds);
-        return -EIO;
-    }
-    if (with_fd)
-        *fd = fds.fds[0];
-    return file->error >= READER_OUTCOME ? (int)(file->error - READER_OUTCOME)
-                                         : negative(file->error);
+    int error = reader_files(pid, how, mapping, 1, take_one, &one);
+    return error ? error : one.outcome;
 }
 
 int reader_copy(uint32_t pid, int path_fd, int memory_fd, uint64_t size)

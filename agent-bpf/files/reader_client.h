@@ -63,5 +63,12 @@ int reader_maps(uint32_t pid, struct buf *text);
  * also those of safe_open.h. */
 int reader_file(uint32_t pid, enum reader_how how, const struct process_mapping *mapping,
                 struct reader_file *file, int *fd);
+/* A file of several, in their order. fd: take()'s own; -1 after an error. Makes no request: the
+ * reader opens the next file meanwhile. */
+typedef void reader_file_take(void *context, size_t index, int outcome,
+                              const struct reader_file *file, int fd);
+/* Up to READER_FILES_MAX files in one request. -EAGAIN, -E2BIG: not all were taken. */
+int reader_files(uint32_t pid, enum reader_how how, const struct process_mapping *mappings,
+                 size_t n, reader_file_take *take, void *context);
 /* Copies size bytes of the file, found for this process, to a memfd. */
 int reader_copy(uint32_t pid, int path_fd, int memory_fd, uint64_t size);

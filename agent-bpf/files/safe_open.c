@@ -37,6 +37,16 @@ static int open_copy(uint32_t pid, int path_fd, struct safe_file *file)
     return error;
 }
 
+static struct safe_file safe_file_of(const struct reader_file *found)
+{
+    return (struct safe_file){.fd = -1,
+                              .is_on_overlay = found->is_on_overlay,
+                              .device = found->device,
+                              .inode = found->inode,
+                              .size = found->size,
+                              .changed_ns = found->changed_ns};
+}
+
 static int open_by_reader(uint32_t pid, enum reader_how how, const struct process_mapping *mapping,
                           struct safe_file *file)
 {
@@ -46,11 +56,7 @@ static int open_by_reader(uint32_t pid, enum reader_how how, const struct proces
     int error = reader_file(pid, how, mapping, &found, &fd);
     if (error)
         return error;
-    file->is_on_overlay = found.is_on_overlay;
-    file->device = found.device;
-    file->inode = found.inode;
-    file->size = found.size;
-    file->changed_ns = found.changed_ns;
+    *file = safe_file_of(&found);
     if (found.place != FILE_PLACE_LOCAL)
         return open_copy(pid, fd, file);
     file->fd = fd;
@@ -66,6 +72,33 @@ int safe_open_path(uint32_t pid, const char *path, struct safe_file *file)
 int safe_open_plain(uint32_t pid, const char *path, struct safe_file *file)
 {
     return open_by_reader(pid, READER_PLAIN, &(struct process_mapping){.path = path}, file);
+}
+
+struct ahead {
+    safe_open_take *take;
+    void *context;
+};
+
+static void ahead_take(void *context, size_t index, int outcome, const struct reader_file *found,
+                       int fd)
+{
+    const struct ahead *ahead = context;
+    if (outcome)
+        return;
+    if (found->place != FILE_PLACE_LOCAL) {
+        close(fd);
+        return;
+    }
+    struct safe_file file = safe_file_of(found);
+    file.fd = fd;
+    ahead->take(ahead->context, index, &file);
+}
+
+void safe_open_ahead(uint32_t pid, const struct process_mapping *mappings, size_t n,
+                     safe_open_take *take, void *context)
+{
+    struct ahead ahead = {take, context};
+    (void)reader_files(pid, READER_MAPPED, mappings, n, ahead_take, &ahead);
 }
 
 /* The content is the same for all processes. */

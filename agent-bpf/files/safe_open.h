@@ -32,6 +32,11 @@ enum {
 
 /* 0, one of the above, or negative errno. */
 int safe_open_mapping(uint32_t pid, const struct process_mapping *mapping, struct safe_file *file);
+/* Local files of mappings in one request, in their order; file->fd is take()'s own. Of the others
+ * nothing is said: safe_open_mapping() does. take() makes no request of the reader. */
+typedef void safe_open_take(void *context, size_t index, const struct safe_file *file);
+void safe_open_ahead(uint32_t pid, const struct process_mapping *mappings, size_t n,
+                     safe_open_take *take, void *context);
 /* A local file by path in the root of a process (0: in ours), with the same care but no comparison.
  */
 int safe_open_path(uint32_t pid, const char *path, struct safe_file *file);

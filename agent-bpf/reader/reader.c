@@ -14,12 +14,12 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#define ARENA_MAX (64 * 1024) /* lists and paths of a request */
+#define ARENA_MAX (256 * 1024) /* lists and paths of a request */
 
 struct reader {
     int socket;
     struct arena arena;
-    struct buf mounts;
+    struct reader_mounts mounts;
     struct buf answer;
     uint8_t datagram[READER_MESSAGE_MAX];
     uint8_t memory[READER_BYTES_MAX];
@@ -206,13 +206,26 @@ static int reader_answer_texts(struct reader *reader, const struct reader_messag
 
 /* ---- files ---- */
 
-static int reader_answer_file(struct reader *reader, const struct reader_message *request)
+static int reader_answer_file(struct reader *reader, uint64_t ticket,
+                              const struct reader_file_wanted *wanted)
 {
-    struct reader_message answer = {.kind = READER_FILE, .ticket = request->ticket};
+    struct reader_message answer = {.kind = READER_FILE, .ticket = ticket};
     _cleanup_fd_ int fd = -1;
-    reader_open_file(&request->file_wanted, &reader->mounts, &answer.file, &fd);
+    reader_open_file(wanted, &reader->mounts, &answer.file, &fd);
     struct reader_fds fds = {.n = 1, .fds = {fd}};
     return reader_answer(reader, &answer, fd < 0 ? NULL : &fds);
+}
+
+static int reader_answer_files(struct reader *reader, const struct reader_message *request)
+{
+    const struct reader_files_wanted *wanted = &request->files_wanted;
+    int error = 0;
+    reader->mounts.known = false;
+    for (uint32_t i = 0; i < wanted->n && !error; i++)
+        error = reader_answer_file(
+            reader, request->ticket,
+            &(struct reader_file_wanted){wanted->pid, wanted->how, &wanted->mappings[i]});
+    return error;
 }
 
 static uint32_t copy_file(struct reader *reader, int from, int to,
@@ -259,8 +272,8 @@ static int reader_serve(struct reader *reader, const struct reader_message *requ
         return reader_read_memory(reader, request);
     case READER_TEXT_WANTED:
         return reader_answer_texts(reader, request);
-    case READER_FILE_WANTED:
-        return reader_answer_file(reader, request);
+    case READER_FILES_WANTED:
+        return reader_answer_files(reader, request);
     case READER_COPY_WANTED:
         return reader_copy(reader, request, fds);
     default:
@@ -279,7 +292,7 @@ static int reader_serve_datagram(struct reader *reader, size_t size, const struc
 static void reader_close(struct reader *reader)
 {
     arena_close(&reader->arena);
-    buf_close(&reader->mounts);
+    buf_close(&reader->mounts.text);
     buf_close(&reader->answer);
     free(reader);
 }

@@ -43,7 +43,7 @@ struct found {
 
 static int look_up_path(struct found *found)
 {
-    const char *path = found->wanted->mapping.path;
+    const char *path = found->wanted->mapping->path;
     bool plain = found->wanted->how == READER_PLAIN;
     struct open_how how = {.flags = O_PATH | O_CLOEXEC,
                            .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS |
@@ -59,7 +59,7 @@ static int look_up_path(struct found *found)
 
 static int look_up_mapping(struct found *found)
 {
-    const struct process_mapping *mapping = &found->wanted->mapping;
+    const struct process_mapping *mapping = found->wanted->mapping;
     char path[96];
     snprintf(path, sizeof(path), "/proc/%u/map_files/%" PRIx64 "-%" PRIx64, found->wanted->pid,
              mapping->start, mapping->start + mapping->length);
@@ -125,7 +125,7 @@ static bool is_own_perf_map(const struct found *found)
     struct stat process;
     snprintf(path, sizeof(path), "/proc/%u", found->wanted->pid);
     return found->wanted->how == READER_PLAIN &&
-           !strncmp(found->wanted->mapping.path, start, sizeof(start) - 1) &&
+           !strncmp(found->wanted->mapping->path, start, sizeof(start) - 1) &&
            !stat(path, &process) && (found->owner == process.st_uid || found->owner == 0);
 }
 
@@ -162,7 +162,7 @@ static int open_found(struct found *found)
         return SAFE_OPEN_REFUSED;
     file->is_on_overlay = file->place == FILE_PLACE_LOCAL && !fstatfs(fd, &system) &&
                           system.f_type == OVERLAYFS_SUPER_MAGIC;
-    if (found->wanted->how == READER_MAPPED && !is_mapped_file(fd, &found->wanted->mapping, file))
+    if (found->wanted->how == READER_MAPPED && !is_mapped_file(fd, found->wanted->mapping, file))
         return SAFE_OPEN_DIFFERENT;
     if (file->place == FILE_PLACE_LOCAL) {
         close(found->fd);
@@ -187,35 +187,40 @@ static int try_one(struct found *found, struct bytes mounts, int (*look_up)(stru
 
 /* A process that has ended has no root any more; its mapped file may well be in ours, and is
  * compared. */
-static int find_mounts(struct found *found, struct buf *mounts)
+static void find_mounts(const struct reader_file_wanted *wanted, struct reader_mounts *mounts)
 {
-    found->pid = found->wanted->pid;
-    int error = proc_mounts_read(found->pid, mounts);
-    if (!error || found->wanted->how != READER_MAPPED)
-        return error;
-    found->pid = 0;
-    return proc_mounts_read(0, mounts);
+    if (mounts->known)
+        return;
+    mounts->known = true;
+    mounts->pid = wanted->pid;
+    mounts->error = proc_mounts_read(mounts->pid, &mounts->text);
+    if (!mounts->error || wanted->how != READER_MAPPED)
+        return;
+    mounts->pid = 0;
+    mounts->error = proc_mounts_read(0, &mounts->text);
 }
 
-static int find_and_open(struct found *found, struct buf *mounts)
+static int find_and_open(struct found *found, struct reader_mounts *mounts)
 {
-    const struct process_mapping *mapping = &found->wanted->mapping;
+    const struct process_mapping *mapping = found->wanted->mapping;
     if (mapping->path[0] != '/')
         return SAFE_OPEN_REFUSED;
-    int error = find_mounts(found, mounts);
-    if (error)
-        return error;
+    find_mounts(found->wanted, mounts);
+    found->pid = mounts->pid;
+    if (mounts->error)
+        return mounts->error;
+    struct bytes text = buf_bytes(&mounts->text);
     if (found->wanted->how != READER_SOCKET &&
-        proc_mounts_fuse(buf_bytes(mounts), mapping->device_major, mapping->device_minor,
+        proc_mounts_fuse(text, mapping->device_major, mapping->device_minor,
                          BYTES_STR(mapping->path)))
         return SAFE_OPEN_REFUSED;
-    error = try_one(found, buf_bytes(mounts), look_up_path);
+    int error = try_one(found, text, look_up_path);
     if (!error || found->wanted->how != READER_MAPPED || !found->pid)
         return error;
-    return try_one(found, buf_bytes(mounts), look_up_mapping) ? error : 0;
+    return try_one(found, text, look_up_mapping) ? error : 0;
 }
 
-void reader_open_file(const struct reader_file_wanted *wanted, struct buf *mounts,
+void reader_open_file(const struct reader_file_wanted *wanted, struct reader_mounts *mounts,
                       struct reader_file *file, int *fd)
 {
     *file = (struct reader_file){0};

@@ -11,6 +11,20 @@
  */
 #include "agent-bpf/reader_messages.h"
 
-/* Fills the answer. *fd: the caller's; -1 without a descriptor. mounts: scratch. */
-void reader_open_file(const struct reader_file_wanted *wanted, struct buf *mounts,
+struct reader_file_wanted {
+    uint32_t pid; /* in its root; 0 = in ours */
+    enum reader_how how;
+    const struct process_mapping *mapping;
+};
+
+/* Of one request: read for its first file. */
+struct reader_mounts {
+    bool known;
+    int error;    /* of reading them */
+    uint32_t pid; /* whose: that of the request, or 0 */
+    struct buf text;
+};
+
+/* Fills the answer. *fd: the caller's; -1 without a descriptor. */
+void reader_open_file(const struct reader_file_wanted *wanted, struct reader_mounts *mounts,
                       struct reader_file *file, int *fd);

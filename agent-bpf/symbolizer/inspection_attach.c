@@ -203,22 +203,6 @@ static void inspection_try_file(struct inspection *inspection, const struct proc
             locate[source](&file);
 }
 
-static bool is_code_of_file(const struct proc_map *map)
-{
-    return map->executable && map->inode && map->path.len && map->path.data[0] == '/';
-}
-
-/* The next mapping with code of another file than that of *map, which is zeroed at first. */
-static bool next_code_of_file(struct bytes *maps, struct proc_map *map)
-{
-    const struct proc_map last = *map;
-    while (proc_maps_next(maps, map))
-        if (is_code_of_file(map) &&
-            (map->inode != last.inode || !bytes_equal(map->path, last.path)))
-            return true;
-    return false;
-}
-
 /* It publishes that its threads have contexts, but not a file that it maps says where: the symbol
  * is neither exported nor in a symbol table. A library may be loaded a moment later, so this counts
  * from the second look on. */
@@ -241,7 +225,8 @@ void inspection_find_variables(struct inspection *inspection)
     struct inspection_runtimes runtimes = {0};
     size_t n_publishers = 0, n_found = 0, n = 0;
     inspection->entry.process_start_ns = inspection->process->start_ns;
-    for (; n < FILES_MAX && next_code_of_file(&rest, &map); n++) {
+    symbolizer_open_ahead(inspection->symbolizer, inspection->process->pid);
+    for (; n < FILES_MAX && proc_maps_next_code(&rest, &map); n++) {
         const struct binary *binary = inspection_binary(inspection, &map);
         n_found += binary && binary->publishers;
         if (binary && binary->publishers && n_publishers < PUBLISHERS_MAX)

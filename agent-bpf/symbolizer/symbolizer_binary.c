@@ -5,7 +5,10 @@
  * the content key to the same file. Invariant: refs is the number of names that lead to a file.
  */
 #include "agent-bpf/symbolizer/symbolizer_binary.h"
+#include "agent-bpf/executable_identity.h"
+#include "agent-bpf/files/reader_client.h"
 #include "agent-bpf/files/safe_open.h"
+#include "agent-bpf/heartbeat.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/stats.h"
@@ -205,25 +208,28 @@ static struct binary *binary_of_file(struct binaries *binaries, const struct saf
     return binary;
 }
 
-/* Opens what is mapped now and points the name to it. If it cannot be opened any more, what is
- * known is kept: the identity is that of one file. */
-static void binary_name_refresh(struct binaries *binaries, struct binary_name *name, uint32_t pid,
-                                const struct process_mapping *mapping)
+/* binary: NULL if it cannot be opened any more. Then what is known is kept: the identity is that of
+ * one file. */
+static void binary_name_lead(struct binaries *binaries, struct binary_name *name,
+                             struct binary *binary, uint32_t pid)
 {
-    struct safe_file file;
-    struct binary *binary = NULL;
-    int error = safe_open_mapping(pid, mapping, &file);
-    if (error == -EAGAIN)
-        return; /* known, or asked again with the next request */
     name->checked_ns = clock_monotonic_ns();
-    if (!error)
-        binary = binary_of_file(binaries, &file);
     name->failed_pid = binary ? 0 : pid;
     if (!binary)
         return;
     binary->refs++;
     binary_release(binaries, name->binary);
     name->binary = binary;
+}
+
+/* Opens what is mapped now and points the name to it. */
+static void binary_name_refresh(struct binaries *binaries, struct binary_name *name, uint32_t pid,
+                                const struct process_mapping *mapping)
+{
+    struct safe_file file;
+    int error = safe_open_mapping(pid, mapping, &file);
+    if (error != -EAGAIN) /* known, or asked again with the next request */
+        binary_name_lead(binaries, name, error ? NULL : binary_of_file(binaries, &file), pid);
 }
 
 static struct binary_name *binary_name_new(struct binaries *binaries, const uint8_t identity[16])
@@ -243,6 +249,55 @@ static struct binary_name *binary_name_new(struct binaries *binaries, const uint
     return name;
 }
 
+static bool is_to_be_opened(const struct binary_name *name, uint32_t pid)
+{
+    const struct binary *binary = name->binary;
+    if (!binary && pid != name->failed_pid) /* the other process may have ended */
+        return true;
+    if (binary && binary->fd < 0)
+        return true;
+    return !(binary && binary->is_copy) && clock_monotonic_ns() - name->checked_ns > LOOK_AGAIN_NS;
+}
+
+struct ahead {
+    struct binaries *binaries;
+    uint32_t pid;
+    size_t n;
+    uint8_t identities[READER_FILES_MAX][16];
+    struct process_mapping mappings[READER_FILES_MAX];
+};
+
+static void ahead_take(void *context, size_t index, const struct safe_file *file)
+{
+    const struct ahead *ahead = context;
+    struct binary_name *name = map_get(&ahead->binaries->names, ahead->identities[index]);
+    heartbeat(); /* between two files that are read */
+    if (!name)
+        name = binary_name_new(ahead->binaries, ahead->identities[index]);
+    if (name)
+        binary_name_lead(ahead->binaries, name, binary_of_file(ahead->binaries, file), ahead->pid);
+    else
+        close(file->fd);
+}
+
+void binaries_open_ahead(struct binaries *binaries, uint32_t pid,
+                         const struct process_mapping *mappings, size_t n)
+{
+    CLAIM_THREAD(&binaries->owner);
+    struct ahead ahead = {.binaries = binaries, .pid = pid};
+    assert(n <= READER_FILES_MAX);
+    for (size_t i = 0; i < n; i++) {
+        uint8_t *identity = ahead.identities[ahead.n];
+        if (!executable_identity(&mappings[i], identity))
+            continue;
+        const struct binary_name *name = map_get(&binaries->names, identity);
+        if (!name || is_to_be_opened(name, pid))
+            ahead.mappings[ahead.n++] = mappings[i];
+    }
+    if (ahead.n)
+        safe_open_ahead(pid, ahead.mappings, ahead.n, ahead_take, &ahead);
+}
+
 struct binary *binaries_get(struct binaries *binaries, const uint8_t identity[16], uint32_t pid,
                             const struct process_mapping *mapping)
 {
@@ -255,12 +310,7 @@ struct binary *binaries_get(struct binaries *binaries, const uint8_t identity[16
         return NULL;
     list_remove(&name->recent);
     list_append(&binaries->recent, &name->recent);
-    bool closed = name->binary && name->binary->fd < 0;
-    bool copied = name->binary && name->binary->is_copy;
-    bool other_way =
-        !name->binary && pid != name->failed_pid; /* the other process may have ended */
-    if (fresh || other_way || closed ||
-        (!copied && clock_monotonic_ns() - name->checked_ns > LOOK_AGAIN_NS))
+    if (fresh || is_to_be_opened(name, pid))
         binary_name_refresh(binaries, name, pid, mapping);
     if (name->binary && name->binary->fd >= 0)
         binary_mark_used(binaries, name->binary);

@@ -72,6 +72,10 @@ void binaries_close(struct binaries *binaries);
  * if the identity proves the content, but the file cannot be opened any more. */
 struct binary *binaries_get(struct binaries *binaries, const uint8_t identity[16], uint32_t pid,
                             const struct process_mapping *mapping);
+/* Opens, by one request of the reader, those of the files that binaries_get() would open, as far as
+ * that is possible. n: up to READER_FILES_MAX. */
+void binaries_open_ahead(struct binaries *binaries, uint32_t pid,
+                         const struct process_mapping *mappings, size_t n);
 /* Names of its functions, loaded if necessary; NULL: it has none, or cannot be read. pid: a process
  * that maps it. */
 struct function_names *binaries_names(struct binaries *binaries, struct binary *binary,

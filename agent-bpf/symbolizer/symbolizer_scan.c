@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 #define BUSIEST 32 /* processes scanned before the kernel's names are read, which takes long */
+#define AHEAD_PATH_MAX 256 /* files of longer paths are opened one by one */
 
 struct candidate {
     uint32_t pid;
@@ -121,7 +122,7 @@ void symbolizer_scan_start(struct symbolizer *symbolizer)
 }
 
 /* The kernel prints a line break as \012. It is not decoded: such a file is not opened. */
-static void copy_path(const struct proc_map *map, char path[SYMBOLIZER_PATH_MAX])
+static void copy_path(const struct proc_map *map, char *path)
 {
     size_t len = map->path.len < SYMBOLIZER_PATH_MAX - 1 ? map->path.len : SYMBOLIZER_PATH_MAX - 1;
     if (len)
@@ -129,13 +130,11 @@ static void copy_path(const struct proc_map *map, char path[SYMBOLIZER_PATH_MAX]
     path[len] = 0;
 }
 
-void symbolizer_resolve_mapping(struct symbolizer *symbolizer, uint32_t pid,
-                                const struct proc_map *map, char path[SYMBOLIZER_PATH_MAX],
-                                struct process_mapping *mapping, struct binary **binary)
+/* path: room for the whole of it, or SYMBOLIZER_PATH_MAX. */
+static struct process_mapping mapping_of(const struct proc_map *map, char *path)
 {
-    LOOP_THREAD(symbolizer->settings.loop);
     copy_path(map, path);
-    *mapping = (struct process_mapping){
+    return (struct process_mapping){
         .start = map->start,
         .length = map->end - map->start,
         .file_offset = map->offset,
@@ -144,6 +143,34 @@ void symbolizer_resolve_mapping(struct symbolizer *symbolizer, uint32_t pid,
         .inode = map->inode,
         .path = path,
     };
+}
+
+void symbolizer_open_ahead(struct symbolizer *symbolizer, uint32_t pid)
+{
+    LOOP_THREAD(symbolizer->settings.loop);
+    struct process_mapping mappings[READER_FILES_MAX];
+    char paths[READER_FILES_MAX][AHEAD_PATH_MAX];
+    struct bytes rest = buf_bytes(&symbolizer->maps);
+    struct proc_map map = {0};
+    size_t n;
+    do {
+        n = 0;
+        while (n < READER_FILES_MAX && proc_maps_next_code(&rest, &map)) {
+            if (map.path.len >= AHEAD_PATH_MAX)
+                continue;
+            mappings[n] = mapping_of(&map, paths[n]);
+            n++;
+        }
+        binaries_open_ahead(&symbolizer->binaries, pid, mappings, n);
+    } while (n == READER_FILES_MAX);
+}
+
+void symbolizer_resolve_mapping(struct symbolizer *symbolizer, uint32_t pid,
+                                const struct proc_map *map, char path[SYMBOLIZER_PATH_MAX],
+                                struct process_mapping *mapping, struct binary **binary)
+{
+    LOOP_THREAD(symbolizer->settings.loop);
+    *mapping = mapping_of(map, path);
     uint8_t identity[16];
     *binary = NULL;
     if (!executable_identity(mapping, identity))
@@ -165,6 +192,7 @@ static void scan_mappings(struct symbolizer *symbolizer, uint32_t pid, uint64_t 
     struct bytes rest = buf_bytes(&symbolizer->maps);
     struct proc_map map;
     int left = PROCESS_MAPPINGS_MAX;
+    symbolizer_open_ahead(symbolizer, pid);
     while (left > 0 && proc_maps_next(&rest, &map)) {
         bool is_file = map.inode && map.path.len && map.path.data[0] == '/';
         if (!map.executable || (!is_file && !bytes_equal(map.path, BYTES_LIT(VDSO_PATH))))

@@ -90,6 +90,8 @@ void symbolizer_scan_start(struct symbolizer *symbolizer);
 /* Of one process alone. */
 void symbolizer_scan_process(struct symbolizer *symbolizer, uint32_t pid);
 void symbolizer_scan_step(struct symbolizer *symbolizer, uint64_t until_ns);
+/* Opens the files whose code symbolizer->maps shows, READER_FILES_MAX by one request. */
+void symbolizer_open_ahead(struct symbolizer *symbolizer, uint32_t pid);
 /* The mapping of a line of /proc/PID/maps, with the build id or inode generation that the kernel's
  * event stream would give. The path is copied to `path`. *binary is NULL if the file cannot be
  * read. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent-bpf/symbolizer/symbolizer_binary.h"
+#include "agent-bpf/executable_identity.h"
+#include "agent-bpf/files/reader_client.h"
+#include "base/stats.h"
 #include "test/support/fixtures/skip.h"
 #include "test/support/rigs/reader_rig.h"
 #include <fcntl.h>
@@ -162,6 +165,50 @@ static void many_files(void **state)
     binaries_close(&binaries);
 }
 
+/* One request opens them; what cannot be opened does not hinder the others. */
+static void opened_ahead(void **state)
+{
+    enum { FILES = 5, GONE = 2 };
+    char directory[] = "/var/tmp/spanprof_ahead_XXXXXX", paths[FILES][64];
+    struct process_mapping mappings[FILES] = {0};
+    struct binaries binaries;
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    for (int i = 0; i < FILES; i++) {
+        struct stat status;
+        snprintf(paths[i], sizeof(paths[i]), "%s/%d", directory, i);
+        int fd = open(paths[i], O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+        copy_own_file(fd);
+        assert_int_equal(fstat(fd, &status), 0);
+        close(fd);
+        mappings[i] = (struct process_mapping){.path = paths[i],
+                                               .length = BYTES_MAPPED,
+                                               .device_major = major(status.st_dev),
+                                               .device_minor = minor(status.st_dev),
+                                               .inode = status.st_ino};
+    }
+    unlink(paths[GONE]);
+    binaries_init(&binaries, false);
+    int64_t before = stats_find("spanprof_reader_requests_total", "");
+    binaries_open_ahead(&binaries, (uint32_t)getpid(), mappings, FILES);
+    for (int i = 0; i < FILES; i++) {
+        uint8_t identity[16];
+        assert_true(executable_identity(&mappings[i], identity));
+        if (i == GONE)
+            continue;
+        const struct binary *binary =
+            binaries_get(&binaries, identity, (uint32_t)getpid(), &mappings[i]);
+        assert_true(binary && binary->is_elf && binary->key.inode == mappings[i].inode);
+        unlink(paths[i]);
+    }
+    assert_int_equal(stats_find("spanprof_reader_requests_total", ""), before + 1);
+    binaries_open_ahead(&binaries, (uint32_t)getpid(), mappings, GONE); /* they are known */
+    assert_int_equal(stats_find("spanprof_reader_requests_total", ""), before + 1);
+    assert_true(reader_client_is_ready());
+    binaries_close(&binaries);
+    rmdir(directory);
+}
+
 int main(void)
 {
     reader_rig_attach();
@@ -169,6 +216,7 @@ int main(void)
         cmocka_unit_test(asked_through_another_process),
         cmocka_unit_test(generation_is_compared),
         cmocka_unit_test(many_files),
+        cmocka_unit_test(opened_ahead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
