@@ -101,15 +101,19 @@ static uint8_t *put_key_map(uint8_t *at, const uint8_t *keys, uint32_t n_keys)
     return at + keys_pass(keys, n_keys, at);
 }
 
+const char *spanprof_context_schema = OTEL_THREAD_SCHEMA_DEV;
+
 size_t spanprof_context_payload(const struct shared_table *resource, const uint8_t *keys,
                                 uint32_t n_keys, uint8_t *out)
 {
-    static const char schema_key[] = OTEL_THREAD_SCHEMA_KEY, schema[] = OTEL_THREAD_SCHEMA_DEV;
+    static const char schema_key[] = OTEL_THREAD_SCHEMA_KEY;
+    const char *schema = spanprof_context_schema;
+    size_t schema_len = strlen(schema);
     uint8_t *at = put_head(out, PROCESS_CONTEXT_RESOURCE, resource_pass(resource, NULL));
     at += resource_pass(resource, at);
     at = put_head(at, PROCESS_CONTEXT_ATTRIBUTES,
-                  string_pair_size(sizeof(schema_key) - 1, sizeof(schema) - 1));
-    at = put_string_pair(at, schema_key, sizeof(schema_key) - 1, schema, sizeof(schema) - 1);
+                  string_pair_size(sizeof(schema_key) - 1, schema_len));
+    at = put_string_pair(at, schema_key, sizeof(schema_key) - 1, schema, schema_len);
     at = put_key_map(at, keys, n_keys);
     return (size_t)(at - out);
 }

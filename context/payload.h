@@ -12,6 +12,10 @@
     (SPANPROF_RESOURCE_BYTES_MAX + 16 * SPANPROF_RESOURCE_ATTRIBUTES_MAX +                         \
      SPANPROF_CONTEXT_KEY_BYTES_MAX + 6 * OTEL_THREAD_KEYS_MAX + 256)
 
+/* The schema of threads' contexts: OTEL_THREAD_SCHEMA_DEV, unless a publisher has set another one
+ * before it publishes. */
+extern const char *spanprof_context_schema;
+
 /* Writes the message to out, which has room for PAYLOAD_MAX bytes; returns its size. */
 size_t spanprof_context_payload(const struct shared_table *resource, const uint8_t *keys,
                                 uint32_t n_keys, uint8_t *out);

@@ -104,7 +104,8 @@ static void inspection_check_go_labels(struct inspection *inspection)
 
 static bool inspection_flags_are_set(const struct inspection *inspection, unsigned sources)
 {
-    const unsigned with_flags = CONTEXT_BIT(CONTEXT_OTEL_THREAD) | CONTEXT_BIT(CONTEXT_ELASTIC);
+    const unsigned with_flags = CONTEXT_BIT(CONTEXT_OTEL_THREAD) | CONTEXT_BIT(CONTEXT_ELASTIC) |
+                                CONTEXT_BIT(CONTEXT_OTEL_NODEJS);
     return (sources & with_flags) && !inspection->flags_unsure;
 }
 

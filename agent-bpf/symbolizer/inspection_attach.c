@@ -123,6 +123,8 @@ static void context_locate_otel_nodejs(const struct mapped_file *file)
     if (!inspection->has_context || context->schema != OTEL_SCHEMA_NODEJS)
         return;
     struct thread_local_process process = file->view;
+    file->inspection->flags_unsure |=
+        !file->publishers->sets_trace_flags; /* only our writer does */
     process.is_executable = file->publishers->otel_nodejs.in_executable;
     int outcome = thread_local_locate(&file->publishers->otel_nodejs, &process, &variable);
     if (!outcome && nodejs_layout_enter(&context->nodejs, &variable))

@@ -15,7 +15,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define BUSIEST 32 /* processes scanned before the kernel's names are read, which takes long */
+#define BUSIEST        32 /* processes scanned before the kernel's names are read, which takes long */
 #define AHEAD_PATH_MAX 256 /* files of longer paths are opened one by one */
 
 struct candidate {

@@ -14,7 +14,7 @@ function plain(object, key, value) {
 
 function watchContext(api, meet) {
   if (api.context) {
-    meet(api.context);
+    meet(api.context, true);
   }
   const before = Object.getPrototypeOf(api);
   Object.setPrototypeOf(api, Object.create(before, {
@@ -22,13 +22,13 @@ function watchContext(api, meet) {
       get: () => undefined,
       set(manager) {
         plain(this, 'context', manager);
-        meet(manager);
+        meet(manager, false);
       },
     },
   }));
 }
 
-// meet must not throw.
+// meet(manager, wasThere) must not throw.
 function onContextManager(meet) {
   if (globalThis[API]) {
     watchContext(globalThis[API], meet);

@@ -4,6 +4,8 @@
  * serves Node 18 and later.
  *
  *   publish(texts, again)  the process context, from [key, value, key, value, ...]: 0 or -errno
+ *   findFrames(key, value) whether Node's own thread context can be used, see frames.h
+ *   showFrames()           it is used; before that publish() says another schema
  *   open()                 {pointer, records}: the calling thread's memory, see thread_record.js
  *   attach()               makes the thread's pointer name the first record
  *   current()              what the thread publishes, as "TRACE-SPAN-FLAGS", for tests
@@ -11,6 +13,7 @@
  * Threads: each thread that runs JavaScript has its own instance (struct instance). The process
  * context is the process's: the first instance gives the Resource, later ones share it.
  */
+#include "context/node/frames.h"
 #include "context/context_layout.h"
 #include "context/spanprof_context.h"
 #include <errno.h>
@@ -22,11 +25,12 @@
 #include <string.h>
 
 enum { RECORD_BYTES = 32, RECORDS = 3, KEY_MAX = 255, VALUE_MAX = 4096 };
-enum { RECORDS_ALIGNMENT = 128, INSTANCE_BYTES = 128 };
+enum { RECORDS_ALIGNMENT = 128 };
 
 struct instance {
     uint8_t records[RECORDS][RECORD_BYTES]; /* the first one: no span */
     bool is_owner;                          /* its Resource is the process's */
+    struct frames frames;
 };
 
 _Static_assert(sizeof(struct instance) <= RECORDS_ALIGNMENT, "one upper half of the addresses");
@@ -35,6 +39,9 @@ _Static_assert(OTEL_THREAD_RECORD_HEAD <= RECORD_BYTES, "");
 /* The ABI's pointer, one in the process (shared_state.c). */
 extern _Thread_local struct otel_thread_record *otel_thread_ctx_v1
     __attribute__((visibility("default"), tls_model("global-dynamic")));
+
+/* What the process context says of it (payload.c). */
+extern const char *spanprof_context_schema;
 
 static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
 static enum { PROCESS_NEW, PROCESS_PUBLISHED, PROCESS_REFUSED } process_state;
@@ -101,6 +108,8 @@ static int process_publish(struct instance *instance, const struct texts *texts,
         return instance->is_owner ? spanprof_context_update(texts->attributes, texts->n) : 0;
     if (process_state != PROCESS_NEW)
         return process_error;
+    if (instance->frames.slot)
+        spanprof_context_schema = OTEL_NODEJS_SCHEMA_DEV;
     process_error = spanprof_context_publish(texts->attributes, texts->n);
     process_state = process_error ? PROCESS_REFUSED : PROCESS_PUBLISHED;
     instance->is_owner = !process_error;
@@ -149,6 +158,25 @@ static napi_value native_attach(napi_env env, napi_callback_info info)
     return NULL;
 }
 
+static napi_value native_find_frames(napi_env env, napi_callback_info info)
+{
+    size_t n = 2;
+    napi_value arguments[2], found = NULL;
+    struct instance *instance = this_instance(env);
+    bool is_found = instance && napi_get_cb_info(env, info, &n, arguments, NULL, NULL) == napi_ok &&
+                    n == 2 && frames_find(&instance->frames, env, arguments[0], arguments[1]);
+    return napi_get_boolean(env, is_found, &found) == napi_ok ? found : NULL;
+}
+
+static napi_value native_show_frames(napi_env env, napi_callback_info info)
+{
+    (void)info;
+    struct instance *instance = this_instance(env);
+    if (instance)
+        frames_show(&instance->frames);
+    return NULL;
+}
+
 static bool set_memory(napi_env env, napi_value object, const char *name, void *data, size_t size)
 {
     napi_value memory;
@@ -175,7 +203,14 @@ static napi_value native_current(napi_env env, napi_callback_info info)
     char text[2 * (16 + 8 + 1) + 3], *at = text;
     napi_value value = NULL;
     (void)info;
-    spanprof_context_get(&context);
+    const struct otel_thread_record *record = frames_record();
+    if (record) {
+        memcpy(context.trace_id, record->trace_id, sizeof(context.trace_id));
+        memcpy(context.span_id, record->span_id, sizeof(context.span_id));
+        context.trace_flags = record->trace_flags;
+    } else {
+        spanprof_context_get(&context);
+    }
     for (size_t i = 0; i < 16; i++)
         at += sprintf(at, "%02x", context.trace_id[i]);
     *at++ = '-';
@@ -195,6 +230,7 @@ static void instance_close(void *data)
     const uint8_t *named = (const uint8_t *)otel_thread_ctx_v1;
     if (named >= instance->records[0] && named <= instance->records[RECORDS - 1])
         otel_thread_ctx_v1 = NULL;
+    frames_hide();
     free(instance);
 }
 
@@ -207,10 +243,10 @@ static bool set_function(napi_env env, napi_value exports, const char *name, nap
 
 static struct instance *instance_open(napi_env env)
 {
-    struct instance *instance = aligned_alloc(RECORDS_ALIGNMENT, INSTANCE_BYTES);
+    struct instance *instance = aligned_alloc(RECORDS_ALIGNMENT, RECORDS_ALIGNMENT);
     if (!instance)
         return NULL;
-    memset(instance, 0, INSTANCE_BYTES);
+    memset(instance, 0, RECORDS_ALIGNMENT);
     ((struct otel_thread_record *)instance->records[0])->valid = OTEL_THREAD_RECORD_VALID;
     if (napi_set_instance_data(env, instance, NULL, NULL) != napi_ok ||
         napi_add_env_cleanup_hook(env, instance_close, instance) != napi_ok) {
@@ -230,6 +266,8 @@ NAPI_MODULE_INIT()
     if (!instance_open(env) || !set_function(env, exports, "publish", native_publish) ||
         !set_function(env, exports, "open", native_open) ||
         !set_function(env, exports, "attach", native_attach) ||
+        !set_function(env, exports, "findFrames", native_find_frames) ||
+        !set_function(env, exports, "showFrames", native_show_frames) ||
         !set_function(env, exports, "current", native_current))
         return NULL;
     return exports;

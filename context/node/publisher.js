@@ -5,10 +5,13 @@
 // its span in two ways: with() and attach() of that manager, which are wrapped, and switches to another callback,
 // microtask or asynchronous resource, which hooks report (switches.js).
 //
+// Where Node has a thread context of its own (carriers.js), nothing is wrapped or hooked but the manager's storage.
+//
 // Nothing is loaded before a context manager is registered; no hook is set before the first span of an SDK.
 'use strict';
 
 const { onContextManager } = require('./api_hook.js');
+const { carryContexts } = require('./carriers.js');
 const { thread } = require('./thread_record.js');
 const { watchSwitches } = require('./switches.js');
 
@@ -27,6 +30,7 @@ let shown; // the OpenTelemetry context whose span is published
 const outer = []; // what was published before each callback that has not ended
 let depth = 0; // of outer
 let native;
+let frames = false; // the runtime's own context serves
 const wrapped = new WeakSet(); // managers
 
 function debug(...words) {
@@ -71,6 +75,21 @@ function recordMake(context) {
   } catch { // an object that takes no field: made each time
   }
   return record;
+}
+
+// The record of a context that enters a frame.
+function fill(words, at, context) {
+  let record = NONE;
+  try {
+    const span = typeof context.getValue === 'function' ? context.getValue(SPAN) : undefined;
+    if (state === NEW && span && span.resource) {
+      begin(span.resource);
+    }
+    record = span ? thread.record(span.spanContext()) : NONE;
+  } catch (error) {
+    debug(error);
+  }
+  thread.write(record, words, at);
 }
 
 // context: undefined for none. Never throws.
@@ -145,7 +164,11 @@ function beginWith(resource) {
     debug('not publishing: errno', -error);
     return false;
   }
-  thread.open(memory, native.attach);
+  if (frames) {
+    native.showFrames();
+  } else {
+    thread.open(memory, native.attach);
+  }
   if (resource.asyncAttributesPending && typeof resource.waitForAsyncAttributes === 'function') {
     resource.waitForAsyncAttributes().then(() => native.publish(texts(resource), true)).catch(() => {});
   }
@@ -156,9 +179,11 @@ function begin(resource) {
   state = OFF;
   try {
     if (beginWith(resource)) {
-      watchSwitches(switched, switchedBack, putCurrent);
+      if (!frames) {
+        watchSwitches(switched, switchedBack, putCurrent);
+      }
       state = ON;
-      debug('publishing');
+      debug(frames ? 'publishing in frames' : 'publishing');
     }
   } catch (error) {
     debug('not publishing:', error);
@@ -215,7 +240,24 @@ function wrapDisable(registered) {
   };
 }
 
-function wrapManager(registered) {
+// Whether this manager's contexts are in frames. A program whose first manager's were says so to all profilers.
+function carryInFrames(registered, wasThere) {
+  const carried = !wasThere && process.env.SPANPROF_CONTEXT !== 'thread' && carryContexts(registered, fill, native.findFrames);
+  if (state === ON && carried) {
+    native.showFrames();
+  } else if (state === ON) {
+    state = OFF;
+  }
+  return carried;
+}
+
+function wrapManager(registered, wasThere) {
+  if (state === NEW || frames) {
+    frames = carryInFrames(registered, wasThere);
+  }
+  if (frames || state === OFF) {
+    return;
+  }
   wrapWith(registered);
   if (typeof registered.attach === 'function') {
     wrapAttach(registered);
@@ -226,14 +268,14 @@ function wrapManager(registered) {
 }
 
 // Throws nothing; a manager that cannot be wrapped stays as it is.
-function meetManager(registered) {
+function meetManager(registered, wasThere) {
   try {
     if (state === OFF || typeof registered.active !== 'function' || typeof registered.with !== 'function') {
       return;
     }
     native = native || require('./spanprof_context.node');
     if (!wrapped.has(registered)) {
-      wrapManager(registered);
+      wrapManager(registered, wasThere);
       wrapped.add(registered);
     }
     manager = registered;

@@ -56,19 +56,26 @@ function publish(made) {
   let next = NO_SPAN;
   if (made !== null) {
     next = named === FIRST ? SECOND : FIRST;
-    words[next] = made.trace0;
-    words[next + 1] = made.trace1;
-    words[next + 2] = made.trace2;
-    words[next + 3] = made.trace3;
-    words[next + 4] = made.span0;
-    words[next + 5] = made.span1;
-    words[next + 6] = made.rest;
+    write(made, words, next);
   }
   if (pointer[1] !== high) { // at first, and after another library has named a record of its own
     attach();
   }
   pointer[0] = low + 4 * next;
   named = next;
+}
+
+// made: as publish() has it; to: 32-bit words that are zero from `at` on.
+function write(made, to, at) {
+  if (made !== null) {
+    to[at] = made.trace0;
+    to[at + 1] = made.trace1;
+    to[at + 2] = made.trace2;
+    to[at + 3] = made.trace3;
+    to[at + 4] = made.span0;
+    to[at + 5] = made.span1;
+  }
+  to[at + 6] = made === null ? VALID : made.rest;
 }
 
 // memory: {pointer, records} of the addon; throws if it is not there.
@@ -80,4 +87,4 @@ function open(memory, attachFirst) {
   [low, high] = pointer;
 }
 
-module.exports = { thread: { open, record, publish } };
+module.exports = { thread: { open, record, publish, write } };

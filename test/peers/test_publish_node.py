@@ -63,7 +63,13 @@ class Node(publishing_node.PublishNode):
 
 
 class Interleave(Node):
-    def one(self, version):
+    def test_24_thread(self):
+        self.one("24", SPANPROF_CONTEXT="thread")
+
+    def test_26_thread(self):
+        self.one("26", SPANPROF_CONTEXT="thread")
+
+    def one(self, version, **environment):
         command = self.node(version)
         with tempfile.TemporaryDirectory() as directory:
             done = subprocess.run(
@@ -71,7 +77,7 @@ class Interleave(Node):
                 stderr=subprocess.PIPE, timeout=600, cwd=directory,
                 env={"PATH": os.environ["PATH"], "HOME": directory, "TMPDIR": directory, "STEPS": STEPS,
                      "TREE": publishing_node.TREE, "NODE_PATH": publishing_node.packages(),
-                     "NODE_OPTIONS": publishing_node.preload()})
+                     "NODE_OPTIONS": publishing_node.preload(), **environment})
         lines = [line.split() for line in done.stdout.decode().splitlines()]
         print(version, "; ".join(" ".join(line) for line in lines), flush=True)
         checks, wrong = (sum(int(line[column]) for line in lines) for column in (1, 2))
@@ -84,6 +90,31 @@ class Interleave(Node):
 
 
 @harness.needs_sampling
+class OwnContext(Node):
+    """Which of the two ways is taken."""
+
+    def one(self, version, expected, options="", **environment):
+        done = subprocess.run(
+            [*self.node(version), *options.split(), os.path.join(publishing_node.SOURCES, "beside.js")],
+            capture_output=True, text=True, timeout=60, cwd=self.directory, env={
+                "PATH": os.environ["PATH"], "HOME": self.directory, "TREE": publishing_node.TREE,
+                "NODE_PATH": publishing_node.packages(), "NODE_OPTIONS": publishing_node.preload(),
+                "SPANPROF_CONTEXT_DEBUG": "1", **environment})
+        self.assertEqual((done.stderr, json.loads(done.stdout)), (
+            "spanprof: %s\n" % expected, {"mappings": 1, "published": True}))
+
+    def test_frames(self):
+        for version in ("24", "26"):
+            self.one(version, "publishing in frames")
+        self.one("22", "publishing in frames", "--experimental-async-context-frame")
+
+    def test_thread(self):
+        for version in ("18", "20", "22"):
+            self.one(version, "publishing")
+        for version in ("24", "26"):
+            self.one(version, "publishing", SPANPROF_CONTEXT="thread")
+
+
 class Services(Node):
     def express(self, version):
         self.judge("express-" + version, self.node(version), "express_app.js", ["/render", "/callbacks", "/wait"], SAMPLES)
