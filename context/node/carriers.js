@@ -3,7 +3,7 @@
 // tasks switch, and a profiler finds there, under the AsyncLocalStorage of the API's context manager, what it has stored.
 //
 // So the storage stores, instead of a context, a carrier: memory with the record of the context's span, which knows its
-// context. Whoever asks the storage gets the context. Nothing is written when tasks switch.
+// context. The manager gets the context back from the storage. Nothing is written when tasks switch.
 'use strict';
 
 const { AsyncLocalStorage } = require('async_hooks');
@@ -11,7 +11,7 @@ const { AsyncLocalStorage } = require('async_hooks');
 const RECORD_BYTES = 32;
 const RECORDS = 32; // of a slab, which is freed when none of its carriers is left
 
-// A private field of an object that another class made.
+// Gives an object that another class made a private field: it costs less than a WeakMap, and programs do not see it.
 class Returned {
   constructor(object) {
     return object;
@@ -60,7 +60,10 @@ class Carried extends Returned {
 
   static #make(context, fill) {
     const carrier = make(context, fill);
-    new Carried(context, carrier);
+    try {
+      new Carried(context, carrier);
+    } catch { // an object that takes no field: made each time
+    }
     return carrier;
   }
 }
@@ -121,4 +124,4 @@ function carryContexts(manager, fill, findFrames) {
   return true;
 }
 
-module.exports = { carryContexts };
+module.exports = { carryContexts, Returned };

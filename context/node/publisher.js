@@ -11,7 +11,7 @@
 'use strict';
 
 const { onContextManager } = require('./api_hook.js');
-const { carryContexts } = require('./carriers.js');
+const { carryContexts, Returned } = require('./carriers.js');
 const { thread } = require('./thread_record.js');
 const { watchSwitches } = require('./switches.js');
 
@@ -40,13 +40,6 @@ function debug(...words) {
 }
 
 // ---- what is published for a context of the API ----
-
-// A private field of the context itself: it costs less than a WeakMap, and programs do not see it.
-class Returned {
-  constructor(object) {
-    return object;
-  }
-}
 
 class Known extends Returned {
   #record;
