@@ -10,9 +10,11 @@
  * are ids is decided in user space (labels.h): the header's ids are then those of a source of lower
  * precedence, or zero. The last entry may be incomplete: leave it out.
  * Frames: leaf first, kernel frames in front of user frames. Each frame begins with one tagged
- * word: kind in bits 56..63, payload in bits 0..55; RECORD_FRAME_WORDS(kind) further words may
- * follow (interpreters). A kernel address is sign-extended from bit 55.
- * With RECORD_FLAG_STACK: behind the frames struct record_stack and its copy of the stack.
+ * word: kind in bits 56..63, payload in bits 0..55; further words follow, record_frame_words(kind)
+ * in all. A kernel address is sign-extended from bit 55.
+ * Behind the user frames, list_words: the frames of an interpreter that has a stack of its own,
+ * leaf first, whole as it was at the tick (agent-bpf/python_interleave.h). With RECORD_FLAG_STACK:
+ * behind the frames struct record_stack and its copy of the stack.
  */
 #ifndef __VMLINUX_H__
 #include <linux/types.h>
@@ -23,14 +25,32 @@
 
 enum record_kind { RECORD_CPU = 1, RECORD_OFF_CPU = 2, RECORD_EVENT = 3 };
 
-enum record_frame_kind { FRAME_NONE = 0, FRAME_KERNEL = 1, FRAME_NATIVE = 2 };
+/* The words of a frame, with what is in the payload of the first. Frames of runtimes carry what
+ * identifies their object, so that the symbolizer notices when another is in its place. */
+enum record_frame_kind {
+    FRAME_NONE = 0,
+    FRAME_KERNEL = 1,          /* address */
+    FRAME_NATIVE = 2,          /* address; RECORD_FRAME_EXACT */
+    FRAME_NATIVE_EVAL = 3,     /* the same; its CFA: code that works off an interpreter's list */
+    FRAME_PYTHON = 4,          /* code object; index of the instruction (low half); identity */
+    FRAME_PYTHON_ENTRY = 5,    /* address of what begins an activation of the evaluation function */
+    FRAME_JVM_COMPILED = 6,    /* pc; CodeBlob; compile id (low half) and level */
+    FRAME_JVM_INTERPRETED = 7, /* Method; ConstMethod (48 bits) and bci (16; 0xffff: not known) */
+    FRAME_JVM_STUB = 8,        /* pc; CodeBlob */
+    FRAME_JVM_FROZEN = 9,      /* 0: frames of a virtual thread that are not on this stack */
+    FRAME_V8 = 10, /* pc; SharedFunctionInfo and tier (low bits); bytecode offset and literal id */
+    FRAME_KINDS
+};
 
 #define RECORD_FRAME_SHIFT       56
 #define RECORD_FRAME_MASK        ((1ULL << RECORD_FRAME_SHIFT) - 1)
 #define RECORD_FRAME_EXACT       (1ULL << 55) /* FRAME_NATIVE: what ran, not a return address */
 #define RECORD_MAX_KERNEL_FRAMES 127
 #define RECORD_MAX_USER_FRAMES   512
-#define RECORD_MAX_FRAME_WORDS   (RECORD_MAX_KERNEL_FRAMES + RECORD_MAX_USER_FRAMES)
+#define RECORD_FRAME_WORDS_MAX   3
+#define RECORD_MAX_USER_WORDS    (RECORD_FRAME_WORDS_MAX * RECORD_MAX_USER_FRAMES) /* and the list */
+#define RECORD_MAX_FRAMES        (RECORD_MAX_KERNEL_FRAMES + RECORD_MAX_USER_FRAMES) /* but the list */
+#define RECORD_MAX_FRAME_WORDS   (RECORD_MAX_KERNEL_FRAMES + RECORD_MAX_USER_WORDS)
 #define RECORD_MAX_ATTRIBUTES    1024
 #define RECORD_COMM              16
 #define RECORD_RED_ZONE                                                                            \
@@ -38,6 +58,32 @@ enum record_frame_kind { FRAME_NONE = 0, FRAME_KERNEL = 1, FRAME_NATIVE = 2 };
 #define RECORD_STACK_MAX 32768 /* bytes of a copy of the stack */
 #define RECORD_MAX_SIZE                                                                            \
     (144 + RECORD_MAX_ATTRIBUTES + 8 * RECORD_MAX_FRAME_WORDS + 312 + RECORD_STACK_MAX)
+
+struct record_frame {
+    __u64 words[RECORD_FRAME_WORDS_MAX]; /* those that its kind does not have are 0 */
+};
+
+/* 0: there is no such kind. */
+static inline __u32 record_frame_words(__u32 kind)
+{
+    switch (kind) {
+    case FRAME_KERNEL:
+    case FRAME_NATIVE:
+    case FRAME_PYTHON_ENTRY:
+    case FRAME_JVM_FROZEN:
+        return 1;
+    case FRAME_NATIVE_EVAL:
+    case FRAME_JVM_INTERPRETED:
+    case FRAME_JVM_STUB:
+        return 2;
+    case FRAME_PYTHON:
+    case FRAME_JVM_COMPILED:
+    case FRAME_V8:
+        return 3;
+    default:
+        return 0;
+    }
+}
 
 enum record_flag {
     RECORD_FLAG_USER_MODE = 1 << 0,     /* the tick interrupted user code */
@@ -71,14 +117,15 @@ struct record_header {
     __u32 root_pid; /* the same in the root namespace */
     __u32 root_tid;
     __u32 uid; /* that its files and sockets belong to, in the root user namespace */
-    __u32 reserved;
+    __u16 list_words;
+    __u16 reserved;
     char comm[RECORD_COMM];
     __u8 trace_id[16];      /* zero = the source gives none */
     __u8 span_id[8];        /* zero = the source gives none */
     __u8 local_root_id[8];  /* zero = the source gives none */
     __u16 attributes_size;  /* bytes behind the header, before padding */
     __u16 kernel_words;     /* frame words of kernel frames */
-    __u16 user_words;       /* frame words of user frames, behind the kernel's */
+    __u16 user_words;       /* frame words of user frames, behind the kernel's; then list_words */
     __u8 attributes_source; /* enum context_source: the form of the attributes */
     __u8 end;               /* enum unwind_end: why there are no further user frames */
 };

@@ -3,6 +3,7 @@
  * (message_io.h). */
 #include "agent-bpf/symbolizer_messages.h"
 #include "agent-bpf/message_io.h"
+#include "agent-bpf/record_frame.h"
 #include <assert.h>
 #include <errno.h>
 
@@ -43,6 +44,16 @@ static void io_executable_ref(struct message_io *io, struct symbolizer_executabl
     for (int i = 0; i < SYMBOLIZER_ANCESTORS_MAX; i++)
         io_u32(io, &ref->ancestors[i]);
     io_mapping(io, &ref->mapping);
+}
+
+/* Its words, as many as its kind has. */
+static void io_frame(struct message_io *io, struct record_frame *frame)
+{
+    io_u64(io, (uint64_t *)&frame->words[0]);
+    uint32_t words = record_frame_words(record_frame_kind(frame->words[0]));
+    io_check(io, words > 0);
+    for (uint32_t i = 1; i < words && !io->error; i++)
+        io_u64(io, (uint64_t *)&frame->words[i]);
 }
 
 /* ---- kinds ---- */
@@ -163,19 +174,36 @@ static void io_unwound(struct message_io *io, struct symbolizer_unwound *unwound
     io_u8(io, &unwound->end);
     io_check(io, unwound->end < UNWIND_ENDS);
     IO_LIST(io, unwound->frames, unwound->n, RECORD_MAX_USER_FRAMES);
-    for (uint32_t i = 0; i < unwound->n; i++) {
-        io_u64(io, &unwound->frames[i].pc);
-        io_u8(io, &unwound->frames[i].is_return);
-    }
+    for (uint32_t i = 0; i < unwound->n; i++)
+        io_frame(io, &unwound->frames[i]);
 }
 
 static void io_code_wanted(struct message_io *io, struct symbolizer_code_wanted *wanted)
 {
     io_u64(io, &wanted->ticket);
     io_u32(io, &wanted->pid);
-    IO_LIST(io, wanted->addresses, wanted->n, RECORD_MAX_USER_FRAMES);
+    IO_LIST(io, wanted->frames, wanted->n, RECORD_MAX_USER_FRAMES);
     for (uint32_t i = 0; i < wanted->n; i++)
-        io_u64(io, &wanted->addresses[i]);
+        io_frame(io, &wanted->frames[i]);
+}
+
+static void io_line(struct message_io *io, struct symbolizer_line *line)
+{
+    io_name(io, &line->function);
+    io_name(io, &line->system_name);
+    io_name(io, &line->file);
+    io_u32(io, &line->line);
+    io_u32(io, &line->column);
+    io_u32(io, &line->start_line);
+}
+
+static void io_code_frame(struct message_io *io, struct symbolizer_code_frame *frame)
+{
+    io_frame(io, &frame->frame);
+    IO_LIST(io, frame->lines, frame->n, SYMBOLIZER_LINES_MAX);
+    io_check(io, frame->n > 0);
+    for (uint32_t i = 0; i < frame->n; i++)
+        io_line(io, &frame->lines[i]);
 }
 
 static void io_code(struct message_io *io, struct symbolizer_code *code)
@@ -191,6 +219,9 @@ static void io_code(struct message_io *io, struct symbolizer_code *code)
         io_name(io, &range->function);
         io_check(io, range->start <= range->last);
     }
+    IO_LIST(io, code->frames, code->n_frames, RECORD_MAX_USER_FRAMES);
+    for (uint32_t i = 0; i < code->n_frames; i++)
+        io_code_frame(io, &code->frames[i]);
 }
 
 /* False: there is no such kind. */

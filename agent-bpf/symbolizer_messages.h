@@ -21,6 +21,7 @@
 #define SYMBOLIZER_NAME_BYTES    512
 #define SYMBOLIZER_KEYS_MAX      256
 #define SYMBOLIZER_CONTAINER_MAX 128
+#define SYMBOLIZER_LINES_MAX     32
 #define SYMBOLIZER_SEGMENTS_MAX  8
 #define SYMBOLIZER_MAPPINGS_MAX  64 /* of one stack to be unwound */
 #define SYMBOLIZER_ANCESTORS_MAX 4
@@ -146,24 +147,20 @@ struct symbolizer_unwind_wanted {
                                                  * copy point into; by address */
 };
 
-struct symbolizer_unwound_frame {
-    uint64_t pc;
-    uint8_t is_return; /* pc lies behind a call */
-};
-
 struct symbolizer_unwound {
     uint64_t ticket;
     uint8_t end; /* enum unwind_end; not UNWIND_END_WANTED */
     uint32_t n;  /* at most RECORD_MAX_USER_FRAMES */
-    struct symbolizer_unwound_frame *frames;
+    struct record_frame *frames;
 };
 
-/* Names of code that is in no file. */
+/* Names of code that is in no file: a FRAME_NATIVE is an address in it, the others are frames of
+ * runtimes. */
 struct symbolizer_code_wanted {
     uint64_t ticket; /* the asker's; comes back with the answer */
     uint32_t pid;
     uint32_t n; /* at most RECORD_MAX_USER_FRAMES */
-    uint64_t *addresses;
+    struct record_frame *frames;
 };
 
 struct symbolizer_code_range {
@@ -172,12 +169,29 @@ struct symbolizer_code_range {
     struct bytes function; /* as symbolizer_name.function; empty = none in all of the range */
 };
 
+struct symbolizer_line { /* texts as symbolizer_name.function */
+    struct bytes function;
+    struct bytes system_name; /* empty = the same, or none */
+    struct bytes file;        /* empty = not known */
+    uint32_t line;            /* 0 = not known */
+    uint32_t column;          /* 0 = not known */
+    uint32_t start_line;      /* 0 = not known */
+};
+
+struct symbolizer_code_frame {
+    struct record_frame frame;     /* as asked */
+    uint32_t n;                    /* 1 to SYMBOLIZER_LINES_MAX */
+    struct symbolizer_line *lines; /* inlined functions innermost first, then the compiled one */
+};
+
 struct symbolizer_code {
     uint64_t ticket;
     uint32_t pid;
     uint8_t named; /* the process has a perf map; otherwise there are no ranges */
     uint32_t n;    /* at most RECORD_MAX_USER_FRAMES; as many as fit the datagram */
     struct symbolizer_code_range *ranges; /* that contain the addresses */
+    uint32_t n_frames; /* at most RECORD_MAX_USER_FRAMES; as many as fit the datagram */
+    struct symbolizer_code_frame *frames;
 };
 
 struct symbolizer_kernel {

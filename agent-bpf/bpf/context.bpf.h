@@ -56,12 +56,6 @@ __noinline int context_read_variable(struct build *build, const struct context_v
     return CONTEXT_ABSENT;
 }
 
-static __always_inline bool context_stale(const struct context_process *process, __u64 start_ns)
-{
-    __u64 expected = process->process_start_ns;
-    return expected && expected / CONTEXT_START_TICK_NS != start_ns / CONTEXT_START_TICK_NS;
-}
-
 /* Also if the header is gone: the process may have withdrawn its context. */
 static __always_inline bool context_changed(const struct context_process *process)
 {

@@ -2,7 +2,7 @@
 #pragma once
 /* A record that is being built: one per CPU, too large for the stack. */
 
-#define BUILD_AT_MASK   0x1ff8 /* offsets of frames: multiples of 8 */
+#define BUILD_AT_MASK   0x3ff8 /* offsets of frames: multiples of 8 */
 #define BUILD_STACK_MAX (sizeof(struct record_stack) + RECORD_STACK_MAX)
 #define BUILD_CHUNK     4096 /* of the stack, copied at once */
 
@@ -58,6 +58,8 @@ struct walk { /* from frame to frame */
     __u32 mapping;    /* index of the one that pc lies in */
     __u32 frames_at;  /* in rest, of the first user frame */
     __u32 n_frames;
+    __u32 n_words; /* of them */
+    __u32 n_list;  /* words behind them */
     __u32 now_s;
     __u32 end;                 /* enum unwind_end */
     struct record_stack stack; /* where user space continues to unwind */
@@ -83,5 +85,32 @@ struct build {
     struct walk walk; /* no part of the record */
 };
 
+static __always_inline void walk_add_word(struct build *build, __u64 word)
+{
+    struct walk *walk = &build->walk;
+    *(__u64 *)(build->rest + ((walk->frames_at + walk->n_words * 8) & BUILD_AT_MASK)) = word;
+    walk->n_words++;
+}
+
+static __always_inline __u64 walk_tagged(__u64 payload, enum record_frame_kind kind)
+{
+    return (payload & RECORD_FRAME_MASK) | (__u64)kind << RECORD_FRAME_SHIFT;
+}
+
+/* kind: FRAME_NATIVE, FRAME_NATIVE_EVAL; the CFA of the latter follows when it is known. */
+static __always_inline void walk_add_frame(struct build *build, enum record_frame_kind kind,
+                                           bool exact)
+{
+    __u64 word = build->walk.pc & (RECORD_FRAME_EXACT - 1);
+    walk_add_word(build, walk_tagged(exact ? word | RECORD_FRAME_EXACT : word, kind));
+    build->walk.n_frames++;
+}
+
 _Static_assert(BUILD_AT_MASK >= RECORD_MAX_ATTRIBUTES + 8 * RECORD_MAX_FRAME_WORDS, "record.h");
 _Static_assert(sizeof(struct build) - sizeof(struct walk) >= RECORD_MAX_SIZE, "record.h");
+
+/* Of a map value and of a task: user space knows the start in clock ticks. 0: it is not checked. */
+static __always_inline bool starts_equal(__u64 expected_ns, __u64 start_ns)
+{
+    return !expected_ns || expected_ns / CONTEXT_START_TICK_NS == start_ns / CONTEXT_START_TICK_NS;
+}

@@ -130,7 +130,7 @@ static __always_inline void fill_published(struct build *build, struct task_stru
     struct context_process *process = bpf_map_lookup_elem(&contexts, &pid);
     if (!process || exec_under_way(task))
         return;
-    if (context_stale(process, header->process_start_ns))
+    if (!starts_equal(process->process_start_ns, header->process_start_ns))
         count(SAMPLER_CONTEXTS_STALE);
     else
         context_read(process, arch_thread_pointer(task), build);
@@ -241,7 +241,10 @@ int on_tick(struct bpf_perf_event_data *ctx)
 static __always_inline void forget(struct task_struct *task)
 {
     __u32 pid = pid_seen(task->group_leader, task->tgid);
-    if (pid && bpf_map_delete_elem(&contexts, &pid) == 0)
+    if (!pid)
+        return;
+    bpf_map_delete_elem(&runtimes, &pid);
+    if (bpf_map_delete_elem(&contexts, &pid) == 0)
         count(SAMPLER_CONTEXTS_DELETED);
 }
 

@@ -7,6 +7,7 @@
  */
 #include "agent-bpf/bpf/arch.bpf.h"
 #include "agent-bpf/bpf/unwind_rule.bpf.h"
+#include "agent-bpf/bpf/runtime.bpf.h"
 
 /* Set before loading. */
 const volatile __u8 stacks_always; /* copied, with the registers of the tick: to be compared */
@@ -130,19 +131,26 @@ __noinline int walk_to_caller(struct build *build)
     return walk->pc ? WALK_GOES_ON : UNWIND_END_OF_STACK;
 }
 
-static __always_inline void walk_add_frame(struct build *build, bool exact)
+/* Native code: by its rule. CFA of a frame that works off an interpreter's list goes with it. */
+static __always_inline int walk_native(struct build *build, bool is_code, bool evaluates)
 {
     struct walk *walk = &build->walk;
-    __u64 word = (walk->pc & (RECORD_FRAME_EXACT - 1)) | (__u64)FRAME_NATIVE << RECORD_FRAME_SHIFT;
-    if (exact)
-        word |= RECORD_FRAME_EXACT;
-    *(__u64 *)(build->rest + ((walk->frames_at + walk->n_frames * 8) & BUILD_AT_MASK)) = word;
-    walk->n_frames++;
+    /* What a signal handler returns to has not called it. */
+    bool exact = !walk->is_return || (is_code && walk->rule.flags & UNWIND_SIGNAL_FRAME);
+    if (!evaluates || !is_code) {
+        walk_add_frame(build, FRAME_NATIVE, exact);
+        return is_code ? walk_to_caller(build) : UNWIND_END_BAD_ADDRESS;
+    }
+    walk_add_frame(build, FRAME_NATIVE_EVAL, exact);
+    walk->cfa = 0;
+    int end = walk_to_caller(build);
+    walk_add_word(build, walk->cfa);
+    return end;
 }
 
-/* Adds the frame at pc and goes to its caller: WALK_GOES_ON, or why not. Frames of interpreters
- * would be taken from here on, by what the mapping is. */
-__noinline int walk_step(struct build *build)
+/* Adds the frame at pc and goes to its caller: WALK_GOES_ON, or why not. runtime: NULL, the process
+ * has none whose frames are known. */
+__noinline int walk_step(struct build *build, const struct runtime_process *runtime)
 {
     if (!build)
         return UNWIND_END_UNKNOWN;
@@ -152,14 +160,16 @@ __noinline int walk_step(struct build *build)
     bool is_code = mapping_find(build, address);
     if (!is_code && walk->n_frames)
         return UNWIND_END_BAD_ADDRESS;
-    if (is_code && !rule_find(build, address))
-        return UNWIND_END_WANTED;
     if (walk->n_frames >= RECORD_MAX_USER_FRAMES)
         return UNWIND_END_TRUNCATED;
-    /* What a signal handler returns to has not called it. */
-    bool exact = !walk->is_return || (is_code && walk->rule.flags & UNWIND_SIGNAL_FRAME);
-    walk_add_frame(build, exact);
-    return is_code ? walk_to_caller(build) : UNWIND_END_BAD_ADDRESS;
+    if (runtime && is_code) {
+        int outcome = runtime_step(build, runtime);
+        if (outcome != RUNTIME_NOT_ITS_CODE)
+            return outcome;
+    }
+    if (is_code && !rule_find(build, address))
+        return UNWIND_END_WANTED;
+    return walk_native(build, is_code, runtime && runtime_evaluates(runtime, address));
 }
 
 static __always_inline void walk_note(struct walk *walk)
@@ -178,9 +188,9 @@ static __always_inline void walk_note(struct walk *walk)
 /* Frames behind `at` in rest. */
 static __noinline void walk_user_stack(struct build *build, struct task_struct *task, __u32 at)
 {
+    const struct runtime_process *runtime = runtime_of(build, task);
     struct walk *walk = &build->walk;
     mapping_begin(walk, task->mm);
-    walk->n_frames = 0;
     walk->frames_at = at;
     walk->is_return = 0;
     walk->now_s = (__u32)(build->header.time_ns / 1000000000);
@@ -190,13 +200,15 @@ static __noinline void walk_user_stack(struct build *build, struct task_struct *
     }
     int end = UNWIND_END_TRUNCATED;
     for (int i = 0; i <= RECORD_MAX_USER_FRAMES; i++) {
-        end = walk_step(build);
+        end = walk_step(build, runtime);
         if (end != WALK_GOES_ON)
             break;
     }
     walk->end = (__u32)end;
     if (end == UNWIND_END_WANTED)
         walk_note(walk);
+    if (runtime)
+        walk->n_list = runtime_list(build, runtime, arch_thread_pointer(task));
 }
 
 /* Fills a copy where pages cannot be read: not a valid address. */
@@ -282,7 +294,7 @@ static __always_inline __u32 unwind(struct bpf_perf_event_data *ctx, struct buil
     struct walk *walk = &build->walk;
     __u32 kernel_words = 0;
     bool user_mode = header->flags & RECORD_FLAG_USER_MODE;
-    walk->n_frames = 0;
+    walk->n_frames = walk->n_words = walk->n_list = 0;
     walk->end = UNWIND_END_OF_STACK;
     if (!user_mode)
         kernel_words = unwind_kernel(ctx, build, at);
@@ -296,6 +308,7 @@ static __always_inline __u32 unwind(struct bpf_perf_event_data *ctx, struct buil
     header->end = (__u8)walk->end;
     if (walk->end != UNWIND_END_OF_STACK)
         header->flags |= RECORD_FLAG_TRUNCATED;
-    header->user_words = (__u16)walk->n_frames;
-    return kernel_words + walk->n_frames;
+    header->user_words = (__u16)walk->n_words;
+    header->list_words = (__u16)walk->n_list;
+    return kernel_words + walk->n_words + walk->n_list;
 }

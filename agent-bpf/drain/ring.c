@@ -97,9 +97,10 @@ _Bool ring_record_valid(const void *data, size_t size)
         return 0;
     if (record->attributes_size > RECORD_MAX_ATTRIBUTES ||
         record->kernel_words > RECORD_MAX_KERNEL_FRAMES ||
-        record->user_words > RECORD_MAX_USER_FRAMES || record->end >= UNWIND_ENDS)
+        (size_t)record->user_words + record->list_words > RECORD_MAX_USER_WORDS ||
+        record->end >= UNWIND_ENDS)
         return 0;
-    size_t words = (size_t)record->kernel_words + record->user_words;
+    size_t words = (size_t)record->kernel_words + record->user_words + record->list_words;
     size_t at = sizeof(*record) + record_padded(record->attributes_size) + 8 * words;
     return at <= size && size - at == stack_size(record, size - at);
 }

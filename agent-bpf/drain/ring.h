@@ -7,8 +7,7 @@
  * most RING_SPIN_NS for a record that is being written; malformed records (record.h) are counted
  * and skipped. Thread: one (the loop).
  */
-#include "agent-bpf/record.h"
-#include <stddef.h>
+#include "agent-bpf/record_frame.h"
 
 struct ring;
 
@@ -52,7 +51,7 @@ static inline const uint8_t *record_attributes(const struct record_header *recor
     return (const uint8_t *)(record + 1);
 }
 
-/* kernel_words, then user_words tagged words. */
+/* kernel_words, then user_words, then list_words. */
 static inline const uint64_t *record_frames(const struct record_header *record)
 {
     const void *frames = record_attributes(record) + record_padded(record->attributes_size);
@@ -62,28 +61,7 @@ static inline const uint64_t *record_frames(const struct record_header *record)
 /* With RECORD_FLAG_STACK; the copy lies behind it. */
 static inline const struct record_stack *record_stack(const struct record_header *record)
 {
-    const void *stack = record_frames(record) + record->kernel_words + record->user_words;
+    const void *stack =
+        record_frames(record) + record->kernel_words + record->user_words + record->list_words;
     return (const struct record_stack *)stack;
-}
-
-static inline enum record_frame_kind record_frame_kind(uint64_t word)
-{
-    return (enum record_frame_kind)(word >> RECORD_FRAME_SHIFT);
-}
-
-/* True: the instruction that ran, or was interrupted by a signal; false: the one behind a call. */
-static inline _Bool record_frame_is_exact(uint64_t word)
-{
-    return record_frame_kind(word) == FRAME_NATIVE && (word & RECORD_FRAME_EXACT);
-}
-
-/* A kernel address comes back sign-extended. */
-static inline uint64_t record_frame_address(uint64_t word)
-{
-    uint64_t payload = word & RECORD_FRAME_MASK;
-    if (record_frame_kind(word) == FRAME_NATIVE)
-        payload &= ~RECORD_FRAME_EXACT;
-    if (record_frame_kind(word) == FRAME_KERNEL && (payload >> (RECORD_FRAME_SHIFT - 1)))
-        payload |= ~RECORD_FRAME_MASK;
-    return payload;
 }

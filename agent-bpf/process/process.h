@@ -121,7 +121,7 @@ struct process_code_wanted {
     uint32_t pid;
     uint64_t time_ns; /* of the sample */
     uint32_t n;       /* at most RECORD_MAX_USER_FRAMES */
-    uint64_t *addresses;
+    struct record_frame *frames;
 };
 
 /* Asks for names of code that lies in no file (SYMBOLIZER_CODE_WANTED). PROCESS_UNKNOWN; -ENOMEM:

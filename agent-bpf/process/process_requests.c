@@ -127,6 +127,6 @@ int process_table_want_code(struct process_table *table, const struct process_co
                                          .code_wanted = {.ticket = wanted->ticket,
                                                          .pid = wanted->pid,
                                                          .n = wanted->n,
-                                                         .addresses = wanted->addresses}};
+                                                         .frames = wanted->frames}};
     return symbolizer_queue_put(table->requests, &message);
 }

@@ -406,6 +406,11 @@ size_t sampler_ring_size(const struct sampler *sampler)
     return bpf_map__max_entries(sampler->skeleton->maps.ring);
 }
 
+int sampler_runtimes_fd(const struct sampler *sampler)
+{
+    return bpf_map__fd(sampler->skeleton->maps.runtimes);
+}
+
 int sampler_contexts_fd(const struct sampler *sampler)
 {
     return bpf_map__fd(sampler->skeleton->maps.contexts);

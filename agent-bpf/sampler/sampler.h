@@ -73,6 +73,7 @@ void sampler_filter_poll(struct sampler *sampler);
 int sampler_ring_fd(const struct sampler *sampler); /* for ring_open(); borrowed */
 size_t sampler_ring_size(const struct sampler *sampler);
 int sampler_contexts_fd(const struct sampler *sampler);    /* u32 pid -> struct context_process */
+int sampler_runtimes_fd(const struct sampler *sampler);    /* u32 pid -> struct runtime_process */
 int sampler_connections_fd(const struct sampler *sampler); /* agent-bpf/connection.h */
 struct unwind_maps sampler_unwind_maps(const struct sampler *sampler);
 uint64_t sampler_period_ns(const struct sampler *sampler); /* at present */

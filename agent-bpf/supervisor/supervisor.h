@@ -52,6 +52,7 @@ struct symbolizer_handles {
                         supervisor_client.symbolizer() */
     int kallsyms_fd; /* of /proc/kallsyms, opened with the supervisor's rights; -1 */
     int contexts_fd; /* BPF map: u32 pid -> struct context_process */
+    int runtimes_fd; /* BPF map: u32 pid -> struct runtime_process */
     struct unwind_maps unwind;
 };
 

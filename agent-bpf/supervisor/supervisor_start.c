@@ -166,13 +166,19 @@ static void give_symbolizer(struct child_start *start, const struct sampler *sam
                             int control_fd, int service_fd, int kallsyms_fd)
 {
     const struct unwind_maps unwind = sampler_unwind_maps(sampler);
-    const int fds[] = {control_fd,         service_fd,   sampler_contexts_fd(sampler),
-                       unwind.executables, unwind.pages, unwind.blocks};
+    const int fds[] = {control_fd,
+                       service_fd,
+                       sampler_contexts_fd(sampler),
+                       sampler_runtimes_fd(sampler),
+                       unwind.executables,
+                       unwind.pages,
+                       unwind.blocks};
     start_give(start, &kallsyms_fd, kallsyms_fd >= 0);
     start->message.symbolizer = (struct symbolizer_handles){.control_fd = control_fd,
                                                             .kallsyms_fd = kallsyms_fd,
                                                             .service_fd = service_fd,
                                                             .contexts_fd = fds[2],
+                                                            .runtimes_fd = fds[3],
                                                             .unwind = unwind};
     start_give(start, fds, sizeof(fds) / sizeof(*fds));
 }

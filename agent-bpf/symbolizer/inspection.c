@@ -218,6 +218,8 @@ void inspection_run(struct symbolizer *symbolizer, struct tracked_process *proce
         return;
     inspection_check_go_labels(&inspection);
     inspection_report(&inspection, time_ns, inspection_sources(&inspection));
+    process_runtimes_attach(symbolizer, process->pid, process->start_ns, &inspection.runtimes,
+                            &process->runtimes);
     int error = inspection_attach(&inspection);
     if (error && error != -ENOENT) {
         process->inspected_ns = 0; /* the next inspection reads its maps again */
@@ -230,7 +232,8 @@ bool inspection_still_holds(struct symbolizer *symbolizer, struct tracked_proces
 {
     LOOP_THREAD(symbolizer->settings.loop);
     uint64_t published_ns;
-    if (!process->inspected_ns || !attach_holds(symbolizer, process) || !elastic_holds(process))
+    if (!process->inspected_ns || !attach_holds(symbolizer, process) || !elastic_holds(process) ||
+        !process_runtimes_hold(process->runtimes))
         return false;
     if (!process->address)
         return true;

@@ -25,9 +25,10 @@ struct inspection {
     struct {
         uint64_t start;
         uint64_t inode;
-    } places[CONTEXT_MAX_VARIABLES]; /* where the file of each variable of `entry` is mapped */
-    uint64_t elastic_pointer_at;     /* 0 = no such library */
-    struct bytes elastic_data;       /* in symbolizer->elastic_data; empty = none (yet) */
+    } places[CONTEXT_MAX_VARIABLES];  /* where the file of each variable of `entry` is mapped */
+    struct process_runtimes runtimes; /* that were found */
+    uint64_t elastic_pointer_at;      /* 0 = no such library */
+    struct bytes elastic_data;        /* in symbolizer->elastic_data; empty = none (yet) */
     struct elastic_storage elastic;
 };
 

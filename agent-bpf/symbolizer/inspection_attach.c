@@ -235,8 +235,12 @@ void inspection_find_variables(struct inspection *inspection)
             publishers[n_publishers++] = map;
         if (binary && libc == THREAD_LOCAL_LIBC_NONE)
             libc = binary->libc;
+        uint64_t vaddr;
         if (binary && binary->is_elf)
             inspection_add_runtime(&runtimes, binary->runtime, map.path);
+        if (binary && binary->runtime_file && binary_address(binary, map.offset, &vaddr))
+            process_runtimes_add(&inspection->runtimes, binary->runtime_file, &map,
+                                 map.start - vaddr);
     }
     if (n == FILES_MAX || n_found > n_publishers)
         tracked_process_unreadable(inspection->symbolizer, inspection->process,

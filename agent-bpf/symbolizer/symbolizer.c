@@ -21,7 +21,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define RUNTIME_CACHE_BYTES ((size_t)16 << 20)
+
 LIMIT(symbolizer, LIMIT_SYMBOLIZER, "program, small tables", .bytes = 8u << 20);
+LIMIT(runtimes, LIMIT_SYMBOLIZER, "what was read of runtimes", .bytes = RUNTIME_CACHE_BYTES);
 
 STAT_LOSS(
     banned, "spanprof_processes_banned_total",
@@ -347,6 +350,7 @@ int symbolizer_open(const struct symbolizer_settings *settings, struct symbolize
     int size = SOCKET_BUFFER;
     setsockopt(settings->socket, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
     int error = tables_open(settings->unwind, &symbolizer->tables);
+    error = error ? error : runtime_cache_open(RUNTIME_CACHE_BYTES, &symbolizer->runtime_cache);
     error = error ? error : elastic_open(symbolizer);
     error = error ? error : watch_start(settings->loop, &symbolizer->watch);
     if (error) {
@@ -371,6 +375,7 @@ void symbolizer_close(struct symbolizer *symbolizer)
     tables_close(symbolizer->tables);
     binaries_close(&symbolizer->binaries);
     perf_maps_close(&symbolizer->perf_maps);
+    runtime_cache_close(symbolizer->runtime_cache);
     kallsyms_close(symbolizer->kallsyms);
     free(symbolizer->scan_pids);
     buf_close(&symbolizer->maps);

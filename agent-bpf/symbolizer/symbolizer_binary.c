@@ -85,6 +85,7 @@ static void binary_release(struct binaries *binaries, struct binary *binary)
     map_remove(&binaries->files, &binary->key);
     binary_unload(binaries, binary);
     binary_close_file(binaries, binary);
+    runtime_file_release(binary->runtime_file);
     free(binary->publishers);
     free(binary);
 }
@@ -142,6 +143,7 @@ static int binary_read(struct binary *binary)
     if (thread_local_libc(&elf, &binary->libc) < 0)
         binary->libc = THREAD_LOCAL_LIBC_NONE;
     binary->runtime = runtime_find(&elf);
+    binary->runtime_file = runtime_file_open(&elf);
     return publishers_find(&elf, &binary->publishers);
 }
 
@@ -176,6 +178,7 @@ static struct binary *binary_new(struct binaries *binaries, const struct binary_
     binary->is_copy = file->is_copy;
     binary->is_on_overlay = file->is_on_overlay;
     if (binary_read(binary) || map_put(&binaries->files, binary, NULL)) {
+        runtime_file_release(binary->runtime_file);
         free(binary->publishers);
         free(binary);
         return NULL;

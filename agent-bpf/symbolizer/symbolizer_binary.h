@@ -12,6 +12,7 @@
 #include "agent-bpf/contexts/publishers.h"
 #include "agent-bpf/files/elf.h"
 #include "agent-bpf/runtimes/runtime_find.h"
+#include "agent-bpf/runtimes/runtime_reader.h"
 #include "agent-bpf/symbols/function_names.h"
 #include "base/list.h"
 #include "base/map.h"
@@ -19,7 +20,7 @@
 
 #define BINARIES_MAX      4096
 #define OPEN_FILES_MAX    256
-#define SYMBOL_BYTES_MAX  (36u << 20)
+#define SYMBOL_BYTES_MAX  (27u << 20)
 #define SYMBOL_TABLES_MAX 128 /* each has up to three descriptors of its own */
 
 struct binary_key { /* which content */
@@ -44,11 +45,12 @@ struct binary {
     struct symbolizer_segment segments[SYMBOLIZER_SEGMENTS_MAX];
     struct publishers *publishers; /* NULL: it has none */
     enum thread_local_libc libc;
-    enum runtime runtime;         /* RUNTIME_UNKNOWN: of none */
-    struct function_names *names; /* NULL = not loaded */
-    size_t names_bytes;           /* as counted */
-    struct list open;             /* in binaries.open, if fd >= 0 */
-    struct list loaded;           /* in binaries.loaded, if names are loaded */
+    enum runtime runtime;              /* RUNTIME_UNKNOWN: of none */
+    struct runtime_file *runtime_file; /* NULL: none whose frames are read */
+    struct function_names *names;      /* NULL = not loaded */
+    size_t names_bytes;                /* as counted */
+    struct list open;                  /* in binaries.open, if fd >= 0 */
+    struct list loaded;                /* in binaries.loaded, if names are loaded */
 };
 
 struct binaries {

@@ -9,6 +9,7 @@
  */
 #include "agent-bpf/symbolizer/symbolizer_state.h"
 #include "agent-bpf/files/reader_client.h"
+#include "agent-bpf/record_frame.h"
 #include "agent-bpf/unwind/unwind.h"
 #include <sys/sysmacros.h>
 
@@ -200,10 +201,9 @@ static void unwinding_load_touched(struct unwinding *unwinding)
 static void unwound_send(struct symbolizer *symbolizer, uint64_t ticket,
                          const struct unwind_frames *frames)
 {
-    struct symbolizer_unwound_frame sent[UNWIND_FRAMES_MAX];
+    struct record_frame sent[UNWIND_FRAMES_MAX];
     for (uint32_t i = 0; i < frames->n; i++)
-        sent[i] = (struct symbolizer_unwound_frame){.pc = frames->frames[i].pc,
-                                                    .is_return = frames->frames[i].is_return};
+        sent[i] = record_frame_native(frames->frames[i].pc, frames->frames[i].is_return);
     struct symbolizer_message message = {
         .kind = SYMBOLIZER_UNWOUND,
         .unwound = {.ticket = ticket, .end = (uint8_t)frames->end, .n = frames->n, .frames = sent}};

@@ -65,6 +65,7 @@ static void tracked_process_free(struct symbolizer *symbolizer, struct tracked_p
     attach_forget(process);
     resource_forget(symbolizer, process);
     elastic_peer_free(process);
+    process_runtimes_forget(symbolizer, process->pid, &process->runtimes);
     free(process);
 }
 
@@ -240,6 +241,7 @@ static void tracked_process_reset(struct symbolizer *symbolizer, struct tracked_
 {
     resource_forget(symbolizer, process);
     elastic_peer_free(process);
+    process_runtimes_forget(symbolizer, process->pid, &process->runtimes);
     process->address = process->published_ns = 0;
     process->publishes = 0;
     process->unreadable = 0;

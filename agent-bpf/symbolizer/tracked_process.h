@@ -8,6 +8,7 @@
  */
 #include "agent-bpf/contexts/environment.h"
 #include "agent-bpf/contexts/unreadable.h"
+#include "agent-bpf/symbolizer/process_runtimes.h"
 #include "agent-bpf/symbolizer/symbolizer_state.h"
 
 #define TRACKED_PROCESSES_MAX 65536
@@ -40,11 +41,12 @@ struct tracked_process {
     uint64_t requested_ns; /* last request; 0 = nothing will be found any more */
     uint64_t inspected_ns; /* 0: its maps are read at the next inspection in any case */
     uint64_t start_ns;
-    uint64_t address;                /* of the OTEL_CTX header; 0 = none known */
-    uint64_t published_ns;           /* of what was read last */
-    uint8_t reported_digest[16];     /* of the context last reported */
-    struct environment *environment; /* NULL: none of the variables is set */
-    struct elastic_peer *elastic;    /* NULL: no such library */
+    uint64_t address;                  /* of the OTEL_CTX header; 0 = none known */
+    uint64_t published_ns;             /* of what was read last */
+    uint8_t reported_digest[16];       /* of the context last reported */
+    struct environment *environment;   /* NULL: none of the variables is set */
+    struct elastic_peer *elastic;      /* NULL: no such library */
+    struct process_runtimes *runtimes; /* NULL: none whose frames are read */
     struct list waiting;
 };
 

@@ -28,7 +28,7 @@
 #define PERF_MAPS_LINE_BYTES  ((size_t)64 << 10)    /* longer lines give no name */
 #define PERF_MAPS_STEP_BYTES  ((size_t)2 << 20)     /* read at once */
 #define PERF_MAPS_RATE_BYTES  ((size_t)32 << 20)    /* read per second, for all processes */
-#define PERF_MAPS_BYTES_MAX   ((size_t)24 << 20) /* memory; above, the least recently used goes */
+#define PERF_MAPS_BYTES_MAX   ((size_t)16 << 20) /* memory; above, the least recently used goes */
 #define PERF_MAPS_PROCESS_MAX ((size_t)16 << 20) /* memory for one process */
 #define PERF_MAPS_MAX         1024 /* processes; above, the least recently used goes */
 

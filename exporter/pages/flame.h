@@ -12,7 +12,7 @@
 #include "base/arena.h"
 #include "store/query/history_reader.h"
 
-#define FLAME_OTHERS (HISTORY_FRAME_TRUNCATED + 1) /* a frame type: the nodes that were merged */
+#define FLAME_OTHERS HISTORY_FRAME_TYPES /* a frame type: the nodes that were merged */
 #define FLAME_NONE   UINT32_MAX
 
 enum flame_view {

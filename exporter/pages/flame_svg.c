@@ -120,6 +120,11 @@ static const char *colour_of(const struct history_frame *frame)
         [HISTORY_FRAME_NATIVE] = {"#9cc9e8", "#8abfe3", "#aed3ed"},
         [HISTORY_FRAME_GO] = {"#8fd6cd", "#7dcec4", "#a2ded6"},
         [HISTORY_FRAME_JIT] = {"#b9d98f", "#abd17a", "#c6e0a3"},
+        [HISTORY_FRAME_CPYTHON] = {"#f2dc8a", "#eed471", "#f5e3a1"},
+        [HISTORY_FRAME_JVM] = {"#c8b6e6", "#bda8e1", "#d3c5eb"},
+        [HISTORY_FRAME_V8JS] = {"#a9d98f", "#9ad17a", "#bae0a3"},
+        [HISTORY_FRAME_RUBY] = {"#eda6a6", "#e89494", "#f1b7b7"},
+        [HISTORY_FRAME_PHP] = {"#b3b8e8", "#a3a9e3", "#c3c7ed"},
         [HISTORY_FRAME_TRUNCATED] = {"#d9d9de", "#d0d0d6", "#e1e1e6"},
         [FLAME_OTHERS] = {"#d9d9de", "#d0d0d6", "#e1e1e6"}};
     unsigned sum = 0;

@@ -6,13 +6,9 @@
 
 const char *flame_type_name(unsigned type)
 {
-    static const char *const names[] = {[HISTORY_FRAME_KERNEL] = "kernel",
-                                        [HISTORY_FRAME_NATIVE] = "native",
-                                        [HISTORY_FRAME_GO] = "go",
-                                        [HISTORY_FRAME_JIT] = "jit",
-                                        [HISTORY_FRAME_TRUNCATED] = "truncated",
-                                        [FLAME_OTHERS] = "others"};
-    return type < sizeof(names) / sizeof(names[0]) ? names[type] : "native";
+    return type == FLAME_OTHERS         ? "others"
+           : type < HISTORY_FRAME_TYPES ? history_frame_type_name((enum history_frame_type)type)
+                                        : "native";
 }
 
 /* ---- JSON in columns ---- */

@@ -20,7 +20,7 @@
 
 _Static_assert(sizeof(struct mapping_key) == 40 && sizeof(struct location_key) == 24 &&
                    sizeof(struct line_key) == 16 && sizeof(struct profile_key) == 16 &&
-                   sizeof(struct function_key) == 12 && sizeof(struct link_key) == 24 &&
+                   sizeof(struct function_key) == 16 && sizeof(struct link_key) == 24 &&
                    sizeof(struct sample_key) == 12,
                "keys have no padding");
 
@@ -302,9 +302,15 @@ int32_t otlp_profiles_mapping(struct otlp_profiles *profiles, const struct otlp_
                                 wire_bytes_size(DICTIONARY_MAPPINGS, size));
 }
 
+/* What a Line or a Function says of its place; 0: nothing. */
+static uint32_t number32(int64_t number)
+{
+    return number > 0 && number <= INT32_MAX ? (uint32_t)number : 0;
+}
+
 static int32_t intern_function(struct otlp_profiles *profiles, const struct otlp_line *line)
 {
-    struct function_key key;
+    struct function_key key = {.start_line = number32(line->start_line)};
     const struct {
         struct bytes text;
         int32_t *index;
@@ -320,6 +326,7 @@ static int32_t intern_function(struct otlp_profiles *profiles, const struct otlp
             return *all[i].index;
         size += 1 + index_size(*all[i].index);
     }
+    size += 1 + wire_varint_size(key.start_line);
     return otlp_profiles_intern(profiles, &profiles->functions, BYTES(&key, sizeof(key)),
                                 wire_bytes_size(DICTIONARY_FUNCTIONS, size));
 }
@@ -330,16 +337,18 @@ static int32_t location_attributes(struct otlp_profiles *profiles,
                                    int32_t indices[LOCATION_ATTRIBUTES_MAX])
 {
     const struct {
-        const char *key, *value;
+        const char *key;
+        struct bytes value;
     } all[LOCATION_ATTRIBUTES_MAX] = {
         {"profile.frame.type", location->frame_type},
-        {"spanprof.frame.truncated", location->truncated},
+        {"spanprof.frame.truncated",
+         location->truncated ? BYTES_STR(location->truncated) : BYTES(NULL, 0)},
     };
     int32_t bytes = 0;
     for (size_t i = 0; i < LOCATION_ATTRIBUTES_MAX; i++) {
-        if (!all[i].value || !*all[i].value)
+        if (!all[i].value.len)
             continue;
-        indices[i] = otlp_profiles_attribute_string(profiles, all[i].key, BYTES_STR(all[i].value));
+        indices[i] = otlp_profiles_attribute_string(profiles, all[i].key, all[i].value);
         if (indices[i] < 0)
             return indices[i];
         bytes += (int32_t)index_size(indices[i]);
@@ -358,11 +367,13 @@ static int64_t location_lines(struct otlp_profiles *profiles, const struct otlp_
         if (!line->function.len)
             continue;
         struct line_key key = {.line = line->line > 0 ? line->line : 0,
-                               .function = intern_function(profiles, line)};
+                               .function = intern_function(profiles, line),
+                               .column = number32(line->column)};
         if (key.function < 0)
             return key.function;
-        size += wire_bytes_size(LOCATION_LINES, 2 + index_size(key.function) +
-                                                    wire_varint_size((uint64_t)key.line));
+        size += wire_bytes_size(LOCATION_LINES, 3 + index_size(key.function) +
+                                                    wire_varint_size((uint64_t)key.line) +
+                                                    wire_varint_size(key.column));
         keys[(*n)++] = key;
     }
     return (int64_t)size;

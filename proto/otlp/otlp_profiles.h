@@ -38,11 +38,13 @@ struct otlp_line {
     struct bytes function;    /* empty: no Line */
     struct bytes system_name; /* mangled; empty: the same, or not known */
     struct bytes file;
-    int64_t line; /* 0 = not known */
+    int64_t line;       /* 0 = not known */
+    int64_t column;     /* 0 = not known */
+    int64_t start_line; /* of the function; 0 = not known */
 };
 
 struct otlp_location {
-    const char *frame_type; /* profile.frame.type: "kernel", "native", ... */
+    struct bytes frame_type; /* profile.frame.type: "kernel", "native", ... */
     const char
         *truncated;  /* spanprof.frame.truncated: why the stack ends here; NULL: it does not */
     int32_t mapping; /* index; 0 = unknown */

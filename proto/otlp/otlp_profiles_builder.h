@@ -14,6 +14,7 @@ struct function_key {
     int32_t name;
     int32_t system_name;
     int32_t file;
+    uint32_t start_line;
 };
 
 struct mapping_key {
@@ -34,7 +35,7 @@ struct location_key { /* then its lines */
 struct line_key {
     int64_t line;
     int32_t function;
-    int32_t zero;
+    uint32_t column;
 };
 
 struct link_key {
@@ -154,9 +155,11 @@ enum {
     LOCATION_ATTRIBUTES = 4,
     LINE_FUNCTION = 1,
     LINE_LINE = 2,
+    LINE_COLUMN = 3,
     FUNCTION_NAME = 1,
     FUNCTION_SYSTEM_NAME = 2,
     FUNCTION_FILENAME = 3,
+    FUNCTION_START_LINE = 4,
     ATTRIBUTE_KEY = 1,
     ATTRIBUTE_VALUE = 2,
 };

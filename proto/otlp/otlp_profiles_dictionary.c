@@ -67,12 +67,14 @@ static int put_mapping(struct encoder *encoder, int32_t index)
 static int put_line(struct encoder *encoder, const struct line_key *key)
 {
     struct wire_nest nest;
-    int error = wire_begin(encoder->out, LOCATION_LINES, 2 + 2 * WIRE_VARINT_MAX, &nest);
+    int error = wire_begin(encoder->out, LOCATION_LINES, 3 + 3 * WIRE_VARINT_MAX, &nest);
     if (!error)
         error = profiles_put_index(encoder, LINE_FUNCTION, &encoder->profiles->functions,
                                    key->function);
     if (!error)
         error = profiles_put_nonzero(encoder, LINE_LINE, (uint64_t)key->line);
+    if (!error)
+        error = profiles_put_nonzero(encoder, LINE_COLUMN, key->column);
     if (!error)
         wire_end(encoder->out, &nest);
     return error;
@@ -105,8 +107,9 @@ static int put_function(struct encoder *encoder, int32_t index)
     if (!error)
         error =
             profiles_put_index(encoder, FUNCTION_SYSTEM_NAME, &profiles->strings, key.system_name);
-    return error ? error
-                 : profiles_put_index(encoder, FUNCTION_FILENAME, &profiles->strings, key.file);
+    if (!error)
+        error = profiles_put_index(encoder, FUNCTION_FILENAME, &profiles->strings, key.file);
+    return error ? error : profiles_put_nonzero(encoder, FUNCTION_START_LINE, key.start_line);
 }
 
 /* Link 0 is empty, not two ids of zeros: the conformance checker takes no other. */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "receiver/intake/intake_code.h"
+#include "agent-bpf/record_frame.h"
+#include "base/limits.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "base/stats.h"
@@ -7,10 +9,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum code_limit { CODE_LIMIT_RANGES, CODE_LIMIT_PROCESSES, CODE_LIMITS };
+enum code_limit { CODE_LIMIT_RANGES, CODE_LIMIT_PROCESSES, CODE_LIMIT_FRAMES, CODE_LIMITS };
 
-static const char *const limit_names[] = {
-    [CODE_LIMIT_RANGES] = "ranges", [CODE_LIMIT_PROCESSES] = "processes"};
+static const char *const limit_names[] = {[CODE_LIMIT_RANGES] = "ranges",
+                                          [CODE_LIMIT_PROCESSES] = "processes",
+                                          [CODE_LIMIT_FRAMES] = "frames"};
 STAT_COUNTERS(forgotten, "spanprof_code_forgotten_total",
               "Processes whose names of code without a file were all forgotten, by the limit that "
               "was reached.",
@@ -23,6 +26,20 @@ struct range {
     int64_t name;     /* 0 = none */
 };
 
+struct named_frame {
+    struct record_frame frame;
+    uint64_t time_ns; /* of the sample that asked */
+    int64_t name;
+};
+
+#define NAMED_FRAME_BYTES                                                                          \
+    (sizeof(struct named_frame) + 16 + 4 * sizeof(void *)) /* heap and map                         \
+                                                            */
+
+LIMIT(code, LIMIT_SERVICE, "names of code outside files",
+      .bytes = CODE_ALL_RANGES_MAX * sizeof(struct range) +
+               CODE_ALL_FRAMES_MAX * NAMED_FRAME_BYTES);
+
 struct process_code {
     uint32_t pid;
     uint32_t n_none; /* consecutive answers without any name */
@@ -32,9 +49,12 @@ struct process_code {
     size_t n;
     size_t cap;
     struct range *ranges; /* by address; none overlaps another */
+    struct map frames;    /* struct named_frame */
 };
 
 struct code {
+    size_t n_frames; /* of all processes */
+    size_t cap_ranges;
     struct map processes;
     struct list recent; /* least recently used first */
 };
@@ -50,10 +70,21 @@ int intake_code_open(struct code **codep)
     return 0;
 }
 
+static void code_drop_frames(struct code *code, struct process_code *process)
+{
+    struct named_frame *named;
+    code->n_frames -= process->frames.count;
+    for (size_t i = 0; (named = map_next(&process->frames, &i));)
+        free(named);
+    map_close(&process->frames);
+}
+
 static void code_drop(struct code *code, struct process_code *process)
 {
     map_remove(&code->processes, &process->pid);
     list_remove(&process->recent);
+    code_drop_frames(code, process);
+    code->cap_ranges -= process->cap;
     free(process->ranges);
     free(process);
 }
@@ -91,6 +122,7 @@ static struct process_code *add_process(struct code *code, const struct code_pro
         return NULL;
     process->pid = program->pid;
     process->since_ns = program->since_ns;
+    MAP_INIT(&process->frames, struct named_frame, frame);
     if (map_put(&code->processes, process, NULL)) {
         free(process);
         return NULL;
@@ -122,6 +154,28 @@ static bool is_near(uint64_t a_ns, uint64_t b_ns, uint64_t ns)
     return (a_ns > b_ns ? a_ns - b_ns : b_ns - a_ns) < ns;
 }
 
+static struct process_code *use_process(struct code *code, const struct code_program *program)
+{
+    struct process_code *process = find_process(code, program);
+    if (!process)
+        return NULL;
+    list_remove(&process->recent);
+    list_append(&code->recent, &process->recent);
+    return process;
+}
+
+enum code_state intake_code_find_frame(struct code *code, const struct code_program *program,
+                                       uint64_t time_ns, const struct record_frame *frame,
+                                       int64_t *name)
+{
+    const struct process_code *process = use_process(code, program);
+    const struct named_frame *named = process ? map_get(&process->frames, frame) : NULL;
+    if (!named || !named->name || !is_near(time_ns, named->time_ns, CODE_KEEP_NS))
+        return CODE_UNKNOWN;
+    *name = named->name;
+    return CODE_NAMED;
+}
+
 static bool names_nothing(const struct process_code *process, uint64_t time_ns)
 {
     uint32_t doubled = process->n_none > CODE_NONE_DOUBLED ? CODE_NONE_DOUBLED : process->n_none;
@@ -131,11 +185,9 @@ static bool names_nothing(const struct process_code *process, uint64_t time_ns)
 enum code_state intake_code_find(struct code *code, const struct code_program *program,
                                  uint64_t time_ns, uint64_t address, int64_t *name)
 {
-    struct process_code *process = find_process(code, program);
+    const struct process_code *process = use_process(code, program);
     if (!process)
         return CODE_UNKNOWN;
-    list_remove(&process->recent);
-    list_append(&code->recent, &process->recent);
     if (names_nothing(process, time_ns))
         return CODE_NAMELESS;
     size_t at = place_of(process, address);
@@ -147,7 +199,7 @@ enum code_state intake_code_find(struct code *code, const struct code_program *p
     return range->name ? CODE_NAMED : CODE_NAMELESS;
 }
 
-static int process_code_reserve(struct process_code *process)
+static int process_code_reserve(struct code *code, struct process_code *process)
 {
     if (process->n == CODE_RANGES_MAX) {
         process->n = 0;
@@ -160,14 +212,15 @@ static int process_code_reserve(struct process_code *process)
     if (!ranges)
         return -ENOMEM;
     process->ranges = ranges;
+    code->cap_ranges += cap - process->cap;
     process->cap = cap;
     return 0;
 }
 
 /* Inserts a range in place of all ranges that it overlaps. */
-static int put_range(struct process_code *process, const struct range *range)
+static int put_range(struct code *code, struct process_code *process, const struct range *range)
 {
-    int error = process_code_reserve(process);
+    int error = process_code_reserve(code, process);
     if (error)
         return error;
     size_t at = place_of(process, range->start), end = at;
@@ -180,10 +233,66 @@ static int put_range(struct process_code *process, const struct range *range)
     return 0;
 }
 
+/* NULL: no memory. */
+static struct named_frame *named_frame_of(struct code *code, struct process_code *process,
+                                          const struct record_frame *frame)
+{
+    struct named_frame *named = map_get(&process->frames, frame);
+    if (named)
+        return named;
+    if (process->frames.count == CODE_FRAMES_MAX) {
+        code_drop_frames(code, process);
+        MAP_INIT(&process->frames, struct named_frame, frame);
+        stat_add_of(&forgotten, CODE_LIMIT_FRAMES, 1);
+    }
+    named = calloc(1, sizeof(*named));
+    if (!named)
+        return NULL;
+    named->frame = *frame;
+    if (map_put(&process->frames, named, NULL)) {
+        free(named);
+        return NULL;
+    }
+    code->n_frames++;
+    return named;
+}
+
+/* Of all processes; the one that was used last stays. */
+static void code_bound(struct code *code, const struct process_code *last)
+{
+    while (code->n_frames > CODE_ALL_FRAMES_MAX || code->cap_ranges > CODE_ALL_RANGES_MAX) {
+        struct process_code *oldest =
+            container_of(list_first(&code->recent), struct process_code, recent);
+        if (oldest == last)
+            return;
+        code_drop(code, oldest);
+        stat_add_of(&forgotten, CODE_LIMIT_PROCESSES, 1);
+    }
+}
+
+static int put_frame(struct code *code, struct process_code *process, uint64_t time_ns,
+                     const struct symbolizer_code_frame *told, struct stacks *stacks)
+{
+    struct frame_name names[SYMBOLIZER_LINES_MAX];
+    struct bytes type = BYTES_STR(record_frame_type(record_frame_kind(told->frame.words[0])));
+    for (uint32_t i = 0; i < told->n; i++)
+        names[i] = (struct frame_name){.function = told->lines[i].function,
+                                       .file = told->lines[i].file,
+                                       .system_name = told->lines[i].system_name,
+                                       .line = told->lines[i].line,
+                                       .column = told->lines[i].column,
+                                       .start_line = told->lines[i].start_line};
+    struct named_frame *named = named_frame_of(code, process, &told->frame);
+    if (!named)
+        return -ENOMEM;
+    named->time_ns = time_ns;
+    return stacks_named(stacks, type, names, told->n, &named->name);
+}
+
 int intake_code_answer(struct code *code, const struct code_program *program, uint64_t time_ns,
                        const struct symbolizer_code *told, struct stacks *stacks)
 {
-    struct process_code *process = find_process(code, program);
+    struct process_code *process = use_process(code, program);
     process = process ? process : add_process(code, program);
     if (!process)
         return -ENOMEM;
@@ -193,9 +302,13 @@ int intake_code_answer(struct code *code, const struct code_program *program, ui
     for (uint32_t i = 0; i < told->n && !error; i++) {
         struct bytes function = told->ranges[i].function;
         struct range range = {told->ranges[i].start, told->ranges[i].last, time_ns, 0};
+        const struct frame_name name = {.function = function};
         if (function.len)
-            error = stacks_named(stacks, function, &range.name);
-        error = error ? error : put_range(process, &range);
+            error = stacks_named(stacks, BYTES_LIT("jit"), &name, 1, &range.name);
+        error = error ? error : put_range(code, process, &range);
     }
+    for (uint32_t i = 0; i < told->n_frames && !error; i++)
+        error = put_frame(code, process, time_ns, &told->frames[i], stacks);
+    code_bound(code, process);
     return error;
 }

@@ -5,17 +5,23 @@
  * answers. Such code moves: a name is valid only for samples taken within CODE_KEEP_NS of the
  * sample that asked for it. WRITER thread only.
  *
- * Limits: CODE_PROCESSES_MAX processes (the least recently used is dropped) and CODE_RANGES_MAX
- * ranges per process (all are dropped, and asked for again). Drops are counted.
+ * Frames of runtimes are remembered the same way, by their words.
+ *
+ * Limits: CODE_PROCESSES_MAX processes, CODE_ALL_RANGES_MAX ranges, CODE_ALL_FRAMES_MAX frames (the
+ * least recently used process is dropped); CODE_RANGES_MAX ranges and CODE_FRAMES_MAX frames per
+ * process (all are dropped, and asked for again). Drops are counted.
  */
 #include "agent-bpf/symbolizer_messages.h"
 
 #define CODE_KEEP_NS (UINT64_C(1000000000))
 /* How long a process that names nothing is not asked again; doubles each time. */
-#define CODE_NONE_NS       (2 * UINT64_C(1000000000))
-#define CODE_NONE_DOUBLED  3
-#define CODE_PROCESSES_MAX 512
-#define CODE_RANGES_MAX    1024
+#define CODE_NONE_NS        (2 * UINT64_C(1000000000))
+#define CODE_NONE_DOUBLED   3
+#define CODE_PROCESSES_MAX  512
+#define CODE_RANGES_MAX     1024
+#define CODE_FRAMES_MAX     4096
+#define CODE_ALL_FRAMES_MAX 16384
+#define CODE_ALL_RANGES_MAX 32768
 
 struct stacks;
 struct code;
@@ -40,6 +46,10 @@ void intake_code_forget(struct code *code);
 /* *name: of stacks_named(). */
 enum code_state intake_code_find(struct code *code, const struct code_program *program,
                                  uint64_t time_ns, uint64_t address, int64_t *name);
+/* Of a frame of a runtime: CODE_NAMED or CODE_UNKNOWN. */
+enum code_state intake_code_find_frame(struct code *code, const struct code_program *program,
+                                       uint64_t time_ns, const struct record_frame *frame,
+                                       int64_t *name);
 /* time_ns: of the sample that asked. Errors of the store; -ENOMEM. */
 int intake_code_answer(struct code *code, const struct code_program *program, uint64_t time_ns,
                        const struct symbolizer_code *told, struct stacks *stacks);

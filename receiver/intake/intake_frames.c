@@ -116,12 +116,21 @@ int intake_frames_add_kernel(struct intake_frames *frames, struct stack_builder 
     return 0;
 }
 
-int intake_frames_add_user(struct intake_frames *frames, struct stack_builder *builder,
-                           uint32_t pid, uint64_t time_ns, uint64_t address)
+/* A return address points after its call, perhaps into the next function or line. The frame's
+ * address must lie in the call itself. */
+static uint64_t call_address(uint64_t word)
+{
+    uint64_t address = record_frame_address(word);
+    return !record_frame_is_exact(word) && address ? address - 1 : address;
+}
+
+static int add_native(struct intake_frames *frames, struct stack_builder *builder,
+                      const struct stack_sample *sample, uint64_t address)
 {
     struct frame *frame = stack_builder_add(builder, STACK_FRAME_NATIVE, address);
     struct process_place place;
-    if (!frame || process_table_resolve(frames->table, pid, time_ns, address, &place) != 0)
+    if (!frame ||
+        process_table_resolve(frames->table, sample->pid, sample->time_ns, address, &place) != 0)
         return 0;
     int error = executable_row(frames, place.identity, place.path, place.tag);
     if (error)
@@ -132,37 +141,83 @@ int intake_frames_add_user(struct intake_frames *frames, struct stack_builder *b
     return 0;
 }
 
-static uint32_t wanted_add(uint64_t *wanted, uint32_t n, uint64_t address)
+int intake_frames_add_user(struct intake_frames *frames, struct stack_builder *builder,
+                           const struct stack_sample *sample, const struct record_frame *frame)
 {
-    for (uint32_t i = n; i > 0; i--) /* recursion: mostly among the last ones */
-        if (wanted[i - 1] == address)
-            return n;
-    if (n == RECORD_MAX_USER_FRAMES)
-        return n;
-    wanted[n] = address;
-    return n + 1;
+    uint64_t word = frame->words[0];
+    if (record_frame_is_native(word))
+        return add_native(frames, builder, sample, call_address(word));
+    stack_builder_add_code(builder, frame);
+    return 0;
+}
+
+/* ---- names of code outside files ---- */
+
+struct naming {
+    struct code *code;
+    struct code_program program;
+    uint64_t time_ns;
+    struct record_frame *wanted; /* NULL: nothing is asked for */
+    uint32_t n_wanted;
+};
+
+static void naming_want(struct naming *naming, const struct record_frame *frame)
+{
+    if (!naming->wanted || naming->n_wanted == RECORD_MAX_USER_FRAMES)
+        return;
+    for (uint32_t i = naming->n_wanted; i > 0; i--) /* recursion: mostly among the last ones */
+        if (naming->wanted[i - 1].words[0] == frame->words[0] &&
+            naming->wanted[i - 1].words[1] == frame->words[1] &&
+            naming->wanted[i - 1].words[2] == frame->words[2])
+            return;
+    naming->wanted[naming->n_wanted++] = *frame;
+}
+
+/* Rowid of its names; 0: none (yet). */
+static int64_t naming_of_code(struct naming *naming, const struct record_frame *frame)
+{
+    int64_t name = 0;
+    if (intake_code_find_frame(naming->code, &naming->program, naming->time_ns, frame, &name) ==
+        CODE_UNKNOWN)
+        naming_want(naming, frame);
+    return name;
+}
+
+static int64_t naming_of_address(struct naming *naming, uint64_t address)
+{
+    const struct record_frame frame = record_frame_native(address, true);
+    int64_t name = 0;
+    enum code_state state =
+        intake_code_find(naming->code, &naming->program, naming->time_ns, address, &name);
+    if (state == CODE_UNKNOWN)
+        naming_want(naming, &frame);
+    return state == CODE_NAMED ? name : 0;
 }
 
 uint32_t intake_frames_name_code(struct intake_frames *frames, struct stack_builder *builder,
-                                 uint32_t pid, uint64_t time_ns, uint64_t *wanted)
+                                 const struct stack_sample *sample, struct record_frame *wanted)
 {
-    struct code_program program = {.pid = pid};
-    uint32_t n = 0;
-    if (!pid || process_table_program(frames->table, pid, time_ns, &program.since_ns))
+    struct naming naming = {.code = frames->code,
+                            .program.pid = sample->pid,
+                            .time_ns = sample->time_ns,
+                            .wanted = wanted};
+    int64_t names[STACK_BUILDER_CODES];
+    if (!sample->pid || process_table_program(frames->table, sample->pid, sample->time_ns,
+                                              &naming.program.since_ns))
         return 0;
+    for (uint32_t i = 0; i < builder->n_codes; i++)
+        names[i] = naming_of_code(&naming, &builder->codes[i]);
     for (size_t i = 0; i < builder->n; i++) {
         struct frame *frame = &builder->frames[i];
         int64_t name = 0;
-        if (frame->kind != STACK_FRAME_NATIVE || frame->executable)
-            continue;
-        enum code_state state =
-            intake_code_find(frames->code, &program, time_ns, frame->address, &name);
-        if (state == CODE_NAMED)
+        if (frame->kind == STACK_FRAME_NATIVE && !frame->executable)
+            name = naming_of_address(&naming, frame->address);
+        else if (frame_is_unnamed(frame) && UNNAMED_INDEX(frame->address) < builder->n_codes)
+            name = names[UNNAMED_INDEX(frame->address)];
+        if (name)
             *frame = (struct frame){STACK_FRAME_SPECIAL, FRAME_NAMED, (uint64_t)name};
-        else if (state == CODE_UNKNOWN && wanted)
-            n = wanted_add(wanted, n, frame->address);
     }
-    return n;
+    return naming.n_wanted;
 }
 
 int intake_frames_put_code(struct intake_frames *frames, uint64_t time_ns,

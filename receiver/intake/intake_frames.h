@@ -18,15 +18,16 @@ void intake_frames_close(struct intake_frames *frames); /* NULL is fine */
 /* Rowids are void: forgets them. */
 void intake_frames_forget(struct intake_frames *frames);
 
-/* address: of the instruction itself, or of the call. A frame that does not fit is left out. */
+/* address: of the instruction itself, or of the call. Frames that do not fit are left out. */
 int intake_frames_add_kernel(struct intake_frames *frames, struct stack_builder *builder,
                              uint64_t address);
+/* A user frame of record.h. */
 int intake_frames_add_user(struct intake_frames *frames, struct stack_builder *builder,
-                           uint32_t pid, uint64_t time_ns, uint64_t address);
+                           const struct stack_sample *sample, const struct record_frame *frame);
 /* Sets the known names of frames outside files. wanted (may be NULL; room for
- * RECORD_MAX_USER_FRAMES) gets the addresses to ask for, each once. Returns their number. */
+ * RECORD_MAX_USER_FRAMES) gets the frames to ask for, each once. Returns their number. */
 uint32_t intake_frames_name_code(struct intake_frames *frames, struct stack_builder *builder,
-                                 uint32_t pid, uint64_t time_ns, uint64_t *wanted);
+                                 const struct stack_sample *sample, struct record_frame *wanted);
 /* Stores the symbolizer's answer for a sample of time_ns. */
 int intake_frames_put_code(struct intake_frames *frames, uint64_t time_ns,
                            const struct symbolizer_code *answer);

@@ -5,8 +5,10 @@
  */
 #include "receiver/intake/intake_stacks.h"
 #include "agent-bpf/drain/ring.h"
+#include "agent-bpf/python_interleave.h"
 #include "base/stats.h"
 #include "store/stacks/stacks_unfinished.h"
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -65,44 +67,63 @@ int intake_stacks_expire(struct intake_stacks *stacks, uint64_t now_ns)
 
 /* ---- frames ---- */
 
-/* A return address points after its call, perhaps into the next function or line. The frame's
- * address must lie in the call itself. */
-static uint64_t call_address(uint64_t address, bool is_return)
+static struct stack_sample sample_of(const struct record_header *record)
 {
-    return is_return && address ? address - 1 : address;
+    return (struct stack_sample){.pid = record->pid, .time_ns = record->time_ns};
 }
 
-static int words_add(struct intake_frames *frames, struct stack_builder *builder,
-                     const struct record_header *record)
+static struct stack_words words_of(const struct record_header *record)
 {
-    const uint64_t *words = record_frames(record);
-    size_t n = (size_t)record->kernel_words + record->user_words;
+    const uint64_t *kernel = record_frames(record), *user = kernel + record->kernel_words;
+    return (struct stack_words){.kernel = kernel,
+                                .n_kernel = record->kernel_words,
+                                .user = user,
+                                .n_user = record->user_words,
+                                .list = user + record->user_words,
+                                .n_list = record->list_words};
+}
+
+static size_t count_frames(const uint64_t *words, size_t n)
+{
+    const uint64_t *at = words, *end = words + n;
+    struct record_frame frame;
+    size_t frames = 0;
+    while (record_frame_next(&at, end, &frame))
+        frames++;
+    return frames;
+}
+
+/* The interpreter's frames go between the native ones. */
+static int words_add(struct intake_frames *frames, struct stack_builder *builder,
+                     const struct stack_sample *sample, const struct stack_words *words)
+{
+    uint64_t merged[2 * RECORD_MAX_USER_WORDS];
+    const struct python_interleave parts = {words->user, words->n_user, words->list, words->n_list};
+    struct record_frame frame;
+    unsigned remarks;
     int error = 0;
-    for (size_t i = 0; i < n && !error; i++) {
-        bool user = i >= record->kernel_words;
-        bool is_return = user ? !record_frame_is_exact(words[i]) : i > 0;
-        uint64_t address = call_address(record_frame_address(words[i]), is_return);
-        error = user
-                    ? intake_frames_add_user(frames, builder, record->pid, record->time_ns, address)
-                    : intake_frames_add_kernel(frames, builder, address);
+    for (size_t i = 0; i < words->n_kernel && !error; i++) {
+        uint64_t address = record_frame_address(words->kernel[i]);
+        error = intake_frames_add_kernel(frames, builder, address - (i && address));
     }
+    assert(words->n_user + words->n_list <= sizeof(merged) / sizeof(*merged));
+    const uint64_t *at = merged, *end = merged + python_interleave(&parts, merged, &remarks);
+    while (!error && record_frame_next(&at, end, &frame))
+        error = intake_frames_add_user(frames, builder, sample, &frame);
     return error;
 }
 
 /* Why there are no further user frames. */
 static uint8_t record_end(const struct record_header *record)
 {
+    const struct stack_words words = words_of(record);
     bool cut = record->flags & RECORD_FLAG_TRUNCATED;
-    bool full = record->user_words >= RECORD_MAX_USER_FRAMES;
-    if ((cut && record->end == UNWIND_END_OF_STACK) || (full && record->end == UNWIND_END_WANTED))
+    if (cut && record->end == UNWIND_END_OF_STACK)
+        return UNWIND_END_TRUNCATED;
+    if (record->end == UNWIND_END_WANTED &&
+        count_frames(words.user, words.n_user) >= RECORD_MAX_USER_FRAMES)
         return UNWIND_END_TRUNCATED;
     return record->end;
-}
-
-static bool can_go_on(const struct record_header *record)
-{
-    return record->flags & RECORD_FLAG_STACK && record_end(record) == UNWIND_END_WANTED &&
-           record->pid;
 }
 
 /* ---- rows ---- */
@@ -123,11 +144,13 @@ static int stack_intern(struct intake_stacks *stacks, const struct stack_builder
 static int walk_row(struct intake_stacks *stacks, struct stack_builder *builder,
                     const struct record_header *record, int64_t *id)
 {
+    const struct stack_sample sample = sample_of(record);
+    const struct stack_words words = words_of(record);
     const struct record_stack *stack = record_stack(record);
-    struct question *question = questions_new(stacks->questions, QUESTION_WALK, record, builder,
-                                              sizeof(*stack) + stack->size);
-    int error = intake_frames_add_user(stacks->frames, builder, record->pid, record->time_ns,
-                                       call_address(stack->pc, stack->is_return));
+    const struct record_frame last = record_frame_native(stack->pc, stack->is_return);
+    struct question *question =
+        questions_new_walk(stacks->questions, &sample, &words, sizeof(*stack) + stack->size);
+    int error = intake_frames_add_user(stacks->frames, builder, &sample, &last);
     stack_builder_end(builder, UNWIND_END_WANTED);
     if (error) {
         free(question);
@@ -140,55 +163,65 @@ static int walk_row(struct intake_stacks *stacks, struct stack_builder *builder,
 
 /* The frames are complete; asks for unknown names of code outside files first. */
 static int code_row(struct intake_stacks *stacks, struct stack_builder *builder,
-                    const struct record_header *record, int64_t *id)
+                    const struct stack_sample *sample, int64_t *id)
 {
-    uint64_t addresses[RECORD_MAX_USER_FRAMES];
-    uint32_t n =
-        intake_frames_name_code(stacks->frames, builder, record->pid, record->time_ns, addresses);
+    struct record_frame wanted[RECORD_MAX_USER_FRAMES];
+    uint32_t n = intake_frames_name_code(stacks->frames, builder, sample, wanted);
     struct question *question =
-        n ? questions_new(stacks->questions, QUESTION_CODE, record, builder, n * sizeof(*addresses))
-          : NULL;
-    if (!question || questions_ask_code(stacks->questions, question, addresses, n))
-        return stack_intern(stacks, builder, record->time_ns, id);
+        n ? questions_new_code(stacks->questions, sample, builder, n * sizeof(*wanted)) : NULL;
+    if (!question || questions_ask_code(stacks->questions, question, wanted, n))
+        return stack_intern(stacks, builder, sample->time_ns, id);
     return questions_put(stacks->questions, question, builder, id);
 }
 
 int intake_stacks_row(struct intake_stacks *stacks, const struct record_header *record, int64_t *id)
 {
+    const struct stack_sample sample = sample_of(record);
+    const struct stack_words words = words_of(record);
+    uint8_t end = record_end(record);
     struct stack_builder builder;
     stack_builder_init(&builder);
-    int outcome = words_add(stacks->frames, &builder, record);
+    int outcome = words_add(stacks->frames, &builder, &sample, &words);
     if (outcome)
         return outcome;
-    if (can_go_on(record)) {
+    if (end == UNWIND_END_WANTED && record->flags & RECORD_FLAG_STACK && record->pid) {
         outcome = walk_row(stacks, &builder, record, id);
         if (outcome != NOT_ASKED)
             return outcome;
     } else {
-        stack_builder_end(&builder, record_end(record));
+        stack_builder_end(&builder, end);
     }
-    count_truncated(record_end(record), 1);
-    return code_row(stacks, &builder, record, id);
+    count_truncated(end, 1);
+    return code_row(stacks, &builder, &sample, id);
 }
 
 /* ---- answers ---- */
 
+static size_t words_append(uint64_t *words, size_t n, const struct record_frame *frame)
+{
+    uint32_t more = record_frame_words(record_frame_kind(frame->words[0]));
+    memcpy(words + n, frame->words, more * sizeof(*words));
+    return n + more;
+}
+
+/* The stack with the rest that was found. */
 static int answer_add(struct intake_stacks *stacks, struct stack_builder *builder,
                       const struct question *question, const struct symbolizer_unwound *unwound)
 {
-    uint32_t room = RECORD_MAX_USER_FRAMES - question->n_user;
-    uint32_t n = unwound->n < room ? unwound->n : room;
+    uint64_t user[RECORD_MAX_USER_WORDS + RECORD_FRAME_WORDS_MAX];
+    struct stack_words words = question->words;
+    size_t room = RECORD_MAX_USER_FRAMES - count_frames(words.user, words.n_user);
+    uint32_t n = unwound->n < room ? unwound->n : (uint32_t)room;
     uint8_t end = n < unwound->n ? UNWIND_END_TRUNCATED : unwound->end;
-    int error = 0;
+    memcpy(user, words.user, words.n_user * sizeof(*user));
+    words.user = user;
+    for (uint32_t i = 0; i < n; i++)
+        words.n_user = words_append(user, words.n_user, &unwound->frames[i]);
+    const struct record_frame last = record_frame_native(question->pc, question->is_return);
+    if (!unwound->n) /* nothing found: the stack stays as it was */
+        words.n_user = words_append(user, words.n_user, &last);
     stack_builder_init(builder);
-    stack_builder_copy(builder, question->frames, question->n);
-    for (uint32_t i = 0; i < n && !error; i++)
-        error = intake_frames_add_user(
-            stacks->frames, builder, question->pid, question->time_ns,
-            call_address(unwound->frames[i].pc, unwound->frames[i].is_return));
-    if (!error && !unwound->n) /* nothing found: the stack stays as it was */
-        error = intake_frames_add_user(stacks->frames, builder, question->pid, question->time_ns,
-                                       call_address(question->pc, question->is_return));
+    int error = words_add(stacks->frames, builder, &question->sample, &words);
     stack_builder_end(builder, end);
     if (!error)
         count_truncated(end, 1);
@@ -201,7 +234,8 @@ static int question_finish(struct intake_stacks *stacks, struct question *questi
 {
     struct stacks *store = store_stacks(stacks->store);
     int64_t same_as;
-    int error = outcome ? outcome : stack_intern(stacks, builder, question->time_ns, &same_as);
+    int error =
+        outcome ? outcome : stack_intern(stacks, builder, question->sample.time_ns, &same_as);
     if (!error)
         error = stacks_finish_frames(store, question->stack, same_as);
     bool forgotten = error == -ESTALE || error == -ENOENT;
@@ -217,14 +251,14 @@ static int question_finish(struct intake_stacks *stacks, struct question *questi
 static bool wait_for_code(struct intake_stacks *stacks, struct question *question,
                           struct stack_builder *builder)
 {
-    uint64_t addresses[RECORD_MAX_USER_FRAMES];
-    uint32_t n = intake_frames_name_code(stacks->frames, builder, question->pid, question->time_ns,
-                                         addresses);
+    struct record_frame wanted[RECORD_MAX_USER_FRAMES];
+    uint32_t n = intake_frames_name_code(stacks->frames, builder, &question->sample, wanted);
     struct question *next =
-        n ? questions_next(stacks->questions, question, builder, n * sizeof(*addresses)) : NULL;
-    if (!next || questions_ask_code(stacks->questions, next, addresses, n))
+        n ? questions_new_code(stacks->questions, &question->sample, builder, n * sizeof(*wanted))
+          : NULL;
+    if (!next || questions_ask_code(stacks->questions, next, wanted, n))
         return false;
-    questions_want_names(stacks->questions, builder, question->stack, question->time_ns);
+    questions_want_names(stacks->questions, builder, question->stack, question->sample.time_ns);
     return questions_replace(stacks->questions, question, next);
 }
 
@@ -244,13 +278,14 @@ int intake_stacks_code(struct intake_stacks *stacks, const struct symbolizer_cod
 {
     struct question *question = questions_find(stacks->questions, code->ticket, QUESTION_CODE);
     struct stack_builder builder;
-    if (!question || question->pid != code->pid)
+    if (!question || question->sample.pid != code->pid)
         return 0; /* late */
-    int error = intake_frames_put_code(stacks->frames, question->time_ns, code);
+    int error = intake_frames_put_code(stacks->frames, question->sample.time_ns, code);
     if (error)
         return error;
-    stack_builder_init(&builder);
-    stack_builder_copy(&builder, question->frames, question->n);
-    intake_frames_name_code(stacks->frames, &builder, question->pid, question->time_ns, NULL);
+    question_restore(question, &builder);
+    if (code->n_frames && wait_for_code(stacks, question, &builder)) /* not all fitted */
+        return 0;
+    intake_frames_name_code(stacks->frames, &builder, &question->sample, NULL);
     return question_finish(stacks, question, &builder, 0);
 }

@@ -85,51 +85,76 @@ size_t questions_forget(struct questions *questions)
 
 /* ---- frames ---- */
 
+/* With room for size bytes behind it. */
 static struct question *question_new(struct questions *questions, enum question_kind kind,
-                                     const struct stack_builder *builder, size_t request_bytes)
+                                     const struct stack_sample *sample, size_t size,
+                                     size_t request_bytes)
 {
-    size_t frames_bytes = builder->n * sizeof(*builder->frames);
-    size_t bytes = sizeof(struct question) + frames_bytes + request_bytes;
+    size_t bytes = sizeof(struct question) + size + request_bytes;
     if (questions->tickets.count >= QUESTIONS_MAX ||
         questions->bytes + bytes > QUESTIONS_BYTES_MAX) {
         stacks_frames_not_opened(STACK_FULL);
         return NULL;
     }
-    struct question *question = calloc(1, sizeof(*question) + frames_bytes);
+    struct question *question = calloc(1, sizeof(*question) + size);
     if (!question) {
         stacks_frames_not_opened(STACK_NO_MEMORY);
         return NULL;
     }
     question->ticket = ++questions->last_ticket;
     question->kind = kind;
+    question->sample = *sample;
     question->bytes = bytes;
+    return question;
+}
+
+struct question *questions_new_walk(struct questions *questions, const struct stack_sample *sample,
+                                    const struct stack_words *words, size_t request_bytes)
+{
+    size_t n = words->n_kernel + words->n_user + words->n_list;
+    struct question *question =
+        question_new(questions, QUESTION_WALK, sample, n * sizeof(*words->user), request_bytes);
+    if (!question)
+        return NULL;
+    uint64_t *kernel = (uint64_t *)(question + 1), *user = kernel + words->n_kernel;
+    uint64_t *list = user + words->n_user;
+    memcpy(kernel, words->kernel, words->n_kernel * sizeof(*kernel));
+    memcpy(user, words->user, words->n_user * sizeof(*user));
+    memcpy(list, words->list, words->n_list * sizeof(*list));
+    question->words = *words;
+    question->words.kernel = kernel;
+    question->words.user = user;
+    question->words.list = list;
+    return question;
+}
+
+struct question *questions_new_code(struct questions *questions, const struct stack_sample *sample,
+                                    const struct stack_builder *builder, size_t request_bytes)
+{
+    size_t frames_bytes = builder->n * sizeof(*builder->frames);
+    size_t codes_bytes = builder->n_codes * sizeof(*builder->codes);
+    struct question *question =
+        question_new(questions, QUESTION_CODE, sample, frames_bytes + codes_bytes, request_bytes);
+    if (!question)
+        return NULL;
     question->n = builder->n;
+    question->n_codes = builder->n_codes;
+    question->frames = (struct frame *)(question + 1);
+    question->codes = (struct record_frame *)(question->frames + question->n);
     memcpy(question->frames, builder->frames, frames_bytes);
+    memcpy(question->codes, builder->codes, codes_bytes);
     return question;
 }
 
-struct question *questions_new(struct questions *questions, enum question_kind kind,
-                               const struct record_header *record,
-                               const struct stack_builder *builder, size_t request_bytes)
+void question_restore(const struct question *question, struct stack_builder *builder)
 {
-    struct question *question = question_new(questions, kind, builder, request_bytes);
-    if (question) {
-        question->pid = record->pid;
-        question->time_ns = record->time_ns;
-        question->n_user = record->user_words;
-    }
-    return question;
-}
-
-struct question *questions_next(struct questions *questions, const struct question *before,
-                                const struct stack_builder *builder, size_t request_bytes)
-{
-    struct question *question = question_new(questions, QUESTION_CODE, builder, request_bytes);
-    if (question) {
-        question->pid = before->pid;
-        question->time_ns = before->time_ns;
-    }
-    return question;
+    assert(question->kind == QUESTION_CODE);
+    stack_builder_init(builder);
+    builder->n = question->n;
+    builder->n_codes = (uint32_t)question->n_codes;
+    memcpy(builder->frames, question->frames, question->n * sizeof(*question->frames));
+    memcpy(builder->codes, question->codes, question->n_codes * sizeof(*question->codes));
+    memset(builder->identities, 0, question->n * sizeof(*builder->identities));
 }
 
 static int question_asked(struct question *question, int outcome)
@@ -146,23 +171,23 @@ int questions_ask_walk(struct questions *questions, struct question *question,
 {
     assert(question->kind == QUESTION_WALK);
     const struct process_unwind wanted = {.ticket = question->ticket,
-                                          .pid = question->pid,
-                                          .time_ns = question->time_ns,
+                                          .pid = question->sample.pid,
+                                          .time_ns = question->sample.time_ns,
                                           .stack = stack};
     question->pc = stack->pc;
     question->is_return = stack->is_return;
     return question_asked(question, process_table_want_unwind(questions->table, &wanted));
 }
 
-int questions_ask_code(struct questions *questions, struct question *question, uint64_t *addresses,
-                       uint32_t n)
+int questions_ask_code(struct questions *questions, struct question *question,
+                       struct record_frame *frames, uint32_t n)
 {
     assert(question->kind == QUESTION_CODE);
     const struct process_code_wanted wanted = {.ticket = question->ticket,
-                                               .pid = question->pid,
-                                               .time_ns = question->time_ns,
+                                               .pid = question->sample.pid,
+                                               .time_ns = question->sample.time_ns,
                                                .n = n,
-                                               .addresses = addresses};
+                                               .frames = frames};
     return question_asked(question, process_table_want_code(questions->table, &wanted));
 }
 
@@ -171,7 +196,7 @@ int questions_put(struct questions *questions, struct question *question,
                   const struct stack_builder *builder, int64_t *stack)
 {
     struct stacks *stacks = store_stacks(questions->store);
-    int error = stacks_open_frames(stacks, builder->frames, builder->n, question->time_ns,
+    int error = stacks_open_frames(stacks, builder->frames, builder->n, question->sample.time_ns,
                                    &question->stack);
     if (!error && map_put(&questions->tickets, question, NULL)) {
         stacks_close_frames(stacks, question->stack, STACK_NO_MEMORY);
@@ -181,7 +206,7 @@ int questions_put(struct questions *questions, struct question *question,
         free(question);
         return error;
     }
-    questions_want_names(questions, builder, question->stack, question->time_ns);
+    questions_want_names(questions, builder, question->stack, question->sample.time_ns);
     list_append(&questions->ages, &question->age);
     questions->bytes += question->bytes;
     *stack = question->stack;

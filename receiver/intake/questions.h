@@ -6,8 +6,8 @@
  * store's batch.
  *
  * Names of functions: each is asked for once (questions_want_names(), sent by questions_send()). If
- * no answer comes in time, the next stack with that name asks again. Frames: a question keeps the
- * known frames of its stack, so the answer brings only the rest. The store knows what is open for
+ * no answer comes in time, the next stack with that name asks again. Frames: a question keeps what
+ * is known of its stack, so the answer brings only the rest. The store knows what is open for
  * which stack, and since when (stacks_unfinished.h). If a symbolizer dies over a request, the
  * transport repeats it (symbolizer_client.h).
  *
@@ -52,14 +52,20 @@ struct question {
     struct list age;
     enum question_kind kind;
     int64_t stack; /* row with open frames */
-    uint32_t pid;
-    uint64_t time_ns; /* of the sample */
-    uint64_t pc;      /* QUESTION_WALK: where to continue */
-    bool is_return;
-    uint16_t n_user; /* frames */
-    size_t bytes;    /* including the request, which may wait to be sent */
-    size_t n;
-    struct frame frames[]; /* so far */
+    struct stack_sample sample;
+    size_t bytes;        /* including the request, which may wait to be sent */
+    union {              /* arrays lie behind the question */
+        struct {         /* QUESTION_WALK */
+            uint64_t pc; /* where to continue */
+            bool is_return;
+            struct stack_words words; /* so far */
+        };
+        struct { /* QUESTION_CODE */
+            size_t n, n_codes;
+            struct frame *frames;
+            struct record_frame *codes;
+        };
+    };
 };
 
 struct questions;
@@ -72,20 +78,18 @@ size_t questions_forget(struct questions *questions);
 /* Rowids of executables are void: forgets which names were asked for. */
 void questions_forget_names(struct questions *questions);
 
-/* Makes a question that is not asked yet; the caller asks it or free()s it. Copies the builder's
- * frames. request_bytes: size of the request, which may wait to be sent. NULL: no memory, or beyond
- * a limit; counted. */
-struct question *questions_new(struct questions *questions, enum question_kind kind,
-                               const struct record_header *record,
-                               const struct stack_builder *builder, size_t request_bytes);
-/* The same for the stack of an open question, when more frames of it are known. */
-struct question *questions_next(struct questions *questions, const struct question *before,
-                                const struct stack_builder *builder, size_t request_bytes);
+/* Make a question that is not asked yet; the caller asks it or free()s it. They copy what is known
+ * of the stack. request_bytes: size of the request, which may wait to be sent. NULL: no memory, or
+ * beyond a limit; counted. */
+struct question *questions_new_walk(struct questions *questions, const struct stack_sample *sample,
+                                    const struct stack_words *words, size_t request_bytes);
+struct question *questions_new_code(struct questions *questions, const struct stack_sample *sample,
+                                    const struct stack_builder *builder, size_t request_bytes);
 /* Queues a request. 0; else asking failed, is counted, and the question is freed. */
 int questions_ask_walk(struct questions *questions, struct question *question,
                        const struct record_stack *stack);
-int questions_ask_code(struct questions *questions, struct question *question, uint64_t *addresses,
-                       uint32_t n);
+int questions_ask_code(struct questions *questions, struct question *question,
+                       struct record_frame *frames, uint32_t n);
 /* Opens a row with the builder's frames, and asks for their names. Errors of the store; then the
  * question is freed. */
 int questions_put(struct questions *questions, struct question *question,
@@ -94,6 +98,8 @@ int questions_put(struct questions *questions, struct question *question,
  * freed, `before` stays. */
 bool questions_replace(struct questions *questions, struct question *before,
                        struct question *question);
+/* Of a QUESTION_CODE: the stack so far. */
+void question_restore(const struct question *question, struct stack_builder *builder);
 /* NULL: no longer open. */
 struct question *questions_find(struct questions *questions, uint64_t ticket,
                                 enum question_kind kind);

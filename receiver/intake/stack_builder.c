@@ -6,14 +6,15 @@
 
 void stack_builder_init(struct stack_builder *builder)
 {
-    builder->n = 0; /* other fields are written before they are read */
+    builder->n = 0; /* arrays are written before they are read */
+    builder->n_codes = 0;
 }
 
 struct frame *stack_builder_add(struct stack_builder *builder, enum frame_kind kind,
                                 uint64_t address)
 {
     assert(builder->n <= STACK_BUILDER_MAX);
-    if (builder->n >= RECORD_MAX_FRAME_WORDS)
+    if (builder->n + 1 >= STACK_BUILDER_MAX)
         return NULL;
     builder->identities[builder->n] = NULL;
     struct frame *frame = &builder->frames[builder->n++];
@@ -27,15 +28,30 @@ void stack_builder_want_names(struct stack_builder *builder, const uint8_t *iden
     builder->identities[builder->n - 1] = identity;
 }
 
-void stack_builder_copy(struct stack_builder *builder, const struct frame *frames, size_t n)
+static bool is_same(const struct record_frame *a, const struct record_frame *b)
 {
-    size_t room = STACK_BUILDER_MAX - builder->n;
-    n = n < room ? n : room;
-    if (!n)
+    return a->words[0] == b->words[0] && a->words[1] == b->words[1] && a->words[2] == b->words[2];
+}
+
+/* STACK_BUILDER_CODES: no room. */
+static uint32_t code_index(struct stack_builder *builder, const struct record_frame *code)
+{
+    for (uint32_t i = builder->n_codes; i > 0; i--) /* recursion: mostly among the last ones */
+        if (is_same(&builder->codes[i - 1], code))
+            return i - 1;
+    if (builder->n_codes == STACK_BUILDER_CODES)
+        return STACK_BUILDER_CODES;
+    builder->codes[builder->n_codes] = *code;
+    return builder->n_codes++;
+}
+
+void stack_builder_add_code(struct stack_builder *builder, const struct record_frame *code)
+{
+    struct frame *frame = stack_builder_add(builder, STACK_FRAME_SPECIAL, 0);
+    if (!frame)
         return;
-    memcpy(builder->frames + builder->n, frames, n * sizeof(*frames));
-    memset(builder->identities + builder->n, 0, n * sizeof(*builder->identities));
-    builder->n += n;
+    frame->executable = FRAME_UNNAMED;
+    frame->address = UNNAMED_ADDRESS(record_frame_kind(code->words[0]), code_index(builder, code));
 }
 
 void stack_builder_end(struct stack_builder *builder, uint8_t end)

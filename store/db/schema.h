@@ -6,7 +6,7 @@
  */
 #include <stddef.h>
 
-#define SCHEMA_VERSION        10
+#define SCHEMA_VERSION        11
 #define SCHEMA_APPLICATION_ID 0x73706e66 /* "spnf" */
 
 extern const char *const schema_steps[SCHEMA_VERSION];

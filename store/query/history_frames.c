@@ -7,6 +7,7 @@
 #include "store/query/history_frames.h"
 #include "base/clock.h"
 #include "base/limits.h"
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,6 +77,26 @@ void history_frames_close(struct history_frames *frames)
     free(frames->shown);
     frames->shown = NULL;
     stacks_reader_close(&frames->stacks);
+}
+
+/* Types */
+
+#define TYPE_NAME_ROW(symbol, text) [HISTORY_FRAME_##symbol] = text,
+static const char *const type_names[HISTORY_FRAME_TYPES] = {HISTORY_FRAME_ROWS(TYPE_NAME_ROW)};
+
+const char *history_frame_type_name(enum history_frame_type type)
+{
+    assert(type < HISTORY_FRAME_TYPES);
+    return type_names[type];
+}
+
+/* Of a named frame: one that is not known here was made at run time, too. */
+static enum history_frame_type type_of(struct bytes name)
+{
+    for (enum history_frame_type type = HISTORY_FRAME_JIT; type < HISTORY_FRAME_TRUNCATED; type++)
+        if (bytes_is(name, type_names[type]))
+            return type;
+    return HISTORY_FRAME_JIT;
 }
 
 /* Texts */
@@ -251,41 +272,29 @@ static int make_frames(struct history_frames *frames, struct location *location,
     return location->frames ? 0 : -ENOMEM;
 }
 
-static int look_in_file(struct history_frames *frames, struct location *location,
-                        const struct frame *frame)
+static int look_up_names(struct history_frames *frames, struct location *location,
+                         const struct frame *frame)
 {
     struct frame_name names[STACKS_INLINED_MAX + 1], compiled;
     int error = stacks_reader_name(&frames->stacks, frame, &compiled);
     if (error && error != -ENOENT)
         return error;
+    bool in_file = !frame_is_code(frame);
     size_t n = stacks_inlined(&compiled, names);
     names[n++] = compiled;
-    location->named = compiled.function.len > 0;
+    location->named = compiled.function.len > 0 || !in_file;
     error = make_frames(frames, location, n);
     for (size_t i = 0; i < n && !error; i++) {
         struct history_frame *shown = &location->frames[i];
         shown->line = names[i].line;
+        if (!in_file) {
+            shown->type = (uint8_t)type_of(compiled.type);
+            shown->address = 0;
+        }
         error = intern_text(frames, names[i].function, &shown->function);
         error = error ? error : intern_text(frames, names[i].file, &shown->file);
     }
     return error;
-}
-
-static int look_code_name(struct history_frames *frames, struct location *location,
-                          const struct frame *frame)
-{
-    struct frame_name name;
-    int error = make_frames(frames, location, 1);
-    if (error)
-        return error;
-    struct history_frame *shown = location->frames;
-    location->named = true;
-    shown->type = HISTORY_FRAME_JIT;
-    shown->address = 0;
-    error = stacks_reader_name(&frames->stacks, frame, &name);
-    if (error)
-        return error == -ENOENT ? 0 : error;
-    return intern_text(frames, name.function, &shown->function);
 }
 
 static int show_truncation(struct history_frames *frames, struct location *location)
@@ -307,8 +316,7 @@ static int history_frames_look(struct history_frames *frames, struct location *l
     const struct frame frame = {(uint8_t)location->key.kind, location->key.executable,
                                 location->key.address};
     int error = frame_is_truncation(&frame) ? show_truncation(frames, location)
-                : frame_is_named(&frame)    ? look_code_name(frames, location, &frame)
-                                            : look_in_file(frames, location, &frame);
+                                            : look_up_names(frames, location, &frame);
     return error ? error : history_frames_finish(frames, location);
 }
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #define NAMES_BYTES   ((size_t)8 << 20)
-#define SCRATCH_BYTES ((size_t)16 << 20)
+#define SCRATCH_BYTES ((size_t)14 << 20)
 
 LIMIT(reader, LIMIT_SERVICE, "pages: names and rows of a question", .of = "pages",
       .bytes = NAMES_BYTES + SCRATCH_BYTES);

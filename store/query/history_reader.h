@@ -133,13 +133,24 @@ struct history_profile {
 int history_profile(struct history_reader *reader, const struct history_filter *filter,
                     struct arena *arena, struct history_profile *profile);
 
-enum history_frame_type {
-    HISTORY_FRAME_KERNEL,
-    HISTORY_FRAME_NATIVE,
-    HISTORY_FRAME_GO,
-    HISTORY_FRAME_JIT,
-    HISTORY_FRAME_TRUNCATED /* the stack goes on, but could not be followed */
-};
+/* What a frame is: SYMBOL of the constant, text as in profile.frame.type. */
+#define HISTORY_FRAME_ROWS(ROW)                                                                    \
+    ROW(KERNEL, "kernel")                                                                          \
+    ROW(NATIVE, "native")                                                                          \
+    ROW(GO, "go")                                                                                  \
+    ROW(JIT, "jit")                                                                                \
+    ROW(CPYTHON, "cpython")                                                                        \
+    ROW(JVM, "jvm")                                                                                \
+    ROW(V8JS, "v8js")                                                                              \
+    ROW(RUBY, "ruby")                                                                              \
+    ROW(PHP, "php")                                                                                \
+    ROW(TRUNCATED, "truncated") /* the stack goes on, but could not be followed */
+
+#define HISTORY_FRAME_ENUM_ROW(symbol, text) HISTORY_FRAME_##symbol,
+enum history_frame_type { HISTORY_FRAME_ROWS(HISTORY_FRAME_ENUM_ROW) HISTORY_FRAME_TYPES };
+#undef HISTORY_FRAME_ENUM_ROW
+
+const char *history_frame_type_name(enum history_frame_type type);
 
 struct history_frame {
     uint64_t key;          /* equal for frames shown as one: same function, file, module, type */

@@ -14,7 +14,7 @@ int code_names_open(struct code_names *names, struct db *db)
             .meta = "generation.code_name",
             .find = "SELECT id, generation FROM code_name WHERE hash = ?1",
             .get = "SELECT hash, generation FROM code_name WHERE id = ?1",
-            .insert = "INSERT INTO code_name(hash, generation, function) VALUES (?1, ?2, ?3)",
+            .insert = "INSERT INTO code_name(hash, generation, body) VALUES (?1, ?2, ?3)",
             .touch = "UPDATE code_name SET generation = ?2 WHERE id = ?1",
             .walk = "SELECT id, generation FROM code_name WHERE id > ?1 ORDER BY id LIMIT ?2",
             .remove = "DELETE FROM code_name WHERE id = ?1",
@@ -23,8 +23,7 @@ int code_names_open(struct code_names *names, struct db *db)
             .context = names,
         });
     return error ? error
-                 : db_prepare(db, "SELECT function FROM code_name WHERE id = ?1",
-                              &names->get_function);
+                 : db_prepare(db, "SELECT body FROM code_name WHERE id = ?1", &names->get_body);
 }
 
 void code_names_close(struct code_names *names)
@@ -32,7 +31,7 @@ void code_names_close(struct code_names *names)
     if (!names->db)
         return;
     intern_close(&names->rows);
-    db_unprepare(names->db, &names->get_function);
+    db_unprepare(names->db, &names->get_body);
 }
 
 int code_names_reload(struct code_names *names)
@@ -40,11 +39,11 @@ int code_names_reload(struct code_names *names)
     return intern_reload(&names->rows);
 }
 
-int code_names_intern(struct code_names *names, const uint8_t hash[16], struct bytes function,
+int code_names_intern(struct code_names *names, const uint8_t hash[16], struct bytes body,
                       int64_t *id)
 {
     struct intern_entry *entry;
-    int outcome = intern_key(&names->rows, hash, function, &entry);
+    int outcome = intern_key(&names->rows, hash, body, &entry);
     if (outcome < 0)
         return outcome;
     *id = entry->id;
@@ -59,11 +58,11 @@ int code_names_use(struct code_names *names, int64_t id)
 
 int code_names_get(struct code_names *names, int64_t id, struct buf *out)
 {
-    sqlite3_stmt *row _cleanup_reset_ = names->get_function;
+    sqlite3_stmt *row _cleanup_reset_ = names->get_body;
     sqlite3_bind_int64(row, 1, id);
     int outcome = db_step(names->db, row);
     if (outcome <= 0)
         return outcome ? outcome : -ENOENT;
-    const void *text = sqlite3_column_blob(row, 0);
-    return buf_append(out, text, (size_t)sqlite3_column_bytes(row, 0));
+    const void *body = sqlite3_column_blob(row, 0);
+    return buf_append(out, body, (size_t)sqlite3_column_bytes(row, 0));
 }

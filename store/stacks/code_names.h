@@ -10,16 +10,16 @@
 struct code_names {
     struct db *db;
     struct intern rows;
-    sqlite3_stmt *get_function;
+    sqlite3_stmt *get_body;
 };
 
 int code_names_open(struct code_names *names, struct db *db);
 void code_names_close(struct code_names *names);
 int code_names_reload(struct code_names *names);
-/* hash: hash of `function`. A new row has `function` as its body. */
-int code_names_intern(struct code_names *names, const uint8_t hash[16], struct bytes function,
+/* hash: of `body`, which a new row gets. */
+int code_names_intern(struct code_names *names, const uint8_t hash[16], struct bytes body,
                       int64_t *id);
 /* Counts as a use, by a stack: 0, or -ENOENT. */
 int code_names_use(struct code_names *names, int64_t id);
-/* Appends the name. -ENOENT. */
+/* Appends the body. -ENOENT. */
 int code_names_get(struct code_names *names, int64_t id, struct buf *out);

@@ -4,11 +4,13 @@
  * just the stored bytes. The hash has a secret key, made once per store: frames are untrusted, and
  * two stacks with equal hashes would become one.
  */
+#include "agent-bpf/record_frame.h"
 #include "agent-bpf/unwind_end.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/stats.h"
 #include "store/stacks/stacks_state.h"
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -231,20 +233,85 @@ int stacks_use_parts(struct stacks *stacks, const struct frame *frames, size_t n
 
 /* Code without a file */
 
-int stacks_named(struct stacks *stacks, struct bytes function, int64_t *id)
+static void put_name(struct blob_writer *out, const struct frame_name *name)
 {
-    WRITER_THREAD(stacks->db);
-    uint8_t hash[16];
-    function = stacks_cut(function);
-    bytes_siphash128(function, stacks->hash_key, hash);
-    return code_names_intern(&stacks->code_names, hash, function, id);
+    blob_put_bytes(out, stacks_cut(name->function));
+    blob_put_bytes(out, stacks_cut(name->file));
+    blob_put_bytes(out, stacks_cut(name->system_name));
+    blob_put_signed(out, name->line);
+    blob_put_signed(out, name->column);
+    blob_put_signed(out, name->start_line);
 }
 
-int stacks_code_name(struct stacks *stacks, const struct frame *frame, struct bytes *function)
+static void get_name(struct blob_reader *in, struct frame_name *name)
+{
+    name->function = blob_get_bytes(in);
+    name->file = blob_get_bytes(in);
+    name->system_name = blob_get_bytes(in);
+    name->line = blob_get_signed(in);
+    name->column = blob_get_signed(in);
+    name->start_line = blob_get_signed(in);
+}
+
+/* The body of a named frame: CODE_NAME_FORM, its type, the compiled function, and what is inlined
+ * in it, as in frame_name.inlined. */
+#define CODE_NAME_FORM 0
+
+int stacks_named(struct stacks *stacks, struct bytes type, const struct frame_name *names, size_t n,
+                 int64_t *id)
+{
+    WRITER_THREAD(stacks->db);
+    struct blob_writer *out = &stacks->scratch;
+    uint8_t hash[16];
+    assert(n > 0);
+    buf_clear(&out->buf);
+    out->error = 0;
+    blob_put_number(out, CODE_NAME_FORM);
+    blob_put_bytes(out, BYTES(type.data, type.len < STACKS_TYPE_MAX ? type.len : STACKS_TYPE_MAX));
+    put_name(out, &names[n - 1]);
+    for (size_t i = 0; i + 1 < n && i < STACKS_INLINED_MAX; i++)
+        put_name(out, &names[i]);
+    if (out->error)
+        return out->error;
+    bytes_siphash128(buf_bytes(&out->buf), stacks->hash_key, hash);
+    return code_names_intern(&stacks->code_names, hash, buf_bytes(&out->buf), id);
+}
+
+int stacks_unnamed(const struct frame *frame, struct frame_name *name)
+{
+    if (!frame_is_unnamed(frame))
+        return -ENOENT;
+    name->function = BYTES_LIT(STACKS_UNNAMED);
+    name->type = BYTES_STR(record_frame_type((enum record_frame_kind)frame->address));
+    return 0;
+}
+
+/* Before version 11 of the file the body was the function's name, which has no control character.
+ */
+int stacks_decode_code_name(struct bytes body, struct frame_name *name)
+{
+    struct blob_reader in = {.left = body};
+    if (!body.len || *body.data != CODE_NAME_FORM) {
+        name->function = body;
+        name->type = BYTES_LIT("jit");
+        return 0;
+    }
+    blob_get_number(&in);
+    name->type = blob_get_bytes(&in);
+    get_name(&in, name);
+    name->inlined = in.left;
+    return in.bad ? -EUCLEAN : 0;
+}
+
+int stacks_code_name(struct stacks *stacks, const struct frame *frame, struct frame_name *name)
 {
     buf_clear(&stacks->name_texts);
     int error = code_names_get(&stacks->code_names, (int64_t)frame->address, &stacks->name_texts);
-    *function = buf_bytes(&stacks->name_texts);
+    if (error)
+        return error;
+    error = stacks_decode_code_name(buf_bytes(&stacks->name_texts), name);
+    if (error)
+        db_fail(stacks->db, error);
     return error;
 }
 
@@ -254,6 +321,8 @@ int stacks_code_name(struct stacks *stacks, const struct frame *frame, struct by
  * no other user may know. Its place in the page is the same in every run. */
 static uint64_t address_kept(const struct frame *frame)
 {
+    if (frame_is_unnamed(frame))
+        return frame->address & ((1u << STACKS_UNNAMED_BITS) - 1);
     bool placed = frame->executable || frame->kind == STACK_FRAME_SPECIAL;
     return placed ? frame->address : frame->address & (STACKS_PAGE_BYTES - 1);
 }
@@ -358,12 +427,8 @@ static int encode_inlined(struct stacks *stacks, const struct frame_name *names,
     struct blob_writer *out = &stacks->scratch;
     buf_clear(&out->buf);
     out->error = 0;
-    for (size_t i = 0; i < n && i < STACKS_INLINED_MAX; i++) {
-        blob_put_bytes(out, stacks_cut(names[i].function));
-        blob_put_bytes(out, stacks_cut(names[i].file));
-        blob_put_bytes(out, stacks_cut(names[i].system_name));
-        blob_put_signed(out, names[i].line);
-    }
+    for (size_t i = 0; i < n && i < STACKS_INLINED_MAX; i++)
+        put_name(out, &names[i]);
     return out->error;
 }
 
@@ -372,11 +437,8 @@ size_t stacks_inlined(const struct frame_name *name, struct frame_name inlined[S
     struct blob_reader in = {.left = name->inlined};
     size_t n = 0;
     while (in.left.len && n < STACKS_INLINED_MAX) {
-        inlined[n] = (struct frame_name){.address = name->address};
-        inlined[n].function = blob_get_bytes(&in);
-        inlined[n].file = blob_get_bytes(&in);
-        inlined[n].system_name = blob_get_bytes(&in);
-        inlined[n].line = blob_get_signed(&in);
+        inlined[n] = (struct frame_name){.address = name->address, .type = name->type};
+        get_name(&in, &inlined[n]);
         if (in.bad)
             return 0;
         n++;
@@ -449,7 +511,8 @@ int stacks_name(struct stacks *stacks, const struct frame *frame, struct frame_n
     sqlite3_stmt *row _cleanup_reset_ = stacks->get_name;
     *name = (struct frame_name){.address = frame->address};
     if (frame->kind == STACK_FRAME_SPECIAL)
-        return frame_is_named(frame) ? stacks_code_name(stacks, frame, &name->function) : -ENOENT;
+        return frame_is_named(frame) ? stacks_code_name(stacks, frame, name)
+                                     : stacks_unnamed(frame, name);
     sqlite3_bind_int64(row, 1, frame->executable);
     sqlite3_bind_int64(row, 2, (int64_t)frame->address);
     int outcome = db_step(stacks->db, row);

@@ -5,12 +5,12 @@
  *
  * A stack is interned once by a keyed hash over (executable, address) of its frames. Its public id
  * is FNV-128a over htlhash and decimal address, leaf first (what Elastic agents get); the address
- * is the ELF address where segments are known; for a named frame, the FNV-128a of its name replaces
- * the htlhash, and the address is 0. The public id is computed on first use and then fixed, so that
- * a span and its samples have equal ids. Limits: STACKS_CACHE stacks and STACKS_EXECUTABLE_CACHE
- * executables in memory; on disk the rows used in this generation or the previous one, or referred
- * to (a generation: ten minutes or STACKS_GENERATION_MAX new stacks). Errors: negative errno of
- * db.h.
+ * is the ELF address where segments are known; for a named frame, the FNV-128a of its function,
+ * file and inlined functions replaces the htlhash, and its line the address. The public id is
+ * computed on first use and then fixed, so that a span and its samples have equal ids. Limits:
+ * STACKS_CACHE stacks and STACKS_EXECUTABLE_CACHE executables in memory; on disk the rows used in
+ * this generation or the previous one, or referred to (a generation: ten minutes or
+ * STACKS_GENERATION_MAX new stacks). Errors: negative errno of db.h.
  *
  * Stacks with open frames or names: stacks_unfinished.h.
  */
@@ -28,6 +28,9 @@ struct id_set;
 #define STACKS_PAGE_BYTES       4096 /* frames without an executable: see struct frame */
 #define STACKS_NAME_MAX         4096 /* longer function and file names are cut */
 #define STACKS_INLINED_MAX      31   /* inlined functions at one address */
+#define STACKS_TYPE_MAX         31
+#define STACKS_UNNAMED_BITS     8
+#define STACKS_UNNAMED          "[unreadable]" /* the name of frames that could not be named */
 
 enum frame_kind { STACK_FRAME_KERNEL = 1, STACK_FRAME_NATIVE = 2, STACK_FRAME_SPECIAL = 3 };
 
@@ -37,9 +40,12 @@ enum frame_special {
      * of agent-bpf/unwind_rows.h. Stacks that differ in this frame alone are different stacks with
      * the same public id. */
     FRAME_TRUNCATION = 0,
-    /* Code that lies in no file, identified by its name alone: the code may move, and the same
+    /* Code that lies in no file, identified by its names alone: the code may move, and the same
      * address may hold other code in another process. address: rowid from stacks_named(). */
     FRAME_NAMED = 1,
+    /* Code of a runtime that is not named yet, or will never be. address: enum record_frame_kind of
+     * agent-bpf/record.h. Bits from STACKS_UNNAMED_BITS on are the owner's, and are not kept. */
+    FRAME_UNNAMED = 2,
 };
 
 struct frame {
@@ -53,6 +59,17 @@ struct frame {
 static inline bool frame_is_named(const struct frame *frame)
 {
     return frame->kind == STACK_FRAME_SPECIAL && frame->executable == FRAME_NAMED;
+}
+
+static inline bool frame_is_unnamed(const struct frame *frame)
+{
+    return frame->kind == STACK_FRAME_SPECIAL && frame->executable == FRAME_UNNAMED;
+}
+
+/* In no file: its type is that of its name, and it has no address. */
+static inline bool frame_is_code(const struct frame *frame)
+{
+    return frame_is_named(frame) || frame_is_unnamed(frame);
 }
 
 static inline bool frame_is_truncation(const struct frame *frame)
@@ -87,10 +104,17 @@ struct frame_name {
     struct bytes function;
     struct bytes file;
     int64_t line;             /* 0 = unknown */
+    int64_t column;           /* 0 = unknown */
+    int64_t start_line;       /* of the function; 0 = unknown */
     struct bytes system_name; /* linker name (mangled), if it differs from function */
     struct bytes inlined;     /* encoded inlined functions, for stacks_inlined() */
+    struct bytes type;        /* of a named frame: as in stacks_named(); else empty */
 };
 
+/* Decodes the column "body" of code_name; borrowed from it. 0 or -EUCLEAN. Thread: any. */
+int stacks_decode_code_name(struct bytes body, struct frame_name *name);
+/* The name of a frame that has none (yet); -ENOENT: it is another frame. Thread: any. */
+int stacks_unnamed(const struct frame *frame, struct frame_name *name);
 /* The reason of a truncation. end: address of the truncation frame. NULL: the stack was followed to
  * its end. Thread: any. */
 const char *stacks_truncation(uint64_t end);
@@ -110,9 +134,12 @@ int stacks_executable_facts(struct stacks *stacks, int64_t id,
  * facts are not known yet. */
 int stacks_executable_get(struct stacks *stacks, int64_t id, const struct executable_facts **facts);
 
-/* The rowid of the name of code that lies in no file; creates the row if new. The name is cut to
- * STACKS_NAME_MAX. Ids and removal as for executables. */
-int stacks_named(struct stacks *stacks, struct bytes function, int64_t *id);
+/* The rowid of the names of code that lies in no file; creates the row if new. names: inlined
+ * functions innermost first, then the compiled function; n >= 1, STACKS_INLINED_MAX + 1 of them
+ * count. Names are cut to STACKS_NAME_MAX. type: profile.frame.type of OpenTelemetry's semantic
+ * conventions; cut to STACKS_TYPE_MAX. Ids and removal as for executables. */
+int stacks_named(struct stacks *stacks, struct bytes type, const struct frame_name *names, size_t n,
+                 int64_t *id);
 
 /* Interns a stack. *names_wanted: the caller should check whether all names of the frames are
  * known; true if the stack is new, or on its first use in this generation or since opening or

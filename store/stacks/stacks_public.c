@@ -7,17 +7,22 @@
 
 static int add_named(struct stacks *stacks, struct fnv128 *fnv, const struct frame *frame)
 {
-    struct bytes function;
-    struct fnv128 name;
+    struct frame_name name = {0};
+    struct fnv128 hash;
     uint8_t id[16];
-    int error = stacks_code_name(stacks, frame, &function);
+    char decimal[24];
+    int error = frame_is_named(frame) ? stacks_code_name(stacks, frame, &name)
+                                      : stacks_unnamed(frame, &name);
     if (error && error != -ENOENT)
         return error;
-    fnv128_init(&name);
-    fnv128_add(&name, function.data, function.len);
-    fnv128_finish(&name, id);
+    fnv128_init(&hash);
+    fnv128_add(&hash, name.function.data, name.function.len);
+    fnv128_add(&hash, name.file.data, name.file.len);
+    fnv128_add(&hash, name.inlined.data, name.inlined.len);
+    fnv128_finish(&hash, id);
     fnv128_add(fnv, id, sizeof(id));
-    fnv128_add(fnv, "0", 1);
+    int n = snprintf(decimal, sizeof(decimal), "%" PRId64, name.line);
+    fnv128_add(fnv, decimal, (size_t)n);
     return 0;
 }
 
@@ -29,7 +34,7 @@ static int add_frame(struct stacks *stacks, struct fnv128 *fnv, const struct fra
     char decimal[24];
     if (frame_is_truncation(frame))
         return 0;
-    if (frame_is_named(frame))
+    if (frame_is_code(frame))
         return add_named(stacks, fnv, frame);
     bool has_executable = frame->kind != STACK_FRAME_SPECIAL && frame->executable;
     int error = has_executable ? stacks_executable_get(stacks, frame->executable, &facts) : 0;

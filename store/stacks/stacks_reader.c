@@ -19,7 +19,7 @@ int stacks_reader_open(struct stacks_reader *reader, struct db *db)
         {"SELECT line, function, file, system_name, inlined FROM frame_name"
          " WHERE executable = ?1 AND address = ?2",
          &reader->get_name},
-        {"SELECT function FROM code_name WHERE id = ?1", &reader->get_code_name},
+        {"SELECT body FROM code_name WHERE id = ?1", &reader->get_code_name},
     };
     int error = 0;
     reader->db = db;
@@ -108,9 +108,13 @@ static int code_name(struct stacks_reader *reader, const struct frame *frame,
                      struct frame_name *name)
 {
     sqlite3_stmt *row _cleanup_reset_ = reader->get_code_name;
-    struct bytes *const texts[] = {&name->function};
+    struct bytes body;
+    struct bytes *const texts[] = {&body};
     int error = stacks_reader_find(reader, row, (int64_t)frame->address);
-    return error ? error : copy_texts(reader, row, 0, texts, 1);
+    error = error ? error : copy_texts(reader, row, 0, texts, 1);
+    if (error)
+        return error;
+    return stacks_decode_code_name(body, name) ? -ENOENT : 0;
 }
 
 int stacks_reader_name(struct stacks_reader *reader, const struct frame *frame,
@@ -120,7 +124,7 @@ int stacks_reader_name(struct stacks_reader *reader, const struct frame *frame,
     sqlite3_stmt *row _cleanup_reset_ = reader->get_name;
     *name = (struct frame_name){.address = frame->address};
     if (frame->kind == STACK_FRAME_SPECIAL)
-        return frame_is_named(frame) ? code_name(reader, frame, name) : -ENOENT;
+        return frame_is_named(frame) ? code_name(reader, frame, name) : stacks_unnamed(frame, name);
     struct bytes *const texts[] = {&name->function, &name->file, &name->system_name,
                                    &name->inlined};
     sqlite3_bind_int64(row, 2, (int64_t)frame->address);

@@ -55,8 +55,8 @@ int stacks_read_row(struct stacks *stacks, sqlite3_stmt *row, int64_t id, size_t
 int stacks_encode(struct stacks *stacks, const struct frame *frames, size_t n);
 /* Counts as a use of every executable and name of the frames. -ESTALE. */
 int stacks_use_parts(struct stacks *stacks, const struct frame *frames, size_t n);
-/* Reads the name of a named frame into stacks->name_texts. */
-int stacks_code_name(struct stacks *stacks, const struct frame *frame, struct bytes *function);
+/* Reads the names of a named frame; the texts lie in stacks->name_texts. */
+int stacks_code_name(struct stacks *stacks, const struct frame *frame, struct frame_name *name);
 
 /* stacks_unfinished.c */
 void stacks_unfinished_open(struct stacks_unfinished *unfinished);

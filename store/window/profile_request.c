@@ -149,10 +149,9 @@ static int profile_request_place(struct profile_request *request, const struct f
     int error = frame->executable && frame->kind != STACK_FRAME_SPECIAL
                     ? request->stacks.executable(request->stacks.context, frame->executable, &facts)
                     : -ENOENT;
-    location->address = frame_is_named(frame) ? 0 : frame->address;
-    location->frame_type = frame_is_named(frame)               ? "jit"
-                           : frame->kind == STACK_FRAME_KERNEL ? "kernel"
-                                                               : "native";
+    location->address = frame_is_code(frame) ? 0 : frame->address;
+    location->frame_type =
+        frame->kind == STACK_FRAME_KERNEL ? BYTES_LIT("kernel") : BYTES_LIT("native");
     if (error)
         return error == -ENOENT ? 0 : error;
     const struct executable_segment *segment = executable_segment_of(facts, frame->address);
@@ -177,9 +176,15 @@ static int32_t new_location(struct profile_request *request, const struct frame 
     size_t n = error ? 0 : stacks_inlined(&compiled, names);
     if (!error)
         names[n++] = compiled;
+    if (frame_is_code(frame))
+        location.frame_type = error ? BYTES_LIT("jit") : compiled.type;
     for (size_t i = 0; i < n; i++)
-        lines[i] = (struct otlp_line){names[i].function, names[i].system_name, names[i].file,
-                                      names[i].line};
+        lines[i] = (struct otlp_line){.function = names[i].function,
+                                      .system_name = names[i].system_name,
+                                      .file = names[i].file,
+                                      .line = names[i].line,
+                                      .column = names[i].column,
+                                      .start_line = names[i].start_line};
     location.lines = lines;
     location.n_lines = n;
     return otlp_profiles_location(request->profiles, &location);

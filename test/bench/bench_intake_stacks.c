@@ -63,9 +63,9 @@ static void drain(struct samples_rig *rig, const struct record_header *record)
 
 static void answer(struct samples_rig *rig, uint64_t ticket)
 {
-    struct symbolizer_unwound_frame frames[FRAMES - TICKED];
+    struct record_frame frames[FRAMES - TICKED];
     for (size_t i = 0; i < FRAMES - TICKED; i++)
-        frames[i] = (struct symbolizer_unwound_frame){APP + 0x301 + 16 * i, 1};
+        frames[i] = record_frame_native(APP + 0x301 + 16 * i, 1);
     intake_samples_answer(
         rig->samples, &(struct symbolizer_message){
                           .kind = SYMBOLIZER_UNWOUND,

@@ -111,8 +111,10 @@ static int32_t intern_stack(struct otlp_profiles *profiles, unsigned stack)
     for (unsigned i = 0; i < DEPTH; i++) {
         char function[32];
         struct otlp_line line = {0};
-        struct otlp_location location = {
-            .frame_type = "native", .address = stack * 7 + i, .lines = &line, .n_lines = 1};
+        struct otlp_location location = {.frame_type = BYTES_LIT("native"),
+                                         .address = stack * 7 + i,
+                                         .lines = &line,
+                                         .n_lines = 1};
         snprintf(function, sizeof(function), "function_%u", (stack + i) % 4000);
         line.function = BYTES_STR(function);
         locations[i] = otlp_profiles_location(profiles, &location);

@@ -39,8 +39,11 @@ static struct symbolizer *open_symbolizer(void)
     struct symbolizer *symbolizer;
     must(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sockets),
          "socketpair");
-    struct symbolizer_settings settings = {
-        .loop = loop, .socket = sockets[1], .contexts_map_fd = contexts_fd, .sources = ~0u};
+    struct symbolizer_settings settings = {.loop = loop,
+                                           .socket = sockets[1],
+                                           .contexts_map_fd = contexts_fd,
+                                           .runtimes_map_fd = -1,
+                                           .sources = ~0u};
     must(!symbolizer_open(&settings, &symbolizer), "symbolizer_open");
     symbolizer_reader(symbolizer, reader_rig_start(&reader), 0);
     if (peer >= 0)

@@ -32,7 +32,8 @@ static void take_text(struct otlp_profiles *profiles, struct bytes text, struct 
 {
     struct otlp_mapping mapping = {.filename = text, .go_build_id = text, .gnu_build_id = text};
     struct otlp_line lines[] = {{.function = text, .file = text}, {.function = text, .line = 7}};
-    struct otlp_location location = {.frame_type = "native", .lines = lines, .n_lines = 2};
+    struct otlp_location location = {
+        .frame_type = BYTES_LIT("native"), .lines = lines, .n_lines = 2};
     location.mapping = otlp_profiles_mapping(profiles, &mapping);
     if (location.mapping < 0)
         return;

@@ -12,7 +12,12 @@ const LABEL_MAX = 400;
 export const TYPES = {
     native: ["native code", 33, 78],
     go: ["Go", 186, 48],
-    jit: ["made at run time (JIT)", 96, 42],
+    cpython: ["Python", 48, 74],
+    jvm: ["Java", 268, 44],
+    v8js: ["JavaScript", 110, 46],
+    ruby: ["Ruby", 356, 58],
+    php: ["PHP", 236, 46],
+    jit: ["made at run time (JIT)", 84, 30],
     kernel: ["kernel", 222, 52],
     truncated: ["stack cut short", 0, 0],
     others: ["too small to list", 0, 0],

@@ -43,7 +43,7 @@ static void on_correlated(void *context, const struct symbolizer_process *proces
 
 void rig_open(struct rig *rig)
 {
-    *rig = (struct rig){.contexts_map_fd = -1, .correlated_fd = -1};
+    *rig = (struct rig){.contexts_map_fd = -1, .runtimes_map_fd = -1, .correlated_fd = -1};
     MUST(!loop_open(&rig->loop));
     symbolizer_queue_init(&rig->requests);
     MUST(!process_table_open(&rig->requests, &rig->table));
@@ -107,6 +107,7 @@ static void run_symbolizer(const struct rig *rig, int socket)
                                            .kallsyms_fd =
                                                open("/proc/kallsyms", O_RDONLY | O_CLOEXEC),
                                            .contexts_map_fd = rig->contexts_map_fd,
+                                           .runtimes_map_fd = rig->runtimes_map_fd,
                                            .unwind = rig->unwind,
                                            .ledger = rig->ledger,
                                            .sources = ~0u,

@@ -17,6 +17,7 @@ struct rig {
     struct process_table *table;
     struct symbolizer_ledger *ledger;
     int contexts_map_fd;              /* -1 = none; set before rig_start() */
+    int runtimes_map_fd;              /* the same */
     const struct unwind_maps *unwind; /* NULL = none; likewise */
     const struct privileges
         *rights;           /* that the symbolizer keeps; NULL = the test's; before rig_start() */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages between service and symbolizer: encoded and decoded, cut short, and malformed. */
+#include "agent-bpf/record_frame.h"
 #include "agent-bpf/symbolizer_messages.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,6 +19,17 @@ static struct symbolizer_name answered_names[] = {
     {.address = 6},
 };
 
+static struct record_frame wanted_frames[] = {
+    {{0x1234 | (uint64_t)FRAME_NATIVE << RECORD_FRAME_SHIFT}},
+    {{5 | (uint64_t)FRAME_PYTHON << RECORD_FRAME_SHIFT, 6, UINT64_MAX}},
+};
+static struct symbolizer_line code_lines[] = {
+    {BYTES_LIT("inlined"), BYTES_LIT(""), BYTES_LIT("a.py"), 7, 8, 5},
+    {BYTES_LIT("outer"), BYTES_LIT("mangled"), BYTES_LIT("b.py"), UINT32_MAX, 0, 0},
+};
+static struct symbolizer_code_frame code_frames[] = {
+    {{{5 | (uint64_t)FRAME_PYTHON << RECORD_FRAME_SHIFT, 6, UINT64_MAX}}, 2, code_lines},
+};
 static struct symbolizer_code_range code_ranges[] = {
     {.start = 1, .last = 1, .function = {(const uint8_t *)"JS:*f", 5}},
     {.start = 2, .last = 9},
@@ -86,9 +98,15 @@ static const struct symbolizer_message messages[] = {
                 .build_id = {(const uint8_t *)"\7", 1}}},
     {.kind = SYMBOLIZER_CORRELATION, .process = {.pid = 3, .time_ns = 5}},
     {.kind = SYMBOLIZER_CODE_WANTED,
-     .code_wanted = {.ticket = 1, .pid = 2, .n = 3, .addresses = wanted_addresses}},
+     .code_wanted = {.ticket = 1, .pid = 2, .n = 2, .frames = wanted_frames}},
     {.kind = SYMBOLIZER_CODE,
-     .code = {.ticket = 1, .pid = 2, .named = 1, .n = 3, .ranges = code_ranges}},
+     .code = {.ticket = 1,
+              .pid = 2,
+              .named = 1,
+              .n = 3,
+              .ranges = code_ranges,
+              .n_frames = 1,
+              .frames = code_frames}},
 };
 #define N_MESSAGES (sizeof(messages) / sizeof(*messages))
 
@@ -272,8 +290,9 @@ static const struct field unwind_wanted_fields[] = {
     ELEMENTS(symbolizer_unwind_wanted, mappings, n, SYMBOLIZER_MAPPINGS_MAX, ref_fields),
     END_OF_FIELDS,
 };
-static const struct field frame_fields[] = {
-    INT(symbolizer_unwound_frame, pc), INT(symbolizer_unwound_frame, is_return), END_OF_FIELDS};
+/* Its words are those of its kind: fill_rest(). */
+static const struct field frame_fields[] = {{.type = FIXED, .size = sizeof(struct record_frame)},
+                                            END_OF_FIELDS};
 static const struct field unwound_fields[] = {
     INT(symbolizer_unwound, ticket),
     INT_TO(symbolizer_unwound, end, UNWIND_ENDS - 1),
@@ -283,7 +302,7 @@ static const struct field unwound_fields[] = {
 static const struct field code_wanted_fields[] = {
     INT(symbolizer_code_wanted, ticket),
     INT(symbolizer_code_wanted, pid),
-    ELEMENTS(symbolizer_code_wanted, addresses, n, RECORD_MAX_USER_FRAMES, word_fields),
+    ELEMENTS(symbolizer_code_wanted, frames, n, RECORD_MAX_USER_FRAMES, frame_fields),
     END_OF_FIELDS,
 };
 static const struct field range_fields[] = {
@@ -292,11 +311,26 @@ static const struct field range_fields[] = {
     TEXT(symbolizer_code_range, function, 200),
     END_OF_FIELDS,
 };
+static const struct field line_fields[] = {
+    TEXT(symbolizer_line, function, 50),
+    TEXT(symbolizer_line, system_name, 50),
+    TEXT(symbolizer_line, file, 50),
+    INT(symbolizer_line, line),
+    INT(symbolizer_line, column),
+    INT(symbolizer_line, start_line),
+    END_OF_FIELDS,
+};
+static const struct field code_frame_fields[] = {
+    {.type = FIXED, .size = sizeof(struct record_frame)},
+    ELEMENTS(symbolizer_code_frame, lines, n, 4, line_fields),
+    END_OF_FIELDS,
+};
 static const struct field code_fields[] = {
     INT(symbolizer_code, ticket),
     INT(symbolizer_code, pid),
     INT(symbolizer_code, named),
-    ELEMENTS(symbolizer_code, ranges, n, RECORD_MAX_USER_FRAMES, range_fields),
+    ELEMENTS(symbolizer_code, ranges, n, 200, range_fields),
+    ELEMENTS(symbolizer_code, frames, n_frames, 40, code_frame_fields),
     END_OF_FIELDS,
 };
 static const struct field nothing[] = {END_OF_FIELDS};
@@ -418,8 +452,31 @@ static void assert_same(const struct field *field, const uint8_t *a, const uint8
 }
 
 /* What the table of fields cannot say. */
+static void fill_frame(struct record_frame *frame)
+{
+    uint64_t kind = FRAME_KERNEL + next_random() % (FRAME_KINDS - FRAME_KERNEL);
+    frame->words[0] = (frame->words[0] & RECORD_FRAME_MASK) | kind << RECORD_FRAME_SHIFT;
+    for (uint32_t i = record_frame_words((uint32_t)kind); i < RECORD_FRAME_WORDS_MAX; i++)
+        frame->words[i] = 0;
+}
+
+static void fill_frames(struct record_frame *frames, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        fill_frame(&frames[i]);
+}
+
 static void fill_rest(struct symbolizer_message *message)
 {
+    if (message->kind == SYMBOLIZER_UNWOUND)
+        fill_frames(message->unwound.frames, message->unwound.n);
+    if (message->kind == SYMBOLIZER_CODE_WANTED)
+        fill_frames(message->code_wanted.frames, message->code_wanted.n);
+    for (uint32_t i = 0; message->kind == SYMBOLIZER_CODE && i < message->code.n_frames; i++) {
+        fill_frame(&message->code.frames[i].frame);
+        if (!message->code.frames[i].n) /* malformed */
+            message->code.n_frames = i;
+    }
     for (uint32_t i = 0; message->kind == SYMBOLIZER_CODE && i < message->code.n; i++)
         message->code.ranges[i].last += message->code.ranges[i].start;
     for (int i = 0; message->kind == SYMBOLIZER_EXECUTABLE && i < SYMBOLIZER_SEGMENTS_MAX; i++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Asked for code of this process, the symbolizer tells what its perf map has of it. */
+#include "agent-bpf/record_frame.h"
 #include "agent-bpf/symbols/perf_maps.h"
 #include "agent-bpf/record.h"
 #include "test/support/rigs/symbolizer_rig.h"
@@ -63,10 +64,12 @@ static void ask(struct rig *rig, uint32_t pid, uint64_t *addresses, uint32_t n)
 {
     static uint64_t ticket = 76;
     unsigned before = rig->answers[SYMBOLIZER_CODE];
-    rig_send(rig,
-             &(struct symbolizer_message){
-                 .kind = SYMBOLIZER_CODE_WANTED,
-                 .code_wanted = {.ticket = ++ticket, .pid = pid, .n = n, .addresses = addresses}});
+    static struct record_frame frames[RECORD_MAX_USER_FRAMES];
+    for (uint32_t i = 0; i < n; i++)
+        frames[i] = record_frame_native(addresses[i], true);
+    rig_send(rig, &(struct symbolizer_message){
+                      .kind = SYMBOLIZER_CODE_WANTED,
+                      .code_wanted = {.ticket = ++ticket, .pid = pid, .n = n, .frames = frames}});
     assert_true(rig_wait(rig, SYMBOLIZER_CODE, before + 1, 10000));
     assert_int_equal(told.code.ticket, ticket);
     assert_int_equal(told.code.pid, pid);

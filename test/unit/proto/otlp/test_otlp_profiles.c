@@ -202,7 +202,8 @@ static void test_inlined_functions_are_lines(void **state)
         {.file = BYTES_LIT("of no function")},
         {.function = BYTES_LIT("outer"), .system_name = BYTES_LIT("_Z5outerv"), .line = -1},
     };
-    struct otlp_location location = {.frame_type = "native", .lines = lines, .n_lines = 3};
+    struct otlp_location location = {
+        .frame_type = BYTES_LIT("native"), .lines = lines, .n_lines = 3};
     struct otlp_sample sample = {.type = PROFILE_CPU, .time_unix_ns = 1500, .period_ns = 1000};
     (void)state;
     int32_t index = otlp_profiles_location(profiles, &location);
@@ -408,7 +409,8 @@ static void test_large_requests(void **state)
     for (int i = 0; i < N; i++) {
         snprintf(name, sizeof(name), "f%d", i);
         struct otlp_line line = {.function = BYTES_STR(name)};
-        struct otlp_location location = {.frame_type = "jvm", .lines = &line, .n_lines = 1};
+        struct otlp_location location = {
+            .frame_type = BYTES_LIT("jvm"), .lines = &line, .n_lines = 1};
         int32_t index = otlp_profiles_location(profiles, &location);
         assert_true(index > 0);
         sample.stack = otlp_profiles_stack(profiles, &index, 1);

@@ -62,8 +62,9 @@ static inline int32_t stack_of(struct otlp_profiles *profiles, const char *funct
     struct otlp_line line = {
         .function = BYTES_STR(function), .file = BYTES_LIT("vmlinux"), .line = 12};
     struct otlp_location leaf = {
-        .frame_type = "kernel", .address = 0xffff, .lines = &line, .n_lines = 1};
-    struct otlp_location caller = {.frame_type = "native", .mapping = mapping, .address = address};
+        .frame_type = BYTES_LIT("kernel"), .address = 0xffff, .lines = &line, .n_lines = 1};
+    struct otlp_location caller = {
+        .frame_type = BYTES_LIT("native"), .mapping = mapping, .address = address};
     int32_t locations[2] = {otlp_profiles_location(profiles, &leaf), 0};
     if (locations[0] < 0)
         return locations[0];

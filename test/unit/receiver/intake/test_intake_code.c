@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames of code that lies in no file: asked for, named as its process has it, and no more so when
  * it may have moved. */
+#include "agent-bpf/record_frame.h"
 #include "base/stats.h"
 #include "receiver/intake/intake_code.h"
 #include "receiver/intake/intake_stacks.h"
@@ -98,6 +99,11 @@ static void assert_address(const struct frame *frame, uint64_t address)
 
 /* ---- tests ---- */
 
+static uint64_t native(uint64_t address)
+{
+    return record_frame_native(address, true).words[0];
+}
+
 static void test_named(void **state)
 {
     struct samples_rig *rig = *state;
@@ -107,8 +113,9 @@ static void test_named(void **state)
     uint64_t ticket = asked_for(rig, &asked);
     assert_true(ticket);
     assert_int_equal(asked.code_wanted.n, 2);
-    assert_true(asked.code_wanted.addresses[0] == JIT + 0x108);
-    assert_true(asked.code_wanted.addresses[1] == JIT + 0x200); /* the call, not behind it */
+    assert_true(asked.code_wanted.frames[0].words[0] == native(JIT + 0x108));
+    assert_true(asked.code_wanted.frames[1].words[0] ==
+                native(JIT + 0x200)); /* the call, not behind it */
     assert_int_equal(leave(rig, &left), 0);
     answer_usual(rig, ticket);
     assert_int_equal(leave(rig, &left), 1);
@@ -148,10 +155,10 @@ static void test_recursion(void **state)
     assert_int_equal(asked.code_wanted.n, 2);
     answer(rig, ticket, 1, (struct symbolizer_code_range[]){NAMED(0x100, 0x10, "hot")});
     assert_int_equal(leave(rig, &left), 1);
-    assert_int_equal(left.n_frames, RECORD_MAX_FRAME_WORDS + 1);
+    assert_int_equal(left.n_frames, RECORD_MAX_FRAMES + 1);
     assert_named(rig, &left.frames[RECORD_MAX_KERNEL_FRAMES], "hot");
-    assert_named(rig, &left.frames[RECORD_MAX_FRAME_WORDS - 1], "hot");
-    assert_true(frame_is_truncation(&left.frames[RECORD_MAX_FRAME_WORDS]));
+    assert_named(rig, &left.frames[RECORD_MAX_FRAMES - 1], "hot");
+    assert_true(frame_is_truncation(&left.frames[RECORD_MAX_FRAMES]));
 
     for (size_t i = 0; i < RECORD_MAX_USER_FRAMES; i++)
         parts.user[i] = JIT + 0x1001 + 0x10 * i;
@@ -160,7 +167,7 @@ static void test_recursion(void **state)
     assert_int_equal(asked.code_wanted.n, RECORD_MAX_USER_FRAMES);
     answer(rig, ticket, 1, (struct symbolizer_code_range[]){NAMED(0x1000, 0x10000, "all")});
     assert_int_equal(leave(rig, &left), 1);
-    assert_named(rig, &left.frames[RECORD_MAX_FRAME_WORDS - 1], "all");
+    assert_named(rig, &left.frames[RECORD_MAX_FRAMES - 1], "all");
 }
 
 /* Code moves: what was known a while ago is asked for again, and told samples keep their names. */
@@ -245,7 +252,8 @@ static void test_unwound(void **state)
     struct record_parts parts = unfinished(&stack);
     samples_rig_add(rig, &parts, 1);
     assert_int_equal(samples_rig_requests(rig, SYMBOLIZER_UNWIND_WANTED, &asked), 1);
-    struct symbolizer_unwound_frame frames[] = {{APP + 0x301, 1}, {JIT + 0x109, 1}};
+    struct record_frame frames[] = {record_frame_native(APP + 0x301, 1),
+                                    record_frame_native(JIT + 0x109, 1)};
     uint64_t ticket = asked.unwind_wanted.ticket;
     answer(rig, ticket, 0, NULL); /* to what was not asked */
     assert_int_equal(leave(rig, &left), 0);

@@ -322,9 +322,10 @@ static void test_promised_with_code(void **state)
     struct samples_rig *rig = *state;
     struct symbolizer_message asked;
     uint64_t ticket = add_unfinished(rig);
-    answer(
-        rig, ticket, UNWIND_END_OF_STACK, 3,
-        (struct symbolizer_unwound_frame[]){{APP + 0x301, 1}, {JIT + 0x101, 1}, {APP + 0x901, 1}});
+    answer(rig, ticket, UNWIND_END_OF_STACK, 3,
+           (struct record_frame[]){record_frame_native(APP + 0x301, 1),
+                                   record_frame_native(JIT + 0x101, 1),
+                                   record_frame_native(APP + 0x901, 1)});
     struct list requests, *link, *tmp;
     list_init(&requests);
     process_table_request_changed(rig->table);

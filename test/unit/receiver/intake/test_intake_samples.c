@@ -112,7 +112,7 @@ static void test_empty_and_full_stack(void **state)
     samples_rig_add(rig, &parts, 1);
     static struct samples_rig_left left;
     assert_int_equal(samples_rig_leave(rig, &left), 2);
-    assert_int_equal(left.n_frames, RECORD_MAX_FRAME_WORDS);
+    assert_int_equal(left.n_frames, RECORD_MAX_FRAMES);
 }
 
 static struct record_parts in_kernel(void)

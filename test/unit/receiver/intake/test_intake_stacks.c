@@ -63,7 +63,7 @@ static void test_deepest(void **state)
     parts.head.end = UNWIND_END_TRUNCATED;
     samples_rig_add(rig, &parts, 1);
     assert_int_equal(leave(rig, &left), 1);
-    assert_cut(&left, RECORD_MAX_FRAME_WORDS, UNWIND_END_TRUNCATED);
+    assert_cut(&left, RECORD_MAX_FRAMES, UNWIND_END_TRUNCATED);
 }
 
 /* ---- promises ---- */
@@ -175,9 +175,10 @@ static void test_names(void **state)
     samples_rig_add(rig, &parts, 1);
     free(copied);
     assert_int_equal(samples_rig_requests(rig, SYMBOLIZER_NAMES_WANTED, &asked), 2);
-    answer(
-        rig, 1, UNWIND_END_OF_STACK, 3,
-        (struct symbolizer_unwound_frame[]){{APP + 0x301, 1}, {APP + 0x401, 1}, {APP + 0x501, 1}});
+    answer(rig, 1, UNWIND_END_OF_STACK, 3,
+           (struct record_frame[]){record_frame_native(APP + 0x301, 1),
+                                   record_frame_native(APP + 0x401, 1),
+                                   record_frame_native(APP + 0x501, 1)});
     assert_int_equal(samples_rig_requests(rig, SYMBOLIZER_NAMES_WANTED, &asked), 1);
     assert_int_equal(asked.names_wanted.n, 2);
 }
@@ -189,7 +190,8 @@ static void test_answer_cut(void **state)
     struct samples_rig_left left;
     int64_t before = truncated("memory"), unknown = truncated("no_unwind_info");
     answer(rig, add_unfinished(rig), UNWIND_END_NO_MEMORY, 2,
-           (struct symbolizer_unwound_frame[]){{APP + 0x301, 1}, {JIT + 1, 1}});
+           (struct record_frame[]){record_frame_native(APP + 0x301, 1),
+                                   record_frame_native(JIT + 1, 1)});
     answer_nameless(rig);
     assert_int_equal(leave(rig, &left), 1);
     assert_cut(&left, 4, UNWIND_END_NO_MEMORY);
@@ -207,9 +209,10 @@ static void test_answer_exact(void **state)
 {
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
-    answer(
-        rig, add_unfinished(rig), UNWIND_END_OF_STACK, 3,
-        (struct symbolizer_unwound_frame[]){{APP + 0x301, 1}, {LIB + 0x500, 0}, {APP + 0x401, 1}});
+    answer(rig, add_unfinished(rig), UNWIND_END_OF_STACK, 3,
+           (struct record_frame[]){record_frame_native(APP + 0x301, 1),
+                                   record_frame_native(LIB + 0x500, 0),
+                                   record_frame_native(APP + 0x401, 1)});
     assert_int_equal(leave(rig, &left), 1);
     assert_frame(&left.frames[3], true, 0x500);
     assert_frame(&left.frames[4], true, APP_OFFSET + 0x400);
@@ -219,9 +222,9 @@ static void test_answer_too_deep(void **state)
 {
     struct samples_rig *rig = *state;
     static struct samples_rig_left left;
-    static struct symbolizer_unwound_frame frames[RECORD_MAX_USER_FRAMES];
+    static struct record_frame frames[RECORD_MAX_USER_FRAMES];
     for (size_t i = 0; i < RECORD_MAX_USER_FRAMES; i++)
-        frames[i] = (struct symbolizer_unwound_frame){APP + 16 * i + 1, 1};
+        frames[i] = record_frame_native(APP + 16 * i + 1, 1);
     answer(rig, add_unfinished(rig), UNWIND_END_OF_STACK, RECORD_MAX_USER_FRAMES, frames);
     assert_int_equal(leave(rig, &left), 1);
     assert_cut(&left, RECORD_MAX_USER_FRAMES, UNWIND_END_TRUNCATED);

@@ -69,7 +69,8 @@ static int add_in_batch(struct samples_rig *rig, const struct record_header *rec
 static int answer_in_batch(struct samples_rig *rig, uint64_t ticket)
 {
     struct store *store = rig->fixture.store;
-    struct symbolizer_unwound_frame frames[] = {{APP + 0x301, 1}, {APP + 0x401, 1}};
+    struct record_frame frames[] = {record_frame_native(APP + 0x301, 1),
+                                    record_frame_native(APP + 0x401, 1)};
     int error = store_begin(store);
     if (error)
         return error;

@@ -2,6 +2,7 @@
 /* Stacks of a real store, as a reading connection shows them. */
 #include "store/query/history_reader.h"
 #include "store/stacks/stacks_unfinished.h"
+#include "test/support/fixtures/named_code.h"
 #include "test/support/fixtures/store_fixture.h"
 #include <errno.h>
 #include <setjmp.h>
@@ -109,7 +110,7 @@ static void each_kind_of_frame(void **state)
     int64_t shop = executable(rig, "/usr/bin/shop", ""), code;
     int64_t server = executable(rig, "/usr/bin/server", "go-build-id");
     int64_t kernel = executable(rig, "vmlinux", "");
-    assert_int_equal(stacks_named(stacks_of(rig), BYTES_LIT("Lorg/Shop;::buy"), &code), 0);
+    assert_int_equal(fixture_named(stacks_of(rig), BYTES_LIT("Lorg/Shop;::buy"), &code), 0);
     name(rig, kernel, 0x10, "do_syscall_64", "");
     name(rig, shop, 0x1040, "main", "shop.c");
     name(rig, server, 0x1040, "main.main", "main.go");

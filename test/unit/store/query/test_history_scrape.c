@@ -8,6 +8,7 @@
 #include "test/support/fixtures/otlp_profiles_check.h"
 #include "store/history/history_block.h"
 #include "store/query/history_reader.h"
+#include "test/support/fixtures/named_code.h"
 #include "test/support/fixtures/store_fixture.h"
 #include <errno.h>
 #include <setjmp.h>
@@ -172,7 +173,11 @@ static int64_t rich_stack(struct fixture *fixture, unsigned n)
     };
     const struct frame_name names[] = {
         {.address = 0x1010, .function = BYTES_LIT("inlined"), .line = 7},
-        {0x1010, BYTES_LIT("hot"), BYTES_LIT("shop.c"), 42, BYTES_LIT("_Z3hotv"), {0}},
+        {.address = 0x1010,
+         .function = BYTES_LIT("hot"),
+         .file = BYTES_LIT("shop.c"),
+         .line = 42,
+         .system_name = BYTES_LIT("_Z3hotv")},
     };
     int64_t executable, stack, code;
     bool is_new;
@@ -181,7 +186,7 @@ static int64_t rich_stack(struct fixture *fixture, unsigned n)
     assert_int_equal(stacks_executable(stacks, identity, &executable), 0);
     assert_int_equal(stacks_executable_facts(stacks, executable, &facts), 0);
     assert_int_equal(stacks_set_names(stacks, executable, names, 2), 0);
-    assert_int_equal(stacks_named(stacks, BYTES_LIT("jitted"), &code), 0);
+    assert_int_equal(fixture_named(stacks, BYTES_LIT("jitted"), &code), 0);
     const struct frame frames[] = {{STACK_FRAME_KERNEL, 0, 0xffffffff81000010 + n},
                                    {STACK_FRAME_NATIVE, executable, 0x1010},
                                    {STACK_FRAME_SPECIAL, FRAME_NAMED, (uint64_t)code},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames that are known by a name alone: in the dictionary, and as they are exported. */
 #include "store/stacks/stacks_unfinished.h"
+#include "test/support/fixtures/named_code.h"
 #include "test/support/fixtures/stacks_fixture.h"
 #include <errno.h>
 #include <setjmp.h>
@@ -18,7 +19,7 @@ static void restart(struct fixture *fixture)
 static struct frame named(struct fixture *fixture, const char *function)
 {
     int64_t id;
-    assert_int_equal(stacks_named(fixture_stacks(fixture), BYTES_STR(function), &id), 0);
+    assert_int_equal(fixture_named(fixture_stacks(fixture), BYTES_STR(function), &id), 0);
     return (struct frame){STACK_FRAME_SPECIAL, FRAME_NAMED, (uint64_t)id};
 }
 

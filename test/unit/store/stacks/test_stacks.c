@@ -220,7 +220,11 @@ static void test_names(void **state)
     int64_t exe = executable(fixture, 1);
     memset(endless, 'x', sizeof(endless));
     const struct frame_name names[] = {
-        {0x10, BYTES_LIT("main"), BYTES_LIT("main.c"), 12, BYTES_LIT("_Z4mainv"), {0}},
+        {.address = 0x10,
+         .function = BYTES_LIT("main"),
+         .file = BYTES_LIT("main.c"),
+         .line = 12,
+         .system_name = BYTES_LIT("_Z4mainv")},
         {.address = UINT64_MAX, .function = BYTES_LIT("top")},
         {.address = 0x30, .function = BYTES(endless, sizeof(endless))},
     };
@@ -257,9 +261,17 @@ static void test_inlined(void **state)
     int64_t exe = executable(fixture, 1);
     const struct frame_name names[] = {
         {.address = 8, .function = BYTES_LIT("alone")},
-        {0x10, BYTES_LIT("inner"), BYTES_LIT("inner.h"), 7, BYTES_LIT("_Z5innerv"), {0}},
+        {.address = 0x10,
+         .function = BYTES_LIT("inner"),
+         .file = BYTES_LIT("inner.h"),
+         .line = 7,
+         .system_name = BYTES_LIT("_Z5innerv")},
         {.address = 0x10, .function = BYTES_LIT("middle"), .line = 70000},
-        {0x10, BYTES_LIT("outer"), BYTES_LIT("outer.c"), 12, BYTES_LIT("_Z5outerv"), {0}},
+        {.address = 0x10,
+         .function = BYTES_LIT("outer"),
+         .file = BYTES_LIT("outer.c"),
+         .line = 12,
+         .system_name = BYTES_LIT("_Z5outerv")},
     };
     struct frame frame = {STACK_FRAME_NATIVE, exe, 0x10};
     assert_int_equal(stacks_set_names(stacks_of(fixture), exe, names, 4), 0);

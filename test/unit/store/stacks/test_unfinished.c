@@ -3,6 +3,7 @@
 #include "store/join/span_totals.h"
 #include "store/stacks/stacks_state.h"
 #include "store/stacks/stacks_unfinished.h"
+#include "test/support/fixtures/named_code.h"
 #include "test/support/faults/aborts.h"
 #include "test/support/fixtures/join_fixture.h"
 #include "test/support/fixtures/stacks_fixture.h"
@@ -206,7 +207,7 @@ static void test_truncated(void **state)
     frames[1].address = 1;
     int64_t depth = fixture_intern(fixture, frames, 2);
     int64_t name;
-    assert_int_equal(stacks_named(fixture_stacks(fixture), BYTES_LIT("f"), &name), 0);
+    assert_int_equal(fixture_named(fixture_stacks(fixture), BYTES_LIT("f"), &name), 0);
     frames[1] = (struct frame){STACK_FRAME_SPECIAL, FRAME_NAMED, (uint64_t)name};
     int64_t named = fixture_intern(fixture, frames, 2);
     assert_int_equal(stacks_public_id_ready(fixture_stacks(fixture), memory, &ready), 0);

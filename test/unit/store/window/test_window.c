@@ -147,7 +147,11 @@ static int64_t rich_stack(struct fixture *fixture)
     };
     struct frame_name names[] = {
         {.address = 0x1010, .function = BYTES_LIT("inlined"), .line = 7},
-        {0x1010, BYTES_LIT("hot"), BYTES_LIT("shop.c"), 42, BYTES_LIT("_Z3hotv"), {0}},
+        {.address = 0x1010,
+         .function = BYTES_LIT("hot"),
+         .file = BYTES_LIT("shop.c"),
+         .line = 42,
+         .system_name = BYTES_LIT("_Z3hotv")},
     };
     int64_t executable, stack;
     bool is_new;

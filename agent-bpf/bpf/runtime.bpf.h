@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause */
+#pragma once
+/*
+ * Frames of runtimes: where the walk leaves native code, and lists of interpreters. Each runtime
+ * has a file of its own, runtime_NAME.bpf.h, that includes the steps of its room.
+ */
+#include "agent-bpf/bpf/arch.bpf.h"
+#include "agent-bpf/runtimes/runtime_process.h"
+
+enum { RUNTIME_NOT_ITS_CODE = -2 }; /* of a step: the code at pc is none of a runtime's */
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 4096);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, __u32);
+    __type(value, struct runtime_process);
+} runtimes SEC(".maps");
+
+/* NULL: the process has none whose frames are known. */
+static __always_inline const struct runtime_process *runtime_of(const struct build *build,
+                                                                const struct task_struct *task)
+{
+    __u32 pid = build->header.pid;
+    const struct runtime_process *runtime = pid ? bpf_map_lookup_elem(&runtimes, &pid) : NULL;
+    if (!runtime || !starts_equal(runtime->process_start_ns, build->header.process_start_ns))
+        return NULL;
+    return runtime;
+}
+
+/* If the code at walk->pc is a runtime's: adds its frame and goes to its caller. WALK_GOES_ON, why
+ * there is none, or RUNTIME_NOT_ITS_CODE. */
+static __always_inline int runtime_step(struct build *build, const struct runtime_process *runtime)
+{
+    return RUNTIME_NOT_ITS_CODE;
+}
+
+/* True: the code at the address works off an interpreter's list. */
+static __always_inline bool runtime_evaluates(const struct runtime_process *runtime, __u64 address)
+{
+    return false;
+}
+
+/* Adds the list behind the frames; tp: the thread pointer. Words of it. */
+static __always_inline __u32 runtime_list(struct build *build,
+                                          const struct runtime_process *runtime, __u64 tp)
+{
+    return 0;
+}

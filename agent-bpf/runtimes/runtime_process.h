@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause */
+#pragma once
+/*
+ * Value of the `runtimes` map, key: __u32 pid as in record_header.pid: what the tick must know of
+ * the process's runtimes to walk their frames. Written by the symbolizer; the programs on exec and
+ * exit delete it. A runtime's section is defined in its room and belongs to it alone.
+ */
+#include "agent-bpf/record.h"
+
+enum runtime_section { /* bits of runtime_process.sections */
+                       RUNTIME_SECTION_PYTHON = 1,
+                       RUNTIME_SECTION_HOTSPOT = 2,
+                       RUNTIME_SECTION_V8 = 4,
+};
+
+struct runtime_process {
+    __u64 process_start_ns; /* as in struct context_process */
+    __u32 sections;         /* enum runtime_section: those that are filled */
+    __u32 reserved;
+};

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * The runtimes of a tracked process whose frames are read: its entry in the sampler's map
+ * `runtimes`, and the names of its frames. Private to this folder. Thread: the symbolizer's loop.
+ */
+#include "agent-bpf/symbolizer/symbolizer_state.h"
+#include "agent-bpf/runtimes/runtime_reader.h"
+
+#define PROCESS_RUNTIMES_MAX  4 /* files of a process that are a runtime; more do not count */
+#define RUNTIME_ATTACH_BYTES  (2u << 20) /* read of a process by one look */
+#define RUNTIME_REQUEST_BYTES (1u << 20) /* to name the frames of one request */
+
+struct process_runtime {
+    struct runtime_file *file;
+    uint64_t start, inode; /* of the mapping of code that it was found by */
+    uint64_t bias;         /* address less ELF address */
+    bool is_attached;
+};
+
+struct process_runtimes {
+    struct runtime_process entry;
+    bool is_entered; /* in the map */
+    bool waits;      /* one of them is not ready yet */
+    size_t n;
+    struct process_runtime of[PROCESS_RUNTIMES_MAX];
+};
+
+/* A file of the process that is a runtime, found by this mapping. */
+void process_runtimes_add(struct process_runtimes *found, struct runtime_file *file,
+                          const struct proc_map *map, uint64_t bias);
+/* Looks at what was found, and enters in the map what can be read. *kept: of the process, NULL at
+ * first; replaced. The caller has read symbolizer->maps. */
+void process_runtimes_attach(struct symbolizer *symbolizer, uint32_t pid, uint64_t start_ns,
+                             const struct process_runtimes *found, struct process_runtimes **kept);
+/* False: the process is to be looked at again, as one of its runtimes was not ready. */
+bool process_runtimes_hold(const struct process_runtimes *runtimes);
+/* The process is another program now, or gone. */
+void process_runtimes_forget(struct symbolizer *symbolizer, uint32_t pid,
+                             struct process_runtimes **kept);
+/* Names of frames of runtimes: names[i] of frames[i]; texts and lines lie in the arena. runtimes:
+ * NULL if nothing is known of the process. */
+void process_runtimes_name(struct symbolizer *symbolizer, uint32_t pid,
+                           const struct process_runtimes *runtimes,
+                           const struct record_frame *frames, size_t n, struct arena *arena,
+                           struct runtime_name *names);
