@@ -14,6 +14,7 @@ const { onContextManager } = require('./api_hook.js');
 const { carryContexts, Returned } = require('./carriers.js');
 const { thread } = require('./thread_record.js');
 const { watchSwitches } = require('./switches.js');
+const { watchPromises } = require('./waiting.js');
 
 const LOADED = Symbol.for('spanprof.context.node');
 const SPAN = Symbol.for('OpenTelemetry Context Key SPAN');
@@ -26,12 +27,13 @@ const NEW = 0, ON = 1, OFF = 2;
 
 let state = NEW;
 let manager; // the one that was registered last
+let waiting; // its promises, if they can be watched
 let shown; // the OpenTelemetry context whose span is published
 const outer = []; // what was published before each callback that has not ended
 let depth = 0; // of outer
 let native;
 let frames = false; // the runtime's own context serves
-const wrapped = new WeakSet(); // managers
+const wrapped = new WeakMap(); // managers, with what is known of their promises
 
 function debug(...words) {
   if (process.env.SPANPROF_CONTEXT_DEBUG === '1') {
@@ -116,13 +118,13 @@ function putCurrent() {
   put(current());
 }
 
-// A callback begins, in a context of its own.
-function switched() {
+// A callback begins, in a context of its own. id: its asynchronous resource, or a promise.
+function switched(id) {
   if (depth === DEPTH_MAX) { // callbacks that ended by exceptions, without switchedBack()
     depth = 0;
   }
   outer[depth++] = shown;
-  put(current());
+  put(waiting !== undefined && waiting.has(id) ? waiting.take(id) : current());
 }
 
 function switchedBack() {
@@ -269,9 +271,10 @@ function meetManager(registered, wasThere) {
     native = native || require('./spanprof_context.node');
     if (!wrapped.has(registered)) {
       wrapManager(registered, wasThere);
-      wrapped.add(registered);
+      wrapped.set(registered, frames ? undefined : watchPromises(registered._asyncLocalStorage));
     }
     manager = registered;
+    waiting = wrapped.get(registered);
   } catch (error) {
     debug('not publishing:', error);
   }
