@@ -3,7 +3,8 @@
  * What spanprof.otel.Native declares: writes the span that OpenTelemetry's API has as the current
  * one of a Java thread to the thread's context (spanprof_context.h).
  *
- * A virtual thread takes its record along from carrier to carrier (virtual_threads.c).
+ * A virtual thread takes its span along from carrier to carrier (virtual_hooks.c, or where that
+ * fails virtual_threads.c).
  */
 #include "context/java/native.h"
 #include "context/spanprof_context.h"
@@ -43,8 +44,7 @@ static void record_make(struct span_record *record, jlong high, jlong low, jlong
 
 /* ---- the thread ---- */
 
-static void JNICALL native_set(JNIEnv *env, jclass class, jlong high, jlong low, jlong span,
-                               jbyte flags)
+void JNICALL native_set(JNIEnv *env, jclass class, jlong high, jlong low, jlong span, jbyte flags)
 {
     struct span_record record;
     (void)env, (void)class;
@@ -52,7 +52,7 @@ static void JNICALL native_set(JNIEnv *env, jclass class, jlong high, jlong low,
     span_record_publish(&record);
 }
 
-static void JNICALL native_clear(JNIEnv *env, jclass class)
+void JNICALL native_clear(JNIEnv *env, jclass class)
 {
     (void)env, (void)class;
     (void)spanprof_context_clear();
@@ -94,6 +94,18 @@ static jint JNICALL native_watch_virtual_threads(JNIEnv *env, jclass class)
 {
     (void)class;
     return virtual_threads_watch(env);
+}
+
+static jint JNICALL native_hook_virtual_threads(JNIEnv *env, jclass class, jbyteArray mounted)
+{
+    (void)class;
+    return virtual_hooks_open(env, mounted);
+}
+
+static void JNICALL native_take_along(JNIEnv *env, jclass class, jobject thread, jobject mounted)
+{
+    (void)class;
+    virtual_hooks_take_along(env, thread, mounted);
 }
 
 /* ---- the process ---- */
@@ -157,6 +169,8 @@ JNIEXPORT jint JNICALL JNI_OnLoad(JavaVM *vm, void *reserved)
         {"publish", "([[B)I", native_publish},
         {"set", "(JJJB)V", native_set},
         {"clear", "()V", native_clear},
+        {"hookVirtualThreads", "([B)I", native_hook_virtual_threads},
+        {"takeAlong", "(Ljava/lang/Thread;Ljava/lang/Object;)V", native_take_along},
         {"watchVirtualThreads", "()I", native_watch_virtual_threads},
         {"setVirtual", "(JJJB)V", native_set_virtual},
         {"clearVirtual", "()V", native_clear_virtual},

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * The way for a JVM whose java.lang.VirtualThread is not as virtual_hooks.c expects it.
+ *
  * A virtual thread runs on one carrier thread after another, each of which has its own thread
  * context. The record of the virtual thread lies in JVMTI's thread-local storage; HotSpot (21 and
  * later) reports mounts and unmounts as extension events:

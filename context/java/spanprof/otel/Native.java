@@ -30,6 +30,12 @@ final class Native {
 
     static native void clear();
 
+    /** From now on java.lang.VirtualThread calls spanprof.boot.Mounted, whose class file this is. 0 or an error. */
+    static native int hookVirtualThreads(byte[] mounted);
+
+    /** The virtual thread that calls has that spanprof.boot.Mounted; only after hookVirtualThreads(). */
+    static native void takeAlong(Thread thread, Object mounted);
+
     /** From now on the record of a virtual thread goes where the thread goes. 0 or an error. */
     static native int watchVirtualThreads();
 

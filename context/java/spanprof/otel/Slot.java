@@ -9,6 +9,7 @@ final class Slot {
 
     final Thread thread = Thread.currentThread();
     private final boolean virtual = Native.isVirtual(thread);
+    private Object mounted; // of a virtual thread, see VirtualThreads
     Ids ids = Ids.NONE;
 
     /** Of this thread. */
@@ -61,24 +62,14 @@ final class Slot {
     }
 
     private void showVirtual(Ids next) {
-        if (!VirtualThreads.WATCHED) {
-            return;
-        }
-        if (next.id != 0) {
-            Native.setVirtual(next.high, next.low, next.id, next.flags);
-        } else {
-            Native.clearVirtual();
-        }
-    }
-
-    /** Switches are watched from the first span on a virtual thread on; if they cannot be, none is published there. */
-    private static final class VirtualThreads {
-        static final boolean WATCHED = watch();
-
-        private static boolean watch() {
-            int error = Native.watchVirtualThreads();
-            Publisher.debug("switches of virtual threads are " + (error == 0 ? "watched" : "unknown, error " + error));
-            return error == 0;
+        if (VirtualThreads.WAY == VirtualThreads.Way.HOOKS) {
+            mounted = Hooks.show(mounted, thread, next);
+        } else if (VirtualThreads.WAY == VirtualThreads.Way.EVENTS) {
+            if (next.id != 0) {
+                Native.setVirtual(next.high, next.low, next.id, next.flags);
+            } else {
+                Native.clearVirtual();
+            }
         }
     }
 }
