@@ -41,13 +41,11 @@ static const struct setting {
     const char *variable;
     enum how how;
     char separator;       /* between values of the variable */
-    const char *value;    /* in front of the path, if there is one */
-    const char *below;    /* a path in the directory of publishers; NULL: none */
+    const char *value;    /* in front of the path */
+    const char *below;    /* a path in the directory of publishers */
     enum quoting quoting; /* of the path */
 } settings[] = {
     {"python", "PYTHONPATH", IN_FRONT, ':', "", "python", AS_IT_IS},
-    /* for an SDK that is set up in code */
-    {"python", "OTEL_PYTHON_CONTEXT", IF_UNSET, 0, "spanprof", NULL, AS_IT_IS},
     {"java", "OTEL_JAVAAGENT_EXTENSIONS", BEHIND, ',', "", "java/spanprof-java.jar", AS_IT_IS},
     {"node", "NODE_OPTIONS", BEHIND, ' ', "--require=", "node/preload.js", NODE_QUOTES},
     {"ruby", "RUBYOPT", BEHIND, ' ', "-r", "ruby/spanprof_otel.rb", NO_BLANKS},
@@ -314,8 +312,6 @@ static int exec_value(const struct exec *exec, const struct setting *setting, ch
 {
     char path[PATH_MAX];
     char *at = stpcpy(value, setting->value);
-    if (!setting->below)
-        return 0;
     if (!path_below(exec, setting->below, path))
         return -1;
     bool blank = path[strcspn(path, " \t")];

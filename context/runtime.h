@@ -27,8 +27,7 @@
 
 #define RUNTIME_ROWS(ROW)                                                                          \
     ROW(PYTHON, python, "_PyRuntime Py_Main", RUNTIME_EXEC, "",                                    \
-        "PYTHONPATH=" RUNTIME_PUBLISHERS "/python OTEL_PYTHON_CONTEXT=spanprof", "PYTHONPATH",     \
-        "publishers/python")                                                                       \
+        "PYTHONPATH=" RUNTIME_PUBLISHERS "/python", "PYTHONPATH", "publishers/python")             \
     ROW(JAVA, java, "JNI_CreateJavaVM", RUNTIME_EXEC, "",                                          \
         "OTEL_JAVAAGENT_EXTENSIONS=" RUNTIME_PUBLISHERS "/java/spanprof-java.jar",                 \
         "OTEL_JAVAAGENT_EXTENSIONS", "publishers/java")                                            \

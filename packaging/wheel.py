@@ -60,9 +60,10 @@ def read(path):
 
 
 def contents(tree):
-    """name in the wheel -> bytes."""
+    """name in the wheel -> bytes. A file beside the folders is for PYTHONPATH alone: sitecustomize.py is the site's own."""
     found = {}
     for folder, folders, names in os.walk(tree):
+        names = [] if folder == tree else names
         folders[:] = sorted(name for name in folders if name != "__pycache__")
         for name in sorted(names):
             path = os.path.join(folder, name)

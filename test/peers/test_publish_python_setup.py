@@ -20,6 +20,7 @@ import python_services  # noqa: E402
 SOURCES, TREE, STOCK = python_services.SOURCES, python_services.TREE, python_services.STOCK
 WHEEL_PROGRAM = os.path.join(harness.SOURCE, "packaging", "wheel.py")
 SAMPLES = 1500
+INTERLEAVED = ("opentelemetry-sdk", "greenlet", "gevent", "uvloop")
 DATADOG = {"DD_TRACE_AGENT_URL": "http://127.0.0.1:1", "DD_TRACE_STARTUP_LOGS": "false",
            "DD_INSTRUMENTATION_TELEMETRY_ENABLED": "false", "DD_REMOTE_CONFIGURATION_ENABLED": "false",
            "DD_TRACE_ENABLED": "false"}
@@ -105,6 +106,8 @@ class Wheel(publisher_services.ServicesTest):
     def test_on_each_version(self):
         """In a new environment, from nothing but the wheel, without a variable but OTEL_PYTHON_CONTEXT."""
         wheel = self.make()
+        with zipfile.ZipFile(wheel) as archive:
+            self.assertNotIn("sitecustomize.py", archive.namelist())  # it would take the place of the site's own
         for version in python_services.VERSIONS:
             with self.subTest(version):
                 bin_path = os.path.join(self.directory, version, "bin")
@@ -173,7 +176,7 @@ class Beside(publishing.PublishersTest):
             self.assertTrue(datadog["none"] and after["none"])
 
     def test_two_copies(self):
-        bin_path = venv(self, "3.11", "3.11", "opentelemetry-sdk", "greenlet", "gevent", "uvloop")
+        bin_path = venv(self, "3.11", "3.11", *INTERLEAVED)
         copy = os.path.join(self.directory, "copy")
         shutil.copytree(TREE, copy)
         span, = self.report(bin_path, "span", PYTHONPATH=TREE + ":" + copy)
@@ -223,6 +226,44 @@ class Inert(publishing.PublishersTest):
 
     def test_it_is_not_inert_elsewhere(self):
         self.check_silent("3.11", ["opentelemetry-sdk"], published=True)
+
+
+class Start(publishing.PublishersTest):
+    """By sitecustomize.py, with an SDK that is set up in code."""
+    RELEASES = ("1.11.1", "1.20.0", "1.27.0")  # before 1.21 the API makes its context at the first use
+
+    def test_older_releases(self):
+        for release in self.RELEASES:
+            with self.subTest(release):
+                bin_path = venv(self, "sdk-" + release, "3.10", "setuptools<70", "opentelemetry-sdk==" + release)
+                code, output, _ = run(bin_path, "report.py", "span", **exec_environment())
+                self.assertEqual(code, 0)
+                self.assertEqual({**json.loads(output), "after": 0},
+                                 {"step": "span", "right": True, "none": False, "after": 0, "contexts": 1, "copies": 1})
+
+    def test_beside_the_script(self):
+        """Packages that lie there come before those of PYTHONPATH."""
+        bin_path = venv(self, "3.11", "3.11", *INTERLEAVED)
+        folder = os.path.join(self.directory, "application")
+        publisher_services.run([*python_services.pip(os.path.dirname(bin_path)), "install", "--target", folder,
+                                "opentelemetry-sdk"])
+        shutil.copy(os.path.join(SOURCES, "report.py"), folder)
+        done = subprocess.run([python_services.interpreter("3.11"), os.path.join(folder, "report.py"), "span"],
+                              capture_output=True, text=True, timeout=60, env={"PATH": os.environ["PATH"],
+                                                                              **exec_environment()})
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertTrue(json.loads(done.stdout)["right"])
+
+    def test_every_python(self):
+        """Also those that it does not serve run the site's own sitecustomize, and say nothing."""
+        with open(os.path.join(self.directory, "sitecustomize.py"), "w") as file:
+            file.write("import sys; sys.site_ran = True")
+        path = TREE + ":" + self.directory
+        pythons = [STOCK, *glob.glob(os.path.expanduser("~/.pyenv/versions/*/bin/python"))]
+        for python in pythons:
+            done = subprocess.run([python, "-c", "import sys; print(sys.site_ran and sys.path[-1] == %r)" % TREE],
+                                  capture_output=True, text=True, timeout=60, env={"PYTHONPATH": path})
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "True\n", ""), python)
 
 
 class Failures(publishing.PublishersTest):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Publishes the OpenTelemetry span that each thread works for, for profilers on this machine (OTEP 4947).
 
-Two entry points load it: opentelemetry_pre_instrument, which opentelemetry-instrument runs, and opentelemetry_context,
-which OTEL_PYTHON_CONTEXT=spanprof names for programs that set up the SDK themselves. SPANPROF_CONTEXT=off switches it
-off. On any failure the program runs as without it, silent unless SPANPROF_CONTEXT_DEBUG=1.
+Three things load it: the entry point opentelemetry_pre_instrument, which opentelemetry-instrument runs; for programs that
+set up the SDK themselves, sitecustomize.py, where PYTHONPATH names its directory, or the entry point
+opentelemetry_context, which OTEL_PYTHON_CONTEXT=spanprof names. SPANPROF_CONTEXT=off switches it off. On any failure the program runs as without it, silent unless SPANPROF_CONTEXT_DEBUG=1.
 """
 import atexit
 import contextvars
@@ -85,6 +85,7 @@ def instrument():
     """Replaces the runtime context that the API has already."""
     try:
         from opentelemetry import context as api
+        api.get_current()  # releases as late as 1.20 make theirs at the first use
         current = api._RUNTIME_CONTEXT  # pylint: disable=protected-access
         if type(current) is ContextVarsRuntimeContext:  # a subclass has an own way to attach
             api._RUNTIME_CONTEXT = RuntimeContext(current._current_context)

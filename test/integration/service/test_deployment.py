@@ -56,7 +56,7 @@ class Examples(unittest.TestCase):
         printed = harness.run_spanprof("exec", "--publishers", publishers, "--print=kubernetes")[1]
         wanted = dict(re.findall(r'- name: (\w+)\n +value: "(.*?)"', printed.replace(publishers, "/usr/lib/spanprof/publishers")))
         shown = dict(re.findall(r"- {name: (\w+), value: \"?(.*?)\"?}", example("publishers")))
-        for name in ("PYTHONPATH", "OTEL_PYTHON_CONTEXT", "OTEL_EXPORTER_OTLP_PROTOCOL"):
+        for name in ("PYTHONPATH", "OTEL_EXPORTER_OTLP_PROTOCOL"):
             self.assertEqual(shown[name], wanted[name])
         self.assertEqual(set(shown) - set(wanted), set())
 

@@ -42,7 +42,7 @@ class Exec(harness.IntegrationTest):
 
     def test_what_is_set(self):
         self.assertEqual(self.environment_of(), {
-            "PATH": os.environ["PATH"], "PYTHONPATH": self.python, "OTEL_PYTHON_CONTEXT": "spanprof",
+            "PATH": os.environ["PATH"], "PYTHONPATH": self.python,
             "OTEL_JAVAAGENT_EXTENSIONS": self.jar,
             "NODE_OPTIONS": '--require="%s"' % self.node.replace('"', '\\"'),
             "OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"})
@@ -65,10 +65,8 @@ class Exec(harness.IntegrationTest):
         self.assertEqual((done.stdout, done.stderr, done.returncode), ("loaded\n", "", 0))
 
     def test_what_is_there_stays(self):
-        got = self.environment_of(PYTHONPATH="/a:/b", OTEL_PYTHON_CONTEXT="other",
-                                  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="http://elsewhere")
+        got = self.environment_of(PYTHONPATH="/a:/b", OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="http://elsewhere")
         self.assertEqual(got["PYTHONPATH"], self.python + ":/a:/b")
-        self.assertEqual(got["OTEL_PYTHON_CONTEXT"], "other")
         behind = self.environment_of(NODE_OPTIONS="--require=/a.js", OTEL_JAVAAGENT_EXTENSIONS="/a.jar")
         self.assertTrue(behind["NODE_OPTIONS"].startswith('--require=/a.js --require="'))
         self.assertEqual(behind["OTEL_JAVAAGENT_EXTENSIONS"], "/a.jar," + self.jar)
