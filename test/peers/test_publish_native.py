@@ -3,15 +3,12 @@
 span. Interleave: what is published is the current span, at each step of goroutines, tasks and threads. Each publisher's
 own tests, with the toolchain that is here."""
 import ctypes
-import http.client
-import json
 import os
 import re
 import shutil
 import struct
 import subprocess
 import sys
-import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -19,114 +16,49 @@ sys.path[:0] = [os.path.join(os.path.dirname(HERE), "integration", "support"), o
 import go_toolchain  # noqa: E402
 import harness  # noqa: E402
 import native_programs  # noqa: E402
-import publishing  # noqa: E402
+import publisher_services  # noqa: E402
 import sdk_clients  # noqa: E402
-import truth  # noqa: E402
 
-FREQUENCY = 997
-SAMPLES = 5000  # of each service at the least
 CHECKS = 100000
-CLIENTS = 6
 LIBRARY_PATH = {"LD_LIBRARY_PATH": native_programs.LIBRARY}
 
 
-class Service:
-    """It tells its truth below the test's directory; its log is looked at when it has stopped."""
-
-    def __init__(self, test, name, command, spanprof, **environment):
-        self.name = name
-        self.truth = os.path.join(test.directory, name)
-        os.mkdir(self.truth)
-        self.log = open(os.path.join(test.directory, name + ".log"), "w+b")
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=self.log, stderr=subprocess.STDOUT,
-            env={"PATH": os.environ["PATH"], "HOME": test.directory, "TRUTH": self.truth, "OTEL_SERVICE_NAME": name,
-                 "OTEL_RESOURCE_ATTRIBUTES": "service.instance.id=%s-1" % name, "OTEL_BSP_SCHEDULE_DELAY": "200",
-                 "OTEL_BSP_MAX_QUEUE_SIZE": "65536", **self.endpoints(spanprof), **environment})
-        test.addCleanup(self.process.kill)
+class Service(publisher_services.Service):
+    """With the line in its main, and nothing else."""
+    options = None
+    complaints = "panic|spanprof"
 
     @staticmethod
-    def endpoints(spanprof):
+    def endpoint(spanprof):
         return {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://" + spanprof.grpc_address}
 
-    def work(self, n):
-        raise NotImplementedError
-
-    def records(self):
-        records = []
-        for name in os.listdir(self.truth):
-            with open(os.path.join(self.truth, name)) as file:
-                records += [json.loads(line) for line in file]
-        return records
-
     def stop(self):
-        self.process.terminate()
-        self.process.wait(30)
-        self.process.stdin.close()
-        with self.log:
-            self.log.seek(0)
-            return self.log.read().decode(errors="replace")
-
-
-class WebService(Service):
-    def __init__(self, test, name, program, **options):
-        self.port = harness.free_port()
-        self.paths = ["/render", "/wait"]
-        super().__init__(test, name, [program, str(self.port)], **options)
-        harness.wait_until(lambda: self.get("/wait"), 30, name + " answers")
-
-    def get(self, path):
-        try:
-            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-            connection.request("GET", path)
-            status = connection.getresponse().status
-            connection.close()
-            return status == 200
-        except OSError:
-            return False
-
-    def work(self, n):
-        """That many times each path, by several clients at once."""
-        left = list(range(n * len(self.paths)))
-
-        def client():
-            while left:
-                try:
-                    i = left.pop()
-                except IndexError:
-                    return
-                self.get(self.paths[i % len(self.paths)])
-        clients = [threading.Thread(target=client) for _ in range(CLIENTS)]
-        for thread in clients:
-            thread.start()
-        for thread in clients:
-            thread.join()
+        output = super().stop()
+        assert self.process.returncode == 0, output[-2000:]
+        return output
 
 
 class JobService(Service):
     """Takes numbers of jobs as lines, and says when they are done. It exports by HTTP."""
+    burning = 0.8
+    done = 0
 
     @staticmethod
-    def endpoints(spanprof):
+    def endpoint(spanprof):
         return {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://%s/v1/traces" % spanprof.http_address}
 
-    def __init__(self, test, name, program, **options):
-        super().__init__(test, name, [program], **options)
-        self.done = 0
+    def answers(self):
+        return True
 
-    def work(self, n):
+    def load(self, n):
         self.process.stdin.write(b"%d\n" % n)
         self.process.stdin.flush()
         self.done += 1
         harness.wait_until(lambda: self.output().count("done\n") >= self.done, 300, "the jobs are done")
 
-    def output(self):
-        with open(self.log.name) as file:
-            return file.read()
 
-
-class NativeTest(publishing.PublishersTest):
-    render_s = 0.02  # that one request or job burns in spans
+class NativeTest(publisher_services.ServicesTest):
+    outside = 50
 
     def need(self, make):
         try:
@@ -134,51 +66,12 @@ class NativeTest(publishing.PublishersTest):
         except (sdk_clients.Missing, go_toolchain.Missing) as reason:
             self.skipTest(str(reason))
 
-    def judge(self, kind, name, program, **environment):
-        spanprof = self.spanprof(over={"receivers": {"sampler": {"frequency": FREQUENCY}},
-                                       "processors": {"join": {"wait": "2s"}}})
-        spanprof.wait_sampling()
-        service = kind(self, name, program, spanprof=spanprof, **environment)
-        service.work(20)  # the process context comes with the first span, and is read soon after
-        harness.wait_until(lambda: spanprof.reads(service.process.pid), 20, "its contexts are read")
-        time.sleep(1)
-        begun = time.time_ns()
-        service.work(int(SAMPLES / FREQUENCY / self.render_s * 1.3))
-        time.sleep(1)
-        self.see(service)
-        output = service.stop()
-        self.stop_when_delivered(spanprof)
-        records = [record for record in service.records() if record["from"] > begun]
-        samples = [sample for sample in self.backend.samples() if sample.resource.get("service.name") == name]
-        verdict = truth.judge(records, samples)
-        print("%s: %s" % (name, verdict), flush=True)
-        self.assertEqual(service.process.returncode, 0, output[-2000:])
-        self.assertNotRegex(output, "panic|spanprof")
-        self.assertGreaterEqual(verdict.published(), SAMPLES)
-        self.assertGreaterEqual(verdict.share(), 0.99)
-        self.assertEqual(verdict.wrong, 0)
-        self.assertEqual(verdict.outside_linked, 0)
-        self.assertGreater(verdict.outside, 50)
+    def run_service(self, kind, name, command, **environment):
+        def make(spanprof, service):
+            return kind(self, spanprof, service, command, OTEL_RESOURCE_ATTRIBUTES="service.instance.id=%s-1" % name,
+                        OTEL_BSP_MAX_QUEUE_SIZE="65536", **kind.endpoint(spanprof), **environment)
+        samples = self.judge(name, make)
         self.assertTrue(all(sample.resource.get("service.instance.id") == name + "-1" for sample in samples))
-        self.assert_spans(records)
-
-    def see(self, service):
-        """Of the running service."""
-
-    def assert_spans(self, records):
-        """Spans say what they burned, on the whole; those that waited say nothing or next to it."""
-        burned = {}
-        for record in records:
-            if record["type"] == "on":
-                burned[record["span_id"]] = burned.get(record["span_id"], 0) + record["to"] - record["from"]
-        spans = {span.span_id: span.cpu_ns or 0 for span in self.backend.spans()}
-        self.assertLessEqual(set(burned), set(spans))
-        joined = sum(spans[span_id] for span_id in burned)
-        waited = [cpu for span_id, cpu in spans.items() if span_id not in burned]
-        print("spans that burned: %d with %.2f s of CPU; others: %d with %.2f s" % (
-            len(burned), joined / 1e9, len(waited), sum(waited) / 1e9), flush=True)
-        self.assertGreater(joined, 0.8 * SAMPLES / FREQUENCY * 1e9)
-        self.assertLess(sum(waited), 0.2 * joined)
 
     def assert_interleaved(self, command, cases, **environment):
         """Lines of the program: case, checks, wrong ones."""
@@ -264,8 +157,6 @@ def described(message):
 
 
 class Go(NativeTest):
-    render_s = 0.020
-
     def see(self, service):
         """The process context is byte for byte what libspanprof-context writes, but for how threads are read."""
         version, message = process_context(service.process.pid)
@@ -281,9 +172,9 @@ class Go(NativeTest):
         self.assertEqual(how[0], [(b"threadlocal.schema_version", {1: b"go_pprof_labels_v1"})])
         self.assertEqual(how[1][0], (b"threadlocal.schema_version", {1: b"tlsdesc_v1_dev"}))
 
-    @harness.needs_sampling
     def test_net_http(self):
-        self.judge(WebService, "go", self.need(lambda: go_toolchain.build_module(native_programs.sources("go"), "publish")))
+        program = self.need(lambda: go_toolchain.build_module(native_programs.sources("go"), "publish"))
+        self.run_service(Service, "go", [program, "{port}"])
 
     def module(self, toolchain_go, *arguments, **environment):
         done = subprocess.run([toolchain_go, *arguments], cwd=native_programs.MODULE, capture_output=True, text=True,
@@ -332,8 +223,6 @@ class Go(NativeTest):
 
 
 class Rust(NativeTest):
-    render_s = 0.020
-
     @classmethod
     def setUpClass(cls):
         cls.why_not = None
@@ -347,13 +236,11 @@ class Rust(NativeTest):
         if self.why_not:
             self.skipTest(self.why_not)
 
-    @harness.needs_sampling
     def test_axum_with_the_observer(self):
-        self.judge(WebService, "rust-observer", native_programs.rust("service"), PUBLISH="observer", **LIBRARY_PATH)
+        self.run_service(Service, "rust-observer", [native_programs.rust("service"), "{port}"], PUBLISH="observer", **LIBRARY_PATH)
 
-    @harness.needs_sampling
     def test_axum_with_the_layer(self):
-        self.judge(WebService, "rust-layer", native_programs.rust("service"), PUBLISH="layer", **LIBRARY_PATH)
+        self.run_service(Service, "rust-layer", [native_programs.rust("service"), "{port}"], PUBLISH="layer", **LIBRARY_PATH)
 
     def test_interleave(self):
         self.assert_interleaved([native_programs.rust("interleave"), "observer"],
@@ -385,8 +272,6 @@ class Rust(NativeTest):
 
 
 class Cpp(NativeTest):
-    render_s = 0.016
-
     @classmethod
     def setUpClass(cls):
         cls.why_not = None
@@ -400,9 +285,8 @@ class Cpp(NativeTest):
         if self.why_not:
             self.skipTest(self.why_not)
 
-    @harness.needs_sampling
     def test_threads_of_a_pool(self):
-        self.judge(JobService, "cpp", native_programs.cpp("service"), **LIBRARY_PATH)
+        self.run_service(JobService, "cpp", [native_programs.cpp("service")], **LIBRARY_PATH)
 
     def test_interleave(self):
         self.assert_interleaved([native_programs.cpp("interleave")], ("threads", "handed", "remote", "fork"),

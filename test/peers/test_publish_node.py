@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stock Node services get their spans' CPU by NODE_OPTIONS alone: every sample of what their handlers burned is linked to
+"""Stock Node services get their spans' CPU by `spanprof exec` alone: every sample of what their handlers burned is linked to
 the span of that request, on each Node that can be had. Interleave: what is published is the current span there."""
 import glob
 import json
@@ -14,7 +14,6 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), "integration", "support")
 import harness  # noqa: E402
 import publishing_node  # noqa: E402
 
-SAMPLES = 5000   # of each service at the least
 CHECKS = 300000  # of each Node at the least
 STEPS = "800"
 DATADOG = {"DD_TRACE_AGENT_HOSTNAME": "127.0.0.1", "DD_TRACE_AGENT_PORT": "1", "DD_TRACE_STARTUP_LOGS": "false",
@@ -120,8 +119,7 @@ class Services(Node):
         self.judge("express-" + version, self.node(version), "express_app.js", ["/render", "/callbacks", "/wait"], SAMPLES)
 
     def fastify(self, version):
-        self.judge("fastify-" + version, self.node(version), "fastify_app.js",
-                   ["/render", "/computed", "/served", "/wait"], SAMPLES)
+        self.run_service("fastify-" + version, publishing_node.Fastify, self.node(version), "fastify_app.js")
 
 
 class Beside(Node):
@@ -157,11 +155,10 @@ class Modules(Node):
     def one(self, version):
         command = self.node(version)
         loader = "--experimental-loader=@opentelemetry/instrumentation/hook.mjs"
-        options = publishing_node.preload("--import", publishing_node.REGISTER, loader, "--no-warnings")
         application = os.path.join(os.path.dirname(publishing_node.packages()), "cluster_app.mjs")
         shutil.copy(os.path.join(publishing_node.SOURCES, "cluster_app.mjs"), application)  # beside its packages
-        service = publishing_node.Service(self, None, "modules", command, application, options=options,
-                                          TREE=publishing_node.TREE)
+        service = publishing_node.Service(self, None, "modules", command, application, "--import", publishing_node.REGISTER,
+                                          loader, "--no-warnings", TREE=publishing_node.TREE)
         answered = set()
 
         def both():

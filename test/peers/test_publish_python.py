@@ -45,38 +45,42 @@ for _version in python_services.VERSIONS:
     setattr(Interleave, "test_" + _version.replace(".", "_"), lambda self, version=_version: self.one(version))
 
 
+class FastApi(publisher_services.Service):
+    paths = ["/render", "/wait", "/sync"]
+
+
 class Services(publisher_services.ServicesTest):
     """On Debian's Python, but for one."""
 
-    def run_service(self, name, command, paths, version="3.11", packages="requirements", end="\0", **variables):
+    def run_service(self, name, command, version="3.11", packages="requirements", end="\0", **variables):
         bin_path = environment(self, packages, version, "-r", os.path.join(SOURCES, packages + ".txt"))
-        self.judge(name, python_services.maker(self, bin_path, command, **variables), paths, end=end)
+        self.judge(name, python_services.maker(self, bin_path, command, **variables), end=end)
 
     def test_flask(self):
-        self.run_service("flask", ["flask", "--app", "flask_app", "run", "--port", "{port}"], ["/render", "/wait"])
+        self.run_service("flask", ["flask", "--app", "flask_app", "run", "--port", "{port}"])
 
     def test_fastapi_on_uvloop(self):
         self.run_service("fastapi", ["uvicorn", "--loop", "uvloop", "--log-level", "warning", "--port", "{port}",
-                                     "fastapi_app:app"], ["/render", "/wait", "/sync"])
+                                     "fastapi_app:app"], kind=FastApi)
 
     def test_fastapi_on_python_3_14(self):
         self.run_service("fastapi-3-14", ["uvicorn", "--loop", "uvloop", "--log-level", "warning", "--port", "{port}",
-                                          "fastapi_app:app"], ["/render", "/wait", "/sync"],
+                                          "fastapi_app:app"], kind=FastApi,
                          version="3.14", packages="requirements_latest")
 
     def test_django_under_gunicorn(self):
         self.run_service("django", ["gunicorn", "-w", "2", "--threads", "2", "-b", "127.0.0.1:{port}", "django_app"],
-                         ["/render", "/wait"], DJANGO_SETTINGS_MODULE="django_settings")
+                         DJANGO_SETTINGS_MODULE="django_settings")
 
     def test_gunicorn_with_gevent(self):
         self.run_service("gevent", ["gunicorn", "-k", "gevent", "-w", "2", "-b", "127.0.0.1:{port}", "gevent_app:app"],
-                         ["/render", "/wait"], end="Handling signal: term")  # the SDK's own thread, patched by gevent
+                         end="Handling signal: term")  # the SDK's own thread, patched by gevent
 
     def uwsgi(self, name, *options):
         home = os.path.join(python_services.BUILT, "requirements")
         self.run_service(name, ["uwsgi", "--http-socket", "127.0.0.1:{port}", "--home", home, "--module", "uwsgi_app:app",
                                 "--master", "--die-on-term", "--processes", "2", "--threads", "2", "--enable-threads",
-                                "--disable-logging", *options], ["/render", "/wait"])
+                                "--disable-logging", *options])
 
     def test_uwsgi_that_forks_after_the_import(self):
         self.uwsgi("uwsgi")
@@ -91,20 +95,20 @@ class CeleryWorker(publisher_services.Service):
 
     def answers(self):
         if not self.asked:
-            self.ask(["/wait"], 1)
+            self.ask("/wait", 1)
         return self.done() == self.asked
 
     def ask(self, paths, n):
         """By a program of its own, which traces nothing."""
         self.asked += n
-        subprocess.run(["python", os.path.join(SOURCES, "celery_app.py"), ",".join(paths), str(n)], check=True,
+        subprocess.run(["python", os.path.join(SOURCES, "celery_app.py"), paths, str(n)], check=True,
                        env=self.environment)
 
     def done(self):
         return sum(record["type"] == "done" for record in self.records())
 
-    def load(self, paths, n):
-        self.ask(paths, n)
+    def load(self, n):
+        self.ask(",".join(self.paths), n * len(self.paths))
         harness.wait_until(lambda: self.done() == self.asked, 120, "all tasks are done")
 
 
@@ -113,12 +117,8 @@ class Tasks(publisher_services.ServicesTest):
         bin_path = environment(self, "requirements", "3.11", "-r", os.path.join(SOURCES, "requirements.txt"))
         broker = os.path.join(self.directory, "broker")
         os.makedirs(os.path.join(broker, "control"))
-
-        def make(spanprof, service):
-            return CeleryWorker(self, spanprof, service, ["opentelemetry-instrument", "celery", "-A", "celery_app",
-                                                          "worker", "-l", "warning", *options],
-                                SOURCES, bin_path, BROKER=broker, **python_services.VARIABLES)
-        self.judge(name, make, ["/render", "/wait"])
+        self.judge(name, python_services.maker(self, bin_path, ["celery", "-A", "celery_app", "worker", "-l", "warning",
+                                                                *options], kind=CeleryWorker, BROKER=broker))
 
     def test_celery_prefork(self):
         self.run_worker("celery", "--pool", "prefork", "--concurrency", "2")

@@ -126,12 +126,8 @@ class Wheel(publisher_services.ServicesTest):
 
     def test_a_service_without_pythonpath(self):
         bin_path = self.installed()
-
-        def make(spanprof, name):
-            return WheelService(self, spanprof, name, ["opentelemetry-instrument", "flask", "--app", "flask_app", "run",
-                                                       "--port", "{port}"], SOURCES, bin_path,
-                                **python_services.VARIABLES)
-        self.judge("wheel-flask", make, ["/render", "/wait"], SAMPLES)
+        self.judge("wheel-flask", python_services.maker(
+            self, bin_path, ["flask", "--app", "flask_app", "run", "--port", "{port}"], kind=WheelService), SAMPLES)
 
     def test_an_isolated_service(self):
         bin_path = self.installed()
@@ -139,7 +135,7 @@ class Wheel(publisher_services.ServicesTest):
         def make(spanprof, name):
             return WheelService(self, spanprof, name, ["python", "-I", "isolated_app.py", "{port}"], SOURCES, bin_path,
                                 **python_services.VARIABLES)
-        self.judge("wheel-isolated", make, ["/render", "/wait"], SAMPLES)
+        self.judge("wheel-isolated", make, SAMPLES)
 
 
 class WheelService(publisher_services.Service):

@@ -1,32 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stock Ruby services get their spans' CPU by RUBYOPT alone: every sample of what their handlers burned is linked to the
+"""Stock Ruby services get their spans' CPU by `spanprof exec --with ruby` alone: every sample of what their handlers burned is linked to the
 span of that request. Interleave: what is published is the current span, on each Ruby that is here.
 
 The SDK is what `require "opentelemetry/sdk"` finds: gems of the machine, or directories in SPANPROF_RUBYLIB (with
 colons: the `lib` of each part of opentelemetry-ruby and opentelemetry-ruby-contrib that it needs)."""
 import glob
-import http.client
-import json
 import os
 import shutil
 import subprocess
 import sys
-import threading
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(os.path.dirname(HERE), "integration", "support")]
 import harness  # noqa: E402
+import publisher_services  # noqa: E402
 import publishing  # noqa: E402
-import truth  # noqa: E402
 
 SOURCES = os.path.join(HERE, "publishers", "ruby")
 TREE = os.path.join(harness.BUILD, "publishers", "ruby")
 PUBLISHER = os.path.join(TREE, "spanprof_otel.rb")
-FREQUENCY = 997
-SAMPLES = 5000  # of each service at the least
 CHECKS = 100000  # on each Ruby at the least
-CLIENTS = 6
 PARTS = {"the SDK": "opentelemetry/sdk", "the exporter": "opentelemetry/exporter/otlp",
          "the Rack instrumentation": "opentelemetry-instrumentation-rack"}
 
@@ -179,124 +172,38 @@ class Interleave(PublishRuby):
         self.each(RUBY_MN_THREADS="1")
 
 
-class Service:
-    """A stock service, started as its user would, with RUBYOPT more."""
-
-    def __init__(self, test, spanprof, name, command, **more):
-        self.name, self.port = name, harness.free_port()
-        self.truth = os.path.join(test.directory, name)
-        os.mkdir(self.truth)
-        self.log = open(os.path.join(test.directory, name + ".log"), "w+b")
-        self.process = subprocess.Popen(
-            [word % self.port if "%d" in word else word for word in command],
-            stdout=self.log, stderr=subprocess.STDOUT, cwd=SOURCES,
-            env=published(TRUTH=self.truth, OTEL_SERVICE_NAME=name, OTEL_TRACES_EXPORTER="otlp",
-                          OTEL_BSP_SCHEDULE_DELAY="200", OTEL_EXPORTER_OTLP_ENDPOINT="http://" + spanprof.http_address,
-                          **more))
-        test.addCleanup(self.process.kill)
-        harness.wait_until(lambda: self.get("/wait"), 30, name + " answers")
-
-    def get(self, path):
-        try:
-            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-            connection.request("GET", path)
-            status = connection.getresponse().status
-            connection.close()
-            return status == 200
-        except OSError:
-            return False
-
-    def load(self, paths, n):
-        """n requests, by several clients at once."""
-        left = list(range(n))
-
-        def work():
-            while left:
-                try:
-                    i = left.pop()
-                except IndexError:
-                    return
-                self.get(paths[i % len(paths)])
-        clients = [threading.Thread(target=work) for _ in range(CLIENTS)]
-        for client in clients:
-            client.start()
-        for client in clients:
-            client.join()
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait(30)
-        self.log.seek(0)
-        return self.log.read().decode(errors="replace")
-
-    def records(self):
-        records = []
-        for name in os.listdir(self.truth):
-            with open(os.path.join(self.truth, name)) as file:
-                records += [json.loads(line) for line in file]
-        return records
+class Service(publisher_services.Service):
+    options = ("--with", "ruby")
+    complaints = "spanprof_otel|Error"
+    paths = ["/render", "/wait", "/fibers", "/thread"]
+    burning = 3
 
 
-@harness.needs_sampling
-class Services(PublishRuby):
-    def judge(self, name, program, *arguments, spans_join=True, **more):
+class Services(publisher_services.ServicesTest, PublishRuby):
+    def run_service(self, name, program, *arguments, **more):
         program = shutil.which(program)
         ruby = next(iter(self.rubies.values()))
         if not program:
             self.skipTest("no " + name)
         if why_not(ruby, *PARTS):
             self.skipTest(why_not(ruby, *PARTS))
-        spanprof = self.spanprof(over={"receivers": {"sampler": {"frequency": FREQUENCY}},
-                                       "processors": {"join": {"wait": "2s"}}})
-        spanprof.wait_sampling()
-        service = Service(self, spanprof, name, [ruby, program, *arguments], **more)
-        paths = ["/render", "/wait", "/fibers", "/thread"]
-        service.load(paths, 40)  # the publisher begins with the first span, and is read soon after
-        time.sleep(3 * harness.SLOWNESS)
-        begun = time.time_ns()
-        service.load(paths, int(SAMPLES / FREQUENCY / 0.02 * 1.3 / 3) * len(paths))
-        time.sleep(1)
-        output = service.stop()
-        self.stop_when_delivered(spanprof)
-        records = [record for record in service.records() if record["from"] > begun]
-        samples = [sample for sample in self.backend.samples() if sample.resource.get("service.name") == name]
-        verdict = truth.judge(records, samples)
-        print("%s: %s" % (name, verdict), flush=True)
-        self.assertNotRegex(output, "spanprof_otel|Error")
-        self.assertGreaterEqual(verdict.published(), SAMPLES)
-        self.assertGreaterEqual(verdict.share(), 0.99)
-        self.assertEqual(verdict.wrong, 0)
-        self.assertEqual(verdict.outside_linked, 0)
-        if spans_join:
-            self.assert_spans(records)
-
-    def assert_spans(self, records):
-        """Spans say what they burned, on the whole; those that waited say nothing or next to it."""
-        burned = {record["span_id"] for record in records if record["type"] == "on"}
-        spans = {span.span_id: span.cpu_ns or 0 for span in self.backend.spans()}
-        self.assertLessEqual(burned, set(spans))
-        joined = sum(spans[span_id] for span_id in burned)
-        waited = [cpu for span_id, cpu in spans.items() if span_id not in burned]
-        print("spans that burned: %d with %.2f s of CPU; others: %d with %.2f s" % (
-            len(burned), joined / 1e9, len(waited), sum(waited) / 1e9), flush=True)
-        self.assertGreater(joined, 0.8 * SAMPLES / FREQUENCY * 1e9)
-        self.assertLess(sum(waited), 0.2 * joined)
+        self.judge(name, lambda spanprof, service: Service(
+            self, spanprof, service, [ruby, program, *arguments], SOURCES, **environment(OTEL_TRACES_EXPORTER="otlp", **more)))
 
     def test_webrick(self):
-        self.judge("webrick", "rackup", "-q", "-s", "webrick", "-E", "none", "-o", "127.0.0.1", "-p", "%d")
+        self.run_service("webrick", "rackup", "-q", "-s", "webrick", "-E", "none", "-o", "127.0.0.1", "-p", "{port}")
 
     def test_puma(self):
-        self.judge("puma", "puma", "-q", "-t", "4:4", "-e", "production", "-b", "tcp://127.0.0.1:%d")
+        self.run_service("puma", "puma", "-q", "-t", "4:4", "-e", "production", "-b", "tcp://127.0.0.1:{port}")
 
     def test_puma_workers(self):
-        self.judge("puma_workers", "puma", "-q", "-C", "puma_workers.rb", "-e", "production", "-b",
-                   "tcp://127.0.0.1:%d", WEB_CONCURRENCY="2")
+        self.run_service("puma_workers", "puma", "-q", "-C", "puma_workers.rb", "-e", "production", "-b",
+                   "tcp://127.0.0.1:{port}", WEB_CONCURRENCY="2")
 
     def test_puma_forked_with_its_sdk(self):
-        """The SDK's Resource has the pid of the process that configured it, the parent: the node takes the spans for
-        another process's, and joins none. The samples' Links are right."""
-        self.judge("puma_preload", "puma", "-q", "-w", "2", "-t", "2:2", "--preload", "-e", "production", "-b",
-                   "tcp://127.0.0.1:%d", spans_join=False, WEB_CONCURRENCY="2")
+        """The SDK's Resource has the pid of the process that configured it, the parent."""
+        self.run_service("puma_preload", "puma", "-q", "-w", "2", "-t", "2:2", "--preload", "-e", "production", "-b",
+                   "tcp://127.0.0.1:{port}", WEB_CONCURRENCY="2")
 
 
 if __name__ == "__main__":

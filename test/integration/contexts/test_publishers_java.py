@@ -11,8 +11,8 @@ from java_services import elastic_agents, harness  # noqa: E402
 
 elastic_agents.TIMEOUT_S = 60  # here it is left out rather than waited for
 
-@harness.needs_sampling
-class Java(java_services.PublishJava):
+
+class Java(java_services.ServicesTest):
     samples = 1000
 
     def test_http_server(self):

@@ -18,19 +18,6 @@ def node():
     return next((program for program in map(shutil.which, ("/usr/bin/nodejs", "nodejs", "node")) if program), None)
 
 
-class Node(publishing_node.PublishNode):
-    def setUp(self):
-        if not node():
-            self.skipTest("no nodejs")
-        super().setUp()
-
-    def run_node(self, text, **environment):
-        """What a program prints, with the publisher in NODE_OPTIONS."""
-        return subprocess.run([node(), "-e", text], capture_output=True, text=True, timeout=60, cwd=self.directory, env={
-            "PATH": os.environ["PATH"], "HOME": self.directory, "TREE": publishing_node.TREE,
-            "NODE_PATH": publishing_node.packages(), "NODE_OPTIONS": publishing_node.preload(), **environment})
-
-
 PUBLISHED = r"""
 const api = require('@opentelemetry/api');
 const { NodeTracerProvider } = require('@opentelemetry/sdk-trace-node');
@@ -43,8 +30,21 @@ api.trace.getTracer('test').startActiveSpan('span', (span) => {
 """
 
 
+class Node(publishing_node.PublishNode):
+    def setUp(self):
+        if not node():
+            self.skipTest("no nodejs")
+        super().setUp()
+
+
 class Behaviour(Node):
     """What a program sees of the publisher: nothing."""
+
+    def run_node(self, text, **environment):
+        """What a program prints, with the publisher in NODE_OPTIONS."""
+        return subprocess.run([node(), "-e", text], capture_output=True, text=True, timeout=60, cwd=self.directory, env={
+            "PATH": os.environ["PATH"], "HOME": self.directory, "TREE": publishing_node.TREE,
+            "NODE_PATH": publishing_node.packages(), "NODE_OPTIONS": publishing_node.preload(), **environment})
 
     def published(self, **environment):
         done = self.run_node(PUBLISHED, **environment)
@@ -92,10 +92,9 @@ class Behaviour(Node):
         self.assertIn("spanprof: not publishing", errors)
 
 
-@harness.needs_sampling
-class Express(Node):
+class Express(publishing_node.ServicesTest, Node):
     def test_express(self):
-        self.judge("express", [node()], "express_app.js", ["/render", "/callbacks", "/wait"], SAMPLES)
+        self.run_service("express", publishing_node.Express, [node()], "express_app.js", SAMPLES)
 
 
 if __name__ == "__main__":

@@ -1,41 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stock services on Node with the publisher of context/node (sources: test/peers/publishers/node), under load."""
-import contextlib
-import glob
-import http.client
 import json
 import os
 import shutil
 import signal
-import subprocess
-import threading
-import time
 import urllib.request
 
 import harness
+import publisher_services
 import publishing
-import truth
+from publisher_services import Missing, run
 
 SOURCES = os.path.join(harness.SOURCE, "test", "peers", "publishers", "node")
 TREE = os.path.join(harness.BUILD, "publishers", "node")
 INSTALLED = os.path.join(harness.SOURCE, "build", "peers", "publish_node")
-FREQUENCY = 997
-CLIENTS = 6
-INSTALL_TIMEOUT_S = 600
 REGISTER = "@opentelemetry/auto-instrumentations-node/register"
-
-
-class Missing(Exception):
-    """What cannot be had here; the text says why."""
-
-
-def run(command, **options):
-    """What a client of a registry says. Raises Missing."""
-    try:
-        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S, **options)
-        return done.stdout
-    except (OSError, subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-        raise Missing("%s: %s" % (" ".join(command[:2]), str(getattr(error, "stderr", "") or error)[-500:])) from error
 
 
 def install(name, folder):
@@ -75,86 +54,37 @@ def why_not_built():
     return None
 
 
-class Service:
-    """A stock service, started as its user would, with the publisher before the SDK in NODE_OPTIONS."""
+class Service(publisher_services.Service):
+    complaints = "spanprof|Error|at .*publisher"
+    end = signal.SIGKILL  # the SDK does not end at a signal that it handles
 
-    def __init__(self, test, spanprof, name, node, program, options=None, **environment):
-        self.name, self.port = name, harness.free_port()
-        self.truth = os.path.join(test.directory, name)
-        os.mkdir(self.truth)
-        self.log = open(os.path.join(test.directory, name + ".log"), "w+b")
-        endpoint = spanprof.http_address if spanprof else "127.0.0.1:1"
-        environment = {
-            "PATH": os.environ["PATH"], "HOME": test.directory, "TRUTH": self.truth, "PORT": str(self.port),
-            "NODE_PATH": packages(), "NODE_OPTIONS": options or preload("--require", REGISTER),
-            "OTEL_BSP_SCHEDULE_DELAY": "200", "OTEL_SERVICE_NAME": name, "OTEL_METRICS_EXPORTER": "none",
-            "OTEL_LOGS_EXPORTER": "none", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
-            "OTEL_NODE_RESOURCE_DETECTORS": "env,host,os,process,serviceinstance",
-            "OTEL_EXPORTER_OTLP_ENDPOINT": "http://" + endpoint, **environment}
-        self.process = subprocess.Popen(
-            [*node, os.path.join(SOURCES, program)], stdout=self.log, stderr=subprocess.STDOUT,
-            cwd=os.path.dirname(packages()), start_new_session=True, env=environment)
-        test.addCleanup(self.kill)
-        harness.wait_until(lambda: self.get("/wait"), 120, name + " answers")
+    def __init__(self, test, spanprof, name, node, program, *options, **environment):
+        super().__init__(
+            test, spanprof, name, [*node, *options, os.path.join(SOURCES, program)], cwd=os.path.dirname(packages()),
+            **{"PORT": "{port}", "NODE_PATH": packages(), "OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none",
+               "OTEL_NODE_RESOURCE_DETECTORS": "env,host,os,process,serviceinstance", **environment})
+
+    def stop(self):
+        self.kill()  # what it had to say it has sent
+        return self.output()
 
     def ask(self, path):
         """The answer's JSON."""
         with urllib.request.urlopen("http://127.0.0.1:%d%s" % (self.port, path), timeout=30) as answer:
             return json.loads(answer.read())
 
-    def get(self, path):
-        try:
-            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-            connection.request("GET", path)
-            status = connection.getresponse().status
-            connection.close()
-            return status == 200
-        except OSError:
-            return False
 
-    def load(self, paths, enough, timeout=150):
-        """Requests by several clients at once, until enough() or the time is over. How many failed."""
-        over, failed = threading.Event(), []
+class Express(Service):
+    paths = ["/render", "/callbacks", "/wait"]
+    burning = 1.4  # two, in pieces of 2 to 5 ms: what lies at their edges is not judged
 
-        def work(number):
-            while not over.is_set():
-                for path in paths[number % len(paths):] + paths[:number % len(paths)]:
-                    if not self.get(path):
-                        failed.append(path)
-        clients = [threading.Thread(target=work, args=(number,)) for number in range(CLIENTS)]
-        for client in clients:
-            client.start()
-        deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline and not enough():
-            time.sleep(0.2)
-        over.set()
-        for client in clients:
-            client.join()
-        return len(failed)
 
-    def records(self):
-        records = []
-        for name in glob.glob(os.path.join(self.truth, "*")):
-            with open(name) as file:
-                records += [json.loads(line) for line in file if line.endswith("\n")]
-        return records
-
-    def kill(self):
-        """With the processes that it has started."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(30)
-
-    def stop(self):
-        self.kill()  # what it had to say it has sent
-        self.log.seek(0)
-        with self.log:
-            return self.log.read().decode(errors="replace")
+class Fastify(Service):
+    paths = ["/render", "/computed", "/served", "/wait"]
+    burning = 2.1
 
 
 class PublishNode(publishing.PublishersTest):
-    """judge() of a service: each sample that its spans burned is linked to the right one."""
-
     def setUp(self):
         super().setUp()
         reason = why_not_built()
@@ -165,50 +95,12 @@ class PublishNode(publishing.PublishersTest):
         except Missing as missing:
             self.skipTest(str(missing))
 
-    def judge(self, name, node, program, paths, samples, **options):
-        spanprof = self.spanprof(over={
-            "receivers": {"sampler": {"frequency": FREQUENCY, "include": {"executables": ["node", "nodejs"]}}},
-            "processors": {"join": {"wait": "2s"}}})
-        service = Service(self, spanprof, name, node, program, **options)
-        for path in paths:
-            service.get(path)  # the publisher begins with the first span, and is read soon after
-        spanprof.wait_sampling()
-        harness.wait_until(lambda: spanprof.reads(service.process.pid), 30, "its contexts are read")
-        time.sleep(1.5 * harness.SLOWNESS)
-        begun, enough = time.time_ns(), self.linked(spanprof) + 1.6 * samples  # what lies at edges is not judged
-        failed = service.load(paths, lambda: self.linked(spanprof) >= enough)
-        time.sleep(1)  # the last batch of spans
-        records = service.records()
-        output = service.stop()
-        self.stop_when_delivered(spanprof)
-        return self.verdict(name, records, begun, output, failed, samples)
 
-    def linked(self, spanprof):
-        """Samples with a context, so far."""
-        return spanprof.metric("spanprof_intake_samples_total", 'context="otel_thread"')
+class ServicesTest(publisher_services.ServicesTest, PublishNode):
+    """With the SDK's start script on the command line, behind the publisher's in NODE_OPTIONS."""
+    executables = ["node", "nodejs"]
+    outside = 15
 
-    def verdict(self, name, records, begun, output, failed, samples):
-        found = truth.judge([record for record in records if record["from"] > begun],
-                            [sample for sample in self.backend.samples() if sample.resource.get("service.name") == name])
-        print("%s: %s" % (name, found), flush=True)
-        self.assertEqual(failed, 0)
-        self.assertNotRegex(output, "spanprof|Error|at .*publisher")
-        self.assertGreaterEqual(found.published(), samples)
-        self.assertGreaterEqual(found.share(), 0.99)
-        self.assertEqual(found.wrong, 0)
-        self.assertEqual(found.outside_linked, 0)
-        self.assertGreater(found.outside, samples / 100)
-        self.assert_spans(records, samples)
-        return found
-
-    def assert_spans(self, records, samples):
-        """Spans say what they burned, on the whole; those that waited say nothing or next to it."""
-        burned = {record["span_id"] for record in records if record["type"] == "on"}
-        spans = {span.span_id: span.cpu_ns or 0 for span in self.backend.spans()}
-        self.assertLessEqual(burned, set(spans))
-        joined = sum(spans[span_id] for span_id in burned)
-        waited = [cpu for span_id, cpu in spans.items() if span_id not in burned]
-        print("spans that burned: %d with %.2f s of CPU; others: %d with %.2f s" % (
-            len(burned), joined / 1e9, len(waited), sum(waited) / 1e9), flush=True)
-        self.assertGreater(joined, 0.8 * samples / FREQUENCY * 1e9)
-        self.assertLess(sum(waited), 0.2 * joined)
+    def run_service(self, name, kind, node, program, samples=publisher_services.SAMPLES, **environment):
+        self.judge(name, lambda spanprof, service: kind(self, spanprof, service, node, program, "--require", REGISTER,
+                                                        **environment), samples)

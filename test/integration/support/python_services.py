@@ -63,11 +63,11 @@ def pip(environment):
     return [program, "-q", "--disable-pip-version-check", "--python", os.path.join(environment, "bin", "python")]
 
 
-def maker(test, bin_path, command, **environment):
+def maker(test, bin_path, command, kind=publisher_services.Service, **environment):
     """For ServicesTest.judge(): makes a service under opentelemetry-instrument."""
     def make(spanprof, name):
-        return publisher_services.Service(test, spanprof, name, ["opentelemetry-instrument", *command], SOURCES, bin_path,
-                                          **VARIABLES, **environment)
+        return kind(test, spanprof, name, ["opentelemetry-instrument", *command], SOURCES, bin_path, **VARIABLES,
+                    **environment)
     return make
 
 
