@@ -103,6 +103,15 @@ class Quiet(java_services.PublishJava):
         for library in ["/none.so", *glob.glob("/lib/*-linux-gnu/libm.so.6")]:
             self.assertIn("not publishing", self.run_it(JAR, "-Dspanprof.library=" + library))
 
+    def test_another_libc(self):
+        """As musl, whose file has another name: no JVM for musl can be had here."""
+        folder = os.path.join(self.directory, "libc")
+        os.mkdir(folder)
+        libc, = glob.glob("/lib/*-linux-gnu/libc.so.6")
+        shutil.copy(libc, os.path.join(folder, "other.so"))
+        os.symlink("other.so", os.path.join(folder, "libc.so.6"))
+        self.assertIn("the JVM's C library is not glibc", self.run_it(JAR, LD_LIBRARY_PATH=folder))
+
     def test_off(self):
         self.assertEqual(self.run_it(JAR, SPANPROF_CONTEXT="off"), "")
 

