@@ -157,6 +157,7 @@ class PublishJava(publishing.PublishersTest):
 
 
 class ServicesTest(publisher_services.ServicesTest, PublishJava):
+    executables = ["java"]
     samples = publisher_services.SAMPLES
     outside = 25
 

@@ -58,6 +58,7 @@ class JobService(Service):
 
 
 class NativeTest(publisher_services.ServicesTest):
+    executables = ["publish", "service"]
     outside = 50
 
     def need(self, make):
