@@ -82,7 +82,7 @@ void runtime_cache_put(struct runtime_cache *cache, const struct runtime_cache_k
     if (!cache || cached_bytes(value.len) > cache->bytes_max / 4)
         return;
     struct cached *before = map_get(&cache->map, key);
-    struct cached *cached = malloc(sizeof(*cached) + value.len);
+    struct cached *cached = calloc(1, sizeof(*cached) + value.len);
     if (!cached)
         return;
     if (before)
@@ -90,7 +90,8 @@ void runtime_cache_put(struct runtime_cache *cache, const struct runtime_cache_k
     make_room(cache, cached_bytes(value.len));
     cached->key = *key;
     cached->size = value.len;
-    memcpy(cached->value, value.data, value.len);
+    if (value.len)
+        memcpy(cached->value, value.data, value.len);
     if (map_put(&cache->map, cached, NULL)) {
         free(cached);
         return;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames that are known by a name alone: in the dictionary, and as they are exported. */
+#include "agent-bpf/record.h"
 #include "store/stacks/stacks_unfinished.h"
 #include "test/support/fixtures/named_code.h"
 #include "test/support/fixtures/stacks_fixture.h"
@@ -58,6 +59,71 @@ static void test_identity(void **state)
     assert_name(fixture, &hot, "JS:*hot /srv/app.js:1:13");
     assert_name(fixture, &other, "JS:*hot /srv/app.js:1:14");
     assert_name(fixture, &unnamed, NULL);
+}
+
+/* A frame of a runtime: its functions with their places, innermost first. */
+static struct frame with_lines(struct fixture *fixture, int64_t line)
+{
+    const struct frame_name names[] = {
+        {.function = BYTES_LIT("inner"), .file = BYTES_LIT("a.py"), .line = 7, .column = 3},
+        {.function = BYTES_LIT("outer"),
+         .file = BYTES_LIT("b.py"),
+         .line = line,
+         .column = 5,
+         .start_line = 40,
+         .system_name = BYTES_LIT("outer()V")}};
+    int64_t id;
+    assert_int_equal(stacks_named(fixture_stacks(fixture), BYTES_LIT("cpython"), names, 2, &id), 0);
+    return (struct frame){STACK_FRAME_SPECIAL, FRAME_NAMED, (uint64_t)id};
+}
+
+static void test_lines(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct frame frame = with_lines(fixture, 42), other = with_lines(fixture, 43);
+    struct frame_name name, inlined[STACKS_INLINED_MAX];
+    uint8_t ids[2][16];
+    assert_true(frame.address != other.address);
+    int64_t stack = fixture_intern(fixture, &frame, 1);
+    assert_int_equal(stacks_public_id(fixture_stacks(fixture), stack, ids[0]), 0);
+    stack = fixture_intern(fixture, &other, 1);
+    assert_int_equal(stacks_public_id(fixture_stacks(fixture), stack, ids[1]), 0);
+    assert_memory_not_equal(ids[0], ids[1], 16);
+    restart(fixture);
+    assert_true(with_lines(fixture, 42).address == frame.address);
+    assert_int_equal(stacks_name(fixture_stacks(fixture), &frame, &name), 0);
+    assert_true(bytes_is(name.function, "outer") && bytes_is(name.file, "b.py"));
+    assert_true(bytes_is(name.system_name, "outer()V") && bytes_is(name.type, "cpython"));
+    assert_true(name.line == 42 && name.column == 5 && name.start_line == 40);
+    assert_int_equal(stacks_inlined(&name, inlined), 1);
+    assert_true(bytes_is(inlined[0].function, "inner") && bytes_is(inlined[0].file, "a.py"));
+    assert_true(inlined[0].line == 7 && inlined[0].column == 3 && !inlined[0].start_line);
+}
+
+/* A frame that never got its names says what it is of. What its owner had in it is not kept. */
+static void test_unnamed(void **state)
+{
+    struct fixture *fixture = *state;
+    struct frame frame = {STACK_FRAME_SPECIAL, FRAME_UNNAMED, FRAME_PYTHON};
+    int64_t stack = fixture_intern(fixture, &frame, 1);
+    struct frame_name name;
+    frame.address |= UINT64_C(77) << STACKS_UNNAMED_BITS;
+    assert_int_equal(fixture_intern(fixture, &frame, 1), stack);
+    frame.address = FRAME_PYTHON;
+    assert_int_equal(stacks_name(fixture_stacks(fixture), &frame, &name), 0);
+    assert_true(bytes_is(name.function, STACKS_UNNAMED) && bytes_is(name.type, "cpython"));
+}
+
+/* Any bytes may be in the file. */
+static void test_damaged(void **state)
+{
+    struct frame_name name = {0};
+    const uint8_t body[] = {0, 3, 'j', 'v', 'm', 1, 'f', 200};
+    (void)state;
+    assert_int_equal(stacks_decode_code_name(BYTES_LIT("of version 10"), &name), 0);
+    assert_true(bytes_is(name.function, "of version 10") && bytes_is(name.type, "jit"));
+    for (size_t n = 1; n <= sizeof(body); n++)
+        assert_int_equal(stacks_decode_code_name(BYTES(body, n), &name), -EUCLEAN);
 }
 
 static void test_bounds(void **state)
@@ -204,8 +270,11 @@ int main(void)
     cmocka_unit_test_setup_teardown(name, fixture_set_up_in_transaction,                           \
                                     fixture_tear_down_in_transaction)
     const struct CMUnitTest tests[] = {
-        TEST(test_identity),  TEST(test_bounds),      TEST(test_public_id),
-        TEST(test_collected), TEST(test_rolled_back), TEST(test_exported),
+        TEST(test_identity),    TEST(test_lines),     TEST(test_unnamed),   TEST(test_damaged),
+        TEST(test_bounds),      TEST(test_public_id), TEST(test_lines),     TEST(test_bounds),
+        TEST(test_public_id),   TEST(test_unnamed),   TEST(test_bounds),    TEST(test_public_id),
+        TEST(test_damaged),     TEST(test_bounds),    TEST(test_public_id), TEST(test_collected),
+        TEST(test_rolled_back), TEST(test_exported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
