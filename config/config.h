@@ -137,6 +137,10 @@ struct config_receiver_sampler {
     struct {
         bool lines; /* and inlined functions */
     } symbols;
+    struct {
+        bool frames;
+        uint64_t cache_bytes;
+    } runtimes;
 };
 
 struct config_processor_join {

@@ -41,4 +41,6 @@ void sampling_config_symbolizer(const struct config *config,
             settings->sources |= CONTEXT_BIT(source) & CONTEXT_VARIABLE_BITS;
     settings->lines = receiver && receiver->sampler.symbols.lines;
     settings->elastic_correlation = receiver && receiver->sampler.contexts.elastic_correlation;
+    settings->runtime_frames = receiver && receiver->sampler.runtimes.frames;
+    settings->runtime_cache_bytes = receiver ? receiver->sampler.runtimes.cache_bytes : 0;
 }

@@ -67,7 +67,9 @@ int symbolizer_process_run(const struct role_start *start)
     memcpy(&given, start->settings.data, sizeof(given));
     struct symbolizer_settings settings = {.socket = handles->service_fd,
                                            .contexts_map_fd = handles->contexts_fd,
-                                           .runtimes_map_fd = handles->runtimes_fd,
+                                           .runtimes_map_fd =
+                                               given.runtime_frames ? handles->runtimes_fd : -1,
+                                           .runtime_cache_bytes = given.runtime_cache_bytes,
                                            .kallsyms_fd = handles->kallsyms_fd,
                                            .unwind = &handles->unwind,
                                            .ledger = ledger_of(&given),

@@ -8,9 +8,11 @@
 
 struct symbolizer_process_settings {
     int ledger_fd;    /* inherited; -1: none */
-    unsigned sources; /* these three: symbolizer_settings */
+    unsigned sources; /* these and the following: symbolizer_settings */
     bool lines;
     bool elastic_correlation;
+    bool runtime_frames;
+    size_t runtime_cache_bytes;
 };
 
 /* Returns the exit code. */

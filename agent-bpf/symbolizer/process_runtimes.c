@@ -113,8 +113,7 @@ static void runtimes_enter(struct symbolizer *symbolizer, uint32_t pid,
                            struct process_runtimes *runtimes)
 {
     int fd = symbolizer->settings.runtimes_map_fd;
-    if (!runtimes->entry.sections || fd < 0 ||
-        bpf_map_update_elem(fd, &pid, &runtimes->entry, BPF_ANY))
+    if (!runtimes->entry.sections || bpf_map_update_elem(fd, &pid, &runtimes->entry, BPF_ANY))
         return;
     runtimes->is_entered = true;
     count_processes(runtimes, 1);
@@ -143,7 +142,8 @@ void process_runtimes_attach(struct symbolizer *symbolizer, uint32_t pid, uint64
     if (is_known(found, *kept))
         return;
     process_runtimes_forget(symbolizer, pid, kept);
-    struct process_runtimes *runtimes = found->n ? calloc(1, sizeof(*runtimes)) : NULL;
+    bool wanted = found->n && symbolizer->settings.runtimes_map_fd >= 0;
+    struct process_runtimes *runtimes = wanted ? calloc(1, sizeof(*runtimes)) : NULL;
     if (!runtimes)
         return;
     *runtimes = *found;

@@ -21,10 +21,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define RUNTIME_CACHE_BYTES ((size_t)16 << 20)
-
 LIMIT(symbolizer, LIMIT_SYMBOLIZER, "program, small tables", .bytes = 8u << 20);
-LIMIT(runtimes, LIMIT_SYMBOLIZER, "what was read of runtimes", .bytes = RUNTIME_CACHE_BYTES);
+LIMIT(runtimes, LIMIT_SYMBOLIZER, "what was read of runtimes", .key = "sampler::runtimes.cache_mib",
+      .percent = 100);
 
 STAT_LOSS(
     banned, "spanprof_processes_banned_total",
@@ -350,7 +349,8 @@ int symbolizer_open(const struct symbolizer_settings *settings, struct symbolize
     int size = SOCKET_BUFFER;
     setsockopt(settings->socket, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
     int error = tables_open(settings->unwind, &symbolizer->tables);
-    error = error ? error : runtime_cache_open(RUNTIME_CACHE_BYTES, &symbolizer->runtime_cache);
+    error = error ? error
+                  : runtime_cache_open(settings->runtime_cache_bytes, &symbolizer->runtime_cache);
     error = error ? error : elastic_open(symbolizer);
     error = error ? error : watch_start(settings->loop, &symbolizer->watch);
     if (error) {

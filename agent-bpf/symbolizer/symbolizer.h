@@ -22,7 +22,9 @@ struct symbolizer_settings {
     struct loop *loop;
     int socket;          /* SOCK_SEQPACKET to the service; owned; when it closes: loop_stop() */
     int contexts_map_fd; /* record.h; borrowed; -1 = none (no sampler) */
-    int runtimes_map_fd; /* agent-bpf/runtimes/runtime_process.h; the same */
+    int runtimes_map_fd; /* agent-bpf/runtimes/runtime_process.h; -1: frames of runtimes are not
+                            read */
+    size_t runtime_cache_bytes; /* of what was read of them */
     int kallsyms_fd; /* of /proc/kallsyms, opened by one who may see addresses; borrowed; -1: none
                       */
     const struct unwind_maps *unwind; /* NULL = none (no sampler) */

@@ -296,6 +296,16 @@ const struct config_key config_keys[] = {
          "Look up source files, lines and inlined functions if an executable or its debug file "
          "has DWARF. Stripped programs cost nothing extra; false saves memory and makes profiles "
          "smaller where most programs have DWARF."},
+    {CONFIG_RECEIVER_SAMPLER, "runtimes", KEY_SECTION,
+     .help = "Frames of interpreters and virtual machines."},
+    {CONFIG_RECEIVER_SAMPLER, "runtimes.frames", KEY_BOOL, SAMPLER(runtimes.frames),
+     .initial = "true",
+     .help = "Show functions, files and lines of programs in Python, Java and JavaScript as those "
+             "see them; otherwise only what runs them."},
+    {CONFIG_RECEIVER_SAMPLER, "runtimes.cache_mib", KEY_MIB, SAMPLER(runtimes.cache_bytes),
+     .initial = "16", .min = 1, .max = 1024,
+     .help = "Memory for what was read of their functions; when it is full, the least recently "
+             "used is read again."},
 
     {CONFIG_PROCESSOR_JOIN, "wait", KEY_DURATION, JOIN(wait_ns), .initial = "1m", .min = 10 * MS,
      .max = HOUR,

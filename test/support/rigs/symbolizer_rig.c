@@ -108,6 +108,7 @@ static void run_symbolizer(const struct rig *rig, int socket)
                                                open("/proc/kallsyms", O_RDONLY | O_CLOEXEC),
                                            .contexts_map_fd = rig->contexts_map_fd,
                                            .runtimes_map_fd = rig->runtimes_map_fd,
+                                           .runtime_cache_bytes = (size_t)16 << 20,
                                            .unwind = rig->unwind,
                                            .ledger = rig->ledger,
                                            .sources = ~0u,
