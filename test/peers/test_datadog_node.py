@@ -2,6 +2,7 @@
 """Datadog's tracer for Node.js, as it is on npm, and the writers of contexts that it had before: tasks that take turns,
 on a main thread and on a worker, against what they did."""
 import os
+import subprocess
 import sys
 import time
 
@@ -10,6 +11,7 @@ sys.path[:0] = [os.path.join(os.path.dirname(HERE), "integration", "support"), o
 import harness  # noqa: E402
 import publishing  # noqa: E402
 import sdk_clients  # noqa: E402
+import stacks  # noqa: E402
 
 SOURCES = os.path.join(HERE, "datadog", "node")
 FOLDER = os.path.join(harness.SOURCE, "build", "peers", "datadog_node")
@@ -58,10 +60,12 @@ class Datadog(publishing.PublishersTest):
         spanprof = self.spanprof(over={"receivers": {"sampler": {"frequency": FREQUENCY,
                                                                          "include": {"executables": ["node"]}}},
                                        "processors": {"join": {"wait": "4s"}}})
-        spanprof.wait_sampling()
+        program = os.path.join(FOLDER, "node_modules", node, "bin", "node")
+        stacks.wait_sampling(spanprof, lambda: subprocess.run(
+            [program, "-e", "for (const end = Date.now() + 200; Date.now() < end;);"], check=True))
         peer = self.publish(publishing.Peer(
             "%s, %s" % (node, publisher),
-            [os.path.join(FOLDER, "node_modules", node, "bin", "node"), *FLAGS.get(node, []),
+            [program, *FLAGS.get(node, []),
              os.path.join(FOLDER, "spans.js"), str(REQUESTS), publisher],
             OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="http://%s/v1/traces" % spanprof.http_address, **ENVIRONMENT))
         offset_ns = unix_offset_ns()
