@@ -37,32 +37,35 @@ static bool merge_take(struct merge *merge, const uint64_t *end)
     return any;
 }
 
-/* Where the next group of frames ends, behind its entry; the list's end if it was cut. */
-static const uint64_t *group_end(const struct merge *merge, uint64_t *entry)
+/* Where the next group of frames ends, behind its entry. False: the list was cut in this group,
+ * which ends where the list does. */
+static bool group_find(const struct merge *merge, const uint64_t **end, uint64_t *entry)
 {
-    const uint64_t *at = merge->next;
     struct record_frame frame;
+    *end = merge->next;
     *entry = 0;
-    while (record_frame_next(&at, merge->end, &frame)) {
-        if (record_frame_kind(frame.words[0]) != FRAME_PYTHON_ENTRY)
-            continue;
+    while (record_frame_next(end, merge->end, &frame)) {
         *entry = record_frame_address(frame.words[0]);
-        return at;
+        if (record_frame_kind(frame.words[0]) == FRAME_PYTHON_ENTRY)
+            return true;
     }
-    return merge->end;
+    *end = merge->end;
+    return false;
 }
 
-/* The groups that belong to the activation with this CFA. */
+/* The groups that belong to the activation with this CFA. The frames of a group without an entry
+ * belong to it if no other group does. */
 static bool merge_take_below(struct merge *merge, uint64_t cfa)
 {
-    bool any = false;
-    while (merge->next < merge->end) {
+    bool any = false, first = true;
+    for (; merge->next < merge->end; first = false) {
+        const uint64_t *end;
         uint64_t entry;
-        const uint64_t *end = group_end(merge, &entry);
-        if (entry >= cfa)
+        bool whole = group_find(merge, &end, &entry);
+        if (whole ? entry >= cfa : !first || !cfa)
             break;
         any = merge_take(merge, end) || any;
-        if (!entry) /* one for each activation; or the list was cut in this one */
+        if (!entry) /* one for each activation */
             break;
     }
     return any;
@@ -97,14 +100,17 @@ size_t python_interleave(const struct python_interleave *stack, uint64_t *out, u
     struct merge merge = {.next = stack->list, .end = stack->list + stack->n_list, .out = out};
     const uint64_t *at = stack->user, *end = at + stack->n_user;
     struct record_frame frame;
-    /* The innermost activation of those that are counted may have no frame yet, or no more. */
-    bool empty = list.counted && !list.cut && user.n_evaluations == list.n_python + 1;
+    /* Of those that are counted, the innermost activation may have no frame yet, or no more;
+     * several have none if they belong to an interpreter within. */
+    size_t n_empty = list.counted && !list.cut && user.n_evaluations > list.n_python
+                         ? user.n_evaluations - list.n_python
+                         : 0;
     while (record_frame_next(&at, end, &frame)) {
         bool evaluates = record_frame_kind(frame.words[0]) == FRAME_NATIVE_EVAL;
-        if (evaluates && !empty && merge_take_below(&merge, frame.words[1]))
+        if (evaluates && !n_empty && merge_take_below(&merge, frame.words[1]))
             continue;
         if (evaluates) {
-            empty = false;
+            n_empty -= n_empty > 0;
             frame.words[0] = (frame.words[0] & RECORD_FRAME_MASK) | (uint64_t)FRAME_NATIVE
                                                                         << RECORD_FRAME_SHIFT;
         }
