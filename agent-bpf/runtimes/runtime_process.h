@@ -5,7 +5,7 @@
  * the process's runtimes to walk their frames. Written by the symbolizer; the programs on exec and
  * exit delete it. A runtime's section is defined in its room and belongs to it alone.
  */
-#include "agent-bpf/record.h"
+#include "agent-bpf/runtimes/python_process.h"
 
 enum runtime_section { /* bits of runtime_process.sections */
                        RUNTIME_SECTION_PYTHON = 1,
@@ -17,4 +17,5 @@ struct runtime_process {
     __u64 process_start_ns; /* as in struct context_process */
     __u32 sections;         /* enum runtime_section: those that are filled */
     __u32 reserved;
+    struct python_process python;
 };

@@ -4,10 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-const struct runtime_reader runtime_readers[] = {
-    {0},
-};
-
 static struct runtime_file *file_new(const struct runtime_reader *reader,
                                      struct runtime_constants *constants, enum runtime_refusal why)
 {

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause */
+#pragma once
+/*
+ * What the tick must know to read the list of Python frames of a process: shared by the BPF
+ * program and user space. Offsets are bytes in CPython's structures; those that are read in one
+ * piece lie below PYTHON_READ_MAX, which python_attach() checks and the tick masks. Source of the
+ * layouts: CPython's internal headers 3.8 to 3.14, and the debug offsets of 3.13 and later.
+ */
+#include "agent-bpf/record.h"
+
+#define PYTHON_READ_MAX       256 /* bytes read of one structure */
+#define PYTHON_EVALUATION_MAX 4   /* ranges of the evaluation function: it and its cold parts */
+#define PYTHON_SLOT_DIRECT    0xffffffffu
+
+/* How the frames of one activation of the evaluation function are told apart. */
+enum python_activations {
+    PYTHON_ONE_FRAME_EACH = 1, /* 3.8 to 3.10 */
+    PYTHON_CFRAMES = 2,        /* 3.11: is_entry in the frame; the activation's _PyCFrame */
+    PYTHON_SHIMS = 3,          /* 3.12+: the last is a frame whose owner is the C stack */
+};
+
+struct python_range {
+    __u64 start; /* address in the process */
+    __u64 end;   /* exclusive */
+};
+
+struct python_process {
+    struct python_range evaluation[PYTHON_EVALUATION_MAX]; /* unused ones are empty */
+    /* The thread-local variable that has the thread's state while the thread holds the GIL, 3.12+;
+     * thread_local_model THREAD_LOCAL_NONE: it has none. */
+    struct context_variable current;
+    __u64 code_type;     /* address of PyCode_Type; 0: not known */
+    __s64 slot;          /* of PyGILState's pthread key, from the thread pointer */
+    __u32 slot_in_array; /* PYTHON_SLOT_DIRECT, or `slot` has the address of the array */
+    __u8 activations;    /* enum python_activations */
+    __u8 lasti_shift;    /* position_is_int: of lasti to code units */
+    __u8 position_is_int;
+    __u8 shim_owner;     /* PYTHON_SHIMS: owners from this on are no Python frames */
+    __u8 identity_words; /* of the code object, see python_identity() */
+    __u8 has_cframe;     /* thread_frame leads to a _PyCFrame */
+    /* PyThreadState */
+    __u16 thread_bytes; /* to be read */
+    __u16 thread_id;
+    __u16 thread_frame;
+    /* _PyCFrame */
+    __u16 cframe_frame;
+    __u16 cframe_previous;
+    /* PyFrameObject, _PyInterpreterFrame */
+    __u16 frame_bytes; /* to be read */
+    __u16 frame_previous;
+    __u16 frame_code;
+    __u16 frame_position; /* f_lasti; prev_instr, instr_ptr */
+    __u16 frame_owner;    /* is_entry; owner */
+    /* PyCodeObject */
+    __u16 code_instructions;
+    __u16 code_identity; /* of the first of identity_words words */
+    __u16 identity_name; /* of the address of the name among them, in bytes */
+    __u16 text_hash;     /* str: its hash, which names always have; 0: not a part of the identity */
+    __u16 reserved;
+};
+
+_Static_assert(sizeof(struct python_process) == 152, "python_process is in a BPF map value");
+
+/* True: code of the evaluation function is at the address, of an instruction or within a call: its
+ * frame is a FRAME_NATIVE_EVAL. */
+static inline __attribute__((always_inline)) _Bool
+python_process_evaluates(const struct python_process *process, __u64 address)
+{
+    for (int i = 0; i < PYTHON_EVALUATION_MAX; i++)
+        if (address >= process->evaluation[i].start && address < process->evaluation[i].end)
+            return 1;
+    return 0;
+}
+
+#define PYTHON_IDENTITY_WORDS_MAX 12
+
+/* Flags in the high half of the second word of FRAME_PYTHON; the low half is lasti. */
+#define PYTHON_FRAME_GIL_RELEASED (1ULL << 32) /* its thread has released the GIL, 3.12+ */
+#define PYTHON_FRAME_NO_POSITION  (1ULL << 33) /* lasti is not known */
+
+#define PYTHON_POSITION_MAX (1 << 24) /* code units */
+
+#define PYTHON_LIST_WORDS_MAX 4 /* of one call of python_list_next() */
+
+enum python_list_outcome {
+    PYTHON_LIST_END,
+    PYTHON_LIST_GOES_ON,
+    PYTHON_LIST_UNREADABLE, /* it goes on, but not here */
+    PYTHON_LIST_AGAIN,      /* it begins again: what was read so far is void; once at most */
+};
+
+/* Of a code object's first line, counts, addresses of names and tables; and from 3.12 on of the
+ * version, which no other code object of the process has had. Before, an object that was made in a
+ * freed one's memory may have all of it again, but another name: name_hash is that of its name. */
+static inline __attribute__((always_inline)) __u32 python_identity(const __u64 *words, __u32 n,
+                                                                   __u64 name_hash)
+{
+    __u64 hash = name_hash;
+    for (__u32 i = 0; i < PYTHON_IDENTITY_WORDS_MAX; i++) {
+        if (i >= n)
+            break;
+        hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15ULL;
+        hash ^= hash >> 29;
+    }
+    return (__u32)(hash >> 32) | 1;
+}

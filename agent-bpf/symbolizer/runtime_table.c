@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The rooms of runtimes stand on agent-bpf/runtimes, so the table of them is here. */
+#include "agent-bpf/runtimes/python/python_reader.h"
+#include "agent-bpf/runtimes/runtime_reader.h"
+
+const struct runtime_reader runtime_readers[] = {
+    {RUNTIME_PYTHON, RUNTIME_SECTION_PYTHON, 1u << FRAME_PYTHON, python_reader_open,
+     python_reader_close, python_reader_attach, python_reader_names},
+    {0},
+};
