@@ -2,6 +2,7 @@
 /* Everything that the symbolizer does with a file. */
 #include "agent-bpf/contexts/publishers.h"
 #include "agent-bpf/runtimes/runtime_find.h"
+#include "agent-bpf/runtimes/runtime_reader.h"
 #include "agent-bpf/symbols/function_names.h"
 #include <assert.h>
 #include <stdlib.h>
@@ -44,6 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!publishers_find(&elf, &publishers))
         free(publishers);
     assert(runtime_find(&elf) < RUNTIME_NATIVE);
+    runtime_file_release(runtime_file_open(&elf));
     names(&elf);
     uint64_t other;
     for (uint64_t at = 0; at < size + 4096; at += 1021)
