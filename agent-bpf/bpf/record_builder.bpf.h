@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause */
 #pragma once
 /* A record that is being built: one per CPU, too large for the stack. */
+#define step_read(out, size, address) bpf_probe_read_user((out), (size), (void *)(address))
+#include "agent-bpf/runtimes/python/python_list.h"
 
 #define BUILD_AT_MASK   0x3ff8 /* offsets of frames: multiples of 8 */
 #define BUILD_STACK_MAX (sizeof(struct record_stack) + RECORD_STACK_MAX)
@@ -63,6 +65,7 @@ struct walk { /* from frame to frame */
     __u32 now_s;
     __u32 end;                 /* enum unwind_end */
     struct record_stack stack; /* where user space continues to unwind */
+    struct python_list python;
 };
 
 /* `rest` is larger than what follows a record's header, so that a masked offset plus the largest

@@ -5,6 +5,7 @@
  * has a file of its own, runtime_NAME.bpf.h, that includes the steps of its room.
  */
 #include "agent-bpf/bpf/arch.bpf.h"
+#include "agent-bpf/bpf/runtime_python.bpf.h"
 #include "agent-bpf/runtimes/runtime_process.h"
 
 enum { RUNTIME_NOT_ITS_CODE = -2 }; /* of a step: the code at pc is none of a runtime's */
@@ -38,12 +39,13 @@ static __always_inline int runtime_step(struct build *build, const struct runtim
 /* True: the code at the address works off an interpreter's list. */
 static __always_inline bool runtime_evaluates(const struct runtime_process *runtime, __u64 address)
 {
-    return false;
+    return python_evaluates(runtime, address);
 }
 
 /* Adds the list behind the frames; tp: the thread pointer. Words of it. */
 static __always_inline __u32 runtime_list(struct build *build,
                                           const struct runtime_process *runtime, __u64 tp)
 {
-    return 0;
+    python_list_add(build, runtime, tp);
+    return build->walk.n_list;
 }
