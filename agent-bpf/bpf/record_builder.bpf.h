@@ -3,6 +3,7 @@
 /* A record that is being built: one per CPU, too large for the stack. */
 #define step_read(out, size, address) bpf_probe_read_user((out), (size), (void *)(address))
 #include "agent-bpf/runtimes/python/python_list.h"
+#include "agent-bpf/runtimes/v8/v8_step_state.h"
 
 #define BUILD_AT_MASK   0x3ff8 /* offsets of frames: multiples of 8 */
 #define BUILD_STACK_MAX (sizeof(struct record_stack) + RECORD_STACK_MAX)
@@ -66,6 +67,7 @@ struct walk { /* from frame to frame */
     __u32 end;                 /* enum unwind_end */
     struct record_stack stack; /* where user space continues to unwind */
     struct python_list python;
+    struct v8_step v8;
 };
 
 /* `rest` is larger than what follows a record's header, so that a masked offset plus the largest
@@ -87,6 +89,8 @@ struct build {
     };
     struct walk walk; /* no part of the record */
 };
+
+enum { WALK_GOES_ON = -1 }; /* of a step; else enum unwind_end */
 
 static __always_inline void walk_add_word(struct build *build, __u64 word)
 {

@@ -6,6 +6,7 @@
  */
 #include "agent-bpf/bpf/arch.bpf.h"
 #include "agent-bpf/bpf/runtime_python.bpf.h"
+#include "agent-bpf/bpf/runtime_v8.bpf.h"
 #include "agent-bpf/runtimes/runtime_process.h"
 
 enum { RUNTIME_NOT_ITS_CODE = -2 }; /* of a step: the code at pc is none of a runtime's */
@@ -29,10 +30,13 @@ static __always_inline const struct runtime_process *runtime_of(const struct bui
     return runtime;
 }
 
-/* If the code at walk->pc is a runtime's: adds its frame and goes to its caller. WALK_GOES_ON, why
- * there is none, or RUNTIME_NOT_ITS_CODE. */
-static __always_inline int runtime_step(struct build *build, const struct runtime_process *runtime)
+/* If the code at the address, walk->pc or in the call before it, is a runtime's: adds its frame and
+ * goes to its caller. WALK_GOES_ON, why there is none, or RUNTIME_NOT_ITS_CODE. */
+static __always_inline int runtime_step(struct build *build, const struct runtime_process *runtime,
+                                        __u64 address)
 {
+    if (v8_has_code(build, runtime, address))
+        return v8_walk(build, runtime);
     return RUNTIME_NOT_ITS_CODE;
 }
 

@@ -54,17 +54,17 @@ static __always_inline bool python_ends_with_entry(const struct build *build)
     return build->rest[(at & BUILD_AT_MASK) + 7] == FRAME_PYTHON_ENTRY;
 }
 
-/* The list of Python frames, behind the words of the user frames; walk->n_list: its words. One that
- * was cut ends without an entry. */
-static __always_inline void python_list_add(struct build *build,
-                                            const struct runtime_process *runtime, __u64 tp)
+#define PYTHON_FRAMES_AT_ONCE 16 /* the verifier follows a loop in a global function once */
+
+/* The next frames of the list, behind the words of the user frames; walk->n_list: its words. enum
+ * python_list_outcome. */
+__noinline int python_frames(struct build *build, const struct runtime_process *runtime)
 {
+    int outcome = PYTHON_LIST_GOES_ON;
+    if (!build || !runtime)
+        return PYTHON_LIST_END;
     struct walk *walk = &build->walk;
-    walk->n_list = 0;
-    if (!(runtime->sections & RUNTIME_SECTION_PYTHON))
-        return;
-    int outcome = python_begin(build, runtime, tp);
-    for (int i = 0; i < RECORD_MAX_USER_FRAMES; i++) {
+    for (int i = 0; i < PYTHON_FRAMES_AT_ONCE; i++) {
         if (outcome == PYTHON_LIST_END || outcome == PYTHON_LIST_UNREADABLE ||
             walk->n_words + walk->n_list + PYTHON_LIST_WORDS_MAX > RECORD_MAX_USER_WORDS)
             break;
@@ -73,6 +73,23 @@ static __always_inline void python_list_add(struct build *build,
             python_add(build);
         if (outcome == PYTHON_LIST_AGAIN)
             walk->n_list = 0;
+    }
+    return outcome;
+}
+
+/* All of it. A list that was cut ends without an entry. */
+static __always_inline void python_list_add(struct build *build,
+                                            const struct runtime_process *runtime, __u64 tp)
+{
+    struct walk *walk = &build->walk;
+    walk->n_list = 0;
+    if (!(runtime->sections & RUNTIME_SECTION_PYTHON))
+        return;
+    int outcome = python_begin(build, runtime, tp);
+    for (int i = 0; i < RECORD_MAX_USER_FRAMES / PYTHON_FRAMES_AT_ONCE; i++) {
+        if (outcome == PYTHON_LIST_END || outcome == PYTHON_LIST_UNREADABLE)
+            break;
+        outcome = python_frames(build, runtime);
     }
     if (outcome != PYTHON_LIST_END && walk->n_list && python_ends_with_entry(build))
         walk->n_list--;

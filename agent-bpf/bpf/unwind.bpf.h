@@ -12,8 +12,6 @@
 /* Set before loading. */
 const volatile __u8 stacks_always; /* copied, with the registers of the tick: to be compared */
 
-enum { WALK_GOES_ON = -1 };
-
 static __always_inline bool walk_register(const struct walk *walk, __u32 reg, __u64 *value)
 {
     if (reg >= UNWIND_REGISTERS_MAX || !(walk->known >> reg & 1))
@@ -163,7 +161,7 @@ __noinline int walk_step(struct build *build, const struct runtime_process *runt
     if (walk->n_frames >= RECORD_MAX_USER_FRAMES)
         return UNWIND_END_TRUNCATED;
     if (runtime && is_code) {
-        int outcome = runtime_step(build, runtime);
+        int outcome = runtime_step(build, runtime, address);
         if (outcome != RUNTIME_NOT_ITS_CODE)
             return outcome;
     }

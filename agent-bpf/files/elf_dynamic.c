@@ -83,7 +83,7 @@ static int read_u32(const struct elf *elf, uint64_t offset, uint32_t *value)
 
 static bool has_name(const struct elf_dynamic *dynamic, const Elf64_Sym *symbol, const char *name)
 {
-    char found[64];
+    char found[ELF_SYMBOL_NAME_MAX + 1];
     size_t size = strlen(name) + 1;
     if (size > sizeof(found) || symbol->st_name >= dynamic->strings_size ||
         size > dynamic->strings_size - symbol->st_name)

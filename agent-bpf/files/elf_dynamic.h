@@ -9,6 +9,7 @@
 #include "agent-bpf/files/elf.h"
 
 #define ELF_DYNAMIC_ENTRIES_MAX 1024
+#define ELF_SYMBOL_NAME_MAX     127        /* bytes of a name that is looked for */
 #define ELF_HASH_CHAIN_MAX      65536      /* symbols compared in one look-up */
 #define ELF_RELOCATIONS_MAX     (8u << 20) /* read of one table */
 #define ELF_DYNAMIC_SYMBOLS_MAX (4u << 20)
@@ -35,7 +36,7 @@ struct elf_symbol {
 int elf_dynamic_open(const struct elf *elf, struct elf_dynamic *dynamic);
 /* A program; of shared objects those alone that can be started. */
 bool elf_is_executable(const struct elf *elf);
-/* A defined symbol; ELF_MISSING. */
+/* A defined symbol; ELF_MISSING, also for a name longer than ELF_SYMBOL_NAME_MAX. */
 int elf_dynamic_find(const struct elf_dynamic *dynamic, const char *name, struct elf_symbol *found);
 /* The number of dynamic symbols, from the hash tables; for files without section headers. */
 int elf_dynamic_count(const struct elf_dynamic *dynamic, uint32_t *count);

@@ -12,10 +12,9 @@ struct runtime_cache;
 
 struct runtime_cache_key { /* no padding */
     uint64_t words[4];     /* the reader's */
-    uint64_t start_ns;     /* of the process, with its pid; 0: of a file */
-    uint32_t pid;
-    uint16_t runtime; /* enum runtime */
-    uint16_t kind;    /* the reader's */
+    uint64_t program;      /* of runtime_memory; 0: of a file */
+    uint32_t runtime;      /* enum runtime */
+    uint32_t kind;         /* the reader's */
 };
 
 /* bytes_max: of keys, values and what they take beside. 0 or -ENOMEM. */

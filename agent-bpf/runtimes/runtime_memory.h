@@ -13,6 +13,7 @@ struct runtime_memory {
      * negative errno. */
     int (*read)(void *context, struct reader_range *ranges, size_t n);
     void *context;
+    uint64_t program;  /* whose memory: no other program of any process has this number */
     size_t bytes_left; /* of this request; the reader of the memory counts them */
     struct bytes maps; /* text of /proc/PID/maps; empty: not known */
 };

@@ -6,6 +6,7 @@
  * exit delete it. A runtime's section is defined in its room and belongs to it alone.
  */
 #include "agent-bpf/runtimes/python_process.h"
+#include "agent-bpf/runtimes/v8_process.h"
 
 enum runtime_section { /* bits of runtime_process.sections */
                        RUNTIME_SECTION_PYTHON = 1,
@@ -18,4 +19,5 @@ struct runtime_process {
     __u32 sections;         /* enum runtime_section: those that are filled */
     __u32 reserved;
     struct python_process python;
+    struct v8_process v8;
 };

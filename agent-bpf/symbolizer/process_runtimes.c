@@ -147,7 +147,9 @@ void process_runtimes_attach(struct symbolizer *symbolizer, uint32_t pid, uint64
     if (!runtimes)
         return;
     *runtimes = *found;
+    runtimes->program = ++symbolizer->last_program;
     struct runtime_memory memory = {.read = process_memory_read,
+                                    .program = runtimes->program,
                                     .bytes_left = RUNTIME_ATTACH_BYTES,
                                     .maps = buf_bytes(&symbolizer->maps)};
     struct process_memory process = {pid, &memory};
@@ -220,6 +222,7 @@ void process_runtimes_name(struct symbolizer *symbolizer, uint32_t pid,
                            struct runtime_name *names)
 {
     struct runtime_memory memory = {.read = process_memory_read,
+                                    .program = runtimes ? runtimes->program : 0,
                                     .bytes_left = RUNTIME_REQUEST_BYTES};
     struct process_memory process = {pid, &memory};
     const struct naming naming = {runtimes, symbolizer->runtime_cache, &memory, arena, frames, n,

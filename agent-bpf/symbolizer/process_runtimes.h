@@ -20,8 +20,9 @@ struct process_runtime {
 
 struct process_runtimes {
     struct runtime_process entry;
-    bool is_entered; /* in the map */
-    bool waits;      /* one of them is not ready yet */
+    uint64_t program; /* as in runtime_memory */
+    bool is_entered;  /* in the map */
+    bool waits;       /* one of them is not ready yet */
     size_t n;
     struct process_runtime of[PROCESS_RUNTIMES_MAX];
 };

@@ -2,9 +2,12 @@
 /* The rooms of runtimes stand on agent-bpf/runtimes, so the table of them is here. */
 #include "agent-bpf/runtimes/python/python_reader.h"
 #include "agent-bpf/runtimes/runtime_reader.h"
+#include "agent-bpf/runtimes/v8/v8_reader.h"
 
 const struct runtime_reader runtime_readers[] = {
     {RUNTIME_PYTHON, RUNTIME_SECTION_PYTHON, 1u << FRAME_PYTHON, python_reader_open,
      python_reader_close, python_reader_attach, python_reader_names},
+    {RUNTIME_NODE, RUNTIME_SECTION_V8, 1u << FRAME_V8, v8_reader_open, v8_reader_close,
+     v8_reader_attach, v8_reader_names},
     {0},
 };

@@ -10,7 +10,7 @@
 
 static struct runtime_cache_key key_of(uint64_t n)
 {
-    return (struct runtime_cache_key){.words = {n, 2, 3, 4}, .pid = 7, .runtime = 1};
+    return (struct runtime_cache_key){.words = {n, 2, 3, 4}, .program = 7, .runtime = 1};
 }
 
 static void put(struct runtime_cache *cache, uint64_t n, size_t size)
