@@ -172,4 +172,5 @@ void unwind(const struct unwind_input *input, struct unwind_frames *frames)
         }
     }
     frames->end = (enum unwind_end)end;
+    frames->registers = walk.registers;
 }

@@ -38,6 +38,7 @@ struct unwind_frames {
     struct unwind_frame frames[UNWIND_FRAMES_MAX];
     uint32_t n;
     enum unwind_end end;
+    struct unwind_registers registers; /* of the first frame that is not among them */
 };
 
 void unwind(const struct unwind_input *input, struct unwind_frames *frames);
