@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause */
+#pragma once
+/* Frames of HotSpot in the tick: the steps that user space takes too (hotspot_step.h). */
+#include "agent-bpf/bpf/arch.bpf.h"
+
+#define HOTSPOT_READ(walk, out, size, address)                                                     \
+    bpf_probe_read_user((out), (size), (const void *)(address))
+#include "agent-bpf/runtimes/hotspot/hotspot_step.h"
+
+#if defined(__TARGET_ARCH_x86)
+static __always_inline void hotspot_set_registers(struct walk *walk)
+{
+    struct hotspot_walk *hotspot = &walk->hotspot;
+    hotspot->pc = walk->pc;
+    hotspot->sp = walk->registers[ARCH_SP];
+    hotspot->fp = walk->registers[ARCH_FP];
+    hotspot->rax = walk->registers[0];
+    hotspot->rbx = walk->registers[3];
+    hotspot->r13 = walk->registers[13];
+    hotspot->is_leaf = !walk->is_return;
+    hotspot->has_registers = walk->known == 0xffff;
+}
+
+/* Adds the frame at pc, which hotspot_holds(), and goes to its caller: WALK_GOES_ON, or why not. A
+ * global function: verified once. */
+__noinline int hotspot_step(struct build *build, const struct hotspot_process *process)
+{
+    if (!build || !process)
+        return UNWIND_END_UNKNOWN;
+    struct walk *walk = &build->walk;
+    struct hotspot_walk *hotspot = &walk->hotspot;
+    if ((walk->known & (1u << ARCH_SP | 1u << ARCH_FP)) != (1u << ARCH_SP | 1u << ARCH_FP))
+        return UNWIND_END_UNKNOWN;
+    hotspot_set_registers(walk);
+    int end = hotspot_walk_step(hotspot, process);
+    for (int i = 0; i < HOTSPOT_WORDS_MAX; i++) {
+        if (i >= hotspot->n_words)
+            break;
+        walk_add_word(build, hotspot->words[i]);
+    }
+    walk->n_frames += hotspot->n_frames;
+    if (end != HOTSPOT_UNWINDS)
+        return end;
+    walk->pc = hotspot->pc;
+    walk->registers[ARCH_SP] = hotspot->sp;
+    walk->registers[ARCH_FP] = hotspot->fp;
+    walk->known = 1u << ARCH_SP | 1u << ARCH_FP;
+    walk->is_return = 1;
+    return HOTSPOT_UNWINDS; /* WALK_GOES_ON */
+}
+#endif

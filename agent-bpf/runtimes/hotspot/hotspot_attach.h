@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * HotSpot in a file and in a process. Constants come from the file alone; what tables tell is read
+ * of each process anew (2 ms), so that a process that forges its own misleads nobody else.
+ * Thread: the symbolizer's loop.
+ */
+#include "agent-bpf/runtimes/hotspot/hotspot_process.h"
+#include "agent-bpf/runtimes/hotspot/hotspot_tables.h"
+#include "agent-bpf/runtimes/runtime_reader.h"
+
+struct hotspot_constants {
+    struct hotspot_exports exports;
+    uint64_t return_barrier; /* ELF address of the variable; 0: none */
+};
+
+/* 0; -ENOENT: the file is no HotSpot; another negative errno. */
+int hotspot_open(const struct elf *elf, struct hotspot_constants *constants);
+/* Fills its section. 0; -EAGAIN: not ready, ask again later; -ENOTSUP and why; another negative
+ * errno of reading. */
+int hotspot_attach(const struct hotspot_constants *constants, uint64_t load_bias,
+                   struct runtime_memory *memory, struct hotspot_process *process,
+                   enum runtime_refusal *why);

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/*
+ * Methods of a process: class, name, signature, source file, line table. Memory is the caller's
+ * arena's.
+ */
+#include "agent-bpf/runtimes/hotspot/hotspot_decode.h"
+#include "agent-bpf/runtimes/hotspot/hotspot_fetch.h"
+#include "agent-bpf/runtimes/runtime_reader.h"
+
+#define HOTSPOT_CONST_METHOD_BYTES 96 /* read of one; seen: 56 */
+
+enum hotspot_text {
+    HOTSPOT_NAME,
+    HOTSPOT_SIGNATURE,
+    HOTSPOT_SOURCE_FILE,
+    HOTSPOT_CLASS,
+    HOTSPOT_TEXTS,
+};
+
+struct hotspot_symbol {
+    uint64_t address; /* 0: none */
+    bool read;
+    bool references_read;
+    uint16_t references;
+    uint32_t length; /* in front of the read: what the Symbol's length field holds */
+    uint8_t bytes[RUNTIME_NAME_MAX];
+};
+
+struct hotspot_method {
+    uint64_t address;
+    uint64_t const_method; /* 0: any; else another one there means that the method is stale */
+    /* Results: */
+    enum runtime_outcome outcome;
+    uint16_t code_size;
+    struct bytes line_table;  /* may be cut off */
+    struct runtime_line line; /* without line numbers */
+    /* Private: */
+    bool read, holder_read, constants_read, source_read, lines_read;
+    uint64_t found; /* ConstMethod */
+    uint64_t pool;
+    uint64_t holder;
+    uint64_t holder_pool; /* the holder's: the same, unless one of the two is gone */
+    uint16_t source_index;
+    uint8_t bytes[HOTSPOT_CONST_METHOD_BYTES];
+    struct hotspot_symbol texts[HOTSPOT_TEXTS];
+};
+
+/* 0; -ENOMEM; errors of reading. */
+int hotspot_methods_find(const struct hotspot_process *process, struct hotspot_fetch *fetch,
+                         struct hotspot_method *methods, size_t n, struct arena *arena);
+/* Looks once more whether each is still the one it was. */
+int hotspot_methods_check(const struct hotspot_process *process, struct hotspot_fetch *fetch,
+                          struct hotspot_method *methods, size_t n);
