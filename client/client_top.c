@@ -70,9 +70,11 @@ static int put_function(const struct top *top, const struct value *function, dou
                                     wide);
     if (error || !wide)
         return error;
+    struct bytes place = value_text(function, "module");
+    if (!place.len) /* a runtime's */
+        place = value_text(function, "file");
     error = buf_append(out, "  ", 2);
-    return error ? error
-                 : client_put_text(out, value_text(function, "module"), left - left / 2 - 2, false);
+    return error ? error : client_put_text(out, place, left - left / 2 - 2, false);
 }
 
 /* A span with its service, a process with its number. */

@@ -2,6 +2,7 @@
 #pragma once
 /* A record that is being built: one per CPU, too large for the stack. */
 #define step_read(out, size, address) bpf_probe_read_user((out), (size), (void *)(address))
+#include "agent-bpf/runtimes/hotspot/hotspot_walk.h"
 #include "agent-bpf/runtimes/python/python_list.h"
 #include "agent-bpf/runtimes/v8/v8_step_state.h"
 
@@ -68,6 +69,7 @@ struct walk { /* from frame to frame */
     struct record_stack stack; /* where user space continues to unwind */
     struct python_list python;
     struct v8_step v8;
+    struct hotspot_walk hotspot;
 };
 
 /* `rest` is larger than what follows a record's header, so that a masked offset plus the largest

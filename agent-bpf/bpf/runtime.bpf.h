@@ -5,6 +5,7 @@
  * has a file of its own, runtime_NAME.bpf.h, that includes the steps of its room.
  */
 #include "agent-bpf/bpf/arch.bpf.h"
+#include "agent-bpf/bpf/runtime_hotspot.bpf.h"
 #include "agent-bpf/bpf/runtime_python.bpf.h"
 #include "agent-bpf/bpf/runtime_v8.bpf.h"
 #include "agent-bpf/runtimes/runtime_process.h"
@@ -35,6 +36,9 @@ static __always_inline const struct runtime_process *runtime_of(const struct bui
 static __always_inline int runtime_step(struct build *build, const struct runtime_process *runtime,
                                         __u64 address)
 {
+    if (runtime->sections & RUNTIME_SECTION_HOTSPOT &&
+        hotspot_holds(&runtime->hotspot, build->walk.pc))
+        return hotspot_step(build, &runtime->hotspot);
     if (v8_has_code(build, runtime, address))
         return v8_walk(build, runtime);
     return RUNTIME_NOT_ITS_CODE;

@@ -189,6 +189,7 @@ static __noinline void walk_user_stack(struct build *build, struct task_struct *
     const struct runtime_process *runtime = runtime_of(build, task);
     struct walk *walk = &build->walk;
     mapping_begin(walk, task->mm);
+    hotspot_begin(&walk->hotspot);
     walk->frames_at = at;
     walk->is_return = 0;
     walk->now_s = (__u32)(build->header.time_ns / 1000000000);

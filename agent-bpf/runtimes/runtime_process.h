@@ -5,6 +5,7 @@
  * the process's runtimes to walk their frames. Written by the symbolizer; the programs on exec and
  * exit delete it. A runtime's section is defined in its room and belongs to it alone.
  */
+#include "agent-bpf/runtimes/hotspot_process.h"
 #include "agent-bpf/runtimes/python_process.h"
 #include "agent-bpf/runtimes/v8_process.h"
 
@@ -20,4 +21,5 @@ struct runtime_process {
     __u32 reserved;
     struct python_process python;
     struct v8_process v8;
+    struct hotspot_process hotspot;
 };

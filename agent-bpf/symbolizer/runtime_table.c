@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rooms of runtimes stand on agent-bpf/runtimes, so the table of them is here. */
+#include "agent-bpf/runtimes/hotspot/hotspot_reader.h"
 #include "agent-bpf/runtimes/python/python_reader.h"
 #include "agent-bpf/runtimes/runtime_reader.h"
 #include "agent-bpf/runtimes/v8/v8_reader.h"
@@ -9,5 +10,7 @@ const struct runtime_reader runtime_readers[] = {
      python_reader_close, python_reader_attach, python_reader_names},
     {RUNTIME_NODE, RUNTIME_SECTION_V8, 1u << FRAME_V8, v8_reader_open, v8_reader_close,
      v8_reader_attach, v8_reader_names},
+    {RUNTIME_JAVA, RUNTIME_SECTION_HOTSPOT, HOTSPOT_FRAME_KINDS, hotspot_reader_open,
+     hotspot_reader_close, hotspot_reader_attach, hotspot_reader_names},
     {0},
 };

@@ -5,7 +5,7 @@
  * of each process anew (2 ms), so that a process that forges its own misleads nobody else.
  * Thread: the symbolizer's loop.
  */
-#include "agent-bpf/runtimes/hotspot/hotspot_process.h"
+#include "agent-bpf/runtimes/hotspot_process.h"
 #include "agent-bpf/runtimes/hotspot/hotspot_tables.h"
 #include "agent-bpf/runtimes/runtime_reader.h"
 

@@ -4,7 +4,7 @@
  * HotSpot's packed tables: pure functions over bytes of a process, which may hold anything. Each
  * ends within its bytes. Source of the formats: HotSpot's unsigned5, constMethod, debugInfo.
  */
-#include "agent-bpf/runtimes/hotspot/hotspot_process.h"
+#include "agent-bpf/runtimes/hotspot_process.h"
 #include "base/bytes.h"
 
 /* One number; the bytes are consumed. False: it is cut off, or has a byte that none has. */

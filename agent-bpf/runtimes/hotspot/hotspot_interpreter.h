@@ -5,7 +5,7 @@
  * its frame (struct hotspot_entry). Codelets are found by their headers; entries by the description
  * that HotSpot gives them. Limits: HOTSPOT_CODELETS_MAX, HOTSPOT_CODELETS_BYTES_MAX.
  */
-#include "agent-bpf/runtimes/hotspot/hotspot_process.h"
+#include "agent-bpf/runtimes/hotspot_process.h"
 #include "agent-bpf/runtimes/runtime_memory.h"
 
 #define HOTSPOT_CODELETS_MAX       128 /* up to the last method entry; seen: 60 */

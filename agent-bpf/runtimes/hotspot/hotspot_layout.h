@@ -5,7 +5,7 @@
  * which fields exist. What is missing or out of bounds leads to a refusal, never to a guess. Tested
  * with 11, 17, 21 and 25; 8 and 23, 24, 26 follow HotSpot's sources.
  */
-#include "agent-bpf/runtimes/hotspot/hotspot_process.h"
+#include "agent-bpf/runtimes/hotspot_process.h"
 #include "agent-bpf/runtimes/hotspot/hotspot_tables.h"
 
 /* Of what attaching reads itself. Addresses in the process; 0: it has no such variable. */

@@ -9,7 +9,7 @@
  * runtime_memory.h. Errors: 0: each frame has its outcome; -ENOMEM; -E2BIG; those of the memory.
  * Source of the formats: HotSpot's debugInfo, pcDesc, constMethod, symbol; UNSIGNED5.
  */
-#include "agent-bpf/runtimes/hotspot/hotspot_process.h"
+#include "agent-bpf/runtimes/hotspot_process.h"
 #include "agent-bpf/runtimes/runtime_reader.h"
 
 #define HOTSPOT_FRAMES_MAX 512

@@ -5,7 +5,7 @@
  * and the code around pc, each read at once. Shared by the BPF programs and user space.
  */
 #include "agent-bpf/record.h"
-#include "agent-bpf/runtimes/hotspot/hotspot_process.h"
+#include "agent-bpf/runtimes/hotspot_process.h"
 
 #define HOTSPOT_BLOB_LEAST     160 /* at the end of a mapping: the largest other CodeBlob */
 #define HOTSPOT_BLOB_MASK      0x1ff
