@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames of the JVM that is installed here, against its own jstack; of programs that run, whether they reach main."""
+import os
+import shutil
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
+import harness  # noqa: E402
+import hotspot_stacks  # noqa: E402
+
+SAMPLES = 250
+LEAST = 0.98  # of so few samples; test/peers has more
+
+
+@unittest.skipUnless(os.geteuid() == 0, "needs root")
+@unittest.skipUnless(shutil.which("javac") and shutil.which("jstack"), "needs a JDK")
+class HotSpot(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.mkdtemp(prefix="spanprof-hotspot-")
+        self.addCleanup(shutil.rmtree, directory, ignore_errors=True)
+        self.java = shutil.which("java")
+        self.programs = hotspot_stacks.Programs(directory)
+        self.addCleanup(self.programs.end)
+        self.programs.compile()
+
+    def compare(self, *flags, calls=8000):
+        process = self.programs.start(self.java, flags, "Stacks", "wait", str(calls))
+        stacks = hotspot_stacks.inspect("threads", process.pid)
+        equal, different = hotspot_stacks.differences(hotspot_stacks.jstack(self.java, process.pid), stacks)
+        self.assertEqual(different, [])
+        self.assertGreater(equal, 150)
+        return {line.kind for stack in stacks for line in stack.lines()}
+
+    def test_threads(self):
+        self.assertEqual(self.compare(), {"compiled", "interpreted"})
+
+    def test_interpreted(self):
+        self.assertEqual(self.compare("-Xint", calls=200), {"interpreted"})
+
+    def test_running(self):
+        for flags in ([], ["-Xint"]):
+            process = self.programs.start(self.java, flags, "Stacks", "spin")
+            stacks = hotspot_stacks.inspect("samples", process.pid, SAMPLES, 0)
+            good = [stack for stack in stacks if stack.complete() and
+                    (stack.functions() or ["Stacks.main"])[-1] in ("Stacks.main", "java.lang.Thread.run")]
+            print("%s: %d of %d stacks reach their outermost frame" % (" ".join(flags) or "default", len(good),
+                                                                       len(stacks)))
+            self.assertEqual(len(stacks), SAMPLES)
+            self.assertGreaterEqual(len(good) / len(stacks), LEAST)
+            self.assertEqual([frame.outcome for stack in stacks for frame in stack.frames
+                              if frame.kind != "native" and frame.outcome != "named"], [])
+            self.programs.end()
+
+
+if __name__ == "__main__":
+    harness.main()
