@@ -78,6 +78,18 @@ static __always_inline bool hotspot_code_polls(const struct hotspot_walk *walk, 
            code >> 8 == 0x8505;
 }
 
+/* Wrappers of native methods: leave; cmp qword [r15 + x], 0; jne; ret. */
+static __always_inline bool hotspot_code_has_left_wrapper(const struct hotspot_walk *walk)
+{
+    __u32 now = hotspot_code3(walk, 0);
+    if (hotspot_code(walk, -1) == 0xc9 && (now == 0x49837f || now == 0x4983bf))
+        return true;
+    if (now >> 8 != 0x0f85 || hotspot_code(walk, 6) != 0xc3)
+        return false;
+    return (hotspot_code(walk, -6) == 0xc9 && hotspot_code3(walk, -5) == 0x49837f) ||
+           (hotspot_code(walk, -9) == 0xc9 && hotspot_code3(walk, -8) == 0x4983bf);
+}
+
 /* Behind the body: add rsp, size - 16; pop rbp; check for a safepoint; ret. */
 HOTSPOT_FUNCTION int hotspot_epilogue_state(const struct hotspot_walk *walk, __u32 size)
 {
@@ -93,6 +105,8 @@ HOTSPOT_FUNCTION int hotspot_epilogue_state(const struct hotspot_walk *walk, __u
     if (now == 0x5d && (added || hotspot_code_polls(walk, 1) || hotspot_code(walk, 1) == 0xc3))
         return HOTSPOT_FRAME_FP_ONLY;
     if (before == 0x5d && (added_before || hotspot_code_polls(walk, 0)))
+        return HOTSPOT_FRAME_NONE;
+    if (hotspot_code_has_left_wrapper(walk))
         return HOTSPOT_FRAME_NONE;
     /* ja, behind the comparison; test [r10], eax */
     if ((now == 0x0f && hotspot_code(walk, 1) == 0x87 && hotspot_code(walk, 6) == 0xc3) ||

@@ -254,6 +254,10 @@ static void epilogue(void **state)
     at_place("4881c430000000", "5d4d8b9700000000418502c3", at, FP_ON_TOP);
     at_place(ADD "5d4d8b9700000000", "418502c3", at, ON_TOP);
     at_place(ADD "5d", "850500000000c3", at, ON_TOP);
+    at_place("c9", "49837f08000f8500000000c3", at, ON_TOP);
+    at_place("c949837f0800", "0f8500000000c3", at, ON_TOP);
+    at_place("c94983bf0800000000", "0f8500000000c3", at, ON_TOP);
+    at_place("85c9", "0f8500000000c3", at, ALL);
 }
 
 static void deoptimized(void **state)
