@@ -586,25 +586,12 @@ static void end_of_stack(void **state)
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup(name, make)
+    /* clang-format off */
     const struct CMUnitTest tests[] = {
-        T(body),
-        T(padded),
-        T(nowhere),
-        T(prologue),
-        T(epilogue),
-        T(deoptimized),
-        T(large),
-        T(free_block),
-        T(interpreter_caller),
-        T(interpreter_leaf),
-        T(interpreter_entry),
-        T(interpreter_entry_frame),
-        T(interpreter_exit),
-        T(interpreter_forged),
-        T(stub_leaf),
-        T(stub_caller),
-        T(frozen),
-        T(end_of_stack),
-    };
+        T(body), T(padded), T(nowhere), T(prologue), T(epilogue), T(deoptimized), T(large),
+        T(free_block), T(interpreter_caller), T(interpreter_leaf), T(interpreter_entry),
+        T(interpreter_entry_frame), T(interpreter_exit), T(interpreter_forged), T(stub_leaf),
+        T(stub_caller), T(frozen), T(end_of_stack)};
+    /* clang-format on */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
