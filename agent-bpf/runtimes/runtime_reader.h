@@ -19,7 +19,8 @@
     ROW(UNKNOWN_LAYOUT, "unknown_layout")                                                          \
     ROW(NOT_READY, "not_ready")                                                                    \
     ROW(STRIPPED, "stripped")                                                                      \
-    ROW(COMPRESSED_POINTERS, "compressed_pointers")
+    ROW(COMPRESSED_POINTERS, "compressed_pointers")                                                \
+    ROW(NO_ROOM, "no_room")
 
 #define RUNTIME_REFUSAL_ENUM_ROW(symbol, text) RUNTIME_REFUSAL_##symbol,
 enum runtime_refusal { RUNTIME_REFUSAL_ROWS(RUNTIME_REFUSAL_ENUM_ROW) RUNTIME_REFUSALS };

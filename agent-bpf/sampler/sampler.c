@@ -32,8 +32,8 @@
 LIMIT(ring, LIMIT_KERNEL, "samples that are not read yet", .key = "sampler::ring_size_mib",
       .percent = 100);
 LIMIT(unwind, LIMIT_KERNEL, "unwind tables", .key = "sampler::unwind_tables_mib", .percent = 100);
-LIMIT(maps, LIMIT_KERNEL, "contexts, executables, filters, counters", .of = "sampler",
-      .bytes = 8u << 20);
+LIMIT(maps, LIMIT_KERNEL, "contexts, runtimes, executables, filters, counters", .of = "sampler",
+      .bytes = 9u << 20);
 LIMIT(connections, LIMIT_KERNEL, "who opened connections to the receivers", .of = "sampler",
       .bytes = CONNECTIONS_MAX * UINT64_C(96));
 

@@ -113,8 +113,12 @@ static void runtimes_enter(struct symbolizer *symbolizer, uint32_t pid,
                            struct process_runtimes *runtimes)
 {
     int fd = symbolizer->settings.runtimes_map_fd;
-    if (!runtimes->entry.sections || bpf_map_update_elem(fd, &pid, &runtimes->entry, BPF_ANY))
+    if (!runtimes->entry.sections)
         return;
+    if (bpf_map_update_elem(fd, &pid, &runtimes->entry, BPF_ANY)) {
+        stat_add_of(&refused, RUNTIME_REFUSAL_NO_ROOM, 1);
+        return;
+    }
     runtimes->is_entered = true;
     count_processes(runtimes, 1);
     if (is_same_program(symbolizer, pid, runtimes))
