@@ -5,6 +5,7 @@
  * that hangs makes the symbolizer wait, not grow. Nor is a request read while a reader is awaited:
  * what it would answer without one is that there are no names.
  */
+#include "agent-bpf/symbolizer/runtime_walk.h"
 #include "agent-bpf/symbolizer/symbolizer.h"
 #include "agent-bpf/symbolizer/symbolizer_state.h"
 #include "agent-bpf/symbolizer/inspection.h"
@@ -351,6 +352,9 @@ int symbolizer_open(const struct symbolizer_settings *settings, struct symbolize
     int error = tables_open(settings->unwind, &symbolizer->tables);
     error = error ? error
                   : runtime_cache_open(settings->runtime_cache_bytes, &symbolizer->runtime_cache);
+    symbolizer->runtime_pages = calloc(RUNTIME_PAGES, sizeof(*symbolizer->runtime_pages));
+    if (!error && !symbolizer->runtime_pages)
+        error = -ENOMEM;
     error = error ? error : elastic_open(symbolizer);
     error = error ? error : watch_start(settings->loop, &symbolizer->watch);
     if (error) {
@@ -376,6 +380,7 @@ void symbolizer_close(struct symbolizer *symbolizer)
     binaries_close(&symbolizer->binaries);
     perf_maps_close(&symbolizer->perf_maps);
     runtime_cache_close(symbolizer->runtime_cache);
+    free(symbolizer->runtime_pages);
     kallsyms_close(symbolizer->kallsyms);
     free(symbolizer->scan_pids);
     buf_close(&symbolizer->maps);

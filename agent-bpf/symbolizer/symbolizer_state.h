@@ -44,7 +44,8 @@ struct symbolizer {
     struct tables *tables;
     struct perf_maps perf_maps;
     struct runtime_cache *runtime_cache;
-    uint64_t last_program; /* number of process_runtimes */
+    uint64_t last_program;              /* number of process_runtimes */
+    struct runtime_page *runtime_pages; /* runtime_walk.h */
     /* tracked_process.h */
     struct map processes;                /* struct tracked_process by pid */
     struct list waiting[TRACKED_DELAYS]; /* struct tracked_process by due_ns, a list per delay */

@@ -7,7 +7,8 @@
  * The process may have ended, so its files come from the request. Code that the request does not
  * name (made at run time, the vdso) is looked up in /proc while the process exists.
  */
-#include "agent-bpf/symbolizer/symbolizer_state.h"
+#include "agent-bpf/symbolizer/runtime_walk.h"
+#include "agent-bpf/symbolizer/tracked_process.h"
 #include "agent-bpf/files/reader_client.h"
 #include "agent-bpf/record_frame.h"
 #include "agent-bpf/unwind/unwind.h"
@@ -41,6 +42,7 @@ struct unwinding {
     const struct symbolizer_unwind_wanted *wanted;
     struct record_stack stack;
     bool maps_read;
+    struct runtime_walk runtimes;
     uint32_t n_places;
     uint32_t n_touched;
     struct place places[PLACES_MAX];
@@ -198,12 +200,60 @@ static void unwinding_load_touched(struct unwinding *unwinding)
                    unwinding->touched[i].address);
 }
 
+static struct record_frame frame_of(const struct unwind_frame *found)
+{
+    struct record_frame frame = record_frame_native(found->pc, found->is_return);
+    if (found->code.words[0])
+        return found->code;
+    if (found->cfa) {
+        frame.words[0] &= RECORD_FRAME_MASK;
+        frame.words[0] |= (uint64_t)FRAME_NATIVE_EVAL << RECORD_FRAME_SHIFT;
+        frame.words[1] = found->cfa;
+    }
+    return frame;
+}
+
+static bool unwinding_is_anonymous(void *context, uint64_t address)
+{
+    const struct place *place = unwinding_place(context, address);
+    return place && !place->file.inode && !place->table; /* nor the vdso */
+}
+
+static int unwinding_step(void *context, uint64_t address, struct unwind_step *step)
+{
+    struct unwinding *unwinding = context;
+    return runtime_walk_step(&unwinding->runtimes, address, step);
+}
+
+static bool unwinding_evaluates(void *context, uint64_t address)
+{
+    const struct unwinding *unwinding = context;
+    return runtime_walk_evaluates(&unwinding->runtimes, address);
+}
+
+/* Its memory is read only if it is not banned. */
+static void unwinding_find_runtimes(struct unwinding *unwinding, const struct unwind_input *input)
+{
+    struct symbolizer *symbolizer = unwinding->symbolizer;
+    uint32_t pid = unwinding->wanted->pid;
+    const struct tracked_process *process =
+        symbolizer_is_banned(symbolizer, pid) ? NULL : map_get(&symbolizer->processes, &pid);
+    unwinding->runtimes = (struct runtime_walk){.runtimes = process ? process->runtimes : NULL,
+                                                .pid = pid,
+                                                .stack_start = input->stack_start,
+                                                .stack = input->stack,
+                                                .pages = symbolizer->runtime_pages,
+                                                .now_ns = clock_monotonic_ns(),
+                                                .is_anonymous = unwinding_is_anonymous,
+                                                .context = unwinding};
+}
+
 static void unwound_send(struct symbolizer *symbolizer, uint64_t ticket,
                          const struct unwind_frames *frames)
 {
     struct record_frame sent[UNWIND_FRAMES_MAX];
     for (uint32_t i = 0; i < frames->n; i++)
-        sent[i] = record_frame_native(frames->frames[i].pc, frames->frames[i].is_return);
+        sent[i] = frame_of(&frames->frames[i]);
     struct symbolizer_message message = {
         .kind = SYMBOLIZER_UNWOUND,
         .unwound = {.ticket = ticket, .end = (uint8_t)frames->end, .n = frames->n, .frames = sent}};
@@ -225,6 +275,8 @@ static bool unwinding_read_stack(struct unwinding *unwinding, struct unwind_inpu
         .stack_start = stack->start,
         .stack = BYTES(bytes.data + sizeof(*stack), bytes.len - sizeof(*stack)),
         .find = unwinding_find_rule,
+        .step = unwinding_step,
+        .evaluates = unwinding_evaluates,
         .context = unwinding,
     };
     memcpy(input->registers.of, stack->registers, sizeof(input->registers.of));
@@ -239,6 +291,7 @@ void symbolizer_answer_unwind(struct symbolizer *symbolizer,
     struct unwind_input input;
     struct unwind_frames frames = {.end = UNWIND_END_UNKNOWN};
     if (unwinding_read_stack(&unwinding, &input)) {
+        unwinding_find_runtimes(&unwinding, &input);
         symbolizer_enter(symbolizer, wanted->pid);
         unwind(&input, &frames);
         unwinding_note_file(&unwinding);

@@ -149,6 +149,48 @@ static int walk_step(struct walk *walk, struct unwind_rule *rule)
     return caller.pc ? GOES_ON : UNWIND_END_OF_STACK;
 }
 
+/* False: the code at the address is none of a runtime's. Its step must go up the stack, too. */
+static bool walk_runtime(struct walk *walk, struct unwind_frames *frames, uint64_t address,
+                         int *end)
+{
+    const struct unwind_input *input = walk->input;
+    struct unwind_step step = {.registers = walk->registers, .is_return = walk->is_return};
+    uint64_t sp = 0, caller_sp = 0;
+    int outcome = input->step ? input->step(input->context, address, &step) : UNWIND_NOT_A_RUNTIME;
+    if (outcome == UNWIND_NOT_A_RUNTIME)
+        return false;
+    for (uint32_t i = 0; i < step.n_frames && frames->n < UNWIND_FRAMES_MAX; i++)
+        frames->frames[frames->n++] = (struct unwind_frame){.code = step.frames[i]};
+    *end = outcome;
+    if (outcome != GOES_ON)
+        return true;
+    read_register(&walk->registers, walk->machine->sp, &sp);
+    if (!read_register(&step.registers, walk->machine->sp, &caller_sp) || caller_sp <= sp)
+        *end = UNWIND_END_NO_PROGRESS;
+    else if (!step.registers.pc)
+        *end = UNWIND_END_OF_STACK;
+    walk->registers = step.registers;
+    walk->is_return = step.is_return;
+    return true;
+}
+
+/* Native code: by its rule; NULL: there is no code. */
+static int walk_native(struct walk *walk, struct unwind_frames *frames, struct unwind_rule *rule)
+{
+    const struct unwind_input *input = walk->input;
+    uint64_t pc = walk->registers.pc;
+    /* What a signal handler returns to has not called it. */
+    bool exact = !walk->is_return || (rule && rule->flags & UNWIND_SIGNAL_FRAME);
+    bool evaluates = input->evaluates && input->evaluates(input->context, pc - walk->is_return);
+    struct unwind_frame *frame = &frames->frames[frames->n++];
+    *frame = (struct unwind_frame){.pc = pc, .is_return = !exact};
+    int end = rule ? walk_step(walk, rule) : UNWIND_END_BAD_ADDRESS;
+    if (evaluates &&
+        end == GOES_ON) /* the stack pointer of a caller is the CFA of what it called */
+        read_register(&walk->registers, walk->machine->sp, &frame->cfa);
+    return end;
+}
+
 void unwind(const struct unwind_input *input, struct unwind_frames *frames)
 {
     struct walk walk = {input, eh_machine_of(input->elf_machine), input->registers,
@@ -157,19 +199,15 @@ void unwind(const struct unwind_input *input, struct unwind_frames *frames)
     frames->n = 0;
     while (end == GOES_ON) {
         struct unwind_rule rule;
-        uint64_t pc = walk.registers.pc;
         /* a call may be the last instruction of its function */
-        bool is_code = input->find(input->context, pc - walk.is_return, &rule);
-        if (!is_code && frames->n) {
-            end = UNWIND_END_BAD_ADDRESS;
-        } else if (frames->n == UNWIND_FRAMES_MAX) {
+        uint64_t address = walk.registers.pc - walk.is_return;
+        bool is_code = input->find(input->context, address, &rule);
+        if (frames->n == UNWIND_FRAMES_MAX)
             end = UNWIND_END_TRUNCATED;
-        } else {
-            /* What a signal handler returns to has not called it. */
-            bool exact = !walk.is_return || (is_code && rule.flags & UNWIND_SIGNAL_FRAME);
-            frames->frames[frames->n++] = (struct unwind_frame){pc, !exact};
-            end = is_code ? walk_step(&walk, &rule) : UNWIND_END_BAD_ADDRESS;
-        }
+        else if (!is_code && frames->n)
+            end = UNWIND_END_BAD_ADDRESS;
+        else if (!is_code || !walk_runtime(&walk, frames, address, &end))
+            end = walk_native(&walk, frames, is_code ? &rule : NULL);
     }
     frames->end = (enum unwind_end)end;
     frames->registers = walk.registers;
