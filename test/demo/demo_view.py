@@ -3,6 +3,7 @@
 from collections import Counter
 
 COLUMNS = "%-28s %9s %9s %8s  %s"
+LANGUAGES = ("cpython", "v8js", "jvm")  # whose programmers know their own functions, and not those of what runs them
 
 
 def duration(ns):
@@ -13,6 +14,11 @@ def duration(ns):
 
 def percent(part, whole):
     return "%.0f %%" % (100 * part / whole)
+
+
+def innermost(frames):
+    frame = next((frame for frame in frames if frame.kind in LANGUAGES), frames[0] if frames else None)
+    return frame.name() if frame else "?"
 
 
 class Trace:
@@ -34,8 +40,11 @@ class Trace:
         """Counter of the innermost functions."""
         counts = Counter()
         for sample in self.samples.get(span.span_id, []):
-            counts[sample.frames[0].name() if sample.frames else "?"] += sample.count()
+            counts[innermost(sample.frames)] += sample.count()
         return counts
+
+    def all_functions(self):
+        return sum((self.functions(span) for span in self.spans), Counter())
 
     def hottest_path(self):
         """(span, calls from outside to inside, share of the span's samples) of the most samples."""
@@ -99,10 +108,10 @@ def show(trace, among):
 
 def show_services(traces):
     """A line for each service's slowest trace; traces: service -> traces, the slowest first."""
-    lines = ["The slowest request of each other service:", "", COLUMNS % ("service, request", "wall", "CPU", "samples", "")]
+    lines = ["The slowest request of each other service:", "", COLUMNS % ("service, request", "wall", "CPU", "samples", "hottest functions")]
     for service, found in sorted(traces.items()):
         spans = found[0].spans
         lines.append(COLUMNS % ("%s, %s" % (service, found[0].root.name), duration(found[0].wall()),
                                 duration(sum(span.cpu_ns or 0 for span in spans)),
-                                sum(span.samples or 0 for span in spans), ""))
+                                sum(span.samples or 0 for span in spans), hottest(found[0].all_functions())))
     return "\n".join(line.rstrip() for line in lines)
