@@ -7,7 +7,9 @@
 #include "agent-bpf/bpf/arch.bpf.h"
 #include "agent-bpf/bpf/runtime_hotspot.bpf.h"
 #include "agent-bpf/bpf/runtime_python.bpf.h"
+#if defined(__TARGET_ARCH_x86)
 #include "agent-bpf/bpf/runtime_v8.bpf.h"
+#endif
 #include "agent-bpf/runtimes/runtime_process.h"
 
 enum { RUNTIME_NOT_ITS_CODE = -2 }; /* of a step: the code at pc is none of a runtime's */
@@ -36,11 +38,13 @@ static __always_inline const struct runtime_process *runtime_of(const struct bui
 static __always_inline int runtime_step(struct build *build, const struct runtime_process *runtime,
                                         __u64 address)
 {
+#if defined(__TARGET_ARCH_x86) /* elsewhere nothing is attached */
     if (runtime->sections & RUNTIME_SECTION_HOTSPOT &&
         hotspot_holds(&runtime->hotspot, build->walk.pc))
         return hotspot_step(build, &runtime->hotspot);
     if (v8_has_code(build, runtime, address))
         return v8_walk(build, runtime);
+#endif
     return RUNTIME_NOT_ITS_CODE;
 }
 

@@ -38,8 +38,14 @@ int v8_reader_attach(struct runtime_constants *constants, uint64_t load_bias,
                      struct runtime_memory *memory, struct runtime_process *entry,
                      enum runtime_refusal *why)
 {
+#if defined(__x86_64__)
     (void)why;
     return v8_attach(&constants->v8, load_bias, memory, &entry->v8);
+#else /* its steps are those of x86-64 */
+    (void)constants, (void)load_bias, (void)memory, (void)entry;
+    *why = RUNTIME_REFUSAL_UNKNOWN_LAYOUT;
+    return -ENOTSUP;
+#endif
 }
 
 /* ---- names ---- */
