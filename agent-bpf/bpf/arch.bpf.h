@@ -34,21 +34,21 @@ static __always_inline __u64 arch_go_g(void)
 static __always_inline bool arch_user_registers(const struct bpf_perf_event_data *ctx,
                                                 bool user_mode, struct walk *walk)
 {
-    struct pt_regs regs;
+    struct pt_regs *regs = (struct pt_regs *)walk->node; /* the stack of the programs is small */
+    _Static_assert(sizeof(*regs) <= sizeof(walk->node), "scratch");
     if (user_mode)
-        regs = ctx->regs;
-    else if (bpf_probe_read_kernel(&regs, sizeof(regs),
+        *regs = ctx->regs;
+    else if (bpf_probe_read_kernel(regs, sizeof(*regs),
                                    (void *)bpf_task_pt_regs(bpf_get_current_task_btf())))
         return false;
-    const unsigned long of[] = {regs.ax,  regs.dx,  regs.cx,  regs.bx, regs.si,  regs.di,
-                                regs.bp,  regs.sp,  regs.r8,  regs.r9, regs.r10, regs.r11,
-                                regs.r12, regs.r13, regs.r14, regs.r15};
-#pragma unroll
-    for (int i = 0; i < 16; i++)
-        walk->registers[i] = of[i];
+    __u64 *of = walk->registers; /* by DWARF number */
+    of[0] = regs->ax, of[1] = regs->dx, of[2] = regs->cx, of[3] = regs->bx;
+    of[4] = regs->si, of[5] = regs->di, of[6] = regs->bp, of[7] = regs->sp;
+    of[8] = regs->r8, of[9] = regs->r9, of[10] = regs->r10, of[11] = regs->r11;
+    of[12] = regs->r12, of[13] = regs->r13, of[14] = regs->r14, of[15] = regs->r15;
     walk->known = 0xffff;
-    walk->pc = regs.ip;
-    return regs.cs == X86_USER_CS;
+    walk->pc = regs->ip;
+    return regs->cs == X86_USER_CS;
 }
 #elif defined(__TARGET_ARCH_arm64)
 /* Saved when the thread is switched out. Programs set the register by themselves, but once a
