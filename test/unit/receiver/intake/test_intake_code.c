@@ -21,7 +21,8 @@ static struct record_parts with_user(uint64_t time_ns, size_t n, const uint64_t 
     struct record_parts parts = samples_rig_record(RIG_PID);
     parts.head.time_ns = RECORD_T0 + time_ns;
     parts.n_user = n;
-    memcpy(parts.user, user, n * sizeof(*user));
+    if (n)
+        memcpy(parts.user, user, n * sizeof(*user));
     return parts;
 }
 
