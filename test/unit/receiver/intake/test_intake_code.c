@@ -413,14 +413,16 @@ static void test_runtime_frames_in_parts(void **state)
     struct samples_rig *rig = *state;
     struct samples_rig_left left;
     struct symbolizer_message asked, again;
+    struct record_frame frames[2];
     add_python(rig, 0);
     assert_true(asked_for(rig, &asked));
+    memcpy(frames, asked.code_wanted.frames, sizeof(frames)); /* the rig's until the next request */
     answer_frames(rig, &asked, 1);
     assert_int_equal(leave(rig, &left), 0);
     assert_true(asked_for(rig, &again));
     assert_int_equal(again.code_wanted.n, 1);
     assert_true(again.code_wanted.frames[0].words[0] == python_list[3]);
-    again.code_wanted.frames = asked.code_wanted.frames;
+    again.code_wanted.frames = frames;
     answer_frames(rig, &again, 2);
     assert_int_equal(leave(rig, &left), 1);
     assert_line(rig, &left.frames[2], "<module>", 7);
