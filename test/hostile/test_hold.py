@@ -129,6 +129,8 @@ class Hold(NamesTest):
         attackers = [self.attack("memory") for _ in range(3)]
         harness.wait_until(lambda: self.sp.metric("spanprof_processes_abandoned") >= 3, 90,
                            "three are abandoned")
+        # The symbolizer learns it with its next reader; the one before may be lost to a request that was under way.
+        harness.wait_until(lambda: "memory is read of cgroups alone" in self.sp.log(), 10, "caution")
         lost = self.lost()
         self.assert_contexts_come()
         self.assert_names_come()
