@@ -26,7 +26,7 @@ class V8(unittest.TestCase):
 
     def test_running(self):
         node = v8_frames.Node(self, ["/usr/bin/node"], "spin.js")
-        harness.wait_until(lambda: len(v8_frames.walk(node.process.pid)[0].calls) > 5, 20, "its start")
+        node.started()
         samples = v8_frames.walk(node.process.pid, 300, 1000)
         reached = [sample for sample in samples if any(call.function == "outer" for call in sample.calls)]
         self.assertEqual(len(samples), 300)

@@ -15,7 +15,8 @@ Call = collections.namedtuple("Call", "function file line column how")
 
 
 class Sample:
-    """calls: of JavaScript, innermost first; outcomes: of frames of V8; end: why the walk ended."""
+    """calls: of JavaScript, innermost first; outcomes: of frames of V8; end: why the walk ended. later: frames by what
+    they were named some time after; poorer: their code was gone, so line and inlined calls were, too."""
 
     def __init__(self):
         self.calls, self.outcomes, self.later = [], collections.Counter(), collections.Counter()
@@ -64,6 +65,10 @@ class Node:
         line = self.process.stdout.readline()
         return [(site["function"], site["file"] or "", site["line"], site["column"])
                 for site in json.loads(line) if site["line"] is not None and not site["async"]]
+
+    def started(self):
+        """It runs JavaScript."""
+        harness.wait_until(lambda: any(len(sample.calls) > 5 for sample in walk(self.process.pid)), 20, "its start")
 
     def waiting(self):
         """The sample of the thread that waits in the program."""

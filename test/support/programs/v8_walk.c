@@ -357,11 +357,25 @@ static void print_frames(struct walk *walk, const char *end, struct found *found
            walk->bytes, (double)took / 1e6);
 }
 
+/* The code of the frame is gone, and with it lines and what was inlined: its function is still
+ * known. */
+static bool is_poorer(const char *before, const char *after)
+{
+    const char *outer = strrchr(before, '\n');
+    const char *name = outer ? outer + 1 : before, *end = name;
+    unsigned line, column;
+    int start;
+    for (int tabs = 0; *end && tabs < 3; end++)
+        tabs += *end == '\t';
+    return !strncmp(name, after, (size_t)(end - name)) &&
+           sscanf(after + (end - name), "%u\t%u\t%n", &line, &column, &start) == 2 && !line;
+}
+
 /* The names of the same words some time after: they must be the same, or none. */
 static void print_later(struct walk *walk, const struct found *before)
 {
     static struct found after[FRAMES_MAX];
-    unsigned outcomes[4] = {0}, different = 0;
+    unsigned outcomes[4] = {0}, different = 0, poorer = 0;
     find_names(walk, after);
     for (size_t i = 0; i < FRAMES_MAX; i++) {
         if (!before[i].lines || before[i].outcome != V8_NAMED)
@@ -369,11 +383,16 @@ static void print_later(struct walk *walk, const struct found *before)
         outcomes[after[i].outcome]++;
         if (after[i].outcome != V8_NAMED || !strcmp(before[i].lines, after[i].lines))
             continue;
+        if (is_poorer(before[i].lines, after[i].lines) ||
+            is_poorer(after[i].lines, before[i].lines)) {
+            poorer++;
+            continue;
+        }
         different++;
         printf("different\t%s\n---\t%s\n", before[i].lines, after[i].lines);
     }
-    printf("later\tnamed %u\tstale %u\tunreadable %u\tunknown %u\tdifferent %u\n", outcomes[0],
-           outcomes[1], outcomes[2], outcomes[3], different);
+    printf("later\tnamed %u\tstale %u\tunreadable %u\tunknown %u\tpoorer %u\tdifferent %u\n",
+           outcomes[0], outcomes[1], outcomes[2], outcomes[3], poorer, different);
     forget_names(after);
 }
 
