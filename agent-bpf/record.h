@@ -38,7 +38,7 @@ enum record_frame_kind {
     FRAME_JVM_INTERPRETED = 7, /* Method; ConstMethod (48 bits) and bci (16; 0xffff: not known) */
     FRAME_JVM_STUB = 8,        /* pc; CodeBlob */
     FRAME_JVM_FROZEN = 9,      /* 0: frames of a virtual thread that are not on this stack */
-    FRAME_V8 = 10, /* pc; SharedFunctionInfo and tier (low bits); bytecode offset and literal id */
+    FRAME_V8 = 10,             /* as agent-bpf/runtimes/v8_process.h says */
     FRAME_KINDS
 };
 

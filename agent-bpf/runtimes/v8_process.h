@@ -30,12 +30,14 @@ struct v8_process {
 };
 
 /* Words of FRAME_V8: pc (0: interpreted) | kind; SharedFunctionInfo | tier | hash of the script's
- * address << 48; offset of the bytecode (low half) | function_literal_id << 32. */
+ * address << 48; function_literal_id << 32 | offset of the bytecode or, of machine code, hash of
+ * the instructions at pc (0: not known). */
 #define V8_FRAME_INTERPRETED  1ULL /* tier */
 #define V8_FRAME_SHARED_MASK  0xfffffffffff8ULL
 #define V8_FRAME_SCRIPT_SHIFT 48
 
 #define V8_SCRIPT_HASH(script) (((script) >> 3 ^ (script) >> 19) & 0xffff)
+#define V8_CODE_HASH(bytes)    ((__u32)((bytes) ^ (bytes) >> 32) | 1) /* of 8, as a number */
 
 _Static_assert(sizeof(struct v8_process) == 56, "v8_process is a part of a BPF map's value");
 

@@ -189,6 +189,20 @@ static int inlined_read(struct v8_heap *heap, const struct v8_code *code, uint32
     return error;
 }
 
+/* Whose code it is; 0: V8 needs no data for it, so nothing tells. */
+static int code_owner(struct v8_heap *heap, const struct v8_code *code, uint64_t *shared)
+{
+    uint32_t length;
+    int error = deopt_shared(heap, code, shared);
+    if (error != -EFAULT)
+        return error;
+    *shared = 0;
+    error = v8_heap_words(heap, code->data, &length);
+    if (error && error != -EFAULT)
+        return error;
+    return error || length ? -ENOENT : 0;
+}
+
 int v8_code_calls(struct v8_heap *heap, const struct v8_code *code, uint64_t offset,
                   struct v8_call *calls, size_t *n)
 {
@@ -196,8 +210,12 @@ int v8_code_calls(struct v8_heap *heap, const struct v8_code *code, uint64_t off
     int64_t position = 0;
     bool known = false;
     uint32_t before = UINT32_MAX;
+    uint64_t owner;
     *n = 0;
-    int error = table_read(heap, code->table, &table);
+    int error = code_owner(heap, code, &owner);
+    if (error)
+        return error;
+    error = table_read(heap, code->table, &table);
     if (error && error != -ENOENT)
         return error;
     bool has_table = !error && table.len;
@@ -207,24 +225,20 @@ int v8_code_calls(struct v8_heap *heap, const struct v8_code *code, uint64_t off
         struct inlined inlined;
         uint32_t id = V8_POSITION_INLINED(position);
         struct v8_call *call = &calls[*n];
-        if (id >= before) /* what it is inlined in comes earlier */
-            return -EFAULT;
+        error = id < before ? inlined_read(heap, code, id, &inlined, &call->shared) : -EFAULT;
+        if (error) /* what a call is inlined in comes earlier */
+            return error == -EFAULT ? -ENOENT : error;
         before = id;
-        error = inlined_read(heap, code, id, &inlined, &call->shared);
-        if (error)
-            return error;
         call->position =
             V8_POSITION_EXTERNAL(position) ? V8_POSITION_UNKNOWN : V8_POSITION_SCRIPT(position);
         position = inlined.position;
         ++*n;
     }
     struct v8_call *outer = &calls[(*n)++];
+    outer->shared = owner;
     outer->position = has_table ? V8_POSITION_AT_START : V8_POSITION_UNKNOWN;
     if (known)
         outer->position =
             V8_POSITION_EXTERNAL(position) ? V8_POSITION_UNKNOWN : V8_POSITION_SCRIPT(position);
-    error = deopt_shared(heap, code, &outer->shared);
-    if (error == -EFAULT)
-        outer->shared = 0;
-    return error == -EFAULT ? 0 : error;
+    return 0;
 }

@@ -36,7 +36,8 @@ enum { V8_POSITION_UNKNOWN = -1, V8_POSITION_AT_START = -2 /* of the function */
 int v8_code_find(struct v8_heap *heap, uint64_t pc, struct v8_code_search *search);
 bool v8_code_is_baseline(const struct v8_heap *heap, const struct v8_code *code);
 /* offset: from the start of the code. Calls inlined there, innermost first; the last is the
- * function whose code it is (shared 0: the code does not tell). calls: V8_INLINED_MAX + 1. */
+ * function whose code it is (shared 0: the code does not tell). calls: V8_INLINED_MAX + 1.
+ * -ENOENT: its data are not what they should be, so the code is gone. */
 int v8_code_calls(struct v8_heap *heap, const struct v8_code *code, uint64_t offset,
                   struct v8_call *calls, size_t *n);
 /* Offset in the bytecodes of an address in baseline code; -1: not known. */

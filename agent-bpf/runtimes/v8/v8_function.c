@@ -87,13 +87,21 @@ static int scope_text(struct v8_heap *heap, uint64_t scope, uint32_t index,
     return error || !is_string ? error : v8_text_copy(heap, word, name);
 }
 
-static int scope_start(struct v8_heap *heap, uint64_t scope, uint32_t index, int32_t *start)
+/* Where the function begins and ends in the script, from two words on. */
+static int scope_range(struct v8_heap *heap, uint64_t scope, uint32_t index,
+                       struct v8_function *out)
 {
-    uint64_t word;
-    int error = scope_word(heap, scope, index, &word);
-    if (!error && v8_heap_is_smi(word) && v8_heap_smi(word) >= 0)
-        *start = v8_heap_smi(word);
-    return error;
+    uint64_t start, end;
+    int error = scope_word(heap, scope, index, &start);
+    if (!error)
+        error = scope_word(heap, scope, index + 1, &end);
+    if (error || !v8_heap_is_smi(start) || !v8_heap_is_smi(end))
+        return error;
+    if (v8_heap_smi(start) >= 0 && v8_heap_smi(start) <= v8_heap_smi(end)) {
+        out->start = v8_heap_smi(start);
+        out->end = v8_heap_smi(end);
+    }
+    return 0;
 }
 
 /* Numbers that this version has in front of a name: none, or one or two. */
@@ -140,14 +148,14 @@ static int scope_describe(struct v8_heap *heap, uint64_t scope, struct v8_functi
     if (error)
         return error;
     bool in_front = heap->file->scope_first > SCOPE_START;
-    return scope_start(heap, scope, in_front ? SCOPE_START : at, &out->start);
+    return scope_range(heap, scope, in_front ? SCOPE_START : at, out);
 }
 
 int v8_function_describe(struct v8_heap *heap, const struct v8_shared *shared,
                          struct v8_function *out)
 {
     uint16_t type;
-    *out = (struct v8_function){.start = -1};
+    *out = (struct v8_function){.start = -1, .end = -1};
     if (!v8_heap_is_object(shared->name))
         return 0;
     int error = v8_heap_type(heap, shared->name, &type);

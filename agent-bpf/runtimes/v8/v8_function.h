@@ -18,7 +18,8 @@ int v8_function_shared(struct v8_heap *heap, uint64_t shared, struct v8_shared *
 
 struct v8_function {
     char name[V8_TEXT_MAX + 1]; /* empty: it has none */
-    int32_t start;              /* offset in the script; -1: not known */
+    int32_t start;              /* offsets in the script; -1: not known */
+    int32_t end;
 };
 
 int v8_function_describe(struct v8_heap *heap, const struct v8_shared *shared,

@@ -169,7 +169,7 @@ int v8_heap_bytes(struct v8_heap *heap, uint64_t object, uint32_t *length)
     return array_length(heap, object, kinds, sizeof(kinds) / sizeof(*kinds), length);
 }
 
-int v8_heap_element(struct v8_heap *heap, uint64_t array, uint32_t index, uint64_t *word)
+int v8_heap_words(struct v8_heap *heap, uint64_t array, uint32_t *length)
 {
     const struct v8_types *types = &heap->file->types;
     const uint16_t kinds[] = {types->fixed_array,
@@ -178,8 +178,13 @@ int v8_heap_element(struct v8_heap *heap, uint64_t array, uint32_t index, uint64
                               types->weak_fixed_array,
                               types->trusted_weak_fixed_array,
                               types->protected_weak_fixed_array};
+    return array_length(heap, array, kinds, sizeof(kinds) / sizeof(*kinds), length);
+}
+
+int v8_heap_element(struct v8_heap *heap, uint64_t array, uint32_t index, uint64_t *word)
+{
     uint32_t length;
-    int error = array_length(heap, array, kinds, sizeof(kinds) / sizeof(*kinds), &length);
+    int error = v8_heap_words(heap, array, &length);
     if (error)
         return error;
     if (index >= length)

@@ -67,7 +67,9 @@ int v8_heap_check(struct v8_heap *heap, uint64_t object, uint16_t type);
 /* A FixedArray, an array of bytes: -EFAULT if it is none. */
 int v8_heap_length(struct v8_heap *heap, uint64_t array, uint32_t *length);
 int v8_heap_bytes(struct v8_heap *heap, uint64_t array, uint32_t *length);
-/* An element of an array of words, of any kind; a weak pointer is given as another one. */
+/* An array of words, of any kind. */
+int v8_heap_words(struct v8_heap *heap, uint64_t array, uint32_t *length);
+/* An element of one; a weak pointer is given as another one. */
 int v8_heap_element(struct v8_heap *heap, uint64_t array, uint32_t index, uint64_t *word);
 
 #define V8_ARRAY_DATA 16 /* offset of the first element */

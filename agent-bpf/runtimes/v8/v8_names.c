@@ -86,6 +86,17 @@ static bool is_builtin(const struct v8_process *process, uint64_t pc)
     return v8_process_builtin(process, pc, &offset);
 }
 
+/* -ENOENT: other code is at the address now. */
+static int frame_check_code(struct v8_names *names, const struct v8_frame *frame, uint64_t pc)
+{
+    uint64_t bytes;
+    uint32_t hash = (uint32_t)frame->words[2];
+    int error = hash ? v8_heap_read(&names->heap, pc, &bytes, sizeof(bytes)) : 0;
+    if (error)
+        return error == -EFAULT ? -ENOENT : error;
+    return !hash || hash == V8_CODE_HASH(bytes) ? 0 : -ENOENT;
+}
+
 /* By machine code. The code names its function; a frame that names another one is stale. */
 static int frame_by_code(struct v8_names *names, struct v8_frame *frame,
                          const struct v8_shared *shared)
@@ -94,7 +105,9 @@ static int frame_by_code(struct v8_names *names, struct v8_frame *frame,
     struct v8_call *last = &names->calls[0];
     uint64_t pc = frame->words[0] & (RECORD_FRAME_EXACT - 1);
     uint64_t at = pc - !(frame->words[0] & RECORD_FRAME_EXACT), own = frame_shared(frame);
-    int error = is_builtin(names->process, pc) ? -ENOENT : v8_code_find(heap, at, &frame->search);
+    int error = is_builtin(names->process, pc) ? -ENOENT : frame_check_code(names, frame, pc);
+    if (!error)
+        error = v8_code_find(heap, at, &frame->search);
     *last = (struct v8_call){own, V8_POSITION_UNKNOWN};
     names->n_calls = 1;
     if (error == -ENOENT && own)
@@ -105,6 +118,11 @@ static int frame_by_code(struct v8_names *names, struct v8_frame *frame,
     if (v8_code_is_baseline(heap, code))
         return own ? frame_unoptimised(names, shared, code->data, frame, &last->position) : -ENOENT;
     error = v8_code_calls(heap, code, at - code->start, names->calls, &names->n_calls);
+    if (error == -ENOENT && own) {
+        names->calls[0] = (struct v8_call){own, V8_POSITION_UNKNOWN};
+        names->n_calls = 1;
+        return 0;
+    }
     if (error)
         return error;
     last = &names->calls[names->n_calls - 1];
@@ -137,6 +155,17 @@ static int call_place(struct v8_names *names, uint64_t script, int32_t position,
     return error == -ENOENT || error == -EFAULT ? 0 : error;
 }
 
+/* Machine code that is freed has other things in the place of its tables, which may still look like
+ * tables: a position outside of the function is none. */
+static int32_t call_position(const struct v8_call *call, const struct v8_function *function)
+{
+    if (call->position == V8_POSITION_AT_START || function->start < 0)
+        return call->position == V8_POSITION_AT_START ? function->start : call->position;
+    return call->position >= function->start && call->position <= function->end
+               ? call->position
+               : V8_POSITION_UNKNOWN;
+}
+
 static int call_name(struct v8_names *names, const struct v8_call *call, struct v8_texts *texts,
                      struct v8_name *name)
 {
@@ -159,7 +188,7 @@ static int call_name(struct v8_names *names, const struct v8_call *call, struct 
     if (error)
         return error == -EFAULT ? 0 : error; /* a builtin */
     error = v8_script_name(heap, shared.script, texts->file);
-    int32_t position = call->position == V8_POSITION_AT_START ? function.start : call->position;
+    int32_t position = call_position(call, &function);
     int line = call_place(names, shared.script, position, &name->line, &name->column);
     int start = call_place(names, shared.script, function.start, &name->start_line, &column);
     return error ? error : line ? line : start;

@@ -63,8 +63,10 @@ static inline void v8_step_javascript(const struct v8_process *process, struct v
                                                                         << V8_FRAME_SCRIPT_SHIFT;
         step->words[2] = literal << 32;
     }
-    if (offset < 0)
+    if (offset < 0) {
+        step->words[2] |= step->code_hash;
         return;
+    }
     step->words[0] &= ~(RECORD_FRAME_EXACT - 1);
     step->words[1] |= V8_FRAME_INTERPRETED;
     step->words[2] |= (__u32)offset;
@@ -88,6 +90,14 @@ static inline __u32 v8_step_code_u32(const struct v8_step *step, __u32 at)
 {
     const __u8 *code = &step->code[at & (V8_STEP_CODE - 1)];
     return code[0] | (__u32)code[1] << 8 | (__u32)code[2] << 16 | (__u32)code[3] << 24;
+}
+
+/* Code that V8 has freed may soon be replaced by other code of the same function: what is at pc
+ * tells them apart. */
+static inline void v8_step_hash(struct v8_step *step, void *context)
+{
+    if (!v8_step_read(context, &step->code_at_pc, sizeof(step->code_at_pc), step->pc))
+        step->code_hash = V8_CODE_HASH(step->code_at_pc);
 }
 
 /* The frame that begins at pc or soon behind it: push rbp; mov rbp, rsp. What comes before in a
@@ -117,6 +127,9 @@ static inline enum v8_leaf v8_step_leaf(const struct v8_process *process, struct
 {
     if (v8_step_read(context, step->code, sizeof(step->code), step->pc - V8_STEP_PC))
         return V8_LEAF_HAS_FRAME;
+    step->code_at_pc =
+        v8_step_code_u32(step, V8_STEP_PC) | (__u64)v8_step_code_u32(step, V8_STEP_PC + 4) << 32;
+    step->code_hash = V8_CODE_HASH(step->code_at_pc);
     __u8 now = step->code[V8_STEP_PC], last = step->code[V8_STEP_PC - 1];
     if (step->sp > step->fp - 16 && step->sp <= step->fp && now != V8_CODE_POP)
         return V8_LEAF_MAKES;
@@ -230,6 +243,8 @@ static inline int v8_step_function(const struct v8_process *process, struct v8_s
         v8_step_native(step);
         return v8_step_by_frame(step);
     }
+    if (!builtin && !step->is_leaf)
+        v8_step_hash(step, context);
     __s64 bytecode = builtin ? v8_step_bytecode(process, step, at) : -1;
     if (builtin && v8_step_frameless(process, step, at, context))
         return V8_STEP_GOES_ON;
@@ -244,6 +259,7 @@ static inline int v8_step(const struct v8_process *process, struct v8_step *step
     enum v8_leaf leaf = V8_LEAF_HAS_FRAME;
     step->n_words = 0;
     step->shared_at = 0;
+    step->code_hash = 0;
     if (step->is_leaf && !v8_process_builtin(process, step->pc, &at))
         leaf = v8_step_leaf(process, step, context);
     if (leaf == V8_LEAF_CALLED || leaf == V8_LEAF_PUSHED)

@@ -37,5 +37,8 @@ struct v8_step {
     __u64 calls[2];             /* at rsp */
     __u64 shared[V8_STEP_SHARED];
     __u64 shared_at; /* 0: shared was not read */
+    __u64 code_at_pc;
+    __u32 code_hash; /* of it; 0: it was not read */
+    __u32 reserved;
     __u8 code[V8_STEP_CODE];
 };

@@ -179,6 +179,31 @@ static void moved(void **state)
     assert_int_equal(outcome.counts[V8_NAMED], 0);
 }
 
+/* Other code is where the frame's was: its function is known still, but neither line nor calls. */
+static void code_is_replaced(void **state)
+{
+    static struct outcome before;
+    unsigned machine = 0;
+    (void)state;
+    open_image("node22");
+    find_names();
+    before = outcome;
+    for (size_t i = 0; i < image.n_frames; i++)
+        if (!(image.frames[i][1] & V8_FRAME_INTERPRETED) && (uint32_t)image.frames[i][2])
+            image.frames[i][2] ^= 2;
+    find_names();
+    for (size_t i = 0; i < image.n_frames; i++) {
+        if (image.frames[i][1] & V8_FRAME_INTERPRETED || !(uint32_t)image.frames[i][2]) {
+            assert_string_equal(outcome.text[i], before.text[i]);
+            continue;
+        }
+        machine++;
+        assert_non_null(strstr(outcome.text[i], "\t0\t0\t"));
+        assert_null(strchr(outcome.text[i], '\n')[1] ? outcome.text[i] : NULL);
+    }
+    assert_true(machine > 5);
+}
+
 static void nothing_readable(void **state)
 {
     (void)state;
@@ -230,6 +255,7 @@ int main(void)
         cmocka_unit_test(lines_are_kept),
         cmocka_unit_test(stale),
         cmocka_unit_test(moved),
+        cmocka_unit_test(code_is_replaced),
         cmocka_unit_test(nothing_readable),
         cmocka_unit_test(bytes_run_out),
         cmocka_unit_test(wild),

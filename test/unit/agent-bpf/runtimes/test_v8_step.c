@@ -123,7 +123,11 @@ static void assert_function(uint64_t pc, bool exact, int32_t offset)
     assert_int_equal(step.words[0], kind | pc | (exact ? RECORD_FRAME_EXACT : 0));
     assert_int_equal(step.words[1], (SHARED - 1) | (offset >= 0) |
                                         V8_SCRIPT_HASH(SCRIPT) << V8_FRAME_SCRIPT_SHIFT);
-    assert_int_equal(step.words[2], (uint64_t)LITERAL << 32 | (offset >= 0 ? (uint32_t)offset : 0));
+    uint64_t bytes = 0;
+    uint32_t place = offset >= 0 ? (uint32_t)offset : 0;
+    if (offset < 0 && !v8_step_read(NULL, &bytes, sizeof(bytes), pc))
+        place = V8_CODE_HASH(bytes);
+    assert_int_equal(step.words[2], (uint64_t)LITERAL << 32 | place);
 }
 
 static void assert_native(uint64_t pc)
