@@ -12,6 +12,7 @@ import hotspot_stacks  # noqa: E402
 
 SAMPLES = 250
 LEAST = 0.98  # of so few samples; test/peers has more
+UNNAMED = 0.01  # of the frames at the most: code that was replaced meanwhile
 
 
 @unittest.skipUnless(os.geteuid() == 0, "needs root")
@@ -49,8 +50,8 @@ class HotSpot(unittest.TestCase):
                                                                        len(stacks)))
             self.assertEqual(len(stacks), SAMPLES)
             self.assertGreaterEqual(len(good) / len(stacks), LEAST)
-            self.assertEqual([frame.outcome for stack in stacks for frame in stack.frames
-                              if frame.kind != "native" and frame.outcome != "named"], [])
+            frames = [frame.outcome for stack in stacks for frame in stack.frames if frame.kind != "native"]
+            self.assertLessEqual(len([outcome for outcome in frames if outcome != "named"]), UNNAMED * len(frames))
             self.programs.end()
 
 
