@@ -40,6 +40,11 @@ static inline struct record_frame record_frame_native(uint64_t pc, bool is_retur
                                   (uint64_t)FRAME_NATIVE << RECORD_FRAME_SHIFT}};
 }
 
+static inline bool record_frame_equal(const struct record_frame *a, const struct record_frame *b)
+{
+    return a->words[0] == b->words[0] && a->words[1] == b->words[1] && a->words[2] == b->words[2];
+}
+
 /* Takes a frame off the words from *at on. False: there is none, or the words are malformed. */
 static inline bool record_frame_next(const uint64_t **at, const uint64_t *end,
                                      struct record_frame *frame)
@@ -53,6 +58,9 @@ static inline bool record_frame_next(const uint64_t **at, const uint64_t *end,
     *at += words;
     return true;
 }
+
+/* The name of a runtime's frame whose objects could not be read, or are others by now. */
+#define RECORD_FRAME_UNREADABLE "[unreadable]"
 
 /* profile.frame.type of the frames of a runtime, as in OpenTelemetry's semantic conventions; "":
  * its frames are native. */

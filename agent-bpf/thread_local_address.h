@@ -2,7 +2,7 @@
 #pragma once
 /*
  * Where a thread has its thread-local variable: one source for the BPF programs and user space.
- * Whoever includes it defines step_read(out, size, address) before: 0, or the memory cannot be
+ * The includer first defines step_read(out, size, address): 0, or nonzero if the memory cannot be
  * read. Source: ELF TLS ABI; struct context_variable of record.h.
  */
 #include "agent-bpf/record.h"

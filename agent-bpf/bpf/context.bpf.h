@@ -9,24 +9,6 @@
 #include "agent-bpf/bpf/context_labels.bpf.h"
 #include "agent-bpf/bpf/context_nodejs.bpf.h"
 
-/* Address of the thread's variable; 0 = it has none (yet). */
-static __always_inline __u64 context_address(const struct context_variable *variable, __u64 tp)
-{
-    if (variable->thread_local_model == THREAD_LOCAL_STATIC)
-        return tp + (__u64)variable->offset;
-    if (variable->thread_local_model != THREAD_LOCAL_DYNAMIC)
-        return 0;
-    __u64 dtv = 0, block = 0;
-    if (bpf_probe_read_user(&dtv, sizeof(dtv), (void *)(tp + (__u64)variable->dtv_offset)) || !dtv)
-        return 0;
-    __u64 entry = dtv + variable->module * variable->dtv_entry_size;
-    if (bpf_probe_read_user(&block, sizeof(block), (void *)entry))
-        return 0;
-    if (!block || block == ~0ULL) /* glibc: not allocated for this thread yet */
-        return 0;
-    return block + (__u64)variable->offset;
-}
-
 /* All sources have a thread-local pointer; they differ in what it points to. That of Node.js is the
  * first of several words. */
 __noinline int context_read_variable(struct build *build, const struct context_variable *variable,
@@ -34,7 +16,7 @@ __noinline int context_read_variable(struct build *build, const struct context_v
 {
     if (!build || !variable)
         return CONTEXT_ABSENT;
-    __u64 address = context_address(variable, tp), pointer = 0;
+    __u64 address = thread_local_address(variable, tp), pointer = 0;
     if (address && bpf_probe_read_user(&pointer, sizeof(pointer), (void *)address))
         return CONTEXT_TORN;
     if (!pointer && variable->source == CONTEXT_GO_LABELS)

@@ -2,9 +2,9 @@
 #pragma once
 /*
  * CPython at the tick: frames of the evaluation function are marked while the native stack is
- * walked, and the list of Python frames is read as a whole behind it (python_list.h). The list is
- * changed by the interrupted thread alone, so it is complete, whoever holds the GIL. Each frame
- * costs two reads of the process's memory.
+ * walked, and the list of Python frames is read as a whole behind it (python_list.h). Only the
+ * interrupted thread changes its list, so the list is complete even if another thread holds the
+ * GIL. Each frame costs two reads of the process's memory.
  */
 #include "agent-bpf/bpf/record_builder.bpf.h"
 #include "agent-bpf/runtimes/runtime_process.h"

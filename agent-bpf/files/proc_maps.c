@@ -103,6 +103,15 @@ bool proc_maps_next_code(struct bytes *text, struct proc_map *map)
     return false;
 }
 
+bool proc_maps_have_code(struct bytes maps, uint64_t start, uint64_t inode)
+{
+    struct proc_map map;
+    while (proc_maps_next(&maps, &map))
+        if (map.start == start && map.inode == inode && map.executable)
+            return true;
+    return false;
+}
+
 int proc_maps_read(uint32_t pid, struct buf *text)
 {
     text->limit_bytes = PROC_MAPS_BYTES_MAX;

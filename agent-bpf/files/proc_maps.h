@@ -28,6 +28,9 @@ bool proc_maps_next(struct bytes *text, struct proc_map *map);
 /* The next one with code of another file than that of *map, which is zeroed at first. */
 bool proc_maps_next_code(struct bytes *text, struct proc_map *map);
 
+/* True: code of this file is mapped at this address, as it was. Pure. */
+bool proc_maps_have_code(struct bytes maps, uint64_t start, uint64_t inode);
+
 /* 0 or negative errno as proc_pid_read(). Replaces what text held. The process may hold the lock
  * that this needs: reader only (reader_client.h). */
 int proc_maps_read(uint32_t pid, struct buf *text);

@@ -9,7 +9,8 @@
 #include "agent-bpf/files/reader_client.h"
 
 struct runtime_memory {
-    /* 0: each range has its outcome; -EAGAIN: no answer now; -E2BIG: beyond bytes_left; another
+    /* 0: each range has its outcome; -EAGAIN: no answer now; -E2BIG: beyond bytes_left; -ETIME: the
+     * time of this request is over; another
      * negative errno. */
     int (*read)(void *context, struct reader_range *ranges, size_t n);
     void *context;

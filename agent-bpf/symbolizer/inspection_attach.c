@@ -322,22 +322,14 @@ static bool entry_equals(const struct context_process *a, const struct context_p
            !memcmp(a->variables, b->variables, a->count * sizeof(*a->variables));
 }
 
-static bool is_mapped(struct bytes maps, uint64_t start, uint64_t inode)
-{
-    struct proc_map map;
-    while (proc_maps_next(&maps, &map))
-        if (map.start == start && map.inode == inode && map.executable)
-            return true;
-    return false;
-}
-
 static bool files_are_there(const struct inspection *inspection)
 {
     struct buf *maps = &inspection->symbolizer->maps_again;
     if (reader_maps(inspection->process->pid, maps))
         return false;
     for (uint32_t i = 0; i < inspection->entry.count; i++)
-        if (!is_mapped(buf_bytes(maps), inspection->places[i].start, inspection->places[i].inode))
+        if (!proc_maps_have_code(buf_bytes(maps), inspection->places[i].start,
+                                 inspection->places[i].inode))
             return false;
     return true;
 }

@@ -41,6 +41,7 @@ STAT_COUNTERS(frames_named, "spanprof_runtime_frames_total",
 
 struct process_memory {
     uint32_t pid;
+    uint64_t until_ns;
     struct runtime_memory *memory;
 };
 
@@ -52,6 +53,8 @@ static int process_memory_read(void *context, struct reader_range *ranges, size_
         bytes += ranges[i].size;
     if (bytes > process->memory->bytes_left)
         return -E2BIG;
+    if (clock_monotonic_ns() > process->until_ns)
+        return -ETIME;
     process->memory->bytes_left -= bytes;
     return reader_memory(process->pid, ranges, n);
 }
@@ -82,22 +85,14 @@ static void attach_one(struct process_runtimes *runtimes, struct process_runtime
         stat_add_of(&refused, why, 1);
 }
 
-static bool is_mapped(struct bytes maps, const struct process_runtime *one)
-{
-    struct proc_map map;
-    while (proc_maps_next(&maps, &map))
-        if (map.start == one->start && map.inode == one->inode && map.executable)
-            return true;
-    return false;
-}
-
 static bool is_same_program(struct symbolizer *symbolizer, uint32_t pid,
                             const struct process_runtimes *runtimes)
 {
     if (reader_maps(pid, &symbolizer->maps_again))
         return false;
     for (size_t i = 0; i < runtimes->n; i++)
-        if (!is_mapped(buf_bytes(&symbolizer->maps_again), &runtimes->of[i]))
+        if (!proc_maps_have_code(buf_bytes(&symbolizer->maps_again), runtimes->of[i].start,
+                                 runtimes->of[i].inode))
             return false;
     return true;
 }
@@ -156,7 +151,7 @@ void process_runtimes_attach(struct symbolizer *symbolizer, uint32_t pid, uint64
                                     .program = runtimes->program,
                                     .bytes_left = RUNTIME_ATTACH_BYTES,
                                     .maps = buf_bytes(&symbolizer->maps)};
-    struct process_memory process = {pid, &memory};
+    struct process_memory process = {pid, clock_monotonic_ns() + RUNTIME_ATTACH_NS, &memory};
     memory.context = &process;
     runtimes->entry.process_start_ns = start_ns;
     for (size_t i = 0; i < runtimes->n; i++) {
@@ -228,7 +223,7 @@ void process_runtimes_name(struct symbolizer *symbolizer, uint32_t pid,
     struct runtime_memory memory = {.read = process_memory_read,
                                     .program = runtimes ? runtimes->program : 0,
                                     .bytes_left = RUNTIME_REQUEST_BYTES};
-    struct process_memory process = {pid, &memory};
+    struct process_memory process = {pid, clock_monotonic_ns() + RUNTIME_REQUEST_NS, &memory};
     const struct naming naming = {runtimes, symbolizer->runtime_cache, &memory, arena, frames, n,
                                   names};
     memory.context = &process;

@@ -7,9 +7,13 @@
 #include "agent-bpf/symbolizer/symbolizer_state.h"
 #include "agent-bpf/runtimes/runtime_reader.h"
 
-#define PROCESS_RUNTIMES_MAX  4 /* files of a process that are a runtime; more do not count */
-#define RUNTIME_ATTACH_BYTES  (2u << 20) /* read of a process by one look */
-#define RUNTIME_REQUEST_BYTES (1u << 20) /* to name the frames of one request */
+#define PROCESS_RUNTIMES_MAX 4 /* files of a process that are a runtime; more do not count */
+/* What is read of a process by one look, and to name the frames of one request; and how long that
+ * may take, whatever the process makes of it. */
+#define RUNTIME_ATTACH_BYTES  (2u << 20)
+#define RUNTIME_ATTACH_NS     (200 * NS_PER_MS)
+#define RUNTIME_REQUEST_BYTES (1u << 20)
+#define RUNTIME_REQUEST_NS    (50 * NS_PER_MS)
 
 struct process_runtime {
     struct runtime_file *file;

@@ -10,7 +10,7 @@
 #include "agent-bpf/symbolizer/process_runtimes.h"
 #include "agent-bpf/unwind/unwind.h"
 
-#define RUNTIME_WALK_READS 256
+#define RUNTIME_WALK_READS 64
 #define RUNTIME_PAGES      128
 #define RUNTIME_PAGE_BYTES 4096
 #define RUNTIME_PAGE_NS    (200 * NS_PER_MS)

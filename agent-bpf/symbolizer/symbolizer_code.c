@@ -80,7 +80,7 @@ static struct symbolizer_line line_of(const struct runtime_line *line)
 static struct symbolizer_line *lines_of(struct arena *arena, const struct runtime_name *name,
                                         uint32_t *n)
 {
-    static const struct runtime_line unreadable = {.function = BYTES_LIT("[unreadable]")};
+    static const struct runtime_line unreadable = {.function = BYTES_LIT(RECORD_FRAME_UNREADABLE)};
     bool named = name->outcome == RUNTIME_FRAME_NAMED && name->n_lines;
     const struct runtime_line *from = named ? name->lines : &unreadable;
     *n = named ? name->n_lines : 1;

@@ -166,9 +166,7 @@ static void naming_want(struct naming *naming, const struct record_frame *frame)
     if (!naming->wanted || naming->n_wanted == RECORD_MAX_USER_FRAMES)
         return;
     for (uint32_t i = naming->n_wanted; i > 0; i--) /* recursion: mostly among the last ones */
-        if (naming->wanted[i - 1].words[0] == frame->words[0] &&
-            naming->wanted[i - 1].words[1] == frame->words[1] &&
-            naming->wanted[i - 1].words[2] == frame->words[2])
+        if (record_frame_equal(&naming->wanted[i - 1], frame))
             return;
     naming->wanted[naming->n_wanted++] = *frame;
 }

@@ -28,16 +28,11 @@ void stack_builder_want_names(struct stack_builder *builder, const uint8_t *iden
     builder->identities[builder->n - 1] = identity;
 }
 
-static bool is_same(const struct record_frame *a, const struct record_frame *b)
-{
-    return a->words[0] == b->words[0] && a->words[1] == b->words[1] && a->words[2] == b->words[2];
-}
-
 /* STACK_BUILDER_CODES: no room. */
 static uint32_t code_index(struct stack_builder *builder, const struct record_frame *code)
 {
     for (uint32_t i = builder->n_codes; i > 0; i--) /* recursion: mostly among the last ones */
-        if (is_same(&builder->codes[i - 1], code))
+        if (record_frame_equal(&builder->codes[i - 1], code))
             return i - 1;
     if (builder->n_codes == STACK_BUILDER_CODES)
         return STACK_BUILDER_CODES;

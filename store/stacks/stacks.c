@@ -281,7 +281,7 @@ int stacks_unnamed(const struct frame *frame, struct frame_name *name)
 {
     if (!frame_is_unnamed(frame))
         return -ENOENT;
-    name->function = BYTES_LIT(STACKS_UNNAMED);
+    name->function = BYTES_LIT(RECORD_FRAME_UNREADABLE);
     name->type = BYTES_STR(record_frame_type((enum record_frame_kind)frame->address));
     return 0;
 }

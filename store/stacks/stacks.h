@@ -30,7 +30,6 @@ struct id_set;
 #define STACKS_INLINED_MAX      31   /* inlined functions at one address */
 #define STACKS_TYPE_MAX         31
 #define STACKS_UNNAMED_BITS     8
-#define STACKS_UNNAMED          "[unreadable]" /* the name of frames that could not be named */
 
 enum frame_kind { STACK_FRAME_KERNEL = 1, STACK_FRAME_NATIVE = 2, STACK_FRAME_SPECIAL = 3 };
 

@@ -65,16 +65,22 @@ static __attribute__((unused)) char *thread_pointer(void)
     return tp;
 }
 
-static __attribute__((unused)) void setup_size(struct fixture *fixture, uint64_t ring_size)
+static __attribute__((unused)) void setup_with(struct fixture *fixture,
+                                               const struct sampler_settings *settings)
 {
     char why[SAMPLER_DIAGNOSIS_MAX];
-    struct sampler_settings settings = {.frequency_hz = FREQUENCY, .ring_size_bytes = ring_size};
-    if (sampler_open(&settings, &fixture->sampler, why, sizeof(why)) != 0)
+    if (sampler_open(settings, &fixture->sampler, why, sizeof(why)) != 0)
         fail_msg("%s", why);
     assert_int_equal(cpu_events_open(&fixture->cpus, fixture->sampler), 0);
     assert_int_equal(ring_open(sampler_ring_fd(fixture->sampler),
                                sampler_ring_size(fixture->sampler), &fixture->ring),
                      0);
+}
+
+static __attribute__((unused)) void setup_size(struct fixture *fixture, uint64_t ring_size)
+{
+    setup_with(fixture,
+               &(struct sampler_settings){.frequency_hz = FREQUENCY, .ring_size_bytes = ring_size});
 }
 
 static __attribute__((unused)) void teardown(struct fixture *fixture)

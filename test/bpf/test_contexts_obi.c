@@ -36,15 +36,8 @@ static void leave_own_bpffs(void)
 
 static void setup_obi(struct fixture *fixture)
 {
-    char why[SAMPLER_DIAGNOSIS_MAX];
-    struct sampler_settings settings = {
-        .frequency_hz = FREQUENCY, .ring_size_bytes = 4 << 20, .obi_map = PIN};
-    if (sampler_open(&settings, &fixture->sampler, why, sizeof(why)) != 0)
-        fail_msg("%s", why);
-    assert_int_equal(cpu_events_open(&fixture->cpus, fixture->sampler), 0);
-    assert_int_equal(ring_open(sampler_ring_fd(fixture->sampler),
-                               sampler_ring_size(fixture->sampler), &fixture->ring),
-                     0);
+    setup_with(fixture, &(struct sampler_settings){
+                            .frequency_hz = FREQUENCY, .ring_size_bytes = 4 << 20, .obi_map = PIN});
 }
 
 static int pin_map(enum bpf_map_type type, uint32_t value_size)

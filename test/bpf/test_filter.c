@@ -17,15 +17,9 @@ static char own_pid[16];
 
 static void setup_filters(struct fixture *fixture, const struct filter_settings *filters)
 {
-    char why[SAMPLER_DIAGNOSIS_MAX];
-    struct sampler_settings settings = {
-        .frequency_hz = FREQUENCY, .ring_size_bytes = 4 << 20, .filters = *filters};
-    if (sampler_open(&settings, &fixture->sampler, why, sizeof(why)) != 0)
-        fail_msg("%s", why);
-    assert_int_equal(cpu_events_open(&fixture->cpus, fixture->sampler), 0);
-    assert_int_equal(ring_open(sampler_ring_fd(fixture->sampler),
-                               sampler_ring_size(fixture->sampler), &fixture->ring),
-                     0);
+    setup_with(fixture, &(struct sampler_settings){.frequency_hz = FREQUENCY,
+                                                   .ring_size_bytes = 4 << 20,
+                                                   .filters = *filters});
 }
 
 static uint64_t cpu_ns_of(clockid_t clock)

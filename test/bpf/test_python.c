@@ -9,12 +9,10 @@
 #include "sampler_fixture.h"
 #include "python_fixture.h"
 #include "agent-bpf/python_interleave.h"
-#include "test/support/fixtures/skip.h"
-#include <glob.h>
+#include "test/support/runtimes/pythons.h"
 #include <stdio.h>
 
 #define SCRIPTS     SPANPROF_SOURCE_DIR "/test/support/runtimes/python/"
-#define PYTHONS     "/usr/bin/python3.[0-9]*[0-9]"
 #define ARENA       ((size_t)4 << 20)
 #define UNWIND_ROOM ((uint64_t)32 << 20)
 #define RING_SIZE   (16 << 20)
@@ -62,8 +60,6 @@ struct program {
     size_t told;
 };
 
-static char **pythons;
-static int n_pythons;
 static uint64_t look_ms = 3000;
 
 static const char *last_part(struct bytes name)
@@ -232,17 +228,10 @@ static void program_observe(struct program *program, struct fixture *fixture,
 
 static void setup_python(struct fixture *fixture)
 {
-    char why[SAMPLER_DIAGNOSIS_MAX];
-    struct sampler_settings settings = {.frequency_hz = FREQUENCY,
-                                        .ring_size_bytes = RING_SIZE,
-                                        .unwind_bytes = UNWIND_ROOM,
-                                        .ticks_timed = true};
-    if (sampler_open(&settings, &fixture->sampler, why, sizeof(why)) != 0)
-        fail_msg("%s", why);
-    assert_int_equal(cpu_events_open(&fixture->cpus, fixture->sampler), 0);
-    assert_int_equal(ring_open(sampler_ring_fd(fixture->sampler),
-                               sampler_ring_size(fixture->sampler), &fixture->ring),
-                     0);
+    setup_with(fixture, &(struct sampler_settings){.frequency_hz = FREQUENCY,
+                                                   .ring_size_bytes = RING_SIZE,
+                                                   .unwind_bytes = UNWIND_ROOM,
+                                                   .ticks_timed = true});
 }
 
 /* False: not a version that is read. */
@@ -292,22 +281,6 @@ static void check_churning(const char *python)
                   program.n, program.named, program.stale, program.wrong);
     assert_true(program.named > 10);
     assert_int_equal(program.wrong, 0);
-}
-
-static void each_python(void (*check)(const char *python))
-{
-    glob_t found;
-    for (int i = 0; i < n_pythons; i++)
-        check(pythons[i]);
-    if (n_pythons)
-        return;
-    if (glob(PYTHONS, GLOB_BRACE | GLOB_TILDE, NULL, &found)) {
-        globfree(&found);
-        skip_because("there is no Python");
-    }
-    for (size_t i = 0; i < found.gl_pathc; i++)
-        check(found.gl_pathv[i]);
-    globfree(&found);
 }
 
 static void running(void **state)

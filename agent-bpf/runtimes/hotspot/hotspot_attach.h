@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * HotSpot in a file and in a process. Constants come from the file alone; what tables tell is read
- * of each process anew (2 ms), so that a process that forges its own misleads nobody else.
+ * HotSpot in a file and in a process. Constants come from the file alone. The tables are read from
+ * each process (2 ms), because a process may forge its own.
  * Thread: the symbolizer's loop.
  */
 #include "agent-bpf/runtimes/hotspot_process.h"

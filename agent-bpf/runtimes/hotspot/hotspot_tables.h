@@ -3,10 +3,10 @@
 /*
  * The tables that HotSpot exports for debuggers ("vmStructs"): offsets of fields, addresses of
  * static variables, sizes of types and values of constants, by name. The file has the addresses of
- * the tables' variables, the process has their contents; so a process that forges them misleads
- * nobody but itself. Limits: HOTSPOT_TABLE_BYTES_MAX of a table, HOTSPOT_TEXT_PAGES_MAX of names.
- * Outcomes: 0; -ENOENT: the file is no HotSpot; -EBADMSG: the tables make no sense; another
- * negative errno. Source of the format: HotSpot's vmStructs.hpp.
+ * the tables' variables, the process has their contents. A process that forges them gets wrong
+ * names in its own stacks alone. Limits: HOTSPOT_TABLE_BYTES_MAX of a table, HOTSPOT_TEXT_PAGES_MAX
+ * of names. Outcomes: 0; -ENOENT: the file is no HotSpot; -EBADMSG: the tables make no sense;
+ * another negative errno. Source of the format: HotSpot's vmStructs.hpp.
  */
 #include "agent-bpf/files/elf.h"
 #include "agent-bpf/runtimes/runtime_memory.h"

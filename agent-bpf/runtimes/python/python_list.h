@@ -3,7 +3,7 @@
 /*
  * Reads the list of a thread's Python frames, leaf first, as words of record.h: one source for the
  * tick, which reads it whole while the thread is stopped, and for user space, where it is tested.
- * Whoever includes it defines step_read(out, size, address) before: 0, or the memory cannot be
+ * The includer first defines step_read(out, size, address): 0, or nonzero if the memory cannot be
  * read. The memory may hold anything: offsets are masked, each call reads at most three structures,
  * and the caller bounds the number of calls. Source of the layouts: python_process.h.
  */

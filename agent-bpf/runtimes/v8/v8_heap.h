@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Memory of a process with V8, as one request sees it. Whoever decodes objects reads plainly; what
- * is not there yet is noted, and the read fails with -EAGAIN. Then all that is noted is fetched at
- * once, and the decoders run again from their beginning. So one fetch serves a hop of all frames of
- * a request. Lines of V8_HEAP_LINE bytes are kept until the end of the request, so a second read of
- * the same gives the same. All of it is foreign: an object counts only by its type.
+ * Memory of a process with V8, as one request sees it. A decoder that reads what is not here yet
+ * gets -EAGAIN, and the place is noted. Then all noted places are fetched at once, and the decoders
+ * begin again. So each fetch takes all frames of a request one pointer further. Lines of
+ * V8_HEAP_LINE bytes are kept until the end of the request, so a second read of the same gives the
+ * same. All of it is foreign: an object counts only by its type.
  *
  * Limits: V8_HEAP_LINES_MAX lines; the memory's bytes_left. Outcomes: 0; -EAGAIN: fetch; -EFAULT:
  * not readable, or not what it should be; -E2BIG: the request has read enough. Thread: the

@@ -428,7 +428,7 @@ static void test_runtime_frames_in_parts(void **state)
     assert_line(rig, &left.frames[2], "<module>", 7);
 }
 
-/* Nobody answers: they stay what they are. */
+/* Without an answer in time, the frames keep the name of unreadable ones. */
 static void test_runtime_frames_late(void **state)
 {
     struct samples_rig *rig = *state;
@@ -444,7 +444,7 @@ static void test_runtime_frames_late(void **state)
     assert_int_equal(left.n_frames, 4);
     assert_true(frame_is_unnamed(&left.frames[1]));
     assert_int_equal(stacks_name(store_stacks(rig->fixture.store), &left.frames[1], &name), 0);
-    assert_true(bytes_is(name.function, STACKS_UNNAMED) && bytes_is(name.type, "cpython"));
+    assert_true(bytes_is(name.function, RECORD_FRAME_UNREADABLE) && bytes_is(name.type, "cpython"));
 }
 
 /* ---- the cache by itself ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames that are known by a name alone: in the dictionary, and as they are exported. */
-#include "agent-bpf/record.h"
+#include "agent-bpf/record_frame.h"
 #include "store/stacks/stacks_unfinished.h"
 #include "test/support/fixtures/named_code.h"
 #include "test/support/fixtures/stacks_fixture.h"
@@ -111,7 +111,7 @@ static void test_unnamed(void **state)
     assert_int_equal(fixture_intern(fixture, &frame, 1), stack);
     frame.address = FRAME_PYTHON;
     assert_int_equal(stacks_name(fixture_stacks(fixture), &frame, &name), 0);
-    assert_true(bytes_is(name.function, STACKS_UNNAMED) && bytes_is(name.type, "cpython"));
+    assert_true(bytes_is(name.function, RECORD_FRAME_UNREADABLE) && bytes_is(name.type, "cpython"));
 }
 
 /* Any bytes may be in the file. */

@@ -8,9 +8,8 @@
 #include "agent-bpf/runtimes/python/python_attach.h"
 #include "agent-bpf/runtimes/python/python_list.h"
 #include "agent-bpf/runtimes/python/python_names.h"
-#include "test/support/fixtures/skip.h"
+#include "test/support/runtimes/pythons.h"
 #include <fcntl.h>
-#include <glob.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -23,13 +22,9 @@
 #include <cmocka.h>
 
 #define SCRIPT     SPANPROF_SOURCE_DIR "/test/support/runtimes/python/frames.py"
-#define PYTHONS    "/usr/bin/python3.[0-9]*[0-9]"
 #define FRAMES_MAX 512
 #define REQUEST    ((size_t)1 << 20) /* bytes of one */
 #define ARENA      ((size_t)4 << 20)
-
-static char **pythons;
-static int n_pythons;
 
 struct program {
     pid_t pid;
@@ -181,7 +176,7 @@ static void compare_program(struct program *program)
     }
 }
 
-static size_t compare_python(const char *python)
+static void compare_python(const char *python)
 {
     struct program program = {0};
     struct runtime_memory memory;
@@ -194,7 +189,7 @@ static size_t compare_python(const char *python)
         program_stop(&program);
         print_message("%s: refused, %d\n", python, why);
         assert_true(strstr(python, "/3.6.") || strstr(python, "/3.7."));
-        return 0;
+        return;
     }
     error = python_attach(&program.constants, program.bias, &memory, &program.process, &why);
     if (error)
@@ -209,26 +204,12 @@ static size_t compare_python(const char *python)
     print_message("%s: %zu threads, %zu frames are right\n", python, program.n_threads,
                   program.n_frames);
     assert_in_range(program.n_threads, 15, 20);
-    return program.n_frames;
 }
 
 static void frames(void **state)
 {
-    glob_t found;
-    size_t n = 0;
     (void)state;
-    for (int i = 0; i < n_pythons; i++)
-        n += compare_python(pythons[i]);
-    if (n_pythons)
-        return;
-    if (glob(PYTHONS, GLOB_BRACE | GLOB_TILDE, NULL, &found)) {
-        globfree(&found);
-        skip_because("there is no Python");
-    }
-    for (size_t i = 0; i < found.gl_pathc; i++)
-        n += compare_python(found.gl_pathv[i]);
-    globfree(&found);
-    assert_true(n > 0);
+    each_python(compare_python);
 }
 
 int main(int argc, char **argv)

@@ -5,8 +5,7 @@
  * interpreters (those of Debian).
  */
 #include "agent-bpf/runtimes/python/python_lines.h"
-#include "test/support/fixtures/skip.h"
-#include <glob.h>
+#include "test/support/runtimes/pythons.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,13 +16,10 @@
 #define SCRIPT     SPANPROF_SOURCE_DIR "/test/support/runtimes/python/lines.py"
 #define UNITS      "150000"
 #define CODE_MAX   (8u << 20)
-#define PYTHONS    "/usr/bin/python3.[0-9]*[0-9]"
 #define OLDEST     8
 #define WRONG_TOLD 5
 
 static const char *units = UNITS;
-static char **pythons;
-static int n_pythons;
 
 static void read_all(FILE *in, void *out, size_t size)
 {
@@ -65,14 +61,16 @@ static size_t compare_code(FILE *in, const int32_t head[3], enum python_lines_fo
     return (size_t)head[0];
 }
 
-static size_t compare_all(const char *python)
+static void compare_all(const char *python)
 {
     char command[512];
     int32_t head[3];
     size_t n = 0, wrong = 0, codes = 0;
     unsigned minor = minor_of(python);
-    if (minor < OLDEST)
-        return 0;
+    if (minor < OLDEST) {
+        print_message("%s: too old\n", python);
+        return;
+    }
     enum python_lines_form form = minor < 10    ? PYTHON_LNOTAB
                                   : minor == 10 ? PYTHON_LINETABLE
                                                 : PYTHON_LOCATIONS;
@@ -85,26 +83,12 @@ static size_t compare_all(const char *python)
     print_message("%s: %zu code objects, %zu code units, %zu wrong\n", python, codes, n, wrong);
     assert_int_equal(wrong, 0);
     assert_true(n > 1000);
-    return n;
 }
 
 static void standard_library(void **state)
 {
-    glob_t found;
-    size_t n = 0;
     (void)state;
-    for (int i = 0; i < n_pythons; i++)
-        n += compare_all(pythons[i]);
-    if (n_pythons)
-        return;
-    if (glob(PYTHONS, GLOB_BRACE | GLOB_TILDE, NULL, &found)) {
-        globfree(&found);
-        skip_because("there is no Python");
-    }
-    for (size_t i = 0; i < found.gl_pathc; i++)
-        n += compare_all(found.gl_pathv[i]);
-    globfree(&found);
-    assert_true(n > 0);
+    each_python(compare_all);
 }
 
 static void in_front_of_the_first(void **state)
