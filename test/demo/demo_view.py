@@ -18,7 +18,9 @@ def percent(part, whole):
 
 def innermost(frames):
     frame = next((frame for frame in frames if frame.kind in LANGUAGES), frames[0] if frames else None)
-    return frame.name() if frame else "?"
+    if not frame:
+        return "?"
+    return frame.lines[0][0] if frame.lines else frame.name()  # what was inlined last
 
 
 class Trace:
