@@ -210,7 +210,8 @@ static void io_code(struct message_io *io, struct symbolizer_code *code)
 {
     io_u64(io, &code->ticket);
     io_u32(io, &code->pid);
-    io_u8(io, &code->named);
+    io_u8(io, &code->map);
+    io_check(io, code->map <= CODE_MAP_NOT_ASKED);
     IO_LIST(io, code->ranges, code->n, RECORD_MAX_USER_FRAMES);
     for (uint32_t i = 0; i < code->n; i++) {
         struct symbolizer_code_range *range = &code->ranges[i];

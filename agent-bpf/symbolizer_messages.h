@@ -184,11 +184,14 @@ struct symbolizer_code_frame {
     struct symbolizer_line *lines; /* inlined functions innermost first, then the compiled one */
 };
 
+/* Of the process; only with CODE_MAP_READ there are ranges. */
+enum symbolizer_code_map { CODE_MAP_NONE, CODE_MAP_READ, CODE_MAP_NOT_ASKED /* for no address */ };
+
 struct symbolizer_code {
     uint64_t ticket;
     uint32_t pid;
-    uint8_t named; /* the process has a perf map; otherwise there are no ranges */
-    uint32_t n;    /* at most RECORD_MAX_USER_FRAMES; as many as fit the datagram */
+    uint8_t map; /* enum symbolizer_code_map */
+    uint32_t n;  /* at most RECORD_MAX_USER_FRAMES; as many as fit the datagram */
     struct symbolizer_code_range *ranges; /* that contain the addresses */
     uint32_t n_frames; /* at most RECORD_MAX_USER_FRAMES; as many as fit the datagram */
     struct symbolizer_code_frame *frames;

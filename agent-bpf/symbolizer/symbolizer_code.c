@@ -49,12 +49,19 @@ static void code_answer_find_ranges(struct symbolizer *symbolizer,
 {
     uint64_t now_ns = clock_monotonic_ns();
     struct perf_map_range range;
-    for (uint32_t i = 0; i < wanted->n; i++)
-        if (record_frame_is_native(wanted->frames[i].words[0]))
-            perf_maps_find(&symbolizer->perf_maps, wanted->pid, now_ns,
-                           record_frame_address(wanted->frames[i].words[0]), &range);
+    bool any = false;
+    for (uint32_t i = 0; i < wanted->n; i++) {
+        if (!record_frame_is_native(wanted->frames[i].words[0]))
+            continue;
+        any = true;
+        perf_maps_find(&symbolizer->perf_maps, wanted->pid, now_ns,
+                       record_frame_address(wanted->frames[i].words[0]), &range);
+    }
+    answer->code.map = CODE_MAP_NOT_ASKED;
+    if (!any)
+        return;
     const struct perf_map *map = perf_maps_get(&symbolizer->perf_maps, wanted->pid, now_ns);
-    answer->code.named = map != NULL;
+    answer->code.map = map ? CODE_MAP_READ : CODE_MAP_NONE;
     for (uint32_t i = 0; map && i < wanted->n; i++) {
         uint64_t address = record_frame_address(wanted->frames[i].words[0]);
         if (!record_frame_is_native(wanted->frames[i].words[0]) || code_answer_has(answer, address))

@@ -296,8 +296,10 @@ int intake_code_answer(struct code *code, const struct code_program *program, ui
     process = process ? process : add_process(code, program);
     if (!process)
         return -ENOMEM;
-    process->n_none = told->named ? 0 : process->n_none + 1;
-    process->none_ns = time_ns;
+    if (told->map != CODE_MAP_NOT_ASKED) {
+        process->n_none = told->map == CODE_MAP_READ ? 0 : process->n_none + 1;
+        process->none_ns = time_ns;
+    }
     int error = 0;
     for (uint32_t i = 0; i < told->n && !error; i++) {
         struct bytes function = told->ranges[i].function;

@@ -102,7 +102,7 @@ static const struct symbolizer_message messages[] = {
     {.kind = SYMBOLIZER_CODE,
      .code = {.ticket = 1,
               .pid = 2,
-              .named = 1,
+              .map = CODE_MAP_READ,
               .n = 3,
               .ranges = code_ranges,
               .n_frames = 1,
@@ -328,7 +328,7 @@ static const struct field code_frame_fields[] = {
 static const struct field code_fields[] = {
     INT(symbolizer_code, ticket),
     INT(symbolizer_code, pid),
-    INT(symbolizer_code, named),
+    INT_TO(symbolizer_code, map, CODE_MAP_NOT_ASKED),
     ELEMENTS(symbolizer_code, ranges, n, 200, range_fields),
     ELEMENTS(symbolizer_code, frames, n_frames, 40, code_frame_fields),
     END_OF_FIELDS,

@@ -88,7 +88,7 @@ static void test_named(void **state)
     fclose(file);
     uint64_t addresses[] = {0x108, 0x20f, 0x10f, 0x150, 0x1ff, 0x210};
     ask(*state, (uint32_t)getpid(), addresses, 6);
-    assert_int_equal(told.code.named, 1);
+    assert_int_equal(told.code.map, CODE_MAP_READ);
     assert_int_equal(told.code.n, 4); /* each range once */
     assert_range(0, 0x100, 0x10f, "JS:*hot app.js:1");
     assert_range(1, 0x200, 0x20f, "outer");
@@ -110,10 +110,10 @@ static void test_nothing_named(void **state)
 {
     uint64_t address = 0x100;
     ask(*state, (uint32_t)getpid(), &address, 1);
-    assert_int_equal(told.code.named, 0);
+    assert_int_equal(told.code.map, CODE_MAP_NONE);
     assert_int_equal(told.code.n, 0);
     ask(*state, 1u << 30, &address, 1); /* nobody */
-    assert_int_equal(told.code.named, 0);
+    assert_int_equal(told.code.map, CODE_MAP_NONE);
 }
 
 /* Long names, and as many as may be: what fits a datagram. */
@@ -127,7 +127,7 @@ static void test_largest(void **state)
     }
     fclose(file);
     ask(*state, (uint32_t)getpid(), addresses, RECORD_MAX_USER_FRAMES);
-    assert_int_equal(told.code.named, 1);
+    assert_int_equal(told.code.map, CODE_MAP_READ);
     assert_in_range(told.code.n, 100, SYMBOLIZER_MESSAGE_MAX / SYMBOLIZER_NAME_BYTES);
     for (uint32_t i = 0; i < told.code.n; i++)
         assert_int_equal(told.ranges[i].function.len, SYMBOLIZER_NAME_BYTES);

@@ -54,12 +54,13 @@ static uint64_t ticket_of(struct samples_rig *rig)
 static void answer(struct samples_rig *rig, uint64_t ticket, uint32_t n,
                    struct symbolizer_code_range *ranges)
 {
-    samples_rig_answer(rig, &(struct symbolizer_message){.kind = SYMBOLIZER_CODE,
-                                                         .code = {.ticket = ticket,
-                                                                  .pid = RIG_PID,
-                                                                  .named = ranges != NULL,
-                                                                  .n = n,
-                                                                  .ranges = ranges}});
+    samples_rig_answer(
+        rig, &(struct symbolizer_message){.kind = SYMBOLIZER_CODE,
+                                          .code = {.ticket = ticket,
+                                                   .pid = RIG_PID,
+                                                   .map = ranges ? CODE_MAP_READ : CODE_MAP_NONE,
+                                                   .n = n,
+                                                   .ranges = ranges}});
 }
 
 #define NAMED(offset, size, name)                                                                  \
@@ -365,6 +366,7 @@ static void answer_frames(struct samples_rig *rig, const struct symbolizer_messa
                        &(struct symbolizer_message){.kind = SYMBOLIZER_CODE,
                                                     .code = {.ticket = asked->code_wanted.ticket,
                                                              .pid = RIG_PID,
+                                                             .map = CODE_MAP_NOT_ASKED,
                                                              .n_frames = n,
                                                              .frames = frames}});
 }
@@ -405,6 +407,9 @@ static void test_runtime_frames(void **state)
     assert_false(asked_for(rig, &asked));
     assert_int_equal(leave(rig, &left), 1);
     assert_line(rig, &left.frames[1], "Shop.render", 42);
+
+    add_usual(rig, CODE_KEEP_NS - 1); /* no answer has said that there is no perf map */
+    assert_true(asked_for(rig, &asked));
 }
 
 /* What does not fit into one answer is asked for again. */
@@ -461,7 +466,7 @@ static void tell(struct samples_rig *rig, struct code *code, uint32_t pid, uint6
 {
     const struct code_program program = {.pid = pid, .since_ns = 1};
     struct symbolizer_code_range range = {start, last, BYTES_LIT("f")};
-    const struct symbolizer_code told = {.named = 1, .n = 1, .ranges = &range};
+    const struct symbolizer_code told = {.map = CODE_MAP_READ, .n = 1, .ranges = &range};
     fixture_begin(&rig->fixture);
     assert_int_equal(intake_code_answer(code, &program, 1, &told, store_stacks(rig->fixture.store)),
                      0);
