@@ -11,6 +11,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
 import harness  # noqa: E402
+import publishing  # noqa: E402
 
 PASSWORD = "password-of-a-program-0123456789"
 TOKEN = "token-that-only-the-service-has-0123456789"
@@ -154,7 +155,7 @@ class Fallen(harness.IntegrationTest):
             sp = harness.Spanprof(self.directory, self.backend.address, sampler=True)
             self._started.append(sp)
             sp.log_path += "." + name
-            sp.may_end = True
+            sp.may_end = sp.breaks_out = True
             sp.launch()
             harness.wait_until(lambda: re.search(r"attempt %s (failed|succeeded)|may not call" % name, sp.log()), 20,
                                "the attempt %s" % name)
@@ -221,6 +222,17 @@ class Fallen(harness.IntegrationTest):
     def test_config(self):
         """It reads what the user who started spanprof may read."""
         self.check_child("config", {"read_shadow": ("", [None])}, self.ended("openat"))
+
+    def test_broker(self):
+        """It is there while it connects to an Elastic agent."""
+        reason = publishing.why_not("glibc")
+        if reason:
+            self.skipTest(reason)
+        agent = publishing.late("glibc", "elastic_tlsdesc", "--service", "shop", "--socket",
+                                os.path.join(self.directory, "agent.sock"), "--cpu-ms", 600000)
+        self.addCleanup(agent.kill)
+        agent.first("ready")
+        self.check_child("broker", {"read_shadow": ("", ["EACCES"])}, self.ended("openat"))
 
     def test_supervisor(self):
         """It starts programs and makes sockets; it takes no other process over, and changes no kernel."""
