@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Contents are compared, not times: certificates are replaced by renaming directories, by symbolic
- * links, and in place. Keys do not stay in the supervisor's own memory, which the symbolizer
- * inherits.
+ * links, and in place. Keys do not stay in the supervisor's own memory.
  */
 #include "agent-bpf/supervisor/supervisor_files.h"
 #include "base/log.h"

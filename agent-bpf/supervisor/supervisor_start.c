@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What each child is given: the service the ring, the process stream and the socket to the
- * symbolizer, and no right; the symbolizer three rights, the contexts map and the other end of that
- * socket.
+ * symbolizer; the symbolizer the maps of contexts and unwind tables and the other end of that
+ * socket; the reader a socket to the symbolizer and three rights, which those two lack.
  */
 #include "agent-bpf/supervisor/supervisor_state.h"
 #include "agent-bpf/drain/procstream.h"
@@ -26,6 +26,11 @@
 
 #define SYMBOLIZER_SOCKET_BYTES (1 << 20)
 #define CONFIG_LIMIT_NS         (10 * NS_PER_SEC)
+
+/* Accounts of their own, if there are such (packaging/spanprof.sysusers). Who parses what strangers
+ * made shares its user with nobody who has a right. */
+#define ACCOUNT_SYMBOLIZER "spanprof-sym"
+#define ACCOUNT_READER     "spanprof-rdr" /* and the broker's */
 
 struct child_start { /* of a child that is not there yet */
     struct supervisor_exec exec;
@@ -199,7 +204,7 @@ int supervisor_start_symbolizer(struct supervisor *supervisor)
     }
     start_init(&start, ROLE_SYMBOLIZER, supervisor->program_fd, &supervisor->target);
     start.exec.without_network = true;
-    privileges_own_account("spanprof-sym", &start.exec.rights);
+    privileges_own_account(ACCOUNT_SYMBOLIZER, &start.exec.rights);
     /* It has no right: elements of a map that it was given need none (Linux 5.19). */
     _cleanup_fd_ int kallsyms_fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
     give_symbolizer(&start, supervisor->sampling->sampler, fds[1], service_fd, kallsyms_fd);
@@ -230,6 +235,7 @@ int supervisor_start_reader(struct supervisor *supervisor)
     }
     start_init(&start, ROLE_READER, supervisor->program_fd, &supervisor->target);
     start.exec.without_network = true;
+    privileges_own_account(ACCOUNT_READER, &start.exec.rights);
     start.exec.rights.keep = PRIVILEGE(CAP_SYS_PTRACE) | PRIVILEGE(CAP_DAC_READ_SEARCH) |
                              PRIVILEGE(CAP_CHECKPOINT_RESTORE);
     start.message.reader = (struct reader_handles){.socket = fds[1]};
@@ -250,7 +256,7 @@ int supervisor_execute_broker(struct supervisor *supervisor, const struct contro
     start_init(&start, ROLE_BROKER, supervisor->program_fd, &supervisor->target);
     start.exec.without_network = true;
     start.exec.detached = true;
-    privileges_own_account("spanprof-sym", &start.exec.rights);
+    privileges_own_account(ACCOUNT_READER, &start.exec.rights);
     /* To act in a process's name (fs_rights.h), which is found by its root. */
     start.exec.rights.keep =
         PRIVILEGE(CAP_SYS_PTRACE) | PRIVILEGE(CAP_SETUID) | PRIVILEGE(CAP_SETGID);

@@ -2,14 +2,20 @@
 /*
  * A process that tries to hold whoever looks at it (test/hostile/test_hold.py):
  *     hold MODE DIRECTORY SECONDS
- *     memory    publishes a context whose payload is memory at one moment, and a page of a file on
- * FUSE at the next uffd      likewise, with a page that a user-space pager never brings (needs
- * root) link      its executable's directory has become a symbolic link into FUSE overlay   its
- * executable lies on overlayfs, above a layer on FUSE flood     maps and unmaps a file with code,
- * under a long path, as fast as it can As fusermount3 does for an unprivileged user, FUSE is
- * mounted with rights for uid NOBODY, and all else runs as that user. What the daemon does not
- * answer waits for its end. Says "ready" when it has begun, and burns CPU time so that it is looked
- * at.
+ *
+ *     memory   publishes a context whose payload is memory, and the next moment a page on FUSE
+ *
+ *     uffd     likewise, with a page that a user-space pager never brings (needs root)
+ *
+ *     link     its executable's directory has become a symbolic link into FUSE
+ *
+ *     overlay  its executable lies on overlayfs, above a layer on FUSE
+ *
+ *     flood    maps and unmaps a file with code, under a long path, as fast as it can
+ *
+ * As fusermount3 does for an unprivileged user, FUSE is mounted with rights for uid NOBODY, and all
+ * else runs as that user. What the daemon does not answer waits for its end. Says "ready" when it
+ * has begun, and burns CPU time so that it is looked at.
  */
 #include "context/context_layout.h"
 #include <errno.h>
