@@ -5,6 +5,7 @@
 #include "agent-bpf/unwind/go_unwind.h"
 #include "agent-bpf/files/vdso.h"
 #include "base/clock.h"
+#include "base/fair_share.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/stats.h"
@@ -28,6 +29,9 @@ STAT_COUNTER(evicted, "spanprof_unwind_pages_evicted_total",
              "Pages of unwind rows removed from the kernel to make room for others.");
 STAT_LOSS(no_room, "spanprof_unwind_pages_no_room_total",
           "Pages of unwind rows, or files, that did not fit into the kernel's maps.");
+STAT_COUNTER(over_share, "spanprof_unwind_tables_over_share_total",
+             "Unwind tables of files that went because processes of one cgroup had brought more "
+             "than their share.");
 STAT_COUNTER(unreadable_files, "spanprof_unwind_files_unreadable_total",
              "Executables whose unwind information could not be read or was too large. For ten "
              "seconds their code is unwound by frame pointers.");
@@ -45,7 +49,9 @@ struct table {
     struct unwind_file files[TABLE_FILES_MAX];
     uint32_t n_files;
     uint32_t next_file;
+    uint64_t tenant; /* of those who use it, one who has few */
     struct list recent;
+    struct list own_age; /* in tables.own_ages */
 };
 
 struct table_page {
@@ -66,6 +72,8 @@ struct tables {
     struct map pages;
     struct map unreadable;
     struct list recent; /* tables, least recently used first */
+    struct list own_ages[FAIR_SHARES]; /* likewise, by fair_share_index() */
+    struct fair_share share;           /* in tables */
     struct list recent_pages;
     struct list ending; /* struct unreadable by until_ns */
     struct table *vdso;
@@ -242,20 +250,54 @@ static void table_free(struct tables *tables, struct table *table)
     free(table);
 }
 
+static struct list *ages_of(struct tables *tables, uint64_t tenant)
+{
+    return &tables->own_ages[fair_share_index(&tables->share, tenant)];
+}
+
+static void table_charge(struct tables *tables, struct table *table, uint64_t tenant)
+{
+    table->tenant = tenant;
+    fair_share_take(&tables->share, tenant, 1);
+    list_append(&tables->recent, &table->recent);
+    list_append(ages_of(tables, tenant), &table->own_age);
+}
+
+static void table_uncharge(struct tables *tables, struct table *table)
+{
+    fair_share_give(&tables->share, table->tenant, 1);
+    list_remove(&table->recent);
+    list_remove(&table->own_age);
+}
+
+/* What several tenants use is counted for one who has few, so the flood of another does not take it
+ * away. */
+static uint64_t poorer_of(const struct tables *tables, uint64_t a, uint64_t b)
+{
+    const struct fair_share *share = &tables->share;
+    return share->of[fair_share_index(share, b)] < share->of[fair_share_index(share, a)] ? b : a;
+}
+
+static void table_use(struct tables *tables, struct table *table, uint64_t tenant)
+{
+    table_uncharge(tables, table);
+    table_charge(tables, table, poorer_of(tables, table->tenant, tenant));
+}
+
 static void table_remove(struct tables *tables, struct table *table)
 {
     map_remove(&tables->by_key, &table->key);
-    list_remove(&table->recent);
+    table_uncharge(tables, table);
     table_free(tables, table);
 }
 
-struct table *tables_get(struct tables *tables, const struct binary *binary, uint32_t pid)
+struct table *tables_get(struct tables *tables, const struct binary *binary, uint32_t pid,
+                         uint64_t tenant)
 {
     CLAIM_THREAD(&tables->owner);
     struct table *table = map_get(&tables->by_key, &binary->key);
     if (table) {
-        list_remove(&table->recent);
-        list_append(&tables->recent, &table->recent);
+        table_use(tables, table, tenant);
         return table;
     }
     if (binary->fd < 0 || tables->bytes > TABLES_BYTES_MAX)
@@ -268,8 +310,8 @@ struct table *tables_get(struct tables *tables, const struct binary *binary, uin
         table_free(tables, table);
         return NULL;
     }
-    list_append(&tables->recent, &table->recent);
-    if (tables->by_key.count > TABLES_MAX)
+    table_charge(tables, table, tenant);
+    if (tables->by_key.count > TABLES_MAX + TABLES_BORROWED_MAX)
         table_remove(tables, container_of(list_first(&tables->recent), struct table, recent));
     return table;
 }
@@ -283,12 +325,23 @@ static struct table *tables_largest(const struct tables *tables)
     return largest;
 }
 
+/* Who brings too many loses his own. */
+static void tables_release_share(struct tables *tables)
+{
+    while (fair_share_is_exceeded(&tables->share)) {
+        struct list *oldest = list_first(&tables->own_ages[fair_share_largest(&tables->share)]);
+        table_remove(tables, container_of(oldest, struct table, own_age));
+        stat_add(&over_share, 1);
+    }
+}
+
 /* Removes the largest, not the least recently used: a process with huge files does not cost others
  * their tables. */
 void tables_release(struct tables *tables)
 {
     CLAIM_THREAD(&tables->owner);
     struct table *table;
+    tables_release_share(tables);
     while (tables->bytes > TABLES_BYTES_MAX && (table = tables_largest(tables))) {
         struct unwind_file files[TABLE_FILES_MAX];
         uint32_t n = table->n_files;
@@ -438,6 +491,13 @@ int tables_open(const struct unwind_maps *maps, struct tables **out)
     list_init(&tables->recent);
     list_init(&tables->recent_pages);
     list_init(&tables->ending);
+    for (unsigned i = 0; i < FAIR_SHARES; i++)
+        list_init(&tables->own_ages[i]);
+    int error = fair_share_init(&tables->share, TABLES_MAX);
+    if (error) {
+        tables_close(tables);
+        return error;
+    }
     if (maps && maps->executables >= 0 && unwind_loader_open(maps, &tables->loader)) {
         tables_close(tables);
         return -ENOMEM;

@@ -6,15 +6,17 @@
  * (limits: TABLES_PAGES_MAX, TABLES_MAX) and loaded into the kernel's maps (unwind_maps.h).
  * A table takes a few KB, more if the file has no sorted table or a compressed section. Above
  * TABLES_BYTES_MAX the largest goes, and its code is unwound by frame pointers for ten seconds.
+ * Tenants share the tables fairly (fair_share.h): a flood of files evicts its own.
  * Thread: the symbolizer's loop.
  */
 #include "agent-bpf/symbolizer/symbolizer_binary.h"
 #include "agent-bpf/unwind/unwind_maps.h"
 
-#define TABLES_MAX       512 /* each has up to two descriptors of its own */
-#define TABLES_PAGES_MAX 512
-#define TABLES_BYTES_MAX (32u << 20) /* and one file more */
-#define TABLE_FILES_MAX  4           /* inodes with the same content that the kernel knows */
+#define TABLES_MAX          512 /* each has up to two descriptors of its own */
+#define TABLES_BORROWED_MAX 128 /* by one stack; above TABLES_MAX until they are given back */
+#define TABLES_PAGES_MAX    512
+#define TABLES_BYTES_MAX    (32u << 20) /* and one file more */
+#define TABLE_FILES_MAX     4           /* inodes with the same content that the kernel knows */
 
 struct tables;
 struct table;
@@ -23,10 +25,12 @@ struct table;
 int tables_open(const struct unwind_maps *maps, struct tables **tables);
 void tables_close(struct tables *tables); /* NULL is fine */
 
-/* pid: a process that maps the file; 0 = none is known. Borrowed until the next tables_release();
- * at most TABLES_MAX at once. NULL: no memory, TABLES_BYTES_MAX is reached, or the file is closed.
+/* pid: a process that maps the file; 0 = none is known. tenant: who pays, if nobody poorer does.
+ * Borrowed until the next tables_release(); at most TABLES_BORROWED_MAX at once. NULL: no memory,
+ * TABLES_BYTES_MAX is reached, or the file is closed.
  */
-struct table *tables_get(struct tables *tables, const struct binary *binary, uint32_t pid);
+struct table *tables_get(struct tables *tables, const struct binary *binary, uint32_t pid,
+                         uint64_t tenant);
 void tables_release(struct tables *tables); /* no table is borrowed now; frees what is too large */
 struct table *tables_vdso(struct tables *tables); /* the kernel's vdso; NULL: there is none */
 

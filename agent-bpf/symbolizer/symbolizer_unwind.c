@@ -21,6 +21,7 @@
 #endif
 
 #define PLACES_MAX (2 * SYMBOLIZER_MAPPINGS_MAX)
+_Static_assert(PLACES_MAX <= TABLES_BORROWED_MAX, "a stack borrows a table for each place");
 
 struct place { /* a mapping that holds an address of the stack */
     uint64_t start;
@@ -49,6 +50,14 @@ struct unwinding {
     struct touched touched[UNWIND_FRAMES_MAX];
 };
 
+/* Processes of which nothing is known (they ended at once, say) are one tenant, else each new one
+ * would have a share of its own. */
+static uint64_t tenant_of(struct symbolizer *symbolizer, uint32_t pid)
+{
+    const struct process_owner *owner = symbolizer_owner(symbolizer, pid);
+    return owner->kind == OWNER_PROCESS ? 0 : owner->key;
+}
+
 static void place_set_table(struct unwinding *unwinding, struct place *place,
                             const struct binary *binary, uint64_t file_offset)
 {
@@ -62,7 +71,8 @@ static void place_set_table(struct unwinding *unwinding, struct place *place,
     struct symbolizer *symbolizer = unwinding->symbolizer;
     uint32_t pid = unwinding->wanted->pid;
     place->table =
-        tables_get(symbolizer->tables, binary, symbolizer_is_banned(symbolizer, pid) ? 0 : pid);
+        tables_get(symbolizer->tables, binary, symbolizer_is_banned(symbolizer, pid) ? 0 : pid,
+                   tenant_of(symbolizer, pid));
     place->bias = elf_address - place->start;
 }
 

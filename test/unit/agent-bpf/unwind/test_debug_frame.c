@@ -365,7 +365,7 @@ static const struct unwind_rule *rule_at(struct tables *tables, const struct bin
                                          uint64_t address)
 {
     static struct unwind_rule rule;
-    struct table *table = tables_get(tables, binary, 0);
+    struct table *table = tables_get(tables, binary, 0, 0);
     rule = (struct unwind_rule){.cfa = UNWIND_UNKNOWN};
     if (table)
         table_rule(tables, table, address, &rule);
