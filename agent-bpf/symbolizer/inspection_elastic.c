@@ -105,10 +105,29 @@ static void connection_failed(struct symbolizer *symbolizer, uint32_t pid, int o
         memset(process->elastic->connected, 0, sizeof(process->elastic->connected));
 }
 
+/* Else the process has exec()ed meanwhile, perhaps a program with other ids: a path that the one
+ * named was looked up with the rights of the next. */
+static bool names_it_still(struct symbolizer *symbolizer, uint32_t pid)
+{
+    const struct tracked_process *process = map_get(&symbolizer->processes, &pid);
+    const struct elastic_peer *peer = process ? process->elastic : NULL;
+    uint64_t storage;
+    if (!peer || symbolizer_is_banned(symbolizer, pid))
+        return false;
+    symbolizer_enter(symbolizer, pid);
+    int error = reader_memory_one(pid, peer->asked_at, &storage, sizeof(storage));
+    symbolizer_leave(symbolizer);
+    return !error && storage == peer->asked_storage;
+}
+
 static void elastic_connected(void *context, uint32_t pid, int outcome, int fd)
 {
     struct symbolizer *symbolizer = context;
     struct symbolizer_process process = {.pid = pid, .time_ns = clock_monotonic_ns()};
+    if (!outcome && !names_it_still(symbolizer, pid)) {
+        close(fd);
+        outcome = -EAGAIN;
+    }
     if (outcome) {
         connection_failed(symbolizer, pid, outcome);
         return;
@@ -169,6 +188,8 @@ void inspection_connect_elastic(struct inspection *inspection)
         return;
     }
     peer->connected_ns = now_ns;
+    peer->asked_at = peer->pointer_at;
+    peer->asked_storage = peer->storage;
     int error = inspection_find_socket(inspection);
     error = error ? error
                   : elastic_connect(&symbolizer->elastic_connections, &peer->request, process->pid,

@@ -71,7 +71,7 @@ struct tables {
     struct map by_key;
     struct map pages;
     struct map unreadable;
-    struct list recent; /* tables, least recently used first */
+    struct list recent;                /* tables, least recently used first */
     struct list own_ages[FAIR_SHARES]; /* likewise, by fair_share_index() */
     struct fair_share share;           /* in tables */
     struct list recent_pages;

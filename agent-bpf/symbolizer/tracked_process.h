@@ -19,6 +19,8 @@
 struct elastic_peer {    /* of a process with Elastic's library */
     uint64_t pointer_at; /* address of the pointer to the process storage */
     uint64_t storage;    /* its last value; 0 = not set yet */
+    uint64_t asked_at;   /* both when it was last asked to be connected */
+    uint64_t asked_storage;
     uint64_t connected_ns;
     uint8_t connected[16];          /* digest of the storage whose socket was tried; zero = none */
     struct elastic_request request; /* that it be connected */

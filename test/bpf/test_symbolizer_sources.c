@@ -40,7 +40,9 @@ struct shared {
     volatile bool load;   /* the library */
     volatile bool loaded;
     volatile unsigned storage; /* this one is to be published; 0 = none yet */
-    volatile unsigned heard;   /* datagrams on the socket */
+    volatile unsigned published;
+    volatile unsigned connections; /* begun by brokers */
+    volatile unsigned heard;       /* datagrams on the socket */
 };
 
 static struct rig rig;
@@ -152,6 +154,7 @@ static void run_child(void)
         if (sources && shared->storage != published) {
             published = shared->storage;
             *sources->elastic_storage = make_storage(published);
+            shared->published = published;
         }
         while (recv(fd, &byte, 1, MSG_DONTWAIT) >= 0)
             shared->heard += byte == 'x'; /* another spanprof may have found it, too */
@@ -324,6 +327,30 @@ static void storage_replaced(void **state)
     expect_entered(ELASTIC | LABELS);
 }
 
+/* In the first broker: what named the socket is gone before that is connected. */
+static void replace_storage(void)
+{
+    if (shared->connections++)
+        return;
+    shared->storage = 2;
+    while (shared->published != 2)
+        usleep(1000);
+}
+
+/* As if the process had become another program meanwhile: the socket is not handed over. */
+static void storage_replaced_before_the_socket_is_there(void **state)
+{
+    (void)state;
+    shared->load = true;
+    shared->storage = 1;
+    rig.connecting = replace_storage;
+    start_child();
+    rig_start(&rig);
+    assert_true(rig_until(&rig, is_correlated, 20000));
+    assert_true(shared->connections > 1);
+    expect_resource("renamed");
+}
+
 static void library_loaded_though_it_has_a_source(void **state)
 {
     (void)state;
@@ -460,6 +487,7 @@ int main(void)
         R(all_at_once),
         R(without_process_context),
         R(storage_replaced),
+        R(storage_replaced_before_the_socket_is_there),
         R(library_loaded_though_it_has_a_source),
         R(unknown_labels_are_not_read),
         R(of_nodejs),

@@ -68,14 +68,22 @@ void rig_close(struct rig *rig)
     loop_close(rig->loop);
 }
 
+struct supervised { /* in the symbolizer's process */
+    struct symbolizer *symbolizer;
+    pid_t reader;
+    void (*connecting)(void);
+};
+
 /* As a broker does it. */
 static int connect_agent(void *context, uint32_t pid, struct bytes path, int answer_fd)
 {
-    (void)context;
+    const struct supervised *process = context;
     pid_t broker = fork();
     if (broker == 0) {
         int fd;
         struct control_message answer = {.kind = CONTROL_CONNECTED};
+        if (process->connecting)
+            process->connecting();
         answer.outcome = elastic_socket_connect(pid, path, &fd);
         _exit(control_send(answer_fd, &answer, fd) != 0);
     }
@@ -84,11 +92,6 @@ static int connect_agent(void *context, uint32_t pid, struct bytes path, int ans
 }
 
 /* ---- in the symbolizer's process ---- */
-
-struct supervised {
-    struct symbolizer *symbolizer;
-    pid_t reader;
-};
 
 /* As the supervisor does: the lost one is left to itself. */
 static void replace_reader(void *context, uint64_t asked_ns)
@@ -102,7 +105,7 @@ static void replace_reader(void *context, uint64_t asked_ns)
 static void run_symbolizer(const struct rig *rig, int socket)
 {
     struct loop *loop;
-    struct supervised process = {0};
+    struct supervised process = {.connecting = rig->connecting};
     struct symbolizer_settings settings = {.socket = socket,
                                            .kallsyms_fd =
                                                open("/proc/kallsyms", O_RDONLY | O_CLOEXEC),

@@ -20,9 +20,10 @@ struct rig {
     int runtimes_map_fd;              /* the same */
     const struct unwind_maps *unwind; /* NULL = none; likewise */
     const struct privileges
-        *rights;           /* that the symbolizer keeps; NULL = the test's; before rig_start() */
-    pid_t symbolizer;      /* 0 = none */
-    unsigned answers[256]; /* by kind */
+        *rights;              /* that the symbolizer keeps; NULL = the test's; before rig_start() */
+    pid_t symbolizer;         /* 0 = none */
+    void (*connecting)(void); /* called in a broker before it connects; may be NULL; likewise */
+    unsigned answers[256];    /* by kind */
     /* Sockets of this process that were handed over, and the last one (-1 = none); others, for the
      * machine is not ours alone, are closed. */
     pid_t correlated_pid;

@@ -88,8 +88,8 @@ static void test_borrowed(void **state)
     const struct binary first = {.key.inode = 1, .fd = rig->fd};
     struct table *borrowed = tables_get(rig->tables, &first, 0, FLOODER);
     for (uint64_t i = 2; i <= TABLES_BORROWED_MAX; i++)
-        assert_non_null(tables_get(rig->tables,
-                                   &(struct binary){.key.inode = i, .fd = rig->fd}, 0, FLOODER));
+        assert_non_null(
+            tables_get(rig->tables, &(struct binary){.key.inode = i, .fd = rig->fd}, 0, FLOODER));
     assert_ptr_equal(tables_get(rig->tables, &first, 0, FLOODER), borrowed);
     tables_release(rig->tables);
     assert_true(is_kept(rig, 1, FLOODER));
