@@ -292,10 +292,20 @@ static bool path_below(const struct exec *exec, const char *name, char path[PATH
     return length > 0 && length < PATH_MAX;
 }
 
-static bool exec_finds(const struct exec *exec, const struct publisher *publisher)
+static bool exec_reads(const struct exec *exec, const char *name)
 {
     char path[PATH_MAX];
-    return *exec->directory && path_below(exec, publisher->file, path) && !access(path, R_OK);
+    return *exec->directory && path_below(exec, name, path) && !access(path, R_OK);
+}
+
+/* Its own file, and what its settings name: Node and Ruby end where that is not there. */
+static bool exec_finds(const struct exec *exec, const struct publisher *publisher)
+{
+    bool found = exec_reads(exec, publisher->file);
+    for (size_t i = 0; i < SETTINGS; i++)
+        if (!strcmp(settings[i].publisher, publisher->name))
+            found = found && exec_reads(exec, settings[i].below);
+    return found;
 }
 
 static bool exec_has(const struct exec *exec, const struct publisher *publisher)

@@ -85,12 +85,14 @@ class Switches(unittest.TestCase):
         by_hand = [words for words in re.findall(r'"([A-Z_]+=[^"]*)"', texts)]
         self.assertGreater(len(by_hand), 4)
         with open(os.path.join(harness.SOURCE, "client", "exec.c")) as file:
-            publishers = re.findall(r'{"(\w+)", "([^"]+)", (true|false)}', file.read())
+            table = file.read()
+        publishers = re.findall(r'{"(\w+)", "[^"]+", (true|false)}', table)
+        files = re.findall(r'"((?:%s)/[^"]+)"' % "|".join(name for name, _ in publishers), table)
         with tempfile.TemporaryDirectory() as folder:
-            for _, path, _ in publishers:
+            for path in files:
                 os.makedirs(os.path.dirname(os.path.join(folder, path)), exist_ok=True)
                 open(os.path.join(folder, path), "w").close()
-            named = ",".join(name for name, _, by_name in publishers if by_name == "true")
+            named = ",".join(name for name, by_name in publishers if by_name == "true")
             done = subprocess.run([PROGRAM, "exec", "--with", named, "--publishers", folder, "--print"],
                                   capture_output=True, text=True, timeout=60, check=True, env={})
         printed = done.stdout.replace(os.path.realpath(folder), root).splitlines()

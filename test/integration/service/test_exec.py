@@ -122,6 +122,15 @@ class Exec(harness.IntegrationTest):
         os.unlink(os.path.join(self.python, "spanprof_otel", "_native.abi3.so"))
         self.assertNotIn("PYTHONPATH", self.environment_of())
 
+    def test_files_that_are_not_there(self):
+        """Node ends where the script is not there, and does not publish without the addon."""
+        for file in ("preload.js", "spanprof_context.node"):
+            self.set_publishers("without " + file)
+            os.unlink(os.path.join(self.publishers, "node", file))
+            got = self.environment_of()
+            self.assertNotIn("NODE_OPTIONS", got)
+            self.assertIn("PYTHONPATH", got)
+
     def test_codes(self):
         for arguments, code, words in ((["--", "false"], 1, ""), (["sh", "-c", "exit 7"], 7, ""), ([], 2, "nothing to start"),
                                        (["--", "no-such-command"], 127, "no-such-command"), (["--", "/etc"], 126, "/etc"),
