@@ -9,8 +9,10 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
 import harness  # noqa: E402
+import publisher_services  # noqa: E402
 import publishing_node  # noqa: E402
 
+publisher_services.INSTALL_TIMEOUT_S = 200  # here it is left out rather than waited for
 SAMPLES = 1500
 
 
