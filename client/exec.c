@@ -369,6 +369,14 @@ static int exec_publishers(const struct exec *exec)
     return failed;
 }
 
+/* The user has said so; what counts is how spans travel. */
+static bool speaks_grpc(const struct exec *exec)
+{
+    const char *of_traces = getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL");
+    const char *spoken = of_traces ? of_traces : getenv("OTEL_EXPORTER_OTLP_PROTOCOL");
+    return !exec->form && spoken && strcmp(spoken, "grpc") == 0;
+}
+
 /* SDKs differ in their default protocol, so it is set along. */
 static int exec_endpoint(const struct exec *exec)
 {
@@ -380,10 +388,10 @@ static int exec_endpoint(const struct exec *exec)
     for (size_t i = 0; i < 4 && !exec->form; i++)
         if (getenv(by_user[i]))
             return 0;
-    const char *spoken = exec->form ? NULL : getenv(protocol.variable);
-    const char *own = spoken && strcmp(spoken, "grpc") == 0 ? ENDPOINT_GRPC : ENDPOINT;
+    bool grpc = speaks_grpc(exec);
+    const char *own = grpc ? ENDPOINT_GRPC : ENDPOINT;
     int failed = exec_apply(exec, &endpoint, exec->endpoint ? exec->endpoint : own);
-    return failed ? failed : exec_apply(exec, &protocol, "http/protobuf");
+    return failed ? failed : exec_apply(exec, &protocol, grpc ? "grpc" : "http/protobuf");
 }
 
 static int exec_help(const struct exec *exec)

@@ -111,9 +111,10 @@ class Exec(harness.IntegrationTest):
         self.assertIn("  dotnet              only by --with\n", text)
 
     def test_grpc(self):
-        got = self.environment_of(OTEL_EXPORTER_OTLP_PROTOCOL="grpc")
-        self.assertEqual(got["OTEL_EXPORTER_OTLP_ENDPOINT"], "http://localhost:4317")
-        self.assertEqual(got["OTEL_EXPORTER_OTLP_PROTOCOL"], "grpc")
+        for variable in ("OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"):
+            got = self.environment_of(**{variable: "grpc"})
+            self.assertEqual(got["OTEL_EXPORTER_OTLP_ENDPOINT"], "http://localhost:4317")
+            self.assertEqual(got["OTEL_EXPORTER_OTLP_PROTOCOL"], "grpc")
 
     def test_flags(self):
         self.assertNotIn("PYTHONPATH", self.environment_of("--without", "python"))
