@@ -6,6 +6,7 @@
  *   publish(texts, again)  the process context, from [key, value, key, value, ...]: 0 or -errno
  *   findFrames(key, value) whether Node's own thread context can be used, see frames.h
  *   showFrames()           it is used; before that publish() says another schema
+ *   withdraw()             another library publishes from now on
  *   open()                 {pointer, records}: the calling thread's memory, see thread_record.js
  *   attach()               makes the thread's pointer name the first record
  *   current()              what the thread publishes, as "TRACE-SPAN-FLAGS", for tests
@@ -147,6 +148,30 @@ static napi_value native_publish(napi_env env, napi_callback_info info)
     return make_number(env, error);
 }
 
+/* The caller holds process_lock. */
+static void process_withdraw(struct instance *instance)
+{
+    if (!instance->is_owner)
+        return;
+    (void)spanprof_context_withdraw();
+    instance->is_owner = false;
+    process_state = PROCESS_REFUSED;
+    process_error = -EEXIST;
+}
+
+static napi_value native_withdraw(napi_env env, napi_callback_info info)
+{
+    (void)info;
+    struct instance *instance = this_instance(env);
+    frames_hide();
+    if (instance) {
+        pthread_mutex_lock(&process_lock);
+        process_withdraw(instance);
+        pthread_mutex_unlock(&process_lock);
+    }
+    return NULL;
+}
+
 /* ---- the thread ---- */
 
 static napi_value native_attach(napi_env env, napi_callback_info info)
@@ -264,6 +289,7 @@ NAPI_MODULE_EXPORT int32_t NODE_API_MODULE_GET_API_VERSION(void);
 NAPI_MODULE_INIT()
 {
     if (!instance_open(env) || !set_function(env, exports, "publish", native_publish) ||
+        !set_function(env, exports, "withdraw", native_withdraw) ||
         !set_function(env, exports, "open", native_open) ||
         !set_function(env, exports, "attach", native_attach) ||
         !set_function(env, exports, "findFrames", native_find_frames) ||

@@ -18,6 +18,7 @@ const { watchPromises } = require('./waiting.js');
 
 const LOADED = Symbol.for('spanprof.context.node');
 const SPAN = Symbol.for('OpenTelemetry Context Key SPAN');
+const DATADOG = Symbol.for('dd-trace'); // of the global object, once Datadog's tracer is loaded
 const NONE = null;
 
 const DEPTH_MAX = 1024;
@@ -33,6 +34,7 @@ const outer = []; // what was published before each callback that has not ended
 let depth = 0; // of outer
 let native;
 let frames = false; // the runtime's own context serves
+let hadDatadog = false; // before the first span
 const wrapped = new WeakMap(); // managers, with what is known of their promises
 
 function debug(...words) {
@@ -58,9 +60,7 @@ class Known extends Returned {
 
 function recordMake(context) {
   const span = context.getValue(SPAN);
-  if (state === NEW && span && span.resource) {
-    begin(span.resource);
-  }
+  meetSpan(span);
   if (state !== ON) {
     return NONE;
   }
@@ -77,9 +77,7 @@ function fill(words, at, context) {
   let record = NONE;
   try {
     const span = typeof context.getValue === 'function' ? context.getValue(SPAN) : undefined;
-    if (state === NEW && span && span.resource) {
-      begin(span.resource);
-    }
+    meetSpan(span);
     record = span ? thread.record(span.spanContext()) : NONE;
   } catch (error) {
     debug(error);
@@ -172,6 +170,7 @@ function beginWith(resource) {
 
 function begin(resource) {
   state = OFF;
+  hadDatadog = globalThis[DATADOG] !== undefined;
   try {
     if (beginWith(resource)) {
       if (!frames) {
@@ -182,6 +181,25 @@ function begin(resource) {
     }
   } catch (error) {
     debug('not publishing:', error);
+  }
+}
+
+// Datadog's tracer, which was loaded after the first span, publishes too: a process has one publisher.
+function stepAside() {
+  state = OFF;
+  if (!frames) {
+    thread.publish(NONE);
+  }
+  native.withdraw();
+  debug('not publishing any more: dd-trace publishes');
+}
+
+// With each span of a new context.
+function meetSpan(span) {
+  if (state === NEW && span && span.resource) {
+    begin(span.resource);
+  } else if (state === ON && !hadDatadog && globalThis[DATADOG] !== undefined) {
+    stepAside();
   }
 }
 

@@ -151,15 +151,19 @@ class Services(publishing_node.ServicesTest, Node):
 class Beside(Node):
     """Other libraries that publish: never two writers in one slot."""
 
-    def run_beside(self, options, **environment):
-        folder = publishing_node.install("beside", os.path.join(publishing_node.SOURCES, "beside"))
+    def run_beside(self, options, version="24", **environment):
+        """What it reports, of each of its spans."""
+        try:
+            folder = publishing_node.install("beside", os.path.join(publishing_node.SOURCES, "beside"))
+        except publishing_node.Missing as reason:
+            self.skipTest(str(reason))
         done = subprocess.run(
-            [*self.node("24"), os.path.join(publishing_node.SOURCES, "beside.js")], capture_output=True, text=True,
+            [*self.node(version), os.path.join(publishing_node.SOURCES, "beside.js")], capture_output=True, text=True,
             timeout=60, cwd=os.path.dirname(folder), env={
                 "PATH": os.environ["PATH"], "HOME": self.directory, "TREE": publishing_node.TREE,
-                "NODE_PATH": publishing_node.packages(), "NODE_OPTIONS": options, **DATADOG, **environment})
+                "NODE_PATH": publishing_node.packages() + ":" + folder, "NODE_OPTIONS": options, **DATADOG, **environment})
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        return json.loads(done.stdout)
+        return [json.loads(line) for line in done.stdout.splitlines()]
 
     def test_datadog(self):
         """Whichever is loaded first: theirs is published at its start, ours with the first span."""
@@ -167,12 +171,15 @@ class Beside(Node):
         ours = publishing_node.preload()
         for options in (theirs + " " + ours, ours + " " + theirs):
             for on in ("true", "false"):
-                try:
-                    found = self.run_beside(options, DD_TRACE_OTEL_CTX_ENABLED=on)
-                except publishing_node.Missing as reason:
-                    self.skipTest(str(reason))
-                self.assertEqual(found, {"mappings": 1, "published": False})
-        self.assertEqual(self.run_beside(ours), {"mappings": 1, "published": True})
+                self.assertEqual(self.run_beside(options, DD_TRACE_OTEL_CTX_ENABLED=on), [{"mappings": 1, "published": False}])
+        self.assertEqual(self.run_beside(ours), [{"mappings": 1, "published": True}])
+
+    def test_datadog_later(self):
+        """Loaded after the first span: ours steps aside."""
+        for version, way in (("18", ""), ("22", ""), ("24", ""), ("24", "thread")):
+            with self.subTest(version + way):
+                found = self.run_beside(publishing_node.preload(), version, LATER="dd-trace", SPANPROF_CONTEXT=way)
+                self.assertEqual(found, [{"mappings": 1, "published": True}, {"mappings": 1, "published": False}])
 
 
 class Modules(Node):
