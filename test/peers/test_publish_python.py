@@ -2,6 +2,7 @@
 """Stock Python services get their spans' CPU by `spanprof exec` alone: every sample of what their handlers burned is
 linked to the span of that request. Interleave: what is published is the current span, on each version of Python."""
 import os
+import shutil
 import subprocess
 import sys
 
@@ -43,6 +44,38 @@ class Interleave(publishing.PublishersTest):
 
 for _version in python_services.VERSIONS:
     setattr(Interleave, "test_" + _version.replace(".", "_"), lambda self, version=_version: self.one(version))
+
+
+class Allocations(publishing.PublishersTest):
+    SWITCHES = 2000
+    OF_SPANS = 100  # those of a case are few
+
+    def counted(self, bin_path, library, **variables):
+        done = subprocess.run([os.path.join(bin_path, "python"), os.path.join(SOURCES, "allocations.py"), str(self.SWITCHES)],
+                              check=True, stdout=subprocess.PIPE, text=True, timeout=120,
+                              env={**os.environ, "PYTHONPATH": TREE, "OTEL_PYTHON_CONTEXT": "spanprof",
+                                   "PYTHONMALLOC": "malloc", "LD_PRELOAD": library, **variables})
+        return {name: int(n) for name, n in (line.split() for line in done.stdout.splitlines())}
+
+    def test_switches_allocate_nothing(self):
+        """No more than without the publisher."""
+        if not shutil.which("cc"):
+            self.skipTest("no cc")
+        library = os.path.join(self.directory, "allocations.so")
+        subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", library,
+                        os.path.join(os.path.dirname(SOURCES), "allocations.c")], check=True)
+        for version in python_services.VERSIONS:
+            with self.subTest(version):
+                try:
+                    bin_path = python_services.venv(version, python_services.interpreter(version), *INTERLEAVED)
+                except publisher_services.Missing as reason:
+                    harness.note_skipped(version, str(reason))
+                    continue
+                stock = self.counted(bin_path, library, SPANPROF_CONTEXT="off")
+                ours = self.counted(bin_path, library)
+                print(version, {name: (stock[name], ours[name]) for name in stock}, flush=True)
+                for name in stock:
+                    self.assertLess(ours[name] - stock[name], self.OF_SPANS, name)
 
 
 class FastApi(publisher_services.Service):
