@@ -96,7 +96,7 @@ class Exec(harness.IntegrationTest):
         self.assertIn("dotnet is left out", run("--publishers", self.publishers, "--with=dotnet", "true").stderr)
 
     def test_the_readme_has_each_switch(self):
-        """As the Status page shows it; test/peers runs it so."""
+        """As the Status page shows it; test/peers/test_readme_rows.py runs each."""
         with open(os.path.join(harness.SOURCE, "context", "runtime.h")) as file:
             lines = re.findall(r'"(spanprof exec --[^"]*|[^" ]*(?:SetTracerProvider|[iI]nstall)\([^"]*)"', file.read())
         with open(os.path.join(harness.SOURCE, "README.md")) as file:

@@ -22,19 +22,19 @@ pub enum Publish {
 static PUBLISH: OnceLock<Publish> = OnceLock::new();
 
 /// Sets up `tracing` with OpenTelemetry. What publishes is one line in either way.
-pub fn set_up(publish: Publish, provider: &SdkTracerProvider, resource: &Resource) {
+pub fn set_up(publish: Publish, provider: &SdkTracerProvider, resource: Resource) {
     let _ = PUBLISH.set(publish);
     let tracer = provider.tracer("publish");
     let opentelemetry =
         tracing_opentelemetry::layer().with_tracer(tracer).with_context_activation(publish != Publish::Layer);
     match publish {
         Publish::Layer => {
-            tracing_subscriber::registry().with(opentelemetry).with(spanprof_otel::layer(resource)).init()
+            tracing_subscriber::registry().with(opentelemetry).with(spanprof_otel::layer(&resource)).init()
         }
         _ => tracing_subscriber::registry().with(opentelemetry).init(),
     }
     if publish == Publish::Observer {
-        spanprof_otel::install(resource);
+        spanprof_otel::install(&resource);
     }
 }
 

@@ -30,7 +30,7 @@ fn main() {
         Some("layer") => Publish::Layer,
         _ => Publish::Nothing,
     };
-    set_up(publish, &provider, &resource);
+    set_up(publish, &provider, resource);
     let tracer = provider.tracer("bench");
     let context = Context::new().with_span(tracer.start("span"));
     measure("attach_detach", || drop(context.clone().attach()));

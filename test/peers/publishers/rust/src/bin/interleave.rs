@@ -179,7 +179,7 @@ fn main() {
     let mode = std::env::args().nth(1).unwrap_or_default();
     let resource = Resource::builder().with_service_name("interleave").build();
     let provider = SdkTracerProvider::builder().with_resource(resource.clone()).build();
-    set_up(if mode == "layer" { Publish::Layer } else { Publish::Observer }, &provider, &resource);
+    set_up(if mode == "layer" { Publish::Layer } else { Publish::Observer }, &provider, resource);
     if mode == "inert" {
         let spans = info_span!("span").in_scope(|| current().is_valid());
         println!("{}", if spans && mappings() == 0 { "inert" } else { "not as it was" });

@@ -65,7 +65,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let resource = Resource::builder().build();
     let exporter = opentelemetry_otlp::SpanExporter::builder().with_tonic().build()?;
     let provider = SdkTracerProvider::builder().with_resource(resource.clone()).with_batch_exporter(exporter).build();
-    set_up(publish, &provider, &resource);
+    set_up(publish, &provider, resource);
     tokio::spawn(without_span());
     let requests = TraceLayer::new_for_http().make_span_with(|_: &axum::extract::Request| info_span!("request"));
     let router = Router::new().route("/render", get(render)).route("/wait", get(wait)).layer(requests);
