@@ -3,6 +3,7 @@
 """What the publisher for Java adds to a scope and to a switch of virtual threads, in ns, with the SDK's own cost beside
 it: the same program with SPANPROF_CONTEXT=off and without. The least of several turns counts. A switch is of threads
 that yield, by turns on one carrier; `_2_carriers` is the time between switches on two.
+The bounds: 80 ns for a scope; for a switch of virtual threads 600 on 21, 200 on 25.
 
 Prints `name value unit`.
 """
