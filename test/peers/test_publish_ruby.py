@@ -181,14 +181,14 @@ class Service(publisher_services.Service):
 
 class Services(publisher_services.ServicesTest, PublishRuby):
     def run_service(self, name, program, *arguments, **more):
-        program = shutil.which(program)
+        found = shutil.which(program)
         ruby = next(iter(self.rubies.values()))
-        if not program:
-            self.skipTest("no " + name)
+        if not found:
+            self.skipTest("no " + program)
         if why_not(ruby, *PARTS):
             self.skipTest(why_not(ruby, *PARTS))
         self.judge(name, lambda spanprof, service: Service(
-            self, spanprof, service, [ruby, program, *arguments], SOURCES, **environment(OTEL_TRACES_EXPORTER="otlp", **more)))
+            self, spanprof, service, [ruby, found, *arguments], SOURCES, **environment(OTEL_TRACES_EXPORTER="otlp", **more)))
 
     def test_webrick(self):
         self.run_service("webrick", "rackup", "-q", "-s", "webrick", "-E", "none", "-o", "127.0.0.1", "-p", "{port}")

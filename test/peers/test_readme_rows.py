@@ -5,6 +5,7 @@ linked to its spans. What the row leaves open, COMMAND or "...", is the service;
 program that publish_native runs."""
 import os
 import re
+import shutil
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -101,9 +102,9 @@ class Rows(publisher_services.ServicesTest):
         rubies = ruby.rubies()
         self.need_built(not rubies and "the publisher is not built: no ruby-dev")
         program = next(iter(rubies.values()))
-        self.need_built(ruby.why_not(program, *ruby.PARTS))
+        self.need_built(ruby.why_not(program, *ruby.PARTS) or (not shutil.which("rackup") and "no rackup"))
         self.run_row("Ruby", lambda spanprof, name: RubyService(
-            self, spanprof, name, [*command("Ruby"), program, "/usr/bin/rackup", "-q", "-s", "webrick", "-E", "none", "-o",
+            self, spanprof, name, [*command("Ruby"), program, shutil.which("rackup"), "-q", "-s", "webrick", "-E", "none", "-o",
                                    "127.0.0.1", "-p", "{port}"], ruby.SOURCES,
             **environment(spanprof, **ruby.environment(OTEL_TRACES_EXPORTER="otlp"))), os.path.basename(program))
 
