@@ -67,8 +67,9 @@ class Node:
                 for site in json.loads(line) if site["line"] is not None and not site["async"]]
 
     def started(self):
-        """It runs JavaScript."""
-        harness.wait_until(lambda: any(len(sample.calls) > 5 for sample in walk(self.process.pid)), 20, "its start")
+        """It runs outer()."""
+        harness.wait_until(lambda: any(call.function == "outer" for sample in walk(self.process.pid)
+                                       for call in sample.calls), 20, "its start")
 
     def waiting(self):
         """The sample of the thread that waits in the program."""
