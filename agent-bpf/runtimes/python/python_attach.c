@@ -40,7 +40,7 @@ struct attach {
 
 static int attach_read_ranges(struct attach *attach, struct reader_range *ranges, size_t n)
 {
-    int error = attach->memory->read(attach->memory->context, ranges, n);
+    int error = n ? attach->memory->read(attach->memory->context, ranges, n) : 0;
     return error == -E2BIG ? -EAGAIN : error;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test/support/runtimes/python_image.h"
+#include <assert.h>
 #include <errno.h>
 
 static struct python_image *reading; /* by step_read() */
@@ -46,6 +47,7 @@ int python_image_read(void *context, struct reader_range *ranges, size_t n)
 {
     struct python_image *image = context;
     size_t bytes = 0;
+    assert(n); /* as the reader's client does */
     image->calls++;
     reading = image;
     for (size_t i = 0; i < n; i++) {

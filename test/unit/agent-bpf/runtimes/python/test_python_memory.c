@@ -478,6 +478,18 @@ static void lists_lie(void **state)
         }
 }
 
+/* So near to where the memory ends that nothing of it is left to be looked at. */
+static void a_descriptor_is_cut(void **state)
+{
+    enum runtime_refusal why;
+    (void)state;
+    make(12, false);
+    for (uint64_t thread = 0; thread < 2; thread++)
+        python_image_word(&image, IMAGE_THREADS + 0x200 * thread + process.thread_id,
+                          IMAGE_START + IMAGE_BYTES - 600);
+    assert_int_equal(attach(&why), -EAGAIN);
+}
+
 static int open_arena(void **state)
 {
     (void)state;
@@ -516,6 +528,7 @@ int main(void)
         T(budgets),
         T(no_answer),
         T(lists_lie),
+        T(a_descriptor_is_cut),
     };
     return cmocka_run_group_tests(tests, open_arena, close_arena);
 }
