@@ -13,7 +13,8 @@
 #define COLD_SYMBOL      "_PyEval_EvalFrameDefault.cold"
 #define PART_BYTES_MAX   (1u << 20)
 #define FDE_COUNT_MAX    (1u << 20)
-#define CANDIDATES_MAX   64 /* parts that are looked into */
+#define CANDIDATES_MAX   64   /* parts that are looked into */
+#define TARGETS_MAX      4096 /* jumps out of the function whose FDE is looked for; seen: 616 */
 #define ENCODING_UDATA4  0x03
 #define ENCODING_SDATA4  0x0b
 #define ENCODING_DATAREL 0x30
@@ -156,13 +157,16 @@ static void parts_find(struct search *search)
 {
     const struct python_range function = search->ranges[0];
     uint8_t *code = table_open(search) ? part_read(search->elf, &function) : NULL;
+    uint32_t n_targets = 0;
     for (size_t i = 0; code && i < function.end - function.start; i++) {
         struct python_range part;
         uint64_t target;
-        if (search->n_ranges == PYTHON_EVALUATION_MAX)
+        if (search->n_ranges == PYTHON_EVALUATION_MAX || n_targets == TARGETS_MAX)
             break;
-        if (jump_target(&function, code, i, &target) && !ranges_hold(search, target) &&
-            part_of(search, target, &part) && part.start != function.start &&
+        if (!jump_target(&function, code, i, &target) || ranges_hold(search, target))
+            continue;
+        n_targets++;
+        if (part_of(search, target, &part) && part.start != function.start &&
             part_is_new(search, part.start) && part_jumps_into(search->elf, &part, &function))
             search->ranges[search->n_ranges++] = part;
     }

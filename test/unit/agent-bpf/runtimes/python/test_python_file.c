@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -131,6 +132,46 @@ static void hostile(void **state)
     close(fd);
 }
 
+/* A function of nothing but jumps to what no FDE is of, and as many FDEs as may be: the search
+ * ends.
+ */
+static void jumps(void **state)
+{
+    enum { TABLE = 4096, CODE = 16 << 20, SIZE = CODE + (1 << 20) };
+    const Elf64_Ehdr header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB},
+                               .e_machine = EM_X86_64,
+                               .e_type = ET_DYN,
+                               .e_phoff = sizeof(header),
+                               .e_phnum = 2,
+                               .e_phentsize = sizeof(Elf64_Phdr)};
+    const Elf64_Phdr segments[] = {
+        {.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_filesz = SIZE, .p_memsz = SIZE},
+        {.p_type = PT_GNU_EH_FRAME, .p_vaddr = TABLE}};
+    const uint32_t table[] = {0x3b031b01, 0, 1 << 20};
+    const Elf64_Sym symbol = {.st_value = CODE, .st_size = SIZE - CODE};
+    struct python_range ranges[PYTHON_EVALUATION_MAX];
+    struct timespec before, after;
+    struct elf elf;
+    (void)state;
+    int fd = memfd_create("jumps", MFD_CLOEXEC);
+    assert_int_equal(ftruncate(fd, SIZE), 0);
+    uint8_t *file = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(file, MAP_FAILED);
+    memcpy(file, &header, sizeof(header));
+    memcpy(file + sizeof(header), segments, sizeof(segments));
+    memcpy(file + TABLE, table, sizeof(table));
+    memset(file + CODE, 0xe9, SIZE - CODE);
+    assert_int_equal(elf_open(fd, &elf), 0);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
+    python_evaluation_find(&elf, &symbol, ranges);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
+    assert_in_range(after.tv_sec - before.tv_sec, 0, 1); /* it took half a minute */
+    assert_int_equal(ranges[0].end, SIZE);
+    assert_int_equal(ranges[1].end, 0);
+    munmap(file, SIZE);
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -139,6 +180,7 @@ int main(void)
         cmocka_unit_test(parts_of_the_evaluation_function),
         cmocka_unit_test(the_reader),
         cmocka_unit_test(hostile),
+        cmocka_unit_test(jumps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
