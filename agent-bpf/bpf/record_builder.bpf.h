@@ -94,6 +94,16 @@ struct build {
 
 enum { WALK_GOES_ON = -1 }; /* of a step; else enum unwind_end */
 
+/* What a process can forge costs no tick more than 200 us: behind its first WALK_FREE_FRAMES frames
+ * of runtimes a walk goes on as long as the tick is not late. */
+#define WALK_FREE_FRAMES 128
+#define WALK_NS_MAX      150000
+
+static __always_inline bool walk_is_late(const struct build *build)
+{
+    return bpf_ktime_get_ns() - build->header.time_ns > WALK_NS_MAX;
+}
+
 static __always_inline void walk_add_word(struct build *build, __u64 word)
 {
     struct walk *walk = &build->walk;

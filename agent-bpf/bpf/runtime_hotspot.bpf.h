@@ -34,7 +34,7 @@ __noinline int hotspot_step(struct build *build, const struct hotspot_process *p
     hotspot_set_registers(walk);
     int end = hotspot_walk_step(hotspot, process);
     for (int i = 0; i < HOTSPOT_WORDS_MAX; i++) {
-        if (i >= hotspot->n_words)
+        if (i >= hotspot->n_words || walk->n_words >= RECORD_MAX_USER_WORDS)
             break;
         walk_add_word(build, hotspot->words[i]);
     }

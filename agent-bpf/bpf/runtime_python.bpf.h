@@ -87,7 +87,8 @@ static __always_inline void python_list_add(struct build *build,
         return;
     int outcome = python_begin(build, runtime, tp);
     for (int i = 0; i < RECORD_MAX_USER_FRAMES / PYTHON_FRAMES_AT_ONCE; i++) {
-        if (outcome == PYTHON_LIST_END || outcome == PYTHON_LIST_UNREADABLE)
+        if (outcome == PYTHON_LIST_END || outcome == PYTHON_LIST_UNREADABLE ||
+            (i >= WALK_FREE_FRAMES / PYTHON_FRAMES_AT_ONCE && walk_is_late(build)))
             break;
         outcome = python_frames(build, runtime);
     }

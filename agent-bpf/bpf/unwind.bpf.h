@@ -202,6 +202,10 @@ static __noinline void walk_user_stack(struct build *build, struct task_struct *
         end = walk_step(build, runtime);
         if (end != WALK_GOES_ON)
             break;
+        if (runtime && i >= WALK_FREE_FRAMES && walk_is_late(build)) {
+            end = UNWIND_END_TRUNCATED;
+            break;
+        }
     }
     walk->end = (__u32)end;
     if (end == UNWIND_END_WANTED)

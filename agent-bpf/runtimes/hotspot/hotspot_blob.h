@@ -25,6 +25,24 @@
 static __always_inline void hotspot_begin(struct hotspot_walk *walk)
 {
     walk->window_start = HOTSPOT_WINDOW_NOWHERE;
+    walk->effort = 0;
+}
+
+/* A page that is not there costs ten times what a read does, and whoever forges frames may have as
+ * many as he likes. 0: all of it was read. */
+static __always_inline int hotspot_read(struct hotspot_walk *walk, void *out, __u32 size,
+                                        __u64 address)
+{
+    if (!HOTSPOT_READ(walk, out, size, address))
+        return 0;
+    walk->effort += HOTSPOT_EFFORT_FAILED;
+    return 1;
+}
+
+/* False: the walk has taken more than frames of a JVM take. */
+static __always_inline bool hotspot_may_go_on(struct hotspot_walk *walk)
+{
+    return walk->effort++ < HOTSPOT_EFFORT_MAX;
 }
 
 static __always_inline bool hotspot_holds(const struct hotspot_process *process, __u64 address)
@@ -48,10 +66,10 @@ HOTSPOT_FUNCTION int hotspot_move_window(struct hotspot_walk *walk, __u64 addres
     if (!walk || address % 8)
         return false;
     walk->window_start = address;
-    if (!HOTSPOT_READ(walk, walk->window, sizeof(walk->window), address))
+    if (!hotspot_read(walk, walk->window, sizeof(walk->window), address))
         return true;
     walk->window_start = HOTSPOT_WINDOW_NOWHERE;
-    return !HOTSPOT_READ(walk, walk->window, sizeof(walk->window[0]), address);
+    return !hotspot_read(walk, walk->window, sizeof(walk->window[0]), address);
 }
 
 /* A word of the stack. Those behind it are read with it, so ask for the lowest first. */
@@ -145,15 +163,17 @@ HOTSPOT_FUNCTION int hotspot_find_blob(struct hotspot_walk *walk,
     __u64 segment = (pc - low) >> (process->segment_shift & 31);
     for (int i = 0; i < HOTSPOT_HOPS_MAX; i++) {
         __u8 tag = HOTSPOT_SEGMENT_FREE;
-        if (HOTSPOT_READ(walk, &tag, sizeof(tag), segmap + segment))
+        if (i && !hotspot_may_go_on(walk))
+            return UNWIND_END_TRUNCATED;
+        if (hotspot_read(walk, &tag, sizeof(tag), segmap + segment))
             return UNWIND_END_NO_MEMORY;
         if (tag == HOTSPOT_SEGMENT_FREE || tag > segment)
             return UNWIND_END_BAD_ADDRESS;
         segment -= tag;
         __u64 block = low + (segment << (process->segment_shift & 31));
         walk->blob = block + process->blob.block_bytes;
-        if (HOTSPOT_READ(walk, walk->bytes, HOTSPOT_BLOB_BYTES, block)) {
-            if (HOTSPOT_READ(walk, walk->bytes, HOTSPOT_BLOB_LEAST, block))
+        if (hotspot_read(walk, walk->bytes, HOTSPOT_BLOB_BYTES, block)) {
+            if (hotspot_read(walk, walk->bytes, HOTSPOT_BLOB_LEAST, block))
                 return UNWIND_END_NO_MEMORY;
         }
         if (hotspot_blob_holds(walk, process, pc))
@@ -169,10 +189,10 @@ HOTSPOT_FUNCTION int hotspot_find_blob(struct hotspot_walk *walk,
 /* The code around pc: bytes that cannot be read are 0, which is none of what is looked for. */
 static __always_inline void hotspot_read_code(struct hotspot_walk *walk)
 {
-    if (!HOTSPOT_READ(walk, walk->code, HOTSPOT_CODE_BYTES, walk->pc - HOTSPOT_CODE_BEFORE))
+    if (!hotspot_read(walk, walk->code, HOTSPOT_CODE_BYTES, walk->pc - HOTSPOT_CODE_BEFORE))
         return;
     __builtin_memset(walk->code, 0, sizeof(walk->code));
-    HOTSPOT_READ(walk, walk->code + HOTSPOT_CODE_BEFORE, 16, walk->pc);
+    hotspot_read(walk, walk->code + HOTSPOT_CODE_BEFORE, 16, walk->pc);
 }
 
 /* A byte of code, `at` from pc on: -HOTSPOT_CODE_BEFORE to HOTSPOT_CODE_BYTES -
@@ -236,7 +256,7 @@ HOTSPOT_FUNCTION int hotspot_is_return(struct hotspot_walk *walk,
         return HOTSPOT_RETURN_NONE;
     if (address == process->return_barrier)
         return HOTSPOT_RETURN_POSSIBLE;
-    if (HOTSPOT_READ(walk, code, sizeof(code), address - sizeof(code)))
+    if (hotspot_read(walk, code, sizeof(code), address - sizeof(code)))
         return HOTSPOT_RETURN_NONE;
     __builtin_memcpy(&distance, code + 4, sizeof(distance));
     __u64 target = address + (__u64)(__s64)distance;

@@ -49,9 +49,9 @@ static __always_inline void hotspot_add_interpreted(struct hotspot_walk *walk,
     __u64 const_method = 0, bci = HOTSPOT_NO_BCI;
     __u16 code_size = 0;
     hotspot_add(walk, FRAME_JVM_INTERPRETED, method);
-    if (!HOTSPOT_READ(walk, &const_method, sizeof(const_method),
+    if (!hotspot_read(walk, &const_method, sizeof(const_method),
                       method + process->method.const_method) &&
-        !HOTSPOT_READ(walk, &code_size, sizeof(code_size),
+        !hotspot_read(walk, &code_size, sizeof(code_size),
                       const_method + process->method.code_size)) {
         __u64 bytecodes = const_method + process->method.bytecodes;
         if (bcp_register - bytecodes < code_size)
@@ -286,7 +286,7 @@ HOTSPOT_FUNCTION int hotspot_scanned_caller(struct hotspot_walk *walk,
         return false;
     below = walk->fp;
     for (int i = 0; i < HOTSPOT_SCANNED_WORDS && found != HOTSPOT_RETURN_SURE; i++) {
-        if (!hotspot_word(walk, walk->sp + (__u64)i * 8, &word))
+        if (!hotspot_may_go_on(walk) || !hotspot_word(walk, walk->sp + (__u64)i * 8, &word))
             break;
         int is_return = hotspot_is_return(walk, process, word);
         if (is_return > found) {

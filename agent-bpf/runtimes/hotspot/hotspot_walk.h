@@ -16,6 +16,8 @@
 #define HOTSPOT_SEGMENT_FREE   0xff
 #define HOTSPOT_FRAME_MAX      (1u << 20) /* bytes of a frame */
 #define HOTSPOT_WORDS_MAX      4
+#define HOTSPOT_EFFORT_MAX     512 /* of a walk: more than any that was seen */
+#define HOTSPOT_EFFORT_FAILED  8   /* what a read takes that fails */
 #define HOTSPOT_NO_BCI         0xffffULL
 #define HOTSPOT_ADDRESS_MASK   ((1ULL << 48) - 1)
 #define HOTSPOT_UNWINDS        (-1) /* else: enum unwind_end */
@@ -39,6 +41,7 @@ struct hotspot_walk {
     __u8 n_frames; /* of what the step found: words, tagged as record.h says */
     __u8 n_words;
     __u64 words[HOTSPOT_WORDS_MAX];
+    __u32 effort;                 /* of the walk so far, beyond what each frame takes */
     struct hotspot_caller caller; /* as far as it is found */
     __u64 blob;                   /* address of the CodeBlob that pc lies in */
     __u32 blob_at;                /* where it begins in bytes[] */
