@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent-bpf/runtimes/runtime_cache.h"
+#include "base/fair_share.h"
 #include "base/list.h"
 #include "base/map.h"
 #include <errno.h>
@@ -9,6 +10,7 @@ _Static_assert(sizeof(struct runtime_cache_key) == 48, "keys are compared as byt
 
 struct cached {
     struct runtime_cache_key key;
+    uint64_t tenant;
     struct list recent;
     size_t size;
     uint8_t value[];
@@ -18,8 +20,8 @@ struct cached {
 
 struct runtime_cache {
     struct map map;
-    struct list recent; /* least recently used first */
-    size_t bytes, bytes_max;
+    struct fair_share share;         /* in bytes */
+    struct list recent[FAIR_SHARES]; /* by fair_share_index(), least recently used first */
 };
 
 int runtime_cache_open(size_t bytes_max, struct runtime_cache **out)
@@ -27,9 +29,14 @@ int runtime_cache_open(size_t bytes_max, struct runtime_cache **out)
     struct runtime_cache *cache = calloc(1, sizeof(*cache));
     if (!cache)
         return -ENOMEM;
+    int error = fair_share_init(&cache->share, bytes_max);
+    if (error) {
+        free(cache);
+        return error;
+    }
     MAP_INIT(&cache->map, struct cached, key);
-    list_init(&cache->recent);
-    cache->bytes_max = bytes_max;
+    for (unsigned i = 0; i < FAIR_SHARES; i++)
+        list_init(&cache->recent[i]);
     *out = cache;
     return 0;
 }
@@ -39,11 +46,16 @@ static size_t cached_bytes(size_t size)
     return sizeof(struct cached) + size + CACHED_BESIDE;
 }
 
+static struct list *recent_of(struct runtime_cache *cache, uint64_t tenant)
+{
+    return &cache->recent[fair_share_index(&cache->share, tenant)];
+}
+
 static void cached_drop(struct runtime_cache *cache, struct cached *cached)
 {
     map_remove(&cache->map, &cached->key);
     list_remove(&cached->recent);
-    cache->bytes -= cached_bytes(cached->size);
+    fair_share_give(&cache->share, cached->tenant, cached_bytes(cached->size));
     free(cached);
 }
 
@@ -52,8 +64,9 @@ void runtime_cache_close(struct runtime_cache *cache)
     struct list *link;
     if (!cache)
         return;
-    while ((link = list_first(&cache->recent)))
-        cached_drop(cache, container_of(link, struct cached, recent));
+    for (unsigned i = 0; i < FAIR_SHARES; i++)
+        while ((link = list_first(&cache->recent[i])))
+            cached_drop(cache, container_of(link, struct cached, recent));
     map_close(&cache->map);
     free(cache);
 }
@@ -65,21 +78,26 @@ bool runtime_cache_get(struct runtime_cache *cache, const struct runtime_cache_k
     if (!cached)
         return false;
     list_remove(&cached->recent);
-    list_append(&cache->recent, &cached->recent);
+    list_append(recent_of(cache, cached->tenant), &cached->recent);
     *value = BYTES(cached->value, cached->size);
     return true;
 }
 
-static void make_room(struct runtime_cache *cache, size_t bytes)
+/* Of the tenant's own; once it has nothing, of who has most. */
+static void make_room(struct runtime_cache *cache, uint64_t tenant, size_t bytes)
 {
-    while (cache->bytes + bytes > cache->bytes_max)
-        cached_drop(cache, container_of(list_first(&cache->recent), struct cached, recent));
+    while (!fair_share_has_room(&cache->share, tenant, bytes)) {
+        struct list *recent = recent_of(cache, tenant);
+        if (list_empty(recent))
+            recent = &cache->recent[fair_share_largest(&cache->share)];
+        cached_drop(cache, container_of(list_first(recent), struct cached, recent));
+    }
 }
 
-void runtime_cache_put(struct runtime_cache *cache, const struct runtime_cache_key *key,
-                       struct bytes value)
+void runtime_cache_put(struct runtime_cache *cache, uint64_t tenant,
+                       const struct runtime_cache_key *key, struct bytes value)
 {
-    if (!cache || cached_bytes(value.len) > cache->bytes_max / 4)
+    if (!cache || cached_bytes(value.len) > cache->share.limit / 4)
         return;
     struct cached *before = map_get(&cache->map, key);
     struct cached *cached = calloc(1, sizeof(*cached) + value.len);
@@ -87,8 +105,9 @@ void runtime_cache_put(struct runtime_cache *cache, const struct runtime_cache_k
         return;
     if (before)
         cached_drop(cache, before);
-    make_room(cache, cached_bytes(value.len));
+    make_room(cache, tenant, cached_bytes(value.len));
     cached->key = *key;
+    cached->tenant = tenant;
     cached->size = value.len;
     if (value.len)
         memcpy(cached->value, value.data, value.len);
@@ -96,6 +115,6 @@ void runtime_cache_put(struct runtime_cache *cache, const struct runtime_cache_k
         free(cached);
         return;
     }
-    list_append(&cache->recent, &cached->recent);
-    cache->bytes += cached_bytes(value.len);
+    list_append(recent_of(cache, tenant), &cached->recent);
+    fair_share_take(&cache->share, tenant, cached_bytes(value.len));
 }

@@ -53,13 +53,14 @@ int v8_reader_attach(struct runtime_constants *constants, uint64_t load_bias,
 struct naming {
     struct runtime_names *out;
     struct runtime_cache *cache;
-    uint64_t program;
+    const struct runtime_memory *memory;
 };
 
 static struct runtime_cache_key lines_key(const struct naming *naming, const uint64_t key[3])
 {
-    return (struct runtime_cache_key){
-        .words = {key[0], key[1], key[2]}, .program = naming->program, .runtime = RUNTIME_NODE};
+    return (struct runtime_cache_key){.words = {key[0], key[1], key[2]},
+                                      .program = naming->memory->program,
+                                      .runtime = RUNTIME_NODE};
 }
 
 static bool lines_get(void *context, const uint64_t words[3], struct bytes *value)
@@ -73,7 +74,7 @@ static void lines_put(void *context, const uint64_t words[3], struct bytes value
 {
     const struct naming *naming = context;
     const struct runtime_cache_key key = lines_key(naming, words);
-    runtime_cache_put(naming->cache, &key, value);
+    runtime_cache_put(naming->cache, naming->memory->tenant, &key, value);
 }
 
 static int text_copy(struct arena *arena, const char *text, struct bytes *out)
@@ -117,7 +118,7 @@ int v8_reader_names(struct runtime_constants *constants, const struct runtime_pr
                     struct runtime_cache *cache, struct runtime_memory *memory,
                     const struct record_frame *frames, size_t n, struct runtime_names *out)
 {
-    struct naming naming = {out, cache, memory->program};
+    struct naming naming = {out, cache, memory};
     const struct v8_lines_store store = {lines_get, lines_put, &naming};
     uint64_t words[RECORD_MAX_USER_FRAMES][RECORD_FRAME_WORDS_MAX];
     for (size_t i = 0; i < n && i < RECORD_MAX_USER_FRAMES; i++)
