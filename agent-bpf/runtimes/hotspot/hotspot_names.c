@@ -233,6 +233,8 @@ static int naming_answer(struct naming *naming, struct arena *arena, size_t i,
     uint16_t bci = (uint16_t)(frame->words[1] >> 48);
     const struct hotspot_function function = {.bci = bci, .has_bci = bci != NO_BCI};
     *named = (struct runtime_name){.outcome = RUNTIME_FRAME_UNKNOWN};
+    if (runtime_memory_is_late(naming->fetch.memory))
+        return 0;
     switch (frame_kind(frame)) {
     case FRAME_JVM_COMPILED:
         return named_set_compiled(named, naming, arena, &naming->places[naming->index[i]]);

@@ -340,7 +340,8 @@ static int naming_run(struct naming *naming, const struct record_frame *frames, 
     for (size_t i = 0; !error && i < n; i++) {
         const struct code *code = codes_find(naming, &frames[i]);
         out->names[i] = (struct runtime_name){.outcome = RUNTIME_FRAME_UNKNOWN};
-        if (code && record_frame_kind(frames[i].words[0]) == FRAME_PYTHON)
+        if (code && record_frame_kind(frames[i].words[0]) == FRAME_PYTHON &&
+            !runtime_memory_is_late(naming->memory))
             error = frame_name(naming, code, &frames[i], out, &out->names[i]);
     }
     return error;

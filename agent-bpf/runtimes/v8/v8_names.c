@@ -231,7 +231,8 @@ static int names_round(struct v8_names *names, bool last)
         struct v8_frame *frame = &names->frames[i];
         if (frame->done)
             continue;
-        int error = frame_decode(names, frame);
+        bool late = runtime_memory_is_late(names->heap.memory);
+        int error = late ? -ENOENT : frame_decode(names, frame);
         if (error == -EAGAIN && !last)
             continue;
         frame->done = true;
@@ -264,7 +265,7 @@ static int names_run(struct v8_names *names)
         if (error || !names->left)
             break;
         error = names_fetch(names);
-        last = error == -ENODATA;
+        last = error == -ENODATA || error == -ETIME;
         if (last)
             error = 0;
     }

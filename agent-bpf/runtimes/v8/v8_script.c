@@ -11,19 +11,21 @@
 #define SCRIPT_LINE_ENDS     56
 #define SCRIPT_ID            64
 #define PIECE_BYTES          (64u << 10)
-#define ENDS_MAX             (1u << 20)
 
 enum { LINE_FEED = 0x0a, CARRIAGE_RETURN = 0x0d, LINE_SEPARATOR = 0x2028, PARAGRAPH = 0x2029 };
 
 static int lines_add(struct v8_lines *lines, uint32_t end)
 {
     if (lines->n_ends == lines->ends_room) {
-        uint32_t room = lines->ends_room ? lines->ends_room * 2 : 256;
-        uint32_t *ends = room <= ENDS_MAX ? realloc(lines->ends, room * sizeof(*ends)) : NULL;
+        uint32_t more = lines->ends_room ? lines->ends_room : 256, room = lines->ends_room + more;
+        if (more > V8_ENDS_MAX - lines->scripts->ends_room)
+            return -ENOMEM;
+        uint32_t *ends = realloc(lines->ends, room * sizeof(*ends));
         if (!ends)
             return -ENOMEM;
         lines->ends = ends;
         lines->ends_room = room;
+        lines->scripts->ends_room += more;
     }
     lines->ends[lines->n_ends++] = end;
     return 0;
@@ -255,7 +257,8 @@ static int lines_find(struct v8_scripts *scripts, struct v8_heap *heap, uint64_t
     if (characters.length > V8_SOURCE_MAX)
         return -ENOENT;
     *found = &scripts->lines[scripts->n++];
-    **found = (struct v8_lines){.script = script, .id = v8_heap_smi(id), .source = characters};
+    **found = (struct v8_lines){
+        .scripts = scripts, .script = script, .id = v8_heap_smi(id), .source = characters};
     if (scripts->store)
         lines_load(scripts->store, *found);
     return 0;

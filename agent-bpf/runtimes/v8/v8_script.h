@@ -10,6 +10,7 @@
 
 #define V8_SCRIPTS_MAX 32          /* whose lines are counted in a request */
 #define V8_SOURCE_MAX  (16u << 20) /* characters */
+#define V8_ENDS_MAX    (1u << 20)  /* lines of all scripts of a request */
 
 /* Where lines that were counted are kept. A key is unique in its process. */
 struct v8_lines_store {
@@ -19,6 +20,7 @@ struct v8_lines_store {
 };
 
 struct v8_lines {
+    struct v8_scripts *scripts;
     uint64_t script;
     int32_t id; /* of the script; unique in its process */
     struct v8_characters source;
@@ -36,6 +38,7 @@ struct v8_scripts {                     /* zeroed at first, but for store */
     const struct v8_lines_store *store; /* NULL: none */
     struct v8_lines lines[V8_SCRIPTS_MAX];
     size_t n;
+    uint32_t ends_room; /* of all lines */
 };
 
 void v8_scripts_close(struct v8_scripts *scripts); /* puts what was counted into the store */
