@@ -16,7 +16,7 @@ enum { RUNTIME_NOT_ITS_CODE = -2 }; /* of a step: the code at pc is none of a ru
 
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, 2048);
+    __uint(max_entries, RUNTIME_PROCESSES_MAX);
     __uint(map_flags, BPF_F_NO_PREALLOC);
     __type(key, __u32);
     __type(value, struct runtime_process);

@@ -9,6 +9,8 @@
 #include "agent-bpf/runtimes/python_process.h"
 #include "agent-bpf/runtimes/v8_process.h"
 
+#define RUNTIME_PROCESSES_MAX 2048
+
 enum runtime_section { /* bits of runtime_process.sections */
                        RUNTIME_SECTION_PYTHON = 1,
                        RUNTIME_SECTION_HOTSPOT = 2,

@@ -39,9 +39,12 @@ STAT_COUNTERS(frames_named, "spanprof_runtime_frames_total",
               "Frames of runtimes that were to be named, by outcome.",
               STAT_LABEL("outcome", outcome_names, RUNTIME_FRAME_OUTCOMES));
 
+STAT_LOSS(out_of_time, "spanprof_runtime_requests_refused_total",
+          "Requests for names of frames of runtimes that were not looked at, because the cgroup of "
+          "the process had used up its share of the symbolizer's time.");
+
 struct process_memory {
     uint32_t pid;
-    uint64_t until_ns;
     struct runtime_memory *memory;
 };
 
@@ -51,9 +54,11 @@ static int process_memory_read(void *context, struct reader_range *ranges, size_
     size_t bytes = 0;
     for (size_t i = 0; i < n; i++)
         bytes += ranges[i].size;
-    if (bytes > process->memory->bytes_left)
+    if (!n)
+        return 0;
+    if (n > READER_RANGES_MAX || bytes > READER_BYTES_MAX || bytes > process->memory->bytes_left)
         return -E2BIG;
-    if (clock_monotonic_ns() > process->until_ns)
+    if (runtime_memory_is_late(process->memory))
         return -ETIME;
     process->memory->bytes_left -= bytes;
     return reader_memory(process->pid, ranges, n);
@@ -78,7 +83,7 @@ static void attach_one(struct process_runtimes *runtimes, struct process_runtime
                                                       &runtimes->entry, &why)
                                      : -ENOTSUP;
     one->is_attached = !error;
-    runtimes->waits |= error == -EAGAIN;
+    runtimes->waits |= error == -EAGAIN || error == -ETIME;
     if (!error)
         runtimes->entry.sections |= reader->section;
     if (error == -ENOTSUP)
@@ -104,42 +109,81 @@ static void count_processes(const struct process_runtimes *runtimes, int by)
             stat_add_of(&processes, runtimes->of[i].file->reader->runtime, by);
 }
 
+static void runtimes_leave(struct symbolizer *symbolizer, uint32_t pid,
+                           struct process_runtimes *runtimes)
+{
+    if (!runtimes->is_entered)
+        return;
+    bpf_map_delete_elem(symbolizer->settings.runtimes_map_fd, &pid);
+    runtime_shares_give_entry(&symbolizer->runtime_shares, runtimes->tenant);
+    count_processes(runtimes, -1);
+    runtimes->is_entered = false;
+}
+
 static void runtimes_enter(struct symbolizer *symbolizer, uint32_t pid,
                            struct process_runtimes *runtimes)
 {
+    struct runtime_shares *shares = &symbolizer->runtime_shares;
     int fd = symbolizer->settings.runtimes_map_fd;
-    if (!runtimes->entry.sections)
+    if (runtimes->is_entered || !runtimes->entry.sections)
         return;
-    if (bpf_map_update_elem(fd, &pid, &runtimes->entry, BPF_ANY)) {
+    bool has_room = runtime_shares_take_entry(shares, runtimes->tenant);
+    if (!has_room || bpf_map_update_elem(fd, &pid, &runtimes->entry, BPF_ANY)) {
         stat_add_of(&refused, RUNTIME_REFUSAL_NO_ROOM, 1);
+        if (has_room)
+            runtime_shares_give_entry(shares, runtimes->tenant);
         return;
     }
     runtimes->is_entered = true;
     count_processes(runtimes, 1);
     if (is_same_program(symbolizer, pid, runtimes))
         return;
-    bpf_map_delete_elem(fd, &pid);
-    count_processes(runtimes, -1);
-    runtimes->is_entered = false;
+    runtimes_leave(symbolizer, pid, runtimes);
     runtimes->waits = true;
 }
 
-/* The same files at the same places, and none was not ready: nothing can be new. */
-static bool is_known(const struct process_runtimes *found, const struct process_runtimes *kept)
+/* The same files at the same places, and none was not ready: nothing can be new. Or there is no
+ * time to look at them again. */
+static bool is_known(struct symbolizer *symbolizer, const struct process_runtimes *found,
+                     const struct process_runtimes *kept)
 {
-    if (!kept || kept->waits || kept->n != found->n)
+    if (!kept || kept->n != found->n)
         return false;
     for (size_t i = 0; i < kept->n; i++)
         if (kept->of[i].file != found->of[i].file || kept->of[i].start != found->of[i].start)
             return false;
-    return true;
+    return !kept->waits || !runtime_shares_have_time(&symbolizer->runtime_shares, kept->tenant,
+                                                     clock_monotonic_ns());
+}
+
+/* Without time left it waits for the next look. */
+static void attach_all(struct symbolizer *symbolizer, uint32_t pid,
+                       struct process_runtimes *runtimes)
+{
+    struct runtime_shares *shares = &symbolizer->runtime_shares;
+    uint64_t from_ns = clock_monotonic_ns();
+    bool has_time = runtime_shares_have_time(shares, runtimes->tenant, from_ns);
+    struct runtime_memory memory = {.read = process_memory_read,
+                                    .program = runtimes->program,
+                                    .tenant = runtimes->tenant,
+                                    .bytes_left = RUNTIME_ATTACH_BYTES,
+                                    .until_ns = from_ns + RUNTIME_ATTACH_NS,
+                                    .maps = buf_bytes(&symbolizer->maps)};
+    struct process_memory process = {pid, &memory};
+    memory.context = &process;
+    runtimes->waits = !has_time;
+    for (size_t i = 0; has_time && i < runtimes->n; i++)
+        attach_one(runtimes, &runtimes->of[i], &memory);
+    runtime_shares_spend(shares, runtimes->tenant, from_ns, clock_monotonic_ns());
 }
 
 void process_runtimes_attach(struct symbolizer *symbolizer, uint32_t pid, uint64_t start_ns,
                              const struct process_runtimes *found, struct process_runtimes **kept)
 {
-    if (is_known(found, *kept))
+    if (is_known(symbolizer, found, *kept)) {
+        runtimes_enter(symbolizer, pid, *kept); /* there may be room by now */
         return;
+    }
     process_runtimes_forget(symbolizer, pid, kept);
     bool wanted = found->n && symbolizer->settings.runtimes_map_fd >= 0;
     struct process_runtimes *runtimes = wanted ? calloc(1, sizeof(*runtimes)) : NULL;
@@ -147,24 +191,18 @@ void process_runtimes_attach(struct symbolizer *symbolizer, uint32_t pid, uint64
         return;
     *runtimes = *found;
     runtimes->program = ++symbolizer->last_program;
-    struct runtime_memory memory = {.read = process_memory_read,
-                                    .program = runtimes->program,
-                                    .bytes_left = RUNTIME_ATTACH_BYTES,
-                                    .maps = buf_bytes(&symbolizer->maps)};
-    struct process_memory process = {pid, clock_monotonic_ns() + RUNTIME_ATTACH_NS, &memory};
-    memory.context = &process;
+    runtimes->tenant = symbolizer_tenant(symbolizer, pid);
     runtimes->entry.process_start_ns = start_ns;
-    for (size_t i = 0; i < runtimes->n; i++) {
+    for (size_t i = 0; i < runtimes->n; i++)
         runtime_file_use(runtimes->of[i].file);
-        attach_one(runtimes, &runtimes->of[i], &memory);
-    }
+    attach_all(symbolizer, pid, runtimes);
     runtimes_enter(symbolizer, pid, runtimes);
     *kept = runtimes;
 }
 
 bool process_runtimes_hold(const struct process_runtimes *runtimes)
 {
-    return !runtimes || !runtimes->waits;
+    return !runtimes || (!runtimes->waits && (runtimes->is_entered || !runtimes->entry.sections));
 }
 
 void process_runtimes_forget(struct symbolizer *symbolizer, uint32_t pid,
@@ -174,10 +212,7 @@ void process_runtimes_forget(struct symbolizer *symbolizer, uint32_t pid,
     *kept = NULL;
     if (!runtimes)
         return;
-    if (runtimes->is_entered) {
-        bpf_map_delete_elem(symbolizer->settings.runtimes_map_fd, &pid);
-        count_processes(runtimes, -1);
-    }
+    runtimes_leave(symbolizer, pid, runtimes);
     for (size_t i = 0; i < runtimes->n; i++)
         runtime_file_release(runtimes->of[i].file);
     free(runtimes);
@@ -215,24 +250,45 @@ static void naming_ask(const struct naming *naming, const struct process_runtime
         naming->names[of[i]] = names[i];
 }
 
+static void name_all(struct symbolizer *symbolizer, uint32_t pid, struct naming *naming)
+{
+    struct runtime_shares *shares = &symbolizer->runtime_shares;
+    const struct process_runtimes *runtimes = naming->runtimes;
+    uint64_t from_ns = clock_monotonic_ns();
+    struct runtime_memory memory = {.read = process_memory_read,
+                                    .program = runtimes->program,
+                                    .tenant = runtimes->tenant,
+                                    .bytes_left = RUNTIME_REQUEST_BYTES,
+                                    .until_ns = from_ns + RUNTIME_REQUEST_NS};
+    struct process_memory process = {pid, &memory};
+    memory.context = &process;
+    naming->memory = &memory;
+    if (!runtime_shares_have_time(shares, runtimes->tenant, from_ns)) {
+        stat_add(&out_of_time, 1);
+        return;
+    }
+    for (size_t i = 0; i < runtimes->n; i++)
+        if (runtimes->of[i].is_attached)
+            naming_ask(naming, &runtimes->of[i]);
+    runtime_shares_spend(shares, runtimes->tenant, from_ns, clock_monotonic_ns());
+}
+
 void process_runtimes_name(struct symbolizer *symbolizer, uint32_t pid,
                            const struct process_runtimes *runtimes,
                            const struct record_frame *frames, size_t n, struct arena *arena,
                            struct runtime_name *names)
 {
-    struct runtime_memory memory = {.read = process_memory_read,
-                                    .program = runtimes ? runtimes->program : 0,
-                                    .bytes_left = RUNTIME_REQUEST_BYTES};
-    struct process_memory process = {pid, clock_monotonic_ns() + RUNTIME_REQUEST_NS, &memory};
-    const struct naming naming = {runtimes, symbolizer->runtime_cache, &memory, arena, frames, n,
-                                  names};
-    memory.context = &process;
     assert(n <= RECORD_MAX_USER_FRAMES);
     for (size_t i = 0; i < n; i++)
         names[i] = (struct runtime_name){.outcome = RUNTIME_FRAME_UNKNOWN};
-    for (size_t i = 0; runtimes && i < runtimes->n; i++)
-        if (runtimes->of[i].is_attached)
-            naming_ask(&naming, &runtimes->of[i]);
+    if (runtimes && n)
+        name_all(symbolizer, pid,
+                 &(struct naming){.runtimes = runtimes,
+                                  .cache = symbolizer->runtime_cache,
+                                  .arena = arena,
+                                  .frames = frames,
+                                  .n = n,
+                                  .names = names});
     for (size_t i = 0; i < n; i++)
         stat_add_of(&frames_named, names[i].outcome, 1);
 }

@@ -25,6 +25,7 @@ struct process_runtime {
 struct process_runtimes {
     struct runtime_process entry;
     uint64_t program; /* as in runtime_memory */
+    uint64_t tenant;  /* runtime_shares.h */
     bool is_entered;  /* in the map */
     bool waits;       /* one of them is not ready yet */
     size_t n;

@@ -58,6 +58,14 @@ const struct process_owner *symbolizer_owner(struct symbolizer *symbolizer, uint
     return &known->owner;
 }
 
+/* Processes of which nothing is known (they ended at once, say) are one tenant, else each new one
+ * would have a share of its own. */
+uint64_t symbolizer_tenant(struct symbolizer *symbolizer, uint32_t pid)
+{
+    const struct process_owner *owner = symbolizer_owner(symbolizer, pid);
+    return owner->kind == OWNER_PROCESS ? 0 : owner->key;
+}
+
 static bool owner_is_known(const struct symbolizer *symbolizer, uint32_t pid)
 {
     const struct owners *known = &symbolizer->owners[pid % SYMBOLIZER_OWNERS];
@@ -350,6 +358,7 @@ int symbolizer_open(const struct symbolizer_settings *settings, struct symbolize
     int size = SOCKET_BUFFER;
     setsockopt(settings->socket, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
     int error = tables_open(settings->unwind, &symbolizer->tables);
+    error = error ? error : runtime_shares_open(&symbolizer->runtime_shares);
     error = error ? error
                   : runtime_cache_open(settings->runtime_cache_bytes, &symbolizer->runtime_cache);
     symbolizer->runtime_pages = calloc(RUNTIME_PAGES, sizeof(*symbolizer->runtime_pages));

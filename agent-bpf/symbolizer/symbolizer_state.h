@@ -6,6 +6,7 @@
 #include "agent-bpf/symbolizer/symbolizer.h"
 #include "agent-bpf/symbolizer/elastic_connections.h"
 #include "agent-bpf/symbolizer/process_texts.h"
+#include "agent-bpf/symbolizer/runtime_shares.h"
 #include "agent-bpf/symbolizer/symbolizer_binary.h"
 #include "agent-bpf/symbolizer/symbolizer_ledger.h"
 #include "agent-bpf/symbolizer/symbolizer_out.h"
@@ -44,6 +45,7 @@ struct symbolizer {
     struct tables *tables;
     struct perf_maps perf_maps;
     struct runtime_cache *runtime_cache;
+    struct runtime_shares runtime_shares;
     uint64_t last_program;              /* number of process_runtimes */
     struct runtime_page *runtime_pages; /* runtime_walk.h */
     /* tracked_process.h */
@@ -78,6 +80,8 @@ struct symbolizer {
 /* symbolizer.c */
 /* Who answers for a process; valid until the next call. */
 const struct process_owner *symbolizer_owner(struct symbolizer *symbolizer, uint32_t pid);
+/* The same, as a tenant of base/fair_share.h. */
+uint64_t symbolizer_tenant(struct symbolizer *symbolizer, uint32_t pid);
 bool symbolizer_is_banned(struct symbolizer *symbolizer, uint32_t pid);
 /* True, and counted, if the process is banned: the caller reads nothing of it. */
 bool symbolizer_skips(struct symbolizer *symbolizer, uint32_t pid);

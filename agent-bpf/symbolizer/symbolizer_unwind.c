@@ -50,14 +50,6 @@ struct unwinding {
     struct touched touched[UNWIND_FRAMES_MAX];
 };
 
-/* Processes of which nothing is known (they ended at once, say) are one tenant, else each new one
- * would have a share of its own. */
-static uint64_t tenant_of(struct symbolizer *symbolizer, uint32_t pid)
-{
-    const struct process_owner *owner = symbolizer_owner(symbolizer, pid);
-    return owner->kind == OWNER_PROCESS ? 0 : owner->key;
-}
-
 static void place_set_table(struct unwinding *unwinding, struct place *place,
                             const struct binary *binary, uint64_t file_offset)
 {
@@ -72,7 +64,7 @@ static void place_set_table(struct unwinding *unwinding, struct place *place,
     uint32_t pid = unwinding->wanted->pid;
     place->table =
         tables_get(symbolizer->tables, binary, symbolizer_is_banned(symbolizer, pid) ? 0 : pid,
-                   tenant_of(symbolizer, pid));
+                   symbolizer_tenant(symbolizer, pid));
     place->bias = elf_address - place->start;
 }
 
@@ -241,14 +233,18 @@ static bool unwinding_evaluates(void *context, uint64_t address)
     return runtime_walk_evaluates(&unwinding->runtimes, address);
 }
 
-/* Its memory is read only if it is not banned. */
+/* Its memory is read only if it is not banned, and has time left. */
 static void unwinding_find_runtimes(struct unwinding *unwinding, const struct unwind_input *input)
 {
     struct symbolizer *symbolizer = unwinding->symbolizer;
     uint32_t pid = unwinding->wanted->pid;
     const struct tracked_process *process =
         symbolizer_is_banned(symbolizer, pid) ? NULL : map_get(&symbolizer->processes, &pid);
-    unwinding->runtimes = (struct runtime_walk){.runtimes = process ? process->runtimes : NULL,
+    const struct process_runtimes *runtimes = process ? process->runtimes : NULL;
+    if (runtimes && !runtime_shares_have_time(&symbolizer->runtime_shares, runtimes->tenant,
+                                              clock_monotonic_ns()))
+        runtimes = NULL;
+    unwinding->runtimes = (struct runtime_walk){.runtimes = runtimes,
                                                 .pid = pid,
                                                 .stack_start = input->stack_start,
                                                 .stack = input->stack,
@@ -256,6 +252,17 @@ static void unwinding_find_runtimes(struct unwinding *unwinding, const struct un
                                                 .now_ns = clock_monotonic_ns(),
                                                 .is_anonymous = unwinding_is_anonymous,
                                                 .context = unwinding};
+}
+
+static void unwinding_run(struct unwinding *unwinding, const struct unwind_input *input,
+                          struct unwind_frames *frames)
+{
+    const struct runtime_walk *walk = &unwinding->runtimes;
+    unwinding_find_runtimes(unwinding, input);
+    unwind(input, frames);
+    if (walk->runtimes)
+        runtime_shares_spend(&unwinding->symbolizer->runtime_shares, walk->runtimes->tenant,
+                             walk->now_ns, clock_monotonic_ns());
 }
 
 static void unwound_send(struct symbolizer *symbolizer, uint64_t ticket,
@@ -301,9 +308,8 @@ void symbolizer_answer_unwind(struct symbolizer *symbolizer,
     struct unwind_input input;
     struct unwind_frames frames = {.end = UNWIND_END_UNKNOWN};
     if (unwinding_read_stack(&unwinding, &input)) {
-        unwinding_find_runtimes(&unwinding, &input);
         symbolizer_enter(symbolizer, wanted->pid);
-        unwind(&input, &frames);
+        unwinding_run(&unwinding, &input, &frames);
         unwinding_note_file(&unwinding);
         unwinding_load_touched(&unwinding);
         tables_release(symbolizer->tables);
