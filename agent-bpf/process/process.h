@@ -127,10 +127,10 @@ struct process_code_wanted {
 /* Asks for names of code that lies in no file (SYMBOLIZER_CODE_WANTED). PROCESS_UNKNOWN; -ENOMEM:
  * not asked (counted). */
 int process_table_want_code(struct process_table *table, const struct process_code_wanted *wanted);
-/* Since when the program ran that the process ran at that time. PROCESS_UNKNOWN: also while nothing
- * is known of its mappings. */
+/* Since when the program ran that the process ran at that time, and the process's cgroup.
+ * PROCESS_UNKNOWN: also while nothing is known of its mappings. */
 int process_table_program(struct process_table *table, uint32_t pid, uint64_t time_ns,
-                          uint64_t *since_ns);
+                          uint64_t *since_ns, uint64_t *cgroup_id);
 /* Requests for processes that were sampled or changed are collected, so that many changes make one
  * request; this puts them into the queue. Call after each batch, before the queue is taken. */
 void process_table_request_changed(struct process_table *table);

@@ -107,21 +107,22 @@ int process_table_want_names(struct process_table *table, const uint8_t identity
 }
 
 int process_table_program(struct process_table *table, uint32_t pid, uint64_t time_ns,
-                          uint64_t *since_ns)
+                          uint64_t *since_ns, uint64_t *cgroup_id)
 {
     CLAIM_THREAD(&table->owner);
     const struct process *process = process_at(table, pid, time_ns);
     if (!process || !process->image || !process->image->n)
         return PROCESS_UNKNOWN;
     *since_ns = process->from_ns;
+    *cgroup_id = process->tenant;
     return 0;
 }
 
 int process_table_want_code(struct process_table *table, const struct process_code_wanted *wanted)
 {
     CLAIM_THREAD(&table->owner);
-    uint64_t since_ns;
-    if (process_table_program(table, wanted->pid, wanted->time_ns, &since_ns))
+    uint64_t since_ns, cgroup_id;
+    if (process_table_program(table, wanted->pid, wanted->time_ns, &since_ns, &cgroup_id))
         return PROCESS_UNKNOWN;
     struct symbolizer_message message = {.kind = SYMBOLIZER_CODE_WANTED,
                                          .code_wanted = {.ticket = wanted->ticket,

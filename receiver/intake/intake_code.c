@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "receiver/intake/intake_code.h"
 #include "agent-bpf/record_frame.h"
+#include "base/fair_share.h"
 #include "base/limits.h"
 #include "base/list.h"
 #include "base/map.h"
@@ -42,7 +43,9 @@ LIMIT(code, LIMIT_SERVICE, "names of code outside files",
 
 struct process_code {
     uint32_t pid;
-    uint32_t n_none; /* consecutive answers without any name */
+    uint64_t tenant;  /* cgroup */
+    uint64_t charged; /* as in struct code */
+    uint32_t n_none;  /* consecutive answers without any name */
     uint64_t none_ns;
     uint64_t since_ns;
     struct list recent;
@@ -52,11 +55,14 @@ struct process_code {
     struct map frames;    /* struct named_frame */
 };
 
+#define FRAME_WEIGHT (CODE_ALL_RANGES_MAX / CODE_ALL_FRAMES_MAX)
+
 struct code {
     size_t n_frames; /* of all processes */
     size_t cap_ranges;
     struct map processes;
-    struct list recent; /* least recently used first */
+    struct fair_share share;         /* 1 for a process and each range, FRAME_WEIGHT for a frame */
+    struct list recent[FAIR_SHARES]; /* by fair_share_index(), least recently used first */
 };
 
 int intake_code_open(struct code **codep)
@@ -64,10 +70,32 @@ int intake_code_open(struct code **codep)
     struct code *code = calloc(1, sizeof(*code));
     if (!code)
         return -ENOMEM;
+    int error = fair_share_init(&code->share, CODE_ALL_RANGES_MAX);
+    if (error) {
+        free(code);
+        return error;
+    }
     MAP_INIT(&code->processes, struct process_code, pid);
-    list_init(&code->recent);
+    for (unsigned i = 0; i < FAIR_SHARES; i++)
+        list_init(&code->recent[i]);
     *codep = code;
     return 0;
+}
+
+static void code_uncharge(struct code *code, struct process_code *process)
+{
+    list_remove(&process->recent);
+    fair_share_give(&code->share, process->tenant, process->charged);
+    process->charged = 0;
+}
+
+/* It is used, or has another size now. */
+static void code_charge(struct code *code, struct process_code *process)
+{
+    code_uncharge(code, process);
+    process->charged = 1 + process->cap + FRAME_WEIGHT * process->frames.count;
+    fair_share_take(&code->share, process->tenant, process->charged);
+    list_append(&code->recent[fair_share_index(&code->share, process->tenant)], &process->recent);
 }
 
 static void code_drop_frames(struct code *code, struct process_code *process)
@@ -82,7 +110,7 @@ static void code_drop_frames(struct code *code, struct process_code *process)
 static void code_drop(struct code *code, struct process_code *process)
 {
     map_remove(&code->processes, &process->pid);
-    list_remove(&process->recent);
+    code_uncharge(code, process);
     code_drop_frames(code, process);
     code->cap_ranges -= process->cap;
     free(process->ranges);
@@ -92,8 +120,9 @@ static void code_drop(struct code *code, struct process_code *process)
 void intake_code_forget(struct code *code)
 {
     struct list *link;
-    while ((link = list_first(&code->recent)))
-        code_drop(code, container_of(link, struct process_code, recent));
+    for (unsigned i = 0; i < FAIR_SHARES; i++)
+        while ((link = list_first(&code->recent[i])))
+            code_drop(code, container_of(link, struct process_code, recent));
 }
 
 void intake_code_close(struct code *code)
@@ -122,16 +151,13 @@ static struct process_code *add_process(struct code *code, const struct code_pro
         return NULL;
     process->pid = program->pid;
     process->since_ns = program->since_ns;
+    process->tenant = program->cgroup_id;
     MAP_INIT(&process->frames, struct named_frame, frame);
     if (map_put(&code->processes, process, NULL)) {
         free(process);
         return NULL;
     }
-    list_append(&code->recent, &process->recent);
-    if (code->processes.count > CODE_PROCESSES_MAX) {
-        code_drop(code, container_of(list_first(&code->recent), struct process_code, recent));
-        stat_add_of(&forgotten, CODE_LIMIT_PROCESSES, 1);
-    }
+    code_charge(code, process);
     return process;
 }
 
@@ -159,8 +185,7 @@ static struct process_code *use_process(struct code *code, const struct code_pro
     struct process_code *process = find_process(code, program);
     if (!process)
         return NULL;
-    list_remove(&process->recent);
-    list_append(&code->recent, &process->recent);
+    code_charge(code, process);
     return process;
 }
 
@@ -257,17 +282,22 @@ static struct named_frame *named_frame_of(struct code *code, struct process_code
     return named;
 }
 
-/* Of all processes; the one that was used last stays. */
-static void code_bound(struct code *code, const struct process_code *last)
+static bool code_is_full(const struct code *code)
 {
-    while (code->n_frames > CODE_ALL_FRAMES_MAX || code->cap_ranges > CODE_ALL_RANGES_MAX) {
-        struct process_code *oldest =
-            container_of(list_first(&code->recent), struct process_code, recent);
-        if (oldest == last)
-            return;
-        code_drop(code, oldest);
+    return code->n_frames > CODE_ALL_FRAMES_MAX || code->cap_ranges > CODE_ALL_RANGES_MAX ||
+           code->processes.count > CODE_PROCESSES_MAX;
+}
+
+/* Of all processes; the one that was used last stays. */
+static void code_bound(struct code *code, struct process_code *last)
+{
+    code_uncharge(code, last);
+    while (code_is_full(code) && code->share.used) {
+        struct list *oldest = list_first(&code->recent[fair_share_largest(&code->share)]);
+        code_drop(code, container_of(oldest, struct process_code, recent));
         stat_add_of(&forgotten, CODE_LIMIT_PROCESSES, 1);
     }
+    code_charge(code, last);
 }
 
 static int put_frame(struct code *code, struct process_code *process, uint64_t time_ns,

@@ -7,9 +7,9 @@
  *
  * Frames of runtimes are remembered the same way, by their words.
  *
- * Limits: CODE_PROCESSES_MAX processes, CODE_ALL_RANGES_MAX ranges, CODE_ALL_FRAMES_MAX frames (the
- * least recently used process is dropped); CODE_RANGES_MAX ranges and CODE_FRAMES_MAX frames per
- * process (all are dropped, and asked for again). Drops are counted.
+ * Limits: CODE_PROCESSES_MAX processes, CODE_ALL_RANGES_MAX ranges, CODE_ALL_FRAMES_MAX frames (of
+ * the cgroup that has most, the least recently used process is dropped); CODE_RANGES_MAX ranges and
+ * CODE_FRAMES_MAX frames per process (all are dropped, and asked for again). Drops are counted.
  */
 #include "agent-bpf/symbolizer_messages.h"
 
@@ -36,6 +36,7 @@ enum code_state {
 struct code_program {
     uint32_t pid;
     uint64_t since_ns; /* CLOCK_MONOTONIC: distinguishes the programs of a pid */
+    uint64_t cgroup_id;
 };
 
 int intake_code_open(struct code **code);

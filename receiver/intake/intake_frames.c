@@ -201,7 +201,7 @@ uint32_t intake_frames_name_code(struct intake_frames *frames, struct stack_buil
                             .wanted = wanted};
     int64_t names[STACK_BUILDER_CODES];
     if (!sample->pid || process_table_program(frames->table, sample->pid, sample->time_ns,
-                                              &naming.program.since_ns))
+                                              &naming.program.since_ns, &naming.program.cgroup_id))
         return 0;
     for (uint32_t i = 0; i < builder->n_codes; i++)
         names[i] = naming_of_code(&naming, &builder->codes[i]);
@@ -222,7 +222,8 @@ int intake_frames_put_code(struct intake_frames *frames, uint64_t time_ns,
                            const struct symbolizer_code *answer)
 {
     struct code_program program = {.pid = answer->pid};
-    if (process_table_program(frames->table, answer->pid, time_ns, &program.since_ns))
+    if (process_table_program(frames->table, answer->pid, time_ns, &program.since_ns,
+                              &program.cgroup_id))
         return 0; /* the process was forgotten meanwhile */
     return intake_code_answer(frames->code, &program, time_ns, answer, store_stacks(frames->store));
 }

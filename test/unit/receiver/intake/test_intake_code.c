@@ -461,10 +461,10 @@ static int64_t forgotten(const char *limit)
     return stats_find("spanprof_code_forgotten_total", labels);
 }
 
-static void tell(struct samples_rig *rig, struct code *code, uint32_t pid, uint64_t start,
-                 uint64_t last)
+static void tell_of(struct samples_rig *rig, struct code *code, uint64_t cgroup_id, uint32_t pid,
+                    uint64_t start, uint64_t last)
 {
-    const struct code_program program = {.pid = pid, .since_ns = 1};
+    const struct code_program program = {.pid = pid, .since_ns = 1, .cgroup_id = cgroup_id};
     struct symbolizer_code_range range = {start, last, BYTES_LIT("f")};
     const struct symbolizer_code told = {.map = CODE_MAP_READ, .n = 1, .ranges = &range};
     fixture_begin(&rig->fixture);
@@ -473,10 +473,17 @@ static void tell(struct samples_rig *rig, struct code *code, uint32_t pid, uint6
     fixture_commit(&rig->fixture);
 }
 
+static void tell(struct samples_rig *rig, struct code *code, uint32_t pid, uint64_t start,
+                 uint64_t last)
+{
+    tell_of(rig, code, 0, pid, start, last);
+}
+
 static enum code_state state_of(struct code *code, uint32_t pid, uint64_t address)
 {
     int64_t name;
-    return intake_code_find(code, &(struct code_program){pid, 1}, 1, address, &name);
+    return intake_code_find(code, &(struct code_program){.pid = pid, .since_ns = 1}, 1, address,
+                            &name);
 }
 
 static void test_limits(void **state)
@@ -504,6 +511,21 @@ static void test_limits(void **state)
     assert_int_equal(forgotten("processes") - processes, 1);
     assert_int_equal(state_of(code, 2, 0), CODE_UNKNOWN);
     assert_int_equal(state_of(code, 1, 0x10 * CODE_RANGES_MAX), CODE_NAMED);
+    intake_code_close(code);
+}
+
+/* A cgroup with processes without end drops its own, also if another one's is older. */
+static void test_tenants(void **state)
+{
+    struct samples_rig *rig = *state;
+    struct code *code;
+    assert_int_equal(intake_code_open(&code), 0);
+    tell_of(rig, code, 1, 1, 0, 0);
+    for (uint32_t pid = 2; pid <= 2 * CODE_PROCESSES_MAX; pid++)
+        tell_of(rig, code, 2, pid, 0, 0);
+    assert_int_equal(state_of(code, 1, 0), CODE_NAMED);
+    assert_int_equal(state_of(code, 2, 0), CODE_UNKNOWN);
+    assert_int_equal(state_of(code, 2 * CODE_PROCESSES_MAX, 0), CODE_NAMED);
     intake_code_close(code);
 }
 
@@ -545,6 +567,7 @@ int main(void)
         TEST(test_other_program),
         TEST(test_rolled_back),
         TEST(test_limits),
+        TEST(test_tenants),
         TEST(test_overlaps),
         TEST(test_runtime_frames),
         TEST(test_runtime_frames_in_parts),
