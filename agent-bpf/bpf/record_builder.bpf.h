@@ -97,7 +97,7 @@ enum { WALK_GOES_ON = -1 }; /* of a step; else enum unwind_end */
 /* What a process can forge costs no tick more than 200 us: behind its first WALK_FREE_FRAMES frames
  * of runtimes a walk goes on as long as the tick is not late. */
 #define WALK_FREE_FRAMES 128
-#define WALK_NS_MAX      150000
+#define WALK_NS_MAX      130000
 
 static __always_inline bool walk_is_late(const struct build *build)
 {
