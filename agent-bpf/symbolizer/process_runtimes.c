@@ -250,6 +250,17 @@ static void naming_ask(const struct naming *naming, const struct process_runtime
         naming->names[of[i]] = names[i];
 }
 
+/* exec and exit delete the entry: what was read since may be the memory of a program that this user
+ * must not read. */
+static bool is_entered_still(const struct symbolizer *symbolizer, uint32_t pid,
+                             const struct process_runtimes *runtimes)
+{
+    struct runtime_process entry;
+    return runtimes->is_entered &&
+           !bpf_map_lookup_elem(symbolizer->settings.runtimes_map_fd, &pid, &entry) &&
+           entry.process_start_ns == runtimes->entry.process_start_ns;
+}
+
 static void name_all(struct symbolizer *symbolizer, uint32_t pid, struct naming *naming)
 {
     struct runtime_shares *shares = &symbolizer->runtime_shares;
@@ -271,6 +282,9 @@ static void name_all(struct symbolizer *symbolizer, uint32_t pid, struct naming 
         if (runtimes->of[i].is_attached)
             naming_ask(naming, &runtimes->of[i]);
     runtime_shares_spend(shares, runtimes->tenant, from_ns, clock_monotonic_ns());
+    bool changed = !is_entered_still(symbolizer, pid, runtimes);
+    for (size_t i = 0; changed && i < naming->n; i++)
+        naming->names[i] = (struct runtime_name){.outcome = RUNTIME_FRAME_STALE};
 }
 
 void process_runtimes_name(struct symbolizer *symbolizer, uint32_t pid,
