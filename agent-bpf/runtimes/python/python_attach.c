@@ -11,9 +11,10 @@
 #define DESCRIPTOR_BYTES 2304 /* of glibc's struct pthread up to the keys' second level, 0x900 */
 #define RUNTIME_BYTES    8192 /* of _PyRuntime: where the key is */
 #define KEYS_MAX         1024
-#define KEYS_TRIED_MAX   24 /* seen: fewer than 10 */
-#define BASES_MAX        3  /* threads that places are looked for in */
-#define KEY_VALUE_GLIBC  16 /* {sequence number, value} */
+#define KEYS_TRIED_MAX   24   /* seen: fewer than 10 */
+#define BASES_MAX        3    /* threads that places are looked for in */
+#define CALLS_MAX        2000 /* of the reader: a descriptor may be full of what looks like it */
+#define KEY_VALUE_GLIBC  16   /* {sequence number, value} */
 #define KEYS_A_BLOCK     32
 #define MUSL_ARRAY       128 /* musl's struct pthread: of the pointer to the values */
 #define MEMBERS_MAX      32
@@ -36,11 +37,17 @@ struct attach {
     struct thread threads[PYTHON_ATTACH_THREADS];
     uint32_t n_threads;
     uint32_t base; /* the thread that places are looked for in */
+    uint32_t n_calls;
 };
 
 static int attach_read_ranges(struct attach *attach, struct reader_range *ranges, size_t n)
 {
-    int error = n ? attach->memory->read(attach->memory->context, ranges, n) : 0;
+    if (!n)
+        return 0;
+    if (attach->n_calls == CALLS_MAX)
+        return -EAGAIN;
+    attach->n_calls++;
+    int error = attach->memory->read(attach->memory->context, ranges, n);
     return error == -E2BIG ? -EAGAIN : error;
 }
 
