@@ -21,7 +21,8 @@ enum { RAX = 0, RBX = 3, RDI = 5, RBP = 6, RSP = 7, R9 = 9, R12 = 12, R13 = 13 }
 static const uint8_t *runtime_walk_page(struct runtime_walk *walk, uint64_t address)
 {
     uint64_t program = walk->runtimes->program;
-    struct runtime_page *page = &walk->pages[hash_mix(address ^ program) % RUNTIME_PAGES];
+    uint64_t hash = hash_mix(address / RUNTIME_PAGE_BYTES + program);
+    struct runtime_page *page = &walk->pages[hash >> (64 - RUNTIME_PAGES_BITS)];
     if (page->program == program && page->address == address &&
         walk->now_ns - page->read_ns < RUNTIME_PAGE_NS)
         return page->data;

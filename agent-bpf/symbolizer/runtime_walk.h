@@ -11,7 +11,8 @@
 #include "agent-bpf/unwind/unwind.h"
 
 #define RUNTIME_WALK_READS 64
-#define RUNTIME_PAGES      128
+#define RUNTIME_PAGES_BITS 7
+#define RUNTIME_PAGES      (1 << RUNTIME_PAGES_BITS)
 #define RUNTIME_PAGE_BYTES 4096
 #define RUNTIME_PAGE_NS    (200 * NS_PER_MS)
 
