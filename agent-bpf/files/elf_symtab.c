@@ -2,7 +2,10 @@
 #include "agent-bpf/files/elf_symtab.h"
 
 #define SYMBOLS_AT_ONCE 512
+#define STRINGS_AT_ONCE 16384
+#define STRINGS_MAX     (64u << 20)
 #define NAME_MAX_BYTES  64 /* of a name that is looked for, with its NUL */
+#define PLACES_MAX      64 /* of a name among the strings: it may be the end of longer ones */
 
 struct symtab {
     const struct elf *elf;
@@ -17,29 +20,67 @@ static int symtab_open(const struct elf *elf, struct symtab *table)
     return error ? error : elf_section(elf, table->symbols.sh_link, &table->strings);
 }
 
-static bool symtab_has_name(const struct symtab *table, const Elf64_Sym *symbol, const char *name)
+/* Where the name and its NUL are among the strings. */
+struct places {
+    uint32_t at[PLACES_MAX];
+    size_t n;
+};
+
+static void places_add(struct places *places, struct bytes strings, uint64_t at, struct bytes name)
 {
-    char found[NAME_MAX_BYTES];
-    size_t size = strlen(name) + 1;
-    uint64_t at;
-    if (size > sizeof(found) || symbol->st_name >= table->strings.sh_size ||
-        size > table->strings.sh_size - symbol->st_name ||
-        __builtin_add_overflow(table->strings.sh_offset, symbol->st_name, &at))
-        return false;
-    return !elf_read(table->elf, at, found, size) && !memcmp(found, name, size);
+    const uint8_t *found;
+    while (places->n < PLACES_MAX && strings.len >= name.len &&
+           (found = memmem(strings.data, strings.len, name.data, name.len))) {
+        size_t skip = (size_t)(found - strings.data);
+        places->at[places->n++] = (uint32_t)(at + skip);
+        strings = bytes_skip(strings, skip + 1);
+        at += skip + 1;
+    }
 }
 
-static bool symbol_is_candidate(const Elf64_Sym *symbol, unsigned type)
+/* One pass over all strings, so that no symbol's own has to be read. */
+static int symtab_find_name(const struct symtab *table, struct bytes name, struct places *places)
 {
-    return symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol->st_info) == type;
+    uint8_t strings[NAME_MAX_BYTES + STRINGS_AT_ONCE];
+    uint64_t size = table->strings.sh_size, at;
+    size_t kept = 0; /* of the part before: a name may lie across */
+    places->n = 0;
+    for (uint64_t done = 0; done < size && done < STRINGS_MAX;) {
+        size_t now = size - done < STRINGS_AT_ONCE ? (size_t)(size - done) : STRINGS_AT_ONCE;
+        if (__builtin_add_overflow(table->strings.sh_offset, done, &at))
+            return ELF_MALFORMED;
+        int error = elf_read(table->elf, at, strings + kept, now);
+        if (error)
+            return error;
+        places_add(places, BYTES(strings, kept + now), done - kept, name);
+        done += now;
+        size_t next = kept + now < name.len - 1 ? kept + now : name.len - 1;
+        memmove(strings, strings + kept + now - next, next);
+        kept = next;
+    }
+    return places->n ? 0 : ELF_MISSING;
+}
+
+static bool symbol_is(const Elf64_Sym *symbol, unsigned type, const struct places *places)
+{
+    if (symbol->st_shndx == SHN_UNDEF || ELF64_ST_TYPE(symbol->st_info) != type)
+        return false;
+    for (size_t i = 0; i < places->n; i++)
+        if (symbol->st_name == places->at[i])
+            return true;
+    return false;
 }
 
 int elf_symtab_find(const struct elf *elf, const char *name, unsigned type,
                     struct elf_symbol *found)
 {
     struct symtab table;
+    struct places places;
     Elf64_Sym symbols[SYMBOLS_AT_ONCE];
-    int error = symtab_open(elf, &table);
+    size_t name_bytes = strlen(name) + 1;
+    int error = name_bytes > NAME_MAX_BYTES ? ELF_MISSING : symtab_open(elf, &table);
+    if (!error)
+        error = symtab_find_name(&table, BYTES(name, name_bytes), &places);
     if (error)
         return error;
     uint64_t n = table.symbols.sh_size / sizeof(*symbols);
@@ -53,8 +94,7 @@ int elf_symtab_find(const struct elf *elf, const char *name, unsigned type,
         if (error)
             return error;
         for (uint64_t i = 0; i < now; i++) {
-            if (!symbol_is_candidate(&symbols[i], type) ||
-                !symtab_has_name(&table, &symbols[i], name))
+            if (!symbol_is(&symbols[i], type, &places))
                 continue;
             *found = (struct elf_symbol){.index = (uint32_t)(done + i), .symbol = symbols[i]};
             return 0;
