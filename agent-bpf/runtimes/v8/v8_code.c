@@ -58,11 +58,24 @@ static int code_at(struct v8_heap *heap, uint64_t start, struct v8_code *code)
     return error || address != start ? -ENOENT : 0;
 }
 
+/* By where it was the last time. */
+static int find_first(struct v8_heap *heap, uint64_t pc, struct v8_code_search *search)
+{
+    int error = code_at(heap, search->first, &search->code);
+    search->found = !error && pc - search->code.start < search->code.size;
+    if (error != -EAGAIN && !search->found)
+        search->first = 0;
+    return error ? error : search->found ? 0 : -ENOENT;
+}
+
 int v8_code_find(struct v8_heap *heap, uint64_t pc, struct v8_code_search *search)
 {
     uint64_t align = heap->file->code_align;
     if (search->found)
-        return 0;
+        return code_at(heap, search->code.start, &search->code);
+    int known = search->first ? find_first(heap, pc, search) : -ENOENT;
+    if (!known || known == -EAGAIN || known == -E2BIG)
+        return known;
     if (!search->at) {
         search->at = pc & ~(align - 1);
         search->window = WINDOW_FIRST;

@@ -18,8 +18,9 @@ struct v8_code {
     uint64_t table;  /* of positions; baseline: of bytes of each bytecode */
 };
 
-struct v8_code_search { /* zeroed at first */
-    uint64_t at;        /* where the next candidate begins */
+struct v8_code_search { /* zeroed at first, but for the first candidate */
+    uint64_t first;     /* the candidate that is looked at first; 0: none */
+    uint64_t at;        /* where the next one begins */
     uint64_t window;    /* bytes of code to be read next */
     bool found;
     struct v8_code code;

@@ -95,6 +95,7 @@ int v8_heap_read(struct v8_heap *heap, uint64_t address, void *out, size_t size)
         int error = line_get(heap, address + done - at, &number);
         if (error && error != -EAGAIN)
             return error;
+        heap->touched[number / 64] |= UINT64_C(1) << number % 64;
         if (error)
             outcome = error; /* the other lines of it are wanted, too */
         else
@@ -102,6 +103,20 @@ int v8_heap_read(struct v8_heap *heap, uint64_t address, void *out, size_t size)
         done += chunk;
     }
     return outcome;
+}
+
+void v8_heap_begin(struct v8_heap *heap)
+{
+    memset(heap->touched, 0, sizeof(heap->touched));
+}
+
+size_t v8_heap_touched(const struct v8_heap *heap, uint64_t *lines, size_t max)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < heap->n_lines && n < max; i++)
+        if (heap->touched[i / 64] >> i % 64 & 1)
+            lines[n++] = heap->addresses[i] & ~UNREADABLE;
+    return n;
 }
 
 void v8_heap_want(struct v8_heap *heap, uint64_t address, size_t size)

@@ -26,6 +26,8 @@ struct v8_heap {
     uint16_t *index;     /* 1 + number of a line, by the hash of its address; 0 = free */
     uint32_t n_lines;    /* there, or wanted */
     uint32_t n_fetched;
+    uint64_t
+        touched[V8_HEAP_LINES_MAX / 64]; /* bits of lines that were read since v8_heap_begin() */
     uint64_t stream_map; /* Map of objects that hold code, once one was seen; 0 = not yet */
     bool exhausted;
 };
@@ -38,6 +40,10 @@ void v8_heap_close(struct v8_heap *heap);
 int v8_heap_fetch(struct v8_heap *heap);
 
 int v8_heap_read(struct v8_heap *heap, uint64_t address, void *out, size_t size);
+/* Forgets what was read so far; and the addresses of the lines that were read since: up to max of
+ * them. */
+void v8_heap_begin(struct v8_heap *heap);
+size_t v8_heap_touched(const struct v8_heap *heap, uint64_t *lines, size_t max);
 /* Notes that it will be read. */
 void v8_heap_want(struct v8_heap *heap, uint64_t address, size_t size);
 

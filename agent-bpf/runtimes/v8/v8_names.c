@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent-bpf/runtimes/v8/v8_names.h"
 #include "agent-bpf/record.h"
+#include "agent-bpf/runtimes/v8/v8_trail.h"
 #include <errno.h>
 #include <stdlib.h>
 
@@ -225,16 +226,26 @@ static enum v8_names_outcome outcome_of(int error)
     }
 }
 
+static void frame_keep(const struct v8_names *names, const struct v8_frame *frame)
+{
+    const struct v8_code_search *search = &frame->search;
+    v8_trail_put(names->scripts.store, &names->heap, frame->words,
+                 search->found ? search->code.start : 0);
+}
+
 static int names_round(struct v8_names *names, bool last)
 {
     for (size_t i = 0; i < names->n; i++) {
         struct v8_frame *frame = &names->frames[i];
         if (frame->done)
             continue;
+        v8_heap_begin(&names->heap);
         bool late = runtime_memory_is_late(names->heap.memory);
         int error = late ? -ENOENT : frame_decode(names, frame);
         if (error == -EAGAIN && !last)
             continue;
+        if (!error)
+            frame_keep(names, frame);
         frame->done = true;
         names->left--;
         error = names->take(names->context, i, outcome_of(error), names->names,
@@ -256,9 +267,21 @@ static int names_fetch(struct v8_names *names)
     return objects && sources ? -ENODATA : 0;
 }
 
+/* What was read of the frames the last time is there when they are decoded. */
+static int names_fetch_ahead(struct v8_names *names)
+{
+    for (size_t i = 0; i < names->n; i++)
+        v8_trail_follow(names->scripts.store, &names->heap, names->frames[i].words,
+                        &names->frames[i].search.first);
+    int error = 0;
+    while (!error && !names->heap.exhausted)
+        error = v8_heap_fetch(&names->heap);
+    return error == -ENODATA ? 0 : error;
+}
+
 static int names_run(struct v8_names *names)
 {
-    int error = 0;
+    int error = names_fetch_ahead(names);
     bool last = false;
     for (int i = 0; !error && names->left; i++) {
         error = names_round(names, last || i == V8_NAMES_ROUNDS);

@@ -5,7 +5,8 @@
  * included. A frame (words of FRAME_V8, v8_step.h) names objects that may have been moved or freed
  * since: it counts only if the object is a function's, with the number in its script and the script
  * that the frame says. Limits: of v8_heap.h and v8_script.h; a frame that needs more than
- * V8_NAMES_ROUNDS fetches is given up. Thread: the symbolizer's loop.
+ * V8_NAMES_ROUNDS fetches is given up. Where the way to a frame's names went is kept (v8_trail.h),
+ * so frames that were named before take one or two fetches together. Thread: the symbolizer's loop.
  */
 #include "agent-bpf/runtimes/v8/v8_code.h"
 #include "agent-bpf/runtimes/v8/v8_script.h"
@@ -31,8 +32,8 @@ struct v8_names_request {
     const struct v8_file *file;
     const struct v8_process *process;
     struct runtime_memory *memory;
-    const struct v8_lines_store *store; /* NULL: none */
-    const uint64_t (*frames)[3];        /* words of each */
+    const struct v8_store *store; /* NULL: none */
+    const uint64_t (*frames)[3];  /* words of each */
     size_t n;
 };
 

@@ -56,24 +56,26 @@ struct naming {
     const struct runtime_memory *memory;
 };
 
-static struct runtime_cache_key lines_key(const struct naming *naming, const uint64_t key[3])
+static struct runtime_cache_key key_of(const struct naming *naming, enum v8_kept kind,
+                                       const uint64_t key[3])
 {
     return (struct runtime_cache_key){.words = {key[0], key[1], key[2]},
                                       .program = naming->memory->program,
-                                      .runtime = RUNTIME_NODE};
+                                      .runtime = RUNTIME_NODE,
+                                      .kind = kind};
 }
 
-static bool lines_get(void *context, const uint64_t words[3], struct bytes *value)
+static bool kept_get(void *context, enum v8_kept kind, const uint64_t words[3], struct bytes *value)
 {
     const struct naming *naming = context;
-    const struct runtime_cache_key key = lines_key(naming, words);
+    const struct runtime_cache_key key = key_of(naming, kind, words);
     return runtime_cache_get(naming->cache, &key, value);
 }
 
-static void lines_put(void *context, const uint64_t words[3], struct bytes value)
+static void kept_put(void *context, enum v8_kept kind, const uint64_t words[3], struct bytes value)
 {
     const struct naming *naming = context;
-    const struct runtime_cache_key key = lines_key(naming, words);
+    const struct runtime_cache_key key = key_of(naming, kind, words);
     runtime_cache_put(naming->cache, naming->memory->tenant, &key, value);
 }
 
@@ -119,7 +121,7 @@ int v8_reader_names(struct runtime_constants *constants, const struct runtime_pr
                     const struct record_frame *frames, size_t n, struct runtime_names *out)
 {
     struct naming naming = {out, cache, memory};
-    const struct v8_lines_store store = {lines_get, lines_put, &naming};
+    const struct v8_store store = {kept_get, kept_put, &naming};
     uint64_t words[RECORD_MAX_USER_FRAMES][RECORD_FRAME_WORDS_MAX];
     for (size_t i = 0; i < n && i < RECORD_MAX_USER_FRAMES; i++)
         for (size_t k = 0; k < RECORD_FRAME_WORDS_MAX; k++)

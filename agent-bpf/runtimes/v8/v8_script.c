@@ -55,7 +55,7 @@ static int kept_put(struct buf *out, uint32_t number)
     return buf_append(out, bytes, n);
 }
 
-static void lines_keep(const struct v8_lines_store *store, const struct v8_lines *lines)
+static void lines_keep(const struct v8_store *store, const struct v8_lines *lines)
 {
     _cleanup_buf_ struct buf out = {0};
     struct kept_head head = {lines->counted, lines->after_cr};
@@ -68,17 +68,17 @@ static void lines_keep(const struct v8_lines_store *store, const struct v8_lines
     }
     lines_key(lines, key);
     if (!error)
-        store->put(store->context, key, buf_bytes(&out));
+        store->put(store->context, V8_KEPT_LINES, key, buf_bytes(&out));
 }
 
-static void lines_load(const struct v8_lines_store *store, struct v8_lines *lines)
+static void lines_load(const struct v8_store *store, struct v8_lines *lines)
 {
     struct bytes kept;
     struct kept_head head;
     uint64_t key[3];
     uint32_t end = 0;
     lines_key(lines, key);
-    if (!store->get(store->context, key, &kept) || kept.len < sizeof(head))
+    if (!store->get(store->context, V8_KEPT_LINES, key, &kept) || kept.len < sizeof(head))
         return;
     memcpy(&head, kept.data, sizeof(head));
     for (size_t at = sizeof(head); at < kept.len && !lines->failed;) {

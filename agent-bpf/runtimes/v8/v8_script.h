@@ -6,18 +6,12 @@
  * far as is needed, in pieces. What was counted is kept for the next request, which goes on from
  * there. Outcomes as in v8_heap.h. Thread: the symbolizer's loop.
  */
+#include "agent-bpf/runtimes/v8/v8_store.h"
 #include "agent-bpf/runtimes/v8/v8_text.h"
 
 #define V8_SCRIPTS_MAX 32          /* whose lines are counted in a request */
 #define V8_SOURCE_MAX  (16u << 20) /* characters */
 #define V8_ENDS_MAX    (1u << 20)  /* lines of all scripts of a request */
-
-/* Where lines that were counted are kept. A key is unique in its process. */
-struct v8_lines_store {
-    bool (*get)(void *context, const uint64_t key[3], struct bytes *value); /* borrowed */
-    void (*put)(void *context, const uint64_t key[3], struct bytes value);
-    void *context;
-};
 
 struct v8_lines {
     struct v8_scripts *scripts;
@@ -34,8 +28,8 @@ struct v8_lines {
     uint32_t ends_room;
 };
 
-struct v8_scripts {                     /* zeroed at first, but for store */
-    const struct v8_lines_store *store; /* NULL: none */
+struct v8_scripts {               /* zeroed at first, but for store */
+    const struct v8_store *store; /* NULL: none */
     struct v8_lines lines[V8_SCRIPTS_MAX];
     size_t n;
     uint32_t ends_room; /* of all lines */

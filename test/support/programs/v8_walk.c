@@ -3,11 +3,12 @@
  * Walks and names the stack of a thread of a program with V8, stopped by ptrace, with the step that
  * the sampler's BPF program has: v8_walk TID SAMPLES [PERIOD-US [LATER-US]]. For each sample a line
  * "end WHY" follows its frames, each call a line: kind, outcome, function, file, line, column,
- * start line, separated by tabs. V8_WALK_IMAGE in
- * the environment names a file that gets the memory that was read. A first line has the
- * milliseconds that reading the file took.
+ * start line, separated by tabs. V8_WALK_IMAGE in the environment names a file that gets the memory
+ * that was read; V8_WALK_UNCACHED: nothing is kept from one sample to the next. A first line has
+ * the milliseconds that reading the file took.
  */
 #include "agent-bpf/files/proc_maps.h"
+#include "agent-bpf/runtimes/runtime_cache.h"
 #include "agent-bpf/runtimes/v8/v8_attach.h"
 #include "agent-bpf/runtimes/v8/v8_names.h"
 #include "agent-bpf/unwind/eh_frame.h"
@@ -55,6 +56,7 @@ struct walk {
     uint64_t frames[FRAMES_MAX][3];
     size_t n;
     size_t requests, bytes;
+    struct runtime_cache *cache;
     struct v8_image *image; /* NULL: none is recorded */
 };
 
@@ -307,6 +309,25 @@ static int take(void *context, size_t frame, enum v8_names_outcome outcome,
     return 0;
 }
 
+static struct runtime_cache_key key_of(enum v8_kept kind, const uint64_t key[3])
+{
+    return (struct runtime_cache_key){.words = {key[0], key[1], key[2]}, .kind = kind};
+}
+
+static bool kept_get(void *context, enum v8_kept kind, const uint64_t words[3], struct bytes *value)
+{
+    const struct walk *walk = context;
+    const struct runtime_cache_key key = key_of(kind, words);
+    return runtime_cache_get(walk->cache, &key, value);
+}
+
+static void kept_put(void *context, enum v8_kept kind, const uint64_t words[3], struct bytes value)
+{
+    const struct walk *walk = context;
+    const struct runtime_cache_key key = key_of(kind, words);
+    runtime_cache_put(walk->cache, &key, value);
+}
+
 /* Names of the frames of V8; found: zeroed. */
 static int find_names(struct walk *walk, struct found *found)
 {
@@ -317,8 +338,10 @@ static int find_names(struct walk *walk, struct found *found)
             memcpy(wanted[n++], walk->frames[i], sizeof(wanted[0]));
     walk->memory.bytes_left = 1u << 20;
     walk->requests = walk->bytes = 0;
+    const struct v8_store store = {kept_get, kept_put, walk};
     const struct v8_names_request request = {.file = &walk->file,
                                              .process = &walk->process,
+                                             .store = walk->cache ? &store : NULL,
                                              .memory = &walk->memory,
                                              .frames = (const uint64_t(*)[3])wanted,
                                              .n = n};
@@ -482,6 +505,8 @@ int main(int argc, char **argv)
     walk.tid = atoi(argv[1]);
     walk.pid = pid_of(walk.tid);
     walk.memory = (struct runtime_memory){.read = memory_read, .context = &walk};
+    if (!getenv("V8_WALK_UNCACHED") && runtime_cache_open(16u << 20, &walk.cache))
+        return 2;
     if (getenv("V8_WALK_IMAGE"))
         walk.image = calloc(1, sizeof(*walk.image));
     if (proc_maps_read((uint32_t)walk.pid, &walk.maps))
