@@ -14,6 +14,7 @@
 #define HOTSPOT_ENTRIES_MAX 8 /* method entries of the interpreter that make a frame; seen: 6 */
 #define HOTSPOT_NONE        0xffff
 #define HOTSPOT_BLOB_BYTES  400 /* read of HeapBlock and CodeBlob; largest seen: 16 + 376 */
+#define HOTSPOT_SYMBOL_HEAD 8   /* read of a Symbol: it has its length and its references */
 
 /* A code heap: `segmap` has a byte for each segment of 1 << segment_shift bytes, which leads to the
  * header of the block that the segment belongs to. An unused heap has low == high. */
@@ -115,6 +116,7 @@ struct hotspot_process {
     __u64 interpreter; /* its code */
     __u64 interpreter_end;
     __u64 call_stub_return; /* address that Java methods called from native code return to */
+    __u64 stub_list;        /* variable with the first StubCodeDesc; 0: not known */
     __u64 return_barrier;   /* what the lowest frame of a virtual thread returns to; 0: none */
     __u32 entries_start;    /* method entries of any kind, from `interpreter` on */
     __u32 entries_end;

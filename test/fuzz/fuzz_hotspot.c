@@ -18,6 +18,7 @@ static struct memory_image image;
 #include "agent-bpf/runtimes/hotspot/hotspot_step.h"
 
 #define ARENA_BYTES (8u << 20)
+#define CACHE_BYTES (1u << 20)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -51,15 +52,15 @@ static size_t walk_all(const struct hotspot_process *process, const uint64_t reg
     return n;
 }
 
-static void name_all(const struct hotspot_process *process, const struct record_frame *frames,
-                     size_t n)
+static void name_all(const struct hotspot_process *process, struct runtime_cache *cache,
+                     const struct record_frame *frames, size_t n)
 {
     static struct runtime_name named[HOTSPOT_FRAMES_MAX];
     struct arena arena;
     struct runtime_memory memory = memory_image_memory(&image);
     arena_init(&arena, ARENA_BYTES);
     struct runtime_names names = {.arena = &arena, .names = named};
-    int error = hotspot_names(process, &memory, frames, n, &names);
+    int error = hotspot_names(process, cache, &memory, frames, n, &names);
     for (size_t i = 0; !error && i < n; i++) {
         assert(named[i].outcome == RUNTIME_FRAME_NAMED || !named[i].n_lines);
         assert(named[i].n_lines <= RUNTIME_LINES_MAX);
@@ -98,6 +99,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (!hotspot_layout_is_bounded(&process))
         return 0; /* attaching has checked it */
-    name_all(&process, frames, walk_all(&process, registers, frames));
+    struct runtime_cache *cache;
+    assert(!runtime_cache_open(CACHE_BYTES, &cache));
+    size_t n = walk_all(&process, registers, frames);
+    for (int turn = 0; turn < 2; turn++) /* the second one by what the first one has kept */
+        name_all(&process, cache, frames, n);
+    runtime_cache_close(cache);
     return 0;
 }

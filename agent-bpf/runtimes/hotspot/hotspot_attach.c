@@ -11,6 +11,7 @@
 
 #define MAJOR_MIN         8
 #define MAJOR_MAX         99
+#define STUB_LIST_SINCE   9 /* as hotspot_stubs.c reads it */
 #define SEGMENT_SHIFT_MIN 5
 #define SEGMENT_SHIFT_MAX 16
 #define HEAP_BYTES_MAX    (UINT64_C(1) << 32)
@@ -18,6 +19,7 @@
 #define OBJECT_BYTES      512 /* read of CodeHeap, StubQueue */
 
 static const char barrier_name[] = "_ZN12StubRoutines19_cont_returnBarrierE";
+static const char stub_list_name[] = "_ZN12StubCodeDesc5_listE";
 
 int hotspot_open(const struct elf *elf, struct hotspot_constants *constants)
 {
@@ -26,6 +28,8 @@ int hotspot_open(const struct elf *elf, struct hotspot_constants *constants)
     int error = hotspot_exports_find(elf, &constants->exports);
     if (!error && !elf_symtab_find(elf, barrier_name, STT_OBJECT, &symbol))
         constants->return_barrier = symbol.symbol.st_value;
+    if (!error && !elf_symtab_find(elf, stub_list_name, STT_OBJECT, &symbol))
+        constants->stub_list = symbol.symbol.st_value;
     return error;
 }
 
@@ -239,9 +243,11 @@ int hotspot_attach(const struct hotspot_constants *constants, uint64_t load_bias
     if (!error)
         error = hotspot_layout_find(tables, process, &attaching.statics);
     hotspot_tables_close(tables);
-    uint64_t barrier = constants->return_barrier;
+    uint64_t barrier = constants->return_barrier, stubs = constants->stub_list;
     if (!error)
         error = attaching_find(&attaching, barrier ? barrier + load_bias : 0);
+    if (!error && stubs && process->names.major >= STUB_LIST_SINCE)
+        process->stub_list = stubs + load_bias;
     if (error == -EBADMSG)
         error = -ENOTSUP;
 #else

@@ -11,7 +11,8 @@
 
 struct hotspot_constants {
     struct hotspot_exports exports;
-    uint64_t return_barrier; /* ELF address of the variable; 0: none */
+    uint64_t return_barrier; /* ELF addresses of variables; 0: none */
+    uint64_t stub_list;
 };
 
 /* 0; -ENOENT: the file is no HotSpot; another negative errno. */

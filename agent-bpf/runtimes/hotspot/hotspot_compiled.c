@@ -310,18 +310,39 @@ int hotspot_compiled_find(const struct hotspot_process *process, struct hotspot_
     return error ? error : places_read_methods(process, fetch, places, n);
 }
 
+static void place_fetch_again(struct hotspot_compiled *place, const struct hotspot_process *process,
+                              struct hotspot_fetch *fetch)
+{
+    const struct hotspot_blob_layout *layout = &process->blob;
+    hotspot_fetch_add(fetch, place->blob + layout->compile_id, place->bytes + layout->compile_id,
+                      sizeof(uint32_t), &place->read);
+    hotspot_fetch_add(fetch, place->blob - layout->block_bytes + layout->block_used, &place->used,
+                      sizeof(place->used), &place->used_read);
+    hotspot_fetch_add(fetch, place->blob + process->names.method, &place->method,
+                      sizeof(place->method), &place->method_read);
+}
+
+/* The Method is what HotSpot clears first of an nmethod that goes. */
+static bool place_lives(const struct hotspot_compiled *place, const struct hotspot_process *process)
+{
+    return place->used_read && place->used == 1 && place->method_read && place->method &&
+           place->method == field_word(place, process->names.method);
+}
+
 int hotspot_compiled_check(const struct hotspot_process *process, struct hotspot_fetch *fetch,
                            struct hotspot_compiled *places, size_t n)
 {
-    uint16_t from = process->blob.compile_id;
     for (size_t i = 0; i < n; i++)
         if (places[i].outcome == RUNTIME_FRAME_NAMED)
-            hotspot_fetch_add(fetch, places[i].blob + from, places[i].bytes + from,
-                              sizeof(uint32_t), &places[i].read);
+            place_fetch_again(&places[i], process, fetch);
     int error = hotspot_fetch_run(fetch);
-    for (size_t i = 0; i < n; i++)
-        if (places[i].outcome == RUNTIME_FRAME_NAMED &&
-            (!places[i].read || !is_nmethod(&places[i], &process->blob)))
-            places[i].outcome = RUNTIME_FRAME_STALE;
+    for (size_t i = 0; i < n; i++) {
+        struct hotspot_compiled *place = &places[i];
+        if (place->outcome != RUNTIME_FRAME_NAMED)
+            continue;
+        if (!place->read || !is_nmethod(place, &process->blob))
+            place->outcome = RUNTIME_FRAME_STALE;
+        place->lives = place->outcome == RUNTIME_FRAME_NAMED && place_lives(place, process);
+    }
     return error;
 }

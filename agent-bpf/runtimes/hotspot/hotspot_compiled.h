@@ -22,8 +22,11 @@ struct hotspot_compiled {
     enum runtime_outcome outcome; /* RUNTIME_FRAME_NAMED: functions are known */
     uint32_t n_functions;         /* innermost first */
     struct hotspot_function functions[RUNTIME_LINES_MAX];
+    bool lives; /* after the check: the nmethod is in use, so all that was read was its own */
     /* Private: */
-    bool read, read_more;
+    bool read, used_read, method_read;
+    uint8_t used; /* both as they were in the end */
+    uint64_t method;
     uint8_t bytes[HOTSPOT_BLOB_BYTES]; /* the nmethod's header */
     uint64_t pcs;                      /* PcDescs in the process */
     uint32_t low, high;                /* of them: the wanted one is within, or behind all */
@@ -40,6 +43,6 @@ struct hotspot_compiled {
 /* Finds the functions of all. 0; -ENOMEM; errors of reading. */
 int hotspot_compiled_find(const struct hotspot_process *process, struct hotspot_fetch *fetch,
                           struct hotspot_compiled *places, size_t n, struct arena *arena);
-/* Looks once more whether each nmethod is still the one it was. */
+/* Looks once more whether each nmethod is still the one it was, and in use. */
 int hotspot_compiled_check(const struct hotspot_process *process, struct hotspot_fetch *fetch,
                            struct hotspot_compiled *places, size_t n);

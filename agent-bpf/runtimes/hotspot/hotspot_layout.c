@@ -236,9 +236,12 @@ static bool blob_is_bounded(const struct hotspot_blob_layout *blob)
 bool hotspot_layout_is_bounded(const struct hotspot_process *process)
 {
     const struct hotspot_names_layout *names = &process->names;
+    bool counts = names->symbol_references != HOTSPOT_NONE;
     return blob_is_bounded(&process->blob) && names->pc_desc_bytes <= PC_DESC_BYTES_MAX &&
            names->pc_desc_pc + sizeof(int32_t) <= names->pc_desc_bytes &&
-           names->pc_desc_scope + sizeof(int32_t) <= names->pc_desc_bytes;
+           names->pc_desc_scope + sizeof(int32_t) <= names->pc_desc_bytes &&
+           names->symbol_length + sizeof(uint32_t) <= HOTSPOT_SYMBOL_HEAD &&
+           (!counts || names->symbol_references + sizeof(uint16_t) <= HOTSPOT_SYMBOL_HEAD);
 }
 
 int hotspot_layout_find(const struct hotspot_tables *tables, struct hotspot_process *process,

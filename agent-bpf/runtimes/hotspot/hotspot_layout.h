@@ -3,7 +3,7 @@
 /*
  * From HotSpot's tables to the offsets that walking and naming need. Versions are told apart by
  * which fields exist. What is missing or out of bounds leads to a refusal, never to a guess. Tested
- * with 11, 17, 21 and 25; 8 and 23, 24, 26 follow HotSpot's sources.
+ * with 8, 11, 17, 21 and 25; 23, 24 and 26 follow HotSpot's sources.
  */
 #include "agent-bpf/runtimes/hotspot_process.h"
 #include "agent-bpf/runtimes/hotspot/hotspot_tables.h"

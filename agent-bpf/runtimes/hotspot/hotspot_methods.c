@@ -18,14 +18,20 @@ static uint64_t bytes_word(const uint8_t *bytes, uint16_t at)
     return word;
 }
 
+static void method_fetch(struct hotspot_fetch *fetch, struct hotspot_method *method,
+                         uint64_t address, void *out, size_t size, bool *done)
+{
+    hotspot_trail_fetch(&method->trail, fetch, address, out, size, done);
+}
+
 /* ---- levels ---- */
 
 static int methods_read_methods(const struct hotspot_process *process, struct hotspot_fetch *fetch,
                                 struct hotspot_method *methods, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        hotspot_fetch_add(fetch, methods[i].address + process->method.const_method,
-                          &methods[i].found, sizeof(methods[i].found), &methods[i].read);
+        method_fetch(fetch, &methods[i], methods[i].address + process->method.const_method,
+                     &methods[i].found, sizeof(methods[i].found), &methods[i].read);
     int error = hotspot_fetch_run(fetch);
     for (size_t i = 0; i < n; i++) {
         struct hotspot_method *method = &methods[i];
@@ -55,7 +61,8 @@ static int methods_read_const(const struct hotspot_process *process, struct hots
         size = HOTSPOT_CONST_METHOD_BYTES;
     for (size_t i = 0; i < n; i++)
         if (methods[i].outcome == RUNTIME_FRAME_NAMED)
-            hotspot_fetch_add(fetch, methods[i].found, methods[i].bytes, size, &methods[i].read);
+            method_fetch(fetch, &methods[i], methods[i].found, methods[i].bytes, size,
+                         &methods[i].read);
     int error = hotspot_fetch_run(fetch);
     for (size_t i = 0; i < n; i++)
         if (method_needs(&methods[i], methods[i].read)) {
@@ -86,7 +93,7 @@ static int method_fetch_lines(const struct hotspot_process *process, struct hots
     if (!table)
         return -ENOMEM;
     method->line_table = BYTES(table, size);
-    hotspot_fetch_add(fetch, method->found + at, table, (size_t)size, &method->lines_read);
+    method_fetch(fetch, method, method->found + at, table, (size_t)size, &method->lines_read);
     return 0;
 }
 
@@ -97,16 +104,16 @@ static void method_fetch_pool(const struct hotspot_process *process, struct hots
     uint16_t name = (uint16_t)bytes_word(method->bytes, names->const_method_name);
     uint16_t signature = (uint16_t)bytes_word(method->bytes, names->const_method_signature);
     struct hotspot_symbol *texts = method->texts;
-    hotspot_fetch_add(fetch, pool_entry(process, method, name), &texts[HOTSPOT_NAME].address,
-                      sizeof(uint64_t), &texts[HOTSPOT_NAME].read);
-    hotspot_fetch_add(fetch, pool_entry(process, method, signature),
-                      &texts[HOTSPOT_SIGNATURE].address, sizeof(uint64_t),
-                      &texts[HOTSPOT_SIGNATURE].read);
-    hotspot_fetch_add(fetch, method->pool + names->pool_holder, &method->holder,
-                      sizeof(method->holder), &method->holder_read);
+    method_fetch(fetch, method, pool_entry(process, method, name), &texts[HOTSPOT_NAME].address,
+                 sizeof(uint64_t), &texts[HOTSPOT_NAME].read);
+    method_fetch(fetch, method, pool_entry(process, method, signature),
+                 &texts[HOTSPOT_SIGNATURE].address, sizeof(uint64_t),
+                 &texts[HOTSPOT_SIGNATURE].read);
+    method_fetch(fetch, method, method->pool + names->pool_holder, &method->holder,
+                 sizeof(method->holder), &method->holder_read);
     if (names->pool_source_file != HOTSPOT_NONE)
-        hotspot_fetch_add(fetch, method->pool + names->pool_source_file, &method->source_index,
-                          sizeof(method->source_index), &method->source_read);
+        method_fetch(fetch, method, method->pool + names->pool_source_file, &method->source_index,
+                     sizeof(method->source_index), &method->source_read);
 }
 
 static int methods_read_pools(const struct hotspot_process *process, struct hotspot_fetch *fetch,
@@ -140,15 +147,14 @@ static int methods_read_holders(const struct hotspot_process *process, struct ho
         struct hotspot_method *method = &methods[i];
         if (method->outcome != RUNTIME_FRAME_NAMED)
             continue;
-        hotspot_fetch_add(fetch, method->holder + names->klass_name,
-                          &method->texts[HOTSPOT_CLASS].address, sizeof(uint64_t),
-                          &method->texts[HOTSPOT_CLASS].read);
-        hotspot_fetch_add(fetch, method->holder + names->klass_constants, &method->holder_pool,
-                          sizeof(method->holder_pool), &method->constants_read);
+        method_fetch(fetch, method, method->holder + names->klass_name,
+                     &method->texts[HOTSPOT_CLASS].address, sizeof(uint64_t),
+                     &method->texts[HOTSPOT_CLASS].read);
+        method_fetch(fetch, method, method->holder + names->klass_constants, &method->holder_pool,
+                     sizeof(method->holder_pool), &method->constants_read);
         if (names->pool_source_file == HOTSPOT_NONE && names->klass_source_file != HOTSPOT_NONE)
-            hotspot_fetch_add(fetch, method->holder + names->klass_source_file,
-                              &method->source_index, sizeof(method->source_index),
-                              &method->source_read);
+            method_fetch(fetch, method, method->holder + names->klass_source_file,
+                         &method->source_index, sizeof(method->source_index), &method->source_read);
     }
     int error = hotspot_fetch_run(fetch);
     for (size_t i = 0; i < n; i++) {
@@ -158,8 +164,8 @@ static int methods_read_holders(const struct hotspot_process *process, struct ho
             method->holder_pool != method->pool)
             method->outcome = RUNTIME_FRAME_STALE;
         if (method->outcome == RUNTIME_FRAME_NAMED && method->source_read && method->source_index)
-            hotspot_fetch_add(fetch, pool_entry(process, method, method->source_index),
-                              &source->address, sizeof(source->address), &source->read);
+            method_fetch(fetch, method, pool_entry(process, method, method->source_index),
+                         &source->address, sizeof(source->address), &source->read);
     }
     return error ? error : hotspot_fetch_run(fetch);
 }
@@ -172,11 +178,22 @@ static uint64_t symbol_address(const struct hotspot_symbol *symbol)
     return symbol->read ? symbol->address & ~UINT64_C(1) : 0;
 }
 
-static int methods_read_lengths(const struct hotspot_process *process, struct hotspot_fetch *fetch,
-                                struct hotspot_method *methods, size_t n)
+static void symbol_set_length(const struct hotspot_names_layout *names,
+                              struct hotspot_symbol *symbol)
 {
-    const struct hotspot_names_layout *names = &process->names;
-    uint8_t shift = names->symbol_length_shift;
+    uint32_t length;
+    uint16_t references = 1;
+    memcpy(&length, symbol->head + names->symbol_length, sizeof(length));
+    length = names->symbol_length_shift ? length >> 16 : length & 0xffff;
+    if (names->symbol_references != HOTSPOT_NONE)
+        memcpy(&references, symbol->head + names->symbol_references, sizeof(references));
+    symbol->length = length < RUNTIME_NAME_MAX ? length : RUNTIME_NAME_MAX;
+    symbol->references = references;
+}
+
+static int methods_read_heads(const struct hotspot_process *process, struct hotspot_fetch *fetch,
+                              struct hotspot_method *methods, size_t n)
+{
     for (size_t i = 0; i < n; i++)
         for (int text = 0; methods[i].outcome == RUNTIME_FRAME_NAMED && text < HOTSPOT_TEXTS;
              text++) {
@@ -184,22 +201,13 @@ static int methods_read_lengths(const struct hotspot_process *process, struct ho
             symbol->address = symbol_address(symbol);
             symbol->read = false;
             if (symbol->address)
-                hotspot_fetch_add(fetch, symbol->address + names->symbol_length, &symbol->length,
-                                  shift ? 4 : 2, &symbol->read);
-            symbol->references = 1;
-            if (symbol->address && names->symbol_references != HOTSPOT_NONE)
-                hotspot_fetch_add(fetch, symbol->address + names->symbol_references,
-                                  &symbol->references, sizeof(symbol->references),
-                                  &symbol->references_read);
+                method_fetch(fetch, &methods[i], symbol->address, symbol->head,
+                             sizeof(symbol->head), &symbol->read);
         }
     int error = hotspot_fetch_run(fetch);
     for (size_t i = 0; i < n; i++)
-        for (int text = 0; text < HOTSPOT_TEXTS; text++) {
-            struct hotspot_symbol *symbol = &methods[i].texts[text];
-            symbol->length >>= shift & 31;
-            if (symbol->length > RUNTIME_NAME_MAX)
-                symbol->length = RUNTIME_NAME_MAX;
-        }
+        for (int text = 0; text < HOTSPOT_TEXTS; text++)
+            symbol_set_length(&process->names, &methods[i].texts[text]);
     return error;
 }
 
@@ -243,8 +251,8 @@ static int methods_read_texts(const struct hotspot_process *process, struct hots
              text++) {
             struct hotspot_symbol *symbol = &methods[i].texts[text];
             if (symbol->read)
-                hotspot_fetch_add(fetch, symbol->address + process->names.symbol_body,
-                                  symbol->bytes, symbol->length, &symbol->read);
+                method_fetch(fetch, &methods[i], symbol->address + process->names.symbol_body,
+                             symbol->bytes, symbol->length, &symbol->read);
         }
     int error = hotspot_fetch_run(fetch);
     for (size_t i = 0; i < n; i++)
@@ -348,7 +356,7 @@ int hotspot_methods_find(const struct hotspot_process *process, struct hotspot_f
     if (!error)
         error = methods_read_holders(process, fetch, methods, n);
     if (!error)
-        error = methods_read_lengths(process, fetch, methods, n);
+        error = methods_read_heads(process, fetch, methods, n);
     if (!error)
         error = methods_read_texts(process, fetch, methods, n);
     for (size_t i = 0; !error && i < n; i++)

@@ -5,7 +5,7 @@
  * arena's.
  */
 #include "agent-bpf/runtimes/hotspot/hotspot_decode.h"
-#include "agent-bpf/runtimes/hotspot/hotspot_fetch.h"
+#include "agent-bpf/runtimes/hotspot/hotspot_trail.h"
 #include "agent-bpf/runtimes/runtime_reader.h"
 
 #define HOTSPOT_CONST_METHOD_BYTES 96 /* read of one; seen: 56 */
@@ -21,9 +21,9 @@ enum hotspot_text {
 struct hotspot_symbol {
     uint64_t address; /* 0: none */
     bool read;
-    bool references_read;
-    uint16_t references;
-    uint32_t length; /* in front of the read: what the Symbol's length field holds */
+    uint8_t head[HOTSPOT_SYMBOL_HEAD];
+    uint16_t references; /* 0: it is gone */
+    uint32_t length;
     uint8_t bytes[RUNTIME_NAME_MAX];
 };
 
@@ -35,6 +35,7 @@ struct hotspot_method {
     uint16_t code_size;
     struct bytes line_table;  /* may be cut off */
     struct runtime_line line; /* without line numbers */
+    struct hotspot_trail trail;
     /* Private: */
     bool read, holder_read, constants_read, source_read, lines_read;
     uint64_t found; /* ConstMethod */

@@ -3,7 +3,8 @@
 #include "agent-bpf/record.h"
 #include "agent-bpf/runtimes/hotspot/hotspot_compiled.h"
 #include "agent-bpf/runtimes/hotspot/hotspot_methods.h"
-#include "base/hash.h"
+#include "agent-bpf/runtimes/hotspot/hotspot_stubs.h"
+#include "agent-bpf/runtimes/runtime_name.h"
 #include <stdio.h>
 
 #define SCRATCH_BYTES (UINT64_C(24) << 20)
@@ -11,16 +12,9 @@
 #define SLOTS         4096 /* of the methods' hash table: a power of two above METHODS_MAX */
 #define ADDRESS_MASK  ((UINT64_C(1) << 48) - 1)
 #define NO_BCI        0xffff
-#define STUB_NAME_MAX 64
 
 static const char frozen_name[] = "[frozen frames of the virtual thread]";
 static const char interpreter_name[] = "[interpreter]";
-
-struct stub { /* its name */
-    bool read, text_read;
-    uint64_t name;
-    char text[STUB_NAME_MAX + 1];
-};
 
 struct method_key {
     uint64_t address;
@@ -29,9 +23,14 @@ struct method_key {
 
 struct naming {
     const struct hotspot_process *process;
+    struct runtime_cache *cache;
+    uint64_t program;
     struct hotspot_fetch fetch;
+    struct hotspot_ahead ahead;
     const struct record_frame *frames;
+    struct runtime_name *names;
     size_t n_frames;
+    bool known[HOTSPOT_FRAMES_MAX];  /* its name was in the cache */
     struct hotspot_compiled *places; /* of compiled frames, in their order */
     size_t n_places;
     struct method_key keys[METHODS_MAX];
@@ -39,7 +38,7 @@ struct naming {
     struct hotspot_method *methods;     /* of the keys */
     uint16_t slots[SLOTS];              /* index of a key + 1 */
     uint16_t index[HOTSPOT_FRAMES_MAX]; /* of a frame's place, stub or method */
-    struct stub *stubs;
+    struct hotspot_stub *stubs;
     size_t n_stubs;
 };
 
@@ -51,6 +50,11 @@ static unsigned frame_kind(const struct record_frame *frame)
 static uint64_t frame_address(const struct record_frame *frame)
 {
     return frame->words[0] & (RECORD_FRAME_EXACT - 1);
+}
+
+static bool frame_is_leaf(const struct record_frame *frame)
+{
+    return frame->words[0] & RECORD_FRAME_EXACT;
 }
 
 static uint64_t frame_const_method(const struct record_frame *frame)
@@ -100,11 +104,35 @@ static int naming_add_methods(struct naming *naming, struct arena *scratch)
 
 /* ---- frames ---- */
 
-static void naming_sort(struct naming *naming)
+/* False: a place in code without a number. */
+static bool place_key(const struct naming *naming, const struct record_frame *frame,
+                      struct runtime_cache_key *key)
+{
+    *key = (struct runtime_cache_key){
+        .words = {frame_address(frame), frame->words[1], frame->words[2]},
+        .program = naming->program,
+        .runtime = RUNTIME_JAVA,
+        .kind = HOTSPOT_KEPT_NAME};
+    return (uint32_t)frame->words[2];
+}
+
+static bool naming_knows(struct naming *naming, struct arena *arena, size_t i)
+{
+    struct runtime_cache_key key;
+    struct bytes name;
+    return place_key(naming, &naming->frames[i], &key) &&
+           runtime_cache_get(naming->cache, &key, &name) &&
+           !runtime_name_unpack(name, arena, &naming->names[i]);
+}
+
+static void naming_sort(struct naming *naming, struct arena *arena)
 {
     for (size_t i = 0; i < naming->n_frames; i++) {
         const struct record_frame *frame = &naming->frames[i];
         if (frame_kind(frame) == FRAME_JVM_COMPILED) {
+            naming->known[i] = naming_knows(naming, arena, i);
+            if (naming->known[i])
+                continue;
             struct hotspot_compiled *place = &naming->places[naming->n_places];
             place->pc = frame_address(frame);
             place->blob = frame->words[1];
@@ -112,46 +140,45 @@ static void naming_sort(struct naming *naming)
             naming->index[i] = (uint16_t)naming->n_places++;
         } else if (frame_kind(frame) == FRAME_JVM_STUB) {
             naming->index[i] = (uint16_t)naming->n_stubs;
-            naming->stubs[naming->n_stubs++].name = frame->words[1];
+            naming->stubs[naming->n_stubs++] = (struct hotspot_stub){
+                .pc = frame_address(frame) - !frame_is_leaf(frame), .blob = frame->words[1]};
         }
     }
 }
 
-static int naming_read_stubs(struct naming *naming)
+/* What was read of methods and stubs the last time is read before they are looked at. */
+static int naming_read_ahead(struct naming *naming, struct arena *scratch)
 {
-    for (size_t i = 0; i < naming->n_stubs; i++) {
-        struct stub *stub = &naming->stubs[i];
-        if (stub->name)
-            hotspot_fetch_add(&naming->fetch, stub->name + naming->process->blob.name, &stub->name,
-                              sizeof(stub->name), &stub->read);
-    }
-    int error = hotspot_fetch_run(&naming->fetch);
-    for (size_t i = 0; i < naming->n_stubs; i++) {
-        struct stub *stub = &naming->stubs[i];
-        if (stub->read && stub->name)
-            hotspot_fetch_add(&naming->fetch, stub->name, stub->text, STUB_NAME_MAX,
-                              &stub->text_read);
-    }
+    int error = 0;
+    naming->ahead.arena = scratch;
+    for (size_t i = 0; i < naming->n_methods && !error; i++)
+        error = hotspot_trail_follow(&naming->ahead, &naming->fetch, naming->cache, naming->program,
+                                     HOTSPOT_KEPT_METHOD, naming->methods[i].address);
+    for (size_t i = 0; i < naming->n_stubs && !error; i++)
+        error = hotspot_trail_follow(&naming->ahead, &naming->fetch, naming->cache, naming->program,
+                                     HOTSPOT_KEPT_STUB, naming->stubs[i].blob);
     return error ? error : hotspot_fetch_run(&naming->fetch);
 }
 
 static int naming_find(struct naming *naming, struct arena *scratch, struct arena *arena)
 {
     const struct hotspot_process *process = naming->process;
-    int error =
-        hotspot_compiled_find(process, &naming->fetch, naming->places, naming->n_places, scratch);
+    struct hotspot_fetch *fetch = &naming->fetch;
+    int error = hotspot_compiled_find(process, fetch, naming->places, naming->n_places, scratch);
     if (!error)
         error = naming_add_methods(naming, scratch);
     if (!error)
-        error = naming_read_stubs(naming);
+        error = naming_read_ahead(naming, scratch);
+    fetch->ahead = &naming->ahead;
     if (!error)
-        error = hotspot_methods_find(process, &naming->fetch, naming->methods, naming->n_methods,
-                                     arena);
+        error = hotspot_stubs_find(process, naming->cache, fetch, naming->stubs, naming->n_stubs);
     if (!error)
-        error = hotspot_compiled_check(process, &naming->fetch, naming->places, naming->n_places);
-    return error
-               ? error
-               : hotspot_methods_check(process, &naming->fetch, naming->methods, naming->n_methods);
+        error = hotspot_methods_find(process, fetch, naming->methods, naming->n_methods, arena);
+    fetch->ahead = NULL;
+    if (!error)
+        error = hotspot_compiled_check(process, fetch, naming->places, naming->n_places);
+    return error ? error
+                 : hotspot_methods_check(process, fetch, naming->methods, naming->n_methods);
 }
 
 /* ---- answers ---- */
@@ -172,9 +199,9 @@ static int named_set_text(struct runtime_name *named, struct arena *arena, struc
 }
 
 static int named_set_stub(struct runtime_name *named, struct arena *arena,
-                          const struct record_frame *frame, const struct stub *stub)
+                          const struct record_frame *frame, const struct hotspot_stub *stub)
 {
-    char text[STUB_NAME_MAX + 16];
+    char text[HOTSPOT_STUB_NAME_MAX + 16];
     if (!frame->words[1])
         return named_set_text(named, arena, BYTES_STR(interpreter_name));
     named->outcome = RUNTIME_FRAME_UNREADABLE;
@@ -249,29 +276,82 @@ static int naming_answer(struct naming *naming, struct arena *arena, size_t i,
     }
 }
 
-int hotspot_names(const struct hotspot_process *process, struct runtime_memory *memory,
-                  const struct record_frame *frames, size_t n, struct runtime_names *names)
+/* ---- keeping ---- */
+
+/* The name of a place in code that is in use is true for ever: a JVM never gives the code's number
+ * to another one. */
+static void naming_keep_place(const struct naming *naming, size_t i)
+{
+    const struct runtime_name *name = &naming->names[i];
+    struct runtime_cache_key key;
+    _cleanup_buf_ struct buf value = {0};
+    if (name->outcome != RUNTIME_FRAME_NAMED || !naming->places[naming->index[i]].lives)
+        return;
+    if (place_key(naming, &naming->frames[i], &key) && !runtime_name_pack(name, &value))
+        runtime_cache_put(naming->cache, &key, buf_bytes(&value));
+}
+
+static void naming_keep_places(const struct naming *naming)
+{
+    for (size_t i = 0; i < naming->n_frames; i++)
+        if (frame_kind(&naming->frames[i]) == FRAME_JVM_COMPILED && !naming->known[i])
+            naming_keep_place(naming, i);
+}
+
+/* Also of a request that has failed, as for want of time: the next one will get further. */
+static void naming_keep_trails(const struct naming *naming, bool complete)
+{
+    for (size_t i = 0; i < naming->n_methods; i++)
+        if (naming->methods[i].outcome == RUNTIME_FRAME_NAMED)
+            hotspot_trail_put(&naming->methods[i].trail, complete, naming->cache, naming->program,
+                              HOTSPOT_KEPT_METHOD, naming->methods[i].address);
+    for (size_t i = 0; i < naming->n_stubs; i++)
+        if (naming->stubs[i].read)
+            hotspot_trail_put(&naming->stubs[i].trail, complete, naming->cache, naming->program,
+                              HOTSPOT_KEPT_STUB, naming->stubs[i].blob);
+}
+
+/* ---- all ---- */
+
+static int naming_run(struct naming *naming, struct arena *scratch, struct arena *arena)
+{
+    size_t n = naming->n_frames;
+    naming->places = arena_zalloc(scratch, n * sizeof(*naming->places));
+    naming->stubs = arena_zalloc(scratch, n * sizeof(*naming->stubs));
+    if (!naming->places || !naming->stubs)
+        return -ENOMEM;
+    naming_sort(naming, arena);
+    int error = naming_find(naming, scratch, arena);
+    for (size_t i = 0; !error && i < n; i++)
+        if (!naming->known[i])
+            error = naming_answer(naming, arena, i, &naming->names[i]);
+    if (!error && naming->cache)
+        naming_keep_places(naming);
+    if (naming->methods)
+        naming_keep_trails(naming, !error);
+    return error;
+}
+
+int hotspot_names(const struct hotspot_process *process, struct runtime_cache *cache,
+                  struct runtime_memory *memory, const struct record_frame *frames, size_t n,
+                  struct runtime_names *names)
 {
     struct arena scratch;
     if (n > HOTSPOT_FRAMES_MAX)
         return -E2BIG;
     arena_init(&scratch, SCRATCH_BYTES);
     struct naming *naming = arena_zalloc(&scratch, sizeof(*naming));
-    int error = naming ? 0 : -ENOMEM;
+    int error = -ENOMEM;
     if (naming) {
-        *naming = (struct naming){.process = process, .frames = frames, .n_frames = n};
+        naming->process = process;
+        naming->cache = cache;
+        naming->program = memory->program;
         naming->fetch.memory = memory;
-        naming->places = arena_zalloc(&scratch, n * sizeof(*naming->places));
-        naming->stubs = arena_zalloc(&scratch, n * sizeof(*naming->stubs));
-        if (!naming->places || !naming->stubs)
-            error = -ENOMEM;
+        naming->frames = frames;
+        naming->names = names->names;
+        naming->n_frames = n;
+        error = naming_run(naming, &scratch, names->arena);
     }
-    if (!error) {
-        naming_sort(naming);
-        error = naming_find(naming, &scratch, names->arena);
-    }
-    for (size_t i = 0; !error && i < n; i++)
-        error = naming_answer(naming, names->arena, i, &names->names[i]);
     arena_close(&scratch);
     return error;
 }

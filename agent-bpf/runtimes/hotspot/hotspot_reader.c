@@ -40,6 +40,6 @@ int hotspot_reader_names(struct runtime_constants *constants, const struct runti
                          struct runtime_cache *cache, struct runtime_memory *memory,
                          const struct record_frame *frames, size_t n, struct runtime_names *out)
 {
-    (void)constants, (void)cache;
-    return hotspot_names(&entry->hotspot, memory, frames, n, out);
+    (void)constants;
+    return hotspot_names(&entry->hotspot, cache, memory, frames, n, out);
 }

@@ -13,8 +13,6 @@ void hotspot_reader_close(struct runtime_constants *constants);
 int hotspot_reader_attach(struct runtime_constants *constants, uint64_t load_bias,
                           struct runtime_memory *memory, struct runtime_process *entry,
                           enum runtime_refusal *why);
-/* cache: not used, as the service remembers answers, and a request asks for all of its frames at
- * once. */
 int hotspot_reader_names(struct runtime_constants *constants, const struct runtime_process *entry,
                          struct runtime_cache *cache, struct runtime_memory *memory,
                          const struct record_frame *frames, size_t n, struct runtime_names *out);

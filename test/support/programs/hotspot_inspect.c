@@ -125,7 +125,7 @@ static bool show_sample(struct hotspot_rig *rig, uint32_t tid, unsigned delay_ms
     struct runtime_memory memory = hotspot_rig_memory(rig);
     struct runtime_names names = {.arena = &arena,
                                   .names = arena_zalloc(&arena, n * sizeof(*names.names))};
-    int error = hotspot_names(hotspot_rig_process(rig), &memory, frames, n, &names);
+    int error = hotspot_names(hotspot_rig_process(rig), hotspot_rig_cache(rig), &memory, frames, n, &names);
     if (error) {
         fprintf(stderr, "names: %d\n", error);
     } else {

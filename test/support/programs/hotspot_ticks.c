@@ -74,7 +74,8 @@ static void take(const struct record_header *record, const struct record_frame *
     struct runtime_memory memory = hotspot_rig_memory(ticks.jvm);
     struct runtime_names names = {.arena = &arena,
                                   .names = arena_zalloc(&arena, n * sizeof(*names.names))};
-    if (hotspot_names(hotspot_rig_process(ticks.jvm), &memory, frames, n, &names))
+    if (hotspot_names(hotspot_rig_process(ticks.jvm), hotspot_rig_cache(ticks.jvm), &memory, frames,
+                      n, &names))
         abort();
     bool found = false;
     for (size_t i = 0; i < n; i++) {

@@ -29,6 +29,7 @@ static struct hotspot_rig *rig_now; /* whose process a step reads */
 #define PAGES_MAX     512
 #define STACK_BYTES   (8u << 20)
 #define REQUEST_BYTES (1u << 20)
+#define CACHE_BYTES   (16u << 20)
 
 struct rig_file { /* mapped code */
     uint64_t start, end;
@@ -50,6 +51,7 @@ struct hotspot_rig {
     } pages[PAGES_MAX];
     size_t n_pages;
     uint8_t *stack;
+    struct runtime_cache *cache;
     uint64_t requests, bytes;
     uint64_t request_bytes; /* since the memory was asked for */
     bool has_first;
@@ -89,7 +91,7 @@ static int rig_read_ranges(void *context, struct reader_range *ranges, size_t n)
 struct runtime_memory hotspot_rig_memory(struct hotspot_rig *rig)
 {
     rig->request_bytes = 0;
-    return (struct runtime_memory){.read = rig_read_ranges, .context = rig};
+    return (struct runtime_memory){.read = rig_read_ranges, .context = rig, .program = 1};
 }
 
 /* ---- native code ---- */
@@ -298,7 +300,7 @@ bool hotspot_rig_walk_named(struct hotspot_rig *rig, uint32_t tid, struct hotspo
         struct runtime_memory memory = hotspot_rig_memory(rig);
         size_t n = hotspot_rig_java(stack, frames);
         names->names = arena_zalloc(names->arena, n * sizeof(*names->names));
-        *error = hotspot_names(&rig->process, &memory, frames,
+        *error = hotspot_names(&rig->process, rig->cache, &memory, frames,
                                n < HOTSPOT_FRAMES_MAX ? n : HOTSPOT_FRAMES_MAX, names);
     }
     ptrace(PTRACE_DETACH, tid, NULL, NULL);
@@ -343,7 +345,9 @@ struct hotspot_rig *hotspot_rig_open(uint32_t pid, int *error)
     struct hotspot_rig *rig = calloc(1, sizeof(*rig));
     rig->pid = pid;
     rig->stack = malloc(STACK_BYTES);
-    *error = rig_attach(rig);
+    *error = runtime_cache_open(CACHE_BYTES, &rig->cache);
+    if (!*error)
+        *error = rig_attach(rig);
     if (!*error)
         return rig;
     hotspot_rig_close(rig);
@@ -353,6 +357,7 @@ struct hotspot_rig *hotspot_rig_open(uint32_t pid, int *error)
 void hotspot_rig_close(struct hotspot_rig *rig)
 {
     rig_close_files(rig);
+    runtime_cache_close(rig->cache);
     free(rig->stack);
     free(rig);
 }
@@ -360,6 +365,11 @@ void hotspot_rig_close(struct hotspot_rig *rig)
 const struct hotspot_process *hotspot_rig_process(const struct hotspot_rig *rig)
 {
     return &rig->process;
+}
+
+struct runtime_cache *hotspot_rig_cache(struct hotspot_rig *rig)
+{
+    return rig->cache;
 }
 
 const uint64_t *hotspot_rig_first(const struct hotspot_rig *rig)

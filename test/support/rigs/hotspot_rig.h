@@ -34,6 +34,7 @@ struct hotspot_rig;
 struct hotspot_rig *hotspot_rig_open(uint32_t pid, int *error);
 void hotspot_rig_close(struct hotspot_rig *rig);
 const struct hotspot_process *hotspot_rig_process(const struct hotspot_rig *rig);
+struct runtime_cache *hotspot_rig_cache(struct hotspot_rig *rig); /* of names */
 /* For one request. */
 struct runtime_memory hotspot_rig_memory(struct hotspot_rig *rig);
 /* Requests to the process and bytes since it was opened. */
