@@ -4,7 +4,13 @@
 #include "agent-bpf/runtimes/hotspot/hotspot_walk.h"
 #include "base/hash.h"
 #include "base/list.h"
+#include "base/stats.h"
 #include <errno.h>
+
+STAT_COUNTER(
+    walked, "spanprof_runtime_frames_walked_total",
+    "Frames of runtimes that were stepped over outside of the kernel, in stacks that waited "
+    "for unwind rows.");
 
 bool runtime_walk_evaluates(const struct runtime_walk *walk, uint64_t address)
 {
@@ -162,10 +168,8 @@ static int walk_v8(struct runtime_walk *walk, struct unwind_step *step)
     return ends[outcome];
 }
 
-int runtime_walk_step(struct runtime_walk *walk, uint64_t address, struct unwind_step *step)
+static int walk_any(struct runtime_walk *walk, uint64_t address, struct unwind_step *step)
 {
-    if (!walk->runtimes || !step_registers(step))
-        return UNWIND_NOT_A_RUNTIME;
     const struct runtime_process *entry = &walk->runtimes->entry;
     if (entry->sections & RUNTIME_SECTION_HOTSPOT &&
         hotspot_holds(&entry->hotspot, step->registers.pc))
@@ -173,6 +177,15 @@ int runtime_walk_step(struct runtime_walk *walk, uint64_t address, struct unwind
     if (entry->sections & RUNTIME_SECTION_V8 && v8_step_is_code(walk, &entry->v8, address))
         return walk_v8(walk, step);
     return UNWIND_NOT_A_RUNTIME;
+}
+
+int runtime_walk_step(struct runtime_walk *walk, uint64_t address, struct unwind_step *step)
+{
+    if (!walk->runtimes || !step_registers(step))
+        return UNWIND_NOT_A_RUNTIME;
+    int end = walk_any(walk, address, step);
+    stat_add(&walked, step->n_frames);
+    return end;
 }
 
 #else
