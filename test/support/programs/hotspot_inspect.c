@@ -4,7 +4,8 @@
  *     thread TID
  *     native ADDRESS | compiled|interpreted|stub|frozen OUTCOME | line FUNCTION FILE LINE START
  * hotspot_inspect samples PID N DELAY_MS: the same of N stacks of threads that run Java, as they
- * were stopped; named DELAY_MS after they went on. Exit status 2: not ready. hotspot_inspect record
+ * were stopped; named DELAY_MS after they went on. HOTSPOT_UNCACHED in the environment: nothing is
+ * kept from one to the next. Exit status 2: not ready. hotspot_inspect record
  * PID TID FILE: a stack of Java frames alone, walked and named, with all that was read, as an input
  * of fuzz_hotspot.
  */
@@ -21,6 +22,7 @@
 
 #define THREADS_MAX 1024
 #define ARENA_BYTES (8u << 20)
+#define CODE_BYTES  64 /* shown */
 
 static const char *const kinds[] = {"native", "compiled", "interpreted", "stub", "frozen"};
 static const char *const outcomes[] = {"named", "stale", "unreadable", "unknown"};
@@ -65,7 +67,7 @@ static void print_stack(uint32_t tid, const struct runtime_names *names)
 /* The code that the leaf was interrupted in. */
 static void print_code(struct hotspot_rig *rig)
 {
-    uint8_t code[64] = {0};
+    uint8_t code[CODE_BYTES] = {0};
     uint64_t pc = stack.frames[0].frame.words[0] & ((UINT64_C(1) << 48) - 1);
     struct runtime_memory memory = hotspot_rig_memory(rig);
     struct reader_range range = {pc - 32, code, sizeof(code), 0};
@@ -125,7 +127,8 @@ static bool show_sample(struct hotspot_rig *rig, uint32_t tid, unsigned delay_ms
     struct runtime_memory memory = hotspot_rig_memory(rig);
     struct runtime_names names = {.arena = &arena,
                                   .names = arena_zalloc(&arena, n * sizeof(*names.names))};
-    int error = hotspot_names(hotspot_rig_process(rig), hotspot_rig_cache(rig), &memory, frames, n, &names);
+    int error =
+        hotspot_names(hotspot_rig_process(rig), hotspot_rig_cache(rig), &memory, frames, n, &names);
     if (error) {
         fprintf(stderr, "names: %d\n", error);
     } else {
@@ -139,7 +142,9 @@ static bool show_sample(struct hotspot_rig *rig, uint32_t tid, unsigned delay_ms
 static void show_samples(struct hotspot_rig *rig, uint32_t pid, unsigned wanted, unsigned delay_ms)
 {
     uint32_t tids[THREADS_MAX];
+    uint64_t before[2], after[2];
     unsigned shown = 0;
+    hotspot_rig_counts(rig, &before[0], &before[1]);
     for (unsigned round = 0; shown < wanted && round < wanted * 100; round++) {
         size_t n = threads_of(pid, tids);
         usleep(300 + (useconds_t)(rand() % 1500));
@@ -147,6 +152,9 @@ static void show_samples(struct hotspot_rig *rig, uint32_t pid, unsigned wanted,
             if (thread_state(pid, tids[i]) == 'R')
                 shown += show_sample(rig, tids[i], delay_ms);
     }
+    hotspot_rig_counts(rig, &after[0], &after[1]);
+    fprintf(stderr, "named: %u stacks, %" PRIu64 " requests, %" PRIu64 " bytes\n", shown,
+            after[0] - before[0] - shown, after[1] - before[1] - shown * CODE_BYTES);
 }
 
 /* ---- recording ---- */

@@ -12,6 +12,7 @@ void unwind_rig_open(struct unwind_rig *rig, const struct sampler *sampler)
     *rig = (struct unwind_rig){.maps = sampler_unwind_maps(sampler)};
     rig_open(&rig->symbolizer);
     rig->symbolizer.unwind = &rig->maps;
+    rig->symbolizer.runtimes_map_fd = sampler_runtimes_fd(sampler);
     rig_start(&rig->symbolizer);
 }
 
