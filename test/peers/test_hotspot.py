@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frames of HotSpot 11 to 25, from the registry, against their own jstack; with all that moves frames and tables:
 collectors, tiers, code heaps, object headers. Programs that run reach their outermost frame; classes and code that come
-and go never give a wrong name."""
+and go never give a wrong name. Of 8 whether a program that runs reaches main."""
 import collections
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -29,6 +31,8 @@ SAMPLES = 1000
 COMPLETE = 0.995
 DELAY_MS = 100  # between a tick and the look at its frames
 UNREADABLE = 0.1  # where classes and code come and go
+CHAIN = os.path.join(hotspot_stacks.PROGRAMS, "Chain.java")
+CHAIN_S, CHAIN_SAMPLES, LEAST_8 = 60, 300, 0.97  # its compilers and collector run, too
 
 
 class Case(unittest.TestCase):
@@ -123,6 +127,31 @@ class Case(unittest.TestCase):
             print("%d %s: %s" % (self.version, flags, dict(outcomes)))
             self.assertGreater(outcomes["named"], 1000)
             self.assertLess(sum(outcomes.values()) - outcomes["named"], UNREADABLE * sum(outcomes.values()))
+
+
+@unittest.skipUnless(os.geteuid() == 0 and shutil.which("javac"), "needs root and javac")
+class HotSpot8(unittest.TestCase):
+    """Which no Debian but unstable has: its layout is found by the same fields, or it would be refused."""
+    CHAIN = ["Chain.inner", "Chain.middle", "Chain.outer", "Chain.main"]
+
+    def test_running(self):
+        try:
+            java = java_services.from_unstable()
+        except sdk_clients.Missing as missing:
+            self.skipTest(str(missing))
+        os.makedirs(java_services.FOLDER, exist_ok=True)
+        directory = tempfile.mkdtemp(dir=java_services.FOLDER)  # its root sees this tree
+        self.addCleanup(shutil.rmtree, directory)
+        subprocess.run(["javac", "--release", "8", "-nowarn", "-g", "-d", directory, CHAIN], check=True,
+                       stderr=subprocess.DEVNULL)
+        process = subprocess.Popen([*java, "-cp", directory, "Chain", str(CHAIN_S)], stdout=subprocess.DEVNULL)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        time.sleep(CHAIN_S / 4)
+        stacks = hotspot_stacks.inspect("samples", process.pid, CHAIN_SAMPLES, 0)
+        good = [stack for stack in stacks if stack.functions() == self.CHAIN and stack.complete()]
+        print("FIGURE hotspot 8: %d of %d stacks reach main" % (len(good), len(stacks)))
+        self.assertGreaterEqual(len(good), LEAST_8 * CHAIN_SAMPLES)
 
 
 for number in java_services.PYPI:
