@@ -27,7 +27,7 @@ struct process_runtimes {
     uint64_t program; /* as in runtime_memory */
     uint64_t tenant;  /* runtime_shares.h */
     bool is_entered;  /* in the map */
-    bool waits;       /* one of them is not ready yet */
+    bool waits;       /* one of them is not ready yet, or could not be read in time */
     size_t n;
     struct process_runtime of[PROCESS_RUNTIMES_MAX];
 };
