@@ -62,8 +62,7 @@ class Case(unittest.TestCase):
     def compare(self, flags, *arguments):
         process = self.programs.start(self.java, flags, *arguments)
         self.assertIsNotNone(process, flags)
-        stacks = hotspot_stacks.inspect("threads", process.pid)
-        equal, different = hotspot_stacks.differences(hotspot_stacks.jstack(self.java, process.pid), stacks)
+        equal, different = hotspot_stacks.differences(*hotspot_stacks.threads(self.java, process.pid))
         self.programs.end()
         self.assertEqual(different, [])
         return equal

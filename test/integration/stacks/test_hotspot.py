@@ -28,8 +28,8 @@ class HotSpot(unittest.TestCase):
 
     def compare(self, *flags, calls=8000):
         process = self.programs.start(self.java, flags, "Stacks", "wait", str(calls))
-        stacks = hotspot_stacks.inspect("threads", process.pid)
-        equal, different = hotspot_stacks.differences(hotspot_stacks.jstack(self.java, process.pid), stacks)
+        theirs, stacks = hotspot_stacks.threads(self.java, process.pid)
+        equal, different = hotspot_stacks.differences(theirs, stacks)
         self.assertEqual(different, [])
         self.assertGreater(equal, 150)
         return {line.kind for stack in stacks for line in stack.lines()}

@@ -10,6 +10,7 @@ SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path
 INSPECT = os.path.join(os.environ["SPANPROF_BUILD_DIR"], "test", "hotspot_inspect")
 PROGRAMS = os.path.join(SOURCE, "test", "peers", "java")
 SECONDS = 60
+TRIES = 10
 
 # jstack leaves frames out that the JVM made for itself.
 HIDDEN = re.compile(r"LambdaForm|\$\$Lambda|\$Holder\.|\.enterSpecial$|\.linkToTargetMethod$")
@@ -77,6 +78,19 @@ def jstack(java, pid):
             place = re.sub(r"^[\w.@-]+@[\w.+-]+/", "", method.group(2))
             methods.append((normal(method.group(1)), place))
     return threads
+
+
+def places(stacks):
+    return {stack.tid: [(line.function, line.line) for line in stack.lines()] for stack in stacks}
+
+
+def threads(java, pid):
+    """What jstack says of a JVM that waits, and what we do, once nothing has moved in between."""
+    for _ in range(TRIES):
+        stacks, theirs = inspect("threads", pid), jstack(java, pid)
+        if places(inspect("threads", pid)) == places(stacks):
+            break
+    return theirs, stacks
 
 
 def same(theirs, ours):
