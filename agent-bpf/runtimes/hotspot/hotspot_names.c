@@ -24,7 +24,6 @@ struct method_key {
 struct naming {
     const struct hotspot_process *process;
     struct runtime_cache *cache;
-    uint64_t program;
     struct hotspot_fetch fetch;
     struct hotspot_ahead ahead;
     const struct record_frame *frames;
@@ -110,7 +109,7 @@ static bool place_key(const struct naming *naming, const struct record_frame *fr
 {
     *key = (struct runtime_cache_key){
         .words = {frame_address(frame), frame->words[1], frame->words[2]},
-        .program = naming->program,
+        .program = naming->fetch.memory->program,
         .runtime = RUNTIME_JAVA,
         .kind = HOTSPOT_KEPT_NAME};
     return (uint32_t)frame->words[2];
@@ -152,11 +151,11 @@ static int naming_read_ahead(struct naming *naming, struct arena *scratch)
     int error = 0;
     naming->ahead.arena = scratch;
     for (size_t i = 0; i < naming->n_methods && !error; i++)
-        error = hotspot_trail_follow(&naming->ahead, &naming->fetch, naming->cache, naming->program,
+        error = hotspot_trail_follow(&naming->ahead, &naming->fetch, naming->cache,
                                      HOTSPOT_KEPT_METHOD, naming->methods[i].address);
     for (size_t i = 0; i < naming->n_stubs && !error; i++)
-        error = hotspot_trail_follow(&naming->ahead, &naming->fetch, naming->cache, naming->program,
-                                     HOTSPOT_KEPT_STUB, naming->stubs[i].blob);
+        error = hotspot_trail_follow(&naming->ahead, &naming->fetch, naming->cache, HOTSPOT_KEPT_STUB,
+                                     naming->stubs[i].blob);
     return error ? error : hotspot_fetch_run(&naming->fetch);
 }
 
@@ -288,7 +287,7 @@ static void naming_keep_place(const struct naming *naming, size_t i)
     if (name->outcome != RUNTIME_FRAME_NAMED || !naming->places[naming->index[i]].lives)
         return;
     if (place_key(naming, &naming->frames[i], &key) && !runtime_name_pack(name, &value))
-        runtime_cache_put(naming->cache, &key, buf_bytes(&value));
+        runtime_cache_put(naming->cache, naming->fetch.memory->tenant, &key, buf_bytes(&value));
 }
 
 static void naming_keep_places(const struct naming *naming)
@@ -303,12 +302,13 @@ static void naming_keep_trails(const struct naming *naming, bool complete)
 {
     for (size_t i = 0; i < naming->n_methods; i++)
         if (naming->methods[i].outcome == RUNTIME_FRAME_NAMED)
-            hotspot_trail_put(&naming->methods[i].trail, complete, naming->cache, naming->program,
-                              HOTSPOT_KEPT_METHOD, naming->methods[i].address);
+            hotspot_trail_put(&naming->methods[i].trail, complete, naming->cache,
+                              naming->fetch.memory, HOTSPOT_KEPT_METHOD,
+                              naming->methods[i].address);
     for (size_t i = 0; i < naming->n_stubs; i++)
         if (naming->stubs[i].read)
-            hotspot_trail_put(&naming->stubs[i].trail, complete, naming->cache, naming->program,
-                              HOTSPOT_KEPT_STUB, naming->stubs[i].blob);
+            hotspot_trail_put(&naming->stubs[i].trail, complete, naming->cache,
+                              naming->fetch.memory, HOTSPOT_KEPT_STUB, naming->stubs[i].blob);
 }
 
 /* ---- all ---- */
@@ -345,7 +345,6 @@ int hotspot_names(const struct hotspot_process *process, struct runtime_cache *c
     if (naming) {
         naming->process = process;
         naming->cache = cache;
-        naming->program = memory->program;
         naming->fetch.memory = memory;
         naming->frames = frames;
         naming->names = names->names;

@@ -90,7 +90,7 @@ static int list_get(const struct hotspot_process *process, struct runtime_cache 
         return buf_append_bytes(descs, kept) ? -ENOMEM : 0;
     int error = list_read(process, fetch, list, descs);
     if (!error)
-        runtime_cache_put(cache, &key, buf_bytes(descs));
+        runtime_cache_put(cache, fetch->memory->tenant, &key, buf_bytes(descs));
     return error;
 }
 

@@ -17,24 +17,23 @@ void hotspot_trail_fetch(struct hotspot_trail *trail, struct hotspot_fetch *fetc
 }
 
 void hotspot_trail_put(const struct hotspot_trail *trail, bool complete,
-                       struct runtime_cache *cache, uint64_t program, enum hotspot_kept kind,
-                       uint64_t object)
+                       struct runtime_cache *cache, const struct runtime_memory *memory,
+                       enum hotspot_kept kind, uint64_t object)
 {
-    const struct runtime_cache_key key = key_of(program, kind, object);
+    const struct runtime_cache_key key = key_of(memory->program, kind, object);
     const struct bytes places = BYTES(trail->places, trail->n * sizeof(*trail->places));
     struct bytes kept;
     if (!cache || !trail->n)
         return;
     bool known = runtime_cache_get(cache, &key, &kept);
     if (!known || (complete ? !bytes_equal(kept, places) : kept.len < places.len))
-        runtime_cache_put(cache, &key, places);
+        runtime_cache_put(cache, memory->tenant, &key, places);
 }
 
 int hotspot_trail_follow(struct hotspot_ahead *ahead, struct hotspot_fetch *fetch,
-                         struct runtime_cache *cache, uint64_t program, enum hotspot_kept kind,
-                         uint64_t object)
+                         struct runtime_cache *cache, enum hotspot_kept kind, uint64_t object)
 {
-    const struct runtime_cache_key key = key_of(program, kind, object);
+    const struct runtime_cache_key key = key_of(fetch->memory->program, kind, object);
     struct hotspot_place place;
     struct bytes places;
     int error = 0;

@@ -33,9 +33,8 @@ void hotspot_trail_fetch(struct hotspot_trail *trail, struct hotspot_fetch *fetc
                          void *out, size_t size, bool *done);
 /* complete: else it was given up, and a longer one that is known is better. */
 void hotspot_trail_put(const struct hotspot_trail *trail, bool complete,
-                       struct runtime_cache *cache, uint64_t program, enum hotspot_kept kind,
-                       uint64_t object);
+                       struct runtime_cache *cache, const struct runtime_memory *memory,
+                       enum hotspot_kept kind, uint64_t object);
 /* Adds the object's trail, if one is known, to what is read ahead. 0 or -ENOMEM. */
 int hotspot_trail_follow(struct hotspot_ahead *ahead, struct hotspot_fetch *fetch,
-                         struct runtime_cache *cache, uint64_t program, enum hotspot_kept kind,
-                         uint64_t object);
+                         struct runtime_cache *cache, enum hotspot_kept kind, uint64_t object);

@@ -325,7 +325,7 @@ static void kept_put(void *context, enum v8_kept kind, const uint64_t words[3], 
 {
     const struct walk *walk = context;
     const struct runtime_cache_key key = key_of(kind, words);
-    runtime_cache_put(walk->cache, &key, value);
+    runtime_cache_put(walk->cache, 0, &key, value);
 }
 
 /* Names of the frames of V8; found: zeroed. */
