@@ -142,6 +142,15 @@ static void runtimes_enter(struct symbolizer *symbolizer, uint32_t pid,
     runtimes->waits = true;
 }
 
+static uint32_t count_mappings(struct bytes maps, const struct process_runtime *one)
+{
+    struct proc_map map;
+    uint32_t n = 0;
+    while (proc_maps_next(&maps, &map))
+        n += map.executable && map.inode == one->inode;
+    return n;
+}
+
 /* The same files at the same places, and none was not ready: nothing can be new. Or there is no
  * time to look at them again. */
 static bool is_known(struct symbolizer *symbolizer, const struct process_runtimes *found,
@@ -150,7 +159,8 @@ static bool is_known(struct symbolizer *symbolizer, const struct process_runtime
     if (!kept || kept->n != found->n)
         return false;
     for (size_t i = 0; i < kept->n; i++)
-        if (kept->of[i].file != found->of[i].file || kept->of[i].start != found->of[i].start)
+        if (kept->of[i].file != found->of[i].file || kept->of[i].start != found->of[i].start ||
+            kept->of[i].n_mappings != count_mappings(buf_bytes(&symbolizer->maps), &found->of[i]))
             return false;
     return !kept->waits || !runtime_shares_have_time(&symbolizer->runtime_shares, kept->tenant,
                                                      clock_monotonic_ns());
@@ -193,8 +203,10 @@ void process_runtimes_attach(struct symbolizer *symbolizer, uint32_t pid, uint64
     runtimes->program = ++symbolizer->last_program;
     runtimes->tenant = symbolizer_tenant(symbolizer, pid);
     runtimes->entry.process_start_ns = start_ns;
-    for (size_t i = 0; i < runtimes->n; i++)
+    for (size_t i = 0; i < runtimes->n; i++) {
         runtime_file_use(runtimes->of[i].file);
+        runtimes->of[i].n_mappings = count_mappings(buf_bytes(&symbolizer->maps), &runtimes->of[i]);
+    }
     attach_all(symbolizer, pid, runtimes);
     runtimes_enter(symbolizer, pid, runtimes);
     *kept = runtimes;

@@ -19,6 +19,7 @@ struct process_runtime {
     struct runtime_file *file;
     uint64_t start, inode; /* of the mapping of code that it was found by */
     uint64_t bias;         /* address less ELF address */
+    uint32_t n_mappings;   /* of its code, at the look; V8 makes a second one when it starts */
     bool is_attached;
 };
 

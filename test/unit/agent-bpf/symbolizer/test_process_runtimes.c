@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When a process's runtime is looked at again: its inspection finds the same files, but V8 has
+ * mapped its builtins a second time meanwhile.
+ */
+#include "agent-bpf/symbolizer/process_runtimes.h"
+#include "base/buf.h"
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define PID      1
+#define START_NS 1
+#define CODE     "00400000-00500000 r-xp 00000000 fe:00 7 /usr/bin/node\n"
+#define DATA     "00600000-00700000 rw-p 00200000 fe:00 7 /usr/bin/node\n"
+#define LIBRARY  "7f0000000000-7f0000100000 r-xp 00000000 fe:00 8 /usr/lib/libc.so.6\n"
+#define SECOND   "7f0976500000-7f0976600000 r-xp 00100000 fe:00 7 /usr/bin/node\n"
+
+static unsigned looks;
+static int outcome;
+
+static int look(struct runtime_constants *constants, uint64_t bias, struct runtime_memory *memory,
+                struct runtime_process *entry, enum runtime_refusal *why)
+{
+    (void)constants, (void)bias, (void)memory, (void)entry, (void)why;
+    looks++;
+    return outcome;
+}
+
+static const struct runtime_reader reader = {.runtime = RUNTIME_NODE, .attach = look};
+static struct runtime_file file;
+static struct symbolizer symbolizer;
+static struct process_runtimes *kept;
+
+/* How often the runtime was looked at. */
+static unsigned inspect(const char *maps)
+{
+    unsigned before = looks;
+    struct process_runtimes found = {0};
+    const struct proc_map map = {.start = 0x400000, .inode = 7, .executable = true};
+    process_runtimes_add(&found, &file, &map, 0);
+    buf_clear(&symbolizer.maps);
+    assert_int_equal(buf_append(&symbolizer.maps, maps, strlen(maps)), 0);
+    process_runtimes_attach(&symbolizer, PID, START_NS, &found, &kept);
+    assert_int_equal(kept->n, 1);
+    return looks - before;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    /* Of a static file; it has no section, so that nothing is entered in a map. */
+    static uint8_t constants;
+    file = (struct runtime_file){
+        .refs = 1, .reader = &reader, .constants = (struct runtime_constants *)&constants};
+    symbolizer.settings.runtimes_map_fd = 0;
+    outcome = 0;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    process_runtimes_forget(&symbolizer, PID, &kept);
+    assert_int_equal(file.refs, 1);
+    buf_close(&symbolizer.maps);
+    return 0;
+}
+
+static void test_code_is_mapped_again(void **state)
+{
+    (void)state;
+    assert_int_equal(inspect(CODE DATA), 1);
+    assert_int_equal(inspect(CODE DATA SECOND), 1);
+    assert_int_equal(inspect(CODE DATA SECOND), 0);
+}
+
+static void test_nothing_new(void **state)
+{
+    (void)state;
+    assert_int_equal(inspect(CODE), 1);
+    assert_int_equal(inspect(CODE), 0);
+    assert_int_equal(inspect(CODE DATA LIBRARY), 0);
+}
+
+static void test_not_ready(void **state)
+{
+    (void)state;
+    outcome = -EAGAIN;
+    assert_int_equal(inspect(CODE), 1);
+    assert_int_equal(inspect(CODE), 1);
+    outcome = 0;
+    assert_int_equal(inspect(CODE), 1);
+    assert_int_equal(inspect(CODE), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {TEST(test_code_is_mapped_again), TEST(test_nothing_new),
+                                       TEST(test_not_ready)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
