@@ -13,7 +13,7 @@
  * word: kind in bits 56..63, payload in bits 0..55; further words follow, record_frame_words(kind)
  * in all. A kernel address is sign-extended from bit 55.
  * Behind the user frames, list_words: the frames of an interpreter that has a stack of its own,
- * leaf first, whole as it was at the tick (agent-bpf/python_interleave.h). With RECORD_FLAG_STACK:
+ * leaf first, whole as it was at the tick (agent-bpf/list_interleave.h). With RECORD_FLAG_STACK:
  * behind the frames struct record_stack and its copy of the stack.
  */
 #ifndef __VMLINUX_H__
@@ -31,9 +31,11 @@ enum record_frame_kind {
     FRAME_NONE = 0,
     FRAME_KERNEL = 1,          /* address */
     FRAME_NATIVE = 2,          /* address; RECORD_FRAME_EXACT */
-    FRAME_NATIVE_EVAL = 3,     /* the same; its CFA: code that works off an interpreter's list */
+    FRAME_NATIVE_EVAL = 3,     /* the same; its CFA, tagged with the kind of frames of the list
+                                  that its code works off */
     FRAME_PYTHON = 4,          /* code object; index of the instruction (low half); identity */
-    FRAME_PYTHON_ENTRY = 5,    /* address of what begins an activation of the evaluation function */
+    FRAME_LIST_ENTRY = 5,      /* ends the frames of one activation of the evaluation function:
+                                  address of what is within the activation; 0: not told */
     FRAME_JVM_COMPILED = 6,    /* pc; CodeBlob; compile id (low half) and level */
     FRAME_JVM_INTERPRETED = 7, /* Method; ConstMethod (48 bits) and bci (16; 0xffff: not known) */
     FRAME_JVM_STUB = 8,        /* pc; CodeBlob */
@@ -69,7 +71,7 @@ static inline __u32 record_frame_words(__u32 kind)
     switch (kind) {
     case FRAME_KERNEL:
     case FRAME_NATIVE:
-    case FRAME_PYTHON_ENTRY:
+    case FRAME_LIST_ENTRY:
     case FRAME_JVM_FROZEN:
         return 1;
     case FRAME_NATIVE_EVAL:

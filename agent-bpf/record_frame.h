@@ -16,6 +16,12 @@ static inline bool record_frame_is_native(uint64_t word)
     return record_frame_kind(word) == FRAME_NATIVE || record_frame_kind(word) == FRAME_NATIVE_EVAL;
 }
 
+/* A frame of an interpreter's list. */
+static inline bool record_frame_is_listed(uint64_t word)
+{
+    return record_frame_kind(word) == FRAME_PYTHON;
+}
+
 /* True: the instruction that ran, or was interrupted by a signal; false: the one behind a call. */
 static inline bool record_frame_is_exact(uint64_t word)
 {

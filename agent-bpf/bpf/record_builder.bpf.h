@@ -64,10 +64,14 @@ struct walk { /* from frame to frame */
     __u32 n_frames;
     __u32 n_words; /* of them */
     __u32 n_list;  /* words behind them */
+    __u32 list_of; /* enum runtime_section: whose they are */
     __u32 now_s;
     __u32 end;                 /* enum unwind_end */
     struct record_stack stack; /* where user space continues to unwind */
-    struct python_list python;
+    union {
+        struct runtime_list_next next; /* each begins with it */
+        struct python_list python;
+    } list;
     struct v8_step v8;
     struct hotspot_walk hotspot;
 };

@@ -6,7 +6,7 @@
  */
 #include "agent-bpf/bpf/arch.bpf.h"
 #include "agent-bpf/bpf/runtime_hotspot.bpf.h"
-#include "agent-bpf/bpf/runtime_python.bpf.h"
+#include "agent-bpf/bpf/runtime_list.bpf.h"
 #if defined(__TARGET_ARCH_x86)
 #include "agent-bpf/bpf/runtime_v8.bpf.h"
 #endif
@@ -46,18 +46,4 @@ static __always_inline int runtime_step(struct build *build, const struct runtim
         return v8_walk(build, runtime);
 #endif
     return RUNTIME_NOT_ITS_CODE;
-}
-
-/* True: the code at the address works off an interpreter's list. */
-static __always_inline bool runtime_evaluates(const struct runtime_process *runtime, __u64 address)
-{
-    return python_evaluates(runtime, address);
-}
-
-/* Adds the list behind the frames; tp: the thread pointer. Words of it. */
-static __always_inline __u32 runtime_list(struct build *build,
-                                          const struct runtime_process *runtime, __u64 tp)
-{
-    python_list_add(build, runtime, tp);
-    return build->walk.n_list;
 }

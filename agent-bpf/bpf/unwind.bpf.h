@@ -129,8 +129,10 @@ __noinline int walk_to_caller(struct build *build)
     return walk->pc ? WALK_GOES_ON : UNWIND_END_OF_STACK;
 }
 
-/* Native code: by its rule. CFA of a frame that works off an interpreter's list goes with it. */
-static __always_inline int walk_native(struct build *build, bool is_code, bool evaluates)
+/* Native code: by its rule. evaluates: the kind of frames of an interpreter's list that it works
+ * off; then its CFA goes with it. */
+static __always_inline int walk_native(struct build *build, bool is_code,
+                                       enum record_frame_kind evaluates)
 {
     struct walk *walk = &build->walk;
     /* What a signal handler returns to has not called it. */
@@ -142,7 +144,7 @@ static __always_inline int walk_native(struct build *build, bool is_code, bool e
     walk_add_frame(build, FRAME_NATIVE_EVAL, exact);
     walk->cfa = 0;
     int end = walk_to_caller(build);
-    walk_add_word(build, walk->cfa);
+    walk_add_word(build, walk_tagged(walk->cfa, evaluates));
     return end;
 }
 
@@ -167,7 +169,8 @@ __noinline int walk_step(struct build *build, const struct runtime_process *runt
     }
     if (is_code && !rule_find(build, address))
         return UNWIND_END_WANTED;
-    return walk_native(build, is_code, runtime && runtime_evaluates(runtime, address));
+    return walk_native(build, is_code,
+                       runtime ? runtime_process_evaluates(runtime, address) : FRAME_NONE);
 }
 
 static __always_inline void walk_note(struct walk *walk)
@@ -211,7 +214,7 @@ static __noinline void walk_user_stack(struct build *build, struct task_struct *
     if (end == UNWIND_END_WANTED)
         walk_note(walk);
     if (runtime)
-        walk->n_list = runtime_list(build, runtime, arch_thread_pointer(task));
+        runtime_list_add(build, runtime, arch_thread_pointer(task));
 }
 
 /* Fills a copy where pages cannot be read: not a valid address. */

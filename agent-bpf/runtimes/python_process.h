@@ -6,11 +6,10 @@
  * piece lie below PYTHON_READ_MAX, which python_attach() checks and the tick masks. Source of the
  * layouts: CPython's internal headers 3.8 to 3.14, and the debug offsets of 3.13 and later.
  */
-#include "agent-bpf/record.h"
+#include "agent-bpf/runtimes/runtime_list.h"
 
-#define PYTHON_READ_MAX       256 /* bytes read of one structure */
-#define PYTHON_EVALUATION_MAX 4   /* ranges of the evaluation function: it and its cold parts */
-#define PYTHON_SLOT_DIRECT    0xffffffffu
+#define PYTHON_READ_MAX    256 /* bytes read of one structure */
+#define PYTHON_SLOT_DIRECT 0xffffffffu
 
 /* How the frames of one activation of the evaluation function are told apart. */
 enum python_activations {
@@ -19,13 +18,8 @@ enum python_activations {
     PYTHON_SHIMS = 3,          /* 3.12+: the last is a frame whose owner is the C stack */
 };
 
-struct python_range {
-    __u64 start; /* address in the process */
-    __u64 end;   /* exclusive */
-};
-
 struct python_process {
-    struct python_range evaluation[PYTHON_EVALUATION_MAX]; /* unused ones are empty */
+    struct runtime_range evaluation[RUNTIME_EVALUATION_MAX]; /* unused ones are empty */
     /* The thread-local variable that has the thread's state while the thread holds the GIL, 3.12+;
      * thread_local_model THREAD_LOCAL_NONE: it has none. */
     struct context_variable current;
@@ -61,17 +55,6 @@ struct python_process {
 
 _Static_assert(sizeof(struct python_process) == 152, "python_process is in a BPF map value");
 
-/* True: code of the evaluation function is at the address, of an instruction or within a call: its
- * frame is a FRAME_NATIVE_EVAL. */
-static inline __attribute__((always_inline)) _Bool
-python_process_evaluates(const struct python_process *process, __u64 address)
-{
-    for (int i = 0; i < PYTHON_EVALUATION_MAX; i++)
-        if (address >= process->evaluation[i].start && address < process->evaluation[i].end)
-            return 1;
-    return 0;
-}
-
 #define PYTHON_IDENTITY_WORDS_MAX 12
 
 /* Flags in the high half of the second word of FRAME_PYTHON; the low half is lasti. */
@@ -79,15 +62,6 @@ python_process_evaluates(const struct python_process *process, __u64 address)
 #define PYTHON_FRAME_NO_POSITION  (1ULL << 33) /* lasti is not known */
 
 #define PYTHON_POSITION_MAX (1 << 24) /* code units */
-
-#define PYTHON_LIST_WORDS_MAX 4 /* of one call of python_list_next() */
-
-enum python_list_outcome {
-    PYTHON_LIST_END,
-    PYTHON_LIST_GOES_ON,
-    PYTHON_LIST_UNREADABLE, /* it goes on, but not here */
-    PYTHON_LIST_AGAIN,      /* it begins again: what was read so far is void; once at most */
-};
 
 /* Of a code object's first line, counts, addresses of names and tables; and from 3.12 on of the
  * version, which no other code object of the process has had. Before, an object that was made in a

@@ -25,3 +25,14 @@ struct runtime_process {
     struct v8_process v8;
     struct hotspot_process hotspot;
 };
+
+/* Of what kind the frames are (record.h) whose list the code at the address works off; FRAME_NONE:
+ * of none. */
+static inline __attribute__((always_inline)) enum record_frame_kind
+runtime_process_evaluates(const struct runtime_process *runtime, __u64 address)
+{
+    if (runtime->sections & RUNTIME_SECTION_PYTHON &&
+        runtime_ranges_hold(runtime->python.evaluation, address))
+        return FRAME_PYTHON;
+    return FRAME_NONE;
+}

@@ -12,10 +12,9 @@ STAT_COUNTER(
     "Frames of runtimes that were stepped over outside of the kernel, in stacks that waited "
     "for unwind rows.");
 
-bool runtime_walk_evaluates(const struct runtime_walk *walk, uint64_t address)
+enum record_frame_kind runtime_walk_evaluates(const struct runtime_walk *walk, uint64_t address)
 {
-    return walk->runtimes && walk->runtimes->entry.sections & RUNTIME_SECTION_PYTHON &&
-           python_process_evaluates(&walk->runtimes->entry.python, address);
+    return walk->runtimes ? runtime_process_evaluates(&walk->runtimes->entry, address) : FRAME_NONE;
 }
 
 #if defined(__x86_64__)

@@ -181,13 +181,15 @@ static int walk_native(struct walk *walk, struct unwind_frames *frames, struct u
     uint64_t pc = walk->registers.pc;
     /* What a signal handler returns to has not called it. */
     bool exact = !walk->is_return || (rule && rule->flags & UNWIND_SIGNAL_FRAME);
-    bool evaluates = input->evaluates && input->evaluates(input->context, pc - walk->is_return);
+    enum record_frame_kind evaluates =
+        input->evaluates ? input->evaluates(input->context, pc - walk->is_return) : FRAME_NONE;
     struct unwind_frame *frame = &frames->frames[frames->n++];
     *frame = (struct unwind_frame){.pc = pc, .is_return = !exact};
     int end = rule ? walk_step(walk, rule) : UNWIND_END_BAD_ADDRESS;
-    if (evaluates &&
-        end == GOES_ON) /* the stack pointer of a caller is the CFA of what it called */
-        read_register(&walk->registers, walk->machine->sp, &frame->cfa);
+    /* The stack pointer of a caller is the CFA of what it called. */
+    if (evaluates && end == GOES_ON &&
+        read_register(&walk->registers, walk->machine->sp, &frame->cfa))
+        frame->evaluates = evaluates;
     return end;
 }
 

@@ -5,7 +5,7 @@
  */
 #include "receiver/intake/intake_stacks.h"
 #include "agent-bpf/drain/ring.h"
-#include "agent-bpf/python_interleave.h"
+#include "agent-bpf/list_interleave.h"
 #include "base/stats.h"
 #include "store/stacks/stacks_unfinished.h"
 #include <assert.h>
@@ -93,12 +93,15 @@ static size_t count_frames(const uint64_t *words, size_t n)
     return frames;
 }
 
-/* The interpreter's frames go between the native ones. */
+/* The interpreter's frames go between the native ones. end_of_user: why there are no more of these.
+ */
 static int words_add(struct intake_frames *frames, struct stack_builder *builder,
-                     const struct stack_sample *sample, const struct stack_words *words)
+                     const struct stack_sample *sample, const struct stack_words *words,
+                     uint8_t end_of_user)
 {
     uint64_t merged[2 * RECORD_MAX_USER_WORDS];
-    const struct python_interleave parts = {words->user, words->n_user, words->list, words->n_list};
+    const struct list_interleave parts = {words->user, words->n_user, words->list, words->n_list,
+                                          end_of_user == UNWIND_END_OF_STACK};
     struct record_frame frame;
     unsigned remarks;
     int error = 0;
@@ -107,7 +110,7 @@ static int words_add(struct intake_frames *frames, struct stack_builder *builder
         error = intake_frames_add_kernel(frames, builder, address - (i && address));
     }
     assert(words->n_user + words->n_list <= sizeof(merged) / sizeof(*merged));
-    const uint64_t *at = merged, *end = merged + python_interleave(&parts, merged, &remarks);
+    const uint64_t *at = merged, *end = merged + list_interleave(&parts, merged, &remarks);
     while (!error && record_frame_next(&at, end, &frame))
         error = intake_frames_add_user(frames, builder, sample, &frame);
     return error;
@@ -181,7 +184,7 @@ int intake_stacks_row(struct intake_stacks *stacks, const struct record_header *
     uint8_t end = record_end(record);
     struct stack_builder builder;
     stack_builder_init(&builder);
-    int outcome = words_add(stacks->frames, &builder, &sample, &words);
+    int outcome = words_add(stacks->frames, &builder, &sample, &words, end);
     if (outcome)
         return outcome;
     if (end == UNWIND_END_WANTED && record->flags & RECORD_FLAG_STACK && record->pid) {
@@ -221,7 +224,7 @@ static int answer_add(struct intake_stacks *stacks, struct stack_builder *builde
     if (!unwound->n) /* nothing found: the stack stays as it was */
         words.n_user = words_append(user, words.n_user, &last);
     stack_builder_init(builder);
-    int error = words_add(stacks->frames, builder, &question->sample, &words);
+    int error = words_add(stacks->frames, builder, &question->sample, &words, end);
     stack_builder_end(builder, end);
     if (!error)
         count_truncated(end, 1);

@@ -8,7 +8,7 @@
 #define FREQUENCY 499
 #include "sampler_fixture.h"
 #include "python_fixture.h"
-#include "agent-bpf/python_interleave.h"
+#include "agent-bpf/list_interleave.h"
 #include "test/support/runtimes/pythons.h"
 #include <stdio.h>
 
@@ -134,8 +134,8 @@ static bool merged_take(struct program *program, const struct record_header *rec
 {
     static uint64_t words[RECORD_MAX_USER_WORDS];
     const uint64_t *user = record_frames(record) + record->kernel_words;
-    struct python_interleave stack = {user, record->user_words, user + record->user_words,
-                                      record->list_words};
+    struct list_interleave stack = {user, record->user_words, user + record->user_words,
+                                    record->list_words, record->end == UNWIND_END_OF_STACK};
     struct runtime_memory memory;
     memory_open(&memory, PYTHON_REQUEST);
     struct runtime_names out = {.arena = &program->arena, .names = merged->names};
@@ -146,14 +146,14 @@ static bool merged_take(struct program *program, const struct record_header *rec
     program->listed += record->list_words > 0;
     if (!record->list_words)
         return false;
-    size_t n = python_interleave(&stack, words, remarks);
+    size_t n = list_interleave(&stack, words, remarks);
     merged_fill(merged, words, n);
     arena_reset(&program->arena);
     assert_int_equal(python_names(&program->python.constants, &program->python.process, &memory,
                                   merged->frames, merged->n, &out),
                      0);
-    program->whole += !(*remarks & PYTHON_INTERLEAVE_CUT);
-    program->appended += (*remarks & PYTHON_INTERLEAVE_APPENDED) != 0;
+    program->whole += !(*remarks & LIST_INTERLEAVE_CUT);
+    program->appended += (*remarks & LIST_INTERLEAVE_APPENDED) != 0;
     return true;
 }
 
@@ -170,7 +170,7 @@ static void judge_running(void *context, const struct record_header *record)
         if (merged.names[i].outcome != RUNTIME_FRAME_NAMED)
             return;
     program->named++;
-    bool right = record->end != UNWIND_END_OF_STACK || remarks & PYTHON_INTERLEAVE_CUT ||
+    bool right = record->end != UNWIND_END_OF_STACK || remarks & LIST_INTERLEAVE_CUT ||
                  merged_is_right(program, &merged);
     program->right += right;
     if (!right && program->told++ < 5)

@@ -4,7 +4,7 @@
  * put in. First byte: the version; then, each time, two bytes for where (in units of 8 bytes) and
  * eight bytes for what.
  */
-#include "agent-bpf/python_interleave.h"
+#include "agent-bpf/list_interleave.h"
 #include "agent-bpf/runtimes/python/python_attach.h"
 #include "agent-bpf/runtimes/python/python_names.h"
 #include "test/support/runtimes/python_image.h"
@@ -69,8 +69,8 @@ static void merge(const uint64_t *words, size_t n, struct bytes input)
     memcpy(user, input.data, n_user * 8);
     for (size_t i = 0; i < n_user; i++) /* a kind that there is */
         user[i] = (user[i] & RECORD_FRAME_MASK) | (user[i] >> 56) % 6 << RECORD_FRAME_SHIFT;
-    struct python_interleave stack = {user, n_user, words, n};
-    assert(python_interleave(&stack, out, &remarks) <= n + n_user);
+    struct list_interleave stack = {user, n_user, words, n, input.len % 2};
+    assert(list_interleave(&stack, out, &remarks) <= n + n_user);
     free(out);
 }
 

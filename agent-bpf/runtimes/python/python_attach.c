@@ -335,11 +335,11 @@ static void current_locate(struct attach *attach)
 
 static void ranges_place(const struct attach *attach)
 {
-    for (int i = 0; i < PYTHON_EVALUATION_MAX; i++) {
-        const struct python_range *range = &attach->constants->evaluation[i];
+    for (int i = 0; i < RUNTIME_EVALUATION_MAX; i++) {
+        const struct runtime_range *range = &attach->constants->evaluation[i];
         if (range->end > range->start)
             attach->process->evaluation[i] =
-                (struct python_range){range->start + attach->bias, range->end + attach->bias};
+                (struct runtime_range){range->start + attach->bias, range->end + attach->bias};
     }
 }
 

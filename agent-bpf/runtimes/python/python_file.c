@@ -6,11 +6,13 @@
 #include "agent-bpf/runtimes/python/python_file.h"
 #include "agent-bpf/files/elf_dynamic.h"
 #include "agent-bpf/files/elf_symtab.h"
+#include "agent-bpf/runtimes/runtime_evaluation.h"
 #include <errno.h>
 
 #define RUNTIME_SECTION ".PyRuntime"
 #define CURRENT_CODE    64 /* bytes that are looked at of a function that reads the variable */
 #define RELEASED        0xf0
+#define EVALUATION      "_PyEval_EvalFrameDefault"
 
 struct opening {
     const struct elf *elf;
@@ -147,9 +149,9 @@ int python_file_open(const struct elf *elf, struct python_constants *constants,
     if (symbol_find(&opening, "PyCode_Type", STT_OBJECT, &symbol))
         constants->code_type = symbol.st_value;
     *why = RUNTIME_REFUSAL_STRIPPED;
-    if (!symbol_find(&opening, "_PyEval_EvalFrameDefault", STT_FUNC, &symbol))
+    if (!symbol_find(&opening, EVALUATION, STT_FUNC, &symbol))
         return -ENOTSUP;
-    python_evaluation_find(elf, &symbol, constants->evaluation);
+    runtime_evaluation_find(elf, EVALUATION, &symbol, constants->evaluation);
     current_find(&opening, constants);
     *why = RUNTIME_REFUSAL_NONE;
     return 0;

@@ -20,7 +20,7 @@ struct python_constants {
     struct python_layout layout;
     uint64_t runtime;   /* _PyRuntime */
     uint64_t code_type; /* PyCode_Type; 0: not exported */
-    struct python_range evaluation[PYTHON_EVALUATION_MAX];
+    struct runtime_range evaluation[RUNTIME_EVALUATION_MAX];
     enum python_current current;
     uint64_t current_at;
     int64_t current_offset; /* PYTHON_CURRENT_FIXED */
@@ -29,8 +29,3 @@ struct python_constants {
 /* Outcomes as in struct runtime_reader. */
 int python_file_open(const struct elf *elf, struct python_constants *constants,
                      enum runtime_refusal *why);
-
-/* The evaluation function's ranges: of its symbol and of its cold parts. Part of this module,
- * python_evaluation.c. */
-void python_evaluation_find(const struct elf *elf, const Elf64_Sym *symbol,
-                            struct python_range ranges[PYTHON_EVALUATION_MAX]);

@@ -11,11 +11,10 @@
 #include "agent-bpf/thread_local_address.h"
 
 struct python_list {
+    struct runtime_list_next next;
     __u64 frame;  /* the next one; 0: none */
     __u64 cframe; /* of the activation that `frame` belongs to, if has_cframe */
     __u64 flags;  /* PYTHON_FRAME_*, for all frames */
-    __u64 words[PYTHON_LIST_WORDS_MAX];
-    __u32 n_words;
     __u32
         innermost; /* this is the innermost activation, of which the _PyCFrame may be unfinished */
     __u64 bytes[PYTHON_READ_MAX / 8]; /* the structure that was read last */
@@ -69,18 +68,18 @@ PYTHON_INLINE int python_list_again(const struct python_process *process, struct
 {
     __u64 caller = 0, frame = 0;
     if (!list->innermost || !process->has_cframe)
-        return PYTHON_LIST_UNREADABLE;
+        return RUNTIME_LIST_UNREADABLE;
     list->innermost = 0;
-    list->n_words = 0;
+    list->next.n_words = 0;
     if (step_read(&caller, sizeof(caller), list->cframe + process->cframe_previous))
-        return PYTHON_LIST_UNREADABLE;
+        return RUNTIME_LIST_UNREADABLE;
     if (!caller)
-        return PYTHON_LIST_END;
+        return RUNTIME_LIST_END;
     if (step_read(&frame, sizeof(frame), caller + process->cframe_frame))
-        return PYTHON_LIST_UNREADABLE;
+        return RUNTIME_LIST_UNREADABLE;
     list->cframe = caller;
     list->frame = frame;
-    return PYTHON_LIST_AGAIN;
+    return RUNTIME_LIST_AGAIN;
 }
 
 /* tp: the thread pointer. END: it is no thread of Python's, or has no frames. */
@@ -91,25 +90,20 @@ PYTHON_INLINE int python_list_begin(const struct python_process *process, __u64 
     list->frame = list->cframe = 0;
     list->innermost = 1;
     if (!thread)
-        return PYTHON_LIST_END;
+        return RUNTIME_LIST_END;
     if (python_list_read(list, process->thread_bytes, thread))
-        return PYTHON_LIST_UNREADABLE;
+        return RUNTIME_LIST_UNREADABLE;
     if (python_list_word(list, process->thread_id) != tp)
-        return PYTHON_LIST_END;
+        return RUNTIME_LIST_END;
     list->frame = python_list_word(list, process->thread_frame);
     if (process->has_cframe && list->frame) {
         list->cframe = list->frame;
         if (step_read(&list->frame, sizeof(list->frame), list->cframe + process->cframe_frame))
-            return PYTHON_LIST_UNREADABLE;
-        if (!list->frame && python_list_again(process, list) == PYTHON_LIST_UNREADABLE)
-            return PYTHON_LIST_UNREADABLE;
+            return RUNTIME_LIST_UNREADABLE;
+        if (!list->frame && python_list_again(process, list) == RUNTIME_LIST_UNREADABLE)
+            return RUNTIME_LIST_UNREADABLE;
     }
-    return list->frame ? PYTHON_LIST_GOES_ON : PYTHON_LIST_END;
-}
-
-PYTHON_INLINE __u64 python_list_entry(__u64 address)
-{
-    return (__u64)FRAME_PYTHON_ENTRY << RECORD_FRAME_SHIFT | (address & RECORD_FRAME_MASK);
+    return list->frame ? RUNTIME_LIST_GOES_ON : RUNTIME_LIST_END;
 }
 
 /* Second word of a frame. -1: in front of the first instruction. */
@@ -137,7 +131,7 @@ PYTHON_INLINE int python_list_leave(const struct python_process *process, struct
         return python_list_again(process, list);
     list->cframe = caller;
     list->innermost = 0;
-    return PYTHON_LIST_GOES_ON;
+    return RUNTIME_LIST_GOES_ON;
 }
 
 /* 0: the code object cannot be read. */
@@ -157,19 +151,19 @@ PYTHON_INLINE __u32 python_list_identity(const struct python_process *process,
 PYTHON_INLINE void python_list_take(const struct python_process *process, struct python_list *list,
                                     __u64 code)
 {
-    list->words[0] = (__u64)FRAME_PYTHON << RECORD_FRAME_SHIFT | (code & RECORD_FRAME_MASK);
-    list->words[1] = python_list_position(process, list, code);
-    list->words[2] = python_list_identity(process, list, code);
-    list->n_words = 3;
+    list->next.words[0] = (__u64)FRAME_PYTHON << RECORD_FRAME_SHIFT | (code & RECORD_FRAME_MASK);
+    list->next.words[1] = python_list_position(process, list, code);
+    list->next.words[2] = python_list_identity(process, list, code);
+    list->next.n_words = 3;
 }
 
 /* GOES_ON: n_words words of the next frame, which may be none. */
 PYTHON_INLINE int python_list_next(const struct python_process *process, struct python_list *list)
 {
     __u64 frame = list->frame;
-    list->n_words = 0;
+    list->next.n_words = 0;
     if (!frame)
-        return PYTHON_LIST_END;
+        return RUNTIME_LIST_END;
     if (frame & 7 || python_list_read(list, process->frame_bytes, frame))
         return python_list_again(process, list);
     __u64 code = python_list_word(list, process->frame_code) & ~7ULL;
@@ -178,14 +172,15 @@ PYTHON_INLINE int python_list_next(const struct python_process *process, struct 
     if (list->frame == frame)
         return python_list_again(process, list);
     if (process->activations == PYTHON_SHIMS && owner >= process->shim_owner) {
-        list->words[0] = python_list_entry(frame);
-        list->n_words = 1;
+        list->next.words[0] = runtime_list_entry(frame);
+        list->next.n_words = 1;
         return python_list_leave(process, list);
     }
     python_list_take(process, list, code);
     if (process->activations == PYTHON_SHIMS || (process->activations == PYTHON_CFRAMES && !owner))
-        return PYTHON_LIST_GOES_ON;
+        return RUNTIME_LIST_GOES_ON;
     __u64 entry = process->activations == PYTHON_CFRAMES ? list->cframe : 0;
-    list->words[list->n_words++ & (PYTHON_LIST_WORDS_MAX - 1)] = python_list_entry(entry);
+    list->next.words[list->next.n_words++ & (RUNTIME_LIST_WORDS_MAX - 1)] =
+        runtime_list_entry(entry);
     return python_list_leave(process, list);
 }

@@ -245,7 +245,7 @@ bool python_image_make(struct python_image *image, unsigned minor, bool free_thr
         return false;
     image->constants.runtime = IMAGE_RUNTIME;
     image->constants.code_type = IMAGE_TYPE;
-    image->constants.evaluation[0] = (struct python_range){0x1000, 0x2000};
+    image->constants.evaluation[0] = (struct runtime_range){0x1000, 0x2000};
     python_image_put(image, IMAGE_RUNTIME, offsets, sizeof(offsets));
     python_image_word(image, IMAGE_TYPE + 32, image->constants.layout.code_size);
     for (unsigned i = 0; i < IMAGE_FRAMES_N; i++)
@@ -262,15 +262,15 @@ size_t python_image_list(struct python_image *image, const struct python_process
     size_t n = 0;
     reading = image;
     *outcome = python_list_begin(process, tp, &list);
-    while ((*outcome == PYTHON_LIST_GOES_ON || *outcome == PYTHON_LIST_AGAIN) &&
-           n + PYTHON_LIST_WORDS_MAX <= max) {
+    while ((*outcome == RUNTIME_LIST_GOES_ON || *outcome == RUNTIME_LIST_AGAIN) &&
+           n + RUNTIME_LIST_WORDS_MAX <= max) {
         *outcome = python_list_next(process, &list);
-        if (*outcome == PYTHON_LIST_AGAIN)
+        if (*outcome == RUNTIME_LIST_AGAIN)
             n = 0;
-        if (*outcome != PYTHON_LIST_GOES_ON)
+        if (*outcome != RUNTIME_LIST_GOES_ON)
             continue;
-        memcpy(words + n, list.words, list.n_words * sizeof(*words));
-        n += list.n_words;
+        memcpy(words + n, list.next.words, list.next.n_words * sizeof(*words));
+        n += list.next.n_words;
     }
     return n;
 }

@@ -337,12 +337,12 @@ static void test_rolled_back(void **state)
 
 /* zlib's function, called by a Python function, whose caller is another one in the same activation
  * of the evaluation function; below it a file's. */
-static const uint64_t python_words[] = {WORD(FRAME_NATIVE, APP + 0x101),
-                                        WORD(FRAME_NATIVE_EVAL, APP + 0x201), 0x7ff0,
-                                        WORD(FRAME_NATIVE, APP + 0x301)};
-static const uint64_t python_list[] = {WORD(FRAME_PYTHON, 0x1000),      3, 0xaa,
-                                       WORD(FRAME_PYTHON, 0x2000),      4, 0xbb,
-                                       WORD(FRAME_PYTHON_ENTRY, 0x7fe0)};
+static const uint64_t python_words[] = {
+    WORD(FRAME_NATIVE, APP + 0x101), WORD(FRAME_NATIVE_EVAL, APP + 0x201),
+    WORD(FRAME_PYTHON, 0x7ff0), WORD(FRAME_NATIVE, APP + 0x301)};
+static const uint64_t python_list[] = {WORD(FRAME_PYTHON, 0x1000),    3, 0xaa,
+                                       WORD(FRAME_PYTHON, 0x2000),    4, 0xbb,
+                                       WORD(FRAME_LIST_ENTRY, 0x7fe0)};
 
 static void add_python(struct samples_rig *rig, uint64_t time_ns)
 {

@@ -124,7 +124,7 @@ static void hostile(void **state)
             assert_int_equal(ftruncate(fd, length), 0);
             assert_int_equal(pwrite(fd, bytes, (size_t)length, 0), length);
             if (!elf_open(fd, &elf) && !python_file_open(&elf, &constants, &why))
-                for (int part = 0; part < PYTHON_EVALUATION_MAX; part++)
+                for (int part = 0; part < RUNTIME_EVALUATION_MAX; part++)
                     assert_true(constants.evaluation[part].end - constants.evaluation[part].start <=
                                 1u << 20);
         }

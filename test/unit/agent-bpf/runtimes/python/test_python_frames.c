@@ -103,13 +103,13 @@ static size_t list_read(const struct program *program, uint64_t tp, struct recor
     struct python_list list;
     size_t n = 0;
     int outcome = python_list_begin(&program->process, tp, &list);
-    while (outcome == PYTHON_LIST_GOES_ON && n < FRAMES_MAX) {
+    while (outcome == RUNTIME_LIST_GOES_ON && n < FRAMES_MAX) {
         outcome = python_list_next(&program->process, &list);
-        if (outcome != PYTHON_LIST_GOES_ON || list.n_words < 3)
+        if (outcome != RUNTIME_LIST_GOES_ON || list.next.n_words < 3)
             continue;
-        memcpy(frames[n++].words, list.words, sizeof(frames[0].words));
+        memcpy(frames[n++].words, list.next.words, sizeof(frames[0].words));
     }
-    if (outcome != PYTHON_LIST_END)
+    if (outcome != RUNTIME_LIST_END)
         fail_msg("thread %lx: outcome %d after %zu frames", (unsigned long)tp, outcome, n);
     return n;
 }

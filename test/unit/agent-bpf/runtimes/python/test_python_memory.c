@@ -42,7 +42,7 @@ static void take_frames(void)
     int outcome;
     size_t size =
         python_image_list(&image, &process, IMAGE_DESCRIPTORS, words, WORDS_MAX, &outcome);
-    assert_int_equal(outcome, PYTHON_LIST_END);
+    assert_int_equal(outcome, RUNTIME_LIST_END);
     while (record_frame_next(&at, words + size, &frame))
         if (record_frame_kind(frame.words[0]) == FRAME_PYTHON) {
             assert_in_range(n, 0, IMAGE_FRAMES_N - 1);
@@ -50,7 +50,7 @@ static void take_frames(void)
         }
     assert_ptr_equal(at, words + size);
     assert_int_equal(n, IMAGE_FRAMES_N);
-    assert_int_equal(record_frame_kind(words[size - 1]), FRAME_PYTHON_ENTRY);
+    assert_int_equal(record_frame_kind(words[size - 1]), FRAME_LIST_ENTRY);
 }
 
 static void make_slots(unsigned minor, bool free_threaded, enum image_slots slots)
@@ -131,7 +131,7 @@ static void entries(void **state)
     make(10, false);
     assert_int_equal(
         python_image_list(&image, &process, IMAGE_DESCRIPTORS, words, WORDS_MAX, &outcome), 16);
-    assert_int_equal(words[3], (uint64_t)FRAME_PYTHON_ENTRY << RECORD_FRAME_SHIFT);
+    assert_int_equal(words[3], (uint64_t)FRAME_LIST_ENTRY << RECORD_FRAME_SHIFT);
     make(11, false);
     assert_int_equal(
         python_image_list(&image, &process, IMAGE_DESCRIPTORS, words, WORDS_MAX, &outcome), 14);
@@ -145,7 +145,7 @@ static void entries(void **state)
     assert_int_equal(python_image_list(&image, &process, IMAGE_DESCRIPTORS + IMAGE_PAGE, words,
                                        WORDS_MAX, &outcome),
                      0);
-    assert_int_equal(outcome, PYTHON_LIST_END);
+    assert_int_equal(outcome, RUNTIME_LIST_END);
     assert_int_equal(python_image_list(&image, &process, IMAGE_TABLES, words, WORDS_MAX, &outcome),
                      0);
 }
@@ -170,7 +170,7 @@ static void an_unfinished_cframe(void **state)
                              1);
             size_t n =
                 python_image_list(&image, &process, IMAGE_DESCRIPTORS, words, WORDS_MAX, &outcome);
-            assert_int_equal(outcome, PYTHON_LIST_END);
+            assert_int_equal(outcome, RUNTIME_LIST_END);
             assert_int_equal(n, 7);
             assert_int_equal(words[0] & RECORD_FRAME_MASK, CODE(2));
             assert_int_equal(words[3] & RECORD_FRAME_MASK, CODE(3));

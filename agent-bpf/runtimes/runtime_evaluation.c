@@ -6,11 +6,12 @@
  * no other function does. Jumps are looked for without decoding instructions: bytes that look like
  * one in both directions by chance are improbable. Source of the format: LSB 5, "Exception Frames".
  */
+#include "agent-bpf/runtimes/runtime_evaluation.h"
 #include "agent-bpf/files/elf_symtab.h"
-#include "agent-bpf/runtimes/python/python_file.h"
+#include <stdio.h>
 #include <stdlib.h>
 
-#define COLD_SYMBOL      "_PyEval_EvalFrameDefault.cold"
+#define COLD_NAME_MAX    64
 #define PART_BYTES_MAX   (1u << 20)
 #define FDE_COUNT_MAX    (1u << 20)
 #define CANDIDATES_MAX   64   /* parts that are looked into */
@@ -23,7 +24,7 @@ struct search {
     const struct elf *elf;
     uint64_t table; /* address of .eh_frame_hdr */
     uint32_t count; /* of FDEs */
-    struct python_range *ranges;
+    struct runtime_range *ranges;
     uint32_t n_ranges;
     uint64_t tried[CANDIDATES_MAX]; /* starts */
     uint32_t n_tried;
@@ -64,7 +65,7 @@ static bool table_entry(const struct search *search, uint32_t index, struct entr
 }
 
 /* The range of the FDE that an address is in. */
-static bool part_of(const struct search *search, uint64_t address, struct python_range *part)
+static bool part_of(const struct search *search, uint64_t address, struct runtime_range *part)
 {
     uint32_t low = 0, high = search->count;
     struct entry entry;
@@ -94,7 +95,7 @@ static bool part_of(const struct search *search, uint64_t address, struct python
 }
 
 /* The code of a range; the caller frees it. */
-static uint8_t *part_read(const struct elf *elf, const struct python_range *part)
+static uint8_t *part_read(const struct elf *elf, const struct runtime_range *part)
 {
     size_t size = (size_t)(part->end - part->start);
     uint8_t *code = malloc(size + 1);
@@ -106,7 +107,7 @@ static uint8_t *part_read(const struct elf *elf, const struct python_range *part
 }
 
 /* A jump with an offset of 32 bits, conditional or not, that may begin at code[i]. */
-static bool jump_target(const struct python_range *part, const uint8_t *code, size_t i,
+static bool jump_target(const struct runtime_range *part, const uint8_t *code, size_t i,
                         uint64_t *target)
 {
     size_t size = (size_t)(part->end - part->start), opcode = code[i] == 0xe9 ? 1 : 2;
@@ -120,8 +121,8 @@ static bool jump_target(const struct python_range *part, const uint8_t *code, si
     return true;
 }
 
-static bool part_jumps_into(const struct elf *elf, const struct python_range *part,
-                            const struct python_range *function)
+static bool part_jumps_into(const struct elf *elf, const struct runtime_range *part,
+                            const struct runtime_range *function)
 {
     uint8_t *code = part_read(elf, part);
     uint64_t target;
@@ -155,13 +156,13 @@ static bool part_is_new(struct search *search, uint64_t start)
 
 static void parts_find(struct search *search)
 {
-    const struct python_range function = search->ranges[0];
+    const struct runtime_range function = search->ranges[0];
     uint8_t *code = table_open(search) ? part_read(search->elf, &function) : NULL;
     uint32_t n_targets = 0;
     for (size_t i = 0; code && i < function.end - function.start; i++) {
-        struct python_range part;
+        struct runtime_range part;
         uint64_t target;
-        if (search->n_ranges == PYTHON_EVALUATION_MAX || n_targets == TARGETS_MAX)
+        if (search->n_ranges == RUNTIME_EVALUATION_MAX || n_targets == TARGETS_MAX)
             break;
         if (!jump_target(&function, code, i, &target) || ranges_hold(search, target))
             continue;
@@ -173,18 +174,20 @@ static void parts_find(struct search *search)
     free(code);
 }
 
-void python_evaluation_find(const struct elf *elf, const Elf64_Sym *symbol,
-                            struct python_range ranges[PYTHON_EVALUATION_MAX])
+void runtime_evaluation_find(const struct elf *elf, const char *name, const Elf64_Sym *symbol,
+                             struct runtime_range ranges[RUNTIME_EVALUATION_MAX])
 {
     struct search search = {.elf = elf, .ranges = ranges, .n_ranges = 1};
     uint64_t size = symbol->st_size < PART_BYTES_MAX ? symbol->st_size : PART_BYTES_MAX;
     struct elf_symbol cold;
-    memset(ranges, 0, PYTHON_EVALUATION_MAX * sizeof(*ranges));
-    ranges[0] = (struct python_range){symbol->st_value, symbol->st_value + size};
-    int error = elf_symtab_find(elf, COLD_SYMBOL, STT_FUNC, &cold);
+    char cold_name[COLD_NAME_MAX];
+    snprintf(cold_name, sizeof(cold_name), "%s.cold", name);
+    memset(ranges, 0, RUNTIME_EVALUATION_MAX * sizeof(*ranges));
+    ranges[0] = (struct runtime_range){symbol->st_value, symbol->st_value + size};
+    int error = elf_symtab_find(elf, cold_name, STT_FUNC, &cold);
     if (!error && cold.symbol.st_size < PART_BYTES_MAX)
-        ranges[search.n_ranges++] =
-            (struct python_range){cold.symbol.st_value, cold.symbol.st_value + cold.symbol.st_size};
+        ranges[search.n_ranges++] = (struct runtime_range){
+            cold.symbol.st_value, cold.symbol.st_value + cold.symbol.st_size};
     else if (error == ELF_MISSING)
         parts_find(&search);
 }
