@@ -27,7 +27,7 @@ static void merge_add(struct merge *merge, const struct record_frame *frame)
 }
 
 /* Passes the list up to `end`: frames go to the result, entries do not. True: there was a frame. */
-static bool merge_take(struct merge *merge, const uint64_t *end)
+static bool merge_pass(struct merge *merge, const uint64_t *end)
 {
     struct record_frame frame;
     bool any = false;
@@ -66,9 +66,9 @@ static bool merge_take_below(struct merge *merge, uint64_t cfa)
         const uint64_t *end;
         uint64_t entry;
         bool whole = group_find(merge, &end, &entry);
-        if (whole ? entry >= cfa : !first || !cfa)
+        if (whole ? entry >= cfa || entry == RECORD_LIST_OUTSIDE : !first || !cfa)
             break;
-        any = merge_take(merge, end) || any;
+        any = merge_pass(merge, end) || any;
         if (!entry) /* one for each activation */
             break;
     }
@@ -76,12 +76,14 @@ static bool merge_take_below(struct merge *merge, uint64_t cfa)
 }
 
 /* The groups of activations that are not among the native frames: within the next one. */
-static void merge_take_groups(struct merge *merge, size_t n)
+static bool merge_take_groups(struct merge *merge, size_t n)
 {
+    bool any = false;
     const uint64_t *end;
     uint64_t entry;
     for (; n && group_find(merge, &end, &entry); n--)
-        merge_take(merge, end);
+        any = merge_pass(merge, end) || any;
+    return any;
 }
 
 struct facts {                   /* of the list */
@@ -89,6 +91,7 @@ struct facts {                   /* of the list */
     size_t n_entries;
     bool counted; /* entries have no address */
     bool cut;
+    bool begins_outside; /* its outermost frames are of no activation */
 };
 
 static struct facts facts_of(const struct list_interleave *stack)
@@ -101,18 +104,28 @@ static struct facts facts_of(const struct list_interleave *stack)
         bool is_entry = kind == FRAME_LIST_ENTRY;
         if (!facts.kind && record_frame_is_listed(frame.words[0]))
             facts.kind = kind;
-        facts.n_entries += is_entry;
-        facts.counted |= is_entry && !record_frame_address(frame.words[0]);
+        uint64_t address = record_frame_address(frame.words[0]);
+        facts.n_entries += is_entry && address != RECORD_LIST_OUTSIDE;
+        facts.counted |= is_entry && !address;
     }
     facts.cut = stack->n_list && record_frame_kind(frame.words[0]) != FRAME_LIST_ENTRY;
+    facts.begins_outside =
+        !facts.cut && record_frame_address(frame.words[0]) == RECORD_LIST_OUTSIDE;
     return facts;
 }
 
-/* It works off the list. */
-static bool evaluates(const struct record_frame *frame, const struct facts *list)
+enum evaluation {
+    EVALUATION_NONE,  /* not of this list */
+    EVALUATION_INNER, /* a part of the activation that is its caller */
+    EVALUATION,
+};
+
+static enum evaluation evaluation_of(const struct record_frame *frame, const struct facts *list)
 {
-    return record_frame_kind(frame->words[0]) == FRAME_NATIVE_EVAL &&
-           record_frame_kind(frame->words[1]) == list->kind;
+    if (record_frame_kind(frame->words[0]) != FRAME_NATIVE_EVAL ||
+        record_frame_kind(frame->words[1]) != list->kind)
+        return EVALUATION_NONE;
+    return frame->words[1] & RECORD_EVAL_INNER ? EVALUATION_INNER : EVALUATION;
 }
 
 static size_t count_evaluations(const struct list_interleave *stack, const struct facts *list)
@@ -121,16 +134,32 @@ static size_t count_evaluations(const struct list_interleave *stack, const struc
     struct record_frame frame;
     size_t n = 0;
     while (record_frame_next(&at, end, &frame))
-        n += evaluates(&frame, list);
+        n += evaluation_of(&frame, list) == EVALUATION;
     return n;
 }
 
-static void merge_native(struct merge *merge, struct record_frame *frame)
+/* Words of it. */
+static size_t merge_native(struct merge *merge, struct record_frame *frame)
 {
+    size_t before = merge->n_out;
     if (record_frame_kind(frame->words[0]) == FRAME_NATIVE_EVAL)
         frame->words[0] = (frame->words[0] & RECORD_FRAME_MASK) | (uint64_t)FRAME_NATIVE
                                                                       << RECORD_FRAME_SHIFT;
     merge_add(merge, frame);
+    return merge->n_out - before;
+}
+
+/* The list's frames in place of those of an activation: of the frame, and of the `inner` words in
+ * front of it. False: it has none. *n_more: groups of activations within, which were taken. */
+static bool merge_take(struct merge *merge, const struct record_frame *frame, size_t inner,
+                       size_t *n_more)
+{
+    merge->n_out -= inner;
+    bool any = merge_take_groups(merge, *n_more);
+    *n_more = 0;
+    any = merge_take_below(merge, record_frame_address(frame->words[1])) || any;
+    merge->n_out += any ? 0 : inner;
+    return any;
 }
 
 size_t list_interleave(const struct list_interleave *stack, uint64_t *out, unsigned *remarks)
@@ -144,20 +173,19 @@ size_t list_interleave(const struct list_interleave *stack, uint64_t *out, unsig
     size_t n_empty = paired && n_evaluations > n_entries ? n_evaluations - n_entries : 0;
     size_t n_more =
         paired && stack->whole && n_entries > n_evaluations ? n_entries - n_evaluations : 0;
+    size_t inner = 0; /* words of the frame in front: it is a part of this activation */
     while (record_frame_next(&at, end, &frame)) {
-        bool is_evaluation = evaluates(&frame, &list);
-        if (is_evaluation && n_more) {
-            merge_take_groups(&merge, n_more);
-            n_more = 0;
-        }
-        if (is_evaluation && !n_empty &&
-            merge_take_below(&merge, record_frame_address(frame.words[1])))
+        enum evaluation evaluation = evaluation_of(&frame, &list);
+        if (evaluation == EVALUATION && !n_empty && merge_take(&merge, &frame, inner, &n_more)) {
+            inner = 0;
             continue;
-        n_empty -= is_evaluation && n_empty;
-        merge_native(&merge, &frame);
+        }
+        n_empty -= evaluation == EVALUATION && n_empty;
+        inner = merge_native(&merge, &frame);
+        inner = evaluation == EVALUATION_INNER ? inner : 0;
     }
     *remarks = list.cut ? LIST_INTERLEAVE_CUT : 0;
-    if (merge_take(&merge, merge.end))
+    if (merge_pass(&merge, merge.end) && !list.begins_outside)
         *remarks |= LIST_INTERLEAVE_APPENDED;
     return merge.n_out;
 }

@@ -41,12 +41,17 @@ enum record_frame_kind {
     FRAME_JVM_STUB = 8,        /* pc; CodeBlob */
     FRAME_JVM_FROZEN = 9,      /* 0: frames of a virtual thread that are not on this stack */
     FRAME_V8 = 10,             /* as agent-bpf/runtimes/v8_process.h says */
+    FRAME_RUBY = 11,           /* as agent-bpf/runtimes/ruby_process.h says */
     FRAME_KINDS
 };
 
-#define RECORD_FRAME_SHIFT       56
-#define RECORD_FRAME_MASK        ((1ULL << RECORD_FRAME_SHIFT) - 1)
-#define RECORD_FRAME_EXACT       (1ULL << 55) /* FRAME_NATIVE: what ran, not a return address */
+#define RECORD_FRAME_SHIFT 56
+#define RECORD_FRAME_MASK  ((1ULL << RECORD_FRAME_SHIFT) - 1)
+#define RECORD_FRAME_EXACT (1ULL << 55) /* FRAME_NATIVE: what ran, not a return address */
+#define RECORD_EVAL_INNER                                                                          \
+    (1ULL << 55) /* FRAME_NATIVE_EVAL, with the CFA: not an activation,                            \
+                    but what it calls to work off its list */
+#define RECORD_LIST_OUTSIDE      RECORD_FRAME_MASK /* FRAME_LIST_ENTRY: no activation has them */
 #define RECORD_MAX_KERNEL_FRAMES 127
 #define RECORD_MAX_USER_FRAMES   512
 #define RECORD_FRAME_WORDS_MAX   3
@@ -81,6 +86,7 @@ static inline __u32 record_frame_words(__u32 kind)
     case FRAME_PYTHON:
     case FRAME_JVM_COMPILED:
     case FRAME_V8:
+    case FRAME_RUBY:
         return 3;
     default:
         return 0;

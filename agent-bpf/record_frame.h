@@ -19,7 +19,7 @@ static inline bool record_frame_is_native(uint64_t word)
 /* A frame of an interpreter's list. */
 static inline bool record_frame_is_listed(uint64_t word)
 {
-    return record_frame_kind(word) == FRAME_PYTHON;
+    return record_frame_kind(word) == FRAME_PYTHON || record_frame_kind(word) == FRAME_RUBY;
 }
 
 /* True: the instruction that ran, or was interrupted by a signal; false: the one behind a call. */
@@ -82,6 +82,8 @@ static inline const char *record_frame_type(enum record_frame_kind kind)
         return "jvm";
     case FRAME_V8:
         return "v8js";
+    case FRAME_RUBY:
+        return "ruby";
     default:
         return "";
     }

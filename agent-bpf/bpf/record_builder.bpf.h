@@ -4,6 +4,7 @@
 #define step_read(out, size, address) bpf_probe_read_user((out), (size), (void *)(address))
 #include "agent-bpf/runtimes/hotspot/hotspot_walk.h"
 #include "agent-bpf/runtimes/python/python_list.h"
+#include "agent-bpf/runtimes/ruby/ruby_list.h"
 #include "agent-bpf/runtimes/v8/v8_step_state.h"
 
 #define BUILD_AT_MASK   0x3ff8 /* offsets of frames: multiples of 8 */
@@ -71,6 +72,7 @@ struct walk { /* from frame to frame */
     union {
         struct runtime_list_next next; /* each begins with it */
         struct python_list python;
+        struct ruby_list ruby;
     } list;
     struct v8_step v8;
     struct hotspot_walk hotspot;

@@ -7,6 +7,7 @@
  * interpreters in a process the first counts that the thread has frames of.
  */
 #include "agent-bpf/bpf/runtime_python.bpf.h"
+#include "agent-bpf/bpf/runtime_ruby.bpf.h"
 
 /* Finds the list; walk->list_of: whose it is. enum runtime_list_outcome. */
 static __always_inline int list_begin(struct build *build, const struct runtime_process *runtime,
@@ -17,7 +18,10 @@ static __always_inline int list_begin(struct build *build, const struct runtime_
     walk->list_of = RUNTIME_SECTION_PYTHON;
     if (runtime->sections & RUNTIME_SECTION_PYTHON)
         outcome = python_begin(build, runtime, tp);
-    return outcome;
+    if (outcome != RUNTIME_LIST_END || !(runtime->sections & RUNTIME_SECTION_RUBY))
+        return outcome;
+    walk->list_of = RUNTIME_SECTION_RUBY;
+    return ruby_begin(build, runtime, tp);
 }
 
 static __always_inline int list_next(struct build *build, const struct runtime_process *runtime)
@@ -25,6 +29,8 @@ static __always_inline int list_next(struct build *build, const struct runtime_p
     switch (build->walk.list_of) {
     case RUNTIME_SECTION_PYTHON:
         return python_next(build, runtime);
+    case RUNTIME_SECTION_RUBY:
+        return ruby_next(build, runtime);
     default:
         return RUNTIME_LIST_END;
     }

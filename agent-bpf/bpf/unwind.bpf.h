@@ -129,10 +129,9 @@ __noinline int walk_to_caller(struct build *build)
     return walk->pc ? WALK_GOES_ON : UNWIND_END_OF_STACK;
 }
 
-/* Native code: by its rule. evaluates: the kind of frames of an interpreter's list that it works
- * off; then its CFA goes with it. */
-static __always_inline int walk_native(struct build *build, bool is_code,
-                                       enum record_frame_kind evaluates)
+/* Native code: by its rule. evaluates: not 0 if it works off an interpreter's list; then its CFA
+ * goes with it, in this tag. */
+static __always_inline int walk_native(struct build *build, bool is_code, __u64 evaluates)
 {
     struct walk *walk = &build->walk;
     /* What a signal handler returns to has not called it. */
@@ -144,7 +143,7 @@ static __always_inline int walk_native(struct build *build, bool is_code,
     walk_add_frame(build, FRAME_NATIVE_EVAL, exact);
     walk->cfa = 0;
     int end = walk_to_caller(build);
-    walk_add_word(build, walk_tagged(walk->cfa, evaluates));
+    walk_add_word(build, (walk->cfa & (RECORD_EVAL_INNER - 1)) | evaluates);
     return end;
 }
 
@@ -169,8 +168,7 @@ __noinline int walk_step(struct build *build, const struct runtime_process *runt
     }
     if (is_code && !rule_find(build, address))
         return UNWIND_END_WANTED;
-    return walk_native(build, is_code,
-                       runtime ? runtime_process_evaluates(runtime, address) : FRAME_NONE);
+    return walk_native(build, is_code, runtime ? runtime_process_evaluates(runtime, address) : 0);
 }
 
 static __always_inline void walk_note(struct walk *walk)

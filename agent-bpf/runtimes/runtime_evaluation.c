@@ -174,6 +174,12 @@ static void parts_find(struct search *search)
     free(code);
 }
 
+bool runtime_evaluation_part(const struct elf *elf, uint64_t address, struct runtime_range *part)
+{
+    struct search search = {.elf = elf};
+    return table_open(&search) && part_of(&search, address, part);
+}
+
 void runtime_evaluation_find(const struct elf *elf, const char *name, const Elf64_Sym *symbol,
                              struct runtime_range ranges[RUNTIME_EVALUATION_MAX])
 {

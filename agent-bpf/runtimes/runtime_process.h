@@ -7,6 +7,7 @@
  */
 #include "agent-bpf/runtimes/hotspot_process.h"
 #include "agent-bpf/runtimes/python_process.h"
+#include "agent-bpf/runtimes/ruby_process.h"
 #include "agent-bpf/runtimes/v8_process.h"
 
 #define RUNTIME_PROCESSES_MAX 2048
@@ -15,6 +16,7 @@ enum runtime_section { /* bits of runtime_process.sections */
                        RUNTIME_SECTION_PYTHON = 1,
                        RUNTIME_SECTION_HOTSPOT = 2,
                        RUNTIME_SECTION_V8 = 4,
+                       RUNTIME_SECTION_RUBY = 8,
 };
 
 struct runtime_process {
@@ -24,15 +26,24 @@ struct runtime_process {
     struct python_process python;
     struct v8_process v8;
     struct hotspot_process hotspot;
+    struct ruby_process ruby;
 };
 
-/* Of what kind the frames are (record.h) whose list the code at the address works off; FRAME_NONE:
- * of none. */
-static inline __attribute__((always_inline)) enum record_frame_kind
+_Static_assert(sizeof(struct runtime_process) <= 960, "the kernel takes 1 KiB for each, or two");
+
+/* If the code at the address works off a list: the tag of its CFA (FRAME_NATIVE_EVAL in record.h);
+ * 0: it does not. */
+static inline __attribute__((always_inline)) __u64
 runtime_process_evaluates(const struct runtime_process *runtime, __u64 address)
 {
     if (runtime->sections & RUNTIME_SECTION_PYTHON &&
         runtime_ranges_hold(runtime->python.evaluation, address))
-        return FRAME_PYTHON;
-    return FRAME_NONE;
+        return (__u64)FRAME_PYTHON << RECORD_FRAME_SHIFT;
+    if (runtime->sections & RUNTIME_SECTION_RUBY) {
+        if (runtime_ranges_hold(runtime->ruby.evaluation, address))
+            return (__u64)FRAME_RUBY << RECORD_FRAME_SHIFT;
+        if (runtime_ranges_hold(runtime->ruby.inner, address))
+            return (__u64)FRAME_RUBY << RECORD_FRAME_SHIFT | RECORD_EVAL_INNER;
+    }
+    return 0;
 }

@@ -2,6 +2,7 @@
 /* The rooms of runtimes stand on agent-bpf/runtimes, so the table of them is here. */
 #include "agent-bpf/runtimes/hotspot/hotspot_reader.h"
 #include "agent-bpf/runtimes/python/python_reader.h"
+#include "agent-bpf/runtimes/ruby/ruby_reader.h"
 #include "agent-bpf/runtimes/runtime_reader.h"
 #include "agent-bpf/runtimes/v8/v8_reader.h"
 
@@ -12,5 +13,7 @@ const struct runtime_reader runtime_readers[] = {
      v8_reader_attach, v8_reader_names},
     {RUNTIME_JAVA, RUNTIME_SECTION_HOTSPOT, HOTSPOT_FRAME_KINDS, hotspot_reader_open,
      hotspot_reader_close, hotspot_reader_attach, hotspot_reader_names},
+    {RUNTIME_RUBY, RUNTIME_SECTION_RUBY, 1u << FRAME_RUBY, ruby_reader_open, ruby_reader_close,
+     ruby_reader_attach, ruby_reader_names},
     {0},
 };

@@ -12,9 +12,9 @@ STAT_COUNTER(
     "Frames of runtimes that were stepped over outside of the kernel, in stacks that waited "
     "for unwind rows.");
 
-enum record_frame_kind runtime_walk_evaluates(const struct runtime_walk *walk, uint64_t address)
+uint64_t runtime_walk_evaluates(const struct runtime_walk *walk, uint64_t address)
 {
-    return walk->runtimes ? runtime_process_evaluates(&walk->runtimes->entry, address) : FRAME_NONE;
+    return walk->runtimes ? runtime_process_evaluates(&walk->runtimes->entry, address) : 0;
 }
 
 #if defined(__x86_64__)

@@ -38,4 +38,4 @@ struct runtime_walk {
 
 /* As of struct unwind_input. */
 int runtime_walk_step(struct runtime_walk *walk, uint64_t address, struct unwind_step *step);
-enum record_frame_kind runtime_walk_evaluates(const struct runtime_walk *walk, uint64_t address);
+uint64_t runtime_walk_evaluates(const struct runtime_walk *walk, uint64_t address);

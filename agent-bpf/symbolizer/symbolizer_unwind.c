@@ -210,7 +210,7 @@ static struct record_frame frame_of(const struct unwind_frame *found)
     if (found->evaluates) {
         frame.words[0] &= RECORD_FRAME_MASK;
         frame.words[0] |= (uint64_t)FRAME_NATIVE_EVAL << RECORD_FRAME_SHIFT;
-        frame.words[1] = found->cfa | (uint64_t)found->evaluates << RECORD_FRAME_SHIFT;
+        frame.words[1] = found->evaluates | (found->cfa & (RECORD_EVAL_INNER - 1));
     }
     return frame;
 }
@@ -227,7 +227,7 @@ static int unwinding_step(void *context, uint64_t address, struct unwind_step *s
     return runtime_walk_step(&unwinding->runtimes, address, step);
 }
 
-static enum record_frame_kind unwinding_evaluates(void *context, uint64_t address)
+static uint64_t unwinding_evaluates(void *context, uint64_t address)
 {
     const struct unwinding *unwinding = context;
     return runtime_walk_evaluates(&unwinding->runtimes, address);

@@ -181,8 +181,8 @@ static int walk_native(struct walk *walk, struct unwind_frames *frames, struct u
     uint64_t pc = walk->registers.pc;
     /* What a signal handler returns to has not called it. */
     bool exact = !walk->is_return || (rule && rule->flags & UNWIND_SIGNAL_FRAME);
-    enum record_frame_kind evaluates =
-        input->evaluates ? input->evaluates(input->context, pc - walk->is_return) : FRAME_NONE;
+    uint64_t evaluates =
+        input->evaluates ? input->evaluates(input->context, pc - walk->is_return) : 0;
     struct unwind_frame *frame = &frames->frames[frames->n++];
     *frame = (struct unwind_frame){.pc = pc, .is_return = !exact};
     int end = rule ? walk_step(walk, rule) : UNWIND_END_BAD_ADDRESS;

@@ -43,18 +43,18 @@ struct unwind_input {
     bool (*find)(void *context, uint64_t address, struct unwind_rule *rule);
     /* NULL: no runtime. UNWIND_NOT_A_RUNTIME: the code at the address is none of a runtime's. */
     int (*step)(void *context, uint64_t address, struct unwind_step *step);
-    /* NULL: none. Of what kind the frames are (record.h) whose list the code at the address works
-     * off; FRAME_NONE: of none. */
-    enum record_frame_kind (*evaluates)(void *context, uint64_t address);
+    /* NULL: none. If the code at the address works off an interpreter's list: the tag of its CFA
+     * (FRAME_NATIVE_EVAL in record.h); 0: it does not. */
+    uint64_t (*evaluates)(void *context, uint64_t address);
     void *context;
 };
 
 struct unwind_frame {
     uint64_t pc;
-    bool is_return;                   /* pc lies behind a call; else it is the instruction itself */
-    enum record_frame_kind evaluates; /* frames of an interpreter's list */
-    uint64_t cfa;                     /* of code that does */
-    struct record_frame code;         /* of a runtime, instead of the others; all 0: it is none */
+    bool is_return;           /* pc lies behind a call; else it is the instruction itself */
+    uint64_t evaluates;       /* tag of the CFA of code that works off a list; else 0 */
+    uint64_t cfa;             /* of code that does */
+    struct record_frame code; /* of a runtime, instead of the others; all 0: it is none */
 };
 
 struct unwind_frames {

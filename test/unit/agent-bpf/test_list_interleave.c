@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stacks in letters, leaf first: natives n, activations of the evaluation function E with their
- * CFA (those of another interpreter O), frames of the list p with a number, entries e with an
- * address. */
+ * CFA (those of another interpreter O; inner parts I), frames of the list p with a number, entries
+ * e with an address. */
 #include "agent-bpf/list_interleave.h"
 #include "agent-bpf/record_frame.h"
 #include <setjmp.h>
@@ -17,6 +17,7 @@
 #define n(pc)               WORD(FRAME_NATIVE, pc)
 #define E(pc, cfa)          WORD(FRAME_NATIVE_EVAL, pc), WORD(FRAME_PYTHON, cfa)
 #define O(pc, cfa)          WORD(FRAME_NATIVE_EVAL, pc), WORD(FRAME_NONE, cfa)
+#define I(pc, cfa)          WORD(FRAME_NATIVE_EVAL, pc), WORD(FRAME_PYTHON, cfa) | RECORD_EVAL_INNER
 #define p(code)             WORD(FRAME_PYTHON, code), 0, 0
 #define e(address)          WORD(FRAME_LIST_ENTRY, address)
 #define WORDS(...)          (const uint64_t[]){__VA_ARGS__}, sizeof((const uint64_t[]){__VA_ARGS__}) / 8
@@ -119,6 +120,30 @@ static void a_frame_comes_before_its_activation(void **state)
     check_whole(WORDS(n(1)), WORDS(p(1), e(0)), "n1 p1", LIST_INTERLEAVE_APPENDED);
 }
 
+/* A fiber that begins with a function in C. */
+static void frames_of_no_activation(void **state)
+{
+    (void)state;
+    check_whole(WORDS(n(1), E(2, 100), n(3)), WORDS(p(1), e(0), p(2), p(3), e(RECORD_LIST_OUTSIDE)),
+                "n1 p1 n3 p2 p3", 0);
+    check_whole(WORDS(n(1), E(2, 100), n(3)), WORDS(p(2), e(RECORD_LIST_OUTSIDE)), "n1 n2 n3 p2",
+                0);
+    check_whole(WORDS(n(1)), WORDS(p(2), e(RECORD_LIST_OUTSIDE)), "n1 p2", 0);
+}
+
+/* Where the activation shows its frames, its inner part is not shown. */
+static void parts_of_an_activation(void **state)
+{
+    (void)state;
+    check_whole(WORDS(n(1), I(2, 50), E(3, 100), n(4), E(5, 150), I(6, 170), E(7, 200)),
+                WORDS(p(1), e(0), p(5), e(0), p(7), e(0)), "n1 p1 n4 p5 p7", 0);
+    check_whole(WORDS(I(2, 50), E(3, 100), n(4), I(6, 170), E(7, 200)), WORDS(p(7), e(0)),
+                "n2 n3 n4 p7", 0);
+    check_whole(WORDS(I(6, 170), E(7, 200)), WORDS(p(1), e(0), p(7), e(0)), "p1 p7", 0);
+    check(WORDS(I(2, 50), n(3), E(4, 100)), WORDS(p(1), e(0)), "n2 n3 p1", 0);
+    check(WORDS(E(4, 100), I(2, 150)), WORDS(p(1), e(0)), "p1 n2", 0);
+}
+
 static void another_interpreters_activation(void **state)
 {
     (void)state;
@@ -191,6 +216,8 @@ int main(void)
         cmocka_unit_test(one_frame_each),
         cmocka_unit_test(by_kind_of_frame),
         cmocka_unit_test(a_frame_comes_before_its_activation),
+        cmocka_unit_test(frames_of_no_activation),
+        cmocka_unit_test(parts_of_an_activation),
         cmocka_unit_test(another_interpreters_activation),
         cmocka_unit_test(an_activation_is_not_known),
         cmocka_unit_test(the_native_stack_is_cut),
