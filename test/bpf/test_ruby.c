@@ -19,6 +19,7 @@
 #define RING_SIZE   (16 << 20)
 #define SAID_MAX    512
 #define THREADS_MAX 64
+#define FEW         600 /* three samples, where there are not many */
 
 static const struct runtime_reader reader = {
     RUNTIME_RUBY,      RUNTIME_SECTION_RUBY, 1u << FRAME_RUBY, ruby_reader_open,
@@ -296,12 +297,12 @@ static void check(const char *ruby, const char *script)
                   ruby, program.n, program.n_seen, program.ended, program.listed, program.whole,
                   program.appended, program.named, program.right, program.leaf);
     assert_true(program.n > 100);
-    assert_true(program.ended * 1000 >= program.n * 995);
+    assert_true((program.n - program.ended) * 200 <= program.n + FEW);
     assert_true(program.listed * 1000 >= program.n * 995);
     assert_true(program.whole * 1000 >= program.listed * 995);
     assert_true(program.named * 1000 >= program.listed * 995);
     assert_int_equal(program.right, program.named);
-    assert_true(program.appended * 200 <= program.n);
+    assert_true(program.appended * 200 <= program.n + FEW);
     assert_true(program.leaf * 10 > program.n);
 }
 
