@@ -42,6 +42,7 @@ enum record_frame_kind {
     FRAME_JVM_FROZEN = 9,      /* 0: frames of a virtual thread that are not on this stack */
     FRAME_V8 = 10,             /* as agent-bpf/runtimes/v8_process.h says */
     FRAME_RUBY = 11,           /* as agent-bpf/runtimes/ruby_process.h says */
+    FRAME_PHP = 12,            /* as agent-bpf/runtimes/php_process.h says */
     FRAME_KINDS
 };
 
@@ -87,6 +88,7 @@ static inline __u32 record_frame_words(__u32 kind)
     case FRAME_JVM_COMPILED:
     case FRAME_V8:
     case FRAME_RUBY:
+    case FRAME_PHP:
         return 3;
     default:
         return 0;

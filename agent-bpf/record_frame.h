@@ -19,7 +19,8 @@ static inline bool record_frame_is_native(uint64_t word)
 /* A frame of an interpreter's list. */
 static inline bool record_frame_is_listed(uint64_t word)
 {
-    return record_frame_kind(word) == FRAME_PYTHON || record_frame_kind(word) == FRAME_RUBY;
+    enum record_frame_kind kind = record_frame_kind(word);
+    return kind == FRAME_PYTHON || kind == FRAME_RUBY || kind == FRAME_PHP;
 }
 
 /* True: the instruction that ran, or was interrupted by a signal; false: the one behind a call. */
@@ -84,6 +85,8 @@ static inline const char *record_frame_type(enum record_frame_kind kind)
         return "v8js";
     case FRAME_RUBY:
         return "ruby";
+    case FRAME_PHP:
+        return "php";
     default:
         return "";
     }

@@ -3,6 +3,7 @@
 /* A record that is being built: one per CPU, too large for the stack. */
 #define step_read(out, size, address) bpf_probe_read_user((out), (size), (void *)(address))
 #include "agent-bpf/runtimes/hotspot/hotspot_walk.h"
+#include "agent-bpf/runtimes/php/php_list.h"
 #include "agent-bpf/runtimes/python/python_list.h"
 #include "agent-bpf/runtimes/ruby/ruby_list.h"
 #include "agent-bpf/runtimes/v8/v8_step_state.h"
@@ -73,6 +74,7 @@ struct walk { /* from frame to frame */
         struct runtime_list_next next; /* each begins with it */
         struct python_list python;
         struct ruby_list ruby;
+        struct php_list php;
     } list;
     struct v8_step v8;
     struct hotspot_walk hotspot;

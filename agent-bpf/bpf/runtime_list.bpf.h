@@ -6,6 +6,7 @@
  * its list, so the list is complete even if another thread holds the interpreter's lock. Of several
  * interpreters in a process the first counts that the thread has frames of.
  */
+#include "agent-bpf/bpf/runtime_php.bpf.h"
 #include "agent-bpf/bpf/runtime_python.bpf.h"
 #include "agent-bpf/bpf/runtime_ruby.bpf.h"
 
@@ -18,10 +19,15 @@ static __always_inline int list_begin(struct build *build, const struct runtime_
     walk->list_of = RUNTIME_SECTION_PYTHON;
     if (runtime->sections & RUNTIME_SECTION_PYTHON)
         outcome = python_begin(build, runtime, tp);
-    if (outcome != RUNTIME_LIST_END || !(runtime->sections & RUNTIME_SECTION_RUBY))
-        return outcome;
-    walk->list_of = RUNTIME_SECTION_RUBY;
-    return ruby_begin(build, runtime, tp);
+    if (outcome == RUNTIME_LIST_END && runtime->sections & RUNTIME_SECTION_RUBY) {
+        walk->list_of = RUNTIME_SECTION_RUBY;
+        outcome = ruby_begin(build, runtime, tp);
+    }
+    if (outcome == RUNTIME_LIST_END && runtime->sections & RUNTIME_SECTION_PHP) {
+        walk->list_of = RUNTIME_SECTION_PHP;
+        outcome = php_begin(build, runtime);
+    }
+    return outcome;
 }
 
 static __always_inline int list_next(struct build *build, const struct runtime_process *runtime)
@@ -31,6 +37,8 @@ static __always_inline int list_next(struct build *build, const struct runtime_p
         return python_next(build, runtime);
     case RUNTIME_SECTION_RUBY:
         return ruby_next(build, runtime);
+    case RUNTIME_SECTION_PHP:
+        return php_next(build, runtime);
     default:
         return RUNTIME_LIST_END;
     }

@@ -6,6 +6,7 @@
  * exit delete it. A runtime's section is defined in its room and belongs to it alone.
  */
 #include "agent-bpf/runtimes/hotspot_process.h"
+#include "agent-bpf/runtimes/php_process.h"
 #include "agent-bpf/runtimes/python_process.h"
 #include "agent-bpf/runtimes/ruby_process.h"
 #include "agent-bpf/runtimes/v8_process.h"
@@ -17,6 +18,7 @@ enum runtime_section { /* bits of runtime_process.sections */
                        RUNTIME_SECTION_HOTSPOT = 2,
                        RUNTIME_SECTION_V8 = 4,
                        RUNTIME_SECTION_RUBY = 8,
+                       RUNTIME_SECTION_PHP = 16,
 };
 
 struct runtime_process {
@@ -24,6 +26,7 @@ struct runtime_process {
     __u32 sections;         /* enum runtime_section: those that are filled */
     __u32 reserved;
     struct python_process python;
+    struct php_process php;
     struct v8_process v8;
     struct hotspot_process hotspot;
     struct ruby_process ruby;
@@ -45,5 +48,8 @@ runtime_process_evaluates(const struct runtime_process *runtime, __u64 address)
         if (runtime_ranges_hold(runtime->ruby.inner, address))
             return (__u64)FRAME_RUBY << RECORD_FRAME_SHIFT | RECORD_EVAL_INNER;
     }
+    if (runtime->sections & RUNTIME_SECTION_PHP &&
+        runtime_ranges_hold(runtime->php.evaluation, address))
+        return (__u64)FRAME_PHP << RECORD_FRAME_SHIFT;
     return 0;
 }

@@ -20,6 +20,7 @@
     ROW(NOT_READY, "not_ready")                                                                    \
     ROW(STRIPPED, "stripped")                                                                      \
     ROW(COMPRESSED_POINTERS, "compressed_pointers")                                                \
+    ROW(THREAD_SAFE, "thread_safe")                                                                \
     ROW(NO_ROOM, "no_room")
 
 #define RUNTIME_REFUSAL_ENUM_ROW(symbol, text) RUNTIME_REFUSAL_##symbol,

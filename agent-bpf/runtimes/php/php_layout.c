@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Each row is what that version's headers say or what a running process has, and was compared with
+ * running programs; but those of 8.0 and 8.1, of which no build was at hand.
+ */
+#include "agent-bpf/runtimes/php/php_layout.h"
+#include <stddef.h>
+
+#define FILENAME_AND_LINES 16 /* zend_op_array: what is read ends with line_start and line_end */
+
+static const struct {
+    uint32_t api;
+    uint16_t stack_page_size, last, opcodes, filename, generator_frame, generator_parent;
+} versions[] = {
+    {20190902, 480, 60, 64, 136, 64, 160},  /* 7.4 */
+    {20200930, 480, 68, 72, 144, 56, 152},  /* 8.0 */
+    {20210902, 480, 68, 72, 144, 56, 152},  /* 8.1 */
+    {20220829, 480, 80, 88, 152, 56, 152},  /* 8.2 */
+    {20230831, 480, 76, 80, 144, 56, 152},  /* 8.3 */
+    {20240924, 480, 96, 104, 168, 56, 152}, /* 8.4 */
+    {20250925, 504, 96, 104, 168, 56, 152}, /* 8.5 */
+};
+
+bool php_layout(uint32_t api, struct php_layout *layout)
+{
+    for (size_t i = 0; i < sizeof(versions) / sizeof(*versions); i++) {
+        if (versions[i].api != api)
+            continue;
+        *layout = (struct php_layout){
+            .api = api,
+            .stack_page_size = versions[i].stack_page_size,
+            .process = {.function_bytes = versions[i].filename + FILENAME_AND_LINES,
+                        .function_last = versions[i].last,
+                        .function_opcodes = versions[i].opcodes,
+                        .function_filename = versions[i].filename,
+                        .generator_frame = versions[i].generator_frame,
+                        .generator_parent = versions[i].generator_parent},
+        };
+        return true;
+    }
+    return false;
+}

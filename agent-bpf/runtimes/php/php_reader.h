@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+/* PHP's row of runtime_readers[]: 7.4 to 8.5, not thread-safe. Outcomes as in struct
+ * runtime_reader. */
+#include "agent-bpf/runtimes/runtime_reader.h"
+
+int php_reader_open(const struct elf *elf, struct runtime_constants **constants,
+                    enum runtime_refusal *why);
+void php_reader_close(struct runtime_constants *constants);
+int php_reader_attach(struct runtime_constants *constants, uint64_t load_bias,
+                      struct runtime_memory *memory, struct runtime_process *entry,
+                      enum runtime_refusal *why);
+/* cache: not used, as the service remembers answers and a request asks for all of its frames at
+ * once. */
+int php_reader_names(struct runtime_constants *constants, const struct runtime_process *entry,
+                     struct runtime_cache *cache, struct runtime_memory *memory,
+                     const struct record_frame *frames, size_t n, struct runtime_names *out);
