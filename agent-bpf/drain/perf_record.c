@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <linux/perf_event.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #ifndef PERF_RECORD_MISC_MMAP_BUILD_ID
 #define PERF_RECORD_MISC_MMAP_BUILD_ID (1 << 14)
@@ -75,6 +76,13 @@ static enum perf_record_outcome parse_comm(const void *record, size_t size,
     return PERF_RECORD_EVENT;
 }
 
+/* A compiler at run time (.NET, Erlang) writes its code through another mapping of a memfd. Loaders
+ * of files map privately. */
+static bool is_written_elsewhere(const struct mmap_record *mmap, const char *path)
+{
+    return mmap->flags & MAP_SHARED && !strncmp(path, "/memfd:", strlen("/memfd:"));
+}
+
 static enum perf_record_outcome parse_mmap(const void *record, size_t size,
                                            struct process_event *out)
 {
@@ -98,7 +106,7 @@ static enum perf_record_outcome parse_mmap(const void *record, size_t size,
     mapping->path = path;
     mapping->device_major = mmap.major;
     mapping->device_minor = mmap.minor;
-    mapping->inode = mmap.inode;
+    mapping->inode = is_written_elsewhere(&mmap, path) ? 0 : mmap.inode;
     mapping->inode_generation = mmap.generation;
     return PERF_RECORD_EVENT;
 }

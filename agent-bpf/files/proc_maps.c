@@ -56,6 +56,12 @@ static struct bytes take_line(struct bytes *text)
     return line;
 }
 
+static bool is_memfd(struct bytes path)
+{
+    const struct bytes memfd = BYTES_LIT("/memfd:");
+    return path.len >= memfd.len && !memcmp(path.data, memfd.data, memfd.len);
+}
+
 /* START-END rwxp OFFSET MAJOR:MINOR INODE   PATH */
 static bool parse_map(struct bytes line, struct proc_map *map)
 {
@@ -66,6 +72,7 @@ static bool parse_map(struct bytes line, struct proc_map *map)
         return false;
     map->readable = line.data[0] == 'r';
     map->executable = line.data[2] == 'x';
+    bool is_shared = line.data[3] == 's';
     line.data += 4;
     line.len -= 4;
     if (!take_char(&line, ' ') || !take_hex(&line, &map->offset) || !take_char(&line, ' ') ||
@@ -77,6 +84,8 @@ static bool parse_map(struct bytes line, struct proc_map *map)
     while (take_char(&line, ' '))
         ;
     map->path = line;
+    if (map->executable && is_shared && is_memfd(line))
+        map->inode = 0;
     return map->start < map->end;
 }
 

@@ -14,7 +14,8 @@ struct proc_map {
     uint64_t start;
     uint64_t end;
     uint64_t offset;
-    uint64_t inode; /* 0 = no file */
+    uint64_t inode; /* 0 = no file, or code that a compiler writes through another mapping of a
+                       memfd: those are shared, which no loader's are */
     uint32_t device_major;
     uint32_t device_minor;
     bool readable;

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <cmocka.h>
 #include <linux/perf_event.h>
+#include <sys/mman.h>
 
 struct writer {
     uint64_t words[8192 / 8];
@@ -126,6 +127,7 @@ struct mapping {
     uint8_t identity[24];
     const char *path;
     size_t path_size;
+    bool shared;
 };
 
 static enum perf_record_outcome map(const struct mapping *mapping, struct writer *writer,
@@ -139,7 +141,7 @@ static enum perf_record_outcome map(const struct mapping *mapping, struct writer
     put64(writer, 0x2000);
     put(writer, mapping->identity, sizeof(mapping->identity));
     put32(writer, 5);
-    put32(writer, 2);
+    put32(writer, mapping->shared ? MAP_SHARED : MAP_PRIVATE);
     put(writer, mapping->path, mapping->path_size);
     return finish(writer, event);
 }
@@ -164,6 +166,29 @@ static void test_mapping_by_inode(void **state)
     assert_int_equal(event.mapping.inode, 4711);
     assert_int_equal(event.mapping.inode_generation, 3);
     assert_string_equal(event.mapping.path, "/bin/x");
+}
+
+/* Code that a compiler writes at run time through another mapping of a memfd lies in no file; a
+ * program that was loaded from one does. */
+static void test_code_of_memfd(void **state)
+{
+    struct process_event event;
+    struct writer writer;
+    struct mapping mapping = {.address = 0x400000, .length = 0x1000};
+    uint32_t numbers[6] = {0, 1, 4711, 0, 0, 0};
+    (void)state;
+    memcpy(mapping.identity, numbers, sizeof(numbers));
+    mapping.path = "/memfd:vmem (deleted)\0\0\0";
+    mapping.path_size = 24;
+    assert_int_equal(map(&mapping, &writer, &event), PERF_RECORD_EVENT);
+    assert_int_equal(event.mapping.inode, 4711);
+    mapping.shared = true;
+    assert_int_equal(map(&mapping, &writer, &event), PERF_RECORD_EVENT);
+    assert_int_equal(event.mapping.inode, 0);
+    mapping.path = "/tmp/shared\0\0\0\0\0";
+    mapping.path_size = 16;
+    assert_int_equal(map(&mapping, &writer, &event), PERF_RECORD_EVENT);
+    assert_int_equal(event.mapping.inode, 4711);
 }
 
 static void test_mappings_that_cannot_be(void **state)
@@ -204,11 +229,9 @@ static void test_short_records(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fork_and_exit),
-        cmocka_unit_test(test_exec_and_other_names),
-        cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_mapping_by_inode),
-        cmocka_unit_test(test_mappings_that_cannot_be),
+        cmocka_unit_test(test_fork_and_exit), cmocka_unit_test(test_exec_and_other_names),
+        cmocka_unit_test(test_lost),          cmocka_unit_test(test_mapping_by_inode),
+        cmocka_unit_test(test_code_of_memfd), cmocka_unit_test(test_mappings_that_cannot_be),
         cmocka_unit_test(test_short_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
