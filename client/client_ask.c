@@ -29,6 +29,7 @@ static const struct flag {
     {"--trace", "trace_id", "ID", "of this trace"},
     {"--span-id", "span_id", "ID", "of this span of it, and those below"},
     {"--children", "children", "false", "with --span-id: without those below"},
+    {"--frames", "frames", "TYPE", "flame, top: these alone: cpython, jvm, v8js, native, ..."},
     {"--view", "view", "VIEW", "flame: callees (roots first), callers"},
 };
 #define N_FLAGS (sizeof(flags) / sizeof(flags[0]))

@@ -37,6 +37,7 @@ void flame_close(struct flame *flame)
         free(build->stacks);
         free(build->nodes);
         free(build->functions);
+        free(build->kept);
     }
     free(build);
     free(flame->frames);
@@ -188,11 +189,40 @@ static int add_steps(struct flame *flame, const struct history_frame *const *fra
     return error;
 }
 
+void flame_only(struct flame *flame, enum history_frame_type type)
+{
+    assert(!flame->all.samples && !flame->base_all.samples);
+    flame->build->only = true;
+    flame->build->only_type = (uint8_t)type;
+}
+
+/* The frames of the stack that are shown, into build->kept. */
+static int keep_only(struct flame_builder *build, const struct history_frame *const *frames,
+                     size_t *n)
+{
+    size_t n_kept = 0;
+    int error =
+        flame_grow(build, (void **)&build->kept, &build->kept_cap, *n, sizeof(*build->kept));
+    for (size_t i = 0; !error && i < *n; i++)
+        if (frames[i]->type == build->only_type)
+            build->kept[n_kept++] = frames[i];
+    *n = n_kept;
+    return error;
+}
+
 int flame_add(struct flame *flame, const struct history_frame *const *frames, size_t n,
               struct flame_weight weight, bool baseline)
 {
     struct flame_builder *build = flame->build;
     assert(!flame->nodes);
+    for (size_t i = 0; i < n; i++)
+        flame->types |= 1u << frames[i]->type;
+    if (build->only) {
+        int error = keep_only(build, frames, &n);
+        if (error || !n)
+            return error;
+        frames = build->kept;
+    }
     add_weight(baseline ? &flame->base_all : &flame->all, weight);
     if (build->view == FLAME_FUNCTIONS)
         return add_functions(flame, frames, n, weight, baseline);

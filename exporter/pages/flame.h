@@ -46,11 +46,15 @@ struct flame {
     struct history_frame *frames; /* texts are the flame's own */
     struct flame_node *nodes;     /* preorder, siblings heaviest first */
     struct flame_weight all, base_all;
+    uint32_t types;              /* bits of the frame types that the stacks have, shown or not */
     struct flame_builder *build; /* private */
 };
 
 int flame_open(struct flame *flame, enum flame_view view, size_t memory_bytes);
 void flame_close(struct flame *flame); /* may be called twice */
+/* Shows frames of this type alone: of each stack the others are left out, and their time is their
+ * caller's; stacks without any are left out whole. Before the first flame_add(). */
+void flame_only(struct flame *flame, enum history_frame_type type);
 /* Adds a stack, leaf first; n 0: only the weight is known. Copies what it needs. */
 int flame_add(struct flame *flame, const struct history_frame *const *frames, size_t n,
               struct flame_weight weight, bool baseline);

@@ -20,6 +20,10 @@ struct flame_stack {
 
 struct flame_builder {
     enum flame_view view;
+    bool only;                         /* of flame_only(): */
+    uint8_t only_type;                 /* enum history_frame_type */
+    const struct history_frame **kept; /* of one stack */
+    size_t kept_cap;
     size_t memory_bytes;
     size_t used_bytes; /* of what follows */
     struct arena texts;

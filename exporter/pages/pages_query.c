@@ -290,6 +290,17 @@ static int read_view(struct reading *reading, struct bytes value)
     return error;
 }
 
+static int read_frames(struct reading *reading, struct bytes value)
+{
+    for (int type = 0; type < HISTORY_FRAME_TRUNCATED; type++)
+        if (bytes_is(value, history_frame_type_name((enum history_frame_type)type))) {
+            reading->query->has_frames = true;
+            reading->query->frames = (enum history_frame_type)type;
+            return 0;
+        }
+    return reading_wrong(reading, "a type of frames: native, kernel, go, cpython, jvm, v8js, ...");
+}
+
 static int read_buckets(struct reading *reading, struct bytes value)
 {
     uint64_t buckets;
@@ -374,6 +385,7 @@ static const struct parameter {
     {"order", read_function_order, PAGES_TAKES_FUNCTION_ORDER, false},
     {"limit", read_limit, PAGES_TAKES_LIMIT, false},
     {"view", read_view, PAGES_TAKES_VIEW, false},
+    {"frames", read_frames, PAGES_TAKES_FRAMES, false},
     {"buckets", read_buckets, PAGES_TAKES_BUCKETS, false},
     {"by", read_by, PAGES_TAKES_BUCKETS, false},
     {"of", read_of, PAGES_TAKES_OF, false},

@@ -28,6 +28,7 @@ enum pages_takes {
     PAGES_TAKES_SINCE = 1 << 8,
     PAGES_NEEDS_TRACE = 1 << 9, /* trace_id is mandatory */
     PAGES_TAKES_NOTHING = 1 << 10,
+    PAGES_TAKES_FRAMES = 1 << 11,
 };
 
 struct pages_query {
@@ -36,7 +37,8 @@ struct pages_query {
     bool has_base;              /* a base_ parameter is given */
     bool has_range;             /* from or to is given */
     bool by_total;              /* order of functions */
-    bool has_seconds, has_since;
+    bool has_seconds, has_since, has_frames;
+    enum history_frame_type frames; /* with has_frames: only these are shown */
     enum history_order order;
     enum flame_view view;
     enum history_group by;

@@ -2,7 +2,8 @@
 #include "exporter/pages/pages_route.h"
 
 #define JSON       "application/json"
-#define DIFFERENCE (PAGES_TAKES_VIEW | PAGES_TAKES_BASE)
+#define FLAME      (PAGES_TAKES_VIEW | PAGES_TAKES_FRAMES)
+#define DIFFERENCE (FLAME | PAGES_TAKES_BASE)
 
 static const struct pages_route routes[] = {
     {.path = "/api/traces",
@@ -10,11 +11,12 @@ static const struct pages_route routes[] = {
      .takes = PAGES_TAKES_TRACE_ORDER | PAGES_TAKES_LIMIT,
      .answer = pages_traces},
     {.path = "/api/trace", .type = JSON, .takes = PAGES_NEEDS_TRACE, .answer = pages_trace},
-    {.path = "/api/flame", .type = JSON, .takes = PAGES_TAKES_VIEW, .answer = pages_flame_json},
+    {.path = "/api/flame", .type = JSON, .takes = FLAME, .answer = pages_flame_json},
     {.path = "/api/diff", .type = JSON, .takes = DIFFERENCE, .answer = pages_diff},
     {.path = "/api/functions",
      .type = JSON,
-     .takes = PAGES_TAKES_FUNCTION_ORDER | PAGES_TAKES_LIMIT | PAGES_TAKES_BASE,
+     .takes =
+         PAGES_TAKES_FUNCTION_ORDER | PAGES_TAKES_LIMIT | PAGES_TAKES_BASE | PAGES_TAKES_FRAMES,
      .answer = pages_functions},
     {.path = "/api/timeline", .type = JSON, .takes = PAGES_TAKES_BUCKETS, .answer = pages_timeline},
     {.path = "/api/spans", .type = JSON, .takes = PAGES_TAKES_LIMIT, .answer = pages_spans},
@@ -33,15 +35,17 @@ static const struct pages_route routes[] = {
      .download = "flame.folded"},
     {.path = "/flame.speedscope.json",
      .type = JSON,
+     .takes = PAGES_TAKES_FRAMES,
      .answer = pages_flame_speedscope,
      .download = "flame.speedscope.json"},
     {.path = "/flame.pb.gz",
      .type = "application/octet-stream",
+     .takes = PAGES_TAKES_FRAMES,
      .answer = scrape_pprof,
      .download = "flame.pb.gz"},
     {.path = "/debug/pprof/profile",
      .type = "application/octet-stream",
-     .takes = PAGES_TAKES_SECONDS,
+     .takes = PAGES_TAKES_SECONDS | PAGES_TAKES_FRAMES,
      .answer = scrape_pprof_live,
      .delay_ns = scrape_pprof_delay_ns,
      .download = "profile"},

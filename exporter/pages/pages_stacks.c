@@ -41,6 +41,17 @@ static int add_stacks(struct pages_facts *facts, const struct history_profile *p
     return error;
 }
 
+/* Of samples that have frames of the type that is shown, if one is. */
+static int add_profile(struct pages_facts *facts, struct history_profile *profile, bool baseline,
+                       struct flame *flame)
+{
+    int error = add_stacks(facts, profile, baseline, flame);
+    const struct flame_weight *shown = baseline ? &flame->base_all : &flame->all;
+    profile->cpu_ns = shown->ns;
+    profile->samples = shown->samples;
+    return error;
+}
+
 /* The one of both filters that matched nothing; else NULL. */
 static const struct history_filter *empty_of(const struct pages_query *query, bool with_base,
                                              const struct history_profile *profile,
@@ -63,10 +74,12 @@ static int flame_of_request(struct pages_facts *facts, struct pages_request *req
         error = flame_open(flame, view, FLAME_BYTES);
     if (error)
         return error;
+    if (request->query.has_frames)
+        flame_only(flame, request->query.frames);
+    error = add_profile(facts, profile, false, flame);
+    if (!error && with_base)
+        error = add_profile(facts, base, true, flame);
     request->empty = empty_of(&request->query, with_base, profile, base);
-    error = add_stacks(facts, profile, false, flame);
-    if (!error)
-        error = add_stacks(facts, base, true, flame);
     if (!error && view != FLAME_FUNCTIONS)
         error = flame_finish(flame, FLAME_NODES_MAX);
     if (error)
@@ -94,6 +107,16 @@ static void put_base_sums(struct json_writer *json, const struct history_profile
     json_put_uint(json, "base_samples", base->samples);
 }
 
+/* The types of frames that there are, shown or not. */
+static void put_types(struct json_writer *json, const struct flame *flame)
+{
+    json_begin_array(json, "types");
+    for (int type = 0; type < HISTORY_FRAME_TYPES; type++)
+        if (flame->types >> type & 1)
+            json_put_string(json, NULL, history_frame_type_name((enum history_frame_type)type));
+    json_end_array(json);
+}
+
 static int answer_flame(struct pages_facts *facts, struct pages_request *request, bool with_base)
 {
     struct flame flame;
@@ -106,6 +129,7 @@ static int answer_flame(struct pages_facts *facts, struct pages_request *request
     json_begin_object(&json, NULL);
     put_sums(&json, &profile);
     json_put_string(&json, "view", request->query.view == FLAME_CALLERS ? "callers" : "callees");
+    put_types(&json, &flame);
     if (with_base)
         put_base_sums(&json, &base);
     error = flame_write_json(&flame, with_base, &json);
@@ -150,6 +174,8 @@ static int pages_query_describe(const struct pages_query *query, const struct si
         error = buf_printf(text, "; before: ");
     if (!error && query->has_base)
         error = pages_describe(&query->base, &sides->before, text);
+    if (!error && query->has_frames)
+        error = buf_printf(text, "; %s frames alone", history_frame_type_name(query->frames));
     return error ? error : buf_append(text, "", 1);
 }
 
@@ -338,6 +364,7 @@ int pages_functions(struct pages_facts *facts, struct pages_request *request)
         put_sums(&json, &profile);
         if (with_base)
             put_base_sums(&json, &base);
+        put_types(&json, &flame);
         put_functions(&json, &flame, functions, n,
                       request->query.limit ? request->query.limit : FUNCTIONS_MAX, &costs,
                       with_base);

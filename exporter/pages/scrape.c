@@ -60,6 +60,7 @@ int scrape_profiles(struct pages_facts *facts, struct pages_request *request)
 
 struct writing {
     struct pprof *pprof;
+    const struct pages_query *query;
     struct pprof_frame frames[PPROF_FRAMES_MAX];
     bool any, full;
 };
@@ -95,10 +96,14 @@ static int write_sample(void *context, const struct history_labelled *from)
         {"thread", from->thread},
         {"container", from->container},
     };
+    const struct pages_query *query = writing->query;
+    size_t n = 0;
+    for (size_t i = 0; i < from->n_frames && n < PPROF_FRAMES_MAX; i++)
+        if (!query->has_frames || from->frames[i]->type == query->frames)
+            writing->frames[n++] = pprof_frame(from->frames[i]);
+    if (query->has_frames && !n)
+        return 0;
     writing->any = true;
-    size_t n = from->n_frames < PPROF_FRAMES_MAX ? from->n_frames : PPROF_FRAMES_MAX;
-    for (size_t i = 0; i < n; i++)
-        writing->frames[i] = pprof_frame(from->frames[i]);
     int error = pprof_add(writing->pprof,
                           &(struct pprof_sample){.frames = writing->frames,
                                                  .n_frames = n,
@@ -130,6 +135,7 @@ static int answer_pprof(struct pages_facts *facts, struct pages_request *request
     int error = writing ? pprof_open(PPROF_BYTES, &writing->pprof) : -ENOMEM;
     if (error)
         return error;
+    writing->query = &request->query;
     error = history_each(facts->history, &request->query.filter, write_sample, writing, &whole);
     if (writing->full)
         error = 0;

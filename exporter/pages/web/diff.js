@@ -4,6 +4,7 @@ import { baseline, change, href } from "./address.js";
 import { choice, h, name } from "./dom.js";
 import { FlameGraph } from "./flamegraph.js";
 import { comparedFunctions } from "./functions.js";
+import { languages } from "./languages.js";
 import { downloads, empty, differences, forms, frameLinks, json, partly } from "./links.js";
 import { ratesOf } from "./rates.js";
 import { digits, duration, plural, range, signed } from "./text.js";
@@ -61,7 +62,7 @@ function summary(flame, params) {
 }
 
 function away(params, [graph, functions]) {
-    const before = change(baseline(params), { view: params.get("view") });
+    const before = change(baseline(params), { view: params.get("view"), frames: params.get("frames") });
     return [
         downloads(
             "Take away",
@@ -81,7 +82,14 @@ function sidedLinks(flame, params) {
     return (frame, node) => (flame.nodes.total_ns[node] ? now : before)(frame);
 }
 
-export function show({ path, params, rest, questions, answers: [flame, functions] }) {
+export function show(context) {
+    const {
+        path,
+        params,
+        rest,
+        questions,
+        answers: [flame, functions],
+    } = context;
     const measure = rest.get("by") === "share" ? "share" : "rate";
     const width = rest.get("width") === "before" ? "before" : "now";
     const keep = (changes) => Object.fromEntries(change(rest, changes));
@@ -98,6 +106,7 @@ export function show({ path, params, rest, questions, answers: [flame, functions
             href(path, params, keep({ width: value === "now" ? null : value, at: null })),
         ),
     );
+    heading.append(languages(context, flame.types) ?? "");
     if (!flame.nodes.parent.length)
         return {
             title: "Difference",

@@ -3,6 +3,7 @@
 import { change, general, href, isRelative, ofTrace } from "./address.js";
 import { choice, h } from "./dom.js";
 import { FlameGraph } from "./flamegraph.js";
+import { languages } from "./languages.js";
 import { downloads, empty, forms, frameLinks, json, partly } from "./links.js";
 import { duration, plural, range, waiting } from "./text.js";
 
@@ -11,7 +12,14 @@ const VIEWS = [
     ["callers", "From the leaf"],
 ];
 
-export function show({ path, params, rest, questions, answers: [flame] }) {
+export function show(context) {
+    const {
+        path,
+        params,
+        rest,
+        questions,
+        answers: [flame],
+    } = context;
     const view = params.get("view") ?? "callees";
     const trace = params.get("trace_id");
     const said = `${duration(flame.cpu_ns)} on CPU in ${plural(flame.samples, "sample")}`;
@@ -28,6 +36,7 @@ export function show({ path, params, rest, questions, answers: [flame] }) {
                 change(rest, { at: null }),
             ),
         ),
+        languages(context, flame.types),
         trace
             ? h(
                   "a",

@@ -2,6 +2,7 @@
 /* The functions with the most CPU time, their cost per year, and which groups cause it. */
 import { FILTERS, baseline, change, general, href, isRelative, ofTrace, pick } from "./address.js";
 import { bar, choice, h, name, td, th, what } from "./dom.js";
+import { languages } from "./languages.js";
 import { downloads, empty, forms, isAskable, json, partly, unnamed } from "./links.js";
 import { changeOfSelf, mostChanged, standing } from "./rates.js";
 import {
@@ -264,7 +265,13 @@ function costs({ costs: c }) {
     );
 }
 
-function ranking({ path, params, questions, answers: [answer] }, heading) {
+function ranking(context, heading) {
+    const {
+        path,
+        params,
+        questions,
+        answers: [answer],
+    } = context;
     const order = params.get("order") ?? "self";
     const limit = Number(params.get("limit") ?? LIMITS[0]);
     const said = `${duration(answer.cpu_ns)} on CPU in ${plural(answer.samples, "sample")}`;
@@ -276,7 +283,7 @@ function ranking({ path, params, questions, answers: [answer] }, heading) {
             node: h(
                 "div",
                 {},
-                heading(h("h1", {}, "Functions"), said),
+                heading(h("h1", {}, "Functions"), said, languages(context, answer.types)),
                 empty(path, params, "No samples"),
             ),
         };
@@ -293,7 +300,12 @@ function ranking({ path, params, questions, answers: [answer] }, heading) {
         node: h(
             "div",
             {},
-            heading(h("h1", {}, "Functions"), shown, finder(table)),
+            heading(
+                h("h1", {}, "Functions"),
+                shown,
+                languages(context, answer.types),
+                finder(table),
+            ),
             partly(answer.complete),
             h("div", { class: "scroll" }, table),
             next &&

@@ -20,10 +20,10 @@ export function frameLinks(params) {
 
 /* Download formats. Formats with whole stacks take no view parameter. */
 const FORMS = [
-    ["svg", "/flame.svg", "SVG", "A picture", ["view"]],
-    ["folded", "/flame.folded", "Folded", "One line per stack, for flamegraph.pl", ["view"]],
-    ["speedscope.json", "/flame.speedscope.json", "Speedscope", "For speedscope.app", []],
-    ["pb.gz", "/flame.pb.gz", "pprof", "For go tool pprof", []],
+    ["svg", "/flame.svg", "SVG", "A picture", ["view", "frames"]],
+    ["folded", "/flame.folded", "Folded", "One line per stack, for flamegraph.pl", ["view", "frames"]],
+    ["speedscope.json", "/flame.speedscope.json", "Speedscope", "For speedscope.app", ["frames"]],
+    ["pb.gz", "/flame.pb.gz", "pprof", "For go tool pprof", ["frames"]],
 ];
 
 function away(path, query, ending, label, title) {

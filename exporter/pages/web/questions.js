@@ -21,8 +21,8 @@ const QUESTIONS = {
     "/functions": (params, rest) =>
         rest.get("by") === "spans"
             ? [["/api/spans", pick(params, FILTERS)]]
-            : [["/api/functions", pick(params, [...FILTERS, "order", "limit"])]],
-    "/flame": (params) => [["/api/flame", pick(params, [...FILTERS, "view"])]],
+            : [["/api/functions", pick(params, [...FILTERS, "order", "limit", "frames"])]],
+    "/flame": (params) => [["/api/flame", pick(params, [...FILTERS, "view", "frames"])]],
     "/timeline": (params) => [
         [
             "/api/timeline",
@@ -32,8 +32,8 @@ const QUESTIONS = {
         ],
     ],
     "/diff": (params) => [
-        ["/api/diff", pick(params, [...SIDES, "view"])],
-        ["/api/functions", pick(params, [...SIDES, "limit"])],
+        ["/api/diff", pick(params, [...SIDES, "view", "frames"])],
+        ["/api/functions", pick(params, [...SIDES, "limit", "frames"])],
     ],
     "/status": () => [["/api/status"]],
 };

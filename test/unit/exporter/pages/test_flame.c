@@ -73,6 +73,60 @@ static void test_callers(void **state)
     flame_close(&flame);
 }
 
+static void add_typed(struct flame *flame, const enum history_frame_type types[3], uint64_t samples)
+{
+    static const char *const names[] = {"leaf", "middle", "root"};
+    struct history_frame frames[3];
+    const struct history_frame *stack[3];
+    for (size_t i = 0; i < 3; i++) {
+        frames[i] = (struct history_frame){.key = 100 * (uint64_t)types[i] + i + 1,
+                                           .function = BYTES_STR(names[i]),
+                                           .type = (uint8_t)types[i]};
+        stack[i] = &frames[i];
+    }
+    const struct flame_weight weight = {10 * samples, samples};
+    assert_int_equal(flame_add(flame, stack, 3, weight, false), 0);
+}
+
+/* Time of frames that are left out is their caller's; stacks without any frame left do not count.
+ */
+static void test_only(void **state)
+{
+    static const enum history_frame_type called[] = {HISTORY_FRAME_NATIVE, HISTORY_FRAME_CPYTHON,
+                                                     HISTORY_FRAME_CPYTHON},
+                                         calling[] = {HISTORY_FRAME_CPYTHON, HISTORY_FRAME_NATIVE,
+                                                      HISTORY_FRAME_CPYTHON},
+                                         none[] = {HISTORY_FRAME_KERNEL, HISTORY_FRAME_NATIVE,
+                                                   HISTORY_FRAME_NATIVE};
+    struct flame flame;
+    const struct flame_function *functions;
+    size_t n;
+    (void)state;
+    for (int view = FLAME_CALLEES; view <= FLAME_FUNCTIONS; view++) {
+        assert_int_equal(flame_open(&flame, (enum flame_view)view, MEMORY), 0);
+        flame_only(&flame, HISTORY_FRAME_CPYTHON);
+        add_typed(&flame, called, 5);
+        add_typed(&flame, calling, 3);
+        add_typed(&flame, none, 90);
+        assert_int_equal(flame_add(&flame, NULL, 0, (struct flame_weight){70, 7}, false), 0);
+        assert_int_equal(flame.all.samples, 8);
+        assert_int_equal(flame.types, 1u << HISTORY_FRAME_KERNEL | 1u << HISTORY_FRAME_NATIVE |
+                                          1u << HISTORY_FRAME_CPYTHON);
+        if (view == FLAME_FUNCTIONS) {
+            assert_int_equal(flame_functions(&flame, false, &functions, &n), 0);
+            assert_int_equal(n, 3);
+            assert_int_equal(functions[0].weights.self.samples, 5);
+            assert_int_equal(functions[1].weights.self.samples, 3);
+        } else {
+            assert_int_equal(flame_finish(&flame, 1000), 0);
+            assert_tree(&flame, false,
+                        view == FLAME_CALLEES ? "root 0/8\n middle 5/5\n leaf 3/3\n"
+                                              : "middle 0/5\n root 5/5\nleaf 0/3\n root 3/3\n");
+        }
+        flame_close(&flame);
+    }
+}
+
 static void test_empty(void **state)
 {
     struct flame flame;
@@ -251,10 +305,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_callees),    cmocka_unit_test(test_callers),
-        cmocka_unit_test(test_empty),      cmocka_unit_test(test_recursion),
-        cmocka_unit_test(test_difference), cmocka_unit_test(test_light_ones),
-        cmocka_unit_test(test_sums),       cmocka_unit_test(test_functions),
-        cmocka_unit_test(test_lines),      cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_only),       cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_recursion),  cmocka_unit_test(test_difference),
+        cmocka_unit_test(test_light_ones), cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_functions),  cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@
 #define MINUTES (60 * NS_PER_SEC)
 #define ALL                                                                                        \
     (PAGES_TAKES_BASE | PAGES_TAKES_TRACE_ORDER | PAGES_TAKES_LIMIT | PAGES_TAKES_VIEW |           \
-     PAGES_TAKES_BUCKETS | PAGES_TAKES_OF | PAGES_TAKES_SECONDS | PAGES_TAKES_SINCE)
+     PAGES_TAKES_BUCKETS | PAGES_TAKES_OF | PAGES_TAKES_SECONDS | PAGES_TAKES_SINCE | PAGES_TAKES_FRAMES)
 
 static struct arena arena;
 static struct pages_query query;
@@ -158,6 +158,15 @@ static void test_others(void **state)
     assert_int_equal(query.by, HISTORY_BY_CONTAINER);
     assert_int_equal(query.of, HISTORY_SPAN_NAMES);
     assert_true(query.has_seconds && query.has_since && query.since == 12);
+    assert_false(query.has_frames);
+    assert_int_equal(READ(ALL, "frames", "kernel"), 0);
+    assert_true(query.has_frames && query.frames == HISTORY_FRAME_KERNEL);
+    assert_int_equal(READ(ALL, "frames", "cpython"), 0);
+    assert_true(query.has_frames && query.frames == HISTORY_FRAME_CPYTHON);
+    assert_refused(READ(ALL, "frames", "truncated"),
+                   "frames is not a type of frames: native, kernel, go, cpython, jvm, v8js, ...");
+    assert_refused(READ(ALL, "base_frames", "go"),
+                   "base_frames is not asked for here: see docs/api.md");
     assert_int_equal(READ(ALL, "by", "host", "of", "host"), 0);
     assert_true(query.by == HISTORY_BY_HOST && query.of == HISTORY_HOSTS);
     assert_refused(READ(ALL, "by", "node"),
