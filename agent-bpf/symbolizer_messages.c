@@ -101,6 +101,18 @@ static void io_details(struct message_io *io, struct symbolizer_details *details
     io_bytes(io, &details->pod_uid, SYMBOLIZER_CONTAINER_MAX);
 }
 
+static void io_frames(struct message_io *io, struct runtime_frames *frames)
+{
+    io_u8(io, &frames->state);
+    io_u8(io, &frames->runtime);
+    io_u8(io, &frames->refusal);
+    io_u8(io, &frames->version.major);
+    io_u8(io, &frames->version.minor);
+    io_u8(io, &frames->version.parts);
+    io_check(io, frames->state < RUNTIME_FRAMES_PERF_MAP && frames->runtime < RUNTIMES &&
+                     frames->refusal < RUNTIME_REFUSALS);
+}
+
 static void io_context(struct message_io *io, struct symbolizer_context *context)
 {
     io_u32(io, &context->pid);
@@ -113,6 +125,7 @@ static void io_context(struct message_io *io, struct symbolizer_context *context
     io_u8(io, &context->unreadable);
     io_check(io, context->runtime < RUNTIMES && context->publisher < PUBLISHER_STATES &&
                      context->unreadable < CONTEXT_UNREADABLES);
+    io_frames(io, &context->frames);
     io_bytes(io, &context->resource, SYMBOLIZER_MESSAGE_MAX);
     IO_LIST(io, context->keys, context->n_keys, SYMBOLIZER_KEYS_MAX);
     for (uint32_t i = 0; i < context->n_keys; i++) {
@@ -211,7 +224,8 @@ static void io_code(struct message_io *io, struct symbolizer_code *code)
     io_u64(io, &code->ticket);
     io_u32(io, &code->pid);
     io_u8(io, &code->map);
-    io_check(io, code->map <= CODE_MAP_NOT_ASKED);
+    io_u8(io, &code->runtime);
+    io_check(io, code->map <= CODE_MAP_NOT_ASKED && code->runtime < RUNTIMES);
     IO_LIST(io, code->ranges, code->n, RECORD_MAX_USER_FRAMES);
     for (uint32_t i = 0; i < code->n; i++) {
         struct symbolizer_code_range *range = &code->ranges[i];

@@ -13,7 +13,7 @@
 #include "agent-bpf/process_event.h"
 #include "agent-bpf/record.h"
 #include "context/publisher_state.h"
-#include "context/runtime.h"
+#include "context/runtime_frames.h"
 
 #define SYMBOLIZER_MESSAGE_MAX   (64 * 1024 + 4096) /* bytes of a datagram */
 #define SYMBOLIZER_PATH_MAX      4096
@@ -94,12 +94,13 @@ struct symbolizer_context {
     /* CONTEXT_BIT() of enum context_source (record.h) in its entry of the contexts map: from now on
      * samples carry their ids. 0 = it has no entry. */
     uint8_t sources;
-    uint8_t publishes;        /* CONTEXT_BIT()s found in the process, readable or not */
-    uint8_t sets_trace_flags; /* its writers are known to fill the flags */
-    uint8_t runtime;          /* enum runtime */
-    uint8_t publisher;        /* enum publisher_state */
-    uint8_t unreadable;       /* enum context_unreadable, if that is PUBLISHER_UNREADABLE */
-    struct bytes resource;    /* Resource message, merged from all its sources */
+    uint8_t publishes;            /* CONTEXT_BIT()s found in the process, readable or not */
+    uint8_t sets_trace_flags;     /* its writers are known to fill the flags */
+    uint8_t runtime;              /* enum runtime */
+    uint8_t publisher;            /* enum publisher_state */
+    uint8_t unreadable;           /* enum context_unreadable, if that is PUBLISHER_UNREADABLE */
+    struct runtime_frames frames; /* not a state that follows from samples */
+    struct bytes resource;        /* Resource message, merged from all its sources */
     uint32_t n_keys;
     struct bytes *keys; /* key index -> attribute name, valid UTF-8 */
 };
@@ -190,8 +191,9 @@ enum symbolizer_code_map { CODE_MAP_NONE, CODE_MAP_READ, CODE_MAP_NOT_ASKED /* f
 struct symbolizer_code {
     uint64_t ticket;
     uint32_t pid;
-    uint8_t map; /* enum symbolizer_code_map */
-    uint32_t n;  /* at most RECORD_MAX_USER_FRAMES; as many as fit the datagram */
+    uint8_t map;     /* enum symbolizer_code_map */
+    uint8_t runtime; /* enum runtime: that writes it; RUNTIME_UNKNOWN: not known */
+    uint32_t n;      /* at most RECORD_MAX_USER_FRAMES; as many as fit the datagram */
     struct symbolizer_code_range *ranges; /* that contain the addresses */
     uint32_t n_frames; /* at most RECORD_MAX_USER_FRAMES; as many as fit the datagram */
     struct symbolizer_code_frame *frames;

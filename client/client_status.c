@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The processes that were sampled, each with what it is, how many of its samples are in spans, why
- * not all, and the one switch for it. Commands to be copied are lines of their own.
+ * The processes that were sampled, each with what it is, what its frames are read by, how many of
+ * its samples are in spans; why not all, why its functions have no names, and the one switch for
+ * each. Commands to be copied are lines of their own.
  */
 #include "client/client_ask.h"
 #include "client/client_text.h"
 #include <stdio.h>
 
-#define NUMBERS_WIDTH 31 /* of the columns before the names */
+#define NUMBERS_WIDTH 45 /* of the columns before the names */
+#define FRAMES_WIDTH  12
 #define INDENT        4
 #define SENTENCE_MIN  40
 #define SENTENCE_MAX  100
@@ -142,14 +144,26 @@ static bool is_silent(const struct value *process)
            bytes_is(value_text(process, "publisher"), "none");
 }
 
+/* Why functions have no names, and what gives them some. */
+static int put_frames(const struct value *frames, size_t width, struct buf *out)
+{
+    const struct value *line = value_get(frames, "switch");
+    int error = put_sentence(out, value_text(frames, "why"), width);
+    error = error ? error : put_line(out, "names:", value_text(line, "line"));
+    return error ? error : put_line(out, "", value_text(line, "where"));
+}
+
 static int put_process(const struct client *client, const struct value *process, struct buf *out)
 {
     _cleanup_buf_ struct buf who = BUF_INIT(0);
     const struct value *line = value_get(process, "switch");
+    const struct value *frames = value_get(process, "frames");
     size_t columns = client_columns(client);
     int error = client_put_duration(out, value_number(process, "cpu_ns"), 8);
     error = error ? error : put_share(process, out);
     error = error ? error : client_put_text(out, value_text(process, "runtime"), 8, true);
+    error = error ? error : buf_append(out, "  ", 2);
+    error = error ? error : client_put_text(out, value_text(frames, "text"), FRAMES_WIDTH, true);
     error = error ? error : buf_append(out, "  ", 2);
     error = error ? error : put_who(process, &who);
     error =
@@ -161,7 +175,8 @@ static int put_process(const struct client *client, const struct value *process,
         error = put_sentence(out, value_text(process, "why"), sentence_width(client));
     error = error ? error : put_line(out, "switch:", value_text(line, "line"));
     error = error ? error : put_line(out, "", value_text(line, "where"));
-    return error ? error : put_line(out, "by hand:", value_text(line, "by_hand"));
+    error = error ? error : put_line(out, "by hand:", value_text(line, "by_hand"));
+    return error ? error : put_frames(frames, sentence_width(client), out);
 }
 
 static int put_status(const struct client *client, const struct value *root, struct buf *out)
@@ -172,7 +187,9 @@ static int put_status(const struct client *client, const struct value *root, str
     error = error ? error : put_problems(root, sentence_width(client), out);
     if (!error && !process)
         return buf_printf(out, "No process was sampled yet.\n");
-    error = error ? error : buf_printf(out, "     CPU  IN SPANS  RUNTIME   PROCESS, SERVICE\n");
+    error = error
+                ? error
+                : buf_printf(out, "     CPU  IN SPANS  RUNTIME   FRAMES        PROCESS, SERVICE\n");
     for (; process && !error; process = process->next)
         error = put_process(client, process, out);
     if (!error && more > 0)

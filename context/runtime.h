@@ -25,7 +25,8 @@
 #define RUNTIME_EXEC       "spanprof exec -- COMMAND"
 #define RUNTIME_PUBLISHERS "/usr/lib/spanprof/publishers"
 
-#define RUNTIME_ROWS(ROW)                                                                          \
+/* Those that a room below agent-bpf/runtimes reads the frames of, or will. */
+#define RUNTIME_READER_ROWS(ROW)                                                                   \
     ROW(PYTHON, python, "_PyRuntime Py_Main", RUNTIME_EXEC, "",                                    \
         "PYTHONPATH=" RUNTIME_PUBLISHERS "/python", "PYTHONPATH", "publishers/python")             \
     ROW(JAVA, java, "JNI_CreateJavaVM", RUNTIME_EXEC, "",                                          \
@@ -34,13 +35,19 @@
     ROW(NODE, node, "_ZN4node5StartEiPPc", RUNTIME_EXEC, "",                                       \
         "NODE_OPTIONS=--require=" RUNTIME_PUBLISHERS "/node/preload.js", "NODE_OPTIONS",           \
         "publishers/node")                                                                         \
+    ROW(RUBY, ruby, "ruby_init", "spanprof exec --with ruby -- COMMAND", "",                       \
+        "RUBYOPT=-r" RUNTIME_PUBLISHERS "/ruby/spanprof_otel.rb", "RUBYOPT", "publishers/ruby")    \
+    ROW(PHP, php, "php_module_startup", "", "", "", "", "")
+
+#define RUNTIME_ROWS(ROW)                                                                          \
+    RUNTIME_READER_ROWS(ROW)                                                                       \
     ROW(DOTNET, dotnet, "coreclr_initialize DotNetRuntimeInfo",                                    \
         "spanprof exec --with dotnet -- COMMAND", "",                                              \
         "DOTNET_STARTUP_HOOKS=" RUNTIME_PUBLISHERS "/dotnet/spanprof_otel.dll",                    \
         "DOTNET_STARTUP_HOOKS", "publishers/dotnet")                                               \
-    ROW(RUBY, ruby, "ruby_init", "spanprof exec --with ruby -- COMMAND", "",                       \
-        "RUBYOPT=-r" RUNTIME_PUBLISHERS "/ruby/spanprof_otel.rb", "RUBYOPT", "publishers/ruby")    \
-    ROW(PHP, php, "php_module_startup", "", "", "", "", "")                                        \
+    ROW(BEAM, beam, "enif_alloc_env erl_drv_thread_create", "", "", "", "", "")                    \
+    ROW(PERL, perl, "perl_construct", "", "", "", "", "")                                          \
+    ROW(LUAJIT, luajit, "luaJIT_setmode", "", "", "", "", "")                                      \
     ROW(GO, go, "", "otel.SetTracerProvider(spanprofotel.Wrap(provider))",                         \
         "in main, with the module spanprofotel", "", "", "")                                       \
     ROW(RUST, rust, "", "spanprof_otel::install(&resource);",                                      \
@@ -54,6 +61,7 @@
 enum runtime { RUNTIME_UNKNOWN, RUNTIME_ROWS(RUNTIME_ENUM_ROW) RUNTIMES };
 #undef RUNTIME_ENUM_ROW
 
+#define RUNTIMES_WITH_READER (RUNTIME_PHP + 1) /* of RUNTIME_UNKNOWN, and those rows */
 #define RUNTIME_BIT(runtime) (1u << (runtime))
 
 struct runtime_row { /* no field is NULL */

@@ -59,6 +59,7 @@ struct process_details {
     uint8_t runtime; /* these too */
     uint8_t publisher;
     uint8_t unreadable;
+    struct runtime_frames frames;
     size_t n_keys;
     const struct bytes *keys; /* names of thread context attributes by key index */
     struct process_tag *tag;

@@ -142,6 +142,7 @@ int process_context_answer(struct process_table *table, const struct symbolizer_
     process->runtime = context->runtime;
     process->publisher = context->publisher;
     process->unreadable = context->unreadable;
+    process->frames = context->frames;
     return 0;
 }
 
@@ -172,6 +173,7 @@ int process_table_details(struct process_table *table, uint32_t pid, uint64_t ti
         .runtime = process->runtime,
         .publisher = process->publisher,
         .unreadable = process->unreadable,
+        .frames = process->frames,
         .tag = &process->tag,
     };
     if (published) {

@@ -100,6 +100,7 @@ struct process {
     size_t pod_len;
     struct process_published *published;    /* NULL = none */
     uint8_t runtime, publisher, unreadable; /* as in symbolizer_context; not inherited */
+    struct runtime_frames frames;           /* too */
     struct process_tag tag;
 };
 

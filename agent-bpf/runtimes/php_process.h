@@ -26,7 +26,9 @@ struct php_process {
     /* zend_generator */
     __u16 generator_frame;
     __u16 generator_parent;
-    __u32 reserved;
+    __u8 major; /* version */
+    __u8 minor;
+    __u16 reserved;
 };
 
 _Static_assert(sizeof(struct php_process) == 96, "php_process is in a BPF map value");

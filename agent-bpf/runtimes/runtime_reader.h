@@ -11,21 +11,7 @@
 #include "agent-bpf/runtimes/runtime_memory.h"
 #include "agent-bpf/runtimes/runtime_process.h"
 #include "base/arena.h"
-#include "context/runtime.h"
-
-/* Why a runtime's frames are not read. SYMBOL of the constant, text in metrics. */
-#define RUNTIME_REFUSAL_ROWS(ROW)                                                                  \
-    ROW(NONE, "none")                                                                              \
-    ROW(UNKNOWN_LAYOUT, "unknown_layout")                                                          \
-    ROW(NOT_READY, "not_ready")                                                                    \
-    ROW(STRIPPED, "stripped")                                                                      \
-    ROW(COMPRESSED_POINTERS, "compressed_pointers")                                                \
-    ROW(THREAD_SAFE, "thread_safe")                                                                \
-    ROW(NO_ROOM, "no_room")
-
-#define RUNTIME_REFUSAL_ENUM_ROW(symbol, text) RUNTIME_REFUSAL_##symbol,
-enum runtime_refusal { RUNTIME_REFUSAL_ROWS(RUNTIME_REFUSAL_ENUM_ROW) RUNTIME_REFUSALS };
-#undef RUNTIME_REFUSAL_ENUM_ROW
+#include "context/runtime_frames.h"
 
 enum runtime_outcome {
     RUNTIME_FRAME_NAMED,
@@ -79,6 +65,9 @@ struct runtime_reader {
     int (*names)(struct runtime_constants *constants, const struct runtime_process *entry,
                  struct runtime_cache *cache, struct runtime_memory *memory,
                  const struct record_frame *frames, size_t n, struct runtime_names *out);
+    /* Of a file that was attached in a process with this entry. */
+    struct runtime_version (*version)(const struct runtime_constants *constants,
+                                      const struct runtime_process *entry);
 };
 
 /* All of them, until a row without functions. */

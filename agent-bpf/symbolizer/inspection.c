@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order matters: first the keys and the resource are reported to the service, then the entry is
- * written, so no sample carries attributes whose names are unknown; a socket to the agent comes
- * last. A context that is the same as the last one reported is not sent again.
+ * The order matters: first the keys and the resource are reported to the service, then the entry of
+ * contexts is written, so no sample carries attributes whose names are unknown; a socket to the
+ * agent comes last. What is reported includes what became of the runtimes' frames. A context that
+ * is the same as the last one reported is not sent again.
  */
 #include "agent-bpf/symbolizer/inspection.h"
 #include "agent-bpf/files/reader_client.h"
@@ -114,9 +115,13 @@ static void context_digest(const struct symbolizer_message *message, uint8_t dig
     const struct symbolizer_context *context = &message->context;
     const uint8_t head[] = {context->sources, context->publishes, context->sets_trace_flags,
                             context->runtime, context->publisher, context->unreadable};
+    const struct runtime_frames *frames = &context->frames;
+    const uint8_t read[] = {frames->state, frames->runtime, frames->refusal, frames->version.major,
+                            frames->version.minor};
     struct fnv128 fnv;
     fnv128_init(&fnv);
     fnv128_add(&fnv, head, sizeof(head));
+    fnv128_add(&fnv, read, sizeof(read));
     fnv128_add(&fnv, &context->resource.len, sizeof(context->resource.len));
     fnv128_add(&fnv, context->resource.data, context->resource.len);
     for (uint32_t i = 0; i < context->n_keys; i++) {
@@ -176,6 +181,8 @@ static void inspection_report(struct inspection *inspection, uint64_t time_ns, u
                     .publisher = (uint8_t)inspection_publisher(inspection, sources),
                     .unreadable = (uint8_t)(inspection->failed ? inspection->unreadable
                                                                : CONTEXT_UNREADABLE_NO_VARIABLE),
+                    .frames =
+                        process_runtimes_frames(inspection->process->runtimes, inspection->runtime),
                     .sets_trace_flags = inspection_flags_are_set(inspection, sources)}};
     _cleanup_buf_ struct buf resource = {0};
     if (inspection_make_resource(inspection, &resource))
@@ -217,9 +224,9 @@ void inspection_run(struct symbolizer *symbolizer, struct tracked_process *proce
     if (!inspection_look(&inspection, time_ns))
         return;
     inspection_check_go_labels(&inspection);
-    inspection_report(&inspection, time_ns, inspection_sources(&inspection));
     process_runtimes_attach(symbolizer, process->pid, process->start_ns, &inspection.runtimes,
                             &process->runtimes);
+    inspection_report(&inspection, time_ns, inspection_sources(&inspection));
     int error = inspection_attach(&inspection);
     if (error && error != -ENOENT) {
         process->inspected_ns = 0; /* the next inspection reads its maps again */

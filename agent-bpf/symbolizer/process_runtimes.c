@@ -13,31 +13,37 @@
 
 #define RUNTIME_ID_ROW(symbol, id, exports, line, where, by_hand, variable, mark)                  \
     [RUNTIME_##symbol] = #id,
-static const char *const runtime_ids[RUNTIMES] = {RUNTIME_ROWS(RUNTIME_ID_ROW)};
+static const char *const runtime_ids[] = {RUNTIME_READER_ROWS(RUNTIME_ID_ROW)};
 
-#define REFUSAL_TEXT_ROW(symbol, text) [RUNTIME_REFUSAL_##symbol] = text,
-static const char *const refusal_texts[] = {RUNTIME_REFUSAL_ROWS(REFUSAL_TEXT_ROW)};
+#define REFUSAL_NAME_ROW(symbol, text, sentence) [RUNTIME_REFUSAL_##symbol] = text,
+static const char *const refusal_names[] = {RUNTIME_REFUSAL_ROWS(REFUSAL_NAME_ROW)};
 
 static const char *const outcome_names[] = {[RUNTIME_FRAME_NAMED] = "named",
                                             [RUNTIME_FRAME_STALE] = "stale",
                                             [RUNTIME_FRAME_UNREADABLE] = "unreadable",
                                             [RUNTIME_FRAME_UNKNOWN] = "unknown"};
 
-/* Runtimes that have frames of their own: all that are not compiled to native code. */
-#define WITHOUT_FRAMES                                                                             \
-    (RUNTIME_BIT(RUNTIME_UNKNOWN) | RUNTIME_BIT(RUNTIME_GO) | RUNTIME_BIT(RUNTIME_RUST) |          \
-     RUNTIME_BIT(RUNTIME_NATIVE))
-
 STAT_GAUGES(processes, "spanprof_runtime_processes",
             "Processes whose frames of a runtime are read, by runtime.",
-            STAT_LABEL("runtime", runtime_ids, RUNTIMES), .absent = WITHOUT_FRAMES);
+            STAT_LABEL("runtime", runtime_ids, RUNTIMES_WITH_READER),
+            .absent = STAT_BIT(RUNTIME_UNKNOWN));
+
+/* The first n series of a family are those of RUNTIME_UNKNOWN. */
+#define ABSENT(n) (STAT_BIT(n) - 1)
+#define NO_REFUSAL_ROW(symbol, id, exports, line, where, by_hand, variable, mark)                  \
+    | STAT_BIT(RUNTIME_##symbol *RUNTIME_REFUSALS + RUNTIME_REFUSAL_NONE)
+
 STAT_COUNTERS(refused, "spanprof_runtime_refused_total",
-              "Times that the frames of a process's runtime could not be read, by reason.",
-              STAT_LABEL("reason", refusal_texts, RUNTIME_REFUSALS),
-              .absent = STAT_BIT(RUNTIME_REFUSAL_NONE));
+              "Times that the frames of a process's runtime could not be read, by runtime and "
+              "reason.",
+              STAT_LABELS("runtime", runtime_ids, RUNTIMES_WITH_READER, "reason", refusal_names,
+                          RUNTIME_REFUSALS),
+              .absent = ABSENT(RUNTIME_REFUSALS) RUNTIME_READER_ROWS(NO_REFUSAL_ROW));
 STAT_COUNTERS(frames_named, "spanprof_runtime_frames_total",
-              "Frames of runtimes that were to be named, by outcome.",
-              STAT_LABEL("outcome", outcome_names, RUNTIME_FRAME_OUTCOMES));
+              "Frames of runtimes that were to be named, by runtime and outcome.",
+              STAT_LABELS("runtime", runtime_ids, RUNTIMES_WITH_READER, "outcome", outcome_names,
+                          RUNTIME_FRAME_OUTCOMES),
+              .absent = ABSENT(RUNTIME_FRAME_OUTCOMES));
 
 STAT_LOSS(out_of_time, "spanprof_runtime_requests_refused_total",
           "Requests for names of frames of runtimes that were not looked at, because the cgroup of "
@@ -72,6 +78,13 @@ void process_runtimes_add(struct process_runtimes *found, struct runtime_file *f
             .file = file, .start = map->start, .inode = map->inode, .bias = bias};
 }
 
+static void refuse(struct process_runtime *one, enum runtime_refusal why)
+{
+    one->state = RUNTIME_FRAMES_REFUSED;
+    one->why = why;
+    stat_add_of2(&refused, one->file->reader->runtime, why, 1);
+}
+
 static void attach_one(struct process_runtimes *runtimes, struct process_runtime *one,
                        struct runtime_memory *memory)
 {
@@ -82,12 +95,15 @@ static void attach_one(struct process_runtimes *runtimes, struct process_runtime
     int error = one->file->constants ? reader->attach(one->file->constants, one->bias, memory,
                                                       &runtimes->entry, &why)
                                      : -ENOTSUP;
-    one->is_attached = !error;
-    runtimes->waits |= error == -EAGAIN || error == -ETIME;
-    if (!error)
+    if (!error) {
+        one->state = RUNTIME_FRAMES_READ;
         runtimes->entry.sections |= reader->section;
-    if (error == -ENOTSUP)
-        stat_add_of(&refused, why, 1);
+    } else if (error == -EAGAIN || error == -ETIME) {
+        one->state = RUNTIME_FRAMES_NOT_READY;
+        runtimes->waits = true;
+    } else {
+        refuse(one, error == -ENOTSUP && why ? why : RUNTIME_REFUSAL_UNREADABLE);
+    }
 }
 
 static bool is_same_program(struct symbolizer *symbolizer, uint32_t pid,
@@ -105,7 +121,7 @@ static bool is_same_program(struct symbolizer *symbolizer, uint32_t pid,
 static void count_processes(const struct process_runtimes *runtimes, int by)
 {
     for (size_t i = 0; i < runtimes->n; i++)
-        if (runtimes->of[i].is_attached)
+        if (runtimes->of[i].state == RUNTIME_FRAMES_READ)
             stat_add_of(&processes, runtimes->of[i].file->reader->runtime, by);
 }
 
@@ -129,7 +145,10 @@ static void runtimes_enter(struct symbolizer *symbolizer, uint32_t pid,
         return;
     bool has_room = runtime_shares_take_entry(shares, runtimes->tenant);
     if (!has_room || bpf_map_update_elem(fd, &pid, &runtimes->entry, BPF_ANY)) {
-        stat_add_of(&refused, RUNTIME_REFUSAL_NO_ROOM, 1);
+        for (size_t i = 0; i < runtimes->n; i++)
+            if (runtimes->of[i].state == RUNTIME_FRAMES_READ)
+                stat_add_of2(&refused, runtimes->of[i].file->reader->runtime,
+                             RUNTIME_REFUSAL_NO_ROOM, 1);
         if (has_room)
             runtime_shares_give_entry(shares, runtimes->tenant);
         return;
@@ -230,6 +249,37 @@ void process_runtimes_forget(struct symbolizer *symbolizer, uint32_t pid,
     free(runtimes);
 }
 
+/* Those that are read count before those that are not. */
+static const struct process_runtime *runtimes_first(const struct process_runtimes *runtimes)
+{
+    for (size_t i = 0; i < runtimes->n; i++)
+        if (runtimes->of[i].state == RUNTIME_FRAMES_READ)
+            return &runtimes->of[i];
+    return &runtimes->of[0];
+}
+
+struct runtime_frames process_runtimes_frames(const struct process_runtimes *runtimes,
+                                              enum runtime runtime)
+{
+    const uint32_t native = RUNTIME_BIT(RUNTIME_UNKNOWN) | RUNTIME_BIT(RUNTIME_GO) |
+                            RUNTIME_BIT(RUNTIME_RUST) | RUNTIME_BIT(RUNTIME_NATIVE);
+    if (!runtimes)
+        return native & RUNTIME_BIT(runtime)
+                   ? (struct runtime_frames){.state = RUNTIME_FRAMES_NATIVE}
+                   : (struct runtime_frames){RUNTIME_FRAMES_NO_READER, (uint8_t)runtime, 0, {0}};
+    const struct process_runtime *one = runtimes_first(runtimes);
+    struct runtime_frames frames = {
+        (uint8_t)one->state, one->file->reader->runtime, (uint8_t)one->why, {0}};
+    if (one->state != RUNTIME_FRAMES_READ)
+        return frames;
+    frames.version = one->file->reader->version(one->file->constants, &runtimes->entry);
+    if (!runtimes->is_entered) {
+        frames.state = RUNTIME_FRAMES_REFUSED;
+        frames.refusal = RUNTIME_REFUSAL_NO_ROOM;
+    }
+    return frames;
+}
+
 /* ---- names ---- */
 
 struct naming {
@@ -291,12 +341,21 @@ static void name_all(struct symbolizer *symbolizer, uint32_t pid, struct naming 
         return;
     }
     for (size_t i = 0; i < runtimes->n; i++)
-        if (runtimes->of[i].is_attached)
+        if (runtimes->of[i].state == RUNTIME_FRAMES_READ)
             naming_ask(naming, &runtimes->of[i]);
     runtime_shares_spend(shares, runtimes->tenant, from_ns, clock_monotonic_ns());
     bool changed = !is_entered_still(symbolizer, pid, runtimes);
     for (size_t i = 0; changed && i < naming->n; i++)
         naming->names[i] = (struct runtime_name){.outcome = RUNTIME_FRAME_STALE};
+}
+
+/* One that no reader knows counts for the first of them: the service asks for none such. */
+static enum runtime runtime_of(const struct record_frame *frame)
+{
+    const struct runtime_reader *reader = runtime_readers;
+    while (reader[1].open && !(reader->kinds >> record_frame_kind(frame->words[0]) & 1))
+        reader++;
+    return reader->runtime;
 }
 
 void process_runtimes_name(struct symbolizer *symbolizer, uint32_t pid,
@@ -316,5 +375,5 @@ void process_runtimes_name(struct symbolizer *symbolizer, uint32_t pid,
                                   .n = n,
                                   .names = names});
     for (size_t i = 0; i < n; i++)
-        stat_add_of(&frames_named, names[i].outcome, 1);
+        stat_add_of2(&frames_named, runtime_of(&frames[i]), names[i].outcome, 1);
 }

@@ -20,7 +20,8 @@ struct process_runtime {
     uint64_t start, inode; /* of the mapping of code that it was found by */
     uint64_t bias;         /* address less ELF address */
     uint32_t n_mappings;   /* of its code, at the look; V8 makes a second one when it starts */
-    bool is_attached;
+    enum runtime_frames_state state;
+    enum runtime_refusal why; /* if they are refused */
 };
 
 struct process_runtimes {
@@ -42,6 +43,10 @@ void process_runtimes_attach(struct symbolizer *symbolizer, uint32_t pid, uint64
                              const struct process_runtimes *found, struct process_runtimes **kept);
 /* False: the process is to be looked at again, as one of its runtimes was not ready. */
 bool process_runtimes_hold(const struct process_runtimes *runtimes);
+/* What became of its frames; runtime: the process's. runtimes: NULL if none of its files is read.
+ */
+struct runtime_frames process_runtimes_frames(const struct process_runtimes *runtimes,
+                                              enum runtime runtime);
 /* The process is another program now, or gone. */
 void process_runtimes_forget(struct symbolizer *symbolizer, uint32_t pid,
                              struct process_runtimes **kept);

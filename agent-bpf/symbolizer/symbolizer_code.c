@@ -62,6 +62,8 @@ static void code_answer_find_ranges(struct symbolizer *symbolizer,
         return;
     const struct perf_map *map = perf_maps_get(&symbolizer->perf_maps, wanted->pid, now_ns);
     answer->code.map = map ? CODE_MAP_READ : CODE_MAP_NONE;
+    const struct tracked_process *process = map_get(&symbolizer->processes, &wanted->pid);
+    answer->code.runtime = process ? process->map_runtime : RUNTIME_UNKNOWN;
     for (uint32_t i = 0; map && i < wanted->n; i++) {
         uint64_t address = record_frame_address(wanted->frames[i].words[0]);
         if (!record_frame_is_native(wanted->frames[i].words[0]) || code_answer_has(answer, address))

@@ -28,10 +28,11 @@ struct elastic_peer {    /* of a process with Elastic's library */
 
 struct tracked_process {
     uint32_t pid;
-    uint8_t delay;     /* until the next inspection: index into symbolizer.waiting */
-    uint8_t sources;   /* CONTEXT_BIT()s in its entry of the contexts map; 0 = it has none */
-    uint8_t publishes; /* as reported */
-    bool reported;     /* the service has a context of it that is not empty */
+    uint8_t delay;       /* until the next inspection: index into symbolizer.waiting */
+    uint8_t sources;     /* CONTEXT_BIT()s in its entry of the contexts map; 0 = it has none */
+    uint8_t publishes;   /* as reported */
+    uint8_t map_runtime; /* enum runtime: the only one in it; RUNTIME_UNKNOWN: there are several */
+    bool reported;       /* the service has a context of it that is not empty */
     bool sampled;
     bool environment_read;
     bool lacks_variable; /* it publishes contexts, but the last look did not find where */

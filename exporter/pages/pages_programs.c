@@ -59,7 +59,8 @@ static bool programs_are_alike(const struct pages_program *a, const struct pages
 {
     return a->service.len && bytes_equal(a->service, b->service) &&
            bytes_equal(a->first->name, b->first->name) && a->state == b->state &&
-           a->why == b->why && a->coverage->program.runtime == b->coverage->program.runtime;
+           a->why == b->why && a->coverage->program.runtime == b->coverage->program.runtime &&
+           pages_frames_alike(a->coverage, b->coverage);
 }
 
 static void program_add(struct pages_program *to, const struct pages_program *one)
@@ -244,6 +245,7 @@ static void put_program(const struct pages_program *program, struct json_writer 
     json_put_bool(json, "sends_spans", program_has_spans(program));
     json_put_string(json, "why", program->why);
     put_switch(program, json);
+    pages_frames_put(program->coverage, json);
     json_end_object(json);
 }
 

@@ -3,9 +3,10 @@
 /*
  * The processes that were sampled in the last 15 minutes, for the status: what each is, how far it
  * publishes its spans, why samples of it have none, and the one switch that would change that
- * (context/runtime.h). Processes of one service that are the same program in the same state are one
- * row. Limits: PAGES_PROGRAMS_MAX rows, those first that want something, then those with most CPU
- * time; the rest is a number. Private to exporter/pages/. Thread: the pages'.
+ * (context/runtime.h); and the same of its frames (context/runtime_frames.h). Processes of one
+ * service that are the same program in the same state are one row. Limits: PAGES_PROGRAMS_MAX rows,
+ * those first that want something, then those with most CPU time; the rest is a number. Private to
+ * exporter/pages/. Thread: the pages'.
  */
 #include "base/json_write.h"
 #include "context/publisher_state.h"
@@ -59,3 +60,14 @@ const char *pages_why(const struct history_series *process,
                       const struct coverage_process *coverage);
 /* Of a process whose service's spans others of the service send. */
 const char *pages_why_helper(void);
+
+/* pages_frames.c */
+enum runtime_frames_state pages_frames_state(const struct coverage_process *process);
+/* Why functions of its runtime are not shown; "": they are, or it has none of its own. */
+const char *pages_frames_why(const struct coverage_process *process);
+/* A perf map is missing, and there is a switch for it. */
+bool pages_frames_need_map(const struct coverage_process *process);
+/* Nothing that pages_frames_put() writes differs. */
+bool pages_frames_alike(const struct coverage_process *a, const struct coverage_process *b);
+/* Writes the member "frames". */
+void pages_frames_put(const struct coverage_process *process, struct json_writer *json);

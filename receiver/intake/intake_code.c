@@ -330,13 +330,15 @@ int intake_code_answer(struct code *code, const struct code_program *program, ui
         process->n_none = told->map == CODE_MAP_READ ? 0 : process->n_none + 1;
         process->none_ns = time_ns;
     }
+    const char *engine = runtime_engine(told->runtime)->type;
+    const struct bytes type = *engine ? BYTES_STR(engine) : BYTES_LIT("jit");
     int error = 0;
     for (uint32_t i = 0; i < told->n && !error; i++) {
         struct bytes function = told->ranges[i].function;
         struct range range = {told->ranges[i].start, told->ranges[i].last, time_ns, 0};
         const struct frame_name name = {.function = function};
         if (function.len)
-            error = stacks_named(stacks, BYTES_LIT("jit"), &name, 1, &range.name);
+            error = stacks_named(stacks, type, &name, 1, &range.name);
         error = error ? error : put_range(code, process, &range);
     }
     for (uint32_t i = 0; i < told->n_frames && !error; i++)

@@ -154,7 +154,8 @@ static void samples_cover(struct samples *samples, const struct record_header *r
                         .program = {.runtime = details->runtime,
                                     .publisher = details->publisher,
                                     .unreadable = details->unreadable,
-                                    .publishes = details->publishes},
+                                    .publishes = details->publishes,
+                                    .frames = details->frames},
                     },
                     record->time_ns);
 }
@@ -239,6 +240,13 @@ static int put_names(struct samples *samples, const uint8_t identity[16],
     return error ? error : stacks_set_names(stacks, id, found, n);
 }
 
+static void samples_cover_code(struct samples *samples, const struct symbolizer_code *code)
+{
+    if (code->map != CODE_MAP_NOT_ASKED)
+        coverage_code(samples->coverage, code->pid,
+                      code->map == CODE_MAP_READ ? COVERAGE_CODE_MAP : COVERAGE_CODE_NO_MAP);
+}
+
 int intake_samples_answer(struct samples *samples, const struct symbolizer_message *message)
 {
     struct process_kernel kernel;
@@ -256,6 +264,7 @@ int intake_samples_answer(struct samples *samples, const struct symbolizer_messa
         process_table_answer(samples->table, message);
         return intake_frames_kernel_row(samples->frames);
     case SYMBOLIZER_CODE:
+        samples_cover_code(samples, &message->code);
         error = intake_stacks_code(samples->stacks, &message->code);
         questions_send(samples->questions);
         return error;

@@ -144,6 +144,9 @@ int history_profile(struct history_reader *reader, const struct history_filter *
     ROW(V8JS, "v8js")                                                                              \
     ROW(RUBY, "ruby")                                                                              \
     ROW(PHP, "php")                                                                                \
+    ROW(DOTNET, "dotnet")                                                                          \
+    ROW(BEAM, "beam")                                                                              \
+    ROW(LUAJIT, "luajit")                                                                          \
     ROW(TRUNCATED, "truncated") /* the stack goes on, but could not be followed */
 
 #define HISTORY_FRAME_ENUM_ROW(symbol, text) HISTORY_FRAME_##symbol,

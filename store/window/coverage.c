@@ -190,6 +190,17 @@ void coverage_spans(struct coverage *coverage, const struct peer *sender,
     pthread_mutex_unlock(&coverage->lock);
 }
 
+void coverage_code(struct coverage *coverage, uint32_t pid, enum coverage_code_map map)
+{
+    if (!coverage)
+        return;
+    pthread_mutex_lock(&coverage->lock);
+    struct coverage_process *process = map_get(&coverage->by_pid, &pid);
+    if (process)
+        process->code_map = (uint8_t)map;
+    pthread_mutex_unlock(&coverage->lock);
+}
+
 void coverage_unproven(struct coverage *coverage, uint32_t pid)
 {
     if (!coverage)

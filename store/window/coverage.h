@@ -8,6 +8,7 @@
  */
 #include "base/bytes.h"
 #include "base/peer.h"
+#include "context/runtime_frames.h"
 
 #define COVERAGE_PROCESSES_MAX 1024
 #define COVERAGE_SERVICES_MAX  256
@@ -21,7 +22,11 @@ struct coverage_program {
     uint8_t publisher;  /* enum publisher_state */
     uint8_t unreadable; /* enum context_unreadable */
     uint8_t publishes;  /* CONTEXT_BIT()s */
+    struct runtime_frames frames;
 };
+
+/* Names of code that lies in no file, when they were asked for last: for samples in such code. */
+enum coverage_code_map { COVERAGE_CODE_NOT_SEEN, COVERAGE_CODE_NO_MAP, COVERAGE_CODE_MAP };
 
 struct coverage_sample {
     uint32_t pid; /* as spanprof sees it */
@@ -45,6 +50,7 @@ struct coverage_process {
     bool publishes, attached;        /* at the last sample */
     struct coverage_program program; /* too */
     uint8_t source;                  /* of the last ids; CONTEXT_NONE: there were none */
+    uint8_t code_map;                /* enum coverage_code_map */
     bool sends_spans;                /* spans with its pid came from its cgroup */
     uint64_t samples, has_ids, unsampled, unreadable;
     uint64_t spans;    /* spans of its service that arrived */
@@ -69,6 +75,8 @@ void coverage_service_of(struct bytes resource, struct coverage_service *service
 /* n spans of this service arrived from the sender. */
 void coverage_spans(struct coverage *coverage, const struct peer *sender,
                     const struct coverage_service *service, uint64_t n, uint64_t now_ns);
+/* Of the process's code that lies in no file. */
+void coverage_code(struct coverage *coverage, uint32_t pid, enum coverage_code_map map);
 /* A span did not get the samples of this process, for want of evidence that it made the span. */
 void coverage_unproven(struct coverage *coverage, uint32_t pid);
 

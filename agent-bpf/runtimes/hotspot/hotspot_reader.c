@@ -43,3 +43,10 @@ int hotspot_reader_names(struct runtime_constants *constants, const struct runti
     (void)constants;
     return hotspot_names(&entry->hotspot, cache, memory, frames, n, out);
 }
+
+struct runtime_version hotspot_reader_version(const struct runtime_constants *constants,
+                                              const struct runtime_process *entry)
+{
+    (void)constants;
+    return (struct runtime_version){entry->hotspot.names.major, 0, 1};
+}

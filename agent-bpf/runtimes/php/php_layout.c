@@ -10,15 +10,13 @@
 
 static const struct {
     uint32_t api;
+    uint8_t major, minor;
     uint16_t stack_page_size, last, opcodes, filename, generator_frame, generator_parent;
 } versions[] = {
-    {20190902, 480, 60, 64, 136, 64, 160},  /* 7.4 */
-    {20200930, 480, 68, 72, 144, 56, 152},  /* 8.0 */
-    {20210902, 480, 68, 72, 144, 56, 152},  /* 8.1 */
-    {20220829, 480, 80, 88, 152, 56, 152},  /* 8.2 */
-    {20230831, 480, 76, 80, 144, 56, 152},  /* 8.3 */
-    {20240924, 480, 96, 104, 168, 56, 152}, /* 8.4 */
-    {20250925, 504, 96, 104, 168, 56, 152}, /* 8.5 */
+    {20190902, 7, 4, 480, 60, 64, 136, 64, 160},  {20200930, 8, 0, 480, 68, 72, 144, 56, 152},
+    {20210902, 8, 1, 480, 68, 72, 144, 56, 152},  {20220829, 8, 2, 480, 80, 88, 152, 56, 152},
+    {20230831, 8, 3, 480, 76, 80, 144, 56, 152},  {20240924, 8, 4, 480, 96, 104, 168, 56, 152},
+    {20250925, 8, 5, 504, 96, 104, 168, 56, 152},
 };
 
 bool php_layout(uint32_t api, struct php_layout *layout)
@@ -34,7 +32,9 @@ bool php_layout(uint32_t api, struct php_layout *layout)
                         .function_opcodes = versions[i].opcodes,
                         .function_filename = versions[i].filename,
                         .generator_frame = versions[i].generator_frame,
-                        .generator_parent = versions[i].generator_parent},
+                        .generator_parent = versions[i].generator_parent,
+                        .major = versions[i].major,
+                        .minor = versions[i].minor},
         };
         return true;
     }

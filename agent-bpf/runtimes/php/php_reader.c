@@ -44,3 +44,10 @@ int php_reader_names(struct runtime_constants *constants, const struct runtime_p
     (void)cache;
     return php_names(memory, frames, n, out);
 }
+
+struct runtime_version php_reader_version(const struct runtime_constants *constants,
+                                          const struct runtime_process *entry)
+{
+    (void)constants;
+    return (struct runtime_version){entry->php.major, entry->php.minor, 2};
+}

@@ -15,3 +15,5 @@ int php_reader_attach(struct runtime_constants *constants, uint64_t load_bias,
 int php_reader_names(struct runtime_constants *constants, const struct runtime_process *entry,
                      struct runtime_cache *cache, struct runtime_memory *memory,
                      const struct record_frame *frames, size_t n, struct runtime_names *out);
+struct runtime_version php_reader_version(const struct runtime_constants *constants,
+                                          const struct runtime_process *entry);

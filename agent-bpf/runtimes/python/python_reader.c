@@ -42,3 +42,11 @@ int python_reader_names(struct runtime_constants *constants, const struct runtim
     (void)cache;
     return python_names(&constants->python, &entry->python, memory, frames, n, out);
 }
+
+struct runtime_version python_reader_version(const struct runtime_constants *constants,
+                                             const struct runtime_process *entry)
+{
+    uint32_t version = constants->python.layout.version;
+    (void)entry;
+    return (struct runtime_version){(uint8_t)(version >> 24), PYTHON_MINOR(version), 2};
+}

@@ -42,3 +42,11 @@ int ruby_reader_names(struct runtime_constants *constants, const struct runtime_
     (void)cache;
     return ruby_names(&constants->ruby.layout, &entry->ruby, memory, frames, n, out);
 }
+
+struct runtime_version ruby_reader_version(const struct runtime_constants *constants,
+                                           const struct runtime_process *entry)
+{
+    uint32_t version = constants->ruby.layout.version;
+    (void)entry;
+    return (struct runtime_version){(uint8_t)(version >> 8), (uint8_t)version, 2};
+}

@@ -134,3 +134,11 @@ int v8_reader_names(struct runtime_constants *constants, const struct runtime_pr
                                              .n = n};
     return v8_names_find(&request, take, &naming);
 }
+
+struct runtime_version v8_reader_version(const struct runtime_constants *constants,
+                                         const struct runtime_process *entry)
+{
+    (void)entry;
+    return (struct runtime_version){(uint8_t)(constants->v8.version / 100),
+                                    (uint8_t)(constants->v8.version % 100), 2};
+}

@@ -132,28 +132,34 @@ function pids(each) {
     return h("small", { title: all }, `${count(each.count)} processes: ${all}`);
 }
 
+const isWanting = (each) => each.switch || each.frames.switch;
+
 /* Of most processes of a node no spans come: said once, above. */
 const isSilent = (each) => each.pid > 0 && !each.sends_spans && each.publisher === "none";
 
-/* Why not all samples are in spans, and the one switch: a row below that of the numbers. */
+const sentence = (why, line) =>
+    h(
+        "div",
+        {},
+        name(why),
+        line && [
+            copyable(line.line),
+            line.where && h("small", {}, line.where),
+            line.by_hand && h("small", {}, "or by hand ", h("code", {}, line.by_hand)),
+        ],
+    );
+
+/* Why not all samples are in spans, why functions have no names, and the one switch for each: a row
+ * below that of the numbers. */
 function advice(each) {
     return h(
         "tr",
-        { class: `advice ${each.switch ? "wanting" : ""}` },
+        { class: `advice ${isWanting(each) ? "wanting" : ""}` },
         h(
             "td",
             { colspan: COLUMNS.length },
-            h(
-                "div",
-                {},
-                name(each.why),
-                each.switch && [
-                    copyable(each.switch.line),
-                    each.switch.where && h("small", {}, each.switch.where),
-                    each.switch.by_hand &&
-                        h("small", {}, "or by hand ", h("code", {}, each.switch.by_hand)),
-                ],
-            ),
+            each.why && !isSilent(each) && sentence(each.why, each.switch),
+            each.frames.why && sentence(each.frames.why, each.frames.switch),
         ),
     );
 }
@@ -183,6 +189,7 @@ const COLUMNS = [
     ["Process"],
     ["Service"],
     ["Runtime"],
+    ["Frames"],
     ["Context"],
     ["", "graph"],
     ["CPU", "num"],
@@ -192,14 +199,20 @@ const COLUMNS = [
 ];
 
 function processRows(each, most) {
-    const said = each.why && !isSilent(each);
+    const said = (each.why && !isSilent(each)) || each.frames.why;
     const inSpans = (each.cpu_ns * each.in_span) / Math.max(each.samples, 1);
     const row = h(
         "tr",
-        { class: `${said ? "said" : ""} ${each.switch ? "wanting" : ""}` },
+        { class: `${said ? "said" : ""} ${isWanting(each) ? "wanting" : ""}` },
         what(name(each.executable), each.pid > 0 && pids(each)),
         service(each),
         td("", each.runtime || h("span", { class: "muted" }, "–")),
+        td(
+            "frames",
+            each.frames.state === "read"
+                ? name(each.frames.text)
+                : h("span", { class: "muted" }, name(each.frames.text)),
+        ),
         source(each),
         td("graph", bar(each.cpu_ns, most, inSpans)),
         td("num", duration(each.cpu_ns)),

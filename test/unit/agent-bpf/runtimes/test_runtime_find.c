@@ -107,12 +107,33 @@ static void ruby(void **state)
     assert_all("/usr/lib/*/libruby-*.so.*", RUNTIME_RUBY);
 }
 
+static void beam(void **state)
+{
+    (void)state;
+    assert_all("/usr/lib/erlang/erts-*/bin/beam.smp", RUNTIME_BEAM);
+}
+
+static void perl(void **state)
+{
+    (void)state;
+    assert_all("{/usr/bin/perl,/usr/lib/*/libperl.so.5.*}", RUNTIME_PERL);
+}
+
+static void luajit(void **state)
+{
+    (void)state;
+    assert_all("{/usr/bin/luajit,/usr/lib/*/libluajit-5.1.so.*}", RUNTIME_LUAJIT);
+}
+
 /* Stripped. */
 static void by_exports(void **state)
 {
     (void)state;
     assert_runtime(RUNTIMES_FOLDER "/libruntime_lib_dotnet.so", RUNTIME_DOTNET);
     assert_runtime(RUNTIMES_FOLDER "/libruntime_lib_php.so", RUNTIME_PHP);
+    assert_runtime(RUNTIMES_FOLDER "/libruntime_lib_beam.so", RUNTIME_BEAM);
+    assert_runtime(RUNTIMES_FOLDER "/libruntime_lib_perl.so", RUNTIME_PERL);
+    assert_runtime(RUNTIMES_FOLDER "/libruntime_lib_luajit.so", RUNTIME_LUAJIT);
     assert_runtime(RUNTIMES_FOLDER "/libruntime_lib_ruby.so", RUNTIME_RUBY);
     assert_runtime(RUNTIMES_FOLDER "/libruntime_lib_user.so", RUNTIME_UNKNOWN);
 }
@@ -184,13 +205,23 @@ int main(void)
 {
 #define T(name) cmocka_unit_test(name)
     const struct CMUnitTest tests[] = {
-        T(python), T(python_launcher),
-        T(java),   T(java_launcher),
-        T(node),   T(go),
-        T(rust),   T(php),
-        T(ruby),   T(by_exports),
-        T(none),   T(hostile),
-        T(rows),   T(by_paths_of_sources),
+        T(python),
+        T(python_launcher),
+        T(java),
+        T(java_launcher),
+        T(node),
+        T(go),
+        T(rust),
+        T(php),
+        T(ruby),
+        T(by_exports),
+        T(beam),
+        T(perl),
+        T(luajit),
+        T(none),
+        T(hostile),
+        T(rows),
+        T(by_paths_of_sources),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -108,7 +108,9 @@ static void whole_answer(void **state)
         "\"why\":\"Spans of its service arrive here, but it does not publish which of them its "
         "threads work on: it has no publisher.\","
         "\"switch\":{\"line\":\"spanprof exec -- COMMAND\",\"where\":\"\","
-        "\"by_hand\":\"PYTHONPATH=/usr/lib/spanprof/publishers/python\"}}],\"more_processes\":0}");
+        "\"by_hand\":\"PYTHONPATH=/usr/lib/spanprof/publishers/python\"},"
+        "\"frames\":{\"state\":\"unknown\",\"engine\":\"\",\"text\":\"–\",\"why\":\"\"}}],"
+        "\"more_processes\":0}");
 }
 
 /* As it is written in JSON. */

@@ -5,6 +5,7 @@
 #include "base/stats.h"
 #include "receiver/intake/intake_code.h"
 #include "receiver/intake/intake_stacks.h"
+#include "store/stacks/stacks.h"
 #include "test/support/rigs/samples_rig.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -486,6 +487,38 @@ static enum code_state state_of(struct code *code, uint32_t pid, uint64_t addres
                             &name);
 }
 
+/* Names in the perf map of a runtime that is the only one of its process are of its type. */
+static void test_types(void **state)
+{
+    static const struct {
+        enum runtime runtime;
+        const char *type;
+    } cases[] = {{RUNTIME_UNKNOWN, "jit"},
+                 {RUNTIME_NODE, "jit"},
+                 {RUNTIME_BEAM, "beam"},
+                 {RUNTIME_DOTNET, "dotnet"},
+                 {RUNTIME_LUAJIT, "luajit"}};
+    struct samples_rig *rig = *state;
+    const struct code_program program = {.pid = 1, .since_ns = 1};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct symbolizer_code_range range = {0x10, 0x1f, BYTES_LIT("f")};
+        const struct symbolizer_code told = {
+            .map = CODE_MAP_READ, .runtime = (uint8_t)cases[i].runtime, .n = 1, .ranges = &range};
+        const struct frame_name name = {.function = BYTES_LIT("f")};
+        int64_t expected, found;
+        struct code *code;
+        assert_int_equal(intake_code_open(&code), 0);
+        fixture_begin(&rig->fixture);
+        struct stacks *stacks = store_stacks(rig->fixture.store);
+        assert_int_equal(intake_code_answer(code, &program, 1, &told, stacks), 0);
+        assert_int_equal(stacks_named(stacks, BYTES_STR(cases[i].type), &name, 1, &expected), 0);
+        fixture_commit(&rig->fixture);
+        assert_int_equal(intake_code_find(code, &program, 1, 0x10, &found), CODE_NAMED);
+        assert_int_equal(found, expected);
+        intake_code_close(code);
+    }
+}
+
 static void test_limits(void **state)
 {
     struct samples_rig *rig = *state;
@@ -568,6 +601,7 @@ int main(void)
         TEST(test_rolled_back),
         TEST(test_limits),
         TEST(test_tenants),
+        TEST(test_types),
         TEST(test_overlaps),
         TEST(test_runtime_frames),
         TEST(test_runtime_frames_in_parts),

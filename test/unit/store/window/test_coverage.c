@@ -105,6 +105,10 @@ static void test_counts(void **state)
     coverage_unproven(coverage, 7);
     coverage_unproven(coverage, 8); /* not known */
     assert_int_equal(find(7)->unproven, 1);
+    assert_int_equal(find(7)->code_map, COVERAGE_CODE_NOT_SEEN);
+    coverage_code(coverage, 7, COVERAGE_CODE_MAP);
+    coverage_code(coverage, 8, COVERAGE_CODE_MAP); /* not known */
+    assert_int_equal(find(7)->code_map, COVERAGE_CODE_MAP);
     assert_false(process->publishes);
     assert_int_equal(process->seen_ns, 3);
     assert_int_equal(process->source, CONTEXT_OBI); /* of the last that had ids */
