@@ -101,7 +101,7 @@ static void attach_one(struct process_runtimes *runtimes, struct process_runtime
     } else if (error == -EAGAIN || error == -ETIME) {
         one->state = RUNTIME_FRAMES_NOT_READY;
         runtimes->waits = true;
-    } else {
+    } else if (error != -ESRCH) { /* it has not ended meanwhile */
         refuse(one, error == -ENOTSUP && why ? why : RUNTIME_REFUSAL_UNREADABLE);
     }
 }

@@ -73,11 +73,11 @@ class Frames(test_pages.Pages):
         except TimeoutError:
             self.fail("not %s: %s" % (state, json.dumps(seen)))
 
-    def told(self, pid):
-        """What `spanprof status` prints of that process, line by line."""
+    def told(self, row):
+        """What `spanprof status` prints of that row, line by line."""
         lines = subprocess.run([harness.BINARY, "status", "--socket", self.socket], capture_output=True, text=True,
                                timeout=60, check=True, env=harness.environment()).stdout.splitlines()
-        first = next(i for i, line in enumerate(lines) if re.search(r" %d\b" % pid, line))
+        first = next(i for i, line in enumerate(lines) if re.search(r" %d\b" % row["pid"], line))
         more = next((i for i, line in enumerate(lines) if i > first and not line.startswith("    ")), len(lines))
         return [line.strip() for line in lines[first:more]]
 
@@ -96,14 +96,14 @@ class Frames(test_pages.Pages):
         row = self.row_once(stock, "unnamed")
         self.assertEqual((row["runtime"], row["frames"]["text"]), (runtime, "no names"))
         line = row["frames"]["switch"]["line"]
-        told = self.told(stock)
+        told = self.told(row)
         self.assertIn("names:   " + line, told)
         self.assertIn("Code that it makes at run time has no names: it writes no perf map.", told)
 
         switched = self.begin(*command, switch=line.replace(INSTALLED, os.path.join(harness.BUILD, "publishers")))
         row = self.row_once(switched, "perf_map")
         self.assertNotIn("switch", row["frames"])
-        self.assertIn("perf map", self.told(switched)[0])
+        self.assertIn("perf map", self.told(row)[0])
         harness.wait_until(lambda: sum(sample.count() for sample in self.backend.samples(switched)) > 300, 60, "samples")
         got, functions = self.named(switched, runtime)
         print(runtime, "%.3f" % got, functions.most_common(5), flush=True)
@@ -139,7 +139,7 @@ class Frames(test_pages.Pages):
         self.assertEqual((row["runtime"], row["frames"]["text"]), ("perl", "not read"))
         self.assertIn("Perl writes no perf map", row["frames"]["why"])
         self.assertNotIn("switch", row["frames"])
-        self.assertIn("not read", self.told(perl)[0])
+        self.assertIn("not read", self.told(row)[0])
 
     def test_read(self):
         """Whose frames they are; and a native program has no others."""
@@ -150,7 +150,7 @@ class Frames(test_pages.Pages):
         version = ".".join(map(str, sys.version_info[:2]))
         row = self.row_once(python, "read")
         self.assertEqual((row["frames"]["text"], row["frames"]["why"]), ("CPython " + version, ""))
-        self.assertIn("CPython " + version, self.told(python)[0])
+        self.assertIn("CPython " + version, self.told(row)[0])
         self.assertEqual(self.row_once(native, "native")["frames"]["text"], "native")
 
 

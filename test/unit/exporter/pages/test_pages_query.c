@@ -13,7 +13,8 @@
 #define MINUTES (60 * NS_PER_SEC)
 #define ALL                                                                                        \
     (PAGES_TAKES_BASE | PAGES_TAKES_TRACE_ORDER | PAGES_TAKES_LIMIT | PAGES_TAKES_VIEW |           \
-     PAGES_TAKES_BUCKETS | PAGES_TAKES_OF | PAGES_TAKES_SECONDS | PAGES_TAKES_SINCE | PAGES_TAKES_FRAMES)
+     PAGES_TAKES_BUCKETS | PAGES_TAKES_OF | PAGES_TAKES_SECONDS | PAGES_TAKES_SINCE |              \
+     PAGES_TAKES_FRAMES)
 
 static struct arena arena;
 static struct pages_query query;
