@@ -29,13 +29,12 @@ while true do hot(100000) end
 """
 
 
-@harness.needs_sampling
-class Frames(test_pages.Pages):
-    # Not the whole node: names of code that was made a moment ago are wanted soon.
-    over = {"processors": {"join": {"wait": "1s"}}, "receivers": {"sampler": {"include": {"executables": [
-        "beam.smp", "luajit", "perl", os.path.basename(os.path.realpath("/usr/bin/python3")), "busy-shell"]}}}}
+class FramesOf(test_pages.Pages):
+    executables = ()  # Not the whole node: names of code that was made a moment ago are wanted soon.
 
     def setUp(self):
+        self.over = {"processors": {"join": {"wait": "1s"}},
+                     "receivers": {"sampler": {"include": {"executables": list(self.executables)}}}}
         super().setUp()
         self.running = self.start(sampler=True)
         self.folder = tempfile.mkdtemp(prefix="spanprof-frames-")
@@ -47,10 +46,10 @@ class Frames(test_pages.Pages):
             file.write(text)
         return path
 
-    def begin(self, *command, switch=""):
+    def begin(self, *command, switch="", **environment):
         """switch: as it is shown, in front of a command in a shell."""
         process = subprocess.Popen(["/bin/sh", "-c", switch + ' exec "$@"', "sh", *command], cwd=self.folder,
-                                   env=harness.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+                                   env=harness.environment(**environment), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
         def end():
             process.kill()
@@ -90,9 +89,10 @@ class Frames(test_pages.Pages):
             functions[own[0] if own else ""] += sample.count()
         return (total - functions.pop("", 0)) / max(total, 1), functions
 
-    def check_switch(self, runtime, command, names, share):
-        """Without a name, and with the switch."""
-        stock = self.begin(*command)
+    def check_switch(self, runtime, command, name, share, **environment):
+        """Without a name, and with the switch; name: how that of the function begins that is innermost most of
+        the time."""
+        stock = self.begin(*command, **environment)
         row = self.row_once(stock, "unnamed")
         self.assertEqual((row["runtime"], row["frames"]["text"]), (runtime, "no names"))
         line = row["frames"]["switch"]["line"]
@@ -100,7 +100,8 @@ class Frames(test_pages.Pages):
         self.assertIn("names:   " + line, told)
         self.assertIn("Code that it makes at run time has no names: it writes no perf map.", told)
 
-        switched = self.begin(*command, switch=line.replace(INSTALLED, os.path.join(harness.BUILD, "publishers")))
+        switched = self.begin(*command, switch=line.replace(INSTALLED, os.path.join(harness.BUILD, "publishers")),
+                              **environment)
         row = self.row_once(switched, "perf_map")
         self.assertNotIn("switch", row["frames"])
         self.assertIn("perf map", self.told(row)[0])
@@ -108,16 +109,21 @@ class Frames(test_pages.Pages):
         got, functions = self.named(switched, runtime)
         print(runtime, "%.3f" % got, functions.most_common(5), flush=True)
         self.assertGreater(got, share)
-        self.assertIn(functions.most_common(1)[0][0], names)
+        self.assertTrue(functions.most_common(1)[0][0].startswith(name))
         self.assertEqual(self.named(stock, runtime)[1], {})
         return switched
+
+
+@harness.needs_sampling
+class Frames(FramesOf):
+    executables = ("beam.smp", "luajit", "perl", os.path.basename(os.path.realpath("/usr/bin/python3")), "busy-shell")
 
     def test_erlang(self):
         if not shutil.which("erl") or not shutil.which("erlc"):
             self.skipTest("there is no Erlang")
         self.write("busy.erl", ERLANG)
         subprocess.run(["erlc", "busy.erl"], cwd=self.folder, check=True, timeout=60)
-        switched = self.check_switch("beam", ("erl", "-noshell", "-s", "busy", "main"), ("$busy:hot/2",), 0.8)
+        switched = self.check_switch("beam", ("erl", "-noshell", "-s", "busy", "main"), "$busy:hot/2", 0.8)
         stacks = collections.Counter()
         for sample in self.backend.samples(switched):
             own = tuple(frame.function for frame in sample.frames if frame.kind == "beam")
@@ -130,7 +136,7 @@ class Frames(test_pages.Pages):
         lua = shutil.which("luajit")
         if not lua:
             self.skipTest("there is no LuaJIT")
-        self.check_switch("luajit", (lua, self.write("busy.lua", LUA)), ("hot busy.lua:2",), 0.8)
+        self.check_switch("luajit", (lua, self.write("busy.lua", LUA)), "hot busy.lua:2", 0.8)
 
     def test_perl(self):
         """It says what is not there."""
