@@ -490,33 +490,22 @@ static enum code_state state_of(struct code *code, uint32_t pid, uint64_t addres
 /* Names in the perf map of a runtime that is the only one of its process are of its type. */
 static void test_types(void **state)
 {
-    static const struct {
-        enum runtime runtime;
-        const char *type;
-    } cases[] = {{RUNTIME_UNKNOWN, "jit"},
-                 {RUNTIME_NODE, "jit"},
-                 {RUNTIME_BEAM, "beam"},
-                 {RUNTIME_DOTNET, "dotnet"},
-                 {RUNTIME_LUAJIT, "luajit"}};
     struct samples_rig *rig = *state;
+    struct stacks *stacks = store_stacks(rig->fixture.store);
+    struct symbolizer_code_range range = {0x10, 0x1f, BYTES_LIT("f")};
+    const struct frame_name name = {.function = range.function};
+    const struct symbolizer_code told = {
+        .map = CODE_MAP_READ, .runtime = RUNTIME_BEAM, .n = 1, .ranges = &range};
     const struct code_program program = {.pid = 1, .since_ns = 1};
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct symbolizer_code_range range = {0x10, 0x1f, BYTES_LIT("f")};
-        const struct symbolizer_code told = {
-            .map = CODE_MAP_READ, .runtime = (uint8_t)cases[i].runtime, .n = 1, .ranges = &range};
-        const struct frame_name name = {.function = BYTES_LIT("f")};
-        int64_t expected, found;
-        struct code *code;
-        assert_int_equal(intake_code_open(&code), 0);
-        fixture_begin(&rig->fixture);
-        struct stacks *stacks = store_stacks(rig->fixture.store);
-        assert_int_equal(intake_code_answer(code, &program, 1, &told, stacks), 0);
-        assert_int_equal(stacks_named(stacks, BYTES_STR(cases[i].type), &name, 1, &expected), 0);
-        fixture_commit(&rig->fixture);
-        assert_int_equal(intake_code_find(code, &program, 1, 0x10, &found), CODE_NAMED);
-        assert_int_equal(found, expected);
-        intake_code_close(code);
-    }
+    int64_t beam = 0, found = 0;
+    struct code *code;
+    assert_false(intake_code_open(&code));
+    fixture_begin(&rig->fixture);
+    assert_int_equal(intake_code_answer(code, &program, 1, &told, stacks), 0);
+    assert_int_equal(stacks_named(stacks, BYTES_LIT("beam"), &name, 1, &beam), 0);
+    fixture_commit(&rig->fixture);
+    assert_true(intake_code_find(code, &program, 1, 0x10, &found) == CODE_NAMED && found == beam);
+    intake_code_close(code);
 }
 
 static void test_limits(void **state)
