@@ -6,11 +6,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
+#include <linux/openat2.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/fsuid.h>
 #include <sys/mount.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
@@ -33,6 +35,23 @@ static long read_target(void)
 static long write_target(void)
 {
     return open(target, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+}
+
+/* A filter does not see its flags. */
+static long open_target(unsigned flags)
+{
+    const struct open_how how = {.flags = flags | O_CLOEXEC};
+    return syscall(SYS_openat2, AT_FDCWD, target, &how, sizeof(how));
+}
+
+static long openat2_read_target(void)
+{
+    return open_target(O_RDONLY);
+}
+
+static long openat2_write_target(void)
+{
+    return open_target(O_WRONLY);
 }
 
 static long execute(void)
@@ -91,6 +110,12 @@ static long become_root(void)
     return setresuid(0, 0, 0);
 }
 
+static long become_root_for_files(void)
+{
+    setfsuid(0);
+    return setfsuid((uid_t)-1) == 0 ? 0 : -1;
+}
+
 static long load_program(void)
 {
     union bpf_attr attributes = {.prog_type = BPF_PROG_TYPE_SOCKET_FILTER};
@@ -127,6 +152,8 @@ static const struct attempt {
     {"read_shadow", read_shadow},
     {"read_target", read_target},
     {"write_target", write_target},
+    {"openat2_read_target", openat2_read_target},
+    {"openat2_write_target", openat2_write_target},
     {"execute", execute},
     {"start_process", start_process},
     {"trace_supervisor", trace_supervisor},
@@ -137,6 +164,7 @@ static const struct attempt {
     {"connect_target", connect_target},
     {"listen", listen_anywhere},
     {"become_root", become_root},
+    {"become_root_for_files", become_root_for_files},
     {"load_program", load_program},
     {"executable_memory", executable_memory},
     {"new_namespace", new_namespace},

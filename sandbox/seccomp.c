@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
 STAT_LOSS(
@@ -91,8 +92,10 @@ static void on_violation(int number, siginfo_t *info, void *context)
     _exit(EXIT_FAILURE);
 }
 
+/* A log's first time of day has the C library open the time zone, with a lock held. */
 static int handle_violations(void)
 {
+    tzset();
     struct sigaction action = {.sa_sigaction = on_violation, .sa_flags = SA_SIGINFO | SA_NODEFER};
     return sigaction(SIGSYS, &action, NULL) < 0 ? -errno : 0;
 }

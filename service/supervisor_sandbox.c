@@ -43,6 +43,8 @@ static const struct sandbox_call calls[] = {
     SANDBOX_CALL(setresgid),
     SANDBOX_CALL(getgroups),
     SANDBOX_CALL(setgroups),
+    SANDBOX_CALL(setfsuid),
+    SANDBOX_CALL(setfsgid),
     /* BPF and perf events */
     SANDBOX_CALL(bpf),
     SANDBOX_CALL(perf_event_open),

@@ -14,13 +14,9 @@
  * The listener cannot be checked: datagram sockets have no peer credentials.
  */
 #include "agent-bpf/contexts/elastic_socket.h"
-#include "agent-bpf/files/file_place.h"
-#include "agent-bpf/files/fs_rights.h"
-#include "agent-bpf/files/proc_maps.h"
 #include "base/fd.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -82,75 +78,58 @@ static int outcome_of(int error)
     }
 }
 
-struct target {
-    uint32_t pid;
-    int root_fd;
-    const struct fs_rights *rights;
-    const char *path;
-};
-
-/* In the name of the process. */
-static int look_up_as(const struct target *target, int *path_fd)
+static int look_up(const struct elastic_socket *socket, int *path_fd)
 {
     struct open_how how = {
         .flags = O_PATH | O_CLOEXEC,
         .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_CACHED,
     };
-    struct fs_rights_own own;
-    int error = fs_rights_take(target->rights, &own);
-    if (error)
-        return error;
-    *path_fd = (int)syscall(SYS_openat2, target->root_fd, target->path, &how, sizeof(how));
-    error = *path_fd < 0 ? outcome_of(-errno) : 0;
-    fs_rights_return(&own);
-    return error;
+    *path_fd = (int)syscall(SYS_openat2, socket->view.root_fd, socket->path, &how, sizeof(how));
+    return *path_fd < 0 ? outcome_of(-errno) : 0;
 }
 
 /* In the cache a refusal looks like an unknown entry. Where the mount is not known (a root of its
  * own), the symbolizer has looked. */
-static int find_as(const struct target *target, int *path_fd)
+int elastic_socket_connect(const struct elastic_socket *socket, int *fd)
 {
-    _cleanup_buf_ struct buf mounts = {0};
-    int error = proc_mounts_read(target->pid, &mounts);
-    error = error ? error : look_up_as(target, path_fd);
+    _cleanup_fd_ int path_fd = -1;
+    *fd = -1;
+    int error = look_up(socket, &path_fd);
     if (error)
         return error == -EAGAIN ? ELASTIC_SOCKET_REFUSED : error;
-    enum file_place place = file_place(*path_fd, target->pid, buf_bytes(&mounts));
-    return place == FILE_PLACE_LOCAL || place == FILE_PLACE_UNKNOWN ? 0 : ELASTIC_SOCKET_REFUSED;
-}
-
-static int connect_as(const struct target *target, int *out)
-{
-    struct fs_rights_own own;
-    _cleanup_fd_ int path_fd = -1;
-    int error = find_as(target, &path_fd);
-    error = error ? error : fs_rights_take(target->rights, &own);
-    if (error)
-        return error;
-    error = connect_to(path_fd, out);
-    fs_rights_return(&own);
-    return outcome_of(error);
-}
-
-int elastic_socket_connect(uint32_t pid, struct bytes path, int *out)
-{
-    char name[PATH_MAX], process[32];
-    struct fs_rights rights;
-    *out = -1;
-    if (path.len == 0 || path.len >= sizeof(name) || path.data[0] != '/' ||
-        memchr(path.data, 0, path.len))
+    enum file_place place = file_place_viewed(path_fd, &socket->view);
+    if (place != FILE_PLACE_LOCAL && place != FILE_PLACE_UNKNOWN)
         return ELASTIC_SOCKET_REFUSED;
+    return outcome_of(connect_to(path_fd, fd));
+}
+
+static bool take_path(struct bytes path, char name[PATH_MAX])
+{
+    if (path.len == 0 || path.len >= PATH_MAX || path.data[0] != '/' ||
+        memchr(path.data, 0, path.len))
+        return false;
     memcpy(name, path.data, path.len);
     name[path.len] = '\0';
+    return true;
+}
+
+int elastic_socket_become(uint32_t pid, struct bytes path, struct elastic_socket *socket)
+{
+    char process[32];
+    *socket = (struct elastic_socket){.view = {.root_fd = -1, .node_root_fd = -1}};
+    if (!take_path(path, socket->path))
+        return ELASTIC_SOCKET_REFUSED;
     snprintf(process, sizeof(process), "/proc/%u", pid);
     _cleanup_fd_ int process_fd = open(process, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (process_fd < 0)
         return -errno;
-    int error = read_rights(process_fd, &rights);
-    if (error)
-        return error;
-    _cleanup_fd_ int root_fd = openat(process_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (root_fd < 0)
-        return -errno;
-    return connect_as(&(struct target){pid, root_fd, &rights, name}, out);
+    int error = read_rights(process_fd, &socket->rights);
+    if (!error)
+        error = file_view_open(process_fd, pid, &socket->view);
+    return error ? error : fs_rights_become(&socket->rights);
+}
+
+void elastic_socket_close(struct elastic_socket *socket)
+{
+    file_view_close(&socket->view);
 }

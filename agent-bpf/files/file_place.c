@@ -53,16 +53,6 @@ static int mount_id(int fd, uint64_t *id)
 
 /* ---- overlayfs ---- */
 
-/* Root mounted what lies in our own user namespace. */
-static bool in_our_user_namespace(uint32_t pid)
-{
-    char path[32];
-    struct stat own, other;
-    snprintf(path, sizeof(path), "/proc/%u/ns/user", pid);
-    return !pid ||
-           (!stat("/proc/self/ns/user", &own) && !stat(path, &other) && own.st_ino == other.st_ino);
-}
-
 /* Removes and returns the path before the next unescaped colon. A backslash quotes. */
 static bool take_layer(struct bytes *layers, char path[LAYER_PATH_MAX])
 {
@@ -133,37 +123,96 @@ static bool overlay_is_local(struct bytes options, int root_fd, struct bytes mou
     return true;
 }
 
-static bool overlay_is_local_for(uint32_t pid, struct bytes options, struct bytes mounts)
+/* The process sees its own mounts, and we those of the node. */
+static bool overlay_is_local_viewed(struct bytes options, const struct file_view *view,
+                                    struct bytes mounts)
 {
-    char path[32];
-    snprintf(path, sizeof(path), "/proc/%u/root", pid);
-    _cleanup_fd_ int root_fd = open(pid ? path : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return root_fd >= 0 && overlay_is_local(options, root_fd, mounts);
+    return view->is_ours && overlay_is_local(options, view->root_fd, mounts) &&
+           overlay_is_local(options, view->node_root_fd, buf_bytes(&view->node_mounts));
 }
 
-/* The process sees its own mounts, and we those of the node. */
-static enum file_place overlay_place(uint32_t pid, struct bytes options, struct bytes mounts)
+/* ---- what a process sees ---- */
+
+/* Root mounted what lies in our own user namespace. */
+static bool in_our_user_namespace(int process_fd)
 {
-    _cleanup_buf_ struct buf own = {0};
-    bool local =
-        in_our_user_namespace(pid) && overlay_is_local_for(pid, options, mounts) &&
-        (!pid || (!proc_mounts_read(0, &own) && overlay_is_local_for(0, options, buf_bytes(&own))));
-    return local ? FILE_PLACE_LOCAL : FILE_PLACE_FOREIGN;
+    struct stat own, other;
+    return !stat("/proc/self/ns/user", &own) && !fstatat(process_fd, "ns/user", &other, 0) &&
+           own.st_ino == other.st_ino;
+}
+
+static int open_root(int directory_fd, const char *path)
+{
+    int fd = openat(directory_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+static int view_open_roots(int process_fd, struct file_view *view)
+{
+    *view = (struct file_view){.root_fd = open_root(process_fd, "root"), .node_root_fd = -1};
+    if (view->root_fd < 0)
+        return view->root_fd;
+    view->is_ours = in_our_user_namespace(process_fd);
+    view->node_root_fd = open_root(AT_FDCWD, "/");
+    return view->node_root_fd < 0 ? view->node_root_fd : proc_mounts_read(0, &view->node_mounts);
+}
+
+int file_view_open(int process_fd, uint32_t pid, struct file_view *view)
+{
+    int error = view_open_roots(process_fd, view);
+    return error ? error : proc_mounts_read(pid, &view->mounts);
+}
+
+void file_view_close(struct file_view *view)
+{
+    fd_closep(&view->root_fd);
+    fd_closep(&view->node_root_fd);
+    buf_close(&view->mounts);
+    buf_close(&view->node_mounts);
 }
 
 /* ---- */
 
-enum file_place file_place(int fd, uint32_t pid, struct bytes mounts)
+/* Of an overlay it is not known yet: *overlay gets its options. */
+static enum file_place place_by_type(int fd, struct bytes mounts, struct bytes *overlay)
 {
     struct proc_mount mount;
     uint64_t id;
+    *overlay = BYTES(NULL, 0);
     if (mount_id(fd, &id) || !proc_mounts_find(mounts, id, &mount))
         return FILE_PLACE_UNKNOWN;
     if (is_fuse_type(mount.type))
         return FILE_PLACE_FUSE;
     if (bytes_is(mount.type, "overlay"))
-        return overlay_place(pid, mount.options, mounts);
+        *overlay = mount.options;
     return is_local_type(mount.type) ? FILE_PLACE_LOCAL : FILE_PLACE_FOREIGN;
+}
+
+enum file_place file_place_viewed(int fd, const struct file_view *view)
+{
+    struct bytes overlay;
+    struct bytes mounts = buf_bytes(&view->mounts);
+    enum file_place place = place_by_type(fd, mounts, &overlay);
+    bool local = overlay.data && overlay_is_local_viewed(overlay, view, mounts);
+    return local ? FILE_PLACE_LOCAL : place;
+}
+
+enum file_place file_place(int fd, uint32_t pid, struct bytes mounts)
+{
+    char path[32];
+    struct file_view view;
+    struct bytes overlay;
+    enum file_place place = place_by_type(fd, mounts, &overlay);
+    if (!overlay.data)
+        return place;
+    snprintf(path, sizeof(path), "/proc/%u", pid ? pid : (uint32_t)getpid());
+    _cleanup_fd_ int process_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (process_fd < 0)
+        return place;
+    bool local =
+        !view_open_roots(process_fd, &view) && overlay_is_local_viewed(overlay, &view, mounts);
+    file_view_close(&view);
+    return local ? FILE_PLACE_LOCAL : place;
 }
 
 enum file_place file_place_asking(int fd, uint32_t pid, struct bytes mounts)

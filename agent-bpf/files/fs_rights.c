@@ -93,15 +93,21 @@ static int set_effective(uint64_t effective)
     return CALL(syscall(SYS_capset, &header, data));
 }
 
-static int get_rights(struct fs_rights *rights)
+static int get_groups(struct fs_rights *rights)
 {
     long n = syscall(SYS_getgroups, FS_RIGHTS_GROUPS_MAX, rights->groups);
     if (n < 0)
         return -errno;
     rights->n_groups = (size_t)n;
+    return 0;
+}
+
+static int get_rights(struct fs_rights *rights)
+{
+    int error = get_groups(rights);
     rights->uid = (uid_t)syscall(SYS_setfsuid, ID_UNCHANGED);
     rights->gid = (gid_t)syscall(SYS_setfsgid, ID_UNCHANGED);
-    return 0;
+    return error;
 }
 
 static bool same_groups(const struct fs_rights *a, const struct fs_rights *b)
@@ -156,4 +162,32 @@ void fs_rights_return(const struct fs_rights_own *own)
         abort();
     if (own->dumpable == 1)
         (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+}
+
+static int drop_capabilities(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    const struct __user_cap_data_struct none[2] = {{0}, {0}};
+    return CALL(syscall(SYS_capset, &header, none));
+}
+
+int fs_rights_become(const struct fs_rights *rights)
+{
+    struct fs_rights own;
+    int death_signal;
+    uid_t stays = getuid() ? ID_UNCHANGED : rights->uid;
+    int error = CALL(prctl(PR_GET_PDEATHSIG, &death_signal, 0, 0, 0));
+    if (!error)
+        error = get_groups(&own);
+    if (!error && !same_groups(rights, &own))
+        error = CALL(syscall(SYS_setgroups, rights->n_groups, rights->groups));
+    if (!error)
+        error = CALL(syscall(SYS_setresgid, rights->gid, rights->gid, rights->gid));
+    if (!error)
+        error = CALL(syscall(SYS_setresuid, stays, rights->uid, stays));
+    if (!error)
+        error = drop_capabilities();
+    if (!error)
+        error = CALL(prctl(PR_SET_DUMPABLE, 0, 0, 0, 0));
+    return error ? error : CALL(prctl(PR_SET_PDEATHSIG, death_signal, 0, 0, 0));
 }

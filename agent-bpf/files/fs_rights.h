@@ -33,3 +33,10 @@ bool fs_rights_parse(struct bytes status, struct fs_rights *rights);
 int fs_rights_take(const struct fs_rights *rights, struct fs_rights_own *own);
 /* Aborts if the own rights cannot be restored, rather than continue with the wrong ones. */
 void fs_rights_return(const struct fs_rights_own *own);
+
+/*
+ * For good: groups, effective ids and those of the file system, and no capability, so that there is
+ * no way back. The real and saved user stay, unless that is root: the process's user can neither
+ * stop nor trace us. Negative errno: the caller ends.
+ */
+int fs_rights_become(const struct fs_rights *rights);

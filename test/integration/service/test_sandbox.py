@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each process is able to do: a part that fell to an attacker is not the whole."""
+import ctypes
 import os
 import re
 import signal
@@ -133,6 +134,8 @@ class Sandbox(harness.IntegrationTest):
 
 
 ENDED = "ended by its filter"
+AGENT_USER = 12345
+LANDLOCK_CREATE_RULESET = 444
 
 
 def has_hook():
@@ -140,6 +143,9 @@ def has_hook():
     with open(harness.BINARY, "rb") as program:
         return b"SPANPROF_TEST_BREAK_OUT" in program.read()
 
+
+def has_landlock():
+    return ctypes.CDLL(None).syscall(LANDLOCK_CREATE_RULESET, None, 0, 1) > 0  # its version
 
 
 @harness.needs_sampling
@@ -160,8 +166,8 @@ class Fallen(harness.IntegrationTest):
             harness.wait_until(lambda: re.search(r"attempt %s (failed|succeeded)|may not call" % name, sp.log()), 20,
                                "the attempt %s" % name)
             log = sp.log()
-            sp.kill_all()
         finally:
+            sp.kill_all()
             del os.environ["SPANPROF_TEST_BREAK_OUT"], os.environ["SPANPROF_TEST_BREAK_OUT_TARGET"]
         if "attempt %s succeeded" % name in log:
             return None
@@ -183,9 +189,7 @@ class Fallen(harness.IntegrationTest):
         os.chmod(outside, 0o777)
         with open(os.path.join(outside, "file"), "w") as file:
             file.write("of somebody else")
-        with open("/sys/kernel/security/lsm") if os.path.exists("/sys/kernel/security/lsm") else \
-                open("/dev/null") as modules:
-            landlock = "landlock" in modules.read()
+        landlock = has_landlock()
         places = ["EACCES"] if landlock else ["EACCES", None]
         self.check("service", {
             "read_shadow": ("", ["EACCES"]),
@@ -224,15 +228,29 @@ class Fallen(harness.IntegrationTest):
         self.check_child("config", {"read_shadow": ("", [None])}, self.ended("openat"))
 
     def test_broker(self):
-        """It is there while it connects to an Elastic agent."""
+        """It is there while it connects to an Elastic agent, with the agent's ids, and without a way back. Even
+        the agent's own files are not written."""
         reason = publishing.why_not("glibc")
         if reason:
             self.skipTest(reason)
-        agent = publishing.late("glibc", "elastic_tlsdesc", "--service", "shop", "--socket",
-                                os.path.join(self.directory, "agent.sock"), "--cpu-ms", 600000)
+        place = os.path.join(self.directory, "of-the-agent")
+        os.mkdir(place)
+        os.chmod(place, 0o777)
+        own = os.path.join(place, "own")
+        with open(own, "w"):
+            os.chown(own, AGENT_USER, AGENT_USER)
+        agent = publishing.Peer("agent", [
+            "setpriv", "--reuid=%d" % AGENT_USER, "--regid=%d" % AGENT_USER, "--clear-groups",
+            publishing.path("glibc", "late"), "--publish", publishing.source_of("glibc", "elastic_tlsdesc"),
+            "--service", "shop", "--socket", os.path.join(place, "agent.sock"), "--cpu-ms", "600000"])
         self.addCleanup(agent.kill)
         agent.first("ready")
-        self.check_child("broker", {"read_shadow": ("", ["EACCES"])}, self.ended("openat"))
+        self.check_child("broker", {
+            "read_shadow": ("", [self.ended("openat")]),
+            "openat2_read_target": ("/etc/shadow", ["EACCES"]),
+            "openat2_write_target": (own, ["EACCES"] if has_landlock() else [None]),
+            "become_root_for_files": ("", [self.ended("setfsuid")]),
+        }, self.ended("openat"))
 
     def test_supervisor(self):
         """It starts programs and makes sockets; it takes no other process over, and changes no kernel."""

@@ -80,11 +80,14 @@ static int connect_agent(void *context, uint32_t pid, struct bytes path, int ans
     const struct supervised *process = context;
     pid_t broker = fork();
     if (broker == 0) {
-        int fd;
+        int fd = -1;
+        struct elastic_socket socket;
         struct control_message answer = {.kind = CONTROL_CONNECTED};
         if (process->connecting)
             process->connecting();
-        answer.outcome = elastic_socket_connect(pid, path, &fd);
+        answer.outcome = elastic_socket_become(pid, path, &socket);
+        if (!answer.outcome)
+            answer.outcome = elastic_socket_connect(&socket, &fd);
         _exit(control_send(answer_fd, &answer, fd) != 0);
     }
     close(answer_fd);

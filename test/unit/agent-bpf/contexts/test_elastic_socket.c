@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -144,15 +145,7 @@ static void stop(pid_t pid)
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-/* ---- what must be as before ---- */
-
-static uint64_t effective_set(void)
-{
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct data[2];
-    assert_int_equal(syscall(SYS_capget, &header, data), 0);
-    return (uint64_t)data[1].effective << 32 | data[0].effective;
-}
+/* ---- what a broker may do ---- */
 
 /* As the symbolizer does before: what is not there is not tried. */
 static bool is_there(pid_t pid, struct bytes path)
@@ -169,33 +162,68 @@ static bool is_there(pid_t pid, struct bytes path)
     return reader_file((uint32_t)pid, READER_SOCKET, &mapping, &file, &fd) != -ENOENT;
 }
 
+static uint64_t permitted_set(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2];
+    if (syscall(SYS_capget, &header, data))
+        return UINT64_MAX;
+    return (uint64_t)data[1].permitted << 32 | data[0].permitted;
+}
+
+/* Nothing leads back to root, and to nobody's files but the process's. */
+static bool is_for_good(const struct elastic_socket *socket)
+{
+    int death_signal = 0;
+    return geteuid() == socket->rights.uid && getegid() == socket->rights.gid &&
+           getgroups(0, NULL) == (int)socket->rights.n_groups && permitted_set() == 0 &&
+           setresuid((uid_t)-1, 0, (uid_t)-1) < 0 && setresgid(0, 0, 0) < 0 &&
+           setgroups(0, NULL) < 0 && syscall(SYS_setfsuid, 0) == (long)socket->rights.uid &&
+           syscall(SYS_setfsuid, -1) == (long)socket->rights.uid &&
+           open("/etc/shadow", O_RDONLY | O_CLOEXEC) < 0 && prctl(PR_GET_DUMPABLE) == 0 &&
+           prctl(PR_GET_PDEATHSIG, &death_signal) == 0 && death_signal == SIGUSR1;
+}
+
+#define NOT_FOR_GOOD 90
+#define FLAGS_DIFFER 91
+#define OUTCOME_BASE 200
+
+/* In a process of its own, as a broker is; as an exit status. */
+static int broker(pid_t pid, struct bytes path, const struct privileges *rights)
+{
+    struct elastic_socket socket;
+    int fd = -1, error = rights ? privileges_drop(rights) : 0;
+    prctl(PR_SET_PDEATHSIG, SIGUSR1);
+    error = error ? error : elastic_socket_become((uint32_t)pid, path, &socket);
+    if (!error && !is_for_good(&socket))
+        return NOT_FOR_GOOD;
+    error = error ? error : elastic_socket_connect(&socket, &fd);
+    elastic_socket_close(&socket);
+    if (error)
+        return error > 0 ? OUTCOME_BASE + error : -error;
+    if (fcntl(fd, F_GETFD) != FD_CLOEXEC || !(fcntl(fd, F_GETFL) & O_NONBLOCK))
+        return FLAGS_DIFFER;
+    (void)!send(fd, MESSAGE, sizeof(MESSAGE), 0);
+    return 0;
+}
+
+static int outcome_as(pid_t pid, struct bytes path, const struct privileges *rights)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(broker(pid, path, rights));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    int code = WEXITSTATUS(status);
+    assert_int_not_equal(code, NOT_FOR_GOOD);
+    assert_int_not_equal(code, FLAGS_DIFFER);
+    return code >= OUTCOME_BASE ? code - OUTCOME_BASE : -code;
+}
+
 static int outcome_for(pid_t pid, struct bytes path)
 {
-    int fd = -1, signal_before = 0, signal_after = 0;
-    uint64_t effective = effective_set();
-    gid_t before[64], after[64];
-    int n_before = getgroups(64, before), dumpable = prctl(PR_GET_DUMPABLE);
-    int fsuid = (int)syscall(SYS_setfsuid, -1), fsgid = (int)syscall(SYS_setfsgid, -1);
-    prctl(PR_GET_PDEATHSIG, &signal_before);
-
-    int outcome = is_there(pid, path) ? elastic_socket_connect((uint32_t)pid, path, &fd) : -ENOENT;
-
-    assert_int_equal(outcome == 0, fd >= 0);
-    assert_int_equal(effective_set(), effective);
-    assert_int_equal(getgroups(64, after), n_before);
-    assert_memory_equal(before, after, (size_t)n_before * sizeof(gid_t));
-    assert_int_equal(prctl(PR_GET_DUMPABLE), dumpable);
-    prctl(PR_GET_PDEATHSIG, &signal_after);
-    assert_int_equal(signal_after, signal_before);
-    assert_int_equal(syscall(SYS_setfsuid, -1), fsuid);
-    assert_int_equal(syscall(SYS_setfsgid, -1), fsgid);
-    if (fd < 0)
-        return outcome;
-    assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
-    assert_true(fcntl(fd, F_GETFL) & O_NONBLOCK);
-    (void)!send(fd, MESSAGE, sizeof(MESSAGE), 0);
-    close(fd);
-    return 0;
+    return is_there(pid, path) ? outcome_as(pid, path, NULL) : -ENOENT;
 }
 
 static int outcome_of(pid_t pid, const char *name)
@@ -217,10 +245,8 @@ static void test_own_socket(void **state)
     (void)state;
     int fd = bind_datagram("own", USER, 0, 0700);
     pid_t pid = start(&(struct process_plan){.uid = USER});
-    prctl(PR_SET_PDEATHSIG, SIGUSR1);
     assert_int_equal(outcome_of(pid, "own"), 0);
     assert_true(heard(fd));
-    prctl(PR_SET_PDEATHSIG, 0);
     stop(pid);
     assert_int_equal(outcome_of(pid, "own"), -ENOENT);
     close(fd);
@@ -392,48 +418,73 @@ static void test_own_mounts(void **state)
     close(hidden);
 }
 
-/* As the symbolizer runs: another user, with a few capabilities. */
-static int outcome_as_symbolizer(pid_t pid, const char *name, uint64_t keep)
+/* Another user than root, with a few capabilities. */
+static int outcome_as_reader(pid_t pid, const char *name, uint64_t keep)
 {
-    char path[512];
-    snprintf(path, sizeof(path), "%s", path_of(name));
-    pid_t symbolizer = fork();
-    if (symbolizer == 0) {
-        struct privileges rights = {.uid = OTHER, .gid = OTHER, .keep = keep};
-        int fd, error = privileges_drop(&rights);
-        error = error ? error : elastic_socket_connect((uint32_t)pid, BYTES_STR(path), &fd);
-        _exit(error > 0 ? 200 + error : -error);
-    }
-    int status;
-    assert_int_equal(waitpid(symbolizer, &status, 0), symbolizer);
-    assert_true(WIFEXITED(status));
-    int code = WEXITSTATUS(status);
-    return code >= 200 ? code - 200 : -code;
+    const struct privileges rights = {.uid = OTHER, .gid = OTHER, .keep = keep};
+    return outcome_as(pid, BYTES_STR(path_of(name)), &rights);
 }
 
-static void test_as_symbolizer(void **state)
+/* A user whose process is served can neither stop nor trace who serves it. */
+static void test_own_user(void **state)
+{
+    (void)state;
+    int status, ready[2];
+    char byte;
+    pid_t agent = start(&(struct process_plan){.uid = USER});
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+    pid_t served = fork();
+    if (served == 0) {
+        const struct privileges rights = {.uid = OTHER,
+                                          .gid = OTHER,
+                                          .keep = PRIVILEGE(CAP_SYS_PTRACE) |
+                                                  PRIVILEGE(CAP_SETUID) | PRIVILEGE(CAP_SETGID)};
+        struct elastic_socket socket;
+        int error = privileges_drop(&rights);
+        error = error ? error : elastic_socket_become((uint32_t)agent, BYTES_LIT("/x"), &socket);
+        (void)!write(ready[1], error ? "e" : "r", 1);
+        for (;;)
+            pause();
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_int_equal(byte, 'r');
+    pid_t other = fork();
+    if (other == 0) {
+        carry_out(&(struct process_plan){.uid = USER});
+        _exit(!(kill(served, SIGSTOP) < 0 && errno == EPERM &&
+                ptrace(PTRACE_SEIZE, served, NULL, NULL) < 0));
+    }
+    assert_int_equal(waitpid(other, &status, 0), other);
+    assert_int_equal(status, 0);
+    close(ready[0]);
+    close(ready[1]);
+    stop(served);
+    stop(agent);
+}
+
+static void test_as_reader(void **state)
 {
     (void)state;
     uint64_t looks = PRIVILEGE(CAP_SYS_PTRACE) | PRIVILEGE(CAP_DAC_READ_SEARCH);
     uint64_t all = looks | PRIVILEGE(CAP_SETUID) | PRIVILEGE(CAP_SETGID);
     make_directory("closed", 0700);
     int own = bind_datagram("own", USER, 0, 0700);
-    int symbolizers = bind_datagram("symbolizers", OTHER, 0, 0700);
+    int readers = bind_datagram("readers", OTHER, 0, 0700);
     int closed = bind_datagram("closed/everyone", 0, 0, 0777);
     pid_t pid = start(&(struct process_plan){.uid = USER});
     pid_t same = start(&(struct process_plan){.uid = OTHER});
-    assert_int_equal(outcome_as_symbolizer(pid, "own", all), 0);
-    assert_int_equal(outcome_as_symbolizer(pid, "symbolizers", all), ELASTIC_SOCKET_REFUSED);
-    assert_int_equal(outcome_as_symbolizer(pid, "closed/everyone", all), ELASTIC_SOCKET_REFUSED);
+    assert_int_equal(outcome_as_reader(pid, "own", all), 0);
+    assert_int_equal(outcome_as_reader(pid, "readers", all), ELASTIC_SOCKET_REFUSED);
+    assert_int_equal(outcome_as_reader(pid, "closed/everyone", all), ELASTIC_SOCKET_REFUSED);
     /* Without the right to act as others, only for processes of its own user. */
-    assert_int_equal(outcome_as_symbolizer(pid, "own", looks), -EPERM);
-    assert_int_equal(outcome_as_symbolizer(same, "symbolizers", looks), 0);
-    assert_int_equal(outcome_as_symbolizer(same, "own", looks), ELASTIC_SOCKET_REFUSED);
-    assert_int_equal(outcome_as_symbolizer(same, "closed/everyone", looks), ELASTIC_SOCKET_REFUSED);
+    assert_int_equal(outcome_as_reader(pid, "own", looks), -EPERM);
+    assert_int_equal(outcome_as_reader(same, "readers", looks), 0);
+    assert_int_equal(outcome_as_reader(same, "own", looks), ELASTIC_SOCKET_REFUSED);
+    assert_int_equal(outcome_as_reader(same, "closed/everyone", looks), ELASTIC_SOCKET_REFUSED);
     stop(pid);
     stop(same);
     close(own);
-    close(symbolizers);
+    close(readers);
     close(closed);
 }
 
@@ -474,10 +525,9 @@ int main(void)
         return 77;
     }
     const struct CMUnitTest tests[] = {
-        TEST(test_own_socket),    TEST(test_rights),
-        TEST(test_not_a_socket),  TEST(test_paths),
-        TEST(test_own_root),      TEST(test_own_mounts),
-        TEST(test_as_symbolizer), cmocka_unit_test(test_status),
+        TEST(test_own_socket), TEST(test_rights),   TEST(test_not_a_socket),
+        TEST(test_paths),      TEST(test_own_root), TEST(test_own_mounts),
+        TEST(test_as_reader),  TEST(test_own_user), cmocka_unit_test(test_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
