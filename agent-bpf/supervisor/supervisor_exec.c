@@ -10,6 +10,7 @@
 #include "agent-bpf/supervisor/supervisor_exec.h"
 #include "agent-bpf/supervisor/role_message.h"
 #include "agent-bpf/supervisor/supervisor.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include <assert.h>
 #include <errno.h>
@@ -26,7 +27,7 @@
 #include <unistd.h>
 
 #define ENVIRONMENT_MAX 64
-#define OOM_SCORE       "-900"
+#define OOM_SCORE       -900 /* as in packaging/spanprof.service */
 
 static void reset_signals(void)
 {
@@ -72,15 +73,21 @@ static bool oom_score_write(const char *score)
     return written;
 }
 
+/* A unit that has given us the score has given it to the children as well. To raise it takes no
+ * right. */
 void supervisor_outlive_children(void)
 {
-    char before[sizeof(children_oom_score)] = "";
-    int fd = *children_oom_score ? -1 : open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, before, sizeof(before) - 1) : 0;
-    if (fd >= 0)
-        close(fd);
-    if (n > 0 && oom_score_write(OOM_SCORE))
-        memcpy(children_oom_score, before, sizeof(before));
+    char own[sizeof(children_oom_score)], score[sizeof(children_oom_score)];
+    _cleanup_fd_ int fd =
+        *children_oom_score ? -1 : open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, own, sizeof(own) - 1) : 0;
+    if (n <= 0)
+        return;
+    own[n] = '\0';
+    snprintf(score, sizeof(score), "%d", OOM_SCORE);
+    bool is_set = atoi(own) <= OOM_SCORE;
+    if (is_set || oom_score_write(score))
+        snprintf(children_oom_score, sizeof(children_oom_score), "%s", is_set ? "0" : own);
 }
 
 static int prepare(const struct supervisor_exec *to, pid_t supervisor)

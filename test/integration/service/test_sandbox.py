@@ -47,6 +47,16 @@ def memory_holds(pid, text):
     return False
 
 
+def score_of(pid):
+    with open("/proc/%d/oom_score_adj" % pid) as file:
+        return int(file.read())
+
+
+def write_score(score):
+    with open("/proc/self/oom_score_adj", "w") as file:
+        file.write(str(score))
+
+
 def open_files(pid):
     return {os.readlink("/proc/%d/fd/%s" % (pid, fd)) for fd in os.listdir("/proc/%d/fd" % pid)}
 
@@ -116,13 +126,24 @@ class Sandbox(harness.IntegrationTest):
         self.assertFalse(int(harness.status_of(self.sp.supervisor)["CapPrm"], 16) & rare)
 
     def test_memory_is_taken_from_a_child_first(self):
-        def score(pid):
-            with open("/proc/%d/oom_score_adj" % pid) as file:
-                return int(file.read())
-        own = score(os.getpid())
+        own = score_of(os.getpid())
         may = int(harness.status_of(os.getpid())["CapEff"], 16) & 1 << 24  # CAP_SYS_RESOURCE
-        self.assertEqual([score(pid) for pid in (self.sp.supervisor, self.sp.service, self.sp.symbolizer)],
+        self.assertEqual([score_of(pid) for pid in (self.sp.supervisor, self.sp.service, self.sp.symbolizer)],
                          [-900 if may else own, own, own])
+
+    def test_memory_is_taken_from_a_child_first_under_the_unit(self):
+        """Which starts all with the supervisor's score."""
+        self.stop_spanprof(self.sp)
+        own = score_of(os.getpid())
+        try:
+            write_score(-900)
+        except PermissionError:
+            self.skipTest("no right to lower its score")
+        self.addCleanup(write_score, own)
+        sp = self.spanprof()
+        sp.wait_sampling()
+        self.assertEqual([score_of(pid) for pid in (sp.supervisor, sp.service, sp.symbolizer, sp.reader)],
+                         [-900, 0, 0, 0])
 
     def test_descriptors_are_those_that_are_named(self):
         symbolizer = open_files(self.sp.symbolizer)
