@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The examples of docs/deployment.md, and the rights of the systemd unit: as daemon, sidecar and node agent."""
+import errno
 import os
 import re
 import shutil
@@ -14,8 +15,19 @@ import sender  # noqa: E402
 
 DOCUMENT = os.path.join(harness.SOURCE, "docs", "deployment.md")
 UNIT = os.path.join(harness.SOURCE, "packaging", "spanprof.service")
+STRANGER, COLLECTOR = 12345, 12346
+CONNECT = """
+import socket, sys
+sys.exit(socket.socket(socket.AF_UNIX).connect_ex(sys.argv[1]))
+"""
 SIDECAR = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "setpriv", "--reuid", "nobody",
            "--regid", "nogroup", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
+
+
+def connect_as(user, path):
+    """0, or errno."""
+    return subprocess.run(["setpriv", "--reuid=%d" % user, "--regid=%d" % user, "--clear-groups",
+                           sys.executable, "-c", CONNECT, path]).returncode
 
 
 def example(name):
@@ -71,13 +83,18 @@ class Examples(unittest.TestCase):
 @harness.needs_root
 class Places(harness.IntegrationTest):
     def start(self, launcher, name, sampler):
+        self.configure(launcher, name, sampler)
+        return self.sp.start()
+
+    def configure(self, launcher, name, sampler, paths=None):
         """The example, at this test's ports, store and backend."""
         self.sp = self.spanprof(start=False, sampler=False)
         text = example(name)
         for place, value in {"localhost:4317": self.sp.grpc_address, "localhost:4318": self.sp.http_address,
                              "localhost:14317": self.backend.address}.items():
             text = text.replace('"%s"' % place, '"%s"' % value)
-        text = text.replace("/var/lib/spanprof", self.sp.store)
+        for path, value in {"/var/lib/spanprof": self.sp.store, **(paths or {})}.items():
+            text = text.replace(path, value)
         self.sp.launcher = launcher
         self.sp.text = text
         self.sp.extra = ["--set", "service.telemetry.metrics.address=127.0.0.1:%d" % self.sp.metrics_port,
@@ -85,7 +102,6 @@ class Places(harness.IntegrationTest):
                          "--set", "service.extensions=[sqlite_storage]"]
         if sampler:
             self.sp.extra += ["--set", "receivers.sampler.frequency=97"]
-        return self.sp.start()
 
     def send_and_see(self):
         body, ids = sender.request_of(5)
@@ -128,6 +144,26 @@ class Places(harness.IntegrationTest):
                     if harness.status_of(pid)["NSpid"].split()[1:] == ["1"])
         os.kill(init, signal.SIGTERM)
         self.assertEqual(self.sp.process.wait(15 * harness.SLOWNESS), 0)
+
+    def test_unix_sockets(self):
+        """Of each peer the kernel says who it is; the Collector's socket is not for all."""
+        directory = os.path.join(self.directory, "run")
+        for path in (directory, os.path.join(directory, "collector")):
+            os.mkdir(path)
+            os.chmod(path, 0o755)
+        os.chown(path, COLLECTOR, COLLECTOR)
+        os.chmod(self.directory, 0o755)
+        self.configure([], "unix sockets", True, {"/run/spanprof": directory})
+        self.sp.launch()
+        harness.wait_until(lambda: "ready: " in self.sp.log(), 20, "it is ready")
+        body, ids = sender.request_of(5)
+        sender.GrpcSender("unix://%s/otlp.sock" % directory).send(body)
+        self.backend.wait(lambda: set(ids) <= {span.span_id for span in self.backend.spans()}, 15, "spans")
+        self.assertGreater(self.sp.metric("spanprof_peers_total", 'by="asked"'), 0)
+        self.assertEqual(self.sp.metric("spanprof_peers_total", 'by="unknown"'), 0)
+        sockets = directory + "/otlp.sock", directory + "/collector/otlp.sock"
+        self.assertEqual([connect_as(STRANGER, path) for path in sockets], [0, errno.EACCES])
+        self.assertEqual([connect_as(COLLECTOR, path) for path in sockets], [0, 0])
 
     def test_as_sidecar(self):
         os.chmod(self.directory, 0o777)
