@@ -154,8 +154,8 @@ static int naming_read_ahead(struct naming *naming, struct arena *scratch)
         error = hotspot_trail_follow(&naming->ahead, &naming->fetch, naming->cache,
                                      HOTSPOT_KEPT_METHOD, naming->methods[i].address);
     for (size_t i = 0; i < naming->n_stubs && !error; i++)
-        error = hotspot_trail_follow(&naming->ahead, &naming->fetch, naming->cache, HOTSPOT_KEPT_STUB,
-                                     naming->stubs[i].blob);
+        error = hotspot_trail_follow(&naming->ahead, &naming->fetch, naming->cache,
+                                     HOTSPOT_KEPT_STUB, naming->stubs[i].blob);
     return error ? error : hotspot_fetch_run(&naming->fetch);
 }
 

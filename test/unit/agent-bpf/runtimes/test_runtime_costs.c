@@ -213,27 +213,27 @@ static void v8_positions(void **state)
 
 #define LINES_N 1000000
 
-static bool lines_get(void *context, const uint64_t key[3], struct bytes *value)
+static bool lines_get(void *context, enum v8_kept kind, const uint64_t key[3], struct bytes *value)
 {
     static uint8_t kept[8 + LINES_N];
     const uint32_t counted = LINES_N;
-    (void)context, (void)key;
+    (void)context, (void)kind, (void)key;
     memset(kept, 1, sizeof(kept)); /* lines of one character */
     memcpy(kept, &counted, sizeof(counted));
     *value = BYTES(kept, sizeof(kept));
     return true;
 }
 
-static void lines_put(void *context, const uint64_t key[3], struct bytes value)
+static void lines_put(void *context, enum v8_kept kind, const uint64_t key[3], struct bytes value)
 {
-    (void)context, (void)key, (void)value;
+    (void)context, (void)kind, (void)key, (void)value;
 }
 
 /* All of a request together are bounded. */
 static void v8_lines(void **state)
 {
     static uint64_t script[64], source[64];
-    const struct v8_lines_store store = {lines_get, lines_put, NULL};
+    const struct v8_store store = {lines_get, lines_put, NULL};
     struct runtime_memory memory = memory_image_memory(&image);
     struct v8_scripts scripts = {.store = &store};
     struct v8_heap heap;
@@ -324,7 +324,7 @@ static uint64_t *word_of(void *bytes, size_t at)
 
 static int hotspot_name(struct runtime_memory *memory, struct runtime_names *out)
 {
-    return hotspot_names(&hotspot_process, memory, frames, n_frames, out);
+    return hotspot_names(&hotspot_process, NULL, memory, frames, n_frames, out);
 }
 
 static void hotspot_put_blob(void)
