@@ -6,6 +6,7 @@
 #define CODE_MAX        65536 /* bytes looked at of a function */
 #define CURRENT_CODE    128   /* the same, for the variable */
 #define TARGETS_MAX     64    /* functions that one calls */
+#define LOOKUPS_MAX     4096  /* of what may be a call; seen: some hundred */
 #define INTERPRETER_MIN 8192  /* bytes of code: seen 13,000 and more */
 #define LOAD_AFTER      16    /* bytes behind a call that its result is used in */
 
@@ -109,6 +110,7 @@ static void targets_find(const struct elf *elf, const struct runtime_range *func
     size = size < CODE_MAX ? size : CODE_MAX;
     uint8_t *code = malloc(size + 1);
     bool can = code && image_read(elf, function->start, code, size);
+    size_t n_lookups = 0;
     targets->n = 0;
     for (size_t i = 0; can && i + 5 <= size && targets->n < TARGETS_MAX; i++) {
         struct runtime_range part;
@@ -117,6 +119,8 @@ static void targets_find(const struct elf *elf, const struct runtime_range *func
         uint64_t to = function->start + i + 5 + (uint64_t)offset_at(code + i + 1);
         if (to >= function->start && to < function->end)
             continue;
+        if (n_lookups++ == LOOKUPS_MAX)
+            break;
         if (runtime_evaluation_part(elf, to, &part) && part.start == to &&
             !targets_hold(targets, to))
             targets->of[targets->n++] = part;
