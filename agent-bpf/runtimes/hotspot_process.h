@@ -102,6 +102,10 @@ struct hotspot_names_layout {
     __u16 klass_source_file; /* in InstanceKlass: HotSpot 14 and earlier */
     __u16 klass_name;
     __u16 klass_constants; /* in InstanceKlass */
+    __u16 klass_next;      /* of the same ClassLoaderData */
+    __u16 klass_loader_data;
+    __u16 loader_classes; /* in ClassLoaderData, from 11 on */
+    __u16 loader_kind;    /* a bool behind the one that says that the loader is gone */
     __u16 symbol_length;
     __u16 symbol_body;
     __u16 symbol_references;  /* 16 bits; 0: it was freed. HOTSPOT_NONE: not known */

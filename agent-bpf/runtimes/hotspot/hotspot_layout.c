@@ -72,6 +72,12 @@ static const struct row fields[] = {
     {NAMES(klass_source_file), "InstanceKlass", "_source_file_name_index", OPTIONAL},
     {NAMES(klass_name), "Klass", "_name", NEEDED},
     {NAMES(klass_constants), "InstanceKlass", "_constants", NEEDED},
+    {NAMES(klass_next), "Klass", "_next_link", NEEDED},
+    {NAMES(klass_loader_data), "Klass", "_class_loader_data", NEEDED},
+    {NAMES(loader_classes), "ClassLoaderData", "_klasses", NEEDED},
+    {NAMES(loader_kind), "ClassLoaderData", "_has_class_mirror_holder", OPTIONAL},
+    {NAMES(loader_kind), "ClassLoaderData", "_is_unsafe_anonymous", OPTIONAL}, /* 12 to 16 */
+    {NAMES(loader_kind), "ClassLoaderData", "_is_anonymous", OPTIONAL},        /* 8, 11 */
     {NAMES(symbol_length), "Symbol", "_length", OPTIONAL},
     {NAMES(symbol_length), "Symbol", "_length_and_refcount", NEEDED},     /* 12 to 15 */
     {NAMES(symbol_references), "Symbol", "_hash_and_refcount", OPTIONAL}, /* the low half */

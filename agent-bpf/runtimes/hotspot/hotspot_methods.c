@@ -152,6 +152,8 @@ static int methods_read_holders(const struct hotspot_process *process, struct ho
                      &method->texts[HOTSPOT_CLASS].read);
         method_fetch(fetch, method, method->holder + names->klass_constants, &method->holder_pool,
                      sizeof(method->holder_pool), &method->constants_read);
+        method_fetch(fetch, method, method->holder + names->klass_loader_data, &method->loader,
+                     sizeof(method->loader), &method->loader_read);
         if (names->pool_source_file == HOTSPOT_NONE && names->klass_source_file != HOTSPOT_NONE)
             method_fetch(fetch, method, method->holder + names->klass_source_file,
                          &method->source_index, sizeof(method->source_index), &method->source_read);
@@ -160,7 +162,8 @@ static int methods_read_holders(const struct hotspot_process *process, struct ho
     for (size_t i = 0; i < n; i++) {
         struct hotspot_method *method = &methods[i];
         struct hotspot_symbol *source = &method->texts[HOTSPOT_SOURCE_FILE];
-        if (method_needs(method, method->texts[HOTSPOT_CLASS].read && method->constants_read) &&
+        if (method_needs(method, method->texts[HOTSPOT_CLASS].read && method->constants_read &&
+                                     method->loader_read) &&
             method->holder_pool != method->pool)
             method->outcome = RUNTIME_FRAME_STALE;
         if (method->outcome == RUNTIME_FRAME_NAMED && method->source_read && method->source_index)
@@ -343,6 +346,69 @@ static int method_write(struct hotspot_method *method, struct arena *arena)
     return error ? error : text_take(&file, arena, &method->line.file);
 }
 
+/* ---- whether the class lives ---- */
+
+/*
+ * What a dead class leaves behind may be as it was, while its Symbols are others already. So its
+ * loader is looked at behind all that was read of it, and must not be gone. The memory of a loader
+ * that is gone may be another one's, which has other classes: two of them are looked at, as those
+ * that come and go have few. Last, in the place of the class there may be another one by then: it
+ * has another name. A request is read in its order.
+ */
+static int methods_check_loaders(const struct hotspot_process *process, struct hotspot_fetch *fetch,
+                                 struct hotspot_method *methods, size_t n)
+{
+    const struct hotspot_names_layout *names = &process->names;
+    for (size_t i = 0; i < n; i++) {
+        struct hotspot_method *method = &methods[i];
+        if (method->outcome != RUNTIME_FRAME_NAMED)
+            continue;
+        hotspot_fetch_add(fetch, method->loader + names->loader_kind - 1, &method->loader_gone,
+                          sizeof(method->loader_gone), &method->loader_read);
+        hotspot_fetch_add(fetch, method->loader + names->loader_classes, &method->classes[0],
+                          sizeof(method->classes[0]), &method->class_read);
+    }
+    int error = hotspot_fetch_run(fetch);
+    for (size_t i = 0; i < n; i++)
+        if (methods[i].outcome == RUNTIME_FRAME_NAMED &&
+            (!methods[i].loader_read || methods[i].loader_gone || !methods[i].class_read))
+            methods[i].outcome = RUNTIME_FRAME_STALE;
+    return error;
+}
+
+static bool class_is_its(const struct hotspot_method *method)
+{
+    const struct hotspot_symbol *name = &method->texts[HOTSPOT_CLASS];
+    bool listed =
+        method->classes[0] == method->holder || (method->class_read && method->classes[1]);
+    return listed && method->name_read && method->name_again == name->address &&
+           method->text_read && !memcmp(method->text_again, name->bytes, name->length);
+}
+
+static int methods_check_classes(const struct hotspot_process *process, struct hotspot_fetch *fetch,
+                                 struct hotspot_method *methods, size_t n)
+{
+    const struct hotspot_names_layout *names = &process->names;
+    for (size_t i = 0; i < n; i++) {
+        struct hotspot_method *method = &methods[i];
+        const struct hotspot_symbol *name = &method->texts[HOTSPOT_CLASS];
+        if (method->outcome != RUNTIME_FRAME_NAMED)
+            continue;
+        if (method->classes[0] != method->holder)
+            hotspot_fetch_add(fetch, method->classes[0] + names->klass_next, &method->classes[1],
+                              sizeof(method->classes[1]), &method->class_read);
+        hotspot_fetch_add(fetch, method->holder + names->klass_name, &method->name_again,
+                          sizeof(method->name_again), &method->name_read);
+        hotspot_fetch_add(fetch, name->address + names->symbol_body, method->text_again,
+                          name->length, &method->text_read);
+    }
+    int error = hotspot_fetch_run(fetch);
+    for (size_t i = 0; i < n; i++)
+        if (methods[i].outcome == RUNTIME_FRAME_NAMED && !class_is_its(&methods[i]))
+            methods[i].outcome = RUNTIME_FRAME_STALE;
+    return error;
+}
+
 /* ---- public ---- */
 
 int hotspot_methods_find(const struct hotspot_process *process, struct hotspot_fetch *fetch,
@@ -368,15 +434,17 @@ int hotspot_methods_find(const struct hotspot_process *process, struct hotspot_f
 int hotspot_methods_check(const struct hotspot_process *process, struct hotspot_fetch *fetch,
                           struct hotspot_method *methods, size_t n)
 {
+    bool lives = process->names.loader_kind != HOTSPOT_NONE; /* which 8 does not tell */
     for (size_t i = 0; i < n; i++) {
         methods[i].const_method = methods[i].found;
         hotspot_fetch_add(fetch, methods[i].address + process->method.const_method,
                           &methods[i].found, sizeof(methods[i].found), &methods[i].read);
     }
-    int error = hotspot_fetch_run(fetch);
+    int error =
+        lives ? methods_check_loaders(process, fetch, methods, n) : hotspot_fetch_run(fetch);
     for (size_t i = 0; i < n; i++)
         if (methods[i].outcome == RUNTIME_FRAME_NAMED &&
             (!methods[i].read || methods[i].found != methods[i].const_method))
             methods[i].outcome = RUNTIME_FRAME_STALE;
-    return error;
+    return error || !lives ? error : methods_check_classes(process, fetch, methods, n);
 }

@@ -42,6 +42,12 @@ struct hotspot_method {
     uint64_t pool;
     uint64_t holder;
     uint64_t holder_pool; /* the holder's: the same, unless one of the two is gone */
+    uint64_t loader;      /* the holder's ClassLoaderData */
+    uint64_t classes[2];  /* of them */
+    uint8_t loader_gone;
+    uint64_t name_again; /* of the holder, and its text */
+    uint8_t text_again[RUNTIME_NAME_MAX];
+    bool loader_read, class_read, name_read, text_read;
     uint16_t source_index;
     uint8_t bytes[HOTSPOT_CONST_METHOD_BYTES];
     struct hotspot_symbol texts[HOTSPOT_TEXTS];
@@ -50,6 +56,7 @@ struct hotspot_method {
 /* 0; -ENOMEM; errors of reading. */
 int hotspot_methods_find(const struct hotspot_process *process, struct hotspot_fetch *fetch,
                          struct hotspot_method *methods, size_t n, struct arena *arena);
-/* Looks once more whether each is still the one it was. */
+/* Looks once more whether each is still the one it was, and its class lives: then all that was read
+ * was its own. */
 int hotspot_methods_check(const struct hotspot_process *process, struct hotspot_fetch *fetch,
                           struct hotspot_method *methods, size_t n);
