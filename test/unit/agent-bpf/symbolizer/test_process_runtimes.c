@@ -59,7 +59,7 @@ static int setup(void **state)
         .refs = 1, .reader = &reader, .constants = (struct runtime_constants *)&constants};
     symbolizer.settings.runtimes_map_fd = 0;
     outcome = 0;
-    return 0;
+    return runtime_shares_open(&symbolizer.runtime_shares);
 }
 
 static int teardown(void **state)
