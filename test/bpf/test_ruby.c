@@ -22,7 +22,7 @@
 #define FEW         600 /* three samples, where there are not many */
 
 static const struct runtime_reader reader = {
-    RUNTIME_RUBY,      RUNTIME_SECTION_RUBY, 1u << FRAME_RUBY, ruby_reader_open,
+    RUNTIME_RUBY,      RUNTIME_SECTION_RUBY, 1u << FRAME_RUBY,  ruby_reader_open,
     ruby_reader_close, ruby_reader_attach,   ruby_reader_names, ruby_reader_version};
 
 /* Names with the path of their class, which the labels of 3.3 and earlier do not have. */

@@ -12,8 +12,9 @@
 
 int reader_rig_start(pid_t *pid)
 {
-    int sockets[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets))
+    int sockets[2], started[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, sockets) ||
+        pipe2(started, O_CLOEXEC))
         abort();
     fflush(NULL);
     *pid = fork();
@@ -22,9 +23,16 @@ int reader_rig_start(pid_t *pid)
     if (*pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(sockets[0]);
+        close(started[0]);
+        close(started[1]);
         _exit(reader_run(sockets[1]) ? 1 : 0);
     }
     close(sockets[1]);
+    close(started[1]);
+    char none;
+    if (read(started[0], &none, 1)) /* its deadlines begin once it runs */
+        abort();
+    close(started[0]);
     return sockets[0];
 }
 

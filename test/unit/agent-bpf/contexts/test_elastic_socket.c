@@ -364,6 +364,8 @@ static void test_own_root(void **state)
     assert_int_equal(symlink(target, path_of("jail/absolute")), 0);
     assert_int_equal(symlink("../outside", path_of("jail/relative")), 0);
     assert_int_equal(symlink("/inside", path_of("jail/within")), 0);
+    /* Who follows a link in the tick that made it writes its time, which the cache cannot. */
+    usleep(20000);
     pid_t pid = start(&(struct process_plan){.uid = USER, .root = path_of("jail")});
 
     assert_int_equal(outcome_for(pid, BYTES_LIT("/inside")), 0);

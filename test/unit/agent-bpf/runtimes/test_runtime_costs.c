@@ -314,7 +314,8 @@ static const struct hotspot_process hotspot_process = {
               .klass_constants = 16,
               .symbol_length = 0,
               .symbol_body = 2,
-              .symbol_references = HOTSPOT_NONE},
+              .symbol_references = HOTSPOT_NONE,
+              .loader_kind = HOTSPOT_NONE},
 };
 
 static uint64_t *word_of(void *bytes, size_t at)
