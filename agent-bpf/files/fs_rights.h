@@ -35,8 +35,8 @@ int fs_rights_take(const struct fs_rights *rights, struct fs_rights_own *own);
 void fs_rights_return(const struct fs_rights_own *own);
 
 /*
- * For good: groups, effective ids and those of the file system, and no capability, so that there is
- * no way back. The real and saved user stay, unless that is root: the process's user can neither
- * stop nor trace us. Negative errno: the caller ends.
+ * Takes the groups, effective ids and file system ids of the process and drops every capability, so
+ * this cannot be undone. The real and saved user stay, unless that is root: the process's user can
+ * neither stop nor trace us. Negative errno: the caller ends.
  */
 int fs_rights_become(const struct fs_rights *rights);

@@ -27,8 +27,8 @@
 #define SYMBOLIZER_SOCKET_BYTES (1 << 20)
 #define CONFIG_LIMIT_NS         (10 * NS_PER_SEC)
 
-/* Accounts of their own, if there are such (packaging/spanprof.sysusers). Who parses what strangers
- * made shares its user with nobody who has a right. */
+/* Separate accounts, if they exist (packaging/spanprof.sysusers). The process that parses
+ * strangers' data shares its user with no process that has a capability. */
 #define ACCOUNT_SYMBOLIZER "spanprof-sym"
 #define ACCOUNT_READER     "spanprof-rdr" /* and the broker's */
 

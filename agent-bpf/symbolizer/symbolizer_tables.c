@@ -72,7 +72,7 @@ struct tables {
     struct map pages;
     struct map unreadable;
     struct list recent;                /* tables, least recently used first */
-    struct list own_ages[FAIR_SHARES]; /* likewise, by fair_share_index() */
+    struct list own_ages[FAIR_SHARES]; /* the same by tenant's share */
     struct fair_share share;           /* in tables */
     struct list recent_pages;
     struct list ending; /* struct unreadable by until_ns */

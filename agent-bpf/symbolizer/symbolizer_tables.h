@@ -25,9 +25,9 @@ struct table;
 int tables_open(const struct unwind_maps *maps, struct tables **tables);
 void tables_close(struct tables *tables); /* NULL is fine */
 
-/* pid: a process that maps the file; 0 = none is known. tenant: who pays, if nobody poorer does.
- * Borrowed until the next tables_release(); at most TABLES_BORROWED_MAX at once. NULL: no memory,
- * TABLES_BYTES_MAX is reached, or the file is closed.
+/* pid: a process that maps the file; 0 = none is known. tenant: whose share it counts for,
+ * unless a tenant with fewer tables uses it, too. Borrowed until the next tables_release(); at most
+ * TABLES_BORROWED_MAX at once. NULL: no memory, TABLES_BYTES_MAX is reached, or the file is closed.
  */
 struct table *tables_get(struct tables *tables, const struct binary *binary, uint32_t pid,
                          uint64_t tenant);

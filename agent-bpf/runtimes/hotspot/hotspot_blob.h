@@ -28,8 +28,8 @@ static __always_inline void hotspot_begin(struct hotspot_walk *walk)
     walk->effort = 0;
 }
 
-/* A page that is not there costs ten times what a read does, and whoever forges frames may have as
- * many as he likes. 0: all of it was read. */
+/* Reading a page that is not mapped costs ten times as much, and forged frames may lead to any
+ * number of them. 0: all of it was read. */
 static __always_inline int hotspot_read(struct hotspot_walk *walk, void *out, __u32 size,
                                         __u64 address)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each row is what that version's headers say or what a running process has, and was compared with
- * running programs; but those of 8.0 and 8.1, of which no build was at hand.
+ * Each row comes from that version's headers or a running process. All were compared with running
+ * programs except 8.0 and 8.1, which no build was available for.
  */
 #include "agent-bpf/runtimes/php/php_layout.h"
 #include <stddef.h>
