@@ -44,6 +44,12 @@ struct config_list {
     size_t count;
 };
 
+struct config_users {         /* of this node */
+    struct config_list names; /* of accounts, or numbers */
+    size_t n_ids;             /* these two are found by users_find() alone: config/users.h */
+    uint32_t ids[CONFIG_LIST_MAX];
+};
+
 enum config_tls_version { CONFIG_TLS_1_2, CONFIG_TLS_1_3 };
 
 struct config_tls { /* texts and paths: "" = not given */
@@ -153,7 +159,7 @@ struct config_processor_join {
     uint32_t top_stacks;
     struct config_list span_attributes;
     struct { /* whose Resources are believed: receiver/peers.h */
-        struct config_list users;
+        struct config_users users;
         struct config_list cgroups;
         struct config_list sockets; /* endpoints of receivers */
     } forwarders;

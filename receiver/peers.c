@@ -5,17 +5,15 @@
 #include "receiver/peers.h"
 #include "agent-bpf/connection.h"
 #include "base/cgroup.h"
-#include "base/log.h"
 #include "base/stats.h"
+#include "config/users.h"
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <errno.h>
-#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/ip.h>
 #include <netinet/ip6.h>
 #include <netinet/tcp.h>
-#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -36,41 +34,9 @@ struct peers {
     const struct config_processor_join *join; /* NULL: no forwarders */
     int connections_fd;
     struct peer_finder finder;
-    uint32_t users[CONFIG_LIST_MAX]; /* that forward */
-    size_t n_users;
 };
 
 /* ---- forwarders ---- */
-
-static bool user_parse(const char *text, uint32_t *uid)
-{
-    char *end;
-    errno = 0;
-    unsigned long number = strtoul(text, &end, 10);
-    bool is_number = *text >= '0' && *text <= '9' && !*end;
-    const struct passwd *account = is_number ? NULL : getpwnam(text);
-    if (is_number ? errno || number >= PEER_UID_UNKNOWN : !account)
-        return false;
-    *uid = account ? account->pw_uid : (uint32_t)number;
-    return true;
-}
-
-static void users_find(struct peers *peers, const struct config_list *users)
-{
-    for (size_t i = 0; i < users->count; i++)
-        if (user_parse(users->items[i], &peers->users[peers->n_users]))
-            peers->n_users++;
-        else
-            log_warn("peers", "join::forwarders::users: there is no user \"%s\"", users->items[i]);
-}
-
-static bool is_of_user(const struct peers *peers, uint32_t uid)
-{
-    for (size_t i = 0; i < peers->n_users; i++)
-        if (uid == peers->users[i])
-            return true;
-    return false;
-}
 
 /* A service that is started again has another cgroup with the same path. */
 static bool is_of_cgroup(const struct peers *peers, const struct config_list *cgroups, uint64_t id)
@@ -94,7 +60,7 @@ static bool is_forwarder(const struct peers *peers, const struct config_endpoint
                          const struct peer *peer)
 {
     const struct config_processor_join *join = peers->join;
-    return join && (is_of_user(peers, peer->uid) ||
+    return join && (users_have(&join->forwarders.users, peer->uid) ||
                     is_of_cgroup(peers, &join->forwarders.cgroups, peer->cgroup_id) ||
                     is_of_socket(&join->forwarders.sockets, endpoint));
 }
@@ -137,10 +103,7 @@ int peers_open(const struct config *config, int connections_fd, struct peers **r
         return -ENOMEM;
     peers->connections_fd = connections_fd;
     peer_finder_open(&peers->finder);
-    if (join) {
-        peers->join = &join->join;
-        users_find(peers, &join->join.forwarders.users);
-    }
+    peers->join = join ? &join->join : NULL;
     *result = peers;
     return 0;
 }

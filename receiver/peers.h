@@ -14,8 +14,8 @@
 
 struct peers;
 
-/* config: borrowed, for its forwarders. connections_fd: of the `connections` map, borrowed; -1:
- * there is none. 0 or -ENOMEM. */
+/* config: borrowed, for its forwarders; users_find() was called. connections_fd: of the
+ * `connections` map, borrowed; -1: there is none. 0 or -ENOMEM. */
 int peers_open(const struct config *config, int connections_fd, struct peers **peers);
 void peers_close(struct peers *peers); /* NULL is fine */
 /* fd: accepted by the listener of the endpoint. peers NULL: nothing is known. */

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/memfd.h"
 #include "config/load/config_load.h"
+#include "config/users.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,9 @@ static int run(const struct role_start *start, const struct service_process_sett
     }
     int code = SERVICE_EXIT_FATAL;
     error = service_files_inherit(config, settings->files, &files);
-    if (!error) /* reads what the sandbox hides: users, mounts, sock_diag(7) */
+    /* These two read what the sandbox hides: accounts, mounts, sock_diag(7). */
+    users_find(config);
+    if (!error)
         error = peers_open(config, start->service.connections_fd, &peers);
     if (!error)
         error = service_sandbox_enter(config, !start->service.restarts);

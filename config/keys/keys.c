@@ -344,8 +344,9 @@ const struct config_key config_keys[] = {
              "What a span says of its process (its Resource) is believed if a forwarder sent it. "
              "Otherwise a span gets CPU time only from the container or service that sent it, or "
              "if it has the container.id or service.instance.id of the process."},
-    {CONFIG_PROCESSOR_JOIN, "forwarders.users", KEY_TEXTS, .flags = KEY_MAY_BE_EMPTY,
-     JOIN(forwarders.users), .initial = "", .max = CONFIG_LIST_MAX,
+    {CONFIG_PROCESSOR_JOIN, "forwarders.users", KEY_TEXTS,
+     .flags = KEY_MAY_BE_EMPTY | KEY_NUMBERS_TOO, JOIN(forwarders.users.names), .initial = "",
+     .max = CONFIG_LIST_MAX,
      .help = "Users of this node, by name or number, whose processes forward. A container without "
              "a user namespace shares its numbers with the node, so do not name root."},
     {CONFIG_PROCESSOR_JOIN, "forwarders.cgroups", KEY_TEXTS, .flags = KEY_MAY_BE_EMPTY,
