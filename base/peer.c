@@ -172,11 +172,16 @@ static uint64_t cgroup_of_socket(const struct peer_finder *finder, int fd, pid_t
     return has_ended(pidfd) ? 0 : id;
 }
 
+static bool credentials_get(int fd, struct ucred *credentials)
+{
+    socklen_t size = sizeof(*credentials);
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, credentials, &size) == 0;
+}
+
 static bool peer_find_unix(const struct peer_finder *finder, int fd, struct peer *peer)
 {
     struct ucred credentials;
-    socklen_t size = sizeof(credentials);
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size))
+    if (!credentials_get(fd, &credentials))
         return false;
     peer->uid = credentials.uid;
     if (credentials.pid > 0) /* 0: outside of our PID namespace */
@@ -185,6 +190,12 @@ static bool peer_find_unix(const struct peer_finder *finder, int fd, struct peer
 }
 
 /* ---- verbs ---- */
+
+uint32_t peer_user(int fd)
+{
+    struct ucred credentials;
+    return credentials_get(fd, &credentials) ? credentials.uid : PEER_UID_UNKNOWN;
+}
 
 void peer_finder_open(struct peer_finder *finder)
 {

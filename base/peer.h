@@ -21,6 +21,10 @@ struct peer {
     bool is_forwarder;  /* sends what others made. Set by who asks, never by peer_find(). */
 };
 
+/* fd: a connected Unix socket. Who was at its other end at connect(), or at listen(); else
+ * PEER_UID_UNKNOWN. */
+uint32_t peer_user(int fd);
+
 struct peer_finder {
     int diag_fd; /* -1: peers of TCP connections are not known */
     uint32_t sequence;

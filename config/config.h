@@ -207,7 +207,8 @@ struct config_exporter_otlp { /* otlp_grpc and otlp_http */
     uint64_t max_request_size_bytes; /* ours: requests stay below it; 4 MiB less a margin */
     /* otlp_grpc */
     struct config_endpoint endpoint;
-    const char *authority; /* "" = the endpoint */
+    struct config_users socket_users; /* who may listen there: exporter/otlp/listener.h */
+    const char *authority;            /* "" = the endpoint */
     struct config_keepalive keepalive;
     /* otlp_http: every signal that a pipeline brings here has a URL, its own or the common one */
     struct config_url url; /* the signal's path is put behind it */

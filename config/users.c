@@ -38,6 +38,10 @@ void users_find(struct config *config)
         if (config->processors[i].type == CONFIG_PROCESSOR_JOIN)
             users_find_ids(&config->processors[i].join.forwarders.users, config->processors[i].id,
                            "forwarders::users");
+    for (size_t i = 0; i < config->n_exporters; i++)
+        if (config->exporters[i].type == CONFIG_EXPORTER_OTLP_GRPC)
+            users_find_ids(&config->exporters[i].otlp.socket_users, config->exporters[i].id,
+                           "socket_users");
 }
 
 bool users_have(const struct config_users *users, uint32_t uid)

@@ -37,6 +37,12 @@ void check_otlp_grpc(struct tree *tree, const char *path, const struct node *nod
 {
     check_common(tree, path, node, otlp);
     check_tls_exporter(tree, path, node, &otlp->endpoint, &otlp->tls);
+    if (otlp->socket_users.names.count && otlp->endpoint.transport != CONFIG_UNIX)
+        diag_error(
+            tree->diag, tree_place(node, "socket_users"),
+            diag_path(tree->diag, path, "socket_users"),
+            "the endpoint is no socket's path, so it cannot be told who listens there; leave "
+            "it out, and use tls");
 }
 
 /* The tls section is for those of the URLs that begin with https://. */

@@ -93,6 +93,12 @@ static const struct key_choice compressions[] = {
 #define OTLP_GRPC_KEYS(owner)                                                                      \
     OUT_KEY(owner, "endpoint", KEY_TARGET, KEY_REQUIRED, OUT(endpoint), NULL, 0, 0, NULL,          \
             "Where to send: host:port, http://host:port, or unix:///path of a socket."),           \
+        OUT_KEY(owner, "socket_users", KEY_TEXTS, KEY_MAY_BE_EMPTY | KEY_NUMBERS_TOO,              \
+                OUT(socket_users.names), "", 0, CONFIG_LIST_MAX, NULL,                             \
+                "Users of this node, by name or number, who may listen at the endpoint's Unix "    \
+                "socket, beside root; if another user does, nothing is sent. Empty: spanprof's "   \
+                "own user, and the owner of the socket's directory where only root or spanprof's " \
+                "user can have put that directory."),                                              \
         TLS_CLIENT_KEYS(owner, "tls", OUT_TLS), OTLP_COMMON_KEYS(owner, "5s"),                     \
         OUT_KEY(owner, "authority", KEY_TEXT, KEY_MAY_BE_EMPTY, OUT(authority), "", 0, 255, NULL,  \
                 "The :authority of calls, if not the endpoint or tls::server_name_override."),     \

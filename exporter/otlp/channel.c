@@ -139,6 +139,7 @@ int channel_open(const struct channel_settings *settings, struct channel **chann
     dialer_init(&channel->dialer,
                 &(struct dialer_settings){.loop = settings->loop,
                                           .endpoint = settings->endpoint,
+                                          .socket_users = settings->socket_users,
                                           .connect_timeout_ns = settings->connect_timeout_ns,
                                           .tls = settings->tls},
                 on_dialed);

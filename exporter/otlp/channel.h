@@ -22,6 +22,7 @@ struct channel_waiter {
 struct channel_settings {
     struct loop *loop;
     const struct config_endpoint *endpoint;
+    const struct config_users *socket_users; /* who may listen at its path; outlives the channel */
     uint64_t connect_timeout_ns; /* of each address; again for its TLS handshake; 0: 20 s */
     struct tls_context *tls;     /* outlives the channel; NULL: plain text */
     const struct config_keepalive *keepalive; /* outlives the channel */

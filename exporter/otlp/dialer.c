@@ -7,6 +7,7 @@
 #include "exporter/otlp/dialer.h"
 #include "base/clock.h"
 #include "base/stats.h"
+#include "exporter/otlp/listener.h"
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
@@ -90,6 +91,10 @@ static void dialer_connected(struct dialer *dialer)
 {
     const struct dialer_settings *settings = &dialer->settings;
     int fd = dialer->connecting.fd, one = 1;
+    char why[LISTENER_WHY_MAX];
+    if (settings->endpoint->transport == CONFIG_UNIX &&
+        !listener_may_have(fd, settings->endpoint->host, settings->socket_users, why))
+        return address_failed(dialer, why);
     watch_stop(&dialer->connecting);
     dialer->connecting.fd = -1; /* the connection owns it from here on */
     stop_connecting(dialer);

@@ -2,8 +2,9 @@
 #pragma once
 /*
  * From an endpoint to a connected socket: resolves the endpoint's name (or takes the path of a Unix
- * socket), connects, and does the TLS handshake if tls is set. Thread: loop; names are resolved on
- * the dialer's own thread. Limit: the first DIALER_ADDRESSES_MAX addresses of a name are tried.
+ * socket), connects, asks who listens if it is a Unix socket (exporter/otlp/listener.h), and does
+ * the TLS handshake if tls is set. Thread: loop; names are resolved on the dialer's own thread.
+ * Limit: the first DIALER_ADDRESSES_MAX addresses of a name are tried.
  */
 #include "base/worker.h"
 #include "config/config.h"
@@ -14,7 +15,8 @@ enum { DIALER_ADDRESSES_MAX = 8 };
 
 struct dialer_settings {
     struct loop *loop;
-    const struct config_endpoint *endpoint; /* outlives the dialer */
+    const struct config_endpoint *endpoint;  /* outlives the dialer */
+    const struct config_users *socket_users; /* who may listen at its path; outlives the dialer */
     uint64_t connect_timeout_ns; /* of each address; again for its TLS handshake; 0: 20 s */
     struct tls_context *tls;     /* outlives the dialer; NULL: plain text */
     const char *server_name;     /* expected in the certificate; outlives it; NULL: tls's */

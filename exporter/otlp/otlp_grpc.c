@@ -353,6 +353,7 @@ int otlp_grpc_open(const struct otlp_grpc_settings *settings, struct otlp_grpc *
     int error =
         channel_open(&(struct channel_settings){.loop = settings->loop,
                                                 .endpoint = &settings->config->endpoint,
+                                                .socket_users = &settings->config->socket_users,
                                                 .connect_timeout_ns = settings->config->timeout_ns,
                                                 .tls = settings->tls,
                                                 .keepalive = &settings->config->keepalive,

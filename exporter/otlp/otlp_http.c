@@ -295,6 +295,7 @@ static void open_connection(struct otlp_http *client, enum signal signal,
                 &(struct dialer_settings){
                     .loop = settings->loop,
                     .endpoint = endpoint,
+                    .socket_users = &config->socket_users,
                     .connect_timeout_ns = config->timeout_ns,
                     .tls = endpoint->scheme == CONFIG_SCHEME_HTTPS ? settings->tls : NULL,
                     .server_name = override && *override ? NULL : endpoint->host},

@@ -35,14 +35,15 @@ class Collector:
         self.config_path = os.path.join(directory, name + ".yaml")
         self.log_path = os.path.join(directory, name + ".log")
         self.process = None
+        self.launcher, self.umask = [], -1  # a command that starts it; -1: ours
         config["service"].setdefault("telemetry", {"metrics": {"level": "none"}, "logs": {"level": "warn"}})
         with open(self.config_path, "w") as file:
             json.dump(config, file, indent=1)  # JSON is YAML
 
     def start(self):
         with open(self.log_path, "ab") as log:
-            self.process = subprocess.Popen([self.path, "--config", self.config_path, PROFILES_GATE],
-                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.process = subprocess.Popen([*self.launcher, self.path, "--config", self.config_path, PROFILES_GATE],
+                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log, umask=self.umask)
         harness.wait_until(self._listens, 30, "the Collector listens")
         return self
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """An OpenTelemetry Collector as sender to spanprof, and as receiver of it: every signal, whole and once."""
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import time
 from collections import Counter
 
@@ -19,6 +21,7 @@ import test_signals as signals  # noqa: E402
 import truth  # noqa: E402
 
 SPANS, REQUESTS = 1000, 20
+USER = 12346  # of a Collector that is not root
 LEVELS = {"traces": ("resource_spans", "scope_spans", "spans"),
           "metrics": ("resource_metrics", "scope_metrics", "metrics"),
           "logs": ("resource_logs", "scope_logs", "log_records")}
@@ -218,6 +221,33 @@ class Receiver(CollectorTest):
                 for name in LEVELS:
                     os.remove(os.path.join(self.directory, name + ".otlp"))
                 print("%s %s: %d spans" % (kind, keys, SPANS), flush=True)
+
+    @harness.needs_root
+    def test_at_a_unix_socket(self):
+        """As docs/deployment.md has it: as its own user, in a directory of its own; in a shared one once it is named."""
+        self.start_backend()
+        place = tempfile.mkdtemp(prefix="spanprof-test-", dir="/run")
+        self.addCleanup(shutil.rmtree, place)
+        os.chmod(place, 0o755)
+        for name, owner, mode, keys in (("own", USER, 0o755, {}), ("shared", 0, 0o1777, {"socket_users": [USER]})):
+            directory = os.path.join(place, name)
+            os.mkdir(directory)
+            os.chown(directory, owner, owner)
+            os.chmod(directory, mode)
+            path = os.path.join(directory, "otlp.sock")
+            config = {"receivers": {"otlp": {"protocols": {"grpc": {"endpoint": path, "transport": "unix"}}}},
+                      "exporters": {"otlp_grpc": {"endpoint": self.backend.address, "tls": {"insecure": True}}},
+                      "service": {"pipelines": {"traces": {"receivers": ["otlp"], "exporters": ["otlp_grpc"]}}}}
+            collector = peer.Collector(self.program, self.directory, name, config, [])
+            collector.launcher = ["setpriv", "--reuid=%d" % USER, "--regid=%d" % USER, "--clear-groups"]
+            collector.umask = 0
+            self.addCleanup(collector.stop)
+            collector.start()
+            spanprof = self.spanprof(sampler=False, over={"exporters": {"otlp_grpc": dict(keys, endpoint="unix://" + path)}})
+            body, ids = sender.request_of(50)
+            sender.GrpcSender(spanprof.grpc_address).send(body)
+            self.backend.wait(lambda: set(ids) <= {span.span_id for span in self.backend.spans()}, 20, "the spans come")
+            self.stop_spanprof(spanprof)
 
     def samples_in_file(self):
         return [sample for message in peer.written(self.directory, "profiles")

@@ -255,7 +255,8 @@ class Backend:
             else server.add_insecure_port(self.address)
         if port == 0:
             raise RuntimeError("cannot listen on " + self.address)
-        self.address = "%s:%d" % (self.address.rsplit(":", 1)[0], port)
+        if not self.address.startswith("unix:"):
+            self.address = "%s:%d" % (self.address.rsplit(":", 1)[0], port)
         server.start()
         self._server = server
 

@@ -248,9 +248,16 @@ static const struct {
      "leave it out, queues are in the store anyway"},
     {"endpoint: 'http://b:1', auth: {authenticator: x}",
      "49: exporters::otlp_grpc: unknown key \"auth\"; write credentials in headers, for example "
-     "{authorization: Bearer ...}; keys here: endpoint, tls, timeout, compression, headers, "
+     "{authorization: Bearer ...}; keys here: endpoint, socket_users, tls, timeout, compression, "
+     "headers, "
      "retry_on_failure, sending_queue, max_request_size, read_buffer_size, write_buffer_size, "
      "authority, keepalive, wait_for_ready, balancer_name"},
+    {"endpoint: 'http://b:1', socket_users: [12345, otelcol]",
+     "63: exporters::otlp_grpc::socket_users: the endpoint is no socket's path, so it cannot be "
+     "told who listens there; leave it out, and use tls"},
+    {"endpoint: 'unix:///run/x.sock', socket_users: [a, '']",
+     "75: exporters::otlp_grpc::socket_users: \"\" is empty or longer than 255 bytes; leave it "
+     "out"},
     {"endpoint: 'b:1', tls: {cipher_suites: [x]}",
      "48: exporters::otlp_grpc::tls: unknown key \"cipher_suites\"; only suites with forward "
      "secrecy and authenticated encryption are used; leave it out; keys here: insecure, "

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* otlp_http, and what both OTLP exporters take of the Collector's keys. */
 #include "base/clock.h"
+#include "config/users.h"
 #include "test_config.h"
 
 #define SECOND NS_PER_SEC
@@ -91,6 +92,29 @@ static void keepalive(void **state)
     config_close(config);
 }
 
+static void users(void **state)
+{
+    (void)state;
+    struct config *config = load_valid(
+        "exporters: {otlp_grpc: {endpoint: 'unix:///run/x', socket_users: [12345, daemon, no "
+        "one]}}\n"
+        "processors: {join: {forwarders: {users: 12346}}}\n"
+        "receivers: {otlp: {protocols: {grpc: }}}\n"
+        "service: {pipelines: {traces: {receivers: [otlp], processors: [join], exporters: "
+        "[otlp_grpc]}}}\n",
+        NULL, NULL);
+    const struct config_users *listeners = &config->exporters[0].otlp.socket_users;
+    const struct config_users *forwarders = &config->processors[0].join.forwarders.users;
+    config->exporters[0].otlp.socket_users.n_ids = 1000; /* as an image may say */
+    users_find(config);
+    assert_int_equal(listeners->names.count, 3);
+    assert_int_equal(listeners->n_ids, 2);
+    assert_true(users_have(listeners, 12345) && users_have(listeners, 1));
+    assert_false(users_have(listeners, 0) || users_have(listeners, 12346));
+    assert_true(forwarders->n_ids == 1 && users_have(forwarders, 12346));
+    config_close(config);
+}
+
 /* Places within the braces from 1:25 on. */
 static void wrong(void **state)
 {
@@ -147,7 +171,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(urls),      cmocka_unit_test(defaults), cmocka_unit_test(without_effect),
-        cmocka_unit_test(keepalive), cmocka_unit_test(wrong),
+        cmocka_unit_test(keepalive), cmocka_unit_test(users),    cmocka_unit_test(wrong),
     };
     return cmocka_run_group_tests_name("config_otlp", tests, enter_directory, leave_directory);
 }
