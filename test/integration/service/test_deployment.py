@@ -7,15 +7,19 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
 import harness  # noqa: E402
 import sender  # noqa: E402
+import unix_listener  # noqa: E402
 
+README = os.path.join(harness.SOURCE, "README.md")
 DOCUMENT = os.path.join(harness.SOURCE, "docs", "deployment.md")
 UNIT = os.path.join(harness.SOURCE, "packaging", "spanprof.service")
 STRANGER, COLLECTOR = 12345, 12346
+NOT_OURS = ["daemonset", "publishers", "operator", "operator images", "the Collector's drop-in"]  # each has its test
 CONNECT = """
 import socket, sys
 sys.exit(socket.socket(socket.AF_UNIX).connect_ex(sys.argv[1]))
@@ -32,7 +36,13 @@ def connect_as(user, path):
 
 def example(name):
     with open(DOCUMENT) as file:
-        return re.search(r"<!-- example: %s -->\n```yaml\n(.*?)```" % name, file.read(), re.S).group(1)
+        return re.search(r"<!-- example: %s -->\n```\w+\n(.*?)```" % re.escape(name), file.read(), re.S).group(1)
+
+
+def blocks(document):
+    """Name (or "") and text of each."""
+    with open(document) as file:
+        return re.findall(r"^(?:<!-- example: (.*?) -->\n)?```(?:yaml|ini|dockerfile)\n(.*?)^```$", file.read(), re.S | re.M)
 
 
 def unit_capabilities():
@@ -49,13 +59,30 @@ def setpriv(capabilities):
 
 class Examples(unittest.TestCase):
     def test_are_valid(self):
-        for name in ("in front", "behind", "sidecar"):
-            path = os.path.join("/tmp", "spanprof-example-%d.yaml" % os.getpid())
-            with open(path, "w") as file:
-                file.write(example(name))
-            code, _, errors = harness.run_spanprof("validate", "--config", path)
-            os.unlink(path)
-            self.assertEqual((code, errors), (0, ""), name)
+        names = [name for name, text in blocks(DOCUMENT) if "pipelines:" in text]
+        self.assertEqual(sorted(names + NOT_OURS), sorted(name for name, _ in blocks(DOCUMENT)))
+        for name in names:
+            self.validate(name, example(name))
+
+    def test_of_the_readme_are_valid(self):
+        """The first one is whole, and each other changes it."""
+        (_, first), *others = blocks(README)
+        self.validate("the first", first)
+        self.assertGreaterEqual(len(others), 4)
+        for _, text in others:
+            under = first.replace("tls: {insecure: true}", "") if "ca_file" in text else first
+            self.validate(text, under, text)
+
+    def validate(self, what, *texts):
+        arguments = []
+        with tempfile.TemporaryDirectory() as directory:
+            for i, text in enumerate(texts):
+                path = os.path.join(directory, "%d.yaml" % i)
+                with open(path, "w") as file:
+                    file.write(text)
+                arguments += ["--config", path]
+            code, _, errors = harness.run_spanprof("validate", *arguments, env=harness.environment(TOKEN="secret"))
+        self.assertEqual((code, errors), (0, ""), what)
 
     def test_the_node_agent_has_the_capabilities_of_the_unit(self):
         names = re.search(r"add: \[(.*?)\]", example("daemonset")).group(1)
@@ -78,6 +105,19 @@ class Examples(unittest.TestCase):
         complaints = [line for line in done.stderr.splitlines()
                       if "spanprof.service" in line and "not executable" not in line]
         self.assertEqual(complaints, [])
+
+    def test_the_collectors_drop_in_is_sound(self):
+        if not shutil.which("systemd-analyze"):
+            self.skipTest("needs systemd-analyze")
+        with tempfile.TemporaryDirectory() as directory:
+            unit = os.path.join(directory, "otelcol-contrib.service")
+            with open(unit, "w") as file:
+                file.write("[Service]\nExecStart=/bin/true\nUser=root\n")
+            os.mkdir(unit + ".d")
+            with open(os.path.join(unit + ".d", "spanprof.conf"), "w") as file:
+                file.write(example("the Collector's drop-in").replace("Group=spanprof", "Group=root"))
+            done = subprocess.run(["systemd-analyze", "verify", "--man=no", unit], capture_output=True, text=True)
+        self.assertEqual([line for line in done.stderr.splitlines() if "otelcol-contrib" in line], [])
 
 
 @harness.needs_root
@@ -164,6 +204,29 @@ class Places(harness.IntegrationTest):
         sockets = directory + "/otlp.sock", directory + "/collector/otlp.sock"
         self.assertEqual([connect_as(STRANGER, path) for path in sockets], [0, errno.EACCES])
         self.assertEqual([connect_as(COLLECTOR, path) for path in sockets], [0, 0])
+
+    def test_in_front_of_a_collector_at_a_unix_socket(self):
+        """Its directory and socket as the drop-in has them made: of its user, for the group of spanprof's service."""
+        dropin = dict(line.split("=") for line in example("the Collector's drop-in").splitlines()[1:])
+        place = tempfile.mkdtemp(prefix="spanprof-test-", dir="/run")  # on a way that is root's
+        self.addCleanup(shutil.rmtree, place)
+        os.chmod(place, 0o755)
+        run = os.path.join(place, dropin["RuntimeDirectory"])
+        self.configure([], "in front, by a Unix socket", True, {"/run/otelcol-contrib": run})
+        self.sp.extra += ["--set", "exporters.otlp_grpc.retry_on_failure.initial_interval=100ms"]
+        self.sp.start()
+        body, ids = sender.request_of(5)
+        sender.GrpcSender(self.sp.grpc_address).send(body)
+        harness.wait_until(lambda: "cannot connect to %s/otlp.sock: No such file" % run in self.sp.log(), 20, "it is away")
+        group = int(harness.status_of(self.sp.service)["Gid"].split()[0])
+        os.mkdir(run)
+        os.chown(run, COLLECTOR, group)
+        os.chmod(run, int(dropin["RuntimeDirectoryMode"], 8))
+        self.assertEqual(connect_as(STRANGER, os.path.join(run, "otlp.sock")), errno.EACCES)
+        collector = unix_listener.Backend(os.path.join(run, "otlp.sock"), COLLECTOR, group, int(dropin["UMask"], 8))
+        self.addCleanup(collector.stop)
+        collector.start()
+        harness.wait_until(lambda: set(ids) <= collector.span_ids(), 40, "the spans are there")
 
     def test_as_sidecar(self):
         os.chmod(self.directory, 0o777)
