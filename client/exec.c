@@ -12,8 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ENDPOINT      "http://localhost:4318"
-#define ENDPOINT_GRPC "http://localhost:4317"
+#define GRPC_PORT ":4317" /* OTLP's by gRPC */
 
 /* In front of a path: less than 32 bytes. Quoted, a path may double, with two quotes around it. */
 #define VALUE_MAX (2 * PATH_MAX + 34)
@@ -67,7 +66,7 @@ static const struct form {
 
 struct exec {
     FILE *out, *err;
-    const char *endpoint; /* NULL: the default one of its protocol */
+    const char *endpoint; /* NULL: where the SDKs send by themselves */
     char directory[PATH_MAX];
     const char *with, *without; /* names with commas; NULL: none */
     const struct form *form;    /* to be printed; NULL: the command is started */
@@ -80,12 +79,14 @@ static const char help_text[] =
     "\n"
     "Usage: spanprof exec [flags] [--] COMMAND [ARGUMENT]...\n"
     "\n"
-    "Sets the environment that publishers of the span need, for COMMAND and all that it starts, "
-    "and where\n"
-    "spans go if no OTEL_EXPORTER_OTLP_ENDPOINT is set. What is set already stays.\n"
+    "Sets the environment that publishers of the span need, for COMMAND and all that it starts. "
+    "What is set\n"
+    "already stays.\n"
     "\n"
     "Flags:\n"
-    "  --endpoint URL      where spanprof takes spans by HTTP; " ENDPOINT " by default\n"
+    "  --endpoint URL      where spans go if no OTEL_EXPORTER_OTLP_ENDPOINT is set; without it "
+    "where SDKs\n"
+    "                      send by themselves, ports 4317 and 4318 of localhost\n"
     "  --without NAMES     leave out publishers, several with commas\n"
     "  --with NAMES        turn on publishers that are not on by default\n"
     "  --publishers DIR    where they lie; by default beside this program's installation\n"
@@ -369,15 +370,19 @@ static int exec_publishers(const struct exec *exec)
     return failed;
 }
 
-/* The user has said so; what counts is how spans travel. */
+/* The user has said so, for spans or for all; otherwise the port says it. */
 static bool speaks_grpc(const struct exec *exec)
 {
     const char *of_traces = getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL");
     const char *spoken = of_traces ? of_traces : getenv("OTEL_EXPORTER_OTLP_PROTOCOL");
-    return !exec->form && spoken && strcmp(spoken, "grpc") == 0;
+    if (spoken && !exec->form)
+        return strcmp(spoken, "grpc") == 0;
+    const char *port = strstr(exec->endpoint, GRPC_PORT);
+    return port && strspn(port + strlen(GRPC_PORT), "/") == strlen(port + strlen(GRPC_PORT));
 }
 
-/* SDKs differ in their default protocol, so it is set along. */
+/* Nothing is set unless it is asked for: docs/design/contexts.md says why. SDKs differ in their
+ * default protocol, so it is set along. */
 static int exec_endpoint(const struct exec *exec)
 {
     static const char *const by_user[] = {
@@ -385,13 +390,14 @@ static int exec_endpoint(const struct exec *exec)
         "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT"};
     const struct setting endpoint = {.variable = by_user[0], .how = IF_UNSET},
                          protocol = {.variable = "OTEL_EXPORTER_OTLP_PROTOCOL", .how = IF_UNSET};
+    if (!exec->endpoint)
+        return 0;
     for (size_t i = 0; i < 4 && !exec->form; i++)
         if (getenv(by_user[i]))
             return 0;
-    bool grpc = speaks_grpc(exec);
-    const char *own = grpc ? ENDPOINT_GRPC : ENDPOINT;
-    int failed = exec_apply(exec, &endpoint, exec->endpoint ? exec->endpoint : own);
-    return failed ? failed : exec_apply(exec, &protocol, grpc ? "grpc" : "http/protobuf");
+    int failed = exec_apply(exec, &endpoint, exec->endpoint);
+    return failed ? failed
+                  : exec_apply(exec, &protocol, speaks_grpc(exec) ? "grpc" : "http/protobuf");
 }
 
 static int exec_help(const struct exec *exec)

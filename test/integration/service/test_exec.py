@@ -44,8 +44,7 @@ class Exec(harness.IntegrationTest):
         self.assertEqual(self.environment_of(), {
             "PATH": os.environ["PATH"], "PYTHONPATH": self.python,
             "OTEL_JAVAAGENT_EXTENSIONS": self.jar,
-            "NODE_OPTIONS": '--require="%s"' % self.node.replace('"', '\\"'),
-            "OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"})
+            "NODE_OPTIONS": '--require="%s"' % self.node.replace('"', '\\"')})
 
     def test_plain_path(self):
         self.set_publishers("publishers")
@@ -65,13 +64,13 @@ class Exec(harness.IntegrationTest):
         self.assertEqual((done.stdout, done.stderr, done.returncode), ("loaded\n", "", 0))
 
     def test_what_is_there_stays(self):
-        got = self.environment_of(PYTHONPATH="/a:/b", OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="http://elsewhere")
-        self.assertEqual(got["PYTHONPATH"], self.python + ":/a:/b")
+        self.assertEqual(self.environment_of(PYTHONPATH="/a:/b")["PYTHONPATH"], self.python + ":/a:/b")
         behind = self.environment_of(NODE_OPTIONS="--require=/a.js", OTEL_JAVAAGENT_EXTENSIONS="/a.jar")
         self.assertTrue(behind["NODE_OPTIONS"].startswith('--require=/a.js --require="'))
         self.assertEqual(behind["OTEL_JAVAAGENT_EXTENSIONS"], "/a.jar," + self.jar)
-        self.assertNotIn("OTEL_EXPORTER_OTLP_ENDPOINT", got)
-        self.assertNotIn("OTEL_EXPORTER_OTLP_PROTOCOL", got)
+        spans = self.environment_of("--endpoint", "http://node:4318", OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="http://elsewhere")
+        self.assertNotIn("OTEL_EXPORTER_OTLP_ENDPOINT", spans)
+        self.assertNotIn("OTEL_EXPORTER_OTLP_PROTOCOL", spans)
 
     def test_twice_is_once(self):
         for before in (self.python, "/a:" + self.python, self.python + ":/a"):
@@ -110,16 +109,19 @@ class Exec(harness.IntegrationTest):
         self.assertIn("  python              on by default\n", text)
         self.assertIn("  dotnet              only by --with\n", text)
 
-    def test_grpc(self):
+    def test_endpoint(self):
+        """With the protocol of its port, unless the user has named one."""
+        for endpoint, protocol in (("http://node:4318", "http/protobuf"), ("https://spans.example/otlp", "http/protobuf"),
+                                   ("http://node:43170", "http/protobuf"), ("http://node:4317", "grpc"),
+                                   ("http://[::1]:4317/", "grpc")):
+            got = self.environment_of("--endpoint", endpoint)
+            self.assertEqual((got["OTEL_EXPORTER_OTLP_ENDPOINT"], got["OTEL_EXPORTER_OTLP_PROTOCOL"]), (endpoint, protocol))
         for variable in ("OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"):
-            got = self.environment_of(**{variable: "grpc"})
-            self.assertEqual(got["OTEL_EXPORTER_OTLP_ENDPOINT"], "http://localhost:4317")
+            got = self.environment_of("--endpoint", "http://node:1", **{variable: "grpc"})
             self.assertEqual(got["OTEL_EXPORTER_OTLP_PROTOCOL"], "grpc")
 
     def test_flags(self):
         self.assertNotIn("PYTHONPATH", self.environment_of("--without", "python"))
-        self.assertEqual(self.environment_of("--endpoint=http://node:4318")["OTEL_EXPORTER_OTLP_ENDPOINT"],
-                         "http://node:4318")
         os.unlink(os.path.join(self.python, "spanprof_otel", "_native.abi3.so"))
         self.assertNotIn("PYTHONPATH", self.environment_of())
 
