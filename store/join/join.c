@@ -12,6 +12,8 @@
  * A context with the span alone counts in a total of the span id. Samples that a span takes from
  * these totals move to the span's own total, so a span that is sent twice gets the same result.
  *
+ * A sample from after the span's end is not the span's: it counts nowhere and leaves without one.
+ *
  * Which process owns a span id? The process whose SDK sent the span. Other processes see the
  * traceparent, too, and may publish it; others may send a span with these ids. So there has to be
  * evidence that a process made the span, one of:
@@ -39,6 +41,12 @@
 #include <stdlib.h>
 
 /* Settling */
+
+bool join_is_over(const struct matched_span *matched, uint64_t time_unix_ns)
+{
+    const struct join_span_facts *span = &matched->facts;
+    return span_time_is_over(span->start_unix_ns, span->end_unix_ns, time_unix_ns);
+}
 
 static int join_canonical(void *context, int64_t stack, int64_t *same, bool *open)
 {
@@ -119,13 +127,24 @@ int join_exact_total(struct join *join, struct matched_span *matched, int64_t pr
     return 0;
 }
 
+static struct span_total_sample counted_of(const struct pending_sample *entry)
+{
+    return (struct span_total_sample){.time_unix_ns = pending_sample_time(entry),
+                                      .value_ns = entry->value_ns,
+                                      .stack = entry->stack,
+                                      .cpu = entry->cpu};
+}
+
+int join_uncount(struct join *join, const struct pending_sample *entry, struct span_total *total)
+{
+    struct span_total_sample sample = counted_of(entry);
+    return span_total_take(&join->totals, total, &sample);
+}
+
 int join_move(struct join *join, struct pending_sample *entry, struct span_total *from,
               struct span_total *to)
 {
-    struct span_total_sample sample = {.time_unix_ns = pending_sample_time(entry),
-                                       .value_ns = entry->value_ns,
-                                       .stack = entry->stack,
-                                       .cpu = entry->cpu};
+    struct span_total_sample sample = counted_of(entry);
     int error = span_total_take(&join->totals, from, &sample);
     if (!error)
         error = join_canonical(join, entry->stack, &sample.stack, &sample.stack_is_open);
@@ -134,11 +153,15 @@ int join_move(struct join *join, struct pending_sample *entry, struct span_total
 
 /* Samples */
 
+bool join_names_span(const struct sample *sample)
+{
+    return !bytes_zero(sample->span_id, sizeof(sample->span_id)) ||
+           !bytes_zero(sample->local_root_id, sizeof(sample->local_root_id));
+}
+
 static bool has_context(const struct sample *sample)
 {
-    return !bytes_zero(sample->trace_id, sizeof(sample->trace_id)) ||
-           !bytes_zero(sample->span_id, sizeof(sample->span_id)) ||
-           !bytes_zero(sample->local_root_id, sizeof(sample->local_root_id));
+    return !bytes_zero(sample->trace_id, sizeof(sample->trace_id)) || join_names_span(sample);
 }
 
 static struct span_total_key key_of(const struct sample *sample)
@@ -184,13 +207,15 @@ static int add_late(struct join *join, struct span_total *total, struct matched_
 {
     struct span_total *exact;
     struct span_total_sample counted = span_total_sample_of(join, sample);
+    bool over = join_is_over(matched, sample->time_unix_ns);
+    counted.cpu = counted.cpu && !over;
     int error = join_exact_total(join, matched, sample->process, &exact);
     if (!error)
         error = span_total_add(&join->totals, exact, &counted);
     counted.cpu = false; /* only keeps the other total from expiring */
     if (!error && total != exact)
         error = span_total_add(&join->totals, total, &counted);
-    join_count(JOIN_LATE, 1);
+    join_count(over ? JOIN_ENDED : JOIN_LATE, 1);
     return error;
 }
 

@@ -9,15 +9,11 @@
 #include "store/stacks/stacks_unfinished.h"
 
 static const char *const reason_names[] = {
-    [JOIN_JOINED] = "joined",
-    [JOIN_LATE] = "late",
-    [JOIN_NO_CONTEXT] = "no_context",
-    [JOIN_UNSAMPLED] = "unsampled",
-    [JOIN_NOT_OWNER] = "not_owner",
-    [JOIN_UNPROVEN] = "no_evidence",
-    [JOIN_CROWDED] = "too_many_processes",
-    [JOIN_TIMEOUT] = "timeout",
-    [JOIN_EVICTED] = "evicted",
+    [JOIN_JOINED] = "joined",        [JOIN_LATE] = "late",
+    [JOIN_ENDED] = "ended",          [JOIN_NO_CONTEXT] = "no_context",
+    [JOIN_UNSAMPLED] = "unsampled",  [JOIN_NOT_OWNER] = "not_owner",
+    [JOIN_UNPROVEN] = "no_evidence", [JOIN_CROWDED] = "too_many_processes",
+    [JOIN_TIMEOUT] = "timeout",      [JOIN_EVICTED] = "evicted",
     [JOIN_DROPPED] = "dropped",
 };
 STAT_COUNTERS(samples, "spanprof_join_samples_total", "Samples by how they were joined with spans.",
@@ -153,13 +149,24 @@ static bool leaving_stays(const struct leaving *leaving, int64_t stack)
     return false;
 }
 
+/* Of what a thread does after its span's end, the trace alone is known. */
+static int leave_without_span(const struct leaving *leaving, const struct sample *sample)
+{
+    struct sample left = *sample;
+    memset(left.span_id, 0, sizeof(left.span_id));
+    memset(left.local_root_id, 0, sizeof(left.local_root_id));
+    return leaving->visit(leaving->context, &left, NULL);
+}
+
 static int sample_leave(void *context, struct pending_sample *entry, const struct sample *sample)
 {
     struct leaving *leaving = context;
     if (leaving_stays(leaving, entry->stack))
         return PENDING_STAYS;
     struct matched_span *matched = entry->state == PENDING_JOINED ? entry->matched : NULL;
-    int error = leaving->visit(leaving->context, sample, matched ? &matched->facts : NULL);
+    bool over = matched && join_names_span(sample) && join_is_over(matched, sample->time_unix_ns);
+    int error = over ? leave_without_span(leaving, sample)
+                     : leaving->visit(leaving->context, sample, matched ? &matched->facts : NULL);
     if (error)
         return error;
     if (matched)

@@ -23,14 +23,21 @@ STAT_LOSSES(spans_unproven, "spanprof_join_spans_no_evidence_total",
             "is known of their sender.",
             STAT_LABEL("sender", sender_names, SENDERS));
 
-static void settle_chain(struct join *join, struct span_total *total, struct matched_span *matched)
+/* counts: the total that the samples of this one count in. */
+static int settle_chain(struct join *join, struct span_total *total, struct span_total *counts,
+                        struct matched_span *matched)
 {
     struct pending_sample *entry;
-    while ((entry = total->first)) {
+    int error = 0;
+    while (!error && (entry = total->first)) {
+        bool over = join_is_over(matched, pending_sample_time(entry));
+        if (over)
+            error = join_uncount(join, entry, counts);
         join_unchain(entry);
         join_settle(join, entry, matched);
-        join_count(JOIN_JOINED, 1);
+        join_count(over ? JOIN_ENDED : JOIN_JOINED, 1);
     }
+    return error;
 }
 
 struct match {
@@ -102,7 +109,7 @@ static int choose_owner(struct join *join, const struct match *match, struct spa
 
 static bool in_time(const struct match *match, uint64_t time_unix_ns)
 {
-    return matched_spans_time(match->span->start_unix_ns, match->span->end_unix_ns, time_unix_ns);
+    return span_time_has(match->span->start_unix_ns, match->span->end_unix_ns, time_unix_ns);
 }
 
 /* Whether this local root takes samples from the trace's total. */
@@ -156,15 +163,13 @@ static int take_whole(struct join *join, const struct match *match, struct span_
                       struct matched_span *matched)
 {
     int error = span_total_merge(&join->totals, match->exact, from);
-    settle_chain(join, from, matched);
-    return error;
+    return error ? error : settle_chain(join, from, match->exact, matched);
 }
 
 static int take_totals(struct join *join, struct match *match, struct matched_span *matched)
 {
-    int error = 0;
-    settle_chain(join, match->exact, matched);
-    if (match->by_span) {
+    int error = settle_chain(join, match->exact, match->exact, matched);
+    if (!error && match->by_span) {
         matched_span_link(matched, match->by_span);
         error = take_whole(join, match, match->by_span, matched);
     }

@@ -6,12 +6,14 @@
 #include "store/join/join.h"
 #include "store/join/matched_span.h"
 #include "store/join/pending.h"
+#include "store/join/span_time.h"
 #include "store/join/span_totals.h"
 
 /* Why a sample is settled. */
 enum join_reason {
     JOIN_JOINED,     /* its span arrived while it waited */
     JOIN_LATE,       /* its span had arrived before */
+    JOIN_ENDED,      /* its span had ended before */
     JOIN_NO_CONTEXT, /* no span was running */
     JOIN_UNSAMPLED,  /* the context says that its span is not recorded */
     JOIN_NOT_OWNER,  /* the span belongs to another process */
@@ -34,6 +36,10 @@ struct join {
 };
 
 void join_count(enum join_reason reason, int64_t n);
+/* Not of a trace alone. */
+bool join_names_span(const struct sample *sample);
+/* The span had ended before. */
+bool join_is_over(const struct matched_span *matched, uint64_t time_unix_ns);
 /* Removes a waiting sample from the chain of its total. */
 void join_unchain(struct pending_sample *entry);
 /* Settles a sample that is in no chain, with a span or without. */
@@ -42,6 +48,8 @@ void join_settle_alone(struct join *join, struct pending_sample *entry, enum joi
 /* The total of the span itself, no matter which key its samples were found by. */
 int join_exact_total(struct join *join, struct matched_span *matched, int64_t process,
                      struct span_total **total);
+/* The sample counts in this total no longer. */
+int join_uncount(struct join *join, const struct pending_sample *entry, struct span_total *total);
 /* Moves the sample from one total to another. */
 int join_move(struct join *join, struct pending_sample *entry, struct span_total *from,
               struct span_total *to);

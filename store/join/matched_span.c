@@ -12,13 +12,13 @@
 #include "proto/wire.h"
 #include "store/db/db.h"
 #include "store/db/id_set.h"
+#include "store/join/span_time.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
-#define CLOCK_SLACK_NS (10 * UINT64_C(1000000)) /* between the clocks of sample and SDK */
-#define TRIM_LOOK_MAX  64                       /* spans examined to find one to remove */
+#define TRIM_LOOK_MAX 64 /* spans examined to find one to remove */
 
 LIMIT(matched, LIMIT_SERVICE, "spans that have samples", .key = "join::max_recent_mib",
       .percent = 100);
@@ -419,20 +419,13 @@ void matched_span_unlink_total(struct span_total *total)
     }
 }
 
-bool matched_spans_time(uint64_t start_unix_ns, uint64_t end_unix_ns, uint64_t time_unix_ns)
-{
-    if (time_unix_ns < start_unix_ns)
-        return start_unix_ns - time_unix_ns <= CLOCK_SLACK_NS;
-    return time_unix_ns <= end_unix_ns || time_unix_ns - end_unix_ns <= CLOCK_SLACK_NS;
-}
-
 struct matched_span *matched_span_of(const struct span_total *total, uint64_t time_unix_ns)
 {
     struct matched_span *matched = total->matched;
     if (!span_total_is_by_trace(total))
         return matched;
-    while (matched && !matched_spans_time(matched->facts.start_unix_ns, matched->facts.end_unix_ns,
-                                          time_unix_ns))
+    while (matched &&
+           !span_time_has(matched->facts.start_unix_ns, matched->facts.end_unix_ns, time_unix_ns))
         matched = matched->next_by_trace;
     return matched;
 }

@@ -89,4 +89,3 @@ void matched_span_link(struct matched_span *matched, struct span_total *total);
 void matched_span_unlink_total(struct span_total *total); /* all links of the total */
 /* The span that a new sample of this total belongs to; NULL: the sample must wait. */
 struct matched_span *matched_span_of(const struct span_total *total, uint64_t time_unix_ns);
-bool matched_spans_time(uint64_t start_unix_ns, uint64_t end_unix_ns, uint64_t time_unix_ns);

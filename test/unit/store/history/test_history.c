@@ -158,7 +158,7 @@ static void test_late(void **state)
     history_add_sample(fixture, T0, (struct fixture_ids){1, 2, 0}, 1);
     history_receive_simple(fixture, 1, 2, 0, 0, 1);
     history_close_window(fixture, T0 + 5 * SECOND);
-    history_add_sample(fixture, T0 + 6 * SECOND, (struct fixture_ids){1, 2, 0}, 1);
+    history_add_sample(fixture, T0 + 1 * SECOND, (struct fixture_ids){1, 2, 0}, 1);
     assert_int_equal(history_close_window(fixture, T0 + 10 * SECOND), 1);
     const struct told_history *told = history_told(fixture);
     assert_int_equal(told->n_spans, 1);

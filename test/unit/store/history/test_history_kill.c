@@ -37,7 +37,7 @@ static int put_span(struct store *store, unsigned number)
 {
     struct fixture_span span;
     struct join_result result = {0};
-    fixture_span(&span, number, 1, 0, 1, 0);
+    fixture_span(&span, number, 1, number, number + 1, 0);
     int error = join_span(store_join(store), &span.span, &fixture_forwarder, &result);
     if (error >= 0)
         error = history_span(store_history(store), 0, &span.span, &result);

@@ -100,7 +100,7 @@ static void test_late(void **state)
     join(fixture, &span, JOIN_MATCHED);
     add(fixture, T0 + 2 * SECOND, (struct fixture_ids){1, 2, 0}, 1, process);
     fixture_reopen(fixture);
-    add(fixture, T0 + 7 * SECOND, (struct fixture_ids){1, 2, 0}, 1, process);
+    add(fixture, T0 + 4 * SECOND, (struct fixture_ids){1, 2, 0}, 1, process);
     assert_int_equal(fixture_leave(fixture, T0 + 8 * SECOND, &left), 3);
     assert_int_equal(fixture_left_joined(&left), 3);
     assert_string_equal(left.samples[2].name, "GET /cart");

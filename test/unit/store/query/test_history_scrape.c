@@ -252,9 +252,9 @@ static void fill(struct fixture *fixture)
     for (unsigned i = 0; i < WINDOWS; i++) {
         add_samples(fixture, i, stacks, process);
         if (i == 0)
-            add_span(fixture, 1, 2, 5);
+            add_span(fixture, 1, 2, 20);
         if (i == 2)
-            add_span(fixture, 4, 5, 5);
+            add_span(fixture, 4, 5, 20);
         if (i == 2) /* without samples */
             add_span(fixture, 1, 99, 60);
         close_window(fixture, i);
@@ -403,7 +403,7 @@ static void a_filter_lets_some_through(void **state)
 static void a_duration_is_that_of_when_a_sample_left(void **state)
 {
     struct rig *rig = *state;
-    const struct history_filter filter = {.min_duration_ns = 10 * SECOND};
+    const struct history_filter filter = {.min_duration_ns = 30 * SECOND};
     struct lines lines = {0};
     unsigned calls;
     scrape_all(rig, &filter, 0, 1 << 20, &lines, &calls);
