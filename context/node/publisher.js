@@ -34,7 +34,7 @@ const outer = []; // what was published before each callback that has not ended
 let depth = 0; // of outer
 let native;
 let frames = false; // the runtime's own context serves
-let hadDatadog = false; // before the first span
+let metDatadog = false; // it is loaded, and what there is to do is done
 const wrapped = new WeakMap(); // managers, with what is known of their promises
 
 function debug(...words) {
@@ -170,13 +170,16 @@ function beginWith(resource) {
 
 function begin(resource) {
   state = OFF;
-  hadDatadog = globalThis[DATADOG] !== undefined;
   try {
     if (beginWith(resource)) {
       if (!frames) {
         watchSwitches(switched, switchedBack, putCurrent);
       }
       state = ON;
+      if (globalThis[DATADOG] !== undefined) { // and has published nothing
+        metDatadog = true;
+        awaitDatadog();
+      }
       debug(frames ? 'publishing in frames' : 'publishing');
     }
   } catch (error) {
@@ -184,7 +187,7 @@ function begin(resource) {
   }
 }
 
-// Datadog's tracer, which was loaded after the first span, publishes too: a process has one publisher.
+// Datadog's tracer publishes too: a process has one publisher.
 function stepAside() {
   state = OFF;
   if (!frames) {
@@ -194,12 +197,36 @@ function stepAside() {
   debug('not publishing any more: dd-trace publishes');
 }
 
+// False: it is not one that is loaded and not started.
+function awaitDatadog() {
+  const tracer = globalThis._ddtrace;
+  if (!tracer || tracer._initialized !== false || typeof tracer.init !== 'function') {
+    return false;
+  }
+  tracer.init = function (...args) {
+    delete tracer.init; // leaves that of its class
+    if (state === ON) {
+      stepAside();
+    }
+    return tracer.init(...args);
+  };
+  return true;
+}
+
+// It was loaded after the first span.
+function meetDatadog() {
+  metDatadog = true;
+  if (!awaitDatadog()) {
+    stepAside();
+  }
+}
+
 // With each span of a new context.
 function meetSpan(span) {
   if (state === NEW && span && span.resource) {
     begin(span.resource);
-  } else if (state === ON && !hadDatadog && globalThis[DATADOG] !== undefined) {
-    stepAside();
+  } else if (state === ON && !metDatadog && globalThis[DATADOG] !== undefined) {
+    meetDatadog();
   }
 }
 

@@ -182,6 +182,15 @@ class Beside(Node):
                 self.assertEqual(found, [{"mappings": 1, "published": True}, {"mappings": 1, "published": False}])
 
 
+    def test_datadog_loaded_before_and_started_later(self):
+        """Ours steps aside when theirs starts, in the midst of a span."""
+        for version, way in (("18", ""), ("22", ""), ("24", ""), ("24", "thread")):
+            with self.subTest(version + way):
+                found = self.run_beside(publishing_node.preload(), version, EARLY="dd-trace", SPANPROF_CONTEXT=way)
+                ours, theirs = {"mappings": 1, "published": True}, {"mappings": 1, "published": False}
+                self.assertEqual(found, [ours, theirs, theirs])
+
+
 class Modules(Node):
     """Services of modules, which do not use require(), under cluster."""
 
