@@ -8,9 +8,13 @@
 #include "context/context_unreadable.h"
 
 #define PUBLISHER_STATE_ROWS(ROW)                                                                  \
-    ROW(NONE, none)       /* no publisher was seen in it */                                        \
-    ROW(OFF, off)         /* SPANPROF_CONTEXT=off in its environment */                            \
-    ROW(STARTED, started) /* its environment turns a publisher on; none is loaded */               \
+    ROW(NONE, none)               /* no publisher was seen in it */                                \
+    ROW(OFF, off)                 /* SPANPROF_CONTEXT=off in its environment */                    \
+    ROW(STARTED, started)         /* its environment turns a publisher on; none is loaded */       \
+    ROW(NO_LIBRARY, no_library)   /* a publisher says that its library cannot be loaded there */   \
+    ROW(VERSION, unknown_version) /* ... that it does not know a version of what it is for */      \
+    ROW(TAKEN, taken)             /* ... that another library publishes */                         \
+    ROW(FAILED, failed)           /* ... that something else failed */                             \
     ROW(LOADED, loaded)   /* a publisher's library is mapped, which has published nothing */       \
     ROW(PROCESS, process) /* it publishes its Resource alone, not the spans of its threads */      \
     ROW(UNREADABLE, unreadable) /* it publishes; why it cannot be read is a context_unreadable */  \
@@ -20,5 +24,9 @@
 #define PUBLISHER_STATE_ENUM_ROW(symbol, id) PUBLISHER_##symbol,
 enum publisher_state { PUBLISHER_STATE_ROWS(PUBLISHER_STATE_ENUM_ROW) PUBLISHER_STATES };
 #undef PUBLISHER_STATE_ENUM_ROW
+
+/* A publisher that gives up says so in its process's maps, and nowhere else: it maps the file of
+ * this name and the state's, which lies beside it. */
+#define PUBLISHER_REFUSAL "spanprof-refused-"
 
 extern const char *const publisher_state_names[PUBLISHER_STATES];

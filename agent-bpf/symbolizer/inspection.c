@@ -6,6 +6,7 @@
  * is the same as the last one reported is not sent again.
  */
 #include "agent-bpf/symbolizer/inspection.h"
+#include "agent-bpf/contexts/refusal.h"
 #include "agent-bpf/files/reader_client.h"
 #include <errno.h>
 
@@ -157,10 +158,13 @@ static enum publisher_state inspection_publisher(const struct inspection *inspec
         return PUBLISHER_READ;
     if (inspection->publishes || inspection->failed)
         return PUBLISHER_UNREADABLE;
+    enum publisher_state refusal = refusal_find(buf_bytes(&inspection->symbolizer->maps));
     if (inspection->has_context)
-        return PUBLISHER_PROCESS;
+        return refusal == PUBLISHER_TAKEN ? PUBLISHER_TAKEN : PUBLISHER_PROCESS;
     if (environment && environment->switched_off)
         return PUBLISHER_OFF;
+    if (refusal != PUBLISHER_NONE)
+        return refusal;
     if (inspection->has_library)
         return PUBLISHER_LOADED;
     if (environment && (environment->switched_on & RUNTIME_BIT(inspection->runtime)))

@@ -4,7 +4,11 @@
 
 (function () {
   if (process.env.SPANPROF_CONTEXT === 'off' || process.versions.bun || typeof Deno !== 'undefined' ||
-      process.platform !== 'linux' || !(parseInt(process.versions.node, 10) >= 18)) {
+      process.platform !== 'linux') {
+    return;
+  }
+  if (!(parseInt(process.versions.node, 10) >= 18)) {
+    require('./refusal.js').refuse('unknown_version');
     return;
   }
   try {

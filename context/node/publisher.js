@@ -12,6 +12,7 @@
 
 const { onContextManager } = require('./api_hook.js');
 const { carryContexts, Returned } = require('./carriers.js');
+const { refuse } = require('./refusal.js');
 const { thread } = require('./thread_record.js');
 const { watchSwitches } = require('./switches.js');
 const { watchPromises } = require('./waiting.js');
@@ -22,6 +23,7 @@ const DATADOG = Symbol.for('dd-trace'); // of the global object, once Datadog's 
 const NONE = null;
 
 const DEPTH_MAX = 1024;
+const EEXIST = 17;
 
 // NEW until a span with a Resource is seen, ON while the process context is ours, OFF: another library has one.
 const NEW = 0, ON = 1, OFF = 2;
@@ -155,6 +157,7 @@ function beginWith(resource) {
   const error = native.publish(texts(resource), false);
   if (error) {
     debug('not publishing: errno', -error);
+    refuse(error === -EEXIST ? 'taken' : 'failed');
     return false;
   }
   if (frames) {
@@ -184,6 +187,7 @@ function begin(resource) {
     }
   } catch (error) {
     debug('not publishing:', error);
+    refuse('failed');
   }
 }
 
@@ -307,13 +311,27 @@ function wrapManager(registered, wasThere) {
   }
 }
 
+function load() {
+  try {
+    return require('./spanprof_context.node');
+  } catch (error) {
+    state = OFF;
+    debug('not publishing:', error);
+    refuse('no_library');
+    return null;
+  }
+}
+
 // Throws nothing; a manager that cannot be wrapped stays as it is.
 function meetManager(registered, wasThere) {
   try {
     if (state === OFF || typeof registered.active !== 'function' || typeof registered.with !== 'function') {
       return;
     }
-    native = native || require('./spanprof_context.node');
+    native = native || load();
+    if (native === null) {
+      return;
+    }
     if (!wrapped.has(registered)) {
       wrapManager(registered, wasThere);
       wrapped.set(registered, frames ? undefined : watchPromises(registered._asyncLocalStorage));
@@ -322,6 +340,7 @@ function meetManager(registered, wasThere) {
     waiting = wrapped.get(registered);
   } catch (error) {
     debug('not publishing:', error);
+    refuse('unknown_version');
   }
 }
 

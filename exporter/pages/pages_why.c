@@ -27,7 +27,8 @@ static const char *why_no_publisher(const struct coverage_process *process)
            "work on: use a library that does " SEE_CONTEXTS ".";
 }
 
-/* It cannot be seen from outside whether a publisher failed or was not asked yet. */
+/* What a publisher does not say, cannot be seen from outside: whether it failed, or was not asked.
+ */
 static const char *why_not_published(const struct coverage_process *process,
                                      enum publisher_state state)
 {
@@ -38,6 +39,18 @@ static const char *why_not_published(const struct coverage_process *process,
         return "It was started with a publisher, but has not loaded it: it has no OpenTelemetry "
                "SDK, or a version that the publisher does not know, or its publisher "
                "failed; " LET_IT_SAY ".";
+    case PUBLISHER_NO_LIBRARY:
+        return "It was started with a publisher whose library cannot be loaded there: it is for "
+               "another C library, an older or newer machine, or lies where nothing may be "
+               "executed; " LET_IT_SAY ".";
+    case PUBLISHER_VERSION:
+        return "It was started with a publisher that does not know the version of its runtime or "
+               "of its OpenTelemetry SDK; " LET_IT_SAY ".";
+    case PUBLISHER_TAKEN:
+        return "Its publisher stands aside, for another library in it publishes (a process has "
+               "one), but not which span its threads work on.";
+    case PUBLISHER_FAILED:
+        return "Its publisher failed; " LET_IT_SAY ".";
     case PUBLISHER_LOADED:
         return "Its publisher is loaded, but has published nothing: no span has begun in it, or "
                "the publisher failed; " LET_IT_SAY ".";

@@ -7,6 +7,7 @@ opentelemetry_context, which OTEL_PYTHON_CONTEXT=spanprof names. SPANPROF_CONTEX
 """
 import atexit
 import contextvars
+import errno
 import json
 import os
 import sys
@@ -17,6 +18,21 @@ from opentelemetry.context.contextvars_context import ContextVarsRuntimeContext
 def _debug(*words):
     if os.environ.get("SPANPROF_CONTEXT_DEBUG") == "1" and sys.stderr:
         print("spanprof_otel:", *words, file=sys.stderr)
+
+
+_refusal = None  # a mapping that stays
+
+
+def _refuse(state, *why):
+    """Nothing is published. The node sees why: a file of that name is mapped (context/publisher_state.h)."""
+    global _refusal  # pylint: disable=global-statement
+    _debug("not publishing:", *why)
+    try:
+        import mmap
+        with open(os.path.join(os.path.dirname(__file__), "spanprof-refused-" + state), "rb") as file:
+            _refusal = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+    except Exception as error:  # pylint: disable=broad-exception-caught
+        _debug("the node cannot see it:", repr(error))
 
 
 def _text(value):
@@ -44,7 +60,7 @@ def _start(span):
         _debug("publishing; switches are seen by", switches)
     except Exception as error:  # pylint: disable=broad-exception-caught
         _native.off()
-        _debug("not publishing:", repr(error))
+        _refuse("taken" if getattr(error, "errno", None) == errno.EEXIST else "failed", repr(error))
 
 
 class _ImportWatch:
@@ -66,8 +82,10 @@ class RuntimeContext(ContextVarsRuntimeContext):
             self._current_context = variable
         try:
             self._configure()
+        except ImportError as error:
+            _refuse("no_library", repr(error))
         except Exception as error:  # pylint: disable=broad-exception-caught
-            _debug("not publishing:", repr(error))
+            _refuse("unknown_version" if isinstance(error, RuntimeError) else "failed", repr(error))
 
     def _configure(self):
         if os.environ.get("SPANPROF_CONTEXT") == "off":
@@ -90,6 +108,6 @@ def instrument():
         if type(current) is ContextVarsRuntimeContext:  # a subclass has an own way to attach
             api._RUNTIME_CONTEXT = RuntimeContext(current._current_context)
         elif not isinstance(current, RuntimeContext):
-            _debug("not publishing: the runtime context is", repr(current))
+            _refuse("failed", "the runtime context is", repr(current))
     except Exception as error:  # pylint: disable=broad-exception-caught
-        _debug("not publishing:", repr(error))
+        _refuse("failed", repr(error))

@@ -99,7 +99,7 @@ final class Native {
     }
 
     /** Where it may lie. The agent does not tell, but its setting does. */
-    private static List<Path> foldersOfJar() {
+    static List<Path> foldersOfJar() {
         List<Path> folders = new ArrayList<>();
         try {
             CodeSource source = Native.class.getProtectionDomain().getCodeSource();

@@ -6,6 +6,7 @@ import io.opentelemetry.context.ContextStorage;
 import io.opentelemetry.sdk.autoconfigure.spi.AutoConfigurationCustomizer;
 import io.opentelemetry.sdk.autoconfigure.spi.AutoConfigurationCustomizerProvider;
 import io.opentelemetry.sdk.resources.Resource;
+import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
@@ -42,7 +43,9 @@ public final class Publisher implements AutoConfigurationCustomizerProvider {
                 debug("not publishing: another copy does");
                 return;
             }
-            Native.load();
+            if (!loaded()) {
+                return;
+            }
             ContextStorage.addWrapper(Storage::new);
             customizer.addResourceCustomizer((resource, configuration) -> {
                 meet(resource);
@@ -50,6 +53,18 @@ public final class Publisher implements AutoConfigurationCustomizerProvider {
             });
         } catch (Throwable error) {
             turnOff(error);
+            Refusal.show(error instanceof LinkageError ? "unknown_version" : "failed");
+        }
+    }
+
+    private static boolean loaded() {
+        try {
+            Native.load();
+            return true;
+        } catch (IOException | RuntimeException | LinkageError error) {
+            turnOff(error);
+            Refusal.show("no_library");
+            return false;
         }
     }
 
@@ -82,9 +97,11 @@ public final class Publisher implements AutoConfigurationCustomizerProvider {
                 debug("publishing, with " + texts.length / 2 + " attributes");
             } else {
                 turnOff("error " + -error);
+                Refusal.show(Refusal.of(-error));
             }
         } catch (Throwable error) {
             turnOff(error);
+            Refusal.show("failed");
         }
     }
 
