@@ -144,7 +144,7 @@ class Interleave(PublishDotnet):
 
 
 class Service(publisher_services.Service):
-    options = None  # the program is a startup hook that does not return: the publisher's has to come before it
+    options = ("--with", "dotnet")
     complaints = "."
     paths = ["/render", "/wait", "/parts", "/pool"]
     burning = 3
@@ -153,9 +153,10 @@ class Service(publisher_services.Service):
 class Services(publisher_services.ServicesTest, PublishDotnet):
     def test_10(self):
         host = self.host(runtime_10)
-        self.judge("dotnet", lambda spanprof, name: Service(self, spanprof, name, host, **environment(
-            PROGRAM="service", DOTNET_STARTUP_HOOKS=PUBLISHER + ":" + self.program, PORT="{port}",
-            OTLP_PORT=spanprof.http_address.rpartition(":")[2])))
+        # The service is a startup hook that does not return: the publisher's comes before it.
+        command = ["sh", "-c", 'DOTNET_STARTUP_HOOKS=$DOTNET_STARTUP_HOOKS:$0 exec "$@"', self.program, *host]
+        self.judge("dotnet", lambda spanprof, name: Service(self, spanprof, name, command, **environment(
+            PROGRAM="service", PORT="{port}", OTLP_PORT=spanprof.http_address.rpartition(":")[2])))
 
 
 if __name__ == "__main__":

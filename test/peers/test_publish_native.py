@@ -24,13 +24,11 @@ LIBRARY_PATH = {"LD_LIBRARY_PATH": native_programs.LIBRARY}
 
 
 class Service(publisher_services.Service):
-    """With the line in its main, and nothing else."""
-    options = None
+    """With the line in its main, under `spanprof exec`, and nothing else. It exports by gRPC, as its code says."""
     complaints = "panic|spanprof"
 
-    @staticmethod
-    def endpoint(spanprof):
-        return {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://" + spanprof.grpc_address}
+    def address(self, spanprof):
+        return spanprof.grpc_address
 
     def stop(self):
         output = super().stop()
@@ -43,9 +41,8 @@ class JobService(Service):
     burning = 0.8
     done = 0
 
-    @staticmethod
-    def endpoint(spanprof):
-        return {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://%s/v1/traces" % spanprof.http_address}
+    def address(self, spanprof):
+        return spanprof.http_address
 
     def answers(self):
         return True
@@ -70,7 +67,7 @@ class NativeTest(publisher_services.ServicesTest):
     def run_service(self, kind, name, command, **environment):
         def make(spanprof, service):
             return kind(self, spanprof, service, command, OTEL_RESOURCE_ATTRIBUTES="service.instance.id=%s-1" % name,
-                        OTEL_BSP_MAX_QUEUE_SIZE="65536", **kind.endpoint(spanprof), **environment)
+                        OTEL_BSP_MAX_QUEUE_SIZE="65536", **environment)
         samples = self.judge(name, make)
         self.assertTrue(all(sample.resource.get("service.instance.id") == name + "-1" for sample in samples))
 

@@ -58,6 +58,10 @@ class RubyService(ruby.Service):
     options = None
 
 
+class DotnetService(dotnet.Service):
+    options = None
+
+
 class Rows(publisher_services.ServicesTest):
     def need(self, what, *arguments, **options):
         try:
@@ -113,7 +117,7 @@ class Rows(publisher_services.ServicesTest):
         self.need_built(not os.path.exists(dotnet.PUBLISHER) and "the publisher is not built: no mono-mcs")
         host = self.need(dotnet.runtime_10)
         service = ["sh", "-c", 'DOTNET_STARTUP_HOOKS=$DOTNET_STARTUP_HOOKS:$0 exec "$@"', dotnet.build(self.directory), *host]
-        self.run_row(".NET", lambda spanprof, name: dotnet.Service(
+        self.run_row(".NET", lambda spanprof, name: DotnetService(
             self, spanprof, name, [*command(".NET"), *service], **environment(spanprof, **dotnet.environment(
                 PROGRAM="service", PORT="{port}", OTLP_PORT=spanprof.http_address.rpartition(":")[2]))),
             os.path.basename(host[0]))

@@ -75,8 +75,12 @@ class Service:
     def launcher(self, spanprof):
         if self.options is None:
             return []
-        endpoint = "http://" + (spanprof.http_address if spanprof else "127.0.0.1:1")
+        endpoint = "http://" + (self.address(spanprof) if spanprof else "127.0.0.1:1")
         return [harness.BINARY, "exec", "--publishers", PUBLISHERS, "--endpoint", endpoint, *self.options, "--"]
+
+    def address(self, spanprof):
+        """Of the port that its exporter speaks to."""
+        return spanprof.http_address
 
     def answers(self):
         return self.get("/wait")
