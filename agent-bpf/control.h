@@ -18,6 +18,7 @@ enum control_kind {
     CONTROL_CONNECTED,  /* that answer: outcome of elastic_socket_connect(), with its fd */
     CONTROL_READER,     /* supervisor: abandoned; the reader before is lost; with fd: another one */
     CONTROL_READER_OVERDUE, /* symbolizer: asked_ns */
+    CONTROL_ANSWER,         /* config, with fd, or error: file */
 };
 
 #define CONTROL_PATH_MAX 108 /* as long as the address of a Unix socket */
@@ -26,7 +27,7 @@ struct control_message {
     uint32_t kind;
     union {
         uint32_t cpu;
-        uint32_t file; /* index in supervisor_settings.files */
+        uint32_t file; /* index in supervisor_settings.files, or in what was asked */
         uint32_t pid;
         int32_t outcome;
         uint32_t abandoned; /* processes that cannot be ended, now */
@@ -34,6 +35,7 @@ struct control_message {
     union {
         uint64_t buffer_size;
         uint64_t asked_ns; /* CLOCK_MONOTONIC of the request without an answer */
+        int32_t error;     /* negative errno, where there is no fd */
     };
     char path[CONTROL_PATH_MAX]; /* ended by 0, unless it fills it */
 };

@@ -40,7 +40,7 @@ int memfd_sealed(const char *name, struct bytes contents)
     return sealed;
 }
 
-int memfd_read(int fd, size_t limit_bytes, struct buf *out)
+ssize_t memfd_size(int fd, size_t limit_bytes)
 {
     struct stat stat;
     int seals = fcntl(fd, F_GET_SEALS);
@@ -48,9 +48,15 @@ int memfd_read(int fd, size_t limit_bytes, struct buf *out)
         return -EINVAL;
     if (fstat(fd, &stat))
         return -errno;
-    size_t size = (size_t)stat.st_size, done = 0;
-    if (size > limit_bytes)
-        return -EFBIG;
+    return (size_t)stat.st_size > limit_bytes ? -EFBIG : (ssize_t)stat.st_size;
+}
+
+int memfd_read(int fd, size_t limit_bytes, struct buf *out)
+{
+    ssize_t found = memfd_size(fd, limit_bytes);
+    if (found < 0)
+        return (int)found;
+    size_t size = (size_t)found, done = 0;
     int error = buf_reserve(out, size);
     while (!error && done < size) {
         ssize_t n = pread(fd, out->data + out->len, size - done, (off_t)done);

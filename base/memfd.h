@@ -5,6 +5,7 @@
  * changed by either. Thread: any.
  */
 #include "base/buf.h"
+#include <sys/types.h>
 
 /* A memfd (CLOEXEC) with these contents, sealed against any change. Negative errno. */
 int memfd_sealed(const char *name, struct bytes contents);
@@ -12,8 +13,11 @@ int memfd_sealed(const char *name, struct bytes contents);
 int memfd_write(int fd, struct bytes contents);
 /* Seals what was written to one (MFD_ALLOW_SEALING) against any change. 0 or negative errno. */
 int memfd_seal(int fd);
-/* Appends all contents of a memfd that is sealed against change. 0; -EINVAL: it is not sealed so,
- * or no memfd; -EFBIG: more than limit_bytes; BUF_FULL; negative errno. */
+/* The size of a memfd that is sealed against change; -EINVAL: it is not sealed so, or no memfd;
+ * -EFBIG: more than limit_bytes; other negative errno. */
+ssize_t memfd_size(int fd, size_t limit_bytes);
+/* Appends all contents of a memfd that is sealed against change. 0, BUF_FULL, what
+ * memfd_size() says. */
 int memfd_read(int fd, size_t limit_bytes, struct buf *out);
 /* A memfd (CLOEXEC) of `size` zero bytes, to be mapped shared; its size is sealed. Negative errno.
  */

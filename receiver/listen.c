@@ -28,6 +28,10 @@ static const char *listen_reason(int error)
         return "this node does not have that address";
     case ENOENT:
         return "the host name is not known";
+    case ETIMEDOUT:
+    case EAGAIN:
+        return "no server of names tells the host's address in time: write its address, or put the "
+               "name into /etc/hosts";
     default:
         return strerror(-error);
     }
@@ -127,10 +131,12 @@ static int sockets_open_all(struct addrinfo *list, uint16_t port, bool both_fami
     return sockets->n ? 0 : lacking;
 }
 
-static int listen_resolve(const char *host, int family, struct addrinfo **list)
+/* An address as text: nobody is asked. */
+static int address_parse(const char *host, int family, struct addrinfo **list)
 {
-    const struct addrinfo hints = {
-        .ai_family = family, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+    const struct addrinfo hints = {.ai_family = family,
+                                   .ai_socktype = SOCK_STREAM,
+                                   .ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV};
     int result = getaddrinfo(host, "0", &hints, list);
     if (result == EAI_SYSTEM)
         return -errno;
@@ -142,12 +148,31 @@ static int sockets_open_host(const char *host, uint16_t port, int family, bool b
                              struct listen_sockets *sockets)
 {
     struct addrinfo *list;
-    int error = listen_resolve(host, family, &list);
+    int error = address_parse(host, family, &list);
     if (error)
         return error;
     error = sockets_open_all(list, port, both_families, sockets);
     freeaddrinfo(list);
     return error;
+}
+
+/* All addresses of a name that are of this family. */
+static int sockets_open_name(struct bytes addresses, uint16_t port, int family,
+                             struct listen_sockets *sockets)
+{
+    int lacking = -ENOENT;
+    for (const uint8_t *end;
+         addresses.len && (end = memchr(addresses.data, '\n', addresses.len));) {
+        char host[sizeof(sockets->endpoint.host)];
+        size_t len = (size_t)(end - addresses.data);
+        snprintf(host, sizeof(host), "%.*s", (int)len, (const char *)addresses.data);
+        addresses = bytes_skip(addresses, len + 1);
+        int error = sockets_open_host(host, port, family, false, sockets);
+        if (error && error != -ENOENT && !error_is_tolerable(error))
+            return error;
+        lacking = error ? error : lacking;
+    }
+    return sockets->n ? 0 : lacking;
 }
 
 static int sockets_open_path(const struct config_endpoint *endpoint, struct listen_sockets *sockets)
@@ -161,7 +186,7 @@ static int sockets_open_path(const struct config_endpoint *endpoint, struct list
 
 /* Opens a socket of one family. */
 static int sockets_open_family(const struct config_endpoint *endpoint,
-                               struct listen_sockets *sockets)
+                               const struct listen_name *name, struct listen_sockets *sockets)
 {
     bool v4 = endpoint->transport == CONFIG_TCP4;
     const char *host = endpoint->host;
@@ -169,17 +194,21 @@ static int sockets_open_family(const struct config_endpoint *endpoint,
         host = v4 ? "127.0.0.1" : "::1";
     else if (!*host || !strcmp(host, "::"))
         host = v4 ? "0.0.0.0" : "::";
+    else if (name)
+        return sockets_open_name(name->addresses, endpoint->port, v4 ? AF_INET : AF_INET6, sockets);
     return sockets_open_host(host, endpoint->port, v4 ? AF_INET : AF_INET6, false, sockets);
 }
 
 static int sockets_open_endpoint(const struct config_endpoint *endpoint,
-                                 struct listen_sockets *sockets)
+                                 const struct listen_name *name, struct listen_sockets *sockets)
 {
     const char *host = endpoint->host;
+    if (name && name->error)
+        return name->error;
     if (endpoint->transport == CONFIG_UNIX)
         return sockets_open_path(endpoint, sockets);
     if (endpoint->transport != CONFIG_TCP)
-        return sockets_open_family(endpoint, sockets);
+        return sockets_open_family(endpoint, name, sockets);
     if (!strcmp(host, "localhost")) {
         int v4 = sockets_open_host("127.0.0.1", endpoint->port, AF_UNSPEC, false, sockets);
         int v6 = error_is_tolerable(v4) || !v4
@@ -193,7 +222,20 @@ static int sockets_open_endpoint(const struct config_endpoint *endpoint,
                    ? sockets_open_host("0.0.0.0", endpoint->port, AF_UNSPEC, false, sockets)
                    : error;
     }
-    return sockets_open_host(host, endpoint->port, AF_UNSPEC, false, sockets);
+    return name ? sockets_open_name(name->addresses, endpoint->port, AF_UNSPEC, sockets)
+                : sockets_open_host(host, endpoint->port, AF_UNSPEC, false, sockets);
+}
+
+bool listen_has_name(const struct config_endpoint *endpoint)
+{
+    const char *host = endpoint->host;
+    struct addrinfo *list;
+    if (endpoint->transport == CONFIG_UNIX || !*host || !strcmp(host, "localhost"))
+        return false;
+    if (address_parse(host, AF_UNSPEC, &list))
+        return true;
+    freeaddrinfo(list);
+    return false;
 }
 
 static void sockets_begin(const struct config_endpoint *endpoint, struct listen_sockets *sockets)
@@ -231,8 +273,15 @@ bool listen_share(const struct listen_sockets *in_use, const struct config_endpo
 int listen_open(const struct config_endpoint *endpoint, const char *config_path,
                 struct listen_sockets *sockets, struct buf *error_text)
 {
+    return listen_open_name(endpoint, NULL, config_path, sockets, error_text);
+}
+
+int listen_open_name(const struct config_endpoint *endpoint, const struct listen_name *name,
+                     const char *config_path, struct listen_sockets *sockets,
+                     struct buf *error_text)
+{
     sockets_begin(endpoint, sockets);
-    int error = sockets_open_endpoint(endpoint, sockets);
+    int error = sockets_open_endpoint(endpoint, name, sockets);
     if (!error)
         return 0;
     listen_close(sockets);

@@ -21,10 +21,20 @@ struct listen_sockets {
 
 /* 0 and the sockets, or negative errno (-EADDRINUSE, -EACCES, -EADDRNOTAVAIL, ...) with one
  * sentence in `error` (may be NULL) that names config_path
- * (`receivers::otlp::protocols::grpc::endpoint`) and the endpoint. Blocks while it resolves names:
- * use it at the start only. */
+ * (`receivers::otlp::protocols::grpc::endpoint`) and the endpoint. It looks no name up, which could
+ * take for ever: -ENOENT. */
 int listen_open(const struct config_endpoint *endpoint, const char *config_path,
                 struct listen_sockets *sockets, struct buf *error);
+/* Whether the host is a name that is to be looked up, by another process (listen_name.h). */
+bool listen_has_name(const struct config_endpoint *endpoint);
+/* What that has found. */
+struct listen_name {
+    int error; /* 0, or negative errno: what listen_open_name() returns, and explains */
+    struct bytes addresses; /* listen_name_resolve() */
+};
+/* name: NULL if there is none. */
+int listen_open_name(const struct config_endpoint *endpoint, const struct listen_name *name,
+                     const char *config_path, struct listen_sockets *sockets, struct buf *error);
 /* If in_use already listens on the endpoint: duplicates its sockets. Closing one set leaves the
  * other open. false, with *sockets closed: another endpoint, or no file descriptors left. */
 bool listen_share(const struct listen_sockets *in_use, const struct config_endpoint *endpoint,

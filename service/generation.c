@@ -41,7 +41,9 @@ int generation_open(struct generation *generation, const struct generation *in_u
     prepare_directory(generation->config);
     int error = service_sockets_open(generation->config, in_use ? &in_use->sockets : NULL,
                                      &generation->sockets);
-    return error ? error : service_files_open(generation->config, &generation->files);
+    return error ? error
+                 : service_files_open(generation->config, in_use ? &in_use->files : NULL,
+                                      &generation->files);
 }
 
 void generation_release(struct generation *generation, const struct generation *other)

@@ -2,6 +2,8 @@
 /* Opens every listener of the configuration; all errors are logged before it fails. */
 #include "agent-bpf/files/fs_rights.h"
 #include "base/log.h"
+#include "receiver/listen_name.h"
+#include "service/config_process.h"
 #include "service/service.h"
 #include "service/service_pages.h"
 #include <errno.h>
@@ -16,6 +18,9 @@
 struct opening {
     const struct service_sockets *in_use; /* may be NULL */
     int error;                            /* the first one */
+    const char *name;                     /* looked up last; NULL: none yet */
+    struct buf addresses;                 /* of that */
+    int name_error;
 };
 
 #define N_LISTENERS (2 * SERVICE_RECEIVERS_MAX + 4)
@@ -60,12 +65,30 @@ static bool act_as_owner(const struct config_endpoint *endpoint, struct fs_right
     return !fs_rights_take(&rights, own);
 }
 
-static int open_as_owner(const struct config_endpoint *endpoint, const char *path,
-                         struct listen_sockets *sockets, struct buf *why)
+/* Names that most endpoints share are looked up once, and none after one that did not come in time:
+ * all of it takes 2 s at most. */
+static struct listen_name look_up(struct opening *opening, const char *name)
+{
+    bool is_known =
+        opening->name && (strcmp(opening->name, name) == 0 || opening->name_error == -ETIMEDOUT);
+    if (!is_known) {
+        buf_clear(&opening->addresses);
+        opening->name = name;
+        opening->name_error = config_process_look_up(name, &opening->addresses);
+    }
+    return (struct listen_name){opening->name_error, buf_bytes(&opening->addresses)};
+}
+
+static int open_as_owner(struct opening *opening, const struct config_endpoint *endpoint,
+                         const char *path, struct listen_sockets *sockets, struct buf *why)
 {
     struct fs_rights_own own;
+    struct listen_name name;
+    bool has_name = listen_has_name(endpoint);
+    if (has_name)
+        name = look_up(opening, endpoint->host);
     bool acts = act_as_owner(endpoint, &own);
-    int error = listen_open(endpoint, path, sockets, why);
+    int error = listen_open_name(endpoint, has_name ? &name : NULL, path, sockets, why);
     if (acts)
         fs_rights_return(&own);
     return error;
@@ -87,11 +110,11 @@ static void open_one(struct opening *opening, const struct config_endpoint *endp
     _cleanup_buf_ struct buf why = BUF_INIT(1024);
     if (opening->in_use && sockets_share(opening->in_use, endpoint, sockets))
         return;
-    int error = open_as_owner(endpoint, path, sockets, &why);
+    int error = open_as_owner(opening, endpoint, path, sockets, &why);
     for (int i = 0; error == -EADDRINUSE && !opening->in_use && i < PREDECESSOR_TRIES; i++) {
         usleep(PREDECESSOR_PAUSE_US);
         buf_clear(&why);
-        error = open_as_owner(endpoint, path, sockets, &why);
+        error = open_as_owner(opening, endpoint, path, sockets, &why);
     }
     if (error)
         log_error("main", "%.*s", (int)why.len, (const char *)why.data);
@@ -150,7 +173,7 @@ static void no_sockets(struct listen_sockets *sockets)
 int service_sockets_open(const struct config *config, const struct service_sockets *in_use,
                          struct service_sockets *sockets)
 {
-    struct opening opening = {.in_use = in_use};
+    struct opening opening = {.in_use = in_use, .addresses = BUF_INIT(LISTEN_ADDRESSES_MAX)};
     for (size_t i = 0; i < N_LISTENERS; i++)
         no_sockets(own_listener(sockets, i));
     for (size_t i = 0; i < config->n_receivers; i++) {
@@ -163,6 +186,7 @@ int service_sockets_open(const struct config *config, const struct service_socke
                  &sockets->metrics);
     open_health(&opening, config, &sockets->health);
     open_pages(&opening, config, sockets);
+    buf_close(&opening.addresses);
     return opening.error;
 }
 

@@ -25,18 +25,6 @@ static struct supervisor_file *find_file(struct service_files *files, const char
     return NULL;
 }
 
-static const char *tls_reason(int error)
-{
-    switch (-error) {
-    case EINVAL:
-        return "it is not a regular file";
-    case EFBIG:
-        return "it is too large for a certificate";
-    default:
-        return strerror(-error);
-    }
-}
-
 /* The shortest interval counts where a file has several uses. */
 static int add_file(struct service_files *files, const char *section, const char *key,
                     const char *path, uint64_t interval_ns)
@@ -49,16 +37,13 @@ static int add_file(struct service_files *files, const char *section, const char
             file->interval_ns = interval_ns;
         return 0;
     }
-    file = &files->files[files->n++];
-    *file = (struct supervisor_file){.path = path, .interval_ns = interval_ns, .fd = -1};
-    if (files->inherited) {
-        file->fd = files->inherited[files->n - 1];
-        return 0;
-    }
-    int error = supervisor_file_open(file);
-    if (error)
-        log_error("main", "%s::%s: cannot read %s: %s", section, key, path, tls_reason(error));
-    return error;
+    if (files->n == SUPERVISOR_FILES_MAX)
+        return -ENOSPC;
+    snprintf(files->names[files->n], sizeof(files->names[0]), "%s::%s", section, key);
+    int fd = files->inherited ? files->inherited[files->n] : -1;
+    files->files[files->n++] =
+        (struct supervisor_file){.path = path, .interval_ns = interval_ns, .fd = fd};
+    return 0;
 }
 
 static int add_section(struct service_files *files, const char *section,
@@ -170,11 +155,23 @@ static int add_all(const struct config *config, struct service_files *files)
     return error ? error : one;
 }
 
-int service_files_open(const struct config *config, struct service_files *files)
+int service_files_open(const struct config *config, const struct service_files *in_use,
+                       struct service_files *files)
 {
     files->n = 0;
     files->inherited = NULL;
-    return add_all(config, files);
+    int error = add_all(config, files);
+    supervisor_files_open(files->files, files->n, in_use ? in_use->files : NULL,
+                          in_use ? in_use->n : 0);
+    for (size_t i = 0; i < files->n; i++) {
+        const struct supervisor_file *file = &files->files[i];
+        if (file->fd >= 0)
+            continue;
+        log_error("main", "%s: cannot read %s: %s", files->names[i], file->path,
+                  supervisor_file_reason(file->error));
+        error = error ? error : file->error;
+    }
+    return error;
 }
 
 int service_files_inherit(const struct config *config, const int *fds, struct service_files *files)

@@ -15,11 +15,15 @@ struct tls_context;
 struct service_files { /* each path once */
     struct supervisor_file files[SUPERVISOR_FILES_MAX];
     size_t n;
-    const int *inherited; /* private */
+    /* private */
+    char names[SUPERVISOR_FILES_MAX][CONFIG_NAME_MAX + 64]; /* in the configuration */
+    const int *inherited;
 };
 
-/* Before the supervisor runs. 0 or negative errno, said in a sentence. */
-int service_files_open(const struct config *config, struct service_files *files);
+/* Before the supervisor runs. What does not come in time is taken from in_use (may be NULL). 0 or
+ * negative errno, said in a sentence. */
+int service_files_open(const struct config *config, const struct service_files *in_use,
+                       struct service_files *files);
 /* In the service: the same files, whose descriptors it has from the supervisor, in their order. */
 int service_files_inherit(const struct config *config, const int *fds, struct service_files *files);
 /* What a file holds, without its last line end; -ENOENT: it is none of these. */

@@ -82,8 +82,9 @@ static void add_calls_of(struct sandbox_call *all, size_t *n, const struct sandb
 
 int supervisor_sandbox_enter(void)
 {
-    static const struct sandbox_table *const tables[] = {
-        &service_calls, &symbolizer_calls, &reader_calls, &broker_calls, &config_calls};
+    static const struct sandbox_table *const tables[] = {&service_calls, &symbolizer_calls,
+                                                         &reader_calls,  &broker_calls,
+                                                         &config_calls,  &names_calls};
     size_t n = OWN, most = OWN;
     for (size_t i = 0; i < sizeof(tables) / sizeof(*tables); i++)
         most += tables[i]->n;

@@ -7,7 +7,7 @@
 /* Those of the processes that it starts: a filter is inherited, so the supervisor may make them
  * too. */
 extern const struct sandbox_table service_calls, symbolizer_calls, reader_calls, broker_calls,
-    config_calls;
+    config_calls, names_calls;
 
 /* From here on: the calls of its table. 0 or negative errno. */
 int supervisor_sandbox_enter(void);

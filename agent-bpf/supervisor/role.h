@@ -27,7 +27,8 @@ struct broker_handles {
 };
 
 struct config_handles {
-    int out_fd; /* a memfd, which the supervisor seals when the process has ended */
+    enum question question;
+    int answer_fd; /* supervisor_answer.h */
 };
 
 struct role_start {

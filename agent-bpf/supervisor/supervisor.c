@@ -45,7 +45,8 @@
 #define READER_STARVED_NS (5 * NS_PER_SEC) /* an answer may take as long if there is no CPU */
 #define LATE_NS           (2 * NS_PER_SEC) /* the supervisor itself was held up: no hang is judged */
 
-LIMIT(supervisor, LIMIT_SUPERVISOR, "program, configuration, certificates", .bytes = 6u << 20);
+LIMIT(supervisor, LIMIT_SUPERVISOR,
+      "program, configuration, certificates, processes that hang over them", .bytes = 6u << 20);
 LIMIT(readers, LIMIT_SUPERVISOR, "the reader, and those that hang",
       .bytes = (1 + READERS_LEFT_MAX) * (UINT64_C(1) << 20));
 
@@ -291,13 +292,6 @@ static void on_file_changed(void *context, size_t i)
                  file->fd);
 }
 
-static void supervisor_poll_files(struct supervisor *supervisor, bool all, uint64_t now)
-{
-    const struct supervisor_settings *settings = supervisor->settings;
-    supervisor_files_poll(settings->files, settings->n_files, all, now, on_file_changed,
-                          supervisor);
-}
-
 static void on_reload(struct supervisor *supervisor, uint64_t now)
 {
     const struct supervisor_settings *settings = supervisor->settings;
@@ -312,7 +306,8 @@ static void on_reload(struct supervisor *supervisor, uint64_t now)
         stop_service(supervisor, now);
         return;
     }
-    supervisor_poll_files(supervisor, true, now);
+    files_reading_all(&supervisor->files);
+    files_reading_tend(&supervisor->files, now);
     service_send(supervisor, &(struct control_message){.kind = CONTROL_RELOAD}, -1);
 }
 
@@ -382,7 +377,7 @@ static void supervisor_tick(struct supervisor *supervisor, uint64_t now)
     supervisor_notify_alive(now);
     if (supervisor->sampling)
         sampler_tend(supervisor, now);
-    supervisor_poll_files(supervisor, false, now);
+    files_reading_tend(&supervisor->files, now);
     for (int i = 0; i < SUPERVISED; i++)
         child_check_hang(&supervisor->children[i], now);
     reap_children(supervisor, now);
@@ -410,8 +405,9 @@ static void supervisor_watch(struct supervisor *supervisor)
         {.fd = supervisor->service.control_fd, .events = POLLIN},
         {.fd = supervisor->symbolizer.control_fd, .events = POLLIN},
         {.fd = supervisor->sampling ? supervisor->sampling->cpus.uevent_fd : -1, .events = POLLIN},
+        {.fd = files_reading_fd(&supervisor->files), .events = POLLIN},
     };
-    if (poll(fds, 4, wait_ms(supervisor, clock_monotonic_ns())) < 0 && errno != EINTR)
+    if (poll(fds, 5, wait_ms(supervisor, clock_monotonic_ns())) < 0 && errno != EINTR)
         log_error("supervisor", "poll: %s", strerror(errno));
     uint64_t now = clock_monotonic_ns();
     for (int i = 0; i < SUPERVISED; i++)
@@ -419,6 +415,8 @@ static void supervisor_watch(struct supervisor *supervisor)
     on_signals(supervisor, now);
     if (fds[3].revents)
         cpu_events_update(&supervisor->sampling->cpus);
+    if (fds[4].revents)
+        files_reading_tend(&supervisor->files, now);
     if (now >= supervisor->tick_due_ns)
         supervisor_tick(supervisor, now);
     if (!supervisor_has_ended(supervisor))
@@ -494,6 +492,7 @@ static int supervisor_open(struct supervisor *supervisor)
 
 static void supervisor_close(struct supervisor *supervisor)
 {
+    files_reading_close(&supervisor->files);
     children_end(supervisor->children, SUPERVISED);
     supervisor_brokers_close(&supervisor->brokers);
     sampling_hand_over(supervisor);
@@ -506,6 +505,10 @@ int supervisor_run(const struct supervisor_settings *settings)
     assert(settings->n_files <= SUPERVISOR_FILES_MAX);
     uint64_t service_hang_ns = settings->service_hang_ns, hang = settings->symbolizer_hang_ns;
     struct supervisor supervisor = {.settings = settings, .program_fd = -1, .signal_fd = -1};
+    supervisor.files = (struct files_reading){.files = settings->files,
+                                              .n = settings->n_files,
+                                              .changed = on_file_changed,
+                                              .context = &supervisor};
     child_init(&supervisor.service, SUPERVISED_SERVICE,
                service_hang_ns ? service_hang_ns : 30 * NS_PER_SEC);
     child_init(&supervisor.symbolizer, SUPERVISED_SYMBOLIZER, hang ? hang : 5 * NS_PER_SEC);

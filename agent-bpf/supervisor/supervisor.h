@@ -93,8 +93,5 @@ struct supervisor_settings {
  * SUPERVISOR_RELOADED. Its signals stay blocked when it has returned, so that none is lost before
  * it is called again. */
 int supervisor_run(const struct supervisor_settings *settings);
-/* Runs ROLE_CONFIG with these settings, for 10 s at most. The sealed memfd that it has written;
- * -EINVAL: it has said what is wrong; -ETIMEDOUT; negative errno. Thread: the same. */
-int supervisor_run_config(const struct role_settings *settings);
 /* What no run has taken up. NULL is fine. */
 void supervisor_sampling_close(struct supervisor_sampling *sampling);

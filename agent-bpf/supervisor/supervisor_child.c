@@ -116,6 +116,14 @@ size_t children_left(enum supervised role)
     return n;
 }
 
+bool children_have_left(pid_t pid)
+{
+    for (size_t i = 0; i < CHILDREN_ABANDONED_MAX; i++)
+        if (left[i].pid == pid)
+            return true;
+    return false;
+}
+
 static void left_abandon(struct left *process)
 {
     process->abandoned = true;
@@ -239,23 +247,14 @@ static bool children_run(const struct child *children, size_t n)
     return false;
 }
 
-static void child_give_up(struct child *child, uint64_t now_ns)
+void child_give_up(struct child *child, uint64_t now_ns)
 {
-    if (!child_leave(child, now_ns))
-        log_error("supervisor", "process %d (%s) is forgotten: too many cannot be ended",
-                  (int)child->pid, child->name);
-}
-
-bool child_wait(struct child *child, uint64_t until_ns, int *status)
-{
-    uint64_t now_ns = clock_monotonic_ns();
-    for (; now_ns < until_ns; now_ns = clock_monotonic_ns()) {
-        if (child_reap(child, now_ns, status))
-            return true;
-        children_wait(child, 1, until_ns);
-    }
-    child_give_up(child, now_ns);
-    return false;
+    if (child_leave(child, now_ns))
+        return;
+    log_error("supervisor", "process %d (%s) is forgotten: too many cannot be ended",
+              (int)child->pid, child->name);
+    fd_closep(&child->pidfd);
+    child_forget(child);
 }
 
 void children_end(struct child *children, size_t n)

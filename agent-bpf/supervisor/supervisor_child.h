@@ -52,8 +52,8 @@ bool child_reap(struct child *child, uint64_t now_ns, int *status);
 /* SIGKILL, and no wait at all: a successor may start at once. False: no room to remember it, so it
  * is to be waited for. */
 bool child_leave(struct child *child, uint64_t now_ns);
-/* Waits until it has ended: true, and its status. One that has not by then is left. */
-bool child_wait(struct child *child, uint64_t until_ns, int *status);
+/* The same where there may be no room: then it is forgotten, which is logged. */
+void child_give_up(struct child *child, uint64_t now_ns);
 /* The next start, after a delay that grows while starts fail. */
 void child_plan_restart(struct child *child, uint64_t now_ns);
 /* CLOCK_MONOTONIC when child_reap() or children_reap_left() is to be called; UINT64_MAX: never. */
@@ -66,3 +66,4 @@ void children_reap_left(uint64_t now_ns);
 size_t children_abandoned(void);
 /* Processes of this role that were left and are still there, abandoned or not yet. */
 size_t children_left(enum supervised role);
+bool children_have_left(pid_t pid); /* one of them */

@@ -4,142 +4,266 @@
  * links, and in place. Keys do not stay in the supervisor's own memory.
  */
 #include "agent-bpf/supervisor/supervisor_files.h"
+#include "agent-bpf/supervisor/supervisor_answer.h"
+#include "base/fd.h"
 #include "base/log.h"
+#include "base/memfd.h"
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-static void files_wipe(struct buf *buf)
-{
-    if (buf->data)
-        explicit_bzero(buf->data, buf->cap);
-    buf_close(buf);
-}
-
-#define _cleanup_wipe_ __attribute__((cleanup(files_wipe)))
-
-static int append_all(int fd, struct buf *out)
-{
-    struct stat stat;
-    if (fstat(fd, &stat))
-        return -errno;
-    if (!S_ISREG(stat.st_mode))
-        return -EINVAL;
-    if (stat.st_size > SUPERVISOR_FILE_BYTES_MAX)
-        return -EFBIG;
-    size_t size = (size_t)stat.st_size, done = 0;
-    int error = buf_reserve(out, size + 1); /* at once: no copies are left behind */
-    while (!error && done < size) {
-        ssize_t n = pread(fd, out->data + out->len, size - done, (off_t)done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? -errno : 0; /* it became shorter */
-        out->len += (size_t)n;
-        done += (size_t)n;
-    }
-    return error;
-}
+#define DUE_NOW   1
+#define NEVER     UINT64_MAX
+#define AGAIN_NS  (5 * NS_PER_SEC) /* what did not come in time */
+#define PATHS_MAX (SUPERVISOR_FILES_MAX * 4096)
 
 int supervisor_file_contents(int fd, struct buf *out)
 {
-    return append_all(fd, out);
-}
-
-static int read_path(const char *path, struct buf *out)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return -errno;
-    int error = append_all(fd, out);
-    close(fd);
-    return error;
-}
-
-/* A sealed memfd, or negative errno. */
-static int files_hold(struct bytes contents)
-{
-    int fd = memfd_create("spanprof-file", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0)
-        return -errno;
-    int error = 0;
-    for (size_t done = 0; done < contents.len && !error;) {
-        ssize_t n = write(fd, contents.data + done, contents.len - done);
-        if (n < 0 && errno != EINTR)
-            error = -errno;
-        done += n > 0 ? (size_t)n : 0;
-    }
-    if (!error &&
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
-        error = -errno;
-    if (!error)
-        return fd;
-    close(fd);
-    return error;
-}
-
-int supervisor_file_open(struct supervisor_file *file)
-{
-    _cleanup_wipe_ struct buf contents = BUF_INIT(0);
-    file->fd = -1;
-    int error = read_path(file->path, &contents);
-    int fd = error ? error : files_hold(buf_bytes(&contents));
-    if (fd < 0)
-        return fd;
-    file->fd = fd;
-    return 0;
+    return memfd_read(fd, SUPERVISOR_FILE_BYTES_MAX, out);
 }
 
 void supervisor_file_close(struct supervisor_file *file)
 {
-    if (file->fd >= 0)
-        close(file->fd);
-    file->fd = -1;
+    fd_closep(&file->fd);
+}
+
+const char *supervisor_file_reason(int error)
+{
+    switch (-error) {
+    case EINVAL:
+        return "it is not a regular file";
+    case EFBIG:
+        return "it is too large for a certificate";
+    case ETIMEDOUT:
+        return "it did not come within 2 s: its file system does not answer";
+    case EBUSY:
+        return "too many file systems do not answer";
+    default:
+        return strerror(-error);
+    }
+}
+
+/* ---- one file ---- */
+
+/* Nothing came, which says nothing of the file. */
+static bool is_silence(int error)
+{
+    return error == -ETIMEDOUT || error == -EBUSY;
+}
+
+/* The owner says what could not be read the first time. */
+static void file_failed(struct supervisor_file *file, int error)
+{
+    if (file->fd >= 0 && !file->error)
+        log_warn("supervisor", "cannot read %s again: %s; what was read last stays in use",
+                 file->path, supervisor_file_reason(error));
+    file->error = error;
+}
+
+static void file_take(struct supervisor_file *file, int fd)
+{
+    file->fd = fd;
+    file->error = 0;
 }
 
 /* The number of the fd stays: it is among those that the service inherits. */
-static int supervisor_file_replace(struct supervisor_file *file, struct bytes contents)
+static int file_replace(struct supervisor_file *file, int fd)
 {
-    int fd = files_hold(contents);
-    if (fd < 0)
-        return fd;
-    int error = dup3(fd, file->fd, O_CLOEXEC) < 0 ? -errno : 0;
-    close(fd);
-    return error;
+    return dup3(fd, file->fd, O_CLOEXEC) < 0 ? -errno : 0;
 }
 
 /* Whether it has changed. */
-static bool supervisor_file_check(struct supervisor_file *file)
+static bool file_compare(struct supervisor_file *file, int fd)
 {
     _cleanup_wipe_ struct buf old = BUF_INIT(0);
     _cleanup_wipe_ struct buf new = BUF_INIT(0);
-    int error = read_path(file->path, &new);
+    int error = supervisor_file_contents(fd, &new);
     if (!error)
-        error = append_all(file->fd, &old);
+        error = supervisor_file_contents(file->fd, &old);
     bool changed = !error && !bytes_equal(buf_bytes(&old), buf_bytes(&new));
     if (changed)
-        error = supervisor_file_replace(file, buf_bytes(&new));
-    if (error && !file->failing)
-        log_warn("supervisor", "cannot read %s again: %s; what was read last stays in use",
-                 file->path, strerror(-error));
-    file->failing = error != 0;
+        error = file_replace(file, fd);
+    if (error)
+        file_failed(file, error);
+    else
+        file->error = 0;
     return changed && !error;
 }
 
-void supervisor_files_poll(struct supervisor_file *files, size_t n, bool all, uint64_t now_ns,
-                           void (*changed)(void *context, size_t i), void *context)
+/* ---- those that are asked for ---- */
+
+/* Files beside each other lie on one file system, and would cost a process each. */
+static bool same_directory(const char *a, const char *b)
 {
-    for (size_t i = 0; i < n; i++) {
-        struct supervisor_file *file = &files[i];
-        if (!file->due_ns)
-            file->due_ns = now_ns + file->interval_ns;
-        if (!all && (!file->interval_ns || now_ns < file->due_ns))
+    const char *a_end = strrchr(a, '/'), *b_end = strrchr(b, '/');
+    size_t a_size = a_end ? (size_t)(a_end - a) : 0, b_size = b_end ? (size_t)(b_end - b) : 0;
+    return a_size == b_size && !a_end == !b_end && memcmp(a, b, a_size) == 0;
+}
+
+static bool is_held(struct files_reading *reading, const struct supervisor_file *file)
+{
+    for (size_t i = 0; i < reading->n; i++) {
+        struct supervisor_file *other = &reading->files[i];
+        if (other->held_by && !children_have_left(other->held_by))
+            other->held_by = 0;
+        if (other->held_by && same_directory(other->path, file->path))
+            return true;
+    }
+    return false;
+}
+
+static void on_answer(void *context, size_t i, int fd)
+{
+    struct files_reading *reading = context;
+    if (i != reading->n_answered || i >= reading->n_asked)
+        return fd_close(fd); /* they are answered in order, once */
+    size_t index = reading->asked[reading->n_answered++];
+    struct supervisor_file *file = &reading->files[index];
+    if (fd < 0)
+        return file_failed(file, fd);
+    if (file->fd < 0)
+        return file_take(file, fd);
+    if (file_compare(file, fd))
+        reading->changed(reading->context, index);
+    close(fd);
+}
+
+/* 0, or negative errno: none is asked for. */
+static int make_list(struct files_reading *reading, uint64_t now_ns, struct buf *paths)
+{
+    reading->n_asked = reading->n_answered = 0;
+    for (size_t i = 0; i < reading->n; i++) {
+        struct supervisor_file *file = &reading->files[i];
+        if (now_ns < file->due_ns || is_held(reading, file))
             continue;
-        file->due_ns = now_ns + file->interval_ns;
-        if (supervisor_file_check(file))
-            changed(context, i);
+        file->due_ns = file->interval_ns ? now_ns + file->interval_ns : NEVER;
+        reading->asked[reading->n_asked++] = (uint16_t)i;
+        if (buf_append(paths, file->path, strlen(file->path) + 1))
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static struct supervisor_question question_of(struct files_reading *reading, struct bytes paths)
+{
+    return (struct supervisor_question){.kind = QUESTION_FILES,
+                                        .texts = paths,
+                                        .answer_max = SUPERVISOR_FILE_BYTES_MAX,
+                                        .limit_ns = FILES_LIMIT_NS,
+                                        .answered = on_answer,
+                                        .context = reading};
+}
+
+/* It waited for the first of those without an answer. All of them are asked for once more. */
+static void reading_ended(struct files_reading *reading, int result, uint64_t now_ns)
+{
+    int error = result && result != -EINVAL ? result : -EIO; /* it has ended badly */
+    reading->under_way = false;
+    for (size_t i = reading->n_answered; i < reading->n_asked; i++) {
+        struct supervisor_file *file = &reading->files[reading->asked[i]];
+        if (file->due_ns > now_ns + AGAIN_NS)
+            file->due_ns = now_ns + AGAIN_NS;
+        if (i == reading->n_answered && result == -ETIMEDOUT)
+            file->held_by = reading->asking.pid;
+        if (i == reading->n_answered || file->fd < 0)
+            file_failed(file, error);
+    }
+}
+
+static void reading_begin(struct files_reading *reading, uint64_t now_ns)
+{
+    _cleanup_buf_ struct buf paths = BUF_INIT(PATHS_MAX);
+    int error = make_list(reading, now_ns, &paths);
+    if (!reading->n_asked)
+        return;
+    const struct supervisor_question question = question_of(reading, buf_bytes(&paths));
+    if (!error)
+        error = asking_begin(&reading->asking, &question);
+    if (error)
+        reading_ended(reading, error, now_ns);
+    else
+        reading->under_way = true;
+}
+
+static void plan(struct files_reading *reading, uint64_t now_ns)
+{
+    for (size_t i = 0; i < reading->n; i++) {
+        struct supervisor_file *file = &reading->files[i];
+        if (!file->due_ns)
+            file->due_ns = file->interval_ns ? now_ns + file->interval_ns : NEVER;
+    }
+}
+
+void files_reading_all(struct files_reading *reading)
+{
+    for (size_t i = 0; i < reading->n; i++)
+        reading->files[i].due_ns = DUE_NOW;
+}
+
+void files_reading_tend(struct files_reading *reading, uint64_t now_ns)
+{
+    plan(reading, now_ns);
+    if (!reading->under_way)
+        reading_begin(reading, now_ns);
+    int r = reading->under_way ? asking_hear(&reading->asking, now_ns) : 0;
+    if (reading->under_way && r != ASKING_UNDER_WAY)
+        reading_ended(reading, r, now_ns);
+}
+
+int files_reading_fd(const struct files_reading *reading)
+{
+    return reading->under_way ? asking_fd(&reading->asking) : -1;
+}
+
+void files_reading_close(struct files_reading *reading)
+{
+    if (reading->under_way)
+        asking_end(&reading->asking);
+    reading->under_way = false;
+}
+
+/* ---- the first time ---- */
+
+static const struct supervisor_file *file_before(const struct supervisor_file *file,
+                                                 const struct supervisor_file *before, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(before[i].path, file->path) == 0)
+            return &before[i];
+    return NULL;
+}
+
+static void file_inherit(struct supervisor_file *file, const struct supervisor_file *before)
+{
+    int fd = fcntl(before->fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    log_warn("supervisor", "cannot read %s: %s; what was read last stays in use", file->path,
+             supervisor_file_reason(file->error));
+    file->fd = fd;
+    file->due_ns = DUE_NOW;
+}
+
+void supervisor_files_open(struct supervisor_file *files, size_t n,
+                           const struct supervisor_file *before, size_t n_before)
+{
+    struct files_reading reading = {.files = files, .n = n};
+    assert(n <= SUPERVISOR_FILES_MAX);
+    for (size_t i = 0; i < n; i++) {
+        const struct supervisor_file *same = file_before(&files[i], before, n_before);
+        files[i].fd = -1;
+        files[i].error = -ETIMEDOUT; /* as long as it is not read */
+        files[i].held_by = same ? same->held_by : 0;
+    }
+    reading_begin(&reading, clock_monotonic_ns());
+    if (reading.under_way)
+        reading_ended(&reading, asking_wait(&reading.asking), clock_monotonic_ns());
+    for (size_t i = 0; i < n; i++) {
+        const struct supervisor_file *same = file_before(&files[i], before, n_before);
+        files[i].due_ns = 0;
+        if (same && files[i].fd < 0 && is_silence(files[i].error))
+            file_inherit(&files[i], same);
     }
 }

@@ -19,13 +19,10 @@
 #include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define SYMBOLIZER_SOCKET_BYTES (1 << 20)
-#define CONFIG_LIMIT_NS         (10 * NS_PER_SEC)
 
 /* Separate accounts, if they exist (packaging/spanprof.sysusers). The process that parses
  * strangers' data shares its user with no process that has a capability. */
@@ -268,54 +265,29 @@ int supervisor_execute_broker(struct supervisor *supervisor, const struct contro
     return pid < 0 ? pid : 0;
 }
 
-/* ---- who reads the configuration ---- */
+/* ---- who is asked ---- */
 
-/* Of the user whose files it reads. */
-static pid_t execute_config(const struct role_settings *settings, int program_fd, int out_fd)
+/* Files are read as the user who started this process may. Names need the network, and what comes
+ * from there is parsed as nobody. */
+pid_t supervisor_execute_config(const struct supervisor_question *question, int answer_fd)
 {
-    const struct privileges rights = {
-        .uid = geteuid(), .gid = getegid(), .keep = PRIVILEGE(CAP_DAC_READ_SEARCH)};
+    const struct role_settings settings = {.bytes = question->texts};
+    bool is_names = question->kind == QUESTION_NAMES;
+    struct privileges rights = {
+        .uid = geteuid(), .gid = getegid(), .keep = is_names ? 0 : PRIVILEGE(CAP_DAC_READ_SEARCH)};
     struct child_start start;
+    _cleanup_fd_ int program_fd = supervisor_program_open();
+    if (program_fd < 0)
+        return program_fd;
+    if (is_names)
+        privileges_own_account("nobody", &rights);
     start_init(&start, ROLE_CONFIG, program_fd, &rights);
-    start.exec.as_started = true;
-    start.exec.without_network = true;
-    start.message.config = (struct config_handles){.out_fd = out_fd};
-    start_give(&start, &out_fd, 1);
-    pid_t pid = start_execute(&start, settings);
+    start.exec.as_started = question->kind == QUESTION_CONFIG;
+    start.exec.without_network = !is_names;
+    start.message.config =
+        (struct config_handles){.question = question->kind, .answer_fd = answer_fd};
+    start_give(&start, &answer_fd, 1);
+    pid_t pid = start_execute(&start, &settings);
     buf_close(&start.fds);
     return pid;
-}
-
-/* 0; -EINVAL: it has said what is wrong. */
-static int run_config(const struct role_settings *settings, int program_fd, int out_fd)
-{
-    struct child child;
-    int status;
-    child_init(&child, SUPERVISED_CONFIG, 0);
-    pid_t pid = execute_config(settings, program_fd, out_fd);
-    if (pid < 0)
-        return pid;
-    child_started(&child, pid);
-    if (!child_wait(&child, child.started_ns + CONFIG_LIMIT_NS, &status))
-        return -ETIMEDOUT;
-    if (WIFSIGNALED(status))
-        log_error("supervisor", "the process that reads it was ended by signal %d (%s)",
-                  WTERMSIG(status), strsignal(WTERMSIG(status)));
-    return status ? -EINVAL : 0;
-}
-
-int supervisor_run_config(const struct role_settings *settings)
-{
-    _cleanup_fd_ int program_fd = supervisor_program_open();
-    _cleanup_fd_ int out_fd = memfd_create("spanprof-config", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (program_fd < 0 || out_fd < 0)
-        return program_fd < 0 ? program_fd : -errno;
-    int error = run_config(settings, program_fd, out_fd);
-    if (!error)
-        error = memfd_seal(out_fd);
-    if (error)
-        return error;
-    int sealed = out_fd;
-    out_fd = -1;
-    return sealed;
 }

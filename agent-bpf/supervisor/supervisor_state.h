@@ -33,7 +33,8 @@ struct supervisor {
         };
     };
     struct brokers brokers;
-    uint64_t stop_due_ns; /* while STOPPING or RELOADING */
+    struct files_reading files; /* of settings */
+    uint64_t stop_due_ns;       /* while STOPPING or RELOADING */
     uint64_t tick_due_ns;
     uint64_t obi_due_ns; /* its map is looked for then */
     uint64_t filter_due_ns;
@@ -51,6 +52,8 @@ _Static_assert(offsetof(struct supervisor, service) ==
 /* answer_fd and alive_fd stay the caller's. 0 or negative errno. */
 int supervisor_execute_broker(struct supervisor *supervisor, const struct control_message *wanted,
                               int answer_fd, int alive_fd);
+/* ROLE_CONFIG; answer_fd stays the caller's. The pid, or negative errno. */
+pid_t supervisor_execute_config(const struct supervisor_question *question, int answer_fd);
 /* Starts it, with all that is its own; due_ns is cleared. 0 or negative errno. */
 int supervisor_start_service(struct supervisor *supervisor);
 int supervisor_start_symbolizer(struct supervisor *supervisor); /* while the service runs */

@@ -165,6 +165,11 @@ def has_hook():
         return b"SPANPROF_TEST_BREAK_OUT" in program.read()
 
 
+def of_http(keys):
+    """In the configuration."""
+    return {"receivers": {"otlp": {"protocols": {"http": keys}}}}
+
+
 def has_landlock():
     return ctypes.CDLL(None).syscall(LANDLOCK_CREATE_RULESET, None, 0, 1) > 0  # its version
 
@@ -174,12 +179,12 @@ def has_landlock():
 class Fallen(harness.IntegrationTest):
     """A process that does what it must not, from its inside: a debug build tries one thing for each start."""
 
-    def attempt(self, role, name, target=""):
+    def attempt(self, role, name, target="", over=None):
         """How it went: ENDED, or the name of its errno, or None if it succeeded."""
         os.environ["SPANPROF_TEST_BREAK_OUT"] = "%s:%s" % (role, name)
         os.environ["SPANPROF_TEST_BREAK_OUT_TARGET"] = str(target)
         try:
-            sp = harness.Spanprof(self.directory, self.backend.address, sampler=True)
+            sp = harness.Spanprof(self.directory, self.backend.address, sampler=True, over=over)
             self._started.append(sp)
             sp.log_path += "." + name
             sp.may_end = sp.breaks_out = True
@@ -195,11 +200,11 @@ class Fallen(harness.IntegrationTest):
         failed = re.search(r"attempt %s failed: (\w+)" % name, log)
         return failed.group(1) if failed else ENDED + ": " + re.search(r"may not call (\w+) ", log).group(1)
 
-    def check(self, role, expected):
+    def check(self, role, expected, over=None):
         self.start_backend()
         for name, (target, outcomes) in expected.items():
             with self.subTest(role=role, attempt=name):
-                self.assertIn(self.attempt(role, name, target), outcomes)
+                self.assertIn(self.attempt(role, name, target, over), outcomes)
 
     def ended(self, call):
         return ENDED + ": " + call
@@ -247,6 +252,28 @@ class Fallen(harness.IntegrationTest):
     def test_config(self):
         """It reads what the user who started spanprof may read."""
         self.check_child("config", {"read_shadow": ("", [None])}, self.ended("openat"))
+
+    def test_files(self):
+        """It reads certificates, and has no network."""
+        self.check("files", {
+            "read_shadow": ("", [None]),
+            "write_target": (os.path.join(self.directory, "made"), [self.ended("openat")]),
+            "tcp_socket": ("", [self.ended("socket")]),
+            "become_root": ("", [self.ended("setresuid")]),
+        }, of_http({"tls": {"cert_file": "/etc/hosts", "key_file": "/etc/hosts"}}))
+
+    def test_names(self):
+        """It has the network, and is nobody."""
+        self.check("names", {
+            "read_shadow": ("", ["EACCES"]),
+            "write_target": (os.path.join(self.directory, "made"), [self.ended("openat")]),
+            "execute": ("", [self.ended("execve")]),
+            "signal_supervisor": ("", [self.ended("kill")]),
+            "packet_socket": ("", ["EAFNOSUPPORT"]),
+            "listen": ("", [self.ended("bind")]),
+            "become_root": ("", [self.ended("setresuid")]),
+            "executable_memory": ("", ["EACCES"]),
+        }, of_http({"endpoint": "host.invalid:4318"}))
 
     def test_broker(self):
         """It is there while it connects to an Elastic agent, with the agent's ids, and without a way back. Even

@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files are read by processes that are executions of this program. One with a "FILE.hold" beside it
+ * does not come.
+ */
+#include "agent-bpf/supervisor/role.h"
+#include "agent-bpf/supervisor/supervisor_answer.h"
 #include "agent-bpf/supervisor/supervisor_files.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,8 +22,28 @@ struct rig {
     char directory[64];
     char path[128];
     struct supervisor_file file;
+    struct files_reading reading;
     unsigned n_changed;
 };
+
+/* ---- the process that reads ---- */
+
+static int answer_or_not(struct role_start *start)
+{
+    struct bytes rest = buf_bytes(&start->settings);
+    const char *path;
+    char hold[256];
+    while (answer_next(&rest, &path)) {
+        snprintf(hold, sizeof(hold), "%s.hold", path);
+        while (access(hold, F_OK) == 0)
+            pause();
+    }
+    int error = answer_files(start->config.answer_fd, buf_bytes(&start->settings));
+    buf_close(&start->settings);
+    return error != 0;
+}
+
+/* ---- around a test ---- */
 
 static void write_file(const char *path, const char *text)
 {
@@ -24,6 +51,13 @@ static void write_file(const char *path, const char *text)
     assert_non_null(file);
     assert_int_equal(fputs(text, file) < 0, 0);
     assert_int_equal(fclose(file), 0);
+}
+
+static void changed(void *context, size_t i)
+{
+    struct rig *rig = context;
+    assert_int_equal(i, 0);
+    rig->n_changed++;
 }
 
 static int setup(void **state)
@@ -36,14 +70,18 @@ static int setup(void **state)
         return -1;
     snprintf(rig->path, sizeof(rig->path), "%s/file", rig->directory);
     write_file(rig->path, "first");
-    rig->file = (struct supervisor_file){.path = rig->path, .interval_ns = 100, .fd = -1};
+    rig->file = (struct supervisor_file){.path = rig->path, .interval_ns = 100};
+    rig->reading =
+        (struct files_reading){.files = &rig->file, .n = 1, .changed = changed, .context = rig};
     *state = rig;
-    return supervisor_file_open(&rig->file);
+    supervisor_files_open(&rig->file, 1, NULL, 0);
+    return rig->file.error;
 }
 
 static int teardown(void **state)
 {
     struct rig *rig = *state;
+    files_reading_close(&rig->reading);
     supervisor_file_close(&rig->file);
     supervisor_file_close(&rig->file);
     unlink(rig->path);
@@ -59,18 +97,21 @@ static void expect_contents(int fd, const char *expected)
     assert_true(bytes_is(buf_bytes(&text), expected));
 }
 
-static void changed(void *context, size_t i)
-{
-    struct rig *rig = context;
-    assert_int_equal(i, 0);
-    rig->n_changed++;
-}
-
+/* Until the process that reads has ended, if one is there at that time. */
 static void poll_at(struct rig *rig, uint64_t now_ns, bool all, unsigned n_changed)
 {
-    supervisor_files_poll(&rig->file, 1, all, now_ns, changed, rig);
+    if (all)
+        files_reading_all(&rig->reading);
+    files_reading_tend(&rig->reading, now_ns);
+    while (files_reading_fd(&rig->reading) >= 0) {
+        struct pollfd fd = {.fd = files_reading_fd(&rig->reading), .events = POLLIN};
+        assert_true(poll(&fd, 1, 20000) > 0);
+        files_reading_tend(&rig->reading, now_ns);
+    }
     assert_int_equal(rig->n_changed, n_changed);
 }
+
+/* ---- tests ---- */
 
 static void test_changes_are_seen_when_due(void **state)
 {
@@ -128,8 +169,9 @@ static void test_what_was_handed_over_stays(void **state)
 
 static void expect_unreadable(const char *path, int error)
 {
-    struct supervisor_file file = {.path = path, .fd = -1};
-    assert_int_equal(supervisor_file_open(&file), error);
+    struct supervisor_file file = {.path = path};
+    supervisor_files_open(&file, 1, NULL, 0);
+    assert_int_equal(file.error, error);
     assert_int_equal(file.fd, -1);
 }
 
@@ -149,15 +191,78 @@ static void test_what_is_no_file(void **state)
     close(fd);
     expect_unreadable(path, -EFBIG);
     assert_int_equal(truncate(path, SUPERVISOR_FILE_BYTES_MAX), 0);
-    struct supervisor_file file = {.path = path, .fd = -1};
-    assert_int_equal(supervisor_file_open(&file), 0);
+    struct supervisor_file file = {.path = path};
+    supervisor_files_open(&file, 1, NULL, 0);
+    assert_int_equal(file.error, 0);
     supervisor_file_close(&file);
     unlink(path);
 }
 
+static void hold(const struct rig *rig, bool on)
+{
+    char path[160];
+    snprintf(path, sizeof(path), "%s.hold", rig->path);
+    if (on)
+        write_file(path, "");
+    else
+        assert_int_equal(unlink(path), 0);
+}
+
+static void test_what_does_not_come_at_first(void **state)
+{
+    struct rig *rig = *state;
+    char other[160];
+    snprintf(other, sizeof(other), "%s/other", rig->directory);
+    write_file(other, "other");
+    struct supervisor_file next[] = {{.path = rig->path}, {.path = other}};
+    hold(rig, true);
+    uint64_t began_ns = clock_monotonic_ns();
+    supervisor_files_open(next, 2, &rig->file, 1);
+    uint64_t took_ns = clock_monotonic_ns() - began_ns;
+    assert_true(took_ns >= FILES_LIMIT_NS && took_ns < 5 * FILES_LIMIT_NS);
+    expect_contents(next[0].fd, "first"); /* as it was */
+    assert_int_equal(next[1].fd, -1);
+    assert_int_equal(next[1].error, -ETIMEDOUT);
+    supervisor_file_close(&next[0]);
+    hold(rig, false);
+    unlink(other);
+}
+
+static void wait_until_reaped(pid_t pid)
+{
+    for (int i = 0; i < 1000 && children_have_left(pid); i++) {
+        children_reap_left(clock_monotonic_ns());
+        usleep(10000);
+    }
+    assert_false(children_have_left(pid));
+}
+
+static void test_what_does_not_come_again(void **state)
+{
+    struct rig *rig = *state;
+    write_file(rig->path, "second");
+    hold(rig, true);
+    files_reading_all(&rig->reading);
+    do {
+        files_reading_tend(&rig->reading, clock_monotonic_ns());
+        usleep(10000);
+    } while (files_reading_fd(&rig->reading) >= 0);
+    pid_t pid = rig->reading.asking.pid;
+    assert_int_equal(rig->file.error, -ETIMEDOUT);
+    expect_contents(rig->file.fd, "first");
+    assert_true(children_have_left(pid));
+    poll_at(rig, clock_monotonic_ns(), true, 0); /* nobody else is lost to it */
+    assert_int_equal(rig->reading.asking.pid, pid);
+    hold(rig, false);
+    wait_until_reaped(pid);
+    poll_at(rig, clock_monotonic_ns(), true, 1);
+    assert_int_equal(rig->file.error, 0);
+    expect_contents(rig->file.fd, "second");
+}
+
 #define RIG_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         RIG_TEST(test_changes_are_seen_when_due),
@@ -165,6 +270,13 @@ int main(void)
         RIG_TEST(test_a_file_that_goes_and_comes),
         RIG_TEST(test_what_was_handed_over_stays),
         RIG_TEST(test_what_is_no_file),
+        RIG_TEST(test_what_does_not_come_at_first),
+        RIG_TEST(test_what_does_not_come_again),
     };
+    struct role_start start;
+    if (role_take(argc, argv, &start))
+        return SERVICE_EXIT_FATAL;
+    if (start.role == ROLE_CONFIG)
+        return answer_or_not(&start);
     return cmocka_run_group_tests_name("supervisor_files", tests, NULL, NULL);
 }
