@@ -25,18 +25,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What the supervisor uses: to load programs and open perf events (large buffers want
- * CAP_IPC_LOCK), to start its children with what they keep, to end them, and to open sockets,
- * certificates and the store's directory, also of a later configuration. CAP_SYS_ADMIN stays where
- * perf events ask for it; elsewhere only the first children begin in empty network namespaces.
+/* What the supervisor uses as long as it runs: to open perf events of CPUs that come, and the
+ * sampler of another configuration (large buffers want CAP_IPC_LOCK); to start its children, with
+ * the three that the reader keeps and addresses of /proc/kallsyms for the symbolizer, and to end
+ * them; to open the ports and give away the store of another configuration. What a start may need
+ * beyond that, it has before supervisor_run(). CAP_SYS_ADMIN stays where perf events ask for it;
+ * elsewhere only the first children begin in empty network namespaces.
  */
 #define RIGHTS                                                                                     \
     (PRIVILEGE(CAP_BPF) | PRIVILEGE(CAP_PERFMON) | PRIVILEGE(CAP_SYS_ADMIN) |                      \
-     PRIVILEGE(CAP_SYS_RESOURCE) | PRIVILEGE(CAP_IPC_LOCK) | PRIVILEGE(CAP_SYSLOG) |               \
-     PRIVILEGE(CAP_SYS_PTRACE) | PRIVILEGE(CAP_CHECKPOINT_RESTORE) | PRIVILEGE(CAP_SETUID) |       \
-     PRIVILEGE(CAP_SETGID) | PRIVILEGE(CAP_SETPCAP) | PRIVILEGE(CAP_KILL) |                        \
-     PRIVILEGE(CAP_DAC_READ_SEARCH) | PRIVILEGE(CAP_DAC_OVERRIDE) | PRIVILEGE(CAP_CHOWN) |         \
-     PRIVILEGE(CAP_FOWNER) | PRIVILEGE(CAP_NET_BIND_SERVICE) | PRIVILEGE(CAP_NET_ADMIN))
+     PRIVILEGE(CAP_IPC_LOCK) | PRIVILEGE(CAP_SYSLOG) | PRIVILEGE(CAP_SYS_PTRACE) |                 \
+     PRIVILEGE(CAP_CHECKPOINT_RESTORE) | PRIVILEGE(CAP_DAC_READ_SEARCH) | PRIVILEGE(CAP_SETUID) |  \
+     PRIVILEGE(CAP_SETGID) | PRIVILEGE(CAP_SETPCAP) | PRIVILEGE(CAP_KILL) | PRIVILEGE(CAP_CHOWN) | \
+     PRIVILEGE(CAP_NET_BIND_SERVICE))
 #define TICK_NS           NS_PER_SEC
 #define START_AGAIN_NS    (5 * NS_PER_SEC) /* a start that failed */
 #define OBI_NS            (5 * NS_PER_SEC)

@@ -153,7 +153,7 @@ static int connect_symbolizer(struct supervisor *supervisor, int *symbolizer_end
     if (r < 0)
         return r;
     for (int i = 0; i < 2; i++)
-        (void)setsockopt(fds[i], SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes));
+        (void)setsockopt(fds[i], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
     struct control_message message = {.kind = CONTROL_SYMBOLIZER};
     r = control_send(supervisor->service.control_fd, &message, fds[0]);
     close(fds[0]);
