@@ -44,14 +44,13 @@ struct table {
     struct eh_frame *frame; /* NULL: it has none */
     struct go_symbols *go;  /* NULL: it is no Go program */
     uint16_t machine;
-    size_t bytes; /* of frame, as counted */
+    size_t copy_bytes; /* of a file in memory (safe_open.h) that its descriptors keep there */
+    size_t bytes;      /* that, and of frame, as counted */
     struct unwind_executable executable;
     struct unwind_file files[TABLE_FILES_MAX];
     uint32_t n_files;
     uint32_t next_file;
-    uint64_t tenant; /* of those who use it, one who has few */
-    struct list recent;
-    struct list own_age; /* in tables.own_ages */
+    struct fair_entry share;
 };
 
 struct table_page {
@@ -71,9 +70,7 @@ struct tables {
     struct map by_key;
     struct map pages;
     struct map unreadable;
-    struct list recent;                /* tables, least recently used first */
-    struct list own_ages[FAIR_SHARES]; /* the same by tenant's share */
-    struct fair_share share;           /* in tables */
+    struct fair_lru kept; /* tables, each of size 1 */
     struct list recent_pages;
     struct list ending; /* struct unreadable by until_ns */
     struct table *vdso;
@@ -90,7 +87,7 @@ static void table_update_bytes(struct tables *tables, struct table *table)
 {
     assert(tables->bytes >= table->bytes);
     tables->bytes -= table->bytes;
-    table->bytes = table->frame ? eh_frame_bytes(table->frame) : 0;
+    table->bytes = table->copy_bytes + (table->frame ? eh_frame_bytes(table->frame) : 0);
     tables->bytes += table->bytes;
 }
 
@@ -141,7 +138,8 @@ static void table_read_file(struct table *table, int fd, uint32_t pid)
         table->executable.how = UNWIND_BY_ROWS;
 }
 
-static struct table *table_new(struct tables *tables, int fd, uint32_t pid)
+/* copy_bytes: of the file, if it is one in memory. */
+static struct table *table_new(struct tables *tables, int fd, uint32_t pid, size_t copy_bytes)
 {
     struct table *table = calloc(1, sizeof(*table));
     if (!table)
@@ -149,6 +147,7 @@ static struct table *table_new(struct tables *tables, int fd, uint32_t pid)
     table->executable.id = tables_new_id(tables);
     table->executable.how = UNWIND_BY_FRAME_POINTERS;
     table_read_file(table, fd, pid);
+    table->copy_bytes = table->executable.how == UNWIND_BY_ROWS ? copy_bytes : 0;
     table_update_bytes(tables, table);
     return table;
 }
@@ -250,44 +249,10 @@ static void table_free(struct tables *tables, struct table *table)
     free(table);
 }
 
-static struct list *ages_of(struct tables *tables, uint64_t tenant)
-{
-    return &tables->own_ages[fair_share_index(&tables->share, tenant)];
-}
-
-static void table_charge(struct tables *tables, struct table *table, uint64_t tenant)
-{
-    table->tenant = tenant;
-    fair_share_take(&tables->share, tenant, 1);
-    list_append(&tables->recent, &table->recent);
-    list_append(ages_of(tables, tenant), &table->own_age);
-}
-
-static void table_uncharge(struct tables *tables, struct table *table)
-{
-    fair_share_give(&tables->share, table->tenant, 1);
-    list_remove(&table->recent);
-    list_remove(&table->own_age);
-}
-
-/* What several tenants use is counted for one who has few, so the flood of another does not take it
- * away. */
-static uint64_t poorer_of(const struct tables *tables, uint64_t a, uint64_t b)
-{
-    const struct fair_share *share = &tables->share;
-    return share->of[fair_share_index(share, b)] < share->of[fair_share_index(share, a)] ? b : a;
-}
-
-static void table_use(struct tables *tables, struct table *table, uint64_t tenant)
-{
-    table_uncharge(tables, table);
-    table_charge(tables, table, poorer_of(tables, table->tenant, tenant));
-}
-
 static void table_remove(struct tables *tables, struct table *table)
 {
     map_remove(&tables->by_key, &table->key);
-    table_uncharge(tables, table);
+    fair_lru_remove(&tables->kept, &table->share);
     table_free(tables, table);
 }
 
@@ -297,12 +262,12 @@ struct table *tables_get(struct tables *tables, const struct binary *binary, uin
     CLAIM_THREAD(&tables->owner);
     struct table *table = map_get(&tables->by_key, &binary->key);
     if (table) {
-        table_use(tables, table, tenant);
+        fair_lru_use(&tables->kept, &table->share, tenant);
         return table;
     }
     if (binary->fd < 0 || tables->bytes > TABLES_BYTES_MAX)
         return NULL;
-    table = table_new(tables, binary->fd, pid);
+    table = table_new(tables, binary->fd, pid, binary->is_copy ? binary->key.size : 0);
     if (!table)
         return NULL;
     table->key = binary->key;
@@ -310,27 +275,47 @@ struct table *tables_get(struct tables *tables, const struct binary *binary, uin
         table_free(tables, table);
         return NULL;
     }
-    table_charge(tables, table, tenant);
-    if (tables->by_key.count > TABLES_MAX + TABLES_BORROWED_MAX)
-        table_remove(tables, container_of(list_first(&tables->recent), struct table, recent));
+    fair_lru_add(&tables->kept, &table->share, tenant, 1);
+    assert(tables->by_key.count <= TABLES_MAX + TABLES_BORROWED_MAX);
     return table;
 }
 
+static unsigned share_of(const struct tables *tables, const struct table *table)
+{
+    return fair_share_index(&tables->kept.share, table->share.tenant);
+}
+
+/* By bytes. */
+static unsigned largest_share(const struct tables *tables)
+{
+    uint64_t bytes[FAIR_SHARES] = {0};
+    unsigned largest = 0;
+    const struct table *table;
+    for (size_t i = 0; (table = map_next(&tables->by_key, &i));)
+        bytes[share_of(tables, table)] += table->bytes;
+    for (unsigned i = 1; i < FAIR_SHARES; i++)
+        if (bytes[i] > bytes[largest])
+            largest = i;
+    return largest;
+}
+
+/* Of those of the tenant whose tables take most. */
 static struct table *tables_largest(const struct tables *tables)
 {
     struct table *largest = NULL, *table;
+    unsigned share = largest_share(tables);
     for (size_t i = 0; (table = map_next(&tables->by_key, &i));)
-        if (!largest || table->bytes > largest->bytes)
+        if (share_of(tables, table) == share && (!largest || table->bytes > largest->bytes))
             largest = table;
     return largest;
 }
 
 /* Who brings too many loses his own. */
-static void tables_release_share(struct tables *tables)
+static void tables_release_excess(struct tables *tables)
 {
-    while (fair_share_is_exceeded(&tables->share)) {
-        struct list *oldest = list_first(&tables->own_ages[fair_share_largest(&tables->share)]);
-        table_remove(tables, container_of(oldest, struct table, own_age));
+    struct fair_entry *excess;
+    while ((excess = fair_lru_excess(&tables->kept, NULL))) {
+        table_remove(tables, container_of(excess, struct table, share));
         stat_add(&over_share, 1);
     }
 }
@@ -341,7 +326,7 @@ void tables_release(struct tables *tables)
 {
     CLAIM_THREAD(&tables->owner);
     struct table *table;
-    tables_release_share(tables);
+    tables_release_excess(tables);
     while (tables->bytes > TABLES_BYTES_MAX && (table = tables_largest(tables))) {
         struct unwind_file files[TABLE_FILES_MAX];
         uint32_t n = table->n_files;
@@ -397,7 +382,8 @@ void table_load(struct tables *tables, struct table *table, uint64_t address)
     struct unwind_page none;
     if (!page && unwind_page_init(&none, address & ~(uint64_t)(UNWIND_PAGE_BYTES - 1)))
         return;
-    if (unwind_loader_put_page(tables->loader, table->executable.id, page ? page : &none))
+    if (unwind_loader_put_page(tables->loader, table->executable.id, page ? page : &none,
+                               table->share.tenant))
         stat_add(&no_room, 1);
     if (!page)
         unwind_page_close(&none);
@@ -468,7 +454,7 @@ static void tables_open_vdso(struct tables *tables)
     int fd = vdso_open();
     if (fd < 0)
         return;
-    tables->vdso = table_new(tables, fd, 0);
+    tables->vdso = table_new(tables, fd, 0, 0);
     close(fd);
     if (!tables->vdso)
         return;
@@ -488,12 +474,9 @@ int tables_open(const struct unwind_maps *maps, struct tables **out)
     MAP_INIT(&tables->by_key, struct table, key);
     MAP_INIT(&tables->pages, struct table_page, key);
     MAP_INIT(&tables->unreadable, struct unreadable, file);
-    list_init(&tables->recent);
     list_init(&tables->recent_pages);
     list_init(&tables->ending);
-    for (unsigned i = 0; i < FAIR_SHARES; i++)
-        list_init(&tables->own_ages[i]);
-    int error = fair_share_init(&tables->share, TABLES_MAX);
+    int error = fair_lru_init(&tables->kept, TABLES_MAX);
     if (error) {
         tables_close(tables);
         return error;
@@ -512,8 +495,9 @@ void tables_close(struct tables *tables)
     if (!tables)
         return;
     struct list *link;
-    while ((link = list_first(&tables->recent)))
-        table_remove(tables, container_of(link, struct table, recent));
+    struct fair_entry *table;
+    while ((table = fair_lru_any(&tables->kept)))
+        table_remove(tables, container_of(table, struct table, share));
     while ((link = list_first(&tables->ending)))
         unreadable_remove(tables, container_of(link, struct unreadable, link));
     if (tables->vdso)

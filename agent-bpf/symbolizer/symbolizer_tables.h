@@ -4,9 +4,10 @@
  * Unwind tables of executables, shared by all processes that map the file. A page covers 64 KiB of
  * code and is made when a sample touches it. Pages are kept for the symbolizer's own unwinding
  * (limits: TABLES_PAGES_MAX, TABLES_MAX) and loaded into the kernel's maps (unwind_maps.h).
- * A table takes a few KB, more if the file has no sorted table or a compressed section. Above
- * TABLES_BYTES_MAX the largest goes, and its code is unwound by frame pointers for ten seconds.
- * Tenants share the tables fairly (fair_share.h): a flood of files evicts its own.
+ * A table takes a few KB, more if the file has no sorted table, a compressed section, or is a copy
+ * in memory. Above TABLES_BYTES_MAX the largest goes of the tenant that has most, and its code is
+ * unwound by frame pointers for ten seconds.
+ * Tenants share the tables fairly (base/fair_share.h): a flood of files evicts its own.
  * Thread: the symbolizer's loop.
  */
 #include "agent-bpf/symbolizer/symbolizer_binary.h"

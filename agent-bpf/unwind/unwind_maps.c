@@ -7,6 +7,7 @@
 #include "agent-bpf/unwind/unwind_maps.h"
 #include "agent-bpf/unwind/unwind_block.h"
 #include "base/clock.h"
+#include "base/fair_share.h"
 #include "base/map.h"
 #include <assert.h>
 #include <bpf/bpf.h>
@@ -14,17 +15,19 @@
 #include <stdlib.h>
 
 #define EVICTED_SHARE                                                                              \
-    8 /* an eighth of all pages at once: finding the oldest takes a system call per page */
+    8 /* an eighth of the pages at once: finding the oldest takes a system call per page */
 
 struct loaded_page {
     struct unwind_page_key key;
     unsigned shift;
     uint32_t used_s; /* of its entry, as read by the last eviction */
+    uint64_t tenant;
 };
 
 struct unwind_loader {
     struct unwind_maps maps;
     struct map pages;
+    struct fair_share share; /* blocks of pages */
     uint32_t next_id;
     uint64_t n_blocks;
     uint64_t n_evicted;
@@ -48,6 +51,11 @@ int unwind_loader_open(const struct unwind_maps *maps, struct unwind_loader **ou
     struct unwind_loader *loader = calloc(1, sizeof(*loader));
     if (!loader)
         return -ENOMEM;
+    int error = fair_share_init(&loader->share, maps->n_blocks);
+    if (error) {
+        free(loader);
+        return error;
+    }
     loader->maps = *maps;
     loader->next_id = (uint32_t)clock_monotonic_ns(); /* a tick may still read an earlier one */
     MAP_INIT(&loader->pages, struct loaded_page, key);
@@ -113,6 +121,7 @@ static void unwind_loader_remove_page(struct unwind_loader *loader, struct loade
 {
     bpf_map_delete_elem(loader->maps.pages, &page->key);
     unwind_loader_remove_blocks(loader, &page->key, page->shift, blocks_of(page->shift));
+    fair_share_give(&loader->share, page->tenant, blocks_of(page->shift));
     map_remove(&loader->pages, &page->key);
     free(page);
 }
@@ -131,19 +140,32 @@ static void loaded_page_read_use(const struct unwind_loader *loader, struct load
         page->used_s = entry.used_s;
 }
 
+/* Those that may go: of the tenant that has most, and what is idle. */
+static size_t find_candidates(const struct unwind_loader *loader, struct loaded_page **pages)
+{
+    unsigned largest = fair_share_largest(&loader->share);
+    uint32_t now_s = (uint32_t)(clock_monotonic_ns() / NS_PER_SEC);
+    struct loaded_page *page;
+    size_t n = 0;
+    for (size_t i = 0; (page = map_next(&loader->pages, &i));) {
+        loaded_page_read_use(loader, page);
+        bool is_idle = (int32_t)(now_s - page->used_s) > FAIR_IDLE_S; /* a tick may be ahead */
+        if (is_idle || fair_share_index(&loader->share, page->tenant) == largest)
+            pages[n++] = page;
+    }
+    return n;
+}
+
 /* False: there is nothing to evict. */
 static bool unwind_loader_evict(struct unwind_loader *loader)
 {
-    size_t n = 0, n_all = loader->pages.count;
-    struct loaded_page *page, **pages = calloc(n_all ? n_all : 1, sizeof(struct loaded_page *));
+    size_t n_all = loader->pages.count;
+    struct loaded_page **pages = calloc(n_all ? n_all : 1, sizeof(struct loaded_page *));
     if (!n_all || !pages) {
         free(pages);
         return false;
     }
-    for (size_t i = 0; (page = map_next(&loader->pages, &i)); n++) {
-        loaded_page_read_use(loader, page);
-        pages[n] = page;
-    }
+    size_t n = find_candidates(loader, pages);
     qsort(pages, n, sizeof(struct loaded_page *), older_first);
     for (size_t i = 0; i <= n / EVICTED_SHARE && i < n; i++) {
         unwind_loader_remove_page(loader, pages[i]);
@@ -189,6 +211,8 @@ static int unwind_loader_put_entry(struct unwind_loader *loader, struct loaded_p
     error = bpf_map_update_elem(loader->maps.pages, &page->key, &entry, BPF_ANY);
     if (error)
         map_remove(&loader->pages, &page->key);
+    else
+        fair_share_take(&loader->share, page->tenant, blocks_of(page->shift));
     return error;
 }
 
@@ -205,7 +229,7 @@ bool unwind_loader_has_page(const struct unwind_loader *loader, uint32_t executa
 }
 
 int unwind_loader_put_page(struct unwind_loader *loader, uint32_t executable,
-                           const struct unwind_page *page)
+                           const struct unwind_page *page, uint64_t tenant)
 {
     if (page->start >= UNWIND_ADDRESS_MAX)
         return -ERANGE;
@@ -216,6 +240,7 @@ int unwind_loader_put_page(struct unwind_loader *loader, uint32_t executable,
         return -ENOMEM;
     loaded->key = page_key(executable, page->start);
     loaded->shift = unwind_block_shift(page);
+    loaded->tenant = tenant;
     int error = unwind_loader_put_blocks(loader, &loaded->key, page, loaded->shift);
     if (error) {
         free(loaded);

@@ -2,7 +2,8 @@
 #pragma once
 /*
  * The unwind tables in the kernel: the maps of unwind_rows.h, filled page by page. When the maps
- * are full, the pages that ticks have not used for longest go first. Limits: n_blocks blocks;
+ * are full, pages go that no tick has used for a minute, and of the tenant that has most, those
+ * that ticks have not used for longest (base/fair_share.h). Limits: n_blocks blocks;
  * UNWIND_MAPS_FILES_MAX files. Thread: the owner's; one process at a time, which begins with empty
  * maps.
  */
@@ -32,9 +33,9 @@ int unwind_loader_put_file(struct unwind_loader *loader, const struct unwind_fil
 void unwind_loader_remove_file(struct unwind_loader *loader, const struct unwind_file *file);
 
 /* 0 (also if it is loaded already); -E2BIG: no room even after evicting all others; negative
- * errno. */
+ * errno. It counts for the tenant. */
 int unwind_loader_put_page(struct unwind_loader *loader, uint32_t executable,
-                           const struct unwind_page *page);
+                           const struct unwind_page *page, uint64_t tenant);
 bool unwind_loader_has_page(const struct unwind_loader *loader, uint32_t executable,
                             uint64_t address);
 /* Removes all pages of the executable. */

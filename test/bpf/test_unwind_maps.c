@@ -2,6 +2,7 @@
 /* The loader of unwind tables on real maps of the kernel: what is there, what makes room for what,
  * and that nothing is left behind. */
 #include "agent-bpf/unwind/unwind_maps.h"
+#include "base/fair_share.h"
 #include "bpf_test.h"
 #include "test/support/fixtures/unwind_block_find.h"
 #include <bpf/bpf.h>
@@ -60,7 +61,7 @@ static size_t entries(int fd)
 }
 
 /* A page whose rows are `step` bytes apart, with a rule of its own each. */
-static int put(uint32_t executable, uint64_t number, uint64_t step)
+static int put_of(uint64_t tenant, uint32_t executable, uint64_t number, uint64_t step)
 {
     struct unwind_page page;
     assert_int_equal(unwind_page_init(&page, number * UNWIND_PAGE_BYTES), 0);
@@ -69,9 +70,14 @@ static int put(uint32_t executable, uint64_t number, uint64_t step)
                                    .cfa_offset = (int32_t)(at % UNWIND_RULES_MAX)};
         assert_int_equal(unwind_page_put(&page, page.start + at, &rule), 0);
     }
-    int error = unwind_loader_put_page(loader, executable, &page);
+    int error = unwind_loader_put_page(loader, executable, &page, tenant);
     unwind_page_close(&page);
     return error;
+}
+
+static int put(uint32_t executable, uint64_t number, uint64_t step)
+{
+    return put_of(1, executable, number, step);
 }
 
 static void set_used(uint32_t executable, uint32_t number, uint32_t used_s)
@@ -138,6 +144,30 @@ static void the_longest_unused_makes_room(void **state)
     assert_int_equal(unwind_loader_counts(loader).evicted, 5);
 }
 
+/* A tenant that has code without end run evicts its own, though that of another was used before;
+ * what nobody has used for a minute goes whosever it is. */
+static void a_flood_evicts_its_own(void **state)
+{
+    enum { HONEST = 1, FLOODER = 2, N_HONEST = 4 };
+    const uint32_t now_s = (uint32_t)(clock_monotonic_ns() / NS_PER_SEC);
+    (void)state;
+    for (uint32_t i = 0; i < N_HONEST; i++) {
+        assert_int_equal(put_of(HONEST, 7, i, UNWIND_PAGE_BYTES), 0);
+        set_used(7, i, now_s - FAIR_IDLE_S / 2);
+    }
+    for (uint32_t i = 0; i < 10 * N_BLOCKS; i++)
+        assert_int_equal(put_of(FLOODER, 8, i, UNWIND_PAGE_BYTES), 0);
+    for (uint32_t i = 0; i < N_HONEST; i++)
+        assert_true(there(7, i));
+    assert_true(there(8, 10 * N_BLOCKS - 1));
+    if (now_s > 2 * FAIR_IDLE_S)
+        set_used(7, 0, now_s - 2 * FAIR_IDLE_S);
+    for (uint32_t i = 0; i < N_BLOCKS; i++)
+        assert_int_equal(put_of(FLOODER, 9, i, UNWIND_PAGE_BYTES), 0);
+    assert_int_equal(there(7, 0), now_s <= 2 * FAIR_IDLE_S);
+    assert_true(there(7, 1));
+}
+
 static void a_page_too_large_leaves_nothing(void **state)
 {
     (void)state;
@@ -148,7 +178,7 @@ static void a_page_too_large_leaves_nothing(void **state)
     assert_int_equal(put(7, 2, UNWIND_PAGE_BYTES), 0);
     struct unwind_page page;
     assert_int_equal(unwind_page_init(&page, UNWIND_ADDRESS_MAX), 0);
-    assert_int_equal(unwind_loader_put_page(loader, 7, &page), -ERANGE);
+    assert_int_equal(unwind_loader_put_page(loader, 7, &page, 1), -ERANGE);
     unwind_page_close(&page);
 }
 
@@ -175,9 +205,8 @@ int main(void)
         return BPF_TEST_SKIP;
 #define T(name) cmocka_unit_test_setup_teardown(name, open_all, close_all)
     const struct CMUnitTest tests[] = {
-        T(pages_are_there),
-        T(the_longest_unused_makes_room),
-        T(a_page_too_large_leaves_nothing),
+        T(pages_are_there),        T(the_longest_unused_makes_room),
+        T(a_flood_evicts_its_own), T(a_page_too_large_leaves_nothing),
         T(files_and_a_new_loader),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -95,6 +95,25 @@ static void test_borrowed(void **state)
     assert_true(is_kept(rig, 1, FLOODER));
 }
 
+/* Files in memory count with their size: whose tables keep most of it loses them. */
+static void test_copies(void **state)
+{
+    enum { MIB = 1 << 20, N = 20 };
+    const struct rig *rig = *state;
+    struct binary copy = {.fd = rig->fd, .is_copy = true, .key = {.inode = 1, .size = 10 * MIB}};
+    assert_non_null(tables_get(rig->tables, &copy, 0, VICTIM));
+    tables_release(rig->tables);
+    for (copy.key.inode = 1000; copy.key.inode < 1000 + N; copy.key.inode++) {
+        copy.key.size = 4 * MIB;
+        assert_non_null(tables_get(rig->tables, &copy, 0, FLOODER));
+        tables_release(rig->tables);
+        int64_t bytes = stats_find("spanprof_unwind_table_bytes", "");
+        assert_in_range(bytes, 10 * MIB, TABLES_BYTES_MAX);
+    }
+    const struct binary first = {.fd = -1, .key = {.inode = 1, .size = 10 * MIB}};
+    assert_non_null(tables_get(rig->tables, &first, 0, VICTIM));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -103,6 +122,7 @@ int main(void)
         TEST(test_a_flood_evicts_its_own),
         TEST(test_a_file_of_both),
         TEST(test_borrowed),
+        TEST(test_copies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
