@@ -210,6 +210,8 @@ struct context_variable {
     __s64 dtv_offset; /* dynamic: of the DTV pointer from the thread pointer */
 };
 
+#define CONTEXT_PROCESSES_MAX 16384 /* of which a tenant has its share: base/fair_share.h */
+
 struct context_process {
     /* start of the process since boot, as field 22 of /proc/PID/stat in clock ticks times
      * CONTEXT_START_TICK_NS; compared with the task's in whole ticks; other: stale; 0: not checked

@@ -23,7 +23,7 @@
     ROW(SOCKET_REFUSED, refused_socket, "the socket of its Elastic agent is not its own")          \
     ROW(SOCKET_FAILED, unreachable_socket, "the socket of its Elastic agent was not reached")      \
     ROW(ENVIRONMENT, malformed_environment, "OTEL_RESOURCE_ATTRIBUTES is not well-formed")         \
-    ROW(NO_ROOM, no_room, "the kernel's map of contexts is full")
+    ROW(NO_ROOM, no_room, "too many processes of its cgroup publish")
 
 #define CONTEXT_UNREADABLE_ENUM_ROW(symbol, name, sentence) CONTEXT_UNREADABLE_##symbol,
 enum context_unreadable {

@@ -33,7 +33,7 @@ struct {
 
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, 16384);
+    __uint(max_entries, CONTEXT_PROCESSES_MAX);
     __uint(map_flags, BPF_F_NO_PREALLOC); /* most nodes have few instrumented processes */
     __type(key, __u32);
     __type(value, struct context_process);

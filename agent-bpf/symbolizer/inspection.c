@@ -220,23 +220,29 @@ static bool inspection_look(struct inspection *inspection, uint64_t time_ns)
     return true;
 }
 
+static void inspection_act(struct inspection *inspection, uint64_t time_ns)
+{
+    struct tracked_process *process = inspection->process;
+    inspection_check_go_labels(inspection);
+    process_runtimes_attach(inspection->symbolizer, process->pid, process->start_ns,
+                            &inspection->runtimes, &process->runtimes);
+    inspection_report(inspection, time_ns, inspection_sources(inspection));
+    int error = inspection_attach(inspection);
+    if (error && error != -ENOENT) {
+        process->inspected_ns = 0; /* the next inspection reads its maps again */
+        inspection_report(inspection, time_ns, 0);
+    }
+    inspection_connect_elastic(inspection);
+}
+
 void inspection_run(struct symbolizer *symbolizer, struct tracked_process *process)
 {
     LOOP_THREAD(symbolizer->settings.loop);
     struct inspection inspection = {.symbolizer = symbolizer, .process = process};
     uint64_t time_ns = clock_monotonic_ns();
-    if (!inspection_look(&inspection, time_ns))
-        return;
-    inspection_check_go_labels(&inspection);
-    process_runtimes_attach(symbolizer, process->pid, process->start_ns, &inspection.runtimes,
-                            &process->runtimes);
-    inspection_report(&inspection, time_ns, inspection_sources(&inspection));
-    int error = inspection_attach(&inspection);
-    if (error && error != -ENOENT) {
-        process->inspected_ns = 0; /* the next inspection reads its maps again */
-        inspection_report(&inspection, time_ns, 0);
-    }
-    inspection_connect_elastic(&inspection);
+    if (inspection_look(&inspection, time_ns))
+        inspection_act(&inspection, time_ns);
+    process_runtimes_release(&inspection.runtimes);
 }
 
 bool inspection_still_holds(struct symbolizer *symbolizer, struct tracked_process *process)

@@ -58,7 +58,8 @@ int attach_entry(const struct symbolizer *symbolizer, const struct tracked_proce
                  struct context_process *entry); /* 0 or negative errno */
 /* Deletes the entry, also one that an earlier symbolizer wrote. */
 void attach_delete(struct symbolizer *symbolizer, struct tracked_process *process);
-void attach_forget(struct tracked_process *process); /* the process and its entry are gone */
+/* The process and its entry are gone. */
+void attach_forget(struct symbolizer *symbolizer, struct tracked_process *process);
 
 /* inspection_runtime.c */
 #define INSPECTION_RUNTIMES_MAX 8 /* files of a process that are a runtime; more do not count */

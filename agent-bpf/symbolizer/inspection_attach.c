@@ -173,8 +173,10 @@ static struct binary *inspection_binary(struct inspection *inspection, const str
     char path[SYMBOLIZER_PATH_MAX];
     struct process_mapping mapping;
     struct binary *binary;
-    symbolizer_resolve_mapping(inspection->symbolizer, inspection->process->pid, map, path,
-                               &mapping, &binary);
+    symbolizer_resolve_mapping(
+        inspection->symbolizer,
+        symbolizer_user(inspection->symbolizer, inspection->process->pid, false), map, path,
+        &mapping, &binary);
     return binary;
 }
 
@@ -266,8 +268,15 @@ void attach_init(void)
             stat_set_of(&context_readers, source, 0);
 }
 
-static void set_sources(struct tracked_process *process, unsigned sources)
+/* 0: it has no entry any more. */
+static void set_sources(struct symbolizer *symbolizer, struct tracked_process *process,
+                        unsigned sources)
 {
+    struct fair_share *entries = &symbolizer->shares.contexts;
+    if (!process->sources && sources)
+        fair_share_take(entries, process->tenant, 1);
+    if (process->sources && !sources)
+        fair_share_give(entries, process->tenant, 1);
     for (unsigned source = 0; source < CONTEXT_SOURCES; source++) {
         int before = !!(process->sources & CONTEXT_BIT(source));
         int after = !!(sources & CONTEXT_BIT(source));
@@ -277,16 +286,16 @@ static void set_sources(struct tracked_process *process, unsigned sources)
     process->sources = (uint8_t)sources;
 }
 
-void attach_forget(struct tracked_process *process)
+void attach_forget(struct symbolizer *symbolizer, struct tracked_process *process)
 {
-    set_sources(process, 0);
+    set_sources(symbolizer, process, 0);
 }
 
 void attach_delete(struct symbolizer *symbolizer, struct tracked_process *process)
 {
     if (symbolizer->settings.contexts_map_fd >= 0)
         bpf_map_delete_elem(symbolizer->settings.contexts_map_fd, &process->pid);
-    set_sources(process, 0);
+    set_sources(symbolizer, process, 0);
 }
 
 int attach_entry(const struct symbolizer *symbolizer, const struct tracked_process *process,
@@ -358,19 +367,31 @@ static void log_sources(const struct tracked_process *process)
                   process->pid, text);
 }
 
+/* Of a tenant that has too many entries no further one is written. */
+static int put_entry(const struct inspection *inspection)
+{
+    struct symbolizer *symbolizer = inspection->symbolizer;
+    const struct tracked_process *process = inspection->process;
+    if (!process->sources && !fair_share_has_room(&symbolizer->shares.contexts, process->tenant, 1))
+        return -ENOSPC;
+    return bpf_map_update_elem(symbolizer->settings.contexts_map_fd, &process->pid,
+                               &inspection->entry, BPF_ANY)
+               ? -errno
+               : 0;
+}
+
 static int inspection_write_entry(struct inspection *inspection)
 {
     struct symbolizer *symbolizer = inspection->symbolizer;
     struct tracked_process *process = inspection->process;
-    if (bpf_map_update_elem(symbolizer->settings.contexts_map_fd, &process->pid, &inspection->entry,
-                            BPF_ANY)) {
-        int error = -errno;
+    int error = put_entry(inspection);
+    if (error) {
         inspection_unreadable(inspection, CONTEXT_UNREADABLE_NO_ROOM);
         attach_delete(symbolizer, process);
         return error;
     }
     stat_add(&attached, !process->sources);
-    set_sources(process, inspection_sources(inspection));
+    set_sources(symbolizer, process, inspection_sources(inspection));
     if (is_same_program(inspection)) {
         log_sources(process);
         return 0;

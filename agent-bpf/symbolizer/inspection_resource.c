@@ -21,17 +21,15 @@
 #define RESOURCE_ATTRIBUTES 1 /* field of Resource */
 #define SERVICE_NAME        "service.name"
 #define SERVICE_NAME_SOURCE "spanprof.service.name.source"
-#define MERGED_MAX          16384      /* bytes; the limit of the store */
-#define ENVIRONMENTS_MAX    (8u << 20) /* bytes, of all tracked processes */
+#define MERGED_MAX          16384 /* bytes; the limit of the store */
 
 LIMIT(environments, LIMIT_SYMBOLIZER, "environments of processes", .bytes = ENVIRONMENTS_MAX);
 
 void resource_forget(struct symbolizer *symbolizer, struct tracked_process *process)
 {
-    if (process->environment) {
-        assert(symbolizer->environment_bytes >= process->environment->size);
-        symbolizer->environment_bytes -= process->environment->size;
-    }
+    if (process->environment)
+        fair_share_give(&symbolizer->shares.environments, process->tenant,
+                        process->environment->size);
     free(process->environment);
     process->environment = NULL;
     process->environment_read = false;
@@ -67,7 +65,8 @@ void inspection_read_environment(struct inspection *inspection)
         return;
     int outcome = environment_parse(block, &environment);
     explicit_bzero(symbolizer->payload, block.len); /* other variables may be secrets */
-    if (environment && symbolizer->environment_bytes + environment->size > ENVIRONMENTS_MAX) {
+    struct fair_share *share = &symbolizer->shares.environments;
+    if (environment && !fair_share_has_room(share, process->tenant, environment->size)) {
         free(environment);
         environment = NULL;
         outcome = -ENOMEM;
@@ -76,7 +75,7 @@ void inspection_read_environment(struct inspection *inspection)
         inspection_unreadable(inspection, CONTEXT_UNREADABLE_ENVIRONMENT);
     process->environment = environment;
     if (environment)
-        symbolizer->environment_bytes += environment->size;
+        fair_share_take(share, process->tenant, environment->size);
 }
 
 /* Copied as it is, except for the attribute that only we may set. */

@@ -73,9 +73,18 @@ static int process_memory_read(void *context, struct reader_range *ranges, size_
 void process_runtimes_add(struct process_runtimes *found, struct runtime_file *file,
                           const struct proc_map *map, uint64_t bias)
 {
-    if (found->n < PROCESS_RUNTIMES_MAX)
-        found->of[found->n++] = (struct process_runtime){
-            .file = file, .start = map->start, .inode = map->inode, .bias = bias};
+    if (found->n == PROCESS_RUNTIMES_MAX)
+        return;
+    runtime_file_use(file);
+    found->of[found->n++] = (struct process_runtime){
+        .file = file, .start = map->start, .inode = map->inode, .bias = bias};
+}
+
+void process_runtimes_release(struct process_runtimes *found)
+{
+    for (size_t i = 0; i < found->n; i++)
+        runtime_file_release(found->of[i].file);
+    found->n = 0;
 }
 
 static void refuse(struct process_runtime *one, enum runtime_refusal why)
@@ -244,8 +253,7 @@ void process_runtimes_forget(struct symbolizer *symbolizer, uint32_t pid,
     if (!runtimes)
         return;
     runtimes_leave(symbolizer, pid, runtimes);
-    for (size_t i = 0; i < runtimes->n; i++)
-        runtime_file_release(runtimes->of[i].file);
+    process_runtimes_release(runtimes);
     free(runtimes);
 }
 

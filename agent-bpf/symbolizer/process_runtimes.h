@@ -34,9 +34,10 @@ struct process_runtimes {
     struct process_runtime of[PROCESS_RUNTIMES_MAX];
 };
 
-/* A file of the process that is a runtime, found by this mapping. */
+/* A file of the process that is a runtime, found by this mapping; used until it is released. */
 void process_runtimes_add(struct process_runtimes *found, struct runtime_file *file,
                           const struct proc_map *map, uint64_t bias);
+void process_runtimes_release(struct process_runtimes *found);
 /* Looks at what was found, and enters in the map what can be read. *kept: of the process, NULL at
  * first; replaced. The caller has read symbolizer->maps. */
 void process_runtimes_attach(struct symbolizer *symbolizer, uint32_t pid, uint64_t start_ns,

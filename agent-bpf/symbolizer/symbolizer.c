@@ -58,12 +58,25 @@ const struct process_owner *symbolizer_owner(struct symbolizer *symbolizer, uint
     return &known->owner;
 }
 
+void symbolizer_forget_owner(struct symbolizer *symbolizer, uint32_t pid)
+{
+    struct owners *known = &symbolizer->owners[pid % SYMBOLIZER_OWNERS];
+    if (known->owner.pid == pid)
+        known->read_ns = 0;
+}
+
 /* Processes of which nothing is known (they ended at once, say) are one tenant, else each new one
  * would have a share of its own. */
 uint64_t symbolizer_tenant(struct symbolizer *symbolizer, uint32_t pid)
 {
     const struct process_owner *owner = symbolizer_owner(symbolizer, pid);
     return owner->kind == OWNER_PROCESS ? 0 : owner->key;
+}
+
+struct binary_user symbolizer_user(struct symbolizer *symbolizer, uint32_t pid, bool reads)
+{
+    uint64_t tenant = symbolizer_tenant(symbolizer, pid);
+    return (struct binary_user){.pid = pid, .tenant = tenant, .reads = reads};
 }
 
 static bool owner_is_known(const struct symbolizer *symbolizer, uint32_t pid)
@@ -335,9 +348,13 @@ static struct symbolizer *symbolizer_new(const struct symbolizer_settings *setti
     symbolizer_out_init(&symbolizer->out, settings->socket);
     for (int i = 0; i < TRACKED_DELAYS; i++)
         list_init(&symbolizer->waiting[i]);
-    binaries_init(&symbolizer->binaries, settings->lines);
-    perf_maps_init(&symbolizer->perf_maps);
     MAP_INIT(&symbolizer->processes, struct tracked_process, pid);
+    if (binaries_init(&symbolizer->binaries, settings->lines) ||
+        perf_maps_init(&symbolizer->perf_maps) || tracked_processes_open(symbolizer) ||
+        runtime_shares_open(&symbolizer->runtime_shares)) {
+        free(symbolizer);
+        return NULL;
+    }
     return symbolizer;
 }
 
@@ -358,7 +375,6 @@ int symbolizer_open(const struct symbolizer_settings *settings, struct symbolize
     int size = SOCKET_BUFFER;
     setsockopt(settings->socket, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
     int error = tables_open(settings->unwind, &symbolizer->tables);
-    error = error ? error : runtime_shares_open(&symbolizer->runtime_shares);
     error = error ? error
                   : runtime_cache_open(settings->runtime_cache_bytes, &symbolizer->runtime_cache);
     symbolizer->runtime_pages = calloc(RUNTIME_PAGES, sizeof(*symbolizer->runtime_pages));

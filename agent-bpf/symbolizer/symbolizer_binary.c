@@ -26,6 +26,19 @@ STAT_LOSS(malformed, "spanprof_executables_malformed_total",
           "Mapped files that are not valid ELF files.");
 STAT_LOSS(lines_unreadable, "spanprof_lines_unreadable_total",
           "Executables without source lines, because their DWARF is malformed or too large.");
+
+enum kept { KEPT_KNOWN, KEPT_OPEN, KEPT_COPIED, KEPT_LOADED, KEPT };
+
+static const char *const kept_names[] = {[KEPT_KNOWN] = "files",
+                                         [KEPT_OPEN] = "open",
+                                         [KEPT_COPIED] = "copies",
+                                         [KEPT_LOADED] = "symbols"};
+STAT_COUNTERS(
+    over_share, "spanprof_executables_over_share_total",
+    "What of executables went because processes of one cgroup had brought more than their "
+    "share, or nobody had used it for a minute: what is known of a file, its descriptor, "
+    "its copy, its symbols.",
+    STAT_LABEL("what", kept_names, KEPT));
 STAT_GAUGE(symbol_bytes, "spanprof_symbol_bytes", "Memory of the symbolizer's symbol tables.");
 
 #define LOOK_AGAIN_NS (10 * NS_PER_SEC)
@@ -35,44 +48,56 @@ struct binary_name {
     struct binary *binary; /* NULL: it could not be opened */
     uint64_t checked_ns;
     uint32_t failed_pid; /* the process through which that failed */
-    struct list recent;
+    struct fair_entry known;
 };
 
-void binaries_init(struct binaries *binaries, bool lines)
+int binaries_init(struct binaries *binaries, bool lines)
 {
     memset(binaries, 0, sizeof(*binaries));
     binaries->lines = lines;
     MAP_INIT(&binaries->names, struct binary_name, identity);
     MAP_INIT(&binaries->files, struct binary, key);
-    list_init(&binaries->recent);
-    list_init(&binaries->open);
-    list_init(&binaries->loaded);
+    struct fair_lru *const kept[KEPT] = {&binaries->known, &binaries->open, &binaries->copied,
+                                         &binaries->loaded};
+    const uint64_t limits[KEPT] = {BINARIES_MAX, OPEN_FILES_MAX, SAFE_COPY_MAX, SYMBOL_BYTES_MAX};
+    int error = 0;
+    for (int i = 0; i < KEPT; i++) { /* all of them: they can be closed then */
+        int failure = fair_lru_init(kept[i], limits[i]);
+        error = error ? error : failure;
+    }
+    return error;
+}
+
+/* What has to go of these; counted. */
+static struct fair_entry *excess_of(const struct fair_lru *lru, const struct fair_entry *except,
+                                    enum kept what)
+{
+    struct fair_entry *excess = fair_lru_excess(lru, except);
+    if (excess)
+        stat_add_of(&over_share, what, 1);
+    return excess;
 }
 
 static void binary_unload(struct binaries *binaries, struct binary *binary)
 {
     if (!binary->names)
         return;
-    assert(binaries->n_loaded && binaries->symbol_bytes >= binary->names_bytes);
+    assert(binaries->symbol_bytes >= binary->names_bytes);
     binaries->symbol_bytes -= binary->names_bytes;
     binary->names_bytes = 0;
     function_names_close(binary->names);
     binary->names = NULL;
-    list_remove(&binary->loaded);
-    binaries->n_loaded--;
+    fair_lru_remove(&binaries->loaded, &binary->loaded);
 }
 
 static void binary_close_file(struct binaries *binaries, struct binary *binary)
 {
     if (binary->fd < 0)
         return;
-    assert(binaries->n_open);
     close(binary->fd);
     binary->fd = -1;
-    list_remove(&binary->open);
-    binaries->n_open--;
-    if (binary->is_copy)
-        binaries->copied_bytes -= binary->key.size;
+    fair_lru_remove(&binaries->open, &binary->open);
+    fair_lru_remove(&binaries->copied, &binary->copied);
 }
 
 static void binary_release(struct binaries *binaries, struct binary *binary)
@@ -93,18 +118,18 @@ static void binary_release(struct binaries *binaries, struct binary *binary)
 static void binary_name_remove(struct binaries *binaries, struct binary_name *name)
 {
     map_remove(&binaries->names, name->identity);
-    list_remove(&name->recent);
+    fair_lru_remove(&binaries->known, &name->known);
     binary_release(binaries, name->binary);
     free(name);
 }
 
 void binaries_close(struct binaries *binaries)
 {
-    struct list *link;
-    while ((link = list_first(&binaries->recent)))
-        binary_name_remove(binaries, container_of(link, struct binary_name, recent));
-    assert(!binaries->files.count && !binaries->n_open && !binaries->n_loaded &&
-           !binaries->symbol_bytes);
+    struct fair_entry *entry;
+    while ((entry = fair_lru_any(&binaries->known)))
+        binary_name_remove(binaries, container_of(entry, struct binary_name, known));
+    assert(!binaries->files.count && !binaries->open.share.used && !binaries->copied.share.used &&
+           !binaries->loaded.share.used && !binaries->symbol_bytes);
     map_close(&binaries->names);
     map_close(&binaries->files);
 }
@@ -147,28 +172,27 @@ static int binary_read(struct binary *binary)
     return publishers_find(&elf, &binary->publishers);
 }
 
-static void binary_keep_open(struct binaries *binaries, struct binary *binary)
+static void binary_keep_open(struct binaries *binaries, struct binary *binary, uint64_t tenant)
 {
-    list_append(&binaries->open, &binary->open);
-    binaries->n_open++;
+    struct fair_entry *excess;
+    fair_lru_add(&binaries->open, &binary->open, tenant, 1);
     if (binary->is_copy)
-        binaries->copied_bytes += binary->key.size;
-    while (binaries->n_open > OPEN_FILES_MAX || binaries->copied_bytes > SAFE_COPY_MAX) {
-        struct binary *oldest = container_of(list_first(&binaries->open), struct binary, open);
-        if (oldest == binary) /* others are made small by their number alone */
-            return;
-        binary_close_file(binaries, oldest);
-    }
+        fair_lru_add(&binaries->copied, &binary->copied, tenant, (uint32_t)binary->key.size);
+    while ((excess = excess_of(&binaries->open, &binary->open, KEPT_OPEN)))
+        binary_close_file(binaries, container_of(excess, struct binary, open));
+    while ((excess = excess_of(&binaries->copied, &binary->copied, KEPT_COPIED)))
+        binary_close_file(binaries, container_of(excess, struct binary, copied));
 }
 
-static void binary_mark_used(struct binaries *binaries, struct binary *binary)
+static void binary_mark_used(struct binaries *binaries, struct binary *binary, uint64_t tenant)
 {
-    list_remove(&binary->open);
-    list_append(&binaries->open, &binary->open);
+    fair_lru_use(&binaries->open, &binary->open, tenant);
+    if (binary->is_copy)
+        fair_lru_use(&binaries->copied, &binary->copied, tenant);
 }
 
 static struct binary *binary_new(struct binaries *binaries, const struct binary_key *key,
-                                 const struct safe_file *file)
+                                 const struct safe_file *file, uint64_t tenant)
 {
     struct binary *binary = calloc(1, sizeof(*binary));
     if (!binary)
@@ -183,12 +207,13 @@ static struct binary *binary_new(struct binaries *binaries, const struct binary_
         free(binary);
         return NULL;
     }
-    binary_keep_open(binaries, binary);
+    binary_keep_open(binaries, binary, tenant);
     return binary;
 }
 
 /* The binary with the content of this file; takes over its descriptor. refs is not raised yet. */
-static struct binary *binary_of_file(struct binaries *binaries, const struct safe_file *file)
+static struct binary *binary_of_file(struct binaries *binaries, const struct safe_file *file,
+                                     uint64_t tenant)
 {
     struct binary_key key = {.device = file->device,
                              .inode = file->inode,
@@ -196,7 +221,7 @@ static struct binary *binary_of_file(struct binaries *binaries, const struct saf
                              .changed_ns = file->changed_ns};
     struct binary *binary = map_get(&binaries->files, &key);
     if (!binary) {
-        binary = binary_new(binaries, &key, file);
+        binary = binary_new(binaries, &key, file, tenant);
         if (!binary)
             close(file->fd);
         return binary;
@@ -204,7 +229,7 @@ static struct binary *binary_of_file(struct binaries *binaries, const struct saf
     if (binary->fd < 0) {
         binary->fd = file->fd;
         binary->is_copy = file->is_copy;
-        binary_keep_open(binaries, binary);
+        binary_keep_open(binaries, binary, tenant);
     } else {
         close(file->fd);
     }
@@ -226,17 +251,20 @@ static void binary_name_lead(struct binaries *binaries, struct binary_name *name
 }
 
 /* Opens what is mapped now and points the name to it. */
-static void binary_name_refresh(struct binaries *binaries, struct binary_name *name, uint32_t pid,
-                                const struct process_mapping *mapping)
+static void binary_name_refresh(struct binaries *binaries, struct binary_name *name,
+                                struct binary_user user, const struct process_mapping *mapping)
 {
     struct safe_file file;
-    int error = safe_open_mapping(pid, mapping, &file);
+    int error = safe_open_mapping(user.pid, mapping, &file);
     if (error != -EAGAIN) /* known, or asked again with the next request */
-        binary_name_lead(binaries, name, error ? NULL : binary_of_file(binaries, &file), pid);
+        binary_name_lead(binaries, name,
+                         error ? NULL : binary_of_file(binaries, &file, user.tenant), user.pid);
 }
 
-static struct binary_name *binary_name_new(struct binaries *binaries, const uint8_t identity[16])
+static struct binary_name *binary_name_new(struct binaries *binaries, const uint8_t identity[16],
+                                           uint64_t tenant)
 {
+    struct fair_entry *excess;
     struct binary_name *name = calloc(1, sizeof(*name));
     if (!name)
         return NULL;
@@ -245,26 +273,25 @@ static struct binary_name *binary_name_new(struct binaries *binaries, const uint
         free(name);
         return NULL;
     }
-    list_append(&binaries->recent, &name->recent);
-    if (binaries->names.count > BINARIES_MAX)
-        binary_name_remove(binaries,
-                           container_of(list_first(&binaries->recent), struct binary_name, recent));
+    fair_lru_add(&binaries->known, &name->known, tenant, 1);
+    while ((excess = excess_of(&binaries->known, &name->known, KEPT_KNOWN)))
+        binary_name_remove(binaries, container_of(excess, struct binary_name, known));
     return name;
 }
 
-static bool is_to_be_opened(const struct binary_name *name, uint32_t pid)
+static bool is_to_be_opened(const struct binary_name *name, struct binary_user user)
 {
     const struct binary *binary = name->binary;
-    if (!binary && pid != name->failed_pid) /* the other process may have ended */
+    if (!binary && user.pid != name->failed_pid) /* the other process may have ended */
         return true;
-    if (binary && binary->fd < 0)
+    if (binary && binary->fd < 0 && user.reads)
         return true;
     return !(binary && binary->is_copy) && clock_monotonic_ns() - name->checked_ns > LOOK_AGAIN_NS;
 }
 
 struct ahead {
     struct binaries *binaries;
-    uint32_t pid;
+    struct binary_user user;
     size_t n;
     uint8_t identities[READER_FILES_MAX][16];
     struct process_mapping mappings[READER_FILES_MAX];
@@ -276,93 +303,97 @@ static void ahead_take(void *context, size_t index, const struct safe_file *file
     struct binary_name *name = map_get(&ahead->binaries->names, ahead->identities[index]);
     heartbeat(); /* between two files that are read */
     if (!name)
-        name = binary_name_new(ahead->binaries, ahead->identities[index]);
+        name = binary_name_new(ahead->binaries, ahead->identities[index], ahead->user.tenant);
     if (name)
-        binary_name_lead(ahead->binaries, name, binary_of_file(ahead->binaries, file), ahead->pid);
+        binary_name_lead(ahead->binaries, name,
+                         binary_of_file(ahead->binaries, file, ahead->user.tenant),
+                         ahead->user.pid);
     else
         close(file->fd);
 }
 
-void binaries_open_ahead(struct binaries *binaries, uint32_t pid,
+void binaries_open_ahead(struct binaries *binaries, struct binary_user user,
                          const struct process_mapping *mappings, size_t n)
 {
     CLAIM_THREAD(&binaries->owner);
-    struct ahead ahead = {.binaries = binaries, .pid = pid};
+    struct ahead ahead = {.binaries = binaries, .user = user};
     assert(n <= READER_FILES_MAX);
     for (size_t i = 0; i < n; i++) {
         uint8_t *identity = ahead.identities[ahead.n];
         if (!executable_identity(&mappings[i], identity))
             continue;
         const struct binary_name *name = map_get(&binaries->names, identity);
-        if (!name || is_to_be_opened(name, pid))
+        if (!name || is_to_be_opened(name, user))
             ahead.mappings[ahead.n++] = mappings[i];
     }
     if (ahead.n)
-        safe_open_ahead(pid, ahead.mappings, ahead.n, ahead_take, &ahead);
+        safe_open_ahead(user.pid, ahead.mappings, ahead.n, ahead_take, &ahead);
 }
 
-struct binary *binaries_get(struct binaries *binaries, const uint8_t identity[16], uint32_t pid,
-                            const struct process_mapping *mapping)
+struct binary *binaries_get(struct binaries *binaries, const uint8_t identity[16],
+                            struct binary_user user, const struct process_mapping *mapping)
 {
     CLAIM_THREAD(&binaries->owner);
     struct binary_name *name = map_get(&binaries->names, identity);
     bool fresh = !name;
     if (fresh)
-        name = binary_name_new(binaries, identity);
+        name = binary_name_new(binaries, identity, user.tenant);
     if (!name)
         return NULL;
-    list_remove(&name->recent);
-    list_append(&binaries->recent, &name->recent);
-    if (fresh || is_to_be_opened(name, pid))
-        binary_name_refresh(binaries, name, pid, mapping);
+    fair_lru_use(&binaries->known, &name->known, user.tenant);
+    if (fresh || is_to_be_opened(name, user))
+        binary_name_refresh(binaries, name, user, mapping);
     if (name->binary && name->binary->fd >= 0)
-        binary_mark_used(binaries, name->binary);
+        binary_mark_used(binaries, name->binary, user.tenant);
     return name->binary;
+}
+
+/* Its symbols keep a copy in memory, also when it is closed here. */
+static size_t names_bytes(const struct binary *binary)
+{
+    return function_names_bytes(binary->names) + (binary->is_copy ? binary->key.size : 0);
 }
 
 void binaries_update_size(struct binaries *binaries, struct binary *binary)
 {
     CLAIM_THREAD(&binaries->owner);
+    struct fair_entry *excess;
     if (!binary->names)
         return;
     assert(binaries->symbol_bytes >= binary->names_bytes);
     binaries->symbol_bytes -= binary->names_bytes;
-    binary->names_bytes = function_names_bytes(binary->names);
+    binary->names_bytes = names_bytes(binary);
     binaries->symbol_bytes += binary->names_bytes;
-    struct list *oldest = list_first(&binaries->loaded);
-    while ((binaries->symbol_bytes > SYMBOL_BYTES_MAX || binaries->n_loaded > SYMBOL_TABLES_MAX) &&
-           oldest != &binary->loaded) {
-        binary_unload(binaries, container_of(oldest, struct binary, loaded));
-        oldest = list_first(&binaries->loaded);
-    }
+    fair_lru_resize(&binaries->loaded, &binary->loaded,
+                    (uint32_t)(binary->names_bytes > SYMBOL_TABLE_BYTES ? binary->names_bytes
+                                                                        : SYMBOL_TABLE_BYTES));
+    while ((excess = excess_of(&binaries->loaded, &binary->loaded, KEPT_LOADED)))
+        binary_unload(binaries, container_of(excess, struct binary, loaded));
     stat_set(&symbol_bytes, (int64_t)binaries->symbol_bytes);
 }
 
-static void binary_load(struct binaries *binaries, struct binary *binary, uint32_t pid)
+static void binary_load(struct binaries *binaries, struct binary *binary, struct binary_user user)
 {
     struct elf elf;
     if (binary->fd < 0 || elf_open(binary->fd, &elf) ||
-        function_names_open(&elf, pid, &binary->names))
+        function_names_open(&elf, user.pid, &binary->names))
         return;
-    if (binaries->lines && function_names_add_lines(binary->names, &elf, pid))
+    if (binaries->lines && function_names_add_lines(binary->names, &elf, user.pid))
         stat_add(&lines_unreadable, 1);
-    list_append(&binaries->loaded, &binary->loaded);
-    binaries->n_loaded++;
+    fair_lru_add(&binaries->loaded, &binary->loaded, user.tenant, 0);
     binaries_update_size(binaries, binary);
 }
 
 struct function_names *binaries_names(struct binaries *binaries, struct binary *binary,
-                                      uint32_t pid)
+                                      struct binary_user user)
 {
     CLAIM_THREAD(&binaries->owner);
     if (!binary->is_elf)
         return NULL;
     if (!binary->names)
-        binary_load(binaries, binary, pid);
-    if (!binary->names)
-        return NULL;
-    list_remove(&binary->loaded);
-    list_append(&binaries->loaded, &binary->loaded);
+        binary_load(binaries, binary, user);
+    else
+        fair_lru_use(&binaries->loaded, &binary->loaded, user.tenant);
     return binary->names;
 }
 

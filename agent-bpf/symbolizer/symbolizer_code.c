@@ -47,6 +47,7 @@ static void code_answer_find_ranges(struct symbolizer *symbolizer,
                                     const struct symbolizer_code_wanted *wanted,
                                     struct code_answer *answer)
 {
+    const struct perf_user user = {wanted->pid, symbolizer_tenant(symbolizer, wanted->pid)};
     uint64_t now_ns = clock_monotonic_ns();
     struct perf_map_range range;
     bool any = false;
@@ -54,13 +55,13 @@ static void code_answer_find_ranges(struct symbolizer *symbolizer,
         if (!record_frame_is_native(wanted->frames[i].words[0]))
             continue;
         any = true;
-        perf_maps_find(&symbolizer->perf_maps, wanted->pid, now_ns,
+        perf_maps_find(&symbolizer->perf_maps, user, now_ns,
                        record_frame_address(wanted->frames[i].words[0]), &range);
     }
     answer->code.map = CODE_MAP_NOT_ASKED;
     if (!any)
         return;
-    const struct perf_map *map = perf_maps_get(&symbolizer->perf_maps, wanted->pid, now_ns);
+    const struct perf_map *map = perf_maps_get(&symbolizer->perf_maps, user, now_ns);
     answer->code.map = map ? CODE_MAP_READ : CODE_MAP_NONE;
     const struct tracked_process *process = map_get(&symbolizer->processes, &wanted->pid);
     answer->code.runtime = process ? process->map_runtime : RUNTIME_UNKNOWN;

@@ -23,7 +23,8 @@ static struct binary *binary_seen_by(struct symbolizer *symbolizer, uint32_t pid
     if (symbolizer_skips(symbolizer, pid))
         return NULL;
     symbolizer_enter(symbolizer, pid);
-    struct binary *binary = binaries_get(&symbolizer->binaries, ref->identity, pid, &ref->mapping);
+    struct binary *binary = binaries_get(&symbolizer->binaries, ref->identity,
+                                         symbolizer_user(symbolizer, pid, true), &ref->mapping);
     symbolizer_leave(symbolizer);
     return binary;
 }
@@ -111,7 +112,9 @@ void symbolizer_answer_names(struct symbolizer *symbolizer,
     struct binary *binary = symbolizer_binary(symbolizer, &wanted->executable);
     symbolizer_enter(symbolizer, wanted->executable.pid);
     struct function_names *names =
-        binary ? binaries_names(&symbolizer->binaries, binary, wanted->executable.pid) : NULL;
+        binary ? binaries_names(&symbolizer->binaries, binary,
+                                symbolizer_user(symbolizer, wanted->executable.pid, true))
+               : NULL;
     for (uint32_t i = 0; i < wanted->n; i++) {
         uint64_t vaddr;
         size_t n = names && binary_address(binary, wanted->addresses[i], &vaddr)

@@ -150,6 +150,7 @@ void symbolizer_open_ahead(struct symbolizer *symbolizer, uint32_t pid)
     LOOP_THREAD(symbolizer->settings.loop);
     struct process_mapping mappings[READER_FILES_MAX];
     char paths[READER_FILES_MAX][AHEAD_PATH_MAX];
+    const struct binary_user user = symbolizer_user(symbolizer, pid, false);
     struct bytes rest = buf_bytes(&symbolizer->maps);
     struct proc_map map = {0};
     size_t n;
@@ -161,11 +162,11 @@ void symbolizer_open_ahead(struct symbolizer *symbolizer, uint32_t pid)
             mappings[n] = mapping_of(&map, paths[n]);
             n++;
         }
-        binaries_open_ahead(&symbolizer->binaries, pid, mappings, n);
+        binaries_open_ahead(&symbolizer->binaries, user, mappings, n);
     } while (n == READER_FILES_MAX);
 }
 
-void symbolizer_resolve_mapping(struct symbolizer *symbolizer, uint32_t pid,
+void symbolizer_resolve_mapping(struct symbolizer *symbolizer, struct binary_user user,
                                 const struct proc_map *map, char path[SYMBOLIZER_PATH_MAX],
                                 struct process_mapping *mapping, struct binary **binary)
 {
@@ -175,7 +176,7 @@ void symbolizer_resolve_mapping(struct symbolizer *symbolizer, uint32_t pid,
     *binary = NULL;
     if (!executable_identity(mapping, identity))
         return;
-    *binary = binaries_get(&symbolizer->binaries, identity, pid, mapping);
+    *binary = binaries_get(&symbolizer->binaries, identity, user, mapping);
     if (!*binary)
         return;
     mapping->inode_generation = (*binary)->generation;
@@ -191,6 +192,7 @@ static void scan_mappings(struct symbolizer *symbolizer, uint32_t pid, uint64_t 
 {
     struct bytes rest = buf_bytes(&symbolizer->maps);
     struct proc_map map;
+    const struct binary_user user = symbolizer_user(symbolizer, pid, false);
     int left = PROCESS_MAPPINGS_MAX;
     symbolizer_open_ahead(symbolizer, pid);
     while (left > 0 && proc_maps_next(&rest, &map)) {
@@ -200,7 +202,7 @@ static void scan_mappings(struct symbolizer *symbolizer, uint32_t pid, uint64_t 
         char path[SYMBOLIZER_PATH_MAX];
         struct binary *binary;
         struct process_event event = {.kind = PROCESS_MAPPED, .time_ns = time_ns, .pid = pid};
-        symbolizer_resolve_mapping(symbolizer, pid, &map, path, &event.mapping, &binary);
+        symbolizer_resolve_mapping(symbolizer, user, &map, path, &event.mapping, &binary);
         scan_send_event(symbolizer, &event);
         left--;
     }

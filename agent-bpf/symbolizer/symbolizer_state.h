@@ -51,7 +51,9 @@ struct symbolizer {
     /* tracked_process.h */
     struct map processes;                /* struct tracked_process by pid */
     struct list waiting[TRACKED_DELAYS]; /* struct tracked_process by due_ns, a list per delay */
-    size_t environment_bytes;            /* of all tracked processes */
+    struct process_shares {              /* of all tracked processes, by tenant */
+        struct fair_share tracked, contexts /* entries of the map */, environments /* bytes */;
+    } shares;
     struct elastic_connections elastic_connections; /* inspection_elastic.c */
     /* symbolizer_scan.c */
     bool scanning;
@@ -80,8 +82,11 @@ struct symbolizer {
 /* symbolizer.c */
 /* Who answers for a process; valid until the next call. */
 const struct process_owner *symbolizer_owner(struct symbolizer *symbolizer, uint32_t pid);
+void symbolizer_forget_owner(struct symbolizer *symbolizer, uint32_t pid); /* it has execed */
 /* The same, as a tenant of base/fair_share.h. */
 uint64_t symbolizer_tenant(struct symbolizer *symbolizer, uint32_t pid);
+/* As one that uses files, or also reads their content. */
+struct binary_user symbolizer_user(struct symbolizer *symbolizer, uint32_t pid, bool reads);
 bool symbolizer_is_banned(struct symbolizer *symbolizer, uint32_t pid);
 /* True, and counted, if the process is banned: the caller reads nothing of it. */
 bool symbolizer_skips(struct symbolizer *symbolizer, uint32_t pid);
@@ -102,7 +107,7 @@ void symbolizer_open_ahead(struct symbolizer *symbolizer, uint32_t pid);
 /* The mapping of a line of /proc/PID/maps, with the build id or inode generation that the kernel's
  * event stream would give. The path is copied to `path`. *binary is NULL if the file cannot be
  * read. */
-void symbolizer_resolve_mapping(struct symbolizer *symbolizer, uint32_t pid,
+void symbolizer_resolve_mapping(struct symbolizer *symbolizer, struct binary_user user,
                                 const struct proc_map *map, char path[SYMBOLIZER_PATH_MAX],
                                 struct process_mapping *mapping, struct binary **binary);
 

@@ -115,8 +115,9 @@ static void place_set_mapping(struct unwinding *unwinding, const struct proc_map
         char path[SYMBOLIZER_PATH_MAX];
         struct process_mapping mapping;
         struct binary *binary;
-        symbolizer_resolve_mapping(symbolizer, unwinding->wanted->pid, map, path, &mapping,
-                                   &binary);
+        symbolizer_resolve_mapping(symbolizer,
+                                   symbolizer_user(symbolizer, unwinding->wanted->pid, true), map,
+                                   path, &mapping, &binary);
         place_set_file(place, &mapping);
         place_set_table(unwinding, place, binary, map->offset);
     }

@@ -45,7 +45,8 @@ struct tracked_process *tracked_process_get(struct symbolizer *symbolizer, uint3
     struct tracked_process *process = map_get(&symbolizer->processes, &pid);
     if (process)
         return process;
-    if (symbolizer->processes.count >= TRACKED_PROCESSES_MAX) {
+    uint64_t tenant = symbolizer_tenant(symbolizer, pid);
+    if (!fair_share_has_room(&symbolizer->shares.tracked, tenant, 1)) {
         symbolizer_count_full(SYMBOLIZER_LIMIT_PROCESSES);
         return NULL;
     }
@@ -53,19 +54,36 @@ struct tracked_process *tracked_process_get(struct symbolizer *symbolizer, uint3
     if (!process)
         return NULL;
     process->pid = pid;
+    process->tenant = tenant;
     if (map_put(&symbolizer->processes, process, NULL)) {
         free(process);
         return NULL;
     }
+    fair_share_take(&symbolizer->shares.tracked, tenant, 1);
     return process;
+}
+
+/* It may be in another cgroup since it has execed. Of its environment nothing is kept. */
+static void tracked_process_move(struct symbolizer *symbolizer, struct tracked_process *process)
+{
+    struct process_shares *shares = &symbolizer->shares;
+    symbolizer_forget_owner(symbolizer, process->pid);
+    uint64_t before = process->tenant, now = symbolizer_tenant(symbolizer, process->pid);
+    uint64_t n_entries = process->sources ? 1 : 0;
+    fair_share_give(&shares->tracked, before, 1);
+    fair_share_take(&shares->tracked, now, 1);
+    fair_share_give(&shares->contexts, before, n_entries);
+    fair_share_take(&shares->contexts, now, n_entries);
+    process->tenant = now;
 }
 
 static void tracked_process_free(struct symbolizer *symbolizer, struct tracked_process *process)
 {
-    attach_forget(process);
+    attach_forget(symbolizer, process);
     resource_forget(symbolizer, process);
     elastic_peer_free(process);
     process_runtimes_forget(symbolizer, process->pid, &process->runtimes);
+    fair_share_give(&symbolizer->shares.tracked, process->tenant, 1);
     free(process);
 }
 
@@ -85,12 +103,21 @@ void tracked_process_forget(struct symbolizer *symbolizer, uint32_t pid)
         tracked_process_remove(symbolizer, process);
 }
 
+int tracked_processes_open(struct symbolizer *symbolizer)
+{
+    struct process_shares *shares = &symbolizer->shares;
+    int error = fair_share_init(&shares->tracked, TRACKED_PROCESSES_MAX);
+    error = error ? error : fair_share_init(&shares->contexts, CONTEXT_PROCESSES_MAX);
+    return error ? error : fair_share_init(&shares->environments, ENVIRONMENTS_MAX);
+}
+
 void tracked_processes_close(struct symbolizer *symbolizer)
 {
     struct tracked_process *process;
     for (size_t i = 0; (process = map_next(&symbolizer->processes, &i));)
         tracked_process_free(symbolizer, process);
-    assert(!symbolizer->environment_bytes);
+    const struct process_shares *shares = &symbolizer->shares;
+    assert(!shares->tracked.used && !shares->contexts.used && !shares->environments.used);
     map_close(&symbolizer->processes);
 }
 
@@ -248,6 +275,7 @@ static void tracked_process_reset(struct symbolizer *symbolizer, struct tracked_
     process->lacks_variable = false;
     process->sampled = false;
     process->reported = false; /* the service forgets it on exec */
+    tracked_process_move(symbolizer, process);
 }
 
 void tracked_process_request(struct symbolizer *symbolizer, uint32_t pid, bool details,

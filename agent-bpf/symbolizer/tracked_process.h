@@ -4,14 +4,18 @@
  * A tracked process is one that the service asked about. It is inspected on each request, and again
  * after a delay: as long as the service keeps asking and more may be found, the delay doubles from
  * 50 ms to 12.8 s; once everything is found, it is inspected for changes every 1.6 s.
- * Limit: TRACKED_PROCESSES_MAX. Thread: the symbolizer's loop.
+ * Limits, of each of which a tenant has its share (base/fair_share.h): TRACKED_PROCESSES_MAX,
+ * beyond which a process is not tracked; CONTEXT_PROCESSES_MAX entries in the sampler's contexts
+ * map; ENVIRONMENTS_MAX. Who floods them is refused, and nobody else. Thread: the symbolizer's
+ * loop.
  */
 #include "agent-bpf/contexts/environment.h"
 #include "agent-bpf/contexts/unreadable.h"
 #include "agent-bpf/symbolizer/process_runtimes.h"
 #include "agent-bpf/symbolizer/symbolizer_state.h"
 
-#define TRACKED_PROCESSES_MAX 65536
+#define TRACKED_PROCESSES_MAX 16384
+#define ENVIRONMENTS_MAX      (8u << 20) /* bytes */
 #define TRACKED_POLL_NS       (50 * NS_PER_MS)
 #define TRACKED_SETTLED_DELAY 5                 /* 1.6 s: nothing more is expected */
 #define TRACKED_INTEREST_NS   (15 * NS_PER_SEC) /* inspected so long after the last request */
@@ -40,6 +44,7 @@ struct tracked_process {
     uint32_t n_torn;     /* of its entry, when its variables were located last */
     uint32_t seen_torn;  /* of its entry, when they were judged last */
     uint32_t seen_found;
+    uint64_t tenant; /* when it was new, or execed last: of symbolizer.shares */
     uint64_t due_ns;
     uint64_t requested_ns; /* last request; 0 = nothing will be found any more */
     uint64_t inspected_ns; /* 0: its maps are read at the next inspection in any case */
@@ -53,7 +58,8 @@ struct tracked_process {
     struct list waiting;
 };
 
-/* Tracked from now on; NULL: no memory, or the limit is reached (counted). */
+int tracked_processes_open(struct symbolizer *symbolizer); /* negative errno of getrandom() */
+/* Tracked from now on; NULL: no memory, or its tenant has too many (counted). */
 struct tracked_process *tracked_process_get(struct symbolizer *symbolizer, uint32_t pid);
 void tracked_process_forget(struct symbolizer *symbolizer, uint32_t pid);
 /* The service asks about it. details: it is new to the service, or has execed since. */

@@ -48,7 +48,8 @@ STAT_COUNTERS(
 STAT_LOSS(cut, "spanprof_perf_maps_cut_total",
           "Perf maps too large to read whole; only the end is read.");
 STAT_COUNTER(evicted, "spanprof_perf_maps_evicted_total",
-             "Perf maps removed from memory because a limit was reached.");
+             "Perf maps removed from memory because processes of one cgroup had more than their "
+             "share of it, or nobody had used them for a minute.");
 STAT_GAUGE(map_bytes, "spanprof_perf_map_bytes", "Bytes of memory that names from perf maps take.");
 
 enum {
@@ -70,7 +71,7 @@ struct perf_file { /* of a process */
     size_t tail_len;
     uint8_t tail[TAIL_BYTES]; /* the bytes before offset */
     struct perf_map map;
-    struct list recent;
+    struct fair_entry kept;
     struct list left;
     uint64_t left_ns;
 };
@@ -215,14 +216,14 @@ static void perf_file_keep_tail(struct perf_file *file, struct bytes taken)
     memcpy(file->tail, taken.data + taken.len - file->tail_len, file->tail_len);
 }
 
-/* Bytes that may be read in this second. */
-static size_t perf_maps_allowance(struct perf_maps *maps, uint64_t now_ns)
+/* Whether another line may be read in this second. */
+static bool perf_maps_may_read(struct perf_maps *maps, uint64_t tenant, uint64_t now_ns)
 {
     if (now_ns - maps->second_ns >= NS_PER_SEC) {
         maps->second_ns = now_ns;
-        maps->second_bytes = 0;
+        fair_share_clear(&maps->second);
     }
-    return PERF_MAPS_RATE_BYTES - maps->second_bytes;
+    return fair_share_has_room(&maps->second, tenant, sizeof(maps->line));
 }
 
 static int perf_file_read_step(struct perf_maps *maps, struct perf_file *file,
@@ -231,12 +232,12 @@ static int perf_file_read_step(struct perf_maps *maps, struct perf_file *file,
     file->behind = opened->size > file->offset;
     if (!file->behind)
         return 0;
-    for (size_t i = 0; i < CHUNKS && perf_maps_allowance(maps, now_ns) >= sizeof(maps->line); i++) {
+    for (size_t i = 0; i < CHUNKS && perf_maps_may_read(maps, file->kept.tenant, now_ns); i++) {
         ssize_t n = pread(opened->fd, maps->line, sizeof(maps->line), (off_t)file->offset);
         if (n < 0)
             return -errno;
         size_t taken = perf_file_add_lines(file, BYTES(maps->line, (size_t)n));
-        maps->second_bytes += (size_t)n;
+        fair_share_take(&maps->second, file->kept.tenant, (uint64_t)n);
         if (taken)
             perf_file_keep_tail(file, BYTES(maps->line, taken));
         file->behind = (size_t)n == sizeof(maps->line);
@@ -285,7 +286,7 @@ static int perf_file_read(struct perf_maps *maps, struct perf_file *file, uint64
 static void perf_file_remove(struct perf_maps *maps, struct perf_file *file)
 {
     map_remove(&maps->by_pid, &file->pid);
-    list_remove(&file->recent);
+    fair_lru_remove(&maps->kept, &file->kept);
     list_remove(&file->left);
     assert(maps->bytes >= file->map.bytes);
     maps->bytes -= file->map.bytes;
@@ -293,14 +294,13 @@ static void perf_file_remove(struct perf_maps *maps, struct perf_file *file)
     free(file);
 }
 
-static void perf_maps_enforce_limits(struct perf_maps *maps, const struct perf_file *current)
+static void perf_maps_enforce_limits(struct perf_maps *maps, struct perf_file *current)
 {
-    while (maps->bytes > maps->bytes_max || maps->by_pid.count > PERF_MAPS_MAX) {
-        struct perf_file *oldest =
-            container_of(list_first(&maps->recent), struct perf_file, recent);
-        if (oldest == current)
-            return;
-        perf_file_remove(maps, oldest);
+    struct fair_entry *excess;
+    size_t bytes = current->map.bytes > PERF_MAPS_LEAST ? current->map.bytes : PERF_MAPS_LEAST;
+    fair_lru_resize(&maps->kept, &current->kept, (uint32_t)bytes);
+    while ((excess = fair_lru_excess(&maps->kept, &current->kept))) {
+        perf_file_remove(maps, container_of(excess, struct perf_file, kept));
         stat_add(&evicted, 1);
     }
 }
@@ -316,33 +316,32 @@ static void perf_file_refresh(struct perf_maps *maps, struct perf_file *file, ui
     stat_set(&map_bytes, (int64_t)maps->bytes);
 }
 
-static struct perf_file *perf_file_new(struct perf_maps *maps, uint32_t pid)
+static struct perf_file *perf_file_new(struct perf_maps *maps, struct perf_user user)
 {
     struct perf_file *file = calloc(1, sizeof(*file));
     if (!file)
         return NULL;
-    file->pid = pid;
+    file->pid = user.pid;
     perf_map_init(&file->map, PERF_MAPS_PROCESS_MAX);
     if (map_put(&maps->by_pid, file, NULL)) {
         free(file);
         return NULL;
     }
-    list_append(&maps->recent, &file->recent);
+    fair_lru_add(&maps->kept, &file->kept, user.tenant, PERF_MAPS_LEAST);
     return file;
 }
 
 /* The process's file, read at most age_ns ago; NULL: no memory. */
-static struct perf_file *perf_maps_file(struct perf_maps *maps, uint32_t pid, uint64_t now_ns,
-                                        uint64_t age_ns)
+static struct perf_file *perf_maps_file(struct perf_maps *maps, struct perf_user user,
+                                        uint64_t now_ns, uint64_t age_ns)
 {
-    struct perf_file *file = map_get(&maps->by_pid, &pid);
+    struct perf_file *file = map_get(&maps->by_pid, &user.pid);
     bool fresh = !file;
     if (fresh)
-        file = perf_file_new(maps, pid);
+        file = perf_file_new(maps, user);
     if (!file)
         return NULL;
-    list_remove(&file->recent);
-    list_append(&maps->recent, &file->recent);
+    fair_lru_use(&maps->kept, &file->kept, user.tenant);
     if (file->failures)
         age_ns = PERF_MAPS_AGE_NS << (file->failures - 1);
     else if (file->behind)
@@ -361,36 +360,36 @@ static bool perf_file_find(const struct perf_file *file, uint64_t address,
     return range->name;
 }
 
-void perf_maps_init(struct perf_maps *maps)
+int perf_maps_init(struct perf_maps *maps)
 {
     memset(maps, 0, sizeof(*maps));
     MAP_INIT(&maps->by_pid, struct perf_file, pid);
-    list_init(&maps->recent);
     list_init(&maps->left);
-    maps->bytes_max = PERF_MAPS_BYTES_MAX;
+    int error = fair_lru_init(&maps->kept, PERF_MAPS_BYTES_MAX);
+    return error ? error : fair_share_init(&maps->second, PERF_MAPS_RATE_BYTES);
 }
 
 void perf_maps_close(struct perf_maps *maps)
 {
-    struct list *link;
-    while ((link = list_first(&maps->recent)))
-        perf_file_remove(maps, container_of(link, struct perf_file, recent));
+    struct fair_entry *entry;
+    while ((entry = fair_lru_any(&maps->kept)))
+        perf_file_remove(maps, container_of(entry, struct perf_file, kept));
     assert(!maps->bytes && !maps->by_pid.count);
     map_close(&maps->by_pid);
     buf_close(&maps->text);
 }
 
-const struct perf_map *perf_maps_get(struct perf_maps *maps, uint32_t pid, uint64_t now_ns)
+const struct perf_map *perf_maps_get(struct perf_maps *maps, struct perf_user user, uint64_t now_ns)
 {
-    const struct perf_file *file = perf_maps_file(maps, pid, now_ns, PERF_MAPS_AGE_NS);
+    const struct perf_file *file = perf_maps_file(maps, user, now_ns, PERF_MAPS_AGE_NS);
     return file && !file->behind && file->map.n ? &file->map : NULL;
 }
 
-bool perf_maps_find(struct perf_maps *maps, uint32_t pid, uint64_t now_ns, uint64_t address,
-                    struct perf_map_range *range)
+bool perf_maps_find(struct perf_maps *maps, struct perf_user user, uint64_t now_ns,
+                    uint64_t address, struct perf_map_range *range)
 {
-    return perf_file_find(perf_maps_file(maps, pid, now_ns, PERF_MAPS_AGE_NS), address, range) ||
-           perf_file_find(perf_maps_file(maps, pid, now_ns, PERF_MAPS_RETRY_NS), address, range);
+    return perf_file_find(perf_maps_file(maps, user, now_ns, PERF_MAPS_AGE_NS), address, range) ||
+           perf_file_find(perf_maps_file(maps, user, now_ns, PERF_MAPS_RETRY_NS), address, range);
 }
 
 static void perf_maps_remove_left(struct perf_maps *maps, uint64_t now_ns)

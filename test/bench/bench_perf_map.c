@@ -72,16 +72,18 @@ static void measure_process(struct bytes text)
     FILE *file = fopen(path, "w");
     if (!file || fwrite(text.data, 1, text.len, file) != text.len || fclose(file))
         abort();
-    perf_maps_init(&maps);
+    const struct perf_user user = {.pid = (uint32_t)getpid()};
+    if (perf_maps_init(&maps))
+        exit(1);
     uint64_t now_ns = clock_monotonic_ns();
     uint64_t steps = 1;
     double start = cpu_s();
-    for (; !perf_maps_get(&maps, (uint32_t)getpid(), now_ns) && steps < 1000; steps++)
+    for (; !perf_maps_get(&maps, user, now_ns) && steps < 1000; steps++)
         now_ns += PERF_MAPS_RETRY_NS;
     printf("perf_maps_step %.2f ms\n", 1e3 * (cpu_s() - start) / (double)steps);
     start = cpu_s();
     for (int i = 0; i < N_LOOKS; i++)
-        perf_maps_get(&maps, (uint32_t)getpid(), now_ns += PERF_MAPS_AGE_NS);
+        perf_maps_get(&maps, user, now_ns += PERF_MAPS_AGE_NS);
     printf("perf_maps_look_unchanged %.1f us\n", 1e6 * (cpu_s() - start) / N_LOOKS);
     perf_maps_close(&maps);
     unlink(path);

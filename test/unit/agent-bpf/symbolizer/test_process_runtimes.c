@@ -46,6 +46,7 @@ static unsigned inspect(const char *maps)
     buf_clear(&symbolizer.maps);
     assert_int_equal(buf_append(&symbolizer.maps, maps, strlen(maps)), 0);
     process_runtimes_attach(&symbolizer, PID, START_NS, &found, &kept);
+    process_runtimes_release(&found);
     assert_int_equal(kept->n, 1);
     return looks - before;
 }

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -30,6 +31,18 @@ static void copy_own_file(int to)
     while ((n = read(from, buffer, sizeof(buffer))) > 0)
         assert_int_equal(write(to, buffer, (size_t)n), n);
     close(from);
+}
+
+enum { HONEST = 1, FLOODER = 2 };
+
+static struct binary_user user_of(uint32_t pid)
+{
+    return (struct binary_user){.pid = pid, .tenant = HONEST, .reads = true};
+}
+
+static struct binary_user us(uint64_t tenant)
+{
+    return (struct binary_user){.pid = (uint32_t)getpid(), .tenant = tenant, .reads = true};
 }
 
 static uint32_t ended_process(void)
@@ -62,13 +75,13 @@ static void asked_through_another_process(void **state)
                                       .device_minor = minor(status.st_dev),
                                       .inode = status.st_ino};
     struct binaries binaries;
-    binaries_init(&binaries, false);
+    assert_int_equal(binaries_init(&binaries, false), 0);
     uint32_t ended = ended_process();
-    assert_null(binaries_get(&binaries, identity, ended, &mapping));
-    assert_null(binaries_get(&binaries, identity, ended, &mapping));
-    const struct binary *binary = binaries_get(&binaries, identity, (uint32_t)getpid(), &mapping);
+    assert_null(binaries_get(&binaries, identity, user_of(ended), &mapping));
+    assert_null(binaries_get(&binaries, identity, user_of(ended), &mapping));
+    const struct binary *binary = binaries_get(&binaries, identity, us(HONEST), &mapping);
     bool found = binary && binary->is_elf;
-    bool kept = binaries_get(&binaries, identity, ended, &mapping) == binary;
+    bool kept = binaries_get(&binaries, identity, user_of(ended), &mapping) == binary;
     binaries_close(&binaries);
     munmap(map, BYTES_MAPPED);
     close(fd);
@@ -98,10 +111,10 @@ static void generation_is_compared(void **state)
                                       .inode = status.st_ino,
                                       .inode_generation = (uint32_t)generation};
     struct binaries binaries;
-    binaries_init(&binaries, false);
-    const void *found = binaries_get(&binaries, identities[0], (uint32_t)getpid(), &mapping);
+    assert_int_equal(binaries_init(&binaries, false), 0);
+    const void *found = binaries_get(&binaries, identities[0], us(HONEST), &mapping);
     mapping.inode_generation ^= 1;
-    const void *other = binaries_get(&binaries, identities[1], (uint32_t)getpid(), &mapping);
+    const void *other = binaries_get(&binaries, identities[1], us(HONEST), &mapping);
     binaries_close(&binaries);
     unlink(path);
     if (!tells)
@@ -112,7 +125,8 @@ static void generation_is_compared(void **state)
 
 #define MANY (OPEN_FILES_MAX + 50)
 
-static struct binary *get_file(struct binaries *binaries, const char *directory, uint32_t i)
+static struct binary *get_file_of(struct binaries *binaries, const char *directory, uint32_t i,
+                                  struct binary_user user)
 {
     char path[128];
     struct stat status;
@@ -123,7 +137,12 @@ static struct binary *get_file(struct binaries *binaries, const char *directory,
                                             .device_major = major(status.st_dev),
                                             .device_minor = minor(status.st_dev),
                                             .inode = status.st_ino};
-    return binaries_get(binaries, identity, (uint32_t)getpid(), &mapping);
+    return binaries_get(binaries, identity, user, &mapping);
+}
+
+static struct binary *get_file(struct binaries *binaries, const char *directory, uint32_t i)
+{
+    return get_file_of(binaries, directory, i, us(HONEST));
 }
 
 static void write_file(const char *directory, uint32_t i)
@@ -136,13 +155,23 @@ static void write_file(const char *directory, uint32_t i)
     assert_true(fputs(text, file) >= 0 && !fclose(file));
 }
 
+static void remove_files(char *directory, uint32_t n)
+{
+    char path[128];
+    for (uint32_t i = 0; i < n; i++) {
+        snprintf(path, sizeof(path), "%s/%u", directory, i);
+        unlink(path);
+    }
+    rmdir(directory);
+}
+
 /* More files than are kept open: each can be read when it is asked for, and those in use stay. */
 static void many_files(void **state)
 {
     (void)state;
-    char directory[] = "/tmp/spanprof_binary_XXXXXX", path[128];
+    char directory[] = "/tmp/spanprof_binary_XXXXXX";
     struct binaries binaries;
-    binaries_init(&binaries, false);
+    assert_int_equal(binaries_init(&binaries, false), 0);
     assert_non_null(mkdtemp(directory));
     for (uint32_t i = 0; i < MANY; i++)
         write_file(directory, i);
@@ -150,18 +179,123 @@ static void many_files(void **state)
     for (uint32_t i = 1; i < MANY; i++) {
         assert_true(get_file(&binaries, directory, i)->fd >= 0);
         assert_int_equal(get_file(&binaries, directory, 0)->fd, used);
-        assert_true(binaries.n_open <= OPEN_FILES_MAX);
+        assert_true(binaries.open.share.used <= OPEN_FILES_MAX);
     }
     for (uint32_t i = 0; i < MANY; i++) {
         char byte[2];
         const struct binary *binary = get_file(&binaries, directory, i);
         assert_true(binary && pread(binary->fd, byte, 1, 0) == 1 && byte[0] == 'c');
     }
-    for (uint32_t i = 0; i < MANY; i++) {
-        snprintf(path, sizeof(path), "%s/%u", directory, i);
-        unlink(path);
+    remove_files(directory, MANY);
+    binaries_close(&binaries);
+}
+
+static int64_t went(const char *label)
+{
+    return stats_find("spanprof_executables_over_share_total", label);
+}
+
+/* Each with the symbols of a small program. */
+static void copy_program(const char *directory, uint32_t i)
+{
+    char path[128];
+    struct stat status;
+    snprintf(path, sizeof(path), "%s/%u", directory, i);
+    int from = open("/bin/true", O_RDONLY | O_CLOEXEC);
+    int to = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+    assert_true(from >= 0 && to >= 0 && !fstat(from, &status));
+    assert_int_equal(sendfile(to, from, NULL, (size_t)status.st_size), status.st_size);
+    close(from);
+    close(to);
+}
+
+/* A tenant that brings files without end loses its own descriptors and symbols. The honest one's
+ * can be read though the files are gone. */
+static void a_flood_of_files(void **state)
+{
+    enum { N_HONEST = 5, N_FLOOD = SYMBOL_TABLES_MAX + OPEN_FILES_MAX };
+    char directory[] = "/var/tmp/spanprof_flood_XXXXXX";
+    struct binary *honest[N_HONEST];
+    struct binaries binaries;
+    (void)state;
+    int64_t open = went("what=\"open\""), symbols = went("what=\"symbols\"");
+    assert_int_equal(binaries_init(&binaries, false), 0);
+    assert_non_null(mkdtemp(directory));
+    for (uint32_t i = 0; i < N_HONEST + N_FLOOD; i++)
+        copy_program(directory, i);
+    for (uint32_t i = 0; i < N_HONEST; i++) {
+        honest[i] = get_file(&binaries, directory, i);
+        assert_true(honest[i] && binaries_names(&binaries, honest[i], us(HONEST)));
     }
-    rmdir(directory);
+    for (uint32_t i = N_HONEST; i < N_HONEST + N_FLOOD; i++) {
+        struct binary *binary = get_file_of(&binaries, directory, i, us(FLOODER));
+        assert_true(binary && binaries_names(&binaries, binary, us(FLOODER)));
+        assert_true(binaries.open.share.used <= OPEN_FILES_MAX);
+        assert_true(binaries.loaded.share.used <= SYMBOL_BYTES_MAX);
+    }
+    for (uint32_t i = 0; i < N_HONEST; i++) {
+        assert_true(honest[i]->fd >= 0 && honest[i]->names);
+        assert_ptr_equal(get_file(&binaries, directory, i), honest[i]);
+    }
+    assert_in_range(went("what=\"open\"") - open, N_FLOOD - OPEN_FILES_MAX, N_FLOOD);
+    assert_in_range(went("what=\"symbols\"") - symbols, N_FLOOD - SYMBOL_TABLES_MAX, N_FLOOD);
+    remove_files(directory, N_HONEST + N_FLOOD);
+    binaries_close(&binaries);
+}
+
+/* Of files that cannot be opened; they are known as that. */
+static void a_flood_of_identities(void **state)
+{
+    enum { LIMIT = 256, N_FLOOD = 2 * LIMIT };
+    char directory[] = "/var/tmp/spanprof_flood_XXXXXX", gone[] = "/nonexistent";
+    struct binaries binaries;
+    (void)state;
+    int64_t before = went("what=\"files\"");
+    assert_int_equal(binaries_init(&binaries, false), 0);
+    binaries.known.share.limit = LIMIT;
+    assert_non_null(mkdtemp(directory));
+    write_file(directory, 0);
+    write_file(directory, 1);
+    assert_non_null(get_file_of(&binaries, directory, 1, us(FLOODER)));
+    struct binary *shared = get_file_of(&binaries, directory, 0, us(FLOODER));
+    assert_non_null(shared);
+    assert_ptr_equal(get_file(&binaries, directory, 0), shared); /* both use it */
+    assert_ptr_equal(get_file_of(&binaries, directory, 0, us(FLOODER)), shared);
+    for (uint32_t i = 1; i <= N_FLOOD; i++) {
+        const uint8_t identity[16] = {(uint8_t)i, (uint8_t)(i >> 8), 2};
+        const struct process_mapping mapping = {.path = gone, .inode = 1};
+        assert_null(binaries_get(&binaries, identity, us(FLOODER), &mapping));
+        assert_true(binaries.names.count <= LIMIT);
+    }
+    assert_int_equal(went("what=\"files\"") - before, N_FLOOD + 2 - (int64_t)binaries.names.count);
+    remove_files(directory, 2);
+    struct binary_user user = us(HONEST);
+    user.reads = false;
+    assert_int_equal(shared->refs, 1);
+    const uint8_t identity[16] = {0, 0, 1};
+    const struct process_mapping mapping = {.path = gone, .inode = 1};
+    assert_ptr_equal(binaries_get(&binaries, identity, user, &mapping), shared);
+    binaries_close(&binaries);
+}
+
+/* Who does not read a file that was closed does not have it opened. */
+static void closed_file(void **state)
+{
+    char directory[] = "/var/tmp/spanprof_flood_XXXXXX";
+    struct binaries binaries;
+    (void)state;
+    assert_int_equal(binaries_init(&binaries, false), 0);
+    assert_non_null(mkdtemp(directory));
+    for (uint32_t i = 0; i < MANY; i++)
+        write_file(directory, i);
+    for (uint32_t i = 0; i < MANY; i++)
+        assert_non_null(get_file(&binaries, directory, i));
+    struct binary_user user = us(HONEST);
+    user.reads = false;
+    const struct binary *binary = get_file_of(&binaries, directory, 0, user);
+    assert_true(binary && binary->fd < 0);
+    assert_true(get_file(&binaries, directory, 0)->fd >= 0);
+    remove_files(directory, MANY);
     binaries_close(&binaries);
 }
 
@@ -188,21 +322,20 @@ static void opened_ahead(void **state)
                                                .inode = status.st_ino};
     }
     unlink(paths[GONE]);
-    binaries_init(&binaries, false);
+    assert_int_equal(binaries_init(&binaries, false), 0);
     int64_t before = stats_find("spanprof_reader_requests_total", "");
-    binaries_open_ahead(&binaries, (uint32_t)getpid(), mappings, FILES);
+    binaries_open_ahead(&binaries, us(HONEST), mappings, FILES);
     for (int i = 0; i < FILES; i++) {
         uint8_t identity[16];
         assert_true(executable_identity(&mappings[i], identity));
         if (i == GONE)
             continue;
-        const struct binary *binary =
-            binaries_get(&binaries, identity, (uint32_t)getpid(), &mappings[i]);
+        const struct binary *binary = binaries_get(&binaries, identity, us(HONEST), &mappings[i]);
         assert_true(binary && binary->is_elf && binary->key.inode == mappings[i].inode);
         unlink(paths[i]);
     }
     assert_int_equal(stats_find("spanprof_reader_requests_total", ""), before + 1);
-    binaries_open_ahead(&binaries, (uint32_t)getpid(), mappings, GONE); /* they are known */
+    binaries_open_ahead(&binaries, us(HONEST), mappings, GONE); /* they are known */
     assert_int_equal(stats_find("spanprof_reader_requests_total", ""), before + 1);
     assert_true(reader_client_is_ready());
     binaries_close(&binaries);
@@ -216,6 +349,9 @@ int main(void)
         cmocka_unit_test(asked_through_another_process),
         cmocka_unit_test(generation_is_compared),
         cmocka_unit_test(many_files),
+        cmocka_unit_test(a_flood_of_files),
+        cmocka_unit_test(a_flood_of_identities),
+        cmocka_unit_test(closed_file),
         cmocka_unit_test(opened_ahead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,6 +31,7 @@
 static char directory[64]; /* root of the processes */
 static struct perf_maps maps;
 static uint64_t now_ns;
+static uint64_t tenant; /* of the processes that are looked at */
 
 /* ---- places ---- */
 
@@ -73,7 +74,9 @@ static int set_up(void **state)
 {
     (void)state;
     now_ns = 1000 * NS_PER_SEC;
-    perf_maps_init(&maps);
+    tenant = 0;
+    if (perf_maps_init(&maps))
+        return -1;
     strcpy(directory, "/tmp/spanprof-perf-XXXXXX");
     if (!mkdtemp(directory) || chmod(directory, 0755))
         return -1;
@@ -143,10 +146,15 @@ static void stop(pid_t pid)
 
 /* ---- what is found ---- */
 
+static struct perf_user user_of(uint32_t pid)
+{
+    return (struct perf_user){pid, tenant};
+}
+
 static void assert_named(pid_t pid, uint64_t address, const char *name)
 {
     struct perf_map_range range;
-    bool found = perf_maps_find(&maps, (uint32_t)pid, now_ns, address, &range);
+    bool found = perf_maps_find(&maps, user_of((uint32_t)pid), now_ns, address, &range);
     assert_int_equal(found, name != NULL);
     assert_true(address >= range.start && address <= range.last);
     if (name)
@@ -171,7 +179,7 @@ static void test_own_root(void **state)
     write_map(pid, "10 1 users\n", USER);
     assert_named(pid, 0x10, "users");
     assert_named(pid, 0x11, NULL);
-    assert_int_equal(perf_maps_get(&maps, (uint32_t)pid, now_ns)->n, 1);
+    assert_int_equal(perf_maps_get(&maps, user_of((uint32_t)pid), now_ns)->n, 1);
     stop(pid);
     /* It has ended, and keeps its names. */
     now_ns += PERF_MAPS_AGE_NS;
@@ -414,7 +422,7 @@ static void test_steps(void **state)
     make_big(pid, PERF_MAPS_STEP_BYTES * 5 / 2);
     for (int i = 0; i < 2; i++) {
         assert_named(pid, 0x10, NULL);
-        assert_null(perf_maps_get(&maps, (uint32_t)pid, now_ns));
+        assert_null(perf_maps_get(&maps, user_of((uint32_t)pid), now_ns));
         now_ns += PERF_MAPS_RETRY_NS;
     }
     assert_named(pid, 0x10, "new");
@@ -422,34 +430,39 @@ static void test_steps(void **state)
     stop(pid);
 }
 
+/* What a tenant may have read in a second, after which others may have theirs read. */
 static void test_rate(void **state)
 {
     (void)state;
-    pid_t pid = start_user();
-    pid_t other = start_user();
-    write_map(other, "10 1 other\n", USER);
-    assert_named(other, 0x10, "other");
+    pid_t pid = start_user(), own = start_user(), other = start_user();
+    write_map(own, "10 1 own\n", USER);
+    assert_named(own, 0x10, "own");
     write_map(pid, "", USER);
     make_big(pid, PERF_MAPS_STEP_BYTES - 2 * PERF_MAPS_LINE_BYTES);
     size_t n = 0;
-    for (; perf_maps_get(&maps, (uint32_t)pid, now_ns); n++) {
+    for (; perf_maps_get(&maps, user_of((uint32_t)pid), now_ns); n++) {
         assert_true(n < 100);
         perf_maps_forget(&maps, (uint32_t)pid);
     }
-    assert_in_range(n, PERF_MAPS_RATE_BYTES / PERF_MAPS_STEP_BYTES,
-                    PERF_MAPS_RATE_BYTES / PERF_MAPS_STEP_BYTES + 2);
-    /* Others keep their names, unless there is something new to be read. */
+    const size_t all = PERF_MAPS_RATE_BYTES / PERF_MAPS_STEP_BYTES;
+    assert_in_range(n, all * 4 / 5, all * 4 / 5 + 2);
+    /* The others of its tenant keep their names, unless there is something new to be read. */
     now_ns += PERF_MAPS_AGE_NS;
-    assert_named(other, 0x10, "other");
-    append(other, "20 1 more\n");
+    assert_named(own, 0x10, "own");
+    append(own, "20 1 more\n");
     now_ns += PERF_MAPS_RETRY_NS;
-    assert_named(other, 0x20, NULL);
-    assert_named(other, 0x10, NULL);
-    now_ns += NS_PER_SEC;
+    assert_named(own, 0x20, NULL);
+    assert_named(own, 0x10, NULL);
+    tenant = 1;
+    write_map(other, "10 1 other\n", USER);
     assert_named(other, 0x10, "other");
-    assert_named(other, 0x20, "more");
+    tenant = 0;
+    now_ns += NS_PER_SEC;
+    assert_named(own, 0x10, "own");
+    assert_named(own, 0x20, "more");
     assert_named(pid, 0x10, "new");
     stop(other);
+    stop(own);
     stop(pid);
 }
 
@@ -461,7 +474,7 @@ static void test_end_of_long_file(void **state)
     write_map(pid, "10 1 beginning\n", USER);
     assert_int_equal(truncate(map_path(pid), 2 * (off_t)PERF_MAPS_FILE_BYTES), 0); /* a hole */
     append(pid, "\n20 1 end\n");
-    for (int i = 0; i < 200 && !perf_maps_get(&maps, (uint32_t)pid, now_ns); i++)
+    for (int i = 0; i < 200 && !perf_maps_get(&maps, user_of((uint32_t)pid), now_ns); i++)
         now_ns += PERF_MAPS_RETRY_NS;
     assert_named(pid, 0x20, "end");
     assert_named(pid, 0x10, NULL);
@@ -485,24 +498,31 @@ static void test_long_lines(void **state)
     stop(pid);
 }
 
+/* Of the tenant that has too many. */
 static void test_longest_unused_goes(void **state)
 {
+    enum { N_FLOOD = 2 * PERF_MAPS_MAX };
     (void)state;
     pid_t a = start_user(), b = start_user();
     int64_t evicted = stats_find("spanprof_perf_maps_evicted_total", "");
     write_map(a, "10 1 a\n", USER);
     write_map(b, "10 1 b\n20 1 b\n", USER);
+    tenant = 1;
     assert_named(a, 0x10, "a");
-    maps.bytes_max = maps.bytes + 50;
+    tenant = 0;
     assert_named(b, 0x10, "b");
-    assert_int_equal(maps.by_pid.count, 1);
-    assert_named(a, 0x10, "a");
-    assert_int_equal(maps.by_pid.count, 1);
-    assert_int_equal(stats_find("spanprof_perf_maps_evicted_total", "") - evicted, 2);
+    for (uint32_t pid = 1u << 30; pid < (1u << 30) + N_FLOOD; pid++)
+        assert_null(perf_maps_get(&maps, user_of(pid), now_ns));
+    const size_t count = maps.by_pid.count;
+    assert_in_range(count, PERF_MAPS_MAX * 4 / 5, PERF_MAPS_MAX);
+    assert_int_equal(stats_find("spanprof_perf_maps_evicted_total", "") - evicted,
+                     N_FLOOD + 2 - count);
     assert_int_equal(stats_find("spanprof_perf_map_bytes", ""), (int64_t)maps.bytes);
-    for (uint32_t pid = 1u << 30; pid < (1u << 30) + PERF_MAPS_MAX; pid++)
-        assert_null(perf_maps_get(&maps, pid, now_ns));
-    assert_int_equal(maps.by_pid.count, PERF_MAPS_MAX);
+    assert_true(maps.bytes > 0);
+    perf_maps_forget(&maps, (uint32_t)b); /* it is gone */
+    assert_int_equal(maps.by_pid.count, count);
+    perf_maps_forget(&maps, (uint32_t)a);
+    assert_int_equal(maps.by_pid.count, count - 1);
     assert_int_equal(maps.bytes, 0);
     stop(a);
     stop(b);
@@ -524,7 +544,7 @@ static void test_as_symbolizer(void **state)
         if (privileges_drop(&rights))
             _exit(2);
         struct perf_map_range range;
-        bool found = perf_maps_find(&maps, (uint32_t)pid, now_ns, 0x10, &range);
+        bool found = perf_maps_find(&maps, user_of((uint32_t)pid), now_ns, 0x10, &range);
         _exit(found && strcmp(range.name, "name") == 0 ? 0 : 1);
     }
     int status;

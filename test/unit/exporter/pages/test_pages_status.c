@@ -67,7 +67,7 @@ static void test_why(void **state)
          {.samples = 100,
           .publishes = true,
           .program = {.publisher = PUBLISHER_UNREADABLE, .unreadable = CONTEXT_UNREADABLE_NO_ROOM}},
-         "could not be read: the kernel's map of contexts is full"},
+         "could not be read: too many processes of its cgroup publish"},
         {{.pid = 1, .samples = 100}, {.samples = 100, .publishes = true}, "could not read it yet"},
         {{.pid = 1, .samples = 100},
          {.samples = 100, .publishes = true, .attached = true, .unreadable = 80},
