@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -16,6 +17,7 @@ import publishing  # noqa: E402
 
 SECONDS = 300 if neighbour.FULL else 120
 READER = "spanprof-rdr"
+LOST = re.compile(r"the reader was lost when it looked at process (\d+):")
 HONEST = "known_by_symtab"  # a function of names_program
 
 
@@ -31,7 +33,6 @@ class NamesTest(neighbour.HostileTest):
         super().setUp()
         self.sp = self.spanprof(over={"processors": {"join": {"wait": "1s"}}})
         self.sp.wait_sampling()
-        self.attacks = 0
 
     def fresh_program(self):
         """One that nobody has seen before, so that its names have to be read now."""
@@ -60,20 +61,8 @@ class NamesTest(neighbour.HostileTest):
 
 @unittest.skipUnless(os.path.exists("/dev/fuse"), "no /dev/fuse")
 class Hold(NamesTest):
-
     def attack(self, mode):
-        """Begun as root, for what fusermount3 does for a user; all else it does as nobody."""
-        self.attacks += 1
-        directory = os.path.join(self.directory, "attack%d" % self.attacks)
-        os.mkdir(directory)
-        os.chmod(self.directory, 0o755)
-        attacker = self.neighbour(uid=0)
-        process = attacker.program("hold", mode, directory, SECONDS, stdout=-1)
-        line = process.stdout.readline().decode()
-        if line.startswith("skip"):
-            self.skipTest(line)
-        self.assertTrue(line.startswith("ready"), line)
-        return attacker
+        return self.hold(mode, SECONDS)
 
     def lost(self):
         return self.sp.metric("spanprof_readers_lost_total")
@@ -105,17 +94,17 @@ class Hold(NamesTest):
     def test_memory(self):
         """Which does not even end by SIGKILL."""
         tenant = self.tenant(self.sp)
-        alone_s = tenant.run(2)
+        alone_s, before = tenant.run(2), len(tenant.seconds)
         self.attack("memory")
         self.wait_lost()
-        attacked_s = tenant.run(4)
-        harness.wait_until(lambda: self.sp.metric("spanprof_processes_abandoned") >= 1, 10,
-                           "it is abandoned")
-        self.assertTrue(self.stuck_readers())
         symbolizer = self.sp.symbolizer
         self.assert_names_come()
         self.assert_contexts_come()
+        harness.wait_until(lambda: self.sp.metric("spanprof_processes_abandoned") >= 1, 10,
+                           "it is abandoned")
+        self.assertTrue(self.stuck_readers())
         self.assertEqual(self.sp.symbolizer, symbolizer)
+        attacked_s = tenant.p99_s(before)
         self.assert_reloads()
         self.assert_names_come()
         tenant.stop()
@@ -142,26 +131,28 @@ class Hold(NamesTest):
                            "readers that are let go die")
         self.assert_stops()
 
-    def test_pager(self):
-        self.attack("uffd")
-        self.wait_lost()
-        self.assert_contexts_come()
-        self.assert_stops()
+    def lost_to(self, attacker):
+        """Whether a reader was lost to one of its processes."""
+        lost = set(map(int, LOST.findall(self.sp.log())))
+        return not lost.isdisjoint(attacker.cgroup.pids())
 
-    def hold_by_file(self, mode):
+    def test_pager_and_files(self):
+        """A page that is never brought; a path that leads into FUSE; a file of overlayfs with FUSE below it."""
+        tenant = self.tenant(self.sp)
+        alone_s, before = tenant.run(2), len(tenant.seconds)
         symbolizer = self.sp.symbolizer
-        self.attack(mode)
-        self.wait_lost()
+        for mode in ("uffd", "link", "overlay"):
+            with self.subTest(mode):
+                attacker = self.attack(mode)
+                harness.wait_until(lambda: self.lost_to(attacker), 30, "a reader is lost to " + mode)
         self.assert_names_come()
         self.assert_contexts_come()
+        attacked_s = tenant.p99_s(before)
+        tenant.stop()
         self.assertEqual(self.sp.symbolizer, symbolizer)
+        self.assert_unharmed(tenant, alone_s, attacked_s)
+        self.assert_arrived(tenant)
         self.assert_stops()
-
-    def test_link(self):
-        self.hold_by_file("link")
-
-    def test_overlay(self):
-        self.hold_by_file("overlay")
 
 
 class Flood(NamesTest):
@@ -170,17 +161,12 @@ class Flood(NamesTest):
         those that are sampled, without a walk over all processes."""
         tenant = self.tenant(self.sp)
         alone_s = tenant.run(2)
-        directory = os.path.join(self.directory, "flood")
-        os.mkdir(directory)
-        os.chmod(self.directory, 0o755)
-        os.chmod(directory, 0o777)
-        process = self.neighbour().program("hold", "flood", directory, SECONDS, stdout=-1)
-        self.assertTrue(process.stdout.readline().startswith(b"ready"))
+        self.hold("flood", SECONDS, uid=neighbour.NOBODY)
         harness.wait_until(lambda: self.sp.metric("spanprof_process_mappings_excluded_total") > 0, 30,
                            "the flood is noticed")
-        scans = self.sp.metric("spanprof_process_scans_total")
-        attacked_s = tenant.run(60 if neighbour.FULL else 6)
+        scans, before = self.sp.metric("spanprof_process_scans_total"), len(tenant.seconds)
         self.assert_names_come()
+        attacked_s = tenant.run(60) if neighbour.FULL else tenant.p99_s(before)
         tenant.stop()
         excluded, lost = (self.sp.metric("spanprof_process_%s_total" % name)
                           for name in ("mappings_excluded", "events_lost"))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Another tenant's spans, and its CPU: a neighbour publishes ids that it was sent, or sends spans with them."""
+import concurrent.futures
 import json
 import os
 import sys
@@ -10,36 +11,37 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "sup
 import neighbour  # noqa: E402
 from neighbour import harness  # noqa: E402
 import traced  # noqa: E402
+import tracing  # noqa: E402
 
-WAIT_S = 3
 OWN_PROCESSES = ("--map-root-user", "--pid", "--fork", "--kill-child")
-PAYMENTS = {"service.name": "payments", "service.instance.id": "b7c9ab2c-93d3-4f6d-9bd7-0f2ac1d1a001"}
 TOKEN = "0123456789abcdef"
 SECONDS = 2 if neighbour.FULL else 0.8
 
 
+def resource_of(service, **more):
+    return dict(tracing.PAYMENTS, **{"service.name": service}, **more)
+
+
+# name -> what the victim says of itself, what the attacker publishes, its namespaces
+THEFTS = {
+    "publishes ids it was sent": (resource_of("payments"), None, ()),
+    "has the same number in a namespace of its own":
+        (resource_of("orders", **{"process.pid": 1}), {"service.name": "other"}, OWN_PROCESSES),
+    "the Resource names another process": (resource_of("stock", **{"process.pid": 4242}), None, ()),
+}
+
+
 @harness.needs_sampling
-class Owner(neighbour.HostileTest):
+class Owner(tracing.TracingTest):
     def setUp(self):
         super().setUp()
         self.pages_port = harness.free_port()
         self.node = self.spanprof(over={
-            "processors": {"join": {"wait": "%ds" % WAIT_S}},
+            "processors": {"join": {"wait": "%ds" % tracing.WAIT_S}},
             "extensions": {"pages": {"endpoint": "127.0.0.1:%d" % self.pages_port, "auth": {"token": TOKEN}},
                            "history": {}},
             "service": {"extensions": ["sqlite_storage", "pages", "history"]}})
         self.node.wait_sampling()
-
-    def program(self, who, publish=None, unshare=(), reads=True):
-        program = traced.Traced(start=lambda command, **options: who.start(*command, unshare=unshare, **options),
-                                publish=publish)
-        self.addCleanup(program.stop)
-        if reads:
-            harness.wait_until(lambda: self.node.reads(program.pid), 20, "its context is read")
-        return program
-
-    def victim(self, publish=None):
-        return self.program(self.neighbour(uid=65531, cpus=os.cpu_count()), publish)
 
     def ask(self, path):
         request = urllib.request.Request("http://127.0.0.1:%d/api/%s" % (self.pages_port, path),
@@ -52,15 +54,6 @@ class Owner(neighbour.HostileTest):
                 raise
             return None
 
-    def span_of(self, ids, name="charge"):
-        return harness.wait_until(lambda: next((span for span in self.backend.spans()
-                                                if span.span_id == ids["span"] and span.name == name), None), 20,
-                                  "the span arrives")
-
-    def samples_of(self, ids):
-        return harness.wait_until(lambda: [sample for sample in self.backend.samples()
-                                           if sample.span_id == ids["span"]], WAIT_S + 12, "its samples arrive")
-
     def shown(self, ids):
         """The span of the trace as the pages show it. Before it is in the history, samples whose wait has ended
         stand in its place (`known` is false)."""
@@ -71,10 +64,7 @@ class Owner(neighbour.HostileTest):
 
     def assert_not_stolen(self, ids, resource):
         """Nothing of the attacker's is in the span, on the wire or on the pages; its samples have their Link alone."""
-        self.assertIsNone(self.span_of(ids).cpu_ns)
-        samples = self.samples_of(ids)
-        self.assertEqual({sample.attributes.get("span.name") for sample in samples}, {None})
-        self.assertNotIn(resource["service.name"], {sample.resource.get("service.name") for sample in samples})
+        self.assert_not_joined(ids, resource)
         shown = self.shown(ids)
         self.assertEqual((shown["cpu_ns"], shown["samples"]), (0, 0))
         self.assertFalse(shown.get("top_function"))
@@ -82,44 +72,46 @@ class Owner(neighbour.HostileTest):
                       "trace_id=%(trace)s&span_id=%(span)s" % ids):
             self.assertEqual(self.ask("flame?" + query)["samples"], 0, query)
 
-    def attack(self, resource, publish=None, unshare=()):
+    def steal_time(self, name):
         """The victim asks the attacker and waits: its span has no CPU time of its own."""
+        resource, publish, unshare = THEFTS[name]
         victim = self.victim()
         attacker = self.program(self.neighbour(), publish, unshare)
         ids = traced.new_ids()
         times = attacker.work(ids, SECONDS)
         victim.send(self.node.http_address, ids, resource, times)
-        self.assert_not_stolen(ids, resource)
+        return lambda: self.assert_not_stolen(ids, resource)
 
-    def test_publishes_ids_it_was_sent(self):
-        self.attack(PAYMENTS)
-
-    def test_has_the_same_number_in_a_namespace_of_its_own(self):
-        self.attack(dict(PAYMENTS, **{"process.pid": 1}), {"service.name": "other"}, OWN_PROCESSES)
-
-    def test_the_resource_names_another_process(self):
-        self.attack(dict(PAYMENTS, **{"process.pid": 4242}))
-
-    def test_sends_spans_of_others(self):
+    def steal_span(self, _):
         """It was sent the ids and answers with a span of them, before and after the victim's."""
-        victim = self.victim()
+        victim, honest = self.victim(), resource_of("honest")
         attacker = self.program(self.neighbour(), reads=False)
         ids = traced.new_ids()
         times = victim.work(ids, SECONDS)
-        fake = dict(PAYMENTS, **{"process.pid": victim.pid, "service.name": "stolen"})
+        fake = dict(honest, **{"process.pid": victim.pid, "service.name": "stolen"})
         attacker.send(self.node.http_address, ids, fake, times, "fake")
-        victim.send(self.node.http_address, ids, PAYMENTS, times)
+        victim.send(self.node.http_address, ids, honest, times)
         attacker.send(self.node.http_address, ids, fake, times, "fake again")
-        self.assertGreater(self.span_of(ids).cpu_ns or 0, 0)
+        return lambda: self.assert_kept(ids, honest)
+
+    def assert_kept(self, ids, resource):
+        self.assert_joined(ids, SECONDS, resource)
         self.assertIsNone(self.span_of(ids, "fake").cpu_ns)
         self.assertIsNone(self.span_of(ids, "fake again").cpu_ns)
-        samples = self.samples_of(ids)
-        self.assertEqual({sample.attributes.get("span.name") for sample in samples}, {"charge"})
-        self.assertEqual({sample.resource.get("service.name") for sample in samples}, {"payments"})
+        self.assertEqual({sample.attributes.get("span.name") for sample in self.samples_of(ids)}, {"charge"})
         shown = self.shown(ids)
         self.assertEqual(shown["name"], "charge")
         self.assertGreater(shown["cpu_ns"], 0)
         self.assertEqual(self.ask("flame?service=stolen")["samples"], 0)
+
+    def test_thefts(self):
+        """At once, each of a victim of its own."""
+        thefts = {**dict.fromkeys(THEFTS, self.steal_time), "sends spans of others": self.steal_span}
+        with concurrent.futures.ThreadPoolExecutor(len(thefts)) as pool:
+            checks = list(pool.map(lambda name: thefts[name](name), thefts))
+        for name, check in zip(thefts, checks):
+            with self.subTest(name):
+                check()
 
 
 if __name__ == "__main__":

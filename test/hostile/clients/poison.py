@@ -30,6 +30,7 @@ def request(resource_bytes, body_bytes):
 
 
 def main(port, body):
+    print("attacking", flush=True)
     while True:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
         connection.request("POST", "/v1/traces", body, {"Content-Type": "application/x-protobuf",

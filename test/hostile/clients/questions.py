@@ -29,6 +29,7 @@ def main():
     threads = [threading.Thread(target=ask, args=(address, deadline)) for _ in range(n)]
     for thread in threads:
         thread.start()
+    print("attacking", flush=True)
     for thread in threads:
         thread.join()
     print(sorted(answered.items()))

@@ -28,6 +28,7 @@ def main():
     address, seconds = sys.argv[1], float(sys.argv[2])
     connection = http.client.HTTPConnection(address, timeout=30)
     deadline, sent = time.monotonic() + seconds, 0
+    print("attacking", flush=True)
     while time.monotonic() < deadline:
         body = body_of(10)
         try:

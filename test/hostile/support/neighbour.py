@@ -20,11 +20,27 @@ import harness  # noqa: E402
 NOBODY = 65534
 FULL = harness.SOAK  # the full size of an attack; else the short form
 LEAST_P99_S = 0.05
+LEAST_REQUESTS = 200  # that a percentile is taken of
 CPU_PERIOD_US = 100000
 
 
+def p99_of(seconds):
+    ordered = sorted(seconds)
+    return ordered[int(len(ordered) * 0.99)] if ordered else float("inf")
+
+
+def own_cgroup(controller):
+    """Of version 1."""
+    with open("/proc/self/cgroup") as file:
+        for line in file:
+            _, controllers, path = line.rstrip("\n").split(":", 2)
+            if controller in controllers.split(","):
+                return path.lstrip("/")
+    return ""
+
+
 def cgroup_roots():
-    """(version 2, the CPU controller of version 1 or None)."""
+    """(version 2, the CPU controller of version 1 or None). A share of the CPUs is one of this process's own."""
     unified = cpu = None
     with open("/proc/self/mounts") as file:
         for line in file:
@@ -32,7 +48,8 @@ def cgroup_roots():
             if kind == "cgroup2":
                 unified = unified or path
             elif kind == "cgroup" and "cpu" in options.split(","):
-                cpu = path
+                own = os.path.join(path, own_cgroup("cpu"))
+                cpu = own if os.path.isdir(own) else path  # a container may be shown its own as the root
     return unified, cpu
 
 
@@ -133,6 +150,13 @@ class Neighbour:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(2)
 
+    def close(self):
+        """What they said can be read no more."""
+        self.stop()
+        for process in self.processes:
+            if process.stdout:
+                process.stdout.close()
+
 
 class Tenant:
     """Sends a request, waits for the answer, sends the next, from a process of its own: what the test does meanwhile
@@ -166,16 +190,16 @@ class Tenant:
         self._client.stdout.close()
         return self
 
-    def p99_s(self):
-        ordered = sorted(self.seconds)
-        return ordered[int(len(ordered) * 0.99)] if ordered else float("inf")
+    def p99_s(self, since=0, least=LEAST_REQUESTS):
+        """Of all requests but the first ones; there are enough of them."""
+        harness.wait_until(lambda: len(self.seconds) - since >= least, self._timeout_s, "enough requests")
+        return p99_of(self.seconds[since:])
 
-    def run(self, seconds):
-        """As long as that; the tenant goes on."""
+    def run(self, seconds, least=LEAST_REQUESTS):
+        """As long as that at least; the tenant goes on."""
         before = len(self.seconds)
         time.sleep(seconds)
-        ordered = sorted(self.seconds[before:])
-        return ordered[int(len(ordered) * 0.99)] if ordered else float("inf")
+        return self.p99_s(before, least)
 
 
 class HostileTest(harness.IntegrationTest):
@@ -189,13 +213,34 @@ class HostileTest(harness.IntegrationTest):
 
     def neighbour(self, **options):
         neighbour = Neighbour(**options)
-        self.addCleanup(neighbour.stop)
+        self.addCleanup(neighbour.close)
         return neighbour
 
     def tenant(self, spanprof, **options):
         tenant = Tenant(spanprof.grpc_address, **options)
         self.addCleanup(tenant.stop)
         return tenant
+
+    def attack(self, name, *arguments, **options):
+        """A client's that has begun, which it says by a line."""
+        attacker = self.neighbour(**options)
+        process = attacker.script(name, *arguments, stdout=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), b"attacking\n")
+        return attacker
+
+    def hold(self, mode, seconds, **options):
+        """A process that holds who looks at it. Begun as root, for what fusermount3 does for a user; all else it does as
+        nobody (programs/hold.c)."""
+        directory = os.path.join(self.directory, "hold%d" % Cgroup.made)
+        os.mkdir(directory)
+        os.chmod(directory, 0o777)
+        attacker = self.neighbour(**{"uid": 0, **options})
+        process = attacker.program("hold", mode, directory, seconds, stdout=subprocess.PIPE)
+        line = process.stdout.readline().decode()
+        if line.startswith("skip"):
+            self.skipTest(line.removeprefix("skip ").strip())
+        self.assertTrue(line.startswith("ready"), line)
+        return attacker
 
     def assert_unharmed(self, tenant, alone_p99_s, attacked_p99_s):
         """The tenant's 99th percentile under attack, and nothing of it is refused."""
