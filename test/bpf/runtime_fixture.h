@@ -83,7 +83,7 @@ static inline void program_load_rows(struct runtime_program *program, const stru
             struct unwind_page page;
             if (address < done || eh_frame_page(frame, address, &page))
                 continue;
-            unwind_loader_put_page(program->loader, executable.id, &page);
+            unwind_loader_put_page(program->loader, executable.id, &page, 1);
             unwind_page_close(&page);
             done = address + UNWIND_PAGE_BYTES;
         }
