@@ -13,8 +13,9 @@
  * word: kind in bits 56..63, payload in bits 0..55; further words follow, record_frame_words(kind)
  * in all. A kernel address is sign-extended from bit 55.
  * Behind the user frames, list_words: the frames of an interpreter that has a stack of its own,
- * leaf first, whole as it was at the tick (agent-bpf/list_interleave.h). With RECORD_FLAG_STACK:
- * behind the frames struct record_stack and its copy of the stack.
+ * leaf first, whole as it was at the tick (agent-bpf/list_interleave.h). Behind them, task_size
+ * bytes of a struct record_task. With RECORD_FLAG_STACK: then struct record_stack and its copy of
+ * the stack.
  */
 #ifndef __VMLINUX_H__
 #include <linux/types.h>
@@ -65,7 +66,7 @@ enum record_frame_kind {
     128 /* bytes below the stack pointer: epilogues have popped what rules name */
 #define RECORD_STACK_MAX 32768 /* bytes of a copy of the stack */
 #define RECORD_MAX_SIZE                                                                            \
-    (144 + RECORD_MAX_ATTRIBUTES + 8 * RECORD_MAX_FRAME_WORDS + 312 + RECORD_STACK_MAX)
+    (144 + RECORD_MAX_ATTRIBUTES + 8 * RECORD_MAX_FRAME_WORDS + 128 + 312 + RECORD_STACK_MAX)
 
 struct record_frame {
     __u64 words[RECORD_FRAME_WORDS_MAX]; /* those that its kind does not have are 0 */
@@ -128,7 +129,7 @@ struct record_header {
     __u32 root_tid;
     __u32 uid; /* that its files and sockets belong to, in the root user namespace */
     __u16 list_words;
-    __u16 reserved;
+    __u16 task_size; /* a multiple of 8; 0: the thread runs no task that is known */
     char comm[RECORD_COMM];
     __u8 trace_id[16];      /* zero = the source gives none */
     __u8 span_id[8];        /* zero = the source gives none */
@@ -141,6 +142,31 @@ struct record_header {
 };
 
 _Static_assert(sizeof(struct record_header) == 144, "record_header crosses from BPF to user space");
+
+/* What the name of a task is: its text, by the bytes of a character; or its number. */
+enum record_task_form {
+    RECORD_TASK_UNREADABLE = 0,
+    RECORD_TASK_LATIN1 = 1,
+    RECORD_TASK_UCS2 = 2,
+    RECORD_TASK_UCS4 = 4,
+    RECORD_TASK_NUMBER = 8,
+};
+
+#define RECORD_TASK_HEAD     8 /* bytes in front of the text */
+#define RECORD_TASK_TEXT_MAX 120
+
+/* The name of the task that the thread runs (Python's asyncio), as it was at the tick. */
+struct record_task {
+    __u8 form; /* enum record_task_form */
+    __u8 size; /* bytes of `text` that count: longer names are cut */
+    __u8 reserved[6];
+    union {
+        __u8 text[RECORD_TASK_TEXT_MAX];
+        __u64 words[RECORD_TASK_TEXT_MAX / 8];
+    };
+};
+
+_Static_assert(sizeof(struct record_task) == 128, "record_task crosses from BPF to user space");
 
 /*
  * Where user space continues to unwind a stack: the rows of the code at pc were not loaded at the

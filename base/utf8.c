@@ -24,3 +24,31 @@ struct bytes utf8_cut(struct bytes text, size_t max)
         text.len -= behind + 1;
     return text;
 }
+
+size_t utf8_put(uint32_t character, uint8_t out[UTF8_CHARACTER_MAX])
+{
+    if (character < 0x80) {
+        out[0] = (uint8_t)character;
+        return 1;
+    }
+    if (character < 0x800) {
+        out[0] = (uint8_t)(0xc0 | character >> 6);
+        out[1] = (uint8_t)(0x80 | (character & 63));
+        return 2;
+    }
+    if (character >> 11 == 0xd800 >> 11 || character > 0x10ffff) {
+        out[0] = 0xff;
+        return 1;
+    }
+    if (character < 0x10000) {
+        out[0] = (uint8_t)(0xe0 | character >> 12);
+        out[1] = (uint8_t)(0x80 | (character >> 6 & 63));
+        out[2] = (uint8_t)(0x80 | (character & 63));
+        return 3;
+    }
+    out[0] = (uint8_t)(0xf0 | character >> 18);
+    out[1] = (uint8_t)(0x80 | (character >> 12 & 63));
+    out[2] = (uint8_t)(0x80 | (character >> 6 & 63));
+    out[3] = (uint8_t)(0x80 | (character & 63));
+    return 4;
+}

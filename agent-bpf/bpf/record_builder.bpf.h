@@ -5,6 +5,7 @@
 #include "agent-bpf/runtimes/hotspot/hotspot_walk.h"
 #include "agent-bpf/runtimes/php/php_list.h"
 #include "agent-bpf/runtimes/python/python_list.h"
+#include "agent-bpf/runtimes/python/python_task.h"
 #include "agent-bpf/runtimes/ruby/ruby_list.h"
 #include "agent-bpf/runtimes/v8/v8_step_state.h"
 
@@ -67,6 +68,7 @@ struct walk { /* from frame to frame */
     __u32 n_words; /* of them */
     __u32 n_list;  /* words behind them */
     __u32 list_of; /* enum runtime_section: whose they are */
+    __u32 n_task;  /* words behind them: of a record_task */
     __u32 now_s;
     __u32 end;                 /* enum unwind_end */
     struct record_stack stack; /* where user space continues to unwind */
@@ -133,7 +135,9 @@ static __always_inline void walk_add_frame(struct build *build, enum record_fram
     build->walk.n_frames++;
 }
 
-_Static_assert(BUILD_AT_MASK >= RECORD_MAX_ATTRIBUTES + 8 * RECORD_MAX_FRAME_WORDS, "record.h");
+_Static_assert(BUILD_AT_MASK >=
+                   RECORD_MAX_ATTRIBUTES + 8 * RECORD_MAX_FRAME_WORDS + sizeof(struct record_task),
+               "record.h");
 _Static_assert(sizeof(struct build) - sizeof(struct walk) >= RECORD_MAX_SIZE, "record.h");
 
 /* Of a map value and of a task: user space knows the start in clock ticks. 0: it is not checked. */

@@ -107,3 +107,11 @@ static __always_inline void runtime_list_add(struct build *build,
     if (outcome != RUNTIME_LIST_END && walk->n_list && list_ends_with_entry(build))
         walk->n_list--;
 }
+
+/* The task that the thread runs, behind the list. */
+static __always_inline void runtime_task_add(struct build *build,
+                                             const struct runtime_process *runtime)
+{
+    if (build->walk.list_of == RUNTIME_SECTION_PYTHON && runtime->python_tasks.thread_task)
+        python_task_add(build, runtime);
+}

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause */
 #pragma once
 /*
- * CPython at the tick: its list of frames (python_list.h). Each frame costs two reads of the
- * process's memory.
+ * CPython at the tick: its list of frames (python_list.h), of which each costs two reads of the
+ * process's memory; and the name of the task that the thread runs (python_task.h): six reads if it
+ * runs one, else one.
  */
 #include "agent-bpf/bpf/record_builder.bpf.h"
 #include "agent-bpf/runtimes/runtime_process.h"
@@ -20,4 +21,20 @@ __noinline int python_next(struct build *build, const struct runtime_process *ru
     if (!build || !runtime)
         return RUNTIME_LIST_END;
     return python_list_next(&runtime->python, &build->walk.list.python);
+}
+
+/* Behind the list. */
+__noinline int python_task_add(struct build *build, const struct runtime_process *runtime)
+{
+    if (!build || !runtime)
+        return 0;
+    struct walk *walk = &build->walk;
+    struct record_task *task = &walk->list.python.task;
+    __u32 size = python_task(&runtime->python, &runtime->python_tasks, &walk->list.python);
+    __u32 at = walk->frames_at + (walk->n_words + walk->n_list) * 8;
+    if (!size || size > sizeof(*task))
+        return 0;
+    bpf_probe_read_kernel(build->rest + (at & BUILD_AT_MASK), size, task);
+    walk->n_task = size / 8;
+    return 0;
 }

@@ -211,8 +211,10 @@ static __noinline void walk_user_stack(struct build *build, struct task_struct *
     walk->end = (__u32)end;
     if (end == UNWIND_END_WANTED)
         walk_note(walk);
-    if (runtime)
+    if (runtime) {
         runtime_list_add(build, runtime, arch_thread_pointer(task));
+        runtime_task_add(build, runtime);
+    }
 }
 
 /* Fills a copy where pages cannot be read: not a valid address. */
@@ -298,7 +300,7 @@ static __always_inline __u32 unwind(struct bpf_perf_event_data *ctx, struct buil
     struct walk *walk = &build->walk;
     __u32 kernel_words = 0;
     bool user_mode = header->flags & RECORD_FLAG_USER_MODE;
-    walk->n_frames = walk->n_words = walk->n_list = 0;
+    walk->n_frames = walk->n_words = walk->n_list = walk->n_task = 0;
     walk->end = UNWIND_END_OF_STACK;
     if (!user_mode)
         kernel_words = unwind_kernel(ctx, build, at);
@@ -314,5 +316,6 @@ static __always_inline __u32 unwind(struct bpf_perf_event_data *ctx, struct buil
         header->flags |= RECORD_FLAG_TRUNCATED;
     header->user_words = (__u16)walk->n_words;
     header->list_words = (__u16)walk->n_list;
-    return kernel_words + walk->n_words + walk->n_list;
+    header->task_size = (__u16)(walk->n_task * 8);
+    return kernel_words + walk->n_words + walk->n_list + walk->n_task;
 }

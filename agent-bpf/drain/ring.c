@@ -98,10 +98,12 @@ _Bool ring_record_valid(const void *data, size_t size)
     if (record->attributes_size > RECORD_MAX_ATTRIBUTES ||
         record->kernel_words > RECORD_MAX_KERNEL_FRAMES ||
         (size_t)record->user_words + record->list_words > RECORD_MAX_USER_WORDS ||
-        record->end >= UNWIND_ENDS)
+        record->end >= UNWIND_ENDS || record->task_size > sizeof(struct record_task) ||
+        record->task_size % 8)
         return 0;
     size_t words = (size_t)record->kernel_words + record->user_words + record->list_words;
-    size_t at = sizeof(*record) + record_padded(record->attributes_size) + 8 * words;
+    size_t at =
+        sizeof(*record) + record_padded(record->attributes_size) + 8 * words + record->task_size;
     return at <= size && size - at == stack_size(record, size - at);
 }
 

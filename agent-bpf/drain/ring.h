@@ -58,10 +58,17 @@ static inline const uint64_t *record_frames(const struct record_header *record)
     return (const uint64_t *)frames;
 }
 
+/* With a task_size, of which it has so many bytes. */
+static inline const struct record_task *record_task(const struct record_header *record)
+{
+    const void *task =
+        record_frames(record) + record->kernel_words + record->user_words + record->list_words;
+    return (const struct record_task *)task;
+}
+
 /* With RECORD_FLAG_STACK; the copy lies behind it. */
 static inline const struct record_stack *record_stack(const struct record_header *record)
 {
-    const void *stack =
-        record_frames(record) + record->kernel_words + record->user_words + record->list_words;
+    const void *stack = (const uint8_t *)record_task(record) + record->task_size;
     return (const struct record_stack *)stack;
 }

@@ -10,6 +10,10 @@
 
 #define PYTHON_READ_MAX    256 /* bytes read of one structure */
 #define PYTHON_SLOT_DIRECT 0xffffffffu
+#define PYTHON_TASK_MAX    (1u << 15) /* bytes of a task, whatever its class adds */
+/* From where a str has its length; an int has its tag there. */
+#define PYTHON_TEXT_STATE  16 /* a str's kind */
+#define PYTHON_TEXT_HEADER 24 /* the characters of a compact ASCII str */
 
 /* How the frames of one activation of the evaluation function are told apart. */
 enum python_activations {
@@ -50,10 +54,24 @@ struct python_process {
     __u16 code_identity; /* of the first of identity_words words */
     __u16 identity_name; /* of the address of the name among them, in bytes */
     __u16 text_hash;     /* str: its hash, which names always have; 0: not a part of the identity */
-    __u16 reserved;
+    /* For names of tasks */
+    __u8 object_type;      /* of any object: its type; 0: layouts that are not known */
+    __u8 text_state_shift; /* of a str's state: to its kind */
+    __s32 text_type;       /* PyUnicode_Type, PyLong_Type, from code_type; 0: not known */
+    __s32 number_type;
 };
 
-_Static_assert(sizeof(struct python_process) == 152, "python_process is in a BPF map value");
+/* What asyncio's own offsets say (3.14+): where the task that a thread runs has its name. In words
+ * of 8 bytes. */
+struct python_tasks {
+    __u8 thread_task; /* in PyThreadState; 0: not known */
+    __u8 task_size;   /* of a TaskObj: its type says the same, or more */
+    __u8 task_name;   /* in front of which all lies that is read of it */
+    __u8 is_task;     /* in bytes: one that is 1 */
+};
+
+_Static_assert(sizeof(struct python_process) == 160, "python_process is in a BPF map value");
+_Static_assert(sizeof(struct python_tasks) == 4, "python_tasks is in a BPF map value");
 
 #define PYTHON_IDENTITY_WORDS_MAX 12
 

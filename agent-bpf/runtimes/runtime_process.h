@@ -19,12 +19,13 @@ enum runtime_section { /* bits of runtime_process.sections */
                        RUNTIME_SECTION_V8 = 4,
                        RUNTIME_SECTION_RUBY = 8,
                        RUNTIME_SECTION_PHP = 16,
+                       RUNTIME_SECTION_PYTHON_TASKS = 32,
 };
 
 struct runtime_process {
     __u64 process_start_ns; /* as in struct context_process */
     __u32 sections;         /* enum runtime_section: those that are filled */
-    __u32 reserved;
+    struct python_tasks python_tasks;
     struct python_process python;
     struct php_process php;
     struct v8_process v8;

@@ -49,7 +49,8 @@ struct runtime_constants; /* of a file; each runtime has its own */
 struct runtime_reader {
     enum runtime runtime;
     enum runtime_section section;
-    uint32_t kinds; /* bits of enum record_frame_kind: its frames */
+    uint32_t kinds; /* bits of enum record_frame_kind: its frames. 0: a part of the runtime, which
+                       has a file of its own and no frames */
     /* Constants of a file, found in its ELF image and kept with it. 0 and *constants; -ENOENT: it
      * is not this runtime; -ENOTSUP and *why; -ENOMEM. */
     int (*open)(const struct elf *elf, struct runtime_constants **constants,

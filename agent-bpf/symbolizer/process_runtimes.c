@@ -127,10 +127,15 @@ static bool is_same_program(struct symbolizer *symbolizer, uint32_t pid,
     return true;
 }
 
+static bool has_frames(const struct process_runtime *one)
+{
+    return one->file->reader->kinds && one->state == RUNTIME_FRAMES_READ;
+}
+
 static void count_processes(const struct process_runtimes *runtimes, int by)
 {
     for (size_t i = 0; i < runtimes->n; i++)
-        if (runtimes->of[i].state == RUNTIME_FRAMES_READ)
+        if (has_frames(&runtimes->of[i]))
             stat_add_of(&processes, runtimes->of[i].file->reader->runtime, by);
 }
 
@@ -155,7 +160,7 @@ static void runtimes_enter(struct symbolizer *symbolizer, uint32_t pid,
     bool has_room = runtime_shares_take_entry(shares, runtimes->tenant);
     if (!has_room || bpf_map_update_elem(fd, &pid, &runtimes->entry, BPF_ANY)) {
         for (size_t i = 0; i < runtimes->n; i++)
-            if (runtimes->of[i].state == RUNTIME_FRAMES_READ)
+            if (has_frames(&runtimes->of[i]))
                 stat_add_of2(&refused, runtimes->of[i].file->reader->runtime,
                              RUNTIME_REFUSAL_NO_ROOM, 1);
         if (has_room)
@@ -257,13 +262,17 @@ void process_runtimes_forget(struct symbolizer *symbolizer, uint32_t pid,
     free(runtimes);
 }
 
-/* Those that are read count before those that are not. */
+/* Those that are read count before those that are not. NULL: there are only parts of one. */
 static const struct process_runtime *runtimes_first(const struct process_runtimes *runtimes)
 {
-    for (size_t i = 0; i < runtimes->n; i++)
-        if (runtimes->of[i].state == RUNTIME_FRAMES_READ)
+    const struct process_runtime *first = NULL;
+    for (size_t i = 0; i < runtimes->n; i++) {
+        if (has_frames(&runtimes->of[i]))
             return &runtimes->of[i];
-    return &runtimes->of[0];
+        if (!first && runtimes->of[i].file->reader->kinds)
+            first = &runtimes->of[i];
+    }
+    return first;
 }
 
 struct runtime_frames process_runtimes_frames(const struct process_runtimes *runtimes,
@@ -271,11 +280,11 @@ struct runtime_frames process_runtimes_frames(const struct process_runtimes *run
 {
     const uint32_t native = RUNTIME_BIT(RUNTIME_UNKNOWN) | RUNTIME_BIT(RUNTIME_GO) |
                             RUNTIME_BIT(RUNTIME_RUST) | RUNTIME_BIT(RUNTIME_NATIVE);
-    if (!runtimes)
+    const struct process_runtime *one = runtimes ? runtimes_first(runtimes) : NULL;
+    if (!one)
         return native & RUNTIME_BIT(runtime)
                    ? (struct runtime_frames){.state = RUNTIME_FRAMES_NATIVE}
                    : (struct runtime_frames){RUNTIME_FRAMES_NO_READER, (uint8_t)runtime, 0, {0}};
-    const struct process_runtime *one = runtimes_first(runtimes);
     struct runtime_frames frames = {
         (uint8_t)one->state, one->file->reader->runtime, (uint8_t)one->why, {0}};
     if (one->state != RUNTIME_FRAMES_READ)
@@ -349,7 +358,7 @@ static void name_all(struct symbolizer *symbolizer, uint32_t pid, struct naming 
         return;
     }
     for (size_t i = 0; i < runtimes->n; i++)
-        if (runtimes->of[i].state == RUNTIME_FRAMES_READ)
+        if (has_frames(&runtimes->of[i]))
             naming_ask(naming, &runtimes->of[i]);
     runtime_shares_spend(shares, runtimes->tenant, from_ns, clock_monotonic_ns());
     bool changed = !is_entered_still(symbolizer, pid, runtimes);

@@ -10,6 +10,8 @@
 const struct runtime_reader runtime_readers[] = {
     {RUNTIME_PYTHON, RUNTIME_SECTION_PYTHON, 1u << FRAME_PYTHON, python_reader_open,
      python_reader_close, python_reader_attach, python_reader_names, python_reader_version},
+    {RUNTIME_PYTHON, RUNTIME_SECTION_PYTHON_TASKS, 0, python_reader_open_tasks, python_reader_close,
+     python_reader_attach_tasks, python_reader_names, python_reader_version},
     {RUNTIME_PHP, RUNTIME_SECTION_PHP, 1u << FRAME_PHP, php_reader_open, php_reader_close,
      php_reader_attach, php_reader_names, php_reader_version},
     {RUNTIME_NODE, RUNTIME_SECTION_V8, 1u << FRAME_V8, v8_reader_open, v8_reader_close,

@@ -6,6 +6,7 @@
  */
 #include "receiver/intake/intake_context.h"
 #include "agent-bpf/drain/ring.h"
+#include "agent-bpf/drain/task_name.h"
 #include "base/buf.h"
 #include "base/hash.h"
 #include "base/stats.h"
@@ -26,6 +27,14 @@ STAT_LOSSES(unattributed, "spanprof_samples_unattributed_total",
             STAT_LABEL("reason", unattributed_names, UNATTRIBUTED));
 STAT_LOSS(attributes_dropped, "spanprof_context_attributes_dropped_total",
           "Context attributes left out: unknown key, not UTF-8, or more than fit.");
+
+enum task_outcome { TASK_NAMED, TASK_UNREADABLE, TASK_OUTCOMES };
+
+static const char *const task_outcome_names[] = {
+    [TASK_NAMED] = "named", [TASK_UNREADABLE] = "unreadable"};
+STAT_COUNTERS(tasks, "spanprof_task_names_total",
+              "Samples of threads that run a task of asyncio, by what became of its name.",
+              STAT_LABEL("outcome", task_outcome_names, TASK_OUTCOMES));
 
 #define FLAG_SLOTS   4096 /* writers that have set the sampled flag */
 #define LABEL_PREFIX "process.context.label."
@@ -127,6 +136,17 @@ static void put_labels(struct sample_context *context, struct bytes labels)
                                whole_characters(value));
 }
 
+static void put_task(struct sample_context *context, const struct record_header *record)
+{
+    char name[TASK_NAME_SIZE];
+    if (!record->task_size)
+        return;
+    size_t len = task_name(record_task(record), record->task_size, name);
+    stat_add_of(&tasks, len ? TASK_NAMED : TASK_UNREADABLE, 1);
+    if (len)
+        sample_context_put(context, "", BYTES_STR(SAMPLE_TASK_KEY), BYTES(name, len));
+}
+
 /* ---- ids ---- */
 
 static bool are_labels(const struct record_header *record)
@@ -208,6 +228,7 @@ int intake_context_fill(struct sample_context *context, const struct record_head
         put_labels(context, attributes_of(record));
     else if (context_source_form(record->attributes_source) == CONTEXT_FORM_INDEXED)
         changed |= put_indexed(context, attributes_of(record), details);
+    put_task(context, record);
     sample->attributes = buf_bytes(&context->attributes);
     context_count(record, details, sample->context_source);
     return changed;

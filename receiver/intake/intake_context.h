@@ -4,6 +4,8 @@
  * Converts the span context of a record, in its publisher's format (record.h), to ids, flags and
  * attributes of a sample. WRITER thread only.
  *
+ * The name of the task that the thread runs becomes the attribute python.asyncio.task.name.
+ *
  * Ids come from one source: the header's, unless labels hold some and the header's come from a
  * source of lower precedence. Labels that hold no id become attributes process.context.label.KEY,
  * the name that OpenTelemetry's eBPF profiler gives them. Limits: SAMPLE_ATTRIBUTES_MAX bytes of

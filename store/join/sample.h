@@ -12,6 +12,7 @@ enum sample_kind { SAMPLE_CPU = 1, SAMPLE_OFF_CPU = 2, SAMPLE_EVENT = 3 };
 #define SAMPLE_COMM           16
 #define SAMPLE_NO_CPU         UINT32_MAX /* value of sample.cpu: not known */
 #define SAMPLE_ATTRIBUTES_MAX 1024
+#define SAMPLE_TASK_KEY       "python.asyncio.task.name"
 
 struct sample {
     uint64_t time_unix_ns;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What Python frames cost a tick: a program that burns at several depths of recursion, its ticks
- * timed with the list of its frames and without it. Argument: the interpreter (/usr/bin/python3).
+ * timed with the list of its frames and without it; and in a task of asyncio, with its name and
+ * without it (nothing, before 3.14). Argument: the interpreter (/usr/bin/python3).
  * As root.
  */
-#include "test/bpf/python_fixture.h"
+#include "test/bpf/runtime_fixture.h"
 #include "agent-bpf/drain/ring.h"
 #include "base/clock.h"
 #include "base/stats.h"
@@ -24,6 +25,12 @@ static const char script[] = "import sys, time\n"
                              "    while True: pass\n"
                              "sys.setrecursionlimit(10000)\n"
                              "descend(%d)\n";
+
+static const char task_script[] = "import asyncio\n"
+                                  "async def main():\n"
+                                  "    print('ready', flush=True)\n"
+                                  "    while True: pass\n"
+                                  "asyncio.run(main())\n";
 
 struct tick {
     uint64_t samples, frames, words;
@@ -56,20 +63,28 @@ static double round_ns(struct sampler *sampler, struct ring *ring, struct tick *
     return tick->samples ? (double)taken / (double)tick->samples : 0;
 }
 
-static void measure(const char *python, unsigned depth)
+struct figures {
+    double without, with, frames; /* ns, ns, of a tick */
+};
+
+/* of_task: without and with its name; else without and with the list. */
+static struct figures measure(const char *python, const char *text, bool of_task)
 {
     char path[] = "/tmp/bench_python_XXXXXX", pid[16], why[SAMPLER_DIAGNOSIS_MAX];
-    struct python_program program = {0};
+    struct sampled_program program = {.runtime.reader =
+                                          runtime_readers}; /* Python's is the first */
+    enum runtime_refusal why_not;
     struct sampler *sampler;
     struct ring *ring;
     double least[2] = {1e9, 1e9};
     struct tick tick = {0};
     int fd = mkstemp(path);
-    dprintf(fd, script, depth);
+    dprintf(fd, "%s", text);
     close(fd);
-    program_start(&program, python, path);
+    program_start(&program.runtime, python, path);
+    program_await(&program.runtime);
     unlink(path);
-    snprintf(pid, sizeof(pid), "%d", (int)program.pid);
+    snprintf(pid, sizeof(pid), "%d", (int)program.runtime.pid);
     const char *pids[] = {pid, NULL};
     struct sampler_settings settings = {.frequency_hz = FREQUENCY,
                                         .ring_size_bytes = 16 << 20,
@@ -83,40 +98,60 @@ static void measure(const char *python, unsigned depth)
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(0, &set);
-    sched_setaffinity(program.pid, sizeof(set), &set);
+    sched_setaffinity(program.runtime.pid, sizeof(set), &set);
     assert(!sampler_start_cpu(sampler, 0));
     assert(!ring_open(sampler_ring_fd(sampler), sampler_ring_size(sampler), &ring));
-    assert(program_attach(&program, sampler));
-    tick.pid = (uint32_t)program.pid;
-    struct runtime_process entry;
+    assert(!program_attach(&program, sampler, &why_not));
+    tick.pid = (uint32_t)program.runtime.pid;
+    struct runtime_process entries[2];
     int map = sampler_runtimes_fd(sampler);
-    assert(!bpf_map_lookup_elem(map, &tick.pid, &entry));
+    assert(!bpf_map_lookup_elem(map, &tick.pid, &entries[1]));
+    entries[0] = entries[1];
+    if (of_task)
+        entries[0].python_tasks = (struct python_tasks){0};
+    else
+        entries[0].sections = 0;
     for (int i = 0; i < 2 * ROUNDS; i++) {
-        if (i % 2)
-            bpf_map_update_elem(map, &tick.pid, &entry, BPF_ANY);
-        else
-            bpf_map_delete_elem(map, &tick.pid);
+        bpf_map_update_elem(map, &tick.pid, &entries[i % 2], BPF_ANY);
         double ns = round_ns(sampler, ring, &tick);
         if (ns > 0 && ns < least[i % 2])
             least[i % 2] = ns;
     }
     double frames = tick.samples ? (double)tick.frames / (double)tick.samples : 1;
-    printf("python_tick_native_%u %.0f ns\n", depth, least[0]);
-    printf("python_tick_%u %.0f ns\n", depth, least[1]);
-    printf("python_frame_%u %.0f ns\n", depth, (least[1] - least[0]) / frames);
     ring_close(ring);
     sampler_close(sampler);
     program_stop(&program);
+    return (struct figures){least[0], least[1], frames};
+}
+
+static void measure_depth(const char *python, unsigned depth)
+{
+    char text[sizeof(script) + 16];
+    snprintf(text, sizeof(text), script, depth);
+    struct figures found = measure(python, text, false);
+    printf("python_tick_native_%u %.0f ns\n", depth, found.without);
+    printf("python_tick_%u %.0f ns\n", depth, found.with);
+    printf("python_frame_%u %.0f ns\n", depth, (found.with - found.without) / found.frames);
+}
+
+static void measure_task(const char *python)
+{
+    struct figures found = measure(python, task_script, true);
+    printf("python_task_tick_nameless %.0f ns\n", found.without);
+    printf("python_task_tick %.0f ns\n", found.with);
+    printf("python_task_name %.0f ns\n", found.with - found.without);
 }
 
 int main(int argc, char **argv)
 {
     static const unsigned depths[] = {1, 10, 30, 100, 400};
+    const char *python = argc > 1 ? argv[1] : "/usr/bin/python3";
     if (geteuid()) {
         puts("skipped: root is needed");
         return 77;
     }
     for (size_t i = 0; i < sizeof(depths) / sizeof(*depths); i++)
-        measure(argc > 1 ? argv[1] : "/usr/bin/python3", depths[i]);
+        measure_depth(python, depths[i]);
+    measure_task(python);
     return 0;
 }

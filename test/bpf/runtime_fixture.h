@@ -1,63 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * A program of a runtime, and what the symbolizer does for it: its files' unwind rows go into the
- * kernel, and the entry by which the tick reads its frames. The caller is single-threaded.
+ * A program of a runtime on the real kernel: its files' unwind rows go into the kernel, and the
+ * entry by which the tick reads its frames. The caller is single-threaded.
  */
-#include "test/support/runtimes/python_memory.h"
-#include "agent-bpf/runtimes/runtime_reader.h"
+#include "test/support/runtimes/runtime_program.h"
 #include "agent-bpf/sampler/sampler.h"
 #include "agent-bpf/unwind/eh_frame.h"
-#include <assert.h>
 #include <bpf/bpf.h>
-#include <fcntl.h>
 #include <linux/fs.h>
-#include <signal.h>
-#include <stdio.h>
 #include <sys/ioctl.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#define RUNTIME_REQUEST ((size_t)1 << 20)
-
-struct runtime_program {
-    const struct runtime_reader *reader;
-    pid_t pid;
-    FILE *out;
-    struct runtime_constants *constants; /* NULL: it is none that can be read */
-    uint64_t bias;
-    struct runtime_process entry;
+struct sampled_program {
+    struct runtime_program runtime;
     struct unwind_loader *loader;
 };
 
-static inline void program_start(struct runtime_program *program, const char *path,
-                                 const char *script)
-{
-    int out[2];
-    assert(!pipe2(out, O_CLOEXEC));
-    program->pid = memory_pid = fork();
-    if (!program->pid) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        dup2(out[1], 1);
-        execl(path, path, script, (char *)NULL);
-        _exit(127);
-    }
-    close(out[1]);
-    program->out = fdopen(out[0], "r");
-    assert(program->out);
-}
-
 /* What symbolizer_tables.c does with a file: all of its rows go into the kernel. */
-static inline void program_load_rows(struct runtime_program *program, const struct elf *elf,
+static inline void program_load_rows(void *context, const struct elf *elf,
                                      const struct stat *status)
 {
+    struct unwind_loader *loader = context;
     int generation = 0;
     struct unwind_file file = {.inode = status->st_ino, .size = (uint64_t)status->st_size};
-    struct unwind_executable executable = {.id = unwind_loader_id(program->loader),
-                                           .how = UNWIND_BY_ROWS};
+    struct unwind_executable executable = {.id = unwind_loader_id(loader), .how = UNWIND_BY_ROWS};
     struct eh_frame *frame;
     uint64_t address = 0, done = 0;
     ioctl(elf->fd, FS_IOC_GETVERSION, &generation);
@@ -73,7 +40,7 @@ static inline void program_load_rows(struct runtime_program *program, const stru
     }
     if (eh_frame_open(elf, &frame))
         return;
-    assert((unwind_loader_put_file(program->loader, &file, &executable)) == 0);
+    assert((unwind_loader_put_file(loader, &file, &executable)) == 0);
     for (uint32_t i = 0; i < elf->n_segments; i++) {
         const Elf64_Phdr *segment = &elf->segments[i];
         if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X))
@@ -83,7 +50,7 @@ static inline void program_load_rows(struct runtime_program *program, const stru
             struct unwind_page page;
             if (address < done || eh_frame_page(frame, address, &page))
                 continue;
-            unwind_loader_put_page(program->loader, executable.id, &page, 1);
+            unwind_loader_put_page(loader, executable.id, &page, 1);
             unwind_page_close(&page);
             done = address + UNWIND_PAGE_BYTES;
         }
@@ -91,61 +58,24 @@ static inline void program_load_rows(struct runtime_program *program, const stru
     eh_frame_close(frame);
 }
 
-static inline void program_take_file(struct runtime_program *program, const char *path,
-                                     uint64_t start, uint64_t offset)
-{
-    struct runtime_constants *constants = NULL;
-    enum runtime_refusal why;
-    struct stat status;
-    struct elf elf;
-    uint64_t address;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &status) || elf_open(fd, &elf)) {
-        close(fd);
-        return;
-    }
-    if (!program->constants && !program->reader->open(&elf, &constants, &why) &&
-        elf_address_of_offset(&elf, offset, &address)) {
-        program->constants = constants;
-        program->bias = start - address;
-    }
-    program_load_rows(program, &elf, &status);
-    close(fd);
-}
-
-/* The outcome of the reader's attach; -ENOENT: not a version that is read. */
-static inline int program_attach(struct runtime_program *program, struct sampler *sampler,
+/* As program_attach_in(). */
+static inline int program_attach(struct sampled_program *program, struct sampler *sampler,
                                  enum runtime_refusal *why)
 {
-    struct runtime_memory memory;
-    char path[64], line[4096], file[4096];
-    unsigned long start, offset;
     struct unwind_maps maps = sampler_unwind_maps(sampler);
-    memory_open(&memory, RUNTIME_REQUEST);
+    struct runtime_program *runtime = &program->runtime;
+    struct runtime_memory memory;
     assert(!unwind_loader_open(&maps, &program->loader));
-    snprintf(path, sizeof(path), "/proc/%d/maps", program->pid);
-    FILE *all = fopen(path, "r");
-    while (fgets(line, sizeof(line), all))
-        if (sscanf(line, "%lx-%*x r-xp %lx %*s %*s %4095s", &start, &offset, file) == 3)
-            program_take_file(program, file, start, offset);
-    fclose(all);
-    if (!program->constants)
-        return -ENOENT;
-    program->entry = (struct runtime_process){.sections = program->reader->section};
-    int error =
-        program->reader->attach(program->constants, program->bias, &memory, &program->entry, why);
-    uint32_t pid = (uint32_t)program->pid;
+    program_take_files(runtime, why, program_load_rows, program->loader);
+    int error = program_attach_in(runtime, &memory, why);
+    uint32_t pid = (uint32_t)runtime->pid;
     if (!error)
-        assert(!bpf_map_update_elem(sampler_runtimes_fd(sampler), &pid, &program->entry, BPF_ANY));
+        assert(!bpf_map_update_elem(sampler_runtimes_fd(sampler), &pid, &runtime->entry, BPF_ANY));
     return error;
 }
 
-static inline void program_stop(struct runtime_program *program)
+static inline void program_stop(struct sampled_program *program)
 {
-    kill(program->pid, SIGKILL);
-    waitpid(program->pid, NULL, 0);
-    fclose(program->out);
+    program_end(&program->runtime);
     unwind_loader_close(program->loader);
-    if (program->constants)
-        program->reader->close(program->constants);
 }

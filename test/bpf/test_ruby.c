@@ -63,7 +63,7 @@ struct said { /* a frame */
 };
 
 struct program {
-    struct runtime_program runtime;
+    struct sampled_program sampled;
     struct arena arena;
     struct said said[SAID_MAX];
     size_t n_said, n_threads;
@@ -80,7 +80,7 @@ static uint64_t look_ms = 6000;
 static void program_listen(struct program *program)
 {
     char line[1024];
-    while (fgets(line, sizeof(line), program->runtime.out)) {
+    while (fgets(line, sizeof(line), program->sampled.runtime.out)) {
         struct said said = {.line = 0};
         if (sscanf(line, "ready\t%zu", &program->n_threads) == 1)
             break;
@@ -216,7 +216,7 @@ static void judge_spinning(void *context, const struct record_header *record)
     size_t n_said;
     struct runtime_memory memory;
     struct runtime_names out = {.arena = &program->arena, .names = merged.names};
-    if (record->pid != (uint32_t)program->runtime.pid || strncmp(record->comm, "by_", 3))
+    if (record->pid != (uint32_t)program->sampled.runtime.pid || strncmp(record->comm, "by_", 3))
         return;
     const struct said *said = said_of(program, record->comm, &n_said);
     program->n++;
@@ -230,8 +230,9 @@ static void judge_spinning(void *context, const struct record_header *record)
     program->leaf += !merged.n_leaf;
     arena_reset(&program->arena);
     memory_open(&memory, RUNTIME_REQUEST);
-    assert_int_equal(reader.names(program->runtime.constants, &program->runtime.entry, NULL,
-                                  &memory, merged.frames, merged.n, &out),
+    assert_int_equal(reader.names(program->sampled.runtime.constants,
+                                  &program->sampled.runtime.entry, NULL, &memory, merged.frames,
+                                  merged.n, &out),
                      0);
     for (size_t i = 0; i < merged.n; i++)
         if (merged.names[i].outcome != RUNTIME_FRAME_NAMED)
@@ -272,15 +273,15 @@ static bool program_look(struct program *program, const char *ruby, const char *
                                                     .unwind_bytes = UNWIND_ROOM,
                                                     .ticks_timed = true});
     arena_init(&program->arena, ARENA);
-    program->runtime.reader = &reader;
-    program_start(&program->runtime, ruby, script);
+    program->sampled.runtime.reader = &reader;
+    program_start(&program->sampled.runtime, ruby, script);
     program_listen(program);
-    int error = program_attach(&program->runtime, fixture.sampler, &why);
+    int error = program_attach(&program->sampled, fixture.sampler, &why);
     if (!error)
         program_observe(program, &fixture);
     else
         print_message("%s: not attached: %d, reason %d\n", ruby, error, (int)why);
-    program_stop(&program->runtime);
+    program_stop(&program->sampled);
     arena_close(&program->arena);
     teardown(&fixture);
     return !error;

@@ -4,6 +4,7 @@
  * put in. First byte: the version; then, each time, two bytes for where (in units of 8 bytes) and
  * eight bytes for what.
  */
+#include "agent-bpf/drain/task_name.h"
 #include "agent-bpf/list_interleave.h"
 #include "agent-bpf/runtimes/python/python_attach.h"
 #include "agent-bpf/runtimes/python/python_names.h"
@@ -74,6 +75,23 @@ static void merge(const uint64_t *words, size_t n, struct bytes input)
     free(out);
 }
 
+/* Offsets that asyncio's section could have said, too: the words that follow those of CPython. */
+static void find_task(const struct python_process *process)
+{
+    struct record_task task;
+    char name[TASK_NAME_SIZE];
+    uint64_t offsets = python_image_get(&image, IMAGE_RUNTIME + PYTHON_DEBUG_OFFSETS_BYTES);
+    if ((uint32_t)offsets)
+        memcpy(&image.tasks, &offsets, sizeof(image.tasks));
+    size_t size = python_image_task(&image, process, IMAGE_DESCRIPTORS, &task);
+    if (!size)
+        return;
+    assert(size % 8 == 0 && size <= sizeof(task) && task.size <= size - RECORD_TASK_HEAD);
+    size_t len = task_name(&task, size, name);
+    assert(len < sizeof(name) && bytes_utf8_valid(BYTES(name, len)));
+    assert(!len || task.form != RECORD_TASK_UNREADABLE);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     uint64_t words[WORDS_MAX], offsets[PYTHON_DEBUG_OFFSETS_BYTES / 8];
@@ -98,6 +116,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (python_attach(&image.constants, 0, &memory, &process, &why))
         process = image.constants.layout.process;
     assert(image.calls <= CALLS_ATTACH);
+    find_task(&process);
     process.code_type = 0; /* as far as it goes */
     size_t n = python_image_list(&image, &process, IMAGE_DESCRIPTORS, words, WORDS_MAX, &outcome);
     find_names(&process, words, n);

@@ -343,6 +343,23 @@ static void ranges_place(const struct attach *attach)
     }
 }
 
+/* 0: one is not exported, or lies too far off. */
+static int32_t from_code_type(const struct python_constants *constants, uint64_t type)
+{
+    int64_t distance = (int64_t)(type - constants->code_type);
+    bool known = constants->code_type && type && distance == (int32_t)distance;
+    return known ? (int32_t)distance : 0;
+}
+
+static void types_place(const struct attach *attach)
+{
+    const struct python_constants *constants = attach->constants;
+    struct python_process *process = attach->process;
+    process->code_type = constants->code_type ? constants->code_type + attach->bias : 0;
+    process->text_type = from_code_type(constants, constants->text_type);
+    process->number_type = from_code_type(constants, constants->number_type);
+}
+
 int python_attach(const struct python_constants *constants, uint64_t bias,
                   struct runtime_memory *memory, struct python_process *process,
                   enum runtime_refusal *why)
@@ -365,8 +382,7 @@ int python_attach(const struct python_constants *constants, uint64_t bias,
         return error;
     current_locate(&attach);
     ranges_place(&attach);
-    if (constants->code_type)
-        process->code_type = constants->code_type + bias;
+    types_place(&attach);
     *why = RUNTIME_REFUSAL_NONE;
     return 0;
 }

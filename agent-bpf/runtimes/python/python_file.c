@@ -6,6 +6,7 @@
 #include "agent-bpf/runtimes/python/python_file.h"
 #include "agent-bpf/files/elf_dynamic.h"
 #include "agent-bpf/files/elf_symtab.h"
+#include "agent-bpf/runtimes/python/python_tasks.h"
 #include "agent-bpf/runtimes/runtime_evaluation.h"
 #include <errno.h>
 
@@ -129,6 +130,20 @@ static void current_find(const struct opening *opening, struct python_constants 
     }
 }
 
+static void types_find(const struct opening *opening, struct python_constants *constants)
+{
+    const struct {
+        const char *name;
+        uint64_t *address;
+    } types[] = {{"PyCode_Type", &constants->code_type},
+                 {"PyUnicode_Type", &constants->text_type},
+                 {"PyLong_Type", &constants->number_type}};
+    Elf64_Sym symbol;
+    for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++)
+        if (symbol_find(opening, types[i].name, STT_OBJECT, &symbol))
+            *types[i].address = symbol.st_value;
+}
+
 int python_file_open(const struct elf *elf, struct python_constants *constants,
                      enum runtime_refusal *why)
 {
@@ -146,13 +161,13 @@ int python_file_open(const struct elf *elf, struct python_constants *constants,
     *why = version ? RUNTIME_REFUSAL_UNKNOWN_LAYOUT : RUNTIME_REFUSAL_STRIPPED;
     if (elf->machine != EM_X86_64 || !python_layout(version, offsets, &constants->layout))
         return -ENOTSUP;
-    if (symbol_find(&opening, "PyCode_Type", STT_OBJECT, &symbol))
-        constants->code_type = symbol.st_value;
+    types_find(&opening, constants);
     *why = RUNTIME_REFUSAL_STRIPPED;
     if (!symbol_find(&opening, EVALUATION, STT_FUNC, &symbol))
         return -ENOTSUP;
     runtime_evaluation_find(elf, EVALUATION, &symbol, constants->evaluation);
     current_find(&opening, constants);
+    python_tasks_open(elf, &constants->tasks);
     *why = RUNTIME_REFUSAL_NONE;
     return 0;
 }

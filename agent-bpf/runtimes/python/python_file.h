@@ -18,8 +18,10 @@ enum python_current {
 
 struct python_constants {
     struct python_layout layout;
-    uint64_t runtime;   /* _PyRuntime */
-    uint64_t code_type; /* PyCode_Type; 0: not exported */
+    uint64_t runtime;                /* _PyRuntime */
+    uint64_t code_type;              /* PyCode_Type; 0: not exported; the same below */
+    uint64_t text_type, number_type; /* PyUnicode_Type, PyLong_Type */
+    struct python_tasks tasks;       /* if asyncio is in the same file */
     struct runtime_range evaluation[RUNTIME_EVALUATION_MAX];
     enum python_current current;
     uint64_t current_at;

@@ -249,5 +249,8 @@ bool python_layout(uint32_t version, struct bytes offsets, struct python_layout 
     layout->text_state_shift = layout->free_threaded && minor >= 14 ? 8 : 2;
     layout->runtime_key = keys[minor - TABLE_FIRST];
     layout_identity(layout);
+    if (layout->text_header == layout->object_type + 8 + PYTHON_TEXT_HEADER)
+        layout->process.object_type = (uint8_t)layout->object_type;
+    layout->process.text_state_shift = (uint8_t)layout->text_state_shift;
     return layout->process.identity_words <= PYTHON_IDENTITY_WORDS_MAX;
 }

@@ -14,10 +14,12 @@ struct python_list {
     struct runtime_list_next next;
     __u64 frame;  /* the next one; 0: none */
     __u64 cframe; /* of the activation that `frame` belongs to, if has_cframe */
+    __u64 thread; /* its state; 0: it is none of Python's */
     __u64 flags;  /* PYTHON_FRAME_*, for all frames */
     __u32
         innermost; /* this is the innermost activation, of which the _PyCFrame may be unfinished */
     __u64 bytes[PYTHON_READ_MAX / 8]; /* the structure that was read last */
+    struct record_task task;          /* python_task.h */
 };
 
 #define PYTHON_INLINE static inline __attribute__((always_inline))
@@ -87,7 +89,7 @@ PYTHON_INLINE int python_list_begin(const struct python_process *process, __u64 
                                     struct python_list *list)
 {
     __u64 thread = python_list_thread(process, tp, list);
-    list->frame = list->cframe = 0;
+    list->frame = list->cframe = list->thread = 0;
     list->innermost = 1;
     if (!thread)
         return RUNTIME_LIST_END;
@@ -95,6 +97,7 @@ PYTHON_INLINE int python_list_begin(const struct python_process *process, __u64 
         return RUNTIME_LIST_UNREADABLE;
     if (python_list_word(list, process->thread_id) != tp)
         return RUNTIME_LIST_END;
+    list->thread = thread;
     list->frame = python_list_word(list, process->thread_frame);
     if (process->has_cframe && list->frame) {
         list->cframe = list->frame;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent-bpf/runtimes/python/python_text.h"
+#include "base/utf8.h"
 
 #define WIDE_HEADER_MORE  24 /* up to 3.11: utf8_length, utf8, wstr_length behind the ASCII part */
 #define WIDE_HEADER_MORE2 16 /* from 3.12 on: without wstr_length */
 #define WIDE_SINCE        12
-#define UTF8_CHAR_MAX     4
 
 struct text {
     uint64_t length; /* characters */
@@ -40,39 +40,9 @@ size_t python_text_size(const struct python_layout *layout, struct bytes object)
     return text.header + (size_t)length * text.width;
 }
 
-/* Surrogates, which a str may hold, and what is no character become what bytes_sanitize() does away
- * with. */
-static size_t utf8_of(uint32_t character, uint8_t out[UTF8_CHAR_MAX])
-{
-    if (character < 0x80) {
-        out[0] = (uint8_t)character;
-        return 1;
-    }
-    if (character < 0x800) {
-        out[0] = (uint8_t)(0xc0 | character >> 6);
-        out[1] = (uint8_t)(0x80 | (character & 63));
-        return 2;
-    }
-    if (character >> 11 == 0xd800 >> 11 || character > 0x10ffff) {
-        out[0] = 0xff;
-        return 1;
-    }
-    if (character < 0x10000) {
-        out[0] = (uint8_t)(0xe0 | character >> 12);
-        out[1] = (uint8_t)(0x80 | (character >> 6 & 63));
-        out[2] = (uint8_t)(0x80 | (character & 63));
-        return 3;
-    }
-    out[0] = (uint8_t)(0xf0 | character >> 18);
-    out[1] = (uint8_t)(0x80 | (character >> 12 & 63));
-    out[2] = (uint8_t)(0x80 | (character >> 6 & 63));
-    out[3] = (uint8_t)(0x80 | (character & 63));
-    return 4;
-}
-
 size_t python_text(const struct python_layout *layout, struct bytes object, char *out, size_t size)
 {
-    uint8_t utf8[PYTHON_TEXT_MAX * UTF8_CHAR_MAX];
+    uint8_t utf8[PYTHON_TEXT_MAX * UTF8_CHARACTER_MAX];
     struct text text;
     size_t used = 0;
     if (!text_open(layout, object, &text))
@@ -83,7 +53,7 @@ size_t python_text(const struct python_layout *layout, struct bytes object, char
         if (at + text.width > object.len)
             break;
         memcpy(&character, object.data + at, text.width);
-        used += utf8_of(character, utf8 + used);
+        used += utf8_put(character, utf8 + used);
     }
     return bytes_sanitize(BYTES(utf8, used), out, size);
 }

@@ -11,11 +11,13 @@ static int image_step_read(void *out, size_t size, uint64_t address)
         size > IMAGE_START + IMAGE_BYTES - address)
         return -EFAULT;
     memcpy(out, reading->bytes + (address - IMAGE_START), size);
+    if (address == reading->renamed_at)
+        python_image_word(reading, IMAGE_TASK + IMAGE_TASK_NAMED, IMAGE_TEXTS);
     return 0;
 }
 
 #define step_read(out, size, address) image_step_read(out, size, address)
-#include "agent-bpf/runtimes/python/python_list.h"
+#include "agent-bpf/runtimes/python/python_task.h"
 
 #define KEY_DIRECT 5
 #define KEY_FAR    37 /* in glibc's second block of keys */
@@ -233,6 +235,37 @@ static void put_threads(struct python_image *image, enum image_slots slots)
                       process->has_cframe ? IMAGE_CFRAMES : IMAGE_FRAMES);
 }
 
+void python_image_name_task(struct python_image *image, const char *utf8)
+{
+    const struct python_layout *layout = &image->constants.layout;
+    put_text(image, IMAGE_TASK_NAME, utf8);
+    python_image_word(image, IMAGE_TASK_NAME + layout->object_type, IMAGE_TEXT_TYPE);
+}
+
+void python_image_number_task(struct python_image *image, uint64_t number)
+{
+    uint32_t digits[] = {number & 0x3fffffff, (uint32_t)(number >> 30)};
+    uint64_t at = IMAGE_TASK_NAME + image->constants.layout.object_type;
+    python_image_word(image, at, IMAGE_NUMBER_TYPE);
+    python_image_word(image, at + 8, (digits[1] ? 2 : 1) << 3);
+    python_image_put(image, at + 16, digits, sizeof(digits));
+}
+
+static void put_task(struct python_image *image)
+{
+    uint32_t type = image->constants.layout.object_type;
+    image->tasks = (struct python_tasks){.thread_task = IMAGE_THREAD_TASK / 8,
+                                         .task_size = IMAGE_TASK_SIZE / 8,
+                                         .task_name = IMAGE_TASK_NAMED / 8,
+                                         .is_task = IMAGE_TASK_IS_TASK};
+    python_image_word(image, IMAGE_THREADS + IMAGE_THREAD_TASK, IMAGE_TASK);
+    python_image_word(image, IMAGE_TASK + type, IMAGE_TASK_TYPE);
+    python_image_put(image, IMAGE_TASK + IMAGE_TASK_IS_TASK, &(uint8_t){1}, 1);
+    python_image_word(image, IMAGE_TASK + IMAGE_TASK_NAMED, IMAGE_TASK_NAME);
+    python_image_word(image, IMAGE_TASK_TYPE + type + 24, IMAGE_TASK_SIZE);
+    python_image_name_task(image, "task");
+}
+
 bool python_image_make(struct python_image *image, unsigned minor, bool free_threaded,
                        enum image_slots slots)
 {
@@ -245,6 +278,8 @@ bool python_image_make(struct python_image *image, unsigned minor, bool free_thr
         return false;
     image->constants.runtime = IMAGE_RUNTIME;
     image->constants.code_type = IMAGE_TYPE;
+    image->constants.text_type = IMAGE_TEXT_TYPE;
+    image->constants.number_type = IMAGE_NUMBER_TYPE;
     image->constants.evaluation[0] = (struct runtime_range){0x1000, 0x2000};
     python_image_put(image, IMAGE_RUNTIME, offsets, sizeof(offsets));
     python_image_word(image, IMAGE_TYPE + 32, image->constants.layout.code_size);
@@ -252,6 +287,8 @@ bool python_image_make(struct python_image *image, unsigned minor, bool free_thr
         put_code(image, i);
     put_frames(image);
     put_threads(image, slots);
+    if (minor >= 14)
+        put_task(image);
     return true;
 }
 
@@ -273,4 +310,16 @@ size_t python_image_list(struct python_image *image, const struct python_process
         n += list.next.n_words;
     }
     return n;
+}
+
+size_t python_image_task(struct python_image *image, const struct python_process *process,
+                         uint64_t tp, struct record_task *task)
+{
+    struct python_list list;
+    reading = image;
+    python_list_begin(process, tp, &list);
+    size_t size = python_task(process, &image->tasks, &list);
+    assert(size <= sizeof(*task));
+    memcpy(task, &list.task, size);
+    return size;
 }

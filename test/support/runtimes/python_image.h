@@ -24,6 +24,11 @@
 #define IMAGE_TEXTS       (IMAGE_START + 0xb000) /* 0x200 bytes each: file, function, ... */
 #define IMAGE_TABLES      (IMAGE_START + 0xd000) /* 0x100 bytes each */
 #define IMAGE_TYPE        (IMAGE_START + 0xe000)
+#define IMAGE_TEXT_TYPE   (IMAGE_START + 0xe100)
+#define IMAGE_NUMBER_TYPE (IMAGE_START + 0xe200)
+#define IMAGE_TASK_TYPE   (IMAGE_START + 0xe300)
+#define IMAGE_TASK        (IMAGE_START + 0xf000) /* that the first thread runs, from 3.14 on */
+#define IMAGE_TASK_NAME   (IMAGE_START + 0xf800)
 
 #define IMAGE_FRAMES_N   4
 #define IMAGE_FIRST_LINE 10 /* of the first code object; 10 more for each further one */
@@ -33,10 +38,18 @@
 
 enum image_slots { IMAGE_SLOT_DIRECT, IMAGE_SLOT_GLIBC, IMAGE_SLOT_MUSL };
 
+/* As the linker has them for 3.14.3; the first thread's is in front of the second thread. */
+#define IMAGE_THREAD_TASK  0x1c0
+#define IMAGE_TASK_SIZE    168
+#define IMAGE_TASK_NAMED   136
+#define IMAGE_TASK_IS_TASK 108
+
 struct python_image {
     uint8_t bytes[IMAGE_BYTES];
     struct python_constants constants;
+    struct python_tasks tasks;     /* from 3.14 on */
     size_t calls;                  /* of reading */
+    uint64_t renamed_at;           /* once this is read the task has another name; 0: never */
     struct runtime_memory *memory; /* of the request */
 };
 
@@ -61,3 +74,9 @@ void python_image_memory(struct python_image *image, struct runtime_memory *memo
 /* The list of the thread with this thread pointer: words as in a record. *outcome: the last one. */
 size_t python_image_list(struct python_image *image, const struct python_process *process,
                          uint64_t tp, uint64_t *words, size_t max, int *outcome);
+/* The first thread's task is named so. */
+void python_image_name_task(struct python_image *image, const char *utf8);
+void python_image_number_task(struct python_image *image, uint64_t number);
+/* What the tick has of the thread's task; bytes of it. */
+size_t python_image_task(struct python_image *image, const struct python_process *process,
+                         uint64_t tp, struct record_task *task);
