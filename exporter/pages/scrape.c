@@ -95,6 +95,7 @@ static int write_sample(void *context, const struct history_labelled *from)
         {"service", from->service},
         {"thread", from->thread},
         {"container", from->container},
+        {"task", from->task},
     };
     const struct pages_query *query = writing->query;
     size_t n = 0;

@@ -229,7 +229,7 @@ int history_texts(struct history_reader *reader, const struct history_filter *fi
 
 struct history_labelled {             /* samples of one stack, span and thread */
     uint8_t trace_id[16], span_id[8]; /* zero = not known */
-    struct bytes service, span_name, thread, container;
+    struct bytes service, span_name, thread, container, task;
     const struct history_frame *const *frames; /* as history_frames() */
     size_t n_frames;
     uint64_t samples, cpu_ns;

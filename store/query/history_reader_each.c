@@ -3,6 +3,7 @@
  * Minutes have no spans, so everything is read from blocks.
  */
 #include "store/query/history_reader_state.h"
+#include "store/join/sample.h"
 
 enum { STOPPED_BY_VISITOR = 1 };
 
@@ -29,15 +30,25 @@ static void add_times(const struct reporting *reporting, const struct history_sa
     }
 }
 
+static struct bytes task_of(const struct history_sample_group *group, char own[READER_VALUE_BYTES])
+{
+    struct bytes key_value, name = {NULL, 0};
+    if (reader_attribute_find(group->attributes, BYTES_STR(SAMPLE_TASK_KEY), &key_value))
+        reader_value_text(key_value, own, &name);
+    return name;
+}
+
 static int telling_tell(struct reporting *reporting, const struct reader_weight *weight,
                         struct history_labelled *labelled)
 {
     struct history_reader *reader = reporting->scan->reader;
     const struct history_context *context = &weight->group->context;
+    char task[READER_VALUE_BYTES];
     labelled->service = weight->series->service;
     labelled->span_name = weight->series->span_name;
     labelled->thread = weight->series->thread;
     labelled->container = weight->series->container;
+    labelled->task = task_of(weight->group, task);
     memcpy(labelled->trace_id, context->trace_id, sizeof(labelled->trace_id));
     memcpy(labelled->span_id, context->span_id, sizeof(labelled->span_id));
     reader_periods_add(&reporting->periods, weight->group->period_ns, labelled->samples);

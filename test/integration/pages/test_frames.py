@@ -31,10 +31,12 @@ while true do hot(100000) end
 
 class FramesOf(test_pages.Pages):
     executables = ()  # Not the whole node: names of code that was made a moment ago are wanted soon.
+    frequency = 97
 
     def setUp(self):
         self.over = {"processors": {"join": {"wait": "1s"}},
-                     "receivers": {"sampler": {"include": {"executables": list(self.executables)}}}}
+                     "receivers": {"sampler": {"frequency": self.frequency,
+                                               "include": {"executables": list(self.executables)}}}}
         super().setUp()
         self.running = self.start(sampler=True)
         self.folder = tempfile.mkdtemp(prefix="spanprof-frames-")
