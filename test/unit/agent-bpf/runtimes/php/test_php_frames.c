@@ -4,104 +4,44 @@
  * (debug_backtrace()): function, file and line of every frame, for all ways of being called.
  * Arguments: the interpreters (those of Debian).
  */
-#include "test/support/runtimes/python_memory.h"
-#include "agent-bpf/runtimes/php/php_attach.h"
+#include "test/support/runtimes/runtime_program.h"
 #include "agent-bpf/runtimes/php/php_list.h"
-#include "agent-bpf/runtimes/php/php_names.h"
+#include "agent-bpf/runtimes/php/php_reader.h"
 #include "test/support/runtimes/phps.h"
 #include <fcntl.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 
 #define SCRIPT     SPANPROF_SOURCE_DIR "/test/support/runtimes/php/frames.php"
 #define FRAMES_MAX 512
-#define REQUEST    ((size_t)1 << 20) /* bytes of one */
 #define ARENA      ((size_t)4 << 20)
 #define WAIT_US    10000
 #define WAITS_MAX  500
 
-struct program {
-    pid_t pid;
-    int in;
-    FILE *out;
-    struct php_constants constants;
-    uint64_t bias;
-    struct php_process process;
-    size_t n_cases, n_frames;
+static const struct runtime_reader reader = {
+    .runtime = RUNTIME_PHP,
+    .section = RUNTIME_SECTION_PHP,
+    .kinds = 1u << FRAME_PHP,
+    .open = php_reader_open,
+    .close = php_reader_close,
+    .attach = php_reader_attach,
+    .names = php_reader_names,
 };
 
-static void program_start(struct program *program, const char *php)
-{
-    int in[2], out[2];
-    assert_int_equal(pipe2(in, O_CLOEXEC) | pipe2(out, O_CLOEXEC), 0);
-    program->pid = fork();
-    if (!program->pid) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        dup2(in[0], 0);
-        dup2(out[1], 1);
-        execl(php, php, SCRIPT, (char *)NULL);
-        _exit(127);
-    }
-    close(in[0]);
-    close(out[1]);
-    program->in = in[1];
-    program->out = fdopen(out[0], "r");
-    memory_pid = program->pid;
-}
-
-static void program_stop(struct program *program)
-{
-    close(program->in);
-    fclose(program->out);
-    kill(program->pid, SIGKILL);
-    waitpid(program->pid, NULL, 0);
-}
-
-/* The file of a mapping: what the symbolizer does at its look at a process. 0: it is PHP. */
-static int program_open_file(struct program *program, const char *path, uint64_t start,
-                             uint64_t offset, enum runtime_refusal *why)
-{
-    struct elf elf;
-    uint64_t address;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    int error =
-        fd < 0 || elf_open(fd, &elf) ? -ENOENT : php_file_open(&elf, &program->constants, why);
-    if (!error)
-        error = elf_address_of_offset(&elf, offset, &address) ? 0 : -ENOENT;
-    if (!error)
-        program->bias = start - address;
-    if (fd >= 0)
-        close(fd);
-    return error;
-}
-
-static int program_find(struct program *program, enum runtime_refusal *why)
-{
-    char path[64], line[4096], file[4096];
-    unsigned long start, offset;
-    int error = -ENOENT;
-    snprintf(path, sizeof(path), "/proc/%d/maps", program->pid);
-    FILE *maps = fopen(path, "r");
-    assert_non_null(maps);
-    while (error == -ENOENT && fgets(line, sizeof(line), maps))
-        if (sscanf(line, "%lx-%*x r-xp %lx %*s %*s %4095s", &start, &offset, file) == 3)
-            error = program_open_file(program, file, start, offset, why);
-    fclose(maps);
-    return error;
-}
+struct program {
+    struct runtime_program runtime;
+    size_t n_cases, n_frames;
+};
 
 /* Until it waits in read(). */
 static void program_wait(const struct program *program)
 {
     char path[64], text[64] = "";
-    snprintf(path, sizeof(path), "/proc/%d/syscall", program->pid);
+    snprintf(path, sizeof(path), "/proc/%d/syscall", program->runtime.pid);
     for (int i = 0; i < WAITS_MAX && strncmp(text, "0 0x0 ", 6); i++) {
         int fd = open(path, O_RDONLY | O_CLOEXEC);
         ssize_t n = read(fd, text, sizeof(text) - 1);
@@ -115,9 +55,9 @@ static size_t list_read(const struct program *program, struct record_frame *fram
 {
     struct php_list list;
     size_t n = 0;
-    int outcome = php_list_begin(&program->process, 0, &list);
+    int outcome = php_list_begin(&program->runtime.entry.php, 0, &list);
     while (outcome == RUNTIME_LIST_GOES_ON && n < FRAMES_MAX) {
-        outcome = php_list_next(&program->process, &list);
+        outcome = php_list_next(&program->runtime.entry.php, &list);
         if (outcome != RUNTIME_LIST_GOES_ON || list.next.n_words < 3)
             continue;
         memcpy(frames[n++].words, list.next.words, sizeof(frames[0].words));
@@ -141,7 +81,7 @@ static void compare_frame(const char *what, const struct runtime_name *name, con
 
 static void line_read(const struct program *program, char *line, size_t size)
 {
-    assert_non_null(fgets(line, (int)size, program->out));
+    assert_non_null(fgets(line, (int)size, program->runtime.out));
     line[strcspn(line, "\n")] = '\0';
 }
 
@@ -159,12 +99,14 @@ static void compare_case(struct program *program, const char *what, size_t n_sai
     line_read(program, ready, sizeof(ready));
     assert_string_equal(ready, "ready");
     program_wait(program);
-    memory_open(&memory, REQUEST);
+    memory_open(&memory, RUNTIME_REQUEST);
     size_t n = list_read(program, frames);
     arena_init(&arena, ARENA);
     struct runtime_names out = {.arena = &arena, .names = names};
     memory_calls = 0;
-    assert_int_equal(php_names(&memory, frames, n, &out), 0);
+    assert_int_equal(reader.names(program->runtime.constants, &program->runtime.entry, NULL,
+                                  &memory, frames, n, &out),
+                     0);
     assert_in_range(memory_calls, 1, 8);
     for (size_t i = 0; i < n && i < n_said; i++)
         compare_frame(what, &names[i], said[i]);
@@ -179,33 +121,33 @@ static void compare_program(struct program *program)
 {
     char line[4096], what[256];
     size_t n;
-    while (fgets(line, sizeof(line), program->out)) {
+    while (fgets(line, sizeof(line), program->runtime.out)) {
         if (sscanf(line, "case %255s %zu", what, &n) != 2)
             fail_msg("not understood: %s", line);
         compare_case(program, what, n);
-        assert_int_equal(write(program->in, "\n", 1), 1);
+        assert_int_equal(write(program->runtime.in, "\n", 1), 1);
     }
 }
 
 static void compare_php(const char *php)
 {
-    struct program program = {0};
+    struct program program = {.runtime.reader = &reader};
+    struct runtime_program *runtime = &program.runtime;
     struct runtime_memory memory;
-    memory_open(&memory, REQUEST);
     enum runtime_refusal why = RUNTIME_REFUSAL_NONE;
-    program_start(&program, php);
-    ungetc(fgetc(program.out), program.out); /* it has said something */
-    int error = program_find(&program, &why);
-    if (!error)
-        error = php_attach(&program.constants, program.bias, &memory, &program.process, &why);
+    program_start(runtime, php, SCRIPT);
+    ungetc(fgetc(runtime->out), runtime->out); /* it has said something */
+    program_take_files(runtime, &why, NULL, NULL);
+    memory_calls = 0;
+    int error = program_attach_in(runtime, &memory, &why);
     if (error)
         fail_msg("%s: %d, refused: %d", php, error, why);
-    print_message(
-        "%s: attached with %zu bytes in %zu calls, %lx bytes of execute_ex\n", php,
-        REQUEST - memory.bytes_left, memory_calls,
-        (unsigned long)(program.process.evaluation[0].end - program.process.evaluation[0].start));
+    print_message("%s: attached with %zu bytes in %zu calls, %lx bytes of execute_ex\n", php,
+                  RUNTIME_REQUEST - memory.bytes_left, memory_calls,
+                  (unsigned long)(program.runtime.entry.php.evaluation[0].end -
+                                  program.runtime.entry.php.evaluation[0].start));
     compare_program(&program);
-    program_stop(&program);
+    program_end(runtime);
     print_message("%s: %zu stacks, %zu frames are right\n", php, program.n_cases, program.n_frames);
     assert_in_range(program.n_cases, 45, 60);
 }
