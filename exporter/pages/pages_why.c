@@ -108,9 +108,9 @@ static const char *why_not_found(const struct coverage_process *process)
                "processors::join::forwarders; or have its SDK send container.id, or publish and "
                "send the same service.instance.id.";
     if (process->spans)
-        return "Spans of its service arrive here, but not those that it works on: they take longer "
-               "than processors::join::wait, are dropped on the way, or belong to another "
-               "instance.";
+        return "Spans of its service arrive here, but not those that it works on: they had ended "
+               "before, take longer than processors::join::wait, are dropped on the way, or belong "
+               "to another instance.";
     return "It publishes which span it works on, but no span of its service has arrived: point its "
            "OTLP exporter at this node.";
 }
