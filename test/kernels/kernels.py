@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """spanprof on Debian's kernels, each in an emulated machine, and on the one that runs here.
 
-    kernels.py BUILD DIRECTORY JUNIT [--short] [KERNEL ...]    KERNEL: host, 6.1, 6.12; default: all
+    kernels.py BUILD DIRECTORY JUNIT [--short | --runtimes] [KERNEL ...]
+                                                               KERNEL: host, 6.1, 6.12; default: all
 
 BUILD has spanprof and the tests, DIRECTORY keeps kernels and logs, JUNIT gets the outcomes. Each machine
 boots with an initramfs of busybox, spanprof, kernel_check and (not with --short) the tests of the bpf
 suite: nothing else is on it, and no module is loaded. unit_check is kernel_check with the capabilities of
-the shipped unit, and so with what Debian asks for perf events. Emulated throughout: no KVM is needed.
+the shipped unit, and so with what Debian asks for perf events. On RUNTIMES_KERNEL a second machine (not with --short;
+with --runtimes nothing else) has the stock Python, Java and Node of this one. Emulated throughout: no KVM is needed.
 """
 import glob
 import os
@@ -21,12 +23,18 @@ import threading
 import time
 import xml.etree.ElementTree as ElementTree
 
+import runtime_files
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 KERNELS = ("host", "6.1", "6.12")
+CHECKS = ("unit_check", "runtimes_check")  # scripts
 MACHINE_WITHIN_S = 1200 # from switching on to the last test
 SILENT_S = 260          # longer than any test may take
 CHECK_WITHIN_S = 240
 LOG_TAIL = 40
+RUNTIMES_KERNEL = "6.1"  # the oldest one
+MEMORY_MIB, RUNTIMES_MEMORY_MIB = 1024, 3072
+RUNTIMES_SILENT_S = 600  # a JVM starts in a minute there
 PROGRAMS = ("spanprof", "test/kernel_check", "test/kernel_workload_framed",
             "test/kernel_workload_frameless")
 # What the tests of the bpf suite run, load or look up, beside what they are linked with.
@@ -109,11 +117,6 @@ def kernel_image(series, directory):
 
 # ---- initramfs ----
 
-def libraries_of(program):
-    output = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
-    return re.findall(r"(/\S+) \(0x", output)
-
-
 def bpf_tests(build):
     return sorted(os.path.basename(path) for path in glob.glob(build + "/test/test_bpf_*"))
 
@@ -121,10 +124,10 @@ def bpf_tests(build):
 def files_of(build, tests):
     """All that is copied, each to where it is here: tests know some paths by heart."""
     wanted = [os.path.join(build, name) for name in PROGRAMS]
-    wanted += [os.path.join(build, "test", test) for test in tests if test != "unit_check"]
+    wanted += [os.path.join(build, "test", test) for test in tests if test not in CHECKS]
     for pattern in [os.path.join(build, name) for name in TEST_FILES] + list(SYSTEM_FILES):
         wanted += glob.glob(pattern)
-    return set(wanted).union(*map(libraries_of, wanted))
+    return set(wanted).union(*map(runtime_files.libraries_of, wanted))
 
 
 def unit_capabilities():
@@ -140,7 +143,7 @@ def put(root, source, place):
     shutil.copy(source, target)
 
 
-def make_initramfs(build, tests, path):
+def make_initramfs(build, tests, path, more=()):
     """A cpio archive of a root directory; the kernel takes it as it is."""
     with tempfile.TemporaryDirectory() as root:
         os.chmod(root, 0o755)  # it becomes /
@@ -149,7 +152,8 @@ def make_initramfs(build, tests, path):
         os.chmod(os.path.join(root, "tmp"), 0o1777)
         put(root, shutil.which("busybox"), "/bin/busybox")
         put(root, os.path.join(HERE, "init"), "/init")
-        for file in files_of(build, tests):
+        put(root, os.path.join(HERE, "runtimes_check"), "/runtimes_check")
+        for file in files_of(build, tests).union(more):
             put(root, file, file)
         with open(root + "/unit_capabilities", "w") as file:
             file.write(unit_capabilities())
@@ -165,8 +169,8 @@ def make_initramfs(build, tests, path):
 class Machine:
     """One emulated machine; what it says on its second serial port comes as lines."""
 
-    def __init__(self, image, initramfs, log, memory_mib, arguments):
-        self.log = log
+    def __init__(self, image, initramfs, log, memory_mib, arguments, silent_s=SILENT_S):
+        self.log, self.silent_s = log, silent_s
         self.started = time.monotonic()
         self.lines = queue.Queue()
         self.process = subprocess.Popen(
@@ -187,7 +191,7 @@ class Machine:
         while True:
             left = self.started + MACHINE_WITHIN_S - time.monotonic()
             try:
-                line = self.lines.get(timeout=max(0, min(left, SILENT_S)))
+                line = self.lines.get(timeout=max(0, min(left, self.silent_s)))
             except queue.Empty:
                 yield None
                 return
@@ -229,23 +233,42 @@ def add_line(results, kernel, line):
         results.figure(kernel, rest)
 
 
-def run_machine(results, series, build, directory, tests):
-    for tool in ("qemu-system-x86_64", "busybox", "cpio"):
-        if not shutil.which(tool):
-            raise Unavailable("there is no " + tool)
-    image = kernel_image(series, directory)
-    initramfs = os.path.join(directory, "initramfs")
-    left = ["kernel_check", "unit_check", *tests]
+def in_machine(results, series, tests, switch_on):
+    """switch_on: makes the machine for the tests that it is given."""
     for is_last in (False, True):
-        make_initramfs(build, left, initramfs)
-        machine = Machine(image, initramfs, os.path.join(directory, series + ".log"), 1024,
-                          "BUILD=" + build)
+        machine = switch_on(tests)
         try:
-            left = follow(results, series, machine, left, is_last)
+            tests = follow(results, series, machine, tests, is_last)
         finally:
             machine.off()
-        if not left:
+        if not tests:
             return
+
+
+def run_machine(results, series, build, directory, tests):
+    image = kernel_image(series, directory)
+
+    def switch_on(left):
+        initramfs = os.path.join(directory, "initramfs")
+        make_initramfs(build, left, initramfs)
+        return Machine(image, initramfs, os.path.join(directory, series + ".log"), MEMORY_MIB, "BUILD=" + build)
+    in_machine(results, series, ["kernel_check", "unit_check", *tests], switch_on)
+
+
+def run_runtimes(results, series, build, directory):
+    """Stock runtimes, whose frames the oldest kernel's BPF must walk."""
+    image = kernel_image(series, directory)
+    initramfs, programs = (os.path.join(directory, name) for name in ("initramfs_runtimes", "programs"))
+    os.makedirs(programs, exist_ok=True)
+    try:
+        make_initramfs(build, ["runtimes_check"], initramfs, runtime_files.files(programs))
+    except runtime_files.Missing as reason:
+        raise Unavailable(str(reason)) from reason
+
+    def switch_on(_):
+        return Machine(image, initramfs, os.path.join(directory, series + "_runtimes.log"), RUNTIMES_MEMORY_MIB,
+                       "BUILD=%s PROGRAMS=%s JAVA=%s" % (build, programs, runtime_files.java()), RUNTIMES_SILENT_S)
+    in_machine(results, series, ["runtimes_check"], switch_on)
 
 
 def follow(results, kernel, machine, tests, is_last):
@@ -306,12 +329,22 @@ def run_host(results, build, directory):
         print(tail(log), flush=True)
 
 
-def run_kernel(results, kernel, build, directory, tests):
+def need_tools():
+    for tool in ("qemu-system-x86_64", "busybox", "cpio"):
+        if not shutil.which(tool):
+            raise Unavailable("there is no " + tool)
+
+
+def run_kernel(results, kernel, build, directory, option):
     try:
-        if kernel == "host":
+        if kernel != "host":
+            need_tools()
+        if option != "--runtimes" and kernel == "host":
             run_host(results, build, directory)
-        else:
-            run_machine(results, kernel, build, directory, tests)
+        elif option != "--runtimes":
+            run_machine(results, kernel, build, directory, [] if option == "--short" else bpf_tests(build))
+        if option != "--short" and kernel == RUNTIMES_KERNEL:
+            run_runtimes(results, kernel, build, directory)
     except Unavailable as reason:
         results.add(kernel, "all", "skipped", str(reason))
 
@@ -319,11 +352,11 @@ def run_kernel(results, kernel, build, directory, tests):
 def main():
     build, directory, junit, *kernels = sys.argv[1:]
     build, directory = os.path.abspath(build), os.path.abspath(directory)
-    tests = [] if "--short" in kernels else bpf_tests(build)
+    option = next((word for word in kernels if word.startswith("--")), None)
     os.makedirs(directory, exist_ok=True)
     results = Results("kernels")
-    for kernel in [kernel for kernel in kernels if kernel != "--short"] or KERNELS:
-        run_kernel(results, kernel, build, directory, tests)
+    for kernel in [kernel for kernel in kernels if kernel != option] or KERNELS:
+        run_kernel(results, kernel, build, directory, option)
     results.write(junit)
     return 1 if results.failed else 0
 
