@@ -31,6 +31,7 @@ SAMPLES = 1000
 COMPLETE = 0.995
 DELAY_MS = 50  # between a tick and the look at its frames, on average: half of drain_interval
 UNREADABLE = 0.1  # where classes and code come and go
+WARM_ROUNDS, STUBS = 600, 25
 CHAIN = os.path.join(hotspot_stacks.PROGRAMS, "Chain.java")
 CHAIN_S, CHAIN_SAMPLES, LEAST_8 = 60, 300, 0.97  # its compilers and collector run, too
 
@@ -105,6 +106,15 @@ class Case(unittest.TestCase):
             outcomes = collections.Counter(frame.outcome for stack in stacks for frame in stack.frames)
             gone = outcomes["stale"] + outcomes["unreadable"] + outcomes["unknown"]
             self.assertLess(gone, 0.01 * sum(outcomes.values()))
+
+    def test_stubs(self):
+        """Each instruction of the stubs that a program gets to."""
+        process = self.programs.start(self.java, [], "Intrinsics", str(WARM_ROUNDS))
+        stubs = hotspot_stacks.steps(process.pid)
+        print("FIGURE hotspot %d: %d instructions of %d stubs" % (
+            self.version, sum(n for n, _ in stubs.values()), len(stubs)))
+        self.assertEqual([text for _, wrong in stubs.values() for text in wrong], [])
+        self.assertGreater(len(stubs), STUBS)
 
     def test_virtual(self):
         if self.version < 21:

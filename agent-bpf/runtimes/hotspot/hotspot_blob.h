@@ -232,17 +232,35 @@ static __always_inline __u32 hotspot_code_int(const struct hotspot_walk *walk, i
 enum hotspot_return {
     HOTSPOT_RETURN_NONE,
     HOTSPOT_RETURN_POSSIBLE, /* a call may return to this address */
-    HOTSPOT_RETURN_SURE,     /* the call is to the CodeBlob of this frame */
+    HOTSPOT_RETURN_SURE, /* the call is to the CodeBlob of this frame, not behind pc: walk->target
+                          */
 };
 
+#define HOTSPOT_CALL_BYTES 16 /* read in front of a return address */
+
 /* call r/m: ff /2, with nothing, 8 or 32 bits of displacement, and SIB */
-static __always_inline bool hotspot_calls_indirectly(const __u8 code[8])
+static __always_inline bool hotspot_calls_indirectly(const __u8 code[HOTSPOT_CALL_BYTES])
 {
-    return (code[6] == 0xff && (code[7] & 0x38) == 0x10) ||
-           (code[5] == 0xff && (code[6] & 0x38) == 0x10) ||
-           (code[4] == 0xff && (code[5] & 0x38) == 0x10) ||
-           (code[2] == 0xff && (code[3] & 0x38) == 0x10) ||
-           (code[1] == 0xff && (code[2] & 0x38) == 0x10);
+    return (code[14] == 0xff && (code[15] & 0x38) == 0x10) ||
+           (code[13] == 0xff && (code[14] & 0x38) == 0x10) ||
+           (code[12] == 0xff && (code[13] & 0x38) == 0x10) ||
+           (code[10] == 0xff && (code[11] & 0x38) == 0x10) ||
+           (code[9] == 0xff && (code[10] & 0x38) == 0x10);
+}
+
+/* Where a call of a constant address goes: call rel32, or mov r10, imm64; call r10. 0: it is none.
+ */
+static __always_inline __u64 hotspot_call_target(const __u8 code[HOTSPOT_CALL_BYTES], __u64 behind)
+{
+    __s32 distance = 0;
+    __u64 target = 0;
+    __builtin_memcpy(&distance, code + 12, sizeof(distance));
+    if (code[11] == 0xe8)
+        return behind + (__u64)(__s64)distance;
+    if (code[3] == 0x49 && code[4] == 0xba && code[13] == 0x41 && code[14] == 0xff &&
+        code[15] == 0xd2)
+        __builtin_memcpy(&target, code + 5, sizeof(target));
+    return target;
 }
 
 /* Whether a call returns to the address: values that were left on the stack look like that too. The
@@ -250,20 +268,19 @@ static __always_inline bool hotspot_calls_indirectly(const __u8 code[8])
 HOTSPOT_FUNCTION int hotspot_is_return(struct hotspot_walk *walk,
                                        const struct hotspot_process *process, __u64 address)
 {
-    __u8 code[8] = {0};
-    __s32 distance = 0;
+    __u8 code[HOTSPOT_CALL_BYTES] = {0};
     if (!walk || !process || !hotspot_holds(process, address))
         return HOTSPOT_RETURN_NONE;
     if (address == process->return_barrier)
         return HOTSPOT_RETURN_POSSIBLE;
     if (hotspot_read(walk, code, sizeof(code), address - sizeof(code)))
         return HOTSPOT_RETURN_NONE;
-    __builtin_memcpy(&distance, code + 4, sizeof(distance));
-    __u64 target = address + (__u64)(__s64)distance;
-    if (code[3] == 0xe8 && target >= walk->code_begin && target < walk->code_end)
+    __u64 target = hotspot_call_target(code, address);
+    if (target >= walk->code_begin && target <= walk->pc) {
+        walk->target = target;
         return HOTSPOT_RETURN_SURE;
-    return code[3] == 0xe8 || hotspot_calls_indirectly(code) ||
-                   hotspot_in_interpreter(process, address)
+    }
+    return target || hotspot_calls_indirectly(code) || hotspot_in_interpreter(process, address)
                ? HOTSPOT_RETURN_POSSIBLE
                : HOTSPOT_RETURN_NONE;
 }

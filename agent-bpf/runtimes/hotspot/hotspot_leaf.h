@@ -115,6 +115,27 @@ HOTSPOT_FUNCTION int hotspot_epilogue_state(const struct hotspot_walk *walk, __u
     return HOTSPOT_FRAME_COMPLETE;
 }
 
+/* A stub's frame begins with push rbp; mov rbp, rsp, and ends with leave, or pop rbp; ret. */
+static __always_inline int hotspot_stub_state(const struct hotspot_walk *walk)
+{
+    __u32 now = hotspot_code3(walk, 0);
+    bool pushed = hotspot_code(walk, -1) == 0x55 && (now == 0x488bec || now == 0x4889e5);
+    bool pushes = now == 0x55488b || now == 0x554889;
+    if (pushed || now >> 8 == 0x5dc3)
+        return HOTSPOT_FRAME_FP_ONLY;
+    return pushes || now >> 16 == 0xc3 ? HOTSPOT_FRAME_NONE : HOTSPOT_FRAME_COMPLETE;
+}
+
+/* The barrier of nmethods keeps a word free below its return address: push -1. */
+static __always_inline bool hotspot_skip_free_word(struct hotspot_walk *walk)
+{
+    struct hotspot_caller *caller = &walk->caller;
+    if (caller->pc != ~0ULL)
+        return true;
+    caller->sp += 8;
+    return hotspot_word(walk, caller->sp - 8, &caller->pc);
+}
+
 /* The caller of a frame that is not complete. */
 static __always_inline bool hotspot_partial_caller(struct hotspot_walk *walk, int state, __u32 size)
 {
@@ -123,10 +144,10 @@ static __always_inline bool hotspot_partial_caller(struct hotspot_walk *walk, in
     if (state == HOTSPOT_FRAME_FP_ONLY) {
         caller->sp = walk->sp + 16;
         return hotspot_word(walk, walk->sp, &caller->fp) &&
-               hotspot_word(walk, walk->sp + 8, &caller->pc);
+               hotspot_word(walk, walk->sp + 8, &caller->pc) && hotspot_skip_free_word(walk);
     }
     caller->sp = walk->sp + (state == HOTSPOT_FRAME_NONE ? 8 : size);
-    return hotspot_word(walk, caller->sp - 8, &caller->pc);
+    return hotspot_word(walk, caller->sp - 8, &caller->pc) && hotspot_skip_free_word(walk);
 }
 
 /* ---- the interpreter ---- */

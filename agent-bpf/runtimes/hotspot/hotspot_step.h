@@ -14,7 +14,7 @@
 
 #define HOTSPOT_FRAMELESS     (~0u) /* instead of a size: stubs that save registers at most */
 #define HOTSPOT_PADDING_WORDS 5     /* calls into the runtime may align the stack */
-#define HOTSPOT_SCANNED_WORDS 9
+#define HOTSPOT_SCANNED_WORDS 24
 #define HOTSPOT_INTERPRETED_MAX                                                                    \
     (1u << 20) /* bytes of a frame: 65,535 words of locals and stack                               \
                 */
@@ -264,7 +264,8 @@ static __always_inline bool hotspot_linked_caller(struct hotspot_walk *walk, __u
     if (fp % 8 || fp < walk->sp || fp - walk->sp > HOTSPOT_STUB_FRAME_MAX)
         return false;
     caller->sp = fp + 16;
-    return hotspot_word(walk, fp, &caller->fp) && hotspot_word(walk, fp + 8, &caller->pc);
+    return hotspot_word(walk, fp, &caller->fp) && hotspot_word(walk, fp + 8, &caller->pc) &&
+           hotspot_skip_free_word(walk);
 }
 
 static __always_inline bool hotspot_in_call_stub(const struct hotspot_walk *walk,
@@ -274,23 +275,26 @@ static __always_inline bool hotspot_in_call_stub(const struct hotspot_walk *walk
            2 * HOTSPOT_CALL_STUB_BEFORE;
 }
 
-/* Among the first words of the stack the first that a call returns to; one of this stub if there is
- * one. What is pushed last before a return address is the frame pointer, so what is found below one
+/* Among the first words of the stack the first that a call returns to. Calls of this stub come
+ * first: those that go to the highest address, as other stubs of its CodeBlob lie in front of it.
+ * What is pushed last before a return address is the frame pointer, so what is found below one
  * may be it; not in a stub that has no frame, but saves registers. */
 HOTSPOT_FUNCTION int hotspot_scanned_caller(struct hotspot_walk *walk,
                                             const struct hotspot_process *process, __u32 size)
 {
-    __u64 below, word;
+    __u64 below, word, target = 0;
     int found = HOTSPOT_RETURN_NONE;
     if (!walk || !process)
         return false;
     below = walk->fp;
-    for (int i = 0; i < HOTSPOT_SCANNED_WORDS && found != HOTSPOT_RETURN_SURE; i++) {
+    for (int i = 0; i < HOTSPOT_SCANNED_WORDS; i++) {
         if (!hotspot_may_go_on(walk) || !hotspot_word(walk, walk->sp + (__u64)i * 8, &word))
             break;
         int is_return = hotspot_is_return(walk, process, word);
-        if (is_return > found) {
+        bool is_higher = is_return == HOTSPOT_RETURN_SURE && walk->target > target;
+        if (is_return > found || is_higher) {
             found = is_return;
+            target = is_return == HOTSPOT_RETURN_SURE ? walk->target : 0;
             walk->caller.pc = word;
             walk->caller.sp = walk->sp + (__u64)i * 8 + 8;
             walk->caller.fp = size == HOTSPOT_FRAMELESS ? walk->fp : below;
@@ -300,15 +304,39 @@ HOTSPOT_FUNCTION int hotspot_scanned_caller(struct hotspot_walk *walk,
     return found != HOTSPOT_RETURN_NONE;
 }
 
+/* Adapters between compiled and interpreted code hold the return address in rax, and have the
+ * caller's stack pointer in r13. */
+static __always_inline __u64 hotspot_adapter_sp(const struct hotspot_walk *walk, __u64 otherwise)
+{
+    return walk->r13 % 8 == 0 && walk->r13 - otherwise < HOTSPOT_STUB_FRAME_MAX ? walk->r13
+                                                                                : otherwise;
+}
+
 /* The return address is on top of the stack. */
 static __always_inline int hotspot_topmost_caller(struct hotspot_walk *walk,
                                                   const struct hotspot_process *process)
 {
-    walk->caller.fp = walk->fp;
-    walk->caller.sp = walk->sp + 8;
-    return hotspot_word(walk, walk->sp, &walk->caller.pc)
-               ? hotspot_is_return(walk, process, walk->caller.pc)
-               : HOTSPOT_RETURN_NONE;
+    struct hotspot_caller *caller = &walk->caller;
+    caller->fp = walk->fp;
+    caller->sp = walk->sp + 8;
+    if (!hotspot_word(walk, walk->sp, &caller->pc) || !hotspot_skip_free_word(walk))
+        return HOTSPOT_RETURN_NONE;
+    if (walk->has_registers && walk->rax == caller->pc)
+        caller->sp = hotspot_adapter_sp(walk, caller->sp);
+    return hotspot_is_return(walk, process, caller->pc);
+}
+
+/* Native code calls a few stubs, which make no frame; by their address. */
+static __always_inline bool hotspot_native_caller(struct hotspot_walk *walk,
+                                                  const struct hotspot_process *process)
+{
+    struct hotspot_caller *caller = &walk->caller;
+    __u8 code[HOTSPOT_CALL_BYTES] = {0};
+    caller->fp = walk->fp;
+    caller->sp = walk->sp + 8;
+    return hotspot_word(walk, walk->sp, &caller->pc) && !hotspot_holds(process, caller->pc) &&
+           !hotspot_read(walk, code, sizeof(code), caller->pc - sizeof(code)) &&
+           hotspot_calls_indirectly(code);
 }
 
 static __always_inline int hotspot_linked_return(struct hotspot_walk *walk,
@@ -318,8 +346,6 @@ static __always_inline int hotspot_linked_return(struct hotspot_walk *walk,
                                                  : HOTSPOT_RETURN_NONE;
 }
 
-/* Adapters between compiled and interpreted code hold the return address in rax while they move
- * arguments, and have the caller's stack pointer in r13. */
 static __always_inline bool hotspot_adapter_caller(struct hotspot_walk *walk,
                                                    const struct hotspot_process *process)
 {
@@ -327,8 +353,20 @@ static __always_inline bool hotspot_adapter_caller(struct hotspot_walk *walk,
         return false;
     walk->caller.pc = walk->rax;
     walk->caller.fp = walk->fp;
-    walk->caller.sp = walk->r13 - walk->sp < HOTSPOT_STUB_FRAME_MAX ? walk->r13 : walk->sp + 8;
+    walk->caller.sp = hotspot_adapter_sp(walk, walk->sp);
     return true;
+}
+
+/* The frame is being made or taken down. */
+static __always_inline bool hotspot_stub_partial_caller(struct hotspot_walk *walk,
+                                                        const struct hotspot_process *process)
+{
+    hotspot_read_code(walk);
+    int state = hotspot_stub_state(walk);
+    return state != HOTSPOT_FRAME_COMPLETE && hotspot_partial_caller(walk, state, 0) &&
+           walk->caller.pc &&
+           (!hotspot_holds(process, walk->caller.pc) ||
+            hotspot_is_return(walk, process, walk->caller.pc));
 }
 
 /* An interrupted stub. Most make a frame by the frame pointer, or none: the stack may hold return
@@ -338,6 +376,10 @@ HOTSPOT_FUNCTION int hotspot_stub_leaf(struct hotspot_walk *walk,
 {
     if (!walk || !process)
         return false;
+    if (hotspot_stub_partial_caller(walk, process))
+        return true;
+    if (size != HOTSPOT_FRAMELESS && hotspot_linked_return(walk, process) == HOTSPOT_RETURN_SURE)
+        return true;
     int topmost = hotspot_topmost_caller(walk, process);
     if (topmost == HOTSPOT_RETURN_SURE)
         return true;
@@ -350,8 +392,6 @@ HOTSPOT_FUNCTION int hotspot_stub_leaf(struct hotspot_walk *walk,
         caller->sp = walk->sp + size;
         return true;
     }
-    if (hotspot_linked_return(walk, process) == HOTSPOT_RETURN_SURE)
-        return true;
     if (topmost)
         return hotspot_topmost_caller(walk, process) != HOTSPOT_RETURN_NONE;
     if (hotspot_adapter_caller(walk, process))
@@ -359,12 +399,7 @@ HOTSPOT_FUNCTION int hotspot_stub_leaf(struct hotspot_walk *walk,
     if (hotspot_linked_return(walk, process) ||
         (hotspot_in_call_stub(walk, process) && hotspot_linked_caller(walk, walk->fp)))
         return true;
-    if (hotspot_scanned_caller(walk, process, size))
-        return true;
-    caller->fp = walk->fp; /* native code calls some */
-    caller->sp = walk->sp + 8;
-    return hotspot_word(walk, walk->sp, &caller->pc) && caller->pc &&
-           !hotspot_holds(process, caller->pc);
+    return hotspot_native_caller(walk, process) || hotspot_scanned_caller(walk, process, size);
 }
 
 /* The frame of native code that calls back has a size, and its caller lies in no code heap. */

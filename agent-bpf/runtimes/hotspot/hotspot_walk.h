@@ -45,6 +45,7 @@ struct hotspot_walk {
     struct hotspot_caller caller; /* as far as it is found */
     __u64 blob;                   /* address of the CodeBlob that pc lies in */
     __u32 blob_at;                /* where it begins in bytes[] */
+    __u64 target;                 /* of the last call that was sure */
     __u64 code_begin;             /* its code */
     __u64 code_end;
     __u64 window_start; /* of window[] */

@@ -7,7 +7,8 @@ import shutil
 import subprocess
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-INSPECT = os.path.join(os.environ["SPANPROF_BUILD_DIR"], "test", "hotspot_inspect")
+INSPECT, STEPS = (os.path.join(os.environ["SPANPROF_BUILD_DIR"], "test", "hotspot_" + name)
+                         for name in ("inspect", "steps"))
 PROGRAMS = os.path.join(SOURCE, "test", "peers", "java")
 SECONDS = 60
 TRIES = 10
@@ -52,6 +53,17 @@ def inspect(mode, pid, *arguments):
         else:
             stacks[-1].frames.append(Frame(fields[0], fields[1], []))
     return stacks
+
+
+def steps(pid):
+    """By stub: its instructions that ran, and a text for each whose caller was not found."""
+    done = subprocess.run([STEPS, str(pid)], capture_output=True, text=True, check=True, timeout=20 * SECONDS)
+    stubs = collections.defaultdict(lambda: [0, []])
+    for text in done.stdout.splitlines():
+        _, wrong, name, *place = text.split("\t")
+        stubs[name][0] += 1
+        stubs[name][1] += place and [name + " " + " ".join(place)] if int(wrong) else []
+    return stubs
 
 
 def normal(function):
@@ -131,7 +143,8 @@ class Programs:
         self.running = []
 
     def compile(self):
-        sources = [os.path.join(PROGRAMS, name + ".java") for name in ("Deopt", "Stacks", "Unload", "Virtual")]
+        sources = [os.path.join(PROGRAMS, name + ".java")
+                   for name in ("Deopt", "Intrinsics", "Stacks", "Unload", "Virtual")]
         subprocess.run([self.javac, "--release", "11", "-g", "-d", self.directory, *sources], check=True,
                        capture_output=True, timeout=SECONDS)
 

@@ -1,159 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps over frames in a small code heap that is made here: each state that code can be in. */
-#include "test/support/fixtures/memory_image.h"
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
-static struct memory_image image;
-
-#define HOTSPOT_READ(walk, out, size, address)                                                     \
-    ((void)(walk), memory_image_get(&image, (out), (size), (address)))
-#include "agent-bpf/runtimes/hotspot/hotspot_step.h"
-
-#define HEAP         UINT64_C(0x7f0000000000)
-#define SEGMENTS     1024
-#define SEGMENT      128
-#define SEGMAP       UINT64_C(0x7f1000000000)
-#define STACK        UINT64_C(0x7f2000000000)
-#define STACK_BYTES  8192
-#define SP           (STACK + 1024)
-#define METHOD       UINT64_C(0x7f3000000000)
-#define CONST_METHOD UINT64_C(0x7f3000001000)
-#define CODE_SIZE    100
-#define BYTECODES    56
-#define SIZE         64 /* of a frame */
-#define COMPILE_ID   4711
-#define CODE_AT      160 /* from a CodeBlob */
-#define INTERPRETER  (HEAP + 0x10000)
-#define CALLER       (HEAP + 0x8000 + 0x100) /* behind a call */
-#define CALL_STUB    (HEAP + 0x1c000)
-
-static uint8_t heap[SEGMENTS * SEGMENT], segmap[SEGMENTS], stack[STACK_BYTES];
-static uint8_t method[128], const_method[128 + CODE_SIZE];
-static struct hotspot_walk walk;
-
-static struct hotspot_process process = {
-    .heaps = {{HEAP, HEAP + sizeof(heap), SEGMAP}},
-    .interpreter = INTERPRETER,
-    .interpreter_end = INTERPRETER + 0x4000,
-    .call_stub_return = CALL_STUB,
-    .return_barrier = HEAP + 0x1d000,
-    .entries_start = 0x100,
-    .entries_end = 0x400,
-    .entries = {{.start = 0x100, .end = 0x300, .pop = 0x140, .push = 0x160, .saved = 0x180}},
-    .n_entries = 1,
-    .segment_shift = 7,
-    .blob = {.block_bytes = 16,
-             .block_length = 0,
-             .block_used = 8,
-             .name = 0,
-             .size = 8,
-             .header_size = 12,
-             .frame_size = 16,
-             .frame_complete = 20,
-             .code_begin = 24,
-             .code_end = 32,
-             .compile_id = 40,
-             .level = 44,
-             .deopt = 48,
-             .deopt_method_handle = 56,
-             .original_pc = 64,
-             .nmethod_bytes = 128,
-             .length_bytes = 8,
-             .header_size_bytes = 4,
-             .frame_complete_bytes = 4,
-             .level_bytes = 4},
-    .method = {.const_method = 8, .code_size = 40, .bytecodes = BYTECODES, .bcp_slot = 64},
-};
-
-/* ---- making memory ---- */
-
-static void put(uint8_t *at, uint64_t value, size_t size)
-{
-    memcpy(at, &value, size);
-}
-
-static void put_word(uint64_t address, uint64_t value)
-{
-    put(stack + (address - STACK), value, 8);
-}
-
-/* A block with a CodeBlob; returns the CodeBlob's address. */
-static uint64_t add_blob(uint64_t at, uint32_t bytes, bool is_nmethod, int32_t frame_words)
-{
-    uint8_t *block = heap + (at - HEAP), *blob = block + 16;
-    uint32_t segment = (uint32_t)(at - HEAP) / SEGMENT, n = bytes / SEGMENT;
-    for (uint32_t i = 0; i < n; i++)
-        segmap[segment + i] = (uint8_t)(i < 255 ? i : 1 + (i - 255) % 254);
-    put(block, n, 8);
-    block[8] = 1;
-    put(blob + 8, bytes - 16, 4);
-    put(blob + 12, is_nmethod ? 128 : 64, 4);
-    put(blob + 16, (uint32_t)frame_words, 4);
-    put(blob + 20, 64, 4);
-    put(blob + 24, at + 16 + CODE_AT, 8);
-    put(blob + 32, at + bytes, 8);
-    put(blob + 40, COMPILE_ID, 4);
-    put(blob + 44, 4, 4);
-    put(blob + 48, at + bytes - 16, 8);
-    put(blob + 56, at + bytes - 8, 8);
-    put(blob + 64, 24, 4);
-    return at + 16;
-}
-
-static void add_code(uint64_t at, const char *hex)
-{
-    uint8_t *to = heap + (at - HEAP);
-    for (; *hex; hex += 2, to++) {
-        unsigned byte;
-        sscanf(hex, "%2x", &byte);
-        *to = (uint8_t)byte;
-    }
-}
-
-static int make(void **state)
-{
-    (void)state;
-    memset(heap, 0x90, sizeof(heap));
-    memset(segmap, HOTSPOT_SEGMENT_FREE, sizeof(segmap));
-    memset(stack, 0, sizeof(stack));
-    image.n = 0;
-    memory_image_put(&image, HEAP, heap, sizeof(heap));
-    memory_image_put(&image, SEGMAP, segmap, sizeof(segmap));
-    memory_image_put(&image, STACK, stack, sizeof(stack));
-    memory_image_put(&image, METHOD, method, sizeof(method));
-    memory_image_put(&image, CONST_METHOD, const_method, sizeof(const_method));
-    put(method + 8, CONST_METHOD, 8);
-    put(const_method + 40, CODE_SIZE, 2);
-    add_blob(HEAP + 0x8000, 0x800, true, SIZE / 8);
-    add_code(CALLER - 5, "e800000000");
-    walk = (struct hotspot_walk){.sp = SP, .fp = 0x1234, .is_leaf = 1, .has_registers = 1};
-    hotspot_begin(&walk);
-    return 0;
-}
-
-static int step(uint64_t pc)
-{
-    walk.pc = pc;
-    return hotspot_walk_step(&walk, &process);
-}
-
-static void assert_caller(uint64_t pc, uint64_t sp, uint64_t fp)
-{
-    if (walk.pc != pc || walk.sp != sp || walk.fp != fp)
-        fail_msg("pc %lx sp %lx fp %lx, not pc %lx sp %lx fp %lx", (long)walk.pc, (long)walk.sp,
-                 (long)walk.fp, (long)pc, (long)sp, (long)fp);
-    assert_false(walk.is_leaf);
-}
-
-static uint64_t word_of(enum record_frame_kind kind, uint64_t payload, bool exact)
-{
-    return payload | (uint64_t)kind << RECORD_FRAME_SHIFT | (exact ? RECORD_FRAME_EXACT : 0);
-}
+/* Steps over frames of methods in a small code heap: each state that code can be in. */
+#include "test/support/fixtures/hotspot_heap.h"
 
 /* ---- compiled ---- */
 
@@ -468,109 +315,6 @@ static void interpreter_forged(void **state)
     assert_int_equal(walk.words[1], UINT64_C(0xffff) << 48);
 }
 
-/* ---- stubs ---- */
-
-#define STUB (HEAP + 0x4000)
-
-static void stub_leaf(void **state)
-{
-    uint64_t pc = STUB + 16 + CODE_AT + 0x40;
-    (void)state;
-    add_blob(STUB, 0x800, false, 0);
-    put_word(SP, CALLER); /* no frame */
-    assert_int_equal(step(pc), HOTSPOT_UNWINDS);
-    assert_caller(CALLER, SP + 8, 0x1234);
-    assert_int_equal(walk.words[0], word_of(FRAME_JVM_STUB, pc, true));
-    assert_int_equal(walk.words[1], STUB + 16);
-
-    make(NULL);
-    add_blob(STUB, 0x800, false, 0);
-    walk.fp = SP + 48; /* a frame by the frame pointer */
-    put_word(walk.fp, 0x77);
-    put_word(walk.fp + 8, CALLER);
-    assert_int_equal(step(pc), HOTSPOT_UNWINDS);
-    assert_caller(CALLER, SP + 64, 0x77);
-
-    make(NULL);
-    add_blob(STUB, 0x800, false, 0);
-    add_code(HEAP + 0x8200 - 5, "e800000000");
-    uint32_t distance = (uint32_t)(pc - (HEAP + 0x8200));
-    put(heap + 0x8200 - 4, distance, 4); /* it calls the stub; what is on top is of the past */
-    walk.fp = SP + 48;
-    put_word(SP, CALLER);
-    put_word(walk.fp, 0x77);
-    put_word(walk.fp + 8, HEAP + 0x8200);
-    assert_int_equal(step(pc), HOTSPOT_UNWINDS);
-    assert_caller(HEAP + 0x8200, SP + 64, 0x77);
-
-    make(NULL);
-    add_blob(STUB, 0x800, false, 0);
-    walk.rax = CALLER; /* an adapter */
-    walk.r13 = SP + 24;
-    assert_int_equal(step(pc), HOTSPOT_UNWINDS);
-    assert_caller(CALLER, SP + 24, 0x1234);
-
-    make(NULL);
-    add_blob(STUB, 0x800, false, -1);
-    put_word(SP + 32, CALLER); /* it saves registers */
-    assert_int_equal(step(pc), HOTSPOT_UNWINDS);
-    assert_caller(CALLER, SP + 40, 0x1234);
-
-    make(NULL);
-    add_blob(STUB, 0x800, false, 0);
-    put_word(SP + 16, 0x77);
-    put_word(SP + 24, CALLER);
-    assert_int_equal(step(pc), HOTSPOT_UNWINDS);
-    assert_caller(CALLER, SP + 32, 0x77);
-
-    make(NULL);
-    add_blob(STUB, 0x800, false, 0);
-    assert_int_equal(step(pc), UNWIND_END_UNKNOWN);
-
-    make(NULL);
-    add_blob(STUB, 0x800, false, 0);
-    put_word(SP, 0x5555); /* called by native code */
-    assert_int_equal(step(pc), HOTSPOT_UNWINDS);
-    assert_caller(0x5555, SP + 8, 0x1234);
-}
-
-static void stub_caller(void **state)
-{
-    uint64_t pc = STUB + 16 + CODE_AT + 0x40;
-    (void)state;
-    add_blob(STUB, 0x800, false, 4);
-    walk.is_leaf = 0;
-    put_word(SP + 16, 0x77);
-    put_word(SP + 24, CALLER);
-    assert_int_equal(step(pc), HOTSPOT_UNWINDS);
-    assert_caller(CALLER, SP + 32, 0x77);
-
-    make(NULL);
-    add_blob(STUB, 0x800, false, 4);
-    walk.is_leaf = 0; /* called by native code */
-    put_word(SP + 16, 0x77);
-    put_word(SP + 24, 0x5555);
-    assert_int_equal(step(pc), HOTSPOT_UNWINDS);
-    assert_caller(0x5555, SP + 32, 0x77);
-}
-
-/* ---- virtual threads ---- */
-
-static void frozen(void **state)
-{
-    (void)state;
-    add_blob(NMETHOD, 0x800, true, SIZE / 8);
-    put_word(SP + SIZE - 16, SP + 200); /* of the frame that entered the virtual thread */
-    put_word(SP + SIZE - 8, process.return_barrier);
-    put_word(SP + 200, 0x77);
-    put_word(SP + 208, CALLER);
-    assert_int_equal(step(CODE + 0x100), HOTSPOT_UNWINDS);
-    assert_caller(CALLER, SP + 216, 0x77);
-    assert_int_equal(walk.n_frames, 2);
-    assert_int_equal(walk.n_words, 4);
-    assert_int_equal(walk.words[3], word_of(FRAME_JVM_FROZEN, 0, false));
-}
-
 /* The window of the stack reaches beyond what can be read. */
 static void end_of_stack(void **state)
 {
@@ -586,12 +330,22 @@ static void end_of_stack(void **state)
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup(name, make)
-    /* clang-format off */
     const struct CMUnitTest tests[] = {
-        T(body), T(padded), T(nowhere), T(prologue), T(epilogue), T(deoptimized), T(large),
-        T(free_block), T(interpreter_caller), T(interpreter_leaf), T(interpreter_entry),
-        T(interpreter_entry_frame), T(interpreter_exit), T(interpreter_forged), T(stub_leaf),
-        T(stub_caller), T(frozen), T(end_of_stack)};
-    /* clang-format on */
+        T(body),
+        T(padded),
+        T(nowhere),
+        T(prologue),
+        T(epilogue),
+        T(deoptimized),
+        T(large),
+        T(free_block),
+        T(interpreter_caller),
+        T(interpreter_leaf),
+        T(interpreter_entry),
+        T(interpreter_entry_frame),
+        T(interpreter_exit),
+        T(interpreter_forged),
+        T(end_of_stack),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
