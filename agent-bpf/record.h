@@ -40,7 +40,7 @@ enum record_frame_kind {
     FRAME_JVM_COMPILED = 6,    /* pc; CodeBlob; compile id (low half) and level */
     FRAME_JVM_INTERPRETED = 7, /* Method; ConstMethod (48 bits) and bci (16; 0xffff: not known) */
     FRAME_JVM_STUB = 8,        /* pc; CodeBlob */
-    FRAME_JVM_FROZEN = 9,      /* 0: frames of a virtual thread that are not on this stack */
+    FRAME_JVM_GAP = 9,         /* frames are missing here: enum hotspot_gap */
     FRAME_V8 = 10,             /* as agent-bpf/runtimes/v8_process.h says */
     FRAME_RUBY = 11,           /* as agent-bpf/runtimes/ruby_process.h says */
     FRAME_PHP = 12,            /* as agent-bpf/runtimes/php_process.h says */
@@ -79,7 +79,7 @@ static inline __u32 record_frame_words(__u32 kind)
     case FRAME_KERNEL:
     case FRAME_NATIVE:
     case FRAME_LIST_ENTRY:
-    case FRAME_JVM_FROZEN:
+    case FRAME_JVM_GAP:
         return 1;
     case FRAME_NATIVE_EVAL:
     case FRAME_JVM_INTERPRETED:

@@ -79,7 +79,7 @@ static inline const char *record_frame_type(enum record_frame_kind kind)
     case FRAME_JVM_COMPILED:
     case FRAME_JVM_INTERPRETED:
     case FRAME_JVM_STUB:
-    case FRAME_JVM_FROZEN:
+    case FRAME_JVM_GAP:
         return "jvm";
     case FRAME_V8:
         return "v8js";

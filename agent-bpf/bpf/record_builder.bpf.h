@@ -54,6 +54,7 @@ struct walk { /* from frame to frame */
     __u64 registers[UNWIND_REGISTERS_MAX]; /* by DWARF number */
     __u32 known;                           /* a bit for each */
     __u32 is_return;                       /* what pc is */
+    __u32 is_guess; /* its caller was looked for by the frame pointer alone */
     __u64 cfa;
     struct unwind_rule rule; /* of the frame at pc */
     __u64 mm;

@@ -47,3 +47,16 @@ static __always_inline int runtime_step(struct build *build, const struct runtim
 #endif
     return RUNTIME_NOT_ITS_CODE;
 }
+
+/* Behind a step from the native frame at sp, to a caller that was guessed, or that failed: goes on
+ * where the runtime has noted it. Returns end, or WALK_GOES_ON. */
+static __always_inline int runtime_resume(struct build *build,
+                                          const struct runtime_process *runtime, __u64 tp, __u64 sp,
+                                          int end)
+{
+#if defined(__TARGET_ARCH_x86)
+    if (runtime->sections & RUNTIME_SECTION_HOTSPOT)
+        return hotspot_resume(build, &runtime->hotspot, tp, sp, end);
+#endif
+    return end;
+}

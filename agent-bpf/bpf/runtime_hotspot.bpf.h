@@ -5,6 +5,7 @@
 
 #define HOTSPOT_READ(walk, out, size, address)                                                     \
     bpf_probe_read_user((out), (size), (const void *)(address))
+#include "agent-bpf/runtimes/hotspot/hotspot_anchor.h"
 #include "agent-bpf/runtimes/hotspot/hotspot_step.h"
 
 #if defined(__TARGET_ARCH_x86)
@@ -44,6 +45,44 @@ __noinline int hotspot_step(struct build *build, const struct hotspot_process *p
     walk->pc = hotspot->pc;
     walk->registers[ARCH_SP] = hotspot->sp;
     walk->registers[ARCH_FP] = hotspot->fp;
+    walk->known = 1u << ARCH_SP | 1u << ARCH_FP;
+    walk->is_return = 1;
+    return HOTSPOT_UNWINDS; /* WALK_GOES_ON */
+}
+
+/* The thread's JavaThread; 0: it has none. */
+static __always_inline __u64 hotspot_thread(const struct hotspot_thread_layout *layout, __u64 tp)
+{
+    const struct context_variable variable = {.thread_local_model = THREAD_LOCAL_DYNAMIC,
+                                              .dtv_entry_size = 16,
+                                              .dtv_offset = 8,
+                                              .module = layout->module,
+                                              .offset = layout->variable};
+    __u64 at = layout->module ? thread_local_address(&variable, tp) : 0, thread = 0;
+    return at && !step_read(&thread, sizeof(thread), at) ? thread : 0;
+}
+
+/* The caller of the native frame at sp could not be found (end), or by a guess that may lead past
+ * frames of Java. From the last frame of Java on, with a mark: WALK_GOES_ON; else as it was. */
+__noinline int hotspot_resume(struct build *build, const struct hotspot_process *process, __u64 tp,
+                              __u64 sp, int end)
+{
+    if (!build || !process)
+        return end;
+    struct walk *walk = &build->walk;
+    struct hotspot_walk *hotspot = &walk->hotspot;
+    __u64 thread = hotspot_thread(&process->thread, tp);
+    hotspot->sp = sp;
+    if (!thread || walk->n_words >= RECORD_MAX_USER_WORDS ||
+        !hotspot_find_anchor(hotspot, process, thread))
+        return end;
+    if (end == HOTSPOT_UNWINDS && walk->registers[ARCH_SP] <= hotspot->caller.sp)
+        return end;
+    walk_add_word(build, (__u64)FRAME_JVM_GAP << RECORD_FRAME_SHIFT | HOTSPOT_GAP_NATIVE);
+    walk->n_frames++;
+    walk->pc = hotspot->caller.pc;
+    walk->registers[ARCH_SP] = hotspot->caller.sp;
+    walk->registers[ARCH_FP] = hotspot->caller.fp;
     walk->known = 1u << ARCH_SP | 1u << ARCH_FP;
     walk->is_return = 1;
     return HOTSPOT_UNWINDS; /* WALK_GOES_ON */

@@ -75,6 +75,7 @@ static __always_inline int walk_by_frame_pointer(struct walk *walk)
 {
     __u64 fp = 0, sp = 0;
     bool known = walk_register(walk, ARCH_FP, &fp);
+    walk->is_guess = 1;
     if (known && !fp)
         return UNWIND_END_OF_STACK;
     if (!known || !walk_register(walk, ARCH_SP, &sp) || fp < sp || fp % UNWIND_WORD)
@@ -157,6 +158,7 @@ __noinline int walk_step(struct build *build, const struct runtime_process *runt
     __u64 address =
         walk->pc - !!walk->is_return; /* a call may be its function's last instruction */
     bool is_code = mapping_find(build, address);
+    walk->is_guess = 0;
     if (!is_code && walk->n_frames)
         return UNWIND_END_BAD_ADDRESS;
     if (walk->n_frames >= RECORD_MAX_USER_FRAMES)
@@ -169,6 +171,13 @@ __noinline int walk_step(struct build *build, const struct runtime_process *runt
     if (is_code && !rule_find(build, address))
         return UNWIND_END_WANTED;
     return walk_native(build, is_code, runtime ? runtime_process_evaluates(runtime, address) : 0);
+}
+
+/* True: the caller of a frame was not found, and will not be. */
+static __always_inline bool walk_has_failed(int end)
+{
+    return end == UNWIND_END_NO_MEMORY || end == UNWIND_END_NO_PROGRESS ||
+           end == UNWIND_END_BAD_ADDRESS || end == UNWIND_END_UNKNOWN;
 }
 
 static __always_inline void walk_note(struct walk *walk)
@@ -200,7 +209,10 @@ static __noinline void walk_user_stack(struct build *build, struct task_struct *
     }
     int end = UNWIND_END_TRUNCATED;
     for (int i = 0; i <= RECORD_MAX_USER_FRAMES; i++) {
+        __u64 sp = walk->registers[ARCH_SP];
         end = walk_step(build, runtime);
+        if (runtime && (walk->is_guess || walk_has_failed(end)))
+            end = runtime_resume(build, runtime, arch_thread_pointer(task), sp, end);
         if (end != WALK_GOES_ON)
             break;
         if (runtime && i >= WALK_FREE_FRAMES && walk_is_late(build)) {

@@ -16,6 +16,12 @@
 #define HOTSPOT_BLOB_BYTES  400 /* read of HeapBlock and CodeBlob; largest seen: 16 + 376 */
 #define HOTSPOT_SYMBOL_HEAD 8   /* read of a Symbol: it has its length and its references */
 
+/* Frames that are missing in a stack: FRAME_JVM_GAP. */
+enum hotspot_gap {
+    HOTSPOT_GAP_FROZEN = 0, /* of a virtual thread, not on this stack */
+    HOTSPOT_GAP_NATIVE = 1, /* of native code that nothing tells how to unwind */
+};
+
 /* A code heap: `segmap` has a byte for each segment of 1 << segment_shift bytes, which leads to the
  * header of the block that the segment belongs to. An unused heap has low == high. */
 struct hotspot_heap {
@@ -74,6 +80,16 @@ struct hotspot_method_layout {
     __u16 bcp_slot;     /* bytes below an interpreted frame's frame pointer */
 };
 
+/* Where a thread notes its last frame of Java when it leaves Java's code. */
+struct hotspot_thread_layout {
+    __u16 module;   /* the library's blocks of thread-local variables, in the DTV; 0: not known */
+    __u16 variable; /* in its block: the address of the thread's Thread */
+    __u16 anchor;   /* in JavaThread */
+    __u16 anchor_sp;
+    __u16 anchor_pc;
+    __u16 anchor_fp;
+};
+
 /* What only names need. */
 struct hotspot_names_layout {
     __u16 method; /* in nmethod */
@@ -129,6 +145,7 @@ struct hotspot_process {
     __u32 segment_shift;
     struct hotspot_blob_layout blob;
     struct hotspot_method_layout method;
+    struct hotspot_thread_layout thread;
     struct hotspot_names_layout names;
 } __attribute__((aligned(8)));
 

@@ -5,6 +5,7 @@
  */
 #include "agent-bpf/runtimes/hotspot/hotspot_attach.h"
 #include "agent-bpf/runtimes/hotspot/hotspot_fetch.h"
+#include "agent-bpf/files/elf_dynamic.h"
 #include "agent-bpf/files/elf_symtab.h"
 #include "agent-bpf/runtimes/hotspot/hotspot_interpreter.h"
 #include "agent-bpf/runtimes/hotspot/hotspot_layout.h"
@@ -19,7 +20,29 @@
 #define OBJECT_BYTES      512 /* read of CodeHeap, StubQueue */
 
 static const char barrier_name[] = "_ZN12StubRoutines19_cont_returnBarrierE";
+static const char thread_name[] = "_ZN6Thread12_thr_currentE";
 static const char stub_list_name[] = "_ZN12StubCodeDesc5_listE";
+
+/* The dynamic linker writes the number of the module where a relocation without a symbol is. */
+static bool take_module(void *context, const Elf64_Rela *relocation)
+{
+    struct hotspot_constants *constants = context;
+    if (ELF64_R_TYPE(relocation->r_info) != R_X86_64_DTPMOD64 || ELF64_R_SYM(relocation->r_info))
+        return false;
+    constants->thread_module = relocation->r_offset;
+    return true;
+}
+
+static int thread_find(const struct elf *elf, struct hotspot_constants *constants)
+{
+    struct elf_symbol symbol;
+    struct elf_dynamic dynamic;
+    if (elf_symtab_find(elf, thread_name, STT_TLS, &symbol) || symbol.symbol.st_value > UINT16_MAX)
+        return 0;
+    constants->thread = (uint16_t)symbol.symbol.st_value;
+    int error = elf_dynamic_open(elf, &dynamic);
+    return error ? error : elf_dynamic_relocations(&dynamic, take_module, constants);
+}
 
 int hotspot_open(const struct elf *elf, struct hotspot_constants *constants)
 {
@@ -30,7 +53,7 @@ int hotspot_open(const struct elf *elf, struct hotspot_constants *constants)
         constants->return_barrier = symbol.symbol.st_value;
     if (!error && !elf_symtab_find(elf, stub_list_name, STT_OBJECT, &symbol))
         constants->stub_list = symbol.symbol.st_value;
-    return error;
+    return error ? error : thread_find(elf, constants);
 }
 
 /* ---- reading ---- */
@@ -219,6 +242,22 @@ static int attaching_find(struct attaching *attaching, uint64_t return_barrier)
     return error ? error : attaching_read_interpreter(attaching, values[INTERPRETER]);
 }
 
+/* Without it frames behind native code that cannot be unwound are missing. */
+static void attaching_find_thread(struct attaching *attaching,
+                                  const struct hotspot_constants *constants, uint64_t load_bias)
+{
+    struct hotspot_thread_layout *thread = &attaching->process->thread;
+    uint64_t module = 0;
+    bool known = constants->thread_module && thread->anchor != HOTSPOT_NONE &&
+                 thread->anchor_sp != HOTSPOT_NONE && thread->anchor_pc != HOTSPOT_NONE &&
+                 thread->anchor_fp != HOTSPOT_NONE;
+    if (known &&
+        !attaching_read(attaching, constants->thread_module + load_bias, &module, sizeof(module)) &&
+        module <= UINT16_MAX)
+        thread->module = (uint16_t)module;
+    thread->variable = constants->thread;
+}
+
 static enum runtime_refusal refusal_of(int error)
 {
     switch (error) {
@@ -248,6 +287,8 @@ int hotspot_attach(const struct hotspot_constants *constants, uint64_t load_bias
         error = attaching_find(&attaching, barrier ? barrier + load_bias : 0);
     if (!error && stubs && process->names.major >= STUB_LIST_SINCE)
         process->stub_list = stubs + load_bias;
+    if (!error)
+        attaching_find_thread(&attaching, constants, load_bias);
     if (error == -EBADMSG)
         error = -ENOTSUP;
 #else

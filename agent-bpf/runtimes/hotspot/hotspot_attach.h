@@ -13,6 +13,8 @@ struct hotspot_constants {
     struct hotspot_exports exports;
     uint64_t return_barrier; /* ELF addresses of variables; 0: none */
     uint64_t stub_list;
+    uint64_t thread_module; /* address of what has the number of its thread-local module; 0: none */
+    uint16_t thread;        /* in the block: Thread::_thr_current */
 };
 
 /* 0; -ENOENT: the file is no HotSpot; another negative errno. */

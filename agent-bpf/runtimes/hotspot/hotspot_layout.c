@@ -21,6 +21,7 @@ struct layout { /* all places are in it, so that one table fills them */
 
 #define BLOB(field)   offsetof(struct layout, process.blob.field)
 #define METHOD(field) offsetof(struct layout, process.method.field)
+#define THREAD(field) offsetof(struct layout, process.thread.field)
 #define NAMES(field)  offsetof(struct layout, process.names.field)
 #define STATIC(field) offsetof(struct layout, statics.field)
 
@@ -47,6 +48,10 @@ static const struct row fields[] = {
     {BLOB(deopt_method_handle), "nmethod", "_deopt_mh_handler_offset", OPTIONAL},
     {METHOD(const_method), "Method", "_constMethod", NEEDED},
     {METHOD(code_size), "ConstMethod", "_code_size", NEEDED},
+    {THREAD(anchor), "JavaThread", "_anchor", OPTIONAL},
+    {THREAD(anchor_sp), "JavaFrameAnchor", "_last_Java_sp", OPTIONAL},
+    {THREAD(anchor_pc), "JavaFrameAnchor", "_last_Java_pc", OPTIONAL},
+    {THREAD(anchor_fp), "JavaFrameAnchor", "_last_Java_fp", OPTIONAL},
     {NAMES(method), "CompiledMethod", "_method", OPTIONAL},
     {NAMES(method), "nmethod", "_method", NEEDED},
     {NAMES(metadata), "nmethod", "_metadata_offset", OPTIONAL},

@@ -13,7 +13,10 @@
 #define ADDRESS_MASK  ((UINT64_C(1) << 48) - 1)
 #define NO_BCI        0xffff
 
-static const char frozen_name[] = "[frozen frames of the virtual thread]";
+static const char *const gap_names[] = {
+    [HOTSPOT_GAP_FROZEN] = "[frozen frames of the virtual thread]",
+    [HOTSPOT_GAP_NATIVE] = "[native frames without unwind information]",
+};
 static const char interpreter_name[] = "[interpreter]";
 
 struct method_key {
@@ -268,8 +271,8 @@ static int naming_answer(struct naming *naming, struct arena *arena, size_t i,
         return named_set_functions(named, naming, arena, &function, &naming->index[i], 1);
     case FRAME_JVM_STUB:
         return named_set_stub(named, arena, frame, &naming->stubs[naming->index[i]]);
-    case FRAME_JVM_FROZEN:
-        return named_set_text(named, arena, BYTES_STR(frozen_name));
+    case FRAME_JVM_GAP:
+        return named_set_text(named, arena, BYTES_STR(gap_names[frame->words[0] & 1]));
     default:
         return 0;
     }

@@ -5,7 +5,7 @@
 
 #define HOTSPOT_FRAME_KINDS                                                                        \
     (1u << FRAME_JVM_COMPILED | 1u << FRAME_JVM_INTERPRETED | 1u << FRAME_JVM_STUB |               \
-     1u << FRAME_JVM_FROZEN)
+     1u << FRAME_JVM_GAP)
 
 int hotspot_reader_open(const struct elf *elf, struct runtime_constants **constants,
                         enum runtime_refusal *why);

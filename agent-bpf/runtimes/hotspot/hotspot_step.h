@@ -434,7 +434,7 @@ HOTSPOT_FUNCTION int hotspot_step_stub(struct hotspot_walk *walk,
 static __always_inline int hotspot_add_frozen(struct hotspot_walk *walk)
 {
     struct hotspot_caller *caller = &walk->caller;
-    walk->words[walk->n_words % HOTSPOT_WORDS_MAX] = (__u64)FRAME_JVM_FROZEN << RECORD_FRAME_SHIFT;
+    walk->words[walk->n_words % HOTSPOT_WORDS_MAX] = (__u64)FRAME_JVM_GAP << RECORD_FRAME_SHIFT;
     walk->n_words++;
     walk->n_frames++;
     walk->sp = caller->sp;

@@ -12,6 +12,7 @@ import hotspot_stacks  # noqa: E402
 
 SAMPLES = 250
 LEAST = 0.98  # of so few samples; test/peers has more
+NATIVE_S, HZ, GAPS = 4, 997, 30
 UNNAMED = 0.01  # of the frames at the most: code that was replaced meanwhile
 
 
@@ -52,6 +53,21 @@ class HotSpot(unittest.TestCase):
             self.assertGreaterEqual(len(good) / len(stacks), LEAST)
             frames = [frame.outcome for stack in stacks for frame in stack.frames if frame.kind != "native"]
             self.assertLessEqual(len([outcome for outcome in frames if outcome != "named"]), UNNAMED * len(frames))
+            self.programs.end()
+
+    def test_native(self):
+        """Code in C without unwind tables, whose frame pointer is a number: behind it the stack goes on with Java."""
+        library = self.programs.library()
+        if not library:
+            self.skipTest("no compiler, or a JDK without headers")
+        for flags in ([], ["-Xint"]):
+            process = self.programs.start(self.java, flags, "Natives", library)
+            counts = hotspot_stacks.ticks(process.pid, NATIVE_S, HZ, "Natives.main", "java.lang.Thread.run")
+            if counts is None:
+                self.skipTest("needs the rights to sample")
+            print("%s: %s" % (" ".join(flags) or "default", counts))
+            self.assertGreater(counts["gaps"], GAPS)
+            self.assertGreaterEqual(counts["complete"], LEAST * (counts["stacks"] + counts["without"]))
             self.programs.end()
 
 

@@ -7,8 +7,8 @@ import shutil
 import subprocess
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-INSPECT, STEPS = (os.path.join(os.environ["SPANPROF_BUILD_DIR"], "test", "hotspot_" + name)
-                         for name in ("inspect", "steps"))
+INSPECT, TICKS, STEPS = (os.path.join(os.environ["SPANPROF_BUILD_DIR"], "test", "hotspot_" + name)
+                         for name in ("inspect", "ticks", "steps"))
 PROGRAMS = os.path.join(SOURCE, "test", "peers", "java")
 SECONDS = 60
 TRIES = 10
@@ -53,6 +53,15 @@ def inspect(mode, pid, *arguments):
         else:
             stacks[-1].frames.append(Frame(fields[0], fields[1], []))
     return stacks
+
+
+def ticks(pid, seconds, hz, *functions):
+    """Numbers by name, as the sampler's stacks are; None: it may not sample."""
+    done = subprocess.run([TICKS, str(pid), str(seconds), str(hz), *functions], capture_output=True, text=True,
+                          timeout=seconds + SECONDS)
+    if done.returncode == 77:
+        return None
+    return {name: int(number) for name, number in re.findall(r"(\w+) (\d+)\b", done.stdout)}
 
 
 def steps(pid):
@@ -144,9 +153,20 @@ class Programs:
 
     def compile(self):
         sources = [os.path.join(PROGRAMS, name + ".java")
-                   for name in ("Deopt", "Intrinsics", "Stacks", "Unload", "Virtual")]
+                   for name in ("Deopt", "Intrinsics", "Natives", "Stacks", "Unload", "Virtual")]
         subprocess.run([self.javac, "--release", "11", "-g", "-d", self.directory, *sources], check=True,
                        capture_output=True, timeout=SECONDS)
+
+    def library(self):
+        """What Natives calls, without unwind tables. None: there is no compiler, or the JDK has no headers."""
+        headers = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(self.javac))), "include")
+        if not os.path.isdir(headers) or not shutil.which("cc"):
+            return None
+        path = os.path.join(self.directory, "libnatives.so")
+        subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-fomit-frame-pointer", "-fno-asynchronous-unwind-tables",
+                        "-fno-unwind-tables", "-I" + headers, "-I" + os.path.join(headers, "linux"), "-o", path,
+                        os.path.join(PROGRAMS, "natives.c")], check=True, timeout=SECONDS)
+        return path
 
     def start(self, java, flags, *arguments):
         """A process that has said it waits; None: this JVM has not these flags."""

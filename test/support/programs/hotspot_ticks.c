@@ -2,7 +2,8 @@
 /*
  * hotspot_ticks PID SECONDS HZ FUNCTION...: samples a JVM by the sampler. Counts stacks that have
  * frames of Java, those of them that have one of the functions and end with the outermost frame,
- * and how their frames were named when the ring was read. Shows stacks that do not. Exit status 77:
+ * how their frames were named when the ring was read, and gaps in place of native frames; and
+ * stacks without such frames that are not complete. Shows stacks that do not. Exit status 77:
  * without rights.
  */
 #include "agent-bpf/record_frame.h"
@@ -31,7 +32,7 @@ static struct {
     uint32_t pid;
     char **functions;
     unsigned shown;
-    uint64_t all, stacks, complete, wanted, frames, java;
+    uint64_t all, stacks, complete, wanted, frames, java, gaps, without;
     uint64_t outcomes[RUNTIME_FRAME_OUTCOMES];
 } ticks;
 
@@ -44,7 +45,7 @@ static size_t frames_of(const struct record_header *record, struct record_frame 
     size_t n = 0;
     for (at += record->kernel_words, *all = 0; record_frame_next(&at, end, &frame); ++*all)
         if (record_frame_kind(frame.words[0]) >= FRAME_JVM_COMPILED &&
-            record_frame_kind(frame.words[0]) <= FRAME_JVM_FROZEN)
+            record_frame_kind(frame.words[0]) <= FRAME_JVM_GAP)
             java[n++] = frame;
     return n;
 }
@@ -79,6 +80,8 @@ static void take(const struct record_header *record, const struct record_frame *
         abort();
     bool found = false;
     for (size_t i = 0; i < n; i++) {
+        ticks.gaps += frames[i].words[0] ==
+                      ((uint64_t)FRAME_JVM_GAP << RECORD_FRAME_SHIFT | HOTSPOT_GAP_NATIVE);
         ticks.outcomes[names.names[i].outcome]++;
         for (uint32_t j = 0; j < names.names[i].n_lines; j++)
             found |= is_wanted(names.names[i].lines[j].function);
@@ -106,6 +109,7 @@ static void on_record(void *context, const struct record_header *record)
         return;
     }
     size_t n = frames_of(record, frames, &all);
+    ticks.without += !n && record->end != UNWIND_END_OF_STACK;
     if (!n)
         return;
     ticks.frames += all;
@@ -156,6 +160,7 @@ int main(int argc, char **argv)
            (double)ticks.java / (double)ticks.stacks);
     printf("named %" PRIu64 " stale %" PRIu64 " unreadable %" PRIu64 " unknown %" PRIu64 "\n",
            ticks.outcomes[0], ticks.outcomes[1], ticks.outcomes[2], ticks.outcomes[3]);
+    printf("gaps %" PRIu64 " without %" PRIu64 "\n", ticks.gaps, ticks.without);
     printf("tick %.0f ns\n",
            (double)sampler_tick_time_ns(ticks.sampler) / (double)(ticks.all ? ticks.all : 1));
     cpu_events_close(&ticks.cpus);

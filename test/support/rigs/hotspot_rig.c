@@ -211,11 +211,11 @@ static void walk_add_java(const struct hotspot_walk *walk, struct hotspot_rig_st
 {
     for (unsigned i = 0; i < walk->n_words;) {
         unsigned kind = (unsigned)(walk->words[i] >> RECORD_FRAME_SHIFT);
-        unsigned n = kind == FRAME_JVM_COMPILED ? 3 : kind == FRAME_JVM_FROZEN ? 1 : 2;
+        unsigned n = kind == FRAME_JVM_COMPILED ? 3 : kind == FRAME_JVM_GAP ? 1 : 2;
         stack_add(stack,
                   kind == FRAME_JVM_COMPILED      ? HOTSPOT_RIG_COMPILED
                   : kind == FRAME_JVM_INTERPRETED ? HOTSPOT_RIG_INTERPRETED
-                  : kind == FRAME_JVM_FROZEN      ? HOTSPOT_RIG_FROZEN
+                  : kind == FRAME_JVM_GAP         ? HOTSPOT_RIG_FROZEN
                                                   : HOTSPOT_RIG_STUB,
                   &walk->words[i], n);
         i += n;

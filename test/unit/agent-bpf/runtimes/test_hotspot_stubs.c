@@ -172,7 +172,36 @@ static void frozen(void **state)
     assert_caller(CALLER, SP + 216, 0x77);
     assert_int_equal(walk.n_frames, 2);
     assert_int_equal(walk.n_words, 4);
-    assert_int_equal(walk.words[3], word_of(FRAME_JVM_FROZEN, 0, false));
+    assert_int_equal(walk.words[3], word_of(FRAME_JVM_GAP, 0, false));
+}
+
+#define THREAD UINT64_C(0x7f5000000000)
+
+static void anchor(void **state)
+{
+    struct {
+        uint64_t sp, pc, fp;
+    } anchor = {SP + 64, CALLER, SP + 96};
+    (void)state;
+    process.thread = (struct hotspot_thread_layout){.anchor = 16, .anchor_pc = 8, .anchor_fp = 16};
+    memory_image_put(&image, THREAD + 16, (uint8_t *)&anchor, sizeof(anchor));
+    assert_true(hotspot_find_anchor(&walk, &process, THREAD));
+    assert_int_equal(walk.caller.pc, CALLER);
+    assert_int_equal(walk.caller.sp, SP + 64);
+    assert_int_equal(walk.caller.fp, SP + 96);
+    anchor.pc = 0; /* it is below */
+    put_word(SP + 56, CALLER + 8);
+    assert_true(hotspot_find_anchor(&walk, &process, THREAD));
+    assert_int_equal(walk.caller.pc, CALLER + 8);
+    put_word(SP + 56, 0x5555);
+    hotspot_begin(&walk);
+    assert_false(hotspot_find_anchor(&walk, &process, THREAD));
+    anchor.pc = CALLER;
+    for (unsigned i = 0; i < 3; i++) { /* the thread runs Java; lower on the stack; forged */
+        anchor.sp = (uint64_t[]){0, SP - 8, SP + 65}[i];
+        assert_false(hotspot_find_anchor(&walk, &process, THREAD));
+    }
+    assert_false(hotspot_find_anchor(&walk, &process, 0));
 }
 
 int main(void)
@@ -180,7 +209,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup(name, make)
     const struct CMUnitTest tests[] = {
         T(stub_leaf),    T(stub_states), T(stub_barrier), T(stub_caller),
-        T(stub_nearest), T(frozen),
+        T(stub_nearest), T(frozen),      T(anchor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
