@@ -9,7 +9,7 @@ BUILD has spanprof and the tests, DIRECTORY keeps kernels and logs, JUNIT gets t
 boots with an initramfs of busybox, spanprof, kernel_check and (not with --short) the tests of the bpf
 suite: nothing else is on it, and no module is loaded. unit_check is kernel_check with the capabilities of
 the shipped unit, and so with what Debian asks for perf events. On RUNTIMES_KERNEL a second machine (not with --short;
-with --runtimes nothing else) has the stock Python, Java and Node of this one. Emulated throughout: no KVM is needed.
+with --runtimes nothing else) has the stock Python, Java, Node, Ruby and PHP of this one. Emulated throughout: no KVM is needed.
 """
 import glob
 import os

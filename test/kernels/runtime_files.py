@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stock Python, Java and Node need of this machine to run in another one."""
+"""What stock Python, Java, Node, Ruby and PHP need of this machine to run in another one."""
+import glob
 import os
 import re
 import shutil
@@ -57,10 +58,21 @@ def node_files():
     return {node, os.path.realpath(node)} | (tree(NODE_MODULES) if os.path.isdir(NODE_MODULES) else set())
 
 
+def ruby_files():
+    """Encodings are all that it loads at its start without gems."""
+    ruby = program("ruby")
+    return {ruby, os.path.realpath(ruby)} | set(glob.glob("/usr/lib/*/ruby/*/enc/**/*.so", recursive=True))
+
+
+def php_files():
+    php = program("php")
+    return {php, os.path.realpath(php)}
+
+
 def files(directory):
     """All files, each to lie where it is here. Directory gets the programs."""
-    for name in ("chain.py", "chain.js"):
+    for name in ("chain.py", "chain.js", "chain.rb", "chain.php"):
         shutil.copy(os.path.join(PROGRAMS, name), directory)
-    found = python_files() | java_files(directory) | node_files() | tree(directory)
+    found = (python_files() | java_files(directory) | node_files() | ruby_files() | php_files() | tree(directory))
     elf = [file for file in found if re.search(r"\.so(\.|$)|/bin/", file)]
     return found.union(*map(libraries_of, elf))
