@@ -67,9 +67,11 @@ struct walk { /* from frame to frame */
     __u32 frames_at;  /* in rest, of the first user frame */
     __u32 n_frames;
     __u32 n_words; /* of them */
-    __u32 n_list;  /* words behind them */
-    __u32 list_of; /* enum runtime_section: whose they are */
-    __u32 n_task;  /* words behind them: of a record_task */
+    __u32 n_evaluations;
+    __u64 evaluations[2]; /* CFAs of the innermost that work off a list; 0: there is none */
+    __u32 n_list;         /* words behind them */
+    __u32 list_of;        /* enum runtime_section: whose they are */
+    __u32 n_task;         /* words behind them: of a record_task */
     __u32 now_s;
     __u32 end;                 /* enum unwind_end */
     struct record_stack stack; /* where user space continues to unwind */

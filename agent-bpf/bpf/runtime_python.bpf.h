@@ -13,7 +13,10 @@ __noinline int python_begin(struct build *build, const struct runtime_process *r
 {
     if (!build || !runtime)
         return RUNTIME_LIST_END;
-    return python_list_begin(&runtime->python, tp, &build->walk.list.python);
+    const struct walk *walk = &build->walk;
+    __u64 inner = walk->evaluations[0], outer = walk->evaluations[1];
+    return python_list_begin(&runtime->python, tp, inner < outer ? outer - inner : 0,
+                             &build->walk.list.python);
 }
 
 __noinline int python_next(struct build *build, const struct runtime_process *runtime)

@@ -145,6 +145,8 @@ static __always_inline int walk_native(struct build *build, bool is_code, __u64 
     walk->cfa = 0;
     int end = walk_to_caller(build);
     walk_add_word(build, (walk->cfa & (RECORD_EVAL_INNER - 1)) | evaluates);
+    if (walk->n_evaluations < 2)
+        walk->evaluations[walk->n_evaluations++ & 1] = walk->cfa;
     return end;
 }
 
@@ -312,7 +314,8 @@ static __always_inline __u32 unwind(struct bpf_perf_event_data *ctx, struct buil
     struct walk *walk = &build->walk;
     __u32 kernel_words = 0;
     bool user_mode = header->flags & RECORD_FLAG_USER_MODE;
-    walk->n_frames = walk->n_words = walk->n_list = walk->n_task = 0;
+    walk->n_frames = walk->n_words = walk->n_list = walk->n_task = walk->n_evaluations = 0;
+    walk->evaluations[0] = walk->evaluations[1] = 0;
     walk->end = UNWIND_END_OF_STACK;
     if (!user_mode)
         kernel_words = unwind_kernel(ctx, build, at);

@@ -325,7 +325,7 @@ static void check_running(const char *python)
     /* A generator that is about to be left, or entered, has no caller for an instruction or two. */
     assert_true(program.whole * 1000 >= program.listed * 995);
     /* 3.11 enters a _PyCFrame in the thread's state some instructions before it fills it in: what
-     * the list begins with then is what earlier calls have left there. */
+     * earlier calls have left there may look like a list. */
     assert_true(program.named * 100 >= program.listed * 99);
     assert_int_equal(program.right, program.named);
     assert_true(program.appended * 200 <= program.n);

@@ -14,6 +14,7 @@ struct python_list {
     struct runtime_list_next next;
     __u64 frame;  /* the next one; 0: none */
     __u64 cframe; /* of the activation that `frame` belongs to, if has_cframe */
+    __u64 apart;  /* python_list_begin() */
     __u64 thread; /* its state; 0: it is none of Python's */
     __u64 flags;  /* PYTHON_FRAME_*, for all frames */
     __u32
@@ -65,15 +66,16 @@ PYTHON_INLINE __u64 python_list_thread(const struct python_process *process, __u
 }
 
 /* The evaluation function enters its _PyCFrame in the thread's state before it fills it in. What
- * this one leads to is then of an earlier call, or garbage: the list begins with the caller's. */
+ * this one leads to is then of an earlier call, or garbage: the list begins with the caller's. That
+ * is as far off as the CFAs are apart, as both lie at one place in their activation. */
 PYTHON_INLINE int python_list_again(const struct python_process *process, struct python_list *list)
 {
-    __u64 caller = 0, frame = 0;
+    __u64 caller = list->cframe + list->apart, frame = 0;
     if (!list->innermost || !process->has_cframe)
         return RUNTIME_LIST_UNREADABLE;
     list->innermost = 0;
     list->next.n_words = 0;
-    if (step_read(&caller, sizeof(caller), list->cframe + process->cframe_previous))
+    if (!list->apart && step_read(&caller, sizeof(caller), list->cframe + process->cframe_previous))
         return RUNTIME_LIST_UNREADABLE;
     if (!caller)
         return RUNTIME_LIST_END;
@@ -84,13 +86,15 @@ PYTHON_INLINE int python_list_again(const struct python_process *process, struct
     return RUNTIME_LIST_AGAIN;
 }
 
-/* tp: the thread pointer. END: it is no thread of Python's, or has no frames. */
-PYTHON_INLINE int python_list_begin(const struct python_process *process, __u64 tp,
+/* tp: the thread pointer. apart: bytes between the CFAs of the two innermost activations of the
+ * evaluation function; 0: not known. END: it is no thread of Python's, or has no frames. */
+PYTHON_INLINE int python_list_begin(const struct python_process *process, __u64 tp, __u64 apart,
                                     struct python_list *list)
 {
     __u64 thread = python_list_thread(process, tp, list);
     list->frame = list->cframe = list->thread = 0;
     list->innermost = 1;
+    list->apart = apart;
     if (!thread)
         return RUNTIME_LIST_END;
     if (python_list_read(list, process->thread_bytes, thread))
@@ -129,8 +133,8 @@ PYTHON_INLINE int python_list_leave(const struct python_process *process, struct
     if (!list->cframe || !process->has_cframe ||
         step_read(&caller, sizeof(caller), list->cframe + process->cframe_previous))
         caller = 0;
-    if (list->innermost && caller &&
-        !step_read(&frame, sizeof(frame), caller + process->cframe_frame) && frame != list->frame)
+    if (list->innermost && (caller || (list->apart && process->has_cframe)) &&
+        (step_read(&frame, sizeof(frame), caller + process->cframe_frame) || frame != list->frame))
         return python_list_again(process, list);
     list->cframe = caller;
     list->innermost = 0;
@@ -165,8 +169,9 @@ PYTHON_INLINE int python_list_next(const struct python_process *process, struct 
 {
     __u64 frame = list->frame;
     list->next.n_words = 0;
-    if (!frame)
-        return RUNTIME_LIST_END;
+    if (!frame) /* of an activation that has no end: it is none */
+        return list->innermost && process->has_cframe ? python_list_again(process, list)
+                                                      : RUNTIME_LIST_END;
     if (frame & 7 || python_list_read(list, process->frame_bytes, frame))
         return python_list_again(process, list);
     __u64 code = python_list_word(list, process->frame_code) & ~7ULL;

@@ -298,7 +298,7 @@ size_t python_image_list(struct python_image *image, const struct python_process
     struct python_list list;
     size_t n = 0;
     reading = image;
-    *outcome = python_list_begin(process, tp, &list);
+    *outcome = python_list_begin(process, tp, image->apart, &list);
     while ((*outcome == RUNTIME_LIST_GOES_ON || *outcome == RUNTIME_LIST_AGAIN) &&
            n + RUNTIME_LIST_WORDS_MAX <= max) {
         *outcome = python_list_next(process, &list);
@@ -317,7 +317,7 @@ size_t python_image_task(struct python_image *image, const struct python_process
 {
     struct python_list list;
     reading = image;
-    python_list_begin(process, tp, &list);
+    python_list_begin(process, tp, image->apart, &list);
     size_t size = python_task(process, &image->tasks, &list);
     assert(size <= sizeof(*task));
     memcpy(task, &list.task, size);

@@ -48,6 +48,7 @@ struct python_image {
     uint8_t bytes[IMAGE_BYTES];
     struct python_constants constants;
     struct python_tasks tasks;     /* from 3.14 on */
+    uint64_t apart;                /* as python_list_begin() has it */
     size_t calls;                  /* of reading */
     uint64_t renamed_at;           /* once this is read the task has another name; 0: never */
     struct runtime_memory *memory; /* of the request */

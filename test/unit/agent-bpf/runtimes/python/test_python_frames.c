@@ -38,7 +38,7 @@ static size_t list_read(const struct program *program, uint64_t tp, struct recor
 {
     struct python_list list;
     size_t n = 0;
-    int outcome = python_list_begin(&program->runtime.entry.python, tp, &list);
+    int outcome = python_list_begin(&program->runtime.entry.python, tp, 0, &list);
     while (outcome == RUNTIME_LIST_GOES_ON && n < FRAMES_MAX) {
         outcome = python_list_next(&program->runtime.entry.python, &list);
         if (outcome != RUNTIME_LIST_GOES_ON || list.next.n_words < 3)

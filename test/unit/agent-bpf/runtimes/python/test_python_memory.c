@@ -177,6 +177,29 @@ static void an_unfinished_cframe(void **state)
         }
 }
 
+/* Nor has it the caller's address yet: that follows from the native stack. What is left may look
+ * like frames, but for their end. */
+static void an_unfinished_cframe_without_caller(void **state)
+{
+    static const uint64_t left[] = {0, 8, 1ULL << 47, IMAGE_FRAMES + 0xf00};
+    uint64_t words[WORDS_MAX], stray = IMAGE_FRAMES + 0xf00;
+    int outcome;
+    (void)state;
+    for (unsigned minor = 11; minor <= 12; minor++)
+        for (size_t i = 0; i < 16; i++) {
+            make(minor, false);
+            image.apart = 0x40; /* of put_frames() */
+            python_image_word(&image, IMAGE_CFRAMES + process.cframe_frame, left[i % 4]);
+            python_image_word(&image, IMAGE_CFRAMES + process.cframe_previous, left[i / 4]);
+            python_image_word(&image, stray + process.frame_code, 8);
+            size_t n =
+                python_image_list(&image, &process, IMAGE_DESCRIPTORS, words, WORDS_MAX, &outcome);
+            assert_int_equal(outcome, RUNTIME_LIST_END);
+            assert_int_equal(n, 7);
+            assert_int_equal(words[0] & RECORD_FRAME_MASK, CODE(2));
+        }
+}
+
 static void the_gil(void **state)
 {
     uint64_t words[WORDS_MAX];
@@ -512,6 +535,7 @@ int main(void)
         T(every_place_of_the_key),
         T(entries),
         T(an_unfinished_cframe),
+        T(an_unfinished_cframe_without_caller),
         T(the_gil),
         T(not_ready),
         T(other_layouts_are_refused),
