@@ -154,6 +154,9 @@ enum record_task_form {
 
 #define RECORD_TASK_HEAD     8 /* bytes in front of the text */
 #define RECORD_TASK_TEXT_MAX 120
+/* They change no size, but show the verifier that there are bounds. */
+#define RECORD_TASK_TEXT_MASK 127
+#define RECORD_TASK_MASK      0xf8 /* of the whole: multiples of 8 */
 
 /* The name of the task that the thread runs (Python's asyncio), as it was at the tick. */
 struct record_task {

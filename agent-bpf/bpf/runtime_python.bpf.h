@@ -33,10 +33,11 @@ __noinline int python_task_add(struct build *build, const struct runtime_process
         return 0;
     struct walk *walk = &build->walk;
     struct record_task *task = &walk->list.python.task;
-    __u32 size = python_task(&runtime->python, &runtime->python_tasks, &walk->list.python);
     __u32 at = walk->frames_at + (walk->n_words + walk->n_list) * 8;
-    if (!size || size > sizeof(*task))
+    __u32 size = python_task(&runtime->python, &runtime->python_tasks, &walk->list.python);
+    if (!(size & RECORD_TASK_MASK))
         return 0;
+    size &= RECORD_TASK_MASK;
     bpf_probe_read_kernel(build->rest + (at & BUILD_AT_MASK), size, task);
     walk->n_task = size / 8;
     return 0;

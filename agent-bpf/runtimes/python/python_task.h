@@ -61,7 +61,7 @@ PYTHON_INLINE void python_task_text(const struct python_process *process, struct
         size = (__u32)length * width;
     __u64 text = name + at + PYTHON_TEXT_HEADER + (is_ascii ? 0 : PYTHON_WIDE_MORE);
     task->size = (__u8)size;
-    if (size > RECORD_TASK_TEXT_MAX || step_read(task->text, size, text))
+    if (step_read(task->text, size & RECORD_TASK_TEXT_MASK, text))
         return;
     task->form = (__u8)width;
 }
