@@ -13,6 +13,7 @@
 
 #define ANSWERS_A_ROUND 64
 #define LOOK_MS         50 /* where no descriptor tells that it has ended */
+#define STARVED_NS      (5 * NS_PER_SEC)
 
 /* A place stays for the configuration, which can mend what the others wait for. */
 static size_t left_max(enum question kind)
@@ -95,6 +96,17 @@ static int ended(int status)
     return status ? -EINVAL : 0;
 }
 
+/* Waiting for a CPU does not count, as long as it lasts seconds and not more. */
+static bool is_late(const struct asking *asking, uint64_t now_ns)
+{
+    struct cpu_need need;
+    if (now_ns < asking->until_ns)
+        return false;
+    cpu_need_read(asking->pid, &need);
+    return now_ns >= asking->until_ns + STARVED_NS ||
+           hang_detector_is_hang(&asking->child.hang, &need, now_ns, asking->question.limit_ns);
+}
+
 int asking_hear(struct asking *asking, uint64_t now_ns)
 {
     int status;
@@ -102,7 +114,7 @@ int asking_hear(struct asking *asking, uint64_t now_ns)
         asking->heard_all = take_answers(asking);
     if (asking->heard_all && child_reap(&asking->child, now_ns, &status))
         return ended(status);
-    if (now_ns < asking->until_ns)
+    if (!is_late(asking, now_ns))
         return ASKING_UNDER_WAY;
     asking_end(asking);
     return -ETIMEDOUT;

@@ -26,7 +26,7 @@ struct supervisor_question {
     enum question kind;
     struct bytes texts; /* as the process of this kind knows them */
     size_t answer_max;  /* bytes */
-    uint64_t limit_ns;  /* of time */
+    uint64_t limit_ns;  /* of time; while there is no CPU for it, up to 5 s more */
     /* fd: a sealed memfd of at most answer_max bytes, the callee's; or negative errno. i is what
      * the process says: any number, any number of times. */
     void (*answered)(void *context, size_t i, int fd);

@@ -139,15 +139,25 @@ static void test_how_it_ends(void **state)
     assert_int_equal(ask("signal", -EINVAL).n, 0);
 }
 
-/* Each of them is ended, and none is waited for. */
+/* It dies, so that there is room for others; on a busy node that takes its time. */
+static void expect_lost(const char *what)
+{
+    ask(what, -ETIMEDOUT);
+    for (int i = 0; i < 2000 && children_left(SUPERVISED_CONFIG); i++) {
+        children_reap_left(clock_monotonic_ns());
+        usleep(10000);
+    }
+    assert_int_equal(children_left(SUPERVISED_CONFIG), 0);
+}
+
+/* Each of them is ended. */
 static void test_it_has_a_limit(void **state)
 {
     (void)state;
-    ask("silence", -ETIMEDOUT);
-    ask("closes", -ETIMEDOUT);
-    ask("flood", -ETIMEDOUT);
-    for (int i = 0; i < 2 * ASKED_LEFT_MAX; i++) /* they die, so there is room for others */
-        ask("silence", -ETIMEDOUT);
+    expect_lost("closes");
+    expect_lost("flood");
+    for (int i = 0; i <= ASKED_LEFT_MAX; i++)
+        expect_lost("silence");
 }
 
 int main(int argc, char **argv)
