@@ -1,5 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # Seconds of each test of two and more; written by test/support/python/summary.py --costs.
+set(SPANPROF_SECONDS_hostile.access 7)
+set(SPANPROF_SECONDS_hostile.files 16)
+set(SPANPROF_SECONDS_hostile.hold 42)
+set(SPANPROF_SECONDS_hostile.identity 20)
+set(SPANPROF_SECONDS_hostile.joined 17)
+set(SPANPROF_SECONDS_hostile.neighbour 5)
+set(SPANPROF_SECONDS_hostile.owner 16)
+set(SPANPROF_SECONDS_hostile.requests 18)
+set(SPANPROF_SECONDS_hostile.shares 6)
+set(SPANPROF_SECONDS_hostile.store 18)
 set(SPANPROF_SECONDS_integration.accuracy 71)
 set(SPANPROF_SECONDS_integration.backend 51)
 set(SPANPROF_SECONDS_integration.backlog 6)

@@ -129,8 +129,7 @@ class All(tracing.TracingTest, twins.TwinsTest):
             sent.append(self.send_spans(victim, thief))
             if time.monotonic() < until - 10:
                 names.append(self.names_come())
-                for stacks in self.run_twins(honest, uid=0, cpus=0.3):
-                    self.assert_true_stacks(stacks, "honest_function")
+                self.assert_true_stacks(self.start_twin(honest, uid=0, cpus=0.3), "honest_function")
             time.sleep(1)
         attacked_s = tenant.p99_s(before)
         tenant.stop()

@@ -7,7 +7,7 @@ import neighbour
 from neighbour import harness
 import traced
 
-WAIT_S = 5  # of the join: by then the victim has sent its span
+WAIT_S = 8  # of the join: by then the victim has sent its span
 VICTIM = 65531
 PAYMENTS = {"service.name": "payments", "service.instance.id": "b7c9ab2c-93d3-4f6d-9bd7-0f2ac1d1a001"}
 
