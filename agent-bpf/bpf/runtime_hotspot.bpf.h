@@ -73,8 +73,9 @@ __noinline int hotspot_resume(struct build *build, const struct hotspot_process 
     struct hotspot_walk *hotspot = &walk->hotspot;
     __u64 thread = hotspot_thread(&process->thread, tp);
     hotspot->sp = sp;
-    if (!thread || walk->n_words >= RECORD_MAX_USER_WORDS ||
-        !hotspot_find_anchor(hotspot, process, thread))
+    bool has_room =
+        walk->n_words < RECORD_MAX_USER_WORDS && walk->n_frames < RECORD_MAX_USER_FRAMES;
+    if (!thread || !has_room || !hotspot_find_anchor(hotspot, process, thread))
         return end;
     if (end == HOTSPOT_UNWINDS && walk->registers[ARCH_SP] <= hotspot->caller.sp)
         return end;
