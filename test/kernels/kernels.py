@@ -8,8 +8,9 @@
 BUILD has spanprof and the tests, DIRECTORY keeps kernels and logs, JUNIT gets the outcomes. Each machine
 boots with an initramfs of busybox, spanprof, kernel_check and (not with --short) the tests of the bpf
 suite: nothing else is on it, and no module is loaded. unit_check is kernel_check with the capabilities of
-the shipped unit, and so with what Debian asks for perf events. On RUNTIMES_KERNEL a second machine (not with --short;
-with --runtimes nothing else) has the stock Python, Java, Node, Ruby and PHP of this one. Emulated throughout: no KVM is needed.
+the shipped unit, and so with what Debian asks for perf events. With --runtimes the machine has, instead of
+tests, the stock Python, Java, Node, Ruby and PHP of this one; default: RUNTIMES_KERNEL. Emulated throughout:
+no KVM is needed.
 """
 import glob
 import os
@@ -339,12 +340,12 @@ def run_kernel(results, kernel, build, directory, option):
     try:
         if kernel != "host":
             need_tools()
-        if option != "--runtimes" and kernel == "host":
-            run_host(results, build, directory)
-        elif option != "--runtimes":
-            run_machine(results, kernel, build, directory, [] if option == "--short" else bpf_tests(build))
-        if option != "--short" and kernel == RUNTIMES_KERNEL:
+        if option == "--runtimes":
             run_runtimes(results, kernel, build, directory)
+        elif kernel == "host":
+            run_host(results, build, directory)
+        else:
+            run_machine(results, kernel, build, directory, [] if option == "--short" else bpf_tests(build))
     except Unavailable as reason:
         results.add(kernel, "all", "skipped", str(reason))
 
@@ -355,7 +356,8 @@ def main():
     option = next((word for word in kernels if word.startswith("--")), None)
     os.makedirs(directory, exist_ok=True)
     results = Results("kernels")
-    for kernel in [kernel for kernel in kernels if kernel != option] or KERNELS:
+    default = [RUNTIMES_KERNEL] if option == "--runtimes" else KERNELS
+    for kernel in [kernel for kernel in kernels if kernel != option] or default:
         run_kernel(results, kernel, build, directory, option)
     results.write(junit)
     return 1 if results.failed else 0
