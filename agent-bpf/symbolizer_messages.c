@@ -225,7 +225,8 @@ static void io_code(struct message_io *io, struct symbolizer_code *code)
     io_u32(io, &code->pid);
     io_u8(io, &code->map);
     io_u8(io, &code->runtime);
-    io_check(io, code->map <= CODE_MAP_NOT_ASKED && code->runtime < RUNTIMES);
+    io_u8(io, &code->cut);
+    io_check(io, code->map <= CODE_MAP_NOT_ASKED && code->runtime < RUNTIMES && code->cut <= 1);
     IO_LIST(io, code->ranges, code->n, RECORD_MAX_USER_FRAMES);
     for (uint32_t i = 0; i < code->n; i++) {
         struct symbolizer_code_range *range = &code->ranges[i];

@@ -193,6 +193,8 @@ struct symbolizer_code {
     uint32_t pid;
     uint8_t map;     /* enum symbolizer_code_map */
     uint8_t runtime; /* enum runtime: that writes it; RUNTIME_UNKNOWN: not known */
+    uint8_t cut;     /* 1: a limit of one request was reached; frames that are missing may be named
+                      * if they are asked for again */
     uint32_t n;      /* at most RECORD_MAX_USER_FRAMES; as many as fit the datagram */
     struct symbolizer_code_range *ranges; /* that contain the addresses */
     uint32_t n_frames; /* at most RECORD_MAX_USER_FRAMES; as many as fit the datagram */

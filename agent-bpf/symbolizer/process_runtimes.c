@@ -52,16 +52,18 @@ STAT_LOSS(out_of_time, "spanprof_runtime_requests_refused_total",
 struct process_memory {
     uint32_t pid;
     struct runtime_memory *memory;
+    bool exhausted; /* more bytes were wanted than are left */
 };
 
 static int process_memory_read(void *context, struct reader_range *ranges, size_t n)
 {
-    const struct process_memory *process = context;
+    struct process_memory *process = context;
     size_t bytes = 0;
     for (size_t i = 0; i < n; i++)
         bytes += ranges[i].size;
     if (!n)
         return 0;
+    process->exhausted |= bytes > process->memory->bytes_left;
     if (n > READER_RANGES_MAX || bytes > READER_BYTES_MAX || bytes > process->memory->bytes_left)
         return -E2BIG;
     if (runtime_memory_is_late(process->memory))
@@ -212,7 +214,7 @@ static void attach_all(struct symbolizer *symbolizer, uint32_t pid,
                                     .bytes_left = RUNTIME_ATTACH_BYTES,
                                     .until_ns = from_ns + RUNTIME_ATTACH_NS,
                                     .maps = buf_bytes(&symbolizer->maps)};
-    struct process_memory process = {pid, &memory};
+    struct process_memory process = {.pid = pid, .memory = &memory};
     memory.context = &process;
     runtimes->waits = !has_time;
     for (size_t i = 0; has_time && i < runtimes->n; i++)
@@ -340,7 +342,8 @@ static bool is_entered_still(const struct symbolizer *symbolizer, uint32_t pid,
            entry.process_start_ns == runtimes->entry.process_start_ns;
 }
 
-static void name_all(struct symbolizer *symbolizer, uint32_t pid, struct naming *naming)
+/* True: a limit was reached. */
+static bool name_all(struct symbolizer *symbolizer, uint32_t pid, struct naming *naming)
 {
     struct runtime_shares *shares = &symbolizer->runtime_shares;
     const struct process_runtimes *runtimes = naming->runtimes;
@@ -350,20 +353,22 @@ static void name_all(struct symbolizer *symbolizer, uint32_t pid, struct naming 
                                     .tenant = runtimes->tenant,
                                     .bytes_left = RUNTIME_REQUEST_BYTES,
                                     .until_ns = from_ns + RUNTIME_REQUEST_NS};
-    struct process_memory process = {pid, &memory};
+    struct process_memory process = {.pid = pid, .memory = &memory};
     memory.context = &process;
     naming->memory = &memory;
     if (!runtime_shares_have_time(shares, runtimes->tenant, from_ns)) {
         stat_add(&out_of_time, 1);
-        return;
+        return false; /* nor would there be time in a moment */
     }
     for (size_t i = 0; i < runtimes->n; i++)
         if (has_frames(&runtimes->of[i]))
             naming_ask(naming, &runtimes->of[i]);
+    bool cut = process.exhausted || runtime_memory_is_late(&memory);
     runtime_shares_spend(shares, runtimes->tenant, from_ns, clock_monotonic_ns());
     bool changed = !is_entered_still(symbolizer, pid, runtimes);
     for (size_t i = 0; changed && i < naming->n; i++)
         naming->names[i] = (struct runtime_name){.outcome = RUNTIME_FRAME_STALE};
+    return cut;
 }
 
 /* One that no reader knows counts for the first of them: the service asks for none such. */
@@ -375,7 +380,7 @@ static enum runtime runtime_of(const struct record_frame *frame)
     return reader->runtime;
 }
 
-void process_runtimes_name(struct symbolizer *symbolizer, uint32_t pid,
+bool process_runtimes_name(struct symbolizer *symbolizer, uint32_t pid,
                            const struct process_runtimes *runtimes,
                            const struct record_frame *frames, size_t n, struct arena *arena,
                            struct runtime_name *names)
@@ -383,14 +388,14 @@ void process_runtimes_name(struct symbolizer *symbolizer, uint32_t pid,
     assert(n <= RECORD_MAX_USER_FRAMES);
     for (size_t i = 0; i < n; i++)
         names[i] = (struct runtime_name){.outcome = RUNTIME_FRAME_UNKNOWN};
-    if (runtimes && n)
-        name_all(symbolizer, pid,
-                 &(struct naming){.runtimes = runtimes,
-                                  .cache = symbolizer->runtime_cache,
-                                  .arena = arena,
-                                  .frames = frames,
-                                  .n = n,
-                                  .names = names});
+    struct naming naming = {.runtimes = runtimes,
+                            .cache = symbolizer->runtime_cache,
+                            .arena = arena,
+                            .frames = frames,
+                            .n = n,
+                            .names = names};
+    bool cut = runtimes && n && name_all(symbolizer, pid, &naming);
     for (size_t i = 0; i < n; i++)
         stat_add_of2(&frames_named, runtime_of(&frames[i]), names[i].outcome, 1);
+    return cut;
 }

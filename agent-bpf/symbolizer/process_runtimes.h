@@ -52,8 +52,9 @@ struct runtime_frames process_runtimes_frames(const struct process_runtimes *run
 void process_runtimes_forget(struct symbolizer *symbolizer, uint32_t pid,
                              struct process_runtimes **kept);
 /* Names of frames of runtimes: names[i] of frames[i]; texts and lines lie in the arena. runtimes:
- * NULL if nothing is known of the process. */
-void process_runtimes_name(struct symbolizer *symbolizer, uint32_t pid,
+ * NULL if nothing is known of the process. True: the time or the bytes of a request were not
+ * enough, so frames without a name may have one. */
+bool process_runtimes_name(struct symbolizer *symbolizer, uint32_t pid,
                            const struct process_runtimes *runtimes,
                            const struct record_frame *frames, size_t n, struct arena *arena,
                            struct runtime_name *names);

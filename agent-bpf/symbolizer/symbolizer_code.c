@@ -121,6 +121,12 @@ static void code_answer_add_frame(struct code_answer *answer, const struct recor
     answer->frames[answer->code.n_frames++] = told;
 }
 
+/* Another request would find the same. */
+static bool is_final(const struct runtime_name *name)
+{
+    return name->outcome == RUNTIME_FRAME_NAMED || name->outcome == RUNTIME_FRAME_STALE;
+}
+
 static void code_answer_name_frames(struct symbolizer *symbolizer,
                                     const struct symbolizer_code_wanted *wanted,
                                     struct code_answer *answer)
@@ -132,10 +138,12 @@ static void code_answer_name_frames(struct symbolizer *symbolizer,
     for (uint32_t i = 0; i < wanted->n; i++)
         if (!record_frame_is_native(wanted->frames[i].words[0]))
             frames[n++] = wanted->frames[i];
-    process_runtimes_name(symbolizer, wanted->pid, process ? process->runtimes : NULL, frames, n,
-                          answer->arena, names);
+    answer->code.cut =
+        process_runtimes_name(symbolizer, wanted->pid, process ? process->runtimes : NULL, frames,
+                              n, answer->arena, names);
     for (size_t i = 0; i < n; i++)
-        code_answer_add_frame(answer, &frames[i], &names[i]);
+        if (!answer->code.cut || is_final(&names[i]))
+            code_answer_add_frame(answer, &frames[i], &names[i]);
 }
 
 void symbolizer_answer_code(struct symbolizer *symbolizer,

@@ -30,6 +30,8 @@ static void count_truncated(uint8_t end, size_t n)
 
 enum { NOT_ASKED = 1 };
 
+#define FRUITLESS_MAX 3 /* answers without a name, until no more is asked */
+
 struct intake_stacks {
     struct store *store;
     struct intake_frames *frames;
@@ -250,9 +252,9 @@ static int question_finish(struct intake_stacks *stacks, struct question *questi
     return forgotten ? 0 : error;
 }
 
-/* Keeps the row open for names of code in the rest of the stack. false: nothing to wait for. */
+/* Keeps the row open for names of code that are not known yet. false: nothing to wait for. */
 static bool wait_for_code(struct intake_stacks *stacks, struct question *question,
-                          struct stack_builder *builder)
+                          struct stack_builder *builder, uint32_t n_fruitless)
 {
     struct record_frame wanted[RECORD_MAX_USER_FRAMES];
     uint32_t n = intake_frames_name_code(stacks->frames, builder, &question->sample, wanted);
@@ -261,6 +263,7 @@ static bool wait_for_code(struct intake_stacks *stacks, struct question *questio
           : NULL;
     if (!next || questions_ask_code(stacks->questions, next, wanted, n))
         return false;
+    next->n_fruitless = n_fruitless;
     questions_want_names(stacks->questions, builder, question->stack, question->sample.time_ns);
     return questions_replace(stacks->questions, question, next);
 }
@@ -272,7 +275,7 @@ int intake_stacks_answer(struct intake_stacks *stacks, const struct symbolizer_u
     if (!question)
         return 0; /* late */
     int error = answer_add(stacks, &builder, question, unwound);
-    if (!error && wait_for_code(stacks, question, &builder))
+    if (!error && wait_for_code(stacks, question, &builder, 0))
         return 0;
     return question_finish(stacks, question, &builder, error);
 }
@@ -287,7 +290,10 @@ int intake_stacks_code(struct intake_stacks *stacks, const struct symbolizer_cod
     if (error)
         return error;
     question_restore(question, &builder);
-    if (code->n_frames && wait_for_code(stacks, question, &builder)) /* not all fitted */
+    uint32_t n_fruitless = code->n_frames ? 0 : question->n_fruitless + 1;
+    bool may_have_more = code->n_frames || code->cut; /* not all fitted, or were named in time */
+    if (may_have_more && n_fruitless < FRUITLESS_MAX &&
+        wait_for_code(stacks, question, &builder, n_fruitless))
         return 0;
     intake_frames_name_code(stacks->frames, &builder, &question->sample, NULL);
     return question_finish(stacks, question, &builder, 0);

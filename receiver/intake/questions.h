@@ -62,6 +62,7 @@ struct question {
         };
         struct { /* QUESTION_CODE */
             size_t n, n_codes;
+            uint32_t n_fruitless; /* answers one after the other without a name */
             struct frame *frames;
             struct record_frame *codes;
         };

@@ -105,6 +105,7 @@ static const struct symbolizer_message messages[] = {
      .code = {.ticket = 1,
               .pid = 2,
               .map = CODE_MAP_READ,
+              .cut = 1,
               .n = 3,
               .ranges = code_ranges,
               .n_frames = 1,

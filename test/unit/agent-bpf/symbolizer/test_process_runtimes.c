@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * When a process's runtime is looked at again: its inspection finds the same files, but V8 has
- * mapped its builtins a second time meanwhile.
+ * mapped its builtins a second time meanwhile. And which names may be asked for again.
  */
 #include "agent-bpf/symbolizer/process_runtimes.h"
 #include "base/buf.h"
@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #define PID      1
@@ -31,7 +32,22 @@ static int look(struct runtime_constants *constants, uint64_t bias, struct runti
     return outcome;
 }
 
-static const struct runtime_reader reader = {.runtime = RUNTIME_NODE, .attach = look};
+static size_t bytes_wanted;
+static useconds_t takes_us;
+
+static int name(struct runtime_constants *constants, const struct runtime_process *entry,
+                struct runtime_cache *cache, struct runtime_memory *memory,
+                const struct record_frame *frames, size_t n, struct runtime_names *out)
+{
+    struct reader_range range = {.size = (uint32_t)bytes_wanted};
+    (void)constants, (void)entry, (void)cache, (void)frames, (void)out;
+    assert_int_equal(n, 1);
+    usleep(takes_us);
+    return memory->read(memory->context, &range, bytes_wanted != 0);
+}
+
+static const struct runtime_reader reader = {
+    .runtime = RUNTIME_NODE, .kinds = 1 << FRAME_V8, .attach = look, .names = name};
 static struct runtime_file file;
 static struct symbolizer symbolizer;
 static struct process_runtimes *kept;
@@ -99,11 +115,36 @@ static void test_not_ready(void **state)
     assert_int_equal(inspect(CODE), 0);
 }
 
+/* A limit was reached. */
+static bool is_cut(size_t wanted, useconds_t us)
+{
+    const struct record_frame frame = {{(uint64_t)FRAME_V8 << RECORD_FRAME_SHIFT}};
+    struct runtime_name named;
+    struct arena arena;
+    bytes_wanted = wanted;
+    takes_us = us;
+    arena_init(&arena, 4096);
+    bool cut = process_runtimes_name(&symbolizer, PID, kept, &frame, 1, &arena, &named);
+    arena_close(&arena);
+    return cut;
+}
+
+static void test_cut(void **state)
+{
+    (void)state;
+    assert_int_equal(inspect(CODE), 1);
+    for (unsigned i = 0; is_cut(0, 0); i++) /* a busy machine may take the time away */
+        assert_true(i < 100);
+    assert_true(is_cut(RUNTIME_REQUEST_BYTES + 1, 0));
+    assert_true(is_cut(0, (useconds_t)(RUNTIME_REQUEST_NS / 1000) + 1000));
+    assert_false(process_runtimes_name(&symbolizer, PID, NULL, NULL, 0, NULL, NULL));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(test_code_is_mapped_again), TEST(test_nothing_new),
-                                       TEST(test_not_ready)};
+                                       TEST(test_not_ready), TEST(test_cut)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -332,127 +332,6 @@ static void test_rolled_back(void **state)
     assert_named(rig, &left.frames[0], "hot");
 }
 
-/* ---- frames of runtimes ---- */
-
-#define WORD(kind, payload) ((uint64_t)(kind) << RECORD_FRAME_SHIFT | (payload))
-
-/* zlib's function, called by a Python function, whose caller is another one in the same activation
- * of the evaluation function; below it a file's. */
-static const uint64_t python_words[] = {
-    WORD(FRAME_NATIVE, APP + 0x101), WORD(FRAME_NATIVE_EVAL, APP + 0x201),
-    WORD(FRAME_PYTHON, 0x7ff0), WORD(FRAME_NATIVE, APP + 0x301)};
-static const uint64_t python_list[] = {WORD(FRAME_PYTHON, 0x1000),    3, 0xaa,
-                                       WORD(FRAME_PYTHON, 0x2000),    4, 0xbb,
-                                       WORD(FRAME_LIST_ENTRY, 0x7fe0)};
-
-static void add_python(struct samples_rig *rig, uint64_t time_ns)
-{
-    struct record_parts parts = with_user(time_ns, 0, NULL);
-    parts.words = BYTES(python_words, sizeof(python_words));
-    parts.list = BYTES(python_list, sizeof(python_list));
-    samples_rig_add(rig, &parts, 1);
-}
-
-static void answer_frames(struct samples_rig *rig, const struct symbolizer_message *asked,
-                          uint32_t n)
-{
-    static struct symbolizer_line lines[] = {
-        {.function = BYTES_LIT("Shop.render"), .file = BYTES_LIT("shop.py"), .line = 42},
-        {.function = BYTES_LIT("<module>"), .file = BYTES_LIT("shop.py"), .line = 7}};
-    struct symbolizer_code_frame frames[2];
-    for (uint32_t i = 0; i < 2; i++)
-        frames[i] = (struct symbolizer_code_frame){
-            .frame = asked->code_wanted.frames[i], .n = 1, .lines = &lines[i]};
-    samples_rig_answer(rig,
-                       &(struct symbolizer_message){.kind = SYMBOLIZER_CODE,
-                                                    .code = {.ticket = asked->code_wanted.ticket,
-                                                             .pid = RIG_PID,
-                                                             .map = CODE_MAP_NOT_ASKED,
-                                                             .n_frames = n,
-                                                             .frames = frames}});
-}
-
-static void assert_line(struct samples_rig *rig, const struct frame *frame, const char *function,
-                        int64_t line)
-{
-    struct frame_name name;
-    assert_true(frame_is_named(frame));
-    assert_int_equal(stacks_name(store_stacks(rig->fixture.store), frame, &name), 0);
-    assert_true(bytes_is(name.function, function));
-    assert_true(bytes_is(name.type, "cpython"));
-    assert_true(name.line == line);
-}
-
-static void test_runtime_frames(void **state)
-{
-    struct samples_rig *rig = *state;
-    struct samples_rig_left left;
-    struct symbolizer_message asked;
-    add_python(rig, 0);
-    assert_true(asked_for(rig, &asked));
-    assert_int_equal(asked.code_wanted.n, 2);
-    assert_true(asked.code_wanted.frames[0].words[0] == python_list[0] &&
-                asked.code_wanted.frames[0].words[1] == 3 &&
-                asked.code_wanted.frames[0].words[2] == 0xaa);
-    assert_int_equal(leave(rig, &left), 0);
-    answer_frames(rig, &asked, 2);
-    assert_int_equal(leave(rig, &left), 1);
-    assert_int_equal(left.n_frames, 4);
-    assert_true(left.frames[0].kind == STACK_FRAME_NATIVE &&
-                left.frames[0].address == APP_OFFSET + 0x100);
-    assert_line(rig, &left.frames[1], "Shop.render", 42);
-    assert_line(rig, &left.frames[2], "<module>", 7);
-    assert_true(left.frames[3].kind == STACK_FRAME_NATIVE);
-
-    add_python(rig, CODE_KEEP_NS - 1); /* known for a second */
-    assert_false(asked_for(rig, &asked));
-    assert_int_equal(leave(rig, &left), 1);
-    assert_line(rig, &left.frames[1], "Shop.render", 42);
-
-    add_usual(rig, CODE_KEEP_NS - 1); /* no answer has said that there is no perf map */
-    assert_true(asked_for(rig, &asked));
-}
-
-/* What does not fit into one answer is asked for again. */
-static void test_runtime_frames_in_parts(void **state)
-{
-    struct samples_rig *rig = *state;
-    struct samples_rig_left left;
-    struct symbolizer_message asked, again;
-    struct record_frame frames[2];
-    add_python(rig, 0);
-    assert_true(asked_for(rig, &asked));
-    memcpy(frames, asked.code_wanted.frames, sizeof(frames)); /* the rig's until the next request */
-    answer_frames(rig, &asked, 1);
-    assert_int_equal(leave(rig, &left), 0);
-    assert_true(asked_for(rig, &again));
-    assert_int_equal(again.code_wanted.n, 1);
-    assert_true(again.code_wanted.frames[0].words[0] == python_list[3]);
-    again.code_wanted.frames = frames;
-    answer_frames(rig, &again, 2);
-    assert_int_equal(leave(rig, &left), 1);
-    assert_line(rig, &left.frames[2], "<module>", 7);
-}
-
-/* Without an answer in time, the frames keep the name of unreadable ones. */
-static void test_runtime_frames_late(void **state)
-{
-    struct samples_rig *rig = *state;
-    struct samples_rig_left left;
-    struct frame_name name;
-    struct symbolizer_message asked;
-    add_python(rig, 0);
-    assert_true(asked_for(rig, &asked));
-    fixture_begin(&rig->fixture);
-    assert_int_equal(intake_samples_expire(rig->samples, RECORD_T0 + QUESTIONS_FRAMES_NS), 0);
-    fixture_commit(&rig->fixture);
-    assert_int_equal(leave(rig, &left), 1);
-    assert_int_equal(left.n_frames, 4);
-    assert_true(frame_is_unnamed(&left.frames[1]));
-    assert_int_equal(stacks_name(store_stacks(rig->fixture.store), &left.frames[1], &name), 0);
-    assert_true(bytes_is(name.function, RECORD_FRAME_UNREADABLE) && bytes_is(name.type, "cpython"));
-}
-
 /* ---- the cache by itself ---- */
 
 static int64_t forgotten(const char *limit)
@@ -579,22 +458,11 @@ static void test_overlaps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_named),
-        TEST(test_recursion),
-        TEST(test_moved),
-        TEST(test_nameless_code),
-        TEST(test_nameless_process),
-        TEST(test_unwound),
-        TEST(test_late),
-        TEST(test_other_program),
-        TEST(test_rolled_back),
-        TEST(test_limits),
-        TEST(test_tenants),
-        TEST(test_types),
+        TEST(test_named),         TEST(test_recursion),        TEST(test_moved),
+        TEST(test_nameless_code), TEST(test_nameless_process), TEST(test_unwound),
+        TEST(test_late),          TEST(test_other_program),    TEST(test_rolled_back),
+        TEST(test_limits),        TEST(test_tenants),          TEST(test_types),
         TEST(test_overlaps),
-        TEST(test_runtime_frames),
-        TEST(test_runtime_frames_in_parts),
-        TEST(test_runtime_frames_late),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
