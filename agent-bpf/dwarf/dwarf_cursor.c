@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent-bpf/dwarf/dwarf_cursor.h"
+#include "agent-bpf/dwarf/dwarf_inflated.h"
 #include <unistd.h>
 
 void dwarf_cursor_open(struct dwarf_cursor *cursor, const struct dwarf_section *section,
@@ -26,6 +27,19 @@ void dwarf_skip(struct dwarf_cursor *cursor, uint64_t size)
     cursor->at = cursor->failed ? cursor->end : cursor->at + size;
 }
 
+static size_t section_read(const struct dwarf_section *section, uint64_t at, uint8_t *out,
+                           size_t size)
+{
+    size_t done = 0, more = 1;
+    if (!section->inflated) {
+        ssize_t n = pread(section->fd, out, size, (off_t)(section->offset + at));
+        return n > 0 ? (size_t)n : 0;
+    }
+    for (; done < size && more; done += more)
+        more = dwarf_inflated_read(section->inflated, at + done, out + done, size - done);
+    return done;
+}
+
 /* Reads on from the cursor's position; false: the file ends before its section does. */
 static bool dwarf_cursor_refill(struct dwarf_cursor *cursor)
 {
@@ -34,11 +48,10 @@ static bool dwarf_cursor_refill(struct dwarf_cursor *cursor)
     size_t want = left < sizeof(cursor->buffer) ? (size_t)left : sizeof(cursor->buffer);
     if (section->decoded || cursor->failed)
         return false;
-    ssize_t n = pread(section->fd, cursor->buffer, want, (off_t)(section->offset + cursor->at));
     cursor->window = cursor->buffer;
     cursor->window_at = cursor->at;
-    cursor->window_len = n > 0 ? (size_t)n : 0;
-    return n > 0;
+    cursor->window_len = section_read(section, cursor->at, cursor->buffer, want);
+    return cursor->window_len;
 }
 
 /* Bytes in the window from the cursor's position on. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 /*
- * Reads numbers and texts of DWARF sections, window by window from the file, or from memory if the
- * section was compressed. Reading beyond the end sets `failed` and gives 0, also from then on, so a
- * failure is checked once, after several reads. Thread: the owner's.
- * Source of the format: DWARF 5 sections 7.3 and 7.6.
+ * Reads numbers and texts of DWARF sections, window by window from the file, or from what of it is
+ * decoded if the section is compressed. Reading beyond the end sets `failed` and gives 0, also from
+ * then on, so a failure is checked once, after several reads. Thread: the owner's. Source of the
+ * format: DWARF 5 sections 7.3 and 7.6.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,11 +12,14 @@
 
 #define DWARF_WINDOW_BYTES 8192
 
+struct dwarf_inflated;
+
 struct dwarf_section {
-    int fd;          /* borrowed */
-    uint64_t offset; /* in the file */
-    uint64_t size;   /* 0: the section is missing */
-    uint8_t *decoded;
+    int fd;                          /* borrowed */
+    uint64_t offset;                 /* in the file */
+    uint64_t size;                   /* 0: the section is missing */
+    uint8_t *decoded;                /* zstd: all of it */
+    struct dwarf_inflated *inflated; /* zlib */
 };
 
 struct dwarf_cursor {

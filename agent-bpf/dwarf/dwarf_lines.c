@@ -101,10 +101,20 @@ void dwarf_lines_close(struct dwarf_lines *lines)
 
 size_t dwarf_lines_bytes(const struct dwarf_lines *lines)
 {
-    return sizeof(*lines) + lines->file.decoded_bytes + lines->shared.decoded_bytes +
+    return sizeof(*lines) + dwarf_file_bytes(&lines->file) + dwarf_file_bytes(&lines->shared) +
            dwarf_index_bytes(&lines->index) +
            lines->shared_units.cap * sizeof(*lines->shared_units.at) +
            dwarf_unit_bytes(&lines->other) + lines->loaded_bytes;
+}
+
+void dwarf_lines_trim(struct dwarf_lines *lines, size_t bytes)
+{
+    size_t n = (bytes + DWARF_SPAN_BYTES - 1) / DWARF_SPAN_BYTES;
+    size_t before = lines->file.spans.n;
+    dwarf_spans_trim(&lines->file.spans, before > n ? before - n : 0);
+    n -= before < n ? before : n;
+    before = lines->shared.spans.n;
+    dwarf_spans_trim(&lines->shared.spans, before > n ? before - n : 0);
 }
 
 /* Units */

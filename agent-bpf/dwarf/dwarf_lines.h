@@ -4,7 +4,7 @@
  * Source lines and inlined functions of one executable, from its DWARF (2 to 5) or that of its
  * debug file, with what dwz moved out of it. Split DWARF (.dwo) gives lines alone.
  *
- * The files are not trusted: nothing is mapped, only compressed sections are loaded as a whole
+ * The files are not trusted: nothing is mapped, nothing but zstd's sections is loaded as a whole
  * (dwarf_file.h), and units are kept within DWARF_LOADED_BYTES_MAX, the least recently used goes
  * first. Every walk ends at its unit's end or at the caller's deadline; what was not reached by
  * then is not known. Symbolizer only.
@@ -32,6 +32,8 @@ int dwarf_lines_open(const struct elf *executable, const struct elf *debug,
                      const struct elf *shared, struct dwarf_lines **lines);
 void dwarf_lines_close(struct dwarf_lines *lines);         /* NULL is fine */
 size_t dwarf_lines_bytes(const struct dwarf_lines *lines); /* memory, by now */
+/* Gives back about so many bytes, if there are so many that are soon decoded again. */
+void dwarf_lines_trim(struct dwarf_lines *lines, size_t bytes);
 /* The functions at this ELF address, innermost first: inlined functions with their lines, then the
  * compiled one. Returns their number; 0: none is known. deadline_ns: CLOCK_MONOTONIC. */
 size_t dwarf_lines_find(struct dwarf_lines *lines, uint64_t vaddr, uint64_t deadline_ns,

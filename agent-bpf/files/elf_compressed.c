@@ -9,10 +9,6 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#ifndef ELFCOMPRESS_ZSTD
-#define ELFCOMPRESS_ZSTD 2
-#endif
-
 static bool inflate_all(uint32_t type, struct bytes in, uint8_t *out, size_t size)
 {
     uLongf inflated = size;
@@ -21,12 +17,29 @@ static bool inflate_all(uint32_t type, struct bytes in, uint8_t *out, size_t siz
     return ZSTD_decompress(out, size, in.data, in.len) == size;
 }
 
-static int section_decode(const struct elf *elf, uint64_t offset, size_t len,
-                          const Elf64_Chdr *head, uint8_t *out)
+int elf_compressed_head(const struct elf *elf, const Elf64_Shdr *section, size_t max,
+                        struct elf_compressed *out)
 {
-    uint8_t *in = malloc(len ? len : 1);
-    int error = in ? elf_read(elf, offset, in, len) : -ENOMEM;
-    if (!error && !inflate_all(head->ch_type, BYTES(in, len), out, head->ch_size))
+    Elf64_Chdr head;
+    if (section->sh_offset > elf->size || section->sh_size > elf->size - section->sh_offset ||
+        section->sh_size < sizeof(head))
+        return ELF_MALFORMED;
+    int error = elf_read(elf, section->sh_offset, &head, sizeof(head));
+    if (error)
+        return error;
+    *out = (struct elf_compressed){.type = head.ch_type,
+                                   .offset = section->sh_offset + sizeof(head),
+                                   .len = section->sh_size - sizeof(head),
+                                   .size = head.ch_size};
+    bool known = head.ch_type == ELFCOMPRESS_ZLIB || head.ch_type == ELFCOMPRESS_ZSTD;
+    return !known || out->size > max || out->len > max ? ELF_MALFORMED : 0;
+}
+
+static int section_decode(const struct elf *elf, const struct elf_compressed *head, uint8_t *out)
+{
+    uint8_t *in = malloc(head->len ? head->len : 1);
+    int error = in ? elf_read(elf, head->offset, in, head->len) : -ENOMEM;
+    if (!error && !inflate_all(head->type, BYTES(in, head->len), out, head->size))
         error = ELF_MALFORMED;
     free(in);
     return error;
@@ -35,26 +48,18 @@ static int section_decode(const struct elf *elf, uint64_t offset, size_t len,
 int elf_decompress(const struct elf *elf, const Elf64_Shdr *section, size_t max, uint8_t **out,
                    size_t *size)
 {
-    Elf64_Chdr head;
+    struct elf_compressed head;
     *out = NULL;
-    if (section->sh_offset > elf->size || section->sh_size > elf->size - section->sh_offset ||
-        section->sh_size < sizeof(head))
-        return ELF_MALFORMED;
-    int error = elf_read(elf, section->sh_offset, &head, sizeof(head));
+    int error = elf_compressed_head(elf, section, max, &head);
     if (error)
         return error;
-    size_t len = section->sh_size - sizeof(head);
-    if ((head.ch_type != ELFCOMPRESS_ZLIB && head.ch_type != ELFCOMPRESS_ZSTD) ||
-        head.ch_size > max || len > max)
-        return ELF_MALFORMED;
-    uint8_t *decoded = malloc(head.ch_size ? head.ch_size : 1);
-    error = decoded ? section_decode(elf, section->sh_offset + sizeof(head), len, &head, decoded)
-                    : -ENOMEM;
+    uint8_t *decoded = malloc(head.size ? head.size : 1);
+    error = decoded ? section_decode(elf, &head, decoded) : -ENOMEM;
     if (error) {
         free(decoded);
         return error;
     }
     *out = decoded;
-    *size = head.ch_size;
+    *size = head.size;
     return 0;
 }

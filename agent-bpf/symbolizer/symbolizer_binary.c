@@ -42,6 +42,8 @@ STAT_COUNTERS(
 STAT_GAUGE(symbol_bytes, "spanprof_symbol_bytes", "Memory of the symbolizer's symbol tables.");
 
 #define LOOK_AGAIN_NS (10 * NS_PER_SEC)
+#define IN_USE_S      10 /* since its names were asked for */
+#define TRIM_BYTES    (1u << 20)
 
 struct binary_name {
     uint8_t identity[16];
@@ -354,12 +356,8 @@ static size_t names_bytes(const struct binary *binary)
     return function_names_bytes(binary->names) + (binary->is_copy ? binary->key.size : 0);
 }
 
-void binaries_update_size(struct binaries *binaries, struct binary *binary)
+static void binary_count(struct binaries *binaries, struct binary *binary)
 {
-    CLAIM_THREAD(&binaries->owner);
-    struct fair_entry *excess;
-    if (!binary->names)
-        return;
     assert(binaries->symbol_bytes >= binary->names_bytes);
     binaries->symbol_bytes -= binary->names_bytes;
     binary->names_bytes = names_bytes(binary);
@@ -367,8 +365,44 @@ void binaries_update_size(struct binaries *binaries, struct binary *binary)
     fair_lru_resize(&binaries->loaded, &binary->loaded,
                     (uint32_t)(binary->names_bytes > SYMBOL_TABLE_BYTES ? binary->names_bytes
                                                                         : SYMBOL_TABLE_BYTES));
-    while ((excess = excess_of(&binaries->loaded, &binary->loaded, KEPT_LOADED)))
+}
+
+/* Takes a part of what is soon decoded again, of the tenant's file that has such parts and was used
+ * longest ago. False: none has any. */
+static bool binaries_trim(struct binaries *binaries, uint64_t tenant, const struct binary *last)
+{
+    struct fair_lru *loaded = &binaries->loaded;
+    struct list *link, *tmp;
+    list_each(link, tmp, &loaded->ages[fair_share_index(&loaded->share, tenant)])
+    {
+        struct fair_entry *entry = container_of(link, struct fair_entry, age);
+        struct binary *binary = container_of(entry, struct binary, loaded);
+        size_t before = binary->names_bytes;
+        if (binary == last)
+            continue;
+        function_names_trim(binary->names, TRIM_BYTES);
+        binary_count(binaries, binary);
+        if (binary->names_bytes < before)
+            return true;
+    }
+    return false;
+}
+
+void binaries_update_size(struct binaries *binaries, struct binary *binary)
+{
+    CLAIM_THREAD(&binaries->owner);
+    struct fair_entry *excess;
+    if (!binary->names)
+        return;
+    binary_count(binaries, binary);
+    uint64_t now_s = clock_monotonic_ns() / NS_PER_SEC;
+    while ((excess = fair_lru_excess(&binaries->loaded, &binary->loaded))) {
+        bool in_use = now_s - excess->used_s < IN_USE_S; /* to load it again would take long */
+        if (in_use && binaries_trim(binaries, excess->tenant, binary))
+            continue;
+        stat_add_of(&over_share, KEPT_LOADED, 1);
         binary_unload(binaries, container_of(excess, struct binary, loaded));
+    }
     stat_set(&symbol_bytes, (int64_t)binaries->symbol_bytes);
 }
 

@@ -72,6 +72,12 @@ size_t function_names_bytes(const struct function_names *names)
            (names->lines ? dwarf_lines_bytes(names->lines) : 0);
 }
 
+void function_names_trim(struct function_names *names, size_t bytes)
+{
+    if (names->lines)
+        dwarf_lines_trim(names->lines, bytes);
+}
+
 /* A mangled name that was cut does not identify a function. */
 static void take_symbol(const char *symbol, struct function_name *name)
 {

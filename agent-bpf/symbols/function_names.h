@@ -17,6 +17,8 @@ struct function_names;
 int function_names_open(const struct elf *elf, uint32_t pid, struct function_names **names);
 void function_names_close(struct function_names *names);         /* NULL is fine */
 size_t function_names_bytes(const struct function_names *names); /* memory */
+/* Gives back about so many bytes of it, if there are so many that are soon made again. */
+void function_names_trim(struct function_names *names, size_t bytes);
 /* The function at this ELF address. 0 or ELF_MISSING. */
 int function_names_find(const struct function_names *names, uint64_t vaddr,
                         struct function_name *name);

@@ -286,9 +286,12 @@ void questions_want_names(struct questions *questions, const struct stack_builde
     stacks_open_names(store_stacks(questions->store), stack, builder->frames, builder->n, error);
 }
 
+/* By file and address: what lies together is looked up together. */
 static int names_compare(const void *a, const void *b)
 {
-    return memcmp(a, b, sizeof(struct wanted_name));
+    const struct wanted_name *left = a, *right = b;
+    int order = memcmp(left->identity, right->identity, sizeof(left->identity));
+    return order ? order : (left->address > right->address) - (left->address < right->address);
 }
 
 /* Names of one executable. */
