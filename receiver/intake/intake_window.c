@@ -14,8 +14,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define SLICES        8 /* transactions of a window, about; fewer if they were smaller than: */
-#define SLICE_SAMPLES 512
+#define SLICES        8    /* transactions of a window, about; fewer if they were smaller than: */
+#define SLICE_SAMPLES 1024 /* each request repeats what its stacks have in common with others */
 
 enum window_kind { WINDOW_TIDY, WINDOW_CLOSE, WINDOW_LAST };
 

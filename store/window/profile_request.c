@@ -39,7 +39,7 @@ struct seen_resource {
 struct seen_stack {
     int64_t id;
     int32_t index;
-    char public_id[33];
+    char public_id[33]; /* empty: not asked for yet, or there is none */
 };
 
 struct seen_location {
@@ -232,6 +232,8 @@ static int32_t new_stack(struct profile_request *request, int64_t id)
 static int fill_public_id(struct profile_request *request, struct seen_stack *seen)
 {
     uint8_t id[16];
+    if (seen->public_id[0])
+        return 0;
     int error = request->stacks.public_id(request->stacks.context, seen->id, id);
     if (error)
         return error == -ENOENT ? 0 : error;
@@ -267,9 +269,6 @@ static int stack_of(struct profile_request *request, int64_t id, struct seen_sta
         return -ENOMEM;
     seen->id = id;
     seen->index = index;
-    error = fill_public_id(request, seen);
-    if (error)
-        return error;
     *result = seen;
     return map_put(&request->stacks_seen, seen, NULL);
 }
@@ -338,12 +337,15 @@ static bool can_link(const struct sample *sample)
            !(bytes_zero(sample->span_id, 8) && bytes_zero(sample->local_root_id, 8));
 }
 
+/* Spans and agents name a stack by its id, so samples without a context need none: it is made of
+ * the frames. */
 static void put_context(struct attributes *attributes, const struct sample *sample,
-                        const struct join_span_facts *span)
+                        const struct join_span_facts *span, const char *stack_id)
 {
     if (!sample->context_source)
         return;
     put_name(attributes, "spanprof.context.source", context_source_name(sample->context_source));
+    put_text(attributes, "spanprof.stack.id", BYTES_STR(stack_id));
     put_hex(attributes, "spanprof.local_root.span_id", sample->local_root_id, 8);
     if (!span && !can_link(sample)) { /* an incomplete id makes no Link */
         put_hex(attributes, "spanprof.trace_id", sample->trace_id, 16);
@@ -360,8 +362,7 @@ static void put_all(struct attributes *attributes, const struct sample *sample,
     put_int(attributes, "thread.id", sample->tid);
     if (sample->cpu != SAMPLE_NO_CPU)
         put_int(attributes, "cpu.logical_number", sample->cpu);
-    put_text(attributes, "spanprof.stack.id", BYTES_STR(stack_id));
-    put_context(attributes, sample, span);
+    put_context(attributes, sample, span, stack_id);
     if (span) {
         put_text(attributes, "span.name", span->name);
         put_name(attributes, "span.kind", NAME_OF(kind_names, span->kind));
@@ -397,6 +398,8 @@ static int request_add(struct profile_request *request, int32_t resource,
     struct attributes attributes = {.profiles = request->profiles};
     struct seen_stack *stack;
     int error = stack_of(request, sample->stack, &stack);
+    if (!error && sample->context_source)
+        error = fill_public_id(request, stack);
     if (error)
         return error;
     int32_t link = link_of(request, sample, span);

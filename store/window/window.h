@@ -8,7 +8,7 @@
  * the Resource that the process publishes (service.* only if it is the same service); process.pid,
  * process.executable.name, process.executable.path and container.id as found on this node;
  * service.name = unknown_service:EXECUTABLE. Sample attributes: thread.name, thread.id,
- * cpu.logical_number; spanprof.stack.id (public id, hex); with a context spanprof.context.source,
+ * cpu.logical_number; with a context spanprof.context.source, spanprof.stack.id (public id, hex),
  * spanprof.local_root.span_id (hex) and the context's attributes; with a joined span span.name,
  * span.kind and the configured attributes.
  */

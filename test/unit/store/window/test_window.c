@@ -287,6 +287,7 @@ static void test_unjoined(void **state)
     assert_int_equal(resource_value(profiles, "process.pid")->int_value, 1);
     assert_int_equal(only_sample(profiles)->link_index, 0);
     assert_null(sample_value(request, only_sample(profiles), "spanprof.context.source"));
+    assert_null(sample_value(request, only_sample(profiles), "spanprof.stack.id"));
     const Sample *alone = only_sample(profiles_of(request, "unknown_service"));
     assert_int_equal(alone->link_index, 0);
     const ResourceProfiles *named = NULL, *damaged = NULL;
