@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What frames of Java, JavaScript and Python cost a tick: stock programs that work at several
- * depths of recursion, their ticks timed with the runtime's frames and without. And the CPU time
- * that the symbolizer and its reader take for the first process of a build, and for the next. As
- * root. Arguments: names of runtimes (all). One that is not installed is passed over.
+ * What frames of Java, JavaScript, PHP, Python and Ruby cost a tick: stock programs that work at
+ * several depths of recursion, their ticks timed with the runtime's frames and without. And the CPU
+ * time that the symbolizer and its reader take for the first process of a build, and for the next.
+ * As root. Arguments: names of runtimes (all). One that is not installed is passed over.
  */
 #include "agent-bpf/record_frame.h"
 #include "agent-bpf/runtimes/runtime_process.h"
@@ -41,7 +41,9 @@ struct runtime_bench {
 static const struct runtime_bench benches[] = {
     {"java", {"/usr/bin/java", PROGRAMS "Depth.java"}},
     {"node", {"/usr/bin/node", PROGRAMS "depth.js"}},
+    {"php", {"/usr/bin/php", PROGRAMS "depth.php"}},
     {"python", {"/usr/bin/python3", PROGRAMS "depth.py"}},
+    {"ruby", {"/usr/bin/ruby", PROGRAMS "depth.rb"}},
 };
 
 static const unsigned depths[] = {1, 10, 30, 100};
@@ -196,8 +198,8 @@ static void measure_attach(const struct runtime_bench *of)
 static bool is_managed(uint64_t word)
 {
     enum record_frame_kind kind = record_frame_kind(word);
-    return kind == FRAME_PYTHON || kind == FRAME_JVM_COMPILED || kind == FRAME_JVM_INTERPRETED ||
-           kind == FRAME_V8;
+    return kind == FRAME_PYTHON || kind == FRAME_RUBY || kind == FRAME_PHP ||
+           kind == FRAME_JVM_COMPILED || kind == FRAME_JVM_INTERPRETED || kind == FRAME_V8;
 }
 
 static void count_sample(void *context, const struct record_header *record)
@@ -302,7 +304,6 @@ static struct figures measure_ticks(const struct runtime_bench *of, unsigned dep
     if (first && managed > first->managed)
         printf("%s_frame_%u %.0f ns\n", of->name, depth,
                (least[1] - first->ns) / (managed - first->managed));
-    fflush(stdout);
     close_all();
     program_stop();
     return (struct figures){least[1], managed};
@@ -324,6 +325,7 @@ int main(int argc, char **argv)
         puts("skipped: root is needed");
         return 77;
     }
+    setlinebuf(stdout); /* children have nothing of it */
     for (size_t i = 0; i < sizeof(benches) / sizeof(*benches); i++) {
         if (!is_wanted(argc, argv, benches[i].name) || access(benches[i].command[0], X_OK))
             continue;
