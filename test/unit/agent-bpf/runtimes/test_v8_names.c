@@ -91,6 +91,8 @@ static void recorded(void **state)
     check_image("node22");
     check_image("node26");
     check_image("node22_source");
+    check_image(
+        "node26_loop"); /* whose table of positions has the line of the loop for the call in it */
 }
 
 #define KEPT_MAX 256
