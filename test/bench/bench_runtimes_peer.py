@@ -17,6 +17,9 @@ Prints `name value unit`; names end with whose figure it is.
     other_time   stacks of another phase than the one that ran at the sample's time
     bpf          time of all its BPF programs by ticks
     cpu          of all its processes by 1,000 samples that it told, of whatever process
+    otlp         of its requests, not compressed; otlp_gzip: compressed, alike for both; otlp_alike: without the names
+                 and lines of native code, which one of them leaves to its backend
+    start        of all its processes, from their start on until 10 s after it began to sample
 
 The peer is what SPANPROF_EBPF_PROFILER names, or the ebpf-profiler in build/peers/go/bin or PATH; without one this is
 skipped. It wants what test/peers/test_ebpf_profiler.py says.
@@ -41,6 +44,7 @@ from profilers import harness  # noqa: E402
 PROGRAMS = ("/usr/bin/python3.11", "/usr/bin/java", "/usr/bin/node")
 KNOWN_S = 60  # by then a profiler shows the runtime, or it never does
 SETTLE_S = 5
+START_S = 10
 ARRIVE_S = 60
 MARGIN_NS = 5_000_000  # at either end of a phase
 EXAMPLES = 12
@@ -136,6 +140,8 @@ class Outcome:
                 ("bpf", cost.bpf_ns / max(1, cost.ticks), "ns a tick"),
                 ("cpu", 1e6 * cost.cpu_s / max(1, self.all), "ms of 1000 samples"),
                 ("otlp", cost.otlp_bytes / max(1, self.all), "bytes a sample"),
+                ("otlp_alike", cost.alike_bytes / max(1, self.all), "bytes a sample"),
+                ("otlp_gzip", cost.gzip_bytes / max(1, self.all), "bytes a sample"),
                 ("pss", cost.pss_mib, "MiB"), ("maps", cost.map_mib, "MiB"))
 
 
@@ -195,6 +201,8 @@ def run(runtime, others, options):
             load.stop()
     for other in others:
         other.sink.wait(lambda other=other: has_come(other.sink, window[1]), ARRIVE_S, "its samples have come")
+    for cost in costs:
+        cost.count_bytes()
     outcomes = [Outcome(loads, other.sink.samples(), window) for other in others]
     figures = [outcome.figures(cost) for outcome, cost in zip(outcomes, costs)]
     for row in zip(*figures):
@@ -213,7 +221,7 @@ def installed():
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=int, default=20)
+    parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--keep")
     parser.add_argument("programs", nargs="*", metavar="PROGRAM")
     options = parser.parse_args()
@@ -228,6 +236,9 @@ def main():
         try:
             for other in others:
                 other.start()
+                time.sleep(START_S)
+                print_figure("start_" + other.name, sum(map(profilers.bench_service.cpu_seconds, other.pids())),
+                             "s of CPU")
             for runtime in runtimes:
                 run(runtime, others, options)
         finally:
