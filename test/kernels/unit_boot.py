@@ -19,6 +19,7 @@ import tempfile
 import time
 
 import kernels
+import runtime_files
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 KERNELS = {"bookworm": "6.1", "trixie": "6.12"}
@@ -45,7 +46,7 @@ def run_in(root, *command):
 
 
 def install_libraries(root, program):
-    for library in kernels.libraries_of(program):
+    for library in runtime_files.libraries_of(program):
         if not GLIBC.search(library):
             kernels.put(root, library, "/opt/lib/" + os.path.basename(library))
 
