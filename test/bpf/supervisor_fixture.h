@@ -55,9 +55,10 @@ static inline struct role_settings board_given(void)
         .bytes = BYTES((const void *)&board_fd, sizeof(board_fd)), .fds = &board_fd, .n_fds = 1};
 }
 
-static inline int role_main(const struct role_start *start, size_t board_size)
+static inline int role_main(struct role_start *start, size_t board_size)
 {
     memcpy(&board_fd, start->settings.data, sizeof(board_fd));
+    buf_close(&start->settings);
     board = memfd_map(board_fd, board_size);
     if (!board)
         return 1;

@@ -139,8 +139,10 @@ static int service_main(const struct service_handles *handles)
     board->service = getpid();
     board->service_starts++;
     board->sampling = handles->sampling;
-    if (board->service_exit >= 0)
+    if (board->service_exit >= 0) {
+        procstream_close(handles->procstream);
         return board->service_exit;
+    }
     if (loop_open(&service.loop) < 0 ||
         supervisor_client_start(&service.child, service.loop, handles->control_fd) < 0)
         return 1;

@@ -6,7 +6,7 @@
 #include "agent-bpf/heartbeat.h"
 #include "bpf_test.h"
 #include "supervisor_fixture.h"
-#include "agent-bpf/heartbeat.h"
+#include "agent-bpf/drain/procstream.h"
 #include "agent-bpf/supervisor/supervisor_client.h"
 #include "agent-bpf/supervisor/hang_detector.h"
 #include <sched.h>
@@ -33,21 +33,34 @@ struct board {               /* shared with all processes of a test */
     _Atomic int low_pid; /* of the symbolizer, once it has given way to all others */
 };
 
+struct part { /* a child of the supervisor */
+    struct supervisor_client child;
+    struct loop *loop;
+};
+
+/* If the supervisor is gone, child has no loop any more. */
 static void stop(struct supervisor_client *child)
 {
-    loop_stop(child->watch.loop);
+    loop_stop(container_of(child, struct part, child)->loop);
+}
+
+static int run(struct part *part)
+{
+    int error = loop_run(part->loop);
+    supervisor_client_stop(&part->child);
+    loop_close(part->loop);
+    return error < 0;
 }
 
 static int service_main(const struct service_handles *handles)
 {
-    struct supervisor_client child = {.stop = stop};
-    struct loop *loop;
-    if (loop_open(&loop) < 0 || supervisor_client_start(&child, loop, handles->control_fd) < 0)
+    struct part part = {.child = {.stop = stop}};
+    if (loop_open(&part.loop) < 0 ||
+        supervisor_client_start(&part.child, part.loop, handles->control_fd) < 0)
         return 1;
-    int error = loop_run(loop);
-    supervisor_client_stop(&child);
-    loop_close(loop);
-    return error < 0;
+    int error = run(&part);
+    procstream_close(handles->procstream);
+    return error;
 }
 
 static uint64_t own_cpu_ns(void)
@@ -118,16 +131,13 @@ static void work_long(struct timer *timer)
 
 static int run_long(int control_fd)
 {
-    struct supervisor_client child = {.stop = stop};
+    struct part part = {.child = {.stop = stop}};
     struct timer begin = {.fire = work_long};
-    struct loop *loop;
-    if (loop_open(&loop) < 0 || supervisor_client_start(&child, loop, control_fd) < 0)
+    if (loop_open(&part.loop) < 0 ||
+        supervisor_client_start(&part.child, part.loop, control_fd) < 0)
         return 1;
-    timer_start(loop, &begin, 0);
-    loop_run(loop);
-    supervisor_client_stop(&child);
-    loop_close(loop);
-    return 0;
+    timer_start(part.loop, &begin, 0);
+    return run(&part);
 }
 
 static int symbolizer_main(const struct symbolizer_handles *handles)
