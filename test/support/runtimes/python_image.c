@@ -247,7 +247,7 @@ void python_image_number_task(struct python_image *image, uint64_t number)
     uint32_t digits[] = {number & 0x3fffffff, (uint32_t)(number >> 30)};
     uint64_t at = IMAGE_TASK_NAME + image->constants.layout.object_type;
     python_image_word(image, at, IMAGE_NUMBER_TYPE);
-    python_image_word(image, at + 8, (digits[1] ? 2 : 1) << 3);
+    python_image_word(image, at + 8, (digits[1] ? UINT64_C(2) : UINT64_C(1)) << 3);
     python_image_put(image, at + 16, digits, sizeof(digits));
 }
 
