@@ -45,6 +45,20 @@ static struct binary_user us(uint64_t tenant)
     return (struct binary_user){.pid = (uint32_t)getpid(), .tenant = tenant, .reads = true};
 }
 
+/* Also on a machine so busy that the reader's answer is late. */
+static struct binary *get_awaited(struct binaries *binaries, const uint8_t identity[16],
+                                  struct binary_user user, const struct process_mapping *mapping)
+{
+    for (int i = 0; i < 1000; i++) {
+        struct binary *binary = binaries_get(binaries, identity, user, mapping);
+        if (binary && (binary->fd >= 0 || !user.reads))
+            return binary;
+        while (!reader_client_is_ready())
+            usleep(10000);
+    }
+    return NULL;
+}
+
 static uint32_t ended_process(void)
 {
     pid_t pid = fork();
@@ -79,7 +93,7 @@ static void asked_through_another_process(void **state)
     uint32_t ended = ended_process();
     assert_null(binaries_get(&binaries, identity, user_of(ended), &mapping));
     assert_null(binaries_get(&binaries, identity, user_of(ended), &mapping));
-    const struct binary *binary = binaries_get(&binaries, identity, us(HONEST), &mapping);
+    const struct binary *binary = get_awaited(&binaries, identity, us(HONEST), &mapping);
     bool found = binary && binary->is_elf;
     bool kept = binaries_get(&binaries, identity, user_of(ended), &mapping) == binary;
     binaries_close(&binaries);
@@ -112,7 +126,7 @@ static void generation_is_compared(void **state)
                                       .inode_generation = (uint32_t)generation};
     struct binaries binaries;
     assert_int_equal(binaries_init(&binaries, false), 0);
-    const void *found = binaries_get(&binaries, identities[0], us(HONEST), &mapping);
+    const void *found = get_awaited(&binaries, identities[0], us(HONEST), &mapping);
     mapping.inode_generation ^= 1;
     const void *other = binaries_get(&binaries, identities[1], us(HONEST), &mapping);
     binaries_close(&binaries);
@@ -137,7 +151,7 @@ static struct binary *get_file_of(struct binaries *binaries, const char *directo
                                             .device_major = major(status.st_dev),
                                             .device_minor = minor(status.st_dev),
                                             .inode = status.st_ino};
-    return binaries_get(binaries, identity, user, &mapping);
+    return get_awaited(binaries, identity, user, &mapping);
 }
 
 static struct binary *get_file(struct binaries *binaries, const char *directory, uint32_t i)
