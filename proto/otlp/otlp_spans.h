@@ -89,6 +89,8 @@ struct otlp_rewrite {
     int (*room)(void *context, uint64_t bytes); /* may be NULL */
 };
 int otlp_spans_rewrite(struct bytes request, const struct otlp_rewrite *rewrite);
+/* Whether it is OTLP_TOO_BIG without additions. OTLP_OK, OTLP_TOO_BIG, OTLP_MALFORMED. */
+int otlp_spans_fit(struct bytes request, size_t max_body_bytes);
 uint64_t otlp_spans_count(struct bytes request); /* of a checked request */
 
 /* One attribute as field `field` (9 in Span, 1 in Resource) of the message being built: tag,

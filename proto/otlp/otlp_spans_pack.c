@@ -48,25 +48,6 @@ static struct bytes next_edit(struct packer *packer)
     return BYTES(packer->edits->added.data + edit.offset, edit.len);
 }
 
-/* The fields of a message other than the sub-messages `number`: their size, and a copy to out
- * unless that is NULL. */
-static int copy_rest(struct bytes message, uint32_t number, size_t *size, struct buf *out)
-{
-    struct wire_reader reader = wire_read(message);
-    struct wire_field field;
-    int got;
-    *size = 0;
-    while ((got = wire_next(&reader, &field)) == WIRE_FIELD) {
-        if (spans_nested(&field, number))
-            continue;
-        *size += field.raw.len;
-        int error = out ? buf_append_bytes(out, field.raw) : 0;
-        if (error)
-            return error;
-    }
-    return got;
-}
-
 static size_t level_bytes(const struct packer *packer, const struct level *level)
 {
     return packer->header_bytes + level->rest_bytes;
@@ -82,7 +63,7 @@ static int open_level(struct packer *packer, struct level *level, uint32_t numbe
         return 0;
     size_t size;
     int error = wire_begin(&packer->body, number, packer->rewrite->max_body_bytes, &level->nest);
-    return error ? error : copy_rest(level->message, below, &size, &packer->body);
+    return error ? error : spans_copy_rest(level->message, below, &size, &packer->body);
 }
 
 static void close_level(struct packer *packer, struct level *level)
@@ -100,7 +81,7 @@ static int begin_body(struct packer *packer)
     buf_clear(&packer->body);
     if (packer->dry)
         return 0;
-    return copy_rest(packer->request, REQUEST_RESOURCE_SPANS, &size, &packer->body);
+    return spans_copy_rest(packer->request, REQUEST_RESOURCE_SPANS, &size, &packer->body);
 }
 
 static int end_body(struct packer *packer)
@@ -186,8 +167,8 @@ static int enter_resource(void *context, struct bytes resource_spans, struct byt
     if (outcome)
         return outcome;
     packer->resource = (struct level){.message = resource_spans, .entered = true};
-    return copy_rest(resource_spans, RESOURCE_SPANS_SCOPE_SPANS, &packer->resource.rest_bytes,
-                     NULL);
+    return spans_copy_rest(resource_spans, RESOURCE_SPANS_SCOPE_SPANS, &packer->resource.rest_bytes,
+                           NULL);
 }
 
 static int enter_scope(void *context, struct bytes scope_spans)
@@ -197,7 +178,7 @@ static int enter_scope(void *context, struct bytes scope_spans)
     if (outcome)
         return outcome;
     packer->scope = (struct level){.message = scope_spans, .entered = true};
-    return copy_rest(scope_spans, SCOPE_SPANS_SPANS, &packer->scope.rest_bytes, NULL);
+    return spans_copy_rest(scope_spans, SCOPE_SPANS_SPANS, &packer->scope.rest_bytes, NULL);
 }
 
 static int pack_span(void *context, struct bytes span)
@@ -226,7 +207,8 @@ int spans_pack(const struct otlp_rewrite *rewrite, struct bytes request, const s
                             .request = request,
                             .header_bytes = 1 + wire_varint_size(rewrite->max_body_bytes)};
     struct spans_walk walk = {enter_resource, enter_scope, pack_span, &packer};
-    int outcome = copy_rest(request, REQUEST_RESOURCE_SPANS, &packer.request_rest_bytes, NULL);
+    int outcome =
+        spans_copy_rest(request, REQUEST_RESOURCE_SPANS, &packer.request_rest_bytes, NULL);
     if (!outcome && packer.request_rest_bytes > rewrite->max_body_bytes)
         outcome = OTLP_TOO_BIG;
     if (!outcome)

@@ -108,11 +108,12 @@ static int make_room(const struct otlp_rewrite *rewrite, uint64_t bytes)
 }
 
 /* Without edits, which only make it larger. */
-static int check_size(const struct otlp_rewrite *rewrite, struct bytes request)
+int otlp_spans_fit(struct bytes request, size_t max_body_bytes)
 {
+    const struct otlp_rewrite dry = {.max_body_bytes = max_body_bytes};
     const struct edits none = {BUF_INIT(0), BUF_INIT(0)};
     uint64_t bytes;
-    return request.len <= rewrite->max_body_bytes ? 0 : spans_pack(rewrite, request, &none, &bytes);
+    return request.len <= max_body_bytes ? 0 : spans_pack(&dry, request, &none, &bytes);
 }
 
 static int rewrite_with(const struct otlp_rewrite *rewrite, struct bytes request,
@@ -120,7 +121,7 @@ static int rewrite_with(const struct otlp_rewrite *rewrite, struct bytes request
 {
     struct visitor visitor = {.rewrite = rewrite, .edits = edits};
     struct spans_walk walk = {visit_resource, NULL, visit_span, &visitor};
-    int outcome = check_size(rewrite, request);
+    int outcome = otlp_spans_fit(request, rewrite->max_body_bytes);
     if (!outcome)
         outcome = spans_walk(request, &walk);
     if (outcome)

@@ -88,3 +88,20 @@ int spans_walk(struct bytes request, const struct spans_walk *walk)
     }
     return got;
 }
+
+int spans_copy_rest(struct bytes message, uint32_t number, size_t *size, struct buf *out)
+{
+    struct wire_reader reader = wire_read(message);
+    struct wire_field field;
+    int got;
+    *size = 0;
+    while ((got = wire_next(&reader, &field)) == WIRE_FIELD) {
+        if (spans_nested(&field, number))
+            continue;
+        *size += field.raw.len;
+        int error = out ? buf_append_bytes(out, field.raw) : 0;
+        if (error)
+            return error;
+    }
+    return got;
+}

@@ -46,3 +46,7 @@ static inline bool spans_nested(const struct wire_field *field, uint32_t number)
 {
     return field->number == number && field->type == WIRE_BYTES;
 }
+
+/* The fields of a message other than the sub-messages `number`: their size, and a copy to out
+ * unless that is NULL. WIRE_END, WIRE_MALFORMED, BUF_FULL, -ENOMEM. */
+int spans_copy_rest(struct bytes message, uint32_t number, size_t *size, struct buf *out);

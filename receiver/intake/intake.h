@@ -58,6 +58,8 @@ struct intake_request {
     enum intake_reading reading;
     struct list large; /* of intake.large */
     struct buf made;   /* of INTAKE_READ */
+    struct buf part;   /* of INTAKE_READ: what the writer has next; empty: all of it */
+    size_t left;       /* bytes of the request from that part on, about */
     /* The receiver's. */
     struct sender *sender; /* NULL: one that is not known */
     enum signal signal;

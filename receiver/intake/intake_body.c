@@ -7,6 +7,7 @@
 #include "proto/otlp/otlp_profiles_layout.h"
 #include "proto/otlp/otlp_schema.h"
 #include "receiver/intake/intake_refused.h"
+#include <errno.h>
 #include <stdio.h>
 
 static const char *const layout_names[] = {[PROFILES_1_9] = "1.9",
@@ -36,6 +37,32 @@ int intake_refuse_large(struct intake_request *request)
 {
     intake_refuse_body(request, INTAKE_TOO_BIG, "the request is larger than the store may become");
     return 0;
+}
+
+int intake_refuse_entry(struct intake_request *request)
+{
+    static const char *const messages[SIGNAL_COUNT] = {
+        [SIGNAL_TRACES] = "one span alone is larger than a request may be",
+        [SIGNAL_PROFILES] = "one profile alone is larger than a request may be",
+        [SIGNAL_METRICS] = "one metric alone is larger than a request may be",
+        [SIGNAL_LOGS] = "one log record alone is larger than a request may be",
+    };
+    intake_refuse_body(request, INTAKE_TOO_BIG, messages[request->signal]);
+    return 0;
+}
+
+int intake_body_fit(struct intake_request *request, struct bytes body,
+                    const struct intake_signal_settings *settings)
+{
+    int outcome = otlp_spans_fit(body, settings->max_body_bytes);
+    if (outcome == OTLP_TOO_BIG)
+        intake_refuse_entry(request);
+    return outcome == OTLP_MALFORMED ? -EPROTO : !!outcome;
+}
+
+size_t intake_room_for(const struct intake_request *request, struct bytes body)
+{
+    return request->left > body.len ? request->left : body.len;
 }
 
 /* CODEC_OK, and *out: the body itself or the inflated body. */
@@ -148,7 +175,9 @@ static int check_items(struct intake_request *request, struct buf *made, struct 
 static int body_was_read(struct intake_request *request, struct bytes *body)
 {
     bool as_received = request->encoding == ENCODING_IDENTITY && !request->json;
-    *body = buf_bytes(as_received ? &request->body : &request->made);
+    *body = buf_bytes(request->part.len ? &request->part
+                      : as_received     ? &request->body
+                                        : &request->made);
     return 0;
 }
 

@@ -30,6 +30,15 @@ typedef int intake_signal_run(struct intake_request *request, struct store *stor
 int intake_refuse_body(struct intake_request *request, enum intake_outcome outcome,
                        const char *message);
 
+/* Refuses one of which a span, profile, metric or log record fits no body. Returns 0. */
+int intake_refuse_entry(struct intake_request *request);
+/* Before a request is run in parts: whether each of them would be taken. 0; 1: refused;
+ * negative errno. */
+int intake_body_fit(struct intake_request *request, struct bytes body,
+                    const struct intake_signal_settings *settings);
+/* Bytes that there has to be room for before the body is put: of one that comes in parts, all that
+ * is left. */
+size_t intake_room_for(const struct intake_request *request, struct bytes body);
 /* Refuses a request that is larger than the quota: a retry would not help. Returns 0. */
 int intake_refuse_large(struct intake_request *request);
 

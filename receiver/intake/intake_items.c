@@ -42,13 +42,12 @@ int intake_items_run(struct intake_request *request, struct store *store,
         return 0;
     struct putting putting = {store_outbox(store), request->signal, settings->destinations};
     struct otlp_split split = {put_body, &putting, settings->max_body_bytes, make_room};
-    outcome = otlp_items_split(request->signal, body, &split);
+    outcome = make_room(&putting, intake_room_for(request, body));
+    if (!outcome)
+        outcome = otlp_items_split(request->signal, body, &split);
     outbox_release(putting.outbox);
-    if (outcome == OTLP_TOO_BIG) {
-        intake_refuse_body(request, INTAKE_TOO_BIG,
-                           "one metric or log record alone is larger than a request may be");
-        return 0;
-    }
+    if (outcome == OTLP_TOO_BIG)
+        return intake_refuse_entry(request);
     if (outcome == -EFBIG)
         return intake_refuse_large(request);
     if (outcome != OTLP_OK)

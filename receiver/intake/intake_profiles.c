@@ -92,11 +92,8 @@ int intake_profiles_run(struct intake_request *request, struct store *store,
     if (n_items == 0)
         return 0;
     outcome = profiles_hold(store, body, n_items, &settings->label_names);
-    if (outcome == OTLP_TOO_BIG) {
-        intake_refuse_body(request, INTAKE_TOO_BIG,
-                           "one profile alone is larger than a request may be");
-        return 0;
-    }
+    if (outcome == OTLP_TOO_BIG)
+        return intake_refuse_entry(request);
     if (outcome == -EFBIG)
         return intake_refuse_large(request);
     if (outcome != OTLP_OK)

@@ -4,9 +4,12 @@
  * ring runs before a trace request, since it may hold samples of the request's spans.
  *
  * The writer leaves a body that becomes larger than LARGE_BYTES, for others would wait while it is
- * inflated and checked. large_reader, a thread, does that, and the writer has only to run what it
- * has made. Large requests go one at a time, so that one inflated body is in memory; the next is
- * that of the peer which has used the threads least.
+ * inflated and checked. large_reader, a thread, does that. What is in it, of which each costs
+ * the writer something, then comes to it in parts of about that size, and other requests run
+ * between them. The
+ * answer waits for the last part; after a failure the peer sends all parts again. Large requests go
+ * one at a time, so that one inflated body is in memory; the next is that of the peer which has
+ * used the threads least.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -29,6 +32,9 @@ static void requests_advance(struct intake *intake, bool anyway);
 static void large_advance(struct intake *intake);
 static void request_leave(struct intake_request *request);
 static void request_done(struct job *job, int error);
+static bool large_has_more(struct intake_request *request);
+static void large_go_on(struct intake_request *request);
+static void large_end(struct intake_request *request, int error);
 
 static int request_run(struct job *job)
 {
@@ -54,6 +60,7 @@ static void request_unqueue(struct intake_request *request)
     stat_set(&queued_bytes, (int64_t)intake->queued);
     buf_close(&request->body);
     buf_close(&request->made);
+    buf_close(&request->part);
     turns_done(&intake->turns, &request->turn, request->took_ns);
 }
 
@@ -78,13 +85,13 @@ static void request_end(struct intake_request *request, int error)
 static void request_done(struct job *job, int error)
 {
     struct intake_request *request = container_of(job, struct intake_request, job);
-    struct intake *intake = request->intake;
     if (!error && request->reading == INTAKE_LARGE)
         return request_leave(request);
-    if (intake->read == request)
-        intake->read = NULL;
-    request_end(request, error);
-    large_advance(intake);
+    if (request->intake->read != request)
+        return request_end(request, error);
+    if (!error && large_has_more(request))
+        return large_go_on(request);
+    large_end(request, error);
 }
 
 static void request_refuse_posted(struct post *post)
@@ -161,17 +168,44 @@ static void request_leave(struct intake_request *request)
     requests_advance(intake, false);
 }
 
-/* At large_reader. */
+/* Of a request that was checked. */
+static int large_outcome(int outcome)
+{
+    return outcome == OTLP_MALFORMED ? -EPROTO : outcome;
+}
+
+/* At large_reader. 0; 1: refused; negative errno. */
+static int large_read(struct intake_request *request)
+{
+    struct intake *intake = request->intake;
+    struct bytes body;
+    request->made = request->part = BUF_INIT(0);
+    int outcome = intake_body_read(request, &request->made, &body);
+    if (!outcome)
+        outcome = intake_body_fit(request, body, &intake->signals[request->signal].settings);
+    if (!outcome)
+        outcome = large_outcome(otlp_parts_open(&intake->parts, body));
+    if (outcome)
+        return outcome;
+    request->left = body.len;
+    request->reading = INTAKE_READ;
+    return 0;
+}
+
+static int large_make_part(struct intake_request *request)
+{
+    request->left -= request->left < request->part.len ? request->left : request->part.len;
+    return large_outcome(otlp_parts_next(&request->intake->parts, LARGE_BYTES, &request->part));
+}
+
 static int large_run(struct job *job)
 {
     struct intake_request *request = container_of(job, struct intake_request, job);
-    struct bytes body;
     uint64_t since_ns = clock_thread_ns();
-    request->made = BUF_INIT(0);
-    int outcome = intake_body_read(request, &request->made, &body);
-    request->took_ns += clock_thread_ns() - since_ns;
+    int outcome = request->reading == INTAKE_READING ? large_read(request) : 0;
     if (!outcome)
-        request->reading = INTAKE_READ;
+        outcome = large_make_part(request);
+    request->took_ns += clock_thread_ns() - since_ns;
     return outcome < 0 ? outcome : 0;
 }
 
@@ -179,14 +213,44 @@ static int large_run(struct job *job)
 static void large_done(struct job *job, int error)
 {
     struct intake_request *request = container_of(job, struct intake_request, job);
-    struct intake *intake = request->intake;
     if (!error && request->reading == INTAKE_READ) {
         request_for_writer(request);
-        if (!worker_submit(intake->settings.writer, &request->job))
+        if (!worker_submit(request->intake->settings.writer, &request->job))
             return;
         error = -ESHUTDOWN;
     }
+    large_end(request, error);
+}
+
+/* Of one that the writer has run a part of. */
+static bool large_has_more(struct intake_request *request)
+{
+    return request->outcome == INTAKE_ACCEPTED && otlp_parts_left(&request->intake->parts);
+}
+
+static void large_submit(struct intake_request *request)
+{
+    request->job = (struct job){.run = large_run, .done = large_done};
+    int outcome = worker_submit(request->intake->large_reader, &request->job);
+    assert(!outcome); /* its queue has room for the only one */
+    (void)outcome;
+}
+
+static void large_go_on(struct intake_request *request)
+{
+    const struct intake_settings *settings = &request->intake->settings;
+    if (!request->intake->large_reader)
+        return large_end(request, -ESHUTDOWN);
+    if (settings->committed)
+        settings->committed(settings->context);
+    large_submit(request);
+}
+
+static void large_end(struct intake_request *request, int error)
+{
+    struct intake *intake = request->intake;
     intake->read = NULL;
+    otlp_parts_close(&intake->parts);
     request_end(request, error);
     large_advance(intake);
 }
@@ -213,10 +277,7 @@ static void large_advance(struct intake *intake)
     list_remove(&request->large);
     intake->read = request;
     request->reading = INTAKE_READING;
-    request->job = (struct job){.run = large_run, .done = large_done};
-    int outcome = worker_submit(intake->large_reader, &request->job);
-    assert(!outcome); /* its queue has room for the only one */
-    (void)outcome;
+    large_submit(request);
 }
 
 /* ---- entry and life ---- */
@@ -238,6 +299,7 @@ void intake_submit(struct intake *intake, struct intake_request *request)
     request->message = NULL;
     request->body_len = request->body.len;
     request->max_at_writer = LARGE_BYTES;
+    request->left = 0;
     request->reading = INTAKE_UNREAD;
     request_for_writer(request);
     if (!intake_has_pipeline(intake, request->signal))

@@ -2,8 +2,9 @@
 /*
  * The whole request is checked before the first span is joined, so a malformed request changes
  * nothing. The size of all bodies, with the attributes that the join adds, is known before the
- * first body is put, so a request without room changes nothing either. Only attributes about its
- * samples are appended to a span; all else passes through byte for byte.
+ * first body is put, so a request without room changes nothing either; of a large one that comes in
+ * parts that is true of each part. Only attributes about its samples are appended to a span; all
+ * else passes through byte for byte.
  */
 #include "receiver/intake/intake_spans.h"
 #include "base/clock.h"
@@ -136,7 +137,7 @@ static int make_room(void *context, uint64_t bytes)
                           bytes);
 }
 
-static int visit_rewrite(struct visit *visit, struct bytes body)
+static int visit_rewrite(struct visit *visit, struct bytes body, size_t room)
 {
     const struct intake_signal_settings *settings = visit->settings;
     bool looks = settings->join || history_is_enabled(store_history(visit->store));
@@ -145,7 +146,7 @@ static int visit_rewrite(struct visit *visit, struct bytes body)
                                    .room = make_room,
                                    .context = visit,
                                    .max_body_bytes = settings->max_body_bytes};
-    int outcome = make_room(visit, body.len);
+    int outcome = make_room(visit, room);
     if (!outcome)
         outcome = otlp_spans_rewrite(body, &rewrite);
     outbox_release(store_outbox(visit->store));
@@ -167,13 +168,10 @@ int intake_spans_run(struct intake_request *request, struct store *store,
     request->outcome = INTAKE_ACCEPTED;
     if (n_spans == 0)
         return 0;
-    outcome = visit_rewrite(&visit, body);
+    outcome = visit_rewrite(&visit, body, intake_room_for(request, body));
     buf_close(&visit.kept);
-    if (outcome == OTLP_TOO_BIG) {
-        intake_refuse_body(request, INTAKE_TOO_BIG,
-                           "one span alone is larger than a request may be");
-        return 0;
-    }
+    if (outcome == OTLP_TOO_BIG)
+        return intake_refuse_entry(request);
     if (outcome == -EFBIG)
         return intake_refuse_large(request);
     if (outcome != OTLP_OK)

@@ -9,6 +9,7 @@
 #include "agent-bpf/process/symbolizer_queue.h"
 #include "receiver/admission/admission.h"
 #include "receiver/intake/correlation.h"
+#include "proto/otlp/otlp_parts.h"
 #include "receiver/intake/intake.h"
 #include "receiver/intake/intake_body.h"
 #include "receiver/intake/intake_samples.h"
@@ -56,6 +57,7 @@ struct intake {
     struct worker *large_reader;
     struct list large;            /* requests that wait for large_reader */
     struct intake_request *read;  /* at large_reader, or read by it and at the writer; or NULL */
+    struct otlp_parts parts;      /* of `read`; large_reader's while it is there */
     size_t queued;                /* bytes of requests at the writer */
     struct batch_job *next_batch; /* NULL: nothing was drained since drained_ns */
     uint64_t drained_ns;          /* CLOCK_MONOTONIC of the last drain of the ring */

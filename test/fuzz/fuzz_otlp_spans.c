@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A request of a stranger: checked, visited, attributes added to some spans, split to a limit. What
- * comes out is a request, within its limit, with the same spans. The first two bytes set the limit
- * and which spans are added to.
+ * comes out is a request, within its limit, with the same spans; and so are the parts of it. The
+ * first two bytes set the limit and which spans are added to.
  */
+#include "proto/otlp/otlp_parts.h"
 #include "proto/otlp/otlp_spans.h"
 #include "proto/wire.h"
 
@@ -86,6 +87,25 @@ static int emit(void *context, struct bytes body, uint64_t n_spans)
     return 0;
 }
 
+/* What is repeated is at most half of a part, so they are not much larger than the request. */
+static void take_parts(struct bytes request, bool checked, size_t part_bytes)
+{
+    _cleanup_buf_ struct buf part = BUF_INIT(0);
+    struct otlp_parts parts;
+    uint64_t n_spans = 0, bytes = 0;
+    int outcome = otlp_parts_open(&parts, request);
+    while (!outcome && otlp_parts_left(&parts)) {
+        outcome = otlp_parts_next(&parts, part_bytes, &part);
+        require(outcome || !checked || otlp_spans_check(buf_bytes(&part)) != OTLP_MALFORMED);
+        n_spans += outcome ? 0 : otlp_spans_count(buf_bytes(&part));
+        bytes += part.len;
+    }
+    otlp_parts_close(&parts);
+    require(outcome == OTLP_OK || (outcome == OTLP_MALFORMED && !checked));
+    require(outcome || n_spans == otlp_spans_count(request));
+    require(bytes <= 8 * request.len + 8 * part_bytes);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 2)
@@ -95,6 +115,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                       .every = data[1] % 4,
                       .max_body_bytes = 16 + (size_t)data[0] * 8};
     struct otlp_rewrite rewrite = {visit, emit, &run, run.max_body_bytes, room};
+    take_parts(request, run.checked, run.max_body_bytes);
     int outcome = otlp_spans_rewrite(request, &rewrite);
     require(outcome == OTLP_OK || outcome == OTLP_MALFORMED || outcome == OTLP_TOO_BIG);
     require(!run.checked || outcome != OTLP_MALFORMED);

@@ -12,6 +12,7 @@ from neighbour import harness  # noqa: E402
 SECONDS = 60 if neighbour.FULL else 3
 ALONE_SECONDS = 15 if neighbour.FULL else 3
 LARGE = (10 << 20, 20 << 20)  # bytes of the Resource, and of the request
+MANY = (1000, 8 << 20, 0.7)  # a small Resource, 150,000 spans; and a pause, for the backend gets them all
 
 
 @harness.needs_root
@@ -61,12 +62,17 @@ class Requests(neighbour.HostileTest):
         attacker.stop()
         self.assertIn(b"answered", attacker.processes[0].stdout.read())
 
+    def many_small_spans(self, tenant, alone_s):
+        before = self.counted("spans_received_total")
+        self.attacked(tenant, alone_s, "poison", self.instance.http_port, *MANY).stop()
+        self.assertGreater(self.counted("spans_received_total") - before, 200_000)
+
     def test_clients(self):
         """One after the other, beside one tenant."""
         tenant = self.tenant(self.instance)
         alone_s = tenant.run(ALONE_SECONDS)
         for attack, *arguments in ((self.bodies_that_do_not_come, 1), (self.bodies_that_do_not_come, 20),
-                                   (self.idle_connections,), (self.a_resource_for_each_span,)):
+                                   (self.idle_connections,), (self.a_resource_for_each_span,), (self.many_small_spans,)):
             with self.subTest(attack.__name__, arguments=arguments):
                 attack(tenant, alone_s, *arguments)
         tenant.stop()

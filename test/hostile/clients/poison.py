@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """One request after the other, which cost far more than their bytes on the wire: a Resource of some MB and all the spans that fit beside it.
 
-    poison.py PORT RESOURCE_BYTES BODY_BYTES"""
+    poison.py PORT RESOURCE_BYTES BODY_BYTES [PAUSE_SECONDS]"""
 import gzip
 import http.client
 import os
 import sys
+import time
 
 
 def varint(number):
@@ -29,7 +30,7 @@ def request(resource_bytes, body_bytes):
     return gzip.compress(field(1, field(1, resource) + field(2, spans)), 9)
 
 
-def main(port, body):
+def main(port, body, pause_s):
     print("attacking", flush=True)
     while True:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
@@ -38,7 +39,8 @@ def main(port, body):
         connection.getresponse().read()
         connection.close()
         print("answered", flush=True)
+        time.sleep(pause_s)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), request(int(sys.argv[2]), int(sys.argv[3])))
+    main(int(sys.argv[1]), request(int(sys.argv[2]), int(sys.argv[3])), float(sys.argv[4]) if sys.argv[4:] else 0)

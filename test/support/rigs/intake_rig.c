@@ -41,7 +41,8 @@ static void open_sampler(struct intake_rig *rig)
 
 void intake_rig_open(struct intake_rig *rig, const struct intake_rig_options *options)
 {
-    *rig = (struct intake_rig){.symbolizer = -1};
+    *rig = (struct intake_rig){
+        .symbolizer = -1, .signal = SIGNAL_TRACES, .max_inflated_bytes = 1 << 20};
     pthread_mutex_init(&rig->gate, NULL);
     fixture_make(&rig->fixture);
     rig->fixture.settings.db.vfs = options->vfs;
@@ -164,10 +165,10 @@ static void on_done(struct intake_request *intake_request)
 void rig_request_submit(struct intake_rig *rig, struct rig_request *request, struct bytes body)
 {
     *request = (struct rig_request){.rig = rig,
-                                    .request = {.signal = SIGNAL_TRACES,
+                                    .request = {.signal = rig->signal,
                                                 .encoding = rig->encoding,
                                                 .body = BUF_INIT(0),
-                                                .max_inflated_bytes = 1 << 20,
+                                                .max_inflated_bytes = rig->max_inflated_bytes,
                                                 .peer = {.is_forwarder = true},
                                                 .done = on_done}};
     assert_int_equal(buf_append_bytes(&request->request.body, body), 0);

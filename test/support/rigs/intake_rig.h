@@ -32,7 +32,10 @@ struct intake_rig {
     bool pending;
     int symbolizer; /* our end; -1 = none */
     bool submitting;
-    enum intake_encoding encoding; /* of requests that are submitted from now on */
+    /* Of requests that are submitted from now on */
+    enum signal signal; /* SIGNAL_TRACES after open */
+    enum intake_encoding encoding;
+    size_t max_inflated_bytes; /* 1 MiB after open */
     unsigned n_committed;
     bool ready, stopped;
 };

@@ -81,3 +81,20 @@ static inline void make_request(struct buf *request, unsigned n)
     put_text(request, UNKNOWN, "request extra");
     put(request, 1, buf_bytes(&second));
 }
+
+/* Adds the raw spans of a body to out, one after the other. */
+static inline void collect_spans(struct bytes message, const uint32_t *path, struct buf *out)
+{
+    struct wire_reader reader = wire_read(message);
+    struct wire_field field;
+    while (wire_next(&reader, &field) == WIRE_FIELD) {
+        if (field.number != *path)
+            continue;
+        if (path[1])
+            collect_spans(field.bytes, path + 1, out);
+        else
+            put(out, 1, field.bytes);
+    }
+}
+
+static const uint32_t span_path[] = {1, 2, 2, 0};

@@ -195,23 +195,6 @@ static void test_additions_leave_the_rest_byte_for_byte(void **state)
     outcome_close(&outcome);
 }
 
-/* Adds the raw spans of a body to out, one after the other. */
-static void collect_spans(struct bytes message, const uint32_t *path, struct buf *out)
-{
-    struct wire_reader reader = wire_read(message);
-    struct wire_field field;
-    while (wire_next(&reader, &field) == WIRE_FIELD) {
-        if (field.number != *path)
-            continue;
-        if (path[1])
-            collect_spans(field.bytes, path + 1, out);
-        else
-            put(out, 1, field.bytes);
-    }
-}
-
-static const uint32_t span_path[] = {1, 2, 2, 0};
-
 static void assert_envelopes(struct bytes body)
 {
     struct arena arena;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The door: what is taken, what is refused, and that every request gets one answer in its time. */
 #include "base/stats.h"
-#include "proto/codec.h"
 #include "test/support/faults/fail_vfs.h"
 #include "test/support/rigs/intake_rig.h"
 #include <setjmp.h>
@@ -110,83 +109,6 @@ static void test_bad_among_good(void **state)
         assert_int_equal(requests[i].request.outcome, i == 4 ? INTAKE_MALFORMED : INTAKE_ACCEPTED);
     }
     assert_int_equal(n_outgoing(test), 8);
-}
-
-/* ---- large ---- */
-
-static int64_t n_large(void)
-{
-    return stats_find("spanprof_intake_large_requests_total", "");
-}
-
-/* One span of so many bytes. */
-static struct buf padded_request(size_t padding)
-{
-    struct buf body = BUF_INIT(0);
-    trace_request(&body, &(struct trace_span){.trace = 1, .id = 3, .padding = padding}, 1);
-    return body;
-}
-
-/* Read beside the writer, as it is and inflated; what is small is not. */
-static void test_large(void **state)
-{
-    struct test *test = *state;
-    struct buf large _cleanup_buf_ = padded_request(600000), small _cleanup_buf_ = BUF_INIT(0);
-    int64_t before = n_large();
-    assert_int_equal(rig_request_run(&test->rig, buf_bytes(&large)), INTAKE_ACCEPTED);
-    assert_int_equal(n_large() - before, 1);
-    assert_int_equal(codec_gzip(buf_bytes(&large), &small), 0);
-    test->rig.encoding = ENCODING_GZIP;
-    assert_int_equal(rig_request_run(&test->rig, buf_bytes(&small)), INTAKE_ACCEPTED);
-    assert_int_equal(n_large() - before, 2);
-    buf_clear(&small);
-    assert_int_equal(codec_gzip(buf_bytes(&test->body), &small), 0);
-    assert_int_equal(rig_request_run(&test->rig, buf_bytes(&small)), INTAKE_ACCEPTED);
-    assert_int_equal(n_large() - before, 2);
-    assert_int_equal(n_outgoing(test), 3);
-    assert_true(bytes_equal(buf_bytes(&test->outgoing.items[0].body),
-                            buf_bytes(&test->outgoing.items[1].body)));
-    assert_int_equal(queued_bytes(), 0);
-}
-
-/* They are refused as small ones are, and harm none that is read after them. */
-static void test_large_refused(void **state)
-{
-    struct test *test = *state;
-    struct buf large _cleanup_buf_ = padded_request(600000), bomb _cleanup_buf_ = BUF_INIT(0);
-    struct buf zeros _cleanup_buf_ = BUF_INIT(0);
-    large.data[large.len - 700] = 0xff; /* in a text */
-    assert_int_equal(rig_request_run(&test->rig, buf_bytes(&large)), INTAKE_MALFORMED);
-    assert_int_equal(buf_reserve(&zeros, 3 << 20), 0);
-    memset(zeros.data, 0, 3 << 20);
-    assert_int_equal(codec_gzip(BYTES(zeros.data, 3 << 20), &bomb), 0);
-    test->rig.encoding = ENCODING_GZIP;
-    assert_int_equal(rig_request_run(&test->rig, buf_bytes(&bomb)), INTAKE_TOO_BIG);
-    test->rig.encoding = ENCODING_IDENTITY;
-    assert_int_equal(rig_request_run(&test->rig, buf_bytes(&test->body)), INTAKE_ACCEPTED);
-    assert_int_equal(queued_bytes(), 0);
-}
-
-/* All is closed while they wait for each other: each gets its one answer. */
-static void test_large_closed(void **state)
-{
-    static struct intake_rig rig;
-    static struct rig_request requests[6];
-    struct buf large _cleanup_buf_ = padded_request(600000);
-    (void)state;
-    intake_rig_open(&rig, &(struct intake_rig_options){.max_queued_bytes = 8 << 20});
-    int64_t before = n_large();
-    for (int i = 0; i < 6; i++)
-        rig_request_submit(&rig, &requests[i], buf_bytes(&large));
-    while (n_large() == before)
-        intake_rig_turn(&rig, 1);
-    intake_rig_close(&rig);
-    for (int i = 0; i < 6; i++) {
-        assert_int_equal(requests[i].n_done, 1);
-        assert_true(requests[i].request.outcome == INTAKE_ACCEPTED ||
-                    requests[i].request.outcome == INTAKE_BUSY);
-    }
-    assert_int_equal(requests[0].request.outcome, INTAKE_ACCEPTED);
 }
 
 /* ---- refused ---- */
@@ -363,9 +285,6 @@ int main(void)
         TEST(test_accepted),
         TEST(test_malformed),
         TEST(test_bad_among_good),
-        TEST(test_large),
-        TEST(test_large_refused),
-        TEST(test_large_closed),
         cmocka_unit_test_setup_teardown(test_one_breaks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_pipeline, set_up_no_traces, tear_down),
         TEST(test_bytes_full),
