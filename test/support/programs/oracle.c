@@ -10,6 +10,7 @@
  * error. Prints figures as the benchmarks do; exits 1 if less than 99.5 % of stacks are identical
  * or explained, 77 without rights.
  */
+#include "agent-bpf/record_frame.h"
 #include "agent-bpf/sampler/cpu_events.h"
 #include "agent-bpf/files/proc_maps.h"
 #include "base/clock.h"
@@ -242,14 +243,23 @@ static enum outcome judge_frames(Dwfl *dwfl, const struct stack *ours, const str
     return n_same == theirs->n ? FURTHER : DIFFERENT;
 }
 
+/* Those of runtimes that are read are left out: elfutils has the native ones behind them. */
+static void take_native(const struct record_header *record, struct stack *ours)
+{
+    const uint64_t *at = record_frames(record) + record->kernel_words;
+    const uint64_t *end = at + record->user_words;
+    struct record_frame frame;
+    for (ours->n = 0; record_frame_next(&at, end, &frame);)
+        if (record_frame_is_native(frame.words[0]))
+            ours->pcs[ours->n++] = record_frame_address(frame.words[0]);
+}
+
 static enum outcome judge(const struct record_header *record, const struct target *target,
                           struct stack *ours)
 {
     Dwfl *dwfl = target->dwfl;
     struct stack theirs = {.n = 0};
-    const uint64_t *words = record_frames(record) + record->kernel_words;
-    for (ours->n = 0; ours->n < record->user_words; ours->n++)
-        ours->pcs[ours->n] = record_frame_address(words[ours->n]);
+    take_native(record, ours);
     stack_now = mapping_of(target->maps, record_stack(record)->start + RECORD_RED_ZONE);
     copy_ended = false;
     int outcome = dwfl_getthread_frames(dwfl, (pid_t)record->tid, take_frame, &theirs);
