@@ -154,10 +154,11 @@ struct unwind_block_key {
 /* Rows from the front, rules from the back: rule i is rules[UNWIND_BLOCK_RULES_MAX - 1 - i]. The
  * first row begins where the block does. */
 struct unwind_block {
-    struct unwind_block_key key; /* again: a block may be reused while it is read */
+    /* Key and shift as they were looked up by: entries are reused while they are read. */
+    struct unwind_block_key key;
     __u16 n_rows;
     __u16 n_rules;
-    __u32 reserved;
+    __u32 shift; /* log2 of the bytes of code that it is about */
     union {
         struct unwind_row rows[UNWIND_BLOCK_ROWS_MAX];
         struct unwind_rule rules[UNWIND_BLOCK_RULES_MAX];

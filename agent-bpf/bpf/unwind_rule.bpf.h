@@ -58,7 +58,8 @@ __noinline int rule_load(struct build *build, __u32 executable, __u64 address)
         return false;
     if (page->used_s != walk->now_s)
         page->used_s = walk->now_s;
-    __u64 start = address & ~((1ULL << (page->block_shift & 31)) - 1);
+    __u32 shift = *(volatile __u32 *)&page->block_shift & 31;
+    __u64 start = address & ~((1ULL << shift) - 1);
     struct unwind_block_key key = {executable, (__u32)(start >> UNWIND_BLOCK_SHIFT_MIN)};
     const struct unwind_block *block = bpf_map_lookup_elem(&blocks, &key);
     if (!block)
@@ -66,9 +67,11 @@ __noinline int rule_load(struct build *build, __u32 executable, __u64 address)
     __u32 low = address & (UNWIND_PAGE_BYTES - 1);
     if (!rule_copy(&walk->rule, block, rule_index(block, low)))
         walk->rule.cfa = UNWIND_UNKNOWN;
-    /* thrown out, and its memory used again, while it was read */
+    /* The page, or the block, was thrown out and its memory used again while it was read. By the
+     * shift of another page the block in front of the right one may be found. */
     return *(volatile __u32 *)&block->key.executable == key.executable &&
-           *(volatile __u32 *)&block->key.start == key.start;
+           *(volatile __u32 *)&block->key.start == key.start &&
+           *(volatile __u32 *)&block->shift == shift;
 }
 
 /* Of the code that walk->mapping holds. */

@@ -67,6 +67,7 @@ void unwind_block_fill(const struct unwind_page *page, uint32_t executable, uint
     numbers_init(&numbers);
     memset(block, 0, sizeof(*block));
     block->key = (struct unwind_block_key){executable, (uint32_t)(start >> UNWIND_BLOCK_SHIFT_MIN)};
+    block->shift = shift;
     for (uint32_t i = unwind_page_row(page, page->start + low);
          i < page->n_rows && page->rows[i].low < low + (1u << shift); i++) {
         const struct unwind_row *row = &page->rows[i];

@@ -32,6 +32,7 @@ static void check_block(const struct unwind_page *page, uint64_t start, unsigned
     unwind_block_fill(page, 7, start, shift, &block);
     assert_int_equal(block.key.executable, 7);
     assert_int_equal(block.key.start, start >> UNWIND_BLOCK_SHIFT_MIN);
+    assert_int_equal(block.shift, shift);
     assert_int_equal(block.rows[0].low, start - page->start);
     check_address(page, &block, start);
     check_address(page, &block, start + (1u << shift) - 1);
