@@ -18,7 +18,7 @@ static char base[64];
 
 static const char *place(const char *name)
 {
-    static char path[100];
+    static char path[96]; /* with the name of a socket it fits sun_path */
     snprintf(path, sizeof(path), "%s/%s", base, name);
     return path;
 }
