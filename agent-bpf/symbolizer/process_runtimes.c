@@ -288,7 +288,7 @@ struct runtime_frames process_runtimes_frames(const struct process_runtimes *run
                    ? (struct runtime_frames){.state = RUNTIME_FRAMES_NATIVE}
                    : (struct runtime_frames){RUNTIME_FRAMES_NO_READER, (uint8_t)runtime, 0, {0}};
     struct runtime_frames frames = {
-        (uint8_t)one->state, one->file->reader->runtime, (uint8_t)one->why, {0}};
+        (uint8_t)one->state, (uint8_t)one->file->reader->runtime, (uint8_t)one->why, {0}};
     if (one->state != RUNTIME_FRAMES_READ)
         return frames;
     frames.version = one->file->reader->version(one->file->constants, &runtimes->entry);

@@ -29,7 +29,7 @@ static uint64_t key_value(const struct component_slot *slot, const char *path)
         assert(key->size == sizeof(uint64_t) || key->size == sizeof(uint32_t));
         return key->size == sizeof(uint64_t) ? *(const uint64_t *)field : *(const uint32_t *)field;
     }
-    assert(!"a row names a key that there is");
+    assert(false); /* a row names a key that there is */
     return 0;
 }
 

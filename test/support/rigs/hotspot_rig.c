@@ -202,7 +202,7 @@ static bool walk_native(struct hotspot_rig *rig, struct unwind_input *input,
         stack_add(stack, HOTSPOT_RIG_NATIVE, (const __u64 *)&frames.frames[i].pc, 1);
     input->registers = frames.registers;
     input->is_return = true;
-    stack->end = frames.end;
+    stack->end = (int)frames.end;
     return frames.end == UNWIND_END_BAD_ADDRESS &&
            hotspot_holds(&rig->process, frames.registers.pc);
 }
