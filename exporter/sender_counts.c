@@ -64,6 +64,8 @@ void sender_count_sent(enum signal signal, uint64_t items)
 
 void sender_count_lost(enum signal signal, enum sender_loss loss, uint64_t items)
 {
-    unsigned reason = loss == SENDER_LOST_UNIMPLEMENTED ? loss + signal : loss;
+    unsigned reason = loss;
+    if (loss == SENDER_LOST_UNIMPLEMENTED)
+        reason += signal;
     stat_add_of2(&dropped, signal, reason, (int64_t)items);
 }

@@ -94,7 +94,7 @@ static int set_up(void **state)
                                               [WORKING] = {.timeout_ns = PHASE_MS * NS_PER_MS,
                                                            .timed_out = {&timed_out, WORKING}}},
                                    .n_phases = 2,
-                                   .crowded_out = {&crowded_out}};
+                                   .crowded_out = {&crowded_out, 0}};
     http1_connections_init(&rig->connections);
     assert_int_equal(http1_open(&rig->http, rig->loop, fd, &settings), 0);
     close(fd);
