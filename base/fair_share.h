@@ -39,8 +39,8 @@ void fair_share_give(struct fair_share *share, uint64_t tenant, uint64_t size);
 
 /*
  * What is kept of tenants until its room is needed: of the tenant that has too much, what was used
- * longest ago goes. But first what nobody has used for FAIR_IDLE_S goes, whosever it is: else those
- * who are gone would keep their shares. An entry is a part of what its owner keeps.
+ * longest ago goes. Entries that were unused for FAIR_IDLE_S go first, of any tenant: otherwise
+ * tenants that have ended would keep their shares. An entry is a part of what its owner keeps.
  *
  * What several tenants use counts for one of them that has little, so the flood of another does not
  * take it away.

@@ -96,7 +96,7 @@ static bool decoder_run(struct dwarf_inflated *inflated, z_stream *decoder, uint
     int outcome = Z_OK;
     decoder->next_out = out;
     decoder->avail_out = (uInt)size;
-    decoder->avail_in = 0; /* the buffer is of whoever ran last */
+    decoder->avail_in = 0; /* what is left there belongs to the last caller */
     while (decoder->avail_out && outcome == Z_OK)
         outcome = decoder->avail_in || decoder_refill(inflated, decoder)
                       ? inflate(decoder, Z_NO_FLUSH)

@@ -3,9 +3,9 @@
 /*
  * Files that the service is given by the supervisor, certificates and their keys, since it has not
  * the right to read them. Another process reads them (supervisor_ask.h), so that a file system that
- * does not answer holds nobody: each is a sealed memfd that the service inherits. They are looked
- * at again in their interval; what has changed is sent to the service as a new memfd. The
- * supervisor compares, and looks into none.
+ * does not answer cannot hold the supervisor. Each is a sealed memfd that the service inherits.
+ * They are read again at their interval; a changed file is sent to the service as a new memfd. The
+ * supervisor only compares contents.
  *
  * Over a file that does not come within FILES_LIMIT_NS a process is lost. Until that one has ended,
  * nothing is asked for in the same directory, and what was read last stays in use.

@@ -267,8 +267,8 @@ int supervisor_execute_broker(struct supervisor *supervisor, const struct contro
 
 /* ---- who is asked ---- */
 
-/* Files are read as the user who started this process may. Names need the network, and what comes
- * from there is parsed as nobody. */
+/* Files are read as the user who started this process may. Names of hosts need the network, so
+ * answers from there are parsed under the account "nobody". */
 pid_t supervisor_execute_config(const struct supervisor_question *question, int answer_fd)
 {
     const struct role_settings settings = {.bytes = question->texts};

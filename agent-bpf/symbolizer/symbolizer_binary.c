@@ -35,9 +35,9 @@ static const char *const kept_names[] = {[KEPT_KNOWN] = "files",
                                          [KEPT_LOADED] = "symbols"};
 STAT_COUNTERS(
     over_share, "spanprof_executables_over_share_total",
-    "What of executables went because processes of one cgroup had brought more than their "
-    "share, or nobody had used it for a minute: what is known of a file, its descriptor, "
-    "its copy, its symbols.",
+    "What was dropped of executables because processes of one cgroup had more than their share, "
+    "or because it was unused for a minute: what is known of a file, its descriptor, its copy, "
+    "its symbols.",
     STAT_LABEL("what", kept_names, KEPT));
 STAT_GAUGE(symbol_bytes, "spanprof_symbol_bytes", "Memory of the symbolizer's symbol tables.");
 

@@ -6,7 +6,7 @@
  * 50 ms to 12.8 s; once everything is found, it is inspected for changes every 1.6 s.
  * Limits, of each of which a tenant has its share (base/fair_share.h): TRACKED_PROCESSES_MAX,
  * beyond which a process is not tracked; CONTEXT_PROCESSES_MAX entries in the sampler's contexts
- * map; ENVIRONMENTS_MAX. Who floods them is refused, and nobody else. Thread: the symbolizer's
+ * map; ENVIRONMENTS_MAX. Only the tenant that floods them is refused. Thread: the symbolizer's
  * loop.
  */
 #include "agent-bpf/contexts/environment.h"

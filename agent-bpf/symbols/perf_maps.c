@@ -49,7 +49,7 @@ STAT_LOSS(cut, "spanprof_perf_maps_cut_total",
           "Perf maps too large to read whole; only the end is read.");
 STAT_COUNTER(evicted, "spanprof_perf_maps_evicted_total",
              "Perf maps removed from memory because processes of one cgroup had more than their "
-             "share of it, or nobody had used them for a minute.");
+             "share of it, or because they were unused for a minute.");
 STAT_GAUGE(map_bytes, "spanprof_perf_map_bytes", "Bytes of memory that names from perf maps take.");
 
 enum {

@@ -145,7 +145,7 @@ static void the_longest_unused_makes_room(void **state)
 }
 
 /* A tenant that has code without end run evicts its own, though that of another was used before;
- * what nobody has used for a minute goes whosever it is. */
+ * what was unused for a minute goes, of any tenant. */
 static void a_flood_evicts_its_own(void **state)
 {
     enum { HONEST = 1, FLOODER = 2, N_HONEST = 4 };

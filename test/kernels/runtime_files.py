@@ -8,6 +8,7 @@ import subprocess
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAMS = os.path.join(HERE, "runtimes")
+CHAIN = os.path.join(os.path.dirname(HERE), "peers", "java", "Chain.java")
 NODE_MODULES = "/usr/share/nodejs"  # Debian's node takes some of its own from there
 LEFT_OUT = re.compile(r"/(test|tests|idlelib|ensurepip|lib2to3|tkinter|turtledemo|dist-packages|jmods|demo|man|"
                       r"src\.zip|ct\.sym|config-[^/]*)(/|$)")
@@ -48,7 +49,7 @@ def java():
 
 def java_files(directory):
     """With the class of its program, compiled into the directory."""
-    subprocess.run([program("javac"), "--release", "17", "-d", directory, os.path.join(PROGRAMS, "Chain.java")],
+    subprocess.run([program("javac"), "--release", "17", "-d", directory, CHAIN],
                    check=True)
     return {java()} | tree(os.path.dirname(os.path.dirname(java())))
 

@@ -66,7 +66,8 @@ PYTHON_INLINE void python_task_text(const struct python_process *process, struct
     task->form = (__u8)width;
 }
 
-/* Its name into list->task; bytes of that which count, a multiple of 8. 0: the thread runs none. */
+/* Reads the name of the thread's task into list->task. Returns how many bytes of it are used, a
+ * multiple of 8; 0 if the thread runs no task. */
 PYTHON_INLINE __u32 python_task(const struct python_process *process,
                                 const struct python_tasks *tasks, struct python_list *list)
 {
