@@ -26,7 +26,7 @@ enum publisher_state { PUBLISHER_STATE_ROWS(PUBLISHER_STATE_ENUM_ROW) PUBLISHER_
 #undef PUBLISHER_STATE_ENUM_ROW
 
 /* A publisher that gives up says so in its process's maps, and nowhere else: it maps the file of
- * this name and the state's, which lies beside it. */
+ * this name and the state's, which lies beside it, or a memfd of that name. */
 #define PUBLISHER_REFUSAL "spanprof-refused-"
 
 extern const char *const publisher_state_names[PUBLISHER_STATES];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent-bpf/contexts/refusal.h"
+#include <stdbool.h>
 #include <string.h>
 
 static enum publisher_state refusal_named(struct bytes word)
@@ -14,10 +15,14 @@ static enum publisher_state refusal_named(struct bytes word)
 
 enum publisher_state refusal_find(struct bytes maps)
 {
-    static const char name[] = "/" PUBLISHER_REFUSAL;
+    static const char name[] = PUBLISHER_REFUSAL;
     const uint8_t *end = maps.data + maps.len, *at = maps.data;
     while (maps.len && (at = memmem(at, (size_t)(end - at), name, sizeof(name) - 1))) {
+        bool begins =
+            at > maps.data && (at[-1] == '/' || at[-1] == ':'); /* /memfd:NAME (deleted) */
         const uint8_t *word = at += sizeof(name) - 1;
+        if (!begins)
+            continue;
         while (at < end && *at != '\n' && *at != ' ')
             at++;
         enum publisher_state refusal = refusal_named(BYTES(word, (size_t)(at - word)));

@@ -12,6 +12,8 @@
 using System;
 using System.Collections.Generic;
 using System.Diagnostics;
+using System.IO;
+using System.IO.MemoryMappedFiles;
 using System.Reflection;
 using System.Runtime.CompilerServices;
 using System.Runtime.InteropServices;
@@ -49,7 +51,7 @@ internal class StartupHook
         }
         catch (Exception error)
         {
-            SpanprofOtel.Log.Debug("not publishing: " + error.Message);
+            SpanprofOtel.Refusal.Show("failed", error.Message);
         }
     }
 
@@ -77,6 +79,41 @@ namespace SpanprofOtel
         {
             if (Environment.GetEnvironmentVariable("SPANPROF_CONTEXT_DEBUG") == "1")
                 Console.Error.WriteLine("spanprof_otel: " + line);
+        }
+    }
+
+    // Shows the node why nothing is published: a file beside this assembly is mapped, whose name says it
+    // (context/publisher_state.h).
+    internal static class Refusal
+    {
+        private const int EEXIST = 17;
+        internal static object Shown; // what is reachable stays mapped
+
+        internal static void Show(string state, string reason)
+        {
+            Log.Debug("not publishing: " + reason);
+            try
+            {
+                Shown = Map(Path.Combine(Path.GetDirectoryName(typeof(Refusal).Assembly.Location), "spanprof-refused-" + state));
+            }
+            catch (Exception error)
+            {
+                Log.Debug("the node cannot see it: " + error.Message);
+            }
+        }
+
+        internal static void Show(int error)
+        {
+            Show(error == EEXIST ? "taken" : "failed", "errno " + error);
+        }
+
+        // Its own method: the assembly that it needs may not be there.
+        [MethodImpl(MethodImplOptions.NoInlining)]
+        private static object Map(string path)
+        {
+            var file = new FileStream(path, FileMode.Open, FileAccess.Read, FileShare.Read);
+            var map = MemoryMappedFile.CreateFromFile(file, null, 0, MemoryMappedFileAccess.Read, HandleInheritability.None, false);
+            return map.CreateViewAccessor(0, 0, MemoryMappedFileAccess.Read);
         }
     }
 
@@ -174,7 +211,7 @@ namespace SpanprofOtel
             changes = typeof(Activity).GetEvent("CurrentChanged", BindingFlags.Public | BindingFlags.Static);
             if (changes == null)
             {
-                Log.Debug("not publishing: Activity has no CurrentChanged (DiagnosticSource 7 and later has)");
+                Refusal.Show("unknown_version", "Activity has no CurrentChanged (DiagnosticSource 7 and later has)");
                 return;
             }
             // EventHandler<ActivityChangedEventArgs>, a type that older versions lack: so it is not named here.
@@ -196,7 +233,8 @@ namespace SpanprofOtel
             }
             catch (Exception error)
             {
-                Stop(error.Message);
+                Stop();
+                Refusal.Show(error is DllNotFoundException ? "no_library" : "failed", error.Message);
             }
         }
 
@@ -232,7 +270,8 @@ namespace SpanprofOtel
             }
             catch (Exception error)
             {
-                Stop(error.Message);
+                Stop();
+                Refusal.Show(error is DllNotFoundException ? "no_library" : "failed", error.Message);
             }
         }
 
@@ -244,7 +283,8 @@ namespace SpanprofOtel
             int error = Resource.Publish();
             if (error != 0)
             {
-                Stop("errno " + -error);
+                Stop();
+                Refusal.Show(-error);
                 return false;
             }
             Volatile.Write(ref state, (int)State.On);
@@ -252,11 +292,10 @@ namespace SpanprofOtel
             return true;
         }
 
-        private static void Stop(string reason)
+        private static void Stop()
         {
             Volatile.Write(ref state, (int)State.Off);
             changes.RemoveEventHandler(null, handler);
-            Log.Debug("not publishing: " + reason);
         }
     }
 

@@ -92,7 +92,7 @@ func processIsPublished() bool {
 
 // openMapping tells whether the mapping has its name already.
 func openMapping() (memory []byte, named bool, err error) {
-	if file, err := openMemfd(); err == nil {
+	if file, err := openMemfd(processName, mappingBytes); err == nil {
 		memory, err = syscall.Mmap(file, 0, mappingBytes, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE)
 		_ = syscall.Close(file)
 		if err == nil {
@@ -104,8 +104,20 @@ func openMapping() (memory []byte, named bool, err error) {
 	return memory, false, err
 }
 
-func openMemfd() (int, error) {
-	name := append([]byte(processName), 0)
+// showRefusal maps a memfd whose name says it. It stays for as long as the process lives.
+func showRefusal(state string) error {
+	size := os.Getpagesize()
+	file, err := openMemfd("spanprof-refused-"+state, size)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(file)
+	_, err = syscall.Mmap(file, 0, size, syscall.PROT_READ, syscall.MAP_PRIVATE)
+	return err
+}
+
+func openMemfd(called string, size int) (int, error) {
+	name := append([]byte(called), 0)
 	const flags = mfdCloexec | mfdAllowSealing
 	file, _, number := syscall.Syscall(sysMemfdCreate, uintptr(unsafe.Pointer(&name[0])), flags|mfdNoexecSeal, 0)
 	if number != 0 { // before Linux 6.3
@@ -114,7 +126,7 @@ func openMemfd() (int, error) {
 	if number != 0 {
 		return -1, number
 	}
-	if err := syscall.Ftruncate(int(file), mappingBytes); err != nil {
+	if err := syscall.Ftruncate(int(file), int64(size)); err != nil {
 		_ = syscall.Close(int(file))
 		return -1, err
 	}

@@ -51,7 +51,7 @@ func TestInProcess(t *testing.T) {
 	case "publish":
 		inProcessPublish(t)
 	case "off":
-		if Wrap(sdktrace.NewTracerProvider()) == nil || len(mappings(t)) != 0 {
+		if Wrap(sdktrace.NewTracerProvider()) == nil || len(mappings(t, processName))+len(mappings(t, "spanprof-refused-")) != 0 {
 			t.Error("not off")
 		}
 		if _, wrapped := Wrap(sdktrace.NewTracerProvider()).(*provider); wrapped {
@@ -69,12 +69,12 @@ func inProcessPublish(t *testing.T) {
 		attribute.StringSlice("list", []string{"a", "b"}), attribute.String("empty", ""),
 		attribute.String("long", strings.Repeat("x", valueMax+1)), attribute.String("bad", "\xff"))
 	tracer, _ := setUp(t, sdktrace.WithResource(described))
-	if len(mappings(t)) != 0 {
+	if len(mappings(t, processName)) != 0 {
 		t.Error("published before the first span")
 	}
 	_, span := tracer.Start(context.Background(), "first")
 	span.End()
-	found := mappings(t)
+	found := mappings(t, processName)
 	if len(found) != 1 {
 		t.Fatalf("mappings: %v", found)
 	}
@@ -104,8 +104,11 @@ func inProcessExists(t *testing.T) {
 	_, span := tracer.Start(context.Background(), "first")
 	expect(t, "another publishes", "")
 	span.End()
-	if len(mappings(t)) != 1 || len(recorder.Ended()) != 1 {
+	if len(mappings(t, processName)) != 1 || len(recorder.Ended()) != 1 {
 		t.Error("a second context, or no span")
+	}
+	if refusals := mappings(t, "/memfd:spanprof-refused-"); len(refusals) != 1 || !strings.Contains(refusals[0], "-taken (") {
+		t.Errorf("the node is told %q", refusals)
 	}
 	_ = syscall.Munmap(memory)
 }

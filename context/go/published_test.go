@@ -61,8 +61,8 @@ func setUp(t *testing.T, options ...sdktrace.TracerProviderOption) (trace.Tracer
 	return Wrap(provider).Tracer("test"), recorder
 }
 
-// mappings of this process that a reader would take for a process context.
-func mappings(t *testing.T) []string {
+// mappings of this process with that in their names.
+func mappings(t *testing.T, name string) []string {
 	t.Helper()
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
@@ -70,7 +70,7 @@ func mappings(t *testing.T) []string {
 	}
 	var found []string
 	for _, line := range strings.Split(string(maps), "\n") {
-		if strings.Contains(line, processName) {
+		if strings.Contains(line, name) {
 			found = append(found, line)
 		}
 	}

@@ -37,7 +37,7 @@ func (p *publisherState) configure() bool {
 	case os.Getenv("SPANPROF_CONTEXT") == "off":
 		p.turnOff("SPANPROF_CONTEXT=off")
 	case !supported:
-		p.turnOff("not supported with this platform or version of Go")
+		p.refuse("unknown_version", "not supported with this platform or version of Go")
 	default:
 		p.state.Store(publisherMeet)
 	}
@@ -62,12 +62,23 @@ func (p *publisherState) publish(described *resource.Resource) {
 	if p.state.Load() != publisherMeet {
 		return
 	}
-	if err := publishProcess(payload(described.Attributes())); err != nil {
-		p.turnOff(err.Error())
-		return
+	switch err := publishProcess(payload(described.Attributes())); err {
+	case nil:
+		p.state.Store(publisherOn)
+		debug("the process context is published")
+	case errExists:
+		p.refuse("taken", err.Error())
+	default:
+		p.refuse("failed", err.Error())
 	}
-	p.state.Store(publisherOn)
-	debug("the process context is published")
+}
+
+// refuse turns off, and shows the node why by one of four words (context/publisher_state.h).
+func (p *publisherState) refuse(state, reason string) {
+	p.turnOff(reason)
+	if err := showRefusal(state); err != nil {
+		debug("the node cannot see it: " + err.Error())
+	}
 }
 
 func (p *publisherState) turnOff(reason string) {

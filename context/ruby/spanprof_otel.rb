@@ -53,6 +53,9 @@ module SpanprofOtel
     end
   end
 
+  # A version of Ruby, of the API or of the SDK that is not known.
+  class Unknown < StandardError; end
+
   ATTRIBUTES_BYTES_MAX = 16_384
   KEY_BYTES = 1..255
   VALUE_BYTES_MAX = 4096
@@ -60,10 +63,8 @@ module SpanprofOtel
   class << self
     # Versions that are not served must be able to read this file: no syntax that is newer than they are.
     def watch
-      return unless RUBY_ENGINE == 'ruby' && RUBY_VERSION.to_f >= 3.1
-
       quietly do
-        next unless wanted?
+        next if RUBY_ENGINE != 'ruby' || ENV['SPANPROF_CONTEXT'] == 'off'
 
         if sdk?
           install
@@ -84,10 +85,12 @@ module SpanprofOtel
         Classes.send(:remove_method, :inherited) if Classes.private_method_defined?(:inherited, false)
         next if const_defined?(:Native, false)
 
+        raise Unknown, "there is no publisher for Ruby #{RUBY_VERSION}" unless File.exist?(library)
+
         require library
         api = ::OpenTelemetry::Context
         unless [:attach, :detach].all? { |name| api.method(name).arity == 1 } && api.method(:clear).arity.zero?
-          raise 'this version of the API is not known'
+          raise Unknown, 'this version of the API is not known'
         end
 
         api.singleton_class.prepend(Contexts)
@@ -104,16 +107,13 @@ module SpanprofOtel
         begin
           start(span, context)
         rescue StandardError => e
-          stop(e.message)
+          stop
+          refuse(e)
         end
       end
     end
 
     private
-
-    def wanted?
-      ENV['SPANPROF_CONTEXT'] != 'off' && File.exist?(library)
-    end
 
     def library
       require 'rbconfig'
@@ -134,7 +134,7 @@ module SpanprofOtel
       flags = context.trace_flags.sampled? ? 1 : 0
       found = Native.read
       unless found && found[0] == context.trace_id && found[1] == context.span_id && found[2] & 1 == flags
-        raise 'the layout of its contexts is not known'
+        raise Unknown, 'the layout of its contexts is not known'
       end
 
       error = Native.publish_resource(attributes(resource(span)))
@@ -152,10 +152,43 @@ module SpanprofOtel
                        attribute ? :@opentelemetry_context : :__opentelemetry_context_storage__)
     end
 
-    def stop(reason)
+    def stop
       Native.stop
       Contexts.instance_methods(false).each { |name| Contexts.send(:remove_method, name) }
-      debug("not publishing: #{reason}")
+    end
+
+    def refuse(error)
+      debug("not publishing: #{error.message}")
+      state = case error
+              when LoadError then 'no_library'
+              when Unknown then 'unknown_version'
+              when Errno::EEXIST then 'taken'
+              else 'failed'
+              end
+      File.open(File.join(__dir__, "spanprof-refused-#{state}")) { |file| @refusal = mapping(file) }
+    rescue StandardError, LoadError => e
+      debug("the node cannot see it: #{e.message}")
+    end
+
+    # The node sees the file's name (context/publisher_state.h) for as long as the process lives.
+    def mapping(file)
+      return mapping_by_fiddle(file) unless IO.const_defined?(:Buffer)
+
+      experimental = Warning[:experimental]
+      Warning[:experimental] = false
+      IO::Buffer.map(file, file.size, 0, IO::Buffer::READONLY)
+    ensure
+      Warning[:experimental] = experimental unless experimental.nil?
+    end
+
+    # Before Ruby 3.1.
+    def mapping_by_fiddle(file)
+      require 'fiddle'
+      int = Fiddle::TYPE_INT
+      mmap = Fiddle::Function.new(Fiddle.dlopen(nil)['mmap'], [Fiddle::TYPE_VOIDP, Fiddle::TYPE_SIZE_T, int, int, int,
+                                                               Fiddle::TYPE_LONG], Fiddle::TYPE_VOIDP)
+      read = shared = 1
+      mmap.call(nil, file.size, read, shared, file.fileno, 0)
     end
 
     def resource(span)
@@ -189,7 +222,7 @@ module SpanprofOtel
         begin
           yield
         rescue StandardError, LoadError => e
-          debug("not publishing: #{e.message}")
+          refuse(e)
         end
       end
     end

@@ -110,6 +110,12 @@ class Untouched(PublishDotnet):
         self.compare(host)
         self.compare(host, SPANPROF_CONTEXT_DEBUG="1", said=b"spanprof_otel: not publishing: Activity has no "
                      b"CurrentChanged (DiagnosticSource 7 and later has)\n")
+        self.assert_refused(host, "unknown_version", PUBLISHER)
+
+    def assert_refused(self, host, state, *hooks):
+        """The node is told why; standard error has not a word."""
+        done = self.run_program(host, "refused", *hooks)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, b"nothing published [%s]\n" % state.encode(), b""))
 
     def test_off(self):
         self.compare(self.host(runtime_10), self.program, SPANPROF_CONTEXT="off", SPANPROF_CONTEXT_DEBUG="1")
@@ -121,16 +127,18 @@ class Untouched(PublishDotnet):
     def test_another_publisher(self):
         done = self.run_program(self.host(runtime_10), "taken", PUBLISHER, self.program, SPANPROF_CONTEXT_DEBUG="1")
         self.assertEqual((done.returncode, done.stdout, done.stderr), (
-            0, b"nothing published\n", b"spanprof_otel: not publishing: errno %d\n" % errno.EEXIST))
+            0, b"nothing published [taken]\n", b"spanprof_otel: not publishing: errno %d\n" % errno.EEXIST))
 
     def test_without_its_library(self):
         """Silent, and no span is lost."""
         lonely = os.path.join(self.directory, "lonely")
         os.mkdir(lonely)
         copy = shutil.copy(PUBLISHER, lonely)
+        shutil.copy(os.path.join(TREE, "spanprof-refused-no_library"), lonely)
         host = self.host(runtime_10)
         done = self.run_program(host, "untouched", copy, shutil.copy(self.program, lonely))
         self.assertEqual((done.returncode, done.stdout, done.stderr), (3, b"True\n" * 3, b""))
+        self.assert_refused(host, "no_library", copy, os.path.join(lonely, "program.dll"))
 
 
 class Interleave(PublishDotnet):

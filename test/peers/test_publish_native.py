@@ -249,14 +249,14 @@ class Rust(NativeTest):
 
     def test_without_the_library(self):
         """The program goes on, publishes nothing and says nothing but when it is asked."""
-        self.assert_inert("no libspanprof-context.so.0", LD_LIBRARY_PATH="/nonexistent")
-        self.assert_inert("SPANPROF_CONTEXT=off", SPANPROF_CONTEXT="off", **LIBRARY_PATH)
+        self.assert_inert("no libspanprof-context.so.0", "no_library", LD_LIBRARY_PATH="/nonexistent")
+        self.assert_inert("SPANPROF_CONTEXT=off", "", SPANPROF_CONTEXT="off", **LIBRARY_PATH)
 
-    def assert_inert(self, reason, **environment):
+    def assert_inert(self, reason, refusal, **environment):
         for debug, said in (("0", ""), ("1", reason)):
             done = subprocess.run([native_programs.rust("interleave"), "inert"], capture_output=True, text=True, timeout=60,
                                   env={**os.environ, "SPANPROF_CONTEXT_DEBUG": debug, **environment})
-            self.assertEqual((done.returncode, done.stdout), (0, "inert\n"), done.stderr)
+            self.assertEqual((done.returncode, done.stdout), (0, "inert [%s]\n" % refusal), done.stderr)
             self.assertEqual(bool(done.stderr), bool(said))
             self.assertIn(said, done.stderr)
 
@@ -290,10 +290,16 @@ class Cpp(NativeTest):
         self.assert_interleaved([native_programs.cpp("interleave")], ("threads", "handed", "remote", "fork"),
                                 **LIBRARY_PATH)
 
+    def assert_inert(self, mode, refusal, **environment):
+        done = subprocess.run([native_programs.cpp("interleave"), mode], capture_output=True, text=True, timeout=60,
+                              env={**os.environ, **LIBRARY_PATH, **environment})
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "nothing published [%s]\n" % refusal, ""))
+
     def test_off(self):
-        done = subprocess.run([native_programs.cpp("interleave"), "off"], capture_output=True, text=True, timeout=60,
-                              env={**os.environ, "SPANPROF_CONTEXT": "off", **LIBRARY_PATH})
-        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "off\n", ""))
+        self.assert_inert("inert", "", SPANPROF_CONTEXT="off")
+
+    def test_another_publisher(self):
+        self.assert_inert("taken", "taken")
 
 
 if __name__ == "__main__":

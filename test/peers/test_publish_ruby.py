@@ -135,7 +135,7 @@ class Untouched(PublishRuby):
             if why_not(ruby, "the SDK"):
                 self.skipTest(why_not(ruby, "the SDK"))
             done = run(ruby, os.path.join(SOURCES, "taken.rb"), env=published(SPANPROF_CONTEXT_DEBUG="1"))
-            self.assertEqual(done.stdout, b"true true []\n", done.stderr)
+            self.assertEqual(done.stdout, b"true true [] taken\n", done.stderr)
             self.assertIn(b"not publishing: File exists", done.stderr)
 
 

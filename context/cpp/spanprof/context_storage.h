@@ -33,6 +33,9 @@
 #include <cstring>
 #include <pthread.h>
 #include <string>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -104,8 +107,10 @@ class ContextStorage : public opentelemetry::context::RuntimeContextStorage
         if (off && !std::strcmp(off, "off"))
             return Failed("SPANPROF_CONTEXT=off");
         int error = PublishProcess(resource);
-        if (error)
+        if (error) {
+            ShowRefusal(error == -EEXIST ? "spanprof-refused-taken" : "spanprof-refused-failed");
             return Failed(std::strerror(-error));
+        }
         pthread_atfork(nullptr, nullptr, Forked);
         using opentelemetry::context::RuntimeContext;
         RuntimeContext::SetRuntimeContextStorage(opentelemetry::nostd::shared_ptr<Storage>(
@@ -160,6 +165,22 @@ class ContextStorage : public opentelemetry::context::RuntimeContextStorage
         if (debug && !std::strcmp(debug, "1"))
             std::fprintf(stderr, "spanprof::ContextStorage: nothing is published: %s\n", reason);
         return false;
+    }
+
+    /* The node sees why in this process's maps: a memfd of that name is mapped for as long as the
+     * process lives. By its number, as C libraries before 2018 have no function for it. */
+    static void ShowRefusal(const char *name) noexcept
+    {
+        enum { CLOEXEC = 1, NOEXEC_SEAL = 8 }; /* the latter since Linux 6.3, which may demand it */
+        const size_t size = 4096;
+        long file = syscall(SYS_memfd_create, name, CLOEXEC | NOEXEC_SEAL);
+        if (file < 0)
+            file = syscall(SYS_memfd_create, name, CLOEXEC);
+        if (file < 0)
+            return;
+        if (!ftruncate(static_cast<int>(file), size))
+            (void)mmap(nullptr, size, PROT_READ, MAP_PRIVATE, static_cast<int>(file), 0);
+        close(static_cast<int>(file));
     }
 
     template <class Resource> static int PublishProcess(const Resource &resource) noexcept

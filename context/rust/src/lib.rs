@@ -19,6 +19,7 @@
 mod layer;
 mod library;
 mod publisher;
+mod refusal;
 
 use opentelemetry::context::{ContextObserver, GlobalContextObserver};
 use opentelemetry::trace::TraceContextExt;

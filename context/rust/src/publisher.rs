@@ -2,10 +2,12 @@
 //! What a process publishes, once, and each thread, at each change of its span. Nothing here allocates on a change.
 
 use crate::library::{pthread_atfork, Attribute, Library, ThreadContext};
+use crate::refusal;
 use opentelemetry::trace::SpanContext;
 use opentelemetry::{Key, Value};
 use std::env;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
+use std::io;
 use std::ptr;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::OnceLock;
@@ -83,8 +85,7 @@ fn open<'a>(resource: impl IntoIterator<Item = (&'a Key, &'a Value)>) -> Option<
         return None;
     }
     let Some(library) = Library::load() else {
-        debug("no libspanprof-context.so.0");
-        return None;
+        return refuse(refusal::NO_LIBRARY, "no libspanprof-context.so.0");
     };
     let texts = texts(resource);
     let attributes: Vec<Attribute> =
@@ -92,13 +93,25 @@ fn open<'a>(resource: impl IntoIterator<Item = (&'a Key, &'a Value)>) -> Option<
     // SAFETY: the texts live until the end of this function, and are copied.
     let error = unsafe { (library.publish)(attributes.as_ptr(), attributes.len()) };
     if error != 0 {
-        debug(&format!("the process context cannot be published: {}", std::io::Error::from_raw_os_error(-error)));
-        return None;
+        let error = io::Error::from_raw_os_error(-error);
+        let taken = error.kind() == io::ErrorKind::AlreadyExists;
+        return refuse(
+            if taken { refusal::TAKEN } else { refusal::FAILED },
+            &format!("the process context cannot be published: {error}"),
+        );
     }
     // SAFETY: the handler does what a child may do.
     unsafe { pthread_atfork(None, None, Some(forked)) };
     debug("the process context is published");
     Some(Publisher { library, state: AtomicU8::new(ON) })
+}
+
+fn refuse(state: &CStr, reason: &str) -> Option<Publisher> {
+    debug(reason);
+    if let Err(error) = refusal::show(state) {
+        debug(&format!("the node cannot see it: {error}"));
+    }
+    None
 }
 
 /// Attributes that can be published, as text.

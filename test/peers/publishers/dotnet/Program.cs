@@ -2,6 +2,7 @@
 // Runs PROGRAM: by Main(), or as a startup hook behind the publisher's in a host that has another Main().
 using System;
 using System.Diagnostics;
+using System.IO;
 using System.Runtime.InteropServices;
 
 internal class StartupHook
@@ -25,7 +26,10 @@ internal static class Program
         case "cost":
             return Cost.Run();
         case "taken":
-            return Taken();
+            Take();
+            return Refused(Interleave.Published);
+        case "refused":
+            return Refused(() => Nothing);
         default:
             return Untouched();
         }
@@ -41,7 +45,7 @@ internal static class Program
     private static extern IntPtr Map(IntPtr at, UIntPtr size, int protection, int flags, int file, long offset);
 
     // The process context is another's before the first span: a mapping of its name, as the ABI wants it.
-    private static int Taken()
+    private static void Take()
     {
         const int Size = 4096, ReadAndWrite = 3, Shared = 1;
         int file = CreateFile("OTEL_CTX", 0);
@@ -50,10 +54,21 @@ internal static class Program
         for (int i = 0; i < 8; i++)
             Marshal.WriteByte(header, i, (byte)"OTEL_CTX"[i]);
         Marshal.WriteInt32(header, 8, 2);
+    }
+
+    private static readonly string Nothing = new string('0', 48);
+
+    // What the node is told, by names of this process's mappings.
+    private static int Refused(Func<string> published)
+    {
         Activity activity = new Activity("one").SetIdFormat(ActivityIdFormat.W3C).Start();
-        bool published = Interleave.Published() != new string('0', 48);
+        string ids = published();
         activity.Stop();
-        Console.WriteLine(published ? "published" : "nothing published");
+        string refusals = "";
+        foreach (string line in File.ReadAllLines("/proc/self/maps"))
+            if (line.Contains("/spanprof-refused-"))
+                refusals += line.Substring(line.LastIndexOf('-') + 1);
+        Console.WriteLine((ids != Nothing ? "published [" : "nothing published [") + refusals + "]");
         return 0;
     }
 

@@ -21,4 +21,5 @@ OpenTelemetry::SDK.configure
 ids = OpenTelemetry.tracer_provider.tracer('taken').in_span('one') do |span|
   [SpanprofOtel::Native.current[1] == "\0" * 8, span.context.valid?]
 end
-puts "#{ids.join(' ')} #{SpanprofOtel::Contexts.instance_methods(false)}"
+refusals = File.read('/proc/self/maps').scan(%r{/spanprof-refused-(\w+)})
+puts "#{ids.join(' ')} #{SpanprofOtel::Contexts.instance_methods(false)} #{refusals.join(',')}"

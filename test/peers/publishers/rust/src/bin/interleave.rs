@@ -170,9 +170,20 @@ fn fork(provider: &SdkTracerProvider) {
     });
 }
 
+fn maps() -> String {
+    std::fs::read_to_string("/proc/self/maps").unwrap_or_default()
+}
+
 fn mappings() -> usize {
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    maps.lines().filter(|line| line.contains("OTEL_CTX")).count()
+    maps().lines().filter(|line| line.contains("OTEL_CTX")).count()
+}
+
+/// What the node is told, in brackets.
+fn refusal() -> String {
+    let maps = maps();
+    let words: Vec<_> =
+        maps.split("/memfd:spanprof-refused-").skip(1).filter_map(|rest| rest.split(' ').next()).collect();
+    format!("[{}]", words.join(","))
 }
 
 fn main() {
@@ -182,7 +193,7 @@ fn main() {
     set_up(if mode == "layer" { Publish::Layer } else { Publish::Observer }, &provider, resource);
     if mode == "inert" {
         let spans = info_span!("span").in_scope(|| current().is_valid());
-        println!("{}", if spans && mappings() == 0 { "inert" } else { "not as it was" });
+        println!("{} {}", if spans && mappings() == 0 { "inert" } else { "not as it was" }, refusal());
         return;
     }
     case("threads", threads);
