@@ -15,7 +15,7 @@ const { carryContexts, Returned } = require('./carriers.js');
 const { refuse } = require('./refusal.js');
 const { thread } = require('./thread_record.js');
 const { watchSwitches } = require('./switches.js');
-const { watchPromises } = require('./waiting.js');
+const { watchPromises, UNKNOWN } = require('./waiting.js');
 
 const LOADED = Symbol.for('spanprof.context.node');
 const SPAN = Symbol.for('OpenTelemetry Context Key SPAN');
@@ -30,11 +30,12 @@ const NEW = 0, ON = 1, OFF = 2;
 
 let state = NEW;
 let manager; // the one that was registered last
-let waiting; // its promises, if they can be watched
+let takeWaiting; // of waiting.js, if its promises can be watched
 let shown; // the OpenTelemetry context whose span is published
 const outer = []; // what was published before each callback that has not ended
 let depth = 0; // of outer
 let native;
+let publish; // of thread_record.js
 let frames = false; // the runtime's own context serves
 let metDatadog = false; // it is loaded, and what there is to do is done
 const wrapped = new WeakMap(); // managers, with what is known of their promises
@@ -96,12 +97,12 @@ function put(context) {
     const record = context ? Known.recordOf(context) : NONE;
     if (state === ON) {
       shown = context;
-      thread.publish(record);
+      publish(record);
     }
   } catch {
     if (state === ON) {
       shown = undefined;
-      thread.publish(NONE);
+      publish(NONE);
     }
   }
 }
@@ -124,7 +125,8 @@ function switched(id) {
     depth = 0;
   }
   outer[depth++] = shown;
-  put(waiting !== undefined && waiting.has(id) ? waiting.take(id) : current());
+  const context = takeWaiting !== undefined ? takeWaiting(id) : UNKNOWN;
+  put(context === UNKNOWN ? current() : context);
 }
 
 function switchedBack() {
@@ -163,7 +165,7 @@ function beginWith(resource) {
   if (frames) {
     native.showFrames();
   } else {
-    thread.open(memory, native.attach);
+    publish = thread.open(memory, native.attach);
   }
   if (resource.asyncAttributesPending && typeof resource.waitForAsyncAttributes === 'function') {
     resource.waitForAsyncAttributes().then(() => native.publish(texts(resource), true)).catch(() => {});
@@ -195,7 +197,7 @@ function begin(resource) {
 function stepAside() {
   state = OFF;
   if (!frames) {
-    thread.publish(NONE);
+    publish(NONE);
   }
   native.withdraw();
   debug('not publishing any more: dd-trace publishes');
@@ -337,7 +339,7 @@ function meetManager(registered, wasThere) {
       wrapped.set(registered, frames ? undefined : watchPromises(registered._asyncLocalStorage));
     }
     manager = registered;
-    waiting = wrapped.get(registered);
+    takeWaiting = wrapped.get(registered);
   } catch (error) {
     debug('not publishing:', error);
     refuse('unknown_version');

@@ -10,12 +10,6 @@
 const NO_SPAN = 0, FIRST = 8, SECOND = 16; // indexes of 32-bit words
 const VALID = 1; // with the trace flags above it, and no attributes
 
-let words; // the records
-let pointer; // [lower half, upper half]
-let low = 0, high = 0; // of the address of the first record
-let named = NO_SPAN;
-let attach; // makes the thread's pointer name the first record
-
 const NIBBLES = new Uint8Array(128).fill(0xf0);
 for (let i = 0; i < 16; i++) {
   NIBBLES['0123456789abcdef'.charCodeAt(i)] = i;
@@ -51,20 +45,6 @@ function record(context) {
   return made;
 }
 
-// made: of record(), or null for no span.
-function publish(made) {
-  let next = NO_SPAN;
-  if (made !== null) {
-    next = named === FIRST ? SECOND : FIRST;
-    write(made, words, next);
-  }
-  if (pointer[1] !== high) { // at first, and after another library has named a record of its own
-    attach();
-  }
-  pointer[0] = low + 4 * next;
-  named = next;
-}
-
 // made: as publish() has it; to: 32-bit words that are zero from `at` on.
 function write(made, to, at) {
   if (made !== null) {
@@ -78,13 +58,40 @@ function write(made, to, at) {
   to[at + 6] = made === null ? VALID : made.rest;
 }
 
-// memory: {pointer, records} of the addon; throws if it is not there.
-function open(memory, attachFirst) {
-  pointer = new Int32Array(memory.pointer);
-  words = new Int32Array(memory.records);
-  attach = attachFirst;
+// memory: {pointer, records} of the addon; attach makes the thread's pointer name the first record, and throws if there is
+// none. Returns publish(made): of record(), or null for no span. What it needs are constants of its own, for V8.
+function open(memory, attach) {
+  const pointer = new Int32Array(memory.pointer); // [lower half, upper half]
+  const words = new Int32Array(memory.records);
   attach();
-  [low, high] = pointer;
+  const low = pointer[0], high = pointer[1]; // of the address of the first record
+  let named = NO_SPAN;
+  let first = null, second = null; // what the records have, as made by record(); null: nothing yet
+
+  // Which of the records has it now: the one that is not named.
+  function fill(made) {
+    if (named === FIRST) {
+      second = made;
+      write(made, words, SECOND);
+      return SECOND;
+    }
+    first = made;
+    write(made, words, FIRST);
+    return FIRST;
+  }
+
+  // A thread comes back to the same span after each switch, so a record that has it already is named again.
+  return function publish(made) {
+    let next = NO_SPAN;
+    if (made !== null) {
+      next = made === first ? FIRST : made === second ? SECOND : fill(made);
+    }
+    if (pointer[1] !== high) { // at first, and after another library has named a record of its own
+      attach();
+    }
+    pointer[0] = low + 4 * next;
+    named = next;
+  };
 }
 
-module.exports = { thread: { open, record, publish, write } };
+module.exports = { thread: { open, record, write } };
