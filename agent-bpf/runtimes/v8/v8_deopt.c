@@ -5,6 +5,11 @@
  * it is, number of the entry for deoptimization and offset of the code that begins it; Maglev: a
  * byte; registers. Source: V8's safepoint-table.h, maglev-safepoint-table.h, and what Node 24 to 26
  * write.
+ *
+ * An entry for deoptimization leads to a translation: an opcode, and three numbers of 7 bits a
+ * byte: how far it is from one that it repeats, how many frames it makes, and how many of them are
+ * of JavaScript; of the last two the lowest bit is the sign. Source: V8's
+ * frame-translation-builder.cc, vlq.h.
  */
 #include "agent-bpf/runtimes/v8/v8_deopt.h"
 #include <errno.h>
@@ -13,6 +18,10 @@
 #define TABLE_MAX   (32u << 10)
 #define ENTRY_WORDS 3 /* for deoptimization: offset in the bytecodes, how, offset in the code */
 
+#define NUMBER_MAX      5 /* bytes */
+#define TRANSLATION_MAX (1 + 3 * NUMBER_MAX)
+
+enum { TRANSLATIONS = 0 }; /* index in the data for deoptimization */
 enum { HAS_DEOPT = 1, REGISTERS_SHIFT = 1, PC_SHIFT = 4, INDEX_SHIFT = 7, SIZE_MASK = 7 };
 enum { ENTRIES = 1, SIZES = 2, HEAD = 3 };                    /* words */
 enum { EAGER_BEHIND = 2, LAZY_BEHIND = 3, FIRST_BEHIND = 4 }; /* indexes behind that of inlining */
@@ -67,12 +76,53 @@ static int deopt_smi(struct v8_heap *heap, const struct v8_code *code, uint32_t 
     return error ? error : v8_heap_is_smi(word) ? 0 : -ENOENT;
 }
 
-/* The offset in the bytecodes, if the entry is that of the safepoint. */
+static bool take_number(struct bytes *rest, uint32_t *number)
+{
+    *number = 0;
+    for (unsigned i = 0; i < NUMBER_MAX && rest->len; i++) {
+        uint8_t byte = *rest->data;
+        *rest = bytes_skip(*rest, 1);
+        *number |= (uint32_t)(byte & 0x7f) << (7 * i);
+        if (!(byte & 0x80))
+            return true;
+    }
+    return false;
+}
+
+/* Frames of JavaScript that a translation makes. */
+static int deopt_frames(struct v8_heap *heap, const struct v8_code *code, int32_t translation,
+                        uint32_t *n)
+{
+    uint8_t bytes[TRANSLATION_MAX];
+    uint64_t array;
+    uint32_t length, back, all;
+    int error = v8_heap_element(heap, code->data, TRANSLATIONS, &array);
+    if (!error)
+        error = v8_heap_bytes(heap, array, &length);
+    if (error)
+        return error;
+    if (translation < 0 || (uint32_t)translation >= length)
+        return -ENOENT;
+    uint32_t size = length - (uint32_t)translation;
+    size = size < sizeof(bytes) ? size : sizeof(bytes);
+    error = v8_heap_read(heap, array - 1 + V8_ARRAY_DATA + (uint32_t)translation, bytes, size);
+    if (error)
+        return error;
+    struct bytes rest = BYTES(bytes + 1, size - 1); /* without its opcode */
+    bool whole = take_number(&rest, &back) && take_number(&rest, &all) && take_number(&rest, n);
+    if (!whole || (all & 1) || (*n & 1) || *n > all)
+        return -ENOENT;
+    *n >>= 1;
+    return 0;
+}
+
+/* The offset in the bytecodes, if the entry is that of the safepoint and makes n_calls frames. */
 static int deopt_entry(struct v8_heap *heap, const struct v8_code *code, uint64_t offset,
-                       const struct safepoint *safepoint, uint32_t *bytecode)
+                       size_t n_calls, const struct safepoint *safepoint, uint32_t *bytecode)
 {
     uint32_t inlining = heap->file->deopt_inlining;
-    int32_t eager, lazy, place, told;
+    int32_t eager, lazy, place, told, translation;
+    uint32_t n_frames;
     int error = deopt_smi(heap, code, inlining + EAGER_BEHIND, &eager);
     error = error ? error : deopt_smi(heap, code, inlining + LAZY_BEHIND, &lazy);
     if (error)
@@ -82,29 +132,28 @@ static int deopt_entry(struct v8_heap *heap, const struct v8_code *code, uint64_
         return -ENOENT;
     uint32_t at = inlining + FIRST_BEHIND + ENTRY_WORDS * safepoint->index;
     error = deopt_smi(heap, code, at, &told);
+    error = error ? error : deopt_smi(heap, code, at + 1, &translation);
     error = error ? error : deopt_smi(heap, code, at + 2, &place);
+    error = error ? error : deopt_frames(heap, code, translation, &n_frames);
     if (error)
         return error;
-    if (told < 0 || ((uint32_t)place != offset && (uint32_t)place != safepoint->begins))
+    if (told < 0 || n_frames != n_calls ||
+        ((uint32_t)place != offset && (uint32_t)place != safepoint->begins))
         return -ENOENT;
     *bytecode = (uint32_t)told;
     return 0;
 }
 
 int v8_deopt_bytecode(struct v8_heap *heap, const struct v8_code *code, uint64_t offset,
-                      uint32_t *bytecode)
+                      size_t n_calls, uint32_t *bytecode)
 {
-    int32_t n_inlined;
     if (heap->file->version < SINCE)
         return -ENOENT;
-    int error = deopt_smi(heap, code, heap->file->deopt_inlined, &n_inlined);
-    if (!error && n_inlined)
-        error = -ENOENT;
-    for (int maglev = 0; !error && maglev <= 1; maglev++) {
+    for (int maglev = 0; maglev <= 1; maglev++) {
         struct safepoint safepoint;
         int outcome = safepoint_find(heap, code, offset, maglev, &safepoint);
         if (!outcome)
-            outcome = deopt_entry(heap, code, offset, &safepoint, bytecode);
+            outcome = deopt_entry(heap, code, offset, n_calls, &safepoint, bytecode);
         if (!outcome || outcome == -EAGAIN || outcome == -E2BIG)
             return outcome;
     }

@@ -10,7 +10,8 @@
  */
 #include "agent-bpf/runtimes/v8/v8_code.h"
 
-/* offset: of the return address, from the start of the code. 0; -ENOENT: not known, also where code
- * has other functions inlined, as the offset may be in one of these. */
+/* offset: of the return address, from the start of the code. n_calls: of v8_code_calls() there.
+ * *bytecode is in the innermost of them. 0; -ENOENT: not known, also if V8 makes another number of
+ * frames of that place. */
 int v8_deopt_bytecode(struct v8_heap *heap, const struct v8_code *code, uint64_t offset,
-                      uint32_t *bytecode);
+                      size_t n_calls, uint32_t *bytecode);

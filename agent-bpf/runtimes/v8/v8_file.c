@@ -48,7 +48,6 @@ static const struct v8_int v8_ints[] = {
         "DeoptimizationDataWrappedSharedFunctionInfoIndex",
         deopt_shared, 6),
     INT("DeoptimizationDataInliningPositionsIndex", deopt_inlining, 7),
-    INT("DeoptimizationDataInlinedFunctionCountIndex", deopt_inlined, 1),
     INT("type_SharedFunctionInfo__SHARED_FUNCTION_INFO_TYPE", types.shared_function_info, NONE),
     INT("type_ScopeInfo__SCOPE_INFO_TYPE", types.scope_info, NONE),
     INT("type_Script__SCRIPT_TYPE", types.script, NONE),
@@ -247,7 +246,7 @@ static bool layout_is_plausible(struct v8_file *file)
            file->shared_data == 8 && file->scope_first >= 3 && file->scope_first <= 8 &&
            process->bytecode_data >= 40 && process->bytecode_data <= 128 &&
            file->code_size <= 128 && file->code_flags <= 128 && file->deopt_literals < 32 &&
-           file->deopt_shared < 32 && file->deopt_inlining < 32 && file->deopt_inlined < 32;
+           file->deopt_shared < 32 && file->deopt_inlining < 32;
 }
 
 int v8_file_read(const struct elf *elf, struct v8_file *file)

@@ -60,7 +60,6 @@ struct v8_file {
     uint16_t deopt_literals; /* indexes in the data for deoptimization */
     uint16_t deopt_shared;
     uint16_t deopt_inlining;
-    uint16_t deopt_inlined; /* number of functions inlined in the code */
     bool deopt_wrapped;     /* the SharedFunctionInfo is in a wrapper */
     uint64_t builtins;      /* ELF address of the embedded builtins; 0: in a variable */
     uint64_t builtins_bytes;

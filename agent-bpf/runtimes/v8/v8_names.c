@@ -99,24 +99,28 @@ static int frame_check_code(struct v8_names *names, const struct v8_frame *frame
     return !hash || hash == V8_CODE_HASH(bytes) ? 0 : -ENOENT;
 }
 
-/* Of a call in optimised code that has nothing inlined, more exact than its table of positions. */
-static int frame_call_position(struct v8_names *names, const struct v8_frame *frame,
-                               const struct v8_shared *shared, int32_t *position)
+/* Of a call in optimised code, in the innermost function that is inlined there: more exact than the
+ * table of positions. */
+static int frame_call_position(struct v8_names *names, const struct v8_frame *frame)
 {
     struct v8_heap *heap = &names->heap;
     const struct v8_code *code = &frame->search.code;
     uint64_t bytecode, pc = frame->words[0] & (RECORD_FRAME_EXACT - 1);
+    struct v8_call *call = &names->calls[0];
+    struct v8_shared shared;
     uint32_t offset;
     int32_t found;
-    if (frame->words[0] & RECORD_FRAME_EXACT || !frame_shared(frame))
+    if (frame->words[0] & RECORD_FRAME_EXACT || !call->shared)
         return 0;
-    int error = v8_deopt_bytecode(heap, code, pc - code->start, &offset);
+    int error = v8_deopt_bytecode(heap, code, pc - code->start, names->n_calls, &offset);
     if (!error)
-        error = v8_function_bytecode(heap, shared->data, &bytecode);
+        error = v8_function_shared(heap, call->shared, &shared);
+    if (!error)
+        error = v8_function_bytecode(heap, shared.data, &bytecode);
     if (!error)
         error = v8_code_position(heap, bytecode, offset, &found);
     if (!error && found != V8_POSITION_UNKNOWN)
-        *position = found;
+        call->position = found;
     return error == -ENOENT || error == -EFAULT ? 0 : error;
 }
 
@@ -153,8 +157,7 @@ static int frame_by_code(struct v8_names *names, struct v8_frame *frame,
         return -ESTALE;
     if (!last->shared)
         last->shared = own;
-    if (names->n_calls == 1)
-        error = frame_call_position(names, frame, shared, &last->position);
+    error = frame_call_position(names, frame);
     return error ? error : last->shared ? 0 : -ENOENT;
 }
 

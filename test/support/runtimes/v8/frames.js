@@ -106,9 +106,35 @@ function tryCatch(x) {
     }
 }
 
+const square = x => x * x;
+
+function step(x) {
+    return tryCatch(x);
+}
+
+// Compilers copy a loop's first turn to its front.
+function loop(x) {
+    let sum = 0;
+    for (let i = 0; i < 2; i++) {
+        sum += square(i);
+        sum += i ? x
+                 : step(x);
+    }
+    return sum;
+}
+
+function loopOfAnother(x) {
+    let sum = 0;
+    for (let i = 0; i < 2; i++) {
+        sum += i ? square(x)
+                 : loop(x);
+    }
+    return sum;
+}
+
 function outer(x) {
     depth++;
-    return tryCatch(x);
+    return loopOfAnother(x);
 }
 
 function run() {
