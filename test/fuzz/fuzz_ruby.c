@@ -4,16 +4,12 @@
  * in. First byte: the version; then, each time, two bytes for where (in units of 8 bytes) and eight
  * bytes for what.
  */
-#include "agent-bpf/list_interleave.h"
 #include "agent-bpf/runtimes/ruby/ruby_attach.h"
 #include "agent-bpf/runtimes/ruby/ruby_names.h"
+#include "test/fuzz/list_input.h"
 #include "test/support/runtimes/ruby_image.h"
 #include <assert.h>
-#include <stdlib.h>
 
-#define REQUEST     ((size_t)1 << 20)
-#define ARENA       ((size_t)4 << 20)
-#define WORDS_MAX   (3 * 512)
 #define CALLS_NAMES 256
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -22,63 +18,26 @@ static const char *const versions[] = {"2.7.8", "3.0.7", "3.1.2", "3.2.11", "3.3
 
 static struct ruby_image image;
 
-static void put_words(struct bytes input)
+static void put_word(void *context, uint64_t address, uint64_t word)
 {
-    for (; input.len >= 10; input = bytes_skip(input, 10)) {
-        uint64_t word, at = (uint64_t)(input.data[0] | input.data[1] << 8) * 8 % RUBY_IMAGE_BYTES;
-        memcpy(&word, input.data + 2, sizeof(word));
-        ruby_image_word(&image, RUBY_IMAGE_START + at, word);
-    }
+    ruby_image_word(context, address, word);
 }
 
-static void check_names(const struct runtime_name *name)
+static int find_names(void *context, const struct record_frame *frames, size_t n,
+                      struct runtime_names *out)
 {
-    assert(name->outcome < RUNTIME_FRAME_OUTCOMES);
-    if (name->outcome != RUNTIME_FRAME_NAMED)
-        return;
-    assert(name->n_lines == 1 && bytes_utf8_valid(name->lines->function));
-    assert(bytes_utf8_valid(name->lines->file) && name->lines->function.len <= RUNTIME_NAME_MAX);
-}
-
-static void find_names(const struct ruby_process *process, const uint64_t *words, size_t n)
-{
-    static struct record_frame frames[WORDS_MAX];
-    static struct runtime_name names[WORDS_MAX];
+    const struct ruby_process *process = context;
     struct runtime_memory memory;
-    ruby_image_memory(&image, &memory, REQUEST);
-    const uint64_t *end = words + n;
-    struct arena arena;
-    size_t n_frames = 0;
-    while (record_frame_next(&words, end, &frames[n_frames]))
-        n_frames++;
-    assert(words == end);
-    arena_init(&arena, ARENA);
-    struct runtime_names out = {&arena, names};
+    ruby_image_memory(&image, &memory, LIST_INPUT_REQUEST);
     image.calls = 0;
-    int error = ruby_names(&image.constants.layout, process, &memory, frames, n_frames, &out);
+    int error = ruby_names(&image.constants.layout, process, &memory, frames, n, out);
     assert(image.calls <= CALLS_NAMES);
-    for (size_t i = 0; !error && i < n_frames; i++)
-        check_names(&names[i]);
-    arena_close(&arena);
-}
-
-static void merge(const uint64_t *words, size_t n, struct bytes input)
-{
-    uint64_t user[64], *out = malloc((n + 64) * sizeof(*out));
-    size_t n_user = input.len / 8 < 64 ? input.len / 8 : 64;
-    unsigned remarks;
-    memcpy(user, input.data, n_user * 8);
-    for (size_t i = 0; i < n_user; i++) /* a kind that there is */
-        user[i] = (user[i] & RECORD_FRAME_MASK) | (user[i] >> 56) % FRAME_KINDS
-                                                      << RECORD_FRAME_SHIFT;
-    struct list_interleave stack = {user, n_user, words, n, input.len % 2};
-    assert(list_interleave(&stack, out, &remarks) <= n + n_user);
-    free(out);
+    return error;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static uint64_t words[WORDS_MAX];
+    static uint64_t words[LIST_INPUT_WORDS];
     struct runtime_memory memory;
     struct ruby_process process;
     enum runtime_refusal why;
@@ -87,14 +46,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     bool made = ruby_image_make(&image, versions[data[0] % (sizeof(versions) / sizeof(*versions))]);
     assert(made);
-    put_words(BYTES(data + 1, size - 1));
-    ruby_image_memory(&image, &memory, REQUEST);
+    list_input_put_words(BYTES(data + 1, size - 1), RUBY_IMAGE_START, RUBY_IMAGE_BYTES, put_word,
+                         &image);
+    ruby_image_memory(&image, &memory, LIST_INPUT_REQUEST);
     image.calls = 0;
     if (ruby_attach(&image.constants, 0, &memory, &process, &why))
         return 0;
     assert(image.calls <= RUBY_ATTACH_READS);
-    size_t n = ruby_image_list(&image, &process, words, WORDS_MAX, &outcome);
-    find_names(&process, words, n);
-    merge(words, n, BYTES(data + 1, size - 1));
+    size_t n = ruby_image_list(&image, &process, words, LIST_INPUT_WORDS, &outcome);
+    list_input_name(words, n, find_names, &process);
+    list_input_interleave(words, n, BYTES(data + 1, size - 1));
     return 0;
 }
