@@ -220,7 +220,7 @@ var all = typeof globalThis === 'undefined' ? global : globalThis;
 console.log(Object.getOwnPropertyDescriptor(all, Symbol.for('opentelemetry.js.api.1')) === undefined);
 """
 
-    def one(self, *command):
+    def one(self, *command, debug="1"):
         script = os.path.join(self.directory, "program.cjs")
         with open(script, "w") as file:
             file.write(self.PROGRAM)
@@ -233,12 +233,12 @@ console.log(Object.getOwnPropertyDescriptor(all, Symbol.for('opentelemetry.js.ap
             [os.path.join(folder, command[0]), *(word.replace("PRELOAD", preload) for word in command[1:]), script],
             capture_output=True, text=True, timeout=60, env={
                 "PATH": os.environ["PATH"], "HOME": self.directory, "NODE_OPTIONS": publishing_node.preload(),
-                "NO_COLOR": "1", "SPANPROF_CONTEXT_DEBUG": "1"})
+                "NO_COLOR": "1", "SPANPROF_CONTEXT_DEBUG": debug})
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "true\n", ""))
 
     def test_old_nodes(self):
-        for version in ("8", "16"):
-            self.one("node%s/bin/node" % version)
+        self.one("node8/bin/node", debug="0")  # it takes no addon that is not made for it, which would be said
+        self.one("node16/bin/node")
 
     def test_bun(self):
         self.one("@oven/bun-linux-x64/bin/bun", "-r", "PRELOAD")

@@ -24,7 +24,10 @@ import (
 	"spanprof/spanprofotel"
 )
 
-const slice = 2 * time.Millisecond
+const (
+	slice        = 2 * time.Millisecond
+	clocksDiffer = 25 * time.Millisecond // more than the join allows after a span's end
+)
 
 var tracer trace.Tracer
 
@@ -55,6 +58,19 @@ func slices(n int) func(context.Context) {
 	}
 }
 
+// startOther starts a goroutine that outlives its span: it still has the span's labels then, and works for none.
+func startOther(ctx context.Context) {
+	var began sync.WaitGroup
+	began.Add(1)
+	go func() {
+		burn(ctx, slice/2)
+		began.Done()
+		time.Sleep(clocksDiffer)
+		burn(context.Background(), slice/2)
+	}()
+	began.Wait()
+}
+
 func render(writer http.ResponseWriter, request *http.Request) {
 	ctx := request.Context()
 	slices(1)(ctx)
@@ -63,6 +79,7 @@ func render(writer http.ResponseWriter, request *http.Request) {
 	go func() { defer group.Done(); child(ctx, "fetch", slices(2)) }()
 	go func() { defer group.Done(); slices(1)(ctx) }() // for the request's own span
 	jobs <- job{ctx, &group}
+	child(ctx, "start", startOther)
 	child(ctx, "layout", func(ctx context.Context) {
 		slices(1)(ctx)
 		child(ctx, "lines", slices(2))
