@@ -90,6 +90,7 @@ static bool may_have(const char *directory, uid_t listener, uid_t service,
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof(address.sun_path), "%s/otlp.sock", place(directory));
     int listening _cleanup_fd_ = listen_as(listener, &address);
+    assert_true(listening >= 0);
     int fd _cleanup_fd_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(seteuid(service), 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
