@@ -18,6 +18,7 @@ sys.path.insert(0, os.path.join(TEST, "integration", "support"))
 import harness  # noqa: E402
 
 NOBODY = 65534
+SPANS_SHOWN = 100  # more than a request of the tenant's or the victim's has; attackers send millions
 FULL = harness.SOAK  # the full size of an attack; else the short form
 LEAST_P99_S = 0.05
 LEAST_REQUESTS = 200  # that a percentile is taken of
@@ -210,6 +211,9 @@ class HostileTest(harness.IntegrationTest):
         for path in (TEST, harness.BUILD):
             if subprocess.run([*as_user(NOBODY), "test", "-x", path], check=False).returncode:
                 self.fail("attacks run as other users, who cannot reach %s: chmod o+x on it and the folders above" % path)
+
+    def start_backend(self, **options):
+        return super().start_backend(spans_shown=SPANS_SHOWN, **options)
 
     def neighbour(self, **options):
         neighbour = Neighbour(**options)

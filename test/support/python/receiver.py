@@ -29,7 +29,7 @@ SERVICES = {
 }
 SLOWNESS = 3 if os.environ.get("SPANPROF_SANITIZE") else 1  # factor on deadlines
 KEEP_PROFILES = os.environ.get("SPANPROF_KEEP_PROFILES")  # a directory: each request of profiles into a file
-SPANS_SHOWN = 200000  # a request with more is counted, not looked at
+SPANS_SHOWN = 200000
 REQUESTS = {"traces": receiver_schema.TRACE_REQUEST, "profiles": receiver_schema.PROFILES_REQUEST,
             "metrics": receiver_schema.METRICS_REQUEST, "logs": receiver_schema.LOGS_REQUEST}
 
@@ -50,6 +50,10 @@ class Received:
         if self._message is None:
             self._message = receiver_schema.message(REQUESTS[self.signal]).FromString(self.body)
         return self._message
+
+    def forget_message(self):
+        """It is decoded again when it is asked for."""
+        self._message = None
 
 
 class Fault:
@@ -140,10 +144,10 @@ def attributes_of(pairs, strings=None):
             value_of(pair.value, strings) for pair in pairs}
 
 
-def spans_of(message):
+def spans_of(message, most=SPANS_SHOWN):
     spans = []
     if sum(len(scope_spans.spans) for resource_spans in message.resource_spans
-           for scope_spans in resource_spans.scope_spans) > SPANS_SHOWN:
+           for scope_spans in resource_spans.scope_spans) > most:
         return spans
     for resource_spans in message.resource_spans:
         resource = attributes_of(resource_spans.resource.attributes)
@@ -221,9 +225,11 @@ class Backend:
 
     received: every request, also refused ones; spans() and samples() tell of those taken.
     violations: what receiver_check found in profiles requests.
+    spans_shown: of a request; one with more is not looked at.
     """
 
-    def __init__(self, address="127.0.0.1:0", profiles=True, on_receive=None, credentials=None):
+    def __init__(self, address="127.0.0.1:0", profiles=True, on_receive=None, credentials=None,
+                 spans_shown=SPANS_SHOWN):
         self.address = address
         self.profiles = profiles
         self.credentials = credentials  # of grpc; None: plain text
@@ -231,6 +237,7 @@ class Backend:
         self.violations = []
         self.changed = threading.Condition()
         self.faults = {}
+        self.spans_shown = spans_shown
         self._on_receive = on_receive
         self._server = None
         self._spans, self._samples = [], []
@@ -310,7 +317,7 @@ class Backend:
         if request.status is None:
             try:
                 if request.signal == "traces":
-                    spans = spans_of(request.message)
+                    spans = spans_of(request.message, self.spans_shown)
                 elif request.signal == "profiles":
                     errors = receiver_check.check(request.message, request.metadata,
                                                   len(request.body))
@@ -320,6 +327,7 @@ class Backend:
             except Exception as error:  # an undecodable request is a finding, not our end
                 errors.append("%s request of %d bytes: %r" % (request.signal, len(request.body),
                                                               error))
+        request.forget_message()
         with self.changed:
             self.received.append(request)
             self._spans += spans

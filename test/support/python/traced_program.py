@@ -58,12 +58,20 @@ class Program:
     def send(self, to, trace, span, name, resource, start, end):
         request, spans = sender.new_request(resource)
         sender.add_span(spans, name, bytes.fromhex(trace), bytes.fromhex(span), None, start, end)
+        return {"status": self.post(to, request.SerializeToString())}
+
+    def post(self, to, body):
+        """On a new connection if the other end has closed the one that there was, which was idle for long."""
         connection = self.connection(to)
-        connection.request("POST", "/v1/traces", request.SerializeToString(),
-                           {"Content-Type": "application/x-protobuf"})
-        answer = connection.getresponse()
+        try:
+            connection.request("POST", "/v1/traces", body, {"Content-Type": "application/x-protobuf"})
+            answer = connection.getresponse()
+        except (BrokenPipeError, ConnectionResetError, http.client.RemoteDisconnected):
+            connection.close()
+            connection.request("POST", "/v1/traces", body, {"Content-Type": "application/x-protobuf"})
+            answer = connection.getresponse()
         answer.read()
-        return {"status": answer.status}
+        return answer.status
 
 
 def main():
