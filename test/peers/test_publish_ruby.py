@@ -139,6 +139,33 @@ class Untouched(PublishRuby):
             self.assertIn(b"not publishing: File exists", done.stderr)
 
 
+    REFUSED = """
+        require 'opentelemetry/sdk'
+        OpenTelemetry::SDK.configure
+        OpenTelemetry.tracer_provider.tracer('refused').in_span('one') {}
+        puts File.read('/proc/self/maps').scan(%r{/spanprof-refused-(\\w+)}).uniq.inspect
+    """
+
+    def assert_refused(self, ruby, state, tree):
+        """It goes on; the node is told why, and nobody else."""
+        done = run(ruby, "-W2", "-e", self.REFUSED, env=environment(RUBYOPT="-r" + os.path.join(tree, "spanprof_otel.rb")))
+        self.assertEqual((done.returncode, done.stdout.decode()), (0, '[["%s"]]\n' % state), done.stderr)
+        self.assertNotIn(b"spanprof", done.stderr)
+        self.assertNotIn(b"experimental", done.stderr)
+
+    def test_gives_up(self):
+        for version, ruby in self.rubies.items():
+            if why_not(ruby, "the SDK"):
+                self.skipTest(why_not(ruby, "the SDK"))
+            tree = os.path.join(self.directory, version)
+            shutil.copytree(TREE, tree)
+            with open(os.path.join(tree, version, "native.so"), "w") as file:
+                file.write("not a library")
+            self.assert_refused(ruby, "no_library", tree)
+            shutil.rmtree(os.path.join(tree, version))
+            self.assert_refused(ruby, "unknown_version", tree)
+
+
 class Interleave(PublishRuby):
     def one(self, ruby, version, **more):
         done = run(ruby, os.path.join(SOURCES, "interleave.rb"), env=published(**more))
