@@ -498,7 +498,7 @@ void process_table_forget_tags(struct process_table *table)
     struct process_executable *executable;
     for (size_t i = 0; (executable = map_next(&table->executables, &i));) {
         if (executable->tag) /* what was known of it went with the row */
-            process_want_executable(table, executable);
+            process_want_executable(table, 0, executable);
         executable->tag = 0;
     }
     table->kernel_tag = 0;

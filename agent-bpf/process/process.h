@@ -103,9 +103,10 @@ int process_table_details(struct process_table *table, uint32_t pid, uint64_t ti
 int process_table_kernel(struct process_table *table, struct process_kernel *kernel);
 
 /* Asks for names; addresses are offsets in the file, of the kernel (its identity) from _text.
- * PROCESS_UNKNOWN: nothing known maps this executable. Any n; split into messages. */
-int process_table_want_names(struct process_table *table, const uint8_t identity[16],
-                             const uint64_t *addresses, size_t n);
+ * PROCESS_UNKNOWN: nothing known maps this executable. Any n; split into messages. tenant: the
+ * cgroup whose turn it takes (symbolizer_client.h); 0: not known. */
+int process_table_want_names(struct process_table *table, uint64_t tenant,
+                             const uint8_t identity[16], const uint64_t *addresses, size_t n);
 struct process_unwind {
     uint64_t ticket; /* comes back in the answer */
     uint32_t pid;

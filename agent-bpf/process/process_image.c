@@ -78,7 +78,7 @@ static void ask_within_budget(struct process_table *table, struct process *proce
         return;
     }
     process->n_asked++;
-    process_want_executable(table, executable);
+    process_want_executable(table, process->tenant, executable);
 }
 
 /* The executable of a mapping, held once more; asked for when it is new. */

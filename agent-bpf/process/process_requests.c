@@ -31,13 +31,13 @@ struct symbolizer_executable_ref process_executable_ref(const struct process_tab
     return ref;
 }
 
-void process_want_executable(struct process_table *table,
+void process_want_executable(struct process_table *table, uint64_t tenant,
                              const struct process_executable *executable)
 {
-    symbolizer_queue_put(table->requests, &(struct symbolizer_message){
-                                              .kind = SYMBOLIZER_EXECUTABLE_WANTED,
-                                              .executable_ref = process_executable_ref(
-                                                  table, executable, executable->last_parent_pid)});
+    struct symbolizer_message message = {
+        .kind = SYMBOLIZER_EXECUTABLE_WANTED,
+        .executable_ref = process_executable_ref(table, executable, executable->last_parent_pid)};
+    symbolizer_queue_put_for(table->requests, tenant, &message);
 }
 
 void process_want_scan(struct process_table *table, uint64_t time_ns)
@@ -72,8 +72,9 @@ void process_report_left(struct process_table *table, uint32_t pid)
         &(struct symbolizer_message){.kind = SYMBOLIZER_PROCESS_LEFT, .process = {.pid = pid}});
 }
 
-static void want_names(struct process_table *table, const struct symbolizer_message *message,
-                       const uint64_t *addresses, size_t n)
+static void want_names(struct process_table *table, uint64_t tenant,
+                       const struct symbolizer_message *message, const uint64_t *addresses,
+                       size_t n)
 {
     uint64_t chunk[SYMBOLIZER_NAMES_MAX];
     for (size_t done = 0; done < n;) {
@@ -82,13 +83,13 @@ static void want_names(struct process_table *table, const struct symbolizer_mess
         struct symbolizer_message part = *message;
         part.names_wanted.addresses = chunk;
         part.names_wanted.n = (uint32_t)now;
-        symbolizer_queue_put(table->requests, &part);
+        symbolizer_queue_put_for(table->requests, tenant, &part);
         done += now;
     }
 }
 
-int process_table_want_names(struct process_table *table, const uint8_t identity[16],
-                             const uint64_t *addresses, size_t n)
+int process_table_want_names(struct process_table *table, uint64_t tenant,
+                             const uint8_t identity[16], const uint64_t *addresses, size_t n)
 {
     CLAIM_THREAD(&table->owner);
     struct symbolizer_message message = {.kind = SYMBOLIZER_NAMES_WANTED};
@@ -102,7 +103,7 @@ int process_table_want_names(struct process_table *table, const uint8_t identity
     } else {
         return PROCESS_UNKNOWN;
     }
-    want_names(table, &message, addresses, n);
+    want_names(table, tenant, &message, addresses, n);
     return 0;
 }
 

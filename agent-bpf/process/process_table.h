@@ -205,7 +205,7 @@ void process_details_free(struct process_table *table, struct process *process);
 struct symbolizer_executable_ref process_executable_ref(const struct process_table *table,
                                                         const struct process_executable *executable,
                                                         uint32_t parent_pid);
-void process_want_executable(struct process_table *table,
+void process_want_executable(struct process_table *table, uint64_t tenant,
                              const struct process_executable *executable);
 /* One scan of all processes, for those whose end was lost: it may come minutes later. What is
  * sampled meanwhile is asked for by itself. */

@@ -6,6 +6,7 @@
  */
 #include "agent-bpf/process/symbolizer_client.h"
 #include "agent-bpf/passed_fds.h"
+#include "base/fair_share.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -17,7 +18,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-LIMIT(requests, LIMIT_SERVICE, "requests to the symbolizer", .bytes = SYMBOLIZER_REQUEST_BYTES_MAX);
+LIMIT(requests, LIMIT_SERVICE, "requests to the symbolizer",
+      .bytes = SYMBOLIZER_REQUEST_BYTES_MAX + SYMBOLIZER_FILES_BYTES_MAX);
 
 enum request_loss { REQUEST_QUEUE_FULL, REQUEST_UNANSWERED, REQUEST_LOSSES };
 
@@ -39,10 +41,14 @@ STAT_COUNTER(malformed, "spanprof_symbolizer_messages_malformed_total",
 struct symbolizer_client {
     struct symbolizer_client_settings settings;
     struct watch watch; /* fd -1 while detached */
-    struct list queue;  /* to be sent */
-    struct list unanswered;
+    struct list queue;  /* to be sent, but those about files */
     size_t n_queue;
     size_t queue_bytes;
+    struct list files[FAIR_SHARES]; /* of each share, to be sent in turns */
+    struct fair_share file_bytes;
+    unsigned turn;   /* whose request was sent last */
+    bool files_next; /* a request about a file comes before one of the queue */
+    struct list unanswered;
     size_t n_unanswered;
     uint8_t datagram[SYMBOLIZER_MESSAGE_MAX];
 };
@@ -108,6 +114,11 @@ void symbolizer_answer_free(struct symbolizer_answer *answer)
     free(answer);
 }
 
+static bool is_about_file(enum symbolizer_kind kind)
+{
+    return kind == SYMBOLIZER_EXECUTABLE_WANTED || kind == SYMBOLIZER_NAMES_WANTED;
+}
+
 static struct symbolizer_request *take_first(struct symbolizer_client *client)
 {
     struct list *link = list_pop(&client->queue);
@@ -119,8 +130,39 @@ static struct symbolizer_request *take_first(struct symbolizer_client *client)
     return request;
 }
 
-static void symbolizer_client_enqueue(struct symbolizer_client *client,
-                                      struct symbolizer_request *request, bool front)
+/* The oldest of a share. */
+static struct symbolizer_request *take_file(struct symbolizer_client *client, unsigned share)
+{
+    struct list *link = list_pop(&client->files[share]);
+    if (!link)
+        return NULL;
+    struct symbolizer_request *request = container_of(link, struct symbolizer_request, link);
+    fair_share_give(&client->file_bytes, request->tenant, request->size);
+    return request;
+}
+
+static void drop_request(struct symbolizer_request *request)
+{
+    free(request);
+    stat_add_of(&requests_dropped, REQUEST_QUEUE_FULL, 1);
+}
+
+static void enqueue_file(struct symbolizer_client *client, struct symbolizer_request *request,
+                         bool front)
+{
+    struct fair_share *bytes = &client->file_bytes;
+    struct list *share = &client->files[fair_share_index(bytes, request->tenant)];
+    if (front)
+        list_prepend(share, &request->link);
+    else
+        list_append(share, &request->link);
+    fair_share_take(bytes, request->tenant, request->size);
+    while (fair_share_is_exceeded(bytes))
+        drop_request(take_file(client, fair_share_largest(bytes)));
+}
+
+static void enqueue_other(struct symbolizer_client *client, struct symbolizer_request *request,
+                          bool front)
 {
     if (front)
         list_prepend(&client->queue, &request->link);
@@ -129,10 +171,39 @@ static void symbolizer_client_enqueue(struct symbolizer_client *client,
     client->n_queue++;
     client->queue_bytes += request->size;
     while (client->n_queue > SYMBOLIZER_REQUESTS_MAX ||
-           client->queue_bytes > SYMBOLIZER_REQUEST_BYTES_MAX) {
-        free(take_first(client));
-        stat_add_of(&requests_dropped, REQUEST_QUEUE_FULL, 1);
+           client->queue_bytes > SYMBOLIZER_REQUEST_BYTES_MAX)
+        drop_request(take_first(client));
+}
+
+static void symbolizer_client_enqueue(struct symbolizer_client *client,
+                                      struct symbolizer_request *request, bool front)
+{
+    if (is_about_file(request->kind))
+        enqueue_file(client, request, front);
+    else
+        enqueue_other(client, request, front);
+}
+
+/* The share that has its turn now; -1: none has a request, or too many are with the symbolizer. */
+static int turn_of(const struct symbolizer_client *client)
+{
+    if (!client->file_bytes.used || client->n_unanswered >= SYMBOLIZER_TURNS_MAX)
+        return -1;
+    for (unsigned i = 1; i <= FAIR_SHARES; i++) {
+        unsigned share = (client->turn + i) % FAIR_SHARES;
+        if (!list_empty(&client->files[share]))
+            return (int)share;
     }
+    return -1;
+}
+
+/* What is sent next; NULL: nothing. share: that it is of, or -1. */
+static struct symbolizer_request *next_request(const struct symbolizer_client *client, int *share)
+{
+    *share = client->files_next || list_empty(&client->queue) ? turn_of(client) : -1;
+    const struct list *from = *share >= 0 ? &client->files[*share] : &client->queue;
+    return list_empty(from) ? NULL
+                            : container_of(list_first(from), struct symbolizer_request, link);
 }
 
 static void keep_unanswered(struct symbolizer_client *client, struct symbolizer_request *request)
@@ -158,23 +229,29 @@ static void symbolizer_client_sent(struct symbolizer_client *client,
 
 static void symbolizer_client_flush(struct symbolizer_client *client)
 {
-    while (client->watch.fd >= 0 && !list_empty(&client->queue)) {
-        const struct symbolizer_request *first =
-            container_of(list_first(&client->queue), struct symbolizer_request, link);
-        ssize_t n =
-            send(client->watch.fd, first->datagram, first->size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    struct symbolizer_request *next;
+    bool blocked = false;
+    int share;
+    while (client->watch.fd >= 0 && (next = next_request(client, &share))) {
+        ssize_t n = send(client->watch.fd, next->datagram, next->size, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0 && (errno == EAGAIN || errno == ENOBUFS))
+        if (n < 0 && (errno == EAGAIN || errno == ENOBUFS)) {
+            blocked = true;
             break;
+        }
         if (n < 0) {
             symbolizer_client_detach(client);
             return;
         }
-        symbolizer_client_sent(client, take_first(client));
+        client->files_next = share < 0;
+        client->turn = share < 0 ? client->turn : (unsigned)share;
+        symbolizer_client_sent(client,
+                               share < 0 ? take_first(client) : take_file(client, (unsigned)share));
     }
-    if (client->watch.fd >= 0)
-        watch_change(&client->watch, list_empty(&client->queue) ? EPOLLIN : EPOLLIN | EPOLLOUT);
+    uint32_t events = blocked ? EPOLLIN | EPOLLOUT : EPOLLIN;
+    if (client->watch.fd >= 0 && client->watch.events != events)
+        watch_change(&client->watch, events);
 }
 
 /* Requests of one executable are answered in their order. */
@@ -305,7 +382,7 @@ static void client_ready(struct watch *watch, uint32_t events)
     struct symbolizer_client *client = container_of(watch, struct symbolizer_client, watch);
     if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
         symbolizer_client_receive(client);
-    if (client->watch.fd >= 0 && (events & EPOLLOUT))
+    if (client->watch.fd >= 0) /* there is room, or an answer has made some */
         symbolizer_client_flush(client);
 }
 
@@ -319,6 +396,13 @@ int symbolizer_client_open(const struct symbolizer_client_settings *settings,
     client->watch = (struct watch){.fd = -1, .events = EPOLLIN, .ready = client_ready};
     list_init(&client->queue);
     list_init(&client->unanswered);
+    for (unsigned i = 0; i < FAIR_SHARES; i++)
+        list_init(&client->files[i]);
+    int error = fair_share_init(&client->file_bytes, SYMBOLIZER_FILES_BYTES_MAX);
+    if (error) {
+        free(client);
+        return error;
+    }
     *out = client;
     return 0;
 }
@@ -330,6 +414,8 @@ void symbolizer_client_close(struct symbolizer_client *client)
     symbolizer_client_detach(client);
     symbolizer_requests_free(&client->queue);
     symbolizer_requests_free(&client->unanswered);
+    for (unsigned i = 0; i < FAIR_SHARES; i++)
+        symbolizer_requests_free(&client->files[i]);
     free(client);
 }
 
@@ -369,6 +455,7 @@ int symbolizer_client_attach(struct symbolizer_client *client, int fd)
         symbolizer_request_make(&(struct symbolizer_message){.kind = SYMBOLIZER_SCAN_WANTED});
     if (scan)
         symbolizer_client_enqueue(client, scan, true);
+    client->files_next = false; /* the scan comes first */
     symbolizer_client_flush(client);
     return scan ? 0 : -ENOMEM;
 }
@@ -406,8 +493,7 @@ void symbolizer_client_submit(struct symbolizer_client *client, struct list *req
             symbolizer_client_enqueue(client, request, false);
             continue;
         }
-        free(request);
-        stat_add_of(&requests_dropped, REQUEST_QUEUE_FULL, 1);
+        drop_request(request);
     }
     symbolizer_client_flush(client);
 }

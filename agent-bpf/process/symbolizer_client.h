@@ -10,6 +10,10 @@
  * symbolizer that sends a malformed message is detached (and so ends). A descriptor that comes with
  * any other message than SYMBOLIZER_CORRELATION, that is no such socket or not alone, is closed.
  *
+ * Files may be expensive to read, and anybody may have many. So requests for executables and names
+ * take turns by tenant, and SYMBOLIZER_TURNS_MAX are with the symbolizer at a time: who has others
+ * wait has them wait for so many requests, not for all of its own.
+ *
  * Flow: writer job: symbolizer_queue_take() -> list; its done() on the loop:
  * symbolizer_client_submit(). Answer: answered() on the loop -> job -> process_table_answer() and
  * the dictionary on the writer -> symbolizer_answer_free().
@@ -18,8 +22,10 @@
 #include "base/list.h"
 #include "base/loop.h"
 
-#define SYMBOLIZER_REQUESTS_MAX      16384 /* waiting to be sent */
-#define SYMBOLIZER_REQUEST_BYTES_MAX (4 * 1024 * 1024)
+#define SYMBOLIZER_REQUESTS_MAX      16384 /* waiting to be sent, but those about files */
+#define SYMBOLIZER_REQUEST_BYTES_MAX (3 * 1024 * 1024)
+#define SYMBOLIZER_FILES_BYTES_MAX   (1024 * 1024) /* those about files: a tenant has its share */
+#define SYMBOLIZER_TURNS_MAX         4
 #define SYMBOLIZER_UNANSWERED_MAX    2048 /* sent, kept to be said again */
 
 /* A request ready to be sent; made on the writer (symbolizer_queue.h), owned by the client once
@@ -29,6 +35,7 @@ struct symbolizer_request {
     struct list link;
     enum symbolizer_kind kind;
     uint8_t identity[16]; /* of executable and names requests, else zero */
+    uint64_t tenant;      /* of these: a cgroup; 0: not known */
     uint8_t attempts;
     size_t size;
     uint8_t datagram[];

@@ -33,7 +33,8 @@ void symbolizer_queue_deinit(struct symbolizer_queue *queue)
     queue->n = 0;
 }
 
-int symbolizer_queue_put(struct symbolizer_queue *queue, const struct symbolizer_message *message)
+int symbolizer_queue_put_for(struct symbolizer_queue *queue, uint64_t tenant,
+                             const struct symbolizer_message *message)
 {
     CLAIM_THREAD(&queue->owner);
     assert(queue->n <= SYMBOLIZER_QUEUE_MAX);
@@ -44,9 +45,15 @@ int symbolizer_queue_put(struct symbolizer_queue *queue, const struct symbolizer
         symbolizer_queue_count_dropped(SYMBOLIZER_QUEUE_FULL);
         return -ENOMEM;
     }
+    request->tenant = tenant;
     list_append(&queue->requests, &request->link);
     queue->n++;
     return 0;
+}
+
+int symbolizer_queue_put(struct symbolizer_queue *queue, const struct symbolizer_message *message)
+{
+    return symbolizer_queue_put_for(queue, 0, message);
 }
 
 void symbolizer_queue_take(struct symbolizer_queue *queue, struct list *requests)

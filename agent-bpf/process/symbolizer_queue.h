@@ -21,6 +21,9 @@ void symbolizer_queue_init(struct symbolizer_queue *queue);
 void symbolizer_queue_deinit(struct symbolizer_queue *queue); /* frees what waits */
 /* Copies the message. 0; -ENOMEM: left out (counted). */
 int symbolizer_queue_put(struct symbolizer_queue *queue, const struct symbolizer_message *message);
+/* One about a file, which takes its turn with those of other tenants (symbolizer_client.h). */
+int symbolizer_queue_put_for(struct symbolizer_queue *queue, uint64_t tenant,
+                             const struct symbolizer_message *message);
 /* Moves all requests to the end of the list, which owns them from now on. */
 void symbolizer_queue_take(struct symbolizer_queue *queue, struct list *requests);
 

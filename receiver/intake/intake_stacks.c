@@ -71,7 +71,8 @@ int intake_stacks_expire(struct intake_stacks *stacks, uint64_t now_ns)
 
 static struct stack_sample sample_of(const struct record_header *record)
 {
-    return (struct stack_sample){.pid = record->pid, .time_ns = record->time_ns};
+    return (struct stack_sample){
+        .pid = record->pid, .time_ns = record->time_ns, .tenant = record->cgroup_id};
 }
 
 static struct stack_words words_of(const struct record_header *record)
@@ -134,13 +135,13 @@ static uint8_t record_end(const struct record_header *record)
 /* ---- rows ---- */
 
 static int stack_intern(struct intake_stacks *stacks, const struct stack_builder *builder,
-                        uint64_t time_ns, int64_t *id)
+                        const struct stack_sample *sample, int64_t *id)
 {
     bool names_wanted = false;
     int error =
         stacks_intern(store_stacks(stacks->store), builder->frames, builder->n, id, &names_wanted);
     if (!error && names_wanted)
-        questions_want_names(stacks->questions, builder, *id, time_ns);
+        questions_want_names(stacks->questions, builder, *id, sample);
     return error;
 }
 
@@ -175,7 +176,7 @@ static int code_row(struct intake_stacks *stacks, struct stack_builder *builder,
     struct question *question =
         n ? questions_new_code(stacks->questions, sample, builder, n * sizeof(*wanted)) : NULL;
     if (!question || questions_ask_code(stacks->questions, question, wanted, n))
-        return stack_intern(stacks, builder, sample->time_ns, id);
+        return stack_intern(stacks, builder, sample, id);
     return questions_put(stacks->questions, question, builder, id);
 }
 
@@ -239,8 +240,7 @@ static int question_finish(struct intake_stacks *stacks, struct question *questi
 {
     struct stacks *store = store_stacks(stacks->store);
     int64_t same_as;
-    int error =
-        outcome ? outcome : stack_intern(stacks, builder, question->sample.time_ns, &same_as);
+    int error = outcome ? outcome : stack_intern(stacks, builder, &question->sample, &same_as);
     if (!error)
         error = stacks_finish_frames(store, question->stack, same_as);
     bool forgotten = error == -ESTALE || error == -ENOENT;
@@ -264,7 +264,7 @@ static bool wait_for_code(struct intake_stacks *stacks, struct question *questio
     if (!next || questions_ask_code(stacks->questions, next, wanted, n))
         return false;
     next->n_fruitless = n_fruitless;
-    questions_want_names(stacks->questions, builder, question->stack, question->sample.time_ns);
+    questions_want_names(stacks->questions, builder, question->stack, &question->sample);
     return questions_replace(stacks->questions, question, next);
 }
 

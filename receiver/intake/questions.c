@@ -27,6 +27,7 @@ LIMIT(questions, LIMIT_SERVICE, "stacks whose frames are being asked for",
       .bytes = QUESTIONS_BYTES_MAX + NAMES_BYTES_MAX);
 
 struct wanted_name {
+    uint64_t tenant; /* of the sample that asks first */
     uint8_t identity[16];
     uint64_t address;
     int64_t executable;
@@ -206,7 +207,7 @@ int questions_put(struct questions *questions, struct question *question,
         free(question);
         return error;
     }
-    questions_want_names(questions, builder, question->stack, question->sample.time_ns);
+    questions_want_names(questions, builder, question->stack, &question->sample);
     list_append(&questions->ages, &question->age);
     questions->bytes += question->bytes;
     *stack = question->stack;
@@ -255,7 +256,7 @@ static uint64_t name_hash(const uint8_t identity[16], uint64_t address)
 
 /* Asks for a name. 0, or the reason why no stack can wait for it. */
 static int name_want(struct questions *questions, const uint8_t identity[16],
-                     const struct frame *frame, uint64_t time_ns)
+                     const struct frame *frame, const struct stack_sample *sample)
 {
     struct stacks *stacks = store_stacks(questions->store);
     uint64_t hash = name_hash(identity, frame->address);
@@ -263,45 +264,52 @@ static int name_want(struct questions *questions, const uint8_t identity[16],
     struct frame_name name;
     if (*slot == hash)
         return 0;
-    struct wanted_name wanted = {.address = frame->address, .executable = frame->executable};
+    struct wanted_name wanted = {
+        .tenant = sample->tenant, .address = frame->address, .executable = frame->executable};
     memcpy(wanted.identity, identity, sizeof(wanted.identity));
     bool known = stacks_name(stacks, frame, &name) == 0;
     int error = known ? 0 : buf_append(&questions->names, &wanted, sizeof(wanted));
     if (error)
         return error == BUF_FULL ? -ENOSPC : error;
     *slot = hash;
-    return known ? 0 : stacks_open_name(stacks, frame, time_ns);
+    return known ? 0 : stacks_open_name(stacks, frame, sample->time_ns);
 }
 
 void questions_want_names(struct questions *questions, const struct stack_builder *builder,
-                          int64_t stack, uint64_t time_ns)
+                          int64_t stack, const struct stack_sample *sample)
 {
     int error = 0;
     for (size_t i = 0; i < builder->n; i++) {
         int outcome = builder->identities[i] ? name_want(questions, builder->identities[i],
-                                                         &builder->frames[i], time_ns)
+                                                         &builder->frames[i], sample)
                                              : 0;
         error = error ? error : outcome;
     }
     stacks_open_names(store_stacks(questions->store), stack, builder->frames, builder->n, error);
 }
 
-/* By file and address: what lies together is looked up together. */
+static bool is_one_request(const struct wanted_name *a, const struct wanted_name *b)
+{
+    return a->tenant == b->tenant && !memcmp(a->identity, b->identity, sizeof(a->identity));
+}
+
+/* By tenant, file and address: what lies together is looked up together. */
 static int names_compare(const void *a, const void *b)
 {
     const struct wanted_name *left = a, *right = b;
-    int order = memcmp(left->identity, right->identity, sizeof(left->identity));
+    int order = (left->tenant > right->tenant) - (left->tenant < right->tenant);
+    order = order ? order : memcmp(left->identity, right->identity, sizeof(left->identity));
     return order ? order : (left->address > right->address) - (left->address < right->address);
 }
 
-/* Names of one executable. */
+/* Names of one executable, for one tenant. */
 static void names_send(struct questions *questions, const struct wanted_name *wanted, size_t n)
 {
     uint64_t addresses[SYMBOLIZER_NAMES_MAX];
     assert(n > 0 && n <= SYMBOLIZER_NAMES_MAX);
     for (size_t i = 0; i < n; i++)
         addresses[i] = wanted[i].address;
-    if (!process_table_want_names(questions->table, wanted->identity, addresses, n))
+    if (!process_table_want_names(questions->table, wanted->tenant, wanted->identity, addresses, n))
         return;
     for (size_t i = 0; i < n; i++) /* no known process maps it: no answer will come */
         stacks_close_name(store_stacks(questions->store), wanted[i].executable, wanted[i].address);
@@ -315,8 +323,8 @@ void questions_send(struct questions *questions)
         return;
     qsort(wanted, n, sizeof(*wanted), names_compare);
     for (size_t i = 0, end; i < n; i = end) {
-        for (end = i + 1; end < n && end - i < SYMBOLIZER_NAMES_MAX &&
-                          memcmp(wanted[end].identity, wanted[i].identity, 16) == 0;)
+        for (end = i + 1;
+             end < n && end - i < SYMBOLIZER_NAMES_MAX && is_one_request(&wanted[end], &wanted[i]);)
             end++;
         names_send(questions, &wanted[i], end - i);
     }

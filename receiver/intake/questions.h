@@ -109,7 +109,7 @@ void questions_end(struct questions *questions, struct question *question);
 
 /* Asks for the names of the frames; the stack in this row waits for them. */
 void questions_want_names(struct questions *questions, const struct stack_builder *builder,
-                          int64_t stack, uint64_t time_ns);
+                          int64_t stack, const struct stack_sample *sample);
 /* Queues requests for all wanted names. */
 void questions_send(struct questions *questions);
 /* Gives up late questions and names; *n_late: late questions for frames. now_ns: CLOCK_MONOTONIC,

@@ -15,6 +15,7 @@
 struct stack_sample { /* that the stack is of */
     uint32_t pid;
     uint64_t time_ns; /* CLOCK_MONOTONIC */
+    uint64_t tenant;  /* cgroup: what is asked for it takes turns with what others ask for */
 };
 
 struct stack_words { /* frames of record.h, leaf first; borrowed */

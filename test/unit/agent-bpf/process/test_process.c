@@ -330,7 +330,7 @@ static void names(void **state)
     uint64_t addresses[300] = {0x123};
     uint8_t identity[16];
     memcpy(identity, place.identity, 16);
-    assert_int_equal(process_table_want_names(table, identity, addresses, 300), 0);
+    assert_int_equal(process_table_want_names(table, 0, identity, addresses, 300), 0);
     take();
     assert_int_equal(taken[SYMBOLIZER_NAMES_WANTED],
                      (300 + SYMBOLIZER_NAMES_MAX - 1) / SYMBOLIZER_NAMES_MAX);
@@ -346,7 +346,7 @@ static void names(void **state)
     assert_int_equal(message.names_wanted.addresses[0], 0x123);
     arena_close(&arena);
     identity[0] ^= 1;
-    assert_int_equal(process_table_want_names(table, identity, addresses, 1), PROCESS_UNKNOWN);
+    assert_int_equal(process_table_want_names(table, 0, identity, addresses, 1), PROCESS_UNKNOWN);
 }
 
 static void kernel(void **state)
@@ -362,7 +362,7 @@ static void kernel(void **state)
     assert_int_equal(told.text_start, 0xffffffff81000000);
     *told.tag = 5;
     uint64_t address = 0x1234;
-    assert_int_equal(process_table_want_names(table, told.identity, &address, 1), 0);
+    assert_int_equal(process_table_want_names(table, 0, told.identity, &address, 1), 0);
     take();
     assert_int_equal(taken[SYMBOLIZER_KERNEL_NAMES_WANTED], 1);
     process_table_forget_tags(table);

@@ -260,7 +260,7 @@ static void scan_tells_all(void **state)
     uint8_t identity[16];
     memcpy(identity, place.identity, 16);
     function_name[0] = 0;
-    assert_int_equal(process_table_want_names(rig.table, identity, &place.file_offset, 1), 0);
+    assert_int_equal(process_table_want_names(rig.table, 0, identity, &place.file_offset, 1), 0);
     assert_true(rig_wait(&rig, SYMBOLIZER_NAMES, 1, 10000));
     assert_string_equal(function_name, "function_to_be_named");
     assert_true(rig_wait(&rig, SYMBOLIZER_EXECUTABLE, 1, 10000));
@@ -271,7 +271,7 @@ static void scan_tells_all(void **state)
         return; /* without rights */
     uint64_t offset = 0;
     function_name[0] = 0;
-    assert_int_equal(process_table_want_names(rig.table, kernel.identity, &offset, 1), 0);
+    assert_int_equal(process_table_want_names(rig.table, 0, kernel.identity, &offset, 1), 0);
     assert_true(rig_wait(&rig, SYMBOLIZER_KERNEL_NAMES, 1, 10000));
     assert_true(function_name[0] != 0);
 }

@@ -108,7 +108,7 @@ static void in_parts(void **state)
         offsets[i] = place.file_offset;
     }
     memcpy(identity, place.identity, sizeof(identity));
-    assert_int_equal(process_table_want_names(rig.table, identity, offsets, N_ADDRESSES), 0);
+    assert_int_equal(process_table_want_names(rig.table, 0, identity, offsets, N_ADDRESSES), 0);
     assert_true(rig_wait(&rig, SYMBOLIZER_NAMES, 2, 20000));
     assert_int_equal(heard.n_more, 1);
     assert_int_equal(heard.n_last, 1);
