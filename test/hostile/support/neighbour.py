@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(TEST, "integration", "support"))
 import harness  # noqa: E402
 
 NOBODY = 65534
-SPANS_SHOWN = 100  # more than a request of the tenant's or the victim's has; attackers send millions
+SPANS_SHOWN = 100  # of a scope in a request: the tenant's and the victim's have less; attackers send millions
 FULL = harness.SOAK  # the full size of an attack; else the short form
 LEAST_P99_S = 0.05
 LEAST_REQUESTS = 200  # that a percentile is taken of

@@ -145,14 +145,13 @@ def attributes_of(pairs, strings=None):
 
 
 def spans_of(message, most=SPANS_SHOWN):
+    """But for scopes that have more spans."""
     spans = []
-    if sum(len(scope_spans.spans) for resource_spans in message.resource_spans
-           for scope_spans in resource_spans.scope_spans) > most:
-        return spans
     for resource_spans in message.resource_spans:
         resource = attributes_of(resource_spans.resource.attributes)
         for scope_spans in resource_spans.scope_spans:
-            spans += [Span(resource, scope_spans.scope.name, span) for span in scope_spans.spans]
+            if len(scope_spans.spans) <= most:
+                spans += [Span(resource, scope_spans.scope.name, span) for span in scope_spans.spans]
     return spans
 
 
@@ -225,7 +224,7 @@ class Backend:
 
     received: every request, also refused ones; spans() and samples() tell of those taken.
     violations: what receiver_check found in profiles requests.
-    spans_shown: of a request; one with more is not looked at.
+    spans_shown: of a scope in a request; one with more is not looked at.
     """
 
     def __init__(self, address="127.0.0.1:0", profiles=True, on_receive=None, credentials=None,
