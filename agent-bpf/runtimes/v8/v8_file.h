@@ -60,8 +60,8 @@ struct v8_file {
     uint16_t deopt_literals; /* indexes in the data for deoptimization */
     uint16_t deopt_shared;
     uint16_t deopt_inlining;
-    bool deopt_wrapped;     /* the SharedFunctionInfo is in a wrapper */
-    uint64_t builtins;      /* ELF address of the embedded builtins; 0: in a variable */
+    bool deopt_wrapped; /* the SharedFunctionInfo is in a wrapper */
+    uint64_t builtins;  /* ELF address of the embedded builtins; 0: in a variable */
     uint64_t builtins_bytes;
     uint64_t builtins_variable; /* ELF addresses of a pointer to the builtins and of their size */
     uint64_t builtins_bytes_variable;
