@@ -57,6 +57,17 @@ public class Burn {
 """
 
 
+MEMFD = """
+import mmap, os
+file = os.memfd_create("spanprof-refused-taken")
+os.ftruncate(file, mmap.PAGESIZE)
+shown = mmap.mmap(file, mmap.PAGESIZE, prot=mmap.PROT_READ)
+os.close(file)
+while True:
+    sum(i * i for i in range(1000))
+"""
+
+
 @harness.needs_sampling
 class Refusals(test_pages.Pages):
     def setUp(self):
@@ -94,6 +105,10 @@ class Refusals(test_pages.Pages):
         self.assertIsNone(process.poll())
         with open(log) as file:
             self.assertEqual(file.read(), "")
+
+    def test_memfd(self):
+        """As publishers in Go, Rust and C++ show it, which are a part of the program."""
+        self.assert_refused("taken", "another", ["/usr/bin/python3", "-I", "-c", MEMFD])
 
     def test_python(self):
         if python_services.NOT_BUILT:
