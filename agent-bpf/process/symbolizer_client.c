@@ -53,10 +53,14 @@ struct symbolizer_client {
     uint8_t datagram[SYMBOLIZER_MESSAGE_MAX];
 };
 
+static bool is_about_file(enum symbolizer_kind kind)
+{
+    return kind == SYMBOLIZER_EXECUTABLE_WANTED || kind == SYMBOLIZER_NAMES_WANTED;
+}
+
 static bool is_kept(enum symbolizer_kind kind)
 {
-    return kind == SYMBOLIZER_EXECUTABLE_WANTED || kind == SYMBOLIZER_NAMES_WANTED ||
-           kind == SYMBOLIZER_KERNEL_NAMES_WANTED;
+    return is_about_file(kind) || kind == SYMBOLIZER_KERNEL_NAMES_WANTED;
 }
 
 struct symbolizer_request *symbolizer_request_make(const struct symbolizer_message *message)
@@ -112,11 +116,6 @@ void symbolizer_answer_free(struct symbolizer_answer *answer)
         return;
     arena_close(&answer->arena);
     free(answer);
-}
-
-static bool is_about_file(enum symbolizer_kind kind)
-{
-    return kind == SYMBOLIZER_EXECUTABLE_WANTED || kind == SYMBOLIZER_NAMES_WANTED;
 }
 
 static struct symbolizer_request *take_first(struct symbolizer_client *client)
