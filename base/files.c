@@ -4,10 +4,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #define RESERVE_PART  8
 #define RESERVE_MAX   256
@@ -48,13 +46,4 @@ bool files_are_short(int fd)
         return false;
     files_warn(limit.rlim_cur);
     return true;
-}
-
-bool files_are_short_now(void)
-{
-    int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
-    if (fd < 0)
-        return errno == EMFILE;
-    close(fd);
-    return files_are_short(fd);
 }

@@ -11,5 +11,3 @@ void files_raise_limit(void);
 /* True: less than the reserve is left (an eighth of the limit, at most 256), so close the
  * connection that was just accepted. Logged once a minute. fd: the newest descriptor. */
 bool files_are_short(int fd);
-/* The same, if the newest descriptor is not known. */
-bool files_are_short_now(void);

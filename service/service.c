@@ -300,11 +300,27 @@ static int open_http(struct service *service, size_t i)
                  : http_server_open(&settings, &service->sockets->http[i], &service->http[i]);
 }
 
+/* Each port takes both protocols, unless one asks for what the other does not: TLS, or a token. */
+static void join_ports(struct service *service, size_t i)
+{
+    const struct config_receiver_otlp *otlp = &service->config->receivers[i].otlp;
+    const char *of_grpc = otlp->grpc.authenticator, *of_http = otlp->http.authenticator;
+    if (!otlp->grpc.enabled || !otlp->http.enabled || otlp->grpc.tls.enabled ||
+        otlp->http.tls.enabled || strcmp(of_grpc, of_http) != 0)
+        return;
+    grpc_server_set_http1(service->grpc[i], http_server_take, service->http[i]);
+    http_server_set_http2(service->http[i], grpc_server_take, service->grpc[i]);
+}
+
 static int open_receiver(struct service *service, size_t i)
 {
     const struct config_receiver_otlp *otlp = &service->config->receivers[i].otlp;
     int error = otlp->grpc.enabled ? open_grpc(service, i) : 0;
-    return error || !otlp->http.enabled ? error : open_http(service, i);
+    if (!error && otlp->http.enabled)
+        error = open_http(service, i);
+    if (!error)
+        join_ports(service, i);
+    return error;
 }
 
 /* What could be opened once may be so again: certificates in the midst of their renewal. */

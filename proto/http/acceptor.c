@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { ACCEPTS_A_ROUND = 32 };
 #define PAUSE_NS (100 * NS_PER_MS) /* when file descriptors have run out */
 
 const char *const accept_refusal_names[] = {
@@ -47,7 +46,7 @@ static void on_acceptable(struct watch *watch, uint32_t events)
 {
     struct acceptor *acceptor = container_of(watch, struct acceptor_listener, watch)->acceptor;
     (void)events;
-    for (int i = 0; i < ACCEPTS_A_ROUND; i++) {
+    for (int i = 0; i < ACCEPTOR_ROUND; i++) {
         int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         bool none_left =
             fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS);
@@ -57,7 +56,7 @@ static void on_acceptable(struct watch *watch, uint32_t events)
             return;
         if (fd < 0) /* the connection is gone already */
             continue;
-        if (files_are_short(fd))
+        if (!acceptor->uses_reserve && files_are_short(fd))
             acceptor_refuse(acceptor, fd);
         else
             acceptor->accepted(acceptor, fd);

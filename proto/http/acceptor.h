@@ -2,13 +2,16 @@
 #pragma once
 /*
  * Accepts connections from listening sockets. A connection that would use the reserve of file
- * descriptors (base/files.h) is closed. Without any descriptor left the acceptor pauses:
- * connections stay in the backlog. Thread: loop. Embedded.
+ * descriptors (base/files.h) is closed, unless it may. Without any descriptor left the acceptor
+ * pauses: connections stay in the backlog. Thread: loop. Embedded.
  */
 #include "base/loop.h"
 #include "base/stats.h"
 
-#define ACCEPTOR_SOCKETS_MAX 9 /* an endpoint's, and one more */
+enum {
+    ACCEPTOR_SOCKETS_MAX = 9, /* an endpoint's, and one more */
+    ACCEPTOR_ROUND = 32,      /* connections of a socket that are accepted in a round of the loop */
+};
 
 enum accept_refusal { ACCEPT_OVER_LIMIT, ACCEPT_OUT_OF_FILES, ACCEPT_REFUSALS };
 extern const char *const accept_refusal_names[ACCEPT_REFUSALS]; /* "max_connections", ... */
@@ -24,6 +27,7 @@ struct acceptor {
     struct loop *loop;
     const char *area;             /* of log records */
     struct stat_ref out_of_files; /* counts closed connections, and pauses */
+    bool uses_reserve;            /* of file descriptors: connections are not closed for it */
     /* fd: connected, non-blocking, CLOEXEC; the owner's. */
     void (*accepted)(struct acceptor *acceptor, int fd);
     /* private */

@@ -43,6 +43,7 @@ struct http1_connection {
     int fd;            /* libmicrohttpd's */
     struct peer peer;
     uint64_t peer_key;          /* equal for connections of one peer */
+    bool trusted;               /* its socket is */
     struct crowd_member member; /* not added: it is leaving */
 };
 

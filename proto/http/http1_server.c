@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libmicrohttpd has one listening socket a daemon, so an endpoint of several addresses has several
- * daemons. With TLS there is one, which does not listen: it gets the plain ends of proxies.
+ * Connections are accepted here, so that it is known whose they are, and which HTTP they speak,
+ * before libmicrohttpd has them. With TLS it gets the plain ends of proxies.
  *
  * libmicrohttpd accepts an answer before a request's body or after it, but not in between. So a
  * request that is refused in between is read to its end, up to a bound, and answered then. An
@@ -9,10 +9,10 @@
  */
 #include "proto/http/http1_server.h"
 #include "base/clock.h"
-#include "base/files.h"
 #include "base/log.h"
 #include "proto/http/acceptor.h"
 #include "proto/http/http1.h"
+#include "proto/http/http_sniffer.h"
 #include "proto/tls/tls_accept.h"
 #include "proto/tls/tls_proxy.h"
 #include <assert.h>
@@ -24,19 +24,41 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define LISTENERS_MAX (ACCEPTOR_SOCKETS_MAX + 1) /* an endpoint, and a Unix socket */
+enum {
+    ENTRANCES_MAX = 2, /* an endpoint, and a Unix socket */
+    /* Of connections that were shut down to make room, and are not closed yet. */
+    CONNECTIONS_LEAVING = ENTRANCES_MAX * ACCEPTOR_SOCKETS_MAX * ACCEPTOR_ROUND + HTTP_SNIFFER_MAX,
+};
 
-struct listener {
+/* Listening sockets, and their connections until libmicrohttpd has them. */
+struct entrance {
     struct http1_server *server;
-    struct http1 http;
+    struct acceptor acceptor;
+    bool trusted;
+    bool has_tls;
+    struct tls_accept handshakes; /* with TLS */
+    struct http_sniffer sniffer;  /* without */
+};
+
+/* A connection that libmicrohttpd was given and has not announced. */
+struct entering {
+    struct list link;
+    int fd;
+    struct peer peer;
+    uint64_t peer_key;
     bool trusted;
 };
 
 struct http1_server {
     struct http1_server_settings settings;
     struct http1_connections connections;
-    struct listener listeners[LISTENERS_MAX];
-    size_t n_listeners;
+    struct http1 http;
+    struct entrance entrances[ENTRANCES_MAX];
+    size_t n_entrances;
+    struct tls_proxies proxies;
+    struct list entering;
+    void (*take_http2)(void *context, const struct http_arrival *arrival);
+    void *http2_context;
     struct list calls; /* that are not freed */
     size_t n_active;   /* calls with a connection */
     bool draining;     /* answers end their connection */
@@ -44,12 +66,6 @@ struct http1_server {
     struct timer drained;
     void (*stopped)(void *context);
     void *context;
-    bool has_tls; /* then the next five are in use */
-    struct acceptor acceptor;
-    struct tls_accept handshakes;
-    struct tls_proxies proxies;
-    struct listener *behind_tls;
-    int behind_tls_fd; /* the socket of the connection that is being passed to it */
 };
 
 /* ---- draining ---- */
@@ -62,7 +78,7 @@ static void server_check_drained(struct http1_server *server)
 
 static void on_ran(struct http1 *http)
 {
-    server_check_drained(container_of(http, struct listener, http)->server);
+    server_check_drained(container_of(http, struct http1_server, http));
 }
 
 static void on_drained(struct timer *timer)
@@ -99,9 +115,10 @@ static const struct http1_handler *call_handler(const struct http1_call *call)
     return call->server->settings.handler;
 }
 
-static struct http1_call *call_new(struct listener *listener, struct MHD_Connection *mhd)
+static struct http1_call *call_new(struct http1_server *server,
+                                   const struct http1_connection *connection,
+                                   struct MHD_Connection *mhd)
 {
-    struct http1_server *server = listener->server;
     assert(server->settings.handler->call_size >= sizeof(struct http1_call));
     struct http1_call *call = calloc(1, server->settings.handler->call_size);
     if (!call)
@@ -109,7 +126,8 @@ static struct http1_call *call_new(struct listener *listener, struct MHD_Connect
     call->server = server;
     call->mhd = mhd;
     call->context = server->settings.context;
-    call->trusted = listener->trusted;
+    call->trusted = connection->trusted;
+    call->peer_key = connection->peer_key;
     list_append(&server->calls, &call->link);
     server->n_active++;
     return call;
@@ -158,8 +176,7 @@ static void call_continue(struct http1_call *call)
     struct http1_server *server = call->server;
     LOOP_THREAD(server->settings.loop);
     MHD_resume_connection(call->mhd);
-    for (size_t i = 0; i < server->n_listeners; i++)
-        http1_run_soon(&server->listeners[i].http);
+    http1_run_soon(&server->http);
 }
 
 void http1_call_wake(struct http1_call *call)
@@ -253,30 +270,40 @@ static void server_forget_calls(struct http1_server *server)
 
 /* ---- libmicrohttpd's calls ---- */
 
-static enum MHD_Result on_accept(void *context, const struct sockaddr *address, socklen_t size)
+static struct entering *find_entering(struct http1_server *server, int fd)
 {
-    const struct listener *listener = context;
-    struct http1_server *server = listener->server;
-    (void)address, (void)size;
-    if (server->settings.limits.keeps_file_reserve && files_are_short_now()) {
-        stat_add_ref(server->settings.counts.out_of_files, 1);
-        return MHD_NO;
+    struct list *link, *tmp;
+    list_each(link, tmp, &server->entering)
+    {
+        struct entering *entering = container_of(link, struct entering, link);
+        if (entering->fd == fd)
+            return entering;
     }
-    return MHD_YES;
+    return NULL;
+}
+
+static void entering_free(struct entering *entering)
+{
+    if (!entering)
+        return;
+    list_remove(&entering->link);
+    free(entering);
 }
 
 static void on_connection(void *context, struct MHD_Connection *mhd, void **socket_context,
                           enum MHD_ConnectionNotificationCode code)
 {
-    struct listener *listener = context;
-    struct http1_server *server = listener->server;
-    const struct http1_handler *handler = server->settings.handler;
+    struct http1_server *server = context;
     if (code == MHD_CONNECTION_NOTIFY_CLOSED)
         return http1_connections_end(&server->connections, socket_context);
-    struct peer peer = {.uid = PEER_UID_UNKNOWN};
-    int fd = listener == server->behind_tls ? server->behind_tls_fd : http1_connection_fd(mhd);
-    uint64_t key = handler->connected ? handler->connected(server->settings.context, fd, &peer) : 0;
-    http1_connections_begin(&server->connections, mhd, socket_context, &peer, key);
+    struct entering *entering = find_entering(server, http1_connection_fd(mhd));
+    assert(entering);
+    http1_connections_begin(&server->connections, mhd, socket_context, &entering->peer,
+                            entering->peer_key);
+    struct http1_connection *connection = *socket_context;
+    if (connection)
+        connection->trusted = entering->trusted;
+    entering_free(entering);
 }
 
 static void phase_enter(struct http1_server *server, struct http1_connection *connection,
@@ -293,8 +320,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *mhd, con
                                   const char *method, const char *version, const char *data,
                                   size_t *size, void **request)
 {
-    struct listener *listener = context;
-    struct http1_server *server = listener->server;
+    struct http1_server *server = context;
     struct http1_connection *connection = http1_connection_of(mhd);
     struct http1_call *call = *request;
     (void)version;
@@ -302,10 +328,9 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *mhd, con
         return MHD_NO;
     if (!call) {
         phase_enter(server, connection, HTTP1_BODY);
-        *request = call = call_new(listener, mhd);
+        *request = call = call_new(server, connection, mhd);
         if (!call)
             return MHD_NO;
-        call->peer_key = connection->peer_key;
         call_handler(call)->begin(call, path, method);
         return call->state == HTTP1_READY ? call_answer(call) : MHD_YES;
     }
@@ -322,8 +347,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *mhd, con
 static void on_completed(void *context, struct MHD_Connection *mhd, void **request,
                          enum MHD_RequestTerminationCode code)
 {
-    struct listener *listener = context;
-    struct http1_server *server = listener->server;
+    struct http1_server *server = context;
     struct http1_connection *connection = http1_connection_of(mhd);
     struct http1_call *call = *request;
     *request = NULL;
@@ -344,109 +368,155 @@ static void on_completed(void *context, struct MHD_Connection *mhd, void **reque
         phase_enter(server, connection, HTTP1_HEAD);
 }
 
-/* ---- sockets ---- */
+/* ---- connections before libmicrohttpd has them ---- */
 
-static int listener_open(struct http1_server *server, int fd, bool trusted)
+static uint64_t identify(struct http1_server *server, int fd, struct peer *peer)
 {
-    const struct http1_limits *limits = &server->settings.limits;
-    struct listener *listener = &server->listeners[server->n_listeners];
-    const struct MHD_OptionItem options[] = {
-        {MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)http1_log, (void *)server->settings.area},
-        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)limits->max_connections + 16, NULL},
-        {MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)limits->silence_s, NULL},
-        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)limits->head_bytes, NULL},
-        {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, listener},
-        {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, listener},
-        {MHD_OPTION_STRICT_FOR_CLIENT, limits->strict, NULL},
-        {MHD_OPTION_END, 0, NULL},
-    };
-    const struct http1_settings settings = {.flags = MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG,
-                                            .accept = on_accept,
-                                            .handler = on_request,
-                                            .context = listener,
-                                            .options = options};
-    if (server->n_listeners == LISTENERS_MAX)
-        return -E2BIG;
-    *listener = (struct listener){.server = server, .trusted = trusted, .http = {.ran = on_ran}};
-    int error = http1_open(&listener->http, server->settings.loop, fd, &settings);
-    if (!error)
-        server->n_listeners++;
-    return error;
+    const struct http1_handler *handler = server->settings.handler;
+    *peer = (struct peer){.uid = PEER_UID_UNKNOWN};
+    return handler->connected ? handler->connected(server->settings.context, fd, peer) : 0;
+}
+
+/* fd: the plain end that libmicrohttpd gets; the arrival's, or a proxy's. */
+static void server_enter(struct http1_server *server, const struct http_arrival *arrival, int fd,
+                         bool trusted)
+{
+    struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
+    socklen_t size = sizeof(address);
+    struct entering *entering = calloc(1, sizeof(*entering));
+    if (!entering) {
+        close(fd);
+        return;
+    }
+    *entering = (struct entering){
+        .fd = fd, .peer = arrival->peer, .peer_key = arrival->peer_key, .trusted = trusted};
+    list_append(&server->entering, &entering->link);
+    (void)getpeername(arrival->fd, (struct sockaddr *)&address, &size);
+    if (http1_add(&server->http, fd, (const struct sockaddr *)&address, size)) {
+        stat_add_ref(server->settings.counts.over_limit, 1);
+        entering_free(entering);
+    }
 }
 
 static void on_handshake_done(struct tls_accept *handshakes, struct tls *tls, int fd)
 {
-    struct http1_server *server = container_of(handshakes, struct http1_server, handshakes);
-    struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
-    socklen_t size = sizeof(peer);
+    struct entrance *entrance = container_of(handshakes, struct entrance, handshakes);
+    struct http1_server *server = entrance->server;
+    struct http_arrival arrival = {.fd = fd};
     int plain;
-    (void)getpeername(fd, (struct sockaddr *)&peer, &size);
-    server->behind_tls_fd = fd;
+    arrival.peer_key = identify(server, fd, &arrival.peer);
     int error = tls_proxy_open(&server->proxies, tls, fd, &plain);
     if (error)
         log_warn(server->settings.area, "cannot serve a connection: %s", strerror(-error));
     else
-        http1_add(&server->behind_tls->http, plain, (const struct sockaddr *)&peer, size);
+        server_enter(server, &arrival, plain, entrance->trusted);
+}
+
+static void on_told(struct http_sniffer *sniffer, const struct http_arrival *arrival,
+                    enum http_version version)
+{
+    struct entrance *entrance = container_of(sniffer, struct entrance, sniffer);
+    struct http1_server *server = entrance->server;
+    if (version == HTTP_2)
+        server->take_http2(server->http2_context, arrival);
+    else
+        server_enter(server, arrival, arrival->fd, entrance->trusted);
 }
 
 static void on_accepted(struct acceptor *acceptor, int fd)
 {
     const int on = 1;
-    struct http1_server *server = container_of(acceptor, struct http1_server, acceptor);
+    struct entrance *entrance = container_of(acceptor, struct entrance, acceptor);
+    struct http1_server *server = entrance->server;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-    tls_accept_enter(&server->handshakes, fd);
-}
-
-static int listen_tls(struct http1_server *server, int *fds, size_t n, struct tls_context *tls)
-{
-    struct loop *loop = server->settings.loop;
-    assert(!server->has_tls);
-    server->acceptor = (struct acceptor){.loop = loop,
-                                         .area = server->settings.area,
-                                         .out_of_files = server->settings.counts.out_of_files,
-                                         .accepted = on_accepted};
-    server->handshakes = (struct tls_accept){
-        .loop = loop, .context = tls, .area = server->settings.area, .passed = on_handshake_done};
-    tls_accept_init(&server->handshakes);
-    tls_proxies_init(&server->proxies, loop);
-    server->has_tls = true;
-    int error = listener_open(server, -1, false);
-    if (error)
-        return error;
-    server->behind_tls = &server->listeners[server->n_listeners - 1];
-    return acceptor_start(&server->acceptor, fds, n);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)); /* hosts that vanish */
+    if (entrance->has_tls)
+        return tls_accept_enter(&entrance->handshakes, fd);
+    struct http_arrival arrival = {.fd = fd};
+    arrival.peer_key = identify(server, fd, &arrival.peer);
+    if (server->take_http2)
+        http_sniffer_enter(&entrance->sniffer, &arrival);
+    else
+        server_enter(server, &arrival, fd, entrance->trusted);
 }
 
 int http1_server_listen(struct http1_server *server, int *fds, size_t n, struct tls_context *tls,
                         bool trusted)
 {
-    LOOP_THREAD(server->settings.loop);
-    if (n > ACCEPTOR_SOCKETS_MAX)
+    struct loop *loop = server->settings.loop;
+    struct entrance *entrance = &server->entrances[server->n_entrances];
+    LOOP_THREAD(loop);
+    if (n > ACCEPTOR_SOCKETS_MAX || server->n_entrances == ENTRANCES_MAX)
         return -E2BIG;
-    if (tls)
-        return listen_tls(server, fds, n, tls);
-    int error = 0;
-    for (size_t i = 0; !error && i < n; i++)
-        error = listener_open(server, fds[i], trusted);
-    for (size_t i = 0; !error && i < n; i++) {
-        close(fds[i]); /* its listener has a duplicate */
-        fds[i] = -1;
-    }
+    *entrance =
+        (struct entrance){.server = server,
+                          .trusted = trusted,
+                          .has_tls = tls,
+                          .acceptor = {.loop = loop,
+                                       .area = server->settings.area,
+                                       .out_of_files = server->settings.counts.out_of_files,
+                                       .uses_reserve = !server->settings.limits.keeps_file_reserve,
+                                       .accepted = on_accepted},
+                          .handshakes = {.loop = loop,
+                                         .context = tls,
+                                         .area = server->settings.area,
+                                         .passed = on_handshake_done},
+                          .sniffer = {.loop = loop, .own = HTTP_1, .told = on_told}};
+    tls_accept_init(&entrance->handshakes);
+    http_sniffer_init(&entrance->sniffer);
+    int error = acceptor_start(&entrance->acceptor, fds, n);
+    if (!error)
+        server->n_entrances++;
     return error;
+}
+
+void http1_server_set_http2(struct http1_server *server,
+                            void (*take)(void *context, const struct http_arrival *arrival),
+                            void *context)
+{
+    server->take_http2 = take;
+    server->http2_context = context;
+}
+
+void http1_server_take(struct http1_server *server, const struct http_arrival *arrival)
+{
+    LOOP_THREAD(server->settings.loop);
+    server_enter(server, arrival, arrival->fd, false);
 }
 
 static void server_stop_listening(struct http1_server *server)
 {
-    if (server->has_tls) {
-        acceptor_stop(&server->acceptor);
-        tls_accept_close(&server->handshakes);
+    for (size_t i = 0; i < server->n_entrances; i++) {
+        struct entrance *entrance = &server->entrances[i];
+        acceptor_stop(&entrance->acceptor);
+        tls_accept_close(&entrance->handshakes);
+        http_sniffer_stop(&entrance->sniffer);
     }
-    for (size_t i = 0; i < server->n_listeners; i++)
-        http1_quiesce(&server->listeners[i].http);
 }
 
 /* ---- verbs ---- */
+
+static int open_http1(struct http1_server *server)
+{
+    const struct http1_limits *limits = &server->settings.limits;
+    const struct MHD_OptionItem options[] = {
+        {MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)http1_log, (void *)server->settings.area},
+        {MHD_OPTION_CONNECTION_LIMIT, (intptr_t)limits->max_connections + CONNECTIONS_LEAVING,
+         NULL},
+        {MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)limits->silence_s, NULL},
+        {MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)limits->head_bytes, NULL},
+        {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)on_connection, server},
+        {MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)on_completed, server},
+        {MHD_OPTION_STRICT_FOR_CLIENT, limits->strict, NULL},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    return http1_open(
+        &server->http, server->settings.loop,
+        &(struct http1_settings){.flags = MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG,
+                                 .handler = on_request,
+                                 .context = server,
+                                 .options = options});
+}
 
 int http1_server_open(const struct http1_server_settings *settings, struct http1_server **result)
 {
@@ -467,8 +537,16 @@ int http1_server_open(const struct http1_server_settings *settings, struct http1
             (struct http1_phase){.timeout_ns = settings->limits.phases[i].timeout_ns,
                                  .timed_out = settings->limits.phases[i].timed_out};
     http1_connections_init(&server->connections);
+    tls_proxies_init(&server->proxies, settings->loop);
     list_init(&server->calls);
+    list_init(&server->entering);
     server->drained.fire = on_drained;
+    server->http.ran = on_ran;
+    int error = open_http1(server);
+    if (error) {
+        free(server);
+        return error;
+    }
     *result = server;
     return 0;
 }
@@ -497,14 +575,13 @@ void http1_server_close(struct http1_server *server)
     server->draining = true;
     server_stop_listening(server);
     server_wake_all(server);
-    for (size_t i = 0; i < server->n_listeners; i++)
-        http1_run(&server->listeners[i].http); /* sends what can be sent at once */
-    for (size_t i = 0; i < server->n_listeners; i++)
-        http1_close(&server->listeners[i].http);
-    if (server->has_tls)
-        tls_proxies_close(&server->proxies);
+    http1_run(&server->http); /* sends what can be sent at once */
+    http1_close(&server->http);
+    tls_proxies_close(&server->proxies);
     assert(!server->n_active && !server->connections.n);
     server_forget_calls(server);
+    while (!list_empty(&server->entering))
+        entering_free(container_of(list_first(&server->entering), struct entering, link));
     http1_connections_close(&server->connections);
     timer_stop(&server->drained);
     free(server);

@@ -10,6 +10,7 @@
 #include "base/loop.h"
 #include "base/stats.h"
 #include "proto/http/http1_connections.h"
+#include "proto/http/http_sniffer.h"
 
 struct http1_server;
 struct tls_context;
@@ -128,13 +129,19 @@ struct http1_server_settings {
     struct http1_counts counts;
 };
 
-/* 0 or -ENOMEM. */
+/* 0 or -ENOMEM, -ENOTSUP. */
 int http1_server_open(const struct http1_server_settings *settings, struct http1_server **server);
 /* Listening sockets, taken over (and set to -1) on success only. tls: outlives the server; NULL:
- * plain text. trusted: of the calls that come by them. 0; -E2BIG; other negative errno, after which
- * http1_server_close() is due. */
+ * plain text. trusted: of the calls that come by them. At most twice. 0; -E2BIG; other negative
+ * errno. */
 int http1_server_listen(struct http1_server *server, int *fds, size_t n, struct tls_context *tls,
                         bool trusted);
+/* Connections without TLS that speak HTTP/2 go to take(), with their socket. NULL: to nobody. */
+void http1_server_set_http2(struct http1_server *server,
+                            void (*take)(void *context, const struct http_arrival *arrival),
+                            void *context);
+/* Serves a connection that another server has accepted; takes its socket over. Not trusted. */
+void http1_server_take(struct http1_server *server, const struct http_arrival *arrival);
 bool http1_server_is_closing(const struct http1_server *server);
 /* Stops listening; answers end their connection; stopped() once no request is being received or
  * answered, not from within this call. */

@@ -9,6 +9,7 @@
 #include "proto/tls/tls_accept.h"
 #include "proto/http/acceptor.h"
 #include "proto/http/crowd.h"
+#include "proto/http/http_sniffer.h"
 #include "receiver/grpc/grpc_call.h"
 #include "receiver/grpc/health_watch.h"
 #include "receiver/admission/admission.h"
@@ -58,6 +59,9 @@ struct grpc_server {
     struct h2_settings h2;
     struct acceptor acceptor;
     struct tls_accept handshakes; /* if there is TLS */
+    struct http_sniffer sniffer;  /* if there is none */
+    void (*take_http1)(void *context, const struct http_arrival *arrival);
+    void *http1_context;
     struct list connections;
     size_t n_connections;
     struct crowd crowd;
@@ -133,33 +137,35 @@ static uint64_t server_spread(uint64_t age_ns)
     return age_ns / 1000 * (900 + clock_monotonic_ns() % 201);
 }
 
-static struct connection *connection_new(struct grpc_server *server, const struct peer *peer,
-                                         uint64_t key)
+static struct connection *connection_new(struct grpc_server *server,
+                                         const struct http_arrival *arrival)
 {
     struct admission *admission = intake_admission(server->settings.intake);
     struct connection *connection = calloc(1, sizeof(*connection));
-    struct sender *sender = connection ? sender_open(&admission->senders, key) : NULL;
-    if (!sender || crowd_add(&server->crowd, &connection->member, key)) {
+    struct sender *sender = connection ? sender_open(&admission->senders, arrival->peer_key) : NULL;
+    if (!sender || crowd_add(&server->crowd, &connection->member, arrival->peer_key)) {
         sender_release(sender);
         free(connection);
         return NULL;
     }
     connection->server = server;
     connection->calls = (struct grpc_connection){.scope = &server->scope,
-                                                 .peer = *peer,
+                                                 .peer = arrival->peer,
                                                  .sender = sender,
                                                  .ended = on_ended,
                                                  .busy = on_busy};
     return connection;
 }
 
-static void connection_open(struct grpc_server *server, int fd, struct tls *tls,
-                            const struct peer *peer, uint64_t key)
+/* Others may have come since it was accepted: the limit is checked here. */
+static void connection_open(struct grpc_server *server, const struct http_arrival *arrival,
+                            struct tls *tls)
 {
-    struct connection *connection = connection_new(server, peer, key);
+    struct connection *connection =
+        make_room(server, arrival->peer_key) ? connection_new(server, arrival) : NULL;
     if (!connection) {
         tls_close(tls);
-        close(fd);
+        close(arrival->fd);
         return;
     }
     struct h2_settings settings = server->h2;
@@ -167,7 +173,7 @@ static void connection_open(struct grpc_server *server, int fd, struct tls *tls,
     settings.max_age_ns = server_spread(server->settings.config->keepalive.max_connection_age_ns);
     if (server->n_connections < CALM_CONNECTIONS)
         settings.calm_window = GRPC_CALL_CALM_WINDOW;
-    int error = h2_open(server->settings.loop, fd, &settings, &grpc_call_handler,
+    int error = h2_open(server->settings.loop, arrival->fd, &settings, &grpc_call_handler,
                         &connection->calls, &connection->h2);
     if (error) {
         log_warn("grpc_server", "cannot serve a connection: %s", strerror(-error));
@@ -184,22 +190,29 @@ static void connection_open(struct grpc_server *server, int fd, struct tls *tls,
 /* ---- listening ---- */
 
 /* Who it is, and the number by which its shares are counted. */
-static uint64_t peer_identify(struct grpc_server *server, int fd, struct peer *peer)
+static struct http_arrival identify(struct grpc_server *server, int fd)
 {
-    peers_identify(server->settings.peers, fd, &server->settings.config->endpoint, peer);
-    return peer_key(peer, fd);
+    struct http_arrival arrival = {.fd = fd};
+    peers_identify(server->settings.peers, fd, &server->settings.config->endpoint, &arrival.peer);
+    arrival.peer_key = peer_key(&arrival.peer, fd);
+    return arrival;
 }
 
-/* Other connections may have been accepted meanwhile: checks the limit again. */
 static void on_passed(struct tls_accept *handshakes, struct tls *tls, int fd)
 {
     struct grpc_server *server = container_of(handshakes, struct grpc_server, handshakes);
-    struct peer peer;
-    uint64_t key = peer_identify(server, fd, &peer);
-    if (make_room(server, key))
-        return connection_open(server, fd, tls, &peer, key);
-    tls_close(tls);
-    close(fd);
+    const struct http_arrival arrival = identify(server, fd);
+    connection_open(server, &arrival, tls);
+}
+
+static void on_told(struct http_sniffer *sniffer, const struct http_arrival *arrival,
+                    enum http_version version)
+{
+    struct grpc_server *server = container_of(sniffer, struct grpc_server, sniffer);
+    if (version == HTTP_1)
+        server->take_http1(server->http1_context, arrival);
+    else
+        connection_open(server, arrival, NULL);
 }
 
 static void on_accepted(struct acceptor *acceptor, int fd)
@@ -210,19 +223,18 @@ static void on_accepted(struct acceptor *acceptor, int fd)
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)); /* hosts that vanish */
     if (server->settings.tls)
         return tls_accept_enter(&server->handshakes, fd);
-    struct peer peer;
-    uint64_t key = peer_identify(server, fd, &peer);
-    if (make_room(server, key))
-        connection_open(server, fd, NULL, &peer, key);
+    const struct http_arrival arrival = identify(server, fd);
+    if (server->take_http1)
+        http_sniffer_enter(&server->sniffer, &arrival);
     else
-        close(fd);
+        connection_open(server, &arrival, NULL);
 }
 
 static void stop_listening(struct grpc_server *server)
 {
     acceptor_stop(&server->acceptor);
-    if (server->settings.tls)
-        tls_accept_close(&server->handshakes);
+    tls_accept_close(&server->handshakes);
+    http_sniffer_stop(&server->sniffer);
 }
 
 /* ---- verbs ---- */
@@ -274,6 +286,8 @@ int grpc_server_open(const struct grpc_server_settings *settings, struct listen_
                                              .area = "grpc_server",
                                              .passed = on_passed};
     tls_accept_init(&server->handshakes);
+    server->sniffer = (struct http_sniffer){.loop = settings->loop, .own = HTTP_2, .told = on_told};
+    http_sniffer_init(&server->sniffer);
     server->acceptor = (struct acceptor){.loop = settings->loop,
                                          .area = "grpc_server",
                                          .out_of_files = {&refused, ACCEPT_OUT_OF_FILES},
@@ -286,6 +300,21 @@ int grpc_server_open(const struct grpc_server_settings *settings, struct listen_
     listen_close(sockets); /* taken over */
     *result = server;
     return 0;
+}
+
+void grpc_server_set_http1(struct grpc_server *server,
+                           void (*take)(void *context, const struct http_arrival *arrival),
+                           void *context)
+{
+    server->take_http1 = take;
+    server->http1_context = context;
+}
+
+void grpc_server_take(void *context, const struct http_arrival *arrival)
+{
+    struct grpc_server *server = context;
+    LOOP_THREAD(server->settings.loop);
+    connection_open(server, arrival, NULL);
 }
 
 void grpc_server_drain(struct grpc_server *server, void (*stopped)(void *context), void *context)

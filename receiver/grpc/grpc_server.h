@@ -9,6 +9,7 @@
  */
 #include "base/loop.h"
 #include "config/config.h"
+#include "proto/http/http_sniffer.h"
 #include "receiver/budget.h"
 #include "receiver/health.h"
 #include "receiver/intake/intake.h"
@@ -33,6 +34,13 @@ struct grpc_server_settings {
 /* Takes over the sockets, on success only. 0 or negative errno. */
 int grpc_server_open(const struct grpc_server_settings *settings, struct listen_sockets *sockets,
                      struct grpc_server **server);
+/* Connections without TLS that speak HTTP/1 go to take(), with their socket. NULL: to nobody. */
+void grpc_server_set_http1(struct grpc_server *server,
+                           void (*take)(void *context, const struct http_arrival *arrival),
+                           void *context);
+/* Serves a connection that another server has accepted; takes its socket over. server: a struct
+ * grpc_server. */
+void grpc_server_take(void *server, const struct http_arrival *arrival);
 /* Stops listening, sends GOAWAY, lets running calls end. stopped() is called once no connection is
  * left, not from within this call. The caller bounds the wait: grpc_server_close() is allowed at
  * any time. */

@@ -101,6 +101,19 @@ int http_server_open(const struct http_server_settings *settings, struct listen_
     return 0;
 }
 
+void http_server_set_http2(struct http_server *server,
+                           void (*take)(void *context, const struct http_arrival *arrival),
+                           void *context)
+{
+    http1_server_set_http2(server->http, take, context);
+}
+
+void http_server_take(void *context, const struct http_arrival *arrival)
+{
+    struct http_server *server = context;
+    http1_server_take(server->http, arrival);
+}
+
 void http_server_drain(struct http_server *server, void (*stopped)(void *context), void *context)
 {
     http1_server_drain(server->http, stopped, context);

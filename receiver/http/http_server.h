@@ -8,6 +8,7 @@
  */
 #include "base/loop.h"
 #include "config/config.h"
+#include "proto/http/http_sniffer.h"
 #include "receiver/budget.h"
 #include "receiver/intake/intake.h"
 #include "receiver/listen.h"
@@ -30,6 +31,13 @@ struct http_server_settings {
 /* Takes over the sockets, on success only. */
 int http_server_open(const struct http_server_settings *settings, struct listen_sockets *sockets,
                      struct http_server **server);
+/* Connections without TLS that speak HTTP/2 go to take(), with their socket. NULL: to nobody. */
+void http_server_set_http2(struct http_server *server,
+                           void (*take)(void *context, const struct http_arrival *arrival),
+                           void *context);
+/* Serves a connection that another server has accepted; takes its socket over. server: a struct
+ * http_server. */
+void http_server_take(void *server, const struct http_arrival *arrival);
 /* Stops listening. stopped() is called once no request is being received or answered, not from
  * within this call. */
 void http_server_drain(struct http_server *server, void (*stopped)(void *context), void *context);

@@ -2,6 +2,7 @@
 /* Phases of 100 ms, and clients that take longer. */
 #include "proto/http/http1_connections.h"
 #include "base/clock.h"
+#include "proto/http/acceptor.h"
 #include "proto/http/http1.h"
 #include <errno.h>
 #include <netinet/in.h>
@@ -26,6 +27,7 @@ STAT_COUNTER(crowded_out, "spanprof_test_crowded_out_total", "Of this test.");
 struct rig {
     struct loop *loop;
     struct http1 http;
+    struct acceptor acceptor;
     struct http1_connections connections;
     struct sockaddr_in address;
     struct MHD_Connection *asleep; /* whose request came */
@@ -58,6 +60,13 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *mhd, con
     }
     *request = rig;
     return MHD_YES;
+}
+
+static void on_accepted(struct acceptor *acceptor, int fd)
+{
+    struct rig *rig = container_of(acceptor, struct rig, acceptor);
+    assert_int_equal(
+        http1_add(&rig->http, fd, (struct sockaddr *)&rig->address, sizeof(rig->address)), 0);
 }
 
 static int listen_anywhere(struct sockaddr_in *address)
@@ -96,8 +105,9 @@ static int set_up(void **state)
                                    .n_phases = 2,
                                    .crowded_out = {&crowded_out, 0}};
     http1_connections_init(&rig->connections);
-    assert_int_equal(http1_open(&rig->http, rig->loop, fd, &settings), 0);
-    close(fd);
+    assert_int_equal(http1_open(&rig->http, rig->loop, &settings), 0);
+    rig->acceptor = (struct acceptor){.loop = rig->loop, .area = "test", .accepted = on_accepted};
+    assert_int_equal(acceptor_start(&rig->acceptor, &fd, 1), 0);
     stat_set_of(&timed_out, WAITING, 0);
     stat_set_of(&timed_out, WORKING, 0);
     stat_set(&crowded_out, 0);
@@ -108,6 +118,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct rig *rig = *state;
+    acceptor_stop(&rig->acceptor);
     http1_close(&rig->http);
     assert_int_equal(rig->connections.n, 0);
     assert_int_equal(stats_find("spanprof_test_connections", ""), 0);
