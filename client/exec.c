@@ -12,7 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define GRPC_PORT ":4317" /* OTLP's by gRPC */
+/* OTLP's ports. This node's take both protocols; other servers do not. */
+#define GRPC_PORT    ":4317"
+#define NODE_BY_GRPC "http://localhost:4317"
+#define NODE_BY_HTTP "http://localhost:4318"
 
 /* In front of a path: less than 32 bytes. Quoted, a path may double, with two quotes around it. */
 #define VALUE_MAX (2 * PATH_MAX + 34)
@@ -56,17 +59,19 @@ static const struct form {
     const char *name;
     const char *head, *before, *between, *after; /* what stands around names and values */
     char doubled;                                /* begins a reference; 0: nothing is quoted */
+    enum { NODE_IS_LOCAL, NODE_IS_UNKNOWN, NODE_IS_HOST_IP } node; /* as the reader sees it */
 } forms[] = {
-    {"env", "", "", "=", "", 0},
-    {"systemd", "[Service]\n", "Environment=\"", "=", "\"", '%'},
-    {"docker", "", "", "=", "", 0},
-    {"kubernetes", "env:\n", "  - name: ", "\n    value: \"", "\"", '$'},
+    {"env", "", "", "=", "", 0, NODE_IS_LOCAL},
+    {"systemd", "[Service]\n", "Environment=\"", "=", "\"", '%', NODE_IS_LOCAL},
+    {"docker", "", "", "=", "", 0, NODE_IS_UNKNOWN},
+    {"kubernetes", "env:\n", "  - name: ", "\n    value: \"", "\"", '$', NODE_IS_HOST_IP},
 };
 #define FORMS (sizeof(forms) / sizeof(forms[0]))
 
 struct exec {
     FILE *out, *err;
-    const char *endpoint; /* NULL: where the SDKs send by themselves */
+    const char *endpoint; /* NULL: of this node */
+    bool no_endpoint;
     char directory[PATH_MAX];
     const char *with, *without; /* names with commas; NULL: none */
     const struct form *form;    /* to be printed; NULL: the command is started */
@@ -84,9 +89,10 @@ static const char help_text[] =
     "already stays.\n"
     "\n"
     "Flags:\n"
-    "  --endpoint URL      where spans go if no OTEL_EXPORTER_OTLP_ENDPOINT is set; without it "
-    "where SDKs\n"
-    "                      send by themselves, ports 4317 and 4318 of localhost\n"
+    "  --endpoint URL      where spans go if no OTEL_EXPORTER_OTLP_ENDPOINT is set; by default to "
+    "this node,\n"
+    "                      " NODE_BY_HTTP "\n"
+    "  --no-endpoint       do not say where spans go\n"
     "  --without NAMES     leave out publishers, several with commas\n"
     "  --with NAMES        turn on publishers that are not on by default\n"
     "  --publishers DIR    where they lie; by default beside this program's installation\n"
@@ -202,6 +208,8 @@ static int exec_read_flag(struct exec *exec, int argc, char *const *argv, int *i
         return exec_set_form(exec, forms[0].name);
     if (strncmp(argv[*i], "--print=", 8) == 0)
         return exec_set_form(exec, argv[*i] + 8);
+    if (strcmp(argv[*i], "--no-endpoint") == 0)
+        return exec->no_endpoint = true, 0;
     if ((value = flag_value("--endpoint", argc, argv, i)))
         return exec->endpoint = value, 0;
     if ((value = flag_value("--without", argc, argv, i)))
@@ -370,34 +378,64 @@ static int exec_publishers(const struct exec *exec)
     return failed;
 }
 
-/* The user has said so, for spans or for all; otherwise the port says it. */
-static bool speaks_grpc(const struct exec *exec)
+static bool endpoint_is_set(void)
 {
-    const char *of_traces = getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL");
-    const char *spoken = of_traces ? of_traces : getenv("OTEL_EXPORTER_OTLP_PROTOCOL");
-    if (spoken && !exec->form)
-        return strcmp(spoken, "grpc") == 0;
-    const char *port = strstr(exec->endpoint, GRPC_PORT);
-    return port && strspn(port + strlen(GRPC_PORT), "/") == strlen(port + strlen(GRPC_PORT));
+    return getenv("OTEL_EXPORTER_OTLP_ENDPOINT") || getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") ||
+           getenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT") ||
+           getenv("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT");
 }
 
-/* Nothing is set unless it is asked for: docs/design/contexts.md says why. SDKs differ in their
- * default protocol, so it is set along. */
+/* Named by the user, for spans or for all. */
+static bool grpc_is_named(void)
+{
+    const char *of_traces = getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL");
+    const char *named = of_traces ? of_traces : getenv("OTEL_EXPORTER_OTLP_PROTOCOL");
+    return named && !strcmp(named, "grpc");
+}
+
+static const char *protocol_of_port(const char *url)
+{
+    const char *port = strstr(url, GRPC_PORT);
+    bool grpc = port && strspn(port + strlen(GRPC_PORT), "/") == strlen(port + strlen(GRPC_PORT));
+    return grpc ? "grpc" : "http/protobuf";
+}
+
+static int exec_point_at(const struct exec *exec, const char *url, const char *protocol)
+{
+    static const struct setting of_url = {.variable = "OTEL_EXPORTER_OTLP_ENDPOINT",
+                                          .how = IF_UNSET},
+                                of_protocol = {.variable = "OTEL_EXPORTER_OTLP_PROTOCOL",
+                                               .how = IF_UNSET};
+    return exec_apply(exec, &of_url, url) || exec_apply(exec, &of_protocol, protocol);
+}
+
+static int print_endpoint(const struct exec *exec)
+{
+    static const char host_ip[] =
+        "  - name: HOST_IP\n    valueFrom: {fieldRef: {fieldPath: status.hostIP}}\n"
+        "  - name: OTEL_EXPORTER_OTLP_ENDPOINT\n    value: \"http://$(HOST_IP):4318\"\n"
+        "  - name: OTEL_EXPORTER_OTLP_PROTOCOL\n    value: \"http/protobuf\"\n";
+    const char *url = exec->endpoint ? exec->endpoint : NODE_BY_HTTP;
+    if (exec->endpoint || exec->form->node == NODE_IS_LOCAL)
+        return exec_point_at(exec, url, protocol_of_port(url));
+    if (exec->form->node == NODE_IS_HOST_IP)
+        return fputs(host_ip, exec->out) < 0;
+    fputs("spanprof: --endpoint URL says where the node is, as the container sees it\n", exec->err);
+    return 0;
+}
+
+/* Both are set, as SDKs differ in their default protocol. */
 static int exec_endpoint(const struct exec *exec)
 {
-    static const char *const by_user[] = {
-        "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-        "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT"};
-    const struct setting endpoint = {.variable = by_user[0], .how = IF_UNSET},
-                         protocol = {.variable = "OTEL_EXPORTER_OTLP_PROTOCOL", .how = IF_UNSET};
-    if (!exec->endpoint)
+    if (exec->no_endpoint)
         return 0;
-    for (size_t i = 0; i < 4 && !exec->form; i++)
-        if (getenv(by_user[i]))
-            return 0;
-    int failed = exec_apply(exec, &endpoint, exec->endpoint);
-    return failed ? failed
-                  : exec_apply(exec, &protocol, speaks_grpc(exec) ? "grpc" : "http/protobuf");
+    if (exec->form)
+        return print_endpoint(exec);
+    if (endpoint_is_set())
+        return 0;
+    bool grpc = grpc_is_named();
+    const char *url = exec->endpoint ? exec->endpoint : grpc ? NODE_BY_GRPC : NODE_BY_HTTP;
+    return exec_point_at(exec, url, grpc ? "grpc" : protocol_of_port(url));
 }
 
 static int exec_help(const struct exec *exec)

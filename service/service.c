@@ -304,9 +304,8 @@ static int open_http(struct service *service, size_t i)
 static void join_ports(struct service *service, size_t i)
 {
     const struct config_receiver_otlp *otlp = &service->config->receivers[i].otlp;
-    const char *of_grpc = otlp->grpc.authenticator, *of_http = otlp->http.authenticator;
     if (!otlp->grpc.enabled || !otlp->http.enabled || otlp->grpc.tls.enabled ||
-        otlp->http.tls.enabled || strcmp(of_grpc, of_http) != 0)
+        otlp->http.tls.enabled || strcmp(otlp->grpc.authenticator, otlp->http.authenticator) != 0)
         return;
     grpc_server_set_http1(service->grpc[i], http_server_take, service->http[i]);
     http_server_set_http2(service->http[i], grpc_server_take, service->grpc[i]);

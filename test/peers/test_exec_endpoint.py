@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a stock service sends that was started by `spanprof exec` and nothing else: its spans reach the node on its usual
-ports, by gRPC and by HTTP, from exporters in code and from those of the environment."""
+"""Where a stock service sends that was started by `spanprof exec` and nothing else: its spans reach the node by gRPC and by
+HTTP, from exporters in code and from those of the environment."""
 import ctypes
 import os
 import subprocess
 import sys
+import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -16,7 +17,9 @@ import publishing_node  # noqa: E402
 import python_services  # noqa: E402
 import test_publish_node  # noqa: E402
 
-PACKAGES = ("opentelemetry-distro==0.52b1", "opentelemetry-exporter-otlp==1.31.1")  # which has both protocols
+DISTRO = "opentelemetry-distro==0.52b1"
+PACKAGES = (DISTRO, "opentelemetry-exporter-otlp==1.31.1")  # which has both protocols
+ONE_PROTOCOL = {"grpc": "opentelemetry-exporter-otlp-proto-grpc==1.31.1", "http": "opentelemetry-exporter-otlp-proto-http==1.31.1"}
 MISSING = (publisher_services.Missing, java_services.sdk_clients.Missing)
 
 PYTHON = """
@@ -62,12 +65,23 @@ def python():
     return os.path.join(python_services.venv("exporters", python_services.STOCK, *PACKAGES), "python")
 
 
+def pythons_of_one():
+    return {protocol: os.path.join(python_services.venv("exporter-" + protocol, python_services.STOCK, DISTRO, package), "python")
+            for protocol, package in ONE_PROTOCOL.items()}
+
+
 def node():
     return [*test_publish_node.node("24"), publishing_node.packages()]
 
 
 def java():
     return [java_services.java(17), java_services.agent(), java_services.compiled("", "HttpService", "Truth.java")]
+
+
+def go():
+    client = java_services.sdk_clients.Go()
+    client.install()
+    return client.command()
 
 
 class JavaService(java_services.Service):
@@ -78,7 +92,7 @@ class Endpoint(harness.IntegrationTest):
     @classmethod
     def setUpClass(cls):
         """What is fetched comes first; then a network of its own, for the node's usual ports may be another's here."""
-        for make in (python, node, java):
+        for make in (python, pythons_of_one, node, java, go):
             try:
                 setattr(cls, "the_" + make.__name__, make())
             except MISSING as reason:
@@ -100,17 +114,20 @@ class Endpoint(harness.IntegrationTest):
             self.skipTest(getattr(self, "no_" + language))
         return getattr(self, "the_" + language)
 
+    def run_command(self, command, folder=None, **environment):
+        done = subprocess.run(
+            [harness.BINARY, "exec", "--publishers", publisher_services.PUBLISHERS, "--", *command], timeout=120,
+            capture_output=True, text=True, cwd=folder or self.directory, env={
+                "PATH": os.environ["PATH"], "HOME": self.directory,
+                "OTEL_BSP_SCHEDULE_DELAY": "200", "OTEL_NODE_RESOURCE_DETECTORS": "env,host,process",
+                "OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none",
+                **environment})
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
     def assert_arrives(self, name, command, folder=None, **environment):
         """A span of that name, of a program that says nothing."""
         with self.subTest(name):
-            done = subprocess.run(
-                [harness.BINARY, "exec", "--publishers", publisher_services.PUBLISHERS, "--", *command], timeout=120,
-                capture_output=True, text=True, cwd=folder or self.directory, env={
-                    "PATH": os.environ["PATH"], "HOME": self.directory, "SPAN": name,
-                    "OTEL_BSP_SCHEDULE_DELAY": "200", "OTEL_NODE_RESOURCE_DETECTORS": "env,host,process",
-                    "OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none",
-                    **environment})
-            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.run_command(command, folder, SPAN=name, **environment)
             harness.wait_until(lambda: self.backend.spans(name), 20, "the span of " + name)
 
     def test_python(self):
@@ -120,6 +137,12 @@ class Endpoint(harness.IntegrationTest):
         instrument = os.path.join(os.path.dirname(program), "opentelemetry-instrument")
         for protocol in ({}, {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}):
             self.assert_arrives("python %s" % protocol, [instrument, program, "-c", PYTHON_AUTO], **protocol)
+
+    def test_python_with_one_exporter(self):
+        """The SDK knows no other exporter, whatever the environment names."""
+        for protocol, program in self.need("pythons_of_one").items():
+            instrument = os.path.join(os.path.dirname(program), "opentelemetry-instrument")
+            self.assert_arrives("python with " + protocol, [instrument, program, "-c", PYTHON_AUTO])
 
     def test_node(self):
         program, packages = self.need("node")
@@ -140,6 +163,16 @@ class Endpoint(harness.IntegrationTest):
             harness.wait_until(lambda name=name: any(span.resource.get("service.name") == name for span in self.backend.spans()),
                                30, "spans of " + name)
             self.assertNotRegex(service.stop(), "ERROR|WARN|spanprof_")
+
+    def test_go(self):
+        """Exporters in code: gRPC's goes where the environment names the port for HTTP. Without `http://` it would speak TLS."""
+        program = self.need("go")
+        for protocol in ("http/protobuf", "grpc"):
+            command = ["env", "OTEL_EXPORTER_OTLP_PROTOCOL=" + protocol, "OTEL_SERVICE_NAME=go-" + protocol, *program,
+                       "%d" % time.time_ns(), "0"]
+            self.run_command(command)
+            harness.wait_until(lambda protocol=protocol: any(
+                span.resource.get("service.name") == "go-" + protocol for span in self.backend.spans()), 20, protocol)
 
 
 if __name__ == "__main__":

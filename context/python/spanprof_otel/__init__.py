@@ -8,6 +8,7 @@ opentelemetry_context, which OTEL_PYTHON_CONTEXT=spanprof names. SPANPROF_CONTEX
 import atexit
 import contextvars
 import errno
+import importlib.util
 import json
 import os
 import sys
@@ -99,8 +100,24 @@ class RuntimeContext(ContextVarsRuntimeContext):
         self.attach, self.detach, self.get_current = native.attach, native.detach, native.get_current
 
 
+def _has_exporter(protocol):
+    try:
+        return importlib.util.find_spec("opentelemetry.exporter.otlp.proto." + protocol) is not None
+    except Exception:  # pylint: disable=broad-exception-caught
+        return False  # a package above it is not there
+
+
+def _choose_protocol():
+    """`spanprof exec` names one for all runtimes. Where its exporter is not installed the SDK would send nothing; a node
+    takes both on each port."""
+    variable = "OTEL_EXPORTER_OTLP_PROTOCOL"
+    if os.environ.get(variable) == "http/protobuf" and not _has_exporter("http") and _has_exporter("grpc"):
+        os.environ[variable] = "grpc"
+
+
 def instrument():
     """Replaces the runtime context that the API has already."""
+    _choose_protocol()
     try:
         from opentelemetry import context as api
         api.get_current()  # releases as late as 1.20 make theirs at the first use

@@ -13,6 +13,14 @@ import harness  # noqa: E402
 
 FILES = ("python/spanprof_otel/_native.abi3.so", "java/spanprof-java.jar", "node/preload.js", "node/spanprof_context.node",
          "ruby/spanprof_otel.rb", "dotnet/spanprof_otel.dll")
+KUBERNETES = """env:
+  - name: HOST_IP
+    valueFrom: {fieldRef: {fieldPath: status.hostIP}}
+  - name: OTEL_EXPORTER_OTLP_ENDPOINT
+    value: "http://$(HOST_IP):4318"
+  - name: OTEL_EXPORTER_OTLP_PROTOCOL
+    value: "http/protobuf"
+"""
 
 
 def run(*arguments, **environment):
@@ -43,6 +51,7 @@ class Exec(harness.IntegrationTest):
     def test_what_is_set(self):
         self.assertEqual(self.environment_of(), {
             "PATH": os.environ["PATH"], "PYTHONPATH": self.python,
+            "OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
             "OTEL_JAVAAGENT_EXTENSIONS": self.jar,
             "NODE_OPTIONS": '--require="%s"' % self.node.replace('"', '\\"')})
 
@@ -109,16 +118,29 @@ class Exec(harness.IntegrationTest):
         self.assertIn("  python              on by default\n", text)
         self.assertIn("  dotnet              only by --with\n", text)
 
+    def assert_sends(self, flags, environment, endpoint, protocol):
+        got = self.environment_of(*flags, **environment)
+        self.assertEqual((got.get("OTEL_EXPORTER_OTLP_ENDPOINT"), got.get("OTEL_EXPORTER_OTLP_PROTOCOL")),
+                         (endpoint, protocol))
+
     def test_endpoint(self):
         """With the protocol of its port, unless the user has named one."""
         for endpoint, protocol in (("http://node:4318", "http/protobuf"), ("https://spans.example/otlp", "http/protobuf"),
                                    ("http://node:43170", "http/protobuf"), ("http://node:4317", "grpc"),
                                    ("http://[::1]:4317/", "grpc")):
-            got = self.environment_of("--endpoint", endpoint)
-            self.assertEqual((got["OTEL_EXPORTER_OTLP_ENDPOINT"], got["OTEL_EXPORTER_OTLP_PROTOCOL"]), (endpoint, protocol))
+            self.assert_sends(["--endpoint", endpoint], {}, endpoint, protocol)
         for variable in ("OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"):
-            got = self.environment_of("--endpoint", "http://node:1", **{variable: "grpc"})
-            self.assertEqual(got["OTEL_EXPORTER_OTLP_PROTOCOL"], "grpc")
+            self.assert_sends(["--endpoint", "http://node:1"], {variable: "grpc"}, "http://node:1", "grpc")
+        self.assert_sends(["--no-endpoint"], {}, None, None)
+
+    def test_endpoint_of_this_node(self):
+        self.assert_sends([], {}, "http://localhost:4318", "http/protobuf")
+        self.assert_sends([], {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, "http://localhost:4318", "http/json")
+        self.assert_sends([], {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "http://localhost:4317", "grpc")
+        self.assert_sends([], {"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc"}, "http://localhost:4317", "grpc")
+        self.assert_sends([], {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://elsewhere"}, "http://elsewhere", None)
+        for signal in ("TRACES", "METRICS", "LOGS"):
+            self.assert_sends([], {"OTEL_EXPORTER_OTLP_%s_ENDPOINT" % signal: "http://elsewhere"}, None, None)
 
     def test_flags(self):
         self.assertNotIn("PYTHONPATH", self.environment_of("--without", "python"))
@@ -149,12 +171,25 @@ class Exec(harness.IntegrationTest):
         print_ = ["--publishers", self.publishers, "--print"]
         lines = run(*print_, PYTHONPATH="/not/ours").stdout.splitlines()
         self.assertIn("PYTHONPATH=" + self.python, lines)
-        self.assertEqual(run(print_[0], print_[1], "--print=docker").stdout.splitlines(), lines)
+        self.assertIn("OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318", lines)
         systemd = run(print_[0], print_[1], "--print=systemd").stdout
         self.assertIn("\nEnvironment=\"PYTHONPATH=%s\"\n" % self.python.replace('"', '\\"').replace("%", "%%"), systemd)
+        self.assertIn('\nEnvironment="OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318"\n', systemd)
         kubernetes = run(print_[0], print_[1], "--print=kubernetes").stdout
         self.assertIn("  - name: PYTHONPATH\n    value: \"%s\"\n" % self.python.replace('"', '\\"').replace("$", "$$"),
                       kubernetes)
+
+    def test_print_for_containers(self):
+        """Their localhost is not the node's."""
+        print_ = ["--publishers", self.publishers]
+        docker = run(*print_, "--print=docker")
+        self.assertNotIn("ENDPOINT", docker.stdout)
+        self.assertIn("--endpoint URL", docker.stderr)
+        self.assertEqual(docker.stdout, run(*print_, "--no-endpoint", "--print=docker").stdout)
+        told = run(*print_, "--endpoint=http://node:4317", "--print=docker")
+        self.assertEqual(told.stderr, "")
+        self.assertIn("OTEL_EXPORTER_OTLP_ENDPOINT=http://node:4317\nOTEL_EXPORTER_OTLP_PROTOCOL=grpc\n", told.stdout)
+        self.assertTrue(run(*print_, "--print=kubernetes").stdout.startswith(KUBERNETES))
 
 
 if __name__ == "__main__":
