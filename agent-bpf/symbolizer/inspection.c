@@ -64,11 +64,12 @@ static int inspection_find_context(struct inspection *inspection)
             inspection->process->address = map.start;
             return 0;
         }
-        if (outcome == -EAGAIN)
+        if (outcome == -EAGAIN || outcome == -ESRCH) /* later, or it has ended */
             return outcome;
         inspection_unreadable(inspection, outcome == OTEL_CONTEXT_BUSY
                                               ? CONTEXT_UNREADABLE_BEING_CHANGED
-                                              : CONTEXT_UNREADABLE_MALFORMED);
+                                          : outcome < 0 ? CONTEXT_UNREADABLE_MEMORY
+                                                        : CONTEXT_UNREADABLE_MALFORMED);
     }
     return outcome;
 }
@@ -206,7 +207,8 @@ static bool inspection_look(struct inspection *inspection, uint64_t time_ns)
     inspection_read_environment(inspection);
     inspection->failed = false; /* of its contexts nothing was read yet */
     int outcome = inspection_find_context(inspection);
-    if ((outcome == OTEL_CONTEXT_BUSY && process->address) || outcome == -EAGAIN)
+    if ((outcome == OTEL_CONTEXT_BUSY && process->address) || outcome == -EAGAIN ||
+        outcome == -ESRCH)
         return false;
     if (!outcome)
         inspection_use_context(inspection);
