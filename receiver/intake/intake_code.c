@@ -27,10 +27,14 @@ struct range {
     int64_t name;     /* 0 = none */
 };
 
+#define NAME_BITS 56 /* of a rowid */
+#define NAME_MASK ((UINT64_C(1) << NAME_BITS) - 1)
+
 struct named_frame {
     struct record_frame frame;
-    uint64_t time_ns; /* of the sample that asked */
-    int64_t name;
+    uint64_t time_ns;                    /* of the sample that asked */
+    uint64_t name : NAME_BITS;           /* 0 = none */
+    uint64_t confirmed : 64 - NAME_BITS; /* how often it had the same name when its time was over */
 };
 
 #define NAMED_FRAME_BYTES                                                                          \
@@ -189,15 +193,20 @@ static struct process_code *use_process(struct code *code, const struct code_pro
     return process;
 }
 
+static uint64_t keep_ns(const struct named_frame *named)
+{
+    return CODE_KEEP_NS << (named->confirmed / 2);
+}
+
 enum code_state intake_code_find_frame(struct code *code, const struct code_program *program,
                                        uint64_t time_ns, const struct record_frame *frame,
                                        int64_t *name)
 {
     const struct process_code *process = use_process(code, program);
     const struct named_frame *named = process ? map_get(&process->frames, frame) : NULL;
-    if (!named || !named->name || !is_near(time_ns, named->time_ns, CODE_KEEP_NS))
+    if (!named || !named->name || !is_near(time_ns, named->time_ns, keep_ns(named)))
         return CODE_UNKNOWN;
-    *name = named->name;
+    *name = (int64_t)named->name;
     return CODE_NAMED;
 }
 
@@ -300,6 +309,18 @@ static void code_bound(struct code *code, struct process_code *last)
     code_charge(code, last);
 }
 
+/* Several stacks may have asked at once. */
+static void named_frame_put(struct named_frame *named, uint64_t time_ns, uint64_t name)
+{
+    bool is_over = !is_near(time_ns, named->time_ns, keep_ns(named));
+    if (name != named->name)
+        named->confirmed = 0;
+    else if (is_over && named->confirmed < 2 * CODE_KEPT_DOUBLED)
+        named->confirmed++;
+    named->name = name & NAME_MASK;
+    named->time_ns = time_ns;
+}
+
 static int put_frame(struct code *code, struct process_code *process, uint64_t time_ns,
                      const struct symbolizer_code_frame *told, struct stacks *stacks)
 {
@@ -315,8 +336,11 @@ static int put_frame(struct code *code, struct process_code *process, uint64_t t
     struct named_frame *named = named_frame_of(code, process, &told->frame);
     if (!named)
         return -ENOMEM;
-    named->time_ns = time_ns;
-    return stacks_named(stacks, type, names, told->n, &named->name);
+    int64_t name;
+    int error = stacks_named(stacks, type, names, told->n, &name);
+    if (!error)
+        named_frame_put(named, time_ns, (uint64_t)name);
+    return error;
 }
 
 int intake_code_answer(struct code *code, const struct code_program *program, uint64_t time_ns,

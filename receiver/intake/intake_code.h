@@ -5,7 +5,10 @@
  * answers. Such code moves: a name is valid only for samples taken within CODE_KEEP_NS of the
  * sample that asked for it. WRITER thread only.
  *
- * Frames of runtimes are remembered the same way, by their words.
+ * Frames of runtimes are remembered by their words. Another object may have the same ones some day,
+ * so at first they are asked for again after CODE_KEEP_NS too. The longer an object has had its
+ * name, the longer it is kept, for about half of that time: what is made and thrown away all the
+ * time is asked for all the time.
  *
  * Limits: CODE_PROCESSES_MAX processes, CODE_ALL_RANGES_MAX ranges, CODE_ALL_FRAMES_MAX frames (of
  * the cgroup that has most, the least recently used process is dropped); CODE_RANGES_MAX ranges and
@@ -13,7 +16,8 @@
  */
 #include "agent-bpf/symbolizer_messages.h"
 
-#define CODE_KEEP_NS (UINT64_C(1000000000))
+#define CODE_KEEP_NS      (UINT64_C(1000000000))
+#define CODE_KEPT_DOUBLED 5 /* at most, so often */
 /* How long a process that names nothing is not asked again; doubles each time. */
 #define CODE_NONE_NS        (2 * UINT64_C(1000000000))
 #define CODE_NONE_DOUBLED   3

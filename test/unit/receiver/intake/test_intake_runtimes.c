@@ -54,12 +54,9 @@ static size_t leave(struct samples_rig *rig, struct samples_rig_left *last)
 }
 
 /* In which the first n frames are named, and others not for a limit that cut it. */
-static void answer_frames(struct samples_rig *rig, const struct symbolizer_message *asked,
-                          uint32_t n, bool cut)
+static void answer_lines(struct samples_rig *rig, const struct symbolizer_message *asked,
+                         struct symbolizer_line lines[2], uint32_t n, bool cut)
 {
-    static struct symbolizer_line lines[] = {
-        {.function = BYTES_LIT("Shop.render"), .file = BYTES_LIT("shop.py"), .line = 42},
-        {.function = BYTES_LIT("<module>"), .file = BYTES_LIT("shop.py"), .line = 7}};
     struct symbolizer_code_frame frames[2];
     for (uint32_t i = 0; i < 2; i++)
         frames[i] = (struct symbolizer_code_frame){
@@ -72,6 +69,24 @@ static void answer_frames(struct samples_rig *rig, const struct symbolizer_messa
                                                              .cut = cut,
                                                              .n_frames = n,
                                                              .frames = frames}});
+}
+
+static void answer_frames(struct samples_rig *rig, const struct symbolizer_message *asked,
+                          uint32_t n, bool cut)
+{
+    struct symbolizer_line lines[] = {
+        {.function = BYTES_LIT("Shop.render"), .file = BYTES_LIT("shop.py"), .line = 42},
+        {.function = BYTES_LIT("<module>"), .file = BYTES_LIT("shop.py"), .line = 7}};
+    answer_lines(rig, asked, lines, n, cut);
+}
+
+static void answer_named(struct samples_rig *rig, const struct symbolizer_message *asked,
+                         const char *function)
+{
+    struct symbolizer_line lines[] = {
+        {.function = BYTES_STR(function), .file = BYTES_LIT("shop.py"), .line = 42},
+        {.function = BYTES_LIT("<module>"), .file = BYTES_LIT("shop.py"), .line = 7}};
+    answer_lines(rig, asked, lines, 2, false);
 }
 
 static void assert_line(struct samples_rig *rig, const struct frame *frame, const char *function,
@@ -113,6 +128,37 @@ static void test_runtime_frames(void **state)
 
     add_code(rig, CODE_KEEP_NS - 1); /* no answer has said that there is no perf map */
     assert_true(asked_for(rig, &asked));
+}
+
+/* Asks at that time, if it must, and is told that the first frame has this function. */
+static bool add_and_answer(struct samples_rig *rig, uint64_t time_ns, const char *function)
+{
+    struct samples_rig_left left;
+    struct symbolizer_message asked;
+    add_python(rig, time_ns);
+    bool was_asked = asked_for(rig, &asked);
+    if (was_asked)
+        answer_named(rig, &asked, function);
+    assert_int_equal(leave(rig, &left), 1);
+    assert_line(rig, &left.frames[1], function, 42);
+    return was_asked;
+}
+
+/* The time doubles with each second answer that confirms it, and is a second again with another. */
+static void test_runtime_frames_kept(void **state)
+{
+    static const uint64_t seconds[] = {1, 1, 2, 2, 4, 4, 8, 8, 16, 16, 32, 32, 32};
+    struct samples_rig *rig = *state;
+    uint64_t time_ns = 0;
+    assert_true(add_and_answer(rig, time_ns, "old"));
+    for (size_t i = 0; i < sizeof(seconds) / sizeof(*seconds); i++) {
+        uint64_t keep_ns = seconds[i] * CODE_KEEP_NS;
+        assert_false(add_and_answer(rig, time_ns + keep_ns - 1, "old"));
+        assert_true(add_and_answer(rig, time_ns += keep_ns, "old"));
+    }
+    assert_true(add_and_answer(rig, time_ns += 32 * CODE_KEEP_NS, "new"));
+    assert_false(add_and_answer(rig, time_ns + CODE_KEEP_NS - 1, "new"));
+    assert_true(add_and_answer(rig, time_ns + CODE_KEEP_NS, "new"));
 }
 
 /* What does not fit into one answer is asked for again. */
@@ -191,9 +237,8 @@ static void test_runtime_frames_cut(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_runtime_frames),
-        TEST(test_runtime_frames_in_parts),
-        TEST(test_runtime_frames_cut),
+        TEST(test_runtime_frames),          TEST(test_runtime_frames_kept),
+        TEST(test_runtime_frames_in_parts), TEST(test_runtime_frames_cut),
         TEST(test_runtime_frames_late),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
