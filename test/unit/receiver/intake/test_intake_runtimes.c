@@ -58,7 +58,7 @@ static void answer_lines(struct samples_rig *rig, const struct symbolizer_messag
                          struct symbolizer_line lines[2], uint32_t n, bool cut)
 {
     struct symbolizer_code_frame frames[2];
-    for (uint32_t i = 0; i < 2; i++)
+    for (uint32_t i = 0; i < n; i++)
         frames[i] = (struct symbolizer_code_frame){
             .frame = asked->code_wanted.frames[i], .n = 1, .lines = &lines[i]};
     samples_rig_answer(rig,
@@ -86,7 +86,7 @@ static void answer_named(struct samples_rig *rig, const struct symbolizer_messag
     struct symbolizer_line lines[] = {
         {.function = BYTES_STR(function), .file = BYTES_LIT("shop.py"), .line = 42},
         {.function = BYTES_LIT("<module>"), .file = BYTES_LIT("shop.py"), .line = 7}};
-    answer_lines(rig, asked, lines, 2, false);
+    answer_lines(rig, asked, lines, asked->code_wanted.n, false);
 }
 
 static void assert_line(struct samples_rig *rig, const struct frame *frame, const char *function,
